@@ -1,0 +1,14 @@
+//! Reads DWARF call frame information and packs its rows into the compact unwind tables.
+//!
+//! `no_std` + `alloc`.
+
+#![no_std]
+
+extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
+
+pub mod cfi;
+mod unsupported;
+
+pub use unsupported::{Reason, Unsupported};

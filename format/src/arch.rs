@@ -1,0 +1,86 @@
+//! Architectures and the registers that unwinding needs by name.
+
+use crate::Endian;
+
+/// A register by its DWARF number in the architecture's psABI.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Register(pub u16);
+
+/// An architecture whose call frame information cfipack understands.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Arch {
+    /// x86-64, little endian.
+    Amd64,
+    /// i386: Mach-O compact unwind only.
+    I386,
+    /// AArch64, little endian; also Apple's arm64.
+    Aarch64,
+    /// AArch64, big endian.
+    Aarch64Be,
+    /// arm64_32 (watchOS): AArch64 with 4-byte pointers; Mach-O compact unwind only.
+    Arm64_32,
+    /// s390x (64-bit z/Architecture), big endian.
+    S390x,
+}
+
+impl Arch {
+    /// Byte order of the architecture's files.
+    pub const fn endian(self) -> Endian {
+        match self {
+            Self::Amd64 | Self::I386 | Self::Aarch64 | Self::Arm64_32 => Endian::Little,
+            Self::Aarch64Be | Self::S390x => Endian::Big,
+        }
+    }
+
+    /// Bytes of a pointer.
+    pub const fn pointer_size(self) -> u8 {
+        match self {
+            Self::I386 | Self::Arm64_32 => 4,
+            Self::Amd64 | Self::Aarch64 | Self::Aarch64Be | Self::S390x => 8,
+        }
+    }
+
+    /// The stack pointer: rsp 7, esp 4 (Mach-O's `__eh_frame` numbering is 5), sp 31, r15.
+    pub const fn stack_pointer(self) -> Register {
+        Register(match self {
+            Self::Amd64 => 7,
+            Self::I386 => 5,
+            Self::Aarch64 | Self::Aarch64Be | Self::Arm64_32 => 31,
+            Self::S390x => 15,
+        })
+    }
+
+    /// The frame pointer: rbp 6, ebp 5 (Mach-O's `__eh_frame` numbering is 4), x29, r11.
+    pub const fn frame_pointer(self) -> Register {
+        Register(match self {
+            Self::Amd64 => 6,
+            Self::I386 => 4,
+            Self::Aarch64 | Self::Aarch64Be | Self::Arm64_32 => 29,
+            Self::S390x => 11,
+        })
+    }
+
+    /// The return-address column: x86's pseudo registers 16 and 8, x30, r14.
+    pub const fn return_address(self) -> Register {
+        Register(match self {
+            Self::Amd64 => 16,
+            Self::I386 => 8,
+            Self::Aarch64 | Self::Aarch64Be | Self::Arm64_32 => 30,
+            Self::S390x => 14,
+        })
+    }
+
+    /// What the caller's stack pointer is, in bytes from the CFA: s390x counts its CFA from the
+    /// end of the 160-byte register save area, the others from the stack pointer itself.
+    pub const fn stack_pointer_from_cfa(self) -> i64 {
+        match self {
+            Self::S390x => -160,
+            _ => 0,
+        }
+    }
+
+    /// Whether this is 64-bit AArch64 of either byte order.
+    pub const fn is_aarch64(self) -> bool {
+        matches!(self, Self::Aarch64 | Self::Aarch64Be)
+    }
+}

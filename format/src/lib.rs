@@ -1,0 +1,19 @@
+//! What both sides of cfipack agree on: [architectures](Arch) and [registers](Register), the
+//! [row](Row), and the structures on disk.
+//!
+//! You give this crate nothing and get no behaviour from it beyond reading and writing one
+//! structure at a time: tables are read by `cfipack-decoder` and written by `cfipack-encoder`.
+//! `no_std`, no allocation.
+
+#![no_std]
+
+mod address;
+mod arch;
+mod endian;
+mod row;
+pub mod sframe;
+
+pub use address::{Address, FunctionOffset, ImageOffset, SectionOffset};
+pub use arch::{Arch, Register};
+pub use endian::Endian;
+pub use row::{Cfa, Row, Rule};

@@ -1,0 +1,102 @@
+//! The row: the one currency between front ends, encoders, decoders and the verifier.
+
+use crate::{Arch, FunctionOffset, Register};
+
+/// How to find the canonical frame address.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Cfa {
+    /// No rule: CFI that has not set one, or an outermost frame of `.sframe`, which needs none.
+    Undefined,
+    /// `register + offset`.
+    Register {
+        /// Its value in the frame that is unwound.
+        register: Register,
+        /// Bytes.
+        offset: i64,
+    },
+    /// The pointer stored at `register + offset`.
+    Memory {
+        /// Its value in the frame that is unwound.
+        register: Register,
+        /// Bytes.
+        offset: i64,
+    },
+}
+
+/// How to find a register of the caller.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Rule {
+    /// It has the value that it has in the frame that is unwound.
+    SameValue,
+    /// It cannot be recovered; for the return address: there is no caller, the frame is outermost.
+    Undefined,
+    /// Stored at `CFA + offset` bytes.
+    Cfa(i64),
+    /// `register + offset`.
+    Register {
+        /// Its value in the frame that is unwound.
+        register: Register,
+        /// Bytes.
+        offset: i64,
+    },
+    /// Stored at `register + offset`.
+    Memory {
+        /// Its value in the frame that is unwound.
+        register: Register,
+        /// Bytes.
+        offset: i64,
+    },
+}
+
+/// How to unwind one frame, from `start` up to the next row's start or the function's end.
+///
+/// The caller's stack pointer is not part of a row: it is the CFA
+/// (plus [`Arch::stack_pointer_from_cfa`]).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Row {
+    /// First PC the row answers for, from the function's start.
+    pub start: FunctionOffset,
+    /// The canonical frame address.
+    pub cfa: Cfa,
+    /// The return address. [`Rule::SameValue`]: it is still in the link register.
+    pub return_address: Rule,
+    /// The caller's frame pointer.
+    pub frame_pointer: Rule,
+    /// AArch64: the return address is signed (`paciasp`) at this point.
+    pub signed: bool,
+}
+
+impl Row {
+    /// The row at a function's entry before any instruction of the CFI speaks: no CFA, and every
+    /// register as it is. On x86 the return address is pushed by the call, but CFI says so itself.
+    pub const fn at_entry() -> Self {
+        Self {
+            start: FunctionOffset(0),
+            cfa: Cfa::Undefined,
+            return_address: Rule::SameValue,
+            frame_pointer: Rule::SameValue,
+            signed: false,
+        }
+    }
+
+    /// Whether both rows unwind alike, wherever they start. Of two outermost frames nothing else
+    /// matters, since nobody unwinds further.
+    #[inline]
+    pub fn unwinds_as(&self, other: &Self) -> bool {
+        let outermost = self.return_address == Rule::Undefined;
+        if outermost || other.return_address == Rule::Undefined {
+            return outermost && other.return_address == Rule::Undefined;
+        }
+        self.cfa == other.cfa
+            && self.return_address == other.return_address
+            && self.frame_pointer == other.frame_pointer
+            && self.signed == other.signed
+    }
+
+    /// Whether the CFA is the stack pointer or the frame pointer plus an offset, the common case.
+    #[inline]
+    pub fn cfa_is_stack_or_frame_pointer(&self, arch: Arch) -> bool {
+        matches!(self.cfa, Cfa::Register { register, .. }
+            if register == arch.stack_pointer() || register == arch.frame_pointer())
+    }
+}

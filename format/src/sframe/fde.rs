@@ -1,0 +1,80 @@
+//! The function index: one FDE a function.
+
+use super::{FdeInfo, Version};
+use crate::Endian;
+
+/// One entry of the function index, of any version.
+///
+/// | | V1 (17 bytes) | V2 (20 bytes) | V3 (16 bytes) |
+/// |---|---|---|---|
+/// | start | 0: i32 | 0: i32 | 0: i64 |
+/// | size | 4: u32 | 4: u32 | 8: u32 |
+/// | FRE offset | 8: u32 | 8: u32 | 12: u32 |
+/// | number of FREs | 12: u32 | 12: u32 | in the attribute |
+/// | info | 16: u8 | 16: u8 | in the attribute |
+/// | repetition size | none | 17: u8, then 2 zero bytes | in the attribute |
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Fde {
+    /// The function's start, relative to this field (`START_PCREL`) or to the section.
+    pub start: i64,
+    /// Bytes of the function.
+    pub size: u32,
+    /// Offset in the FRE sub-section: of the first FRE (V1, V2) or of the attribute (V3).
+    pub fre_off: u32,
+    /// Number of FREs; 0 in version 3.
+    pub num_fres: u32,
+    /// FRE type, PC type, key; empty in version 3.
+    pub info: FdeInfo,
+    /// Bytes after which a PC-mask function repeats; 0 in versions 1 and 3.
+    pub rep_size: u8,
+}
+
+impl Fde {
+    /// The most bytes an entry takes.
+    pub const MAX_SIZE: usize = 20;
+
+    /// Reads an entry from exactly [`Version::fde_size`] bytes; `None` for any other length.
+    #[inline]
+    pub fn read(b: &[u8], version: Version, endian: Endian) -> Option<Self> {
+        if b.len() != version.fde_size() {
+            return None;
+        }
+        let word = |at: usize| endian.u32([b[at], b[at + 1], b[at + 2], b[at + 3]]);
+        if version == Version::V3 {
+            let start = endian.u64([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]) as i64;
+            let info = FdeInfo::empty();
+            return Some(Self { start, size: word(8), fre_off: word(12), num_fres: 0, info, rep_size: 0 });
+        }
+        Some(Self {
+            start: i64::from(word(0) as i32),
+            size: word(4),
+            fre_off: word(8),
+            num_fres: word(12),
+            info: FdeInfo::from_bits_retain(b[16]),
+            rep_size: if version == Version::V2 { b[17] } else { 0 },
+        })
+    }
+
+    /// The bytes of an entry in `b`, whose first [`Version::fde_size`] bytes are set. `None` if the
+    /// start does not fit the version's field (32 bits, signed, before version 3).
+    #[inline]
+    pub fn write(&self, version: Version, endian: Endian) -> Option<[u8; Self::MAX_SIZE]> {
+        let mut b = [0; Self::MAX_SIZE];
+        if version == Version::V3 {
+            b[..8].copy_from_slice(&endian.put_u64(self.start as u64));
+            b[8..12].copy_from_slice(&endian.put_u32(self.size));
+            b[12..16].copy_from_slice(&endian.put_u32(self.fre_off));
+            return Some(b);
+        }
+        let start = i32::try_from(self.start).ok()?;
+        let words = [start as u32, self.size, self.fre_off, self.num_fres];
+        for (slot, word) in b.chunks_exact_mut(4).zip(words) {
+            slot.copy_from_slice(&endian.put_u32(word));
+        }
+        b[16] = self.info.bits();
+        if version == Version::V2 {
+            b[17] = self.rep_size;
+        }
+        Some(b)
+    }
+}

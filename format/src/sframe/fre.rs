@@ -1,0 +1,149 @@
+//! The frame row entry: `start (1, 2 or 4 bytes) | info (1 byte) | data words`.
+//!
+//! Data words of a function of type DEFAULT, signed, in this order:
+//! - amd64: CFA offset \[, FP offset\];
+//! - AArch64, s390x: CFA offset \[, RA offset \[, FP offset\]\].
+//!
+//! s390x stores `(CFA offset - 160) / 8`, and an RA word 0 where only the FP is saved.
+//!
+//! Data words of type FLEX are pairs ([control word](ControlWord), offset) for the CFA, the RA and the
+//! FP. An RA that has its place is left out, or is the single word 0 where an FP pair follows.
+//!
+//! An info byte of 0, without words, marks the outermost frame: the return address is undefined.
+
+use crate::Register;
+
+/// Width of an FRE's data words, chosen per FRE.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum WordSize {
+    /// 1 byte.
+    B1 = 0,
+    /// 2 bytes.
+    B2 = 1,
+    /// 4 bytes.
+    B4 = 2,
+}
+
+impl WordSize {
+    /// Bytes of a word.
+    #[inline]
+    pub const fn width(self) -> usize {
+        1 << self as u8
+    }
+
+    /// The narrowest size that holds a signed value, if any does.
+    #[inline]
+    pub const fn for_signed(value: i64) -> Option<Self> {
+        if value == value as i8 as i64 {
+            Some(Self::B1)
+        } else if value == value as i16 as i64 {
+            Some(Self::B2)
+        } else if value == value as i32 as i64 {
+            Some(Self::B4)
+        } else {
+            None
+        }
+    }
+
+    /// The narrowest size that holds an unsigned value.
+    #[inline]
+    pub const fn for_unsigned(value: u32) -> Self {
+        match value {
+            0..=0xff => Self::B1,
+            0x100..=0xffff => Self::B2,
+            _ => Self::B4,
+        }
+    }
+}
+
+/// The info byte of an FRE.
+///
+/// | bits | meaning |
+/// |---|---|
+/// | 0 | CFA base: 0 = FP, 1 = SP (always 0 in FLEX) |
+/// | 1 to 4 | number of data words |
+/// | 5, 6 | size of a data word: 0, 1, 2 = 1, 2, 4 bytes |
+/// | 7 | AArch64: the return address is signed |
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct FreInfo(pub u8);
+
+impl FreInfo {
+    /// The outermost frame: no words, return address undefined (version 2 errata 2, version 3).
+    pub const OUTERMOST: Self = Self(0);
+
+    /// Packs the four fields; `count` is at most 15.
+    #[inline]
+    pub const fn new(sp_based: bool, count: u8, size: WordSize, signed: bool) -> Self {
+        Self(sp_based as u8 | count << 1 | (size as u8) << 5 | (signed as u8) << 7)
+    }
+
+    /// Whether the CFA is counted from SP rather than FP (type DEFAULT).
+    #[inline]
+    pub const fn sp_based(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    /// Number of data words, 0 to 15.
+    #[inline]
+    pub const fn count(self) -> u8 {
+        self.0 >> 1 & 0xf
+    }
+
+    /// Size of a data word; `None` for the invalid number 3.
+    #[inline]
+    pub const fn word_size(self) -> Option<WordSize> {
+        match self.0 >> 5 & 3 {
+            0 => Some(WordSize::B1),
+            1 => Some(WordSize::B2),
+            2 => Some(WordSize::B4),
+            _ => None,
+        }
+    }
+
+    /// AArch64: whether the return address is signed.
+    #[inline]
+    pub const fn signed(self) -> bool {
+        self.0 & 0x80 != 0
+    }
+}
+
+/// The control word for "stored at the CFA plus the offset".
+pub const CONTROL_CFA_SLOT: ControlWord = ControlWord(0x2);
+
+/// The first word of a FLEX pair: what the offset is added to, and whether the sum is an address to
+/// load from. The value 0 is no control word but padding: the entity has its place.
+///
+/// | bits | meaning |
+/// |---|---|
+/// | 0 | 1 = based on the register, 0 = on the CFA |
+/// | 1 | 1 = dereference the sum |
+/// | 2 | 0 |
+/// | 3 and up | DWARF register number |
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ControlWord(pub u32);
+
+impl ControlWord {
+    /// A register-based control word.
+    #[inline]
+    pub const fn register(register: Register, deref: bool) -> Self {
+        Self((register.0 as u32) << 3 | (deref as u32) << 1 | 1)
+    }
+
+    /// Whether the base is the register (else the CFA).
+    #[inline]
+    pub const fn is_register_based(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    /// Whether the sum is an address to load from.
+    #[inline]
+    pub const fn deref(self) -> bool {
+        self.0 & 2 != 0
+    }
+
+    /// The register's number as stored, up to 29 bits.
+    #[inline]
+    pub const fn register_number(self) -> u32 {
+        self.0 >> 3
+    }
+}

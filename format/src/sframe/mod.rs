@@ -1,0 +1,19 @@
+//! `.sframe` on disk, versions 1, 2 and 3.
+//!
+//! A section is a [header](Header), an optional auxiliary header, the function index (one
+//! [FDE](Fde) a function, sorted by address in a linked file), and the frame row entries
+//! ([FREs](FreInfo)) of all functions. Version 3 puts a 5-byte [attribute](Attribute) in front of
+//! a function's first FRE; versions 1 and 2 keep those fields in the FDE.
+//!
+//! Source of the layouts: the SFrame specification of binutils 2.47, sections "SFrame Section",
+//! "SFrame FDE" and "SFrame FRE". Integers have the target's byte order; nothing is aligned.
+
+mod attribute;
+mod fde;
+mod fre;
+mod header;
+
+pub use attribute::{Attribute, FdeInfo, FdeType, FreType};
+pub use fde::Fde;
+pub use fre::{CONTROL_CFA_SLOT, ControlWord, FreInfo, WordSize};
+pub use header::{Abi, Flags, Header, MAGIC, Version};
