@@ -21,6 +21,8 @@ pub enum Cfa {
         /// Bytes.
         offset: i64,
     },
+    /// What only a DWARF expression says. CFI has it; no table does.
+    Expression,
 }
 
 /// How to find a register of the caller.
@@ -32,6 +34,8 @@ pub enum Rule {
     Undefined,
     /// Stored at `CFA + offset` bytes.
     Cfa(i64),
+    /// It is `CFA + offset` bytes. CFI has it (`DW_CFA_val_offset`); no table does.
+    ValCfa(i64),
     /// `register + offset`.
     Register {
         /// Its value in the frame that is unwound.
@@ -46,6 +50,8 @@ pub enum Rule {
         /// Bytes.
         offset: i64,
     },
+    /// What only a DWARF expression says. CFI has it; no table does.
+    Expression,
 }
 
 /// How to unwind one frame, from `start` up to the next row's start or the function's end.
