@@ -9,11 +9,15 @@
 
 mod address;
 mod arch;
+pub mod compact_unwind;
 mod endian;
 mod row;
+mod saved;
 pub mod sframe;
+pub mod unwind_info;
 
 pub use address::{Address, FunctionOffset, ImageOffset, SectionOffset};
 pub use arch::{Arch, Register};
 pub use endian::Endian;
 pub use row::{Cfa, Row, Rule};
+pub use saved::Saved;

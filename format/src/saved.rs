@@ -1,0 +1,61 @@
+//! Callee-saved registers, which ride beside a row.
+
+use core::fmt;
+
+use crate::Register;
+
+/// The most registers a compact encoding can restore beside the frame pointer and the return
+/// address: arm64's x19 to x28 and d8 to d15.
+const MAX: usize = 18;
+
+/// Where a function saved its caller's registers: each at the CFA plus an offset in bytes.
+///
+/// The return address and the frame pointer are the [row's](crate::Row), not in here. Equal if
+/// the same registers were added in the same order.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Saved {
+    slots: [(Register, i32); MAX],
+    count: u8,
+}
+
+impl Saved {
+    /// No registers.
+    pub const fn new() -> Self {
+        Self { slots: [(Register(0), 0); MAX], count: 0 }
+    }
+
+    /// Adds a register, stored at the CFA plus `offset` bytes; `false`, and nothing added, if there
+    /// are 18 already.
+    pub fn push(&mut self, register: Register, offset: i32) -> bool {
+        match self.slots.get_mut(usize::from(self.count)) {
+            Some(slot) => {
+                *slot = (register, offset);
+                self.count += 1;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The registers with their offsets from the CFA in bytes, in the order they were added.
+    pub fn as_slice(&self) -> &[(Register, i32)] {
+        &self.slots[..usize::from(self.count)]
+    }
+
+    /// A register's offset from the CFA in bytes, if it is saved.
+    pub fn offset_of(&self, register: Register) -> Option<i32> {
+        self.as_slice().iter().find(|slot| slot.0 == register).map(|slot| slot.1)
+    }
+}
+
+impl Default for Saved {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Saved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.as_slice().iter().map(|(register, offset)| (register.0, offset))).finish()
+    }
+}
