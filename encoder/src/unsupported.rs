@@ -15,28 +15,88 @@ pub struct Unsupported {
     pub reason: Reason,
 }
 
-/// What stood in the way.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
-pub enum Reason {
-    /// (placeholder)
-    ReturnColumn(Register),
-}
-
-impl Reason {
-    /// A short name that stays the same from run to run and function to function, for counting:
-    /// words joined with `-`, such as `return-column`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::ReturnColumn(_) => "return-column",
-        }
-    }
-}
-
-impl fmt::Display for Reason {
+impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ReturnColumn(register) => write!(f, "the return address is in column {}", register.0),
-        }
+        write!(f, "function {} at pc {}: {}", self.function, self.pc, self.reason)
     }
+}
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $variant:ident $(($($field:ident: $kind:ty),*))? = $name:literal, $text:literal;)*) => {
+        /// What stood in the way.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[non_exhaustive]
+        pub enum Reason {
+            $($(#[$doc])* $variant $(($($kind),*))?,)*
+        }
+
+        impl Reason {
+            /// A short name that is the same for every function with this kind of reason, for
+            /// counting: words joined with `-`, such as `cfa-expression`.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant { .. } => $name,)*
+                }
+            }
+        }
+
+        impl fmt::Display for Reason {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match *self {
+                    $(Self::$variant $(($($field),*))? => write!(f, $text),)*
+                }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// The CFA is what only an expression can say.
+    CfaExpression = "cfa-expression", "the CFA is an expression that the table cannot say";
+    /// The CFA is counted from a register that needs a flex FDE, where none may be written.
+    CfaRegister(register: Register) = "cfa-register", "the CFA is counted from register {register}";
+    /// The CFA's offset does not fit its data word.
+    CfaOffset(offset: i64) = "cfa-offset", "the CFA's offset {offset} does not fit a data word";
+    /// The CFA is loaded from memory, which needs a flex FDE, where none may be written.
+    CfaMemory = "cfa-memory", "the CFA is loaded from memory, which needs a flex FDE";
+    /// There is no rule for the CFA, from some PC on or in the whole function.
+    CfaMissing = "cfa-missing", "there is no rule for the CFA";
+    /// `DW_CFA_def_cfa_register` or `_offset` without a CFA of a register and an offset.
+    CfaWithoutBase = "cfa-without-base", "the CFA is changed where no register and offset are in effect";
+    /// The caller's stack pointer is not the CFA.
+    StackPointerRule = "stack-pointer-rule", "the caller's stack pointer is not the CFA";
+    /// The rule for the frame pointer is none that the table can say.
+    FramePointerRule = "frame-pointer-rule", "the rule for the frame pointer cannot be said";
+    /// The rule for the return address is none that the table can say.
+    ReturnAddressRule = "return-address-rule", "the rule for the return address cannot be said";
+    /// A register's offset does not fit its data word.
+    RuleOffset(offset: i64) = "rule-offset", "the offset {offset} of a saved register does not fit a data word";
+    /// The frame pointer is saved and the return address is not, which a default FDE cannot say.
+    FramePointerAlone = "frame-pointer-alone", "the frame pointer is saved and the return address is not";
+    /// The return address is in another column than the ABI's.
+    ReturnColumn(register: Register) = "return-column", "the return address is in column {register}";
+    /// AArch64: a rule for the pseudo register of the signature's state.
+    SignStateRule = "sign-state-rule", "there is a rule for the state of the return address's signature";
+    /// The function's size or a row's start does not fit 32 bits.
+    FunctionSize = "function-size", "the function is larger than 4 GiB";
+    /// A PLT whose stubs do not start at a multiple of their size.
+    StubAlignment = "stub-alignment", "the stubs of the PLT are not aligned to their size";
+    /// More rows than layout `gnu` writes: gas leaves such a function out.
+    RowCount = "row-count", "the function has more than 65535 rows";
+    /// An instruction that this program does not know.
+    InstructionUnknown(opcode: u8) = "instruction-unknown", "call frame instruction {opcode:#04x} is unknown";
+    /// An instruction whose operands are cut off or out of range.
+    InstructionTruncated(opcode: u8) = "instruction-malformed", "call frame instruction {opcode:#04x} is malformed";
+    /// An instruction in a CIE that only an FDE can have.
+    CieInstruction = "cie-instruction", "the CIE holds an instruction that belongs into an FDE";
+    /// `DW_CFA_set_loc` to a lower address.
+    LocationBackwards = "location-backwards", "the location moves backwards";
+    /// `DW_CFA_restore_state` without a state.
+    RestoreWithoutRemember = "restore-without-remember", "a state is restored that was not remembered";
+    /// `DW_CFA_remember_state` nested deeper than 1024.
+    RememberDepth = "remember-depth", "remembered states nest too deeply";
+    /// Layout `gnu`: an instruction with this opcode for which gas leaves the function out.
+    GasInstruction(opcode: u8) = "gas-instruction", "gas leaves out functions with call frame instruction {opcode:#04x} here";
+    /// Layout `gnu`: a rule for this register for which gas leaves the function out.
+    GasRegister(register: Register) = "gas-register", "gas leaves out functions with this rule for register {register}";
 }

@@ -84,3 +84,9 @@ impl Arch {
         matches!(self, Self::Aarch64 | Self::Aarch64Be)
     }
 }
+
+impl core::fmt::Display for Register {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.0.fmt(f)
+    }
+}

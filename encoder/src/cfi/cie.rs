@@ -1,0 +1,177 @@
+//! The common information entry.
+
+use cfipack_format::{Address, Arch, Register, SectionOffset};
+
+use super::cursor::Cursor;
+use super::pointer::{Bases, PointerEncoding};
+use super::{Error, Section, SectionKind};
+
+/// A CIE: what its FDEs have in common.
+#[derive(Clone, Copy, Debug)]
+pub struct Cie<'a> {
+    /// Where it starts.
+    pub offset: SectionOffset,
+    /// The augmentation string, without its zero byte.
+    pub augmentation: &'a [u8],
+    /// Bytes of code that an advance counts.
+    pub code_alignment: u64,
+    /// What factored offsets are multiplied with.
+    pub data_alignment: i64,
+    /// The column that holds the return address.
+    pub return_address: Register,
+    /// Augmentation `S`: a signal frame.
+    pub signal_frame: bool,
+    /// Augmentation `B`: return addresses are signed with key B (AArch64).
+    pub pauth_key_b: bool,
+    /// Augmentation `P`: how the personality routine is found, and the cell or routine itself.
+    pub personality: Option<(PointerEncoding, Address)>,
+    /// Augmentation `L`: how FDEs store their LSDA.
+    pub lsda_encoding: PointerEncoding,
+    /// The instructions that precede those of every FDE.
+    pub instructions: &'a [u8],
+    /// Augmentation `z`: FDEs carry augmentation data with its length in front.
+    pub(super) has_data: bool,
+    /// Augmentation `R`: how FDEs store addresses.
+    pub(super) fde_encoding: PointerEncoding,
+}
+
+impl<'a> Cie<'a> {
+    /// Parses the CIE whose record starts at `offset`, with `body` what follows the CIE id.
+    pub(super) fn parse(section: &Section<'a>, offset: SectionOffset, body: &'a [u8]) -> Result<Self, Error> {
+        let truncated = Error::Truncated { offset };
+        let mut cursor = Cursor::new(body, section.arch.endian());
+        let version = cursor.u8().ok_or(truncated)?;
+        if !matches!(version, 1 | 3 | 4) {
+            return Err(Error::CieVersion { offset, version });
+        }
+        let text = cursor.rest();
+        let length = text.iter().position(|&byte| byte == 0).ok_or(truncated)?;
+        let augmentation = &text[..length];
+        cursor.take(length + 1).ok_or(truncated)?;
+        if augmentation == b"eh" {
+            // GCC 2: the address of the exception table.
+            cursor.take(section.arch.pointer_size().into()).ok_or(truncated)?;
+        }
+        if version == 4 {
+            check_sizes(&mut cursor, section.arch, offset)?;
+        }
+        let code_alignment = cursor.uleb().ok_or(truncated)?;
+        let data_alignment = cursor.sleb().ok_or(truncated)?;
+        let column = if version == 1 { cursor.u8().map(u64::from) } else { cursor.uleb() };
+        let column = column.ok_or(truncated)?;
+        let return_address = u16::try_from(column).map_err(|_| Error::ReturnColumn { offset, column })?;
+        let mut cie = Self {
+            offset,
+            augmentation,
+            code_alignment,
+            data_alignment,
+            return_address: Register(return_address),
+            signal_frame: false,
+            pauth_key_b: false,
+            personality: None,
+            lsda_encoding: PointerEncoding::OMITTED,
+            instructions: &[],
+            has_data: false,
+            fde_encoding: PointerEncoding::ABSOLUTE,
+        };
+        match augmentation {
+            b"" | b"eh" => {}
+            [b'z', letters @ ..] => {
+                let length = cursor.uleb().and_then(|length| usize::try_from(length).ok());
+                let data = length.and_then(|length| cursor.take(length)).ok_or(truncated)?;
+                cie.has_data = true;
+                cie.parse_augmentation(letters, data, section)?;
+            }
+            [letter, ..] => return Err(Error::Augmentation { offset, letter: *letter }),
+        }
+        cie.instructions = cursor.rest();
+        Ok(cie)
+    }
+
+    fn parse_augmentation(
+        &mut self,
+        letters: &[u8],
+        data: &'a [u8],
+        section: &Section<'a>,
+    ) -> Result<(), Error> {
+        let offset = self.offset;
+        let truncated = Error::Truncated { offset };
+        let mut cursor = Cursor::new(data, section.arch.endian());
+        for &letter in letters {
+            match letter {
+                b'R' => {
+                    self.fde_encoding = PointerEncoding(cursor.u8().ok_or(truncated)?);
+                    if !self.fde_encoding.is_readable() || self.fde_encoding.is_indirect() {
+                        return Err(Error::PointerEncoding { offset, encoding: self.fde_encoding.0 });
+                    }
+                }
+                b'L' => self.lsda_encoding = PointerEncoding(cursor.u8().ok_or(truncated)?),
+                b'P' => {
+                    let encoding = PointerEncoding(cursor.u8().ok_or(truncated)?);
+                    if encoding != PointerEncoding::OMITTED {
+                        self.personality =
+                            Some((encoding, self.personality(&mut cursor, encoding, section)?));
+                    }
+                }
+                b'S' => self.signal_frame = true,
+                b'B' => self.pauth_key_b = true,
+                // Memory tagging of the stack: no unwinding rule depends on it.
+                b'G' => {}
+                _ => return Err(Error::Augmentation { offset, letter }),
+            }
+        }
+        Ok(())
+    }
+
+    fn personality(
+        &self,
+        cursor: &mut Cursor<'a>,
+        encoding: PointerEncoding,
+        section: &Section<'a>,
+    ) -> Result<Address, Error> {
+        let offset = self.offset;
+        if !encoding.is_readable() {
+            return Err(Error::PointerEncoding { offset, encoding: encoding.0 });
+        }
+        let here = section.address_of(cursor.rest());
+        let bases = Bases { text: section.text, data: section.data, function: Address(0) };
+        PointerEncoding(encoding.0 & 0x7f)
+            .read_address(cursor, here, &bases, section.arch.pointer_size())
+            .ok_or(Error::Truncated { offset })
+    }
+
+    /// Whether `other` gives its FDEs' instructions the same meaning.
+    #[inline]
+    pub(crate) fn means_the_same(&self, other: &Self) -> bool {
+        self.code_alignment == other.code_alignment
+            && self.data_alignment == other.data_alignment
+            && self.return_address == other.return_address
+            && self.signal_frame == other.signal_frame
+            && self.pauth_key_b == other.pauth_key_b
+            && self.instructions == other.instructions
+    }
+}
+
+/// Version 4: the sizes of an address and of a segment selector.
+fn check_sizes(cursor: &mut Cursor<'_>, arch: Arch, offset: SectionOffset) -> Result<(), Error> {
+    let truncated = Error::Truncated { offset };
+    let size = cursor.u8().ok_or(truncated)?;
+    if size != arch.pointer_size() {
+        return Err(Error::AddressSize { offset, size });
+    }
+    match cursor.u8().ok_or(truncated)? {
+        0 => Ok(()),
+        size => Err(Error::AddressSize { offset, size }),
+    }
+}
+
+impl SectionKind {
+    /// Bytes of the CIE id, given whether the record is of the 64-bit format.
+    #[inline]
+    pub(super) const fn id_size(self, is_64_bit: bool) -> usize {
+        match self {
+            Self::DebugFrame if is_64_bit => 8,
+            _ => 4,
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Malformed call frame information.
+
+use core::fmt;
+
+use cfipack_format::SectionOffset;
+
+/// A record that cannot be read. Offsets count from the start of the CFI section.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// A record's length reaches beyond the section. Nothing behind it can be found.
+    Length {
+        /// Where the record starts.
+        offset: SectionOffset,
+        /// The length it claims, in bytes.
+        length: u64,
+    },
+    /// A field reaches beyond its record.
+    Truncated {
+        /// Where the record starts.
+        offset: SectionOffset,
+    },
+    /// An FDE's CIE pointer leads outside the section or to something that is no CIE.
+    CiePointer {
+        /// Where the FDE starts.
+        offset: SectionOffset,
+        /// The pointer as stored.
+        pointer: u64,
+    },
+    /// A CIE version other than 1, 3 and 4.
+    CieVersion {
+        /// Where the CIE starts.
+        offset: SectionOffset,
+        /// The version.
+        version: u8,
+    },
+    /// An augmentation letter of unknown meaning, or a string that does not end.
+    Augmentation {
+        /// Where the CIE starts.
+        offset: SectionOffset,
+        /// The first letter that is not understood.
+        letter: u8,
+    },
+    /// A pointer encoding that does not exist or cannot be followed in a file.
+    PointerEncoding {
+        /// Where the record starts.
+        offset: SectionOffset,
+        /// The encoding byte (`DW_EH_PE_*`).
+        encoding: u8,
+    },
+    /// A CIE whose addresses have another size than the architecture's, or a segment selector.
+    AddressSize {
+        /// Where the CIE starts.
+        offset: SectionOffset,
+        /// The size in bytes.
+        size: u8,
+    },
+    /// A return-address column that no register has.
+    ReturnColumn {
+        /// Where the CIE starts.
+        offset: SectionOffset,
+        /// The column.
+        column: u64,
+    },
+}
+
+impl Error {
+    /// Where the record in question starts.
+    pub const fn offset(&self) -> SectionOffset {
+        match *self {
+            Self::Length { offset, .. }
+            | Self::Truncated { offset }
+            | Self::CiePointer { offset, .. }
+            | Self::CieVersion { offset, .. }
+            | Self::Augmentation { offset, .. }
+            | Self::PointerEncoding { offset, .. }
+            | Self::AddressSize { offset, .. }
+            | Self::ReturnColumn { offset, .. } => offset,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "offset {}: ", self.offset())?;
+        match *self {
+            Self::Length { length, .. } => write!(f, "record length {length:#x} reaches beyond the section"),
+            Self::Truncated { .. } => write!(f, "a field reaches beyond its record"),
+            Self::CiePointer { pointer, .. } => write!(f, "CIE pointer {pointer:#x} leads to no CIE"),
+            Self::CieVersion { version, .. } => write!(f, "CIE version {version} is unknown"),
+            Self::Augmentation { letter, .. } => {
+                write!(f, "augmentation letter {letter:#04x} ('{}') is unknown", letter.escape_ascii())
+            }
+            Self::PointerEncoding { encoding, .. } => {
+                write!(f, "pointer encoding {encoding:#04x} cannot be followed")
+            }
+            Self::AddressSize { size, .. } => write!(f, "address or segment size {size} is not supported"),
+            Self::ReturnColumn { column, .. } => write!(f, "return-address column {column} does not exist"),
+        }
+    }
+}
+
+impl core::error::Error for Error {}

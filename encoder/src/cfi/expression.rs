@@ -1,0 +1,96 @@
+//! DWARF expressions that a row can hold (DWARF 5, section 2.5).
+
+use cfipack_format::{Endian, Register};
+
+use super::cursor::Cursor;
+
+const DEREF: u8 = 0x06;
+const BREG0: u8 = 0x70;
+const BREGX: u8 = 0x92;
+
+/// `register + offset`, dereferenced or not: what [`simple`] recognises.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct BaseOffset {
+    pub(crate) register: Register,
+    pub(crate) offset: i64,
+    pub(crate) deref: bool,
+}
+
+/// Recognises `breg offset [deref]`.
+pub(crate) fn simple(expression: &[u8]) -> Option<BaseOffset> {
+    // LEB128 has no byte order.
+    let mut cursor = Cursor::new(expression, Endian::Little);
+    let register = match cursor.u8()? {
+        operation @ BREG0..=0x8f => u16::from(operation - BREG0),
+        BREGX => u16::try_from(cursor.uleb()?).ok()?,
+        _ => return None,
+    };
+    let offset = cursor.sleb()?;
+    let deref = match cursor.rest() {
+        [] => false,
+        [DEREF] => true,
+        _ => return None,
+    };
+    Some(BaseOffset { register: Register(register), offset, deref })
+}
+
+/// The CFA in a PLT of x86-64: every 16-byte stub pushes one word on its way.
+///
+/// `rsp + offset + ((rip & 15) >= threshold) * 8`, as linkers write it:
+/// `breg7 offset, breg16 0, lit15, and, lit(threshold), ge, lit3, shl, plus`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StubCfa {
+    /// Bytes from rsp before the push.
+    pub offset: i64,
+    /// Offset in the stub from which on the word is pushed, 1 to 15.
+    pub threshold: u8,
+}
+
+impl StubCfa {
+    /// Bytes of a stub: the expression repeats after as many.
+    pub const SIZE: u8 = 16;
+    /// Bytes of the pushed word.
+    pub const PUSHED: i64 = 8;
+
+    /// Recognises the expression.
+    pub fn recognise(expression: &[u8]) -> Option<Self> {
+        let mut cursor = Cursor::new(expression, Endian::Little);
+        if cursor.u8()? != BREG0 + 7 {
+            return None;
+        }
+        let offset = cursor.sleb()?;
+        // breg16 0, lit15, and, lit(threshold), ge, lit3, shl, plus
+        match *cursor.rest() {
+            [0x80, 0, 0x3f, 0x1a, literal @ 0x31..=0x3f, 0x2a, 0x33, 0x24, 0x22] => {
+                Some(Self { offset, threshold: literal - 0x30 })
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recognises_what_ld_writes_for_a_lazy_plt() {
+        // readelf --debug-dump=frames of ld 2.47's output:
+        // DW_OP_breg7 (rsp): 8; DW_OP_breg16 (rip): 0; DW_OP_lit15; DW_OP_and; DW_OP_lit11; DW_OP_ge;
+        // DW_OP_lit3; DW_OP_shl; DW_OP_plus
+        let expression = [0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22];
+        assert_eq!(StubCfa::recognise(&expression), Some(StubCfa { offset: 8, threshold: 11 }));
+        assert_eq!(StubCfa::recognise(&expression[..10]), None);
+        assert_eq!(simple(&expression), None);
+    }
+
+    #[test]
+    fn recognises_base_and_offset() {
+        let rsp = Register(7);
+        assert_eq!(simple(&[0x77, 0x28]), Some(BaseOffset { register: rsp, offset: 40, deref: false }));
+        let signal_frame = [0x77, 0xa0, 0x01, 0x06];
+        assert_eq!(simple(&signal_frame), Some(BaseOffset { register: rsp, offset: 160, deref: true }));
+        // `*(rsp + 8) + 8`: the sum after the load is more than a row holds.
+        assert_eq!(simple(&[0x77, 8, 0x06, 0x23, 8]), None);
+    }
+}

@@ -1,0 +1,193 @@
+//! Call frame instructions (DWARF 5, section 6.4.2), decoded one at a time.
+
+use cfipack_format::{Address, Register};
+
+use super::Function;
+use super::cursor::Cursor;
+use crate::Reason;
+
+/// A call frame instruction, factored operands multiplied out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Instruction<'a> {
+    /// `DW_CFA_nop`: padding.
+    Nop,
+    /// `DW_CFA_advance_loc` and its longer forms: bytes of code.
+    Advance(u64),
+    /// `DW_CFA_set_loc`.
+    SetLocation(Address),
+    /// `DW_CFA_def_cfa`, `DW_CFA_def_cfa_sf`.
+    DefCfa(Register, i64),
+    /// `DW_CFA_def_cfa_register`.
+    DefCfaRegister(Register),
+    /// `DW_CFA_def_cfa_offset`, `DW_CFA_def_cfa_offset_sf`.
+    DefCfaOffset(i64),
+    /// `DW_CFA_def_cfa_expression`.
+    DefCfaExpression(&'a [u8]),
+    /// `DW_CFA_undefined`.
+    Undefined(Register),
+    /// `DW_CFA_same_value`.
+    SameValue(Register),
+    /// `DW_CFA_offset` and its longer forms: saved at the CFA plus bytes.
+    Offset(Register, i64),
+    /// `DW_CFA_val_offset`, `DW_CFA_val_offset_sf`: equal to the CFA plus bytes.
+    ValOffset(Register, i64),
+    /// `DW_CFA_register`: the first is saved in the second.
+    Register(Register, Register),
+    /// `DW_CFA_expression`.
+    Expression(Register, &'a [u8]),
+    /// `DW_CFA_val_expression`.
+    ValExpression(Register, &'a [u8]),
+    /// `DW_CFA_restore`, `DW_CFA_restore_extended`.
+    Restore(Register),
+    /// `DW_CFA_remember_state`.
+    RememberState,
+    /// `DW_CFA_restore_state`.
+    RestoreState,
+    /// `DW_CFA_GNU_args_size`: bytes of pushed arguments, of which no row depends.
+    ArgsSize(u64),
+    /// Opcode 0x2d: `DW_CFA_AARCH64_negate_ra_state`, elsewhere `DW_CFA_GNU_window_save`.
+    NegateRaState,
+}
+
+/// The instructions of a CIE or an FDE.
+#[derive(Clone, Copy, Debug)]
+pub struct Instructions<'a, 'f> {
+    function: &'f Function<'a>,
+    cursor: Cursor<'a>,
+}
+
+impl<'a, 'f> Instructions<'a, 'f> {
+    /// Those in `bytes`, which belong to `function` or its CIE.
+    #[inline]
+    pub fn new(function: &'f Function<'a>, bytes: &'a [u8]) -> Self {
+        Self { function, cursor: Cursor::new(bytes, function.arch().endian()) }
+    }
+
+    /// What has not been decoded.
+    #[inline]
+    pub fn rest(&self) -> &'a [u8] {
+        self.cursor.rest()
+    }
+
+    /// The next instruction.
+    #[inline(always)]
+    pub(crate) fn decode(&mut self) -> Option<Result<Instruction<'a>, Reason>> {
+        let opcode = self.cursor.u8()?;
+        let instruction = self.operands(opcode);
+        Some(instruction.ok_or_else(|| self.malformed(opcode)))
+    }
+
+    #[cold]
+    fn malformed(&self, opcode: u8) -> Reason {
+        match opcode {
+            0x00..=0x0f | 0x10..=0x16 | 0x1d | 0x2d..=0x2f | 0x40.. => Reason::InstructionTruncated(opcode),
+            _ => Reason::InstructionUnknown(opcode),
+        }
+    }
+
+    #[inline(always)]
+    fn operands(&mut self, opcode: u8) -> Option<Instruction<'a>> {
+        let low = u16::from(opcode & 0x3f);
+        match opcode >> 6 {
+            1 => Some(self.advance(low.into())),
+            2 => Some(Instruction::Offset(Register(low), self.factored()?)),
+            3 => Some(Instruction::Restore(Register(low))),
+            _ => self.extended(opcode),
+        }
+    }
+
+    #[inline(always)]
+    fn extended(&mut self, opcode: u8) -> Option<Instruction<'a>> {
+        Some(match opcode {
+            0x00 => Instruction::Nop,
+            0x01 => self.set_location()?,
+            0x02 => {
+                let delta = self.cursor.u8()?;
+                self.advance(delta.into())
+            }
+            0x03 => {
+                let delta = self.cursor.u16()?;
+                self.advance(delta.into())
+            }
+            0x04 => {
+                let delta = self.cursor.u32()?;
+                self.advance(delta.into())
+            }
+            0x05 => Instruction::Offset(self.register()?, self.factored()?),
+            0x06 => Instruction::Restore(self.register()?),
+            0x07 => Instruction::Undefined(self.register()?),
+            0x08 => Instruction::SameValue(self.register()?),
+            0x09 => Instruction::Register(self.register()?, self.register()?),
+            0x0a => Instruction::RememberState,
+            0x0b => Instruction::RestoreState,
+            0x0c => Instruction::DefCfa(self.register()?, self.plain()?),
+            0x0d => Instruction::DefCfaRegister(self.register()?),
+            0x0e => Instruction::DefCfaOffset(self.plain()?),
+            0x0f => Instruction::DefCfaExpression(self.block()?),
+            0x10 => Instruction::Expression(self.register()?, self.block()?),
+            0x11 => Instruction::Offset(self.register()?, self.factored_signed()?),
+            0x12 => Instruction::DefCfa(self.register()?, self.factored_signed()?),
+            0x13 => Instruction::DefCfaOffset(self.factored_signed()?),
+            0x14 => Instruction::ValOffset(self.register()?, self.factored()?),
+            0x15 => Instruction::ValOffset(self.register()?, self.factored_signed()?),
+            0x16 => Instruction::ValExpression(self.register()?, self.block()?),
+            // DW_CFA_MIPS_advance_loc8
+            0x1d => {
+                let delta = self.cursor.u64()?;
+                self.advance(delta)
+            }
+            0x2d => Instruction::NegateRaState,
+            0x2e => Instruction::ArgsSize(self.cursor.uleb()?),
+            // DW_CFA_GNU_negative_offset_extended
+            0x2f => Instruction::Offset(self.register()?, self.factored()?.wrapping_neg()),
+            _ => return None,
+        })
+    }
+
+    #[inline]
+    fn advance(&self, delta: u64) -> Instruction<'a> {
+        Instruction::Advance(delta.wrapping_mul(self.function.cie.code_alignment))
+    }
+
+    #[inline]
+    fn register(&mut self) -> Option<Register> {
+        u16::try_from(self.cursor.uleb()?).ok().map(Register)
+    }
+
+    #[inline]
+    fn plain(&mut self) -> Option<i64> {
+        Some(self.cursor.uleb()? as i64)
+    }
+
+    #[inline]
+    fn factored(&mut self) -> Option<i64> {
+        Some((self.cursor.uleb()? as i64).wrapping_mul(self.function.cie.data_alignment))
+    }
+
+    #[inline]
+    fn factored_signed(&mut self) -> Option<i64> {
+        Some(self.cursor.sleb()?.wrapping_mul(self.function.cie.data_alignment))
+    }
+
+    #[inline]
+    fn block(&mut self) -> Option<&'a [u8]> {
+        let length = usize::try_from(self.cursor.uleb()?).ok()?;
+        self.cursor.take(length)
+    }
+
+    #[cold]
+    fn set_location(&mut self) -> Option<Instruction<'a>> {
+        let (address, rest) = self.function.read_location(self.cursor.rest())?;
+        self.cursor = Cursor::new(rest, self.function.arch().endian());
+        Some(Instruction::SetLocation(address))
+    }
+}
+
+impl<'a> Iterator for Instructions<'a, '_> {
+    type Item = Result<Instruction<'a>, Reason>;
+
+    /// The next instruction; after an error, what follows is not to be trusted.
+    fn next(&mut self) -> Option<Self::Item> {
+        self.decode()
+    }
+}

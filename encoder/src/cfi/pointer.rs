@@ -1,0 +1,82 @@
+//! Encoded pointers of `.eh_frame` (`DW_EH_PE_*`; Linux Standard Base 5.0, "DWARF Extensions").
+
+use cfipack_format::Address;
+
+use super::cursor::Cursor;
+
+/// How a pointer is stored: a format in the low four bits, what it is relative to in the next three.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct PointerEncoding(pub u8);
+
+/// What encoded pointers can be relative to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bases {
+    pub(super) text: Address,
+    pub(super) data: Address,
+    pub(super) function: Address,
+}
+
+impl PointerEncoding {
+    /// An absolute address of the architecture's size: what `.debug_frame` has.
+    pub const ABSOLUTE: Self = Self(0);
+    /// No pointer at all.
+    pub const OMITTED: Self = Self(0xff);
+    const INDIRECT: u8 = 0x80;
+
+    /// The value in its stored format, without a base. `None`: unknown format, or the bytes end.
+    #[inline]
+    pub(super) fn read_value(self, cursor: &mut Cursor<'_>, address_size: u8) -> Option<u64> {
+        match self.0 & 0x0f {
+            0x0b => Some(cursor.u32()? as i32 as u64),
+            0x00 if address_size == 4 => Some(u64::from(cursor.u32()?)),
+            0x00 | 0x04 | 0x0c => cursor.u64(),
+            0x01 => cursor.uleb(),
+            0x02 => Some(u64::from(cursor.u16()?)),
+            0x03 => Some(u64::from(cursor.u32()?)),
+            0x09 => Some(cursor.sleb()? as u64),
+            0x0a => Some(cursor.u16()? as i16 as u64),
+            _ => None,
+        }
+    }
+
+    /// The address a pointer at address `here` leads to. `None`: the bytes end, the encoding is
+    /// unknown, or it names a cell that only a running program has.
+    #[inline]
+    pub(super) fn read_address(
+        self,
+        cursor: &mut Cursor<'_>,
+        here: Address,
+        bases: &Bases,
+        address_size: u8,
+    ) -> Option<Address> {
+        let base = match self.0 & 0xf0 {
+            0x10 => here,
+            0x00 => Address(0),
+            0x20 => bases.text,
+            0x30 => bases.data,
+            0x40 => bases.function,
+            0x50 => return Self::read_aligned(cursor, here, address_size),
+            _ => return None,
+        };
+        let value = self.read_value(cursor, address_size)?;
+        let address = base.0.wrapping_add(value);
+        Some(Address(if address_size == 4 { address & 0xffff_ffff } else { address }))
+    }
+
+    /// `DW_EH_PE_aligned`: an absolute address at the next multiple of its size.
+    fn read_aligned(cursor: &mut Cursor<'_>, here: Address, address_size: u8) -> Option<Address> {
+        let padding = here.0.wrapping_neg() % u64::from(address_size);
+        cursor.take(padding as usize)?;
+        Self::ABSOLUTE.read_value(cursor, address_size).map(Address)
+    }
+
+    /// Whether a pointer of this encoding can be passed over: its format is known.
+    pub(super) const fn is_readable(self) -> bool {
+        matches!(self.0 & 0x0f, 0..=4 | 9..=0xc)
+    }
+
+    /// Whether the pointer leads to a cell that holds the address.
+    pub const fn is_indirect(self) -> bool {
+        self.0 & Self::INDIRECT != 0
+    }
+}

@@ -1,0 +1,232 @@
+//! A section of call frame information, and the walk over its records.
+
+use alloc::boxed::Box;
+use core::fmt;
+
+use cfipack_format::{Address, Arch, SectionOffset};
+
+use super::cursor::Cursor;
+use super::{Cie, Error, Function};
+
+/// Which of the two layouts a section has.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SectionKind {
+    /// `.eh_frame`: CIE pointers count back from their own field; a zero length ends a part.
+    EhFrame,
+    /// `.debug_frame`: CIE pointers are offsets in the section.
+    DebugFrame,
+}
+
+/// A section of call frame information, relocations applied.
+#[derive(Clone, Copy, Debug)]
+pub struct Section<'a> {
+    /// Its bytes.
+    pub bytes: &'a [u8],
+    /// Where it lies in memory: the base of PC-relative pointers.
+    pub address: Address,
+    /// Its layout.
+    pub kind: SectionKind,
+    /// The architecture, which gives byte order and pointer size.
+    pub arch: Arch,
+    /// The base of `DW_EH_PE_textrel` pointers.
+    pub text: Address,
+    /// The base of `DW_EH_PE_datarel` pointers (the GOT).
+    pub data: Address,
+}
+
+/// A record: a CIE or an FDE.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Record<'a> {
+    pub(super) offset: SectionOffset,
+    /// Where the CIE id or CIE pointer lies.
+    pub(super) id_at: usize,
+    /// The CIE id or CIE pointer.
+    pub(super) id: u64,
+    pub(super) is_64_bit: bool,
+    /// What follows it.
+    pub(super) body: &'a [u8],
+}
+
+impl<'a> Section<'a> {
+    /// A section whose pointers need no text or data base.
+    pub fn new(kind: SectionKind, bytes: &'a [u8], address: Address, arch: Arch) -> Self {
+        Self { bytes, address, kind, arch, text: Address(0), data: Address(0) }
+    }
+
+    /// Its functions. A malformed record is an item of its own; the iterator goes on behind it
+    /// where its length can be believed, else it ends.
+    pub fn functions(&self) -> Functions<'a> {
+        self.functions_between(SectionOffset(0), SectionOffset(self.bytes.len()))
+    }
+
+    /// The functions whose FDEs start in a range of offsets, the first of which is a record's.
+    pub fn functions_between(&self, from: SectionOffset, to: SectionOffset) -> Functions<'a> {
+        let end = to.0.min(self.bytes.len());
+        Functions { section: *self, at: from.0, end, cies: CieCache::default() }
+    }
+
+    /// The offset of the first record at or behind `offset`, or the section's length.
+    pub fn record_at_or_after(&self, offset: SectionOffset) -> SectionOffset {
+        let mut at = 0;
+        while at < offset.0 {
+            match self.record_end(at) {
+                Ok(end) => at = end,
+                Err(_) => return SectionOffset(self.bytes.len()),
+            }
+        }
+        SectionOffset(at)
+    }
+
+    /// The address of a tail of the section's bytes.
+    #[inline]
+    pub(super) fn address_of(&self, tail_of_record: &'a [u8]) -> Address {
+        Address(self.address.0.wrapping_add(self.offset_of(tail_of_record) as u64))
+    }
+
+    /// The offset at which a part of the section's bytes starts.
+    #[inline]
+    pub(super) fn offset_of(&self, part: &'a [u8]) -> usize {
+        part.as_ptr().addr().wrapping_sub(self.bytes.as_ptr().addr())
+    }
+
+    /// The initial length at `at`: bytes of the field and of what it counts.
+    #[inline]
+    fn initial_length(&self, at: usize) -> Result<(usize, u64), Error> {
+        let offset = SectionOffset(at);
+        let truncated = Error::Truncated { offset };
+        let mut cursor = Cursor::new(self.bytes.get(at..).ok_or(truncated)?, self.arch.endian());
+        match cursor.u32().ok_or(truncated)? {
+            0xffff_ffff => Ok((12, cursor.u64().ok_or(truncated)?)),
+            length @ 0xffff_fff0.. => Err(Error::Length { offset, length: length.into() }),
+            length => Ok((4, length.into())),
+        }
+    }
+
+    #[inline]
+    fn record_end(&self, at: usize) -> Result<usize, Error> {
+        let (field, length) = self.initial_length(at)?;
+        let room = self.bytes.len() - at - field;
+        match usize::try_from(length) {
+            Ok(length) if length <= room => Ok(at + field + length),
+            _ => Err(Error::Length { offset: SectionOffset(at), length }),
+        }
+    }
+
+    /// The record at `at` and the offset behind it; no record where a terminator stands.
+    #[inline]
+    fn record(&self, at: usize) -> Result<(Option<Record<'a>>, usize), Error> {
+        let (field, length) = self.initial_length(at)?;
+        let end = self.record_end(at)?;
+        if length == 0 {
+            return Ok((None, end));
+        }
+        let is_64_bit = field == 12;
+        let id_at = at + field;
+        let mut cursor = Cursor::new(&self.bytes[id_at..end], self.arch.endian());
+        let id = if self.kind.id_size(is_64_bit) == 8 { cursor.u64() } else { cursor.u32().map(u64::from) };
+        let record =
+            id.map(|id| Record { offset: SectionOffset(at), id_at, id, is_64_bit, body: cursor.rest() });
+        // A record too short for an id is as empty as a terminator.
+        Ok((record, end))
+    }
+
+    fn is_cie(&self, record: &Record<'a>) -> bool {
+        match self.kind {
+            SectionKind::EhFrame => record.id == 0,
+            SectionKind::DebugFrame if record.is_64_bit => record.id == u64::MAX,
+            SectionKind::DebugFrame => record.id == 0xffff_ffff,
+        }
+    }
+
+    /// Where the CIE of an FDE starts.
+    #[inline]
+    fn cie_offset(&self, fde: &Record<'a>) -> Option<usize> {
+        match self.kind {
+            SectionKind::EhFrame => fde.id_at.checked_sub(usize::try_from(fde.id).ok()?),
+            SectionKind::DebugFrame => usize::try_from(fde.id).ok(),
+        }
+    }
+
+    fn cie(&self, at: usize, fde: &Record<'a>) -> Result<Cie<'a>, Error> {
+        match self.record(at) {
+            Ok((Some(record), _)) if self.is_cie(&record) => Cie::parse(self, record.offset, record.body),
+            _ => Err(Error::CiePointer { offset: fde.offset, pointer: fde.id }),
+        }
+    }
+}
+
+/// The functions of a section, in its order.
+#[derive(Clone, Debug)]
+pub struct Functions<'a> {
+    section: Section<'a>,
+    at: usize,
+    end: usize,
+    cies: CieCache<'a>,
+}
+
+impl<'a> Functions<'a> {
+    fn function(&mut self, record: &Record<'a>) -> Result<Function<'a>, Error> {
+        let section = &self.section;
+        let dangling = Error::CiePointer { offset: record.offset, pointer: record.id };
+        let at = section.cie_offset(record).ok_or(dangling)?;
+        let cie = self.cies.get(at, || section.cie(at, record))?;
+        Function::parse(section, cie, record)
+    }
+}
+
+impl<'a> Iterator for Functions<'a> {
+    type Item = Result<Function<'a>, Error>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.at < self.end {
+            // Fewer bytes than a length field: padding.
+            if self.section.bytes.len() - self.at < 4 {
+                return None;
+            }
+            let (record, next) = match self.section.record(self.at) {
+                Ok(found) => found,
+                Err(error) => {
+                    self.at = self.end;
+                    return Some(Err(error));
+                }
+            };
+            self.at = next;
+            match record {
+                Some(record) if !self.section.is_cie(&record) => return Some(self.function(&record)),
+                _ => {}
+            }
+        }
+        None
+    }
+}
+
+/// The CIEs parsed last, by offset: real sections have a handful, hostile ones as many as FDEs.
+#[derive(Clone)]
+struct CieCache<'a>(Box<[Option<(usize, Cie<'a>)>; 16]>);
+
+impl Default for CieCache<'_> {
+    fn default() -> Self {
+        Self(Box::new([None; 16]))
+    }
+}
+
+impl fmt::Debug for CieCache<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CieCache")
+    }
+}
+
+impl<'a> CieCache<'a> {
+    #[inline]
+    fn get(&mut self, at: usize, parse: impl FnOnce() -> Result<Cie<'a>, Error>) -> Result<&Cie<'a>, Error> {
+        // CIEs are at least 12 bytes long and 4-aligned.
+        let slot = &mut self.0[(at >> 2) % 16];
+        match slot {
+            Some((cached, _)) if *cached == at => {}
+            _ => *slot = Some((at, parse()?)),
+        }
+        // The arm above has just filled it.
+        slot.as_ref().map(|(_, cie)| cie).ok_or(Error::Truncated { offset: SectionOffset(at) })
+    }
+}
