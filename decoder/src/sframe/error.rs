@@ -1,0 +1,240 @@
+//! What can be wrong with a section.
+
+use core::fmt;
+
+use cfipack_format::SectionOffset;
+
+/// Why a section, a function or a row cannot be read. Offsets count from the section's start;
+/// values are as stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Error {
+    /// Fewer bytes than a header.
+    TooShort {
+        /// Bytes that there are.
+        len: usize,
+    },
+    /// The first two bytes are 0xdee2 in neither byte order.
+    Magic {
+        /// The two bytes.
+        value: [u8; 2],
+    },
+    /// A version other than 1, 2 and 3.
+    Version {
+        /// As stored.
+        value: u8,
+    },
+    /// A flag that the version does not define.
+    Flags {
+        /// All flags.
+        value: u8,
+    },
+    /// An ABI other than 1 to 4.
+    Abi {
+        /// As stored.
+        value: u8,
+    },
+    /// The magic's byte order is not that of the ABI.
+    ByteOrder {
+        /// The ABI's number.
+        abi: u8,
+    },
+    /// The fixed offset of the return address is not the ABI's (-8 on amd64, else 0).
+    FixedReturnAddress {
+        /// As stored.
+        value: i8,
+    },
+    /// The function index reaches into the FREs or beyond the section.
+    FunctionIndex {
+        /// Where the index starts.
+        offset: u64,
+        /// Number of FDEs it should have.
+        num_fdes: u32,
+    },
+    /// The FRE sub-section reaches beyond the section.
+    FreSubSection {
+        /// Where it starts.
+        offset: u64,
+        /// Bytes that it should have.
+        len: u32,
+    },
+    /// A byte other than zero padding behind the FREs.
+    Trailing {
+        /// Where.
+        offset: SectionOffset,
+        /// The byte.
+        value: u8,
+    },
+    /// There is no function with this index.
+    NoFunction {
+        /// The index asked for.
+        index: usize,
+    },
+    /// The header's number of FREs is not the sum over the functions.
+    NumFres {
+        /// The header's.
+        value: u32,
+        /// The sum.
+        sum: u64,
+    },
+    /// The header says sorted, and this FDE starts before the one in front of it.
+    NotSorted {
+        /// Of the FDE.
+        offset: SectionOffset,
+    },
+    /// A function's FREs (version 3: its attribute) lie beyond the FRE sub-section.
+    FreOffset {
+        /// Of the FDE.
+        offset: SectionOffset,
+        /// Its offset into the FRE sub-section.
+        value: u32,
+    },
+    /// More FREs than the rest of the sub-section can hold.
+    FreCount {
+        /// Of the FDE (version 3: of the attribute).
+        offset: SectionOffset,
+        /// Number of FREs claimed.
+        value: u32,
+    },
+    /// An FRE type other than 0, 1 and 2.
+    FreType {
+        /// Of the FDE (version 3: of the attribute).
+        offset: SectionOffset,
+        /// The info byte.
+        value: u8,
+    },
+    /// An FDE type other than DEFAULT and FLEX.
+    FdeType {
+        /// Of the attribute.
+        offset: SectionOffset,
+        /// The second info byte.
+        value: u8,
+    },
+    /// A PC-mask function that repeats every 0 bytes. (Version 1 has no field for the number.)
+    RepSize {
+        /// Of the FDE (version 3: of the attribute).
+        offset: SectionOffset,
+    },
+    /// An FRE reaches beyond the sub-section.
+    FreTruncated {
+        /// Of the FRE.
+        offset: SectionOffset,
+    },
+    /// An FRE starts before the one in front of it.
+    StartDecreases {
+        /// Of the FRE.
+        offset: SectionOffset,
+        /// Its start.
+        value: u32,
+    },
+    /// An FRE starts beyond the end of its function (PC-mask: of one repetition).
+    StartBeyondEnd {
+        /// Of the FRE.
+        offset: SectionOffset,
+        /// Its start.
+        value: u32,
+    },
+    /// An FRE's info byte has word size 3, or a bit that has no meaning here: SP base in a FLEX
+    /// function, a signed return address on another machine than AArch64, anything beside 0 words.
+    FreInfo {
+        /// Of the FRE.
+        offset: SectionOffset,
+        /// The info byte.
+        value: u8,
+    },
+    /// A number of data words that no row has.
+    WordCount {
+        /// Of the FRE.
+        offset: SectionOffset,
+        /// The number.
+        value: u8,
+    },
+    /// A FLEX control word that is none: a reserved bit, a register where none is used, a CFA that
+    /// is not based on a register.
+    ControlWord {
+        /// Of the FRE.
+        offset: SectionOffset,
+        /// The word.
+        value: u32,
+    },
+    /// A register number of the CFA or the return address that no architecture has.
+    Register {
+        /// Of the FRE.
+        offset: SectionOffset,
+        /// The number.
+        value: u32,
+    },
+    /// Fewer than [`Index::len_for`](super::Index::len_for) words of memory for an index.
+    IndexMemory {
+        /// Words that there are.
+        len: usize,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::TooShort { len } => write!(f, "{len} bytes are too few for a header of 28"),
+            Self::Magic { value: [a, b] } => write!(f, "magic bytes {a:02x} {b:02x} are not 0xdee2"),
+            Self::Version { value } => write!(f, "offset 0x2: unknown version {value}"),
+            Self::Flags { value } => write!(f, "offset 0x3: unknown flags {value:#04x}"),
+            Self::Abi { value } => write!(f, "offset 0x4: unknown ABI {value}"),
+            Self::ByteOrder { abi } => write!(f, "offset 0x4: ABI {abi} has the other byte order"),
+            Self::FixedReturnAddress { value } => {
+                write!(f, "offset 0x6: fixed return address offset {value} is not the ABI's")
+            }
+            Self::FunctionIndex { offset, num_fdes } => {
+                write!(f, "function index of {num_fdes} entries at {offset:#x} is out of bounds")
+            }
+            Self::FreSubSection { offset, len } => {
+                write!(f, "{len} bytes of FREs at {offset:#x} are out of bounds")
+            }
+            Self::Trailing { offset, value } => {
+                write!(f, "offset {offset}: byte {value:#04x} behind the table")
+            }
+            Self::NoFunction { index } => write!(f, "no function {index}"),
+            Self::NumFres { value, sum } => {
+                write!(f, "offset 0xc: number of FREs is {value}, the functions have {sum}")
+            }
+            Self::NotSorted { offset } => {
+                write!(f, "offset {offset}: FDE starts before the previous one in a sorted index")
+            }
+            Self::FreOffset { offset, value } => {
+                write!(f, "offset {offset}: FRE offset {value:#x} is out of bounds")
+            }
+            Self::FreCount { offset, value } => {
+                write!(f, "offset {offset}: {value} FREs are more than the section holds")
+            }
+            Self::FreType { offset, value } => {
+                write!(f, "offset {offset}: unknown FRE type in info byte {value:#04x}")
+            }
+            Self::FdeType { offset, value } => {
+                write!(f, "offset {offset}: unknown FDE type in info byte {value:#04x}")
+            }
+            Self::RepSize { offset } => {
+                write!(f, "offset {offset}: PC-mask function with a repetition size of 0")
+            }
+            Self::FreTruncated { offset } => write!(f, "offset {offset}: FRE is cut off"),
+            Self::StartDecreases { offset, value } => {
+                write!(f, "offset {offset}: FRE start {value:#x} is before the previous one")
+            }
+            Self::StartBeyondEnd { offset, value } => {
+                write!(f, "offset {offset}: FRE start {value:#x} is beyond the function's end")
+            }
+            Self::FreInfo { offset, value } => {
+                write!(f, "offset {offset}: invalid FRE info byte {value:#04x}")
+            }
+            Self::WordCount { offset, value } => {
+                write!(f, "offset {offset}: FRE with {value} data words")
+            }
+            Self::ControlWord { offset, value } => {
+                write!(f, "offset {offset}: invalid FLEX control word {value:#x}")
+            }
+            Self::Register { offset, value } => {
+                write!(f, "offset {offset}: register number {value} does not exist")
+            }
+            Self::IndexMemory { len } => write!(f, "{len} words are too few for the index"),
+        }
+    }
+}
+
+impl core::error::Error for Error {}

@@ -1,0 +1,180 @@
+//! From a PC to its row.
+//!
+//! The search over the index has no branch that depends on the data, and the scan over the FREs
+//! only skips: it reads a start and an info byte of each, and decodes the one that answers.
+
+use core::hint::select_unpredictable;
+
+use cfipack_format::sframe::{Fde, FreInfo, FreType, Version};
+use cfipack_format::{Address, FunctionOffset, Row};
+
+use super::{Error, Function, Section};
+
+impl<'a> Section<'a> {
+    /// The function that has the PC: by binary search if the index is sorted, else by trying each.
+    /// Functions of size 0 have no PC.
+    ///
+    /// Where functions overlap without starting together, the last that starts at or before the PC
+    /// decides. A sorted index that is not sorted gives wrong answers: see [`Section::validate`].
+    pub fn find(&self, pc: Address) -> Result<Option<Function<'a>>, Error> {
+        match self.find_fde(pc) {
+            Some((index, fde, _)) => self.describe(index, fde).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The row that answers for the PC, its start counted from the start of its function (PC-mask:
+    /// of the repetition that has the PC).
+    #[inline]
+    pub fn lookup(&self, pc: Address) -> Result<Option<Row>, Error> {
+        match self.find_fde(pc) {
+            Some((index, fde, offset)) => self.describe(index, fde)?.lookup(FunctionOffset(offset)),
+            None => Ok(None),
+        }
+    }
+
+    /// The FDE that has the PC, its index, and the PC's offset in it.
+    #[inline]
+    fn find_fde(&self, pc: Address) -> Option<(usize, Fde, u32)> {
+        let pc = pc.distance_from(self.address());
+        if !self.is_sorted() {
+            return (0..self.num_functions()).find_map(|index| {
+                let (fde, start) = self.located(index)?;
+                Some((index, fde, offset_in(pc, start, fde.size)?))
+            });
+        }
+        let count = match self.version {
+            Version::V1 => self.not_after::<17>(pc, |b| i64::from(self.start32(b))),
+            Version::V2 => self.not_after::<20>(pc, |b| i64::from(self.start32(b))),
+            Version::V3 => self.not_after::<16>(pc, |b| self.start64(b)),
+        };
+        self.last_that_holds(count, pc, |place| place)
+    }
+
+    /// Of the first `count` functions in order of address, the last that has the PC. `index` turns
+    /// a place in that order into an index.
+    #[inline]
+    pub(super) fn last_that_holds(
+        &self,
+        count: usize,
+        pc: i64,
+        index: impl Fn(usize) -> usize,
+    ) -> Option<(usize, Fde, u32)> {
+        let last = index(count.checked_sub(1)?);
+        let (fde, start) = self.located(last)?;
+        match offset_in(pc, start, fde.size) {
+            Some(offset) => Some((last, fde, offset)),
+            None => self.look_back(count, pc, index),
+        }
+    }
+
+    /// The same with a look at the functions before the last: over those of size 0, and among
+    /// those that start together.
+    #[cold]
+    fn look_back(&self, count: usize, pc: i64, index: impl Fn(usize) -> usize) -> Option<(usize, Fde, u32)> {
+        let mut deciding = None;
+        for place in (0..count).rev() {
+            let (fde, start) = self.located(index(place))?;
+            if fde.size == 0 {
+                continue;
+            }
+            if start != *deciding.get_or_insert(start) {
+                return None;
+            }
+            if let Some(offset) = offset_in(pc, start, fde.size) {
+                return Some((index(place), fde, offset));
+            }
+        }
+        None
+    }
+
+    /// An FDE and its function's start in bytes from the section's start.
+    #[inline]
+    pub(super) fn located(&self, index: usize) -> Option<(Fde, i64)> {
+        let fde = self.fde(index)?;
+        Some((fde, self.relative_start(index, &fde)))
+    }
+
+    /// How many functions of a sorted index start at or before the PC. `N` is the size of an FDE.
+    #[inline]
+    fn not_after<const N: usize>(&self, pc: i64, start: impl Fn(&[u8; N]) -> i64) -> usize {
+        let (fdes, _) = self.index.as_chunks::<N>();
+        // Where fields are relative to themselves, the i-th start is its field's value, the offset
+        // of the first field, and N * i.
+        let (first, step) = match self.is_pc_relative() {
+            true => (self.index_offset as i64, N as i64),
+            false => (0, 0),
+        };
+        let not_after = |i: usize| {
+            let field = first.wrapping_add(step.wrapping_mul(i as i64));
+            fdes.get(i).is_some_and(|fde| start(fde).wrapping_add(field) <= pc)
+        };
+        let (mut base, mut len) = (0, fdes.len());
+        while len > 1 {
+            let half = len / 2;
+            base = select_unpredictable(not_after(base + half), base + half, base);
+            len -= half;
+        }
+        base + usize::from(not_after(base))
+    }
+
+    #[inline]
+    fn start32<const N: usize>(&self, b: &[u8; N]) -> i32 {
+        self.endian().u32([b[0], b[1], b[2], b[3]]) as i32
+    }
+
+    #[inline]
+    fn start64(&self, b: &[u8; 16]) -> i64 {
+        self.endian().u64([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]) as i64
+    }
+}
+
+/// The PC's offset in a function, if the function has it.
+#[inline]
+fn offset_in(pc: i64, start: i64, size: u32) -> Option<u32> {
+    let offset = pc.wrapping_sub(start) as u64;
+    (pc >= start && offset < u64::from(size)).then_some(offset as u32)
+}
+
+impl Function<'_> {
+    /// The last row that starts at or before `target` bytes from the function's start.
+    #[inline]
+    pub(super) fn row_at(&self, target: u32) -> Result<Option<Row>, Error> {
+        let (fres, num, endian) = (self.fres, self.num_fres(), self.section.endian());
+        let scanned = match self.fre_type {
+            FreType::Addr1 => scan(fres, num, target, |&[byte]| u32::from(byte)),
+            FreType::Addr2 => scan(fres, num, target, |&bytes| u32::from(endian.u16(bytes))),
+            FreType::Addr4 => scan(fres, num, target, |&bytes| endian.u32(bytes)),
+        };
+        match scanned {
+            Some(Some(at)) => self.row_from(at).map(Some),
+            Some(None) => Ok(None),
+            None => self.fres().find_map(Result::err).map_or(Ok(None), Err),
+        }
+    }
+}
+
+/// Where the last FRE lies that starts at or before `target`, in bytes from the first FRE.
+/// The outer `None`: a malformed FRE was passed, which a closer look will find.
+#[inline]
+fn scan<const WIDTH: usize>(
+    fres: &[u8],
+    num: u32,
+    target: u32,
+    start: impl Fn(&[u8; WIDTH]) -> u32,
+) -> Option<Option<usize>> {
+    let (mut at, mut found, mut previous, mut malformed) = (0, None, 0, false);
+    for _ in 0..num {
+        let (first, rest) = fres.get(at..)?.split_first_chunk()?;
+        let (start, info) = (start(first), FreInfo(*rest.first()?));
+        if start > target {
+            break;
+        }
+        let size = info.0 >> 5 & 3;
+        malformed |= start < previous || size == 3;
+        previous = start;
+        found = Some(at);
+        at += WIDTH + 1 + (usize::from(info.count()) << size);
+    }
+    if malformed { None } else { Some(found) }
+}

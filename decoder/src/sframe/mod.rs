@@ -1,0 +1,14 @@
+//! Reads `.sframe`, versions 1, 2 and 3, either byte order, in place.
+
+mod dump;
+mod error;
+mod fde;
+mod fre;
+mod lookup;
+mod section;
+
+pub use dump::dump;
+pub use error::Error;
+pub use fde::Function;
+pub use fre::{Fre, Fres, Rows};
+pub use section::Section;

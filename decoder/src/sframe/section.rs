@@ -1,0 +1,167 @@
+//! The section as a whole: its header and where its two sub-sections lie.
+
+use core::iter::FusedIterator;
+
+use cfipack_format::sframe::{Abi, Flags, Header, Version};
+use cfipack_format::{Address, Arch, Endian, SectionOffset};
+
+use super::{Error, Function};
+
+/// A `.sframe` section, borrowed. Copying it copies no bytes of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Section<'a> {
+    header: Header,
+    pub(super) version: Version,
+    pub(super) abi: Abi,
+    address: Address,
+    /// Offset of the function index from the section's start.
+    pub(super) index_offset: usize,
+    /// Offset of the FRE sub-section from the section's start.
+    pub(super) fres_offset: usize,
+    pub(super) index: &'a [u8],
+    pub(super) fres: &'a [u8],
+}
+
+impl<'a> Section<'a> {
+    /// Reads the header and checks that both sub-sections lie within `bytes`; what they hold is
+    /// checked where it is read, or all of it by [`Section::validate`]. Takes the same time for
+    /// every table.
+    ///
+    /// `address` is where `bytes` lie in memory, since functions are found relative to it. Bytes of
+    /// a relocatable object must have been relocated. Behind the table only zeros may follow: GNU
+    /// `as` pads s390x sections to 8 bytes, GNU `ld` makes the `PT_GNU_SFRAME` segment too long.
+    pub fn parse(bytes: &'a [u8], address: Address) -> Result<Self, Error> {
+        let (section, rest) = Self::parse_first(bytes, address)?;
+        match rest.iter().position(|&byte| byte != 0) {
+            None => Ok(section),
+            Some(at) => {
+                Err(Error::Trailing { offset: SectionOffset(bytes.len() - rest.len() + at), value: rest[at] })
+            }
+        }
+    }
+
+    /// As [`Section::parse`], but whatever follows the table is returned: lld and mold, which do
+    /// not know the format, leave several tables one behind the other.
+    pub fn parse_first(bytes: &'a [u8], address: Address) -> Result<(Self, &'a [u8]), Error> {
+        let Some(head) = bytes.first_chunk::<{ Header::SIZE }>() else {
+            return Err(Error::TooShort { len: bytes.len() });
+        };
+        let magic = [head[0], head[1]];
+        let endian = Header::endian_of(magic).ok_or(Error::Magic { value: magic })?;
+        let header = Header::read(head, endian);
+        let version = Version::from_number(header.version).ok_or(Error::Version { value: header.version })?;
+        if !version.known_flags().contains(header.flags) {
+            return Err(Error::Flags { value: header.flags.bits() });
+        }
+        let abi = Abi::from_number(header.abi).ok_or(Error::Abi { value: header.abi })?;
+        if abi.arch().endian() != endian {
+            return Err(Error::ByteOrder { abi: header.abi });
+        }
+        if header.fixed_ra_offset != abi.fixed_ra_offset() {
+            return Err(Error::FixedReturnAddress { value: header.fixed_ra_offset });
+        }
+
+        let headers = (Header::SIZE + usize::from(header.auxhdr_len)) as u64;
+        let index_start = headers + u64::from(header.fde_off);
+        let index_end = index_start + u64::from(header.num_fdes) * version.fde_size() as u64;
+        let fres_start = headers + u64::from(header.fre_off);
+        let fres_end = fres_start + u64::from(header.fre_len);
+        let out_of_index = Error::FunctionIndex { offset: index_start, num_fdes: header.num_fdes };
+        if index_end > fres_start {
+            return Err(out_of_index);
+        }
+        let index = range(bytes, index_start, index_end).ok_or(out_of_index)?;
+        let fres = range(bytes, fres_start, fres_end)
+            .ok_or(Error::FreSubSection { offset: fres_start, len: header.fre_len })?;
+        // Both lie within `bytes`, so their ends are of type `usize`.
+        let (index_offset, fres_offset) = (index_start as usize, fres_start as usize);
+        let rest = &bytes[fres_end as usize..];
+        Ok((Self { header, version, abi, address, index_offset, fres_offset, index, fres }, rest))
+    }
+
+    /// The header as stored.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Version of the format.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The architecture that the ABI names.
+    pub fn arch(&self) -> Arch {
+        self.abi.arch()
+    }
+
+    /// The ABI.
+    pub fn abi(&self) -> Abi {
+        self.abi
+    }
+
+    /// Byte order of the table.
+    #[inline]
+    pub fn endian(&self) -> Endian {
+        self.abi.arch().endian()
+    }
+
+    /// Where the section lies, as given to [`Section::parse`].
+    pub fn address(&self) -> Address {
+        self.address
+    }
+
+    /// Whether the header says that the index is sorted by function start.
+    pub fn is_sorted(&self) -> bool {
+        self.header.flags.contains(Flags::FDE_SORTED)
+    }
+
+    /// Number of functions.
+    pub fn num_functions(&self) -> usize {
+        self.index.len() / self.version.fde_size()
+    }
+
+    /// All functions in the order of the index. One that cannot be read is an item, and the rest
+    /// follow.
+    pub fn functions(&self) -> impl ExactSizeIterator<Item = Result<Function<'a>, Error>> + FusedIterator {
+        let section = *self;
+        (0..section.num_functions()).map(move |index| section.function(index))
+    }
+
+    /// Reads the whole table and returns the first error in it: beside every function and row,
+    /// whether a sorted index is sorted, and the header's number of FREs.
+    pub fn validate(&self) -> Result<(), Error> {
+        let mut sum = 0;
+        let mut previous = i64::MIN;
+        for (i, function) in self.functions().enumerate() {
+            let function = function?;
+            let start = function.start().distance_from(self.address);
+            if self.is_sorted() && start < previous {
+                return Err(Error::NotSorted { offset: self.fde_offset(i) });
+            }
+            previous = start;
+            sum += u64::from(function.num_fres());
+            for row in function.rows() {
+                row?;
+            }
+        }
+        match sum == u64::from(self.header.num_fres) {
+            true => Ok(()),
+            false => Err(Error::NumFres { value: self.header.num_fres, sum }),
+        }
+    }
+
+    /// Where an FDE lies.
+    pub(super) fn fde_offset(&self, index: usize) -> SectionOffset {
+        SectionOffset(self.index_offset + index * self.version.fde_size())
+    }
+
+    /// Whether starts count from their own field rather than from the section.
+    #[inline]
+    pub(super) fn is_pc_relative(&self) -> bool {
+        self.header.flags.contains(Flags::START_PCREL)
+    }
+}
+
+fn range(bytes: &[u8], start: u64, end: u64) -> Option<&[u8]> {
+    bytes.get(usize::try_from(start).ok()?..usize::try_from(end).ok()?)
+}

@@ -1,0 +1,27 @@
+//! The `.sframe` section of an object file, relocated as readelf does: with every section at
+//! address 0, so that a start is a symbol's value plus the addend.
+
+use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget};
+
+/// The bytes of the section, if the file has one.
+pub fn sframe(file: &[u8]) -> Option<Vec<u8>> {
+    let file = object::File::parse(file).expect("an object file");
+    let section = file.section_by_name(".sframe")?;
+    let mut bytes = section.data().expect("the section's data").to_vec();
+    let big = file.endianness() == object::Endianness::Big;
+    let width = if bytes[2] == 3 { 8 } else { 4 };
+    for (field, relocation) in section.relocations() {
+        let RelocationTarget::Symbol(symbol) = relocation.target() else {
+            panic!("a relocation without a symbol")
+        };
+        let symbol = file.symbol_by_index(symbol).expect("the symbol of a relocation");
+        let target = symbol.address().wrapping_add_signed(relocation.addend());
+        let value = target.wrapping_sub(field);
+        let slot = &mut bytes[field as usize..][..width];
+        match big {
+            true => slot.copy_from_slice(&value.to_be_bytes()[8 - width..]),
+            false => slot.copy_from_slice(&value.to_le_bytes()[..width]),
+        }
+    }
+    Some(bytes)
+}

@@ -1,0 +1,4 @@
+//! `.sframe` sections that other tools wrote, and the same damaged.
+
+mod elf;
+mod readelf;
