@@ -1,1 +1,148 @@
-//! (in the making)
+//! Object files, linked files and archives: finds call frame information, code and unwind tables.
+//!
+//! You give it the bytes of a file ([`members`], then [`File::parse`]); you get its sections of
+//! call frame information ready for `cfipack_encoder::cfi`, its `.sframe` tables, its code and
+//! its symbols. Everything is borrowed from the file and looked at only when asked for, so a
+//! memory-mapped library costs the pages of what is used. The sections of relocatable objects are
+//! copied, and the copies relocated.
+//!
+//! ```
+//! # fn functions(bytes: &[u8]) -> Result<usize, cfipack_container::Error> {
+//! let file = cfipack_container::File::parse(bytes)?;
+//! let mut functions = 0;
+//! for section in file.call_frame_sections()? {
+//!     functions += section.cfi().functions().count();
+//! }
+//! # Ok(functions) }
+//! ```
+
+mod archive;
+mod compression;
+mod eh_frame_hdr;
+mod elf;
+mod error;
+mod layout;
+mod relocate;
+mod section;
+mod symbols;
+
+pub use archive::{Member, Members, members};
+pub use error::{Error, SectionName};
+pub use layout::Layout;
+pub use relocate::Relocation;
+pub use section::{CallFrameSection, Location, Section};
+pub use symbols::{Symbol, Symbols};
+
+use cfipack_format::{Address, Arch};
+
+use elf::Elf;
+
+/// An object file or a linked file.
+#[derive(Debug)]
+pub struct File<'a> {
+    format: Format<'a>,
+}
+
+/// What the file is, by its format.
+#[derive(Debug)]
+enum Format<'a> {
+    Elf(Elf<'a>),
+}
+
+/// Whether a file has been linked.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Kind {
+    /// An object for a linker: relocations are applied here, addresses come from a [`Layout`].
+    Relocatable,
+    /// An executable or a shared library, with addresses of its own.
+    Linked,
+}
+
+impl<'a> File<'a> {
+    /// A file whose relocatable sections are laid out [apart](Layout::Apart).
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
+        Self::parse_with(bytes, Layout::Apart)
+    }
+
+    /// A file whose sections, if it is relocatable, are laid out as told.
+    pub fn parse_with(bytes: &'a [u8], layout: Layout) -> Result<Self, Error> {
+        Ok(Self { format: Format::Elf(Elf::parse(bytes, layout)?) })
+    }
+
+    /// The architecture of its code.
+    pub fn arch(&self) -> Arch {
+        match &self.format {
+            Format::Elf(elf) => elf.arch,
+        }
+    }
+
+    /// Whether it has been linked.
+    pub fn kind(&self) -> Kind {
+        match &self.format {
+            Format::Elf(elf) => elf.kind,
+        }
+    }
+
+    /// Whether it is Mach-O.
+    pub fn is_mach_o(&self) -> bool {
+        match self.format {
+            Format::Elf(_) => false,
+        }
+    }
+
+    /// Every `.eh_frame` and `.debug_frame` that is in force, in the file's order. What a
+    /// post-link optimiser put aside (`.bolt.org.eh_frame`) is not.
+    ///
+    /// Without section headers, `.eh_frame` is found through its `.eh_frame_hdr`.
+    pub fn call_frame_sections(&self) -> Result<Vec<CallFrameSection<'a>>, Error> {
+        match &self.format {
+            Format::Elf(elf) => elf.call_frame_sections(),
+        }
+    }
+
+    /// Every `.sframe`: by name, by type, or without section headers by its segment, which may
+    /// be longer than the table (ld reserves the size before merging): the table's header governs.
+    pub fn sframe_sections(&self) -> Result<Vec<Section<'a>>, Error> {
+        match &self.format {
+            Format::Elf(elf) => elf.sframe_sections(),
+        }
+    }
+
+    /// Bytes of the index that belongs to `.eh_frame`; 0 without one.
+    pub fn eh_frame_hdr_size(&self) -> Result<u64, Error> {
+        match &self.format {
+            Format::Elf(elf) => elf.eh_frame_hdr_size(),
+        }
+    }
+
+    /// The code: executable sections, or executable segments without section headers. Relocations
+    /// are not applied to code. PLTs are the sections whose names start with `.plt` or `.iplt`.
+    pub fn code_sections(&self) -> Result<Vec<Section<'a>>, Error> {
+        match &self.format {
+            Format::Elf(elf) => elf.code_sections(),
+        }
+    }
+
+    /// Its symbols of functions, sorted. Reads the whole symbol table.
+    pub fn symbols(&self) -> Result<Symbols<'a>, Error> {
+        match &self.format {
+            Format::Elf(elf) => Symbols::read(elf),
+        }
+    }
+
+    /// The section that an address lies in. In a relocatable object laid out [apart](Layout::Apart)
+    /// the end of a section still belongs to it; laid out at [zero](Layout::Zero) there is no answer.
+    pub fn locate(&self, address: Address) -> Option<Location<'a>> {
+        match &self.format {
+            Format::Elf(elf) => elf.locate(address),
+        }
+    }
+
+    /// The relocations of a section of a relocatable object, in the file's order: what its fields
+    /// name, such as the function that an FDE's start field belongs to.
+    pub fn relocations(&self, section: usize) -> Result<Vec<Relocation>, Error> {
+        match &self.format {
+            Format::Elf(elf) => relocate::relocations(elf, section, elf.section_bytes(section)?),
+        }
+    }
+}

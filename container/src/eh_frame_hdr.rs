@@ -1,0 +1,112 @@
+//! `.eh_frame_hdr`, the way to `.eh_frame` in a file without section headers.
+//!
+//! | offset | field |
+//! |---|---|
+//! | 0 | version, 1 |
+//! | 1 | encoding of the pointer to `.eh_frame` (`DW_EH_PE_*`) |
+//! | 2 | encoding of the count |
+//! | 3 | encoding of the table |
+//! | 4 | pointer to `.eh_frame` |
+//! | 8 | count of FDEs, then the table: per FDE its function's start and its own place |
+//!
+//! (Linux Standard Base, Core, "Exception Frame Header")
+
+use cfipack_format::Address;
+use object::elf::PT_GNU_EH_FRAME;
+use object::read::elf::ProgramHeader as _;
+use std::borrow::Cow;
+
+use crate::elf::Elf;
+use crate::{Error, Section};
+
+const DW_EH_PE_UDATA4: u8 = 0x03;
+const DW_EH_PE_DATAREL_SDATA4: u8 = 0x3b;
+const DW_EH_PE_PCREL: u8 = 0x10;
+const DW_EH_PE_DATAREL: u8 = 0x30;
+
+/// `.eh_frame`, from where the header points to the end of the last FDE.
+pub(crate) fn find_eh_frame<'a>(elf: &Elf<'a>) -> Result<Option<Section<'a>>, Error> {
+    let Some(segment) = elf.segments.iter().find(|s| s.p_type(elf.endian) == PT_GNU_EH_FRAME) else {
+        return Ok(None);
+    };
+    let header = elf.segment(segment, ".eh_frame_hdr")?;
+    let address = eh_frame_address(elf, &header)?;
+    let segment = elf.loaded().find(|segment| {
+        let start = segment.p_vaddr(elf.endian);
+        address.0.checked_sub(start).is_some_and(|offset| offset < segment.p_filesz(elf.endian))
+    });
+    let Some(segment) = segment else {
+        return Err(Error::EhFrameHdr { offset: 4, value: address.0 });
+    };
+    let Section { address: start, bytes, .. } = elf.segment(segment, ".eh_frame")?;
+    let Cow::Borrowed(bytes) = bytes else { return Ok(None) };
+    let bytes = bytes.get((address.0 - start.0) as usize..).unwrap_or_default();
+    let last = last_fde(elf, &header).map(|last| last.wrapping_sub(address.0));
+    let bytes = Cow::Borrowed(&bytes[..length(elf, bytes, last)]);
+    Ok(Some(Section { index: None, name: ".eh_frame".into(), address, bytes }))
+}
+
+/// The pointer at offset 4.
+fn eh_frame_address(elf: &Elf<'_>, header: &Section<'_>) -> Result<Address, Error> {
+    let error = |offset: usize, value: u64| Error::EhFrameHdr { offset: offset as u64, value };
+    let Some((&[version, encoding, ..], field)) = header.bytes.split_first_chunk::<4>() else {
+        return Err(error(0, header.bytes.len() as u64));
+    };
+    if version != 1 {
+        return Err(error(0, version.into()));
+    }
+    let endian = elf.arch.endian();
+    let four = field.first_chunk().map(|&bytes| endian.u32(bytes));
+    let eight = field.first_chunk().map(|&bytes| endian.u64(bytes));
+    // The formats of DW_EH_PE: absptr 0, udata4 3, udata8 4, sdata4 0xb, sdata8 0xc.
+    let value = match encoding & 0xf {
+        0x3 => four.map(u64::from),
+        0xb => four.map(|value| i64::from(value.cast_signed()).cast_unsigned()),
+        0x0 | 0x4 | 0xc => eight,
+        _ => return Err(error(1, encoding.into())),
+    };
+    let value = value.ok_or(error(4, header.bytes.len() as u64))?;
+    let base = match encoding & 0xf0 {
+        0 => 0,
+        DW_EH_PE_PCREL => header.address.0.wrapping_add(4),
+        DW_EH_PE_DATAREL => header.address.0,
+        _ => return Err(error(1, encoding.into())),
+    };
+    Ok(Address(base.wrapping_add(value)))
+}
+
+/// Where the last FDE lies that the table names, if the table is of the one kind that linkers write:
+/// a 4-byte count and pairs of 4-byte distances from the header's start.
+fn last_fde(elf: &Elf<'_>, header: &Section<'_>) -> Option<u64> {
+    let endian = elf.arch.endian();
+    let [_, _, DW_EH_PE_UDATA4, DW_EH_PE_DATAREL_SDATA4] = *header.bytes.first_chunk::<4>()? else {
+        return None;
+    };
+    let count = endian.u32(*header.bytes.get(8..)?.first_chunk()?) as usize;
+    let (entries, _) = header.bytes.get(12..)?.as_chunks::<8>();
+    let fde = |&[_, _, _, _, a, b, c, d]: &[u8; 8]| endian.u32([a, b, c, d]).cast_signed().into();
+    entries.iter().take(count).map(|entry| header.address.offset(fde(entry)).0).max()
+}
+
+/// Bytes up to the end of the last FDE; where no table names it, up to the first terminator (a
+/// record of length 0), which linkers need not write; all, if a record does not fit.
+fn length(elf: &Elf<'_>, bytes: &[u8], last_fde: Option<u64>) -> usize {
+    let endian = elf.arch.endian();
+    let mut offset = 0;
+    while let Some(record) = bytes.get(offset..) {
+        let Some(&length) = record.first_chunk() else { break };
+        let (header, length) = match (endian.u32(length), record.get(4..12)) {
+            (0, _) if last_fde.is_none() => return offset,
+            (u32::MAX, Some(&[a, b, c, d, e, f, g, h])) => (12, endian.u64([a, b, c, d, e, f, g, h])),
+            (length, _) => (4, length.into()),
+        };
+        let end =
+            usize::try_from(length).ok().and_then(|length| offset.checked_add(header)?.checked_add(length));
+        let Some(end) = end.filter(|&end| end <= bytes.len()) else { break };
+        if last_fde == Some(offset as u64) {
+            return end;
+        }
+        offset = end;
+    }
+    bytes.len()
+}

@@ -1,0 +1,198 @@
+//! What can be wrong with a file.
+
+use core::fmt;
+
+/// A file that cannot be read: what is wrong, where, and the value that stands there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// Neither an object or linked file nor an archive.
+    NotObject {
+        /// Its first bytes, zeros behind its end.
+        magic: [u8; 4],
+    },
+    /// A kind of file that cfipack does not know.
+    Unsupported {
+        /// The field of the file's header.
+        what: &'static str,
+        /// Where it lies in the file.
+        offset: u64,
+        /// Its value.
+        value: u64,
+    },
+    /// A table of the file is damaged or lies beyond its end.
+    Table {
+        /// Which.
+        what: &'static str,
+        /// Where it lies, or is said to lie, in the file.
+        offset: u64,
+        /// Its size or count, as the file says.
+        value: u64,
+    },
+    /// A section or segment lies beyond the end of the file.
+    SectionBounds {
+        /// The section.
+        section: SectionName,
+        /// Its offset in the file.
+        offset: u64,
+        /// Its size.
+        size: u64,
+    },
+    /// The sections of a relocatable object do not fit into memory together.
+    SectionSize {
+        /// The section.
+        section: SectionName,
+        /// Its size.
+        size: u64,
+    },
+    /// A compressed section cannot be decompressed.
+    Compressed {
+        /// The section.
+        section: SectionName,
+        /// How many bytes it is said to become.
+        size: u64,
+    },
+    /// A relocation is of a type that fields of data do not have.
+    RelocationType {
+        /// The section whose field it is.
+        section: SectionName,
+        /// The field, from the section's start.
+        offset: u64,
+        /// The type.
+        value: u32,
+    },
+    /// A relocation names a symbol or section that does not exist.
+    RelocationSymbol {
+        /// The section whose field it is.
+        section: SectionName,
+        /// The field, from the section's start.
+        offset: u64,
+        /// The symbol's index.
+        value: u64,
+    },
+    /// A relocation's field lies beyond the end of its section.
+    RelocationField {
+        /// The section whose field it is.
+        section: SectionName,
+        /// The field, from the section's start.
+        offset: u64,
+    },
+    /// A relocation's value does not fit into its field.
+    RelocationOverflow {
+        /// The section whose field it is.
+        section: SectionName,
+        /// The field, from the section's start.
+        offset: u64,
+        /// The value.
+        value: u64,
+    },
+    /// `.eh_frame_hdr` is damaged.
+    EhFrameHdr {
+        /// The byte at fault, from its start.
+        offset: u64,
+        /// The value there.
+        value: u64,
+    },
+    /// A member of an archive is damaged, and with it what follows.
+    Archive {
+        /// Where the member starts.
+        offset: u64,
+    },
+    /// A thin archive: its members lie in files of their own.
+    ThinArchive,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::NotObject { magic: [a, b, c, d] } => {
+                write!(
+                    f,
+                    "offset 0x0: neither an ELF file nor an archive: starts with {a:02x} {b:02x} {c:02x} {d:02x}"
+                )
+            }
+            Self::Unsupported { what, offset, value } => {
+                write!(f, "offset {offset:#x}: {what} {value:#x} is not supported")
+            }
+            Self::Table { what, offset, value } => {
+                write!(f, "offset {offset:#x}: damaged {what} (size or count {value:#x})")
+            }
+            Self::SectionBounds { section, offset, size } => {
+                write!(f, "section {section}: offset {offset:#x}: {size:#x} bytes end beyond the file")
+            }
+            Self::SectionSize { section, size } => {
+                write!(f, "section {section}: offset 0x0: {size:#x} bytes do not fit into the address space")
+            }
+            Self::Compressed { section, size } => {
+                write!(f, "section {section}: offset 0x0: cannot be decompressed to {size:#x} bytes")
+            }
+            Self::RelocationType { section, offset, value } => {
+                write!(f, "section {section}: offset {offset:#x}: relocation type {value} is not one of data")
+            }
+            Self::RelocationSymbol { section, offset, value } => {
+                write!(
+                    f,
+                    "section {section}: offset {offset:#x}: relocation against symbol {value}, which is damaged or missing"
+                )
+            }
+            Self::RelocationField { section, offset } => {
+                write!(
+                    f,
+                    "section {section}: offset {offset:#x}: relocation of a field beyond the section's end"
+                )
+            }
+            Self::RelocationOverflow { section, offset, value } => {
+                write!(
+                    f,
+                    "section {section}: offset {offset:#x}: relocated value {value:#x} does not fit its field"
+                )
+            }
+            Self::EhFrameHdr { offset, value } => {
+                write!(f, "section .eh_frame_hdr: offset {offset:#x}: unexpected value {value:#x}")
+            }
+            Self::Archive { offset } => write!(f, "offset {offset:#x}: damaged archive member"),
+            Self::ThinArchive => {
+                f.write_str("offset 0x0: thin archive: its members are files of their own, name them instead")
+            }
+        }
+    }
+}
+
+impl core::error::Error for Error {}
+
+/// A section's name as an error carries it: the first bytes of a long one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct SectionName {
+    bytes: [u8; Self::CAPACITY],
+    length: u8,
+}
+
+impl SectionName {
+    const CAPACITY: usize = 23;
+
+    /// The start of a name, as much as fits.
+    pub fn new(name: &str) -> Self {
+        let mut bytes = [0; Self::CAPACITY];
+        let fits = |&end: &usize| end <= name.len() && name.is_char_boundary(end);
+        let length = (0..=Self::CAPACITY).rev().find(fits).unwrap_or(0);
+        bytes[..length].copy_from_slice(&name.as_bytes()[..length]);
+        Self { bytes, length: length as u8 }
+    }
+
+    /// What is kept of the name.
+    pub fn as_str(&self) -> &str {
+        core::str::from_utf8(&self.bytes[..usize::from(self.length)]).unwrap_or_default()
+    }
+}
+
+impl fmt::Display for SectionName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for SectionName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}

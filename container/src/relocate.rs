@@ -1,0 +1,233 @@
+//! Relocations of data, applied to copies of the sections of relocatable objects.
+//!
+//! Only what `.eh_frame`, `.debug_frame` and `.sframe` contain is applied: addresses and distances
+//! of 4 and 8 bytes (the psABIs' `S + A` and `S + A - P`).
+
+use std::borrow::Cow;
+
+use cfipack_format::Arch;
+use object::elf;
+use object::read::elf::{Crel, SectionHeader as _, Sym as _, SymbolTable};
+use object::{Endianness, SectionIndex, SymbolIndex};
+
+use crate::Error;
+use crate::elf::Elf;
+
+/// A relocation of a field, and what it names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Relocation {
+    /// The field, in bytes from its section's start.
+    pub offset: u64,
+    /// The architecture's relocation type (`R_X86_64_PC32` is 2).
+    pub kind: u32,
+    /// Index of the symbol in the symbol table; 0 for none.
+    pub symbol: usize,
+    /// The section that the symbol is defined in; none for undefined and absolute symbols.
+    pub section: Option<usize>,
+    /// The symbol's value: an offset in that section. 0 for undefined symbols.
+    pub value: u64,
+    /// What is added; with REL, what the field holds.
+    pub addend: i64,
+}
+
+/// Which section holds the relocations of which.
+#[derive(Default, Debug)]
+pub(crate) struct RelocationIndex {
+    /// Target and relocation section, sorted.
+    pairs: Vec<(usize, usize)>,
+}
+
+impl RelocationIndex {
+    /// Looks at the section headers only.
+    pub(crate) fn read(elf: &Elf<'_>) -> Self {
+        let is_relocations =
+            |kind: elf::SectionType| matches!(kind, elf::SHT_RELA | elf::SHT_REL | elf::SHT_CREL);
+        let holders = elf.sections.enumerate().filter(|(_, s)| is_relocations(s.sh_type(elf.endian)));
+        let mut pairs: Vec<_> =
+            holders.map(|(index, section)| (section.sh_info(elf.endian) as usize, index.0)).collect();
+        pairs.sort_unstable();
+        Self { pairs }
+    }
+
+    fn of(&self, section: usize) -> impl Iterator<Item = usize> {
+        let first = self.pairs.partition_point(|&(target, _)| target < section);
+        self.pairs[first..].iter().take_while(move |&&(target, _)| target == section).map(|&(_, index)| index)
+    }
+}
+
+/// What a relocation does to its field.
+#[derive(Clone, Copy)]
+enum Operation {
+    /// Nothing: a marker, or a pointer to a GOT slot (personalities; never a function's start).
+    Nothing,
+    /// Stores `S + A`, or `S + A - P` if relative, in `width` bytes.
+    Store { width: usize, relative: bool },
+}
+
+impl Operation {
+    fn of(arch: Arch, kind: u32) -> Option<Self> {
+        let store = |width, relative| Some(Self::Store { width, relative });
+        let kind = elf::RelocationType(kind);
+        match arch {
+            Arch::Amd64 => match kind {
+                elf::R_X86_64_NONE | elf::R_X86_64_GOTPCREL | elf::R_X86_64_GOTPCREL64 => Some(Self::Nothing),
+                elf::R_X86_64_64 => store(8, false),
+                elf::R_X86_64_32 | elf::R_X86_64_32S => store(4, false),
+                elf::R_X86_64_PC64 => store(8, true),
+                elf::R_X86_64_PC32 | elf::R_X86_64_PLT32 => store(4, true),
+                _ => None,
+            },
+            Arch::Aarch64 | Arch::Aarch64Be => match kind {
+                elf::R_AARCH64_NONE | elf::R_AARCH64_GOTPCREL32 => Some(Self::Nothing),
+                elf::R_AARCH64_ABS64 => store(8, false),
+                elf::R_AARCH64_ABS32 => store(4, false),
+                elf::R_AARCH64_PREL64 => store(8, true),
+                elf::R_AARCH64_PREL32 | elf::R_AARCH64_PLT32 => store(4, true),
+                _ => None,
+            },
+            Arch::S390x => match kind {
+                elf::R_390_NONE => Some(Self::Nothing),
+                elf::R_390_64 => store(8, false),
+                elf::R_390_32 => store(4, false),
+                elf::R_390_PC64 | elf::R_390_PLT64 => store(8, true),
+                elf::R_390_PC32 | elf::R_390_PLT32 => store(4, true),
+                _ => None,
+            },
+            Arch::I386 | Arch::Arm64_32 => None,
+        }
+    }
+}
+
+/// Applies a section's relocations to its bytes, copying them first if there are any.
+pub(crate) fn apply(elf: &Elf<'_>, section: usize, bytes: &mut Cow<'_, [u8]>) -> Result<(), Error> {
+    for relocation in relocations(elf, section, bytes)? {
+        store(elf, section, bytes, relocation)?;
+    }
+    Ok(())
+}
+
+/// The relocations of a section with these bytes, in the file's order.
+pub(crate) fn relocations(elf: &Elf<'_>, section: usize, bytes: &[u8]) -> Result<Vec<Relocation>, Error> {
+    let mut all = Vec::new();
+    for holder in elf.relocation_index.of(section) {
+        let Ok(header) = elf.sections.section(SectionIndex(holder)) else { continue };
+        let damage = Error::Table {
+            what: "relocations",
+            offset: header.sh_offset(elf.endian),
+            value: header.sh_size(elf.endian),
+        };
+        let damaged = |_: object::Error| damage;
+        let symbols = header.link(elf.endian);
+        let symbols = elf.sections.symbol_table_by_index(elf.endian, elf.bytes, symbols).map_err(damaged)?;
+        let mut push = |entry: Crel, implicit: bool| {
+            // No field is named twice, so more relocations than bytes are damage, not data.
+            if all.len() > bytes.len() {
+                return Err(damage);
+            }
+            all.push(resolve(elf, section, &symbols, &entry, implicit.then_some(bytes))?);
+            Ok(())
+        };
+        if let Some((entries, _)) = header.rela(elf.endian, elf.bytes).map_err(damaged)? {
+            entries.iter().try_for_each(|entry| push(Crel::from_rela(entry, elf.endian, false), false))?;
+        } else if let Some((entries, _)) = header.rel(elf.endian, elf.bytes).map_err(damaged)? {
+            entries.iter().try_for_each(|entry| push(Crel::from_rel(entry, elf.endian), true))?;
+        } else if let Some((mut entries, _)) = header.crel(elf.endian, elf.bytes).map_err(damaged)? {
+            let implicit = !entries.is_rela();
+            entries.try_for_each(|entry| push(entry.map_err(damaged)?, implicit))?;
+        }
+    }
+    Ok(all)
+}
+
+/// Looks up a relocation's symbol, and its addend in `field_bytes` if it is an implicit one.
+fn resolve(
+    elf: &Elf<'_>,
+    section: usize,
+    symbols: &SymbolTable<'_, elf::FileHeader64<Endianness>>,
+    entry: &Crel,
+    field_bytes: Option<&[u8]>,
+) -> Result<Relocation, Error> {
+    let mut relocation = Relocation {
+        offset: entry.r_offset,
+        kind: entry.r_type.0,
+        symbol: entry.r_sym as usize,
+        section: None,
+        value: 0,
+        addend: entry.r_addend,
+    };
+    if let Some(bytes) = field_bytes {
+        relocation.addend = implicit_addend(elf, section, bytes, &relocation)?;
+    }
+    if relocation.symbol == 0 {
+        return Ok(relocation);
+    }
+    let index = SymbolIndex(relocation.symbol);
+    let missing = |_| Error::RelocationSymbol {
+        section: elf.name_for_error(section),
+        offset: relocation.offset,
+        value: index.0 as u64,
+    };
+    let symbol = symbols.symbol(index).map_err(missing)?;
+    let defined_in = symbols.symbol_section(elf.endian, symbol, index).map_err(missing)?;
+    relocation.section = defined_in.map(|section| section.0).filter(|&section| section != 0);
+    let is_absolute = symbol.st_shndx(elf.endian) == elf::SHN_ABS;
+    if is_absolute || relocation.section.is_some() {
+        relocation.value = symbol.st_value(elf.endian);
+    }
+    Ok(relocation)
+}
+
+fn implicit_addend(
+    elf: &Elf<'_>,
+    section: usize,
+    bytes: &[u8],
+    relocation: &Relocation,
+) -> Result<i64, Error> {
+    let Some(Operation::Store { width, .. }) = Operation::of(elf.arch, relocation.kind) else { return Ok(0) };
+    let endian = elf.arch.endian();
+    let field = field_range(bytes.len(), relocation.offset, width).and_then(|range| bytes.get(range));
+    match (field.and_then(|field| field.try_into().ok()), field.and_then(|field| field.try_into().ok())) {
+        (Some(eight), _) => Ok(endian.u64(eight).cast_signed()),
+        (_, Some(four)) => Ok(endian.u32(four).cast_signed().into()),
+        _ => Err(Error::RelocationField { section: elf.name_for_error(section), offset: relocation.offset }),
+    }
+}
+
+fn store(
+    elf: &Elf<'_>,
+    section: usize,
+    bytes: &mut Cow<'_, [u8]>,
+    relocation: Relocation,
+) -> Result<(), Error> {
+    let Relocation { offset, kind, .. } = relocation;
+    let Some(operation) = Operation::of(elf.arch, kind) else {
+        return Err(Error::RelocationType { section: elf.name_for_error(section), offset, value: kind });
+    };
+    let Operation::Store { width, relative } = operation else { return Ok(()) };
+    let Some(range) = field_range(bytes.len(), offset, width) else {
+        return Err(Error::RelocationField { section: elf.name_for_error(section), offset });
+    };
+    let symbol = relocation.section.map_or(0, |section| elf.section_address(section));
+    let mut value = symbol.wrapping_add(relocation.value).wrapping_add_signed(relocation.addend);
+    if relative {
+        value = value.wrapping_sub(elf.section_address(section).wrapping_add(offset));
+    }
+    let endian = elf.arch.endian();
+    let field = &mut bytes.to_mut()[range];
+    if width == 8 {
+        field.copy_from_slice(&endian.put_u64(value));
+        return Ok(());
+    }
+    let fits = i32::try_from(value.cast_signed()).is_ok() || (!relative && u32::try_from(value).is_ok());
+    if !fits {
+        return Err(Error::RelocationOverflow { section: elf.name_for_error(section), offset, value });
+    }
+    field.copy_from_slice(&endian.put_u32(value as u32));
+    Ok(())
+}
+
+fn field_range(length: usize, offset: u64, width: usize) -> Option<core::ops::Range<usize>> {
+    let start = usize::try_from(offset).ok()?;
+    let end = start.checked_add(width)?;
+    (end <= length).then_some(start..end)
+}

@@ -1,0 +1,59 @@
+//! Sections as the rest of cfipack wants them.
+
+use std::borrow::Cow;
+
+use cfipack_encoder::cfi;
+use cfipack_format::{Address, Arch};
+
+/// A section of a file, or a segment where there are no sections.
+#[derive(Clone, Debug)]
+pub struct Section<'a> {
+    /// Its place in the section table; none for a segment.
+    pub index: Option<usize>,
+    /// Its name; what is not UTF-8 is replaced.
+    pub name: Cow<'a, str>,
+    /// Where it lies in memory; see [`Layout`](crate::Layout) for relocatable objects.
+    pub address: Address,
+    /// Its bytes: the file's own, or a copy that has been decompressed or relocated.
+    pub bytes: Cow<'a, [u8]>,
+}
+
+/// A section of call frame information.
+#[derive(Clone, Debug)]
+pub struct CallFrameSection<'a> {
+    /// The section.
+    pub section: Section<'a>,
+    /// Its layout.
+    pub kind: cfi::SectionKind,
+    /// The file's architecture.
+    pub arch: Arch,
+    /// The base of `DW_EH_PE_textrel` pointers: `.text`.
+    pub text: Address,
+    /// The base of `DW_EH_PE_datarel` pointers: the GOT.
+    pub data: Address,
+}
+
+/// A place in a section.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Location<'a> {
+    /// The section's place in the section table.
+    pub section: usize,
+    /// Its name.
+    pub name: Cow<'a, str>,
+    /// Bytes from its start.
+    pub offset: u64,
+}
+
+impl CallFrameSection<'_> {
+    /// The section as its reader takes it.
+    pub fn cfi(&self) -> cfi::Section<'_> {
+        cfi::Section {
+            bytes: &self.section.bytes,
+            address: self.section.address,
+            kind: self.kind,
+            arch: self.arch,
+            text: self.text,
+            data: self.data,
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Names for addresses.
+
+use std::borrow::Cow;
+
+use cfipack_format::Address;
+use object::elf::{SHT_DYNSYM, SHT_SYMTAB, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE};
+use object::read::elf::Sym as _;
+
+use crate::elf::Elf;
+use crate::{Error, Kind};
+
+/// The functions' symbols of a file, by address.
+#[derive(Debug)]
+pub struct Symbols<'a> {
+    sorted: Vec<Entry<'a>>,
+}
+
+#[derive(Debug)]
+struct Entry<'a> {
+    address: u64,
+    size: u64,
+    /// Symbols of type function are better names than labels.
+    is_function: bool,
+    name: &'a [u8],
+}
+
+/// A symbol that an address belongs to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Symbol<'a> {
+    /// Its name, as the file mangles it; what is not UTF-8 is replaced.
+    pub name: Cow<'a, str>,
+    /// Bytes from its address.
+    pub offset: u64,
+}
+
+impl<'a> Symbols<'a> {
+    /// Reads `.symtab`, or `.dynsym` in a stripped file.
+    pub(crate) fn read(elf: &Elf<'a>) -> Result<Self, Error> {
+        let mut sorted = Vec::new();
+        for kind in [SHT_SYMTAB, SHT_DYNSYM] {
+            let symbols = elf.sections.symbols(elf.endian, elf.bytes, kind).map_err(|_| Error::Table {
+                what: "symbol table",
+                offset: 0,
+                value: kind.0.into(),
+            })?;
+            for (index, symbol) in symbols.enumerate() {
+                let is_function = matches!(symbol.st_type(), STT_FUNC | STT_GNU_IFUNC);
+                if !is_function && symbol.st_type() != STT_NOTYPE {
+                    continue;
+                }
+                let Ok(Some(section)) = symbols.symbol_section(elf.endian, symbol, index) else { continue };
+                let Ok(name) = symbols.symbol_name(elf.endian, symbol) else { continue };
+                // `$x` and `$d` mark code and data on AArch64; `.L` names are the compiler's.
+                if section.0 == 0 || name.is_empty() || name.starts_with(b"$") || name.starts_with(b".L") {
+                    continue;
+                }
+                let base = if elf.kind == Kind::Relocatable { elf.section_address(section.0) } else { 0 };
+                let address = base.wrapping_add(symbol.st_value(elf.endian));
+                sorted.push(Entry { address, size: symbol.st_size(elf.endian), is_function, name });
+            }
+            if !sorted.is_empty() {
+                break;
+            }
+        }
+        sorted.sort_by_key(|entry| (entry.address, entry.is_function));
+        Ok(Self { sorted })
+    }
+
+    /// The symbol whose code holds an address: the nearest one before it, if it reaches that far.
+    pub fn lookup(&self, address: Address) -> Option<Symbol<'a>> {
+        let after = self.sorted.partition_point(|entry| entry.address <= address.0);
+        let entry = self.sorted.get(after.checked_sub(1)?)?;
+        let offset = address.0 - entry.address;
+        let reaches = offset == 0 || entry.size == 0 || offset < entry.size;
+        reaches.then(|| Symbol { name: String::from_utf8_lossy(entry.name), offset })
+    }
+}

@@ -1,0 +1,96 @@
+//! Linked files, with and without section headers, held against the tables of their linkers.
+
+use std::path::Path;
+use std::process::Command;
+
+use cfipack_container::{File, Kind, members};
+use cfipack_format::Address;
+
+fn corpus(name: &str) -> Vec<u8> {
+    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/container").join(name)).unwrap()
+}
+
+#[test]
+fn section_headers_are_not_needed() {
+    let (with, without) = (corpus("linked.so"), corpus("sectionless.so"));
+    let (with, without) = (File::parse(&with).unwrap(), File::parse(&without).unwrap());
+    assert_eq!((with.kind(), without.kind()), (Kind::Linked, Kind::Linked));
+    let (a, b) = (with.call_frame_sections().unwrap(), without.call_frame_sections().unwrap());
+    assert_eq!((a.len(), b.len()), (1, 1));
+    assert_eq!(a[0].section.address, b[0].section.address);
+    assert_eq!(a[0].section.bytes, b[0].section.bytes);
+    assert_eq!(with.eh_frame_hdr_size().unwrap(), 0x34);
+    assert_eq!(without.eh_frame_hdr_size().unwrap(), 0x34);
+    let (a, b) = (with.sframe_sections().unwrap(), without.sframe_sections().unwrap());
+    assert_eq!((a[0].address, b[0].address), (Address(0x370), Address(0x370)));
+    assert_eq!(a[0].bytes[..], b[0].bytes[..a[0].bytes.len()]);
+    let code = without.code_sections().unwrap();
+    assert_eq!((code.len(), code[0].address), (1, Address(0)));
+    let names: Vec<_> = with.code_sections().unwrap().into_iter().map(|section| section.name).collect();
+    assert_eq!(names, [".plt", ".text"]);
+}
+
+#[test]
+fn archives_give_their_members() {
+    let archive = corpus("members.a");
+    let found: Vec<_> = members(&archive).unwrap().map(|member| member.unwrap()).collect();
+    let names: Vec<_> = found.iter().map(|member| member.name.as_deref().unwrap()).collect();
+    assert_eq!(names, ["linkable.o", "container.s", "debug_frame.none.o", "a_long_member_name.o"]);
+    assert_eq!(found[0].bytes, corpus("linkable.o"));
+    let is_object: Vec<_> = found.iter().map(|member| File::parse(member.bytes).is_ok()).collect();
+    assert_eq!(is_object, [true, false, true, true]);
+    let single = corpus("linked.so");
+    let found: Vec<_> = members(&single).unwrap().map(|member| member.unwrap()).collect();
+    assert!(found.len() == 1 && found[0].name.is_none() && found[0].bytes == single);
+}
+
+/// The pairs of `.eh_frame_hdr`'s table, which the linker (or post-link optimiser) made for itself.
+fn search_table(file: &[u8]) -> Vec<(u64, u64)> {
+    let word = |at: usize| u64::from_le_bytes(file[at..at + 8].try_into().unwrap());
+    let half = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
+    let headers = (0..usize::from(file[0x38])).map(|index| word(0x20) as usize + 56 * index);
+    let header = headers.into_iter().find(|&at| half(at) == 0x6474_e550).unwrap();
+    let (offset, address) = (word(header + 8) as usize, word(header + 16));
+    assert_eq!(file[offset..offset + 4], [1, 0x1b, 3, 0x3b]);
+    let relative = |at: usize| address.wrapping_add_signed(half(at).cast_signed().into());
+    (0..half(offset + 8) as usize)
+        .map(|entry| offset + 12 + 8 * entry)
+        .map(|at| (relative(at), relative(at + 4)))
+        .collect()
+}
+
+#[test]
+fn the_toolchains_own_libraries() {
+    let sysroot = Command::new(std::env::var_os("RUSTC").unwrap_or("rustc".into()))
+        .args(["--print", "sysroot"])
+        .output()
+        .unwrap();
+    let library = Path::new(String::from_utf8(sysroot.stdout).unwrap().trim()).join("lib");
+    let mut tested = 0;
+    for entry in std::fs::read_dir(library).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if !name.starts_with("librustc_driver-") && !name.starts_with("libLLVM.so") {
+            continue;
+        }
+        let bytes = std::fs::read(&path).unwrap();
+        let file = File::parse(&bytes).unwrap();
+        let sections = file.call_frame_sections().unwrap();
+        assert_eq!(sections.len(), 1, "{name}: .bolt.org.eh_frame is dead");
+        let base = sections[0].section.address;
+        let functions = sections[0].cfi().functions().map(|function| function.unwrap());
+        let mut starts: Vec<_> =
+            functions.map(|function| (function.start.0, base.0 + function.fde.0 as u64)).collect();
+        starts.sort_unstable();
+        let mut table = search_table(&bytes);
+        table.sort_unstable();
+        // A second FDE for the same start is not in a table.
+        starts.retain(|pair| table.binary_search(pair).is_ok());
+        assert_eq!(starts, table, "{name}");
+        assert!(starts.len() > 50_000);
+        tested += 1;
+    }
+    if tested == 0 {
+        eprintln!("NOT TESTED: no librustc_driver or libLLVM beside this toolchain");
+    }
+}

@@ -1,0 +1,201 @@
+//! Relocatable objects: what gas wrote, held against what readelf and gas themselves say about it.
+
+use std::path::{Path, PathBuf};
+
+use cfipack_container::{Error, File, Kind, Layout, SectionName};
+use cfipack_format::Address;
+
+fn corpora() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora")
+}
+
+/// Every object that gas 2.47 wrote, with its name.
+fn gas_objects() -> Vec<(PathBuf, Vec<u8>)> {
+    let mut objects = Vec::new();
+    for arch in ["x86_64", "aarch64", "aarch64_be", "s390x"] {
+        for entry in std::fs::read_dir(corpora().join("sframe").join(arch)).unwrap() {
+            let path = entry.unwrap().path();
+            // `x_sections_sframe` asks for .sframe alone: it has no CFI to compare with.
+            let name = path.file_name().unwrap().to_str().unwrap();
+            if name.ends_with(".gas247.o") && name != "x_sections_sframe.gas247.o" {
+                objects.push((path.clone(), std::fs::read(&path).unwrap()));
+            }
+        }
+    }
+    assert!(objects.len() > 200, "only {} objects in corpora/sframe", objects.len());
+    objects
+}
+
+/// Start and size of every function of the `.eh_frame` sections.
+fn functions(file: &File<'_>) -> Vec<(Address, u64)> {
+    let sections = file.call_frame_sections().unwrap();
+    let functions = sections.iter().flat_map(|section| section.cfi().functions());
+    functions.map(|function| function.unwrap()).map(|function| (function.start, function.size)).collect()
+}
+
+/// `pc` and `size` of every FDE in a dump by readelf.
+fn readelf_functions(dump: &str) -> Vec<(Address, u64)> {
+    let lines = dump.lines().filter_map(|line| line.split_once("pc = 0x"));
+    let field = |(_, line): (&str, &str)| {
+        let (pc, rest) = line.split_once(", size = ").unwrap();
+        let size = rest.split(' ').next().unwrap();
+        (Address(u64::from_str_radix(pc, 16).unwrap()), size.parse().unwrap())
+    };
+    lines.map(field).collect()
+}
+
+#[test]
+fn functions_lie_where_readelf_sees_them() {
+    let mut compared = 0;
+    for (path, bytes) in gas_objects() {
+        let Ok(dump) = std::fs::read_to_string(path.with_extension("readelf")) else { continue };
+        let file = File::parse_with(&bytes, Layout::Zero).unwrap();
+        assert_eq!(file.kind(), Kind::Relocatable);
+        // gas leaves functions out of .sframe, never puts others in, and keeps their order.
+        let mut functions = functions(&file).into_iter();
+        for expected in readelf_functions(&dump) {
+            assert!(functions.any(|function| function == expected), "{path:?}: {expected:x?}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 250, "only {compared} functions compared");
+}
+
+#[test]
+fn apart_addresses_lead_back_to_what_gas_relocates_against() {
+    let mut compared = 0;
+    for (path, bytes) in gas_objects() {
+        let file = File::parse(&bytes).unwrap();
+        let mut places = functions(&file).into_iter().map(|(start, _)| {
+            let location = file.locate(start).unwrap_or_else(|| panic!("{path:?}: {start}"));
+            (location.section, location.offset)
+        });
+        for sframe in file.sframe_sections().unwrap() {
+            for relocation in file.relocations(sframe.index.unwrap()).unwrap() {
+                let named = relocation.value.wrapping_add_signed(relocation.addend);
+                let expected = (relocation.section.unwrap(), named);
+                assert!(places.any(|place| place == expected), "{path:?}: {relocation:?}");
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 250, "only {compared} functions compared");
+}
+
+#[test]
+fn sframe_is_relocated_too() {
+    let mut compared = 0;
+    for (path, bytes) in gas_objects() {
+        let file = File::parse(&bytes).unwrap();
+        let endian = file.arch().endian();
+        let starts: Vec<_> = functions(&file).into_iter().map(|(start, _)| start).collect();
+        for sframe in file.sframe_sections().unwrap() {
+            for relocation in file.relocations(sframe.index.unwrap()).unwrap() {
+                let field = usize::try_from(relocation.offset).unwrap();
+                let value = endian.u64(sframe.bytes[field..field + 8].try_into().unwrap()).cast_signed();
+                let start = sframe.address.offset(value).offset(relocation.offset.cast_signed());
+                assert!(starts.contains(&start), "{path:?}: {start} is no function's start");
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 250, "only {compared} functions compared");
+}
+
+#[test]
+fn every_group_and_section_has_a_place_and_names() {
+    let bytes = std::fs::read(corpora().join("container/linkable.o")).unwrap();
+    let file = File::parse(&bytes).unwrap();
+    let symbols = file.symbols().unwrap();
+    let found: Vec<_> = functions(&file)
+        .into_iter()
+        .map(|(start, size)| {
+            let location = file.locate(start).unwrap();
+            let symbol = symbols.lookup(start).unwrap();
+            format!("{}+{:#x} {}+{} {size}", location.name, location.offset, symbol.name, symbol.offset)
+        })
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ".text+0x0 first+0 11",
+            ".text+0xb third+0 1",
+            ".text.second+0x0 second+0 2",
+            ".text.unlikely+0x1 fourth+0 2",
+        ]
+    );
+    let code: Vec<_> = file.code_sections().unwrap().into_iter().map(|section| section.name).collect();
+    assert_eq!(code, [".text", ".text.second", ".text.unlikely"]);
+    assert_eq!(file.call_frame_sections().unwrap().len(), 1);
+    assert_eq!(file.locate(Address(0)), None);
+}
+
+#[test]
+fn compressed_debug_frame_says_the_same() {
+    let read = |name: &str| std::fs::read(corpora().join("container").join(name)).unwrap();
+    let plain = read("debug_frame.none.o");
+    let expected = functions(&File::parse(&plain).unwrap());
+    assert_eq!(expected.iter().map(|&(_, size)| size).collect::<Vec<_>>(), [11, 1, 2, 2]);
+    for name in ["debug_frame.zlib.o", "debug_frame.zstd.o"] {
+        let bytes = read(name);
+        let file = File::parse(&bytes).unwrap();
+        if cfg!(feature = "compression") {
+            assert_eq!(functions(&file), expected, "{name}");
+        } else {
+            assert!(matches!(file.call_frame_sections(), Err(Error::Compressed { .. })));
+        }
+    }
+}
+
+/// Where the header of a section lies, and the offset and size of its bytes.
+fn section_header(bytes: &[u8], name: &str) -> (usize, usize, usize) {
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
+    let half = |at: usize| usize::from(u16::from_le_bytes(bytes[at..at + 2].try_into().unwrap()));
+    let (headers, count) = (word(0x28), half(0x3c));
+    let strings = word(headers + 64 * half(0x3e) + 24);
+    let found = (0..count).map(|index| headers + 64 * index).find(|&header| {
+        let at = strings + u32::from_le_bytes(bytes[header..header + 4].try_into().unwrap()) as usize;
+        bytes[at..].starts_with(name.as_bytes()) && bytes[at + name.len()] == 0
+    });
+    let header = found.unwrap();
+    (header, word(header + 24), word(header + 32))
+}
+
+#[test]
+fn implicit_addends_come_from_the_fields() {
+    let rela = std::fs::read(corpora().join("container/linkable.o")).unwrap();
+    // The same object with SHT_REL: 16-byte entries, addends in the fields of .eh_frame.
+    let mut rel = rela.clone();
+    let (header, entries, size) = section_header(&rela, ".rela.eh_frame");
+    let (_, fields, _) = section_header(&rela, ".eh_frame");
+    rel[header + 4..header + 8].copy_from_slice(&9_u32.to_le_bytes());
+    rel[header + 32..header + 40].copy_from_slice(&(size / 24 * 16).to_le_bytes());
+    rel[header + 56..header + 64].copy_from_slice(&16_u64.to_le_bytes());
+    for entry in 0..size / 24 {
+        let from = entries + 24 * entry;
+        rel.copy_within(from..from + 16, entries + 16 * entry);
+        let offset = u64::from_le_bytes(rela[from..from + 8].try_into().unwrap()) as usize;
+        rel[fields + offset..fields + offset + 4].copy_from_slice(&rela[from + 16..from + 20]);
+    }
+    assert_eq!(functions(&File::parse(&rel).unwrap()), functions(&File::parse(&rela).unwrap()));
+}
+
+#[test]
+fn unknown_types_and_symbols_are_errors_with_their_place() {
+    let mut bytes = std::fs::read(corpora().join("container/linkable.o")).unwrap();
+    let (_, entries, _) = section_header(&bytes, ".rela.eh_frame");
+    let section = SectionName::new(".eh_frame");
+    let original = bytes.clone();
+    bytes[entries + 8] = 99;
+    let error = File::parse(&bytes).unwrap().call_frame_sections().unwrap_err();
+    assert_eq!(error, Error::RelocationType { section, offset: 0x20, value: 99 });
+    assert_eq!(error.to_string(), "section .eh_frame: offset 0x20: relocation type 99 is not one of data");
+    bytes.clone_from(&original);
+    bytes[entries + 14] = 1;
+    let error = File::parse(&bytes).unwrap().call_frame_sections().unwrap_err();
+    assert!(matches!(error, Error::RelocationSymbol { offset: 0x20, value, .. } if value >= 0x1_0000));
+    bytes.clone_from(&original);
+    bytes[entries + 1] = 1;
+    let error = File::parse(&bytes).unwrap().call_frame_sections().unwrap_err();
+    assert_eq!(error, Error::RelocationField { section, offset: 0x120 });
+}
