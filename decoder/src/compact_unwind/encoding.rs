@@ -1,0 +1,172 @@
+//! From an encoding to the row that it stands for.
+
+use core::fmt;
+
+use cfipack_format::compact_unwind::{Encoding, Mode, PAIRS, callee_saved, decode_order};
+use cfipack_format::{Arch, Cfa, FunctionOffset, Register, Row, Rule, Saved};
+
+/// Why an encoding means nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum EncodingError {
+    /// The architecture has no mode of this number.
+    Mode(Encoding),
+    /// x86, frame mode: a slot names register 6 or 7, or one that another slot names.
+    Slot {
+        /// The encoding.
+        encoding: Encoding,
+        /// Number of the slot, from 0 at the lowest address.
+        slot: u8,
+    },
+    /// x86, frameless: no order of registers has this count and permutation.
+    Permutation(Encoding),
+    /// x86, indirect: the code given does not reach the `imm32` that holds the stack's size.
+    Code {
+        /// The encoding.
+        encoding: Encoding,
+        /// Bytes of code given.
+        given: usize,
+    },
+}
+
+impl fmt::Display for EncodingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Mode(encoding) => write!(f, "encoding {encoding}: mode {}", encoding.mode_number()),
+            Self::Slot { encoding, slot } => {
+                let number = encoding.frame_slots().get(usize::from(slot)).copied().unwrap_or(0);
+                write!(f, "encoding {encoding}: register number {number} in slot {slot}")
+            }
+            Self::Permutation(encoding) => {
+                let (count, permutation) = (encoding.count(), encoding.permutation());
+                write!(f, "encoding {encoding}: permutation {permutation} of {count} registers")
+            }
+            Self::Code { encoding, given } => {
+                let end = usize::from(encoding.immediate_at()) + 4;
+                write!(f, "encoding {encoding}: stack size in code bytes up to {end} of {given}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for EncodingError {}
+
+/// The row that an encoding stands for in the body of a function (its prologue and epilogue it
+/// does not describe), and the callee-saved registers beside the frame pointer. `None` if it has
+/// no unwind information, or its function's FDE has ([`Encoding::mode`] says which).
+///
+/// `code` is the code from the entry's start on; only x86's indirect mode looks at it, and only at
+/// its first 259 bytes. Flags and personality do not matter. What the encoding says is taken as
+/// it is, plausible or not: a stack too small for the registers in it gives offsets below it.
+///
+/// Register pairs in arm64's frameless mode are read as llvm-mc 23, their only current writer,
+/// means them: from the CFA down. LLVM's libunwind reads them 8 bytes higher, ld64 wrote them 8
+/// bytes lower.
+///
+/// # Errors
+/// The encoding has a mode, register or permutation that does not exist, or the code is too short.
+pub fn row(encoding: Encoding, arch: Arch, code: &[u8]) -> Result<Option<(Row, Saved)>, EncodingError> {
+    let mode = encoding.mode(arch).ok_or(EncodingError::Mode(encoding))?;
+    let unwound = match (mode, callee_saved(arch)) {
+        (Mode::None | Mode::Dwarf, _) => return Ok(None),
+        (Mode::Frame, Some(registers)) => x86_frame(encoding, arch, registers)?,
+        (Mode::Frameless, Some(registers)) => {
+            let size = i64::from(encoding.stack_words()) * word(arch);
+            x86_frameless(encoding, arch, registers, size)?
+        }
+        (Mode::FramelessIndirect, Some(registers)) => {
+            let at = usize::from(encoding.immediate_at());
+            let immediate = code.get(at..).and_then(|code| code.first_chunk());
+            let immediate = immediate.ok_or(EncodingError::Code { encoding, given: code.len() })?;
+            let adjust = i64::from(encoding.adjust()) * word(arch);
+            let size = i64::from(u32::from_le_bytes(*immediate)) + adjust;
+            x86_frameless(encoding, arch, registers, size)?
+        }
+        (Mode::Frame, None) => arm64_frame(encoding, arch),
+        (Mode::Frameless | Mode::FramelessIndirect, None) => arm64_frameless(encoding, arch),
+    };
+    Ok(Some(unwound))
+}
+
+/// Bytes of a word of x86.
+fn word(arch: Arch) -> i64 {
+    i64::from(arch.pointer_size())
+}
+
+/// A row with the CFA `offset` bytes above a register.
+fn row_from(register: Register, offset: i64, return_address: Rule, frame_pointer: Rule) -> Row {
+    let cfa = Cfa::Register { register, offset };
+    Row { start: FunctionOffset(0), cfa, return_address, frame_pointer, signed: false }
+}
+
+fn x86_frame(
+    encoding: Encoding,
+    arch: Arch,
+    registers: [Register; 6],
+) -> Result<(Row, Saved), EncodingError> {
+    let word = word(arch);
+    let mut saved = Saved::new();
+    for (slot, number) in (0..).zip(encoding.frame_slots()) {
+        if number == 0 {
+            continue;
+        }
+        let register = registers[..5].get(usize::from(number) - 1);
+        let register = register.filter(|register| saved.offset_of(**register).is_none());
+        let register = *register.ok_or(EncodingError::Slot { encoding, slot })?;
+        // The frame pointer is two words below the CFA.
+        let words = i64::from(encoding.frame_offset()) + 2 - i64::from(slot);
+        saved.push(register, (-words * word) as i32);
+    }
+    let row = row_from(arch.frame_pointer(), 2 * word, Rule::Cfa(-word), Rule::Cfa(-2 * word));
+    Ok((row, saved))
+}
+
+/// `size`: bytes of stack, return address included.
+fn x86_frameless(
+    encoding: Encoding,
+    arch: Arch,
+    registers: [Register; 6],
+    size: i64,
+) -> Result<(Row, Saved), EncodingError> {
+    let word = word(arch);
+    let count = encoding.count();
+    let order = decode_order(count, encoding.permutation()).ok_or(EncodingError::Permutation(encoding))?;
+    let mut saved = Saved::new();
+    let mut frame_pointer = Rule::SameValue;
+    for (i, number) in order.into_iter().take(count.into()).enumerate() {
+        // The last is just below the return address, which is a word below the CFA.
+        let offset = -(i64::from(count) + 1 - i as i64) * word;
+        match registers.get(usize::from(number).wrapping_sub(1)) {
+            Some(register) if *register == arch.frame_pointer() => frame_pointer = Rule::Cfa(offset),
+            Some(register) => {
+                saved.push(*register, offset as i32);
+            }
+            None => return Err(EncodingError::Permutation(encoding)),
+        }
+    }
+    Ok((row_from(arch.stack_pointer(), size, Rule::Cfa(-word), frame_pointer), saved))
+}
+
+fn arm64_frame(encoding: Encoding, arch: Arch) -> (Row, Saved) {
+    let row = row_from(arch.frame_pointer(), 16, Rule::Cfa(-8), Rule::Cfa(-16));
+    (row, arm64_pairs(encoding, -16))
+}
+
+fn arm64_frameless(encoding: Encoding, arch: Arch) -> (Row, Saved) {
+    let size = i64::from(encoding.stack_bytes());
+    let row = row_from(arch.stack_pointer(), size, Rule::SameValue, Rule::SameValue);
+    (row, arm64_pairs(encoding, 0))
+}
+
+/// The pairs, from `top` bytes above the CFA down.
+fn arm64_pairs(encoding: Encoding, top: i32) -> Saved {
+    let mut saved = Saved::new();
+    let mut offset = top;
+    for (pair, first) in PAIRS {
+        if encoding.pairs().contains(pair) {
+            saved.push(first, offset - 8);
+            saved.push(Register(first.0 + 1), offset - 16);
+            offset -= 16;
+        }
+    }
+    saved
+}

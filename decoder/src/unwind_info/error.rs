@@ -1,0 +1,180 @@
+//! What is wrong with an `__unwind_info` section.
+
+use core::fmt;
+
+use cfipack_format::{ImageOffset, SectionOffset};
+
+/// A part of the section, for [`Error::OutOfBounds`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Part {
+    /// The 28 bytes at the start.
+    Header,
+    /// The common encodings.
+    CommonEncodings,
+    /// The personalities.
+    Personalities,
+    /// The index of pages.
+    Index,
+    /// A slice of the LSDA index.
+    LsdaIndex,
+    /// A page's header.
+    Page,
+    /// A page's entries.
+    Entries,
+    /// A page's own encodings.
+    LocalEncodings,
+}
+
+/// What is wrong with an `__unwind_info` section, and where.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// A part does not lie inside the section.
+    OutOfBounds {
+        /// Which one.
+        part: Part,
+        /// Where it is said to start.
+        offset: SectionOffset,
+        /// Bytes it is said to have.
+        size: u64,
+        /// Bytes of the section.
+        section: usize,
+    },
+    /// The version is not 1.
+    Version(u32),
+    /// The index has not even a sentinel.
+    NoIndex,
+    /// An index entry's function lies below its predecessor's.
+    IndexUnsorted {
+        /// Of the entry.
+        offset: SectionOffset,
+        /// Its function.
+        function: ImageOffset,
+    },
+    /// An index entry other than the sentinel names no page.
+    NoPage {
+        /// Of the index entry's field.
+        offset: SectionOffset,
+    },
+    /// A page starts before the ones before it end.
+    PageOverlap {
+        /// Of the index entry's field.
+        offset: SectionOffset,
+        /// Of the page.
+        page: SectionOffset,
+        /// Where the pages before it end.
+        end: SectionOffset,
+    },
+    /// A page is neither regular nor compressed.
+    PageKind {
+        /// Of the page.
+        offset: SectionOffset,
+        /// Its kind.
+        kind: u32,
+    },
+    /// A compressed entry's function lies beyond 32 bits.
+    Function {
+        /// Of the entry.
+        offset: SectionOffset,
+        /// The entry.
+        entry: u32,
+        /// What it counts from.
+        base: ImageOffset,
+    },
+    /// An entry's function lies below the entry before it, or outside of its page's range.
+    EntryUnsorted {
+        /// Of the entry.
+        offset: SectionOffset,
+        /// Its function.
+        function: ImageOffset,
+    },
+    /// A compressed entry names an encoding that neither palette has.
+    EncodingIndex {
+        /// Of the entry.
+        offset: SectionOffset,
+        /// The number it has.
+        index: u8,
+        /// How many encodings there are.
+        count: u64,
+    },
+    /// The LSDA index of a page ends before it starts, or has a broken entry.
+    LsdaRange {
+        /// Of the index entry whose page it is.
+        offset: SectionOffset,
+        /// Offset of its start.
+        start: u32,
+        /// Offset of its end.
+        end: u32,
+    },
+    /// An encoding says that there is an LSDA, and the LSDA index has none for the entry.
+    NoLsda {
+        /// Where the page's part of the LSDA index starts.
+        offset: SectionOffset,
+        /// Start of the entry.
+        function: ImageOffset,
+    },
+    /// An encoding names a personality that is not there.
+    Personality {
+        /// Start of the entry.
+        function: ImageOffset,
+        /// The number, from 1.
+        number: u8,
+        /// How many there are.
+        count: usize,
+    },
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Header => "the header",
+            Self::CommonEncodings => "the common encodings",
+            Self::Personalities => "the personalities",
+            Self::Index => "the index",
+            Self::LsdaIndex => "the LSDA index",
+            Self::Page => "a page",
+            Self::Entries => "a page's entries",
+            Self::LocalEncodings => "a page's encodings",
+        })
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::OutOfBounds { part, offset, size, section } => {
+                write!(f, "offset {offset}: {part} of {size} bytes in a section of {section}")
+            }
+            Self::Version(version) => write!(f, "offset 0x0: version {version}, not 1"),
+            Self::NoIndex => f.write_str("offset 0x18: an index of 0 entries"),
+            Self::IndexUnsorted { offset, function } => {
+                write!(f, "offset {offset}: index entry of function {function} out of order")
+            }
+            Self::NoPage { offset } => write!(f, "offset {offset}: page offset 0 before the index's end"),
+            Self::PageOverlap { offset, page, end } => {
+                write!(f, "offset {offset}: page at {page}, and the pages before it end at {end}")
+            }
+            Self::PageKind { offset, kind } => write!(f, "offset {offset}: page of kind {kind}"),
+            Self::Function { offset, entry, base } => {
+                write!(f, "offset {offset}: entry {entry:#x} counted from {base} lies beyond 32 bits")
+            }
+            Self::EntryUnsorted { offset, function } => {
+                write!(f, "offset {offset}: entry of function {function} out of order")
+            }
+            Self::EncodingIndex { offset, index, count } => {
+                write!(f, "offset {offset}: encoding number {index} of {count}")
+            }
+            Self::LsdaRange { offset, start, end } => {
+                write!(f, "offset {offset}: LSDA index from {start:#x} to {end:#x}")
+            }
+            Self::NoLsda { offset, function } => {
+                write!(f, "offset {offset}: no LSDA for function {function}, whose encoding has one")
+            }
+            Self::Personality { function, number, count } => {
+                write!(f, "function {function}: personality number {number} of {count}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for Error {}
