@@ -1,0 +1,254 @@
+//! gimli's rows as [`Row`]s.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use cfipack_format::{Address, Arch, Cfa, FunctionOffset, Register, Row, Rule};
+use gimli::{
+    BaseAddresses, CallFrameInstruction, CfaRule, RegisterRule, UnwindContext, UnwindContextStorage,
+    UnwindOffset, UnwindSection, UnwindTableRow,
+};
+
+use super::expression::{Shape, shape};
+use super::record::{Cie, Fde, Frames, Function, Functions, Kind, Reader};
+
+/// What the CFI says of some PCs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// No CFA.
+    Nothing,
+    /// This row.
+    Row(Row),
+    /// `row`, and from byte `from` of each 16-byte slot on with a CFA 8 bytes higher: the expression that
+    /// ld and lld write for x86-64's PLT. `row.cfa` is a [`Cfa::Register`].
+    Plt {
+        /// The row at the start of a slot.
+        row: Row,
+        /// First PC modulo 16 with the higher CFA.
+        from: u64,
+    },
+    /// The caller's stack pointer is not the CFA, which no `.sframe` row can say.
+    StackPointer(Rule),
+}
+
+impl Answer {
+    /// The answer for one PC: never [`Answer::Plt`].
+    #[inline]
+    pub fn at(self, pc: u64) -> Self {
+        let Self::Plt { mut row, from } = self else { return self };
+        if pc & 15 >= from
+            && let Cfa::Register { offset, .. } = &mut row.cfa
+        {
+            *offset = offset.wrapping_add(8);
+        }
+        Self::Row(row)
+    }
+}
+
+/// What holds for all rows of a function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Flags {
+    /// A signal frame.
+    pub signal: bool,
+    /// Return addresses are signed with key B.
+    pub key_b: bool,
+}
+
+/// Evaluates functions, one after the other, with the CIEs and the memory it already has.
+#[derive(Debug)]
+pub struct Evaluator<'f> {
+    sections: Vec<(Frames<'f>, HashMap<usize, Cie<'f>>)>,
+    context: UnwindContext<usize, Deep>,
+}
+
+/// gimli's own storage has room for 3 remembered states; this has room for 30.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Deep;
+
+impl UnwindContextStorage<usize> for Deep {
+    type Rules = [(gimli::Register, RegisterRule<usize>); 192];
+    type Stack = Box<[UnwindTableRow<usize, Self>; 32]>;
+}
+
+impl<'f> Evaluator<'f> {
+    /// An evaluator of these functions.
+    pub fn new(functions: &'f Functions<'_>) -> Self {
+        let sections = functions.frames().map(|frames| (frames, HashMap::new())).collect();
+        Self { sections, context: UnwindContext::new_in() }
+    }
+
+    /// Pushes what the CFI says of a function into `sink`: ranges that follow each other from its
+    /// start to its end; what the CFI says of PCs beyond is trimmed.
+    ///
+    /// # Errors
+    /// gimli's, for the PCs that have not been pushed: instructions that it does not know or that make
+    /// no sense, more than 192 register rules, more than 30 remembered states.
+    pub fn evaluate(
+        &mut self,
+        function: &Function,
+        sink: impl FnMut(Range<u64>, Answer, Flags),
+    ) -> gimli::Result<()> {
+        let Some((frames, cies)) = self.sections.get_mut(function.section) else { return Ok(()) };
+        let context = &mut self.context;
+        match &frames.kind {
+            Kind::EhFrame(section) => walk(section, frames, cies, context, function, sink),
+            Kind::DebugFrame(section) => walk(section, frames, cies, context, function, sink),
+        }
+    }
+}
+
+fn walk<'f, S: UnwindSection<Reader<'f>>>(
+    section: &S,
+    about: &Frames<'f>,
+    cies: &mut HashMap<usize, Cie<'f>>,
+    context: &mut UnwindContext<usize, Deep>,
+    function: &Function,
+    mut sink: impl FnMut(Range<u64>, Answer, Flags),
+) -> gimli::Result<()> {
+    let Frames { bases, key_b, arch, .. } = about;
+    let partial = section.partial_fde_from_offset(bases, function.fde.0.into())?;
+    let fde = partial.parse(|section, bases, offset| {
+        let at = UnwindOffset::into(offset);
+        if let Some(cie) = cies.get(&at) {
+            return Ok(cie.clone());
+        }
+        let cie = section.cie_from_offset(bases, offset)?;
+        cies.insert(at, cie.clone());
+        Ok(cie)
+    })?;
+    let flags = Flags {
+        signal: fde.is_signal_trampoline(),
+        key_b: key_b.binary_search(&fde.cie().offset()).is_ok(),
+    };
+    // gimli's CFA before any instruction sets one; `rax + 0` in earnest looks the same.
+    let no_cfa = CfaRule::RegisterAndOffset { register: gimli::Register(0), offset: 0 };
+    let translate = Translate { section, cie: fde.cie(), arch: *arch, first: function.start };
+    let mut rows = fde.rows(section, bases, context)?;
+    while let Some(row) = rows.next_row()? {
+        let start = row.start_address().max(function.start.0);
+        let end = row.end_address().min(function.end.0);
+        if start >= end {
+            continue;
+        }
+        let is_set = *row.cfa() != no_cfa || sets_cfa(&fde, section, bases);
+        sink(start..end, translate.row(row, is_set), flags);
+    }
+    Ok(())
+}
+
+/// Whether any instruction of a function sets a CFA. Asked of rows with the CFA `register 0 + 0` only.
+fn sets_cfa<'f, S: UnwindSection<Reader<'f>>>(
+    fde: &Fde<'f>,
+    section: &S,
+    bases: &BaseAddresses,
+) -> bool {
+    use CallFrameInstruction::*;
+    fde.cie()
+        .instructions(section, bases)
+        .chain(fde.instructions(section, bases))
+        .any(|instruction| matches!(instruction, Ok(DefCfa { .. } | DefCfaSf { .. } | DefCfaRegister { .. })))
+}
+
+/// What it takes to say a row of gimli's as ours.
+struct Translate<'t, 'f, S> {
+    section: &'t S,
+    cie: &'t Cie<'f>,
+    arch: Arch,
+    first: Address,
+}
+
+impl<'f, S: UnwindSection<Reader<'f>>> Translate<'_, 'f, S> {
+    fn row(&self, row: &UnwindTableRow<usize, Deep>, cfa_is_set: bool) -> Answer {
+        let arch = self.arch;
+        let column = self.cie.return_address_register();
+        let (frame_pointer, stack_pointer) = (arch.frame_pointer().0, arch.stack_pointer().0);
+        // A column without a rule keeps its value; where it is not the architecture's own
+        // return address, that is a register to find it in.
+        let mut out = Row { start: FunctionOffset((row.start_address() - self.first.0) as u32), ..Row::at_entry(arch) };
+        if column.0 != arch.return_address().0 {
+            out.return_address = Rule::Register { register: Register(column.0), offset: 0 };
+        }
+        let mut caller_sp = Rule::SameValue;
+        for (register, rule) in row.registers() {
+            if *register == column {
+                out.return_address = self.rule(rule, arch.return_address());
+            } else if register.0 == frame_pointer {
+                out.frame_pointer = self.rule(rule, arch.frame_pointer());
+            } else if register.0 == stack_pointer {
+                caller_sp = self.rule(rule, arch.stack_pointer());
+            } else if *register == gimli::AArch64::RA_SIGN_STATE && arch.is_aarch64() {
+                out.signed = *rule == RegisterRule::Constant(1);
+            }
+        }
+        if out.return_address == Rule::Undefined {
+            return Answer::Row(out);
+        }
+        let mut plt = None;
+        out.cfa = match row.cfa() {
+            CfaRule::RegisterAndOffset { .. } if !cfa_is_set => return Answer::Nothing,
+            CfaRule::RegisterAndOffset { register, offset } => {
+                Cfa::Register { register: Register(register.0), offset: *offset }
+            }
+            CfaRule::Expression(expression) => match self.shape(expression) {
+                Some(Shape::Sum { register, offset }) => Cfa::Register { register, offset },
+                Some(Shape::Load { register, offset }) => Cfa::Memory { register, offset },
+                Some(Shape::Plt { register, offset, from }) => {
+                    plt = Some(from);
+                    Cfa::Register { register, offset }
+                }
+                None => Cfa::Expression,
+            },
+        };
+        if !is_cfa(caller_sp, out.cfa, arch) {
+            return Answer::StackPointer(caller_sp);
+        }
+        match plt {
+            Some(from) => Answer::Plt { row: out, from },
+            None => Answer::Row(out),
+        }
+    }
+
+    /// A rule for the register `own`.
+    fn rule(&self, rule: &RegisterRule<usize>, own: Register) -> Rule {
+        match rule {
+            RegisterRule::Undefined => Rule::Undefined,
+            RegisterRule::SameValue => Rule::SameValue,
+            RegisterRule::Offset(offset) => Rule::Cfa(*offset),
+            RegisterRule::ValOffset(offset) => Rule::ValCfa(*offset),
+            RegisterRule::Register(register) if register.0 == own.0 => Rule::SameValue,
+            RegisterRule::Register(register) => Rule::Register { register: Register(register.0), offset: 0 },
+            RegisterRule::Expression(expression) => match self.shape(expression) {
+                Some(Shape::Sum { register, offset }) => Rule::Memory { register, offset },
+                _ => Rule::Expression,
+            },
+            RegisterRule::ValExpression(expression) => match self.shape(expression) {
+                Some(Shape::Sum { register, offset }) => Rule::Register { register, offset },
+                Some(Shape::Load { register, offset }) => Rule::Memory { register, offset },
+                _ => Rule::Expression,
+            },
+            _ => Rule::Expression,
+        }
+    }
+
+    fn shape(&self, expression: &gimli::UnwindExpression<usize>) -> Option<Shape> {
+        shape(expression.get(self.section).ok()?, self.cie.encoding())
+    }
+}
+
+/// Whether a rule for the caller's stack pointer says what every `.sframe` row says: that it is the CFA
+/// (on s390x 160 bytes below it).
+fn is_cfa(rule: Rule, cfa: Cfa, arch: Arch) -> bool {
+    let below = arch.stack_pointer_from_cfa();
+    match rule {
+        // An unset rule, and libgcc reads DW_CFA_same_value so too.
+        Rule::SameValue => true,
+        Rule::ValCfa(offset) => offset == below,
+        // s390x saves r15 on entry, when it is the CFA - 160 by the ABI.
+        Rule::Cfa(_) | Rule::Register { offset: 0, .. } if arch == Arch::S390x => true,
+        Rule::Register { register, offset } => {
+            offset.checked_sub(below).is_some_and(|offset| cfa == Cfa::Register { register, offset })
+        }
+        Rule::Memory { register, offset } => below == 0 && cfa == Cfa::Memory { register, offset },
+        Rule::Cfa(_) | Rule::Undefined | Rule::Expression => false,
+    }
+}

@@ -1,0 +1,55 @@
+//! The few DWARF expressions that a row can hold.
+
+use cfipack_format::Register;
+use gimli::{Encoding, Expression, Operation};
+
+use super::record::Reader;
+
+/// What an expression computes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Shape {
+    /// `register + offset`.
+    Sum { register: Register, offset: i64 },
+    /// The pointer at `register + offset`.
+    Load { register: Register, offset: i64 },
+    /// `register + offset + (((rip & 15) >= from) << 3)`: a PLT entry of 16 bytes that has pushed from
+    /// its byte `from` on. ld and lld write it (as `rsp + 8 + …`) for x86-64.
+    Plt { register: Register, offset: i64, from: u64 },
+}
+
+/// x86-64's `rip`, in the psABI's numbering the return-address column.
+const RIP: gimli::Register = gimli::Register(16);
+/// The longest expression known here, in operations.
+const LONGEST: usize = 9;
+
+/// Recognises an expression; `None` for any that no row can hold.
+pub(super) fn shape(expression: Expression<Reader<'_>>, encoding: Encoding) -> Option<Shape> {
+    use Operation::*;
+    let mut operations = [Nop; LONGEST];
+    let mut iter = expression.operations(encoding);
+    let mut count = 0;
+    while let Some(operation) = iter.next().ok()? {
+        *operations.get_mut(count)? = operation;
+        count += 1;
+    }
+    Some(match operations[..count] {
+        [RegisterOffset { register, offset, .. }] => Shape::Sum { register: Register(register.0), offset },
+        [RegisterOffset { register, offset, .. }, Deref { size, space: false, .. }]
+            if size == encoding.address_size =>
+        {
+            Shape::Load { register: Register(register.0), offset }
+        }
+        [
+            RegisterOffset { register, offset, .. },
+            RegisterOffset { register: RIP, offset: 0, .. },
+            UnsignedConstant { value: 15 },
+            And,
+            UnsignedConstant { value: from },
+            Ge,
+            UnsignedConstant { value: 3 },
+            Shl,
+            Plus,
+        ] => Shape::Plt { register: Register(register.0), offset, from },
+        _ => return None,
+    })
+}

@@ -1,0 +1,11 @@
+//! The judge: what call frame information says, as gimli evaluates it.
+//!
+//! Nothing here runs any code of `cfipack-encoder` beyond its plain [`Section`](cfipack_encoder::cfi::Section)
+//! struct: records are found by the few lines in `record`, everything in them is read and evaluated by gimli.
+
+mod evaluate;
+mod expression;
+mod record;
+
+pub use evaluate::{Answer, Evaluator, Flags};
+pub use record::{Function, Functions, Unreadable};

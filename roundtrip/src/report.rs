@@ -1,0 +1,155 @@
+//! What comparisons find.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use cfipack_format::{Address, Arch};
+
+use crate::cfi::{Answer, Flags};
+use crate::table::TableAnswer;
+use crate::words::{RuleWords, Words};
+
+/// What holding a table against CFI found. Functions are FDEs of the CFI, PCs are bytes of code.
+///
+/// `pcs` is the sum of `pcs_equal`, `pcs_different`, `pcs_missing`, `pcs_unjudged` and `pcs_padding`;
+/// `functions` that of `equal`, `different`, `missing` and `unjudged`.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Report {
+    /// Functions of the CFI; several FDEs for one address are one function.
+    pub functions: u64,
+    /// Functions for which the table says at every PC what the CFI says; those without code among them.
+    pub equal: u64,
+    /// Functions with a PC for which it says something else.
+    pub different: u64,
+    /// Functions with a PC for which the table has no row though the CFI has one, and no different PC.
+    pub missing: u64,
+    /// Functions that gimli cannot evaluate to their end, and that do not differ up to there.
+    pub unjudged: u64,
+    /// FDEs that start where another one starts; not in `functions`.
+    pub duplicates: u64,
+    /// Functions of the table that answer for PCs which no function of the CFI has.
+    pub extra: u64,
+    /// Functions of the table that cannot be read.
+    pub malformed: u64,
+    /// PCs that either side speaks of.
+    pub pcs: u64,
+    /// PCs for which both say the same; also that there is no CFA.
+    pub pcs_equal: u64,
+    /// PCs for which they differ, `pcs_extra` among them.
+    pub pcs_different: u64,
+    /// PCs for which the CFI has a row and the table has none.
+    pub pcs_missing: u64,
+    /// PCs that gimli cannot say anything about.
+    pub pcs_unjudged: u64,
+    /// PCs that only the table answers for, outside all functions of the CFI.
+    pub pcs_extra: u64,
+    /// PCs between two functions of the CFI that are one function in the table: see
+    /// [`Options::padding`](crate::Options::padding).
+    pub pcs_padding: u64,
+    /// Why functions are missing or unjudged, and how many.
+    pub reasons: BTreeMap<String, u64>,
+    /// The first differences in order of address, at most [`Options::limit`](crate::Options::limit).
+    pub differences: Vec<Difference>,
+    /// The first functions that are missing or unjudged, with the reason in words; as many.
+    pub left_out: Vec<LeftOut>,
+}
+
+impl Report {
+    /// Whether the table never says anything that the CFI does not say. It may still leave functions out.
+    pub fn is_true(&self) -> bool {
+        self.pcs_different == 0 && self.malformed == 0
+    }
+
+    /// Whether the table says all that the CFI says, and nothing else, and nothing is unjudged.
+    pub fn is_complete(&self) -> bool {
+        self.is_true() && self.equal == self.functions
+    }
+
+    /// The reasons, most frequent first, equals by name.
+    pub fn reasons_by_count(&self) -> Vec<(&str, u64)> {
+        by_count(&self.reasons)
+    }
+}
+
+pub(crate) fn by_count(reasons: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
+    let mut list: Vec<_> = reasons.iter().map(|(name, count)| (name.as_str(), *count)).collect();
+    list.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+    list
+}
+
+/// Some PCs for which table and CFI differ in one way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Difference {
+    /// The architecture, for the names of registers.
+    pub arch: Arch,
+    /// Start of the CFI's function; `None` between functions.
+    pub function: Option<Address>,
+    /// First PC.
+    pub start: Address,
+    /// One past the last PC. In a PC-mask function, or a PLT, the difference may recur further on;
+    /// the report's counts know.
+    pub end: Address,
+    /// What the CFI says; `None` where it does not know the PC.
+    pub cfi: Option<(Answer, Flags)>,
+    /// What the table says.
+    pub table: TableAnswer,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}..{}", self.start, self.end)?;
+        if let Some(function) = self.function {
+            write!(f, " in the function at {function}")?;
+        }
+        let (mut flags, mut of_table) = (Flags::default(), Flags::default());
+        match self.cfi {
+            None => f.write_str(": the CFI has no function")?,
+            Some((answer, cfi_flags)) => {
+                flags = cfi_flags;
+                f.write_str(": the CFI says ")?;
+                match answer {
+                    Answer::Nothing => f.write_str("nothing")?,
+                    Answer::Row(row) => write!(f, "{}", Words(self.arch, row))?,
+                    Answer::Plt { row, from } => {
+                        write!(f, "{}, and 8 more from byte {from} of 16 on", Words(self.arch, row))?;
+                    }
+                    Answer::StackPointer(rule) => {
+                        write!(f, "the caller's stack pointer is {}", RuleWords(self.arch, rule))?;
+                    }
+                }
+            }
+        }
+        if let TableAnswer::Row(_, flags) = self.table {
+            of_table = flags;
+        }
+        write_flags(f, flags, of_table)?;
+        f.write_str("; the table says ")?;
+        match self.table {
+            TableAnswer::Nothing => f.write_str("nothing")?,
+            TableAnswer::Row(row, _) => write!(f, "{}", Words(self.arch, row))?,
+            TableAnswer::Malformed(error) => return write!(f, "what cannot be read: {error}"),
+        }
+        write_flags(f, of_table, flags)
+    }
+}
+
+/// Says those flags in which `own` differs from `other`.
+fn write_flags(f: &mut fmt::Formatter<'_>, own: Flags, other: Flags) -> fmt::Result {
+    if own.signal != other.signal {
+        f.write_str(if own.signal { ", a signal frame" } else { ", no signal frame" })?;
+    }
+    if own.key_b != other.key_b {
+        f.write_str(if own.key_b { ", key B" } else { ", key A" })?;
+    }
+    Ok(())
+}
+
+/// A function that is missing in the table, or that nobody could judge.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LeftOut {
+    /// First address, where known.
+    pub function: Option<Address>,
+    /// Why, in words.
+    pub why: String,
+}

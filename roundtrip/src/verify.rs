@@ -1,0 +1,242 @@
+//! A table against the CFI it is for.
+
+use std::ops::Range;
+
+use cfipack_encoder::cfi;
+use cfipack_format::sframe::Version;
+use cfipack_format::{Address, Arch};
+
+use crate::cfi::{Answer, Evaluator, Flags, Function, Functions};
+use crate::compare::{Outcome, against_cfi};
+use crate::report::{Difference, LeftOut, Report};
+use crate::table::{Cursor, Segment, Table, TableAnswer};
+
+/// How to verify.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// How many differences, and how many functions left out, the report describes; it counts all.
+    pub limit: usize,
+    /// Where one function of the table holds two of the CFI, this many bytes between them may be
+    /// answered for: the padding between functions that were merged.
+    pub padding: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { limit: 100, padding: 0 }
+    }
+}
+
+/// Holds tables against the CFI they are for: every row at every PC of every function, both ways.
+///
+/// The CFI is evaluated by gimli, both are walked side by side, and no row is kept: time in proportion to
+/// the rows, memory in proportion to the functions. A PC that only the table answers for is a difference.
+pub fn verify(cfi: &[cfi::Section<'_>], tables: &Table<'_>, options: &Options) -> Report {
+    let functions = Functions::find(cfi);
+    let mut verifier = Verifier {
+        cursor: tables.cursor(),
+        arch: cfi.first().map(|section| section.arch).or(tables.arch()).unwrap_or(Arch::Amd64),
+        signals: tables.version() == Some(Version::V3),
+        options,
+        report: Report {
+            functions: functions.empty(),
+            equal: functions.empty(),
+            duplicates: functions.duplicates(),
+            malformed: tables.malformed().len() as u64,
+            ..Report::default()
+        },
+        missing: Vec::new(),
+        last_extra: None,
+    };
+    let mut evaluator = Evaluator::new(&functions);
+    let mut done = 0;
+    for function in functions.as_slice() {
+        verifier.gap(done..function.start.0, tables);
+        verifier.function(function, &mut evaluator);
+        done = function.end.0;
+    }
+    verifier.gap(done..u64::MAX, tables);
+    for unreadable in functions.unreadable() {
+        verifier.report.functions += 1;
+        verifier.unjudged(None, unreadable.error);
+    }
+    verifier.report
+}
+
+struct Verifier<'v, 't> {
+    cursor: Cursor<'v, 't>,
+    arch: Arch,
+    signals: bool,
+    options: &'v Options,
+    report: Report,
+    missing: Vec<Function>,
+    /// Place of the last function that was counted as extra.
+    last_extra: Option<usize>,
+}
+
+/// PCs of one function.
+#[derive(Clone, Copy, Default)]
+struct Tally {
+    equal: u64,
+    different: u64,
+    missing: u64,
+}
+
+impl Verifier<'_, '_> {
+    fn function(&mut self, function: &Function, evaluator: &mut Evaluator<'_>) {
+        let mut tally = Tally::default();
+        let mut judged = function.start.0;
+        let result = evaluator.evaluate(function, |range, answer, flags| {
+            judged = range.end;
+            self.compare(function, range, answer, flags, &mut tally);
+        });
+        let report = &mut self.report;
+        report.functions += 1;
+        report.pcs += function.end.0 - function.start.0;
+        report.pcs_equal += tally.equal;
+        report.pcs_different += tally.different;
+        report.pcs_missing += tally.missing;
+        report.pcs_unjudged += function.end.0 - judged;
+        match result {
+            _ if tally.different != 0 => report.different += 1,
+            Err(error) => self.unjudged(Some(function.start), error),
+            Ok(()) if tally.missing != 0 => {
+                report.missing += 1;
+                self.missing.push(*function);
+            }
+            Ok(()) => report.equal += 1,
+        }
+    }
+
+    /// Compares some PCs for which the CFI gives one answer.
+    fn compare(&mut self, function: &Function, range: Range<u64>, answer: Answer, flags: Flags, tally: &mut Tally) {
+        let Self { cursor, arch, signals, options, report, .. } = self;
+        let mut judge = |range: Range<u64>, times: u64, answer: Answer, table: TableAnswer| {
+            let pcs = (range.end - range.start) * times;
+            match against_cfi(answer, flags, &table, *arch, *signals) {
+                Outcome::Equal => tally.equal += pcs,
+                Outcome::Missing => tally.missing += pcs,
+                Outcome::Different => {
+                    tally.different += pcs;
+                    describe(
+                        &mut report.differences,
+                        options.limit,
+                        Difference {
+                            arch: *arch,
+                            function: Some(function.start),
+                            start: Address(range.start),
+                            end: Address(range.end),
+                            cfi: Some((answer, flags)),
+                            table,
+                        },
+                    );
+                }
+            }
+        };
+        let mut pc = range.start;
+        while pc < range.end {
+            let segment = cursor.seek(pc);
+            let end = segment.end.min(range.end);
+            let period = match answer {
+                Answer::Plt { .. } => lcm(16, segment.period()),
+                _ => segment.period(),
+            };
+            if period == 1 {
+                judge(pc..end, 1, answer, segment.at(pc));
+            } else {
+                each_pc(pc..end, period, |pc, times| judge(pc..pc + 1, times, answer.at(pc), segment.at(pc)));
+            }
+            pc = end;
+        }
+    }
+
+    /// PCs for which there is no CFI.
+    fn gap(&mut self, range: Range<u64>, tables: &Table<'_>) {
+        let mut pc = range.start;
+        while pc < range.end {
+            let segment = self.cursor.seek(pc);
+            let end = segment.end.min(range.end);
+            if let Some(place) = segment.function {
+                let pcs = answered(pc..end, &segment);
+                let holds_both = || {
+                    tables.extent(place).is_some_and(|extent| extent.start < range.start && extent.end > range.end)
+                };
+                if range.end - range.start <= self.options.padding && holds_both() {
+                    self.report.pcs += pcs;
+                    self.report.pcs_padding += pcs;
+                } else if pcs != 0 {
+                    self.report.pcs += pcs;
+                    self.report.pcs_different += pcs;
+                    self.report.pcs_extra += pcs;
+                    if self.last_extra != Some(place) {
+                        self.last_extra = Some(place);
+                        self.report.extra += 1;
+                    }
+                    let difference = Difference {
+                        arch: self.arch,
+                        function: None,
+                        start: Address(pc),
+                        end: Address(end),
+                        cfi: None,
+                        table: segment.at(pc),
+                    };
+                    describe(&mut self.report.differences, self.options.limit, difference);
+                }
+            }
+            pc = end;
+        }
+    }
+
+    fn unjudged(&mut self, function: Option<Address>, error: gimli::Error) {
+        self.report.unjudged += 1;
+        let why = format!("gimli cannot evaluate the CFI: {error}");
+        *self.report.reasons.entry(why.clone()).or_default() += 1;
+        if self.report.left_out.len() < self.options.limit {
+            self.report.left_out.push(LeftOut { function, why });
+        }
+    }
+}
+
+/// Keeps a difference, as part of the last one if it is its continuation.
+fn describe(differences: &mut Vec<Difference>, limit: usize, difference: Difference) {
+    if let Some(last) = differences.last_mut()
+        && last.end == difference.start
+        && (last.function, last.cfi, last.table) == (difference.function, difference.cfi, difference.table)
+    {
+        last.end = difference.end;
+    } else if differences.len() < limit {
+        differences.push(difference);
+    }
+}
+
+/// Calls `visit` for each PC of one period, with the number of periods, and for each PC of the rest.
+fn each_pc(range: Range<u64>, period: u64, mut visit: impl FnMut(u64, u64)) {
+    let times = (range.end - range.start) / period;
+    let rest = range.start + times * period;
+    if times != 0 {
+        (range.start..range.start + period).for_each(|pc| visit(pc, times));
+    }
+    (rest..range.end).for_each(|pc| visit(pc, 1));
+}
+
+/// How many of the PCs of a segment the table answers for.
+fn answered(range: Range<u64>, segment: &Segment<'_>) -> u64 {
+    let mut pcs = 0;
+    match segment.period() {
+        1 if segment.at(range.start) == TableAnswer::Nothing => {}
+        1 => pcs = range.end - range.start,
+        period => each_pc(range, period, |pc, times| {
+            pcs += if segment.at(pc) == TableAnswer::Nothing { 0 } else { times };
+        }),
+    }
+    pcs
+}
+
+fn lcm(a: u64, b: u64) -> u64 {
+    let (mut x, mut y) = (a, b);
+    while y != 0 {
+        (x, y) = (y, x % y);
+    }
+    a / x * b
+}

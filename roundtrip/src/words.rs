@@ -1,0 +1,81 @@
+//! Rows in words, with the architectures' register names.
+
+use std::fmt;
+
+use cfipack_format::{Arch, Cfa, Register, Row, Rule};
+
+/// A register's assembler name. Registers that have none in the psABI's DWARF numbering, or that
+/// unwinding never meets, are called by number.
+#[derive(Clone, Copy, Debug)]
+pub struct Name(pub Arch, pub Register);
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const AMD64: [&str; 17] = [
+            "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
+            "r15", "ra",
+        ];
+        // The psABI of s390x numbers the floating-point registers f0 f2 f4 f6, f1 f3 f5 f7, and so on.
+        const S390X_F: [u8; 16] = [0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15];
+        let number = self.1.0;
+        match self.0 {
+            Arch::Amd64 if usize::from(number) < AMD64.len() => f.write_str(AMD64[usize::from(number)]),
+            Arch::Aarch64 | Arch::Aarch64Be if number == 31 => f.write_str("sp"),
+            Arch::Aarch64 | Arch::Aarch64Be if number < 31 => write!(f, "x{number}"),
+            Arch::S390x if number < 16 => write!(f, "r{number}"),
+            Arch::S390x if number < 32 => write!(f, "f{}", S390X_F[usize::from(number - 16)]),
+            _ => write!(f, "register {number}"),
+        }
+    }
+}
+
+/// A row as `CFA = rsp+16, return address at CFA-8, rbp at CFA-16`. Registers that keep their value are
+/// not mentioned, but for a return address.
+#[derive(Clone, Copy, Debug)]
+pub struct Words(pub Arch, pub Row);
+
+impl fmt::Display for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(arch, row) = *self;
+        if row.return_address == Rule::Undefined {
+            return f.write_str("outermost frame");
+        }
+        match row.cfa {
+            Cfa::Undefined => f.write_str("no CFA")?,
+            Cfa::Register { register, offset } => write!(f, "CFA = {}{offset:+}", Name(arch, register))?,
+            Cfa::Memory { register, offset } => write!(f, "CFA = *({}{offset:+})", Name(arch, register))?,
+            Cfa::Expression => f.write_str("CFA = a DWARF expression")?,
+        }
+        match row.return_address {
+            Rule::SameValue => write!(f, ", return address in {}", Name(arch, arch.return_address()))?,
+            rule => write!(f, ", return address {}", RuleWords(arch, rule))?,
+        }
+        if row.signed {
+            f.write_str(" (signed)")?;
+        }
+        match row.frame_pointer {
+            Rule::SameValue => Ok(()),
+            rule => write!(f, ", {} {}", Name(arch, arch.frame_pointer()), RuleWords(arch, rule)),
+        }
+    }
+}
+
+/// A register's rule as `at CFA-8`, `= rbx`.
+#[derive(Clone, Copy, Debug)]
+pub struct RuleWords(pub Arch, pub Rule);
+
+impl fmt::Display for RuleWords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(arch, rule) = *self;
+        match rule {
+            Rule::SameValue => f.write_str("unchanged"),
+            Rule::Undefined => f.write_str("undefined"),
+            Rule::Cfa(offset) => write!(f, "at CFA{offset:+}"),
+            Rule::ValCfa(offset) => write!(f, "= CFA{offset:+}"),
+            Rule::Register { register, offset: 0 } => write!(f, "= {}", Name(arch, register)),
+            Rule::Register { register, offset } => write!(f, "= {}{offset:+}", Name(arch, register)),
+            Rule::Memory { register, offset } => write!(f, "at {}{offset:+}", Name(arch, register)),
+            Rule::Expression => f.write_str("by a DWARF expression"),
+        }
+    }
+}
