@@ -1,0 +1,167 @@
+//! `dump`: tables as text, as readelf prints them, or as JSON.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::bail;
+use cfipack_container::Layout;
+use cfipack_decoder::sframe::{self, Function, Section};
+use cfipack_format::sframe::FdeType;
+use cfipack_format::{Address, Arch};
+use serde::{Serialize, Serializer};
+
+use crate::input::{self, Object};
+use crate::output::{self, Text};
+use crate::row::RowJson;
+use crate::status::Status;
+
+/// Prints .sframe tables, byte for byte as readelf --sframe (binutils 2.47) does
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  cfi2sframe dump a.out                     as readelf --sframe a.out
+  cfi2sframe dump --json libfoo.so | jq '.functions[0].rows'
+  cfi2sframe dump --address 0x2f0 table     of a bare section, as --section writes it")]
+pub struct Arguments {
+    /// Objects, linked files, archives of objects, or bare .sframe sections
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Where a bare section lies in memory: starts are relative to their own place
+    #[arg(long, value_name = "ADDR", value_parser = input::parse_address, default_value = "0")]
+    address: Address,
+    /// One JSON object for each table, one a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// Dumps every table of every file. Sections of relocatable objects are at 0, as readelf has them.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
+    input::for_each(&arguments.files, Layout::Zero, |object, several| dump(object, several, arguments))
+}
+
+fn dump(object: &Object<'_>, several: bool, arguments: &Arguments) -> anyhow::Result<Status> {
+    let sections = object.sframe_sections(arguments.address)?;
+    let mut out = output::standard();
+    let mut found = false;
+    for section in &sections {
+        for table in input::tables(section)? {
+            if several && !found && !arguments.json {
+                writeln!(out, "\nFile: {}", object.name)?;
+            }
+            found = true;
+            if arguments.json {
+                output::json(&mut out, &TableJson::new(object, &section.name, table))?;
+            } else {
+                let mut text = Text::new(&mut out);
+                let written = sframe::dump(&table, &section.name, &mut text);
+                text.finish(written)?;
+            }
+        }
+    }
+    if !found && object.name.member.is_none() {
+        bail!("there is no .sframe table in it");
+    }
+    out.flush()?;
+    Ok(Status::Done)
+}
+
+/// A table.
+#[derive(Serialize)]
+struct TableJson<'a> {
+    schema: &'static str,
+    file: String,
+    section: &'a str,
+    address: String,
+    version: u8,
+    flags: u8,
+    abi: u8,
+    fixed_fp_offset: i8,
+    fixed_ra_offset: i8,
+    num_fdes: u32,
+    num_fres: u32,
+    fre_len: u32,
+    functions: Functions<'a>,
+}
+
+impl<'a> TableJson<'a> {
+    fn new(object: &Object<'_>, section: &'a str, table: Section<'a>) -> Self {
+        let header = table.header();
+        Self {
+            schema: "cfipack/dump/1",
+            file: object.name.to_string(),
+            section,
+            address: table.address().to_string(),
+            version: header.version,
+            flags: header.flags.bits(),
+            abi: header.abi,
+            fixed_fp_offset: header.fixed_fp_offset,
+            fixed_ra_offset: header.fixed_ra_offset,
+            num_fdes: header.num_fdes,
+            num_fres: header.num_fres,
+            fre_len: header.fre_len,
+            functions: Functions(table),
+        }
+    }
+}
+
+/// The functions of a table, written one by one: there may be hundreds of thousands.
+struct Functions<'a>(Section<'a>);
+
+impl Serialize for Functions<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let arch = self.0.arch();
+        serializer.collect_seq(self.0.functions().enumerate().map(|(index, function)| match function {
+            Ok(function) => Entry::Function(FunctionJson::new(arch, &function)),
+            Err(error) => Entry::Error { index, error: error.to_string() },
+        }))
+    }
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Entry {
+    Function(FunctionJson),
+    Error { index: usize, error: String },
+}
+
+/// A function: `repeats` is the size of a PLT's stub, after which the rows apply again.
+#[derive(Serialize)]
+struct FunctionJson {
+    index: usize,
+    start: String,
+    size: u32,
+    fre_width: usize,
+    #[serde(rename = "type")]
+    fde_type: &'static str,
+    signal_frame: bool,
+    pauth_key: Option<char>,
+    repeats: Option<u8>,
+    rows: Vec<RowEntry>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum RowEntry {
+    Row(RowJson),
+    Error { error: String },
+}
+
+impl FunctionJson {
+    fn new(arch: Arch, function: &Function<'_>) -> Self {
+        let rows = function.rows().map(|row| match row {
+            Ok(row) => RowEntry::Row(RowJson::new(arch, &row)),
+            Err(error) => RowEntry::Error { error: error.to_string() },
+        });
+        Self {
+            index: function.index(),
+            start: function.start().to_string(),
+            size: function.size(),
+            fre_width: function.fre_type().width(),
+            fde_type: if function.fde_type() == FdeType::Flex { "flex" } else { "default" },
+            signal_frame: function.is_signal_frame(),
+            pauth_key: arch.is_aarch64().then_some(if function.has_pauth_key_b() { 'B' } else { 'A' }),
+            repeats: function.is_pc_mask().then(|| function.rep_size()),
+            rows: rows.collect(),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What is written: whole files or none, and standard output.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, BufWriter, IsTerminal as _, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use serde::Serialize;
+
+/// Standard output for text and JSON, buffered.
+pub fn standard() -> BufWriter<io::StdoutLock<'static>> {
+    BufWriter::with_capacity(1 << 16, io::stdout().lock())
+}
+
+/// Writes one object as one line.
+pub fn json(out: &mut impl Write, object: &impl Serialize) -> anyhow::Result<()> {
+    serde_json::to_writer(&mut *out, object).map_err(io::Error::from)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+/// Text for a `fmt::Write`r that ends up in an `io::Write`r, with the error that `fmt` cannot carry.
+#[derive(Debug)]
+pub struct Text<W> {
+    out: W,
+    error: Option<io::Error>,
+}
+
+impl<W: Write> Text<W> {
+    /// Text that goes to `out`.
+    pub fn new(out: W) -> Self {
+        Self { out, error: None }
+    }
+
+    /// What became of it.
+    pub fn finish(self, written: std::fmt::Result) -> io::Result<()> {
+        match (self.error, written) {
+            (Some(error), _) => Err(error),
+            (None, Err(error)) => Err(io::Error::other(error)),
+            (None, Ok(())) => Ok(()),
+        }
+    }
+}
+
+impl<W: Write> std::fmt::Write for Text<W> {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.out.write_all(text.as_bytes()).map_err(|error| {
+            self.error = Some(error);
+            std::fmt::Error
+        })
+    }
+}
+
+/// Writes a file as a whole or not at all: beside it first, then in its place. `-` is standard
+/// output, which must not be a terminal.
+pub fn binary(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    if path == Path::new("-") {
+        let mut out = io::stdout().lock();
+        if out.is_terminal() {
+            bail!("standard output is a terminal: not writing binary data to it");
+        }
+        out.write_all(bytes)?;
+        return Ok(out.flush()?);
+    }
+    // What a link points to is replaced, not the link.
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    let is_special = fs::metadata(&target).is_ok_and(|metadata| !metadata.is_file());
+    let written = if is_special { fs::write(&target, bytes) } else { replace(&target, bytes) };
+    written.with_context(|| path.display().to_string())
+}
+
+/// Writes beside `target` and renames.
+fn replace(target: &Path, bytes: &[u8]) -> io::Result<()> {
+    let beside = beside(target);
+    let mut file = OpenOptions::new().write(true).create_new(true).open(&beside)?;
+    let written = file.write_all(bytes).and_then(|()| {
+        drop(file);
+        fs::rename(&beside, target)
+    });
+    if written.is_err() {
+        // The first error is the one to report.
+        let _ = fs::remove_file(&beside);
+    }
+    written
+}
+
+/// A name in the same directory that no other run of this program uses.
+fn beside(target: &Path) -> PathBuf {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(target.file_name().unwrap_or_default());
+    name.push(format!(".{}.tmp", std::process::id()));
+    target.with_file_name(name)
+}

@@ -1,0 +1,78 @@
+//! Rows in JSON.
+
+use cfipack_format::{Arch, Cfa, Register, Row, Rule};
+use cfipack_roundtrip::words::Name;
+use serde::Serialize;
+
+/// A row: `"cfa"` is null in an outermost frame, `"start"` counts from the function's start.
+#[derive(Serialize, Debug)]
+pub struct RowJson {
+    start: u32,
+    cfa: Option<Value>,
+    return_address: RuleJson,
+    frame_pointer: RuleJson,
+    #[serde(skip_serializing_if = "is_false")]
+    signed: bool,
+}
+
+/// What a rule gives: a register's value plus an offset, or what is stored there.
+#[derive(Serialize, Debug)]
+struct Value {
+    /// A register's name, or `cfa`.
+    base: String,
+    offset: i64,
+    /// Whether the value is stored there.
+    stored: bool,
+}
+
+#[derive(Serialize, Debug)]
+#[serde(untagged)]
+enum RuleJson {
+    /// `same` or `undefined`, or `expression`.
+    Word(&'static str),
+    Value(Value),
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+impl RowJson {
+    /// A row of a function of this architecture.
+    pub fn new(arch: Arch, row: &Row) -> Self {
+        let value =
+            |register, offset, stored| Some(Value { base: Name(arch, register).to_string(), offset, stored });
+        Self {
+            start: row.start.0,
+            cfa: match row.cfa {
+                Cfa::Undefined | Cfa::Expression => None,
+                Cfa::Register { register, offset } => value(register, offset, false),
+                Cfa::Memory { register, offset } => value(register, offset, true),
+            },
+            return_address: RuleJson::new(arch, row.return_address),
+            frame_pointer: RuleJson::new(arch, row.frame_pointer),
+            signed: row.signed,
+        }
+    }
+}
+
+impl RuleJson {
+    fn new(arch: Arch, rule: Rule) -> Self {
+        let cfa = |offset, stored| Self::Value(Value { base: "cfa".to_string(), offset, stored });
+        let name = |register: Register| Name(arch, register).to_string();
+        match rule {
+            Rule::SameValue => Self::Word("same"),
+            Rule::Undefined => Self::Word("undefined"),
+            Rule::Expression => Self::Word("expression"),
+            Rule::Cfa(offset) => cfa(offset, true),
+            Rule::ValCfa(offset) => cfa(offset, false),
+            Rule::Register { register, offset } => {
+                Self::Value(Value { base: name(register), offset, stored: false })
+            }
+            Rule::Memory { register, offset } => {
+                Self::Value(Value { base: name(register), offset, stored: true })
+            }
+        }
+    }
+}

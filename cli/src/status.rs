@@ -1,0 +1,55 @@
+//! Exit statuses, and errors as lines.
+
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+
+/// How a verb ended; the greater of two is that of both.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Status {
+    /// Done.
+    Done,
+    /// Done, and something differs, is not covered, or fails the check that was asked for.
+    Differs,
+    /// Could not, which has been reported.
+    Failed,
+}
+
+impl Status {
+    /// Done, or differs.
+    pub fn differs_if(differs: bool) -> Self {
+        if differs { Self::Differs } else { Self::Done }
+    }
+}
+
+/// Ends the program. A reader of ours that has seen enough (`| head`) is no error.
+pub fn exit(result: anyhow::Result<Status>) -> ExitCode {
+    match result {
+        Ok(Status::Done) => ExitCode::SUCCESS,
+        Ok(Status::Differs) => ExitCode::from(1),
+        Ok(Status::Failed) => ExitCode::from(2),
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            report_error(&format_args!("{error:#}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Writes one line about what could not be done.
+pub fn report_error(error: &dyn fmt::Display) {
+    eprintln!("cfi2sframe: error: {error}");
+}
+
+/// Writes one line about what was done otherwise than may be expected.
+pub fn warn(warning: &dyn fmt::Display) {
+    eprintln!("cfi2sframe: warning: {warning}");
+}
+
+/// Whether nobody reads our output any more.
+pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        let cause = cause.downcast_ref::<io::Error>().map(io::Error::kind);
+        cause == Some(io::ErrorKind::BrokenPipe)
+    })
+}
