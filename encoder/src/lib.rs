@@ -9,6 +9,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod cfi;
+pub mod sframe;
 mod unsupported;
 
 pub use unsupported::{Reason, Unsupported};

@@ -59,6 +59,8 @@ reasons! {
     CfaOffset(offset: i64) = "cfa-offset", "the CFA's offset {offset} does not fit a data word";
     /// The CFA is loaded from memory, which needs a flex FDE, where none may be written.
     CfaMemory = "cfa-memory", "the CFA is loaded from memory, which needs a flex FDE";
+    /// Layout `gnu` wants a flex FDE, where none may be written.
+    FlexNeeded = "flex-needed", "the function needs a flex FDE";
     /// There is no rule for the CFA, from some PC on or in the whole function.
     CfaMissing = "cfa-missing", "there is no rule for the CFA";
     /// `DW_CFA_def_cfa_register` or `_offset` without a CFA of a register and an offset.
@@ -77,6 +79,10 @@ reasons! {
     ReturnColumn(register: Register) = "return-column", "the return address is in column {register}";
     /// AArch64: a rule for the pseudo register of the signature's state.
     SignStateRule = "sign-state-rule", "there is a rule for the state of the return address's signature";
+    /// Another architecture than the table's, or one that the table's format has no ABI for.
+    Architecture = "architecture", "the table is for another architecture";
+    /// The table has no room for more rows.
+    SectionSize = "section-size", "the table's rows exceed 4 GiB";
     /// The function's size or a row's start does not fit 32 bits.
     FunctionSize = "function-size", "the function is larger than 4 GiB";
     /// A PLT whose stubs do not start at a multiple of their size.
@@ -99,4 +105,21 @@ reasons! {
     GasInstruction(opcode: u8) = "gas-instruction", "gas leaves out functions with call frame instruction {opcode:#04x} here";
     /// Layout `gnu`: a rule for this register for which gas leaves the function out.
     GasRegister(register: Register) = "gas-register", "gas leaves out functions with this rule for register {register}";
+}
+
+impl Reason {
+    /// Whether gas leaves a function out for this reason too.
+    pub(crate) const fn is_gas_own(self) -> bool {
+        matches!(
+            self,
+            Self::GasInstruction(_)
+                | Self::GasRegister(_)
+                | Self::ReturnColumn(_)
+                | Self::RowCount
+                | Self::CfaOffset(_)
+                | Self::CfaWithoutBase
+                | Self::FramePointerAlone
+                | Self::InstructionUnknown(_)
+        )
+    }
 }

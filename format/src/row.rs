@@ -74,12 +74,18 @@ pub struct Row {
 
 impl Row {
     /// The row at a function's entry before any instruction of the CFI speaks: no CFA, and every
-    /// register as it is. On x86 the return address is pushed by the call, but CFI says so itself.
-    pub const fn at_entry() -> Self {
+    /// register as it is, but for the return address of x86, which the call has pushed: its place
+    /// below the CFA is part of the ABI, whether or not the CFI repeats it.
+    pub const fn at_entry(arch: Arch) -> Self {
+        let return_address = match arch {
+            Arch::Amd64 => Rule::Cfa(-8),
+            Arch::I386 => Rule::Cfa(-4),
+            _ => Rule::SameValue,
+        };
         Self {
             start: FunctionOffset(0),
             cfa: Cfa::Undefined,
-            return_address: Rule::SameValue,
+            return_address,
             frame_pointer: Rule::SameValue,
             signed: false,
         }

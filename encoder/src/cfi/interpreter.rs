@@ -39,6 +39,17 @@ pub trait RowSink<'a, R> {
     fn row(&mut self, state: &State<'a, R>) -> Result<(), Reason>;
 }
 
+/// How far a function's instructions went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ran {
+    /// Bytes of the function's own instructions that were needed; what follows them is padding.
+    pub needed: usize,
+    /// The location at the end, from the function's start.
+    pub end: u64,
+    /// Whether an instruction names an address, so that the rows hold for this place only.
+    pub names_address: bool,
+}
+
 /// The state machine of DWARF 5 section 6.4.2, for many functions one after the other.
 #[derive(Clone, Debug)]
 pub struct Interpreter<'a, R> {
@@ -69,14 +80,12 @@ impl<'a, R: Registers> Interpreter<'a, R> {
     }
 
     /// Runs one function. Rows at or past its end are left out; a function of size 0 has none.
-    ///
-    /// Returns the bytes of its own instructions that were needed; what follows them is padding.
     #[inline]
     pub fn run(
         &mut self,
         function: &Function<'a>,
         sink: &mut impl RowSink<'a, R>,
-    ) -> Result<usize, Unsupported> {
+    ) -> Result<Ran, Unsupported> {
         let mut state = match &self.initial {
             Some(initial) if initial.holds_for(function) => initial.state,
             _ => self.run_cie(function)?,
@@ -88,6 +97,7 @@ impl<'a, R: Registers> Interpreter<'a, R> {
         let mut location: u64 = 0;
         let mut changed = true;
         let mut needed = 0;
+        let mut names_address = false;
         let mut instructions = Instructions::new(function, function.instructions);
         while let Some(instruction) = instructions.decode() {
             let instruction = instruction.map_err(|reason| at(location, reason))?;
@@ -102,6 +112,7 @@ impl<'a, R: Registers> Interpreter<'a, R> {
                     if target < location || target > i64::MAX as u64 {
                         return Err(at(location, Reason::LocationBackwards));
                     }
+                    names_address = true;
                     target
                 }
                 _ => {
@@ -123,13 +134,13 @@ impl<'a, R: Registers> Interpreter<'a, R> {
         if changed && location < function.size {
             push(&mut state, location, sink).map_err(|reason| at(location, reason))?;
         }
-        Ok(needed)
+        Ok(Ran { needed, end: location, names_address })
     }
 
     /// The state after the instructions of a function's CIE, kept for the next function.
     pub(crate) fn run_cie(&mut self, function: &Function<'a>) -> Result<State<'a, R>, Unsupported> {
         let arch = function.arch();
-        let entry = Row::at_entry();
+        let entry = Row::at_entry(arch);
         let mut state = State { row: entry, cfa_expression: &[], registers: R::at_entry(arch) };
         let registers = state.registers;
         self.remembered.clear();
@@ -183,6 +194,11 @@ fn push<'a, R>(
 }
 
 impl<'a, R: Registers> State<'a, R> {
+    /// The state before any instruction.
+    pub fn at_entry(arch: Arch) -> Self {
+        Self { row: Row::at_entry(arch), cfa_expression: &[], registers: R::at_entry(arch) }
+    }
+
     /// Carries out an instruction other than an advance. Returns whether the row or a register
     /// that matters was given a rule, be it the same as before.
     #[inline(always)]

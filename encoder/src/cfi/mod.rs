@@ -21,6 +21,6 @@ pub use error::Error;
 pub use expression::StubCfa;
 pub use function::Function;
 pub use instruction::{Instruction, Instructions};
-pub use interpreter::{Interpreter, Registers, RowSink, State};
+pub use interpreter::{Interpreter, Ran, Registers, RowSink, State};
 pub use pointer::PointerEncoding;
 pub use section::{Functions, Section, SectionKind};

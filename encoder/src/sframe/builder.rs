@@ -1,0 +1,212 @@
+//! Functions in, a section out.
+
+use alloc::vec::Vec;
+
+use cfipack_format::Arch;
+use cfipack_format::sframe::{Abi, FdeType, FreType, Version};
+
+use super::block::Blocks;
+use super::fre::Fres;
+use super::gnu::GnuRows;
+use super::memo::Memo;
+use super::small::{SmallRows, flags};
+use super::stack_pointer::StackPointer;
+use super::stubs::StubRows;
+use super::{Layout, Options, Section};
+use crate::cfi::{Function, Interpreter, Ran};
+use crate::{Reason, Unsupported};
+
+/// One entry of the function index in the making.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    /// The start that the CFI gives.
+    pub(super) start: u64,
+    pub(super) size: u32,
+    /// The number of its [`Block`](super::block::Block).
+    pub(super) block: u32,
+}
+
+/// Entries and the blocks they refer to.
+#[derive(Clone, Debug)]
+pub(super) struct Entries {
+    pub(super) list: Vec<Entry>,
+    pub(super) blocks: Blocks,
+}
+
+impl Entries {
+    #[inline]
+    pub(super) fn push(&mut self, start: u64, size: u32, block: u32) {
+        self.list.push(Entry { start, size, block });
+    }
+}
+
+/// Takes functions, one after the other or, as shards that are [absorbed](Self::absorb) in a fixed
+/// order, many at a time, and becomes a [`Section`].
+#[derive(Clone, Debug)]
+pub struct Builder<'a> {
+    arch: Arch,
+    options: Options,
+    interpreter: Interpreter<'a, StackPointer>,
+    memo: Memo<'a>,
+    fres: Fres,
+    entries: Entries,
+}
+
+impl<'a> Builder<'a> {
+    /// A builder for functions of `arch`. For i386 and arm64_32, which the format has no ABI
+    /// for, every function is refused.
+    pub fn new(arch: Arch, options: Options) -> Self {
+        let version = if options.version == Version::V3 { Version::V3 } else { Version::V2 };
+        let options = Options { version, flex: options.flex && version == Version::V3, ..options };
+        let fres = Fres::new(arch.endian());
+        // Where the allocator put something is as good as random to whoever wrote the input.
+        let seed = fres.address() as u64;
+        let blocks = Blocks::new(version, options.layout, arch.endian(), seed);
+        let entries = Entries { list: Vec::new(), blocks };
+        Self { arch, options, interpreter: Interpreter::new(), memo: Memo::new(seed), fres, entries }
+    }
+
+    /// Makes room for this many functions at once.
+    pub fn reserve(&mut self, functions: usize) {
+        self.entries.list.reserve(functions);
+    }
+
+    /// Adds a function, or says why it cannot be expressed; the section then goes without it.
+    #[inline]
+    pub fn push(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
+        match self.options.layout {
+            Layout::Small => self.push_small(function),
+            Layout::Gnu => self.push_gnu(function),
+        }
+    }
+
+    /// Adds what a builder with the same architecture and options has taken, as if its functions
+    /// had been pushed here one by one.
+    pub fn absorb(&mut self, shard: Self) -> Result<(), Reason> {
+        let blocks = &shard.entries.blocks;
+        let numbers: Result<Vec<u32>, Reason> =
+            blocks.list.iter().map(|&block| self.entries.blocks.absorb(block, blocks)).collect();
+        let numbers = numbers?;
+        let moved =
+            shard.entries.list.iter().map(|&entry| Entry { block: numbers[entry.block as usize], ..entry });
+        self.entries.list.extend(moved);
+        Ok(())
+    }
+
+    /// Ends the section: nothing is added any more.
+    pub fn finish(self) -> Section {
+        Section::new(self.arch, self.options, self.entries)
+    }
+
+    #[inline]
+    fn push_small(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
+        let size = check(self.arch, function)?;
+        if size == 0 {
+            return Ok(());
+        }
+        let key = match self.memo.find(function) {
+            Ok(block) => {
+                self.entries.push(function.start.0, size, block);
+                return Ok(());
+            }
+            Err(key) => key,
+        };
+        let entries = self.entries.list.len();
+        let ran = self.run_small(function, size, FdeType::Default).or_else(|unsupported| {
+            self.entries.list.truncate(entries);
+            if unsupported.reason == Reason::CfaExpression {
+                self.run_stubs(function, size)
+            } else if self.options.flex {
+                self.run_small(function, size, FdeType::Flex)
+            } else {
+                Err(unsupported)
+            }
+        });
+        let ran = ran.inspect_err(|_| self.entries.list.truncate(entries))?;
+        if let (Some(key), [entry]) = (key, &self.entries.list[entries..])
+            && ran.end < function.size
+            && !ran.names_address
+        {
+            self.memo.remember(key, entry.block, ran.needed, ran.end);
+        }
+        Ok(())
+    }
+
+    /// Interprets a function and adds its FDE, or several where it has too many rows for one.
+    #[inline]
+    fn run_small(
+        &mut self,
+        function: &Function<'a>,
+        size: u32,
+        fde_type: FdeType,
+    ) -> Result<Ran, Unsupported> {
+        let version = self.options.version;
+        let mut rows = SmallRows::begin(function, version, fde_type, size, &mut self.fres, &mut self.entries);
+        let ran = self.interpreter.run(function, &mut rows)?;
+        rows.end_part(size).map_err(|reason| refused(function, reason))?;
+        Ok(ran)
+    }
+
+    #[cold]
+    fn run_stubs(&mut self, function: &Function<'a>, size: u32) -> Result<Ran, Unsupported> {
+        let Options { version, layout, .. } = self.options;
+        let before =
+            SmallRows::begin(function, version, FdeType::Default, size, &mut self.fres, &mut self.entries);
+        let mut rows = StubRows { before, stubs: None };
+        let ran = self.interpreter.run(function, &mut rows)?;
+        rows.finish(size, layout).map_err(|reason| refused(function, reason))?;
+        Ok(ran)
+    }
+
+    fn push_gnu(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
+        let size = u32::try_from(function.size).map_err(|_| refused(function, Reason::FunctionSize))?;
+        let entries = self.entries.list.len();
+        let mut rows = GnuRows::new(function, &mut self.interpreter, &mut self.fres);
+        let result = check(self.arch, function).and_then(|_| rows.run(self.options.flex));
+        match result {
+            Ok(fde_type) => {
+                self.end_gnu(function, size, fde_type).map_err(|reason| refused(function, reason))
+            }
+            Err(unsupported) if unsupported.reason == Reason::GasInstruction(0x0f) => {
+                // A PLT, whose FDEs are ld's work and not gas's.
+                let stubs = self.run_stubs(function, size).map(|_| ());
+                stubs.map_err(|_| {
+                    self.entries.list.truncate(entries);
+                    unsupported
+                })
+            }
+            Err(unsupported) => Err(unsupported),
+        }
+        .inspect_err(|unsupported| {
+            // gas keeps the FDE of a signal frame and drops its rows.
+            if function.cie.signal_frame && unsupported.reason.is_gas_own() {
+                self.fres.begin(FreType::for_start(size));
+                let _ = self.end_gnu(function, size, FdeType::Default);
+            }
+        })
+    }
+
+    fn end_gnu(&mut self, function: &Function<'a>, size: u32, fde_type: FdeType) -> Result<(), Reason> {
+        let info = flags(function, self.options.version);
+        let block = self.entries.blocks.add(&mut self.fres, info, fde_type, 0)?;
+        self.entries.push(function.start.0, size, block);
+        Ok(())
+    }
+}
+
+/// What must hold of a function before its instructions are looked at. Returns its size.
+#[inline]
+fn check(arch: Arch, function: &Function<'_>) -> Result<u32, Unsupported> {
+    if function.cie.return_address != arch.return_address() {
+        return Err(refused(function, Reason::ReturnColumn(function.cie.return_address)));
+    }
+    if function.arch() != arch || Abi::of(arch).is_none() {
+        return Err(refused(function, Reason::Architecture));
+    }
+    u32::try_from(function.size).map_err(|_| refused(function, Reason::FunctionSize))
+}
+
+#[cold]
+fn refused(function: &Function<'_>, reason: Reason) -> Unsupported {
+    Unsupported { function: function.start, pc: function.start, reason }
+}

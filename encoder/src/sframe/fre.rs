@@ -1,0 +1,303 @@
+//! A function's FREs: rows become bytes (layout: [`cfipack_format::sframe`], "frame row entry").
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use cfipack_format::sframe::{
+    Abi, Attribute, CONTROL_CFA_SLOT, ControlWord, FdeType, FreInfo, FreType, WordSize,
+};
+use cfipack_format::{Arch, Cfa, Endian, Row, Rule};
+
+use crate::Reason;
+
+/// An FRE behind its start offset: the info byte and the data words.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Fre {
+    bytes: [u8; Self::MAX_SIZE],
+    len: u8,
+}
+
+impl Fre {
+    /// The info byte and six words of four bytes; rounded up so that a copy is two vectors.
+    const MAX_SIZE: usize = 32;
+
+    /// The FRE of a row in a function of the given type.
+    #[inline]
+    pub(super) fn new(arch: Arch, row: &Row, fde_type: FdeType) -> Result<Self, Reason> {
+        if row.return_address == Rule::Undefined {
+            let mut bytes = [0; Self::MAX_SIZE];
+            bytes[0] = FreInfo::OUTERMOST.0;
+            return Ok(Self { bytes, len: 1 });
+        }
+        match fde_type {
+            FdeType::Default => Self::default(arch, row),
+            FdeType::Flex => Self::flex(arch, row),
+        }
+    }
+
+    #[inline]
+    fn default(arch: Arch, row: &Row) -> Result<Self, Reason> {
+        let Cfa::Register { register, offset } = row.cfa else {
+            return Err(cfa_needs_flex(row.cfa));
+        };
+        let sp_based = register == arch.stack_pointer();
+        if !sp_based && register != arch.frame_pointer() {
+            return Err(Reason::CfaRegister(register));
+        }
+        let cfa = cfa_word(arch, offset)?;
+        let fp = match row.frame_pointer {
+            Rule::SameValue => None,
+            Rule::Cfa(offset) => Some(offset),
+            _ => return Err(Reason::FramePointerRule),
+        };
+        if arch == Arch::Amd64 {
+            if row.return_address != Rule::Cfa(Abi::Amd64.fixed_ra_offset().into()) {
+                return Err(Reason::ReturnAddressRule);
+            }
+            return match fp {
+                None => Self::signed_words(arch.endian(), sp_based, row.signed, [cfa]),
+                Some(fp) => Self::signed_words(arch.endian(), sp_based, row.signed, [cfa, fp]),
+            };
+        }
+        let ra = match (row.return_address, fp) {
+            (Rule::SameValue, None) => {
+                return Self::signed_words(arch.endian(), sp_based, row.signed, [cfa]);
+            }
+            // An RA word of 0 is padding.
+            (Rule::SameValue, Some(_)) if arch == Arch::S390x => 0,
+            (Rule::SameValue, Some(_)) => return Err(Reason::FramePointerAlone),
+            (Rule::Cfa(0), _) if arch == Arch::S390x => return Err(Reason::ReturnAddressRule),
+            (Rule::Cfa(offset), _) => offset,
+            _ => return Err(Reason::ReturnAddressRule),
+        };
+        match fp {
+            None => Self::signed_words(arch.endian(), sp_based, row.signed, [cfa, ra]),
+            Some(fp) => Self::signed_words(arch.endian(), sp_based, row.signed, [cfa, ra, fp]),
+        }
+    }
+
+    /// The FRE with these words, in the narrowest size that holds them all.
+    #[inline]
+    fn signed_words<const N: usize>(
+        endian: Endian,
+        sp_based: bool,
+        signed: bool,
+        words: [i64; N],
+    ) -> Result<Self, Reason> {
+        let mut size = WordSize::B1;
+        for word in words {
+            size = size.max(WordSize::for_signed(word).ok_or(Reason::RuleOffset(word))?);
+        }
+        let info = FreInfo::new(sp_based, N as u8, size, signed);
+        Ok(Self::pack(endian, info, size, words.map(|word| word as u32)))
+    }
+
+    #[inline]
+    fn pack<const N: usize>(endian: Endian, info: FreInfo, size: WordSize, words: [u32; N]) -> Self {
+        let mut bytes = [0; Self::MAX_SIZE];
+        bytes[0] = info.0;
+        match size {
+            WordSize::B1 => {
+                for (slot, word) in bytes[1..].iter_mut().zip(words) {
+                    *slot = word as u8;
+                }
+            }
+            WordSize::B2 => {
+                for (slot, word) in bytes[1..].chunks_exact_mut(2).zip(words) {
+                    slot.copy_from_slice(&endian.put_u16(word as u16));
+                }
+            }
+            WordSize::B4 => {
+                for (slot, word) in bytes[1..].chunks_exact_mut(4).zip(words) {
+                    slot.copy_from_slice(&endian.put_u32(word));
+                }
+            }
+        }
+        Self { bytes, len: (1 + N * size.width()) as u8 }
+    }
+
+    fn flex(arch: Arch, row: &Row) -> Result<Self, Reason> {
+        let mut words = FlexWords { words: [0; 6], count: 0, size: WordSize::B1 };
+        let (register, offset, deref) = match row.cfa {
+            Cfa::Register { register, offset } => (register, offset, false),
+            Cfa::Memory { register, offset } => (register, offset, true),
+            Cfa::Undefined => return Err(Reason::CfaMissing),
+            Cfa::Expression => return Err(Reason::CfaExpression),
+        };
+        words.push_pair(
+            ControlWord::register(register, deref),
+            cfa_word(arch, offset)?,
+            Reason::CfaOffset,
+        )?;
+        let fixed = Row::at_entry(arch).return_address;
+        let has_fp = row.frame_pointer != Rule::SameValue;
+        if row.return_address != fixed {
+            words.push_rule(row.return_address, Reason::ReturnAddressRule)?;
+        } else if has_fp {
+            words.push(0, WordSize::B1);
+        }
+        if has_fp {
+            words.push_rule(row.frame_pointer, Reason::FramePointerRule)?;
+        }
+        let info = FreInfo::new(false, words.count as u8, words.size, row.signed);
+        let mut fre = Self::pack(arch.endian(), info, words.size, words.words);
+        // `pack` has written six words; those behind the count are zero.
+        fre.len = (1 + words.count * words.size.width()) as u8;
+        Ok(fre)
+    }
+}
+
+fn cfa_needs_flex(cfa: Cfa) -> Reason {
+    match cfa {
+        Cfa::Undefined => Reason::CfaMissing,
+        Cfa::Expression => Reason::CfaExpression,
+        Cfa::Register { register, .. } => Reason::CfaRegister(register),
+        Cfa::Memory { .. } => Reason::CfaMemory,
+    }
+}
+
+/// The CFA's data word: its offset, on s390x counted from 160 in units of 8 bytes.
+#[inline]
+fn cfa_word(arch: Arch, offset: i64) -> Result<i64, Reason> {
+    let word = if arch == Arch::S390x {
+        if offset % 8 != 0 {
+            return Err(Reason::CfaOffset(offset));
+        }
+        offset.checked_sub(160).ok_or(Reason::CfaOffset(offset))? / 8
+    } else {
+        offset
+    };
+    if word == i64::from(word as i32) { Ok(word) } else { Err(Reason::CfaOffset(offset)) }
+}
+
+/// The data words of a flex FRE.
+struct FlexWords {
+    words: [u32; 6],
+    count: usize,
+    size: WordSize,
+}
+
+impl FlexWords {
+    fn push(&mut self, word: u32, size: WordSize) {
+        self.words[self.count] = word;
+        self.count += 1;
+        self.size = self.size.max(size);
+    }
+
+    fn push_pair(
+        &mut self,
+        control: ControlWord,
+        offset: i64,
+        too_far: fn(i64) -> Reason,
+    ) -> Result<(), Reason> {
+        let size = WordSize::for_signed(offset).ok_or(too_far(offset))?;
+        self.push(control.0, WordSize::for_unsigned(control.0));
+        self.push(offset as u32, size);
+        Ok(())
+    }
+
+    /// The pair for a rule.
+    fn push_rule(&mut self, rule: Rule, cannot: Reason) -> Result<(), Reason> {
+        let (control, offset) = match rule {
+            Rule::Cfa(offset) => (CONTROL_CFA_SLOT, offset),
+            Rule::Register { register, offset } => (ControlWord::register(register, false), offset),
+            Rule::Memory { register, offset } => (ControlWord::register(register, true), offset),
+            Rule::SameValue | Rule::ValCfa(_) | Rule::Undefined | Rule::Expression => return Err(cannot),
+        };
+        self.push_pair(control, offset, Reason::RuleOffset)
+    }
+}
+
+/// The FREs of one function, behind room for its attribute.
+#[derive(Clone, Debug)]
+pub(super) struct Fres {
+    bytes: Vec<u8>,
+    end: usize,
+    count: u32,
+    fre_type: FreType,
+    last: Option<(u32, Fre)>,
+    endian: Endian,
+}
+
+impl Fres {
+    pub(super) fn new(endian: Endian) -> Self {
+        Self { bytes: vec![0; 256], end: 0, count: 0, fre_type: FreType::Addr1, last: None, endian }
+    }
+
+    /// Begins a function whose starts fit `fre_type`.
+    #[inline]
+    pub(super) fn begin(&mut self, fre_type: FreType) {
+        self.end = Attribute::SIZE;
+        self.count = 0;
+        self.fre_type = fre_type;
+        self.last = None;
+    }
+
+    /// Where the bytes lie in this program's memory.
+    pub(super) fn address(&self) -> usize {
+        self.bytes.as_ptr().addr()
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Whether the last row has these very bytes.
+    #[inline]
+    pub(super) fn repeats(&self, fre: &Fre) -> bool {
+        matches!(&self.last, Some((_, last)) if last == fre)
+    }
+
+    /// Appends a row; `start` fits the FRE type.
+    #[inline]
+    pub(super) fn push(&mut self, start: u32, fre: &Fre) {
+        let width = self.fre_type.width();
+        if self.bytes.len() < self.end + 4 + Fre::MAX_SIZE {
+            self.bytes.resize(self.bytes.len() * 2, 0);
+        }
+        let room = &mut self.bytes[self.end..];
+        match self.endian {
+            Endian::Little => room[..4].copy_from_slice(&start.to_le_bytes()),
+            Endian::Big => room[..width].copy_from_slice(&start.to_be_bytes()[4 - width..]),
+        }
+        room[width..width + Fre::MAX_SIZE].copy_from_slice(&fre.bytes);
+        self.end += width + usize::from(fre.len);
+        self.count += 1;
+        self.last = Some((start, *fre));
+    }
+
+    /// Rewrites the starts with the narrowest type that holds them all.
+    pub(super) fn narrow(&mut self) {
+        let narrowest = self.last.map_or(FreType::Addr1, |(start, _)| FreType::for_start(start));
+        if narrowest == self.fre_type {
+            return;
+        }
+        let (wide, width) = (self.fre_type.width(), narrowest.width());
+        // In place: what is written never overtakes what is read.
+        let (mut from, mut to) = (Attribute::SIZE, Attribute::SIZE);
+        while from < self.end {
+            let start = match self.endian {
+                Endian::Little => from,
+                Endian::Big => from + wide - width,
+            };
+            let info = FreInfo(self.bytes[from + wide]);
+            let words = usize::from(info.count()) * info.word_size().map_or(0, WordSize::width);
+            self.bytes.copy_within(start..start + width, to);
+            self.bytes.copy_within(from + wide..from + wide + 1 + words, to + width);
+            from += wide + 1 + words;
+            to += width + 1 + words;
+        }
+        self.end = to;
+        self.fre_type = narrowest;
+    }
+
+    pub(super) fn fre_type(&self) -> FreType {
+        self.fre_type
+    }
+
+    /// The attribute's room and the FREs.
+    #[inline]
+    pub(super) fn block(&mut self) -> &mut [u8] {
+        &mut self.bytes[..self.end]
+    }
+}

@@ -1,0 +1,37 @@
+//! What kind of section to write.
+
+use cfipack_format::sframe::Version;
+
+/// How functions are laid out in the section.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Layout {
+    /// Redundant rows dropped, the narrowest start offsets, functions with equal rows sharing one
+    /// block, no entry for a function without code. Every lookup answers as in layout `Gnu`, or
+    /// better where gas leaves a function out.
+    #[default]
+    Small,
+    /// What gas 2.47 writes, quirks of row structure included; where gas's row is wrong the row
+    /// says what the CFI says. A linked file's index is sorted, as by ld 2.47.
+    Gnu,
+}
+
+/// Options of a [`Builder`](super::Builder).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Options {
+    /// [`Version::V3`] or [`Version::V2`]; version 1 is not written, and asking for it gives version 2.
+    pub version: Version,
+    /// The layout.
+    pub layout: Layout,
+    /// Whether flex FDEs may be written, where the version has them.
+    pub flex: bool,
+    /// Neighbouring functions become one FDE as long as it has no more rows than this; 0 leaves
+    /// every function its own FDE. PCs in the padding between merged functions, up to 15 bytes,
+    /// are then answered too.
+    pub merge_functions: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { version: Version::V3, layout: Layout::Small, flex: true, merge_functions: 0 }
+    }
+}

@@ -1,0 +1,201 @@
+//! The finished section: its exact size, and its bytes once addresses are known.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use cfipack_format::sframe::{Abi, Fde, Flags, Header, Version};
+use cfipack_format::{Address, Arch, SectionOffset};
+
+use super::block::Block;
+use super::builder::{Entries, Entry};
+use super::{Layout, Options};
+
+/// A section that needs only addresses. Its size is exact, and it can be written again after a
+/// relayout: nothing is read or encoded anew.
+#[derive(Clone, Debug)]
+pub struct Section {
+    arch: Arch,
+    options: Options,
+    entries: Vec<Entry>,
+    blocks: Vec<Block>,
+    fres: Vec<u8>,
+}
+
+/// A section that cannot be written where it was asked to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// The output has another length than [`Section::len`].
+    OutputLength {
+        /// Bytes that were given.
+        given: usize,
+        /// Bytes that are needed.
+        needed: usize,
+    },
+    /// Version 2 stores starts in 32 bits, and a function is further away.
+    StartTooFar {
+        /// The function's address.
+        function: Address,
+        /// Its distance from the section or field, in bytes.
+        distance: i64,
+    },
+    /// More functions or rows than the header can count.
+    Count {
+        /// The number.
+        count: usize,
+    },
+}
+
+impl fmt::Display for WriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::OutputLength { given, needed } => {
+                write!(f, "the output has {given} bytes, the section {needed}")
+            }
+            Self::StartTooFar { function, distance } => {
+                write!(f, "function {function} is {distance} bytes away, too far for version 2")
+            }
+            Self::Count { count } => {
+                write!(f, "{count} functions or rows are more than the header can count")
+            }
+        }
+    }
+}
+
+impl core::error::Error for WriteError {}
+
+impl Section {
+    pub(super) fn new(arch: Arch, options: Options, entries: Entries) -> Self {
+        let Entries { list, blocks } = entries;
+        Self { arch, options, entries: list, blocks: blocks.list, fres: blocks.bytes }
+    }
+
+    /// Bytes of the section, exact.
+    #[expect(clippy::len_without_is_empty, reason = "a section is never empty: it has a header")]
+    pub fn len(&self) -> usize {
+        Header::SIZE + self.entries.len() * self.options.version.fde_size() + self.fres.len()
+    }
+
+    /// Bytes of the section of a relocatable object. gas 2.47 pads it to a multiple of 8 on s390x.
+    pub fn relocatable_len(&self) -> usize {
+        let align = if self.options.layout == Layout::Gnu && self.arch == Arch::S390x { 8 } else { 1 };
+        self.len().next_multiple_of(align)
+    }
+
+    /// Entries of the function index.
+    pub fn num_fdes(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The starts of the functions, as the CFI gave them and in the order they were pushed, each with
+    /// the offset of the field that a relocatable object relocates.
+    pub fn start_fields(&self) -> impl Iterator<Item = (SectionOffset, Address)> + '_ {
+        let size = self.options.version.fde_size();
+        self.entries
+            .iter()
+            .enumerate()
+            .map(move |(number, entry)| (SectionOffset(Header::SIZE + number * size), Address(entry.start)))
+    }
+
+    /// Writes the section of a linked file into `out`, of [`Self::len`] bytes. The section will lie at
+    /// `address`; `address_of` gives the final address of a function from the one the CFI gave.
+    pub fn write(
+        &self,
+        out: &mut [u8],
+        address: Address,
+        mut address_of: impl FnMut(Address) -> Address,
+    ) -> Result<(), WriteError> {
+        // Version 2 before its first erratum knew no starts relative to their field.
+        let relative = if self.options.version == Version::V3 { Flags::START_PCREL } else { Flags::empty() };
+        let (index, fres) = self.split(out, self.len(), Flags::FDE_SORTED | relative)?;
+        fres.copy_from_slice(&self.fres);
+        let mut order: Vec<(u64, u32)> = (0u32..)
+            .zip(&self.entries)
+            .map(|(number, entry)| (address_of(Address(entry.start)).0, number))
+            .collect();
+        if !order.is_sorted() {
+            order.sort_unstable();
+        }
+        let size = self.options.version.fde_size();
+        let mut from =
+            Address(address.0.wrapping_add(if relative.is_empty() { 0 } else { Header::SIZE as u64 }));
+        let step = if relative.is_empty() { 0 } else { size as u64 };
+        for (slot, (function, number)) in index.chunks_exact_mut(size).zip(order) {
+            self.write_fde(slot, number, Address(function), Address(function).distance_from(from))?;
+            from.0 = from.0.wrapping_add(step);
+        }
+        Ok(())
+    }
+
+    /// Writes the section of a relocatable object into `out`, of [`Self::relocatable_len`] bytes. Starts are zero:
+    /// each of [`Self::start_fields`] wants a relocation against its function, relative to the field.
+    pub fn write_relocatable(&self, out: &mut [u8]) -> Result<(), WriteError> {
+        let (index, fres) = self.split(out, self.relocatable_len(), Flags::START_PCREL)?;
+        let (fres, padding) = fres.split_at_mut(self.fres.len());
+        fres.copy_from_slice(&self.fres);
+        padding.fill(0);
+        let size = self.options.version.fde_size();
+        for (slot, number) in index.chunks_exact_mut(size).zip(0..) {
+            self.write_fde(slot, number, Address(0), 0)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the header and splits what follows it into index and FREs.
+    fn split<'o>(
+        &self,
+        out: &'o mut [u8],
+        needed: usize,
+        flags: Flags,
+    ) -> Result<(&'o mut [u8], &'o mut [u8]), WriteError> {
+        let index_len = self.entries.len() * self.options.version.fde_size();
+        if out.len() != needed {
+            return Err(WriteError::OutputLength { given: out.len(), needed });
+        }
+        let num_fres: usize =
+            self.entries.iter().map(|entry| self.blocks[entry.block as usize].num_fres as usize).sum();
+        let count = |count: usize| u32::try_from(count).map_err(|_| WriteError::Count { count });
+        let abi = Abi::of(self.arch);
+        let header = Header {
+            version: self.options.version as u8,
+            flags,
+            abi: abi.map_or(0, |abi| abi as u8),
+            fixed_fp_offset: 0,
+            fixed_ra_offset: abi.map_or(0, Abi::fixed_ra_offset),
+            auxhdr_len: 0,
+            num_fdes: count(self.entries.len())?,
+            num_fres: count(num_fres)?,
+            fre_len: count(self.fres.len())?,
+            fde_off: 0,
+            fre_off: count(index_len)?,
+        };
+        let (head, rest) = out.split_at_mut(Header::SIZE);
+        head.copy_from_slice(&header.write(self.arch.endian()));
+        Ok(rest.split_at_mut(index_len))
+    }
+
+    #[inline]
+    fn write_fde(
+        &self,
+        slot: &mut [u8],
+        number: u32,
+        function: Address,
+        start: i64,
+    ) -> Result<(), WriteError> {
+        let entry = &self.entries[number as usize];
+        let block = &self.blocks[entry.block as usize];
+        let fde = Fde {
+            start,
+            size: entry.size,
+            fre_off: block.offset,
+            num_fres: block.num_fres,
+            info: block.info,
+            rep_size: block.rep_size,
+        };
+        let bytes = fde
+            .write(self.options.version, self.arch.endian())
+            .ok_or(WriteError::StartTooFar { function, distance: start })?;
+        slot.copy_from_slice(&bytes[..slot.len()]);
+        Ok(())
+    }
+}

@@ -1,0 +1,74 @@
+//! A PLT, whose CFA is an expression of the PC: what precedes the stubs becomes one FDE, the stubs
+//! a PC-mask FDE, as ld 2.47 writes them.
+
+use cfipack_format::sframe::{FdeInfo, FdeType, FreType};
+use cfipack_format::{Cfa, FunctionOffset, Row};
+
+use super::Layout;
+use super::fre::Fre;
+use super::small::SmallRows;
+use super::stack_pointer::StackPointer;
+use crate::Reason;
+use crate::cfi::{RowSink, State, StubCfa};
+
+/// Takes the rows of a PLT.
+#[derive(Debug)]
+pub(super) struct StubRows<'b> {
+    /// Takes what precedes the stubs.
+    pub(super) before: SmallRows<'b>,
+    /// The row of the stubs.
+    pub(super) stubs: Option<(Row, StubCfa)>,
+}
+
+impl<'a> RowSink<'a, StackPointer> for StubRows<'_> {
+    fn row(&mut self, state: &State<'a, StackPointer>) -> Result<(), Reason> {
+        if self.stubs.is_some() {
+            return Err(Reason::CfaExpression);
+        }
+        if state.row.cfa != Cfa::Expression {
+            return self.before.row(state);
+        }
+        let stub = StubCfa::recognise(state.cfa_expression).ok_or(Reason::CfaExpression)?;
+        if !state.registers.is_cfa(self.before.arch, &state.row) {
+            return Err(Reason::StackPointerRule);
+        }
+        self.stubs = Some((state.row, stub));
+        Ok(())
+    }
+}
+
+impl StubRows<'_> {
+    /// Writes both FDEs of a PLT of `size` bytes.
+    pub(super) fn finish(mut self, size: u32, layout: Layout) -> Result<(), Reason> {
+        let (row, stub) = self.stubs.ok_or(Reason::CfaExpression)?;
+        let rows = &mut self.before;
+        let first = row.start.0;
+        if (rows.start.wrapping_add(first.into())) % u64::from(StubCfa::SIZE) != 0 {
+            return Err(Reason::StubAlignment);
+        }
+        if first != 0 {
+            if layout == Layout::Small {
+                rows.end_part(first)?;
+            } else {
+                let block = rows.entries.blocks.add(rows.fres, rows.info, rows.fde_type, 0)?;
+                rows.entries.push(rows.start, first, block);
+            }
+        }
+        // ld chooses the FRE type by the size of the whole PLT.
+        rows.fres.begin(match layout {
+            Layout::Small => FreType::Addr1,
+            Layout::Gnu => rows.fre_type,
+        });
+        let info = rows.info | FdeInfo::PC_MASK;
+        for (start, pushed) in [(0, 0), (stub.threshold, StubCfa::PUSHED)] {
+            let register = rows.arch.stack_pointer();
+            let cfa = Cfa::Register { register, offset: stub.offset.wrapping_add(pushed) };
+            let start = FunctionOffset(start.into());
+            let fre = Fre::new(rows.arch, &Row { start, cfa, ..row }, FdeType::Default)?;
+            rows.fres.push(start.0, &fre);
+        }
+        let block = rows.entries.blocks.add(rows.fres, info, FdeType::Default, StubCfa::SIZE)?;
+        rows.entries.push(rows.start.wrapping_add(first.into()), size - first, block);
+        Ok(())
+    }
+}

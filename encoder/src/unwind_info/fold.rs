@@ -1,0 +1,162 @@
+//! Sorted entries, the equal neighbours folded into one.
+
+use alloc::vec::Vec;
+use core::num::NonZeroU32;
+
+use cfipack_format::compact_unwind::Encoding;
+use cfipack_format::unwind_info::LsdaEntry;
+use cfipack_format::{Arch, ImageOffset};
+
+use super::distinct::Distinct;
+use super::{Entry, Layout, is_dwarf};
+
+/// An entry of the table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Key {
+    /// Image offset of the range.
+    pub(super) function: u32,
+    /// Number of its encoding.
+    pub(super) encoding: u32,
+}
+
+/// What the pages are made of.
+#[derive(Debug)]
+pub(super) struct Folded {
+    /// Sorted by function, each function once.
+    pub(super) keys: Vec<Key>,
+    /// Encoding by number.
+    pub(super) encodings: Vec<Encoding>,
+    /// How many keys have it, by number.
+    pub(super) counts: Vec<u32>,
+    /// Sorted by function.
+    pub(super) lsdas: Vec<LsdaEntry>,
+    /// In the order of their numbers.
+    pub(super) personalities: Vec<NonZeroU32>,
+    /// Where the last entry ends.
+    pub(super) end: u32,
+    /// Whether any entry has unwind information.
+    pub(super) informs: bool,
+}
+
+/// Sorts and folds, every address changed by `moved`.
+pub(super) fn fold(
+    entries: &[Entry],
+    arch: Arch,
+    layout: Layout,
+    moved: impl Fn(ImageOffset) -> ImageOffset,
+) -> Folded {
+    let mut folder = Folder {
+        arch,
+        layout,
+        distinct: Distinct::new(),
+        keys: Vec::with_capacity(entries.len()),
+        lsdas: Vec::new(),
+        personalities: Vec::new(),
+        end: 0,
+        informs: false,
+        previous: Entry::new(ImageOffset(0), 0, Encoding::NONE),
+    };
+    let mut pending: Option<Entry> = None;
+    in_order(entries, &moved, |entry| {
+        if let Some(previous) = pending.replace(entry) {
+            if previous.function != entry.function {
+                folder.take(previous);
+            } else if entry.encoding == Encoding::NONE {
+                pending = Some(previous);
+            }
+        }
+    });
+    if let Some(last) = pending {
+        folder.take(last);
+        let ends_at_start = layout == Layout::Lld && last.encoding == Encoding::NONE;
+        let length = if ends_at_start { 0 } else { last.length };
+        folder.end = last.function.0.saturating_add(length);
+    }
+    folder.done()
+}
+
+/// Calls `visit` with every entry in the order of moved addresses, then of pushing.
+fn in_order(entries: &[Entry], moved: &impl Fn(ImageOffset) -> ImageOffset, mut visit: impl FnMut(Entry)) {
+    let place = |entry: &Entry| Entry {
+        function: moved(entry.function),
+        lsda: entry.lsda.and_then(|lsda| NonZeroU32::new(moved(ImageOffset(lsda.get())).0)),
+        ..*entry
+    };
+    if entries.is_sorted_by_key(|entry| moved(entry.function)) {
+        return entries.iter().for_each(|entry| visit(place(entry)));
+    }
+    let address = |(at, entry): (usize, &Entry)| u64::from(moved(entry.function).0) << 32 | at as u64;
+    let mut order: Vec<u64> = entries.iter().enumerate().map(address).collect();
+    order.sort_unstable();
+    for at in order {
+        visit(place(&entries[at as u32 as usize]));
+    }
+}
+
+struct Folder {
+    arch: Arch,
+    layout: Layout,
+    distinct: Distinct,
+    keys: Vec<Key>,
+    lsdas: Vec<LsdaEntry>,
+    personalities: Vec<NonZeroU32>,
+    end: u32,
+    informs: bool,
+    /// The entry before.
+    previous: Entry,
+}
+
+impl Folder {
+    fn take(&mut self, entry: Entry) {
+        let folds = !self.keys.is_empty()
+            && entry.encoding == self.previous.encoding
+            && entry.personality == self.previous.personality
+            && entry.lsda.is_none()
+            && self.previous.lsda.is_none()
+            && self.may_fold(entry.encoding);
+        self.previous = entry;
+        if folds {
+            return;
+        }
+        self.informs |= entry.encoding != Encoding::NONE;
+        let own = self.layout == Layout::LdPrime && is_dwarf(entry.encoding, self.arch);
+        let encoding = self.numbered(entry);
+        let encoding = if own { self.distinct.own_number(encoding) } else { self.distinct.number(encoding) };
+        self.keys.push(Key { function: entry.function.0, encoding });
+        if let Some(lsda) = entry.lsda {
+            self.lsdas.push(LsdaEntry { function: entry.function, lsda: ImageOffset(lsda.get()) });
+        }
+    }
+
+    /// Whether neighbours with this encoding are one entry: not where the encoding leads to the
+    /// entry's own code, and in [`Layout::LdPrime`] not in DWARF mode.
+    fn may_fold(&self, encoding: Encoding) -> bool {
+        match self.arch {
+            Arch::Amd64 | Arch::I386 if encoding.mode_number() == 3 => false,
+            _ => self.layout != Layout::LdPrime || !is_dwarf(encoding, self.arch),
+        }
+    }
+
+    /// The encoding with the number of its personality: numbers go by first use.
+    fn numbered(&mut self, entry: Entry) -> Encoding {
+        let Some(personality) = entry.personality else { return entry.encoding };
+        let known = self.personalities.iter().position(|&known| known == personality);
+        let index = known.unwrap_or_else(|| {
+            self.personalities.push(personality);
+            self.personalities.len() - 1
+        });
+        Encoding(entry.encoding.0 | (index as u32 + 1) << 28)
+    }
+
+    fn done(self) -> Folded {
+        Folded {
+            keys: self.keys,
+            encodings: self.distinct.encodings,
+            counts: self.distinct.counts,
+            lsdas: self.lsdas,
+            personalities: self.personalities,
+            end: self.end,
+            informs: self.informs,
+        }
+    }
+}

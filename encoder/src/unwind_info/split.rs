@@ -1,0 +1,81 @@
+//! Pages, filled one after the other as ld64.lld and Apple's linker do.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use cfipack_format::unwind_info::{CompressedPage, MAX_ENCODINGS, PageKind, RegularEntry, RegularPage};
+
+use super::fold::Folded;
+
+/// The most bytes of a page.
+pub(super) const PAGE_SIZE: usize = 4096;
+
+/// Words that the entries and the palette of a compressed page share.
+pub(super) const WORDS: usize = (PAGE_SIZE - CompressedPage::SIZE) / 4;
+
+/// Entries of a full regular page.
+pub(super) const REGULAR_ENTRIES: usize = (PAGE_SIZE - RegularPage::SIZE) / RegularEntry::SIZE;
+
+/// A page: a run of keys.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Page {
+    pub(super) kind: PageKind,
+    /// Its first key.
+    pub(super) first: u32,
+    /// Its number of keys.
+    pub(super) count: u16,
+    /// Encodings in its own palette.
+    pub(super) locals: u16,
+}
+
+impl Page {
+    /// Bytes on disk, without padding.
+    pub(super) fn size(&self) -> usize {
+        let entries = usize::from(self.count);
+        match self.kind {
+            PageKind::Compressed => CompressedPage::SIZE + 4 * (entries + usize::from(self.locals)),
+            PageKind::Regular => RegularPage::SIZE + RegularEntry::SIZE * entries,
+        }
+    }
+}
+
+/// Which encodings a page already names, by number: the page's stamp, or `COMMON`.
+const COMMON: u32 = u32::MAX;
+
+/// Fills pages. `max_offset` is the last offset that the linker lets a compressed entry have.
+pub(super) fn forward(table: &Folded, common: &[u32], max_offset: u32) -> Vec<Page> {
+    let keys = &table.keys[..];
+    let mut named = vec![0_u32; table.encodings.len()];
+    for &number in common {
+        named[number as usize] = COMMON;
+    }
+    let mut pages = Vec::new();
+    let mut first = 0;
+    while first < keys.len() {
+        let stamp = pages.len() as u32 + 1;
+        let limit = keys[first].function.saturating_add(max_offset);
+        let (mut words, mut locals, mut at) = (WORDS, 0, first);
+        while let Some(key) = keys.get(at).filter(|key| words > 0 && key.function <= limit) {
+            let named = &mut named[key.encoding as usize];
+            if *named != COMMON && *named != stamp {
+                if words < 2 || common.len() + locals == MAX_ENCODINGS {
+                    break;
+                }
+                *named = stamp;
+                locals += 1;
+                words -= 1;
+            }
+            words -= 1;
+            at += 1;
+        }
+        let mut kind = PageKind::Compressed;
+        if at < keys.len() && at - first < REGULAR_ENTRIES {
+            kind = PageKind::Regular;
+            locals = 0;
+            at = keys.len().min(first + REGULAR_ENTRIES);
+        }
+        pages.push(Page { kind, first: first as u32, count: (at - first) as u16, locals: locals as u16 });
+        first = at;
+    }
+    pages
+}
