@@ -10,6 +10,7 @@ extern crate std;
 
 pub mod cfi;
 pub mod sframe;
+pub mod unwind_info;
 mod unsupported;
 
 pub use unsupported::{Reason, Unsupported};

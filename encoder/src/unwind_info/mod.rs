@@ -42,6 +42,7 @@
 //! Where ld64.lld and Apple's linkers refuse a fourth personality, [`Section::warnings`] names
 //! the functions that were moved to their FDEs instead.
 
+mod cut;
 mod distinct;
 mod fold;
 mod palette;
