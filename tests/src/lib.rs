@@ -1,1 +1,11 @@
-//! (in the making)
+//! What cfipack's tests share: the goldens, the reference tools, the machine's own binaries, and
+//! generators of call frame information.
+
+pub mod by_cfi;
+pub mod cfi_bytes;
+pub mod convert;
+pub mod corpora;
+pub mod directives;
+pub mod machine;
+pub mod random;
+pub mod reference;

@@ -1,0 +1,83 @@
+//! From a file to a table, as the library's users do it.
+
+use std::borrow::Borrow;
+
+use cfipack_container::CallFrameSection;
+use cfipack_decoder::sframe::Section;
+use cfipack_encoder::Unsupported;
+use cfipack_encoder::cfi;
+use cfipack_encoder::sframe::{self, Builder, Layout, Options};
+use cfipack_format::sframe::Version;
+use cfipack_format::{Address, Arch};
+use cfipack_roundtrip::{Report, Table, verify};
+
+/// A table, and what did not go into it.
+#[derive(Clone, Debug)]
+pub struct Converted {
+    /// The section.
+    pub bytes: Vec<u8>,
+    /// Where it lies.
+    pub address: Address,
+    /// Functions that the table cannot express.
+    pub unsupported: Vec<Unsupported>,
+    /// FDEs that cannot be read.
+    pub malformed: Vec<cfi::Error>,
+    /// FDEs of the CFI.
+    pub functions: usize,
+}
+
+/// Both layouts in both versions.
+pub fn all_options() -> impl Iterator<Item = Options> {
+    [Layout::Small, Layout::Gnu].into_iter().flat_map(|layout| {
+        [Version::V3, Version::V2]
+            .into_iter()
+            .map(move |version| Options { layout, version, ..Options::default() })
+    })
+}
+
+/// Collects the functions of some sections; what cannot be expressed and what cannot be read.
+pub fn build<'a>(
+    sections: impl IntoIterator<Item = cfi::Section<'a>>,
+    arch: Arch,
+    options: Options,
+) -> (sframe::Section, Vec<Unsupported>, Vec<cfi::Error>) {
+    let mut builder = Builder::new(arch, options);
+    let (mut unsupported, mut malformed) = (Vec::new(), Vec::new());
+    for section in sections {
+        for function in section.functions() {
+            match function.map(|function| builder.push(&function)) {
+                Ok(Ok(())) => {}
+                Ok(Err(reason)) => unsupported.push(reason),
+                Err(error) => malformed.push(error),
+            }
+        }
+    }
+    (builder.finish(), unsupported, malformed)
+}
+
+/// Converts the CFI of a linked file (or of one laid out). The table lies at `address`.
+pub fn convert(sections: &[cfi::Section<'_>], arch: Arch, address: Address, options: Options) -> Converted {
+    let (section, unsupported, malformed) = build(sections.iter().copied(), arch, options);
+    let mut bytes = vec![0; section.len()];
+    section.write(&mut bytes, address, |function| function).expect("the table reaches its functions");
+    let functions = sections.iter().map(|section| section.functions().count()).sum();
+    Converted { bytes, address, unsupported, malformed, functions }
+}
+
+/// The sections as the CFI's reader takes them.
+pub fn cfi_of<'a>(sections: &'a [impl Borrow<CallFrameSection<'a>>]) -> Vec<cfi::Section<'a>> {
+    sections.iter().map(|section| section.borrow().cfi()).collect()
+}
+
+impl Converted {
+    /// The table, read.
+    pub fn table(&self) -> Section<'_> {
+        Section::parse(&self.bytes, self.address).expect("what was written can be read")
+    }
+
+    /// Holds the table against its CFI.
+    pub fn verify(&self, cfi: &[cfi::Section<'_>]) -> Report {
+        let sections = [self.table()];
+        verify(cfi, &Table::new(&sections), &cfipack_roundtrip::Options::default())
+    }
+}

@@ -1,0 +1,355 @@
+//! One random function.
+
+use std::fmt::Write;
+
+use cfipack_format::Arch;
+
+use super::state::{Base, Here, Place, State};
+use super::{Mode, Target};
+use crate::random::Random;
+
+pub(super) struct Writer<'r> {
+    random: &'r mut Random,
+    target: Target,
+    mode: Mode,
+    text: String,
+    state: State,
+    remembered: Vec<State>,
+    here: Here,
+    /// Bytes of code so far.
+    at: u64,
+    /// Whether directives precede the first instruction: gas hoists them into a CIE of their own,
+    /// so that `restore` goes back to them.
+    starts_with_directives: bool,
+}
+
+impl<'r> Writer<'r> {
+    /// The text of one function.
+    pub(super) fn function(random: &'r mut Random, target: Target, mode: Mode, number: usize) -> String {
+        let offset = if target.arch == Arch::Amd64 { 8 } else { -target.arch.stack_pointer_from_cfa() };
+        let state = State {
+            base: Base::Register,
+            offset,
+            frame_pointer: Place::Entry,
+            return_address: Place::Entry,
+        };
+        let mut writer = Self {
+            random,
+            target,
+            mode,
+            text: String::new(),
+            state,
+            remembered: Vec::new(),
+            here: Here::default(),
+            at: 0,
+            starts_with_directives: false,
+        };
+        writer.header(number);
+        writer.body();
+        writer.text.push_str("\t.cfi_endproc\n");
+        writer.text
+    }
+
+    fn say(&mut self, directive: std::fmt::Arguments<'_>) {
+        writeln!(self.text, "\t.cfi_{directive}").expect("a String takes everything");
+        self.here.anything = true;
+        self.starts_with_directives |= self.at == 0;
+    }
+
+    fn header(&mut self, number: usize) {
+        let section = match self.random.below(12) {
+            0 => ".text.unlikely,\"ax\",@progbits".into(),
+            1 => format!(".text.f{number},\"axG\",@progbits,f{number},comdat"),
+            2 => format!(".text.s{number},\"ax\",@progbits"),
+            _ => ".text".to_string(),
+        };
+        write!(self.text, "\t.section {section}\nf{number}:\n").expect("a String takes everything");
+        let simple = self.random.chance(3);
+        self.text.push_str(if simple { "\t.cfi_startproc simple\n" } else { "\t.cfi_startproc\n" });
+        if self.random.chance(6) {
+            let encoding = self.random.pick(&["0x3", "0x1b", "0x9b"]);
+            writeln!(self.text, "\t.cfi_personality {encoding},__gxx_personality_v0").unwrap();
+            if self.random.chance(50) {
+                writeln!(self.text, "\t.cfi_lsda 0x1b,lsda").unwrap();
+            }
+        }
+        if self.random.chance(4) {
+            self.text.push_str("\t.cfi_signal_frame\n");
+        }
+        if self.target.arch.is_aarch64() && self.random.chance(10) {
+            self.text.push_str("\t.cfi_b_key_frame\n");
+        }
+        if self.random.chance(1) {
+            let other = self.target.callee_saved[0];
+            writeln!(self.text, "\t.cfi_return_column {other}").unwrap();
+        }
+        if simple {
+            let stack_pointer = self.target.arch.stack_pointer().0;
+            self.state.offset = self.cfa_offset();
+            let offset = self.state.offset;
+            self.say(format_args!("def_cfa {stack_pointer},{offset}"));
+        } else if self.random.chance(8) {
+            self.directive();
+        }
+    }
+
+    /// Code and directives in turns, then code up to a size that may lie at a border between widths.
+    fn body(&mut self) {
+        let unit = self.target.unit;
+        for _ in 0..self.random.pick(&[0, 1, 2, 4, 8, 16, 32]) {
+            let longest = self.random.pick(&[1, 2, 8, 300]);
+            let instructions = 1 + self.random.below(longest);
+            self.code(instructions * unit);
+            for _ in 0..self.random.pick(&[1, 1, 1, 2, 3]) {
+                self.directive();
+            }
+        }
+        if self.random.chance(3) {
+            return; // the last directive stands at the function's end
+        }
+        let border = self.random.pick(&[0, 0, 0, 0, 0, 0, 0, 0, 254, 255, 256, 257, 65535, 65536, 65537]);
+        let missing = (border / unit * unit).saturating_sub(self.at);
+        self.code(missing.max(unit));
+    }
+
+    fn code(&mut self, bytes: u64) {
+        writeln!(self.text, "\t.skip {bytes}").expect("a String takes everything");
+        self.at += bytes;
+        self.here = Here::default();
+    }
+
+    fn clean(&self) -> bool {
+        self.mode == Mode::Clean
+    }
+
+    fn cfa_offset(&mut self) -> i64 {
+        let limit = self.random.pick(&[64, 64, 64, 256, 1024, 70_000, 0x4000_0000]);
+        let multiple = if self.target.arch == Arch::S390x && self.clean() { 8 } else { self.random.pick(&[8, 8, 8, 1]) };
+        let offset = self.random.between(-8, limit) / multiple * multiple;
+        offset - self.target.arch.stack_pointer_from_cfa()
+    }
+
+    fn slot(&mut self) -> i64 {
+        let limit = self.random.pick(&[8, 8, 8, 17, 20, 4097, 5000]);
+        -8 * self.random.between(1, limit)
+    }
+
+    fn directive(&mut self) {
+        let choice = self.random.below(100);
+        match choice {
+            0..30 => self.move_cfa(choice),
+            30..40 => self.save_pair(),
+            40..55 => self.save_one(),
+            55..65 => self.restore(),
+            65..69 => self.undefine(),
+            69..77 => self.remember(),
+            77..85 => self.recall(),
+            85..91 => self.sign(),
+            91..97 => self.flex(),
+            97..99 => self.escape(),
+            _ => self.unusual(),
+        }
+    }
+
+    fn move_cfa(&mut self, choice: u64) {
+        let arch = self.target.arch;
+        let offset = self.cfa_offset();
+        let pointer = self.random.pick(&[arch.stack_pointer(), arch.frame_pointer()]).0;
+        match (self.state.base, choice) {
+            (Base::Register, 0..12) => self.say(format_args!("def_cfa_offset {offset}")),
+            (Base::Register, 12..18) => {
+                let by = offset - self.state.offset;
+                self.say(format_args!("adjust_cfa_offset {by}"));
+            }
+            (Base::Register, 18..25) => {
+                // gas takes the offset from the row before, not from the directive before.
+                if self.clean() && (self.here.cfa || self.at == 0) {
+                    return;
+                }
+                self.say(format_args!("def_cfa_register {pointer}"));
+                self.here.cfa = true;
+                return;
+            }
+            _ => {
+                self.say(format_args!("def_cfa {pointer},{offset}"));
+                self.state.base = Base::Register;
+            }
+        }
+        self.state.offset = offset;
+        self.here.cfa = true;
+    }
+
+    /// Return address and frame pointer, the return address first: the other order makes gas drop
+    /// an AArch64 function.
+    fn save_pair(&mut self) {
+        if self.target.arch != Arch::Amd64 {
+            self.save_return_address();
+        }
+        self.save_frame_pointer();
+    }
+
+    fn save_frame_pointer(&mut self) {
+        let (frame_pointer, slot) = (self.target.arch.frame_pointer().0, self.slot());
+        if self.random.chance(20) && self.state.base == Base::Register {
+            let from_pointer = slot + self.state.offset;
+            self.say(format_args!("rel_offset {frame_pointer},{from_pointer}"));
+        } else {
+            self.say(format_args!("offset {frame_pointer},{slot}"));
+        }
+        self.state.frame_pointer = Place::Stack;
+    }
+
+    fn save_return_address(&mut self) {
+        let amd64 = self.target.arch == Arch::Amd64;
+        // An undefined return address stays undefined in gas's table on amd64.
+        if amd64 && self.clean() && self.state.return_address == Place::Undefined {
+            return;
+        }
+        let slot = if amd64 && self.random.chance(60) { -8 } else { self.slot() };
+        let return_address = self.target.arch.return_address().0;
+        self.say(format_args!("offset {return_address},{slot}"));
+        self.state.return_address = Place::Stack;
+    }
+
+    fn save_one(&mut self) {
+        match self.random.below(5) {
+            0 => self.save_frame_pointer(),
+            1 => self.save_return_address(),
+            _ => {
+                let (register, slot) = (self.random.pick(self.target.callee_saved), self.slot());
+                self.say(format_args!("offset {register},{slot}"));
+            }
+        }
+    }
+
+    fn restore(&mut self) {
+        let arch = self.target.arch;
+        let verb = self.random.pick(&["restore", "restore", "restore", "same_value"]);
+        match self.random.below(4) {
+            0 | 1 => {
+                // gas restores the place but not the register; and from the first row, not from the CIE.
+                let wrong = self.starts_with_directives || self.state.frame_pointer == Place::Elsewhere;
+                if self.clean() && wrong {
+                    return;
+                }
+                self.say(format_args!("{verb} {}", arch.frame_pointer().0));
+                self.state.frame_pointer = Place::Entry;
+            }
+            2 => {
+                // gas ignores this on amd64.
+                let wrong = self.starts_with_directives
+                    || self.state.return_address == Place::Elsewhere
+                    || arch == Arch::Amd64
+                        && (self.state.return_address != Place::Entry || verb == "same_value");
+                if self.clean() && wrong {
+                    return;
+                }
+                self.say(format_args!("{verb} {}", arch.return_address().0));
+                self.state.return_address = Place::Entry;
+            }
+            _ => {
+                let register = self.random.pick(self.target.callee_saved);
+                self.say(format_args!("{verb} {register}"));
+            }
+        }
+    }
+
+    fn undefine(&mut self) {
+        if self.random.chance(40) {
+            self.say(format_args!("undefined {}", self.target.arch.return_address().0));
+            self.state.return_address = Place::Undefined;
+        } else {
+            let register = self.random.pick(self.target.callee_saved);
+            self.say(format_args!("undefined {register}"));
+        }
+    }
+
+    fn remember(&mut self) {
+        // gas remembers one state only.
+        if self.clean() && !self.remembered.is_empty() {
+            return;
+        }
+        self.say(format_args!("remember_state"));
+        self.remembered.push(self.state);
+    }
+
+    fn recall(&mut self) {
+        // gas crashes if something else was said here before.
+        if self.here.anything || self.at == 0 {
+            return;
+        }
+        let Some(state) = self.remembered.pop() else { return };
+        self.say(format_args!("restore_state"));
+        self.state = state;
+        self.here.cfa = true;
+    }
+
+    fn sign(&mut self) {
+        if !self.target.arch.is_aarch64() {
+            return self.move_cfa(0);
+        }
+        let verb = self.random.pick(&["negate_ra_state", "negate_ra_state", "window_save"]);
+        self.say(format_args!("{verb}"));
+    }
+
+    /// What takes a flex FDE.
+    fn flex(&mut self) {
+        let arch = self.target.arch;
+        if arch.is_aarch64() && self.random.chance(90) {
+            return self.save_pair(); // gas has no flex FDEs there and drops the function
+        }
+        let register = self.random.pick(self.target.scratch);
+        match self.random.below(4) {
+            0 | 1 => {
+                let offset = self.cfa_offset();
+                self.say(format_args!("def_cfa {register},{offset}"));
+                self.state = State { base: Base::Register, offset, ..self.state };
+                self.here.cfa = true;
+            }
+            2 => {
+                self.say(format_args!("register {},{register}", arch.frame_pointer().0));
+                self.state.frame_pointer = Place::Elsewhere;
+            }
+            _ => {
+                self.say(format_args!("register {},{register}", arch.return_address().0));
+                self.state.return_address = Place::Elsewhere;
+            }
+        }
+    }
+
+    fn escape(&mut self) {
+        let offset = self.random.between(0, 63);
+        match self.random.below(5) {
+            0 => self.say(format_args!("escape 0")),
+            1 => self.say(format_args!("escape 0x2e,{offset}")),
+            2 => self.say(format_args!("escape 0x10,{},2,0x76,{offset}", self.target.callee_saved[0])),
+            3 if self.target.arch == Arch::Amd64 => {
+                self.say(format_args!("escape 0x10,6,2,0x76,{offset}"));
+                self.state.frame_pointer = Place::Elsewhere;
+            }
+            _ if self.target.arch == Arch::Amd64 => {
+                self.say(format_args!("escape 0xf,3,0x76,{offset},6"));
+                self.state.base = Base::Expression;
+                self.here.cfa = true;
+            }
+            _ => {}
+        }
+    }
+
+    /// What gas drops the function for, or what needs care.
+    fn unusual(&mut self) {
+        let arch = self.target.arch;
+        let [stack, frame, link] = [arch.stack_pointer().0, arch.frame_pointer().0, arch.return_address().0];
+        match self.random.below(8) {
+            0 => self.say(format_args!("undefined {frame}")),
+            1 => self.say(format_args!("undefined {stack}")),
+            2 => self.say(format_args!("val_offset {frame},-16")),
+            3 => self.say(format_args!("val_offset {stack},{}", arch.stack_pointer_from_cfa())),
+            4 if arch != Arch::S390x => self.say(format_args!("register {stack},{}", self.target.scratch[0])),
+            5 if arch != Arch::Amd64 => self.say(format_args!("val_offset {link},-8")),
+            6 => self.say(format_args!("val_offset {},-16", self.target.callee_saved[1])),
+            7 if !self.clean() => self.say(format_args!("same_value {stack}")),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The tools of other people that cfipack is compared with, as `tests/reference-tools/install DIR`
+//! puts them into trees of their own. `CFIPACK_REFERENCE_TOOLS=DIR` says where; without it the
+//! tests that need them print loudly what they did not test.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{env, fs};
+
+/// The tree with the newest tools (binutils 2.46 or later, LLVM 23), and a working directory in it.
+#[derive(Debug)]
+pub struct Tools {
+    root: PathBuf,
+    directory: String,
+}
+
+static DIRECTORIES: AtomicUsize = AtomicUsize::new(0);
+
+impl Tools {
+    /// The tools, or `None` after saying that `what` is not tested. Panics if the variable is set
+    /// and no tools are there: who asks for the comparison gets it or a failure.
+    pub fn find(what: &str) -> Option<Self> {
+        let Some(tools) = env::var_os("CFIPACK_REFERENCE_TOOLS") else {
+            skipped(what, "CFIPACK_REFERENCE_TOOLS is not set");
+            return None;
+        };
+        let root = Path::new(&tools).join("sid");
+        assert!(root.join(".complete").exists(), "no tools in {}", root.display());
+        let number = DIRECTORIES.fetch_add(1, Ordering::Relaxed);
+        let directory = format!("/tmp/cfipack-{}-{number}", std::process::id());
+        let tools = Self { root, directory };
+        fs::create_dir_all(tools.path("")).expect("the tools' tree can be written to (root?)");
+        Some(tools)
+    }
+
+    /// Where a file of the working directory lies, seen from outside the tree.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.root.join(&self.directory[1..]).join(name)
+    }
+
+    /// Puts a file into the working directory.
+    pub fn write(&self, name: &str, contents: impl AsRef<[u8]>) {
+        fs::write(self.path(name), contents).expect("the tools' tree can be written to");
+    }
+
+    /// A file that a tool wrote into the working directory.
+    pub fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    /// Runs a tool in the working directory.
+    pub fn run(&self, command: &[&str]) -> Output {
+        let mut chroot = Command::new("chroot");
+        chroot.arg(&self.root).args(["/usr/bin/env", "-C", &self.directory, "LC_ALL=C"]).args(command);
+        chroot.output().expect("chroot runs")
+    }
+
+    /// Runs a tool that must succeed; its standard output.
+    pub fn run_well(&self, command: &[&str]) -> String {
+        let output = self.run(command);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{command:?}: {}\n{error}", output.status);
+        String::from_utf8(output.stdout).expect("the tools print text")
+    }
+}
+
+impl Drop for Tools {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(self.path(""));
+    }
+}
+
+/// Says that something is not tested, past the test harness's capture.
+pub fn skipped(what: &str, why: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {what}: not tested: {why}");
+}

@@ -1,0 +1,123 @@
+//! A child process that runs one instruction at a time.
+
+// The one place in the tests that needs `unsafe`: ptrace has no safe interface.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::ptr::null_mut;
+
+use cfipack_tests::by_cfi::Registers;
+
+/// The child, stopped before its next instruction.
+#[derive(Debug)]
+pub struct Child {
+    pid: libc::pid_t,
+    memory: File,
+    /// A signal to deliver with the next step.
+    signal: libc::c_int,
+}
+
+/// A stopped child's registers.
+#[derive(Clone, Debug)]
+pub struct Stopped {
+    /// The next instruction.
+    pub pc: u64,
+    /// All registers that have DWARF numbers.
+    pub registers: Registers,
+}
+
+impl Child {
+    /// Starts a program, its output thrown away; it stops before its first instruction.
+    pub fn start(program: &Path) -> io::Result<Self> {
+        let mut command = Command::new(program);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        // SAFETY: between fork and exec the closure calls one async-signal-safe function.
+        unsafe {
+            command.pre_exec(|| match libc::ptrace(libc::PTRACE_TRACEME, 0, null_mut::<u8>(), null_mut::<u8>()) {
+                0 => Ok(()),
+                _ => Err(io::Error::last_os_error()),
+            });
+        }
+        let pid = command.spawn()?.id() as libc::pid_t;
+        let memory = File::open(format!("/proc/{pid}/mem"))?;
+        let mut child = Self { pid, memory, signal: 0 };
+        match child.wait() {
+            true => Ok(child),
+            false => Err(io::Error::other("the child ended before it began")),
+        }
+    }
+
+    /// Runs one instruction; `false` when the child has ended.
+    pub fn step(&mut self) -> bool {
+        // SAFETY: the child is stopped, and this request passes no pointers that are looked through.
+        let result = unsafe { libc::ptrace(libc::PTRACE_SINGLESTEP, self.pid, null_mut::<u8>(), self.signal) };
+        assert_eq!(result, 0, "ptrace: {}", io::Error::last_os_error());
+        self.wait()
+    }
+
+    fn wait(&mut self) -> bool {
+        let mut status = 0;
+        // SAFETY: `status` outlives the call.
+        let waited = unsafe { libc::waitpid(self.pid, &raw mut status, 0) };
+        assert_eq!(waited, self.pid, "waitpid: {}", io::Error::last_os_error());
+        if !libc::WIFSTOPPED(status) {
+            assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "the child failed: {status:#x}");
+            return false;
+        }
+        self.signal = match libc::WSTOPSIG(status) {
+            libc::SIGTRAP => 0,
+            signal => signal,
+        };
+        true
+    }
+
+    /// The registers.
+    pub fn registers(&self) -> Stopped {
+        // SAFETY: all-zero bytes are a value of this type, which holds integers only.
+        let mut r: libc::user_regs_struct = unsafe { std::mem::zeroed() };
+        // SAFETY: the child is stopped, and `r` is what the request fills.
+        let result = unsafe { libc::ptrace(libc::PTRACE_GETREGS, self.pid, null_mut::<u8>(), &raw mut r) };
+        assert_eq!(result, 0, "ptrace: {}", io::Error::last_os_error());
+        let numbered = [
+            r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13,
+            r.r14, r.r15, r.rip,
+        ];
+        let mut registers = [None; 160];
+        for (register, value) in registers.iter_mut().zip(numbered) {
+            *register = Some(value);
+        }
+        Stopped { pc: r.rip, registers }
+    }
+
+    /// A part of the child's memory, as much of it as there is.
+    pub fn read(&self, address: u64, buffer: &mut [u8]) -> usize {
+        let mut done = 0;
+        while done < buffer.len() {
+            match self.memory.read_at(&mut buffer[done..], address + done as u64) {
+                Ok(0) | Err(_) => break,
+                Ok(read) => done += read,
+            }
+        }
+        done
+    }
+
+    /// The child's mappings, as the kernel writes them.
+    pub fn maps(&self) -> String {
+        std::fs::read_to_string(format!("/proc/{}/maps", self.pid)).expect("the child is there")
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // SAFETY: plain calls; a child that is gone makes them fail, which does not matter.
+        unsafe {
+            libc::kill(self.pid, libc::SIGKILL);
+            libc::waitpid(self.pid, null_mut(), 0);
+        }
+    }
+}
