@@ -99,8 +99,13 @@ impl Fre {
     #[inline]
     pub fn row(&self, function: &Function<'_>) -> Result<Row, Error> {
         if self.info == FreInfo::OUTERMOST {
-            let start = self.start;
-            return Ok(Row { start, return_address: Rule::Undefined, ..Row::at_entry() });
+            return Ok(Row {
+                start: self.start,
+                cfa: Cfa::Undefined,
+                return_address: Rule::Undefined,
+                frame_pointer: Rule::SameValue,
+                signed: false,
+            });
         }
         let signed = self.info.signed();
         if signed && !function.section.arch().is_aarch64() {

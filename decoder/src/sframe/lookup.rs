@@ -43,11 +43,7 @@ impl<'a> Section<'a> {
                 Some((index, fde, offset_in(pc, start, fde.size)?))
             });
         }
-        let count = match self.version {
-            Version::V1 => self.not_after::<17>(pc, |b| i64::from(self.start32(b))),
-            Version::V2 => self.not_after::<20>(pc, |b| i64::from(self.start32(b))),
-            Version::V3 => self.not_after::<16>(pc, |b| self.start64(b)),
-        };
+        let count = self.count_not_after(pc, 0, self.num_functions());
         self.last_that_holds(count, pc, |place| place)
     }
 
@@ -95,27 +91,42 @@ impl<'a> Section<'a> {
         Some((fde, self.relative_start(index, &fde)))
     }
 
-    /// How many functions of a sorted index start at or before the PC. `N` is the size of an FDE.
+    /// How many functions of a sorted index start at or before the PC, of which it is known that
+    /// the first `low` do, and none from `high` on.
     #[inline]
-    fn not_after<const N: usize>(&self, pc: i64, start: impl Fn(&[u8; N]) -> i64) -> usize {
-        let (fdes, _) = self.index.as_chunks::<N>();
-        // Where fields are relative to themselves, the i-th start is its field's value, the offset
-        // of the first field, and N * i.
-        let (first, step) = match self.is_pc_relative() {
-            true => (self.index_offset as i64, N as i64),
-            false => (0, 0),
-        };
-        let not_after = |i: usize| {
-            let field = first.wrapping_add(step.wrapping_mul(i as i64));
-            fdes.get(i).is_some_and(|fde| start(fde).wrapping_add(field) <= pc)
-        };
-        let (mut base, mut len) = (0, fdes.len());
-        while len > 1 {
-            let half = len / 2;
-            base = select_unpredictable(not_after(base + half), base + half, base);
-            len -= half;
+    pub(super) fn count_not_after(&self, pc: i64, low: usize, high: usize) -> usize {
+        match self.version {
+            Version::V1 => self.search::<17>(pc, low, high, |b| i64::from(self.start32(b))),
+            Version::V2 => self.search::<20>(pc, low, high, |b| i64::from(self.start32(b))),
+            Version::V3 => self.search::<16>(pc, low, high, |b| self.start64(b)),
         }
-        base + usize::from(not_after(base))
+    }
+
+    /// The search, `N` being the size of an FDE. No branch depends on a start, since nobody could
+    /// predict it.
+    #[inline]
+    fn search<const N: usize>(
+        &self,
+        pc: i64,
+        low: usize,
+        high: usize,
+        start: impl Fn(&[u8; N]) -> i64,
+    ) -> usize {
+        let (fdes, _) = self.index.as_chunks::<N>();
+        let relative = if self.is_pc_relative() { !0 } else { 0 };
+        let not_after = |i: usize, fde: &[u8; N]| {
+            let field = (self.index_offset + N * i) & relative;
+            start(fde).wrapping_add(field as i64) <= pc
+        };
+        let (mut base, mut len) = (low, high.saturating_sub(low));
+        while len > 1 {
+            let middle = base + len / 2;
+            let Some(fde) = fdes.get(middle) else { break };
+            base = select_unpredictable(not_after(middle, fde), middle, base);
+            len -= len / 2;
+        }
+        let last = fdes.get(base).is_some_and(|fde| len != 0 && not_after(base, fde));
+        base + usize::from(last)
     }
 
     #[inline]

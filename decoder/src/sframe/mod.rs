@@ -4,6 +4,7 @@ mod dump;
 mod error;
 mod fde;
 mod fre;
+mod index;
 mod lookup;
 mod section;
 
@@ -11,4 +12,5 @@ pub use dump::dump;
 pub use error::Error;
 pub use fde::Function;
 pub use fre::{Fre, Fres, Rows};
+pub use index::Index;
 pub use section::Section;
