@@ -7,7 +7,7 @@ use cfipack_format::{Address, Arch};
 
 use crate::cfi::{Answer, Flags};
 use crate::table::TableAnswer;
-use crate::words::{RuleWords, Words};
+use crate::words::{Answered, RuleWords};
 
 /// What holding a table against CFI found. Functions are FDEs of the CFI, PCs are bytes of code.
 ///
@@ -102,47 +102,25 @@ impl fmt::Display for Difference {
         if let Some(function) = self.function {
             write!(f, " in the function at {function}")?;
         }
-        let (mut flags, mut of_table) = (Flags::default(), Flags::default());
-        match self.cfi {
-            None => f.write_str(": the CFI has no function")?,
-            Some((answer, cfi_flags)) => {
-                flags = cfi_flags;
-                f.write_str(": the CFI says ")?;
-                match answer {
-                    Answer::Nothing => f.write_str("nothing")?,
-                    Answer::Row(row) => write!(f, "{}", Words(self.arch, row))?,
-                    Answer::Plt { row, from } => {
-                        write!(f, "{}, and 8 more from byte {from} of 16 on", Words(self.arch, row))?;
-                    }
-                    Answer::StackPointer(rule) => {
-                        write!(f, "the caller's stack pointer is {}", RuleWords(self.arch, rule))?;
-                    }
-                }
+        let arch = self.arch;
+        let Some((answer, flags)) = self.cfi else {
+            let table = Answered { arch, own: self.table, other: TableAnswer::Nothing };
+            return write!(f, ": the CFI has no function; the table says {table}");
+        };
+        f.write_str(": the CFI says ")?;
+        let mut cfi = TableAnswer::Nothing;
+        match answer {
+            Answer::Nothing => f.write_str("nothing")?,
+            Answer::Row(row) | Answer::Plt { row, .. } => {
+                cfi = TableAnswer::Row(row, flags);
+                write!(f, "{}", Answered { arch, own: cfi, other: self.table })?;
+            }
+            Answer::StackPointer(rule) => {
+                write!(f, "the caller's stack pointer is {}", RuleWords(arch, rule))?;
             }
         }
-        if let TableAnswer::Row(_, flags) = self.table {
-            of_table = flags;
-        }
-        write_flags(f, flags, of_table)?;
-        f.write_str("; the table says ")?;
-        match self.table {
-            TableAnswer::Nothing => f.write_str("nothing")?,
-            TableAnswer::Row(row, _) => write!(f, "{}", Words(self.arch, row))?,
-            TableAnswer::Malformed(error) => return write!(f, "what cannot be read: {error}"),
-        }
-        write_flags(f, of_table, flags)
+        write!(f, "; the table says {}", Answered { arch, own: self.table, other: cfi })
     }
-}
-
-/// Says those flags in which `own` differs from `other`.
-fn write_flags(f: &mut fmt::Formatter<'_>, own: Flags, other: Flags) -> fmt::Result {
-    if own.signal != other.signal {
-        f.write_str(if own.signal { ", a signal frame" } else { ", no signal frame" })?;
-    }
-    if own.key_b != other.key_b {
-        f.write_str(if own.key_b { ", key B" } else { ", key A" })?;
-    }
-    Ok(())
 }
 
 /// A function that is missing in the table, or that nobody could judge.

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use cfipack_decoder::sframe::{self, Function, Rows, Section};
-use cfipack_format::sframe::Version;
-use cfipack_format::{Arch, FunctionOffset, Row};
+use cfipack_format::sframe::{Header, Version};
+use cfipack_format::{Arch, FunctionOffset, Row, SectionOffset};
 
 use crate::cfi::Flags;
 
@@ -16,7 +16,7 @@ use crate::cfi::Flags;
 pub struct Table<'t> {
     sections: &'t [Section<'t>],
     entries: Vec<Entry>,
-    /// Functions that cannot be read at all.
+    /// Functions that cannot be read, or not be found.
     malformed: Vec<sframe::Error>,
 }
 
@@ -45,15 +45,24 @@ impl<'t> Table<'t> {
     pub fn new(sections: &'t [Section<'t>]) -> Self {
         let (mut found, mut malformed) = (Vec::new(), Vec::new());
         for (number, section) in sections.iter().enumerate() {
-            for function in section.functions() {
-                match function {
-                    Ok(function) if function.size() != 0 => {
-                        let from = function.start().0;
-                        let end = from.saturating_add(u64::from(function.size()));
-                        found.push(Entry { from, end, section: number as u32, index: function.index() as u32 });
+            let mut before = i64::MIN;
+            for (index, function) in section.functions().enumerate() {
+                let function = match function {
+                    Ok(function) => function,
+                    Err(error) => {
+                        malformed.push(error);
+                        continue;
                     }
-                    Ok(_) => {}
-                    Err(error) => malformed.push(error),
+                };
+                let relative = function.start().distance_from(section.address());
+                if section.is_sorted() && relative < before {
+                    malformed.push(sframe::Error::NotSorted { offset: fde_offset(section, index) });
+                }
+                before = relative;
+                if function.size() != 0 {
+                    let from = function.start().0;
+                    let end = from.saturating_add(u64::from(function.size()));
+                    found.push(Entry { from, end, section: number as u32, index: index as u32 });
                 }
             }
         }
@@ -93,7 +102,8 @@ impl<'t> Table<'t> {
         self.sections.first().map(Section::arch)
     }
 
-    /// Functions that cannot be read at all, not even to say which PCs they are for.
+    /// Functions that cannot be read at all, not even to say which PCs they are for; and those that
+    /// no binary search finds, where the index is said to be sorted and is not.
     pub fn malformed(&self) -> &[sframe::Error] {
         &self.malformed
     }
@@ -108,6 +118,13 @@ impl<'t> Table<'t> {
     pub fn cursor(&self) -> Cursor<'_, 't> {
         Cursor { table: self, at: 0, open: None }
     }
+}
+
+/// Where an FDE lies in its section.
+pub(crate) fn fde_offset(section: &Section<'_>, index: usize) -> SectionOffset {
+    let header = section.header();
+    let index_start = Header::SIZE + usize::from(header.auxhdr_len) + header.fde_off as usize;
+    SectionOffset(index_start + index * section.version().fde_size())
 }
 
 /// A place in a table that only moves forward.

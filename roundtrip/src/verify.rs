@@ -8,12 +8,13 @@ use cfipack_format::{Address, Arch};
 
 use crate::cfi::{Answer, Evaluator, Flags, Function, Functions};
 use crate::compare::{Outcome, against_cfi};
+use crate::explain::{NOT_IN_THE_TABLE, explain_fde};
 use crate::report::{Difference, LeftOut, Report};
-use crate::table::{Cursor, Segment, Table, TableAnswer};
+use crate::repeat::{answered, each_pc, lcm};
+use crate::table::{Cursor, Table, TableAnswer};
 
 /// How to verify.
 #[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
 pub struct Options {
     /// How many differences, and how many functions left out, the report describes; it counts all.
     pub limit: usize,
@@ -35,6 +36,7 @@ impl Default for Options {
 pub fn verify(cfi: &[cfi::Section<'_>], tables: &Table<'_>, options: &Options) -> Report {
     let functions = Functions::find(cfi);
     let mut verifier = Verifier {
+        cfi,
         cursor: tables.cursor(),
         arch: cfi.first().map(|section| section.arch).or(tables.arch()).unwrap_or(Arch::Amd64),
         signals: tables.version() == Some(Version::V3),
@@ -46,7 +48,6 @@ pub fn verify(cfi: &[cfi::Section<'_>], tables: &Table<'_>, options: &Options) -
             malformed: tables.malformed().len() as u64,
             ..Report::default()
         },
-        missing: Vec::new(),
         last_extra: None,
     };
     let mut evaluator = Evaluator::new(&functions);
@@ -65,12 +66,12 @@ pub fn verify(cfi: &[cfi::Section<'_>], tables: &Table<'_>, options: &Options) -
 }
 
 struct Verifier<'v, 't> {
+    cfi: &'v [cfi::Section<'v>],
     cursor: Cursor<'v, 't>,
     arch: Arch,
     signals: bool,
     options: &'v Options,
     report: Report,
-    missing: Vec<Function>,
     /// Place of the last function that was counted as extra.
     last_extra: Option<usize>,
 }
@@ -101,10 +102,7 @@ impl Verifier<'_, '_> {
         match result {
             _ if tally.different != 0 => report.different += 1,
             Err(error) => self.unjudged(Some(function.start), error),
-            Ok(()) if tally.missing != 0 => {
-                report.missing += 1;
-                self.missing.push(*function);
-            }
+            Ok(()) if tally.missing != 0 => self.missing(function),
             Ok(()) => report.equal += 1,
         }
     }
@@ -188,13 +186,28 @@ impl Verifier<'_, '_> {
         }
     }
 
+    fn missing(&mut self, function: &Function) {
+        self.report.missing += 1;
+        let explanation = self.cfi.get(function.section).and_then(|section| explain_fde(section, function.fde));
+        let name = explanation.map_or(NOT_IN_THE_TABLE, |explanation| explanation.reason());
+        let why = || match explanation.and_then(|explanation| explanation.first()) {
+            Some(unsupported) => unsupported.to_string(),
+            None => format!("function {}: nothing stands in the way, but the table does not have it", function.start),
+        };
+        self.leave_out(Some(function.start), name.to_owned(), why);
+    }
+
     fn unjudged(&mut self, function: Option<Address>, error: gimli::Error) {
         self.report.unjudged += 1;
         let why = format!("gimli cannot evaluate the CFI: {error}");
-        *self.report.reasons.entry(why.clone()).or_default() += 1;
+        self.leave_out(function, why.clone(), || why);
+    }
+
+    fn leave_out(&mut self, function: Option<Address>, reason: String, why: impl FnOnce() -> String) {
         if self.report.left_out.len() < self.options.limit {
-            self.report.left_out.push(LeftOut { function, why });
+            self.report.left_out.push(LeftOut { function, why: why() });
         }
+        *self.report.reasons.entry(reason).or_default() += 1;
     }
 }
 
@@ -208,35 +221,4 @@ fn describe(differences: &mut Vec<Difference>, limit: usize, difference: Differe
     } else if differences.len() < limit {
         differences.push(difference);
     }
-}
-
-/// Calls `visit` for each PC of one period, with the number of periods, and for each PC of the rest.
-fn each_pc(range: Range<u64>, period: u64, mut visit: impl FnMut(u64, u64)) {
-    let times = (range.end - range.start) / period;
-    let rest = range.start + times * period;
-    if times != 0 {
-        (range.start..range.start + period).for_each(|pc| visit(pc, times));
-    }
-    (rest..range.end).for_each(|pc| visit(pc, 1));
-}
-
-/// How many of the PCs of a segment the table answers for.
-fn answered(range: Range<u64>, segment: &Segment<'_>) -> u64 {
-    let mut pcs = 0;
-    match segment.period() {
-        1 if segment.at(range.start) == TableAnswer::Nothing => {}
-        1 => pcs = range.end - range.start,
-        period => each_pc(range, period, |pc, times| {
-            pcs += if segment.at(pc) == TableAnswer::Nothing { 0 } else { times };
-        }),
-    }
-    pcs
-}
-
-fn lcm(a: u64, b: u64) -> u64 {
-    let (mut x, mut y) = (a, b);
-    while y != 0 {
-        (x, y) = (y, x % y);
-    }
-    a / x * b
 }

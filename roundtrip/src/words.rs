@@ -4,6 +4,9 @@ use std::fmt;
 
 use cfipack_format::{Arch, Cfa, Register, Row, Rule};
 
+use crate::cfi::Flags;
+use crate::table::TableAnswer;
+
 /// A register's assembler name. Registers that have none in the psABI's DWARF numbering, or that
 /// unwinding never meets, are called by number.
 #[derive(Clone, Copy, Debug)]
@@ -78,4 +81,38 @@ impl fmt::Display for RuleWords {
             Rule::Expression => f.write_str("by a DWARF expression"),
         }
     }
+}
+
+/// What a table says, with those flags that the other side does not have.
+pub(crate) struct Answered {
+    pub arch: Arch,
+    pub own: TableAnswer,
+    pub other: TableAnswer,
+}
+
+impl fmt::Display for Answered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.own {
+            TableAnswer::Nothing => f.write_str("nothing"),
+            TableAnswer::Malformed(error) => write!(f, "what cannot be read: {error}"),
+            TableAnswer::Row(row, own) => {
+                write!(f, "{}", Words(self.arch, row))?;
+                match self.other {
+                    TableAnswer::Row(_, other) => flags_apart(f, own, other),
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+/// Says those flags in which `own` differs from `other`.
+pub(crate) fn flags_apart(f: &mut fmt::Formatter<'_>, own: Flags, other: Flags) -> fmt::Result {
+    if own.signal != other.signal {
+        f.write_str(if own.signal { ", a signal frame" } else { ", no signal frame" })?;
+    }
+    if own.key_b != other.key_b {
+        f.write_str(if own.key_b { ", key B" } else { ", key A" })?;
+    }
+    Ok(())
 }

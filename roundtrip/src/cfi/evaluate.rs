@@ -120,33 +120,58 @@ fn walk<'f, S: UnwindSection<Reader<'f>>>(
         signal: fde.is_signal_trampoline(),
         key_b: key_b.binary_search(&fde.cie().offset()).is_ok(),
     };
-    // gimli's CFA before any instruction sets one; `rax + 0` in earnest looks the same.
-    let no_cfa = CfaRule::RegisterAndOffset { register: gimli::Register(0), offset: 0 };
     let translate = Translate { section, cie: fde.cie(), arch: *arch, first: function.start };
+    let mut cfa_set = None;
     let mut rows = fde.rows(section, bases, context)?;
+    let mut number = 0;
     while let Some(row) = rows.next_row()? {
         let start = row.start_address().max(function.start.0);
         let end = row.end_address().min(function.end.0);
-        if start >= end {
-            continue;
+        if start < end {
+            let is_set = *row.cfa() != CfaRule::default()
+                || cfa_set.get_or_insert_with(|| CfaSet::new(&fde, section, bases)).in_row(number);
+            sink(start..end, translate.row(row, is_set), flags);
         }
-        let is_set = *row.cfa() != no_cfa || sets_cfa(&fde, section, bases);
-        sink(start..end, translate.row(row, is_set), flags);
+        number += 1;
     }
     Ok(())
 }
 
-/// Whether any instruction of a function sets a CFA. Asked of rows with the CFA `register 0 + 0` only.
-fn sets_cfa<'f, S: UnwindSection<Reader<'f>>>(
-    fde: &Fde<'f>,
-    section: &S,
-    bases: &BaseAddresses,
-) -> bool {
-    use CallFrameInstruction::*;
-    fde.cie()
-        .instructions(section, bases)
-        .chain(fde.instructions(section, bases))
-        .any(|instruction| matches!(instruction, Ok(DefCfa { .. } | DefCfaSf { .. } | DefCfaRegister { .. })))
+/// Tells rows in which no instruction has set a CFA from those in which one has set it to `register 0 + 0`:
+/// gimli gives the same row for both.
+struct CfaSet<'s, 'f> {
+    instructions: gimli::CallFrameInstructionIter<'s, Reader<'f>>,
+    /// Number of the row that `instructions` stands behind; rows end where the location moves.
+    row: u64,
+    is_set: bool,
+    remembered: Vec<bool>,
+}
+
+impl<'s, 'f> CfaSet<'s, 'f> {
+    fn new<S: UnwindSection<Reader<'f>>>(fde: &Fde<'f>, section: &'s S, bases: &'s BaseAddresses) -> Self {
+        let instructions = fde.cie().instructions(section, bases);
+        let mut of_cie = Self { instructions, row: 0, is_set: false, remembered: Vec::new() };
+        of_cie.in_row(u64::MAX - 1);
+        Self { instructions: fde.instructions(section, bases), row: 0, ..of_cie }
+    }
+
+    /// Whether a CFA is set in a row. Numbers ascend from call to call.
+    fn in_row(&mut self, number: u64) -> bool {
+        use CallFrameInstruction::*;
+        while self.row <= number {
+            match self.instructions.next() {
+                Ok(Some(DefCfa { .. } | DefCfaSf { .. } | DefCfaRegister { .. } | DefCfaExpression { .. })) => {
+                    self.is_set = true;
+                }
+                Ok(Some(RememberState)) => self.remembered.push(self.is_set),
+                Ok(Some(RestoreState)) => self.is_set = self.remembered.pop().unwrap_or(self.is_set),
+                Ok(Some(AdvanceLoc { .. } | SetLoc { .. })) => self.row += 1,
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => break,
+            }
+        }
+        self.is_set
+    }
 }
 
 /// What it takes to say a row of gimli's as ours.

@@ -1,0 +1,171 @@
+//! Two tables by meaning.
+
+use std::fmt;
+
+use cfipack_format::sframe::Version;
+use cfipack_format::{Address, Arch};
+
+use crate::compare::same_answer;
+use crate::repeat::{each_pc, lcm};
+use crate::table::{Table, TableAnswer};
+use crate::verify::Options;
+use crate::words::Answered;
+
+/// What comparing table `a` with table `b` found. How the tables are cut into functions does not
+/// matter: functions that were merged or split and answer alike are equal.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Diff {
+    /// Functions of `a` for which `b` says the same at every PC.
+    pub equal: u64,
+    /// Functions of `a` for which `b` says something else, or nothing, at some PC.
+    pub different: u64,
+    /// Functions of `a` for none of whose PCs `b` has a row.
+    pub only_a: u64,
+    /// Functions of `b` for none of whose PCs `a` has a row.
+    pub only_b: u64,
+    /// Functions of either table that cannot be read.
+    pub malformed: u64,
+    /// PCs for which both tables say the same.
+    pub pcs_equal: u64,
+    /// PCs for which both tables have a row, and not the same one.
+    pub pcs_different: u64,
+    /// PCs for which only `a` has a row.
+    pub pcs_only_a: u64,
+    /// PCs for which only `b` has a row.
+    pub pcs_only_b: u64,
+    /// The first differences in order of address, at most [`Options::limit`].
+    pub differences: Vec<TableDifference>,
+}
+
+impl Diff {
+    /// Whether both tables answer alike for every PC.
+    pub fn is_equal(&self) -> bool {
+        self.pcs_different == 0 && self.pcs_only_a == 0 && self.pcs_only_b == 0 && self.malformed == 0
+    }
+}
+
+/// Some PCs for which two tables differ in one way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TableDifference {
+    /// The architecture, for the names of registers.
+    pub arch: Arch,
+    /// First PC.
+    pub start: Address,
+    /// One past the last PC. In a PC-mask function the difference may recur further on; the counts know.
+    pub end: Address,
+    /// What table `a` says.
+    pub a: TableAnswer,
+    /// What table `b` says.
+    pub b: TableAnswer,
+}
+
+impl fmt::Display for TableDifference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { arch, start, end, a, b } = *self;
+        write!(f, "{start}..{end}: {}; {}", Answered { arch, own: a, other: b }, Answered { arch, own: b, other: a })
+    }
+}
+
+/// What has been seen of a function's PCs.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    place: Option<usize>,
+    alike: bool,
+    met: bool,
+}
+
+impl Seen {
+    fn at(place: Option<usize>) -> Self {
+        Self { place, alike: true, met: false }
+    }
+}
+
+/// Compares what two tables say, at every PC for which either has a row.
+/// Of [`Options`], only the limit matters.
+pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
+    let mut diff = Diff { malformed: (a.malformed().len() + b.malformed().len()) as u64, ..Diff::default() };
+    let arch = a.arch().or(b.arch()).unwrap_or(Arch::Amd64);
+    let signals = a.version() == b.version() || [a, b].iter().all(|t| t.version() == Some(Version::V3));
+    let (mut cursor_a, mut cursor_b) = (a.cursor(), b.cursor());
+    let (mut in_a, mut in_b) = (Seen::default(), Seen::default());
+    let mut pc = 0;
+    while pc < u64::MAX {
+        let (segment_a, segment_b) = (cursor_a.seek(pc), cursor_b.seek(pc));
+        if segment_a.function != in_a.place {
+            diff.leave_a(in_a);
+            in_a = Seen::at(segment_a.function);
+        }
+        if segment_b.function != in_b.place {
+            diff.leave_b(in_b);
+            in_b = Seen::at(segment_b.function);
+        }
+        let end = segment_a.end.min(segment_b.end);
+        if segment_a.function.is_some() || segment_b.function.is_some() {
+            let mut judge = |start: u64, end: u64, times: u64, a: TableAnswer, b: TableAnswer| {
+                let pcs = (end - start) * times;
+                let nothing = TableAnswer::Nothing;
+                if same_answer(&a, &b, arch, signals) {
+                    diff.pcs_equal += if a == nothing { 0 } else { pcs };
+                    in_a.met |= a != nothing;
+                    in_b.met |= a != nothing;
+                    return;
+                }
+                in_a.alike = false;
+                let count = match (a == nothing, b == nothing) {
+                    (false, true) => &mut diff.pcs_only_a,
+                    (true, _) => &mut diff.pcs_only_b,
+                    (false, false) => {
+                        (in_a.met, in_b.met) = (true, true);
+                        &mut diff.pcs_different
+                    }
+                };
+                *count += pcs;
+                keep(
+                    &mut diff.differences,
+                    options.limit,
+                    TableDifference { arch, start: Address(start), end: Address(end), a, b },
+                );
+            };
+            match lcm(segment_a.period(), segment_b.period()) {
+                1 => judge(pc, end, 1, segment_a.at(pc), segment_b.at(pc)),
+                period => each_pc(pc..end, period, |pc, times| {
+                    judge(pc, pc + 1, times, segment_a.at(pc), segment_b.at(pc));
+                }),
+            }
+        }
+        pc = end;
+    }
+    diff.leave_a(in_a);
+    diff.leave_b(in_b);
+    diff
+}
+
+impl Diff {
+    fn leave_a(&mut self, seen: Seen) {
+        match seen {
+            Seen { place: None, .. } => {}
+            Seen { alike: true, .. } => self.equal += 1,
+            Seen { met: true, .. } => self.different += 1,
+            Seen { met: false, .. } => self.only_a += 1,
+        }
+    }
+
+    fn leave_b(&mut self, seen: Seen) {
+        if seen.place.is_some() && !seen.met {
+            self.only_b += 1;
+        }
+    }
+}
+
+/// Keeps a difference, as part of the last one if it is its continuation.
+fn keep(differences: &mut Vec<TableDifference>, limit: usize, difference: TableDifference) {
+    if let Some(last) = differences.last_mut()
+        && last.end == difference.start
+        && (last.a, last.b) == (difference.a, difference.b)
+    {
+        last.end = difference.end;
+    } else if differences.len() < limit {
+        differences.push(difference);
+    }
+}

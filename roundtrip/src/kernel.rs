@@ -1,0 +1,158 @@
+//! What the Linux kernel's reader asks of a table beyond the format itself.
+//!
+//! Source: the reader proposed for `kernel/unwind/sframe.c` (version 3 only), as of 2026: it checks all
+//! of this when a table is registered with validation on, and refuses the table at the first violation.
+
+use std::fmt;
+use std::ops::Range;
+
+use cfipack_decoder::sframe::{self, Function, Section};
+use cfipack_format::sframe::{FdeType, Flags, Version};
+use cfipack_format::{Address, SectionOffset};
+
+use crate::table::fde_offset;
+
+/// A rule that a table breaks. Offsets count from the section's start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Violation {
+    /// The format itself is violated.
+    Malformed(sframe::Error),
+    /// Another version than 3.
+    Version(Version),
+    /// Flag `FDE_SORTED` is missing.
+    NotSorted,
+    /// Flag `FDE_FUNC_START_PCREL` is missing.
+    NotPcRelative,
+    /// An auxiliary header of this many bytes.
+    AuxiliaryHeader(u8),
+    /// No function.
+    NoFunctions,
+    /// No row in the whole table.
+    NoRows,
+    /// Another number of rows than the header says.
+    RowCount {
+        /// The header's.
+        header: u32,
+        /// The sum over the functions.
+        sum: u64,
+    },
+    /// A function that does not start behind the start of the one before it; so of two functions that
+    /// share their code, or of one without code.
+    StartNotAscending {
+        /// Of the FDE.
+        offset: SectionOffset,
+        /// Where the function starts.
+        start: Address,
+    },
+    /// A function that is not, or not wholly, within the code.
+    OutsideText {
+        /// Of the FDE.
+        offset: SectionOffset,
+        /// Where the function starts.
+        start: Address,
+    },
+    /// A flex function.
+    Flex {
+        /// Of the FDE.
+        offset: SectionOffset,
+    },
+    /// A row that does not start behind the start of the one before it.
+    RowNotAscending {
+        /// Of the FRE.
+        offset: SectionOffset,
+        /// Its start, from the start of the function.
+        start: u32,
+    },
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(error) => error.fmt(f),
+            Self::Version(version) => write!(f, "version {}, not 3", *version as u8),
+            Self::NotSorted => f.write_str("flag FDE_SORTED is not set"),
+            Self::NotPcRelative => f.write_str("flag FDE_FUNC_START_PCREL is not set"),
+            Self::AuxiliaryHeader(len) => write!(f, "an auxiliary header of {len} bytes"),
+            Self::NoFunctions => f.write_str("no functions"),
+            Self::NoRows => f.write_str("no rows"),
+            Self::RowCount { header, sum } => write!(f, "{sum} rows, but the header says {header}"),
+            Self::StartNotAscending { offset, start } => {
+                write!(f, "FDE at offset {offset}: start {start} does not ascend")
+            }
+            Self::OutsideText { offset, start } => {
+                write!(f, "FDE at offset {offset}: the function at {start} is not within the code")
+            }
+            Self::Flex { offset } => write!(f, "FDE at offset {offset}: a flex function"),
+            Self::RowNotAscending { offset, start } => {
+                write!(f, "FRE at offset {offset}: start {start:#x} does not ascend")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Violation {}
+
+/// All rules of the kernel's reader that a table breaks, in the table's order. `text` is the code that
+/// the table may speak of, if known.
+pub fn kernel_violations(section: &Section<'_>, text: Option<Range<Address>>) -> Vec<Violation> {
+    let header = section.header();
+    let mut found = Vec::new();
+    let mut require = |holds: bool, violation: Violation| {
+        if !holds {
+            found.push(violation);
+        }
+    };
+    require(section.version() == Version::V3, Violation::Version(section.version()));
+    require(section.is_sorted(), Violation::NotSorted);
+    require(header.flags.contains(Flags::START_PCREL), Violation::NotPcRelative);
+    require(header.auxhdr_len == 0, Violation::AuxiliaryHeader(header.auxhdr_len));
+    require(header.num_fdes != 0, Violation::NoFunctions);
+    require(header.num_fres != 0, Violation::NoRows);
+    let mut before = None;
+    let mut rows = 0;
+    for (index, function) in section.functions().enumerate() {
+        let function = match function {
+            Ok(function) => function,
+            Err(error) => {
+                found.push(Violation::Malformed(error));
+                continue;
+            }
+        };
+        let (offset, start) = (fde_offset(section, index), function.start());
+        if before.is_some_and(|before| start <= before) {
+            found.push(Violation::StartNotAscending { offset, start });
+        }
+        before = Some(start);
+        let end = start.offset(i64::from(function.size()));
+        if text.as_ref().is_some_and(|text| start < text.start || end > text.end) {
+            found.push(Violation::OutsideText { offset, start });
+        }
+        if function.fde_type() == FdeType::Flex {
+            found.push(Violation::Flex { offset });
+        }
+        rows += u64::from(function.num_fres());
+        check_rows(&function, &mut found);
+    }
+    if rows != u64::from(header.num_fres) {
+        found.push(Violation::RowCount { header: header.num_fres, sum: rows });
+    }
+    found
+}
+
+fn check_rows(function: &Function<'_>, found: &mut Vec<Violation>) {
+    let mut before = None;
+    for fre in function.fres() {
+        let fre = match fre.and_then(|fre| fre.row(function).map(|_| fre)) {
+            Ok(fre) => fre,
+            Err(error) => {
+                found.push(Violation::Malformed(error));
+                return;
+            }
+        };
+        if before.is_some_and(|before| fre.start.0 <= before) {
+            found.push(Violation::RowNotAscending { offset: fre.offset, start: fre.start.0 });
+        }
+        before = Some(fre.start.0);
+    }
+}

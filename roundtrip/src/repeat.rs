@@ -1,0 +1,38 @@
+//! PCs whose answers repeat: PLT stubs. One period is looked at, and counted as often as it recurs, so that
+//! a table or CFI that merely claims gigabytes of stubs costs nothing.
+
+use std::ops::Range;
+
+use crate::table::{Segment, TableAnswer};
+
+/// Calls `visit` for each PC of one period, with the number of periods, and for each PC of the rest.
+pub(crate) fn each_pc(range: Range<u64>, period: u64, mut visit: impl FnMut(u64, u64)) {
+    let times = (range.end - range.start) / period;
+    let rest = range.start + times * period;
+    if times != 0 {
+        (range.start..range.start + period).for_each(|pc| visit(pc, times));
+    }
+    (rest..range.end).for_each(|pc| visit(pc, 1));
+}
+
+/// How many of the PCs of a segment the table answers for.
+pub(crate) fn answered(range: Range<u64>, segment: &Segment<'_>) -> u64 {
+    let mut pcs = 0;
+    match segment.period() {
+        1 if segment.at(range.start) == TableAnswer::Nothing => {}
+        1 => pcs = range.end - range.start,
+        period => each_pc(range, period, |pc, times| {
+            pcs += if segment.at(pc) == TableAnswer::Nothing { 0 } else { times };
+        }),
+    }
+    pcs
+}
+
+/// The least common multiple of two periods.
+pub(crate) fn lcm(a: u64, b: u64) -> u64 {
+    let (mut x, mut y) = (a, b);
+    while y != 0 {
+        (x, y) = (y, x % y);
+    }
+    a / x * b
+}

@@ -1,0 +1,156 @@
+//! Where a table's bytes go, and what its functions are like.
+
+use cfipack_decoder::sframe::{self, Function, Section};
+use cfipack_format::sframe::{Attribute, FdeType, FreInfo, Header, Version};
+
+/// Bytes, functions and rows of a table.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Where the bytes go.
+    pub bytes: Bytes,
+    /// Functions.
+    pub functions: u64,
+    /// Functions by the width of their FREs' starts: 1, 2, 4 bytes.
+    pub by_fre_type: [u64; 3],
+    /// Flex functions.
+    pub flex: u64,
+    /// PC-mask functions.
+    pub pc_mask: u64,
+    /// Signal frames.
+    pub signal: u64,
+    /// Functions whose return addresses are signed with key B.
+    pub key_b: u64,
+    /// Functions without rows.
+    pub without_rows: u64,
+    /// Functions that cannot be read to their end.
+    pub malformed: u64,
+    /// Bytes of code in all functions.
+    pub code: u64,
+    /// Rows, those in shared blocks counted for each function.
+    pub rows: u64,
+    /// Rows as stored, those in shared blocks counted once.
+    pub rows_stored: u64,
+    /// Stored rows of outermost frames.
+    pub outermost: u64,
+    /// Stored rows by the width of their data words: 1, 2, 4 bytes; outermost ones not among them.
+    pub by_word_size: [u64; 3],
+    /// Functions whose block is also another function's.
+    pub sharing: u64,
+    /// Blocks that several functions share.
+    pub shared_blocks: u64,
+    /// Functions by number of rows: `rows_per_function[k]` is how many have up to 2^k rows, and more than
+    /// half as many (`[0]`: 0 or 1, `[1]`: 2, `[2]`: 3 or 4, `[3]`: 5 to 8, ...).
+    pub rows_per_function: Vec<u64>,
+    /// The most rows of a function.
+    pub most_rows: u32,
+}
+
+/// Where a table's bytes go. The parts add up to `total`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Bytes {
+    /// The whole table, padding behind it not included.
+    pub total: u64,
+    /// Header and auxiliary header.
+    pub header: u64,
+    /// The function index.
+    pub index: u64,
+    /// Attributes (version 3).
+    pub attributes: u64,
+    /// Starts of FREs.
+    pub starts: u64,
+    /// Info bytes of FREs.
+    pub infos: u64,
+    /// Data words of FREs.
+    pub words: u64,
+    /// What no function refers to, or what cannot be read. 0 where functions' blocks overlap.
+    pub other: u64,
+    /// Not part of the sum: what functions that share a block would take more if each had its own.
+    pub saved_by_sharing: u64,
+}
+
+/// Counts a table's bytes, functions and rows. Memory: 8 bytes a function.
+pub fn stats(section: &Section<'_>) -> Stats {
+    let header = section.header();
+    let mut stats = Stats::default();
+    let mut blocks: Vec<(u32, u32)> = Vec::with_capacity(section.num_functions());
+    for (index, function) in section.functions().enumerate() {
+        match function {
+            Ok(function) => {
+                stats.count_function(&function);
+                blocks.push((function.fde().fre_off, index as u32));
+            }
+            Err(_) => stats.malformed += 1,
+        }
+    }
+    stats.functions += stats.malformed;
+    blocks.sort_unstable();
+    for sharing in blocks.chunk_by(|a, b| a.0 == b.0) {
+        let function = section.function(sharing[0].1 as usize);
+        let before = stats.bytes.blocks();
+        if function.and_then(|function| stats.count_block(&function, section.version())).is_err() {
+            stats.malformed += 1;
+        }
+        if let [_, others @ ..] = sharing
+            && !others.is_empty()
+        {
+            stats.sharing += sharing.len() as u64;
+            stats.shared_blocks += 1;
+            stats.bytes.saved_by_sharing += (stats.bytes.blocks() - before) * others.len() as u64;
+        }
+    }
+    let bytes = &mut stats.bytes;
+    let headers = (Header::SIZE + usize::from(header.auxhdr_len)) as u64;
+    bytes.header = headers;
+    bytes.index = (section.num_functions() * section.version().fde_size()) as u64;
+    bytes.total = headers + u64::from(header.fre_off) + u64::from(header.fre_len);
+    bytes.other = bytes.total.saturating_sub(bytes.header + bytes.index + bytes.blocks());
+    stats
+}
+
+impl Bytes {
+    /// Attributes and FREs.
+    pub fn blocks(&self) -> u64 {
+        self.attributes + self.starts + self.infos + self.words
+    }
+}
+
+impl Stats {
+    fn count_function(&mut self, function: &Function<'_>) {
+        self.functions += 1;
+        self.code += u64::from(function.size());
+        self.rows += u64::from(function.num_fres());
+        self.by_fre_type[function.fre_type() as usize] += 1;
+        self.flex += u64::from(function.fde_type() == FdeType::Flex);
+        self.pc_mask += u64::from(function.is_pc_mask());
+        self.signal += u64::from(function.is_signal_frame());
+        self.key_b += u64::from(function.has_pauth_key_b());
+        self.without_rows += u64::from(function.num_fres() == 0);
+        self.most_rows = self.most_rows.max(function.num_fres());
+        let bucket = function.num_fres().max(1).next_power_of_two().trailing_zeros() as usize;
+        if self.rows_per_function.len() <= bucket {
+            self.rows_per_function.resize(bucket + 1, 0);
+        }
+        self.rows_per_function[bucket] += 1;
+    }
+
+    fn count_block(&mut self, function: &Function<'_>, version: Version) -> Result<(), sframe::Error> {
+        if version == Version::V3 {
+            self.bytes.attributes += Attribute::SIZE as u64;
+        }
+        for fre in function.fres() {
+            let fre = fre?;
+            self.rows_stored += 1;
+            self.bytes.starts += function.fre_type().width() as u64;
+            self.bytes.infos += 1;
+            self.bytes.words += fre.word_size.width() as u64 * u64::from(fre.info.count());
+            if fre.info == FreInfo::OUTERMOST {
+                self.outermost += 1;
+            } else {
+                self.by_word_size[fre.word_size as usize] += 1;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,117 @@
+//! Tables that gas and LLVM wrote, held against the `.eh_frame` that they wrote beside them: the verifier
+//! must find the rows in which gas is known to be wrong, and nothing else.
+
+use std::path::{Path, PathBuf};
+
+use cfipack_container::File;
+use cfipack_decoder::sframe::Section;
+use cfipack_roundtrip::{Options, Report, Table, verify};
+
+/// Files of the corpus with this ending, sorted; the corpus is not optional.
+fn corpus(ending: &str) -> Vec<PathBuf> {
+    let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/sframe");
+    let mut files: Vec<_> = std::fs::read_dir(corpora)
+        .unwrap()
+        .flat_map(|arch| std::fs::read_dir(arch.unwrap().path()).unwrap())
+        .map(|file| file.unwrap().path())
+        .filter(|file| file.to_str().unwrap().ends_with(ending))
+        .collect();
+    files.sort();
+    assert!(!files.is_empty());
+    files
+}
+
+/// The report on a file, if it has a table.
+fn judge(path: &Path) -> Option<Report> {
+    let bytes = std::fs::read(path).unwrap();
+    let file = File::parse(&bytes).unwrap();
+    let sframe = file.sframe_sections().unwrap();
+    let tables: Vec<_> =
+        sframe.iter().map(|section| Section::parse(&section.bytes, section.address).unwrap()).collect();
+    let frames = file.call_frame_sections().unwrap();
+    let cfi: Vec<_> = frames.iter().map(|section| section.cfi()).collect();
+    (!tables.is_empty()).then(|| verify(&cfi, &Table::new(&tables), &Options::default()))
+}
+
+fn name(path: &Path, ending: &str) -> String {
+    path.file_name().unwrap().to_str().unwrap().strip_suffix(ending).unwrap().to_owned()
+}
+
+/// Where gas 2.47's own table contradicts its own `.eh_frame`: number of PCs, and why.
+const WRONG: [(&str, u64, &str); 17] = [
+    // One remembered state, where DWARF has a stack of them.
+    ("x_remember_nested", 1, "CFA = rsp+16, return address at CFA-8; the table says CFA = rsp+24"),
+    ("x_remember_nested2", 1, "CFA = rsp+16, return address at CFA-8; the table says CFA = rsp+24"),
+    // def_cfa_register takes the offset of the row before.
+    ("x_reg_off_order", 1, "CFA = rbp+16, return address at CFA-8; the table says CFA = rbp+8"),
+    // An undefined return address stays undefined on x86-64.
+    ("x_undef_ra_back", 1, "CFA = rsp+8, return address at CFA-8; the table says outermost frame"),
+    ("x_undef_ra_same", 2, "CFA = rsp+8, return address in ra; the table says outermost frame"),
+    // restore and same_value of the return address are ignored on x86-64, and so is everything else that
+    // an expression or val_offset says of it.
+    ("x_flex_restore_ra", 2, "return address at CFA-8; the table says CFA = rsp+8, return address = r11"),
+    ("x_flex_same_ra", 2, "return address in ra; the table says CFA = rsp+8, return address = r11"),
+    ("x_escape_expr_ra", 1, "return address at rsp+16; the table says CFA = rsp+8, return address at CFA-8"),
+    ("x_val_offset_ra", 1, "return address = CFA-16; the table says CFA = rsp+8, return address at CFA-8"),
+    // restore does not bring a register's number back; expressions on other than rbp have number -1.
+    ("x_flex_reenter_first", 1, "rbp = rax; the table says CFA = rsp+8, return address at CFA-8, rbp undefined"),
+    ("x_escape_expr_fp_rsp", 1, "rbp at rsp+16; the table says CFA = rsp+8, return address at CFA-8, rbp undefined"),
+    ("a_escape_expr_fp", 4, "x29 at sp+0; the table says CFA = sp+0, return address in x30, x29 undefined"),
+    ("s_escape_expr_fp", 2, "r11 at r15+0; the table says CFA = r15+160, return address in r14, r11 undefined"),
+    // Offsets that are not multiples of 8 are rounded; a return address at CFA+0 is read as padding.
+    ("s_cfa_161", 2, "CFA = r15+161, return address in r14; the table says CFA = r15+160"),
+    ("s_cfa_164", 2, "CFA = r15+164, return address in r14; the table says CFA = r15+160"),
+    ("s_ra_off_0", 2, "return address at CFA+0, r11 at CFA-72; the table says CFA = r15+160, return address in r14"),
+    // No CFI to hold it against: `.cfi_sections .sframe`.
+    ("x_sections_sframe", 2, "the CFI has no function; the table says CFA = rsp+8"),
+
+
+
+
+];
+
+/// What gimli does not know: instructions of AArch64 and others, and `DW_CFA_restore` in a CIE, where gas
+/// puts what a function does before its first instruction.
+const UNJUDGED: [(&str, &str); 5] = [
+    ("a_negate_pc", "unknown call frame instruction: 0x2c"),
+    ("s_window_save", "unknown call frame instruction: 0x2d"),
+    ("x_window_save", "unknown call frame instruction: 0x2d"),
+    ("x_escape_unknown", "unknown call frame instruction: 0x1c"),
+    ("x_restore_fp_start", "invalid context for call frame instruction"),
+];
+
+#[test]
+fn gas_247() {
+    let (mut tables, mut functions) = (0, 0);
+    for path in corpus(".gas247.o") {
+        let Some(report) = judge(&path) else { continue };
+        let name = name(&path, ".gas247.o");
+        (tables, functions) = (tables + 1, functions + report.functions);
+        let wrong = WRONG.iter().find(|wrong| wrong.0 == name);
+        assert_eq!(report.pcs_different, wrong.map_or(0, |wrong| wrong.1), "{name}: {:#?}", report.differences);
+        if let Some((.., words)) = wrong {
+            let said = report.differences[0].to_string();
+            assert!(said.contains(words), "{name}: {said}");
+        }
+        let unjudged = UNJUDGED.iter().find(|unjudged| unjudged.0 == name);
+        assert_eq!(report.unjudged, unjudged.is_some() as u64, "{name}: {:#?}", report.left_out);
+        if let Some((_, why)) = unjudged {
+            assert!(report.left_out[0].why.contains(why), "{name}: {}", report.left_out[0].why);
+        }
+        println!("{name} {:?} {:?}", report.reasons, report.left_out);
+    }
+    assert!(tables > 250 && functions > 300, "{tables} tables of {functions} functions");
+}
+
+#[test]
+fn other() {
+    for ending in [".gas244.o", ".llvm23.o"] {
+    for path in corpus(ending) {
+        let Some(report) = judge(&path) else { continue };
+        let name = name(&path, ending);
+        if !report.is_true() || report.unjudged != 0 { println!("{name} {ending} {} {} {:?}", report.pcs_different, report.unjudged, report.reasons);
+            for d in &report.differences { println!("    {d}"); }
+        }
+    }
+    }
+}

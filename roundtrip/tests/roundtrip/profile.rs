@@ -1,0 +1,84 @@
+//! The kernel's rules, and the counts.
+
+use cfipack_decoder::sframe::Section;
+use cfipack_format::{Address, Arch, SectionOffset};
+use cfipack_roundtrip::{Violation, kernel_violations, stats};
+
+use crate::made::{self, Made, SP1, SP2, TABLE_ADDRESS, flex};
+
+fn violations(bytes: &[u8]) -> Vec<Violation> {
+    kernel_violations(&Section::parse(bytes, TABLE_ADDRESS).unwrap(), Some(Address(0x1000)..Address(0x2000)))
+}
+
+#[test]
+fn kernel_rules() {
+    let good = [
+        Made::new(0x1000, 4, &[(0, SP1, &[8]), (1, SP1, &[16])]),
+        Made::new(0x1004, 4, &[(0, SP1, &[8])]),
+    ];
+    let bytes = made::table(Arch::Amd64, &good);
+    assert_eq!(violations(&bytes), []);
+
+    let mut made = good.to_vec();
+    made.push(good[0].clone());
+    let start = Address(0x1000);
+    let offset = SectionOffset(44);
+    assert_eq!(violations(&made::table(Arch::Amd64, &made)), [Violation::StartNotAscending { offset, start }]);
+
+    let mut made = good.to_vec();
+    made[1].size = 0xffd;
+    let (offset, start) = (SectionOffset(44), Address(0x1004));
+    assert_eq!(violations(&made::table(Arch::Amd64, &made)), [Violation::OutsideText { offset, start }]);
+
+    let mut made = good.to_vec();
+    made[1].flex = true;
+    made[1].rows[0] = (0, flex(2), vec![0x39, 8]);
+    assert_eq!(violations(&made::table(Arch::Amd64, &made)), [Violation::Flex { offset }]);
+
+    let mut made = good.to_vec();
+    made[0].rows[1].0 = 0;
+    // Behind header, two index entries, attribute and first row.
+    let offset = SectionOffset(28 + 32 + 5 + 3);
+    assert_eq!(violations(&made::table(Arch::Amd64, &made)), [Violation::RowNotAscending { offset, start: 0 }]);
+
+    let mut made = good.to_vec();
+    made[0].rows[1].0 = 5;
+    assert!(matches!(violations(&made::table(Arch::Amd64, &made))[..], [Violation::Malformed(_)]));
+
+    assert_eq!(violations(&made::table(Arch::Amd64, &[])), [Violation::NoFunctions, Violation::NoRows]);
+
+    let mut unsorted = bytes.clone();
+    unsorted[3] = 4;
+    assert_eq!(violations(&unsorted), [Violation::NotSorted]);
+    let mut rows = bytes.clone();
+    rows[12] = 9;
+    assert_eq!(violations(&rows), [Violation::RowCount { header: 9, sum: 3 }]);
+}
+
+#[test]
+fn bytes_and_counts() {
+    let mut stubs = Made::new(0x2000, 0x20, &[(0, SP1, &[8]), (11, SP2, &[16, 0xf0])]);
+    (stubs.info, stubs.rep_size) = (0x10, 16);
+    let mut signal = Made::new(0x3000, 9, &[(0, flex(2), &[0x3b, 120])]);
+    (signal.info, signal.flex) = (0x80, true);
+    let outermost = Made::new(0x4000, 3, &[(0, 0, &[]), (1, SP1, &[8]), (2, SP1, &[16])]);
+    let made = [Made::new(0x1000, 4, &[]), stubs, signal, outermost];
+    let mut bytes = made::table(Arch::Amd64, &made);
+    let section = Section::parse(&bytes, TABLE_ADDRESS).unwrap();
+    let found = stats(&section);
+    assert_eq!((found.functions, found.rows, found.rows_stored, found.code), (4, 6, 6, 4 + 0x20 + 9 + 3));
+    assert_eq!((found.flex, found.pc_mask, found.signal, found.without_rows), (1, 1, 1, 1));
+    assert_eq!((found.outermost, found.by_word_size, found.by_fre_type), (1, [5, 0, 0], [4, 0, 0]));
+    assert_eq!((found.rows_per_function, found.most_rows), (vec![2, 1, 1], 3));
+    let b = found.bytes;
+    assert_eq!((b.total, b.header, b.index, b.attributes), (bytes.len() as u64, 28, 64, 20));
+    assert_eq!((b.starts, b.infos, b.words, b.other), (6, 6, 7, 0));
+    assert_eq!(b.total, b.header + b.index + b.attributes + b.starts + b.infos + b.words + b.other);
+
+    // Let the last function share the block of the one before it: its own becomes dead bytes.
+    let third = bytes[28 + 32 + 12..28 + 48].to_vec();
+    bytes[28 + 48 + 12..28 + 64].copy_from_slice(&third);
+    let found = stats(&Section::parse(&bytes, TABLE_ADDRESS).unwrap());
+    assert_eq!((found.sharing, found.shared_blocks, found.bytes.saved_by_sharing), (2, 1, 5 + 4));
+    assert_eq!((found.rows, found.rows_stored, found.bytes.other), (4, 3, 5 + 2 + 3 + 3));
+}
