@@ -1,4 +1,4 @@
-//! The index of pages, the LSDA index, and the lookup by image offset.
+//! The index of pages, and the LSDA index.
 
 use cfipack_format::unwind_info::{IndexEntry, LsdaEntry};
 use cfipack_format::{ImageOffset, SectionOffset};
@@ -24,25 +24,6 @@ impl<'a> Section<'a> {
         let this = IndexEntry::read(self.index.get(number)?);
         let next = IndexEntry::read(self.index.get(number + 1)?);
         Some(Page::parse(self, number as u32, this, next))
-    }
-
-    /// The entry that answers for `pc`; `None` below the first and from the sentinel on.
-    ///
-    /// # Errors
-    /// What is broken on the way to the entry: the index around it, its page's header, the entry.
-    #[inline]
-    pub fn lookup(&self, pc: ImageOffset) -> Result<Option<Entry>, Error> {
-        let after = self.index.partition_point(|b| IndexEntry::read(b).function <= pc);
-        let Some(number) = after.checked_sub(1) else { return Ok(None) };
-        let (Some(this), Some(next)) = (self.index.get(number), self.index.get(after)) else {
-            return Ok(None);
-        };
-        let (this, next) = (IndexEntry::read(this), IndexEntry::read(next));
-        if pc >= next.function {
-            let offset = self.index_entry_offset(after, 0);
-            return Err(Error::IndexUnsorted { offset, function: next.function });
-        }
-        Page::parse(self, number as u32, this, next)?.lookup(pc)
     }
 
     /// The LSDA of an entry; `None` if its encoding says that it has none.

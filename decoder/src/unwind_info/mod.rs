@@ -14,6 +14,7 @@ mod dump;
 mod entries;
 mod error;
 mod index;
+mod lookup;
 mod page;
 
 use cfipack_format::compact_unwind::Encoding;
@@ -121,7 +122,11 @@ fn array<const SIZE: usize>(
     offset: usize,
     count: u32,
 ) -> Result<&[[u8; SIZE]], Error> {
-    let size = u64::from(count) * SIZE as u64;
-    let items = bytes.get(offset..).map(|rest| rest.as_chunks().0).and_then(|all| all.get(..count as usize));
-    items.ok_or(Error::OutOfBounds { part, offset: SectionOffset(offset), size, section: bytes.len() })
+    match bytes.get(offset..).and_then(|rest| rest.as_chunks().0.get(..count as usize)) {
+        Some(items) => Ok(items),
+        None => {
+            let (size, offset) = (u64::from(count) * SIZE as u64, SectionOffset(offset));
+            Err(Error::OutOfBounds { part, offset, size, section: bytes.len() })
+        }
+    }
 }

@@ -2,8 +2,7 @@
 
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::unwind_info::{
-    CompressedEntry, CompressedPage, ENCODING_SIZE, IndexEntry, MAX_COMPRESSED_OFFSET, PageKind,
-    RegularEntry, RegularPage,
+    CompressedEntry, CompressedPage, ENCODING_SIZE, IndexEntry, PageKind, RegularEntry, RegularPage,
 };
 use cfipack_format::{ImageOffset, SectionOffset};
 
@@ -12,7 +11,7 @@ use super::{Entry, Error, Part, Section, array};
 /// A page of a [`Section`], with the index entries around it.
 #[derive(Clone, Copy, Debug)]
 pub struct Page<'a> {
-    common: &'a [[u8; 4]],
+    common: &'a [[u8; ENCODING_SIZE]],
     /// Number of the page, from 0.
     number: u32,
     /// Offset of the page in the section.
@@ -31,6 +30,7 @@ enum Items<'a> {
     Regular(&'a [[u8; RegularEntry::SIZE]]),
     Compressed {
         entries: &'a [[u8; CompressedEntry::SIZE]],
+        /// Offset of the page's own encodings in the section.
         local_off: usize,
         local: &'a [[u8; ENCODING_SIZE]],
     },
@@ -38,7 +38,6 @@ enum Items<'a> {
 
 impl<'a> Page<'a> {
     /// Reads the header of a page that `this` names, and finds its arrays.
-    #[inline]
     pub(super) fn parse(
         section: &Section<'a>,
         number: u32,
@@ -50,29 +49,26 @@ impl<'a> Page<'a> {
         if offset == 0 {
             return Err(Error::NoPage { offset: section.index_entry_offset(number as usize, 4) });
         }
-        let rest = bytes.get(offset..).unwrap_or(&[]);
-        let outside = |size: usize| Error::OutOfBounds {
-            part: Part::Page,
-            offset: SectionOffset(offset),
-            size: size as u64,
-            section: bytes.len(),
+        // A regular page's header is shorter, but with an entry it has as many bytes.
+        let Some(header) = bytes.get(offset..).and_then(|rest| rest.first_chunk()) else {
+            let (part, size) = (Part::Page, CompressedPage::SIZE as u64);
+            let offset = SectionOffset(offset);
+            return Err(Error::OutOfBounds { part, offset, size, section: bytes.len() });
         };
-        let kind = u32::from_le_bytes(*rest.first_chunk().ok_or(outside(RegularPage::SIZE))?);
-        let (entries_off, entries) = match PageKind::from_number(kind) {
+        let (kind, header) = (PageKind::read(header), CompressedPage::read(header));
+        let entries_off = offset + usize::from(header.entries_off);
+        let count = u32::from(header.entries_count);
+        let entries = match PageKind::from_number(kind) {
             Some(PageKind::Compressed) => {
-                let header = rest.first_chunk().ok_or(outside(CompressedPage::SIZE))?;
-                let header = CompressedPage::read(header);
-                let at = offset + usize::from(header.entries_off);
                 let local_off = offset + usize::from(header.encodings_off);
-                let entries = array(bytes, Part::Entries, at, header.entries_count.into())?;
-                let local = array(bytes, Part::LocalEncodings, local_off, header.encodings_count.into())?;
-                (at, Items::Compressed { entries, local_off, local })
+                let local_count = header.encodings_count.into();
+                Items::Compressed {
+                    entries: array(bytes, Part::Entries, entries_off, count)?,
+                    local_off,
+                    local: array(bytes, Part::LocalEncodings, local_off, local_count)?,
+                }
             }
-            Some(PageKind::Regular) => {
-                let header = RegularPage::read(rest.first_chunk().ok_or(outside(RegularPage::SIZE))?);
-                let at = offset + usize::from(header.entries_off);
-                (at, Items::Regular(array(bytes, Part::Entries, at, header.entries_count.into())?))
-            }
+            Some(PageKind::Regular) => Items::Regular(array(bytes, Part::Entries, entries_off, count)?),
             None => return Err(Error::PageKind { offset: SectionOffset(offset), kind }),
         };
         let (base, end) = (this.function, next.function);
@@ -133,16 +129,8 @@ impl<'a> Page<'a> {
     pub fn compressed_entry(&self, i: usize) -> Option<CompressedEntry> {
         match self.entries {
             Items::Regular(_) => None,
-            Items::Compressed { entries, .. } => entries.get(i).map(read_compressed),
+            Items::Compressed { entries, .. } => entries.get(i).map(CompressedEntry::read),
         }
-    }
-
-    /// The entry with this number; `None` behind the last.
-    ///
-    /// # Errors
-    /// Its function lies beyond 32 bits or out of order, or it names an encoding that is not there.
-    pub fn entry(&self, i: usize) -> Option<Result<Entry, Error>> {
-        (i < self.len()).then(|| self.read_entry(i))
     }
 
     /// Function and encoding of the entry with this number, in whatever order the functions are;
@@ -151,42 +139,52 @@ impl<'a> Page<'a> {
     /// # Errors
     /// The function lies beyond 32 bits, or the entry names an encoding that is not there.
     pub fn stored_entry(&self, i: usize) -> Option<Result<RegularEntry, Error>> {
-        let read = || Ok(RegularEntry { function: self.function(i)?, encoding: self.encoding(i)? });
-        (i < self.len()).then(read)
-    }
-
-    /// Where the last byte of the page's header and arrays ends in the section.
-    pub(super) fn bytes_end(&self) -> usize {
-        let header_end = self.offset + RegularPage::SIZE;
         match self.entries {
-            Items::Regular(entries) => header_end.max(self.entries_off + size_of_val(entries)),
-            Items::Compressed { entries, local_off, local } => {
-                header_end.max(self.entries_off + size_of_val(entries)).max(local_off + size_of_val(local))
+            Items::Regular(entries) => entries.get(i).map(|b| Ok(RegularEntry::read(b))),
+            Items::Compressed { entries, local, .. } => {
+                let entry = CompressedEntry::read(entries.get(i)?);
+                Some(self.decompress(i, entry, local))
             }
         }
     }
 
+    /// The entry with this number; `None` behind the last.
+    ///
+    /// # Errors
+    /// Those of [`Page::stored_entry`] here and of the next entry's function, or they are out of
+    /// order.
+    pub fn entry(&self, i: usize) -> Option<Result<Entry, Error>> {
+        let stored = match self.stored_entry(i)? {
+            Ok(stored) => stored,
+            Err(error) => return Some(Err(error)),
+        };
+        let (start, offset) = (stored.function, self.entry_offset(i));
+        Some(match self.function(i + 1) {
+            Ok(end) if end < start => Err(Error::EntryUnsorted { offset, function: start }),
+            Ok(end) => Ok(Entry { start, end, encoding: stored.encoding, page: self.number, offset }),
+            Err(error) => Err(error),
+        })
+    }
+
     /// The entry that answers for `pc`: the last that starts at or below it.
-    #[inline]
     pub(super) fn lookup(&self, pc: ImageOffset) -> Result<Option<Entry>, Error> {
         let after = match self.entries {
             Items::Regular(entries) => entries.partition_point(|b| RegularEntry::read(b).function <= pc),
             Items::Compressed { entries, .. } => {
-                // A PC farther than 24 bits from the base lies behind every entry.
-                let delta = pc.0.wrapping_sub(self.base.0).min(MAX_COMPRESSED_OFFSET);
-                entries.partition_point(|b| read_compressed(b).function_off() <= delta)
+                let delta = pc.0.saturating_sub(self.base.0);
+                entries.partition_point(|b| CompressedEntry::read(b).function_off() <= delta)
             }
         };
-        let Some(i) = after.checked_sub(1) else { return Ok(None) };
-        let entry = self.read_entry(i)?;
-        if pc >= entry.end {
-            let offset = self.entry_offset(i);
-            return Err(Error::EntryUnsorted { offset, function: entry.start });
+        let found = after.checked_sub(1).and_then(|i| self.entry(i)).transpose()?;
+        match found {
+            Some(entry) if pc < entry.start || entry.end <= pc => {
+                Err(Error::EntryUnsorted { offset: entry.offset, function: entry.start })
+            }
+            found => Ok(found),
         }
-        Ok(Some(entry))
     }
 
-    #[inline]
+    /// Where an entry stands in the section.
     fn entry_offset(&self, i: usize) -> SectionOffset {
         let size = match self.entries {
             Items::Regular(_) => RegularEntry::SIZE,
@@ -195,60 +193,52 @@ impl<'a> Page<'a> {
         SectionOffset(self.entries_off + i * size)
     }
 
+    /// Where the last byte of the page's header and arrays ends in the section.
+    pub(super) fn bytes_end(&self) -> usize {
+        let end = match self.entries {
+            Items::Regular(entries) => self.entries_off + size_of_val(entries),
+            Items::Compressed { entries, local_off, local } => {
+                (self.entries_off + size_of_val(entries)).max(local_off + size_of_val(local))
+            }
+        };
+        end.max(self.offset + RegularPage::SIZE)
+    }
+
     /// The function of entry `i`, or the page's end behind the last.
-    #[inline]
     fn function(&self, i: usize) -> Result<ImageOffset, Error> {
         match self.entries {
             Items::Regular(entries) => {
                 Ok(entries.get(i).map_or(self.end, |b| RegularEntry::read(b).function))
             }
-            Items::Compressed { entries, .. } => {
-                let Some(entry) = entries.get(i).map(read_compressed) else { return Ok(self.end) };
-                match self.base.0.checked_add(entry.function_off()) {
-                    Some(function) => Ok(ImageOffset(function)),
-                    None => {
-                        let offset = self.entry_offset(i);
-                        Err(Error::Function { offset, entry: entry.0, base: self.base })
-                    }
-                }
+            Items::Compressed { entries, .. } => match entries.get(i) {
+                Some(b) => self.compressed_function(i, CompressedEntry::read(b)),
+                None => Ok(self.end),
+            },
+        }
+    }
+
+    fn compressed_function(&self, i: usize, entry: CompressedEntry) -> Result<ImageOffset, Error> {
+        match self.base.0.checked_add(entry.function_off()) {
+            Some(function) => Ok(ImageOffset(function)),
+            None => {
+                let offset = self.entry_offset(i);
+                Err(Error::Function { offset, entry: entry.0, base: self.base })
             }
         }
     }
 
-    /// The encoding of entry `i`, which is there.
-    #[inline]
-    fn encoding(&self, i: usize) -> Result<Encoding, Error> {
-        match self.entries {
-            Items::Regular(entries) => Ok(RegularEntry::read(&entries[i]).encoding),
-            Items::Compressed { entries, local, .. } => {
-                let index = read_compressed(&entries[i]).encoding_index();
-                let at = usize::from(index);
-                let found = match at.checked_sub(self.common.len()) {
-                    Some(at) => local.get(at),
-                    None => self.common.get(at),
-                };
-                let count = (self.common.len() + local.len()) as u64;
-                let found =
-                    found.ok_or(Error::EncodingIndex { offset: self.entry_offset(i), index, count })?;
-                Ok(Encoding(u32::from_le_bytes(*found)))
-            }
-        }
+    fn decompress(
+        &self,
+        i: usize,
+        entry: CompressedEntry,
+        local: &[[u8; ENCODING_SIZE]],
+    ) -> Result<RegularEntry, Error> {
+        let function = self.compressed_function(i, entry)?;
+        let index = entry.encoding_index();
+        let Some(b) = self.common.iter().chain(local).nth(index.into()) else {
+            let count = (self.common.len() + local.len()) as u64;
+            return Err(Error::EncodingIndex { offset: self.entry_offset(i), index, count });
+        };
+        Ok(RegularEntry { function, encoding: Encoding(u32::from_le_bytes(*b)) })
     }
-
-    /// Entry `i`, which is there.
-    #[inline]
-    fn read_entry(&self, i: usize) -> Result<Entry, Error> {
-        let offset = self.entry_offset(i);
-        let (start, end) = (self.function(i)?, self.function(i + 1)?);
-        if end < start {
-            return Err(Error::EntryUnsorted { offset, function: start });
-        }
-        let encoding = self.encoding(i)?;
-        Ok(Entry { start, end, encoding, page: self.number, offset })
-    }
-}
-
-#[inline]
-fn read_compressed(b: &[u8; CompressedEntry::SIZE]) -> CompressedEntry {
-    CompressedEntry(u32::from_le_bytes(*b))
 }

@@ -32,6 +32,12 @@ impl PageKind {
             _ => None,
         }
     }
+
+    /// The kind's number, with which every page starts.
+    #[inline]
+    pub fn read(b: &[u8; CompressedPage::SIZE]) -> u32 {
+        word(b, 0)
+    }
 }
 
 /// The header of a regular page: `unwind_info_regular_second_level_page_header`.
@@ -166,6 +172,12 @@ impl CompressedEntry {
             return None;
         }
         Some(Self((encoding_index as u32) << 24 | function_off))
+    }
+
+    /// Reads an entry.
+    #[inline]
+    pub const fn read(b: &[u8; Self::SIZE]) -> Self {
+        Self(u32::from_le_bytes(*b))
     }
 
     /// Bytes from the page's first function.
