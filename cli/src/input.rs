@@ -4,8 +4,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use cfipack_container::{File, Layout, Member, Section, members};
+use cfipack_container::{CallFrameSection, File, Layout, Member, Section, members};
 use cfipack_decoder::sframe;
+use cfipack_encoder::cfi::SectionKind;
 use cfipack_format::Address;
 
 use crate::mmap::Bytes;
@@ -61,6 +62,9 @@ impl Input {
     /// The file as one object.
     pub fn object(&self, layout: Layout) -> anyhow::Result<Object<'_>> {
         let name = Name { path: &self.path, member: None };
+        if members(&self.bytes).is_ok_and(|members| members.is_archive()) {
+            anyhow::bail!("{name}: an archive, where one object is needed: extract its members");
+        }
         let contents = contents(&self.bytes, layout).with_context(|| name.to_string())?;
         Ok(Object { name, contents })
     }
@@ -180,6 +184,20 @@ pub fn tables<'s>(section: &'s Section<'_>) -> anyhow::Result<Vec<sframe::Sectio
         rest = behind;
     }
     Ok(tables)
+}
+
+/// The call frame information of a file: every `.eh_frame`, and `.debug_frame` where there is none.
+/// A file with both describes the same functions twice.
+pub fn call_frame_sections<'a>(file: &File<'a>) -> anyhow::Result<Vec<CallFrameSection<'a>>> {
+    let mut sections = file.call_frame_sections()?;
+    let is_eh_frame = |section: &CallFrameSection<'_>| section.kind == SectionKind::EhFrame;
+    if sections.iter().any(is_eh_frame) {
+        sections.retain(is_eh_frame);
+    }
+    if sections.is_empty() {
+        anyhow::bail!("there is no call frame information in it");
+    }
+    Ok(sections)
 }
 
 /// An address as people write them: decimal, or hexadecimal with `0x`.

@@ -3,19 +3,26 @@
 //! Arguments in, reports and files out, nothing else: one file per verb, its options and its
 //! reports beside it.
 
+mod cfi_bytes;
+mod conversion;
+mod convert;
+mod count;
+mod diff;
 mod dump;
+mod explain;
 mod input;
 mod lookup;
 mod mmap;
 mod output;
+mod place;
 mod row;
+mod stats;
 mod status;
+mod verify;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-
-use status::Status;
 
 /// Packs DWARF call frame information (CFI) into a .sframe unwind table, reads tables back and
 /// proves that they say what the CFI says.
@@ -30,7 +37,9 @@ use status::Status;
 )]
 struct Arguments {
     #[command(subcommand)]
-    verb: Verb,
+    verb: Option<Verb>,
+    #[command(flatten)]
+    convert: convert::Arguments,
 }
 
 const HELP: &str = "\
@@ -43,12 +52,22 @@ Exit status:
 enum Verb {
     Dump(dump::Arguments),
     Lookup(lookup::Arguments),
+    Verify(verify::Arguments),
+    Diff(diff::Arguments),
+    Stats(stats::Arguments),
+    Explain(explain::Arguments),
 }
 
 fn main() -> ExitCode {
-    let result = match Arguments::parse().verb {
-        Verb::Dump(arguments) => dump::run(&arguments),
-        Verb::Lookup(arguments) => lookup::run(&arguments),
+    let arguments = Arguments::parse();
+    let result = match &arguments.verb {
+        None => convert::run(&arguments.convert),
+        Some(Verb::Dump(arguments)) => dump::run(arguments),
+        Some(Verb::Lookup(arguments)) => lookup::run(arguments),
+        Some(Verb::Verify(arguments)) => verify::run(arguments),
+        Some(Verb::Diff(arguments)) => diff::run(arguments),
+        Some(Verb::Stats(arguments)) => stats::run(arguments),
+        Some(Verb::Explain(arguments)) => explain::run(arguments),
     };
     status::exit(result)
 }

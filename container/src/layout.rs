@@ -1,6 +1,6 @@
 //! Where the sections of a relocatable object lie before a linker has placed them.
 
-use object::elf::{SHF_ALLOC, SHF_TLS};
+use object::elf::{SHF_ALLOC, SHF_EXECINSTR, SHF_TLS};
 use object::read::elf::SectionHeader as _;
 
 use crate::Error;
@@ -12,8 +12,7 @@ use crate::elf::Elf;
 pub enum Layout {
     /// Every section at zero, as readelf shows them: addresses are offsets in sections.
     Zero,
-    /// Every section at a place of its own, in the order of the section table, with room between
-    /// them: an address identifies a section and an offset ([`File::locate`](crate::File::locate)).
+    /// Every section at a place of its own, code first, with room between them: an address identifies a section and an offset ([`File::locate`](crate::File::locate)).
     Apart,
 }
 
@@ -24,24 +23,27 @@ const FIRST: u64 = 0x1_0000;
 const ROOM: u64 = 16;
 
 /// Gives every loaded section a place of its own; the result is indexed as the section table.
+/// Code comes first, so that objects with the same code have it at the same places, whatever
+/// tables they carry beside it.
 pub(crate) fn apart(elf: &Elf<'_>) -> Result<Vec<u64>, Error> {
-    let mut addresses = Vec::with_capacity(elf.sections.len());
+    let mut addresses = vec![0; elf.sections.len()];
     let mut next = FIRST;
-    for (index, header) in elf.sections.enumerate() {
-        if !is_placed(elf, index.0) {
-            addresses.push(0);
-            continue;
+    for code in [true, false] {
+        for (index, header) in elf.sections.enumerate() {
+            let is_code = header.sh_flags(elf.endian).contains(SHF_EXECINSTR);
+            if !is_placed(elf, index.0) || is_code != code {
+                continue;
+            }
+            let size = header.sh_size.get(elf.endian);
+            let align = header.sh_addralign.get(elf.endian).max(ROOM);
+            let align = if align.is_power_of_two() { align } else { ROOM };
+            let place = next.checked_next_multiple_of(align);
+            let end = place.and_then(|place| place.checked_add(size)?.checked_add(ROOM));
+            let (Some(place), Some(end)) = (place, end) else {
+                return Err(Error::SectionSize { section: elf.name_for_error(index.0), size });
+            };
+            (addresses[index.0], next) = (place, end);
         }
-        let size = header.sh_size.get(elf.endian);
-        let align = header.sh_addralign.get(elf.endian).max(ROOM);
-        let align = if align.is_power_of_two() { align } else { ROOM };
-        let place = next.checked_next_multiple_of(align);
-        let end = place.and_then(|place| place.checked_add(size)?.checked_add(ROOM));
-        let (Some(place), Some(end)) = (place, end) else {
-            return Err(Error::SectionSize { section: elf.name_for_error(index.0), size });
-        };
-        addresses.push(place);
-        next = end;
     }
     Ok(addresses)
 }

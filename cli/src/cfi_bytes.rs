@@ -1,0 +1,48 @@
+//! How large the call frame information is that a table stands beside.
+
+use std::fmt;
+
+use cfipack_container::{CallFrameSection, File};
+use cfipack_encoder::cfi::SectionKind;
+use serde::Serialize;
+
+/// Bytes of the sections that a table does the work of.
+#[derive(Clone, Copy, Serialize, Debug)]
+pub struct CfiBytes {
+    eh_frame: u64,
+    eh_frame_hdr: u64,
+    debug_frame: u64,
+}
+
+impl CfiBytes {
+    /// Of the sections that were read, and the index that belongs to them.
+    pub fn of(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> anyhow::Result<Self> {
+        let of_kind = |kind| {
+            let sections = sections.iter().filter(|section| section.kind == kind);
+            sections.map(|section| section.section.bytes.len() as u64).sum()
+        };
+        Ok(Self {
+            eh_frame: of_kind(SectionKind::EhFrame),
+            eh_frame_hdr: file.eh_frame_hdr_size()?,
+            debug_frame: of_kind(SectionKind::DebugFrame),
+        })
+    }
+
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.eh_frame + self.eh_frame_hdr + self.debug_frame
+    }
+}
+
+impl fmt::Display for CfiBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { eh_frame, eh_frame_hdr, debug_frame } = *self;
+        let parts = [(".eh_frame", eh_frame), (".eh_frame_hdr", eh_frame_hdr), (".debug_frame", debug_frame)];
+        let mut separator = "";
+        for (name, size) in parts.into_iter().filter(|&(_, size)| size != 0) {
+            write!(f, "{separator}{name} ({size})")?;
+            separator = " and ";
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,194 @@
+//! `explain`: why a function has no row.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use cfipack_container::{CallFrameSection, File, Kind, Layout};
+use cfipack_decoder::sframe::Section;
+use cfipack_encoder::cfi::Function;
+use cfipack_format::Address;
+use cfipack_roundtrip::words::Words;
+use serde::Serialize;
+
+use crate::conversion::{Conversion, TableOptions};
+use crate::input::{self, Input, Object};
+use crate::output;
+use crate::place::Places;
+use crate::row::RowJson;
+use crate::status::Status;
+
+/// Says why a function has no row: all that are left out, or the one with the address
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  cfi2sframe explain libcrypto.so                every function that is left out, and why
+  cfi2sframe explain libcrypto.so 0x1a2b40       one function: its reason, or its rows
+  cfi2sframe explain --no-flex a.out             what readers without flex FDEs miss")]
+pub struct Arguments {
+    /// Object or linked file with CFI
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// An address in the function; in a relocatable object SECTION+OFFSET, such as .text+0x10
+    #[arg(value_name = "ADDRESS")]
+    address: Option<String>,
+    #[command(flatten)]
+    table: TableOptions,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Explains what is left out.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
+    let input = Input::open(&arguments.file)?;
+    let object = input.object(Layout::Apart)?;
+    explain(&object, arguments).with_context(|| object.name.to_string())
+}
+
+fn explain(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> {
+    let file = object.file()?;
+    let sections = input::call_frame_sections(file)?;
+    let places = Places::new(file);
+    let explanation = match &arguments.address {
+        None => left_out(&Conversion::of(file, &sections, &arguments.table, 1)?, &places),
+        Some(address) => {
+            let address = parse_place(file, address)?;
+            vec![one_function(file, &sections, address, &arguments.table, &places)?]
+        }
+    };
+    let mut out = output::standard();
+    if arguments.json {
+        let json = ExplainJson {
+            schema: "cfipack/explain/1",
+            file: object.name.to_string(),
+            functions: explanation,
+        };
+        output::json(&mut out, &json)?;
+    } else if explanation.is_empty() {
+        writeln!(out, "{}: no function is left out", object.name)?;
+    } else {
+        explanation.iter().try_for_each(|function| function.print(&mut out))?;
+    }
+    out.flush()?;
+    Ok(Status::Done)
+}
+
+/// An address, or a section and an offset.
+fn parse_place(file: &File<'_>, text: &str) -> anyhow::Result<Address> {
+    if file.kind() == Kind::Linked {
+        return input::parse_address(text).map_err(anyhow::Error::msg);
+    }
+    let (section, offset) = text.rsplit_once('+').context("an address in an object is SECTION+OFFSET")?;
+    let offset = input::parse_address(offset).map_err(anyhow::Error::msg)?;
+    let code = file.code_sections()?;
+    let mut named = code.iter().filter(|code| code.name == section);
+    match (named.next(), named.next()) {
+        (Some(section), None) => Ok(section.address.offset(offset.0 as i64)),
+        (None, _) => bail!("there is no section of code named {section}"),
+        (Some(_), Some(_)) => bail!("there are several sections named {section}"),
+    }
+}
+
+/// Every function that a conversion leaves out.
+fn left_out(conversion: &Conversion, places: &Places<'_, '_>) -> Vec<FunctionJson> {
+    let unsupported = conversion.unsupported.iter().map(|unsupported| FunctionJson {
+        start: Some(places.location(unsupported.function)),
+        symbol: places.symbol(unsupported.function),
+        pc: Some(places.location(unsupported.pc)),
+        reason: Some(unsupported.reason.name()),
+        words: Some(unsupported.reason.to_string()),
+        ..FunctionJson::default()
+    });
+    let malformed = conversion.malformed.iter().map(|error| FunctionJson {
+        reason: Some("malformed-record"),
+        words: Some(error.to_string()),
+        ..FunctionJson::default()
+    });
+    unsupported.chain(malformed).collect()
+}
+
+/// The function that has the address: what it is left out for, or its rows.
+fn one_function(
+    file: &File<'_>,
+    sections: &[CallFrameSection<'_>],
+    address: Address,
+    options: &TableOptions,
+    places: &Places<'_, '_>,
+) -> anyhow::Result<FunctionJson> {
+    let cfi: Vec<_> = sections.iter().map(CallFrameSection::cfi).collect();
+    let has_address = |function: &Function<'_>| {
+        address.0.checked_sub(function.start.0).is_some_and(|offset| offset < function.size)
+    };
+    let mut functions = cfi.iter().flat_map(|section| section.functions()).flatten();
+    let function =
+        functions.find(has_address).with_context(|| format!("no function has the address {address}"))?;
+    let mut found = FunctionJson {
+        start: Some(places.location(function.start)),
+        size: Some(function.size),
+        symbol: places.symbol(function.start),
+        ..FunctionJson::default()
+    };
+    let mut builder = cfipack_encoder::sframe::Builder::new(file.arch(), options.get());
+    if let Err(unsupported) = builder.push(&function) {
+        found.pc = Some(places.location(unsupported.pc));
+        found.reason = Some(unsupported.reason.name());
+        found.words = Some(unsupported.reason.to_string());
+        return Ok(found);
+    }
+    let section = builder.finish();
+    let mut bytes = vec![0; section.len()];
+    section.write(&mut bytes, Address(0), |function| function)?;
+    for part in Section::parse(&bytes, Address(0))?.functions() {
+        let part = part?;
+        for row in part.rows() {
+            let mut row = row?;
+            found.row_words.push(format!("+{} {}", row.start, Words(file.arch(), row)));
+            // Of the parts of a function with very many rows, all but the first start later.
+            row.start.0 += part.start().distance_from(function.start) as u32;
+            found.rows.push(RowJson::new(file.arch(), &row));
+        }
+    }
+    Ok(found)
+}
+
+/// What there is to say, as `cfipack/explain/1`.
+#[derive(Serialize)]
+struct ExplainJson {
+    schema: &'static str,
+    file: String,
+    functions: Vec<FunctionJson>,
+}
+
+/// A function: either `reason`, in one word and in several, or `rows`.
+#[derive(Serialize, Default)]
+struct FunctionJson {
+    start: Option<String>,
+    size: Option<u64>,
+    symbol: Option<String>,
+    pc: Option<String>,
+    reason: Option<&'static str>,
+    words: Option<String>,
+    rows: Vec<RowJson>,
+    #[serde(skip)]
+    row_words: Vec<String>,
+}
+
+impl FunctionJson {
+    fn print(&self, out: &mut impl Write) -> std::io::Result<()> {
+        if let Some(start) = &self.start {
+            write!(out, "{start}")?;
+        }
+        if let Some(symbol) = &self.symbol {
+            write!(out, " <{symbol}>")?;
+        }
+        match (&self.words, &self.pc) {
+            (Some(words), Some(pc)) => writeln!(out, ": left out: at {pc} {words}"),
+            (Some(words), None) => writeln!(out, "left out: {words}"),
+            (None, _) => {
+                writeln!(out, ": {} bytes, {} rows", self.size.unwrap_or(0), self.rows.len())?;
+                self.row_words.iter().try_for_each(|row| writeln!(out, "  {row}"))
+            }
+        }
+    }
+}

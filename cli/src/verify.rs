@@ -1,0 +1,227 @@
+//! `verify`: a table against the CFI it is for.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use cfipack_container::{File, Kind, Layout};
+use cfipack_decoder::sframe;
+use cfipack_format::Address;
+use cfipack_roundtrip::{Report, Table, Violation, kernel_violations, verify};
+use serde::Serialize;
+
+use crate::count::Counts;
+use crate::input::{self, Input, Object};
+use crate::output;
+use crate::place::Places;
+use crate::status::Status;
+
+/// Holds a table against the CFI of its file: every row at every PC of every function, both ways
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+The CFI is evaluated by gimli, not by the code that converts.
+Exit status 1: a PC differs, is missing in the table, or could not be judged; or the profile's
+rules are broken.
+
+Examples:
+  cfi2sframe verify a.out                           the table in a.out against its .eh_frame
+  cfi2sframe verify libfoo.so --sframe table        a table that --section wrote
+  cfi2sframe verify --json a.out | jq .reasons")]
+pub struct Arguments {
+    /// Objects, linked files or archives with CFI
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Take the table from this file: a bare .sframe section, or a file with one
+    #[arg(long, value_name = "F")]
+    sframe: Option<PathBuf>,
+    /// Where a bare section lies in memory: starts are relative to their own place
+    #[arg(long, value_name = "ADDR", value_parser = input::parse_address, default_value = "0")]
+    address: Address,
+    /// Also check the rules of a strict reader
+    #[arg(long, value_name = "NAME")]
+    profile: Option<Profile>,
+    /// Bytes between functions for which a table that merges them (--merge-functions) may answer
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    padding: u64,
+    /// One JSON object for each file, one a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// A reader that takes less than the format allows.
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+enum Profile {
+    /// The Linux kernel's
+    Kernel,
+}
+
+/// Verifies every file.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
+    let table = arguments.sframe.as_deref().map(Input::open).transpose()?;
+    let table = table.as_ref().map(|input| input.object(Layout::Apart)).transpose()?;
+    input::for_each(&arguments.files, Layout::Apart, |object, _| {
+        let file = object.file()?;
+        if table.is_some() && file.kind() == Kind::Relocatable {
+            bail!("a table for a relocatable object is verified in place, or by cfi2sframe --verify");
+        }
+        check(object, file, table.as_ref().unwrap_or(object), arguments)
+    })
+}
+
+fn check(
+    object: &Object<'_>,
+    file: &File<'_>,
+    table: &Object<'_>,
+    arguments: &Arguments,
+) -> anyhow::Result<Status> {
+    let sections = table.sframe_sections(arguments.address).with_context(|| table.name.to_string())?;
+    let tables: Vec<_> = sections.iter().map(input::tables).collect::<Result<_, _>>()?;
+    let tables = tables.concat();
+    if tables.is_empty() && object.name.member.is_some() {
+        return Ok(Status::Done);
+    }
+    if tables.is_empty() {
+        bail!("{} has no .sframe table to verify", table.name);
+    }
+    let report = of_file(file, &tables, arguments.padding)?;
+    let violations: Vec<_> = match arguments.profile {
+        Some(Profile::Kernel) => tables.iter().flat_map(|table| kernel_violations(table, None)).collect(),
+        None => Vec::new(),
+    };
+    let mut out = output::standard();
+    if arguments.json {
+        output::json(&mut out, &VerifyJson::new(&object.name.to_string(), &report, &violations))?;
+    } else {
+        writeln!(out, "{}: {} functions", object.name, report.functions)?;
+        print(&mut out, &report, &Places::new(file))?;
+        for violation in &violations {
+            writeln!(out, "  kernel profile: {violation}")?;
+        }
+        if arguments.profile.is_some() && violations.is_empty() {
+            writeln!(out, "  kernel profile: no rule broken")?;
+        }
+    }
+    out.flush()?;
+    Ok(Status::differs_if(!report.is_complete() || !violations.is_empty()))
+}
+
+/// Holds tables against the CFI of a file.
+pub fn of_file(file: &File<'_>, tables: &[sframe::Section<'_>], padding: u64) -> anyhow::Result<Report> {
+    let sections = input::call_frame_sections(file)?;
+    let cfi: Vec<_> = sections.iter().map(|section| section.cfi()).collect();
+    let mut options = cfipack_roundtrip::Options::default();
+    options.padding = padding;
+    Ok(verify(&cfi, &Table::new(tables), &options))
+}
+
+/// Writes the report as text, below a line that says what it is about.
+pub fn print(out: &mut impl Write, report: &Report, places: &Places<'_, '_>) -> anyhow::Result<()> {
+    let Report { equal, different, missing, unjudged, .. } = report;
+    write!(out, "  functions: {equal} equal, {different} different, {missing} missing")?;
+    writeln!(out, "{}", Counts(&[("unjudged", *unjudged), ("only in the table", report.extra)]))?;
+    let Report { pcs, pcs_equal, pcs_different, pcs_missing, .. } = report;
+    write!(out, "  pcs: {pcs}: {pcs_equal} equal, {pcs_different} different, {pcs_missing} missing")?;
+    let rest = [("unjudged", report.pcs_unjudged), ("padding between functions", report.pcs_padding)];
+    writeln!(out, "{}", Counts(&rest))?;
+    let reasons = report.reasons_by_count();
+    if !reasons.is_empty() {
+        writeln!(out, "  missing: {}", Counts(&reasons).list())?;
+    }
+    if report.malformed != 0 {
+        writeln!(out, "  {} functions of the table cannot be read", report.malformed)?;
+    }
+    for difference in &report.differences {
+        writeln!(out, "  {}: {difference}", places.name(difference.start))?;
+    }
+    Ok(())
+}
+
+/// What [`print`] prints, as `cfipack/verify/1`.
+#[derive(Serialize)]
+pub struct VerifyJson<'r> {
+    schema: &'static str,
+    file: &'r str,
+    #[serde(flatten)]
+    report: ReportJson<'r>,
+    violations: Vec<String>,
+}
+
+impl<'r> VerifyJson<'r> {
+    fn new(file: &'r str, report: &'r Report, violations: &[Violation]) -> Self {
+        let violations = violations.iter().map(Violation::to_string).collect();
+        Self { schema: "cfipack/verify/1", file, report: ReportJson::new(report), violations }
+    }
+}
+
+/// A report: counts of functions and PCs, and the first differences.
+#[derive(Serialize)]
+pub struct ReportJson<'r> {
+    functions: u64,
+    equal: u64,
+    different: u64,
+    missing: u64,
+    unjudged: u64,
+    duplicates: u64,
+    extra: u64,
+    malformed: u64,
+    pcs: u64,
+    pcs_equal: u64,
+    pcs_different: u64,
+    pcs_missing: u64,
+    pcs_unjudged: u64,
+    pcs_extra: u64,
+    pcs_padding: u64,
+    reasons: &'r std::collections::BTreeMap<String, u64>,
+    differences: Vec<DifferenceJson>,
+    left_out: Vec<LeftOutJson<'r>>,
+}
+
+#[derive(Serialize)]
+struct DifferenceJson {
+    start: String,
+    end: String,
+    function: Option<String>,
+    words: String,
+}
+
+#[derive(Serialize)]
+struct LeftOutJson<'r> {
+    function: Option<String>,
+    why: &'r str,
+}
+
+impl<'r> ReportJson<'r> {
+    /// The report in JSON.
+    pub fn new(report: &'r Report) -> Self {
+        let differences = report.differences.iter().map(|difference| DifferenceJson {
+            start: difference.start.to_string(),
+            end: difference.end.to_string(),
+            function: difference.function.map(|function| function.to_string()),
+            words: difference.to_string(),
+        });
+        let left_out = report.left_out.iter().map(|left_out| LeftOutJson {
+            function: left_out.function.map(|function| function.to_string()),
+            why: &left_out.why,
+        });
+        Self {
+            functions: report.functions,
+            equal: report.equal,
+            different: report.different,
+            missing: report.missing,
+            unjudged: report.unjudged,
+            duplicates: report.duplicates,
+            extra: report.extra,
+            malformed: report.malformed,
+            pcs: report.pcs,
+            pcs_equal: report.pcs_equal,
+            pcs_different: report.pcs_different,
+            pcs_missing: report.pcs_missing,
+            pcs_unjudged: report.pcs_unjudged,
+            pcs_extra: report.pcs_extra,
+            pcs_padding: report.pcs_padding,
+            reasons: &report.reasons,
+            differences: differences.collect(),
+            left_out: left_out.collect(),
+        }
+    }
+}
