@@ -1,1 +1,7 @@
-//! (in the making)
+//! Reads `.sframe` sections.
+
+#![no_std]
+
+pub mod compact_unwind;
+pub mod sframe;
+pub mod unwind_info;
