@@ -6,6 +6,7 @@ pub mod cfi_bytes;
 pub mod convert;
 pub mod corpora;
 pub mod directives;
+pub mod gnu;
 pub mod machine;
 pub mod random;
 pub mod reference;

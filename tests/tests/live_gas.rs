@@ -1,32 +1,129 @@
-//! Random directive programs through gas: what it writes against what cfipack writes.
+//! Random directive programs through gas 2.47: what it writes against what cfipack writes.
 
-use cfipack_tests::directives::{File, Mode, TARGETS};
+use std::collections::{BTreeMap, BTreeSet};
+
+use cfipack_encoder::sframe::Options;
+use cfipack_format::Address;
+use cfipack_tests::convert::{all_options, cfi_of, convert};
+use cfipack_tests::directives::{File, Mode, TARGETS, Target};
+use cfipack_tests::gnu::{self, GasObject};
 use cfipack_tests::random::{Random, cases};
 use cfipack_tests::reference::Tools;
 
-#[test]
-fn scratch() {
-    let Some(tools) = Tools::find("live") else { return };
-    let (seed, count) = cases("scratch", 10);
+const FUNCTIONS_PER_FILE: usize = 200;
+
+fn each_object(what: &str, mode: Mode, mut check: impl FnMut(Target, &File, &GasObject<'_>)) {
+    let Some(tools) = Tools::find(what) else { return };
+    let (seed, count) = cases(what, 12);
     let mut random = Random::new(seed);
     for target in TARGETS {
-        for mode in [Mode::Clean, Mode::Wild] {
-            for n in 0..count {
-                let file = File::random(&mut random, target, mode, 200);
-                tools.write("f.s", file.text());
-                let out = tools.run(&[target.assembler, "--gsframe", "f.s", "-o", "f.o"]);
-                let err = String::from_utf8_lossy(&out.stderr);
-                println!("{:?} {mode:?} {} {} warnings", target.arch, out.status, err.lines().count());
-                if !out.status.success() {
-                    std::fs::write(format!("/tmp/tests-fail-{n}.s"), file.text()).unwrap();
-                }
-                let mut lines: Vec<_> = err.lines().collect();
-                lines.sort();
-                lines.dedup();
-                for l in lines {
-                    println!("   {l}");
-                }
-            }
+        for number in 0..count {
+            let file = File::random(&mut random, target, mode, FUNCTIONS_PER_FILE);
+            tools.write("f.s", file.text());
+            tools.run_well(&[target.assembler, "--gsframe", "f.s", "-o", "f.o"]);
+            let bytes = tools.read("f.o");
+            println!("{:?}, file {number}", target.arch);
+            check(target, &file, &GasObject::parse(&bytes).unwrap());
         }
+        println!("{:?}: {} functions", target.arch, count * FUNCTIONS_PER_FILE);
     }
+}
+
+/// Where gas is right, layout `gnu` is gas's section to the byte, relocations included.
+#[test]
+fn clean_functions_are_what_gas_writes() {
+    each_object("layout gnu against gas, clean functions", Mode::Clean, |_, file, object| {
+        if let Err(why) = object.compare() {
+            let differing = functions_that_differ(object, &BTreeSet::new());
+            let names: Vec<_> = differing.iter().map(|&start| function_at(object, file, start)).collect();
+            panic!("{why}\n{}", names.concat());
+        }
+        let report = object.verify_gas();
+        assert!(report.is_true(), "gas is wrong in a clean function: {}", report.differences[0]);
+    });
+}
+
+/// Whatever gas assembles: each of its functions whose rows are right is the same in layout `gnu`.
+#[test]
+fn wild_functions_are_what_gas_writes_where_gas_is_right() {
+    let (mut right, mut wrong) = (0, 0);
+    each_object("layout gnu against gas, wild functions", Mode::Wild, |_, file, object| {
+        let gas_wrong: BTreeSet<_> =
+            object.verify_gas().differences.iter().filter_map(|difference| difference.function).collect();
+        let differing = functions_that_differ(object, &gas_wrong);
+        let texts: Vec<_> = differing.iter().map(|&start| function_at(object, file, start)).collect();
+        assert!(texts.is_empty(), "{} functions differ though gas is right:\n{}", texts.len(), texts.concat());
+        wrong += gas_wrong.len();
+        right += file.functions.len() - gas_wrong.len();
+    });
+    println!("gas is wrong about {wrong} functions, and right about {right}");
+}
+
+/// Every table says what the CFI says, in both layouts and both versions.
+#[test]
+fn tables_of_wild_functions_are_true() {
+    each_object("tables of gas's CFI", Mode::Wild, |target, file, object| {
+        let cfi = cfi_of(&object.call_frames);
+        for options in all_options() {
+            let converted = convert(&cfi, target.arch, Address(0x100_0000), options);
+            assert!(converted.malformed.is_empty());
+            let report = converted.verify(&cfi);
+            if let Some(difference) = report.differences.first() {
+                let text = function_at(object, file, difference.function.unwrap_or(difference.start));
+                panic!("{options:?}: {difference}\n{text}");
+            }
+            assert!(report.is_true(), "{options:?}: {report:?}");
+            left_out_for_a_reason(&converted.unsupported, &report, options);
+        }
+    });
+}
+
+/// What is missing was reported as unsupported, and nothing else was.
+fn left_out_for_a_reason(
+    unsupported: &[cfipack_encoder::Unsupported],
+    report: &cfipack_roundtrip::Report,
+    options: Options,
+) {
+    assert!(
+        report.missing <= unsupported.len() as u64,
+        "{options:?}: {} functions are missing, {} were refused",
+        report.missing,
+        unsupported.len()
+    );
+}
+
+/// The functions, those in `except` aside, whose attribute or FREs are not gas's.
+fn functions_that_differ(object: &GasObject<'_>, except: &BTreeSet<Address>) -> Vec<Address> {
+    let theirs = object.table.as_ref().expect("gas wrote a table");
+    let ours = convert(&cfi_of(&object.call_frames), object.file.arch(), theirs.address, gnu::OPTIONS);
+    let ours = blocks(&ours.bytes, theirs.address);
+    let theirs = blocks(&theirs.bytes, theirs.address);
+    let starts: BTreeSet<_> = ours.keys().chain(theirs.keys()).copied().collect();
+    let differ = |start: &Address| !except.contains(start) && ours.get(start) != theirs.get(start);
+    let differing: Vec<_> = starts.into_iter().filter(differ).collect();
+    for start in differing.iter().take(3) {
+        println!("{start}: ours {:x?}\n  gas's {:x?}", ours.get(start), theirs.get(start));
+    }
+    differing.into_iter().take(3).collect()
+}
+
+/// Sizes, attributes and FREs by the functions' starts.
+fn blocks(table: &[u8], address: Address) -> BTreeMap<Address, Vec<(u32, &[u8])>> {
+    let mut blocks: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    let section = cfipack_decoder::sframe::Section::parse(table, address).unwrap();
+    for function in section.functions() {
+        let function = function.unwrap();
+        blocks.entry(function.start()).or_default().push((function.size(), function.fre_bytes().unwrap()));
+    }
+    // gas keeps the order of the source, a linked table is sorted; functions of size 0 share starts.
+    blocks.values_mut().for_each(|list| list.sort());
+    blocks
+}
+
+/// The text of a function.
+fn function_at(object: &GasObject<'_>, file: &File, start: Address) -> String {
+    let symbols = object.file.symbols().unwrap();
+    let name = symbols.lookup(start).map_or("(no symbol)".into(), |symbol| format!("{}", symbol.name));
+    let text = file.functions.iter().find(|text| text.contains(&format!("\n{name}:\n")));
+    text.cloned().unwrap_or(name)
 }

@@ -63,7 +63,7 @@ impl<'r> Writer<'r> {
             2 => format!(".text.s{number},\"ax\",@progbits"),
             _ => ".text".to_string(),
         };
-        write!(self.text, "\t.section {section}\nf{number}:\n").expect("a String takes everything");
+        write!(self.text, "\t.section {section}\n\t.type f{number},@function\nf{number}:\n").expect("a String takes everything");
         let simple = self.random.chance(3);
         self.text.push_str(if simple { "\t.cfi_startproc simple\n" } else { "\t.cfi_startproc\n" });
         if self.random.chance(6) {
@@ -104,8 +104,10 @@ impl<'r> Writer<'r> {
                 self.directive();
             }
         }
-        if self.random.chance(3) {
-            return; // the last directive stands at the function's end
+        if self.clean() && self.random.chance(3) {
+            // The last directive stands at the function's end. Not in wild functions: a row without a PC
+            // is wrong unseen.
+            return;
         }
         let border = self.random.pick(&[0, 0, 0, 0, 0, 0, 0, 0, 254, 255, 256, 257, 65535, 65536, 65537]);
         let missing = (border / unit * unit).saturating_sub(self.at);
@@ -125,7 +127,9 @@ impl<'r> Writer<'r> {
     fn cfa_offset(&mut self) -> i64 {
         let limit = self.random.pick(&[64, 64, 64, 256, 1024, 70_000, 0x4000_0000]);
         let multiple = if self.target.arch == Arch::S390x && self.clean() { 8 } else { self.random.pick(&[8, 8, 8, 1]) };
-        let offset = self.random.between(-8, limit) / multiple * multiple;
+        let offset = self.random.between(0, limit) / multiple * multiple;
+        // gas divides negative offsets by the data alignment and drops the rest.
+        let offset = if self.random.chance(3) { self.random.pick(&[-8, -1024]) } else { offset };
         offset - self.target.arch.stack_pointer_from_cfa()
     }
 
@@ -205,7 +209,12 @@ impl<'r> Writer<'r> {
         if amd64 && self.clean() && self.state.return_address == Place::Undefined {
             return;
         }
-        let slot = if amd64 && self.random.chance(60) { -8 } else { self.slot() };
+        let slot = match (amd64, self.random.chance(60)) {
+            (true, true) => -8,
+            // gas does not make words wide enough for it.
+            (true, false) if self.clean() => -8 * self.random.between(2, 16),
+            _ => self.slot(),
+        };
         let return_address = self.target.arch.return_address().0;
         self.say(format_args!("offset {return_address},{slot}"));
         self.state.return_address = Place::Stack;

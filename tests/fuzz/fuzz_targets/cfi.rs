@@ -1,0 +1,50 @@
+//! Any bytes as call frame information: no panic; what is converted can be read back, and wherever
+//! gimli can evaluate the CFI the table says the same.
+
+#![no_main]
+
+use cfipack_decoder::sframe::Section;
+use cfipack_encoder::cfi::{self, SectionKind};
+use cfipack_encoder::sframe::{Builder, Layout, Options};
+use cfipack_format::sframe::Version;
+use cfipack_format::{Address, Arch};
+use cfipack_roundtrip::{Table, verify};
+use libfuzzer_sys::fuzz_target;
+
+const ADDRESS: Address = Address(0x1_0000);
+
+fuzz_target!(|input: &[u8]| {
+    let Some((&choice, bytes)) = input.split_first() else { return };
+    let arch = [Arch::Amd64, Arch::Aarch64, Arch::Aarch64Be, Arch::S390x][usize::from(choice & 3)];
+    let kind = if choice & 4 == 0 { SectionKind::EhFrame } else { SectionKind::DebugFrame };
+    let options = Options {
+        layout: if choice & 8 == 0 { Layout::Small } else { Layout::Gnu },
+        version: if choice & 16 == 0 { Version::V3 } else { Version::V2 },
+        ..Options::default()
+    };
+    let cfi = cfi::Section::new(kind, bytes, ADDRESS, arch);
+    let mut builder = Builder::new(arch, options);
+    for function in cfi.functions().flatten() {
+        let _ = builder.push(&function);
+    }
+    let section = builder.finish();
+    let mut table = vec![0; section.len()];
+    if section.write(&mut table, ADDRESS, |function| function).is_err() {
+        return; // version 2, and a function too far away
+    }
+    let table = Section::parse(&table, ADDRESS).expect("what was written can be read");
+    table.validate().expect("what was written is valid");
+    if !overlap(&cfi) {
+        let report = verify(&[cfi], &Table::new(&[table]), &Default::default());
+        assert_eq!(report.pcs_different, 0, "{:?}", report.differences.first());
+    }
+});
+
+/// Whether two functions overlap: then each reader has its own idea of which one answers.
+fn overlap(cfi: &cfi::Section<'_>) -> bool {
+    let functions = cfi.functions().flatten();
+    let mut ranges: Vec<_> = functions.map(|f| (f.start.0, f.start.0.checked_add(f.size))).collect();
+    ranges.sort_unstable();
+    ranges.iter().any(|range| range.1.is_none())
+        || ranges.windows(2).any(|pair| pair[0].1.is_some_and(|end| end > pair[1].0) || pair[0].0 == pair[1].0)
+}

@@ -1,0 +1,60 @@
+//! cfipack's three library crates without std; see `Cargo.toml`.
+
+#![no_std]
+
+extern crate alloc;
+
+use alloc::vec;
+use core::alloc::{GlobalAlloc, Layout};
+use core::panic::PanicInfo;
+
+use cfipack_decoder::sframe::Section;
+use cfipack_encoder::cfi::{self, SectionKind};
+use cfipack_encoder::sframe::{Builder, Options};
+use cfipack_format::{Address, Arch};
+
+/// Converts an `.eh_frame` and looks a PC up in the table: the length of the table, or 0.
+pub fn convert(eh_frame: &[u8], address: u64, pc: u64) -> usize {
+    let cfi = cfi::Section::new(SectionKind::EhFrame, eh_frame, Address(address), Arch::Amd64);
+    let mut builder = Builder::new(Arch::Amd64, Options::default());
+    for function in cfi.functions().flatten() {
+        let _ = builder.push(&function);
+    }
+    let section = builder.finish();
+    let mut table = vec![0; section.len()];
+    if section.write(&mut table, Address(address), |function| function).is_err() {
+        return 0;
+    }
+    let table = Section::parse(&table, Address(address));
+    let found = table.is_ok_and(|table| table.lookup(Address(pc)).is_ok_and(|row| row.is_some()));
+    if found { section.len() } else { 0 }
+}
+
+/// As [`convert`], for C: `eh_frame` points to `length` bytes.
+///
+/// # Safety
+/// The bytes must be readable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_convert(eh_frame: *const u8, length: usize, address: u64, pc: u64) -> usize {
+    // SAFETY: promised by the caller.
+    convert(unsafe { core::slice::from_raw_parts(eh_frame, length) }, address, pc)
+}
+
+struct NoMemory;
+
+// SAFETY: an allocator may always fail.
+unsafe impl GlobalAlloc for NoMemory {
+    unsafe fn alloc(&self, _: Layout) -> *mut u8 {
+        core::ptr::null_mut()
+    }
+
+    unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
+}
+
+#[global_allocator]
+static ALLOCATOR: NoMemory = NoMemory;
+
+#[panic_handler]
+fn panic(_: &PanicInfo<'_>) -> ! {
+    loop {}
+}

@@ -1,0 +1,171 @@
+//! What a linker had before it when it made an image's `__unwind_info`: the entries of one
+//! Mach-O object, at the addresses that the image gives them, and the image's own table.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
+use cfipack_encoder::unwind_info::Entry;
+use cfipack_format::compact_unwind::{Encoding, Entry as Row};
+use cfipack_format::{Arch, ImageOffset};
+use gimli::UnwindSection;
+use object::read::macho::MachOFile64;
+use object::{Architecture, Object, ObjectSection, ObjectSegment, ObjectSymbol, RelocationTarget, SymbolKind};
+
+/// An object and the image that ld64.lld made of it.
+#[derive(Debug)]
+pub struct Linked {
+    /// The architecture.
+    pub arch: Arch,
+    /// The object's entries, in no order, as lld gathers them.
+    pub entries: Vec<Entry>,
+    /// Slots of personalities by number, less one.
+    pub slots: Vec<ImageOffset>,
+    /// The image's `__unwind_info`, if it has one.
+    pub table: Option<Vec<u8>>,
+}
+
+type File<'a> = MachOFile64<'a, object::Endianness>;
+
+/// Where the sections and symbols of an object came to lie.
+struct Moves<'a> {
+    object: File<'a>,
+    image: File<'a>,
+    base: u64,
+}
+
+impl Linked {
+    /// Gathers the entries of an object that alone was linked into an image.
+    pub fn new(object: &[u8], image: &[u8]) -> Self {
+        let (object, image) = (File::parse(object).unwrap(), File::parse(image).unwrap());
+        let text = image.segments().find(|segment| segment.name() == Ok(Some("__TEXT")));
+        let base = text.expect("an image has __TEXT").address();
+        let moves = Moves { object, image, base };
+        let arch = match moves.object.architecture() {
+            Architecture::X86_64 => Arch::Amd64,
+            Architecture::Aarch64 => Arch::Aarch64,
+            other => panic!("{other:?}"),
+        };
+        let mut entries = moves.functions();
+        let slots = moves.rows(arch, &mut entries);
+        moves.fdes(arch, &mut entries);
+        let table = moves.image.section_by_name("__unwind_info").map(|section| section.data().unwrap().to_vec());
+        Self { arch, entries: entries.into_values().collect(), slots, table }
+    }
+}
+
+impl Moves<'_> {
+    /// Every function symbol that the image still has, without unwind information so far.
+    fn functions(&self) -> BTreeMap<u32, Entry> {
+        let text = self.object.section_by_name("__text").expect("an object has __text").index();
+        let symbols = self.object.symbols().filter(|symbol| symbol.section_index() == Some(text));
+        let kept = symbols.filter_map(|symbol| self.symbol_in_image(symbol.name().unwrap()));
+        kept.map(|at| (at, Entry::new(ImageOffset(at), 0, Encoding::NONE))).collect()
+    }
+
+    fn symbol_in_image(&self, name: &str) -> Option<u32> {
+        let symbol = self.image.symbols().find(|symbol| symbol.name() == Ok(name))?;
+        Some(self.image_offset(symbol.address()))
+    }
+
+    fn image_offset(&self, address: u64) -> u32 {
+        (address - self.base).try_into().unwrap()
+    }
+
+    /// Where an address of the object's code is in the image: as far behind the closest symbol.
+    fn code_in_image(&self, address: u64) -> Option<u32> {
+        let (name, start) = self.symbol_before("__text", address)?;
+        Some(self.symbol_in_image(&name)? + (address - start) as u32)
+    }
+
+    /// Where lld thinks the LSDA at an address of the object is: at the start of its subsection.
+    fn lsda_in_image(&self, address: u64) -> u32 {
+        let section = self.object.section_by_name("__gcc_except_tab").expect("there are LSDAs");
+        let start = self.symbol_before("__gcc_except_tab", address).map_or(section.address(), |found| found.1);
+        let linked = self.image.section_by_name("__gcc_except_tab").expect("LSDAs stay");
+        self.image_offset(linked.address() + start - section.address())
+    }
+
+    fn symbol_before(&self, section: &str, address: u64) -> Option<(String, u64)> {
+        let section = self.object.section_by_name(section)?.index();
+        let symbols = self.object.symbols().filter(|symbol| {
+            symbol.section_index() == Some(section) && symbol.address() <= address && symbol.kind() != SymbolKind::Section
+        });
+        let symbol = symbols.max_by_key(|symbol| symbol.address())?;
+        Some((symbol.name().unwrap().to_owned(), symbol.address()))
+    }
+
+    /// Puts the rows of `__compact_unwind` into place; returns the personalities' slots.
+    fn rows(&self, arch: Arch, entries: &mut BTreeMap<u32, Entry>) -> Vec<ImageOffset> {
+        let mut personalities = Vec::<String>::new();
+        if let Some(section) = self.object.section_by_name("__compact_unwind") {
+            let relocations: BTreeMap<_, _> = section.relocations().collect();
+            let size = Row::size(8);
+            for (bytes, at) in section.data().unwrap().chunks_exact(size).zip((0..).step_by(size)) {
+                let row = Row::read(bytes, 8).unwrap();
+                let target = |field: usize, addend: u64| {
+                    let relocation = relocations.get(&(at + field as u64))?;
+                    Some(match relocation.target() {
+                        RelocationTarget::Section(_) => (None, addend),
+                        RelocationTarget::Symbol(index) => {
+                            let symbol = self.object.symbol_by_index(index).unwrap();
+                            (Some(symbol.name().unwrap().to_owned()), symbol.address() + addend)
+                        }
+                        other => panic!("{other:?}"),
+                    })
+                };
+                let personality = target(Row::personality_at(8), 0).map(|(name, _)| {
+                    let name = name.expect("personalities are symbols");
+                    personalities.iter().position(|known| *known == name).unwrap_or_else(|| {
+                        personalities.push(name);
+                        personalities.len() - 1
+                    })
+                });
+                if row.encoding.mode_number() == Encoding::dwarf(arch, 0).mode_number() {
+                    continue;
+                }
+                let (_, function) = target(Row::FUNCTION_AT, row.function).expect("a row has a function");
+                let Some(function) = self.code_in_image(function) else { continue };
+                let lsda = target(Row::lsda_at(8), row.lsda).map(|(_, address)| self.lsda_in_image(address));
+                let entry = Entry {
+                    function: ImageOffset(function),
+                    length: row.length,
+                    encoding: row.encoding,
+                    personality: personality.and_then(|at| NonZeroU32::new(at as u32 + 1)),
+                    lsda: lsda.and_then(NonZeroU32::new),
+                    fde: None,
+                };
+                entries.insert(function, entry);
+            }
+        }
+        let got = self.image.section_by_name("__got").map_or(0, |got| self.image_offset(got.address()));
+        (0..personalities.len() as u32).map(|at| ImageOffset(got + 8 * at)).collect()
+    }
+
+    /// Gives functions that no row speaks for the FDEs that the image has for them.
+    fn fdes(&self, arch: Arch, entries: &mut BTreeMap<u32, Entry>) {
+        let Some(section) = self.image.section_by_name("__eh_frame") else { return };
+        let cfi = gimli::EhFrame::new(section.data().unwrap(), gimli::LittleEndian);
+        let bases = gimli::BaseAddresses::default().set_eh_frame(section.address());
+        let mut records = cfi.entries(&bases);
+        while let Some(record) = records.next().unwrap() {
+            let gimli::CieOrFde::Fde(fde) = record else { continue };
+            let fde = fde.parse(|_, bases, offset| cfi.cie_from_offset(bases, offset)).unwrap();
+            let function = self.image_offset(fde.initial_address());
+            let Some(entry) = entries.get_mut(&function).filter(|entry| entry.encoding == Encoding::NONE) else {
+                continue;
+            };
+            let lsda = fde.lsda().map(|lsda| {
+                let linked = self.image.section_by_name("__gcc_except_tab").expect("LSDAs stay");
+                let object = self.object.section_by_name("__gcc_except_tab").expect("there are LSDAs");
+                self.lsda_in_image(lsda.pointer() - linked.address() + object.address())
+            });
+            *entry = Entry {
+                length: fde.len().try_into().unwrap(),
+                encoding: Encoding::dwarf(arch, 0),
+                lsda: lsda.and_then(NonZeroU32::new),
+                fde: NonZeroU32::new(fde.offset().try_into().unwrap()),
+                ..*entry
+            };
+        }
+    }
+}

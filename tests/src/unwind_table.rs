@@ -1,0 +1,84 @@
+//! `__unwind_info` as other linkers wrote it: its entries, to be laid out anew.
+
+use std::num::NonZeroU32;
+
+use cfipack_decoder::unwind_info::Section;
+use cfipack_encoder::unwind_info::{Builder, Entry, Layout, Options};
+use cfipack_format::compact_unwind::Encoding;
+use cfipack_format::unwind_info::PageKind;
+use cfipack_format::{Arch, ImageOffset};
+
+/// What a table says. Personalities are known by their numbers in it.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// Every entry, its length up to the next one's start or the sentinel.
+    pub entries: Vec<Entry>,
+    /// Pointer slots by personality number, less one.
+    pub slots: Vec<ImageOffset>,
+    /// The sentinel's function.
+    pub end: ImageOffset,
+    /// Size of the common palette.
+    pub common: usize,
+    /// Kind, number of entries, size of its own palette.
+    pub pages: Vec<(PageKind, usize, usize)>,
+}
+
+impl Table {
+    /// Reads a section; panics if it is broken.
+    pub fn read(bytes: &[u8]) -> Self {
+        let section = Section::parse(bytes).unwrap();
+        let lsdas = section.all_lsdas().unwrap().map(|lsda| (lsda.function, lsda.lsda.0)).collect::<Vec<_>>();
+        assert!(lsdas.is_sorted(), "LSDAs out of order");
+        let entries = section.entries().map(|entry| {
+            let entry = entry.unwrap();
+            let lsda = lsdas.binary_search_by_key(&entry.start, |lsda| lsda.0);
+            Entry {
+                function: entry.start,
+                length: entry.end.0 - entry.start.0,
+                encoding: Encoding(entry.encoding.0 & !0x3000_0000),
+                personality: NonZeroU32::new(entry.encoding.personality().into()),
+                lsda: lsda.ok().and_then(|at| NonZeroU32::new(lsdas[at].1)),
+                fde: None,
+            }
+        });
+        let pages = section.pages().map(|page| {
+            let page = page.unwrap();
+            (page.kind(), page.len(), page.local_encodings().len())
+        });
+        Self {
+            entries: entries.collect(),
+            slots: section.personalities().collect(),
+            end: section.index().last().unwrap().function,
+            common: section.common_encodings().len(),
+            pages: pages.collect(),
+        }
+    }
+
+    /// The entries in a layout.
+    pub fn lay_out(&self, arch: Arch, layout: Layout) -> Vec<u8> {
+        let options = Options { layout, ..Options::default() };
+        lay_out(arch, options, &self.entries, Some(self.end), |number| self.slots[number as usize - 1])
+    }
+}
+
+/// A table of these entries, written into memory that was not zero. Panics if it has warnings or
+/// is larger than was promised.
+pub fn lay_out(
+    arch: Arch,
+    options: Options,
+    entries: &[Entry],
+    end: Option<ImageOffset>,
+    slot_of: impl Fn(u32) -> ImageOffset,
+) -> Vec<u8> {
+    let mut builder = Builder::new(arch, options);
+    for &entry in entries {
+        builder.push(entry);
+    }
+    let section = builder.finish();
+    assert!(section.warnings().is_empty(), "{}", section.warnings()[0]);
+    let placed = section.place(end, |offset| offset).unwrap();
+    assert!(placed.len() <= section.max_len(), "{} bytes, {} promised", placed.len(), section.max_len());
+    let mut bytes = vec![0xaa; placed.len()];
+    placed.write(&mut bytes, |personality| slot_of(personality.get())).unwrap();
+    bytes
+}

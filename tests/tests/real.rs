@@ -1,0 +1,75 @@
+//! Real binaries: every function in a table, or named with a reason, and no PC that differs.
+
+use std::path::{Path, PathBuf};
+
+use cfipack_container::File;
+use cfipack_format::Address;
+use cfipack_tests::convert::{all_options, cfi_of, convert};
+use cfipack_tests::machine::{system_library, toolchain_library};
+use cfipack_tests::reference::skipped;
+
+/// At most one function in a thousand may be left out.
+const LEFT_OUT_PER_THOUSAND: usize = 1;
+
+fn check(path: Option<PathBuf>, what: &str, at_most_left_out: usize) {
+    let Some(path) = path else {
+        return skipped(what, "this machine does not have it");
+    };
+    let bytes = std::fs::read(&path).unwrap();
+    let file = File::parse(&bytes).unwrap();
+    let sections = file.call_frame_sections().unwrap();
+    let cfi = cfi_of(&sections);
+    assert!(!cfi.is_empty(), "{}: no CFI", path.display());
+    // Behind the CFI, where a linker would put it; version 2 reaches 2 GiB.
+    let address = sections.iter().map(|s| s.section.address.0 + s.section.bytes.len() as u64).max().unwrap();
+    for options in all_options() {
+        let converted = convert(&cfi, file.arch(), Address(address), options);
+        let report = converted.verify(&cfi);
+        let line = format!("{what}, {:?} {:?}", options.layout, options.version);
+        assert!(report.differences.is_empty(), "{line}: {}", report.differences[0]);
+        assert!(report.is_true(), "{line}: {report:?}");
+        assert_eq!(report.pcs_unjudged, 0, "{line}: gimli could not judge everything");
+        let left_out = converted.unsupported.len() + converted.malformed.len();
+        assert!(report.missing <= left_out as u64, "{line}: a silent hole: {:?}", report.left_out);
+        let functions = converted.functions;
+        println!("{line}: {} bytes, {left_out} of {functions} left out", converted.bytes.len());
+        if options == Default::default() {
+            converted.unsupported.iter().for_each(|unsupported| println!("    {unsupported}"));
+            assert!(left_out * 1000 <= functions * at_most_left_out, "{line}: {left_out} left out");
+        }
+    }
+}
+
+#[test]
+fn librustc_driver() {
+    check(toolchain_library("librustc_driver"), "librustc_driver", LEFT_OUT_PER_THOUSAND);
+}
+
+#[test]
+fn libllvm() {
+    check(toolchain_library("libLLVM"), "libLLVM", LEFT_OUT_PER_THOUSAND);
+}
+
+#[test]
+fn libc() {
+    // glibc 2.36 has 3713 functions, and in `setcontext` and three forms of `longjmp` the caller's stack
+    // pointer is not the CFA, which the format cannot say.
+    check(system_library("libc.so.6"), "libc.so.6", 2);
+}
+
+#[test]
+fn libstdcxx() {
+    check(system_library("libstdc++.so.6"), "libstdc++.so.6", LEFT_OUT_PER_THOUSAND);
+}
+
+#[test]
+fn this_test() {
+    check(std::env::current_exe().ok(), "the test program", LEFT_OUT_PER_THOUSAND);
+}
+
+/// Its vectors and assembly are the hardest on the machine: OpenSSL's `*(rsp+N)+8` cannot be said.
+#[test]
+fn libcrypto() {
+    let path = system_library("libcrypto.so.3").filter(|path| Path::exists(path));
+    check(path, "libcrypto.so.3", 100);
+}
