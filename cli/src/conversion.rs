@@ -11,20 +11,20 @@ use cfipack_format::{Address, SectionOffset};
 
 /// Options of the section that is made
 #[derive(clap::Args, Clone, Copy, Debug)]
-#[command(next_help_heading = "The table")]
+#[command(next_help_heading = "Options of the table")]
 pub struct TableOptions {
-    /// How functions are laid out: small shares what is equal, gnu is what gas and ld write
+    /// small shares equal rows; gnu is what gas and ld write
     #[arg(long, value_name = "NAME", value_enum, default_value = "small")]
     layout: LayoutName,
-    /// Version of the format
+    /// Version of the format: 2 or 3
     #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u8).range(2..=3))]
     sframe_version: u8,
-    /// Leave out what needs flex FDEs, for readers that cannot take them
+    /// Leave out what needs flex FDEs, for readers without them
     #[arg(long)]
     no_flex: bool,
-    /// Make one FDE of neighbouring functions, as long as it has no more rows than N
+    /// Merge neighbouring functions into FDEs of up to N rows
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-    pub merge_functions: u32,
+    merge_functions: u32,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
@@ -19,36 +18,35 @@ use crate::count::{Counts, percent};
 use crate::input::{self, Input, Object};
 use crate::output;
 use crate::place::Places;
-use crate::status::Status;
+use crate::status::{self, Status};
 use crate::verify::{self, ReportJson};
 
 /// Options of the conversion
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
-    /// Object or linked file whose .eh_frame (or .debug_frame, where there is none) is converted
+    /// Object or linked file with .eh_frame or .debug_frame
     #[arg(value_name = "INPUT", required = true)]
     input: Option<PathBuf>,
-    /// Write the bytes of the .sframe section to FILE, "-" for standard output; of a relocatable
-    /// object: before relocation, its relocations in --json. Without it there is only the summary
+    /// Write the bytes of the .sframe section; "-": standard output
     #[arg(long, value_name = "FILE")]
     section: Option<PathBuf>,
-    /// Where those bytes will lie in memory: starts are relative to their own place
+    /// Where those bytes will lie in memory [default: 0]
     #[arg(long, value_name = "ADDR", value_parser = input::parse_address)]
     address: Option<Address>,
-    #[command(flatten)]
-    table: TableOptions,
-    /// Convert on N threads; the bytes are the same for every N
-    #[arg(long, value_name = "N", default_value = "1")]
-    threads: NonZeroUsize,
-    /// Hold the result against the CFI, which gimli evaluates; exit status 1 if a PC differs
+    /// Hold the result against the CFI, which gimli evaluates
     #[arg(long)]
     verify: bool,
-    /// Print the summary as one JSON object to standard output
-    #[arg(long)]
-    json: bool,
-    /// Exit status 1 if less than PERCENT of the functions are converted
+    /// Exit status 1 if fewer of the functions are converted
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     min_coverage: Option<f64>,
+    /// The summary as one JSON object on standard output
+    #[arg(long)]
+    json: bool,
+    /// Threads to convert on; the bytes are the same for all
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: u16,
+    #[command(flatten)]
+    table: TableOptions,
 }
 
 fn parse_percent(text: &str) -> Result<f64, String> {
@@ -68,49 +66,21 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     }
     let input = Input::open(path)?;
     let object = input.object(Layout::Apart)?;
-    convert(&object, section, arguments).with_context(|| object.name.to_string())
-}
-
-fn convert(object: &Object<'_>, section: Option<&Path>, arguments: &Arguments) -> anyhow::Result<Status> {
-    let file = object.file()?;
-    let is_relocatable = file.kind() == Kind::Relocatable;
-    if is_relocatable && arguments.address.is_some() {
-        bail!("--address: the linker places the section of a relocatable object");
-    }
-    let sections = input::call_frame_sections(file)?;
-    let conversion = Conversion::of(file, &sections, &arguments.table, arguments.threads.get())?;
-    let address = arguments.address.unwrap_or_default();
-    let bytes = if is_relocatable { conversion.relocatable()? } else { conversion.linked(address)? };
-    let report = if arguments.verify {
-        let placed = if is_relocatable { relocated(&conversion, &bytes, file.arch()) } else { None };
-        let table = sframe::Section::parse(placed.as_deref().unwrap_or(&bytes), address)?;
-        Some(verify::of_file(file, &[table], arguments.table.padding())?)
-    } else {
-        None
-    };
+    let name = || object.name.to_string();
+    let file = object.file().with_context(name)?;
+    let sections = input::call_frame_sections(file).with_context(name)?;
+    let summary = Summary::of(&object, file, &sections, arguments).with_context(name)?;
     if let Some(section) = section {
-        output::binary(section, &bytes)?;
+        output::binary(section, &summary.bytes)?;
     }
-    let summary =
-        Summary { object, file, sections: &sections, conversion: &conversion, report: report.as_ref() };
     if arguments.json {
         let mut out = output::standard();
-        output::json(&mut out, &summary.json(bytes.len())?)?;
+        output::json(&mut out, &summary.json())?;
         out.flush()?;
     } else {
-        summary.print(bytes.len())?;
+        summary.print().with_context(name)?;
     }
-    let is_true = report.is_none_or(|report| report.is_true() && report.missing <= conversion.left_out());
-    let is_covered = arguments
-        .min_coverage
-        .is_none_or(|percent| conversion.converted() as f64 * 100.0 >= percent * conversion.functions as f64);
-    if let Some(percent) = arguments.min_coverage.filter(|_| !is_covered) {
-        crate::status::warn(&format_args!(
-            "{}: less than {percent} % of the functions are converted",
-            object.name
-        ));
-    }
-    Ok(Status::differs_if(!is_true || !is_covered))
+    Ok(summary.status(arguments.min_coverage))
 }
 
 /// Whether both paths lead to one file.
@@ -123,37 +93,75 @@ fn is_same_file(a: &Path, b: &Path) -> bool {
 
 /// The section of a relocatable object as it would be at address 0, with every section of code where
 /// [`Layout::Apart`] has it: what a linker would make of the bytes and their relocations.
-fn relocated(conversion: &Conversion, bytes: &[u8], arch: Arch) -> Option<Vec<u8>> {
+fn relocated(conversion: &Conversion, bytes: &[u8], arch: Arch) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let endian = arch.endian();
-    let is_wide = conversion.version == Version::V3;
     for (field, start) in conversion.section.start_fields() {
         let distance = start.distance_from(Address(field.0 as u64)).cast_unsigned();
-        if is_wide {
-            bytes.get_mut(field.0..)?.first_chunk_mut().map(|field| *field = endian.put_u64(distance))?;
+        if conversion.version == Version::V3 {
+            bytes[field.0..][..8].copy_from_slice(&endian.put_u64(distance));
         } else {
-            bytes
-                .get_mut(field.0..)?
-                .first_chunk_mut()
-                .map(|field| *field = endian.put_u32(distance as u32))?;
+            bytes[field.0..][..4].copy_from_slice(&endian.put_u32(distance as u32));
         }
     }
-    Some(bytes)
+    bytes
 }
 
-/// What there is to say about a conversion.
+/// A conversion, and what there is to say about it.
 struct Summary<'s, 'a> {
     object: &'s Object<'a>,
     file: &'s File<'a>,
-    sections: &'s [CallFrameSection<'a>],
-    conversion: &'s Conversion,
-    report: Option<&'s Report>,
+    conversion: Conversion,
+    /// The section.
+    bytes: Vec<u8>,
+    cfi: CfiBytes,
+    report: Option<Report>,
 }
 
-impl Summary<'_, '_> {
+impl<'s, 'a> Summary<'s, 'a> {
+    fn of(
+        object: &'s Object<'a>,
+        file: &'s File<'a>,
+        sections: &[CallFrameSection<'a>],
+        arguments: &Arguments,
+    ) -> anyhow::Result<Self> {
+        let is_relocatable = file.kind() == Kind::Relocatable;
+        if is_relocatable && arguments.address.is_some() {
+            bail!("--address: the linker places the section of a relocatable object");
+        }
+        let conversion = Conversion::of(file, sections, &arguments.table, arguments.threads.into())?;
+        let address = arguments.address.unwrap_or_default();
+        let bytes = if is_relocatable { conversion.relocatable()? } else { conversion.linked(address)? };
+        let mut report = None;
+        if arguments.verify {
+            let relocated =
+                if is_relocatable { Some(relocated(&conversion, &bytes, file.arch())) } else { None };
+            let table = sframe::Section::parse(relocated.as_deref().unwrap_or(&bytes), address)?;
+            report = Some(verify::of_file(file, &[table], arguments.table.padding())?);
+        }
+        let cfi = CfiBytes::of(file, sections)?;
+        Ok(Self { object, file, conversion, bytes, cfi, report })
+    }
+
+    /// Whether what was asked for holds: every function that was converted is true, and they are enough.
+    fn status(&self, min_coverage: Option<f64>) -> Status {
+        let left_out = self.conversion.left_out();
+        let is_true =
+            self.report.as_ref().is_none_or(|report| report.is_true() && report.missing <= left_out);
+        let (converted, functions) = (self.conversion.converted() as f64, self.conversion.functions as f64);
+        let too_few = min_coverage.filter(|percent| converted * 100.0 < percent * functions);
+        if let Some(percent) = too_few {
+            status::warn(&format_args!(
+                "{}: less than {percent} % of the functions are converted",
+                self.object.name
+            ));
+        }
+        Status::differs_if(!is_true || too_few.is_some())
+    }
+
     /// Writes it to standard error, in one piece.
-    fn print(&self, sframe: usize) -> anyhow::Result<()> {
-        let Conversion { functions, .. } = *self.conversion;
+    fn print(&self) -> anyhow::Result<()> {
+        let Conversion { functions, .. } = self.conversion;
         let (converted, left_out) = (self.conversion.converted(), self.conversion.left_out());
         let mut text = Vec::new();
         write!(text, "{}: {functions} functions: {converted} converted", self.object.name)?;
@@ -162,9 +170,9 @@ impl Summary<'_, '_> {
         if !reasons.is_empty() {
             writeln!(text, "  left out: {}", Counts(&reasons).list())?;
         }
-        let cfi = CfiBytes::of(self.file, self.sections)?;
+        let (sframe, cfi) = (self.bytes.len(), &self.cfi);
         writeln!(text, "  .sframe: {sframe} bytes, {} of {cfi}", percent(sframe as u64, cfi.total()))?;
-        if let Some(report) = self.report {
+        if let Some(report) = &self.report {
             writeln!(text, "  verified against the CFI, as gimli evaluates it:")?;
             verify::print(&mut text, report, &Places::new(self.file))?;
         }
@@ -172,18 +180,18 @@ impl Summary<'_, '_> {
         Ok(())
     }
 
-    fn json(&self, sframe: usize) -> anyhow::Result<SummaryJson<'_>> {
-        Ok(SummaryJson {
+    fn json(&self) -> SummaryJson<'_> {
+        SummaryJson {
             schema: "cfipack/convert/1",
             file: self.object.name.to_string(),
             functions: self.conversion.functions,
             converted: self.conversion.converted(),
             unsupported: self.conversion.left_out(),
             reasons: self.conversion.reasons(),
-            bytes: BytesJson { sframe, cfi: CfiBytes::of(self.file, self.sections)? },
+            bytes: BytesJson { sframe: self.bytes.len(), cfi: self.cfi },
             relocations: self.relocations(),
-            verify: self.report.map(ReportJson::new),
-        })
+            verify: self.report.as_ref().map(ReportJson::new),
+        }
     }
 
     /// What a relocatable object's section needs; null for a linked file.

@@ -15,9 +15,10 @@ use crate::output;
 use crate::place::Places;
 use crate::status::Status;
 
-/// Compares two tables by meaning: what each answers at every PC, however it is cut into functions
+/// Compares two tables by meaning
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
+Compares what each answers at every PC, however it is cut into functions.
 Exit status 1: they answer differently for some PC.
 
 Examples:
@@ -31,7 +32,7 @@ pub struct Arguments {
     /// The same
     #[arg(value_name = "B")]
     b: PathBuf,
-    /// Where a bare section lies in memory: starts are relative to their own place
+    /// Where a bare section lies in memory
     #[arg(long, value_name = "ADDR", value_parser = input::parse_address, default_value = "0")]
     address: Address,
     /// Where B lies, if not at the same place

@@ -15,9 +15,11 @@ use crate::output::{self, Text};
 use crate::row::RowJson;
 use crate::status::Status;
 
-/// Prints .sframe tables, byte for byte as readelf --sframe (binutils 2.47) does
+/// Prints tables as readelf --sframe does
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
+The text is that of binutils 2.47, byte for byte.
+
 Examples:
   cfi2sframe dump a.out                     as readelf --sframe a.out
   cfi2sframe dump --json libfoo.so | jq '.functions[0].rows'
@@ -26,7 +28,7 @@ pub struct Arguments {
     /// Objects, linked files, archives of objects, or bare .sframe sections
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Where a bare section lies in memory: starts are relative to their own place
+    /// Where a bare section lies in memory
     #[arg(long, value_name = "ADDR", value_parser = input::parse_address, default_value = "0")]
     address: Address,
     /// One JSON object for each table, one a line

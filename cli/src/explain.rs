@@ -18,7 +18,7 @@ use crate::place::Places;
 use crate::row::RowJson;
 use crate::status::Status;
 
-/// Says why a function has no row: all that are left out, or the one with the address
+/// Says why functions are left out of a table
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -29,14 +29,14 @@ pub struct Arguments {
     /// Object or linked file with CFI
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// An address in the function; in a relocatable object SECTION+OFFSET, such as .text+0x10
+    /// An address in one function; in an object SECTION+OFFSET
     #[arg(value_name = "ADDRESS")]
     address: Option<String>,
-    #[command(flatten)]
-    table: TableOptions,
     /// One JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    table: TableOptions,
 }
 
 /// Explains what is left out.
@@ -143,9 +143,11 @@ fn one_function(
         let part = part?;
         for row in part.rows() {
             let mut row = row?;
-            found.row_words.push(format!("+{} {}", row.start, Words(file.arch(), row)));
-            // Of the parts of a function with very many rows, all but the first start later.
+            // A function with very many rows has parts, and so has a PLT.
             row.start.0 += part.start().distance_from(function.start) as u32;
+            let repeats = part.is_pc_mask().then(|| format!(", repeating every {} bytes", part.rep_size()));
+            let words = Words(file.arch(), row);
+            found.row_words.push(format!("+{}: {words}{}", row.start, repeats.unwrap_or_default()));
             found.rows.push(RowJson::new(file.arch(), &row));
         }
     }

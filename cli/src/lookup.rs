@@ -32,7 +32,7 @@ pub struct Arguments {
     /// PCs as the file has them; in an object, offsets in its code section
     #[arg(value_name = "ADDRESS", required = true, value_parser = input::parse_address)]
     addresses: Vec<Address>,
-    /// Where a bare section lies in memory: starts are relative to their own place
+    /// Where a bare section lies in memory
     #[arg(long, value_name = "ADDR", value_parser = input::parse_address, default_value = "0")]
     address: Address,
     /// One JSON object for each address, one a line
@@ -102,8 +102,8 @@ impl fmt::Display for Answer<'_> {
             f.write_str(", signal frame")?;
         }
         match self.row {
-            Some(row) => write!(f, ": from +{} on {}", row.start, Words(self.arch, row)),
-            None => f.write_str(": no row"),
+            Some(row) => write!(f, ", row +{}: {}", row.start, Words(self.arch, row)),
+            None => f.write_str(", no row"),
         }
     }
 }

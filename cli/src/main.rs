@@ -24,18 +24,18 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Packs DWARF call frame information (CFI) into a .sframe unwind table, reads tables back and
-/// proves that they say what the CFI says.
+/// Packs DWARF call frame information (CFI) into a .sframe unwind table,
+/// reads tables back, and proves that they say what the CFI says.
 #[derive(Parser, Debug)]
 #[command(
     name = "cfi2sframe",
     version,
-    max_term_width = 100,
+    verbatim_doc_comment,
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     after_help = HELP
 )]
-struct Arguments {
+struct CommandLine {
     #[command(subcommand)]
     verb: Option<Verb>,
     #[command(flatten)]
@@ -43,10 +43,22 @@ struct Arguments {
 }
 
 const HELP: &str = "\
+Without a command, INPUT's CFI is converted; a summary goes to standard error.
+The bytes of --section are for memory at --address, since starts are relative to their
+own place; of a relocatable object they are those before relocation, and --json gives
+the relocations. Without --section there is only the summary.
+
 Exit status:
   0  done
   1  done, and something differs, is not covered, or fails the check that was asked for
-  2  could not: usage, input or output, malformed input";
+  2  could not: usage, input or output, malformed input
+
+Examples:
+  cfi2sframe libfoo.so                             how large it would be, and what is left out
+  cfi2sframe libfoo.so --section table --verify    write it, and prove it
+  cfi2sframe foo.o --section foo.sframe --json     with its relocations
+  cfi2sframe dump a.out                            the table in a.out, as readelf prints it
+  cfi2sframe help verify                           more about a command";
 
 #[derive(Subcommand, Debug)]
 enum Verb {
@@ -59,7 +71,7 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = CommandLine::parse();
     let result = match &arguments.verb {
         None => convert::run(&arguments.convert),
         Some(Verb::Dump(arguments)) => dump::run(arguments),

@@ -18,7 +18,7 @@ use crate::output;
 use crate::status::Status;
 use crate::verify;
 
-/// Prints where the bytes go, what is covered, and what is not, by reason
+/// Says where the bytes go, and what is covered
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Of a file without a table, it speaks of the one that a conversion would make.
@@ -30,14 +30,11 @@ pub struct Arguments {
     /// Objects, linked files, archives of objects, or bare .sframe sections
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Where a bare section lies in memory
-    #[arg(long, value_name = "ADDR", value_parser = input::parse_address, default_value = "0")]
-    address: Address,
-    #[command(flatten)]
-    table: TableOptions,
     /// One JSON object for each file, one a line
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    table: TableOptions,
 }
 
 /// Counts every file.
@@ -46,7 +43,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
 }
 
 fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> {
-    let sections = object.sframe_sections(arguments.address)?;
+    let sections = object.sframe_sections(Address(0))?;
     let tables: Vec<_> = sections.iter().map(input::tables).collect::<Result<_, _>>()?;
     let tables = tables.concat();
     let name = object.name.to_string();
@@ -121,7 +118,6 @@ struct Coverage {
 
 #[derive(Serialize)]
 struct TableJson {
-    address: String,
     version: u8,
     bytes: BytesJson,
     functions: u64,
@@ -161,7 +157,6 @@ impl TableJson {
         let stats = stats(table);
         let bytes = stats.bytes;
         Self {
-            address: table.address().to_string(),
             version: table.header().version,
             bytes: BytesJson {
                 total: bytes.total,
@@ -196,7 +191,7 @@ impl TableJson {
 
     fn print(&self, out: &mut impl Write) -> std::io::Result<()> {
         let bytes = &self.bytes;
-        writeln!(out, "  version {} at {}: {} bytes", self.version, self.address, bytes.total)?;
+        writeln!(out, "  version {}: {} bytes", self.version, bytes.total)?;
         let parts = [
             ("header", bytes.header),
             ("function index", bytes.index),
@@ -229,13 +224,12 @@ impl TableJson {
         writeln!(out, "  functions: {}{}", self.functions, Counts(&kinds))?;
         let [one, two, four] = self.rows_by_word_width;
         let kinds = [
-            ("stored", self.rows_stored),
             ("with 1-byte words", one),
             ("with 2-byte words", two),
             ("with 4-byte words", four),
             ("of outermost frames", self.outermost),
         ];
-        writeln!(out, "  rows: {}{}", self.rows, Counts(&kinds))?;
+        writeln!(out, "  rows: {}, stored: {}{}", self.rows, self.rows_stored, Counts(&kinds))?;
         writeln!(out, "  most rows in a function: {}", self.most_rows)
     }
 }

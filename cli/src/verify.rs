@@ -16,10 +16,11 @@ use crate::output;
 use crate::place::Places;
 use crate::status::Status;
 
-/// Holds a table against the CFI of its file: every row at every PC of every function, both ways
+/// Holds a table against the CFI of its file
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-The CFI is evaluated by gimli, not by the code that converts.
+Every row is compared at every PC of every function, both ways. The CFI is evaluated
+by gimli, not by the code that converts.
 Exit status 1: a PC differs, is missing in the table, or could not be judged; or the profile's
 rules are broken.
 
@@ -31,16 +32,16 @@ pub struct Arguments {
     /// Objects, linked files or archives with CFI
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Take the table from this file: a bare .sframe section, or a file with one
+    /// Take the table from this file, or this bare section
     #[arg(long, value_name = "F")]
     sframe: Option<PathBuf>,
-    /// Where a bare section lies in memory: starts are relative to their own place
+    /// Where a bare section lies in memory
     #[arg(long, value_name = "ADDR", value_parser = input::parse_address, default_value = "0")]
     address: Address,
     /// Also check the rules of a strict reader
     #[arg(long, value_name = "NAME")]
     profile: Option<Profile>,
-    /// Bytes between functions for which a table that merges them (--merge-functions) may answer
+    /// Bytes between functions that a table may merge
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     padding: u64,
     /// One JSON object for each file, one a line
@@ -51,7 +52,7 @@ pub struct Arguments {
 /// A reader that takes less than the format allows.
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
 enum Profile {
-    /// The Linux kernel's
+    // The Linux kernel's unwinder.
     Kernel,
 }
 

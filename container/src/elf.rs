@@ -194,8 +194,7 @@ impl<'a> Elf<'a> {
         let mut found = Vec::new();
         for (index, header) in self.sections.enumerate() {
             let flags = header.sh_flags(self.endian);
-            let is_code = flags.contains(elf::SHF_ALLOC | elf::SHF_EXECINSTR) && self.has_bytes(header);
-            if !is_code || self.name(header).starts_with(b".bolt.org.") {
+            if !flags.contains(elf::SHF_ALLOC | elf::SHF_EXECINSTR) || !self.has_bytes(header) {
                 continue;
             }
             found.push(Section {

@@ -22,6 +22,7 @@ mod eh_frame_hdr;
 mod elf;
 mod error;
 mod layout;
+mod macho;
 mod relocate;
 mod section;
 mod symbols;
@@ -29,6 +30,7 @@ mod symbols;
 pub use archive::{Member, Members, members};
 pub use error::{Error, SectionName};
 pub use layout::Layout;
+pub use macho::{CompactUnwind, CompactUnwindRow, Referent};
 pub use relocate::Relocation;
 pub use section::{CallFrameSection, Location, Section};
 pub use symbols::{Symbol, Symbols};
@@ -36,6 +38,7 @@ pub use symbols::{Symbol, Symbols};
 use cfipack_format::{Address, Arch};
 
 use elf::Elf;
+use macho::MachO;
 
 /// An object file or a linked file.
 #[derive(Debug)]
@@ -47,6 +50,7 @@ pub struct File<'a> {
 #[derive(Debug)]
 enum Format<'a> {
     Elf(Elf<'a>),
+    MachO(MachO<'a>),
 }
 
 /// Whether a file has been linked.
@@ -66,13 +70,18 @@ impl<'a> File<'a> {
 
     /// A file whose sections, if it is relocatable, are laid out as told.
     pub fn parse_with(bytes: &'a [u8], layout: Layout) -> Result<Self, Error> {
-        Ok(Self { format: Format::Elf(Elf::parse(bytes, layout)?) })
+        let format = match macho::has_magic(bytes) {
+            true => Format::MachO(MachO::parse(bytes)?),
+            false => Format::Elf(Elf::parse(bytes, layout)?),
+        };
+        Ok(Self { format })
     }
 
     /// The architecture of its code.
     pub fn arch(&self) -> Arch {
         match &self.format {
             Format::Elf(elf) => elf.arch,
+            Format::MachO(file) => file.arch,
         }
     }
 
@@ -80,6 +89,7 @@ impl<'a> File<'a> {
     pub fn kind(&self) -> Kind {
         match &self.format {
             Format::Elf(elf) => elf.kind,
+            Format::MachO(file) => file.kind,
         }
     }
 
@@ -87,6 +97,7 @@ impl<'a> File<'a> {
     pub fn is_mach_o(&self) -> bool {
         match self.format {
             Format::Elf(_) => false,
+            Format::MachO(_) => true,
         }
     }
 
@@ -97,6 +108,7 @@ impl<'a> File<'a> {
     pub fn call_frame_sections(&self) -> Result<Vec<CallFrameSection<'a>>, Error> {
         match &self.format {
             Format::Elf(elf) => elf.call_frame_sections(),
+            Format::MachO(file) => file.call_frame_sections(),
         }
     }
 
@@ -105,6 +117,7 @@ impl<'a> File<'a> {
     pub fn sframe_sections(&self) -> Result<Vec<Section<'a>>, Error> {
         match &self.format {
             Format::Elf(elf) => elf.sframe_sections(),
+            Format::MachO(_) => Ok(Vec::new()),
         }
     }
 
@@ -112,14 +125,18 @@ impl<'a> File<'a> {
     pub fn eh_frame_hdr_size(&self) -> Result<u64, Error> {
         match &self.format {
             Format::Elf(elf) => elf.eh_frame_hdr_size(),
+            Format::MachO(_) => Ok(0),
         }
     }
 
-    /// The code: executable sections, or executable segments without section headers. Relocations
-    /// are not applied to code. PLTs are the sections whose names start with `.plt` or `.iplt`.
+    /// The code: executable sections, or executable segments without section headers. What a
+    /// post-link optimiser renamed (`.bolt.org.text`) still holds the functions that it left alone.
+    /// Relocations are not applied to code. PLTs are the sections whose names start with `.plt` or
+    /// `.iplt`.
     pub fn code_sections(&self) -> Result<Vec<Section<'a>>, Error> {
         match &self.format {
             Format::Elf(elf) => elf.code_sections(),
+            Format::MachO(file) => file.code_sections(),
         }
     }
 
@@ -127,6 +144,7 @@ impl<'a> File<'a> {
     pub fn symbols(&self) -> Result<Symbols<'a>, Error> {
         match &self.format {
             Format::Elf(elf) => Symbols::read(elf),
+            Format::MachO(file) => Ok(Symbols::of_mach_o(file)),
         }
     }
 
@@ -135,6 +153,7 @@ impl<'a> File<'a> {
     pub fn locate(&self, address: Address) -> Option<Location<'a>> {
         match &self.format {
             Format::Elf(elf) => elf.locate(address),
+            Format::MachO(file) => file.locate(address),
         }
     }
 
@@ -143,6 +162,41 @@ impl<'a> File<'a> {
     pub fn relocations(&self, section: usize) -> Result<Vec<Relocation>, Error> {
         match &self.format {
             Format::Elf(elf) => relocate::relocations(elf, section, elf.section_bytes(section)?),
+            Format::MachO(file) => file.relocations(section),
+        }
+    }
+
+    /// Mach-O: `__unwind_info`, which linked files have.
+    pub fn unwind_info_section(&self) -> Result<Option<Section<'a>>, Error> {
+        match &self.format {
+            Format::Elf(_) => Ok(None),
+            Format::MachO(file) => file.unwind_info_section(),
+        }
+    }
+
+    /// Mach-O: `__compact_unwind`, which relocatable objects have, with its pointers resolved.
+    pub fn compact_unwind(&self) -> Result<Option<CompactUnwind<'a>>, Error> {
+        match &self.format {
+            Format::Elf(_) => Ok(None),
+            Format::MachO(file) => file.compact_unwind(),
+        }
+    }
+
+    /// Mach-O: where the file's header lies in memory, from which image offsets count; 0 in
+    /// a relocatable object and in other formats.
+    pub fn image_base(&self) -> Address {
+        match &self.format {
+            Format::Elf(_) => Address(0),
+            Format::MachO(file) => file.base,
+        }
+    }
+
+    /// Mach-O: where functions start, as the linker noted it for debuggers, rising
+    /// (`LC_FUNCTION_STARTS`). Nothing in relocatable objects and other formats.
+    pub fn function_starts(&self) -> Result<Vec<Address>, Error> {
+        match &self.format {
+            Format::Elf(_) => Ok(Vec::new()),
+            Format::MachO(file) => file.function_starts(),
         }
     }
 }

@@ -7,6 +7,7 @@ use object::elf::{SHT_DYNSYM, SHT_SYMTAB, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE};
 use object::read::elf::Sym as _;
 
 use crate::elf::Elf;
+use crate::macho::MachO;
 use crate::{Error, Kind};
 
 /// The functions' symbols of a file, by address.
@@ -64,6 +65,18 @@ impl<'a> Symbols<'a> {
         }
         sorted.sort_by_key(|entry| (entry.address, entry.is_function));
         Ok(Self { sorted })
+    }
+
+    /// Those of a Mach-O file that are in sections of code.
+    pub(crate) fn of_mach_o(file: &MachO<'a>) -> Self {
+        // `ltmp` labels are the assembler's, `L` and `l` names the compiler's.
+        let is_name = |name: &[u8]| !name.is_empty() && !name.starts_with(b"ltmp") && !name.starts_with(b"L");
+        let symbols = file.code_symbols().filter(|(name, _)| is_name(name));
+        let mut sorted: Vec<_> = symbols
+            .map(|(name, address)| Entry { address, size: 0, is_function: name.starts_with(b"_"), name })
+            .collect();
+        sorted.sort_by_key(|entry| (entry.address, entry.is_function));
+        Self { sorted }
     }
 
     /// The symbol whose code holds an address: the nearest one before it, if it reaches that far.

@@ -27,7 +27,7 @@ fn section_headers_are_not_needed() {
     let code = without.code_sections().unwrap();
     assert_eq!((code.len(), code[0].address), (1, Address(0)));
     let names: Vec<_> = with.code_sections().unwrap().into_iter().map(|section| section.name).collect();
-    assert_eq!(names, [".plt", ".text"]);
+    assert_eq!(names, [".plt", ".text", ".bolt.org.text"]);
 }
 
 #[test]

@@ -125,7 +125,7 @@ fn every_group_and_section_has_a_place_and_names() {
         ]
     );
     let code: Vec<_> = file.code_sections().unwrap().into_iter().map(|section| section.name).collect();
-    assert_eq!(code, [".text", ".text.second", ".text.unlikely"]);
+    assert_eq!(code, [".text", ".text.second", ".bolt.org.text", ".text.unlikely"]);
     assert_eq!(file.call_frame_sections().unwrap().len(), 1);
     assert_eq!(file.locate(Address(0)), None);
 }

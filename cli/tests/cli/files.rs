@@ -1,0 +1,112 @@
+//! What is written where: whole outputs or none, the right bytes, the right status.
+
+use std::fs;
+use std::io::Read as _;
+use std::process::Stdio;
+
+use crate::program::{command, corpus, run, scratch};
+use cfipack_container::File;
+
+#[test]
+fn section_of_an_object_is_what_gas_wrote() {
+    let object = fs::read(corpus().join("linkable.o")).unwrap();
+    let file = File::parse(&object).unwrap();
+    let expected = &file.sframe_sections().unwrap()[0];
+    let output = run(&["linkable.o", "--layout", "gnu", "--section", "-"]);
+    assert!(output.status.success());
+    // gas leaves start fields zero for the relocations, which File::parse has applied.
+    let mut expected = expected.bytes.to_vec();
+    for index in 0..4 {
+        expected[28 + 16 * index..][..8].fill(0);
+    }
+    assert_eq!(output.stdout, expected);
+}
+
+#[test]
+fn written_sections_are_read_back_and_verified() {
+    let directory = scratch("written");
+    let table = directory.join("table");
+    let table = table.to_str().unwrap();
+    let options: [&[&str]; 6] = [
+        &[],
+        &["--layout", "gnu"],
+        &["--sframe-version", "2"],
+        &["--no-flex"],
+        &["--threads", "2"],
+        &["--layout", "gnu", "--sframe-version", "2"],
+    ];
+    for options in options {
+        for address in ["0", "0x370", "0x7f0000"] {
+            let mut arguments = vec!["linked.so", "--section", table, "--address", address];
+            arguments.extend(options);
+            assert!(run(&arguments).status.success(), "{arguments:?}");
+            let verified = run(&["verify", "linked.so", "--sframe", table, "--address", address]);
+            assert_eq!(verified.status.code(), Some(0), "{options:?} at {address}");
+            let same = run(&["diff", "linked.so", table, "--address-b", address]);
+            assert_eq!(same.status.code(), Some(0), "{options:?} at {address}");
+        }
+        let elsewhere = run(&["verify", "linked.so", "--sframe", table, "--address", "0x370"]);
+        assert_eq!(elsewhere.status.code(), Some(1), "{options:?}: it lies at 0x7f0000");
+    }
+    assert_eq!(fs::read_dir(&directory).unwrap().count(), 1, "nothing is left beside it");
+}
+
+#[test]
+fn a_failure_leaves_the_output_as_it_was() {
+    let directory = scratch("failure");
+    let (table, broken) = (directory.join("table"), directory.join("broken.so"));
+    fs::write(&table, b"precious").unwrap();
+    let mut bytes = fs::read(corpus().join("linked.so")).unwrap();
+    // readelf -S: .eh_frame at 0x2d0; its first record now claims more bytes than there are.
+    bytes[0x2d0..0x2d4].copy_from_slice(&0x7fff_0000_u32.to_le_bytes());
+    fs::write(&broken, bytes).unwrap();
+    let output = run(&[broken.to_str().unwrap(), "--section", table.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8(output.stderr).unwrap();
+    let expected = "section .eh_frame: offset 0x0: record length 0x7fff0000 reaches beyond the section\n";
+    assert!(error.starts_with("cfi2sframe: error: ") && error.ends_with(expected), "{error}");
+    assert_eq!(fs::read(&table).unwrap(), b"precious");
+    assert_eq!(fs::read_dir(&directory).unwrap().count(), 2, "nothing is left beside it");
+}
+
+#[test]
+fn one_bad_function_costs_itself() {
+    let directory = scratch("bad-function");
+    let broken = directory.join("broken.so");
+    let mut bytes = fs::read(corpus().join("linked.so")).unwrap();
+    // The second FDE's CIE pointer, 0x44 at 0x2d0 + 0x44 (readelf --debug-dump=frames), leads nowhere.
+    assert_eq!(bytes[0x2d0 + 0x44..][..4], [0x44, 0, 0, 0]);
+    bytes[0x2d0 + 0x44..][..4].copy_from_slice(&3_u32.to_le_bytes());
+    fs::write(&broken, bytes).unwrap();
+    let broken = broken.to_str().unwrap();
+    let output = run(&[broken, "--json"]);
+    assert_eq!(output.status.code(), Some(0));
+    let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(summary["converted"], 4);
+    assert_eq!(summary["reasons"], serde_json::json!({ "malformed-record": 1 }));
+    assert_eq!(run(&[broken, "--min-coverage", "80"]).status.code(), Some(0));
+    assert_eq!(run(&[broken, "--min-coverage", "80.1"]).status.code(), Some(1));
+    let explained = String::from_utf8(run(&["explain", broken]).stdout).unwrap();
+    assert!(explained.starts_with("left out: offset 0x40: CIE pointer 0x3"), "{explained}");
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let mut child = command(&["dump", "linked.so", "linked.so", "linked.so"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let mut errors = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+    assert_eq!((child.wait().unwrap().code(), errors.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn one_bad_file_of_many_does_not_hide_the_others() {
+    let output = run(&["dump", "no-such-file", "linked.so", "container.s"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8(output.stdout).unwrap().contains("File: linked.so\n"));
+    assert_eq!(String::from_utf8(output.stderr).unwrap().lines().count(), 2);
+}

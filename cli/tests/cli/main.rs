@@ -1,0 +1,6 @@
+//! The program from outside: arguments in, streams, files and exit statuses out.
+
+mod files;
+mod json;
+mod program;
+mod text;

@@ -1,0 +1,41 @@
+//! Runs the program as a user would, in the directory of the small files that these tests read.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// Where `linked.so`, `linkable.o` and the others lie.
+pub fn corpus() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/container")
+}
+
+/// The program with these arguments, not yet started.
+pub fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cfi2sframe"));
+    command.args(arguments).current_dir(corpus()).stdin(Stdio::null());
+    command
+}
+
+/// What became of it.
+pub fn run(arguments: &[&str]) -> Output {
+    command(arguments).output().unwrap()
+}
+
+/// Arguments, status and both streams, for a snapshot.
+pub fn transcript(arguments: &[&str]) -> String {
+    let Output { status, stdout, stderr } = run(arguments);
+    let mut text = format!("$ cfi2sframe {}\n", arguments.join(" "));
+    for (name, stream) in [("stdout", stdout), ("stderr", stderr)] {
+        if !stream.is_empty() {
+            text += &format!("--- {name}\n{}", String::from_utf8(stream).unwrap());
+        }
+    }
+    text + &format!("--- status {}\n", status.code().unwrap())
+}
+
+/// A directory of this test's own, empty.
+pub fn scratch(name: &str) -> PathBuf {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&directory);
+    std::fs::create_dir_all(&directory).unwrap();
+    directory
+}

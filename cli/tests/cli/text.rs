@@ -1,0 +1,74 @@
+//! What people see: help, reports and error lines, as snapshots to be read when they change.
+
+use crate::program::transcript;
+
+/// Several runs, one below the other.
+fn transcripts(runs: &[&[&str]]) -> String {
+    let runs: Vec<_> = runs.iter().map(|arguments| transcript(arguments)).collect();
+    runs.join("\n")
+}
+
+#[test]
+fn help() {
+    let verbs = ["dump", "lookup", "verify", "diff", "stats", "explain"];
+    let mut text = transcript(&["--help"]);
+    for verb in verbs {
+        text += &format!("\n{}", transcript(&[verb, "--help"]));
+    }
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn reports() {
+    insta::assert_snapshot!(transcripts(&[
+        &["linked.so", "--verify", "--min-coverage", "100"],
+        &["linkable.o", "--layout", "gnu"],
+        &["debug_frame.zlib.o", "--sframe-version", "2"],
+        &["linked.so", "--no-flex", "--threads", "3"],
+        &["lookup", "linked.so", "0x27d", "644", "0x1"],
+        &["verify", "--profile", "kernel", "linked.so", "linkable.o"],
+        &["verify", "members.a"],
+        &["diff", "linked.so", "sectionless.so"],
+        &["stats", "linked.so", "debug_frame.none.o"],
+        &["explain", "linked.so"],
+        &["explain", "linked.so", "0x270"],
+        &["explain", "linkable.o", ".text+4"],
+    ]));
+}
+
+#[test]
+fn errors_are_one_line_and_status_2() {
+    let text = transcripts(&[
+        &["no-such-file"],
+        &["container.s"],
+        &["."],
+        &["members.a"],
+        &["linked.so", "--section", "no-such-directory/x"],
+        &["linked.so", "--section", "../container/linked.so"],
+        &["linked.so", "--section", "-", "--json"],
+        &["linkable.o", "--address", "16"],
+        &["dump", "debug_frame.none.o"],
+        &["dump", "no-such-file", "container.s"],
+        &["verify", "linkable.o", "--sframe", "linked.so"],
+        &["explain", "linked.so", "0x1"],
+        &["explain", "linkable.o", "12"],
+        &["explain", "linkable.o", ".nosuch+12"],
+    ]);
+    insta::assert_snapshot!(text);
+    for run in text.split("$ ").skip(1) {
+        assert!(run.contains("--- status 2\n") && run.contains("cfi2sframe: error: "), "{run}");
+    }
+}
+
+#[test]
+fn what_is_not_offered_is_an_error_that_says_so() {
+    insta::assert_snapshot!(transcripts(&[
+        &[],
+        &["linked.so", "-o", "x"],
+        &["linked.so", "--layout", "lld"],
+        &["linked.so", "--sframe-version", "1"],
+        &["linked.so", "--min-coverage", "101"],
+        &["linked.so", "--threads", "0"],
+        &["lookup", "linked.so", "0xfg"],
+    ]));
+}

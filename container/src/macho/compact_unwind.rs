@@ -1,0 +1,161 @@
+//! `__LD,__compact_unwind` of a relocatable object, its pointers resolved.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+
+use cfipack_format::compact_unwind::{Encoding, Entry};
+use cfipack_format::{Address, SectionOffset};
+
+use super::relocate::{Fixup, Target, field};
+use super::symbols::Symbol;
+use super::{MachO, Section};
+use crate::Error;
+
+/// The section, and what its pointers refer to.
+#[derive(Clone, Debug)]
+pub struct CompactUnwind<'a> {
+    /// The section as it lies in the file: before relocation.
+    pub section: Section<'a>,
+    /// Its rows, in the file's order; what is left of an incomplete one is not.
+    pub rows: Vec<CompactUnwindRow>,
+    /// The personalities that rows name, counted from 1, in the order of their first use.
+    pub personalities: Vec<Referent<'a>>,
+    /// What the relocated fields refer to, by offset.
+    referents: Vec<(SectionOffset, Referent<'a>)>,
+}
+
+/// A row of `__compact_unwind`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CompactUnwindRow {
+    /// Where it stands in the section.
+    pub offset: SectionOffset,
+    /// Start of the code it is for.
+    pub function: Address,
+    /// Bytes of that code.
+    pub length: u32,
+    /// How it is unwound.
+    pub encoding: Encoding,
+    /// Its number among [`CompactUnwind::personalities`].
+    pub personality: Option<NonZeroU32>,
+    /// Its language-specific data area.
+    pub lsda: Option<Address>,
+}
+
+/// What a pointer refers to, in the words of llvm-objdump 23: an external relocation's symbol
+/// and what is added to it; else the last symbol at or below the place (of several at one
+/// address, the first in the symbol table), or the section if that symbol is of another.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Referent<'a> {
+    /// Name of the symbol or section; what is not UTF-8 is replaced.
+    pub name: Cow<'a, str>,
+    /// Bytes behind it.
+    pub addend: u64,
+    /// The address; none of a symbol that is not defined here.
+    pub address: Option<Address>,
+}
+
+impl<'a> CompactUnwind<'a> {
+    /// What the relocated pointer at an offset of the section refers to.
+    pub fn referent(&self, field: SectionOffset) -> Option<&Referent<'a>> {
+        let found = self.referents.binary_search_by_key(&field, |referent| referent.0);
+        found.ok().map(|i| &self.referents[i].1)
+    }
+
+    fn address(&self, field: SectionOffset, stored: u64) -> Address {
+        self.referent(field).and_then(|referent| referent.address).unwrap_or(Address(stored))
+    }
+
+    /// The number of a personality, a new one if it is not known yet.
+    fn personality(
+        &mut self,
+        field: SectionOffset,
+        numbers: &mut HashMap<Referent<'a>, NonZeroU32>,
+    ) -> Option<NonZeroU32> {
+        let referent = self.referent(field)?.clone();
+        let number = NonZeroU32::MIN.saturating_add(self.personalities.len() as u32);
+        Some(*numbers.entry(referent).or_insert_with_key(|referent| {
+            self.personalities.push(referent.clone());
+            number
+        }))
+    }
+
+    fn read_rows(&mut self, pointer_size: u8) {
+        let size = Entry::size(pointer_size);
+        let bytes = self.section.bytes.clone();
+        let mut numbers = HashMap::new();
+        for (i, row) in bytes.chunks_exact(size).enumerate() {
+            let Some(entry) = Entry::read(row, pointer_size) else { continue };
+            let at = |field: usize| SectionOffset(i * size + field);
+            let lsda_at = at(Entry::lsda_at(pointer_size));
+            let has_lsda = entry.lsda != 0 || self.referent(lsda_at).is_some();
+            let row = CompactUnwindRow {
+                offset: at(0),
+                function: self.address(at(Entry::FUNCTION_AT), entry.function),
+                length: entry.length,
+                encoding: entry.encoding,
+                personality: self.personality(at(Entry::personality_at(pointer_size)), &mut numbers),
+                lsda: has_lsda.then(|| self.address(lsda_at, entry.lsda)),
+            };
+            self.rows.push(row);
+        }
+    }
+}
+
+impl<'a> MachO<'a> {
+    /// `__compact_unwind`, which relocatable objects have.
+    pub(crate) fn compact_unwind(&self) -> Result<Option<CompactUnwind<'a>>, Error> {
+        let Some(index) = self.find(b"__compact_unwind") else { return Ok(None) };
+        let section = self.section(index)?;
+        let names = self.symbols_by_address();
+        let mut referents = Vec::new();
+        for fixup in self.fixups(index)? {
+            let referent = self.resolve(index, &section.bytes, &fixup, &names)?;
+            referents.push((SectionOffset(fixup.offset as usize), referent));
+        }
+        referents.sort_by_key(|referent| referent.0);
+        let mut found = CompactUnwind { section, rows: Vec::new(), personalities: Vec::new(), referents };
+        found.read_rows(self.arch.pointer_size());
+        Ok(Some(found))
+    }
+
+    /// The symbols that are defined here, one for every address that has any.
+    fn symbols_by_address(&self) -> Vec<Symbol<'a>> {
+        let defined = |symbol: &Symbol<'_>| symbol.is_real && symbol.section.is_some();
+        let mut symbols: Vec<_> = self.symbols.iter().filter(defined).collect();
+        symbols.sort_by_key(|symbol| symbol.value);
+        symbols.dedup_by_key(|symbol| symbol.value);
+        symbols
+    }
+
+    fn resolve(
+        &self,
+        section: usize,
+        bytes: &[u8],
+        fixup: &Fixup,
+        names: &[Symbol<'a>],
+    ) -> Result<Referent<'a>, Error> {
+        let stored = field(bytes, fixup).ok_or_else(|| self.bad_field(section, fixup))?;
+        let section = match fixup.target {
+            Target::Symbol(index) => {
+                let symbol = self.symbols.get(index);
+                let symbol = symbol.ok_or_else(|| self.missing_symbol(section, fixup, index))?;
+                let name = String::from_utf8_lossy(symbol.name);
+                let address = symbol.section.map(|_| Address(symbol.value.wrapping_add(stored)));
+                return Ok(Referent { name, addend: stored, address });
+            }
+            Target::Section(section) => section,
+            Target::Address(inside) => self.locate(Address(inside.into())).map(|place| place.section),
+        };
+        let nearest = names.partition_point(|symbol| symbol.value <= stored).checked_sub(1);
+        let nearest = nearest.map(|i| names[i]).filter(|symbol| symbol.section == section);
+        let header = section.and_then(|section| self.sections.get(section));
+        let (name, start) = match (nearest, header) {
+            (Some(symbol), _) => (symbol.name, symbol.value),
+            (None, Some(header)) => (header.name, header.address),
+            (None, None) => (&[][..], 0),
+        };
+        let (name, addend) = (String::from_utf8_lossy(name), stored.wrapping_sub(start));
+        Ok(Referent { name, addend, address: Some(Address(stored)) })
+    }
+}

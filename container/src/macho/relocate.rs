@@ -1,0 +1,169 @@
+//! Relocations of `__eh_frame`, applied to a copy, and of `__compact_unwind`.
+//!
+//! A Mach-O object's fields already hold addresses and distances in the object's own address
+//! space, except for symbols: of a relocation that names one, the field holds what is added to
+//! the symbol's address. The sections are not moved here, so only those are left to do.
+
+use std::borrow::Cow;
+
+use cfipack_format::{Address, Arch};
+use object::LittleEndian as LE;
+use object::macho::{self, RelocationType};
+use object::pod::slice_from_bytes;
+
+use super::{MachO, range};
+use crate::{Error, Relocation};
+
+/// A relocation entry.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fixup {
+    /// The field, in bytes from its section's start.
+    pub(super) offset: u32,
+    pub(super) kind: RelocationType,
+    /// Bytes of the field.
+    pub(super) width: usize,
+    pub(super) target: Target,
+}
+
+/// What a relocation refers to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Target {
+    /// A symbol, by index.
+    Symbol(usize),
+    /// A section, counted from 0; none for an absolute value.
+    Section(Option<usize>),
+    /// i386: the section that this address lies in.
+    Address(u32),
+}
+
+/// What a relocation does to its field.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    /// Nothing: the field is right already, or a pointer to a GOT slot.
+    Nothing,
+    /// Adds the symbol's address.
+    Add,
+    /// Takes the symbol's address off; an [`Operation::Add`] of the same field follows.
+    Subtract,
+}
+
+impl Operation {
+    fn of(arch: Arch, kind: RelocationType) -> Option<Self> {
+        match (arch, kind) {
+            (Arch::Amd64, macho::X86_64_RELOC_UNSIGNED)
+            | (Arch::Aarch64 | Arch::Arm64_32, macho::ARM64_RELOC_UNSIGNED)
+            | (Arch::I386, macho::GENERIC_RELOC_VANILLA) => Some(Self::Add),
+            (Arch::Amd64, macho::X86_64_RELOC_SUBTRACTOR)
+            | (Arch::Aarch64 | Arch::Arm64_32, macho::ARM64_RELOC_SUBTRACTOR) => Some(Self::Subtract),
+            (Arch::Amd64, macho::X86_64_RELOC_GOT)
+            | (Arch::Aarch64 | Arch::Arm64_32, macho::ARM64_RELOC_POINTER_TO_GOT)
+            | (
+                Arch::I386,
+                macho::GENERIC_RELOC_PAIR
+                | macho::GENERIC_RELOC_SECTDIFF
+                | macho::GENERIC_RELOC_LOCAL_SECTDIFF,
+            ) => Some(Self::Nothing),
+            _ => None,
+        }
+    }
+}
+
+impl MachO<'_> {
+    /// The relocations of a section, in the file's order.
+    pub(super) fn fixups(&self, section: usize) -> Result<impl Iterator<Item = Fixup> + use<'_>, Error> {
+        let header = &self.sections[section];
+        let (offset, count) = (header.relocations_off, header.relocations_count);
+        let damaged = Error::Table { what: "relocations", offset, value: count.into() };
+        let entries = range(self.bytes, offset, u64::from(count) * 8).ok_or(damaged)?;
+        let (entries, _) = slice_from_bytes(entries, count as usize).map_err(|()| damaged)?;
+        Ok(entries.iter().map(|entry| self.fixup(entry)))
+    }
+
+    /// A section's relocations in the words of other formats: the addend is what the field holds,
+    /// and of one that names no symbol, the section and a value of 0.
+    pub(crate) fn relocations(&self, section: usize) -> Result<Vec<Relocation>, Error> {
+        let mut all = Vec::new();
+        if section >= self.sections.len() {
+            return Ok(all);
+        }
+        let bytes = self.section_bytes(section)?;
+        for fixup in self.fixups(section)? {
+            let stored = field(bytes, &fixup).ok_or_else(|| self.bad_field(section, &fixup))?;
+            let (symbol, section, value) = match fixup.target {
+                Target::Symbol(index) => {
+                    let symbol = self.symbols.get(index);
+                    let symbol = symbol.ok_or_else(|| self.missing_symbol(section, &fixup, index))?;
+                    (index, symbol.section, symbol.value)
+                }
+                Target::Section(section) => (0, section, 0),
+                Target::Address(inside) => {
+                    (0, self.locate(Address(inside.into())).map(|place| place.section), 0)
+                }
+            };
+            let (offset, kind) = (fixup.offset.into(), fixup.kind.0.into());
+            all.push(Relocation { offset, kind, symbol, section, value, addend: stored.cast_signed() });
+        }
+        Ok(all)
+    }
+
+    fn fixup(&self, entry: &macho::Relocation<LE>) -> Fixup {
+        let scattered = matches!(self.arch, Arch::I386) && entry.r_scattered(LE, macho::CPU_TYPE_X86);
+        if scattered {
+            let info = entry.scattered_info(LE);
+            let target = Target::Address(info.r_value);
+            return Fixup { offset: info.r_address, kind: info.r_type, width: 1 << info.r_length, target };
+        }
+        let info = entry.info(LE);
+        let number = info.r_symbolnum as usize;
+        let target =
+            if info.r_extern { Target::Symbol(number) } else { Target::Section(number.checked_sub(1)) };
+        Fixup { offset: info.r_address, kind: info.r_type, width: 1 << info.r_length, target }
+    }
+
+    pub(super) fn missing_symbol(&self, section: usize, fixup: &Fixup, symbol: usize) -> Error {
+        let section = self.name_for_error(section);
+        Error::RelocationSymbol { section, offset: fixup.offset.into(), value: symbol as u64 }
+    }
+
+    pub(super) fn bad_field(&self, section: usize, fixup: &Fixup) -> Error {
+        Error::RelocationField { section: self.name_for_error(section), offset: fixup.offset.into() }
+    }
+}
+
+/// Applies a section's relocations to its bytes, copying them first if there is anything to do.
+pub(super) fn apply(file: &MachO<'_>, section: usize, bytes: &mut Cow<'_, [u8]>) -> Result<(), Error> {
+    for fixup in file.fixups(section)? {
+        let Some(operation) = Operation::of(file.arch, fixup.kind) else {
+            let (offset, value) = (fixup.offset.into(), fixup.kind.0.into());
+            return Err(Error::RelocationType { section: file.name_for_error(section), offset, value });
+        };
+        let (Target::Symbol(index), true) = (fixup.target, operation != Operation::Nothing) else { continue };
+        let symbol = file.symbols.get(index).ok_or_else(|| file.missing_symbol(section, &fixup, index))?;
+        let change = match operation {
+            Operation::Subtract => symbol.value.wrapping_neg(),
+            _ => symbol.value,
+        };
+        let start = fixup.offset as usize;
+        if field(bytes, &fixup).is_none() || fixup.width < 4 {
+            return Err(file.bad_field(section, &fixup));
+        }
+        // Four bytes wrap between the two halves of a pair, and on 32-bit architectures.
+        add(&mut bytes.to_mut()[start..start + fixup.width], change);
+    }
+    Ok(())
+}
+
+/// What a relocation's field holds.
+pub(super) fn field(bytes: &[u8], fixup: &Fixup) -> Option<u64> {
+    let field = bytes.get(fixup.offset as usize..)?.get(..fixup.width)?;
+    Some(field.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte)))
+}
+
+/// Adds to a field of 4 or 8 bytes, wrapping.
+fn add(field: &mut [u8], change: u64) {
+    if let Ok(eight) = <[u8; 8]>::try_from(&*field) {
+        field.copy_from_slice(&u64::from_le_bytes(eight).wrapping_add(change).to_le_bytes());
+    } else if let Ok(four) = <[u8; 4]>::try_from(&*field) {
+        field.copy_from_slice(&u32::from_le_bytes(four).wrapping_add(change as u32).to_le_bytes());
+    }
+}

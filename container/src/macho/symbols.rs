@@ -1,0 +1,76 @@
+//! The symbol table.
+
+use object::LittleEndian as LE;
+use object::macho::{N_SECT, N_STAB, N_TYPE, SymtabCommand};
+
+use super::range;
+use crate::Error;
+
+/// `LC_SYMTAB`'s symbols, of either width.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SymbolTable<'a> {
+    entries: &'a [u8],
+    strings: &'a [u8],
+    /// Bytes of an entry: 16 or 12.
+    size: usize,
+}
+
+/// One symbol.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Symbol<'a> {
+    pub(super) name: &'a [u8],
+    /// The section it is defined in, from 0.
+    pub(super) section: Option<usize>,
+    /// Its address; 0 where it is not defined.
+    pub(super) value: u64,
+    /// Not one of a debugger's.
+    pub(super) is_real: bool,
+}
+
+impl<'a> SymbolTable<'a> {
+    pub(super) fn read(
+        bytes: &'a [u8],
+        command: &SymtabCommand<LE>,
+        pointer_size: u8,
+    ) -> Result<Self, Error> {
+        let size = usize::from(pointer_size) + 8;
+        let (offset, count) = (command.symoff.get(LE).into(), u64::from(command.nsyms.get(LE)));
+        let damaged = |what, offset, value| Error::Table { what, offset, value };
+        let entries = range(bytes, offset, count * size as u64);
+        let entries = entries.ok_or(damaged("symbol table", offset, count))?;
+        let (offset, length) = (command.stroff.get(LE).into(), command.strsize.get(LE).into());
+        let strings = range(bytes, offset, length).ok_or(damaged("string table", offset, length))?;
+        Ok(Self { entries, strings, size })
+    }
+
+    /// The symbol of an index.
+    pub(super) fn get(&self, index: usize) -> Option<Symbol<'a>> {
+        let start = index.checked_mul(self.size)?;
+        self.symbol(self.entries.get(start..start.checked_add(self.size)?)?)
+    }
+
+    /// All symbols in their order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Symbol<'a>> + use<'a> {
+        let table = *self;
+        self.entries.chunks_exact(self.size.max(1)).filter_map(move |entry| table.symbol(entry))
+    }
+
+    /// An entry: name u32, type u8, section u8, description u16, value u32 or u64.
+    fn symbol(&self, entry: &'a [u8]) -> Option<Symbol<'a>> {
+        let word = |at: usize| {
+            let bytes = entry.get(at..).and_then(|rest| rest.first_chunk());
+            bytes.map(|bytes| u32::from_le_bytes(*bytes))
+        };
+        let [kind, section, ..] = *entry.get(4..)? else { return None };
+        let high = if self.size == 16 { word(12)? } else { 0 };
+        let is_defined = kind & N_TYPE == N_SECT.0;
+        let name = self.strings.get(word(0)? as usize..).unwrap_or_default();
+        let length = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
+        Some(Symbol {
+            name: &name[..length],
+            section: usize::from(section).checked_sub(1).filter(|_| is_defined),
+            value: if is_defined { u64::from(word(8)?) | u64::from(high) << 32 } else { 0 },
+            is_real: kind & N_STAB == 0,
+        })
+    }
+}
