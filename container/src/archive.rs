@@ -1,15 +1,18 @@
-//! `ar` archives, and the common case of a file that is not one.
+//! `ar` archives and fat files, and the common case of a file that is neither.
 
 use std::borrow::Cow;
+use std::vec;
 
 use object::read::archive::{ArchiveFile, ArchiveMemberIterator};
 
 use crate::Error;
+use crate::fat::{self, Slice};
 
 /// A file inside a file.
 #[derive(Clone, Debug)]
 pub struct Member<'a> {
-    /// Its name in the archive; none if the file itself is the only member.
+    /// Its name in the archive, or its architecture in a fat file, or both with a colon between;
+    /// none if the file itself is the only member.
     pub name: Option<Cow<'a, str>>,
     /// Its bytes.
     pub bytes: &'a [u8],
@@ -28,14 +31,29 @@ pub struct Members<'a> {
 enum Source<'a> {
     Single(Option<&'a [u8]>),
     Archive(Box<ArchiveMemberIterator<'a>>),
+    Fat {
+        slices: vec::IntoIter<Slice<'a>>,
+        /// The members of the slice that was begun, and its architecture.
+        slice: Option<(Cow<'static, str>, Box<Members<'a>>)>,
+    },
 }
 
-/// The members of an archive, or the file itself if it is none. Members need not be objects:
+/// The members of an archive, the slices of a fat file (and their members where they are
+/// archives), or the file itself if it is neither. Members need not be objects:
 /// [`File::parse`](crate::File::parse) tells.
 pub fn members(bytes: &[u8]) -> Result<Members<'_>, Error> {
     if bytes.starts_with(&object::archive::THIN_MAGIC) {
         return Err(Error::ThinArchive);
     }
+    if let Some(slices) = fat::slices(bytes)? {
+        let source = Source::Fat { slices: slices.into_iter(), slice: None };
+        return Ok(Members { bytes, source, next: 0 });
+    }
+    members_of_slice(bytes)
+}
+
+/// The members of what is not a fat file.
+fn members_of_slice(bytes: &[u8]) -> Result<Members<'_>, Error> {
     let source = if bytes.starts_with(&object::archive::MAGIC) {
         let archive = ArchiveFile::parse(bytes).map_err(|_| Error::Archive { offset: 8 })?;
         Source::Archive(Box::new(archive.members()))
@@ -46,9 +64,9 @@ pub fn members(bytes: &[u8]) -> Result<Members<'_>, Error> {
 }
 
 impl Members<'_> {
-    /// Whether this is an archive, whose members are named.
+    /// Whether this is an archive or a fat file, whose members are named.
     pub fn is_archive(&self) -> bool {
-        matches!(self.source, Source::Archive(_))
+        !matches!(self.source, Source::Single(_))
     }
 }
 
@@ -61,6 +79,7 @@ impl<'a> Iterator for Members<'a> {
                 return bytes.take().map(|bytes| Ok(Member { name: None, bytes }));
             }
             Source::Archive(members) => members,
+            Source::Fat { slices, slice } => return next_of_fat(slices, slice),
         };
         let Ok(member) = members.next()? else {
             return Some(Err(Error::Archive { offset: self.next }));
@@ -74,5 +93,31 @@ impl<'a> Iterator for Members<'a> {
                 .map(|bytes| Member { name, bytes })
                 .map_err(|_| Error::Archive { offset }),
         )
+    }
+}
+
+/// The next member of a fat file, under its architecture's name.
+fn next_of_fat<'a>(
+    slices: &mut vec::IntoIter<Slice<'a>>,
+    begun: &mut Option<(Cow<'static, str>, Box<Members<'a>>)>,
+) -> Option<Result<Member<'a>, Error>> {
+    loop {
+        if let Some((arch, members)) = begun
+            && let Some(member) = members.next()
+        {
+            let in_arch = |name: Option<Cow<'_, str>>| match name {
+                Some(name) => Cow::Owned(format!("{arch}:{name}")),
+                None => arch.clone(),
+            };
+            return Some(member.map(|member| Member { name: Some(in_arch(member.name)), ..member }));
+        }
+        let slice = slices.next()?;
+        match members_of_slice(slice.bytes) {
+            Ok(members) => *begun = Some((slice.name, Box::new(members))),
+            Err(error) => {
+                *begun = None;
+                return Some(Err(error));
+            }
+        }
     }
 }

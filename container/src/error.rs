@@ -108,7 +108,7 @@ impl fmt::Display for Error {
             Self::NotObject { magic: [a, b, c, d] } => {
                 write!(
                     f,
-                    "offset 0x0: neither an ELF file nor an archive: starts with {a:02x} {b:02x} {c:02x} {d:02x}"
+                    "offset 0x0: neither an ELF or Mach-O file nor an archive: starts with {a:02x} {b:02x} {c:02x} {d:02x}"
                 )
             }
             Self::Unsupported { what, offset, value } => {

@@ -21,6 +21,7 @@ mod compression;
 mod eh_frame_hdr;
 mod elf;
 mod error;
+mod fat;
 mod layout;
 mod macho;
 mod relocate;

@@ -13,7 +13,7 @@ use cfipack_encoder::cfi;
 use cfipack_format::{Address, Arch};
 use object::LittleEndian as LE;
 use object::macho::{self, CpuType, FileType, MachHeader32, MachHeader64, SectionFlags};
-use object::read::macho::{MachHeader, Section as _, Segment as _};
+use object::read::macho::{MachHeader, Section as SectionHeader, Segment as _};
 
 pub use compact_unwind::{CompactUnwind, CompactUnwindRow, Referent};
 
@@ -214,7 +214,7 @@ impl<'a> MachO<'a> {
 }
 
 impl<'a> Header<'a> {
-    fn read(section: &'a impl object::read::macho::Section<Endian = LE>) -> Self {
+    fn read(section: &'a impl SectionHeader<Endian = LE>) -> Self {
         let flags = section.flags(LE);
         let in_file = section.file_size(LE).is_some();
         Self {

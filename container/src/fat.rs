@@ -1,0 +1,60 @@
+//! Fat files: one file for each of several architectures, in one.
+
+use std::borrow::Cow;
+
+use object::macho::{self, CpuSubtype, CpuType, FatArch32, FatArch64, FatHeader};
+use object::read::macho::{FatArch, MachOFatFile};
+
+use crate::Error;
+
+/// The file of one architecture.
+#[derive(Clone, Debug)]
+pub(crate) struct Slice<'a> {
+    /// The architecture, as Apple's tools call it.
+    pub(crate) name: Cow<'static, str>,
+    pub(crate) bytes: &'a [u8],
+}
+
+/// The slices of a fat file in its order; none if it is not one.
+pub(crate) fn slices(bytes: &[u8]) -> Result<Option<Vec<Slice<'_>>>, Error> {
+    match bytes.first_chunk().map(|magic| u32::from_be_bytes(*magic)) {
+        Some(macho::FAT_MAGIC) => read::<FatArch32>(bytes).map(Some),
+        Some(macho::FAT_MAGIC_64) => read::<FatArch64>(bytes).map(Some),
+        _ => Ok(None),
+    }
+}
+
+fn read<Arch: FatArch>(bytes: &[u8]) -> Result<Vec<Slice<'_>>, Error> {
+    let file = MachOFatFile::<Arch>::parse(bytes).map_err(|_| Error::Table {
+        what: "fat header",
+        offset: 0,
+        value: bytes.len() as u64,
+    })?;
+    let mut slices = Vec::new();
+    // Slices that overlap could make a small file as many times as long as it has slices.
+    let mut room = bytes.len() as u64;
+    for (i, arch) in file.arches().iter().enumerate() {
+        let (offset, size) = arch.file_range();
+        let entry = size_of::<FatHeader>() + i * size_of::<Arch>();
+        let damaged = Error::Table { what: "fat header", offset: entry as u64, value: offset };
+        room = room.checked_sub(size).ok_or(damaged)?;
+        let name = name(arch.cputype(), arch.cpusubtype());
+        slices.push(Slice { name, bytes: arch.data(bytes).map_err(|_| damaged)? });
+    }
+    Ok(slices)
+}
+
+fn name(cpu: CpuType, subtype: CpuSubtype) -> Cow<'static, str> {
+    // The top byte has flags.
+    Cow::Borrowed(match (cpu, subtype.0 & 0x00ff_ffff) {
+        (macho::CPU_TYPE_X86_64, 8) => "x86_64h",
+        (macho::CPU_TYPE_X86_64, _) => "x86_64",
+        (macho::CPU_TYPE_X86, _) => "i386",
+        (macho::CPU_TYPE_ARM64, 2) => "arm64e",
+        (macho::CPU_TYPE_ARM64, _) => "arm64",
+        (macho::CPU_TYPE_ARM64_32, _) => "arm64_32",
+        (macho::CPU_TYPE_ARM, 9) => "armv7",
+        (macho::CPU_TYPE_ARM, 12) => "armv7k",
+        (CpuType(cpu), subtype) => return Cow::Owned(format!("cpu-{cpu:#x}-{subtype}")),
+    })
+}
