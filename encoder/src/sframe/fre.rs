@@ -13,7 +13,10 @@ use crate::Reason;
 /// An FRE behind its start offset: the info byte and the data words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Fre {
-    bytes: [u8; Self::MAX_SIZE],
+    /// The first eight bytes in a register, where one of them can be exchanged cheaply: the first is
+    /// the lowest, whatever the byte order of the section.
+    head: u64,
+    tail: [u8; Self::MAX_SIZE - 8],
     len: u8,
 }
 
@@ -25,9 +28,7 @@ impl Fre {
     #[inline]
     pub(super) fn new(arch: Arch, row: &Row, fde_type: FdeType) -> Result<Self, Reason> {
         if row.return_address == Rule::Undefined {
-            let mut bytes = [0; Self::MAX_SIZE];
-            bytes[0] = FreInfo::OUTERMOST.0;
-            return Ok(Self { bytes, len: 1 });
+            return Ok(Self { head: FreInfo::OUTERMOST.0.into(), tail: [0; _], len: 1 });
         }
         match fde_type {
             FdeType::Default => Self::default(arch, row),
@@ -66,7 +67,7 @@ impl Fre {
             // An RA word of 0 is padding.
             (Rule::SameValue, Some(_)) if arch == Arch::S390x => 0,
             (Rule::SameValue, Some(_)) => return Err(Reason::FramePointerAlone),
-            (Rule::Cfa(0), _) if arch == Arch::S390x => return Err(Reason::ReturnAddressRule),
+            (Rule::Cfa(0), _) => return Err(Reason::ReturnAddressRule),
             (Rule::Cfa(offset), _) => offset,
             _ => return Err(Reason::ReturnAddressRule),
         };
@@ -113,7 +114,11 @@ impl Fre {
                 }
             }
         }
-        Self { bytes, len: (1 + N * size.width()) as u8 }
+        let mut head = [0; 8];
+        let mut tail = [0; Self::MAX_SIZE - 8];
+        head.copy_from_slice(&bytes[..8]);
+        tail.copy_from_slice(&bytes[8..]);
+        Self { head: u64::from_le_bytes(head), tail, len: (1 + N * size.width()) as u8 }
     }
 
     fn flex(arch: Arch, row: &Row) -> Result<Self, Reason> {
@@ -215,13 +220,52 @@ pub(super) struct Fres {
     end: usize,
     count: u32,
     fre_type: FreType,
-    last: Option<(u32, Fre)>,
+    last_start: u32,
+    last: Fre,
+    patch: Patch,
     endian: Endian,
 }
 
+/// For which CFA offsets the last FRE needs another first word and no other change.
+#[derive(Clone, Copy, Debug)]
+struct Patch {
+    /// The least such offset.
+    low: u64,
+    /// How many more there are.
+    span: u64,
+    /// Where the word lies in [`Fre::head`].
+    mask: u64,
+}
+
+impl Patch {
+    const NONE: Self = Self { low: u64::MAX, span: 0, mask: 0 };
+
+    /// For a default FRE. An offset that needs the words' size as it is leaves them that size;
+    /// negative ones, which are rare, are left out, and so is the byte order of few.
+    fn of(fre: &Fre, endian: Endian) -> Self {
+        match (FreInfo(fre.head as u8).word_size(), endian) {
+            (Some(WordSize::B1), Endian::Little) => Self { low: 0, span: 0x7f, mask: 0xff00 },
+            (Some(WordSize::B2), Endian::Little) => Self { low: 0x80, span: 0x7f7f, mask: 0xff_ff00 },
+            _ => Self::NONE,
+        }
+    }
+}
+
+/// Bytes that an FRE may touch: start, info, words.
+const ROOM: usize = 4 + Fre::MAX_SIZE;
+
 impl Fres {
     pub(super) fn new(endian: Endian) -> Self {
-        Self { bytes: vec![0; 256], end: 0, count: 0, fre_type: FreType::Addr1, last: None, endian }
+        Self {
+            bytes: vec![0; 256],
+            end: 0,
+            count: 0,
+            fre_type: FreType::Addr1,
+            last_start: 0,
+            last: Fre { head: 0, tail: [0; _], len: 0 },
+            patch: Patch::NONE,
+            endian,
+        }
     }
 
     /// Begins a function whose starts fit `fre_type`.
@@ -230,7 +274,40 @@ impl Fres {
         self.end = Attribute::SIZE;
         self.count = 0;
         self.fre_type = fre_type;
-        self.last = None;
+        self.last_start = 0;
+        self.last.len = 0;
+        self.patch = Patch::NONE;
+    }
+
+    /// Says that the last FRE, with another CFA offset, is the FRE of the same row with that offset.
+    #[inline]
+    pub(super) fn last_can_be_patched(&mut self) {
+        self.patch = Patch::of(&self.last, self.endian);
+    }
+
+    /// Appends the last FRE with another CFA offset, unless that changes nothing. Returns whether
+    /// that could be done; if not, the row has to go the long way.
+    #[inline(always)]
+    pub(super) fn push_with_cfa(&mut self, start: u32, offset: i64) -> bool {
+        if (offset as u64).wrapping_sub(self.patch.low) > self.patch.span {
+            return false;
+        }
+        let head = self.last.head & !self.patch.mask | (offset as u64) << 8;
+        if head == self.last.head {
+            return true;
+        }
+        let width = self.fre_type.width();
+        let Some(room) = self.bytes.get_mut(self.end..).and_then(|room| room.first_chunk_mut::<ROOM>())
+        else {
+            return false;
+        };
+        room[..4].copy_from_slice(&start.to_le_bytes());
+        room[width..width + 8].copy_from_slice(&head.to_le_bytes());
+        self.end += width + usize::from(self.last.len);
+        self.count += 1;
+        self.last_start = start;
+        self.last.head = head;
+        true
     }
 
     /// Where the bytes lie in this program's memory.
@@ -245,30 +322,38 @@ impl Fres {
     /// Whether the last row has these very bytes.
     #[inline]
     pub(super) fn repeats(&self, fre: &Fre) -> bool {
-        matches!(&self.last, Some((_, last)) if last == fre)
+        self.last == *fre
     }
 
     /// Appends a row; `start` fits the FRE type.
-    #[inline]
     pub(super) fn push(&mut self, start: u32, fre: &Fre) {
+        if self.bytes.len() < self.end + ROOM {
+            self.grow();
+        }
         let width = self.fre_type.width();
-        if self.bytes.len() < self.end + 4 + Fre::MAX_SIZE {
-            self.bytes.resize(self.bytes.len() * 2, 0);
-        }
-        let room = &mut self.bytes[self.end..];
-        match self.endian {
-            Endian::Little => room[..4].copy_from_slice(&start.to_le_bytes()),
-            Endian::Big => room[..width].copy_from_slice(&start.to_be_bytes()[4 - width..]),
-        }
-        room[width..width + Fre::MAX_SIZE].copy_from_slice(&fre.bytes);
+        let start_bytes = match self.endian {
+            Endian::Little => start.to_le_bytes(),
+            Endian::Big => (start << (32 - 8 * width)).to_be_bytes(),
+        };
+        let room = &mut self.bytes[self.end..][..ROOM];
+        room[..4].copy_from_slice(&start_bytes);
+        room[width..width + 8].copy_from_slice(&fre.head.to_le_bytes());
+        room[width + 8..width + Fre::MAX_SIZE].copy_from_slice(&fre.tail);
         self.end += width + usize::from(fre.len);
         self.count += 1;
-        self.last = Some((start, *fre));
+        self.last_start = start;
+        self.last = *fre;
+        self.patch = Patch::NONE;
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        self.bytes.resize(self.bytes.len() * 2, 0);
     }
 
     /// Rewrites the starts with the narrowest type that holds them all.
     pub(super) fn narrow(&mut self) {
-        let narrowest = self.last.map_or(FreType::Addr1, |(start, _)| FreType::for_start(start));
+        let narrowest = FreType::for_start(self.last_start);
         if narrowest == self.fre_type {
             return;
         }
