@@ -2,6 +2,7 @@
 //! generators of call frame information.
 
 pub mod by_cfi;
+pub mod by_row;
 pub mod cfi_bytes;
 pub mod convert;
 pub mod corpora;

@@ -94,7 +94,8 @@ impl Moves<'_> {
         Some((symbol.name().unwrap().to_owned(), symbol.address()))
     }
 
-    /// Puts the rows of `__compact_unwind` into place; returns the personalities' slots.
+    /// Puts the rows of `__compact_unwind` into place; returns the personalities' slots. lld gives
+    /// these out in the order of functions.
     fn rows(&self, arch: Arch, entries: &mut BTreeMap<u32, Entry>) -> Vec<ImageOffset> {
         let mut personalities = Vec::<String>::new();
         if let Some(section) = self.object.section_by_name("__compact_unwind") {
@@ -138,7 +139,12 @@ impl Moves<'_> {
             }
         }
         let got = self.image.section_by_name("__got").map_or(0, |got| self.image_offset(got.address()));
-        (0..personalities.len() as u32).map(|at| ImageOffset(got + 8 * at)).collect()
+        let mut slots = vec![None; personalities.len()];
+        let mut free = (got..).step_by(8).map(ImageOffset);
+        for personality in entries.values().filter_map(|entry| entry.personality) {
+            slots[personality.get() as usize - 1].get_or_insert_with(|| free.next().unwrap());
+        }
+        slots.into_iter().map(|slot| slot.unwrap_or_default()).collect()
     }
 
     /// Gives functions that no row speaks for the FDEs that the image has for them.

@@ -1,29 +1,184 @@
-//! Properties that hold for any input.
-use cfipack_format::Arch;
-use cfipack_tests::by_cfi::Cfi;
+//! Properties that hold for any call frame information.
+
+use std::collections::BTreeSet;
+
+use cfipack_decoder::sframe::Section;
+use cfipack_encoder::cfi::{self, SectionKind};
+use cfipack_encoder::sframe::{Builder, Layout, Options};
+use cfipack_format::sframe::Version;
+use cfipack_format::{Address, Arch, FunctionOffset, Row};
+use cfipack_tests::by_cfi::{Cfi, Registers, Stop};
+use cfipack_tests::by_row;
 use cfipack_tests::cfi_bytes::CfiBytes;
+use cfipack_tests::convert::{Converted, all_options, convert};
 use cfipack_tests::random::{Random, cases};
 
-#[test]
-fn scratch() {
-    let (seed, count) = cases("scratch", 200);
-    let mut ok = 0;
-    for case in 0..count {
-        let mut random = Random::new(seed.wrapping_add(case as u64));
+const TABLE: Address = Address(0x100_0000);
+
+fn each_section(what: &str, mut check: impl FnMut(&mut Random, &CfiBytes, cfi::Section<'_>)) {
+    let (seed, count) = cases(what, 1000);
+    for case in 0..count as u64 {
+        let mut random = Random::new(seed.wrapping_add(case));
         let arch = random.pick(&[Arch::Amd64, Arch::Aarch64, Arch::Aarch64Be, Arch::S390x]);
-        let cfi = CfiBytes::random(&mut random, arch, 10);
-        let mut expected: Vec<_> = cfi.functions.clone();
-        expected.sort_by_key(|f| f.start);
-        let mem = |a: u64| Some(a.wrapping_mul(77));
-        macro_rules! go { ($cfi:expr) => {{
-            let mut c = $cfi.unwrap();
-            let got: Vec<_> = c.functions().collect();
-            assert_eq!(got, expected);
-            for f in &expected { for pc in [f.start, f.start + (f.end-f.start)/2] { if pc < f.end {
-                match c.caller(pc, &[Some(5); 160], &mem) { Ok(_) => ok += 1, Err(e) => println!("{e:?}") }
-            } } }
-        }}}
-        if cfi.debug_frame { go!(Cfi::debug_frame(&cfi.bytes, arch)) } else { go!(Cfi::eh_frame(&cfi.bytes, cfi.address, cfi.text, cfi.data, arch)) }
+        let functions = random.pick(&[1, 2, 10, 40]);
+        let generated = CfiBytes::random(&mut random, arch, functions);
+        let kind = if generated.debug_frame { SectionKind::DebugFrame } else { SectionKind::EhFrame };
+        let mut section = cfi::Section::new(kind, &generated.bytes, Address(generated.address), arch);
+        (section.text, section.data) = (Address(generated.text), Address(generated.data));
+        println!("case {case}: CFIPACK_SEED={} CFIPACK_CASES=1", seed.wrapping_add(case));
+        check(&mut random, &generated, section);
     }
-    println!("ok {ok}");
+}
+
+/// Every function is in the table or refused; no PC differs from what gimli makes of the rules.
+#[test]
+fn tables_say_what_the_cfi_says() {
+    let (mut functions, mut refused) = (0, 0);
+    each_section("random CFI, verified", |_, generated, section| {
+        for options in all_options() {
+            let converted = convert(&[section], generated.arch, TABLE, options);
+            assert!(converted.malformed.is_empty(), "{:?}", converted.malformed);
+            assert_eq!(converted.functions, generated.functions.len());
+            converted.table().validate().unwrap();
+            let report = converted.verify(&[section]);
+            assert!(report.is_true(), "{options:?}: {:?}", report.differences.first());
+            assert!(report.missing <= converted.unsupported.len() as u64, "{options:?}: {:?}", report.left_out);
+            assert_eq!(report.pcs_unjudged, 0);
+            if options == Options::default() {
+                functions += converted.functions;
+                refused += converted.unsupported.len();
+            }
+        }
+    });
+    println!("{refused} of {functions} functions were refused");
+    assert!(refused * 2 < functions, "too little is put to the test");
+}
+
+/// The same by values, and without cfipack's verifier: registers and memory are random, and the
+/// caller's frame is what gimli's evaluation makes of them.
+#[test]
+fn rows_find_the_frames_that_the_cfi_finds() {
+    let mut compared = 0;
+    each_section("random CFI, by values", |random, generated, section| {
+        for options in all_options() {
+            let converted = convert(&[section], generated.arch, TABLE, options);
+            let g = generated;
+            compared += if g.debug_frame {
+                by_values(random, g, &converted, Cfi::debug_frame(&g.bytes, g.arch).unwrap())
+            } else {
+                by_values(random, g, &converted, Cfi::eh_frame(&g.bytes, g.address, g.text, g.data, g.arch).unwrap())
+            };
+        }
+    });
+    println!("{compared} frames compared");
+}
+
+fn by_values<'a, S>(random: &mut Random, generated: &CfiBytes, converted: &Converted, mut cfi: Cfi<'a, S>) -> usize
+where
+    S: gimli::UnwindSection<gimli::EndianSlice<'a, gimli::RunTimeEndian>>,
+{
+    let (arch, table) = (generated.arch, converted.table());
+    let refused: BTreeSet<_> = converted.unsupported.iter().map(|unsupported| unsupported.function.0).collect();
+    let memory = |address: u64| Some(Random::new(address).next());
+    let mut compared = 0;
+    for function in &generated.functions {
+        for _ in 0..if function.is_empty() || refused.contains(&function.start) { 0 } else { 8 } {
+            let pc = function.start + random.below(function.end - function.start);
+            let registers: Registers = std::array::from_fn(|_| Some(random.next()));
+            let row = table.lookup(Address(pc)).unwrap();
+            let by_row = row.map_or(Err(Stop::NoRow), |row| by_row::caller(&row, arch, &registers, &memory));
+            let by_cfi = cfi.caller(pc, &registers, &memory).and_then(|caller| {
+                let frame_pointer = caller.registers[usize::from(arch.frame_pointer().0)];
+                let return_address = caller.return_address.ok_or(Stop::Lost)?;
+                Ok(by_row::Caller { cfa: caller.cfa, return_address, frame_pointer })
+            });
+            assert_eq!(by_row, by_cfi, "pc {pc:#x} of {function:x?}, row {row:?}");
+            compared += 1;
+        }
+    }
+    compared
+}
+
+/// Layouts and versions differ in bytes and in what they leave out, never in an answer.
+#[test]
+fn layouts_and_versions_answer_alike() {
+    each_section("random CFI, layouts compared", |random, generated, section| {
+        let all: Vec<_> =
+            all_options().map(|options| convert(&[section], generated.arch, TABLE, options)).collect();
+        for function in generated.functions.iter().filter(|function| !function.is_empty()) {
+            let holds = |converted: &&Converted| !converted.unsupported.iter().any(|u| u.function.0 == function.start);
+            for _ in 0..8 {
+                let pc = Address(function.start + random.below(function.end - function.start));
+                let answers: Vec<_> = all.iter().filter(holds).map(|converted| answer(converted, pc)).collect();
+                assert!(answers.windows(2).all(|pair| alike(pair[0], pair[1])), "pc {pc}: {answers:?}");
+            }
+        }
+        let size = |layout: Layout, version: Version| {
+            let place = all_options().position(|o| o.layout == layout && o.version == version).unwrap();
+            (all[place].bytes.len(), all[place].unsupported.len())
+        };
+        for version in [Version::V3, Version::V2] {
+            let (small, gnu) = (size(Layout::Small, version), size(Layout::Gnu, version));
+            assert!(small.0 <= gnu.0 || small.1 < gnu.1, "small is larger: {small:?} {gnu:?}");
+        }
+    });
+}
+
+fn answer(converted: &Converted, pc: Address) -> Option<Row> {
+    let row = converted.table().lookup(pc).unwrap()?;
+    // Where a row starts is a matter of layout.
+    Some(Row { start: FunctionOffset(0), ..row })
+}
+
+fn alike(a: Option<Row>, b: Option<Row>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => a.unwinds_as(&b),
+        (a, b) => a == b,
+    }
+}
+
+/// Shards absorbed in order give the bytes that one builder gives, wherever the cuts lie.
+#[test]
+fn shards_make_no_difference() {
+    each_section("random CFI, in shards", |random, generated, section| {
+        let functions: Vec<_> = section.functions().map(|function| function.unwrap()).collect();
+        for options in all_options() {
+            let whole = convert(&[section], generated.arch, TABLE, options).bytes;
+            let mut builder = Builder::new(generated.arch, options);
+            let mut rest = &functions[..];
+            while !rest.is_empty() {
+                let (now, later) = rest.split_at(1 + random.below(rest.len() as u64) as usize);
+                let mut shard = Builder::new(generated.arch, options);
+                for function in now {
+                    let _ = shard.push(function);
+                }
+                builder.absorb(shard).unwrap();
+                rest = later;
+            }
+            let sharded = builder.finish();
+            let mut bytes = vec![0; sharded.len()];
+            sharded.write(&mut bytes, TABLE, |function| function).unwrap();
+            assert!(bytes == whole, "{options:?}: the shards' table has other bytes");
+        }
+    });
+}
+
+/// Merged functions answer as before at every PC of every function.
+#[test]
+fn merged_functions_answer_as_before() {
+    each_section("random CFI, functions merged", |random, generated, section| {
+        let merge_functions = random.pick(&[2, 8, 1000]);
+        let plain = convert(&[section], generated.arch, TABLE, Options::default());
+        let merged =
+            convert(&[section], generated.arch, TABLE, Options { merge_functions, ..Options::default() });
+        let plain_table = Section::parse(&plain.bytes, TABLE).unwrap();
+        assert!(merged.table().num_functions() <= plain_table.num_functions());
+        for function in generated.functions.iter().filter(|function| !function.is_empty()) {
+            for _ in 0..8 {
+                let pc = Address(function.start + random.below(function.end - function.start));
+                let (a, b) = (answer(&plain, pc), answer(&merged, pc));
+                assert!(alike(a, b), "pc {pc}: {a:?}, merged {b:?}");
+            }
+        }
+    });
 }
