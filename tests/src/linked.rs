@@ -9,7 +9,9 @@ use cfipack_format::compact_unwind::{Encoding, Entry as Row};
 use cfipack_format::{Arch, ImageOffset};
 use gimli::UnwindSection;
 use object::read::macho::MachOFile64;
-use object::{Architecture, Object, ObjectSection, ObjectSegment, ObjectSymbol, RelocationTarget, SymbolKind};
+use object::{
+    Architecture, Object, ObjectSection, ObjectSegment, ObjectSymbol, RelocationTarget, SymbolKind,
+};
 
 /// An object and the image that ld64.lld made of it.
 #[derive(Debug)]
@@ -48,7 +50,8 @@ impl Linked {
         let mut entries = moves.functions();
         let slots = moves.rows(arch, &mut entries);
         moves.fdes(arch, &mut entries);
-        let table = moves.image.section_by_name("__unwind_info").map(|section| section.data().unwrap().to_vec());
+        let table =
+            moves.image.section_by_name("__unwind_info").map(|section| section.data().unwrap().to_vec());
         Self { arch, entries: entries.into_values().collect(), slots, table }
     }
 }
@@ -80,7 +83,8 @@ impl Moves<'_> {
     /// Where lld thinks the LSDA at an address of the object is: at the start of its subsection.
     fn lsda_in_image(&self, address: u64) -> u32 {
         let section = self.object.section_by_name("__gcc_except_tab").expect("there are LSDAs");
-        let start = self.symbol_before("__gcc_except_tab", address).map_or(section.address(), |found| found.1);
+        let start =
+            self.symbol_before("__gcc_except_tab", address).map_or(section.address(), |found| found.1);
         let linked = self.image.section_by_name("__gcc_except_tab").expect("LSDAs stay");
         self.image_offset(linked.address() + start - section.address())
     }
@@ -88,7 +92,9 @@ impl Moves<'_> {
     fn symbol_before(&self, section: &str, address: u64) -> Option<(String, u64)> {
         let section = self.object.section_by_name(section)?.index();
         let symbols = self.object.symbols().filter(|symbol| {
-            symbol.section_index() == Some(section) && symbol.address() <= address && symbol.kind() != SymbolKind::Section
+            symbol.section_index() == Some(section)
+                && symbol.address() <= address
+                && symbol.kind() != SymbolKind::Section
         });
         let symbol = symbols.max_by_key(|symbol| symbol.address())?;
         Some((symbol.name().unwrap().to_owned(), symbol.address()))
@@ -157,7 +163,8 @@ impl Moves<'_> {
             let gimli::CieOrFde::Fde(fde) = record else { continue };
             let fde = fde.parse(|_, bases, offset| cfi.cie_from_offset(bases, offset)).unwrap();
             let function = self.image_offset(fde.initial_address());
-            let Some(entry) = entries.get_mut(&function).filter(|entry| entry.encoding == Encoding::NONE) else {
+            let Some(entry) = entries.get_mut(&function).filter(|entry| entry.encoding == Encoding::NONE)
+            else {
                 continue;
             };
             let lsda = fde.lsda().map(|lsda| {

@@ -80,7 +80,12 @@ pub fn random(random: &mut Random, arch: Arch, mix: Mix) -> Vec<u8> {
     let lsdas = section(&mut object, "__TEXT", "__gcc_except_tab", SectionKind::ReadOnlyData);
     let cfi = section(&mut object, "__TEXT", "__eh_frame", SectionKind::ReadOnlyData);
     let personalities = (0..mix.personalities).map(|number| {
-        object.add_symbol(symbol(&format!("personality_{number}"), SymbolSection::Undefined, 0, SymbolKind::Text))
+        object.add_symbol(symbol(
+            &format!("personality_{number}"),
+            SymbolSection::Undefined,
+            0,
+            SymbolKind::Text,
+        ))
     });
     let personalities = personalities.collect();
     let mut writer = Writer { object, random, mix, arch, text, rows, lsdas, cfi, personalities };
@@ -165,7 +170,12 @@ impl Writer<'_> {
     }
 
     fn row(
-        &mut self, number: usize, function: SymbolId, length: u32, encoding: Encoding, personality: Option<SymbolId>,
+        &mut self,
+        number: usize,
+        function: SymbolId,
+        length: u32,
+        encoding: Encoding,
+        personality: Option<SymbolId>,
     ) {
         let lsda = self.random.chance(self.mix.lsda).then(|| {
             let start = self.object.append_section_data(self.lsdas, &[0xff, 0xff, 1, 0], 4);
@@ -201,7 +211,8 @@ impl Writer<'_> {
             fde[16..20].copy_from_slice(&length.to_le_bytes());
             let at = self.object.append_section_data(self.cfi, &fde, 4);
             let cie_pointer = (at as u32 + 4).to_le_bytes();
-            self.object.section_mut(self.cfi).data_mut()[at as usize + 4..][..4].copy_from_slice(&cie_pointer);
+            self.object.section_mut(self.cfi).data_mut()[at as usize + 4..][..4]
+                .copy_from_slice(&cie_pointer);
             let section = self.object.section_symbol(self.cfi);
             self.pointer(self.cfi, at + 8, function, Some(section));
         }

@@ -47,8 +47,6 @@ fn compare(what: &str, count: usize, link: impl Fn(Arch, &[u8]) -> Vec<u8>) {
 fn difference(ours: &[u8], theirs: &[u8]) -> String {
     let at = ours.iter().zip(theirs).position(|(a, b)| a != b);
     let pages = |bytes: &[u8]| (!bytes.is_empty()).then(|| Table::read(bytes).pages);
-    let words = |bytes: &[u8]| bytes.chunks(4).take(40).map(|w| format!("{:08x}", u32::from_le_bytes(w.try_into().unwrap()))).collect::<Vec<_>>().join(" ");
-    println!("{}\n\n{}", words(ours), words(theirs));
     format!(
         "{} bytes, lld {}, first difference at {at:x?}\n{:?}\n{:?}",
         ours.len(),

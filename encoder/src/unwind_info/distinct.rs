@@ -14,6 +14,9 @@ const MAX_PROBES: usize = 128;
 
 /// The distinct encodings of a table, numbered by first use: an open-addressing hash table of
 /// numbers, linear probing. Keys that were chosen to collide cost a new hash, not more time.
+///
+/// DWARF-mode encodings mostly come in the order of their FDEs, each one new: those that are
+/// larger than all before stand in a list, which is sorted without being searched.
 #[derive(Debug)]
 pub(super) struct Distinct {
     /// Encoding by number.
@@ -22,8 +25,12 @@ pub(super) struct Distinct {
     pub(super) counts: Vec<u32>,
     /// Numbers; a power of two of them.
     slots: Vec<u32>,
+    /// Slots that are not free.
+    used: usize,
     seed: u64,
     last: (Encoding, u32),
+    /// Numbers of DWARF-mode encodings, each larger than the one before; not in `slots`.
+    rising: Vec<u32>,
 }
 
 impl Distinct {
@@ -32,8 +39,10 @@ impl Distinct {
             encodings: Vec::new(),
             counts: Vec::new(),
             slots: vec![FREE; 256],
+            used: 0,
             seed: 0x9e37_79b9_7f4a_7c15,
             last: (Encoding(0), FREE),
+            rising: Vec::new(),
         }
     }
 
@@ -45,6 +54,24 @@ impl Distinct {
         }
         self.counts[self.last.1 as usize] += 1;
         self.last.1
+    }
+
+    /// The same for an encoding in DWARF mode.
+    #[inline]
+    pub(super) fn dwarf_number(&mut self, encoding: Encoding) -> u32 {
+        let known = |&number: &u32| self.encodings[number as usize];
+        if self.rising.last().map(known) < Some(encoding) {
+            let number = self.own_number(encoding);
+            self.rising.push(number);
+            return number;
+        }
+        match self.rising.binary_search_by_key(&encoding, known) {
+            Ok(at) => {
+                self.counts[self.rising[at] as usize] += 1;
+                self.rising[at]
+            }
+            Err(_) => self.number(encoding),
+        }
     }
 
     /// A number that no other entry will get, whatever its encoding.
@@ -64,7 +91,8 @@ impl Distinct {
                     let number = self.own_number(encoding);
                     self.counts[number as usize] = 0;
                     self.slots[at & mask] = number;
-                    if self.encodings.len() * 2 > self.slots.len() {
+                    self.used += 1;
+                    if self.used * 2 > self.slots.len() {
                         self.grow();
                     }
                     return number;
@@ -87,21 +115,27 @@ impl Distinct {
     /// Twice the slots, under another hash, as often as it takes for every number to be found.
     #[cold]
     fn grow(&mut self) {
-        let mut size = self.slots.len() * 2;
-        'larger: loop {
-            self.seed = self.seed.wrapping_mul(0xd134_2543_de82_ef95).wrapping_add(1) | 1;
-            self.slots = Vec::new();
+        let mut old = core::mem::take(&mut self.slots);
+        old.retain(|&number| number != FREE);
+        let mut size = (old.len() * 2).next_power_of_two() * 2;
+        loop {
+            self.seed = self.seed.wrapping_mul(0xd134_2543_de82_ef95) | 1;
             self.slots = vec![FREE; size];
-            for number in 0..self.encodings.len() {
-                let start = self.place(self.encodings[number]);
-                let mask = size - 1;
-                let Some(at) = (start..start + MAX_PROBES).find(|at| self.slots[at & mask] == FREE) else {
-                    size *= 2;
-                    continue 'larger;
-                };
-                self.slots[at & mask] = number as u32;
+            if old.iter().all(|&number| self.settle(number)) {
+                return;
             }
-            return;
+            size *= 2;
         }
+    }
+
+    /// Puts a number into a free slot, if there is one near enough.
+    fn settle(&mut self, number: u32) -> bool {
+        let start = self.place(self.encodings[number as usize]);
+        let mask = self.slots.len() - 1;
+        let Some(at) = (start..start + MAX_PROBES).find(|at| self.slots[at & mask] == FREE) else {
+            return false;
+        };
+        self.slots[at & mask] = number;
+        true
     }
 }

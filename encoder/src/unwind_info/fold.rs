@@ -119,9 +119,12 @@ impl Folder {
             return;
         }
         self.informs |= entry.encoding != Encoding::NONE;
-        let own = self.layout == Layout::LdPrime && is_dwarf(entry.encoding, self.arch);
         let encoding = self.numbered(entry);
-        let encoding = if own { self.distinct.own_number(encoding) } else { self.distinct.number(encoding) };
+        let encoding = match (is_dwarf(encoding, self.arch), self.layout) {
+            (false, _) => self.distinct.number(encoding),
+            (true, Layout::LdPrime) => self.distinct.own_number(encoding),
+            (true, Layout::Small | Layout::Lld) => self.distinct.dwarf_number(encoding),
+        };
         self.keys.push(Key { function: entry.function.0, encoding });
         if let Some(lsda) = entry.lsda {
             self.lsdas.push(LsdaEntry { function: entry.function, lsda: ImageOffset(lsda.get()) });

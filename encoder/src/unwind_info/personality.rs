@@ -23,14 +23,31 @@ struct Uses {
 /// in [`Layout::LdPrime`], if there is room, those of DWARF-mode entries. Ties: the lower number.
 pub(super) fn most_used(entries: &[Entry], arch: Arch, layout: Layout) -> Vec<NonZeroU32> {
     let mut uses = BTreeMap::<NonZeroU32, Uses>::new();
+    // Neighbours use the same one, as a rule.
+    let mut run: Option<(NonZeroU32, Uses)> = None;
+    let mut end_run = |run: Option<(NonZeroU32, Uses)>| {
+        if let Some((personality, run)) = run {
+            let uses = uses.entry(personality).or_default();
+            uses.compact += run.compact;
+            uses.dwarf += run.dwarf;
+        }
+    };
     for entry in entries.iter().filter(|entry| entry.encoding.mode_number() != 0) {
         let Some(personality) = entry.personality else { continue };
-        if !is_dwarf(entry.encoding, arch) {
-            uses.entry(personality).or_default().compact += 1;
-        } else if layout == Layout::LdPrime {
-            uses.entry(personality).or_default().dwarf += 1;
+        let dwarf = is_dwarf(entry.encoding, arch);
+        if dwarf && layout != Layout::LdPrime {
+            continue;
         }
+        let (_, uses) = match &mut run {
+            Some(run) if run.0 == personality => run,
+            _ => {
+                end_run(run);
+                run.insert((personality, Uses::default()))
+            }
+        };
+        if dwarf { uses.dwarf += 1 } else { uses.compact += 1 }
     }
+    end_run(run);
     let mut ranked: Vec<_> = uses.into_iter().collect();
     ranked.sort_by_key(|&(personality, uses)| (Reverse(uses), personality));
     ranked.truncate(MAX_PERSONALITIES);
