@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 use cfipack_container::{File, Kind, Layout};
 use cfipack_decoder::sframe;
 use cfipack_format::Address;
-use cfipack_roundtrip::{Report, Table, Violation, kernel_violations, verify};
+use cfipack_roundtrip::{Options, Report, Table, Violation, kernel_violations, verify};
 use serde::Serialize;
 
 use crate::count::Counts;
@@ -110,8 +110,7 @@ fn check(
 pub fn of_file(file: &File<'_>, tables: &[sframe::Section<'_>], padding: u64) -> anyhow::Result<Report> {
     let sections = input::call_frame_sections(file)?;
     let cfi: Vec<_> = sections.iter().map(|section| section.cfi()).collect();
-    let mut options = cfipack_roundtrip::Options::default();
-    options.padding = padding;
+    let options = Options { padding, ..Options::default() };
     Ok(verify(&cfi, &Table::new(tables), &options))
 }
 
