@@ -7,7 +7,8 @@ use cfipack_format::sframe::{
 };
 use cfipack_format::{Arch, Cfa, Endian, FunctionOffset, Register, Row, Rule, SectionOffset};
 
-use super::{Error, Function};
+use super::fde::Body;
+use super::{Error, Function, Section};
 
 /// An FRE as stored.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +28,9 @@ impl Fre {
     /// The most data words that an FRE has: pairs for the CFA, the RA and the FP.
     pub const MAX_WORDS: usize = 6;
 
+    /// A start, an info byte and the words at their widest.
+    const MAX_LEN: usize = 4 + 1 + 4 * Self::MAX_WORDS;
+
     /// The data words, sign-extended.
     #[inline]
     pub fn words(&self) -> &[i32] {
@@ -44,50 +48,54 @@ impl Fre {
     }
 
     /// Reads the FRE at the start of `bytes`, and how long it is. `offset` is its place, for errors.
-    #[inline]
+    #[inline(always)]
     fn read(
         bytes: &[u8],
         offset: SectionOffset,
         fre_type: FreType,
         endian: Endian,
     ) -> Result<(Self, usize), Error> {
-        let truncated = Error::FreTruncated { offset };
-        let width = fre_type.width();
-        let (start, rest) = bytes.split_at_checked(width).ok_or(truncated)?;
-        let (&info, rest) = rest.split_first().ok_or(truncated)?;
-        let start = match *start {
-            [a] => u32::from(a),
-            [a, b] => u32::from(endian.u16([a, b])),
-            [a, b, c, d] => endian.u32([a, b, c, d]),
-            _ => return Err(truncated),
+        let mut copy = [0; Self::MAX_LEN];
+        let window = match bytes.first_chunk() {
+            Some(window) => window,
+            // Near the end of the sub-section.
+            None => {
+                copy[..bytes.len()].copy_from_slice(bytes);
+                &copy
+            }
         };
-        let info = FreInfo(info);
+        let [a, b, c, d, ..] = *window;
+        let start = match fre_type {
+            FreType::Addr1 => u32::from(a),
+            FreType::Addr2 => u32::from(endian.u16([a, b])),
+            FreType::Addr4 => endian.u32([a, b, c, d]),
+        };
+        let head = fre_type.width() + 1;
+        let info = FreInfo(window[head - 1]);
         let word_size = info.word_size().ok_or(Error::FreInfo { offset, value: info.0 })?;
         let count = usize::from(info.count());
         if count > Self::MAX_WORDS {
             return Err(Error::WordCount { offset, value: info.count() });
         }
-        let len = count * word_size.width();
-        let stored = rest.get(..len).ok_or(truncated)?;
-        let mut words = [0; Self::MAX_WORDS];
-        match word_size {
-            WordSize::B1 => {
-                for (word, &b) in words.iter_mut().zip(stored) {
-                    *word = i32::from(b as i8);
-                }
-            }
-            WordSize::B2 => {
-                for (word, &b) in words.iter_mut().zip(stored.as_chunks::<2>().0) {
-                    *word = i32::from(endian.u16(b) as i16);
-                }
-            }
-            WordSize::B4 => {
-                for (word, &b) in words.iter_mut().zip(stored.as_chunks::<4>().0) {
-                    *word = endian.u32(b) as i32;
-                }
-            }
+        let len = head + (count << word_size as u8);
+        if len > bytes.len() {
+            return Err(Error::FreTruncated { offset });
         }
-        Ok((Self { offset, start: FunctionOffset(start), info, word_size, words }, width + 1 + len))
+        // Every word is read in the same way, as the four bytes that hold it or start with it:
+        // sizes and counts change from row to row, and a branch on them costs more.
+        let unused_bits = 32 - 8 * word_size.width() as u32;
+        let mut words = [0; Self::MAX_WORDS];
+        let read = if count <= 3 { 3 } else { Self::MAX_WORDS };
+        for (i, word) in words[..read].iter_mut().enumerate() {
+            let at = head + (i << word_size as u8);
+            let [a, b, c, d] = [window[at], window[at + 1], window[at + 2], window[at + 3]];
+            let aligned = match endian {
+                Endian::Little => u32::from_le_bytes([a, b, c, d]) << unused_bits,
+                Endian::Big => u32::from_be_bytes([a, b, c, d]),
+            };
+            *word = aligned as i32 >> unused_bits;
+        }
+        Ok((Self { offset, start: FunctionOffset(start), info, word_size, words }, len))
     }
 
     /// What it says, the header's fixed offsets filled in. `function` is the function it is of.
@@ -96,8 +104,12 @@ impl Fre {
     /// - amd64: a return address without a rule is at CFA-8. Elsewhere it is in the link register.
     /// - A frame pointer in a register that no machine has (GNU `as` 2.47 writes number 2^29-1 for a
     ///   DWARF expression that it misread) cannot be recovered: [`Rule::Undefined`].
-    #[inline]
     pub fn row(&self, function: &Function<'_>) -> Result<Row, Error> {
+        self.decode(&function.section, function.fde_type())
+    }
+
+    #[inline(always)]
+    fn decode(&self, section: &Section<'_>, fde_type: FdeType) -> Result<Row, Error> {
         if self.info == FreInfo::OUTERMOST {
             return Ok(Row {
                 start: self.start,
@@ -108,15 +120,15 @@ impl Fre {
             });
         }
         let signed = self.info.signed();
-        if signed && !function.section.arch().is_aarch64() {
+        if signed && !section.arch().is_aarch64() {
             return Err(self.bad_info());
         }
-        let (cfa, return_address, frame_pointer) = match function.fde_type {
-            FdeType::Default => self.default_rules(function)?,
-            FdeType::Flex => self.flex_rules(function)?,
+        let (cfa, return_address, frame_pointer) = match fde_type {
+            FdeType::Default => self.default_rules(section)?,
+            FdeType::Flex => self.flex_rules(section)?,
         };
         let fixed = |offset| if offset != 0 { Rule::Cfa(i64::from(offset)) } else { Rule::SameValue };
-        let header = function.section.header();
+        let header = section.header();
         Ok(Row {
             start: self.start,
             cfa,
@@ -127,38 +139,47 @@ impl Fre {
     }
 
     /// The CFA and the rules of the RA and the FP where a DEFAULT row has them.
-    #[inline]
-    fn default_rules(&self, function: &Function<'_>) -> Result<Rules, Error> {
-        let section = &function.section;
+    #[inline(always)]
+    fn default_rules(&self, section: &Section<'_>) -> Result<Rules, Error> {
+        // No branch on the number of words, which changes from row to row.
         let fixed_ra = section.header().fixed_ra_offset != 0;
-        let (cfa, ra, fp) = match *self.words() {
-            [] => return Err(self.bad_info()),
-            [cfa] => (cfa, None, None),
-            [cfa, fp] if fixed_ra => (cfa, None, Some(fp)),
-            [cfa, ra] => (cfa, Some(ra), None),
-            [cfa, ra, fp] if !fixed_ra => (cfa, Some(ra), Some(fp)),
-            _ => return Err(Error::WordCount { offset: self.offset, value: self.info.count() }),
-        };
+        let (count, most) = (self.info.count(), if fixed_ra { 2 } else { 3 });
+        if count == 0 {
+            return Err(self.bad_info());
+        }
+        if count > most {
+            return Err(Error::WordCount { offset: self.offset, value: count });
+        }
+        let [cfa, second, third, ..] = self.words;
+        let has_ra = !fixed_ra && count > 1 && second != 0;
+        let fp = if fixed_ra { second } else { third };
         let arch = section.arch();
-        let register = if self.info.sp_based() { arch.stack_pointer() } else { arch.frame_pointer() };
-        // binutils 2.45, version 2, s390x: an odd word is the number of a register times 2 plus 1.
-        let in_register = section.version == Version::V2 && section.abi == Abi::S390x;
-        let saved = |word: i32| match in_register && word & 1 != 0 {
-            true => u16::try_from(word >> 1)
-                .map(|number| Rule::Register { register: Register(number), offset: 0 })
-                .map_err(|_| Error::Register { offset: self.offset, value: (word >> 1) as u32 }),
-            false => Ok(Rule::Cfa(i64::from(word))),
+        let register = match self.info.sp_based() {
+            true => arch.stack_pointer(),
+            false => arch.frame_pointer(),
         };
-        Ok((
-            Cfa::Register { register, offset: cfa_offset(arch, cfa) },
-            ra.filter(|&word| word != 0).map(saved).transpose()?,
-            fp.map(saved).transpose()?,
-        ))
+        let cfa = Cfa::Register { register, offset: cfa_offset(arch, cfa) };
+        let (mut ra, mut fp) = (Rule::Cfa(i64::from(second)), Rule::Cfa(i64::from(fp)));
+        // binutils 2.45, version 2, s390x: an odd word is the number of a register times 2 plus 1.
+        if section.version == Version::V2 && section.abi == Abi::S390x {
+            (ra, fp) = (self.maybe_register(second, has_ra)?, self.maybe_register(third, count == most)?);
+        }
+        Ok((cfa, has_ra.then_some(ra), (count == most).then_some(fp)))
+    }
+
+    /// The rule of a version 2 word on s390x, if it is `used`.
+    fn maybe_register(&self, word: i32, used: bool) -> Result<Rule, Error> {
+        if !used || word & 1 == 0 {
+            return Ok(Rule::Cfa(i64::from(word)));
+        }
+        u16::try_from(word >> 1)
+            .map(|number| Rule::Register { register: Register(number), offset: 0 })
+            .map_err(|_| Error::Register { offset: self.offset, value: (word >> 1) as u32 })
     }
 
     /// The CFA and the rules of the RA and the FP where a FLEX row has them.
     #[inline]
-    fn flex_rules(&self, function: &Function<'_>) -> Result<Rules, Error> {
+    fn flex_rules(&self, section: &Section<'_>) -> Result<Rules, Error> {
         if self.info.sp_based() {
             return Err(self.bad_info());
         }
@@ -175,7 +196,7 @@ impl Fre {
             return Err(Error::ControlWord { offset: self.offset, value: control.0 });
         }
         let register = self.register(control)?;
-        let offset = cfa_offset(function.section.arch(), cfa.1);
+        let offset = cfa_offset(section.arch(), cfa.1);
         let cfa = match control.deref() {
             true => Cfa::Memory { register, offset },
             false => Cfa::Register { register, offset },
@@ -237,32 +258,33 @@ pub(super) fn cfa_offset(arch: Arch, word: i32) -> i64 {
 /// The FREs of a function, as stored. After the first error there are no more.
 #[derive(Clone, Debug)]
 pub struct Fres<'a> {
-    function: Function<'a>,
+    section: Section<'a>,
+    body: Body<'a>,
+    size: u32,
     rest: &'a [u8],
     left: u32,
     previous: u32,
 }
 
 impl<'a> Fres<'a> {
-    pub(super) fn new(function: Function<'a>) -> Self {
-        Self { function, rest: function.fres, left: function.num_fres(), previous: 0 }
+    /// `size` is the function's, which bounds the starts.
+    pub(super) fn new(section: Section<'a>, body: Body<'a>, size: u32) -> Self {
+        Self { section, body, size, rest: body.fres, left: body.num_fres, previous: 0 }
     }
 
     /// Where the next FRE starts, or the last ended.
     pub(super) fn offset(&self) -> SectionOffset {
-        let section = &self.function.section;
-        SectionOffset(section.fres_offset + section.fres.len() - self.rest.len())
+        SectionOffset(self.section.fres_offset + self.section.fres.len() - self.rest.len())
     }
 
     #[inline]
     fn read(&mut self) -> Result<Fre, Error> {
-        let section = &self.function.section;
-        let (fre, len) = Fre::read(self.rest, self.offset(), self.function.fre_type, section.endian())?;
+        let (fre, len) = Fre::read(self.rest, self.offset(), self.body.fre_type, self.section.endian())?;
         let (offset, value) = (fre.offset, fre.start.0);
         if value < self.previous {
             return Err(Error::StartDecreases { offset, value });
         }
-        if value > self.function.last_start()? {
+        if value > self.body.last_start(self.size)? {
             return Err(Error::StartBeyondEnd { offset, value });
         }
         self.previous = value;
@@ -289,13 +311,7 @@ impl FusedIterator for Fres<'_> {}
 
 /// The rows of a function.
 #[derive(Clone, Debug)]
-pub struct Rows<'a>(Fres<'a>);
-
-impl<'a> Rows<'a> {
-    pub(super) fn new(function: Function<'a>) -> Self {
-        Self(Fres::new(function))
-    }
-}
+pub struct Rows<'a>(pub(super) Fres<'a>);
 
 impl Iterator for Rows<'_> {
     type Item = Result<Row, Error>;
@@ -303,19 +319,18 @@ impl Iterator for Rows<'_> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let fre = self.0.next()?;
-        Some(fre.and_then(|fre| fre.row(&self.0.function)))
+        Some(fre.and_then(|fre| fre.decode(&self.0.section, self.0.body.fde_type)))
     }
 }
 
 impl FusedIterator for Rows<'_> {}
 
-impl Function<'_> {
-    /// The FRE at `at` bytes from the first one, as a row.
-    #[inline]
-    pub(super) fn row_from(&self, at: usize) -> Result<Row, Error> {
-        let section = &self.section;
-        let offset = SectionOffset(section.fres_offset + section.fres.len() - self.fres.len() + at);
-        let bytes = self.fres.get(at..).unwrap_or_default();
-        Fre::read(bytes, offset, self.fre_type, section.endian())?.0.row(self)
+impl Section<'_> {
+    /// The FRE at `at` bytes from the first of a function, as a row.
+    #[inline(always)]
+    pub(super) fn row_from(&self, body: &Body<'_>, at: usize) -> Result<Row, Error> {
+        let offset = SectionOffset(self.fres_offset + self.fres.len() - body.fres.len() + at);
+        let bytes = body.fres.get(at..).unwrap_or_default();
+        Fre::read(bytes, offset, body.fre_type, self.endian())?.0.decode(self, body.fde_type)
     }
 }

@@ -1,7 +1,7 @@
 //! An index over a section's functions, for more than a few lookups.
 
 use cfipack_format::sframe::Fde;
-use cfipack_format::{Address, FunctionOffset, Row};
+use cfipack_format::{Address, Row};
 
 use super::{Error, Function, Section};
 
@@ -100,7 +100,7 @@ impl<'a, 'm> Index<'a, 'm> {
     #[inline]
     pub fn lookup(&self, pc: Address) -> Result<Option<Row>, Error> {
         match self.find_fde(pc) {
-            Some((index, fde, offset)) => self.section.describe(index, fde)?.lookup(FunctionOffset(offset)),
+            Some((index, fde, offset)) => self.section.row_at(&self.section.body(index, &fde)?, offset),
             None => Ok(None),
         }
     }
@@ -108,12 +108,12 @@ impl<'a, 'm> Index<'a, 'm> {
     /// As [`Section::find`].
     pub fn find(&self, pc: Address) -> Result<Option<Function<'a>>, Error> {
         match self.find_fde(pc) {
-            Some((index, fde, _)) => self.section.describe(index, fde).map(Some),
+            Some((index, ..)) => self.section.function(index).map(Some),
             None => Ok(None),
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn find_fde(&self, pc: Address) -> Option<(usize, Fde, u32)> {
         let pc = pc.distance_from(self.section.address());
         if pc < self.first {

@@ -6,9 +6,10 @@
 use core::hint::select_unpredictable;
 
 use cfipack_format::sframe::{Fde, FreInfo, FreType, Version};
-use cfipack_format::{Address, FunctionOffset, Row};
+use cfipack_format::{Address, Row};
 
-use super::{Error, Function, Section};
+use super::fde::Body;
+use super::{Error, Fres, Function, Section};
 
 impl<'a> Section<'a> {
     /// The function that has the PC: by binary search if the index is sorted, else by trying each.
@@ -18,7 +19,7 @@ impl<'a> Section<'a> {
     /// decides. A sorted index that is not sorted gives wrong answers: see [`Section::validate`].
     pub fn find(&self, pc: Address) -> Result<Option<Function<'a>>, Error> {
         match self.find_fde(pc) {
-            Some((index, fde, _)) => self.describe(index, fde).map(Some),
+            Some((index, ..)) => self.function(index).map(Some),
             None => Ok(None),
         }
     }
@@ -28,13 +29,30 @@ impl<'a> Section<'a> {
     #[inline]
     pub fn lookup(&self, pc: Address) -> Result<Option<Row>, Error> {
         match self.find_fde(pc) {
-            Some((index, fde, offset)) => self.describe(index, fde)?.lookup(FunctionOffset(offset)),
+            Some((index, fde, offset)) => self.row_at(&self.body(index, &fde)?, offset),
             None => Ok(None),
         }
     }
 
+    /// The row at `offset` in a function, which is within its size.
+    #[inline(always)]
+    pub(super) fn row_at(&self, body: &Body<'_>, offset: u32) -> Result<Option<Row>, Error> {
+        let target = if body.is_pc_mask() { offset % body.repetition()? } else { offset };
+        let (fres, num, endian) = (body.fres, body.num_fres, self.endian());
+        let found = match body.fre_type {
+            FreType::Addr1 => scan(fres, num, target, |&[byte]| u32::from(byte)),
+            FreType::Addr2 => scan(fres, num, target, |&bytes| u32::from(endian.u16(bytes))),
+            FreType::Addr4 => scan(fres, num, target, |&bytes| endian.u32(bytes)),
+        };
+        match found {
+            Some(Some(at)) => self.row_from(body, at).map(Some),
+            Some(None) => Ok(None),
+            None => Fres::new(*self, *body, u32::MAX).find_map(Result::err).map_or(Ok(None), Err),
+        }
+    }
+
     /// The FDE that has the PC, its index, and the PC's offset in it.
-    #[inline]
+    #[inline(always)]
     fn find_fde(&self, pc: Address) -> Option<(usize, Fde, u32)> {
         let pc = pc.distance_from(self.address());
         if !self.is_sorted() {
@@ -49,7 +67,7 @@ impl<'a> Section<'a> {
 
     /// Of the first `count` functions in order of address, the last that has the PC. `index` turns
     /// a place in that order into an index.
-    #[inline]
+    #[inline(always)]
     pub(super) fn last_that_holds(
         &self,
         count: usize,
@@ -85,7 +103,7 @@ impl<'a> Section<'a> {
     }
 
     /// An FDE and its function's start in bytes from the section's start.
-    #[inline]
+    #[inline(always)]
     pub(super) fn located(&self, index: usize) -> Option<(Fde, i64)> {
         let fde = self.fde(index)?;
         Some((fde, self.relative_start(index, &fde)))
@@ -93,7 +111,7 @@ impl<'a> Section<'a> {
 
     /// How many functions of a sorted index start at or before the PC, of which it is known that
     /// the first `low` do, and none from `high` on.
-    #[inline]
+    #[inline(always)]
     pub(super) fn count_not_after(&self, pc: i64, low: usize, high: usize) -> usize {
         match self.version {
             Version::V1 => self.search::<17>(pc, low, high, |b| i64::from(self.start32(b))),
@@ -104,7 +122,7 @@ impl<'a> Section<'a> {
 
     /// The search, `N` being the size of an FDE. No branch depends on a start, since nobody could
     /// predict it.
-    #[inline]
+    #[inline(always)]
     fn search<const N: usize>(
         &self,
         pc: i64,
@@ -119,6 +137,19 @@ impl<'a> Section<'a> {
             start(fde).wrapping_add(field as i64) <= pc
         };
         let (mut base, mut len) = (low, high.saturating_sub(low));
+        // Three starts at a time: the loads do not wait for each other.
+        while len > 3 {
+            let step = len / 4;
+            let [first, second, third] = [base + step, base + 2 * step, base + 3 * step];
+            let (Some(a), Some(b), Some(c)) = (fdes.get(first), fdes.get(second), fdes.get(third)) else {
+                break;
+            };
+            let passed = usize::from(not_after(first, a))
+                + usize::from(not_after(second, b))
+                + usize::from(not_after(third, c));
+            base += step * passed;
+            len -= 3 * step;
+        }
         while len > 1 {
             let middle = base + len / 2;
             let Some(fde) = fdes.get(middle) else { break };
@@ -145,24 +176,6 @@ impl<'a> Section<'a> {
 fn offset_in(pc: i64, start: i64, size: u32) -> Option<u32> {
     let offset = pc.wrapping_sub(start) as u64;
     (pc >= start && offset < u64::from(size)).then_some(offset as u32)
-}
-
-impl Function<'_> {
-    /// The last row that starts at or before `target` bytes from the function's start.
-    #[inline]
-    pub(super) fn row_at(&self, target: u32) -> Result<Option<Row>, Error> {
-        let (fres, num, endian) = (self.fres, self.num_fres(), self.section.endian());
-        let scanned = match self.fre_type {
-            FreType::Addr1 => scan(fres, num, target, |&[byte]| u32::from(byte)),
-            FreType::Addr2 => scan(fres, num, target, |&bytes| u32::from(endian.u16(bytes))),
-            FreType::Addr4 => scan(fres, num, target, |&bytes| endian.u32(bytes)),
-        };
-        match scanned {
-            Some(Some(at)) => self.row_from(at).map(Some),
-            Some(None) => Ok(None),
-            None => self.fres().find_map(Result::err).map_or(Ok(None), Err),
-        }
-    }
 }
 
 /// Where the last FRE lies that starts at or before `target`, in bytes from the first FRE.

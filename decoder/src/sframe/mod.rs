@@ -7,6 +7,7 @@ mod fre;
 mod index;
 mod lookup;
 mod section;
+mod step;
 
 pub use dump::dump;
 pub use error::Error;
@@ -14,3 +15,4 @@ pub use fde::Function;
 pub use fre::{Fre, Fres, Rows};
 pub use index::Index;
 pub use section::Section;
+pub use step::{Caller, Registers, StepError, step};

@@ -1,4 +1,9 @@
 //! `.sframe` sections that other tools wrote, and the same damaged.
 
+mod corruption;
 mod elf;
+mod lookup;
 mod readelf;
+mod rows;
+mod step;
+mod table;

@@ -1,0 +1,146 @@
+//! One step up the stack: from a row and the registers of a frame to those of its caller.
+
+use core::fmt;
+
+use cfipack_format::{Address, Arch, Cfa, Register, Row, Rule};
+
+/// The registers of a frame, as far as they are known.
+#[derive(Clone, Copy, Debug)]
+pub struct Registers<'r> {
+    /// The stack pointer.
+    pub sp: u64,
+    /// The frame pointer.
+    pub fp: Option<u64>,
+    /// The link register. Only the innermost frame, and one that a signal interrupted, have it;
+    /// x86 has none.
+    pub lr: Option<u64>,
+    /// Others, by DWARF number. A FLEX row may name any of them; in practice only in the innermost
+    /// frame, since a table restores none but the frame pointer.
+    pub others: &'r [(Register, u64)],
+}
+
+impl Registers<'_> {
+    fn get(&self, register: Register, arch: Arch) -> Result<u64, StepError> {
+        let known = if register == arch.stack_pointer() {
+            Some(self.sp)
+        } else if register == arch.frame_pointer() {
+            self.fp
+        } else if register == arch.return_address() {
+            self.lr
+        } else {
+            self.others.iter().find(|(other, _)| *other == register).map(|&(_, value)| value)
+        };
+        known.ok_or(StepError::Register { register })
+    }
+}
+
+/// What [`step`] finds of the caller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Caller {
+    /// The return address: behind the call, so that a lookup should be made for the byte in front of
+    /// it, unless the frame stepped from is a signal frame
+    /// ([`Function::is_signal_frame`](super::Function::is_signal_frame)).
+    pub pc: Address,
+    /// Whether the row says that `pc` carries a signature (AArch64 pointer authentication). It is as
+    /// read: strip it with [`Caller::without_signature`], or with what the system offers.
+    pub signed: bool,
+    /// The canonical frame address of the frame stepped from.
+    pub cfa: Address,
+    /// The caller's stack pointer: the CFA, on s390x 160 bytes below it.
+    pub sp: u64,
+    /// The caller's frame pointer, if it can be recovered.
+    pub fp: Option<u64>,
+}
+
+impl Caller {
+    /// The return address without its signature, if it has one: the upper bits as bit 55 has them,
+    /// which the signature leaves alone. `address_bits` is how many bits an address has, 48 on most
+    /// AArch64 systems, at most 55.
+    pub fn without_signature(&self, address_bits: u32) -> Address {
+        if !self.signed {
+            return self.pc;
+        }
+        let upper = u64::MAX.checked_shl(address_bits).unwrap_or(0);
+        match self.pc.0 >> 55 & 1 {
+            0 => Address(self.pc.0 & !upper),
+            _ => Address(self.pc.0 | upper),
+        }
+    }
+
+    /// What the next step starts from: a caller has no link register and no other register of which
+    /// anything is known.
+    pub fn registers(&self) -> Registers<'static> {
+        Registers { sp: self.sp, fp: self.fp, lr: None, others: &[] }
+    }
+}
+
+/// Why there is no caller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StepError {
+    /// The row says so: the frame is outermost. The way to the end of a stack.
+    Outermost,
+    /// A rule needs a register that is not known.
+    Register {
+        /// Which.
+        register: Register,
+    },
+    /// Memory that could not be read.
+    Memory {
+        /// Where.
+        address: Address,
+    },
+    /// A rule that no table has: what only CFI can say, or a CFA without a rule.
+    Rule,
+}
+
+impl fmt::Display for StepError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Outermost => f.write_str("the frame is outermost"),
+            Self::Register { register } => write!(f, "register {} is not known", register.0),
+            Self::Memory { address } => write!(f, "no memory at {address}"),
+            Self::Rule => f.write_str("a rule that no table has"),
+        }
+    }
+}
+
+impl core::error::Error for StepError {}
+
+/// Steps from a frame to its caller. `memory` reads the pointer at an address of the stack, in the
+/// byte order of the machine.
+///
+/// A frame pointer that cannot be recovered is no error until a row needs it.
+pub fn step(
+    arch: Arch,
+    row: &Row,
+    registers: &Registers<'_>,
+    mut memory: impl FnMut(Address) -> Option<u64>,
+) -> Result<Caller, StepError> {
+    if row.return_address == Rule::Undefined {
+        return Err(StepError::Outermost);
+    }
+    let mut read = |address: u64| {
+        let address = Address(address);
+        memory(address).ok_or(StepError::Memory { address })
+    };
+    let cfa = match row.cfa {
+        Cfa::Register { register, offset } => registers.get(register, arch)?.wrapping_add_signed(offset),
+        Cfa::Memory { register, offset } => read(registers.get(register, arch)?.wrapping_add_signed(offset))?,
+        Cfa::Undefined | Cfa::Expression => return Err(StepError::Rule),
+    };
+    let mut recover = |rule, register| match rule {
+        Rule::SameValue => registers.get(register, arch),
+        Rule::Cfa(offset) => read(cfa.wrapping_add_signed(offset)),
+        Rule::Register { register, offset } => Ok(registers.get(register, arch)?.wrapping_add_signed(offset)),
+        Rule::Memory { register, offset } => read(registers.get(register, arch)?.wrapping_add_signed(offset)),
+        Rule::Undefined => Err(StepError::Register { register }),
+        Rule::ValCfa(_) | Rule::Expression => Err(StepError::Rule),
+    };
+    let pc = recover(row.return_address, arch.return_address())?;
+    let fp = match recover(row.frame_pointer, arch.frame_pointer()) {
+        Err(StepError::Register { .. }) => None,
+        fp => Some(fp?),
+    };
+    let sp = cfa.wrapping_add_signed(arch.stack_pointer_from_cfa());
+    Ok(Caller { pc: Address(pc), signed: row.signed, cfa: Address(cfa), sp, fp })
+}

@@ -1,0 +1,155 @@
+//! Lookups in sorted and unsorted tables of every version, in place and through an index.
+
+use cfipack_decoder::sframe::{Error, Index, Section};
+use cfipack_format::sframe::{Abi, Flags, Version};
+use cfipack_format::{Address, Cfa, Row};
+
+use crate::table::{ADDRESS, Function, table};
+
+/// A function with a row every 10 bytes, whose CFA offset says which function and row answered.
+fn numbered(start: u64, size: u32, number: i8) -> Function {
+    let fre = |row: u8| vec![row * 10, 0x03, (number * 10) as u8 + row];
+    Function {
+        fres: (0..3).filter(|&row| u32::from(row) * 10 <= size).map(fre).collect(),
+        ..Function::new(start, size, &[])
+    }
+}
+
+fn cfa_offset(row: Option<Row>) -> Option<i64> {
+    row.map(|row| match row.cfa {
+        Cfa::Register { offset, .. } => offset,
+        cfa => panic!("{cfa:?}"),
+    })
+}
+
+/// Functions with gaps, of size 0, and starting together; below the section and above it.
+fn functions() -> Vec<Function> {
+    vec![
+        numbered(ADDRESS - 0x5000, 40, 1),
+        numbered(ADDRESS - 0x4fd8, 30, 2), // right behind
+        numbered(ADDRESS - 0x1000, 0, 3),
+        numbered(ADDRESS - 0x1000, 50, 4),
+        numbered(ADDRESS - 0x1000, 0, 5),
+        numbered(ADDRESS - 0xff0, 0, 6), // inside
+        numbered(ADDRESS + 0x2000, 25, 7),
+        numbered(ADDRESS + 0x2000, 60, 8), // longer, starts together
+        numbered(ADDRESS + 0x9000, 30, 9),
+    ]
+}
+
+/// What answers for a PC, found by trying all functions. Where two have it, the later one does.
+fn expected(functions: &[Function], pc: u64) -> Option<i64> {
+    let function = functions.iter().rev().find(|f| pc >= f.start && pc - f.start < u64::from(f.size))?;
+    let row = (pc - function.start).min(29) / 10;
+    Some(function.fres[row as usize][2] as i64)
+}
+
+fn pcs(functions: &[Function]) -> Vec<u64> {
+    let around = |f: &Function| f.start - 2..f.start + u64::from(f.size) + 2;
+    [0, 1, ADDRESS, u64::MAX].into_iter().chain(functions.iter().flat_map(around)).collect()
+}
+
+#[test]
+fn every_pc_has_the_row_that_trying_all_functions_finds() {
+    for version in [Version::V1, Version::V2, Version::V3] {
+        for flags in [Flags::empty(), Flags::START_PCREL] {
+            if !version.known_flags().contains(flags) {
+                continue;
+            }
+            let functions = functions();
+            let sorted = table(version, Abi::Amd64, flags | Flags::FDE_SORTED, &functions);
+            // Backwards, so that nothing is found by luck; equal starts keep their order.
+            let mut backwards = functions.clone();
+            backwards.sort_by_key(|f| std::cmp::Reverse(f.start));
+            let unsorted = table(version, Abi::Amd64, flags, &backwards);
+            for bytes in [sorted, unsorted] {
+                let section = Section::parse(&bytes, Address(ADDRESS)).unwrap();
+                section.validate().unwrap();
+                let mut memory = vec![u32::MAX; Index::len_for(&section)];
+                let index = Index::build(&section, &mut memory).unwrap();
+                for pc in pcs(&functions) {
+                    let expected = expected(&functions, pc);
+                    let context = format!("{version:?} {flags:?} {pc:#x}");
+                    let pc = Address(pc);
+                    assert_eq!(cfa_offset(index.lookup(pc).unwrap()), expected, "index {context}");
+                    if section.is_sorted() {
+                        assert_eq!(cfa_offset(section.lookup(pc).unwrap()), expected, "{context}");
+                        let found = section.find(pc).unwrap().map(|f| f.index());
+                        assert_eq!(found, index.find(pc).unwrap().map(|f| f.index()), "{context}");
+                    } else {
+                        let found = section.lookup(pc).unwrap();
+                        assert_eq!(found.is_some(), expected.is_some(), "{context}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn many_functions() {
+    // Sizes that repeat with no regular pattern; every function leaves a gap of one byte.
+    let mut start = ADDRESS + 0x100_0000;
+    let functions: Vec<Function> = (0..1000u64)
+        .map(|i| {
+            let size = (i * i * 7 % 97 + 1) as u32;
+            start += u64::from(size) + 1;
+            numbered(start - u64::from(size), size, (i % 12) as i8)
+        })
+        .collect();
+    let flags = Flags::FDE_SORTED | Flags::START_PCREL;
+    let bytes = table(Version::V3, Abi::Amd64, flags, &functions);
+    let section = Section::parse(&bytes, Address(ADDRESS)).unwrap();
+    let mut memory = vec![0; Index::len_for(&section)];
+    assert!(memory.len() <= 2 * functions.len() + 2);
+    let index = Index::build(&section, &mut memory).unwrap();
+    for pc in pcs(&functions) {
+        let expected = expected(&functions, pc);
+        assert_eq!(cfa_offset(section.lookup(Address(pc)).unwrap()), expected, "{pc:#x}");
+        assert_eq!(cfa_offset(index.lookup(Address(pc)).unwrap()), expected, "{pc:#x}");
+    }
+}
+
+#[test]
+fn a_pc_mask_function_repeats() {
+    // What ld writes for a lazy amd64 .plt: sp+8, and sp+16 from byte 11 of each 16.
+    let stubs = Function::new(ADDRESS + 0x1010, 0x40, &[&[0, 0x03, 8], &[11, 0x03, 16]]);
+    for version in [Version::V2, Version::V3] {
+        let flags = Flags::FDE_SORTED | Flags::START_PCREL;
+        let bytes = table(version, Abi::Amd64, flags, &[stubs.clone().with(0x10, 0, 16)]);
+        let section = Section::parse(&bytes, Address(ADDRESS)).unwrap();
+        for offset in 0..0x40 {
+            let row = section.lookup(Address(ADDRESS + 0x1010 + offset)).unwrap();
+            assert_eq!(cfa_offset(row), Some(if offset % 16 < 11 { 8 } else { 16 }), "{offset}");
+        }
+        assert_eq!(section.lookup(Address(ADDRESS + 0x1050)), Ok(None));
+
+        let bytes = table(version, Abi::Amd64, flags, &[stubs.clone().with(0x10, 0, 0)]);
+        let section = Section::parse(&bytes, Address(ADDRESS)).unwrap();
+        assert!(matches!(section.lookup(Address(ADDRESS + 0x1010)), Err(Error::RepSize { .. })));
+        assert!(matches!(section.validate(), Err(Error::RepSize { .. })));
+    }
+}
+
+#[test]
+fn an_index_says_when_it_cannot_be_built() {
+    let mut functions = functions();
+    let flags = Flags::FDE_SORTED | Flags::START_PCREL;
+    functions.swap(1, 6);
+    let bytes = table(Version::V3, Abi::Amd64, flags, &functions);
+    let section = Section::parse(&bytes, Address(ADDRESS)).unwrap();
+    let mut memory = vec![0; Index::len_for(&section)];
+    assert!(matches!(Index::build(&section, &mut memory), Err(Error::NotSorted { .. })));
+    assert!(matches!(section.validate(), Err(Error::NotSorted { .. })));
+    let short = memory.len() - 1;
+    assert_eq!(Index::build(&section, &mut memory[..short]).err(), Some(Error::IndexMemory { len: short }));
+}
+
+#[test]
+fn an_empty_table_has_no_rows() {
+    let bytes = table(Version::V3, Abi::S390x, Flags::FDE_SORTED, &[]);
+    let section = Section::parse(&bytes, Address(0)).unwrap();
+    assert_eq!(section.lookup(Address(0)), Ok(None));
+    let mut memory = vec![0; Index::len_for(&section)];
+    assert_eq!(Index::build(&section, &mut memory).unwrap().lookup(Address(7)), Ok(None));
+}

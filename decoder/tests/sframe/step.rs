@@ -1,0 +1,108 @@
+//! Steps over stacks laid out by hand as the ABIs say.
+
+use cfipack_decoder::sframe::{Caller, Registers, StepError, step};
+use cfipack_format::{Address, Arch, Cfa, FunctionOffset, Register, Row, Rule};
+
+fn row(cfa: (u16, i64), return_address: Rule, frame_pointer: Rule) -> Row {
+    let cfa = Cfa::Register { register: Register(cfa.0), offset: cfa.1 };
+    Row { start: FunctionOffset(0), cfa, return_address, frame_pointer, signed: false }
+}
+
+/// Memory of a few words.
+fn memory(words: &[(u64, u64)]) -> impl FnMut(Address) -> Option<u64> {
+    |address| words.iter().find(|word| word.0 == address.0).map(|word| word.1)
+}
+
+#[test]
+fn amd64_behind_push_rbp() {
+    // call; push %rbp; mov %rsp, %rbp; sub $0x20, %rsp
+    let stack = [(0x7fe8, 0x401234), (0x7fe0, 0x8100)];
+    let row = row((6, 16), Rule::Cfa(-8), Rule::Cfa(-16));
+    let registers = Registers { sp: 0x7fc0, fp: Some(0x7fe0), lr: None, others: &[] };
+    let caller = step(Arch::Amd64, &row, &registers, memory(&stack)).unwrap();
+    let (pc, cfa) = (Address(0x401234), Address(0x7ff0));
+    assert_eq!(caller, Caller { pc, signed: false, cfa, sp: 0x7ff0, fp: Some(0x8100) });
+
+    let missing = step(Arch::Amd64, &row, &registers, memory(&stack[1..]));
+    assert_eq!(missing, Err(StepError::Memory { address: Address(0x7fe8) }));
+    let unknown = Registers { fp: None, ..registers };
+    let missing = step(Arch::Amd64, &row, &unknown, memory(&stack));
+    assert_eq!(missing, Err(StepError::Register { register: Register(6) }));
+}
+
+#[test]
+fn amd64_with_a_realigned_stack() {
+    // gcc's dynamic realignment: the CFA is stored at rbp-8, and rbp at rbp+0.
+    let row = Row {
+        cfa: Cfa::Memory { register: Register(6), offset: -8 },
+        ..row((7, 8), Rule::Cfa(-8), Rule::Memory { register: Register(6), offset: 0 })
+    };
+    let stack = [(0x7f58, 0x8000), (0x7f60, 0x8200), (0x7ff8, 0x5555)];
+    let registers = Registers { sp: 0x7f00, fp: Some(0x7f60), lr: None, others: &[] };
+    let caller = step(Arch::Amd64, &row, &registers, memory(&stack)).unwrap();
+    assert_eq!((caller.pc, caller.sp, caller.fp), (Address(0x5555), 0x8000, Some(0x8200)));
+}
+
+#[test]
+fn a_row_names_another_register() {
+    // The return address is in r11, the CFA is r10.
+    let r11 = Rule::Register { register: Register(11), offset: 0 };
+    let row = row((10, 0), r11, Rule::SameValue);
+    let others = [(Register(10), 0x9000), (Register(11), 0x1234)];
+    let registers = Registers { sp: 0x7f00, fp: None, lr: None, others: &others };
+    let caller = step(Arch::Amd64, &row, &registers, memory(&[])).unwrap();
+    assert_eq!((caller.pc, caller.sp, caller.fp), (Address(0x1234), 0x9000, None));
+    let missing = step(Arch::Amd64, &row, &Registers { others: &others[..1], ..registers }, memory(&[]));
+    assert_eq!(missing, Err(StepError::Register { register: Register(11) }));
+}
+
+#[test]
+fn aarch64_leaf_and_signed_frame() {
+    // A leaf: the return address is in x30. Its caller has none.
+    let leaf = row((31, 0), Rule::SameValue, Rule::SameValue);
+    let registers = Registers { sp: 0x8000, fp: Some(0x8010), lr: Some(0x40_0100), others: &[] };
+    let caller = step(Arch::Aarch64, &leaf, &registers, memory(&[])).unwrap();
+    assert_eq!((caller.pc, caller.sp), (Address(0x40_0100), 0x8000));
+    let again = step(Arch::Aarch64, &leaf, &caller.registers(), memory(&[]));
+    assert_eq!(again, Err(StepError::Register { register: Register(30) }));
+
+    // paciasp; stp x29, x30, [sp, #-32]!; mov x29, sp
+    let frame = Row { signed: true, ..row((29, 32), Rule::Cfa(-24), Rule::Cfa(-32)) };
+    let stack = [(0x8010, 0x8100), (0x8018, 0x002a_0000_0040_0200)];
+    let caller = step(Arch::Aarch64, &frame, &caller.registers(), memory(&stack)).unwrap();
+    assert!(caller.signed);
+    assert_eq!((caller.sp, caller.fp), (0x8030, Some(0x8100)));
+    assert_eq!(caller.without_signature(48), Address(0x40_0200));
+    // In a kernel, bit 55 is set.
+    let kernel = Caller { pc: Address(0x1faa_8000_0040_0200), ..caller };
+    assert_eq!(kernel.without_signature(48), Address(0xffff_8000_0040_0200));
+    assert_eq!(Caller { signed: false, ..kernel }.without_signature(48), kernel.pc);
+}
+
+#[test]
+fn s390x_register_save_area() {
+    // stmg %r11,%r15,88(%r15); lay %r15,-176(%r15): CFA = r15 + 336, r11 at CFA-72, r14 at CFA-48.
+    let row = row((15, 336), Rule::Cfa(-48), Rule::Cfa(-72));
+    let stack = [(0x10f0, 0x4_0000), (0x10d8, 0x1_1111)];
+    let registers = Registers { sp: 0xfd0, fp: Some(1), lr: None, others: &[] };
+    let caller = step(Arch::S390x, &row, &registers, memory(&stack)).unwrap();
+    assert_eq!((caller.pc, caller.cfa), (Address(0x4_0000), Address(0x1120)));
+    assert_eq!((caller.sp, caller.fp), (0x1080, Some(0x1_1111)));
+}
+
+#[test]
+fn the_end_of_the_stack() {
+    let row = row((7, 8), Rule::Undefined, Rule::SameValue);
+    let registers = Registers { sp: 0, fp: Some(0), lr: None, others: &[] };
+    assert_eq!(step(Arch::Amd64, &row, &registers, memory(&[])), Err(StepError::Outermost));
+    let row = Row { return_address: Rule::ValCfa(0), ..row };
+    assert_eq!(step(Arch::Amd64, &row, &registers, memory(&[])), Err(StepError::Rule));
+}
+
+#[test]
+fn offsets_wrap_as_addresses_do() {
+    let row = row((7, i64::MAX), Rule::Cfa(i64::MIN), Rule::Cfa(i64::MAX));
+    let registers = Registers { sp: u64::MAX, fp: None, lr: None, others: &[] };
+    let caller = step(Arch::Amd64, &row, &registers, |_| Some(1)).unwrap();
+    assert_eq!(caller.sp, (i64::MAX as u64) - 1);
+}
