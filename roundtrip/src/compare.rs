@@ -16,12 +16,18 @@ pub(crate) enum Outcome {
 
 /// Holds what a table says of a PC against what the CFI says. `cfi` is not [`Answer::Plt`].
 #[inline]
-pub(crate) fn against_cfi(cfi: Answer, flags: Flags, table: &TableAnswer, arch: Arch, signals: bool) -> Outcome {
+pub(crate) fn against_cfi(
+    cfi: &Answer,
+    flags: Flags,
+    table: &TableAnswer,
+    arch: Arch,
+    signals: bool,
+) -> Outcome {
     match (cfi, table) {
         (Answer::Nothing, TableAnswer::Nothing) => Outcome::Equal,
         (_, TableAnswer::Nothing) => Outcome::Missing,
         (Answer::Row(row), TableAnswer::Row(in_table, flags_in_table))
-            if same_row(&row, in_table, arch) && same_flags(flags, *flags_in_table, &row, signals) =>
+            if same_row(row, in_table, arch) && same_flags(flags, *flags_in_table, row, signals) =>
         {
             Outcome::Equal
         }
@@ -66,7 +72,9 @@ fn canonical(row: &Row, arch: Arch) -> Row {
 fn canonical_rule(rule: Rule, cfa: Cfa, own: Register) -> Rule {
     let rule = match (rule, cfa) {
         // With the CFA = r + c: at r + o is at CFA + (o - c), and CFA + o is r + (c + o).
-        (Rule::Memory { register, offset }, Cfa::Register { register: base, offset: cfa }) if register == base => {
+        (Rule::Memory { register, offset }, Cfa::Register { register: base, offset: cfa })
+            if register == base =>
+        {
             Rule::Cfa(offset.wrapping_sub(cfa))
         }
         (Rule::ValCfa(offset), Cfa::Register { register, offset: cfa }) => {

@@ -63,7 +63,12 @@ pub struct TableDifference {
 impl fmt::Display for TableDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { arch, start, end, a, b } = *self;
-        write!(f, "{start}..{end}: {}; {}", Answered { arch, own: a, other: b }, Answered { arch, own: b, other: a })
+        write!(
+            f,
+            "{start}..{end}: {}; {}",
+            Answered { arch, own: a, other: b },
+            Answered { arch, own: b, other: a }
+        )
     }
 }
 
@@ -102,10 +107,10 @@ pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
         }
         let end = segment_a.end.min(segment_b.end);
         if segment_a.function.is_some() || segment_b.function.is_some() {
-            let mut judge = |start: u64, end: u64, times: u64, a: TableAnswer, b: TableAnswer| {
+            let mut judge = |start: u64, end: u64, times: u64, a: &TableAnswer, b: &TableAnswer| {
                 let pcs = (end - start) * times;
-                let nothing = TableAnswer::Nothing;
-                if same_answer(&a, &b, arch, signals) {
+                let nothing = &TableAnswer::Nothing;
+                if same_answer(a, b, arch, signals) {
                     diff.pcs_equal += if a == nothing { 0 } else { pcs };
                     in_a.met |= a != nothing;
                     in_b.met |= a != nothing;
@@ -124,7 +129,7 @@ pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
                 keep(
                     &mut diff.differences,
                     options.limit,
-                    TableDifference { arch, start: Address(start), end: Address(end), a, b },
+                    TableDifference { arch, start: Address(start), end: Address(end), a: *a, b: *b },
                 );
             };
             match lcm(segment_a.period(), segment_b.period()) {

@@ -19,10 +19,10 @@ pub(crate) fn each_pc(range: Range<u64>, period: u64, mut visit: impl FnMut(u64,
 pub(crate) fn answered(range: Range<u64>, segment: &Segment<'_>) -> u64 {
     let mut pcs = 0;
     match segment.period() {
-        1 if segment.at(range.start) == TableAnswer::Nothing => {}
+        1 if *segment.at(range.start) == TableAnswer::Nothing => {}
         1 => pcs = range.end - range.start,
         period => each_pc(range, period, |pc, times| {
-            pcs += if segment.at(pc) == TableAnswer::Nothing { 0 } else { times };
+            pcs += if *segment.at(pc) == TableAnswer::Nothing { 0 } else { times };
         }),
     }
     pcs

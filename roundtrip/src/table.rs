@@ -146,10 +146,22 @@ struct Open<'t> {
 
 #[derive(Debug)]
 enum Content<'t> {
-    Rows { rows: Rows<'t>, current: TableAnswer, next: Option<Result<Row, sframe::Error>> },
+    /// Rows, one after the other.
+    Rows(Walk<'t>),
     /// One answer for each byte of the block that repeats.
     Slots(Vec<TableAnswer>),
-    Malformed(sframe::Error),
+    Malformed(TableAnswer),
+}
+
+/// Two answers in turn: the one for the PCs up to `next_start`, and the one from there on, which is read
+/// ahead.
+#[derive(Debug)]
+struct Walk<'t> {
+    rows: Rows<'t>,
+    answers: [TableAnswer; 2],
+    /// Which of the two comes next.
+    next: usize,
+    next_start: u64,
 }
 
 /// Some PCs for which the table says one thing, or repeats itself.
@@ -164,12 +176,13 @@ pub struct Segment<'s> {
 
 #[derive(Clone, Copy, Debug)]
 enum Says<'s> {
-    One(TableAnswer),
+    One(&'s TableAnswer),
     Slots { start: u64, slots: &'s [TableAnswer] },
 }
 
-impl Segment<'_> {
+impl<'s> Segment<'s> {
     /// Bytes after which the answers repeat: 1 if there is but one.
+    #[inline]
     pub fn period(&self) -> u64 {
         match self.says {
             Says::One(_) => 1,
@@ -179,33 +192,33 @@ impl Segment<'_> {
 
     /// The answer for a PC of the segment.
     #[inline]
-    pub fn at(&self, pc: u64) -> TableAnswer {
+    pub fn at(&self, pc: u64) -> &'s TableAnswer {
         match self.says {
             Says::One(answer) => answer,
-            Says::Slots { start, slots } => slots[((pc - start) % slots.len() as u64) as usize],
+            Says::Slots { start, slots } => &slots[((pc - start) % slots.len() as u64) as usize],
         }
     }
 }
 
-impl<'t> Cursor<'_, 't> {
+impl Cursor<'_, '_> {
     /// What the table says from `pc` on. `pc` must not be less than in the call before.
+    #[inline]
     pub fn seek(&mut self, pc: u64) -> Segment<'_> {
         let entries = &self.table.entries;
         while entries.get(self.at).is_some_and(|entry| entry.end <= pc) {
             self.at += 1;
         }
-        let nothing = |end| Segment { end, function: None, says: Says::One(TableAnswer::Nothing) };
+        let nothing = |end| Segment { end, function: None, says: Says::One(&TableAnswer::Nothing) };
         let Some(entry) = entries.get(self.at) else { return nothing(u64::MAX) };
         if pc < entry.from {
             return nothing(entry.from);
         }
-        let at = self.at;
-        if self.open.as_ref().is_none_or(|open| open.at != at) {
-            self.open = None;
+        if self.open.as_ref().is_none_or(|open| open.at != self.at) {
+            self.open = Some(Open::new(self.table, self.at));
         }
-        let open = self.open.get_or_insert_with(|| Open::new(self.table, at));
+        let Some(open) = &mut self.open else { return nothing(entry.end) };
         let (end, says) = open.seek(pc, entry.end);
-        Segment { end, function: Some(at), says }
+        Segment { end, function: Some(self.at), says }
     }
 }
 
@@ -215,40 +228,53 @@ impl<'t> Open<'t> {
         let function = match table.sections[entry.section as usize].function(entry.index as usize) {
             Ok(function) => function,
             Err(error) => {
-                return Self { at, start: entry.from, flags: Flags::default(), content: Content::Malformed(error) };
+                let content = Content::Malformed(TableAnswer::Malformed(error));
+                return Self { at, start: entry.from, flags: Flags::default(), content };
             }
         };
         let flags = Flags { signal: function.is_signal_frame(), key_b: function.has_pauth_key_b() };
+        let start = function.start().0;
         let content = if function.is_pc_mask() {
             slots(&function, flags)
         } else {
-            let mut rows = function.rows();
-            Content::Rows { next: rows.next(), rows, current: TableAnswer::Nothing }
+            let answers = [TableAnswer::Nothing; 2];
+            let mut walk = Walk { rows: function.rows(), answers, next: 1, next_start: 0 };
+            walk.read_ahead(start, flags);
+            Content::Rows(walk)
         };
-        Self { at, start: function.start().0, flags, content }
+        Self { at, start, flags, content }
     }
 
     #[inline]
     fn seek(&mut self, pc: u64, end: u64) -> (u64, Says<'_>) {
-        let Self { start, flags, content, .. } = self;
-        match content {
-            Content::Rows { rows, current, next } => loop {
-                match next {
-                    Some(Ok(row)) => {
-                        let row_start = start.saturating_add(u64::from(row.start.0));
-                        if row_start > pc {
-                            break (end.min(row_start), Says::One(*current));
-                        }
-                        *current = TableAnswer::Row(*row, *flags);
-                        *next = rows.next();
-                    }
-                    // What comes behind it is not known, hence neither is where `current` ends.
-                    Some(Err(error)) => break (end, Says::One(TableAnswer::Malformed(*error))),
-                    None => break (end, Says::One(*current)),
+        match &mut self.content {
+            Content::Rows(walk) => {
+                while walk.next_start <= pc {
+                    walk.next ^= 1;
+                    walk.read_ahead(self.start, self.flags);
                 }
-            },
-            Content::Slots(slots) => (end, Says::Slots { start: *start, slots }),
-            Content::Malformed(error) => (end, Says::One(TableAnswer::Malformed(*error))),
+                (end.min(walk.next_start), Says::One(&walk.answers[walk.next ^ 1]))
+            }
+            Content::Slots(slots) => (end, Says::Slots { start: self.start, slots }),
+            Content::Malformed(answer) => (end, Says::One(answer)),
+        }
+    }
+}
+
+impl Walk<'_> {
+    #[inline]
+    fn read_ahead(&mut self, start: u64, flags: Flags) {
+        match self.rows.next() {
+            Some(Ok(row)) => {
+                self.next_start = start.saturating_add(u64::from(row.start.0));
+                self.answers[self.next] = TableAnswer::Row(row, flags);
+            }
+            // Where it starts is not known, hence neither is where the row before it ends.
+            Some(Err(error)) => {
+                self.next_start = start;
+                self.answers[self.next] = TableAnswer::Malformed(error);
+            }
+            None => self.next_start = u64::MAX,
         }
     }
 }
@@ -257,14 +283,14 @@ impl<'t> Open<'t> {
 fn slots<'t>(function: &Function<'t>, flags: Flags) -> Content<'t> {
     // A repetition size of 0 is an error of every lookup.
     if let Err(error) = function.lookup(FunctionOffset(0)) {
-        return Content::Malformed(error);
+        return Content::Malformed(TableAnswer::Malformed(error));
     }
     let mut slots = vec![TableAnswer::Nothing; usize::from(function.rep_size()).max(1)];
     let (mut answer, mut at) = (TableAnswer::Nothing, 0);
     for row in function.rows() {
         let row = match row {
             Ok(row) => row,
-            Err(error) => return Content::Malformed(error),
+            Err(error) => return Content::Malformed(TableAnswer::Malformed(error)),
         };
         let next = (row.start.0 as usize).clamp(at, slots.len());
         slots[at..next].fill(answer);

@@ -9,8 +9,8 @@ use cfipack_format::{Address, Arch};
 use crate::cfi::{Answer, Evaluator, Flags, Function, Functions};
 use crate::compare::{Outcome, against_cfi};
 use crate::explain::{NOT_IN_THE_TABLE, explain_fde};
-use crate::report::{Difference, LeftOut, Report};
 use crate::repeat::{answered, each_pc, lcm};
+use crate::report::{Difference, LeftOut, Report};
 use crate::table::{Cursor, Table, TableAnswer};
 
 /// How to verify.
@@ -108,11 +108,18 @@ impl Verifier<'_, '_> {
     }
 
     /// Compares some PCs for which the CFI gives one answer.
-    fn compare(&mut self, function: &Function, range: Range<u64>, answer: Answer, flags: Flags, tally: &mut Tally) {
+    fn compare(
+        &mut self,
+        function: &Function,
+        range: Range<u64>,
+        answer: &Answer,
+        flags: Flags,
+        tally: &mut Tally,
+    ) {
         let Self { cursor, arch, signals, options, report, .. } = self;
-        let mut judge = |range: Range<u64>, times: u64, answer: Answer, table: TableAnswer| {
+        let mut judge = |range: Range<u64>, times: u64, answer: &Answer, table: &TableAnswer| {
             let pcs = (range.end - range.start) * times;
-            match against_cfi(answer, flags, &table, *arch, *signals) {
+            match against_cfi(answer, flags, table, *arch, *signals) {
                 Outcome::Equal => tally.equal += pcs,
                 Outcome::Missing => tally.missing += pcs,
                 Outcome::Different => {
@@ -125,8 +132,8 @@ impl Verifier<'_, '_> {
                             function: Some(function.start),
                             start: Address(range.start),
                             end: Address(range.end),
-                            cfi: Some((answer, flags)),
-                            table,
+                            cfi: Some((*answer, flags)),
+                            table: *table,
                         },
                     );
                 }
@@ -143,7 +150,9 @@ impl Verifier<'_, '_> {
             if period == 1 {
                 judge(pc..end, 1, answer, segment.at(pc));
             } else {
-                each_pc(pc..end, period, |pc, times| judge(pc..pc + 1, times, answer.at(pc), segment.at(pc)));
+                each_pc(pc..end, period, |pc, times| {
+                    judge(pc..pc + 1, times, &answer.at(pc), segment.at(pc))
+                });
             }
             pc = end;
         }
@@ -158,7 +167,9 @@ impl Verifier<'_, '_> {
             if let Some(place) = segment.function {
                 let pcs = answered(pc..end, &segment);
                 let holds_both = || {
-                    tables.extent(place).is_some_and(|extent| extent.start < range.start && extent.end > range.end)
+                    tables
+                        .extent(place)
+                        .is_some_and(|extent| extent.start < range.start && extent.end > range.end)
                 };
                 if range.end - range.start <= self.options.padding && holds_both() {
                     self.report.pcs += pcs;
@@ -177,7 +188,7 @@ impl Verifier<'_, '_> {
                         start: Address(pc),
                         end: Address(end),
                         cfi: None,
-                        table: segment.at(pc),
+                        table: *segment.at(pc),
                     };
                     describe(&mut self.report.differences, self.options.limit, difference);
                 }
@@ -188,11 +199,15 @@ impl Verifier<'_, '_> {
 
     fn missing(&mut self, function: &Function) {
         self.report.missing += 1;
-        let explanation = self.cfi.get(function.section).and_then(|section| explain_fde(section, function.fde));
+        let explanation =
+            self.cfi.get(function.section).and_then(|section| explain_fde(section, function.fde));
         let name = explanation.map_or(NOT_IN_THE_TABLE, |explanation| explanation.reason());
         let why = || match explanation.and_then(|explanation| explanation.first()) {
             Some(unsupported) => unsupported.to_string(),
-            None => format!("function {}: nothing stands in the way, but the table does not have it", function.start),
+            None => format!(
+                "function {}: nothing stands in the way, but the table does not have it",
+                function.start
+            ),
         };
         self.leave_out(Some(function.start), name.to_owned(), why);
     }

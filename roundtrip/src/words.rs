@@ -15,8 +15,8 @@ pub struct Name(pub Arch, pub Register);
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const AMD64: [&str; 17] = [
-            "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
-            "r15", "ra",
+            "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13",
+            "r14", "r15", "ra",
         ];
         // The psABI of s390x numbers the floating-point registers f0 f2 f4 f6, f1 f3 f5 f7, and so on.
         const S390X_F: [u8; 16] = [0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15];

@@ -1,16 +1,17 @@
 //! gimli's rows as [`Row`]s.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::ops::Range;
 
 use cfipack_format::{Address, Arch, Cfa, FunctionOffset, Register, Row, Rule};
 use gimli::{
-    BaseAddresses, CallFrameInstruction, CfaRule, RegisterRule, UnwindContext, UnwindContextStorage,
-    UnwindOffset, UnwindSection, UnwindTableRow,
+    BaseAddresses, CallFrameInstruction, CfaRule, Endianity, RegisterRule, UnwindContext,
+    UnwindContextStorage, UnwindOffset, UnwindSection, UnwindTableRow,
 };
 
 use super::expression::{Shape, shape};
-use super::record::{Cie, Fde, Frames, Function, Functions, Kind, Reader};
+use super::record::{About, Cie, Fde, Function, Functions, Reader, Visit};
 
 /// What the CFI says of some PCs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,8 +35,8 @@ pub enum Answer {
 impl Answer {
     /// The answer for one PC: never [`Answer::Plt`].
     #[inline]
-    pub fn at(self, pc: u64) -> Self {
-        let Self::Plt { mut row, from } = self else { return self };
+    pub fn at(&self, pc: u64) -> Self {
+        let Self::Plt { mut row, from } = *self else { return *self };
         if pc & 15 >= from
             && let Cfa::Register { offset, .. } = &mut row.cfa
         {
@@ -55,10 +56,50 @@ pub struct Flags {
 }
 
 /// Evaluates functions, one after the other, with the CIEs and the memory it already has.
-#[derive(Debug)]
 pub struct Evaluator<'f> {
-    sections: Vec<(Frames<'f>, HashMap<usize, Cie<'f>>)>,
+    sections: Vec<Box<dyn Evaluate + 'f>>,
     context: UnwindContext<usize, Deep>,
+}
+
+impl fmt::Debug for Evaluator<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Evaluator").field("sections", &self.sections.len()).finish_non_exhaustive()
+    }
+}
+
+/// What takes the answers for a function's ranges of PCs.
+type Sink<'s> = &'s mut dyn FnMut(Range<u64>, &Answer, Flags);
+
+/// A section whose functions can be evaluated.
+trait Evaluate {
+    fn evaluate(
+        &mut self,
+        context: &mut UnwindContext<usize, Deep>,
+        function: &Function,
+        sink: Sink<'_>,
+    ) -> gimli::Result<()>;
+}
+
+/// A section in gimli's terms, with the CIEs that have been read.
+struct Frames<'f, E: Endianity, S> {
+    section: S,
+    about: About<'f>,
+    cies: HashMap<usize, Cie<'f, E>>,
+}
+
+/// Makes [`Frames`].
+struct Prepare;
+
+impl<'f> Visit<'f> for Prepare {
+    type Output = Box<dyn Evaluate + 'f>;
+
+    fn visit<E: Endianity + 'f, S: UnwindSection<Reader<'f, E>> + 'f>(
+        self,
+        section: S,
+        about: About<'f>,
+    ) -> Self::Output {
+        Box::new(Frames { section, about, cies: HashMap::new() })
+    }
 }
 
 /// gimli's own storage has room for 3 remembered states; this has room for 30.
@@ -73,8 +114,7 @@ impl UnwindContextStorage<usize> for Deep {
 impl<'f> Evaluator<'f> {
     /// An evaluator of these functions.
     pub fn new(functions: &'f Functions<'_>) -> Self {
-        let sections = functions.frames().map(|frames| (frames, HashMap::new())).collect();
-        Self { sections, context: UnwindContext::new_in() }
+        Self { sections: functions.visit(|| Prepare), context: UnwindContext::new_in() }
     }
 
     /// Pushes what the CFI says of a function into `sink`: ranges that follow each other from its
@@ -86,69 +126,71 @@ impl<'f> Evaluator<'f> {
     pub fn evaluate(
         &mut self,
         function: &Function,
-        sink: impl FnMut(Range<u64>, Answer, Flags),
+        mut sink: impl FnMut(Range<u64>, &Answer, Flags),
     ) -> gimli::Result<()> {
-        let Some((frames, cies)) = self.sections.get_mut(function.section) else { return Ok(()) };
-        let context = &mut self.context;
-        match &frames.kind {
-            Kind::EhFrame(section) => walk(section, frames, cies, context, function, sink),
-            Kind::DebugFrame(section) => walk(section, frames, cies, context, function, sink),
+        match self.sections.get_mut(function.section) {
+            Some(section) => section.evaluate(&mut self.context, function, &mut sink),
+            None => Ok(()),
         }
     }
 }
 
-fn walk<'f, S: UnwindSection<Reader<'f>>>(
-    section: &S,
-    about: &Frames<'f>,
-    cies: &mut HashMap<usize, Cie<'f>>,
-    context: &mut UnwindContext<usize, Deep>,
-    function: &Function,
-    mut sink: impl FnMut(Range<u64>, Answer, Flags),
-) -> gimli::Result<()> {
-    let Frames { bases, key_b, arch, .. } = about;
-    let partial = section.partial_fde_from_offset(bases, function.fde.0.into())?;
-    let fde = partial.parse(|section, bases, offset| {
-        let at = UnwindOffset::into(offset);
-        if let Some(cie) = cies.get(&at) {
-            return Ok(cie.clone());
+impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Evaluate for Frames<'f, E, S> {
+    fn evaluate(
+        &mut self,
+        context: &mut UnwindContext<usize, Deep>,
+        function: &Function,
+        sink: Sink<'_>,
+    ) -> gimli::Result<()> {
+        let Self { section, about: About { section: about, bases, key_b }, cies } = self;
+        let partial = section.partial_fde_from_offset(bases, function.fde.0.into())?;
+        let fde = partial.parse(|section, bases, offset| {
+            let at = UnwindOffset::into(offset);
+            if let Some(cie) = cies.get(&at) {
+                return Ok(cie.clone());
+            }
+            let cie = section.cie_from_offset(bases, offset)?;
+            cies.insert(at, cie.clone());
+            Ok(cie)
+        })?;
+        let flags = Flags {
+            signal: fde.is_signal_trampoline(),
+            key_b: key_b.binary_search(&fde.cie().offset()).is_ok(),
+        };
+        let translate = Translate { section, cie: fde.cie(), arch: about.arch, first: function.start };
+        let mut cfa_set = None;
+        let mut rows = fde.rows(section, bases, context)?;
+        let mut number = 0;
+        while let Some(row) = rows.next_row()? {
+            let start = row.start_address().max(function.start.0);
+            let end = row.end_address().min(function.end.0);
+            if start < end {
+                let is_set = *row.cfa() != CfaRule::default()
+                    || cfa_set.get_or_insert_with(|| CfaSet::new(&fde, section, bases)).in_row(number);
+                sink(start..end, &translate.row(row, is_set), flags);
+            }
+            number += 1;
         }
-        let cie = section.cie_from_offset(bases, offset)?;
-        cies.insert(at, cie.clone());
-        Ok(cie)
-    })?;
-    let flags = Flags {
-        signal: fde.is_signal_trampoline(),
-        key_b: key_b.binary_search(&fde.cie().offset()).is_ok(),
-    };
-    let translate = Translate { section, cie: fde.cie(), arch: *arch, first: function.start };
-    let mut cfa_set = None;
-    let mut rows = fde.rows(section, bases, context)?;
-    let mut number = 0;
-    while let Some(row) = rows.next_row()? {
-        let start = row.start_address().max(function.start.0);
-        let end = row.end_address().min(function.end.0);
-        if start < end {
-            let is_set = *row.cfa() != CfaRule::default()
-                || cfa_set.get_or_insert_with(|| CfaSet::new(&fde, section, bases)).in_row(number);
-            sink(start..end, translate.row(row, is_set), flags);
-        }
-        number += 1;
+        Ok(())
     }
-    Ok(())
 }
 
 /// Tells rows in which no instruction has set a CFA from those in which one has set it to `register 0 + 0`:
 /// gimli gives the same row for both.
-struct CfaSet<'s, 'f> {
-    instructions: gimli::CallFrameInstructionIter<'s, Reader<'f>>,
+struct CfaSet<'s, 'f, E: Endianity> {
+    instructions: gimli::CallFrameInstructionIter<'s, Reader<'f, E>>,
     /// Number of the row that `instructions` stands behind; rows end where the location moves.
     row: u64,
     is_set: bool,
     remembered: Vec<bool>,
 }
 
-impl<'s, 'f> CfaSet<'s, 'f> {
-    fn new<S: UnwindSection<Reader<'f>>>(fde: &Fde<'f>, section: &'s S, bases: &'s BaseAddresses) -> Self {
+impl<'s, 'f, E: Endianity> CfaSet<'s, 'f, E> {
+    fn new<S: UnwindSection<Reader<'f, E>>>(
+        fde: &Fde<'f, E>,
+        section: &'s S,
+        bases: &'s BaseAddresses,
+    ) -> Self {
         let instructions = fde.cie().instructions(section, bases);
         let mut of_cie = Self { instructions, row: 0, is_set: false, remembered: Vec::new() };
         of_cie.in_row(u64::MAX - 1);
@@ -160,7 +202,9 @@ impl<'s, 'f> CfaSet<'s, 'f> {
         use CallFrameInstruction::*;
         while self.row <= number {
             match self.instructions.next() {
-                Ok(Some(DefCfa { .. } | DefCfaSf { .. } | DefCfaRegister { .. } | DefCfaExpression { .. })) => {
+                Ok(Some(
+                    DefCfa { .. } | DefCfaSf { .. } | DefCfaRegister { .. } | DefCfaExpression { .. },
+                )) => {
                     self.is_set = true;
                 }
                 Ok(Some(RememberState)) => self.remembered.push(self.is_set),
@@ -175,21 +219,22 @@ impl<'s, 'f> CfaSet<'s, 'f> {
 }
 
 /// What it takes to say a row of gimli's as ours.
-struct Translate<'t, 'f, S> {
+struct Translate<'t, 'f, E: Endianity, S> {
     section: &'t S,
-    cie: &'t Cie<'f>,
+    cie: &'t Cie<'f, E>,
     arch: Arch,
     first: Address,
 }
 
-impl<'f, S: UnwindSection<Reader<'f>>> Translate<'_, 'f, S> {
+impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Translate<'_, 'f, E, S> {
     fn row(&self, row: &UnwindTableRow<usize, Deep>, cfa_is_set: bool) -> Answer {
         let arch = self.arch;
         let column = self.cie.return_address_register();
         let (frame_pointer, stack_pointer) = (arch.frame_pointer().0, arch.stack_pointer().0);
         // A column without a rule keeps its value; where it is not the architecture's own
         // return address, that is a register to find it in.
-        let mut out = Row { start: FunctionOffset((row.start_address() - self.first.0) as u32), ..Row::at_entry(arch) };
+        let mut out =
+            Row { start: FunctionOffset((row.start_address() - self.first.0) as u32), ..Row::at_entry(arch) };
         if column.0 != arch.return_address().0 {
             out.return_address = Rule::Register { register: Register(column.0), offset: 0 };
         }

@@ -1,7 +1,7 @@
 //! The few DWARF expressions that a row can hold.
 
 use cfipack_format::Register;
-use gimli::{Encoding, Expression, Operation};
+use gimli::{Encoding, Endianity, Expression, Operation};
 
 use super::record::Reader;
 
@@ -23,7 +23,10 @@ const RIP: gimli::Register = gimli::Register(16);
 const LONGEST: usize = 9;
 
 /// Recognises an expression; `None` for any that no row can hold.
-pub(super) fn shape(expression: Expression<Reader<'_>>, encoding: Encoding) -> Option<Shape> {
+pub(super) fn shape<E: Endianity>(
+    expression: Expression<Reader<'_, E>>,
+    encoding: Encoding,
+) -> Option<Shape> {
     use Operation::*;
     let mut operations = [Nop; LONGEST];
     let mut iter = expression.operations(encoding);

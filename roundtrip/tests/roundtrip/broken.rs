@@ -1,11 +1,9 @@
 //! A correct table is broken in one way after the other, and the verifier finds exactly those PCs.
 
-
-
+use crate::made::{self, Cfi, FP2, Made, SP1, SP2, TABLE_ADDRESS};
 use cfipack_decoder::sframe::Section;
 use cfipack_format::{Address, Arch};
 use cfipack_roundtrip::{Options, Report, Table, diff, verify};
-use crate::made::{self, Cfi, FP2, Made, SP1, SP2, TABLE_ADDRESS};
 
 /// Two functions: push %rbp; mov %rsp,%rbp; ...; pop %rbp; ret at 0x1000..0x1020, a leaf at 0x1020..0x1024.
 fn cfi() -> Cfi {
@@ -18,7 +16,11 @@ fn cfi() -> Cfi {
 
 fn functions() -> [Made; 2] {
     [
-        Made::new(0x1000, 0x20, &[(0, SP1, &[8]), (1, SP2, &[16, 0xf0]), (4, FP2, &[16, 0xf0]), (31, SP1, &[8])]),
+        Made::new(
+            0x1000,
+            0x20,
+            &[(0, SP1, &[8]), (1, SP2, &[16, 0xf0]), (4, FP2, &[16, 0xf0]), (31, SP1, &[8])],
+        ),
         Made::new(0x1020, 4, &[(0, SP1, &[8])]),
     ]
 }
@@ -35,7 +37,11 @@ fn different(report: &Report) -> Vec<u64> {
     assert_eq!(pcs.len() as u64, report.pcs_different);
     assert_eq!(
         report.pcs,
-        report.pcs_equal + report.pcs_different + report.pcs_missing + report.pcs_unjudged + report.pcs_padding
+        report.pcs_equal
+            + report.pcs_different
+            + report.pcs_missing
+            + report.pcs_unjudged
+            + report.pcs_padding
     );
     assert_eq!(report.functions, report.equal + report.different + report.missing + report.unjudged);
     pcs
@@ -207,7 +213,10 @@ fn merged_functions() {
     let lenient = verify(&[apart.section()], &table, &Options { padding: 15, ..Options::default() });
     assert!(lenient.is_complete());
     assert_eq!(lenient.pcs_padding, 8);
-    assert_eq!(verify(&[apart.section()], &table, &Options { padding: 7, ..Options::default() }).pcs_extra, 8);
+    assert_eq!(
+        verify(&[apart.section()], &table, &Options { padding: 7, ..Options::default() }).pcs_extra,
+        8
+    );
 }
 
 #[test]

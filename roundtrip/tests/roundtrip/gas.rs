@@ -54,20 +54,32 @@ const WRONG: [(&str, u64, &str); 17] = [
     ("x_escape_expr_ra", 1, "return address at rsp+16; the table says CFA = rsp+8, return address at CFA-8"),
     ("x_val_offset_ra", 1, "return address = CFA-16; the table says CFA = rsp+8, return address at CFA-8"),
     // restore does not bring a register's number back; expressions on other than rbp have number -1.
-    ("x_flex_reenter_first", 1, "rbp = rax; the table says CFA = rsp+8, return address at CFA-8, rbp undefined"),
-    ("x_escape_expr_fp_rsp", 1, "rbp at rsp+16; the table says CFA = rsp+8, return address at CFA-8, rbp undefined"),
+    (
+        "x_flex_reenter_first",
+        1,
+        "rbp = rax; the table says CFA = rsp+8, return address at CFA-8, rbp undefined",
+    ),
+    (
+        "x_escape_expr_fp_rsp",
+        1,
+        "rbp at rsp+16; the table says CFA = rsp+8, return address at CFA-8, rbp undefined",
+    ),
     ("a_escape_expr_fp", 4, "x29 at sp+0; the table says CFA = sp+0, return address in x30, x29 undefined"),
-    ("s_escape_expr_fp", 2, "r11 at r15+0; the table says CFA = r15+160, return address in r14, r11 undefined"),
+    (
+        "s_escape_expr_fp",
+        2,
+        "r11 at r15+0; the table says CFA = r15+160, return address in r14, r11 undefined",
+    ),
     // Offsets that are not multiples of 8 are rounded; a return address at CFA+0 is read as padding.
     ("s_cfa_161", 2, "CFA = r15+161, return address in r14; the table says CFA = r15+160"),
     ("s_cfa_164", 2, "CFA = r15+164, return address in r14; the table says CFA = r15+160"),
-    ("s_ra_off_0", 2, "return address at CFA+0, r11 at CFA-72; the table says CFA = r15+160, return address in r14"),
+    (
+        "s_ra_off_0",
+        2,
+        "return address at CFA+0, r11 at CFA-72; the table says CFA = r15+160, return address in r14",
+    ),
     // No CFI to hold it against: `.cfi_sections .sframe`.
     ("x_sections_sframe", 2, "the CFI has no function; the table says CFA = rsp+8"),
-
-
-
-
 ];
 
 /// What gimli does not know: instructions of AArch64 and others, and `DW_CFA_restore` in a CIE, where gas
@@ -88,7 +100,12 @@ fn gas_247() {
         let name = name(&path, ".gas247.o");
         (tables, functions) = (tables + 1, functions + report.functions);
         let wrong = WRONG.iter().find(|wrong| wrong.0 == name);
-        assert_eq!(report.pcs_different, wrong.map_or(0, |wrong| wrong.1), "{name}: {:#?}", report.differences);
+        assert_eq!(
+            report.pcs_different,
+            wrong.map_or(0, |wrong| wrong.1),
+            "{name}: {:#?}",
+            report.differences
+        );
         if let Some((.., words)) = wrong {
             let said = report.differences[0].to_string();
             assert!(said.contains(words), "{name}: {said}");
@@ -106,12 +123,15 @@ fn gas_247() {
 #[test]
 fn other() {
     for ending in [".gas244.o", ".llvm23.o"] {
-    for path in corpus(ending) {
-        let Some(report) = judge(&path) else { continue };
-        let name = name(&path, ending);
-        if !report.is_true() || report.unjudged != 0 { println!("{name} {ending} {} {} {:?}", report.pcs_different, report.unjudged, report.reasons);
-            for d in &report.differences { println!("    {d}"); }
+        for path in corpus(ending) {
+            let Some(report) = judge(&path) else { continue };
+            let name = name(&path, ending);
+            if !report.is_true() || report.unjudged != 0 {
+                println!("{name} {ending} {} {} {:?}", report.pcs_different, report.unjudged, report.reasons);
+                for d in &report.differences {
+                    println!("    {d}");
+                }
+            }
         }
-    }
     }
 }

@@ -21,7 +21,7 @@ fn answers(cfi: &Cfi) -> Vec<(u64, u64, Answer)> {
     let [function] = functions.as_slice() else { panic!("{functions:?}") };
     let mut found = Vec::new();
     let mut evaluator = Evaluator::new(&functions);
-    evaluator.evaluate(function, |range, answer, _| found.push((range.start, range.end, answer))).unwrap();
+    evaluator.evaluate(function, |range, answer, _| found.push((range.start, range.end, *answer))).unwrap();
     found
 }
 
@@ -37,7 +37,9 @@ fn sp(offset: i64) -> Cfa {
 
 #[test]
 fn key_b_and_tagging() {
-    for (augmentation, info) in [(&b"zRB"[..], 0x20), (b"zRBG", 0x20), (b"zRG", 0), (b"BzR", 0x20), (b"zBRS", 0xa0)] {
+    for (augmentation, info) in
+        [(&b"zRB"[..], 0x20), (b"zRBG", 0x20), (b"zRG", 0), (b"BzR", 0x20), (b"zBRS", 0xa0)]
+    {
         for arch in [Arch::Aarch64, Arch::Aarch64Be] {
             let mut cfi = Cfi::new(arch, EhFrame);
             let cie = cfi.cie(augmentation, &[1, 0], &[0x0c, 31, 0]);
@@ -118,7 +120,10 @@ fn truncated_record() {
 fn rows_beyond_the_end_are_trimmed() {
     let cfi = amd64(2, &[0x41, 0x0e, 16, 0x41, 0x0e, 24, 0x44, 0x0e, 32]);
     assert!(report(&cfi, &[Made::new(0x1000, 2, &[(0, SP1, &[8]), (1, SP1, &[16])])]).is_complete());
-    assert!(report(&cfi, &[Made::new(0x1000, 2, &[(0, SP1, &[8]), (1, SP1, &[16]), (2, SP1, &[24])])]).is_complete());
+    assert!(
+        report(&cfi, &[Made::new(0x1000, 2, &[(0, SP1, &[8]), (1, SP1, &[16]), (2, SP1, &[24])])])
+            .is_complete()
+    );
 }
 
 /// gimli's own storage stops at 3 remembered states.
@@ -238,7 +243,12 @@ fn callers_stack_pointer() {
     }
     // val_offset 8, saved at CFA-8 (longjmp), in rdx, val_expression rsp+16, saved elsewhere, undefined.
     let others = [
-        &[0x14, 7, 1][..], &[0x87, 1], &[0x09, 7, 1], &[0x16, 7, 2, 0x77, 16], &[0x10, 7, 2, 0x77, 0], &[0x07, 7],
+        &[0x14, 7, 1][..],
+        &[0x87, 1],
+        &[0x09, 7, 1],
+        &[0x16, 7, 2, 0x77, 16],
+        &[0x10, 7, 2, 0x77, 0],
+        &[0x07, 7],
     ];
     for other in others {
         let cfi = amd64(2, other);
@@ -342,7 +352,7 @@ fn cursor_is_lookup() {
     let table = Table::new(&sections);
     let mut cursor = table.cursor();
     for pc in 0xff0..0x1080 {
-        let found = match cursor.seek(pc).at(pc) {
+        let found = match *cursor.seek(pc).at(pc) {
             cfipack_roundtrip::TableAnswer::Row(row, _) => Some(row),
             cfipack_roundtrip::TableAnswer::Nothing => None,
             other => panic!("{other:?}"),

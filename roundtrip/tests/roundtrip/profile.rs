@@ -12,10 +12,8 @@ fn violations(bytes: &[u8]) -> Vec<Violation> {
 
 #[test]
 fn kernel_rules() {
-    let good = [
-        Made::new(0x1000, 4, &[(0, SP1, &[8]), (1, SP1, &[16])]),
-        Made::new(0x1004, 4, &[(0, SP1, &[8])]),
-    ];
+    let good =
+        [Made::new(0x1000, 4, &[(0, SP1, &[8]), (1, SP1, &[16])]), Made::new(0x1004, 4, &[(0, SP1, &[8])])];
     let bytes = made::table(Arch::Amd64, &good);
     assert_eq!(violations(&bytes), []);
 
@@ -23,7 +21,10 @@ fn kernel_rules() {
     made.push(good[0].clone());
     let start = Address(0x1000);
     let offset = SectionOffset(44);
-    assert_eq!(violations(&made::table(Arch::Amd64, &made)), [Violation::StartNotAscending { offset, start }]);
+    assert_eq!(
+        violations(&made::table(Arch::Amd64, &made)),
+        [Violation::StartNotAscending { offset, start }]
+    );
 
     let mut made = good.to_vec();
     made[1].size = 0xffd;
@@ -39,7 +40,10 @@ fn kernel_rules() {
     made[0].rows[1].0 = 0;
     // Behind header, two index entries, attribute and first row.
     let offset = SectionOffset(28 + 32 + 5 + 3);
-    assert_eq!(violations(&made::table(Arch::Amd64, &made)), [Violation::RowNotAscending { offset, start: 0 }]);
+    assert_eq!(
+        violations(&made::table(Arch::Amd64, &made)),
+        [Violation::RowNotAscending { offset, start: 0 }]
+    );
 
     let mut made = good.to_vec();
     made[0].rows[1].0 = 5;
