@@ -115,10 +115,11 @@ fn functions(text: &str, arch: Arch) -> Vec<(u64, u32, Vec<Row>)> {
             let (pc, rest) = rest.split_once(", size = ").unwrap();
             let size = rest.split_once(' ').unwrap().0.parse().unwrap();
             functions.push((u64::from_str_radix(pc, 16).unwrap(), size, Vec::new()));
-        } else if let (Some((base, _, rows)), true) = (functions.last_mut(), line.starts_with("    ")) {
-            if !line.starts_with("    STARTPC") {
-                rows.push(row(line, *base, arch));
-            }
+        } else if line.starts_with("    ")
+            && !line.starts_with("    STARTPC")
+            && let Some((base, _, rows)) = functions.last_mut()
+        {
+            rows.push(row(line, *base, arch));
         }
     }
     functions
