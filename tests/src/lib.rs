@@ -2,7 +2,6 @@
 //! generators of call frame information.
 
 pub mod by_cfi;
-pub mod by_row;
 pub mod cfi_bytes;
 pub mod convert;
 pub mod corpora;
@@ -12,5 +11,6 @@ pub mod linked;
 pub mod mach_object;
 pub mod machine;
 pub mod random;
+pub mod random_entries;
 pub mod reference;
 pub mod unwind_table;

@@ -65,12 +65,7 @@ struct Writer<'a> {
 
 /// A random object.
 pub fn random(random: &mut Random, arch: Arch, mix: Mix) -> Vec<u8> {
-    let architecture = match arch {
-        Arch::Amd64 => Architecture::X86_64,
-        Arch::Aarch64 => Architecture::Aarch64,
-        other => panic!("{other:?}"),
-    };
-    let mut object = Object::new(BinaryFormat::MachO, architecture, Endianness::Little);
+    let mut object = empty(arch);
     object.set_subsections_via_symbols();
     let section = |object: &mut Object<'static>, segment: &str, name: &str, kind| {
         object.add_section(segment.into(), name.into(), kind)
@@ -229,4 +224,23 @@ impl Writer<'_> {
         let relocation = Relocation { offset, symbol, addend, flags };
         self.object.add_relocation_with_subtractor(section, relocation, here).unwrap();
     }
+}
+
+/// A file that says it is a bundle and has nothing but an `__unwind_info`.
+pub fn image_with_table(arch: Arch, table: &[u8]) -> Vec<u8> {
+    let mut object = empty(arch);
+    let section = object.add_section("__TEXT".into(), "__unwind_info".into(), SectionKind::ReadOnlyData);
+    object.append_section_data(section, table, 4);
+    let mut file = object.write().unwrap();
+    file[12..16].copy_from_slice(&macho::MH_BUNDLE.0.to_le_bytes());
+    file
+}
+
+fn empty(arch: Arch) -> Object<'static> {
+    let architecture = match arch {
+        Arch::Amd64 => Architecture::X86_64,
+        Arch::Aarch64 => Architecture::Aarch64,
+        other => panic!("{other:?}"),
+    };
+    Object::new(BinaryFormat::MachO, architecture, Endianness::Little)
 }

@@ -1,0 +1,239 @@
+//! Random tables in every layout, by our reader and by llvm-objdump.
+
+use std::num::NonZeroU32;
+
+use cfipack_decoder::unwind_info::Section;
+use cfipack_encoder::unwind_info::{Builder, Entry, Layout, Options, Warning};
+use cfipack_format::compact_unwind::{Encoding, Flags};
+use cfipack_format::{Arch, ImageOffset};
+use cfipack_tests::random::{Random, cases};
+use cfipack_tests::reference::Tools;
+use cfipack_tests::unwind_table::{Table, lay_out};
+use cfipack_tests::{mach_object, random_entries};
+
+const LAYOUTS: [Layout; 3] = [Layout::Small, Layout::Lld, Layout::LdPrime];
+
+fn options(layout: Layout) -> Options {
+    Options { layout, ..Options::default() }
+}
+
+fn slot(personality: u32) -> ImageOffset {
+    ImageOffset(0x4000 + 8 * personality)
+}
+
+fn is_dwarf(arch: Arch, encoding: Encoding) -> bool {
+    encoding.mode_number() == Encoding::dwarf(arch, 0).mode_number()
+}
+
+/// What a reader must find for a PC: the encoding without its personality's number, the slot of
+/// its personality, its LSDA. A DWARF-mode function has these from its FDE, so that the table
+/// need not say them.
+type Answer = (Encoding, Option<ImageOffset>, Option<ImageOffset>);
+
+fn expected(arch: Arch, entries: &[Entry], pc: ImageOffset) -> Answer {
+    let entry = entries[entries.partition_point(|entry| entry.function <= pc) - 1];
+    if is_dwarf(arch, entry.encoding) {
+        return (entry.encoding, None, None);
+    }
+    let flags = if entry.lsda.is_some() { Flags::HAS_LSDA } else { Flags::empty() };
+    let personality = entry.personality.map(|personality| slot(personality.get()));
+    (entry.encoding.with_flags(flags), personality, entry.lsda.map(|lsda| ImageOffset(lsda.get())))
+}
+
+fn found(arch: Arch, section: &Section<'_>, pc: ImageOffset) -> Answer {
+    // Layout `lld` ends a table where a last function without information begins.
+    let Some(entry) = section.lookup(pc).unwrap() else { return (Encoding::NONE, None, None) };
+    let encoding = entry.encoding.with_personality(0);
+    if is_dwarf(arch, encoding) {
+        return (Encoding(encoding.0 & !Flags::HAS_LSDA.bits()), None, None);
+    }
+    (encoding, section.personality(&entry).unwrap(), section.lsda(&entry).unwrap())
+}
+
+#[test]
+fn every_pc_finds_its_entry() {
+    let (seed, count) = cases("lookups in random tables of all layouts", 300);
+    let mut random = Random::new(seed);
+    for number in 0..count {
+        let arch = random.pick(&[Arch::Amd64, Arch::I386, Arch::Aarch64, Arch::Arm64_32]);
+        let most = random.pick(&[4, 700, 5000]);
+        let entries = random_entries::random(&mut random, arch, most);
+        let end = entries.last().unwrap().function.0 + entries.last().unwrap().length;
+        for layout in LAYOUTS {
+            let bytes = lay_out(arch, options(layout), &entries, None, slot);
+            if entries.iter().all(|entry| entry.encoding == Encoding::NONE) {
+                assert!(bytes.is_empty());
+                continue;
+            }
+            let section = Section::parse(&bytes).unwrap();
+            for _ in 0..200 {
+                let last = entries.last().unwrap().function.0;
+                let pc = ImageOffset(random.between(0x1000, last.into()) as u32);
+                let (expected, found) = (expected(arch, &entries, pc), found(arch, &section, pc));
+                assert_eq!(found, expected, "table {number}, {layout:?}, {arch:?}, {pc}");
+            }
+            let table = Table::read(&bytes);
+            let ends_in_code = entries.last().unwrap().encoding != Encoding::NONE;
+            if layout != Layout::Lld || ends_in_code {
+                assert_eq!(table.end.0, end, "table {number}, {layout:?}");
+            }
+            let lsdas = table.entries.iter().filter(|entry| entry.lsda.is_some()).count();
+            assert_eq!(lsdas, entries.iter().filter(|entry| entry.lsda.is_some()).count());
+        }
+    }
+}
+
+#[test]
+fn small_is_never_larger() {
+    let (seed, count) = cases("layout small against the others, random tables", 300);
+    let mut random = Random::new(seed);
+    let mut sizes = [0; 3];
+    for number in 0..count {
+        let arch = random.pick(&[Arch::Amd64, Arch::Aarch64]);
+        let most = random.pick(&[4, 700, 5000, 20_000]);
+        let entries = random_entries::random(&mut random, arch, most);
+        let all = LAYOUTS.map(|layout| lay_out(arch, options(layout), &entries, None, slot));
+        let [small, lld, ld_prime] = all.each_ref().map(Vec::len);
+        assert!(small <= lld && small <= ld_prime, "table {number}: {small}, {lld}, {ld_prime}");
+        if small > 0 {
+            for (kind, count, locals) in Table::read(&all[0]).pages {
+                let size = if kind as u32 == 3 { 12 + 4 * (count + locals) } else { 8 + 8 * count };
+                assert!(size <= 4096, "table {number}: a page of {size} bytes");
+            }
+        }
+        for (sum, size) in sizes.iter_mut().zip([small, lld, ld_prime]) {
+            *sum += size;
+        }
+    }
+    println!("small, lld, ld-prime: {sizes:?}");
+}
+
+#[test]
+fn neither_the_order_of_pushing_nor_shards_matter() {
+    let (seed, count) = cases("random tables pushed in any order", 40);
+    let mut random = Random::new(seed);
+    for number in 0..count {
+        let entries = random_entries::random(&mut random, Arch::Amd64, 2000);
+        let mut shuffled = entries.clone();
+        for at in (1..shuffled.len()).rev() {
+            shuffled.swap(at, random.below(at as u64 + 1) as usize);
+        }
+        for layout in LAYOUTS {
+            let sorted = lay_out(Arch::Amd64, options(layout), &entries, None, slot);
+            assert!(lay_out(Arch::Amd64, options(layout), &shuffled, None, slot) == sorted, "table {number}");
+            let mut shards = Builder::new(Arch::Amd64, options(layout));
+            for shard in entries.chunks(100) {
+                let mut builder = Builder::new(Arch::Amd64, options(layout));
+                shard.iter().for_each(|&entry| builder.push(entry));
+                shards.absorb(builder);
+            }
+            let placed = shards.finish().place(None, |offset| offset).unwrap();
+            let mut bytes = vec![0; placed.len()];
+            placed.write(&mut bytes, |personality| slot(personality.get())).unwrap();
+            assert!(bytes == sorted, "table {number}");
+        }
+    }
+}
+
+#[test]
+fn functions_may_move() {
+    let entries = random_entries::random(&mut Random::new(1), Arch::Amd64, 3000);
+    let mut builder = Builder::new(Arch::Amd64, Options::default());
+    let far = |offset: ImageOffset| ImageOffset(offset.0 ^ 0x40);
+    for &entry in &entries {
+        let lsda = entry.lsda.and_then(|lsda| NonZeroU32::new(far(ImageOffset(lsda.get())).0));
+        builder.push(Entry { function: far(entry.function), lsda, ..entry });
+    }
+    let section = builder.finish();
+    let placed = section.place(None, far).unwrap();
+    let mut bytes = vec![0; placed.len()];
+    placed.write(&mut bytes, |personality| slot(personality.get())).unwrap();
+    assert!(bytes == lay_out(Arch::Amd64, Options::default(), &entries, None, slot));
+    assert!(placed.write(&mut [0; 3], |_| ImageOffset(0)).is_err());
+}
+
+#[test]
+fn llvm_objdump_prints_what_we_print() {
+    let what = "tables of all layouts read by llvm-objdump 23";
+    let Some(tools) = Tools::find(what) else { return };
+    let (seed, count) = cases(what, 20);
+    let mut random = Random::new(seed);
+    for number in 0..count {
+        let arch = random.pick(&[Arch::Amd64, Arch::Aarch64]);
+        let most = random.pick(&[4, 3000]);
+        let entries = random_entries::random(&mut random, arch, most);
+        for layout in LAYOUTS {
+            let bytes = lay_out(arch, options(layout), &entries, None, slot);
+            if bytes.is_empty() {
+                continue;
+            }
+            tools.write("f", mach_object::image_with_table(arch, &bytes));
+            let theirs = tools.run_well(&["llvm-objdump-23", "--unwind-info", "f"]);
+            let mut ours = String::new();
+            Section::parse(&bytes).unwrap().dump(&mut ours).unwrap();
+            assert!(
+                !ours.is_empty() && theirs.ends_with(&ours),
+                "table {number}, {layout:?}\n{theirs}\n{ours}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_fourth_personality_falls_back_to_dwarf() {
+    for layout in LAYOUTS {
+        let mut builder = Builder::new(Arch::Aarch64, options(layout));
+        // Personality 1 is used once, 2 twice, and so on.
+        let users = [1, 2, 2, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 5];
+        for (number, personality) in (0..).zip(users) {
+            let mut entry = Entry::new(ImageOffset(0x100 * number + 0x100), 0x100, Encoding(0x0400_0000));
+            entry.personality = NonZeroU32::new(personality);
+            entry.lsda = NonZeroU32::new(0x8000 + number);
+            entry.fde = NonZeroU32::new(if number == 2 { 0x1234_5678 } else { 0x20 * number + 0x18 });
+            builder.push(entry);
+        }
+        let section = builder.finish();
+        let moved = section.warnings().iter().filter_map(|warning| match *warning {
+            Warning::FourthPersonality { function, personality, .. } => Some((function.0, personality.get())),
+            _ => None,
+        });
+        assert_eq!(moved.collect::<Vec<_>>(), [(0x100, 1), (0x200, 2), (0x300, 2)]);
+        let unreachable = Warning::FdeOutOfReach {
+            function: ImageOffset(0x300),
+            fde: NonZeroU32::new(0x1234_5678).unwrap(),
+        };
+        assert_eq!(section.warnings().iter().filter(|&&warning| warning == unreachable).count(), 1);
+        let placed = section.place(None, |offset| offset).unwrap();
+        let mut bytes = vec![0; placed.len()];
+        placed.write(&mut bytes, |personality| slot(personality.get())).unwrap();
+        let table = Table::read(&bytes);
+        assert_eq!(table.slots, [slot(3), slot(4), slot(5)], "{layout:?}");
+        let encodings: Vec<_> = table.entries.iter().map(|entry| entry.encoding.0 & 0x0fff_ffff).collect();
+        assert_eq!(encodings[..4], [0x0300_0018, 0x0300_0038, 0x0300_0000, 0x0400_0000], "{layout:?}");
+    }
+}
+
+#[test]
+fn nothing_shadows_a_function() {
+    let real = Entry::new(ImageOffset(0x1000), 0x20, Encoding(0x0100_0000));
+    let none = Entry::new(ImageOffset(0x1000), 0, Encoding::NONE);
+    let before = Entry::new(ImageOffset(0xf00), 0x100, Encoding(0x0201_0000));
+    for entries in [[before, real, none], [before, none, real]] {
+        for layout in LAYOUTS {
+            let table = Table::read(&lay_out(Arch::Amd64, options(layout), &entries, None, slot));
+            assert_eq!((table.entries, table.end.0), (vec![before, real], 0x1020), "{layout:?}");
+        }
+    }
+}
+
+#[test]
+fn dead_lsda_records_go_only_when_asked() {
+    let mut dwarf = Entry::new(ImageOffset(0x1000), 0x20, Encoding::dwarf(Arch::Amd64, 0x18));
+    dwarf.lsda = NonZeroU32::new(0x9000);
+    let kept = lay_out(Arch::Amd64, Options::default(), &[dwarf], None, slot);
+    let asked = Options { omit_dwarf_lsda: true, ..Options::default() };
+    let left_out = lay_out(Arch::Amd64, asked, &[dwarf], None, slot);
+    assert_eq!(kept.len() - left_out.len(), 8);
+    assert_eq!(Section::parse(&kept).unwrap().all_lsdas().unwrap().count(), 1);
+    assert_eq!(Section::parse(&left_out).unwrap().all_lsdas().unwrap().count(), 0);
+}
