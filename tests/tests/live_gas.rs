@@ -43,20 +43,26 @@ fn clean_functions_are_what_gas_writes() {
     });
 }
 
-/// Whatever gas assembles: each of its functions whose rows are right is the same in layout `gnu`.
+/// Whatever gas assembles: each function in its table whose rows are right is the same in layout
+/// `gnu`. What gas leaves out by its own rules is the clean functions' business: here it may also
+/// have been misled by its own wrong rows.
 #[test]
 fn wild_functions_are_what_gas_writes_where_gas_is_right() {
     let (mut right, mut wrong) = (0, 0);
     each_object("layout gnu against gas, wild functions", Mode::Wild, |_, file, object| {
+        let report = object.verify_gas();
+        let missing = report.left_out.iter().filter_map(|left_out| left_out.function);
         let gas_wrong: BTreeSet<_> =
-            object.verify_gas().differences.iter().filter_map(|difference| difference.function).collect();
+            report.differences.iter().filter_map(|difference| difference.function).chain(missing).collect();
         let differing = functions_that_differ(object, &gas_wrong);
-        let texts: Vec<_> = differing.iter().map(|&start| function_at(object, file, start)).collect();
+        let texts = differing.iter().map(|&start| function_at(object, file, start));
+        // gas ignores this one on x86-64, which `.cfi_restore 16` at the same PC makes good again.
+        let texts: Vec<_> = texts.filter(|text| !text.contains(".cfi_same_value 16\n")).collect();
         assert!(texts.is_empty(), "{} functions differ though gas is right:\n{}", texts.len(), texts.concat());
         wrong += gas_wrong.len();
         right += file.functions.len() - gas_wrong.len();
     });
-    println!("gas is wrong about {wrong} functions, and right about {right}");
+    println!("gas is wrong about {wrong} functions or leaves them out, and right about {right}");
 }
 
 /// Every table says what the CFI says, in both layouts and both versions.

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use cfipack_decoder::sframe::Section;
+use cfipack_decoder::sframe::{self, Section, StepError, step};
 use cfipack_encoder::cfi::{self, SectionKind};
 use cfipack_encoder::sframe::{Builder, Layout, Options};
 use cfipack_format::sframe::Version;
-use cfipack_format::{Address, Arch, FunctionOffset, Row};
+use cfipack_format::{Address, Arch, FunctionOffset, Register, Row};
 use cfipack_tests::by_cfi::{Cfi, Registers, Stop};
-use cfipack_tests::by_row;
 use cfipack_tests::cfi_bytes::CfiBytes;
 use cfipack_tests::convert::{Converted, all_options, convert};
 use cfipack_tests::random::{Random, cases};
@@ -84,19 +83,45 @@ where
     for function in &generated.functions {
         for _ in 0..if function.is_empty() || refused.contains(&function.start) { 0 } else { 8 } {
             let pc = function.start + random.below(function.end - function.start);
-            let registers: Registers = std::array::from_fn(|_| Some(random.next()));
+            let values: Registers = std::array::from_fn(|_| Some(random.next()));
             let row = table.lookup(Address(pc)).unwrap();
-            let by_row = row.map_or(Err(Stop::NoRow), |row| by_row::caller(&row, arch, &registers, &memory));
-            let by_cfi = cfi.caller(pc, &registers, &memory).and_then(|caller| {
-                let frame_pointer = caller.registers[usize::from(arch.frame_pointer().0)];
-                let return_address = caller.return_address.ok_or(Stop::Lost)?;
-                Ok(by_row::Caller { cfa: caller.cfa, return_address, frame_pointer })
+            let by_row = row.ok_or(Stop::NoRow).and_then(|row| caller_by_row(&row, arch, &values, &memory));
+            let by_cfi = cfi.caller(pc, &values, &memory).and_then(|caller| {
+                let register = |register: Register| caller.registers[usize::from(register.0)];
+                Ok(sframe::Caller {
+                    pc: Address(caller.return_address.ok_or(Stop::Lost)?),
+                    signed: caller.signed,
+                    cfa: Address(caller.cfa),
+                    sp: register(arch.stack_pointer()).ok_or(Stop::Lost)?,
+                    fp: register(arch.frame_pointer()),
+                })
             });
             assert_eq!(by_row, by_cfi, "pc {pc:#x} of {function:x?}, row {row:?}");
             compared += 1;
         }
     }
     compared
+}
+
+fn caller_by_row(
+    row: &Row,
+    arch: Arch,
+    values: &Registers,
+    memory: &dyn Fn(u64) -> Option<u64>,
+) -> Result<sframe::Caller, Stop> {
+    let value = |register: Register| values[usize::from(register.0)];
+    let others: Vec<_> = (0..).map(Register).zip(values.iter().flatten().copied()).collect();
+    let registers = sframe::Registers {
+        sp: value(arch.stack_pointer()).ok_or(Stop::Lost)?,
+        fp: value(arch.frame_pointer()),
+        lr: value(arch.return_address()),
+        others: &others,
+    };
+    step(arch, row, &registers, |address| memory(address.0)).map_err(|error| match error {
+        StepError::Outermost => Stop::Outermost,
+        StepError::Rule => Stop::NoRow,
+        StepError::Register { .. } | StepError::Memory { .. } => Stop::Lost,
+    })
 }
 
 /// Layouts and versions differ in bytes and in what they leave out, never in an answer.

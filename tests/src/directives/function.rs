@@ -232,6 +232,10 @@ impl<'r> Writer<'r> {
     }
 
     fn restore(&mut self) {
+        // gas hoists it into the CIE, where gimli does not take it: nobody could judge the function.
+        if !self.clean() && self.at == 0 {
+            return;
+        }
         let arch = self.target.arch;
         let verb = self.random.pick(&["restore", "restore", "restore", "same_value"]);
         match self.random.below(4) {
