@@ -125,6 +125,9 @@ impl<'s, 'a> Summary<'s, 'a> {
         sections: &[CallFrameSection<'a>],
         arguments: &Arguments,
     ) -> anyhow::Result<Self> {
+        if file.is_mach_o() {
+            bail!("a Mach-O file: .sframe is for ELF files");
+        }
         let is_relocatable = file.kind() == Kind::Relocatable;
         if is_relocatable && arguments.address.is_some() {
             bail!("--address: the linker places the section of a relocatable object");

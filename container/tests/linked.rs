@@ -31,6 +31,21 @@ fn section_headers_are_not_needed() {
 }
 
 #[test]
+fn a_segment_longer_than_its_table_is_given_whole() {
+    // ld made the segment 0xe0 bytes long and the section 0xbe; without e_shoff and the two counts at
+    // the header's end there are no sections.
+    let mut bytes = corpus("linked.so");
+    bytes[0x28..0x30].fill(0);
+    bytes[0x3c..0x40].fill(0);
+    let sframe = File::parse(&bytes).unwrap().sframe_sections().unwrap();
+    assert_eq!((sframe[0].address, sframe[0].bytes.len()), (Address(0x370), 0xe0));
+    let with = corpus("linked.so");
+    let section = File::parse(&with).unwrap().sframe_sections().unwrap();
+    assert_eq!((&sframe[0].bytes[..0xbe], section[0].bytes.len()), (&section[0].bytes[..], 0xbe));
+    assert!(sframe[0].bytes[0xbe..].iter().all(|&byte| byte == 0));
+}
+
+#[test]
 fn archives_give_their_members() {
     let archive = corpus("members.a");
     let found: Vec<_> = members(&archive).unwrap().map(|member| member.unwrap()).collect();
