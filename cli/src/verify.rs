@@ -136,7 +136,7 @@ pub fn print(out: &mut impl Write, report: &Report, places: &Places<'_, '_>) -> 
     Ok(())
 }
 
-/// What [`print`] prints, as `cfipack/verify/1`.
+/// What [`print()`] prints, as `cfipack/verify/1`.
 #[derive(Serialize)]
 pub struct VerifyJson<'r> {
     schema: &'static str,
