@@ -279,7 +279,16 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Translate<'_, 'f, E, S> 
     }
 
     /// A rule for the register `own`.
+    #[inline(always)]
     fn rule(&self, rule: &RegisterRule<usize>, own: Register) -> Rule {
+        match rule {
+            RegisterRule::Offset(offset) => Rule::Cfa(*offset),
+            other => self.rare_rule(other, own),
+        }
+    }
+
+    #[cold]
+    fn rare_rule(&self, rule: &RegisterRule<usize>, own: Register) -> Rule {
         match rule {
             RegisterRule::Undefined => Rule::Undefined,
             RegisterRule::SameValue => Rule::SameValue,
