@@ -9,8 +9,9 @@ extern crate alloc;
 extern crate std;
 
 pub mod cfi;
+pub mod compact_unwind;
 pub mod sframe;
-pub mod unwind_info;
 mod unsupported;
+pub mod unwind_info;
 
 pub use unsupported::{Reason, Unsupported};

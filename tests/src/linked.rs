@@ -1,7 +1,7 @@
 //! What a linker had before it when it made an image's `__unwind_info`: the entries of one
 //! Mach-O object, at the addresses that the image gives them, and the image's own table.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU32;
 
 use cfipack_encoder::unwind_info::Entry;
@@ -9,9 +9,7 @@ use cfipack_format::compact_unwind::{Encoding, Entry as Row};
 use cfipack_format::{Arch, ImageOffset};
 use gimli::UnwindSection;
 use object::read::macho::MachOFile64;
-use object::{
-    Architecture, Object, ObjectSection, ObjectSegment, ObjectSymbol, RelocationTarget, SymbolKind,
-};
+use object::{Architecture, Object, ObjectSection, ObjectSegment, ObjectSymbol, RelocationTarget};
 
 /// An object and the image that ld64.lld made of it.
 #[derive(Debug)]
@@ -32,7 +30,12 @@ type File<'a> = MachOFile64<'a, object::Endianness>;
 struct Moves<'a> {
     object: File<'a>,
     image: File<'a>,
+    /// The address of the image's Mach-O header.
     base: u64,
+    /// Image offsets of the image's symbols.
+    symbols: HashMap<&'a [u8], u32>,
+    /// The object's symbols by section and address.
+    starts: BTreeMap<(usize, u64), &'a [u8]>,
 }
 
 impl Linked {
@@ -41,7 +44,16 @@ impl Linked {
         let (object, image) = (File::parse(object).unwrap(), File::parse(image).unwrap());
         let text = image.segments().find(|segment| segment.name() == Ok(Some("__TEXT")));
         let base = text.expect("an image has __TEXT").address();
-        let moves = Moves { object, image, base };
+        let symbols = image.symbols().map(|symbol| {
+            let offset = symbol.address().wrapping_sub(base) as u32;
+            (symbol.name_bytes().unwrap(), offset)
+        });
+        let starts = object.symbols().filter_map(|symbol| {
+            let section = symbol.section_index()?.0;
+            Some(((section, symbol.address()), symbol.name_bytes().unwrap()))
+        });
+        let (symbols, starts) = (symbols.collect(), starts.collect());
+        let moves = Moves { object, image, base, symbols, starts };
         let arch = match moves.object.architecture() {
             Architecture::X86_64 => Arch::Amd64,
             Architecture::Aarch64 => Arch::Aarch64,
@@ -61,13 +73,8 @@ impl Moves<'_> {
     fn functions(&self) -> BTreeMap<u32, Entry> {
         let text = self.object.section_by_name("__text").expect("an object has __text").index();
         let symbols = self.object.symbols().filter(|symbol| symbol.section_index() == Some(text));
-        let kept = symbols.filter_map(|symbol| self.symbol_in_image(symbol.name().unwrap()));
-        kept.map(|at| (at, Entry::new(ImageOffset(at), 0, Encoding::NONE))).collect()
-    }
-
-    fn symbol_in_image(&self, name: &str) -> Option<u32> {
-        let symbol = self.image.symbols().find(|symbol| symbol.name() == Ok(name))?;
-        Some(self.image_offset(symbol.address()))
+        let kept = symbols.filter_map(|symbol| self.symbols.get(symbol.name_bytes().unwrap()));
+        kept.map(|&at| (at, Entry::new(ImageOffset(at), 0, Encoding::NONE))).collect()
     }
 
     fn image_offset(&self, address: u64) -> u32 {
@@ -77,7 +84,7 @@ impl Moves<'_> {
     /// Where an address of the object's code is in the image: as far behind the closest symbol.
     fn code_in_image(&self, address: u64) -> Option<u32> {
         let (name, start) = self.symbol_before("__text", address)?;
-        Some(self.symbol_in_image(&name)? + (address - start) as u32)
+        Some(self.symbols.get(name)? + (address - start) as u32)
     }
 
     /// Where lld thinks the LSDA at an address of the object is: at the start of its subsection.
@@ -89,15 +96,10 @@ impl Moves<'_> {
         self.image_offset(linked.address() + start - section.address())
     }
 
-    fn symbol_before(&self, section: &str, address: u64) -> Option<(String, u64)> {
-        let section = self.object.section_by_name(section)?.index();
-        let symbols = self.object.symbols().filter(|symbol| {
-            symbol.section_index() == Some(section)
-                && symbol.address() <= address
-                && symbol.kind() != SymbolKind::Section
-        });
-        let symbol = symbols.max_by_key(|symbol| symbol.address())?;
-        Some((symbol.name().unwrap().to_owned(), symbol.address()))
+    fn symbol_before(&self, section: &str, address: u64) -> Option<(&[u8], u64)> {
+        let section = self.object.section_by_name(section)?.index().0;
+        let (&(_, start), name) = self.starts.range((section, 0)..=(section, address)).next_back()?;
+        Some((name, start))
     }
 
     /// Puts the rows of `__compact_unwind` into place; returns the personalities' slots. lld gives

@@ -6,21 +6,11 @@ use cfipack_tests::corpora;
 use cfipack_tests::linked::Linked;
 use cfipack_tests::unwind_table::{Table, lay_out};
 
-fn cases() -> Vec<(String, Linked)> {
-    let directory = corpora::directory().join("compact-unwind/link");
-    let mut cases = Vec::new();
-    for file in std::fs::read_dir(&directory).unwrap() {
-        let path = file.unwrap().path();
-        let image = path.with_extension("dylib");
-        if path.extension().is_some_and(|extension| extension == "o") && image.exists() {
-            let (object, image) = (std::fs::read(&path).unwrap(), std::fs::read(image).unwrap());
-            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-            cases.push((name, Linked::new(&object, &image)));
-        }
-    }
-    assert!(cases.len() > 100, "{} cases in {}", cases.len(), directory.display());
-    cases.sort_by(|a, b| a.0.cmp(&b.0));
-    cases
+fn cases() -> impl Iterator<Item = (String, Linked)> {
+    corpora::compact_unwind_links().into_iter().map(|link| {
+        let linked = Linked::new(&link.object, &link.image);
+        (link.name, linked)
+    })
 }
 
 fn in_layout(linked: &Linked, layout: Layout) -> Vec<u8> {
@@ -76,6 +66,6 @@ fn layout_small_is_at_most_65_percent_of_lld() {
 
 #[test]
 fn both_architectures_are_there() {
-    let arches: Vec<_> = cases().iter().map(|(_, linked)| linked.arch).collect();
+    let arches: Vec<_> = cases().map(|(_, linked)| linked.arch).collect();
     assert!(arches.contains(&Arch::Amd64) && arches.contains(&Arch::Aarch64));
 }
