@@ -145,6 +145,10 @@ struct Open<'t> {
 }
 
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a cursor has one, and a box would be an allocation a function"
+)]
 enum Content<'t> {
     /// Rows, one after the other.
     Rows(Walk<'t>),

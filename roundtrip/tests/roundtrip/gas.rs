@@ -9,7 +9,7 @@ use cfipack_format::sframe::Flags;
 use cfipack_roundtrip::{Options, Report, Table, verify};
 
 /// Files of the corpus with this ending, sorted; the corpus is not optional.
-fn corpus(ending: &str) -> Vec<PathBuf> {
+pub fn corpus(ending: &str) -> Vec<PathBuf> {
     let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/sframe");
     let mut files: Vec<_> = std::fs::read_dir(corpora)
         .unwrap()

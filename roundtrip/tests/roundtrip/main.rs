@@ -2,6 +2,7 @@
 #![allow(missing_docs)]
 
 mod broken;
+mod damaged;
 mod gas;
 mod judged;
 mod made;
