@@ -1,9 +1,11 @@
 //! The goldens: what is in `corpora/`.
 
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use cfipack_format::Arch;
+use flate2::read::GzDecoder;
 
 /// A golden object: call frame information and, usually, a table, both by the same tool.
 #[derive(Debug)]
@@ -45,6 +47,70 @@ pub fn sframe(tool: &str) -> Vec<Golden> {
     }
     assert!(!goldens.is_empty(), "no goldens of {tool} in {}", directory().display());
     goldens
+}
+
+/// A page layout: an object, what ld64.lld 23 linked of it, and what llvm-objdump 23 says of that.
+#[derive(Debug)]
+pub struct Link {
+    /// The case: `l_2_alt_1020` for x86-64, with `la_` for arm64.
+    pub name: String,
+    /// The object, as llvm-mc wrote it.
+    pub object: Vec<u8>,
+    /// The image.
+    pub image: Vec<u8>,
+    /// llvm-objdump's `--unwind-info`, from its contents on; empty without `__unwind_info`.
+    pub dump: String,
+}
+
+/// Every page layout that ld64.lld links, in order of name.
+pub fn compact_unwind_links() -> Vec<Link> {
+    let mut links = Vec::new();
+    for path in files(&directory().join("compact-unwind/link")) {
+        let file = path.file_name().unwrap().to_str().expect("goldens have plain names");
+        let Some(case) = file.strip_suffix(".dylib.gz") else { continue };
+        let golden = |kind: &str| decompress(&path.with_file_name(format!("{case}.{kind}.gz")));
+        links.push(Link {
+            name: case.to_owned(),
+            object: golden("o"),
+            image: golden("dylib"),
+            dump: String::from_utf8(golden("objdump")).unwrap(),
+        });
+    }
+    assert!(links.len() > 100, "{} page layouts in {}", links.len(), directory().display());
+    links
+}
+
+/// An object with one function or two: llvm-mc 23's, from directives.
+#[derive(Debug)]
+pub struct Assembled {
+    /// The case: `x…` is x86-64, `i…` i386, `a…` arm64.
+    pub name: String,
+    /// The object.
+    pub object: Vec<u8>,
+    /// llvm-objdump's `--unwind-info`, from its contents on; empty without `__compact_unwind`.
+    pub dump: String,
+}
+
+/// Every object that llvm-mc makes of one function's directives, in order of name.
+pub fn compact_unwind_objects() -> Vec<Assembled> {
+    let objects = files(&directory().join("compact-unwind/mc")).into_iter();
+    let objects = objects.filter(|path| path.extension().is_some_and(|extension| extension == "o"));
+    let assembled: Vec<_> = objects
+        .map(|path| Assembled {
+            name: path.file_stem().unwrap().to_str().expect("goldens have plain names").to_owned(),
+            object: fs::read(&path).unwrap(),
+            dump: fs::read_to_string(path.with_extension("objdump")).unwrap(),
+        })
+        .collect();
+    assert!(assembled.len() > 100, "{} objects in {}", assembled.len(), directory().display());
+    assembled
+}
+
+fn decompress(path: &Path) -> Vec<u8> {
+    let file = fs::File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut bytes = Vec::new();
+    GzDecoder::new(file).read_to_end(&mut bytes).unwrap();
+    bytes
 }
 
 fn files(directory: &Path) -> Vec<PathBuf> {
