@@ -105,6 +105,21 @@ impl Row {
             && self.signed == other.signed
     }
 
+    /// Whether both rows count their CFA from the same register, and differ at most in their starts
+    /// and in the CFA's offset.
+    #[inline]
+    pub fn differs_in_offset_only(&self, other: &Self) -> bool {
+        let (Cfa::Register { register: one, .. }, Cfa::Register { register: two, .. }) =
+            (self.cfa, other.cfa)
+        else {
+            return false;
+        };
+        one == two
+            && self.return_address == other.return_address
+            && self.frame_pointer == other.frame_pointer
+            && self.signed == other.signed
+    }
+
     /// Whether the CFA is the stack pointer or the frame pointer plus an offset, the common case.
     #[inline]
     pub fn cfa_is_stack_or_frame_pointer(&self, arch: Arch) -> bool {

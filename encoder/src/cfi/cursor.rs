@@ -21,6 +21,12 @@ impl<'a> Cursor<'a> {
         self.bytes
     }
 
+    /// Goes on at `rest`, a tail of what has not been read.
+    #[inline]
+    pub(super) fn set_rest(&mut self, rest: &'a [u8]) {
+        self.bytes = rest;
+    }
+
     #[inline]
     pub(super) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (head, tail) = self.bytes.split_at_checked(count)?;

@@ -20,9 +20,8 @@ pub struct Function<'a> {
     pub start_field: SectionOffset,
     /// The CIE.
     pub cie: Cie<'a>,
-    /// Augmentation data `L`: the language-specific data area; a cell with its address if the
-    /// encoding is indirect.
-    pub lsda: Option<Address>,
+    /// The augmentation data, without its length.
+    pub(super) augmentation_data: &'a [u8],
     /// The FDE's own instructions, padding included.
     pub instructions: &'a [u8],
     /// The section, whose bases `DW_CFA_set_loc` needs.
@@ -38,17 +37,25 @@ impl<'a> Function<'a> {
         let mut cursor = Cursor::new(record.body, section.arch.endian());
         let here = section.address_of(record.body);
         let bases = Bases { text: section.text, data: section.data, function: Address(0) };
-        let start =
-            cie.fde_encoding.read_address(&mut cursor, here, &bases, address_size).ok_or(truncated)?;
-        let size = cie.fde_encoding.read_value(&mut cursor, address_size).ok_or(truncated)?;
-        let mut lsda = None;
+        let (start, size) = match (cie.fde_encoding, cursor.rest().first_chunk::<8>()) {
+            // What nearly every file has: two reads at once.
+            (PointerEncoding::PC_RELATIVE_SIGNED_4, Some(&[s0, s1, s2, s3, z0, z1, z2, z3])) => {
+                let endian = section.arch.endian();
+                cursor.take(8);
+                let distance = endian.u32([s0, s1, s2, s3]) as i32;
+                (here.offset(distance.into()), endian.u32([z0, z1, z2, z3]) as i32 as u64)
+            }
+            (encoding, _) => {
+                let start =
+                    encoding.read_address(&mut cursor, here, &bases, address_size).ok_or(truncated)?;
+                (start, encoding.read_value(&mut cursor, address_size).ok_or(truncated)?)
+            }
+        };
+        let mut augmentation_data: &[u8] = &[];
         if cie.has_data {
             let length = cursor.uleb().ok_or(truncated)?;
             let length = usize::try_from(length).map_err(|_| truncated)?;
-            let data = cursor.take(length).ok_or(truncated)?;
-            if length != 0 && cie.lsda_encoding != PointerEncoding::OMITTED {
-                lsda = read_lsda(section, cie, data, start);
-            }
+            augmentation_data = cursor.take(length).ok_or(truncated)?;
         }
         Ok(Self {
             start,
@@ -56,7 +63,7 @@ impl<'a> Function<'a> {
             fde: offset,
             start_field: SectionOffset(section.offset_of(record.body)),
             cie: *cie,
-            lsda,
+            augmentation_data,
             instructions: cursor.rest(),
             section: *section,
         })
@@ -84,17 +91,21 @@ impl<'a> Function<'a> {
         let address = self.cie.fde_encoding.read_address(&mut cursor, here, &bases, size)?;
         Some((address, cursor.rest()))
     }
-}
 
-/// The LSDA pointer; a value of zero means that there is none.
-fn read_lsda<'a>(section: &Section<'a>, cie: &Cie<'a>, data: &'a [u8], start: Address) -> Option<Address> {
-    let bases = Bases { text: section.text, data: section.data, function: start };
-    let size = section.arch.pointer_size();
-    let encoding = PointerEncoding(cie.lsda_encoding.0 & 0x7f);
-    let mut cursor = Cursor::new(data, section.arch.endian());
-    if encoding.read_value(&mut cursor, size)? == 0 {
-        return None;
+    /// Augmentation `L`: the language-specific data area, or the cell with its address if the CIE's
+    /// encoding is indirect; none where the value is zero.
+    pub fn lsda(&self) -> Option<Address> {
+        let encoding = PointerEncoding(self.cie.lsda_encoding.0 & 0x7f);
+        if self.cie.lsda_encoding == PointerEncoding::OMITTED || self.augmentation_data.is_empty() {
+            return None;
+        }
+        let section = &self.section;
+        let size = section.arch.pointer_size();
+        let cursor = Cursor::new(self.augmentation_data, section.arch.endian());
+        if encoding.read_value(&mut cursor.clone(), size)? == 0 {
+            return None;
+        }
+        let bases = Bases { text: section.text, data: section.data, function: self.start };
+        encoding.read_address(&mut cursor.clone(), section.address_of(self.augmentation_data), &bases, size)
     }
-    let mut cursor = Cursor::new(data, section.arch.endian());
-    encoding.read_address(&mut cursor, section.address_of(data), &bases, size)
 }

@@ -69,8 +69,14 @@ impl<'a, 'f> Instructions<'a, 'f> {
         self.cursor.rest()
     }
 
-    /// The next instruction.
+    /// Goes on at `rest`, a tail of what has not been decoded.
     #[inline(always)]
+    pub(super) fn set_rest(&mut self, rest: &'a [u8]) {
+        self.cursor.set_rest(rest);
+    }
+
+    /// The next instruction.
+    #[inline]
     pub(crate) fn decode(&mut self) -> Option<Result<Instruction<'a>, Reason>> {
         let opcode = self.cursor.u8()?;
         let instruction = self.operands(opcode);
@@ -85,7 +91,7 @@ impl<'a, 'f> Instructions<'a, 'f> {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn operands(&mut self, opcode: u8) -> Option<Instruction<'a>> {
         let low = u16::from(opcode & 0x3f);
         match opcode >> 6 {
@@ -96,7 +102,7 @@ impl<'a, 'f> Instructions<'a, 'f> {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn extended(&mut self, opcode: u8) -> Option<Instruction<'a>> {
         Some(match opcode {
             0x00 => Instruction::Nop,
@@ -178,7 +184,7 @@ impl<'a, 'f> Instructions<'a, 'f> {
     #[cold]
     fn set_location(&mut self) -> Option<Instruction<'a>> {
         let (address, rest) = self.function.read_location(self.cursor.rest())?;
-        self.cursor = Cursor::new(rest, self.function.arch().endian());
+        self.cursor.set_rest(rest);
         Some(Instruction::SetLocation(address))
     }
 }

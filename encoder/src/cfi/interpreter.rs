@@ -2,10 +2,10 @@
 
 use alloc::vec::Vec;
 
-use cfipack_format::{Arch, Cfa, FunctionOffset, Register, Row, Rule};
+use cfipack_format::{Arch, Cfa, Endian, FunctionOffset, Register, Row, Rule};
 
 use super::expression::simple;
-use super::{Function, Instruction, Instructions};
+use super::{Function, Instruction, Instructions, Stretch};
 use crate::{Reason, Unsupported};
 
 /// The registers beside the CFA, the return address and the frame pointer whose rules matter to
@@ -16,6 +16,9 @@ pub trait Registers: Copy {
 
     /// A rule for a register. Returns whether it matters.
     fn set(&mut self, register: Register, rule: Rule) -> bool;
+
+    /// Registers, by their bits, whose rules never matter, so that `set` need not be told.
+    fn ignored(&self, arch: Arch) -> u64;
 
     /// Back to the rule after the CIE's instructions. Returns whether it matters.
     fn restore(&mut self, register: Register, initial: &Self) -> bool;
@@ -32,11 +35,25 @@ pub struct State<'a, R> {
     pub registers: R,
 }
 
+/// What may differ in a row from the row before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// The CFA's offset from its register, as a small positive number: most rows of real programs.
+    CfaOffset,
+    /// Anything.
+    Any,
+}
+
 /// Takes rows as they come to be.
 pub trait RowSink<'a, R> {
     /// A row that answers from its start up to the start of the next. Starts ascend strictly and
     /// lie inside the function. A reason ends the function.
-    fn row(&mut self, state: &State<'a, R>) -> Result<(), Reason>;
+    fn row(&mut self, state: &State<'a, R>, change: Change) -> Result<(), Reason>;
+
+    /// Takes the rows of a stretch, in which nothing but the CFA's offset differs from the row before,
+    /// as far as it likes. What it leaves comes as rows, the one in effect where it stops included.
+    #[inline(always)]
+    fn stretch(&mut self, _stretch: &mut Stretch<'a>) {}
 }
 
 /// How far a function's instructions went.
@@ -91,67 +108,91 @@ impl<'a, R: Registers> Interpreter<'a, R> {
             _ => self.run_cie(function)?,
         };
         self.remembered.clear();
-        let at = |pc: u64, reason| unsupported(function, pc, reason);
-        let initial = state.registers;
-        let initial_row = state.row;
-        let mut location: u64 = 0;
-        let mut changed = true;
-        let mut needed = 0;
-        let mut names_address = false;
+        let initial = (state.row, state.registers);
+        let arch = function.arch();
+        let ignored = state.registers.ignored(arch);
+        let mut ran = Ran { needed: 0, end: 0, names_address: false };
+        let refused = |location, reason| unsupported(function, location, reason);
+        let mut change = Some(Change::Any);
         let mut instructions = Instructions::new(function, function.instructions);
-        while let Some(instruction) = instructions.decode() {
-            let instruction = instruction.map_err(|reason| at(location, reason))?;
-            if instruction == Instruction::Nop {
-                continue;
+        loop {
+            if let (None | Some(Change::CfaOffset), Cfa::Register { offset, .. }) =
+                (change, &mut state.row.cfa)
+            {
+                let rest = instructions.rest();
+                let mut stretch = Stretch {
+                    rest,
+                    location: ran.end,
+                    offset: *offset,
+                    end: function.size,
+                    code_alignment: function.cie.code_alignment,
+                    little_endian: arch.endian() == Endian::Little,
+                    ignored,
+                };
+                sink.stretch(&mut stretch);
+                if stretch.rest.len() != rest.len() {
+                    change = Some(Change::CfaOffset);
+                    (ran.end, *offset) = stretch.row();
+                    instructions.set_rest(stretch.rest);
+                    ran.needed = function.instructions.len() - stretch.rest.len();
+                }
             }
-            needed = function.instructions.len() - instructions.rest().len();
+            let instruction = match instructions.decode() {
+                Some(instruction) => instruction.map_err(|reason| refused(ran.end, reason))?,
+                None => break,
+            };
             let target = match instruction {
-                Instruction::Advance(delta) => location.saturating_add(delta),
+                Instruction::Nop => continue,
+                Instruction::Advance(delta) => ran.end.saturating_add(delta),
                 Instruction::SetLocation(address) => {
+                    ran.names_address = true;
                     let target = address.0.wrapping_sub(function.start.0);
-                    if target < location || target > i64::MAX as u64 {
-                        return Err(at(location, Reason::LocationBackwards));
+                    if target < ran.end || target > i64::MAX as u64 {
+                        return Err(refused(ran.end, Reason::LocationBackwards));
                     }
-                    names_address = true;
                     target
                 }
                 _ => {
-                    changed |= state
-                        .apply(instruction, function.arch(), &initial_row, &initial, &mut self.remembered)
-                        .map_err(|reason| at(location, reason))?;
+                    let changed = state
+                        .apply(instruction, arch, &initial, &mut self.remembered)
+                        .map_err(|reason| refused(ran.end, reason))?;
+                    if changed {
+                        change = Some(Change::Any);
+                    }
+                    ran.needed = function.instructions.len() - instructions.rest().len();
                     continue;
                 }
             };
-            if target == location {
+            if target == ran.end {
                 continue;
             }
-            if changed && location < function.size {
-                changed = false;
-                push(&mut state, location, sink).map_err(|reason| at(location, reason))?;
+            if let Some(change) = change.take()
+                && ran.end < function.size
+            {
+                push(&mut state, ran.end, change, sink).map_err(|reason| refused(ran.end, reason))?;
             }
-            location = target;
+            ran.end = target;
         }
-        if changed && location < function.size {
-            push(&mut state, location, sink).map_err(|reason| at(location, reason))?;
+        if let Some(change) = change
+            && ran.end < function.size
+        {
+            push(&mut state, ran.end, change, sink).map_err(|reason| refused(ran.end, reason))?;
         }
-        Ok(Ran { needed, end: location, names_address })
+        Ok(ran)
     }
 
     /// The state after the instructions of a function's CIE, kept for the next function.
     pub(crate) fn run_cie(&mut self, function: &Function<'a>) -> Result<State<'a, R>, Unsupported> {
         let arch = function.arch();
-        let entry = Row::at_entry(arch);
-        let mut state = State { row: entry, cfa_expression: &[], registers: R::at_entry(arch) };
-        let registers = state.registers;
+        let mut state = State::at_entry(arch);
+        let entry = (state.row, state.registers);
         self.remembered.clear();
         for instruction in Instructions::new(function, function.cie.instructions) {
             instruction
                 .and_then(|instruction| match instruction {
                     Instruction::Nop => Ok(false),
-                    Instruction::Advance(_) | Instruction::SetLocation(_) | Instruction::Restore(_) => {
-                        Err(Reason::CieInstruction)
-                    }
-                    _ => state.apply(instruction, arch, &entry, &registers, &mut self.remembered),
+                    Instruction::Advance(_) | Instruction::SetLocation(_) => Err(Reason::CieInstruction),
+                    _ => state.apply(instruction, arch, &entry, &mut self.remembered),
                 })
                 .map_err(|reason| unsupported(function, 0, reason))?;
         }
@@ -186,11 +227,12 @@ fn unsupported(function: &Function<'_>, location: u64, reason: Reason) -> Unsupp
 fn push<'a, R>(
     state: &mut State<'a, R>,
     location: u64,
+    change: Change,
     sink: &mut impl RowSink<'a, R>,
 ) -> Result<(), Reason> {
     let start = u32::try_from(location).map_err(|_| Reason::FunctionSize)?;
     state.row.start = FunctionOffset(start);
-    sink.row(state)
+    sink.row(state, change)
 }
 
 impl<'a, R: Registers> State<'a, R> {
@@ -200,14 +242,14 @@ impl<'a, R: Registers> State<'a, R> {
     }
 
     /// Carries out an instruction other than an advance. Returns whether the row or a register
-    /// that matters was given a rule, be it the same as before.
-    #[inline(always)]
+    /// that matters was given a rule, be it the same as before. `initial` is what follows the
+    /// CIE's instructions.
+    #[inline]
     pub(crate) fn apply(
         &mut self,
         instruction: Instruction<'a>,
         arch: Arch,
-        initial_row: &Row,
-        initial: &R,
+        initial: &(Row, R),
         remembered: &mut Vec<Self>,
     ) -> Result<bool, Reason> {
         match instruction {
@@ -233,7 +275,7 @@ impl<'a, R: Registers> State<'a, R> {
                 self.cfa_expression = block;
             }
             Instruction::Offset(register, offset) => return self.set(arch, register, Rule::Cfa(offset)),
-            Instruction::Restore(register) => return self.restore(arch, register, initial_row, initial),
+            Instruction::Restore(register) => return Ok(self.restore(arch, register, initial)),
             Instruction::Undefined(register) => return self.set(arch, register, Rule::Undefined),
             Instruction::SameValue(register) => return self.set(arch, register, Rule::SameValue),
             Instruction::ValOffset(register, offset) => {
@@ -290,22 +332,16 @@ impl<'a, R: Registers> State<'a, R> {
     }
 
     #[inline]
-    fn restore(
-        &mut self,
-        arch: Arch,
-        register: Register,
-        initial_row: &Row,
-        initial: &R,
-    ) -> Result<bool, Reason> {
+    fn restore(&mut self, arch: Arch, register: Register, (row, registers): &(Row, R)) -> bool {
         if register == arch.frame_pointer() {
-            self.row.frame_pointer = initial_row.frame_pointer;
+            self.row.frame_pointer = row.frame_pointer;
         } else if register == arch.return_address() {
-            self.row.return_address = initial_row.return_address;
+            self.row.return_address = row.return_address;
         } else if register == RA_SIGN_STATE && arch.is_aarch64() {
-            self.row.signed = initial_row.signed;
+            self.row.signed = row.signed;
         } else {
-            return Ok(self.registers.restore(register, initial));
+            return self.registers.restore(register, registers);
         }
-        Ok(true)
+        true
     }
 }

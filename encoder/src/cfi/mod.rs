@@ -15,12 +15,14 @@ mod instruction;
 mod interpreter;
 mod pointer;
 mod section;
+mod stretch;
 
 pub use cie::Cie;
 pub use error::Error;
 pub use expression::StubCfa;
 pub use function::Function;
 pub use instruction::{Instruction, Instructions};
-pub use interpreter::{Interpreter, Ran, Registers, RowSink, State};
+pub use interpreter::{Change, Interpreter, Ran, Registers, RowSink, State};
 pub use pointer::PointerEncoding;
 pub use section::{Functions, Section, SectionKind};
+pub use stretch::{Step, Stretch};

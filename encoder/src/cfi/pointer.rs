@@ -19,6 +19,8 @@ pub(super) struct Bases {
 impl PointerEncoding {
     /// An absolute address of the architecture's size: what `.debug_frame` has.
     pub const ABSOLUTE: Self = Self(0);
+    /// `DW_EH_PE_pcrel | DW_EH_PE_sdata4`: what nearly every `.eh_frame` has.
+    pub const PC_RELATIVE_SIGNED_4: Self = Self(0x1b);
     /// No pointer at all.
     pub const OMITTED: Self = Self(0xff);
     const INDIRECT: u8 = 0x80;

@@ -69,8 +69,8 @@ impl<'a> Section<'a> {
     pub fn record_at_or_after(&self, offset: SectionOffset) -> SectionOffset {
         let mut at = 0;
         while at < offset.0 {
-            match self.record_end(at) {
-                Ok(end) => at = end,
+            match self.extent(at) {
+                Ok((_, _, end)) => at = end,
                 Err(_) => return SectionOffset(self.bytes.len()),
             }
         }
@@ -89,44 +89,33 @@ impl<'a> Section<'a> {
         part.as_ptr().addr().wrapping_sub(self.bytes.as_ptr().addr())
     }
 
-    /// The initial length at `at`: bytes of the field and of what it counts.
+    /// Where the record at `at` has its id, whether it is of the 64-bit format, and where it ends.
     #[inline]
-    fn initial_length(&self, at: usize) -> Result<(usize, u64), Error> {
+    fn extent(&self, at: usize) -> Result<(usize, bool, usize), Error> {
         let offset = SectionOffset(at);
         let truncated = Error::Truncated { offset };
         let mut cursor = Cursor::new(self.bytes.get(at..).ok_or(truncated)?, self.arch.endian());
-        match cursor.u32().ok_or(truncated)? {
-            0xffff_ffff => Ok((12, cursor.u64().ok_or(truncated)?)),
-            length @ 0xffff_fff0.. => Err(Error::Length { offset, length: length.into() }),
-            length => Ok((4, length.into())),
-        }
-    }
-
-    #[inline]
-    fn record_end(&self, at: usize) -> Result<usize, Error> {
-        let (field, length) = self.initial_length(at)?;
-        let room = self.bytes.len() - at - field;
+        let length = u64::from(cursor.u32().ok_or(truncated)?);
+        let (field, length) = match length {
+            0xffff_ffff => (12, cursor.u64().ok_or(truncated)?),
+            0xffff_fff0.. => return Err(Error::Length { offset, length }),
+            _ => (4, length),
+        };
         match usize::try_from(length) {
-            Ok(length) if length <= room => Ok(at + field + length),
-            _ => Err(Error::Length { offset: SectionOffset(at), length }),
+            Ok(length) if length <= cursor.rest().len() => Ok((at + field, field == 12, at + field + length)),
+            _ => Err(Error::Length { offset, length }),
         }
     }
 
     /// The record at `at` and the offset behind it; no record where a terminator stands.
     #[inline]
     fn record(&self, at: usize) -> Result<(Option<Record<'a>>, usize), Error> {
-        let (field, length) = self.initial_length(at)?;
-        let end = self.record_end(at)?;
-        if length == 0 {
-            return Ok((None, end));
-        }
-        let is_64_bit = field == 12;
-        let id_at = at + field;
+        let (id_at, is_64_bit, end) = self.extent(at)?;
         let mut cursor = Cursor::new(&self.bytes[id_at..end], self.arch.endian());
         let id = if self.kind.id_size(is_64_bit) == 8 { cursor.u64() } else { cursor.u32().map(u64::from) };
+        // A record too short for an id is as empty as a terminator.
         let record =
             id.map(|id| Record { offset: SectionOffset(at), id_at, id, is_64_bit, body: cursor.rest() });
-        // A record too short for an id is as empty as a terminator.
         Ok((record, end))
     }
 
@@ -165,6 +154,7 @@ pub struct Functions<'a> {
 }
 
 impl<'a> Functions<'a> {
+    #[inline]
     fn function(&mut self, record: &Record<'a>) -> Result<Function<'a>, Error> {
         let section = &self.section;
         let dangling = Error::CiePointer { offset: record.offset, pointer: record.id };
@@ -222,11 +212,11 @@ impl<'a> CieCache<'a> {
     fn get(&mut self, at: usize, parse: impl FnOnce() -> Result<Cie<'a>, Error>) -> Result<&Cie<'a>, Error> {
         // CIEs are at least 12 bytes long and 4-aligned.
         let slot = &mut self.0[(at >> 2) % 16];
-        match slot {
-            Some((cached, _)) if *cached == at => {}
-            _ => *slot = Some((at, parse()?)),
+        if !matches!(slot, Some((cached, _)) if *cached == at) {
+            *slot = None;
+            let cie = parse()?;
+            return Ok(&slot.insert((at, cie)).1);
         }
-        // The arm above has just filled it.
         slot.as_ref().map(|(_, cie)| cie).ok_or(Error::Truncated { offset: SectionOffset(at) })
     }
 }

@@ -10,23 +10,15 @@ use super::fre::Fres;
 use super::hash_index::{HashIndex, hash};
 use crate::Reason;
 
-/// What a function says once for all its FREs, and where they lie.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Block {
-    /// Offset in the FRE sub-section: of the attribute (version 3) or the first FRE.
-    pub(super) offset: u32,
-    pub(super) len: u32,
-    pub(super) num_fres: u32,
-    pub(super) info: FdeInfo,
-    pub(super) info2: u8,
-    pub(super) rep_size: u8,
-}
-
-/// The FRE sub-section in the making.
+/// The FRE sub-section in the making. A block is a function's attribute and FREs; before version 3,
+/// where the attribute lies in the FDE, the FREs alone. Blocks are numbered.
 #[derive(Clone, Debug)]
 pub(super) struct Blocks {
-    pub(super) bytes: Vec<u8>,
-    pub(super) list: Vec<Block>,
+    bytes: Vec<u8>,
+    /// Where each block starts.
+    starts: Vec<u32>,
+    /// What the FDEs of each block say; empty in version 3.
+    attributes: Vec<WideAttribute>,
     /// The blocks by their bytes; none in a layout that shares nothing.
     index: Option<HashIndex>,
     seed: u64,
@@ -34,10 +26,19 @@ pub(super) struct Blocks {
     endian: Endian,
 }
 
+/// An attribute with more rows than version 3 can count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct WideAttribute {
+    pub(super) num_fres: u32,
+    pub(super) info: FdeInfo,
+    pub(super) rep_size: u8,
+}
+
 impl Blocks {
     pub(super) fn new(version: Version, layout: Layout, endian: Endian, seed: u64) -> Self {
         let index = (layout == Layout::Small).then(HashIndex::new);
-        Self { bytes: Vec::new(), list: Vec::new(), index, seed, version, endian }
+        let (bytes, starts, attributes) = (Vec::new(), Vec::new(), Vec::new());
+        Self { bytes, starts, attributes, index, seed, version, endian }
     }
 
     /// Adds a function's FREs, or finds them. Returns the block's number.
@@ -52,62 +53,77 @@ impl Blocks {
         let num_fres = fres.count();
         let info = info.with_fre_type(fres.fre_type());
         let attribute = Attribute { num_fres: num_fres as u16, info, info2: fde_type as u8, rep_size };
-        let bytes = fres.block();
-        bytes[..Attribute::SIZE].copy_from_slice(&attribute.write(self.endian));
-        let block = Block { offset: 0, len: 0, num_fres, info, info2: attribute.info2, rep_size };
-        self.add_block(block, bytes)
-    }
-
-    /// Adds a block of another builder with the same options, or finds it.
-    pub(super) fn absorb(&mut self, block: Block, other: &Self) -> Result<u32, Reason> {
-        let fres = &other.bytes[block.offset as usize..][..block.len as usize];
+        let block = fres.block();
         if self.version == Version::V3 {
-            return self.add_block(block, fres);
+            block[..Attribute::SIZE].copy_from_slice(&attribute.write(self.endian));
+            self.add_block(block, None)
+        } else {
+            self.add_block(&block[Attribute::SIZE..], Some(WideAttribute { num_fres, info, rep_size }))
         }
-        // Version 2 keeps the attribute elsewhere; only its room is needed.
-        let mut bytes = alloc::vec![0; Attribute::SIZE];
-        let count = block.num_fres as u16;
-        let attribute =
-            Attribute { num_fres: count, info: block.info, info2: block.info2, rep_size: block.rep_size };
-        bytes.copy_from_slice(&attribute.write(self.endian));
-        bytes.extend_from_slice(fres);
-        self.add_block(block, &bytes)
     }
 
-    /// `bytes` is the attribute and the FREs, whatever the version.
+    /// Adds the blocks of another builder with the same options, or finds them. Returns the number
+    /// here of each.
+    pub(super) fn absorb(&mut self, other: &Self) -> Result<Vec<u32>, Reason> {
+        let numbers = 0..other.starts.len() as u32;
+        numbers
+            .map(|number| {
+                let attribute = other.attributes.get(number as usize).copied();
+                self.add_block(other.block(number), attribute)
+            })
+            .collect()
+    }
+
+    /// Where a block lies in the FRE sub-section.
     #[inline]
-    fn add_block(&mut self, block: Block, bytes: &[u8]) -> Result<u32, Reason> {
-        let stored = match self.version {
-            Version::V3 => bytes,
-            _ => &bytes[Attribute::SIZE..],
-        };
-        let hash = match &self.index {
-            None => 0,
-            Some(index) => {
-                let hash = hash(self.seed, bytes);
-                let found = index.find(hash, |number| {
-                    let other = &self.list[number as usize];
-                    let same_bytes =
-                        self.bytes.get(other.offset as usize..(other.offset + other.len) as usize)
-                            == Some(stored);
-                    same_bytes && Block { offset: other.offset, len: other.len, ..block } == *other
-                });
-                if let Some(number) = found {
-                    return Ok(number);
-                }
-                hash
+    pub(super) fn offset(&self, number: u32) -> u32 {
+        self.starts[number as usize]
+    }
+
+    /// What the FDEs of a block say, before version 3.
+    #[inline]
+    pub(super) fn attribute(&self, number: u32) -> Option<WideAttribute> {
+        self.attributes.get(number as usize).copied()
+    }
+
+    /// The whole sub-section.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn block(&self, number: u32) -> &[u8] {
+        let start = self.starts[number as usize] as usize;
+        let end = self.starts.get(number as usize + 1).map_or(self.bytes.len(), |&end| end as usize);
+        &self.bytes[start..end]
+    }
+
+    #[inline]
+    fn add_block(&mut self, block: &[u8], attribute: Option<WideAttribute>) -> Result<u32, Reason> {
+        let Some(index) = &mut self.index else { return self.append(block, attribute) };
+        let hash = hash(self.seed, block);
+        let (bytes, starts, attributes) = (&self.bytes, &self.starts, &self.attributes);
+        // A block ends where its attribute says, so equal bytes from its start on are the block.
+        let found = index.find(hash, |number| {
+            let start = starts[number as usize] as usize;
+            bytes.get(start..start + block.len()) == Some(block)
+                && attributes.get(number as usize).copied() == attribute
+        });
+        match found {
+            Some(number) => Ok(number),
+            None => {
+                index.insert(hash, starts.len() as u32);
+                self.append(block, attribute)
             }
-        };
-        let too_large = |_| Reason::SectionSize;
-        let offset = u32::try_from(self.bytes.len()).map_err(too_large)?;
-        let len = u32::try_from(stored.len()).map_err(too_large)?;
-        offset.checked_add(len).ok_or(Reason::SectionSize)?;
-        let number = self.list.len() as u32;
-        self.bytes.extend_from_slice(stored);
-        self.list.push(Block { offset, len, ..block });
-        if let Some(index) = &mut self.index {
-            index.insert(hash, number);
         }
+    }
+
+    #[inline]
+    fn append(&mut self, block: &[u8], attribute: Option<WideAttribute>) -> Result<u32, Reason> {
+        let start = u32::try_from(self.bytes.len()).map_err(|_| Reason::SectionSize)?;
+        let number = self.starts.len() as u32;
+        self.bytes.extend_from_slice(block);
+        self.starts.push(start);
+        self.attributes.extend(attribute);
         Ok(number)
     }
 }

@@ -3,12 +3,12 @@
 use alloc::vec::Vec;
 
 use cfipack_format::Arch;
-use cfipack_format::sframe::{Abi, FdeType, FreType, Version};
+use cfipack_format::sframe::{Abi, FdeInfo, FdeType, FreType, Version};
 
 use super::block::Blocks;
 use super::fre::Fres;
 use super::gnu::GnuRows;
-use super::memo::Memo;
+use super::memo::{Memo, Remembered};
 use super::small::{SmallRows, flags};
 use super::stack_pointer::StackPointer;
 use super::stubs::StubRows;
@@ -31,12 +31,43 @@ pub(super) struct Entry {
 pub(super) struct Entries {
     pub(super) list: Vec<Entry>,
     pub(super) blocks: Blocks,
+    /// Rows of all entries together.
+    pub(super) num_fres: u64,
 }
 
 impl Entries {
     #[inline]
-    pub(super) fn push(&mut self, start: u64, size: u32, block: u32) {
-        self.list.push(Entry { start, size, block });
+    pub(super) fn push(&mut self, start: u64, size: u32, found: Remembered) {
+        self.num_fres += u64::from(found.num_fres);
+        self.list.push(Entry { start, size, block: found.block });
+    }
+
+    /// How far the entries have come.
+    #[inline]
+    pub(super) fn mark(&self) -> (usize, u64) {
+        (self.list.len(), self.num_fres)
+    }
+
+    /// Takes back what was added since `mark`; blocks stay, unused.
+    pub(super) fn back_to(&mut self, mark: (usize, u64)) {
+        self.list.truncate(mark.0);
+        self.num_fres = mark.1;
+    }
+
+    /// Adds an entry for the FREs in `fres`.
+    #[inline]
+    pub(super) fn add(
+        &mut self,
+        start: u64,
+        size: u32,
+        fres: &mut Fres,
+        info: FdeInfo,
+        fde_type: FdeType,
+        rep_size: u8,
+    ) -> Result<(), Reason> {
+        let block = self.blocks.add(fres, info, fde_type, rep_size)?;
+        self.push(start, size, Remembered { block, num_fres: fres.count() });
+        Ok(())
     }
 }
 
@@ -62,8 +93,8 @@ impl<'a> Builder<'a> {
         // Where the allocator put something is as good as random to whoever wrote the input.
         let seed = fres.address() as u64;
         let blocks = Blocks::new(version, options.layout, arch.endian(), seed);
-        let entries = Entries { list: Vec::new(), blocks };
-        Self { arch, options, interpreter: Interpreter::new(), memo: Memo::new(seed), fres, entries }
+        let entries = Entries { list: Vec::new(), blocks, num_fres: 0 };
+        Self { arch, options, interpreter: Interpreter::new(), memo: Memo::new(), fres, entries }
     }
 
     /// Makes room for this many functions at once.
@@ -83,13 +114,11 @@ impl<'a> Builder<'a> {
     /// Adds what a builder with the same architecture and options has taken, as if its functions
     /// had been pushed here one by one.
     pub fn absorb(&mut self, shard: Self) -> Result<(), Reason> {
-        let blocks = &shard.entries.blocks;
-        let numbers: Result<Vec<u32>, Reason> =
-            blocks.list.iter().map(|&block| self.entries.blocks.absorb(block, blocks)).collect();
-        let numbers = numbers?;
+        let numbers = self.entries.blocks.absorb(&shard.entries.blocks)?;
         let moved =
-            shard.entries.list.iter().map(|&entry| Entry { block: numbers[entry.block as usize], ..entry });
+            shard.entries.list.iter().map(|entry| Entry { block: numbers[entry.block as usize], ..*entry });
         self.entries.list.extend(moved);
+        self.entries.num_fres += shard.entries.num_fres;
         Ok(())
     }
 
@@ -105,15 +134,15 @@ impl<'a> Builder<'a> {
             return Ok(());
         }
         let key = match self.memo.find(function) {
-            Ok(block) => {
-                self.entries.push(function.start.0, size, block);
+            Ok(found) => {
+                self.entries.push(function.start.0, size, found);
                 return Ok(());
             }
             Err(key) => key,
         };
-        let entries = self.entries.list.len();
+        let before = self.entries.mark();
         let ran = self.run_small(function, size, FdeType::Default).or_else(|unsupported| {
-            self.entries.list.truncate(entries);
+            self.entries.back_to(before);
             if unsupported.reason == Reason::CfaExpression {
                 self.run_stubs(function, size)
             } else if self.options.flex {
@@ -122,12 +151,12 @@ impl<'a> Builder<'a> {
                 Err(unsupported)
             }
         });
-        let ran = ran.inspect_err(|_| self.entries.list.truncate(entries))?;
-        if let (Some(key), [entry]) = (key, &self.entries.list[entries..])
+        let ran = ran.inspect_err(|_| self.entries.back_to(before))?;
+        if let (Some(key), [entry]) = (key, &self.entries.list[before.0..])
             && ran.end < function.size
-            && !ran.names_address
         {
-            self.memo.remember(key, entry.block, ran.needed, ran.end);
+            let num_fres = (self.entries.num_fres - before.1) as u32;
+            self.memo.remember(key, ran, Remembered { block: entry.block, num_fres });
         }
         Ok(())
     }
@@ -160,7 +189,7 @@ impl<'a> Builder<'a> {
 
     fn push_gnu(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
         let size = u32::try_from(function.size).map_err(|_| refused(function, Reason::FunctionSize))?;
-        let entries = self.entries.list.len();
+        let before = self.entries.mark();
         let mut rows = GnuRows::new(function, &mut self.interpreter, &mut self.fres);
         let result = check(self.arch, function).and_then(|_| rows.run(self.options.flex));
         match result {
@@ -171,7 +200,7 @@ impl<'a> Builder<'a> {
                 // A PLT, whose FDEs are ld's work and not gas's.
                 let stubs = self.run_stubs(function, size).map(|_| ());
                 stubs.map_err(|_| {
-                    self.entries.list.truncate(entries);
+                    self.entries.back_to(before);
                     unsupported
                 })
             }
@@ -188,9 +217,7 @@ impl<'a> Builder<'a> {
 
     fn end_gnu(&mut self, function: &Function<'a>, size: u32, fde_type: FdeType) -> Result<(), Reason> {
         let info = flags(function, self.options.version);
-        let block = self.entries.blocks.add(&mut self.fres, info, fde_type, 0)?;
-        self.entries.push(function.start.0, size, block);
-        Ok(())
+        self.entries.add(function.start.0, size, &mut self.fres, info, fde_type, 0)
     }
 }
 

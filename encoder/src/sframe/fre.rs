@@ -9,6 +9,7 @@ use cfipack_format::sframe::{
 use cfipack_format::{Arch, Cfa, Endian, Row, Rule};
 
 use crate::Reason;
+use crate::cfi::Stretch;
 
 /// An FRE behind its start offset: the info byte and the data words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -213,6 +214,46 @@ impl FlexWords {
     }
 }
 
+/// A row's FRE but for the CFA offset, for rows in which nothing else differs.
+///
+/// Only for small, positive offsets, default FDEs and little-endian sections: for nearly all rows
+/// there are. The offset is the word behind the info byte.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Pattern {
+    /// Head and length for offsets up to 0x7f.
+    small: (u64, u8),
+    /// Head and length for offsets up to 0x7fff.
+    large: (u64, u8),
+}
+
+impl Pattern {
+    /// The pattern of a row whose CFA is a register plus an offset.
+    pub(super) fn new(arch: Arch, row: &Row) -> Option<Self> {
+        let Cfa::Register { register, .. } = row.cfa else { return None };
+        if arch.endian() == Endian::Big || row.return_address == Rule::Undefined {
+            return None;
+        }
+        let fre = |offset| Fre::default(arch, &Row { cfa: Cfa::Register { register, offset }, ..*row }).ok();
+        let (small, large) = (fre(0)?, fre(0x80)?);
+        let all_in_head = small.len <= 8 && large.len <= 8;
+        all_in_head
+            .then_some(Self { small: (small.head, small.len), large: (large.head & !0xff_ff00, large.len) })
+    }
+
+    /// Head and length of the FRE with an offset.
+    #[inline(always)]
+    fn head(&self, offset: i64) -> Option<(u64, u8)> {
+        let (head, len) = if (offset as u64) < 0x80 { self.small } else { self.large };
+        ((offset as u64) < 0x8000).then_some((head | (offset as u64) << 8, len))
+    }
+
+    /// The FRE with an offset.
+    #[inline]
+    pub(super) fn fre(&self, offset: i64) -> Option<Fre> {
+        self.head(offset).map(|(head, len)| Fre { head, tail: [0; _], len })
+    }
+}
+
 /// The FREs of one function, behind room for its attribute.
 #[derive(Clone, Debug)]
 pub(super) struct Fres {
@@ -222,50 +263,22 @@ pub(super) struct Fres {
     fre_type: FreType,
     last_start: u32,
     last: Fre,
-    patch: Patch,
+    /// Rows that came up before, and their patterns.
+    known: [Option<(Row, Pattern)>; 8],
     endian: Endian,
-}
-
-/// For which CFA offsets the last FRE needs another first word and no other change.
-#[derive(Clone, Copy, Debug)]
-struct Patch {
-    /// The least such offset.
-    low: u64,
-    /// How many more there are.
-    span: u64,
-    /// Where the word lies in [`Fre::head`].
-    mask: u64,
-}
-
-impl Patch {
-    const NONE: Self = Self { low: u64::MAX, span: 0, mask: 0 };
-
-    /// For a default FRE. An offset that needs the words' size as it is leaves them that size;
-    /// negative ones, which are rare, are left out, and so is the byte order of few.
-    fn of(fre: &Fre, endian: Endian) -> Self {
-        match (FreInfo(fre.head as u8).word_size(), endian) {
-            (Some(WordSize::B1), Endian::Little) => Self { low: 0, span: 0x7f, mask: 0xff00 },
-            (Some(WordSize::B2), Endian::Little) => Self { low: 0x80, span: 0x7f7f, mask: 0xff_ff00 },
-            _ => Self::NONE,
-        }
-    }
 }
 
 /// Bytes that an FRE may touch: start, info, words.
 const ROOM: usize = 4 + Fre::MAX_SIZE;
 
+/// Version 3 counts an FDE's rows in 16 bits.
+pub(super) const MAX_ROWS: u32 = u16::MAX as u32;
+
 impl Fres {
     pub(super) fn new(endian: Endian) -> Self {
-        Self {
-            bytes: vec![0; 256],
-            end: 0,
-            count: 0,
-            fre_type: FreType::Addr1,
-            last_start: 0,
-            last: Fre { head: 0, tail: [0; _], len: 0 },
-            patch: Patch::NONE,
-            endian,
-        }
+        let last = Fre { head: 0, tail: [0; _], len: 0 };
+        let (bytes, fre_type) = (vec![0; 256], FreType::Addr1);
+        Self { bytes, end: 0, count: 0, fre_type, last_start: 0, last, known: [None; 8], endian }
     }
 
     /// Begins a function whose starts fit `fre_type`.
@@ -276,38 +289,56 @@ impl Fres {
         self.fre_type = fre_type;
         self.last_start = 0;
         self.last.len = 0;
-        self.patch = Patch::NONE;
     }
 
-    /// Says that the last FRE, with another CFA offset, is the FRE of the same row with that offset.
+    /// The pattern of a row in a default FDE. Remembers those of late: functions save their
+    /// registers in few ways.
     #[inline]
-    pub(super) fn last_can_be_patched(&mut self) {
-        self.patch = Patch::of(&self.last, self.endian);
+    pub(super) fn pattern(&mut self, arch: Arch, row: &Row) -> Option<Pattern> {
+        let slot = match row.frame_pointer {
+            Rule::Cfa(offset) => offset as usize / 8 % 8,
+            _ => 0,
+        };
+        match &self.known[slot] {
+            Some((known, pattern)) if known.differs_in_offset_only(row) => Some(*pattern),
+            _ => {
+                let pattern = Pattern::new(arch, row)?;
+                self.known[slot] = Some((*row, pattern));
+                Some(pattern)
+            }
+        }
     }
 
-    /// Appends the last FRE with another CFA offset, unless that changes nothing. Returns whether
-    /// that could be done; if not, the row has to go the long way.
-    #[inline(always)]
-    pub(super) fn push_with_cfa(&mut self, start: u32, offset: i64) -> bool {
-        if (offset as u64).wrapping_sub(self.patch.low) > self.patch.span {
-            return false;
+    /// Appends the rows of a stretch whose FREs are `pattern`, in a function that starts at `part`,
+    /// until one needs something else.
+    #[inline]
+    pub(super) fn push_stretch(&mut self, pattern: &Pattern, part: u32, stretch: &mut Stretch<'_>) {
+        // Locals, lest every row goes through memory.
+        let width = self.fre_type.width().min(4);
+        let bytes = self.bytes.as_mut_slice();
+        let (mut end, mut count, mut start) = (self.end, self.count, self.last_start);
+        let (mut head, mut len) = (self.last.head, self.last.len);
+        while let Some(step) = stretch.next() {
+            let (location, offset) = stretch.row();
+            let Some((next_head, next_len)) = pattern.head(offset) else { break };
+            if next_head != head && stretch.row_ends(&step) {
+                let Some(room) = bytes.get_mut(end..).and_then(|room| room.first_chunk_mut::<12>()) else {
+                    break;
+                };
+                if count == MAX_ROWS {
+                    break;
+                }
+                start = location as u32 - part;
+                room[..4].copy_from_slice(&start.to_le_bytes());
+                room[width..width + 8].copy_from_slice(&next_head.to_le_bytes());
+                (head, len) = (next_head, next_len);
+                end += width + usize::from(len);
+                count += 1;
+            }
+            stretch.take(step);
         }
-        let head = self.last.head & !self.patch.mask | (offset as u64) << 8;
-        if head == self.last.head {
-            return true;
-        }
-        let width = self.fre_type.width();
-        let Some(room) = self.bytes.get_mut(self.end..).and_then(|room| room.first_chunk_mut::<ROOM>())
-        else {
-            return false;
-        };
-        room[..4].copy_from_slice(&start.to_le_bytes());
-        room[width..width + 8].copy_from_slice(&head.to_le_bytes());
-        self.end += width + usize::from(self.last.len);
-        self.count += 1;
-        self.last_start = start;
-        self.last.head = head;
-        true
+        (self.end, self.count, self.last_start) = (end, count, start);
+        self.last = Fre { head, tail: [0; _], len };
     }
 
     /// Where the bytes lie in this program's memory.
@@ -343,7 +374,6 @@ impl Fres {
         self.count += 1;
         self.last_start = start;
         self.last = *fre;
-        self.patch = Patch::NONE;
     }
 
     #[cold]

@@ -39,6 +39,11 @@ pub(super) struct GnuRows<'a, 'f, 'b> {
     /// Whether there is a row at all: not before the first instruction or advance.
     begun: bool,
     touched: bool,
+    /// AArch64: whether the return address was last said to be on the stack. To gas it still is
+    /// when it has become undefined since.
+    ra_on_stack: bool,
+    /// The same beside each remembered state.
+    remembered_ra_on_stack: Vec<bool>,
     /// The location, from the function's start.
     location: u64,
 }
@@ -60,6 +65,8 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
             flex: false,
             begun: false,
             touched: false,
+            ra_on_stack: false,
+            remembered_ra_on_stack: Vec::new(),
             location: 0,
         }
     }
@@ -79,6 +86,8 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
 
     fn run_as(&mut self, fde_type: FdeType) -> Result<(), Unsupported> {
         (self.fde_type, self.begun, self.touched, self.location) = (fde_type, false, false, 0);
+        self.ra_on_stack = false;
+        self.remembered_ra_on_stack.clear();
         // gas chooses by the function's size, so that every possible start fits.
         self.fres.begin(FreType::for_start(u32::try_from(self.function.size).unwrap_or(u32::MAX)));
         self.rows().map_err(|reason| self.unsupported(reason))
@@ -92,6 +101,7 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
     fn rows(&mut self) -> Result<(), Reason> {
         let function = self.function;
         let initial = self.interpreter.run_cie(function).map_err(|unsupported| unsupported.reason)?;
+        let initial = (initial.row, initial.registers);
         let mut remembered = Vec::new();
         let mut state: State<'a, StackPointer> = State::at_entry(self.arch);
         let in_cie = Instructions::new(function, function.cie.instructions);
@@ -104,8 +114,9 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
                 _ => {
                     let effect = self.effect(instruction, &state.row)?;
                     let before = state.row;
-                    state.apply(instruction, self.arch, &initial.row, &initial.registers, &mut remembered)?;
+                    state.apply(instruction, self.arch, &initial, &mut remembered)?;
                     self.flex |= effect == Effect::Flex;
+                    self.follow_return_address(instruction, &initial.0);
                     // What gas ignores by mistake must not be lost.
                     if effect != Effect::None || !before.unwinds_as(&state.row) {
                         self.touched = true;
@@ -127,6 +138,22 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
         if self.begun { self.push(&mut state) } else { Ok(()) }
     }
 
+    fn follow_return_address(&mut self, instruction: Instruction<'a>, initial: &Row) {
+        let ra = self.arch.return_address();
+        match instruction {
+            Instruction::Offset(register, _) if register == ra => self.ra_on_stack = true,
+            Instruction::SameValue(register) if register == ra => self.ra_on_stack = false,
+            Instruction::Restore(register) if register == ra => {
+                self.ra_on_stack = matches!(initial.return_address, Rule::Cfa(_));
+            }
+            Instruction::RememberState => self.remembered_ra_on_stack.push(self.ra_on_stack),
+            Instruction::RestoreState => {
+                self.ra_on_stack = self.remembered_ra_on_stack.pop().unwrap_or_default();
+            }
+            _ => {}
+        }
+    }
+
     fn push(&mut self, state: &mut State<'a, StackPointer>) -> Result<(), Reason> {
         if self.location > self.function.size {
             return Ok(());
@@ -138,6 +165,11 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
         }
         if self.fres.count() == u32::from(u16::MAX) {
             return Err(Reason::RowCount);
+        }
+        let fp_on_stack = matches!(row.frame_pointer, Rule::Cfa(_));
+        if self.arch.is_aarch64() && row.return_address == Rule::Undefined && fp_on_stack && !self.ra_on_stack
+        {
+            return Err(Reason::FramePointerAlone);
         }
         match Fre::new(self.arch, row, self.fde_type) {
             Ok(fre) => self.fres.push(row.start.0, &fre),

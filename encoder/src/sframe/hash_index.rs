@@ -36,7 +36,7 @@ impl HashIndex {
     /// Adds an index that is not there yet.
     #[inline]
     pub(super) fn insert(&mut self, hash: u32, index: u32) {
-        if self.len * 2 >= self.slots.len() {
+        if self.len * 3 >= self.slots.len() * 2 {
             self.grow();
         }
         self.len += 1;
@@ -45,7 +45,7 @@ impl HashIndex {
 
     #[cold]
     fn grow(&mut self) {
-        let mut slots = vec![(0, 0); self.slots.len() * 4];
+        let mut slots = vec![(0, 0); self.slots.len() * 2];
         self.slots.iter().filter(|(_, index)| *index != 0).for_each(|&slot| place(&mut slots, slot));
         self.slots = slots;
     }

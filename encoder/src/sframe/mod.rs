@@ -7,6 +7,7 @@ mod gnu;
 mod hash_index;
 mod memo;
 mod options;
+mod order;
 mod section;
 mod small;
 mod stack_pointer;

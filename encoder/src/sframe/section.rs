@@ -3,11 +3,12 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use cfipack_format::sframe::{Abi, Fde, Flags, Header, Version};
+use cfipack_format::sframe::{Abi, Fde, FdeInfo, Flags, Header, Version};
 use cfipack_format::{Address, Arch, SectionOffset};
 
-use super::block::Block;
+use super::block::Blocks;
 use super::builder::{Entries, Entry};
+use super::order::Order;
 use super::{Layout, Options};
 
 /// A section that needs only addresses. Its size is exact, and it can be written again after a
@@ -17,8 +18,8 @@ pub struct Section {
     arch: Arch,
     options: Options,
     entries: Vec<Entry>,
-    blocks: Vec<Block>,
-    fres: Vec<u8>,
+    blocks: Blocks,
+    num_fres: u64,
 }
 
 /// A section that cannot be written where it was asked to be.
@@ -66,14 +67,14 @@ impl core::error::Error for WriteError {}
 
 impl Section {
     pub(super) fn new(arch: Arch, options: Options, entries: Entries) -> Self {
-        let Entries { list, blocks } = entries;
-        Self { arch, options, entries: list, blocks: blocks.list, fres: blocks.bytes }
+        let Entries { list, blocks, num_fres } = entries;
+        Self { arch, options, entries: list, blocks, num_fres }
     }
 
     /// Bytes of the section, exact.
     #[expect(clippy::len_without_is_empty, reason = "a section is never empty: it has a header")]
     pub fn len(&self) -> usize {
-        Header::SIZE + self.entries.len() * self.options.version.fde_size() + self.fres.len()
+        Header::SIZE + self.entries.len() * self.options.version.fde_size() + self.blocks.bytes().len()
     }
 
     /// Bytes of the section of a relocatable object. gas 2.47 pads it to a multiple of 8 on s390x.
@@ -108,31 +109,24 @@ impl Section {
         // Version 2 before its first erratum knew no starts relative to their field.
         let relative = if self.options.version == Version::V3 { Flags::START_PCREL } else { Flags::empty() };
         let (index, fres) = self.split(out, self.len(), Flags::FDE_SORTED | relative)?;
-        fres.copy_from_slice(&self.fres);
-        let mut order: Vec<(u64, u32)> = (0u32..)
-            .zip(&self.entries)
-            .map(|(number, entry)| (address_of(Address(entry.start)).0, number))
-            .collect();
-        if !order.is_sorted() {
-            order.sort_unstable();
-        }
+        fres.copy_from_slice(self.blocks.bytes());
+        let order = Order::new(self.entries.iter().map(|entry| address_of(Address(entry.start)).0));
         let size = self.options.version.fde_size();
-        let mut from =
-            Address(address.0.wrapping_add(if relative.is_empty() { 0 } else { Header::SIZE as u64 }));
+        let from = Address(address.0.wrapping_add(if relative.is_empty() { 0 } else { Header::SIZE as u64 }));
         let step = if relative.is_empty() { 0 } else { size as u64 };
-        for (slot, (function, number)) in index.chunks_exact_mut(size).zip(order) {
-            self.write_fde(slot, number, Address(function), Address(function).distance_from(from))?;
-            from.0 = from.0.wrapping_add(step);
-        }
-        Ok(())
+        order.sorted(|rank, number, function| {
+            let from = Address(from.0.wrapping_add(rank as u64 * step));
+            let slot = &mut index[rank * size..][..size];
+            self.write_fde(slot, number, Address(function), Address(function).distance_from(from))
+        })
     }
 
     /// Writes the section of a relocatable object into `out`, of [`Self::relocatable_len`] bytes. Starts are zero:
     /// each of [`Self::start_fields`] wants a relocation against its function, relative to the field.
     pub fn write_relocatable(&self, out: &mut [u8]) -> Result<(), WriteError> {
         let (index, fres) = self.split(out, self.relocatable_len(), Flags::START_PCREL)?;
-        let (fres, padding) = fres.split_at_mut(self.fres.len());
-        fres.copy_from_slice(&self.fres);
+        let (fres, padding) = fres.split_at_mut(self.blocks.bytes().len());
+        fres.copy_from_slice(self.blocks.bytes());
         padding.fill(0);
         let size = self.options.version.fde_size();
         for (slot, number) in index.chunks_exact_mut(size).zip(0..) {
@@ -152,8 +146,6 @@ impl Section {
         if out.len() != needed {
             return Err(WriteError::OutputLength { given: out.len(), needed });
         }
-        let num_fres: usize =
-            self.entries.iter().map(|entry| self.blocks[entry.block as usize].num_fres as usize).sum();
         let count = |count: usize| u32::try_from(count).map_err(|_| WriteError::Count { count });
         let abi = Abi::of(self.arch);
         let header = Header {
@@ -164,8 +156,8 @@ impl Section {
             fixed_ra_offset: abi.map_or(0, Abi::fixed_ra_offset),
             auxhdr_len: 0,
             num_fdes: count(self.entries.len())?,
-            num_fres: count(num_fres)?,
-            fre_len: count(self.fres.len())?,
+            num_fres: count(self.num_fres as usize)?,
+            fre_len: count(self.blocks.bytes().len())?,
             fde_off: 0,
             fre_off: count(index_len)?,
         };
@@ -183,14 +175,14 @@ impl Section {
         start: i64,
     ) -> Result<(), WriteError> {
         let entry = &self.entries[number as usize];
-        let block = &self.blocks[entry.block as usize];
+        let attribute = self.blocks.attribute(entry.block);
         let fde = Fde {
             start,
             size: entry.size,
-            fre_off: block.offset,
-            num_fres: block.num_fres,
-            info: block.info,
-            rep_size: block.rep_size,
+            fre_off: self.blocks.offset(entry.block),
+            num_fres: attribute.map_or(0, |attribute| attribute.num_fres),
+            info: attribute.map_or(FdeInfo::empty(), |attribute| attribute.info),
+            rep_size: attribute.map_or(0, |attribute| attribute.rep_size),
         };
         let bytes = fde
             .write(self.options.version, self.arch.endian())

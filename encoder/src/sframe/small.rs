@@ -4,10 +4,10 @@ use cfipack_format::sframe::{FdeInfo, FdeType, FreType, Version};
 use cfipack_format::{Arch, Cfa, Rule};
 
 use super::builder::Entries;
-use super::fre::{Fre, Fres};
+use super::fre::{Fre, Fres, MAX_ROWS, Pattern};
 use super::stack_pointer::StackPointer;
 use crate::Reason;
-use crate::cfi::{Function, RowSink, State};
+use crate::cfi::{Change, Function, RowSink, State, Stretch};
 
 /// Takes the rows of one function.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub(super) struct SmallRows<'b> {
     pub(super) start: u64,
     /// Where the FDE in the making starts, from the function's start.
     pub(super) part: u32,
+    /// What rows look like in which only the CFA offset differs from the row before.
+    pub(super) pattern: Option<Pattern>,
     /// Starts that the FDE in the making has room for.
     pub(super) fre_type: FreType,
 }
@@ -39,7 +41,7 @@ impl<'b> SmallRows<'b> {
         fres.begin(fre_type);
         let info = flags(function, version);
         let (arch, start) = (function.arch(), function.start.0);
-        Self { arch, version, info, fde_type, fres, entries, start, part: 0, fre_type }
+        Self { arch, version, info, fde_type, fres, entries, start, part: 0, pattern: None, fre_type }
     }
 
     /// Ends the FDE in the making at `end`, from the function's start.
@@ -48,9 +50,8 @@ impl<'b> SmallRows<'b> {
             return Err(Reason::CfaMissing);
         }
         self.fres.narrow();
-        let block = self.entries.blocks.add(self.fres, self.info, self.fde_type, 0)?;
         let start = self.start.wrapping_add(self.part.into());
-        self.entries.push(start, end - self.part, block);
+        self.entries.add(start, end - self.part, self.fres, self.info, self.fde_type, 0)?;
         self.part = end;
         self.fres.begin(self.fre_type);
         Ok(())
@@ -59,27 +60,60 @@ impl<'b> SmallRows<'b> {
 
 impl<'a> RowSink<'a, StackPointer> for SmallRows<'_> {
     #[inline]
-    fn row(&mut self, state: &State<'a, StackPointer>) -> Result<(), Reason> {
+    fn row(&mut self, state: &State<'a, StackPointer>, change: Change) -> Result<(), Reason> {
+        let row = &state.row;
+        let patched = match (change, row.cfa, &self.pattern) {
+            (Change::CfaOffset, Cfa::Register { offset, .. }, Some(pattern)) => pattern.fre(offset),
+            _ => None,
+        };
+        let fre = match patched {
+            Some(fre) => fre,
+            None => match self.encode(state)? {
+                Some(fre) => fre,
+                None => return Ok(()),
+            },
+        };
+        if !self.fres.repeats(&fre) {
+            if self.fres.count() >= MAX_ROWS && self.version == Version::V3 {
+                self.end_part(row.start.0)?;
+            }
+            self.fres.push(row.start.0 - self.part, &fre);
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn stretch(&mut self, stretch: &mut Stretch<'a>) {
+        if let Some(pattern) = &self.pattern
+            && self.fres.count() != 0
+        {
+            self.fres.push_stretch(pattern, self.part, stretch);
+        }
+    }
+}
+
+impl SmallRows<'_> {
+    /// The FRE of a row, or none where nothing is said yet.
+    fn encode(&mut self, state: &State<'_, StackPointer>) -> Result<Option<Fre>, Reason> {
         let row = &state.row;
         if row.return_address != Rule::Undefined {
             if row.cfa == Cfa::Undefined && self.fres.count() == 0 && self.part == 0 {
-                // Nothing said yet: no row answers here.
-                return Ok(());
+                return Ok(None);
             }
             if !state.registers.is_cfa(self.arch, row) {
                 return Err(Reason::StackPointerRule);
             }
         }
-        let fre = Fre::new(self.arch, row, self.fde_type)?;
-        if self.fres.repeats(&fre) {
-            return Ok(());
+        self.pattern = None;
+        if self.fde_type == FdeType::Default && state.registers.is_unset() {
+            self.pattern = self.fres.pattern(self.arch, row);
         }
-        // Version 3 counts an FDE's rows in 16 bits.
-        if self.fres.count() == u16::MAX.into() && self.version == Version::V3 {
-            self.end_part(row.start.0)?;
+        if let (Some(pattern), Cfa::Register { offset, .. }) = (&self.pattern, row.cfa)
+            && let Some(fre) = pattern.fre(offset)
+        {
+            return Ok(Some(fre));
         }
-        self.fres.push(row.start.0 - self.part, &fre);
-        Ok(())
+        Fre::new(self.arch, row, self.fde_type).map(Some)
     }
 }
 

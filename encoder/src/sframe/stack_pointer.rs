@@ -28,6 +28,12 @@ impl Registers for StackPointer {
     }
 
     #[inline]
+    fn ignored(&self, arch: Arch) -> u64 {
+        let tracked = [self.register, arch.frame_pointer(), arch.return_address()];
+        !tracked.iter().fold(0, |bits, register| bits | 1 << register.0)
+    }
+
+    #[inline]
     fn restore(&mut self, register: Register, initial: &Self) -> bool {
         if register != self.register {
             return false;
@@ -38,10 +44,15 @@ impl Registers for StackPointer {
 }
 
 impl StackPointer {
+    /// Whether CFI says nothing.
+    pub(super) fn is_unset(&self) -> bool {
+        self.rule == Rule::SameValue
+    }
+
     /// Whether the rule comes to the CFA, `row`'s (plus [`Arch::stack_pointer_from_cfa`]).
     #[inline]
     pub(super) fn is_cfa(&self, arch: Arch, row: &Row) -> bool {
-        self.rule == Rule::SameValue || self.comes_to_cfa(arch, row)
+        self.is_unset() || self.comes_to_cfa(arch, row)
     }
 
     #[cold]

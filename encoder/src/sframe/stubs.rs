@@ -9,7 +9,7 @@ use super::fre::Fre;
 use super::small::SmallRows;
 use super::stack_pointer::StackPointer;
 use crate::Reason;
-use crate::cfi::{RowSink, State, StubCfa};
+use crate::cfi::{Change, RowSink, State, StubCfa};
 
 /// Takes the rows of a PLT.
 #[derive(Debug)]
@@ -21,12 +21,12 @@ pub(super) struct StubRows<'b> {
 }
 
 impl<'a> RowSink<'a, StackPointer> for StubRows<'_> {
-    fn row(&mut self, state: &State<'a, StackPointer>) -> Result<(), Reason> {
+    fn row(&mut self, state: &State<'a, StackPointer>, change: Change) -> Result<(), Reason> {
         if self.stubs.is_some() {
             return Err(Reason::CfaExpression);
         }
         if state.row.cfa != Cfa::Expression {
-            return self.before.row(state);
+            return self.before.row(state, change);
         }
         let stub = StubCfa::recognise(state.cfa_expression).ok_or(Reason::CfaExpression)?;
         if !state.registers.is_cfa(self.before.arch, &state.row) {
@@ -50,8 +50,7 @@ impl StubRows<'_> {
             if layout == Layout::Small {
                 rows.end_part(first)?;
             } else {
-                let block = rows.entries.blocks.add(rows.fres, rows.info, rows.fde_type, 0)?;
-                rows.entries.push(rows.start, first, block);
+                rows.entries.add(rows.start, first, rows.fres, rows.info, rows.fde_type, 0)?;
             }
         }
         // ld chooses the FRE type by the size of the whole PLT.
@@ -67,8 +66,7 @@ impl StubRows<'_> {
             let fre = Fre::new(rows.arch, &Row { start, cfa, ..row }, FdeType::Default)?;
             rows.fres.push(start.0, &fre);
         }
-        let block = rows.entries.blocks.add(rows.fres, info, FdeType::Default, StubCfa::SIZE)?;
-        rows.entries.push(rows.start.wrapping_add(first.into()), size - first, block);
-        Ok(())
+        let start = rows.start.wrapping_add(first.into());
+        rows.entries.add(start, size - first, rows.fres, info, FdeType::Default, StubCfa::SIZE)
     }
 }

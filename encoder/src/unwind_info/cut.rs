@@ -3,7 +3,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use cfipack_format::unwind_info::{MAX_COMPRESSED_OFFSET, MAX_ENCODINGS, PageKind};
+use cfipack_format::unwind_info::{ENCODING_SIZE, IndexEntry, MAX_COMPRESSED_OFFSET, MAX_ENCODINGS, PageKind};
 
 use super::fold::{Folded, Key};
 use super::split::{Page, REGULAR_ENTRIES, WORDS};
@@ -14,12 +14,25 @@ pub(super) const COMPRESSED: usize = 6;
 /// Words that a regular page costs before its entries: header 2, index entry 3.
 pub(super) const REGULAR: usize = 5;
 
-/// A common palette with its best pages.
+/// So many starts of pages are tried in any table, and one for every 8 keys; of a table that asks
+/// for more, one in `STRIDE` keys from there on.
+const STARTS: usize = 1 << 12;
+const STRIDE: u32 = 64;
+
+/// A common palette with its pages.
 pub(super) struct Cut {
     pub(super) common: Vec<u32>,
     pub(super) pages: Vec<Page>,
-    /// Words, without those that no choice changes.
-    pub(super) cost: usize,
+    /// Whether there are no better pages for the palette.
+    pub(super) exact: bool,
+}
+
+impl Cut {
+    /// Bytes that the choice of palette and pages decides.
+    pub(super) fn size(&self) -> usize {
+        let pages = self.pages.iter().map(|page| IndexEntry::SIZE + page.size());
+        ENCODING_SIZE * self.common.len() + pages.sum::<usize>()
+    }
 }
 
 /// How far a sum of words reaches.
@@ -54,23 +67,25 @@ struct Cutter<'a> {
 
 /// The best pages for a common palette, of at most 127 encodings.
 pub(super) fn cut(table: &Folded, common: Vec<u32>) -> Cut {
-    let mut cutter = Cutter::new(table, &common);
+    let cutter = Cutter::new(table, &common);
     let end = table.keys.len() as u32;
     let mut reach = vec![Reach { key: 0, from: 0, kind: PageKind::Compressed }];
-    let (mut cost, mut furthest) = (0, None);
+    let mut starts = table.keys.len() / 8 + STARTS;
+    let mut exact = true;
+    let (mut cost, mut next) = (0, 0);
     while reach[cost].key < end {
         let first = reach[cost].key;
-        if furthest < Some(first) {
-            furthest = Some(first);
+        // The last sum that is known always goes on.
+        if first >= next || (first + STRIDE > next && cost + 1 == reach.len()) {
             cutter.spend(&mut reach, cost, first as usize);
+            exact &= starts > 0;
+            starts = starts.saturating_sub(1);
+            next = first + if starts > 0 { 1 } else { STRIDE };
         }
         cost += 1;
     }
     let pages = cutter.pages(&reach, cost);
-    // The place of a common encoding that one entry has is that entry's second word.
-    let once = common.iter().filter(|&&number| table.counts[number as usize] == 1).count();
-    let cost = cost + common.len() - once;
-    Cut { common, pages, cost }
+    Cut { common, pages, exact }
 }
 
 impl<'a> Cutter<'a> {
@@ -213,7 +228,7 @@ impl<'a> Cutter<'a> {
     }
 
     /// The pages that led to a cost.
-    fn pages(&mut self, reach: &[Reach], mut cost: usize) -> Vec<Page> {
+    fn pages(&self, reach: &[Reach], mut cost: usize) -> Vec<Page> {
         let mut pages = Vec::new();
         while reach[cost].key > 0 {
             let Reach { key: end, from, kind } = reach[cost];
