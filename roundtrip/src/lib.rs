@@ -7,7 +7,6 @@
 //!   encoder's own reading of it is never asked, but for the words that say why it left a function out.
 //! - [`diff`]: two tables by meaning.
 //! - [`stats`]: where the bytes of a table go.
-//! - [`explain`]: why a function is not in a table.
 //! - [`kernel_violations`]: what the Linux kernel's reader would refuse.
 //!
 //! CFI and tables are walked side by side in ascending order of address and no row is kept: memory is in
@@ -31,8 +30,8 @@
 pub mod cfi;
 mod compare;
 mod diff;
-mod explain;
 mod kernel;
+mod reason;
 mod repeat;
 mod report;
 mod stats;
@@ -41,7 +40,6 @@ mod verify;
 pub mod words;
 
 pub use diff::{Diff, TableDifference, diff};
-pub use explain::{Explanation, explain};
 pub use kernel::{Violation, kernel_violations};
 pub use report::{Difference, LeftOut, Report};
 pub use stats::{Bytes, Stats, stats};

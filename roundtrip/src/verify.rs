@@ -8,7 +8,7 @@ use cfipack_format::{Address, Arch};
 
 use crate::cfi::{Answer, Evaluator, Flags, Function, Functions};
 use crate::compare::{Outcome, against_cfi};
-use crate::explain::{NOT_IN_THE_TABLE, explain_fde};
+use crate::reason::Reasons;
 use crate::repeat::{answered, each_pc, lcm};
 use crate::report::{Difference, LeftOut, Report};
 use crate::table::{Cursor, Table, TableAnswer};
@@ -37,6 +37,7 @@ pub fn verify(cfi: &[cfi::Section<'_>], tables: &Table<'_>, options: &Options) -
     let functions = Functions::find(cfi);
     let mut verifier = Verifier {
         cfi,
+        reasons: None,
         cursor: tables.cursor(),
         arch: cfi.first().map(|section| section.arch).or(tables.arch()).unwrap_or(Arch::Amd64),
         signals: tables.version() == Some(Version::V3),
@@ -65,8 +66,9 @@ pub fn verify(cfi: &[cfi::Section<'_>], tables: &Table<'_>, options: &Options) -
     verifier.report
 }
 
-struct Verifier<'v, 't> {
-    cfi: &'v [cfi::Section<'v>],
+struct Verifier<'v, 't, 'a> {
+    cfi: &'v [cfi::Section<'a>],
+    reasons: Option<Reasons<'a>>,
     cursor: Cursor<'v, 't>,
     arch: Arch,
     signals: bool,
@@ -84,7 +86,7 @@ struct Tally {
     missing: u64,
 }
 
-impl Verifier<'_, '_> {
+impl Verifier<'_, '_, '_> {
     fn function(&mut self, function: &Function, evaluator: &mut Evaluator<'_>) {
         let mut tally = Tally::default();
         let mut judged = function.start.0;
@@ -199,17 +201,14 @@ impl Verifier<'_, '_> {
 
     fn missing(&mut self, function: &Function) {
         self.report.missing += 1;
-        let explanation =
-            self.cfi.get(function.section).and_then(|section| explain_fde(section, function.fde));
-        let name = explanation.map_or(NOT_IN_THE_TABLE, |explanation| explanation.reason());
-        let why = || match explanation.and_then(|explanation| explanation.first()) {
+        let section = self.cfi.get(function.section);
+        let reasons = self.reasons.get_or_insert_with(|| Reasons::new(self.arch));
+        let unsupported = section.and_then(|section| reasons.of(section, function.fde));
+        let name = unsupported.map_or("not-in-the-table", |unsupported| unsupported.reason.name());
+        self.leave_out(Some(function.start), name.to_owned(), || match unsupported {
             Some(unsupported) => unsupported.to_string(),
-            None => format!(
-                "function {}: nothing stands in the way, but the table does not have it",
-                function.start
-            ),
-        };
-        self.leave_out(Some(function.start), name.to_owned(), why);
+            None => format!("function {} could be in the table and is not", function.start),
+        });
     }
 
     fn unjudged(&mut self, function: Option<Address>, error: gimli::Error) {

@@ -255,6 +255,7 @@ fn callers_stack_pointer() {
         assert!(matches!(only(&cfi), Answer::StackPointer(_)), "{other:x?}");
         let found = report(&cfi, &[]);
         assert_eq!((found.missing, found.pcs_missing), (1, 2));
+        assert_eq!(found.reasons_by_count(), [("stack-pointer-rule", 1)]);
         let found = report(&cfi, &[Made::new(0x1000, 2, &[(0, SP1, &[8])])]);
         assert_eq!((found.different, found.pcs_different), (1, 2));
     }
