@@ -138,7 +138,7 @@ pub fn step(
     };
     let pc = recover(row.return_address, arch.return_address())?;
     let fp = match recover(row.frame_pointer, arch.frame_pointer()) {
-        Err(StepError::Register { .. }) => None,
+        Err(StepError::Register { .. } | StepError::Memory { .. }) => None,
         fp => Some(fp?),
     };
     let sp = cfa.wrapping_add_signed(arch.stack_pointer_from_cfa());
