@@ -230,31 +230,32 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Translate<'_, 'f, E, S> 
     fn row(&self, row: &UnwindTableRow<usize, Deep>, cfa_is_set: bool) -> Answer {
         let arch = self.arch;
         let column = self.cie.return_address_register();
-        let (frame_pointer, stack_pointer) = (arch.frame_pointer().0, arch.stack_pointer().0);
-        // A column without a rule keeps its value; where it is not the architecture's own
-        // return address, that is a register to find it in.
-        let mut out =
-            Row { start: FunctionOffset((row.start_address() - self.first.0) as u32), ..Row::at_entry(arch) };
-        if column.0 != arch.return_address().0 {
-            out.return_address = Rule::Register { register: Register(column.0), offset: 0 };
-        }
-        let mut caller_sp = Rule::SameValue;
+        let (frame_pointer, stack_pointer) = (arch.frame_pointer(), arch.stack_pointer());
+        let (mut of_ra, mut of_fp, mut of_sp, mut signed) = (None, None, None, false);
         for (register, rule) in row.registers() {
             if *register == column {
-                out.return_address = self.rule(rule, arch.return_address());
-            } else if register.0 == frame_pointer {
-                out.frame_pointer = self.rule(rule, arch.frame_pointer());
-            } else if register.0 == stack_pointer {
-                caller_sp = self.rule(rule, arch.stack_pointer());
+                of_ra = Some(rule);
+            } else if register.0 == frame_pointer.0 {
+                of_fp = Some(rule);
+            } else if register.0 == stack_pointer.0 {
+                of_sp = Some(rule);
             } else if *register == gimli::AArch64::RA_SIGN_STATE && arch.is_aarch64() {
-                out.signed = *rule == RegisterRule::Constant(1);
+                signed = *rule == RegisterRule::Constant(1);
             }
         }
-        if out.return_address == Rule::Undefined {
-            return Answer::Row(out);
+        let start = FunctionOffset((row.start_address() - self.first.0) as u32);
+        let return_address = match of_ra {
+            Some(rule) => self.rule(rule, arch.return_address()),
+            None if column.0 == arch.return_address().0 => Row::at_entry(arch).return_address,
+            // Another column keeps its value, which is a register to find the return address in.
+            None => Rule::Register { register: Register(column.0), offset: 0 },
+        };
+        let frame_pointer = of_fp.map_or(Rule::SameValue, |rule| self.rule(rule, frame_pointer));
+        if return_address == Rule::Undefined {
+            return Answer::Row(Row { start, cfa: Cfa::Undefined, return_address, frame_pointer, signed });
         }
         let mut plt = None;
-        out.cfa = match row.cfa() {
+        let cfa = match row.cfa() {
             CfaRule::RegisterAndOffset { .. } if !cfa_is_set => return Answer::Nothing,
             CfaRule::RegisterAndOffset { register, offset } => {
                 Cfa::Register { register: Register(register.0), offset: *offset }
@@ -269,12 +270,16 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Translate<'_, 'f, E, S> 
                 None => Cfa::Expression,
             },
         };
-        if !is_cfa(caller_sp, out.cfa, arch) {
-            return Answer::StackPointer(caller_sp);
+        if let Some(rule) = of_sp {
+            let rule = self.rule(rule, stack_pointer);
+            if !is_cfa(rule, cfa, arch) {
+                return Answer::StackPointer(rule);
+            }
         }
+        let row = Row { start, cfa, return_address, frame_pointer, signed };
         match plt {
-            Some(from) => Answer::Plt { row: out, from },
-            None => Answer::Row(out),
+            Some(from) => Answer::Plt { row, from },
+            None => Answer::Row(row),
         }
     }
 
@@ -287,12 +292,12 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Translate<'_, 'f, E, S> 
         }
     }
 
+    /// One that is not [`RegisterRule::Offset`].
     #[cold]
     fn rare_rule(&self, rule: &RegisterRule<usize>, own: Register) -> Rule {
         match rule {
             RegisterRule::Undefined => Rule::Undefined,
             RegisterRule::SameValue => Rule::SameValue,
-            RegisterRule::Offset(offset) => Rule::Cfa(*offset),
             RegisterRule::ValOffset(offset) => Rule::ValCfa(*offset),
             RegisterRule::Register(register) if register.0 == own.0 => Rule::SameValue,
             RegisterRule::Register(register) => Rule::Register { register: Register(register.0), offset: 0 },
