@@ -110,14 +110,18 @@ impl Section {
         let relative = if self.options.version == Version::V3 { Flags::START_PCREL } else { Flags::empty() };
         let (index, fres) = self.split(out, self.len(), Flags::FDE_SORTED | relative)?;
         fres.copy_from_slice(self.blocks.bytes());
-        let order = Order::new(self.entries.iter().map(|entry| address_of(Address(entry.start)).0));
+        // In the order of their signed distance from the section, which is how starts are stored.
+        const MIDDLE: u64 = 1 << 63;
+        let key = |function: Address| function.0.wrapping_sub(address.0) ^ MIDDLE;
+        let order = Order::new(self.entries.iter().map(|entry| key(address_of(Address(entry.start)))));
         let size = self.options.version.fde_size();
         let from = Address(address.0.wrapping_add(if relative.is_empty() { 0 } else { Header::SIZE as u64 }));
         let step = if relative.is_empty() { 0 } else { size as u64 };
-        order.sorted(|rank, number, function| {
+        order.sorted(|rank, number, key| {
+            let function = Address((key ^ MIDDLE).wrapping_add(address.0));
             let from = Address(from.0.wrapping_add(rank as u64 * step));
             let slot = &mut index[rank * size..][..size];
-            self.write_fde(slot, number, Address(function), Address(function).distance_from(from))
+            self.write_fde(slot, number, function, function.distance_from(from))
         })
     }
 
