@@ -86,12 +86,18 @@ impl Blocks {
         self.attributes.get(number as usize).copied()
     }
 
+    /// How many blocks there are.
+    pub(super) fn len(&self) -> usize {
+        self.starts.len()
+    }
+
     /// The whole sub-section.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    fn block(&self, number: u32) -> &[u8] {
+    /// The bytes of a block.
+    pub(super) fn block(&self, number: u32) -> &[u8] {
         let start = self.starts[number as usize] as usize;
         let end = self.starts.get(number as usize + 1).map_or(self.bytes.len(), |&end| end as usize);
         &self.bytes[start..end]

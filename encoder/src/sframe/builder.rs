@@ -9,6 +9,7 @@ use super::block::Blocks;
 use super::fre::Fres;
 use super::gnu::GnuRows;
 use super::memo::{Memo, Remembered};
+use super::merge::merge;
 use super::small::{SmallRows, flags};
 use super::stack_pointer::StackPointer;
 use super::stubs::StubRows;
@@ -124,7 +125,14 @@ impl<'a> Builder<'a> {
 
     /// Ends the section: nothing is added any more.
     pub fn finish(self) -> Section {
-        Section::new(self.arch, self.options, self.entries)
+        let Self { arch, options, entries, .. } = self;
+        let merged = match options {
+            Options { merge_functions: 2.., layout: Layout::Small, .. } => {
+                merge(arch, options, &entries).ok()
+            }
+            _ => None,
+        };
+        Section::new(arch, options, merged.unwrap_or(entries))
     }
 
     #[inline]

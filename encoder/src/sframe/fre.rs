@@ -25,6 +25,26 @@ impl Fre {
     /// The info byte and six words of four bytes; rounded up so that a copy is two vectors.
     const MAX_SIZE: usize = 32;
 
+    /// The FRE with these bytes, which were one's; more than an FRE can have are ignored.
+    pub(super) fn from_bytes(bytes: &[u8]) -> Self {
+        let mut padded = [0; Self::MAX_SIZE];
+        padded.iter_mut().zip(bytes).for_each(|(slot, byte)| *slot = *byte);
+        Self::from_padded(&padded, bytes.len())
+    }
+
+    fn from_padded(bytes: &[u8; Self::MAX_SIZE], len: usize) -> Self {
+        let mut head = [0; 8];
+        let mut tail = [0; Self::MAX_SIZE - 8];
+        head.copy_from_slice(&bytes[..8]);
+        tail.copy_from_slice(&bytes[8..]);
+        Self { head: u64::from_le_bytes(head), tail, len: len as u8 }
+    }
+
+    /// Bytes of the info byte and the words.
+    pub(super) fn len(&self) -> usize {
+        self.len.into()
+    }
+
     /// The FRE of a row in a function of the given type.
     #[inline]
     pub(super) fn new(arch: Arch, row: &Row, fde_type: FdeType) -> Result<Self, Reason> {
@@ -115,11 +135,7 @@ impl Fre {
                 }
             }
         }
-        let mut head = [0; 8];
-        let mut tail = [0; Self::MAX_SIZE - 8];
-        head.copy_from_slice(&bytes[..8]);
-        tail.copy_from_slice(&bytes[8..]);
-        Self { head: u64::from_le_bytes(head), tail, len: (1 + N * size.width()) as u8 }
+        Self::from_padded(&bytes, 1 + N * size.width())
     }
 
     fn flex(arch: Arch, row: &Row) -> Result<Self, Reason> {

@@ -6,6 +6,7 @@ mod fre;
 mod gnu;
 mod hash_index;
 mod memo;
+mod merge;
 mod options;
 mod order;
 mod section;

@@ -3,7 +3,9 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use cfipack_format::unwind_info::{ENCODING_SIZE, IndexEntry, MAX_COMPRESSED_OFFSET, MAX_ENCODINGS, PageKind};
+use cfipack_format::unwind_info::{
+    ENCODING_SIZE, IndexEntry, MAX_COMPRESSED_OFFSET, MAX_ENCODINGS, PageKind,
+};
 
 use super::fold::{Folded, Key};
 use super::split::{Page, REGULAR_ENTRIES, WORDS};
@@ -71,20 +73,24 @@ pub(super) fn cut(table: &Folded, common: Vec<u32>) -> Cut {
     let end = table.keys.len() as u32;
     let mut reach = vec![Reach { key: 0, from: 0, kind: PageKind::Compressed }];
     let mut starts = table.keys.len() / 8 + STARTS;
-    let mut exact = true;
-    let (mut cost, mut next) = (0, 0);
-    while reach[cost].key < end {
-        let first = reach[cost].key;
-        // The last sum that is known always goes on.
-        if first >= next || (first + STRIDE > next && cost + 1 == reach.len()) {
-            cutter.spend(&mut reach, cost, first as usize);
-            exact &= starts > 0;
+    // The least that is spent for the furthest key, and the key from which on to start a page.
+    let (mut furthest, mut next) = (0, 0);
+    let mut cost = 0;
+    while reach[furthest].key < end {
+        if reach[furthest].key < reach[cost].key {
+            furthest = cost;
+        }
+        let first = reach[furthest].key;
+        if first < end && (first >= next || cost + 1 == reach.len()) {
+            cutter.spend(&mut reach, furthest, first as usize);
             starts = starts.saturating_sub(1);
             next = first + if starts > 0 { 1 } else { STRIDE };
+            cost = furthest;
         }
         cost += 1;
     }
-    let pages = cutter.pages(&reach, cost);
+    let exact = starts > 0;
+    let pages = cutter.pages(&reach, furthest);
     Cut { common, pages, exact }
 }
 

@@ -32,9 +32,8 @@
 //! | sentinel | the given end of the code, or the last entry's end | the last entry's end; an entry without information has no length | as `Small` |
 //! | flags and personality of DWARF entries | none | none | as for others |
 //!
-//! Sources: the behaviour of ld64.lld 23.1 (and of those before it, back to 16, as far as they
-//! were tried) and of Apple's linkers ld-1115 to ld-1267, held against this writer byte for byte
-//! in the tests.
+//! Sources: the behaviour of ld64.lld 22 and 23.1 and of Apple's linkers ld-1115 to ld-1267, held
+//! against this writer byte for byte in the tests.
 //!
 //! Where it would be wrong, no layout imitates: an entry without information that begins where a
 //! function with information begins is left out (ld64.lld 23 lets it shadow the function), a row

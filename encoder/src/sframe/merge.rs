@@ -1,0 +1,207 @@
+//! Neighbouring functions as one FDE: an FDE is a range of PCs to whoever looks one up.
+//!
+//! What is merged is chosen by dynamic programming over the functions in address order: the cheapest
+//! way to cut them into FDEs of at most so many rows. A function that shares its block with others
+//! pays its part of the block, so sharing is given up only where merging saves more.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use cfipack_format::sframe::{Attribute, FdeInfo, FdeType, FreInfo, FreType, Version, WordSize};
+use cfipack_format::{Arch, Endian};
+
+use super::Options;
+use super::block::{Blocks, WideAttribute};
+use super::builder::{Entries, Entry};
+use super::fre::{Fre, Fres};
+use crate::Reason;
+
+/// Bytes between two functions that count as padding.
+const MAX_PADDING: u64 = 15;
+
+/// A function's row: where it starts, and what follows the start.
+type Row = (u32, Fre);
+
+/// A function as merging sees it.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    entry: Entry,
+    info: FdeInfo,
+    fde_type: FdeType,
+    rep_size: u8,
+    /// Its rows in the list of all rows.
+    rows: (u32, u32),
+    /// What it costs by itself, in bytes; the block's part in fractions.
+    cost: f32,
+}
+
+/// Merges what can be merged. The functions' starts are taken for their addresses.
+pub(super) fn merge(arch: Arch, options: Options, entries: &Entries) -> Result<Entries, Reason> {
+    let endian = arch.endian();
+    let (candidates, rows) = candidates(entries, options.version, endian);
+    let cuts = cuts(&candidates, &rows, options);
+    let mut fres = Fres::new(endian);
+    let seed = fres.address() as u64;
+    let blocks = Blocks::new(options.version, options.layout, endian, seed);
+    let mut merged = Entries { list: Vec::with_capacity(entries.list.len()), blocks, num_fres: 0 };
+    for group in cuts {
+        write(&candidates[group.0..group.1], &rows, &mut fres, &mut merged)?;
+    }
+    Ok(merged)
+}
+
+/// The functions in address order, and all their rows.
+fn candidates(entries: &Entries, version: Version, endian: Endian) -> (Vec<Candidate>, Vec<Row>) {
+    let mut list = entries.list.clone();
+    list.sort_by_key(|entry| entry.start);
+    let mut shares = vec![0u32; entries.blocks.len()];
+    list.iter().for_each(|entry| shares[entry.block as usize] += 1);
+    let mut rows = Vec::new();
+    let candidates = list.into_iter().map(|entry| {
+        let block = entries.blocks.block(entry.block);
+        let first = rows.len() as u32;
+        let attribute = entries.blocks.attribute(entry.block);
+        let (info, fde_type, rep_size) = read_block(block, attribute, endian, &mut rows);
+        let part = block.len() as f32 / shares[entry.block as usize] as f32;
+        let cost = version.fde_size() as f32 + part;
+        Candidate { entry, info, fde_type, rep_size, rows: (first, rows.len() as u32), cost }
+    });
+    (candidates.collect(), rows)
+}
+
+/// Reads back the rows of a block that was just written, and what it says of the function.
+fn read_block(
+    block: &[u8],
+    attribute: Option<WideAttribute>,
+    endian: Endian,
+    rows: &mut Vec<Row>,
+) -> (FdeInfo, FdeType, u8) {
+    let (info, fde_type, rep_size, mut rest) = match (attribute, block.split_first_chunk()) {
+        (Some(attribute), _) => (attribute.info, FdeType::Default, attribute.rep_size, block),
+        (None, Some((attribute, rest))) => {
+            let attribute = Attribute::read(attribute, endian);
+            let fde_type = attribute.fde_type().unwrap_or(FdeType::Default);
+            (attribute.info, fde_type, attribute.rep_size, rest)
+        }
+        (None, None) => (FdeInfo::empty(), FdeType::Default, 0, block),
+    };
+    let width = info.fre_type().map_or(4, FreType::width);
+    while rest.len() > width {
+        let (start, tail) = rest.split_at(width);
+        let start = match endian {
+            Endian::Little => start.iter().rev().fold(0, |value, &byte| value << 8 | u32::from(byte)),
+            Endian::Big => start.iter().fold(0, |value, &byte| value << 8 | u32::from(byte)),
+        };
+        let fre_info = FreInfo(tail[0]);
+        let words = usize::from(fre_info.count()) * fre_info.word_size().map_or(0, WordSize::width);
+        let (fre, tail) = tail.split_at((1 + words).min(tail.len()));
+        rows.push((start, Fre::from_bytes(fre)));
+        rest = tail;
+    }
+    (info, fde_type, rep_size)
+}
+
+/// Whether `next` can go on where `last` ends.
+fn can_follow(last: &Candidate, next: &Candidate, rows: &[Row]) -> bool {
+    // Stubs repeat, and a signal frame's PC is taken as it is: neither is any other function.
+    let alone = FdeInfo::PC_MASK | FdeInfo::SIGNAL;
+    let end = last.entry.start + u64::from(last.entry.size);
+    let starts_with_a_row = rows.get(next.rows.0 as usize).is_some_and(|row| row.0 == 0);
+    !last.info.intersects(alone)
+        && !next.info.intersects(alone)
+        && last.info.with_fre_type(FreType::Addr1) == next.info.with_fre_type(FreType::Addr1)
+        && last.fde_type == next.fde_type
+        && starts_with_a_row
+        && (end..=end.saturating_add(MAX_PADDING)).contains(&next.entry.start)
+}
+
+/// The functions cut into groups, as ranges of candidates.
+fn cuts(candidates: &[Candidate], rows: &[Row], options: Options) -> Vec<(usize, usize)> {
+    let fixed = options.version.fde_size() + if options.version == Version::V3 { Attribute::SIZE } else { 0 };
+    let max_rows = options.merge_functions.min(u16::MAX.into());
+    // The cheapest way to have the first so many functions, and where its last group starts.
+    let mut best = vec![(f32::INFINITY, 0); candidates.len() + 1];
+    best[0] = (0.0, 0);
+    for first in 0..candidates.len() {
+        let so_far = best[first].0;
+        let alone = so_far + candidates[first].cost;
+        if alone < best[first + 1].0 {
+            best[first + 1] = (alone, first);
+        }
+        let mut group = Group::new(&candidates[first], rows);
+        for next in first + 1..candidates.len() {
+            if !can_follow(&candidates[next - 1], &candidates[next], rows) {
+                break;
+            }
+            let Some(offset) = group.add(&candidates[next], rows) else { break };
+            if group.rows > max_rows {
+                break;
+            }
+            let width = FreType::for_start(offset).width();
+            let cost = so_far + (fixed + group.rows as usize * width + group.bytes) as f32;
+            if cost < best[next + 1].0 {
+                best[next + 1] = (cost, first);
+            }
+        }
+    }
+    let mut cuts = Vec::new();
+    let mut end = candidates.len();
+    while end > 0 {
+        let first = best[end].1;
+        cuts.push((first, end));
+        end = first;
+    }
+    cuts.reverse();
+    cuts
+}
+
+/// Rows and bytes of a group in the making.
+struct Group {
+    start: u64,
+    rows: u32,
+    /// Bytes of the FREs but for their starts.
+    bytes: usize,
+    last: Option<Fre>,
+    last_start: u32,
+}
+
+impl Group {
+    fn new(first: &Candidate, rows: &[Row]) -> Self {
+        let mut group = Self { start: first.entry.start, rows: 0, bytes: 0, last: None, last_start: 0 };
+        group.add(first, rows);
+        group
+    }
+
+    /// Adds a function. Returns the start of the group's last row, if the group is not too large.
+    fn add(&mut self, candidate: &Candidate, rows: &[Row]) -> Option<u32> {
+        let offset = u32::try_from(candidate.entry.start - self.start).ok()?;
+        offset.checked_add(candidate.entry.size)?;
+        for (start, fre) in &rows[candidate.rows.0 as usize..candidate.rows.1 as usize] {
+            if self.last != Some(*fre) {
+                self.rows += 1;
+                self.bytes += fre.len();
+                self.last = Some(*fre);
+                self.last_start = offset + start;
+            }
+        }
+        Some(self.last_start)
+    }
+}
+
+/// Writes a group as one FDE.
+fn write(group: &[Candidate], rows: &[Row], fres: &mut Fres, merged: &mut Entries) -> Result<(), Reason> {
+    let (Some(first), Some(last)) = (group.first(), group.last()) else { return Ok(()) };
+    let start = first.entry.start;
+    let size = (last.entry.start - start) as u32 + last.entry.size;
+    fres.begin(FreType::for_start(size.saturating_sub(1)));
+    for candidate in group {
+        let offset = (candidate.entry.start - start) as u32;
+        for (row, fre) in &rows[candidate.rows.0 as usize..candidate.rows.1 as usize] {
+            if !fres.repeats(fre) {
+                fres.push(offset + row, fre);
+            }
+        }
+    }
+    fres.narrow();
+    merged.add(start, size, fres, first.info, first.fde_type, first.rep_size)
+}
