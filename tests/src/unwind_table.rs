@@ -17,8 +17,8 @@ pub struct Table {
     pub slots: Vec<ImageOffset>,
     /// The sentinel's function.
     pub end: ImageOffset,
-    /// Size of the common palette.
-    pub common: usize,
+    /// The common palette.
+    pub common: Vec<Encoding>,
     /// Kind, number of entries, size of its own palette.
     pub pages: Vec<(PageKind, usize, usize)>,
 }
@@ -49,7 +49,7 @@ impl Table {
             entries: entries.collect(),
             slots: section.personalities().collect(),
             end: section.index().last().unwrap().function,
-            common: section.common_encodings().len(),
+            common: section.common_encodings().collect(),
             pages: pages.collect(),
         }
     }
