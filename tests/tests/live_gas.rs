@@ -58,7 +58,12 @@ fn wild_functions_are_what_gas_writes_where_gas_is_right() {
         let texts = differing.iter().map(|&start| function_at(object, file, start));
         // gas ignores this one on x86-64, which `.cfi_restore 16` at the same PC makes good again.
         let texts: Vec<_> = texts.filter(|text| !text.contains(".cfi_same_value 16\n")).collect();
-        assert!(texts.is_empty(), "{} functions differ though gas is right:\n{}", texts.len(), texts.concat());
+        assert!(
+            texts.is_empty(),
+            "{} functions differ though gas is right:\n{}",
+            texts.len(),
+            texts.concat()
+        );
         wrong += gas_wrong.len();
         right += file.functions.len() - gas_wrong.len();
     });

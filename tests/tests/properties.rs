@@ -41,7 +41,11 @@ fn tables_say_what_the_cfi_says() {
             converted.table().validate().unwrap();
             let report = converted.verify(&[section]);
             assert!(report.is_true(), "{options:?}: {:?}", report.differences.first());
-            assert!(report.missing <= converted.unsupported.len() as u64, "{options:?}: {:?}", report.left_out);
+            assert!(
+                report.missing <= converted.unsupported.len() as u64,
+                "{options:?}: {:?}",
+                report.left_out
+            );
             assert_eq!(report.pcs_unjudged, 0);
             if options == Options::default() {
                 functions += converted.functions;
@@ -65,19 +69,30 @@ fn rows_find_the_frames_that_the_cfi_finds() {
             compared += if g.debug_frame {
                 by_values(random, g, &converted, Cfi::debug_frame(&g.bytes, g.arch).unwrap())
             } else {
-                by_values(random, g, &converted, Cfi::eh_frame(&g.bytes, g.address, g.text, g.data, g.arch).unwrap())
+                by_values(
+                    random,
+                    g,
+                    &converted,
+                    Cfi::eh_frame(&g.bytes, g.address, g.text, g.data, g.arch).unwrap(),
+                )
             };
         }
     });
     println!("{compared} frames compared");
 }
 
-fn by_values<'a, S>(random: &mut Random, generated: &CfiBytes, converted: &Converted, mut cfi: Cfi<'a, S>) -> usize
+fn by_values<'a, S>(
+    random: &mut Random,
+    generated: &CfiBytes,
+    converted: &Converted,
+    mut cfi: Cfi<'a, S>,
+) -> usize
 where
     S: gimli::UnwindSection<gimli::EndianSlice<'a, gimli::RunTimeEndian>>,
 {
     let (arch, table) = (generated.arch, converted.table());
-    let refused: BTreeSet<_> = converted.unsupported.iter().map(|unsupported| unsupported.function.0).collect();
+    let refused: BTreeSet<_> =
+        converted.unsupported.iter().map(|unsupported| unsupported.function.0).collect();
     let memory = |address: u64| Some(Random::new(address).next());
     let mut compared = 0;
     for function in &generated.functions {
@@ -131,10 +146,13 @@ fn layouts_and_versions_answer_alike() {
         let all: Vec<_> =
             all_options().map(|options| convert(&[section], generated.arch, TABLE, options)).collect();
         for function in generated.functions.iter().filter(|function| !function.is_empty()) {
-            let holds = |converted: &&Converted| !converted.unsupported.iter().any(|u| u.function.0 == function.start);
+            let holds = |converted: &&Converted| {
+                !converted.unsupported.iter().any(|u| u.function.0 == function.start)
+            };
             for _ in 0..8 {
                 let pc = Address(function.start + random.below(function.end - function.start));
-                let answers: Vec<_> = all.iter().filter(holds).map(|converted| answer(converted, pc)).collect();
+                let answers: Vec<_> =
+                    all.iter().filter(holds).map(|converted| answer(converted, pc)).collect();
                 assert!(answers.windows(2).all(|pair| alike(pair[0], pair[1])), "pc {pc}: {answers:?}");
             }
         }

@@ -38,9 +38,11 @@ impl Child {
         command.stdout(Stdio::null()).stderr(Stdio::null());
         // SAFETY: between fork and exec the closure calls one async-signal-safe function.
         unsafe {
-            command.pre_exec(|| match libc::ptrace(libc::PTRACE_TRACEME, 0, null_mut::<u8>(), null_mut::<u8>()) {
-                0 => Ok(()),
-                _ => Err(io::Error::last_os_error()),
+            command.pre_exec(|| {
+                match libc::ptrace(libc::PTRACE_TRACEME, 0, null_mut::<u8>(), null_mut::<u8>()) {
+                    0 => Ok(()),
+                    _ => Err(io::Error::last_os_error()),
+                }
             });
         }
         let pid = command.spawn()?.id() as libc::pid_t;
@@ -55,7 +57,8 @@ impl Child {
     /// Runs one instruction; `false` when the child has ended.
     pub fn step(&mut self) -> bool {
         // SAFETY: the child is stopped, and this request passes no pointers that are looked through.
-        let result = unsafe { libc::ptrace(libc::PTRACE_SINGLESTEP, self.pid, null_mut::<u8>(), self.signal) };
+        let result =
+            unsafe { libc::ptrace(libc::PTRACE_SINGLESTEP, self.pid, null_mut::<u8>(), self.signal) };
         assert_eq!(result, 0, "ptrace: {}", io::Error::last_os_error());
         self.wait()
     }
@@ -66,7 +69,10 @@ impl Child {
         let waited = unsafe { libc::waitpid(self.pid, &raw mut status, 0) };
         assert_eq!(waited, self.pid, "waitpid: {}", io::Error::last_os_error());
         if !libc::WIFSTOPPED(status) {
-            assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "the child failed: {status:#x}");
+            assert!(
+                libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0,
+                "the child failed: {status:#x}"
+            );
             return false;
         }
         self.signal = match libc::WSTOPSIG(status) {

@@ -1,0 +1,197 @@
+//! Damaged inputs through container, encoder, decoder and verifier: errors, never a panic, and time
+//! that does not run away.
+
+use cfipack_container::{File, Layout, members};
+use cfipack_decoder::sframe::{Section, dump};
+use cfipack_encoder::cfi;
+use cfipack_encoder::sframe::{Builder, Options};
+use cfipack_format::{Address, Arch};
+use cfipack_roundtrip::{Table, verify};
+use cfipack_tests::convert::{all_options, convert};
+use cfipack_tests::corpora::{self, Golden};
+use cfipack_tests::random::{Random, cases};
+
+/// The values that every byte is set to, beside having each bit flipped.
+const VALUES: [u8; 4] = [0x00, 0x7f, 0x80, 0xff];
+
+/// A few goldens that between them have every structure.
+fn goldens() -> Vec<Golden> {
+    let chosen = |golden: &Golden| {
+        let names = [
+            "x86_64/x_mixed_flex",
+            "x86_64/x_personality",
+            "aarch64/a_pac_b",
+            "s390x/s_fp_ra_reg",
+            "aarch64_be/a_be",
+        ];
+        names.contains(&golden.name.as_str())
+    };
+    let goldens: Vec<_> = corpora::sframe("gas247").into_iter().filter(chosen).collect();
+    assert_eq!(goldens.len(), 5);
+    goldens
+}
+
+/// Every byte of `bytes` damaged in every way, and every truncation.
+fn each_damage(bytes: &[u8], mut check: impl FnMut(&[u8])) {
+    let mut damaged = bytes.to_vec();
+    for at in 0..bytes.len() {
+        let flipped = (0..8).map(|bit| bytes[at] ^ 1 << bit);
+        for value in flipped.chain(VALUES) {
+            damaged[at] = value;
+            check(&damaged);
+        }
+        damaged[at] = bytes[at];
+        check(&bytes[..at]);
+    }
+}
+
+/// Everything that can be asked of a table.
+fn use_table(bytes: &[u8]) {
+    let address = Address(0x1000);
+    let Ok(section) = Section::parse(bytes, address) else { return };
+    let valid = section.validate();
+    let mut text = String::new();
+    dump(&section, ".sframe", &mut text).unwrap();
+    for (index, function) in section.functions().enumerate().take(50) {
+        let Ok(function) = function else {
+            assert!(valid.is_err(), "function {index} cannot be read, and the table is called valid");
+            continue;
+        };
+        let _ = (function.fre_bytes(), section.find(function.start()), section.lookup(function.start()));
+        for row in function.rows().take(50).flatten() {
+            let _ = function.lookup(row.start);
+        }
+    }
+}
+
+/// Everything that can be done with CFI; a table made of it is well-formed and true.
+fn use_cfi(section: cfi::Section<'_>) {
+    for options in all_options() {
+        let mut builder = Builder::new(section.arch, options);
+        for function in section.functions().flatten() {
+            let _ = builder.push(&function);
+        }
+        let table = builder.finish();
+        let mut bytes = vec![0; table.len()];
+        let address = section.address;
+        if table.write(&mut bytes, address, |function| function).is_err() {
+            continue; // version 2, and a function too far away
+        }
+        let table = Section::parse(&bytes, address).expect("what was written can be read");
+        table.validate().expect("what was written is valid");
+        let tables = [table];
+        let report = verify(&[section], &Table::new(&tables), &Default::default());
+        // Where gimli cannot even read the FDE, nobody knows which PCs it is for.
+        let judged = report.left_out.iter().all(|left_out| left_out.function.is_some());
+        if judged && !overlap(&section) {
+            assert_eq!(report.pcs_different, 0, "{options:?}: {}", report.differences[0]);
+        }
+    }
+}
+
+/// Whether two functions have a PC in common: then it is not said which one answers.
+fn overlap(section: &cfi::Section<'_>) -> bool {
+    let functions = section.functions().flatten();
+    let mut ranges: Vec<_> = functions.map(|f| (f.start.0, f.start.0.saturating_add(f.size))).collect();
+    ranges.sort_unstable();
+    ranges.windows(2).any(|pair| pair[0].1 > pair[1].0)
+}
+
+fn use_file(bytes: &[u8]) {
+    if let Ok(members) = members(bytes) {
+        members.take(10).for_each(|member| {
+            let _ = member;
+        });
+    }
+    for layout in [Layout::Zero, Layout::Apart] {
+        let Ok(file) = File::parse_with(bytes, layout) else { continue };
+        for section in file.call_frame_sections().unwrap_or_default() {
+            section.cfi().functions().take(100).for_each(|function| {
+                let _ = function;
+            });
+        }
+        for section in file.sframe_sections().unwrap_or_default() {
+            use_table(&section.bytes);
+            let _ = section.index.map(|index| file.relocations(index).is_ok());
+        }
+        let _ = (file.code_sections().is_ok(), file.eh_frame_hdr_size().is_ok());
+        let _ = file.symbols().map(|symbols| symbols.lookup(Address(0x1_0000)).is_some());
+    }
+}
+
+#[test]
+fn tables() {
+    for golden in goldens() {
+        let file = File::parse(&golden.object).unwrap();
+        for section in file.sframe_sections().unwrap() {
+            each_damage(&section.bytes, use_table);
+        }
+    }
+}
+
+#[test]
+fn call_frame_information() {
+    for golden in goldens() {
+        let file = File::parse(&golden.object).unwrap();
+        for found in file.call_frame_sections().unwrap() {
+            let section = found.cfi();
+            each_damage(section.bytes, |bytes| use_cfi(cfi::Section { bytes, ..section }));
+        }
+    }
+}
+
+#[test]
+fn objects() {
+    for golden in goldens() {
+        each_damage(&golden.object, use_file);
+    }
+}
+
+/// Several bytes at once, in tables with more than one function.
+#[test]
+fn tables_with_many_errors() {
+    let (seed, count) = cases("tables with many errors", 2000);
+    let mut random = Random::new(seed);
+    let golden =
+        corpora::sframe("gas247").into_iter().find(|golden| golden.name == "x86_64/x_real_gcc_r").unwrap();
+    let file = File::parse(&golden.object).unwrap();
+    let call_frames = file.call_frame_sections().unwrap();
+    for options in all_options() {
+        let whole = convert(&[call_frames[0].cfi()], Arch::Amd64, Address(0x1000), options).bytes;
+        for _ in 0..count {
+            let mut bytes = whole.clone();
+            for _ in 0..1 + random.below(6) {
+                let at = random.below(bytes.len() as u64) as usize;
+                bytes[at] = random.next() as u8;
+            }
+            use_table(&bytes);
+        }
+    }
+}
+
+/// Counts and sizes far beyond what is there neither take long nor ask for memory.
+#[test]
+fn huge_counts() {
+    let golden = &goldens()[0];
+    let file = File::parse(&golden.object).unwrap();
+    let table = file.sframe_sections().unwrap().remove(0).bytes.into_owned();
+    for field in (8..table.len() - 4).step_by(4) {
+        for value in [u32::MAX, 0x7fff_ffff, 0x8000_0000, 0x00ff_ffff] {
+            let mut bytes = table.clone();
+            bytes[field..field + 4].copy_from_slice(&golden.arch.endian().put_u32(value));
+            use_table(&bytes);
+        }
+    }
+    let found = file.call_frame_sections().unwrap().remove(0);
+    let section = found.cfi();
+    let length = section.bytes.len();
+    for field in 0..length - 4 {
+        let mut bytes = section.bytes.to_vec();
+        bytes[field..field + 4].fill(0xff);
+        let mut builder = Builder::new(section.arch, Options::default());
+        for function in (cfi::Section { bytes: &bytes, ..section }).functions().flatten() {
+            let _ = builder.push(&function);
+        }
+        assert!(builder.finish().len() < 100 * length, "a table out of proportion to its CFI");
+    }
+}

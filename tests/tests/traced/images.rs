@@ -1,0 +1,112 @@
+//! The files that a process has mapped, each with its CFI and the table made of it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::Range;
+
+use cfipack_container::File;
+use cfipack_decoder::sframe::Section;
+use cfipack_encoder::sframe::Options;
+use cfipack_format::Address;
+use cfipack_tests::by_cfi::Cfi;
+use cfipack_tests::convert::{cfi_of, convert};
+use gimli::{EhFrame, EndianSlice, RunTimeEndian};
+use object::{Object, ObjectSegment};
+
+use super::child::Child;
+
+/// A mapped file (or the kernel's vDSO).
+#[derive(Debug)]
+pub struct Image {
+    pub name: String,
+    /// From an address in the file to where it is mapped.
+    pub bias: u64,
+    pub cfi: Cfi<'static, EhFrame<EndianSlice<'static, RunTimeEndian>>>,
+    pub table: Section<'static>,
+    /// Functions that the table leaves out.
+    pub left_out: Vec<u64>,
+}
+
+/// What a process has mapped.
+#[derive(Debug, Default)]
+pub struct Images {
+    /// By where the mapping ends: its range, and the image's number; none without CFI.
+    mappings: BTreeMap<u64, (Range<u64>, Option<usize>)>,
+    list: Vec<Image>,
+}
+
+impl Images {
+    /// The image that has an address, looked for anew among the mappings if it is not known.
+    pub fn find(&mut self, address: u64, child: &Child) -> Option<&mut Image> {
+        if self.mapping(address).is_none() {
+            self.read(child);
+        }
+        let number = self.mapping(address).flatten()?;
+        Some(&mut self.list[number])
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    fn mapping(&self, address: u64) -> Option<Option<usize>> {
+        let (range, image) = self.mappings.range(address + 1..).next()?.1;
+        range.contains(&address).then_some(*image)
+    }
+
+    fn read(&mut self, child: &Child) {
+        let mut first: Option<(String, u64)> = None;
+        for line in child.maps().lines() {
+            let mut fields = line.split_ascii_whitespace();
+            let (Some(range), Some(flags), Some(offset)) = (fields.next(), fields.next(), fields.next())
+            else {
+                continue;
+            };
+            let name = fields.nth(2).unwrap_or_default();
+            let hexadecimal =
+                |text: &str| u64::from_str_radix(text, 16).expect("the kernel writes hexadecimal");
+            let (start, end) = range.split_once('-').expect("a range");
+            let (start, end) = (hexadecimal(start), hexadecimal(end));
+            if hexadecimal(offset) == 0 {
+                first = Some((name.to_string(), start));
+            }
+            if !flags.contains('x') || self.mappings.contains_key(&end) {
+                continue;
+            }
+            let (_, base) = first.clone().filter(|(file, _)| file == name).unwrap_or((String::new(), start));
+            let image = self.image(name, base, start..end, child);
+            self.mappings.insert(end, (start..end, image));
+        }
+    }
+
+    fn image(&mut self, name: &str, base: u64, range: Range<u64>, child: &Child) -> Option<usize> {
+        let bytes = match name {
+            "[vdso]" => {
+                let mut bytes = vec![0; (range.end - range.start) as usize];
+                child.read(range.start, &mut bytes);
+                bytes
+            }
+            _ => fs::read(name).ok()?,
+        };
+        // The test is over when the images are no longer needed.
+        let bytes: &'static [u8] = bytes.leak();
+        let segments = object::File::parse(bytes).ok()?;
+        let first = segments.segments().map(|segment| segment.address()).min()?;
+        let file = File::parse(bytes).ok()?;
+        let sections = Vec::leak(file.call_frame_sections().ok()?);
+        let of = sections.first()?;
+        let cfi = cfi_of(sections);
+        let place = Address(of.section.address.0 + of.section.bytes.len() as u64);
+        let converted = Box::leak(Box::new(convert(&cfi, file.arch(), place, Options::default())));
+        let (address, text, data) = (of.section.address.0, of.text.0, of.data.0);
+        self.list.push(Image {
+            name: name.to_string(),
+            bias: base.wrapping_sub(first & !0xfff),
+            cfi: Cfi::eh_frame(&of.section.bytes, address, text, data, file.arch()).ok()?,
+            table: converted.table(),
+            left_out: converted.unsupported.iter().map(|unsupported| unsupported.function.0).collect(),
+        });
+        Some(self.list.len() - 1)
+    }
+}
