@@ -14,3 +14,8 @@ pub mod random;
 pub mod random_entries;
 pub mod reference;
 pub mod unwind_table;
+
+/// The examples of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct Readme;
