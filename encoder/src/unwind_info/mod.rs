@@ -53,9 +53,10 @@ mod split;
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
-use cfipack_format::compact_unwind::{Encoding, Flags};
+use cfipack_format::compact_unwind::{DWARF_OFFSET_MAX, Encoding, Flags};
 use cfipack_format::{Arch, ImageOffset};
 
+use personality::Personalities;
 pub use section::{Error, Placed, Section, Warning};
 
 /// Whose table to write.
@@ -119,12 +120,14 @@ pub struct Builder {
     arch: Arch,
     options: Options,
     entries: Vec<Entry>,
+    personalities: Personalities,
+    warnings: Vec<Warning>,
 }
 
 impl Builder {
     /// A table for code of `arch`: x86-64, i386, arm64 or arm64_32.
     pub const fn new(arch: Arch, options: Options) -> Self {
-        Self { arch, options, entries: Vec::new() }
+        Self { arch, options, entries: Vec::new(), personalities: Personalities::new(), warnings: Vec::new() }
     }
 
     /// Makes room for this many more entries.
@@ -136,66 +139,83 @@ impl Builder {
     /// one address, the later one counts, unless it has no unwind information and the other has.
     #[inline]
     pub fn push(&mut self, entry: Entry) {
+        let entry = self.settled(entry);
+        if let Some(personality) = entry.personality {
+            self.personalities.count(personality, is_dwarf(entry.encoding, self.arch));
+        }
         self.entries.push(entry);
     }
 
     /// Moves all of another builder's entries behind this one's, as if they had been pushed here.
+    /// Both are for the same architecture and options.
     pub fn absorb(&mut self, other: Self) {
         self.entries.extend(other.entries);
+        self.personalities.absorb(other.personalities);
+        self.warnings.extend(other.warnings);
     }
 
-    /// Settles what does not depend on addresses: which personalities the table names, and what
-    /// every encoding says.
-    pub fn finish(self) -> Section {
-        let Self { arch, options, mut entries } = self;
-        let mut warnings = Vec::new();
-        let kept = personality::most_used(&entries, arch, options.layout);
-        for entry in &mut entries {
-            settle(entry, arch, options, &kept, &mut warnings);
-        }
-        Section::new(arch, options.layout, entries, kept.len(), warnings)
-    }
-}
-
-/// Gives an entry the encoding that the table will hold, but for the personality's number.
-fn settle(entry: &mut Entry, arch: Arch, options: Options, kept: &[NonZeroU32], warnings: &mut Vec<Warning>) {
-    let function = entry.function;
-    if entry.encoding.mode_number() == 0 {
-        *entry = Entry::new(function, entry.length, Encoding::NONE);
-        return;
-    }
-    if let Some(personality) = entry.personality
-        && !kept.contains(&personality)
-    {
-        entry.personality = None;
-        if !is_dwarf(entry.encoding, arch) {
-            entry.encoding = Encoding::dwarf(arch, 0);
-            warnings.push(Warning::FourthPersonality { function, personality, fde: entry.fde });
-        }
-    }
-    let has_lsda = Flags::HAS_LSDA.bits();
-    if is_dwarf(entry.encoding, arch) {
-        if let Some(fde) = entry.fde {
-            let flags = entry.encoding.0 & Flags::NOT_FUNCTION_START.bits();
-            entry.encoding = Encoding(Encoding::dwarf(arch, fde.get()).0 | flags);
-            if entry.encoding.dwarf_offset() == 0 {
-                warnings.push(Warning::FdeOutOfReach { function, fde });
+    /// Settles what does not depend on addresses: which personalities the table names.
+    pub fn finish(mut self) -> Section {
+        let kept = core::mem::take(&mut self.personalities).most_used();
+        if kept.more {
+            let mut entries = core::mem::take(&mut self.entries);
+            for entry in &mut entries {
+                if let Some(personality) = entry.personality
+                    && !kept.numbers.contains(&personality)
+                {
+                    *entry = self.without_personality(*entry, personality);
+                }
             }
+            self.entries = entries;
         }
-        if options.omit_dwarf_lsda {
-            entry.lsda = None;
-        }
-        entry.encoding = entry.encoding.with_personality(0);
-        if options.layout != Layout::LdPrime {
-            entry.encoding = Encoding(entry.encoding.0 & !has_lsda);
-            entry.personality = None;
-            return;
-        }
-    } else if options.layout != Layout::Lld {
-        entry.encoding = entry.encoding.with_personality(0);
+        let Self { arch, options, entries, warnings, .. } = self;
+        Section::new(arch, options.layout, entries, kept.numbers.len(), warnings)
     }
-    entry.encoding = Encoding(entry.encoding.0 & !has_lsda | if entry.lsda.is_some() { has_lsda } else { 0 });
+
+    /// The entry with the encoding that the table will hold, but for the personality's number.
+    #[inline]
+    fn settled(&mut self, mut entry: Entry) -> Entry {
+        if entry.encoding.mode_number() == 0 {
+            return Entry::new(entry.function, entry.length, Encoding::NONE);
+        }
+        let mut flags = if entry.lsda.is_some() { Flags::HAS_LSDA } else { Flags::empty() };
+        let mut bits = entry.encoding.0 & !Flags::HAS_LSDA.bits();
+        if is_dwarf(entry.encoding, self.arch) {
+            if let Some(fde) = entry.fde {
+                bits = bits & !DWARF_OFFSET_MAX | Encoding::dwarf(self.arch, fde.get()).dwarf_offset();
+                if fde.get() > DWARF_OFFSET_MAX {
+                    self.warnings.push(Warning::FdeOutOfReach { function: entry.function, fde });
+                }
+            }
+            if self.options.omit_dwarf_lsda {
+                (entry.lsda, flags) = (None, Flags::empty());
+            }
+            if self.options.layout != Layout::LdPrime {
+                (entry.personality, flags) = (None, Flags::empty());
+            }
+            bits &= !PERSONALITY_BITS;
+        } else if self.options.layout != Layout::Lld {
+            bits &= !PERSONALITY_BITS;
+        }
+        Entry { encoding: Encoding(bits | flags.bits()), ..entry }
+    }
+
+    /// The entry without a personality that the table has no room for.
+    fn without_personality(&mut self, entry: Entry, personality: NonZeroU32) -> Entry {
+        let entry = Entry { personality: None, ..entry };
+        if is_dwarf(entry.encoding, self.arch) {
+            return entry;
+        }
+        let Entry { function, fde, .. } = entry;
+        self.warnings.push(Warning::FourthPersonality { function, personality, fde });
+        let inside = entry.encoding.flags() & Flags::NOT_FUNCTION_START;
+        let encoding = Encoding::dwarf(self.arch, 0).with_flags(inside);
+        self.settled(Entry { encoding, ..entry })
+    }
 }
+
+/// Where an encoding has the number of its personality.
+const PERSONALITY_BITS: u32 = 0x3000_0000;
 
 /// Whether an encoding is in DWARF mode; by number, which costs less than the mode.
 #[inline]

@@ -5,13 +5,10 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::num::NonZeroU32;
 
-use cfipack_format::Arch;
 use cfipack_format::unwind_info::MAX_PERSONALITIES;
 
-use super::{Entry, Layout, is_dwarf};
-
 /// How often a personality is used.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 struct Uses {
     /// By entries that need it in the table.
     compact: u32,
@@ -19,37 +16,63 @@ struct Uses {
     dwarf: u32,
 }
 
-/// The up to three personalities that the table names: those that most compact entries use, and
-/// in [`Layout::LdPrime`], if there is room, those of DWARF-mode entries. Ties: the lower number.
-pub(super) fn most_used(entries: &[Entry], arch: Arch, layout: Layout) -> Vec<NonZeroU32> {
-    let mut uses = BTreeMap::<NonZeroU32, Uses>::new();
-    // Neighbours use the same one, as a rule.
-    let mut run: Option<(NonZeroU32, Uses)> = None;
-    let mut end_run = |run: Option<(NonZeroU32, Uses)>| {
-        if let Some((personality, run)) = run {
-            let uses = uses.entry(personality).or_default();
-            uses.compact += run.compact;
-            uses.dwarf += run.dwarf;
+/// Counts uses.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Personalities {
+    uses: BTreeMap<NonZeroU32, Uses>,
+    /// The last one used, and how often since another was: neighbours use the same, as a rule.
+    run: Option<(NonZeroU32, Uses)>,
+}
+
+/// The personalities that a table names.
+pub(super) struct Kept {
+    pub(super) numbers: Vec<NonZeroU32>,
+    /// Whether entries use more.
+    pub(super) more: bool,
+}
+
+impl Personalities {
+    pub(super) const fn new() -> Self {
+        Self { uses: BTreeMap::new(), run: None }
+    }
+
+    /// One more use.
+    #[inline]
+    pub(super) fn count(&mut self, personality: NonZeroU32, dwarf: bool) {
+        if self.run.is_none_or(|run| run.0 != personality) {
+            self.end_run();
         }
-    };
-    for entry in entries.iter().filter(|entry| entry.encoding.mode_number() != 0) {
-        let Some(personality) = entry.personality else { continue };
-        let dwarf = is_dwarf(entry.encoding, arch);
-        if dwarf && layout != Layout::LdPrime {
-            continue;
-        }
-        let (_, uses) = match &mut run {
-            Some(run) if run.0 == personality => run,
-            _ => {
-                end_run(run);
-                run.insert((personality, Uses::default()))
-            }
-        };
+        let (_, uses) = self.run.get_or_insert((personality, Uses::default()));
         if dwarf { uses.dwarf += 1 } else { uses.compact += 1 }
     }
-    end_run(run);
-    let mut ranked: Vec<_> = uses.into_iter().collect();
-    ranked.sort_by_key(|&(personality, uses)| (Reverse(uses), personality));
-    ranked.truncate(MAX_PERSONALITIES);
-    ranked.into_iter().map(|(personality, _)| personality).collect()
+
+    fn end_run(&mut self) {
+        if let Some((personality, uses)) = self.run.take() {
+            self.add(personality, uses);
+        }
+    }
+
+    fn add(&mut self, personality: NonZeroU32, uses: Uses) {
+        let sum = self.uses.entry(personality).or_default();
+        sum.compact += uses.compact;
+        sum.dwarf += uses.dwarf;
+    }
+
+    pub(super) fn absorb(&mut self, mut other: Self) {
+        other.end_run();
+        for (personality, uses) in other.uses {
+            self.add(personality, uses);
+        }
+    }
+
+    /// The up to three that most compact entries use; then, if there is room, those of DWARF-mode
+    /// entries. Ties: the lower number.
+    pub(super) fn most_used(mut self) -> Kept {
+        self.end_run();
+        let mut ranked: Vec<_> = self.uses.into_iter().collect();
+        ranked.sort_by_key(|&(personality, uses)| (Reverse(uses), personality));
+        let more = ranked.len() > MAX_PERSONALITIES;
+        ranked.truncate(MAX_PERSONALITIES);
+        Kept { numbers: ranked.into_iter().map(|(personality, _)| personality).collect(), more }
+    }
 }

@@ -111,7 +111,7 @@ impl Section {
         Self { arch, layout, entries, personalities, warnings }
     }
 
-    /// What could not be written as it was given, in the order of pushing.
+    /// What could not be written as it was given.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
