@@ -6,7 +6,9 @@ use cfipack_format::{ImageOffset, SectionOffset};
 use cfipack_tests::corpora;
 
 fn dump_table(image: &[u8]) -> String {
-    let Some(section) = File::parse(image).unwrap().unwind_info_section().unwrap() else { return String::new() };
+    let Some(section) = File::parse(image).unwrap().unwind_info_section().unwrap() else {
+        return String::new();
+    };
     let mut text = String::new();
     let summary = unwind_info::Section::parse(&section.bytes).unwrap().dump(&mut text).unwrap();
     assert_eq!(summary.errors, 0, "{:?}", summary.first);
