@@ -108,6 +108,39 @@ fn small_is_never_larger() {
     println!("small, lld, ld-prime: {sizes:?}");
 }
 
+/// Entries of any numbers at all: every layout takes them and our reader takes every layout.
+#[test]
+fn anything_can_be_pushed() {
+    let (seed, count) = cases("entries of any numbers", 300);
+    let mut random = Random::new(seed);
+    for number in 0..count {
+        let arch = random.pick(&[Arch::Amd64, Arch::I386, Arch::Aarch64, Arch::Arm64_32]);
+        let mask = random.pick(&[u32::MAX, 0xff, 0xf000_000f]);
+        let entries = (0..random.below(1500)).map(|_| {
+            let mut any = || random.next() as u32 & if random.chance(50) { mask } else { u32::MAX };
+            Entry {
+                function: ImageOffset(any()),
+                length: any(),
+                encoding: Encoding(any()),
+                personality: NonZeroU32::new(any() % 4),
+                lsda: NonZeroU32::new(any()),
+                fde: NonZeroU32::new(any() & 0xff_ffff),
+            }
+        });
+        let entries: Vec<_> = entries.collect();
+        let mut sizes = Vec::new();
+        for layout in LAYOUTS {
+            let bytes = lay_out(arch, options(layout), &entries, None, slot);
+            sizes.push(bytes.len());
+            if let Ok(section) = Section::parse(&bytes) {
+                let starts: Vec<_> = section.entries().map(|entry| entry.unwrap().start).collect();
+                assert!(starts.is_sorted_by(|a, b| a < b), "table {number}, {layout:?}");
+            }
+        }
+        assert!(sizes[0] <= sizes[1] && sizes[0] <= sizes[2], "table {number}: {sizes:?}");
+    }
+}
+
 #[test]
 fn neither_the_order_of_pushing_nor_shards_matter() {
     let (seed, count) = cases("random tables pushed in any order", 40);

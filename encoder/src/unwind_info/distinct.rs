@@ -139,3 +139,35 @@ impl Distinct {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Encodings that all belong into one slot of a table of 65536.
+    #[test]
+    fn keys_that_collide_keep_their_numbers() {
+        let mut distinct = Distinct::new();
+        let before = Distinct { slots: vec![FREE; 1 << 16], ..Distinct::new() };
+        let collide = |&encoding: &Encoding| before.place(encoding) == 7;
+        let keys: Vec<_> = (0..1 << 26).map(Encoding).filter(collide).take(3 * MAX_PROBES).collect();
+        assert_eq!(keys.len(), 3 * MAX_PROBES);
+        for round in 1..=2 {
+            for (number, &key) in (0..).zip(&keys) {
+                assert_eq!(distinct.number(key), number);
+                assert_eq!(distinct.counts[number as usize], round);
+            }
+        }
+        assert_eq!(distinct.encodings, keys);
+        assert!(distinct.slots.len() <= 16 * keys.len(), "{} slots", distinct.slots.len());
+    }
+
+    #[test]
+    fn dwarf_mode_in_any_order() {
+        let mut distinct = Distinct::new();
+        let order = [5, 9, 9, 7, 30, 5, 7, 12, 30].map(|offset| Encoding(0x0400_0000 | offset));
+        let numbers = order.map(|encoding| distinct.dwarf_number(encoding));
+        assert_eq!(numbers, [0, 1, 1, 2, 3, 0, 2, 4, 3]);
+        assert_eq!(distinct.counts, [2, 2, 2, 2, 1]);
+    }
+}
