@@ -158,7 +158,13 @@ impl<'a, S: UnwindSection<Slice<'a>>> Cfi<'a, S> {
         }
         let state = row.register(gimli::AArch64::RA_SIGN_STATE);
         let signed = self.arch.is_aarch64() && matches!(state, Some(RegisterRule::Constant(1)));
-        Ok(Caller { cfa, return_address, registers: callers, signal_frame: fde.is_signal_trampoline(), signed })
+        Ok(Caller {
+            cfa,
+            return_address,
+            registers: callers,
+            signal_frame: fde.is_signal_trampoline(),
+            signed,
+        })
     }
 }
 

@@ -9,8 +9,12 @@ use cfipack_roundtrip::{Options as VerifyOptions, Report, Table, verify};
 use crate::convert::{build, cfi_of};
 
 /// The options under which output is compared with gas's.
-pub const OPTIONS: Options =
-    Options { layout: Layout::Gnu, version: cfipack_format::sframe::Version::V3, flex: true, merge_functions: 0 };
+pub const OPTIONS: Options = Options {
+    layout: Layout::Gnu,
+    version: cfipack_format::sframe::Version::V3,
+    flex: true,
+    merge_functions: 0,
+};
 
 /// An object of gas's: its CFI, and the table it wrote beside it.
 #[derive(Debug)]
@@ -38,7 +42,8 @@ impl<'a> GasObject<'a> {
     pub fn compare(&self) -> Result<(), String> {
         let arch = self.file.arch();
         let Some(theirs) = &self.table else {
-            let functions: usize = self.call_frames.iter().map(|section| section.cfi().functions().count()).sum();
+            let functions: usize =
+                self.call_frames.iter().map(|section| section.cfi().functions().count()).sum();
             return if functions == 0 { Ok(()) } else { Err("gas wrote no table".into()) };
         };
         let (section, unsupported, malformed) = build(cfi_of(&self.call_frames), arch, OPTIONS);
@@ -77,9 +82,9 @@ impl<'a> GasObject<'a> {
             return Err(format!("{} functions, {} relocations", starts.len(), theirs.len()));
         }
         let kind = match arch {
-            Arch::Amd64 => 24,                         // R_X86_64_PC64
+            Arch::Amd64 => 24,                      // R_X86_64_PC64
             Arch::Aarch64 | Arch::Aarch64Be => 260, // R_AARCH64_PREL64
-            _ => 23,                                   // R_390_PC64
+            _ => 23,                                // R_390_PC64
         };
         for (relocation, &(field, function)) in theirs.iter().zip(starts) {
             let place = self.file.locate(function).ok_or("a function outside all sections")?;
@@ -96,8 +101,10 @@ impl<'a> GasObject<'a> {
     /// Holds gas's own table against gas's own CFI.
     pub fn verify_gas(&self) -> Report {
         let tables: Vec<_> = self.table.iter().collect();
-        let tables: Vec<_> =
-            tables.iter().map(|table| Section::parse(&table.bytes, table.address).expect("gas's table")).collect();
+        let tables: Vec<_> = tables
+            .iter()
+            .map(|table| Section::parse(&table.bytes, table.address).expect("gas's table"))
+            .collect();
         let options = VerifyOptions { limit: usize::MAX, ..VerifyOptions::default() };
         verify(&cfi_of(&self.call_frames), &Table::new(&tables), &options)
     }

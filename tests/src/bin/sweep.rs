@@ -57,7 +57,10 @@ fn main() -> ExitCode {
     };
     let totals = thread::scope(|scope| {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().map(|worker| worker.join().expect("no panic")).fold(Totals::default(), Totals::plus)
+        workers
+            .into_iter()
+            .map(|worker| worker.join().expect("no panic"))
+            .fold(Totals::default(), Totals::plus)
     });
     totals.print();
     ExitCode::from(u8::from(totals.pcs_different > 0))
@@ -85,7 +88,8 @@ fn is_elf(path: &Path) -> bool {
 impl Totals {
     fn file(&mut self, path: &Path) {
         self.files += 1;
-        if let Err(error) = fs::read(path).map_err(|error| error.to_string()).and_then(|bytes| self.bytes(path, &bytes))
+        if let Err(error) =
+            fs::read(path).map_err(|error| error.to_string()).and_then(|bytes| self.bytes(path, &bytes))
         {
             println!("{}: {error}", path.display());
             self.unreadable += 1;

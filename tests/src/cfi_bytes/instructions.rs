@@ -80,9 +80,9 @@ impl Writer<'_> {
                 let register = self.register();
                 match self.random.below(4) {
                     0 => self.put([0xc0 | register as u8 & 0x3f]), // restore
-                    1 => self.put([0x06, register as u8]),          // restore_extended
-                    2 => self.put([0x08, register as u8]),          // same_value
-                    _ => self.put([0x07, register as u8]),          // undefined
+                    1 => self.put([0x06, register as u8]),         // restore_extended
+                    2 => self.put([0x08, register as u8]),         // same_value
+                    _ => self.put([0x07, register as u8]),         // undefined
                 }
             }
             72..80 if state.remembered < 2 => {

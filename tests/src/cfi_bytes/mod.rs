@@ -186,9 +186,13 @@ impl Writer<'_> {
             let with_personality = augmented && w.random.chance(30);
             let signal_frame = augmented && w.random.chance(10);
             let mut augmentation = String::new();
-            for (letter, present) in
-                [('z', augmented), ('P', with_personality), ('L', with_lsda), ('R', augmented), ('S', signal_frame)]
-            {
+            for (letter, present) in [
+                ('z', augmented),
+                ('P', with_personality),
+                ('L', with_lsda),
+                ('R', augmented),
+                ('S', signal_frame),
+            ] {
                 augmentation.extend(present.then_some(letter));
             }
             w.put(&augmentation);

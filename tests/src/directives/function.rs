@@ -27,12 +27,8 @@ impl<'r> Writer<'r> {
     /// The text of one function.
     pub(super) fn function(random: &'r mut Random, target: Target, mode: Mode, number: usize) -> String {
         let offset = if target.arch == Arch::Amd64 { 8 } else { -target.arch.stack_pointer_from_cfa() };
-        let state = State {
-            base: Base::Register,
-            offset,
-            frame_pointer: Place::Entry,
-            return_address: Place::Entry,
-        };
+        let state =
+            State { base: Base::Register, offset, frame_pointer: Place::Entry, return_address: Place::Entry };
         let mut writer = Self {
             random,
             target,
@@ -63,7 +59,8 @@ impl<'r> Writer<'r> {
             2 => format!(".text.s{number},\"ax\",@progbits"),
             _ => ".text".to_string(),
         };
-        write!(self.text, "\t.section {section}\n\t.type f{number},@function\nf{number}:\n").expect("a String takes everything");
+        write!(self.text, "\t.section {section}\n\t.type f{number},@function\nf{number}:\n")
+            .expect("a String takes everything");
         let simple = self.random.chance(3);
         self.text.push_str(if simple { "\t.cfi_startproc simple\n" } else { "\t.cfi_startproc\n" });
         if self.random.chance(6) {
@@ -126,7 +123,8 @@ impl<'r> Writer<'r> {
 
     fn cfa_offset(&mut self) -> i64 {
         let limit = self.random.pick(&[64, 64, 64, 256, 1024, 70_000, 0x4000_0000]);
-        let multiple = if self.target.arch == Arch::S390x && self.clean() { 8 } else { self.random.pick(&[8, 8, 8, 1]) };
+        let multiple =
+            if self.target.arch == Arch::S390x && self.clean() { 8 } else { self.random.pick(&[8, 8, 8, 1]) };
         let offset = self.random.between(0, limit) / multiple * multiple;
         // gas divides negative offsets by the data alignment and drops the rest.
         let offset = if self.random.chance(3) { self.random.pick(&[-8, -1024]) } else { offset };
