@@ -105,6 +105,34 @@ reasons! {
     GasInstruction(opcode: u8) = "gas-instruction", "gas leaves out functions with call frame instruction {opcode:#04x} here";
     /// Layout `gnu`: a rule for this register for which gas leaves the function out.
     GasRegister(register: Register) = "gas-register", "gas leaves out functions with this rule for register {register}";
+    /// Compact unwind: the frame of a function with a frame pointer is not the standard one.
+    FrameRecord = "frame-record", "the caller's frame pointer and return address are not on top of the frame";
+    /// Compact unwind: a register that no encoding restores, or that is not in the stack.
+    SavedRegister(register: Register) = "saved-register", "no encoding restores register {register} from where it is";
+    /// Compact unwind: this register is saved where no encoding has it.
+    SavedPlace(register: Register) = "saved-place", "no encoding has register {register} where it is saved";
+    /// Compact unwind: a stack of this many bytes.
+    StackSize(size: i64) = "stack-size", "no encoding has a stack of {size} bytes with these registers";
+    /// Compact unwind: a stack of this many bytes, whose size must be read from the code.
+    StackSizeInCode(size: i64) = "stack-size-in-code", "the code has no `sub` where it should say the stack's {size} bytes";
+    /// Compact unwind: the return address is signed.
+    SignedReturnAddress = "signed-return-address", "the return address is signed";
+    /// Compact unwind: a signal frame.
+    SignalFrame = "signal-frame", "the frame is a signal's";
+    /// Compact unwind: `DW_CFA_GNU_args_size`, which landing pads depend on.
+    ArgumentsSize(size: u64) = "arguments-size", "{size} bytes of arguments lie on the stack";
+    /// Compact unwind: a row between which and the body lies more than a prologue or epilogue.
+    NotAStep = "not-a-step", "the row is no step of a prologue or epilogue";
+    /// Compact unwind: a row outside the body, too long for a prologue or epilogue.
+    LongStep = "long-step", "much of the function is outside what could be its body";
+    /// Compact unwind: a call where the encoding would not be true.
+    CallOutsideBody = "call-outside-body", "there is a call outside the function's body";
+    /// Compact unwind: code in which calls cannot be found.
+    CodeUnreadable = "code-unreadable", "the code cannot be read";
+    /// Compact unwind: llvm-mc keeps DWARF mode for these directives.
+    LlvmMcDirectives = "llvm-mc-directives", "llvm-mc has no encoding for these directives";
+    /// Compact unwind: llvm-mc keeps DWARF mode for this personality.
+    LlvmMcPersonality = "llvm-mc-personality", "llvm-mc has no encoding with this personality";
 }
 
 impl Reason {

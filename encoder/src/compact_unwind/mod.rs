@@ -20,13 +20,21 @@
 //!
 //! Rows and relocations are llvm-mc 23's, byte for byte, where the encodings are.
 
+mod arm64;
+mod body;
+mod calls;
+mod encode;
+pub mod llvm_mc;
 mod relocation;
+mod saved;
+mod x86;
 
 use alloc::vec::Vec;
 
 use cfipack_format::Arch;
 use cfipack_format::compact_unwind::{Encoding, Entry as Row, Flags};
 
+pub use encode::{Encoder, Mode};
 pub use relocation::{Relocation, Target};
 
 /// One range of code and how it is unwound.

@@ -1,0 +1,116 @@
+//! Finds call instructions.
+
+use cfipack_format::Arch;
+
+/// Whether calls can be told from other code of an architecture: of arm64 always, of x86 with the
+/// feature `iced-x86`.
+pub(super) const fn can_be_found(arch: Arch) -> bool {
+    match arch {
+        Arch::Amd64 | Arch::I386 => cfg!(feature = "iced-x86"),
+        _ => true,
+    }
+}
+
+/// What keeps a range of code from being free of calls.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Found {
+    /// A call instruction, this many bytes into the function.
+    Call(u32),
+    /// Something that is no code, or the end of the code given.
+    Unreadable(u32),
+}
+
+/// Looks for the first call that starts in a range of a function, given in bytes from its start,
+/// where an instruction starts.
+pub(super) fn find(arch: Arch, code: &[u8], from: u32, to: u32) -> Option<Found> {
+    let Some(range) = code.get(from as usize..to as usize) else {
+        return Some(Found::Unreadable(from));
+    };
+    match arch {
+        Arch::Amd64 | Arch::I386 => in_x86(arch, range, from),
+        _ => in_arm64(range, from),
+    }
+}
+
+fn in_arm64(range: &[u8], from: u32) -> Option<Found> {
+    let mut words = range.chunks_exact(4);
+    for (word, at) in words.by_ref().zip((from..).step_by(4)) {
+        let word = word.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte));
+        let bl = word >> 26 == 0b10_0101;
+        // BLR, BLRAAZ, BLRABZ, BLRAA, BLRAB.
+        let blr = word & 0xfeff_f000 == 0xd63f_0000;
+        if bl || blr {
+            return Some(Found::Call(at));
+        }
+    }
+    (!words.remainder().is_empty()).then_some(Found::Unreadable(from))
+}
+
+#[cfg(feature = "iced-x86")]
+fn in_x86(arch: Arch, range: &[u8], from: u32) -> Option<Found> {
+    use iced_x86::{Decoder, DecoderError, DecoderOptions, Instruction, Mnemonic};
+
+    // E8 and FF /2, /3; 9A, which 64-bit mode does not have. Most prologues have none of these bytes.
+    if !range.iter().any(|byte| matches!(byte, 0xe8 | 0xff | 0x9a)) {
+        return None;
+    }
+    let bits = u32::from(arch.pointer_size()) * 8;
+    let mut decoder = Decoder::new(bits, range, DecoderOptions::NONE);
+    let mut instruction = Instruction::default();
+    while decoder.can_decode() {
+        let at = from + decoder.position() as u32;
+        decoder.decode_out(&mut instruction);
+        match instruction.mnemonic() {
+            Mnemonic::Call => return Some(Found::Call(at)),
+            // An instruction may reach beyond the range, if a row starts inside it.
+            _ if decoder.last_error() != DecoderError::None => return Some(Found::Unreadable(at)),
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(not(feature = "iced-x86"))]
+fn in_x86(_arch: Arch, _range: &[u8], from: u32) -> Option<Found> {
+    Some(Found::Unreadable(from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Words as aarch64-linux-gnu-as 2.47 assembles them.
+    #[test]
+    fn arm64() {
+        let find = |word: u32| find(Arch::Aarch64, &word.to_le_bytes(), 0, 4);
+        // bl ., blr x3, blraaz x3, blrabz x3, blraa x3, x4, blrab x3, sp
+        for call in [0x9400_0000, 0xd63f_0060, 0xd63f_087f, 0xd63f_0c7f, 0xd73f_0864, 0xd73f_0c7f] {
+            assert_eq!(find(call), Some(Found::Call(0)), "{call:08x}");
+        }
+        // b ., br x3, ret, ret x3, braa x3, x4, nop
+        for other in [0x1400_0000, 0xd61f_0060, 0xd65f_03c0, 0xd65f_0060, 0xd71f_0864, 0xd503_201f] {
+            assert_eq!(find(other), None, "{other:08x}");
+        }
+        let code = [0x1f, 0x20, 0x03, 0xd5, 0, 0, 0, 0x94];
+        assert_eq!(super::find(Arch::Aarch64, &code, 0, 8), Some(Found::Call(4)));
+        assert_eq!(super::find(Arch::Aarch64, &code, 0, 12), Some(Found::Unreadable(0)));
+        assert_eq!(super::find(Arch::Aarch64, &code, 0, 2), Some(Found::Unreadable(0)));
+    }
+
+    #[cfg(feature = "iced-x86")]
+    #[test]
+    fn x86() {
+        // mov eax, ebp; call rax
+        let code = [0x89, 0xe8, 0xff, 0xd0];
+        assert_eq!(find(Arch::Amd64, &code, 0, 2), None);
+        assert_eq!(find(Arch::Amd64, &code, 0, 4), Some(Found::Call(2)));
+        // jmp rax; call [rip + 0]; ff /7 is no instruction
+        assert_eq!(find(Arch::Amd64, &[0xff, 0xe0], 0, 2), None);
+        assert_eq!(find(Arch::Amd64, &[0xff, 0x15, 0, 0, 0, 0], 0, 6), Some(Found::Call(0)));
+        assert_eq!(find(Arch::Amd64, &[0x90, 0xff, 0xff], 0, 3), Some(Found::Unreadable(1)));
+        // A far call, in 32-bit mode.
+        let far = [0x9a, 0, 0, 0, 0, 0, 0];
+        assert_eq!(find(Arch::I386, &far, 0, 7), Some(Found::Call(0)));
+        assert_eq!(find(Arch::Amd64, &far, 0, 7), Some(Found::Unreadable(0)));
+    }
+}

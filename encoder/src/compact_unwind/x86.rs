@@ -1,0 +1,126 @@
+//! The encoding of a body: x86-64 and i386.
+
+use cfipack_format::compact_unwind::{Encoding, callee_saved, encode_order};
+use cfipack_format::{Arch, Cfa, Register, Rule};
+
+use super::body::{Body, frame_record_size};
+use crate::Reason;
+
+/// Bytes of `sub esp, imm32` (`81 EC`) in front of its immediate, which `sub rsp, imm32` has behind
+/// a REX prefix.
+const SUB: [u8; 2] = [0x81, 0xec];
+const REX_W: u8 = 0x48;
+
+/// Bytes in a word.
+fn word(arch: Arch) -> i64 {
+    arch.pointer_size().into()
+}
+
+/// Encodes a body. `code` is the function's.
+pub(super) fn encode(arch: Arch, body: &Body, code: Option<&[u8]>) -> Result<Encoding, Reason> {
+    let registers = callee_saved(arch).ok_or(Reason::Architecture)?;
+    let Cfa::Register { register, offset } = body.row.cfa else { return Err(Reason::CfaMissing) };
+    if let Some(register) = body.saved.unsayable() {
+        return Err(Reason::SavedRegister(register));
+    }
+    if body.row.return_address != Rule::Cfa(-word(arch)) {
+        return Err(Reason::ReturnAddressRule);
+    }
+    if register == arch.frame_pointer() {
+        frame(arch, body, registers)
+    } else {
+        frameless(arch, body, registers, offset, code)
+    }
+}
+
+fn frame(arch: Arch, body: &Body, registers: [Register; 6]) -> Result<Encoding, Reason> {
+    if body.row.frame_pointer != Rule::Cfa(-frame_record_size(arch)) {
+        return Err(Reason::FrameRecord);
+    }
+    // Words below the frame pointer, for each register.
+    let mut below = [None; 5];
+    for (below, register) in below.iter_mut().zip(registers) {
+        let Some(offset) = body.saved.offset_of(register) else { continue };
+        let bytes = -frame_record_size(arch) - i64::from(offset);
+        let words = u8::try_from(bytes / word(arch));
+        match words {
+            Ok(words @ 1..) if bytes % word(arch) == 0 => *below = Some(words),
+            _ => return Err(Reason::SavedPlace(register)),
+        }
+    }
+    let lowest = below.iter().flatten().max().copied().unwrap_or(0);
+    let mut slots = [0; 5];
+    for ((number, words), register) in (1..).zip(below).zip(registers) {
+        let Some(words) = words else { continue };
+        match slots.get_mut(usize::from(lowest - words)) {
+            Some(slot @ 0) => *slot = number,
+            _ => return Err(Reason::SavedPlace(register)),
+        }
+    }
+    Ok(Encoding::frame(lowest, slots))
+}
+
+fn frameless(
+    arch: Arch,
+    body: &Body,
+    registers: [Register; 6],
+    size: i64,
+    code: Option<&[u8]>,
+) -> Result<Encoding, Reason> {
+    let (order, count) = order(arch, body, registers)?;
+    let permutation = encode_order(&order[6 - count..]).ok_or(Reason::StackSize(size))?;
+    // The registers lie inside the stack, below the return address.
+    if size % word(arch) != 0 || size < (count as i64 + 1) * word(arch) {
+        return Err(Reason::StackSize(size));
+    }
+    match u8::try_from(size / word(arch)) {
+        Ok(words) => Ok(Encoding::frameless(words, count as u8, permutation)),
+        Err(_) => {
+            let (at, adjust) =
+                immediate(arch, body.cfa_since, size, code).ok_or(Reason::StackSizeInCode(size))?;
+            Ok(Encoding::frameless_indirect(at, adjust, count as u8, permutation))
+        }
+    }
+}
+
+/// The numbers of the saved registers at the end of an array, from the lowest address up, and
+/// how many there are. They lie below the return address, without a hole.
+fn order(arch: Arch, body: &Body, registers: [Register; 6]) -> Result<([u8; 6], usize), Reason> {
+    let frame_pointer = match body.row.frame_pointer {
+        Rule::SameValue => None,
+        Rule::Cfa(offset) => Some(offset),
+        _ => return Err(Reason::FramePointerRule),
+    };
+    let count = body.saved.count() + usize::from(frame_pointer.is_some());
+    let mut order = [0; 6];
+    for (number, register) in (1..).zip(registers) {
+        let offset = match number {
+            6 => frame_pointer,
+            _ => body.saved.offset_of(register).map(i64::from),
+        };
+        let Some(offset) = offset else { continue };
+        // From 0 just below the return address.
+        let words = offset.checked_neg().map(|bytes| bytes / word(arch) - 2);
+        let place = words.and_then(|words| usize::try_from(words).ok()).filter(|place| *place < count);
+        match place.and_then(|place| order.get_mut(5 - place)) {
+            Some(slot @ 0) if offset % word(arch) == 0 => *slot = number,
+            _ => return Err(Reason::SavedPlace(register)),
+        }
+    }
+    Ok((order, count))
+}
+
+/// Where the immediate of the `sub` stands that ends at `end`, and how many words more the stack
+/// has.
+fn immediate(arch: Arch, end: u32, size: i64, code: Option<&[u8]>) -> Option<(u8, u8)> {
+    let head = code?.get(..end as usize)?;
+    let (head, immediate) = head.split_last_chunk()?;
+    let at = u8::try_from(head.len()).ok()?;
+    let opcode = match arch {
+        Arch::Amd64 => head.strip_suffix(&SUB)?.ends_with(&[REX_W]),
+        _ => head.ends_with(&SUB),
+    };
+    let rest = size - i64::from(u32::from_le_bytes(*immediate));
+    let adjust = u8::try_from(rest / word(arch)).ok().filter(|adjust| *adjust <= 7)?;
+    (opcode && rest % word(arch) == 0).then_some((at, adjust))
+}
