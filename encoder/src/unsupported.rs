@@ -119,6 +119,8 @@ reasons! {
     SignedReturnAddress = "signed-return-address", "the return address is signed";
     /// Compact unwind: a signal frame.
     SignalFrame = "signal-frame", "the frame is a signal's";
+    /// Compact unwind: augmentation `G`: the unwinder has to clear the tags of the frame's memory.
+    TaggedFrame = "tagged-frame", "the frame's memory is tagged";
     /// Compact unwind: `DW_CFA_GNU_args_size`, which landing pads depend on.
     ArgumentsSize(size: u64) = "arguments-size", "{size} bytes of arguments lie on the stack";
     /// Compact unwind: a row between which and the body lies more than a prologue or epilogue.

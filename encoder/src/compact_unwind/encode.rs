@@ -69,7 +69,7 @@ impl<'a> Encoder<'a> {
                 let frame = llvm_mc::Frame {
                     foreign_personality,
                     signal: function.cie.signal_frame,
-                    mte_tagged: function.cie.augmentation.contains(&b'G'),
+                    mte_tagged: is_tagged(function),
                 };
                 let instructions = Instructions::new(function, function.instructions);
                 llvm_mc::encode(arch, frame, instructions).map_err(refused)
@@ -89,6 +89,9 @@ impl<'a> Encoder<'a> {
         };
         if function.cie.signal_frame {
             return Err(refused((Reason::SignalFrame, 0)));
+        }
+        if is_tagged(function) {
+            return Err(refused((Reason::TaggedFrame, 0)));
         }
         if function.cie.return_address != arch.return_address() {
             return Err(refused((Reason::ReturnColumn(function.cie.return_address), 0)));
@@ -110,6 +113,11 @@ impl<'a> Encoder<'a> {
         pushes_no_arguments(function).map_err(|reason| refused((reason, body.row.start.0)))?;
         Ok(encoding)
     }
+}
+
+/// Augmentation `G` (LLVM's, AArch64): stack memory is tagged.
+fn is_tagged(function: &Function<'_>) -> bool {
+    function.cie.augmentation.contains(&b'G')
 }
 
 /// Whether no `DW_CFA_GNU_args_size` says that arguments lie on the stack: a landing pad's stack
