@@ -2,11 +2,11 @@
 
 use core::hint::select_unpredictable;
 
+use cfipack_format::ImageOffset;
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::unwind_info::{
     CompressedEntry, CompressedPage, ENCODING_SIZE, IndexEntry, PageKind, RegularEntry,
 };
-use cfipack_format::{ImageOffset, SectionOffset};
 
 use super::{Entry, Error, Section};
 
@@ -46,7 +46,7 @@ impl<'a> Section<'a> {
         let bytes = self.bytes.get(this.page_off as usize..)?;
         let header = bytes.first_chunk()?;
         let (kind, header) = (PageKind::read(header), CompressedPage::read(header));
-        let (start, end, encoding, entry_off) = match PageKind::from_number(kind)? {
+        let (start, end, encoding) = match PageKind::from_number(kind)? {
             PageKind::Compressed => {
                 let entries = array(bytes, header.entries_off, header.entries_count)?;
                 let delta = pc.0.wrapping_sub(this.function.0);
@@ -56,23 +56,23 @@ impl<'a> Section<'a> {
                 let entry = CompressedEntry::read(entries.get(i)?);
                 let start = this.function.0.checked_add(entry.function_off())?;
                 let end = match entries.get(after) {
-                    Some(b) => this.function.0.checked_add(CompressedEntry::read(b).function_off())?,
+                    // Beyond 32 bits it comes to lie below the PC.
+                    Some(b) => this.function.0.wrapping_add(CompressedEntry::read(b).function_off()),
                     None => next.0,
                 };
                 let encoding = self.encoding(entry.encoding_index(), bytes, &header)?;
-                (ImageOffset(start), ImageOffset(end), encoding, i * CompressedEntry::SIZE)
+                (ImageOffset(start), ImageOffset(end), encoding)
             }
             PageKind::Regular => {
                 let entries = array(bytes, header.entries_off, header.entries_count)?;
-                let after = entries.partition_point(|b| RegularEntry::read(b).function <= pc);
+                let after = count_up_to::<_, 256>(entries, pc.0, |b| RegularEntry::read(b).function.0);
                 let i = after.checked_sub(1)?;
                 let entry = RegularEntry::read(entries.get(i)?);
                 let end = entries.get(after).map_or(next, |b| RegularEntry::read(b).function);
-                (entry.function, end, entry.encoding, i * RegularEntry::SIZE)
+                (entry.function, end, entry.encoding)
             }
         };
-        let offset = this.page_off as usize + usize::from(header.entries_off) + entry_off;
-        let entry = Entry { start, end, encoding, page: number as u32, offset: SectionOffset(offset) };
+        let entry = Entry { start, end, encoding, page: number as u32 };
         (start <= pc && pc < end).then_some(entry)
     }
 
@@ -106,9 +106,10 @@ fn count_up_to<const SIZE: usize, const WINDOW: usize>(
     limit: u32,
     key: impl Fn(&[u8; SIZE]) -> u32,
 ) -> usize {
-    // Nothing has a key of 2³²-1 that lies below an end.
-    let limit = limit.saturating_add(1);
+    // Of the highest limit none is found.
+    let limit = limit.wrapping_add(1);
     let up_to = |item: &[u8; SIZE]| key(item) < limit;
+    let Some(last) = items.len().checked_sub(WINDOW) else { return items.partition_point(up_to) };
     let (mut base, mut size) = (0, items.len());
     while size > WINDOW {
         let half = size / 2;
@@ -117,11 +118,8 @@ fn count_up_to<const SIZE: usize, const WINDOW: usize>(
         size -= half;
     }
     // In front of the window are items up to the limit only, and behind it are none.
-    let last = items.len().saturating_sub(WINDOW);
     let base = base.min(last);
-    let Some(window) = items.get(base..).and_then(|rest| rest.first_chunk::<WINDOW>()) else {
-        return items.partition_point(up_to);
-    };
+    let Some(window) = items.get(base..).and_then(|rest| rest.first_chunk::<WINDOW>()) else { return 0 };
     let mut count = 0;
     let mut step = WINDOW / 2;
     while step > 0 {

@@ -48,8 +48,6 @@ pub struct Entry {
     pub encoding: Encoding,
     /// Number of the page, from 0.
     pub page: u32,
-    /// Where the entry stands.
-    pub offset: SectionOffset,
 }
 
 impl<'a> Section<'a> {

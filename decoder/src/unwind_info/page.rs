@@ -161,7 +161,7 @@ impl<'a> Page<'a> {
         let (start, offset) = (stored.function, self.entry_offset(i));
         Some(match self.function(i + 1) {
             Ok(end) if end < start => Err(Error::EntryUnsorted { offset, function: start }),
-            Ok(end) => Ok(Entry { start, end, encoding: stored.encoding, page: self.number, offset }),
+            Ok(end) => Ok(Entry { start, end, encoding: stored.encoding, page: self.number }),
             Err(error) => Err(error),
         })
     }
@@ -175,17 +175,17 @@ impl<'a> Page<'a> {
                 entries.partition_point(|b| CompressedEntry::read(b).function_off() <= delta)
             }
         };
-        let found = after.checked_sub(1).and_then(|i| self.entry(i)).transpose()?;
-        match found {
+        let Some(i) = after.checked_sub(1) else { return Ok(None) };
+        match self.entry(i).transpose()? {
             Some(entry) if pc < entry.start || entry.end <= pc => {
-                Err(Error::EntryUnsorted { offset: entry.offset, function: entry.start })
+                Err(Error::EntryUnsorted { offset: self.entry_offset(i), function: entry.start })
             }
             found => Ok(found),
         }
     }
 
     /// Where an entry stands in the section.
-    fn entry_offset(&self, i: usize) -> SectionOffset {
+    pub fn entry_offset(&self, i: usize) -> SectionOffset {
         let size = match self.entries {
             Items::Regular(_) => RegularEntry::SIZE,
             Items::Compressed { .. } => CompressedEntry::SIZE,
