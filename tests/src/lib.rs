@@ -6,6 +6,7 @@ pub mod cfi_bytes;
 pub mod convert;
 pub mod corpora;
 pub mod directives;
+pub mod encoding_by_cfi;
 pub mod gnu;
 pub mod linked;
 pub mod mach_object;
@@ -14,6 +15,7 @@ pub mod random;
 pub mod random_entries;
 pub mod reference;
 pub mod unwind_table;
+pub mod workload;
 
 /// The examples of the README, compiled and run.
 #[cfg(doctest)]

@@ -1,0 +1,109 @@
+//! What takes how many times as long as its yardstick: both by turns in one process, medians.
+//!
+//!     cargo bench -p cfipack-tests --bench ratios
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use cfipack_decoder::sframe::{Index, Section, dump};
+use cfipack_encoder::sframe::{Layout, Options};
+use cfipack_roundtrip::{Table, verify};
+use cfipack_tests::workload::{Library, libraries};
+
+const ROUNDS: usize = 15;
+const PCS: usize = 200_000;
+
+fn main() {
+    let libraries = libraries();
+    if libraries.is_empty() {
+        println!("SKIPPED: benches: not measured: the toolchain has neither librustc_driver nor libLLVM");
+    }
+    for library in Box::leak(libraries.into_boxed_slice()) {
+        println!("\n{}", library.name);
+        conversion(library);
+        lookup(library);
+        whole_tables(library);
+    }
+}
+
+/// Runs both by turns; the medians.
+fn by_turns(mut a: impl FnMut() -> usize, mut b: impl FnMut() -> usize) -> (Duration, Duration) {
+    let time = |f: &mut dyn FnMut() -> usize| {
+        let start = Instant::now();
+        black_box(f());
+        start.elapsed()
+    };
+    let mut times: [Vec<_>; 2] = Default::default();
+    for _ in 0..ROUNDS {
+        times[0].push(time(&mut a));
+        times[1].push(time(&mut b));
+    }
+    let [a, b] = times.map(|mut times| {
+        times.sort_unstable();
+        times[ROUNDS / 2]
+    });
+    (a, b)
+}
+
+/// `speed`: how many times as fast as the yardstick; else how many times as long.
+fn report(what: &str, yardstick: &str, (time, yard): (Duration, Duration), speed: bool) {
+    let ratio = match speed {
+        true => format!("{:.2} times as fast", yard.as_secs_f64() / time.as_secs_f64()),
+        false => format!("{:.2} times as long", time.as_secs_f64() / yard.as_secs_f64()),
+    };
+    println!("  {what:<34} {time:>10.1?}   {yardstick:<38} {yard:>10.1?}   {ratio}");
+}
+
+fn conversion(library: &'static Library) {
+    let small = Options::default();
+    let gnu = Options { layout: Layout::Gnu, ..small };
+    let (mut gimli, mut again) = (library.gimli(), library.gimli());
+    let times = by_turns(|| library.convert(small, 1).len(), || gimli.walk() as usize);
+    report("convert, small, fresh memory", "gimli walks all rows", times, true);
+    let times = by_turns(|| library.convert(gnu, 1).len(), || again.walk() as usize);
+    report("convert, gnu, fresh memory", "gimli walks all rows", times, true);
+    let times = by_turns(|| library.convert(small, 2).len(), || library.convert(small, 1).len());
+    report("convert, small, two threads", "one thread", times, true);
+    let [one, two, gnu] =
+        [(small, 1), (small, 2), (gnu, 1)].map(|(options, threads)| library.convert(options, threads));
+    let same = if one[..] == two[..] { "identical" } else { "DIFFERENT" };
+    let share = 100.0 * one.len() as f64 / gnu.len() as f64;
+    println!("  bytes: small {} ({share:.1} % of gnu's {}); by two threads {same}", one.len(), gnu.len());
+}
+
+fn lookup(library: &'static Library) {
+    let bytes = library.convert(Options::default(), 1);
+    let table = Section::parse(&bytes, library.table_address()).expect("our own table");
+    let mut memory = vec![0; Index::len_for(&table)];
+    let index = Index::build(&table, &mut memory).expect("a sorted table");
+    let ((first, starts), pcs) = (library.starts(), library.pcs(PCS));
+    let search = || {
+        let place = |pc: u64| starts.partition_point(|&start| u64::from(start) <= pc);
+        pcs.iter().map(|pc| place(pc.0 - first)).fold(0, usize::wrapping_add)
+    };
+    let in_place = || pcs.iter().filter(|&&pc| table.lookup(pc).is_ok_and(|row| row.is_some())).count();
+    let indexed = || pcs.iter().filter(|&&pc| index.lookup(pc).is_ok_and(|row| row.is_some())).count();
+    let each = |(a, b): (Duration, Duration)| (a / PCS as u32, b / PCS as u32);
+    report("lookup in place", "binary search over u32 starts", each(by_turns(in_place, search)), false);
+    report("lookup with index", "binary search over u32 starts", each(by_turns(indexed, search)), false);
+    let mut gimli = library.gimli();
+    if gimli.has_search_table() {
+        let by_gimli = || pcs.iter().filter(|&&pc| gimli.lookup(pc)).count();
+        report("lookup in place", "gimli, .eh_frame_hdr and row", each(by_turns(in_place, by_gimli)), true);
+    }
+}
+
+fn whole_tables(library: &'static Library) {
+    let bytes = library.convert(Options::default(), 1);
+    let tables = [Section::parse(&bytes, library.table_address()).expect("our own table")];
+    let (mut gimli, mut again) = (library.gimli(), library.gimli());
+    let text = || {
+        let mut text = String::new();
+        dump(&tables[0], ".sframe", &mut text).expect("a String takes everything");
+        text.len()
+    };
+    report("dump to text", "gimli walks all rows", by_turns(text, || gimli.walk() as usize), false);
+    let verified =
+        || verify(&[library.cfi()], &Table::new(&tables), &Default::default()).pcs_different as usize;
+    report("verify", "gimli walks all rows", by_turns(verified, || again.walk() as usize), false);
+}

@@ -1,0 +1,175 @@
+//! What the benches measure, and the yardsticks beside it.
+
+use std::collections::HashMap;
+use std::thread;
+
+use cfipack_container::{CallFrameSection, File};
+use cfipack_encoder::cfi;
+use cfipack_encoder::sframe::{self, Builder, Options};
+use cfipack_format::{Address, Arch, SectionOffset};
+use gimli::{
+    BaseAddresses, CieOrFde, CommonInformationEntry, EhFrame, EhFrameHdr, EndianSlice, LittleEndian,
+    ParsedEhFrameHdr, UnwindContext, UnwindSection,
+};
+use memmap2::MmapMut;
+use object::{Object, ObjectSection};
+
+use crate::machine::toolchain_library;
+use crate::random::Random;
+
+type Slice = EndianSlice<'static, LittleEndian>;
+
+/// A large library of the toolchain: its CFI and the tables over it.
+#[derive(Debug)]
+pub struct Library {
+    /// The start of its file name.
+    pub name: &'static str,
+    call_frames: CallFrameSection<'static>,
+    eh_frame_hdr: Option<(u64, &'static [u8])>,
+}
+
+/// The libraries that are there.
+pub fn libraries() -> Vec<Library> {
+    ["librustc_driver", "libLLVM"].into_iter().filter_map(Library::load).collect()
+}
+
+impl Library {
+    fn load(name: &'static str) -> Option<Self> {
+        let bytes: &'static [u8] = std::fs::read(toolchain_library(name)?).ok()?.leak();
+        let file = File::parse(bytes).ok()?;
+        let call_frames = file.call_frame_sections().ok()?.into_iter().next()?;
+        let sections = object::File::parse(bytes).ok()?;
+        let header = sections.section_by_name(".eh_frame_hdr");
+        let eh_frame_hdr = header.and_then(|header| Some((header.address(), header.data().ok()?)));
+        (file.arch() == Arch::Amd64).then_some(Self { name, call_frames, eh_frame_hdr })
+    }
+
+    /// The `.eh_frame`.
+    pub fn cfi(&self) -> cfi::Section<'_> {
+        self.call_frames.cfi()
+    }
+
+    /// Where its table would lie.
+    pub fn table_address(&self) -> Address {
+        let section = &self.call_frames.section;
+        Address(section.address.0 + section.bytes.len() as u64)
+    }
+
+    /// From `.eh_frame` to a complete section in memory that nobody has touched before.
+    pub fn convert(&self, options: Options, threads: usize) -> MmapMut {
+        let section = build(&self.cfi(), options, threads);
+        let mut out = MmapMut::map_anon(section.len()).expect("memory");
+        section.write(&mut out, self.table_address(), |function| function).expect("a table in reach");
+        out
+    }
+
+    /// Random PCs, uniform over the functions.
+    pub fn pcs(&self, count: usize) -> Vec<Address> {
+        let cfi = self.cfi();
+        let functions: Vec<_> = cfi.functions().flatten().filter(|function| function.size > 0).collect();
+        let mut random = Random::new(1);
+        let mut pc = || {
+            let function = &functions[random.below(functions.len() as u64) as usize];
+            Address(function.start.0 + random.below(function.size))
+        };
+        (0..count).map(|_| pc()).collect()
+    }
+
+    /// The starts of the functions, sorted, from the first one.
+    pub fn starts(&self) -> (u64, Vec<u32>) {
+        let mut starts: Vec<_> = self.cfi().functions().flatten().map(|function| function.start.0).collect();
+        starts.sort_unstable();
+        (starts[0], starts.iter().map(|start| (start - starts[0]) as u32).collect())
+    }
+
+    /// gimli over the same section.
+    pub fn gimli(&'static self) -> Gimli {
+        let section = &self.call_frames.section;
+        let mut bases = BaseAddresses::default().set_eh_frame(section.address.0);
+        let mut header = None;
+        if let Some((address, bytes)) = self.eh_frame_hdr {
+            bases = bases.set_eh_frame_hdr(address);
+            header = EhFrameHdr::new(bytes, LittleEndian).parse(&bases, 8).ok();
+        }
+        Gimli {
+            section: EhFrame::new(&section.bytes, LittleEndian),
+            bases,
+            header,
+            context: UnwindContext::new(),
+        }
+    }
+}
+
+/// The rows of a section, on one or more threads.
+pub fn build(section: &cfi::Section<'_>, options: Options, threads: usize) -> sframe::Section {
+    let length = section.bytes.len();
+    let mut cuts: Vec<_> =
+        (0..threads).map(|part| section.record_at_or_after(SectionOffset(length / threads * part))).collect();
+    cuts.push(SectionOffset(length));
+    let shard = |from, to| {
+        let mut builder = Builder::new(section.arch, options);
+        for function in section.functions_between(from, to).flatten() {
+            let _ = builder.push(&function);
+        }
+        builder
+    };
+    thread::scope(|scope| {
+        let shard = &shard;
+        let others: Vec<_> =
+            cuts.windows(2).skip(1).map(|cut| scope.spawn(move || shard(cut[0], cut[1]))).collect();
+        let mut whole = shard(cuts[0], cuts[1]);
+        for other in others {
+            whole.absorb(other.join().expect("no panic")).expect("few enough functions");
+        }
+        whole.finish()
+    })
+}
+
+/// gimli's reader, with one context for all.
+#[derive(Debug)]
+pub struct Gimli {
+    section: EhFrame<Slice>,
+    bases: BaseAddresses,
+    header: Option<ParsedEhFrameHdr<Slice>>,
+    context: UnwindContext<usize>,
+}
+
+impl Gimli {
+    /// The yardstick of conversion: every row of every function, each CIE parsed once. The number of rows.
+    pub fn walk(&mut self) -> u64 {
+        let mut cies: HashMap<usize, CommonInformationEntry<Slice>> = HashMap::new();
+        let mut entries = self.section.entries(&self.bases);
+        let mut count = 0;
+        while let Some(entry) = entries.next().expect("a whole section") {
+            let CieOrFde::Fde(partial) = entry else { continue };
+            let fde = partial.parse(|section, bases, offset| match cies.get(&offset.0) {
+                Some(cie) => Ok(cie.clone()),
+                None => {
+                    let cie = section.cie_from_offset(bases, offset)?;
+                    cies.insert(offset.0, cie.clone());
+                    Ok(cie)
+                }
+            });
+            let Ok(fde) = fde else { continue };
+            let Ok(mut rows) = fde.rows(&self.section, &self.bases, &mut self.context) else { continue };
+            while let Ok(Some(_)) = rows.next_row() {
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// The yardstick of lookup: `.eh_frame_hdr`'s table, the FDE, its row. Whether there is one.
+    pub fn lookup(&mut self, pc: Address) -> bool {
+        let table = self.header.as_ref().and_then(ParsedEhFrameHdr::table).expect("a search table");
+        let fde = table.fde_for_address(&self.section, &self.bases, pc.0, EhFrame::cie_from_offset);
+        fde.is_ok_and(|fde| {
+            fde.unwind_info_for_address(&self.section, &self.bases, &mut self.context, pc.0).is_ok()
+        })
+    }
+
+    /// Whether there is an `.eh_frame_hdr`.
+    pub fn has_search_table(&self) -> bool {
+        self.header.is_some()
+    }
+}
