@@ -1,9 +1,10 @@
 //! Frame row entries, as stored and as rows.
 
+use core::hint::select_unpredictable;
 use core::iter::FusedIterator;
 
 use cfipack_format::sframe::{
-    Abi, CONTROL_CFA_SLOT, ControlWord, FdeType, FreInfo, FreType, Version, WordSize,
+    Abi, CONTROL_CFA_SLOT, ControlWord, FdeType, FreInfo, FreType, Header, Version, WordSize,
 };
 use cfipack_format::{Arch, Cfa, Endian, FunctionOffset, Register, Row, Rule, SectionOffset};
 
@@ -127,22 +128,14 @@ impl Fre {
             FdeType::Default => self.default_rules(section)?,
             FdeType::Flex => self.flex_rules(section)?,
         };
-        let fixed = |offset| if offset != 0 { Rule::Cfa(i64::from(offset)) } else { Rule::SameValue };
-        let header = section.header();
-        Ok(Row {
-            start: self.start,
-            cfa,
-            return_address: return_address.unwrap_or_else(|| fixed(header.fixed_ra_offset)),
-            frame_pointer: frame_pointer.unwrap_or_else(|| fixed(header.fixed_fp_offset)),
-            signed,
-        })
+        Ok(Row { start: self.start, cfa, return_address, frame_pointer, signed })
     }
 
-    /// The CFA and the rules of the RA and the FP where a DEFAULT row has them.
+    /// The rules of a DEFAULT row.
     #[inline(always)]
     fn default_rules(&self, section: &Section<'_>) -> Result<Rules, Error> {
-        // No branch on the number of words, which changes from row to row.
-        let fixed_ra = section.header().fixed_ra_offset != 0;
+        let Header { fixed_ra_offset, fixed_fp_offset, .. } = *section.header();
+        let fixed_ra = fixed_ra_offset != 0;
         let (count, most) = (self.info.count(), if fixed_ra { 2 } else { 3 });
         if count == 0 {
             return Err(self.bad_info());
@@ -151,25 +144,32 @@ impl Fre {
             return Err(Error::WordCount { offset: self.offset, value: count });
         }
         let [cfa, second, third, ..] = self.words;
-        let has_ra = !fixed_ra && count > 1 && second != 0;
-        let fp = if fixed_ra { second } else { third };
+        let (has_ra, has_fp) = (!fixed_ra && count > 1 && second != 0, count == most);
         let arch = section.arch();
         let register = match self.info.sp_based() {
             true => arch.stack_pointer(),
             false => arch.frame_pointer(),
         };
         let cfa = Cfa::Register { register, offset: cfa_offset(arch, cfa) };
-        let (mut ra, mut fp) = (Rule::Cfa(i64::from(second)), Rule::Cfa(i64::from(fp)));
         // binutils 2.45, version 2, s390x: an odd word is the number of a register times 2 plus 1.
         if section.version == Version::V2 && section.abi == Abi::S390x {
-            (ra, fp) = (self.maybe_register(second, has_ra)?, self.maybe_register(third, count == most)?);
+            let ra = if has_ra { self.maybe_register(second)? } else { Rule::SameValue };
+            let fp = if has_fp { self.maybe_register(third)? } else { fixed(fixed_fp_offset) };
+            return Ok((cfa, ra, fp));
         }
-        Ok((cfa, has_ra.then_some(ra), (count == most).then_some(fp)))
+        // Whether words are there changes from row to row: offsets are chosen, not rules, so that
+        // no branch is needed.
+        let saved = |used, word, fixed: i8| {
+            let offset = select_unpredictable(used, word, i32::from(fixed));
+            if used || fixed != 0 { Rule::Cfa(i64::from(offset)) } else { Rule::SameValue }
+        };
+        let fp = if fixed_ra { second } else { third };
+        Ok((cfa, saved(has_ra, second, fixed_ra_offset), saved(has_fp, fp, fixed_fp_offset)))
     }
 
-    /// The rule of a version 2 word on s390x, if it is `used`.
-    fn maybe_register(&self, word: i32, used: bool) -> Result<Rule, Error> {
-        if !used || word & 1 == 0 {
+    /// The rule of a version 2 word on s390x.
+    fn maybe_register(&self, word: i32) -> Result<Rule, Error> {
+        if word & 1 == 0 {
             return Ok(Rule::Cfa(i64::from(word)));
         }
         u16::try_from(word >> 1)
@@ -177,7 +177,7 @@ impl Fre {
             .map_err(|_| Error::Register { offset: self.offset, value: (word >> 1) as u32 })
     }
 
-    /// The CFA and the rules of the RA and the FP where a FLEX row has them.
+    /// The rules of a FLEX row.
     #[inline]
     fn flex_rules(&self, section: &Section<'_>) -> Result<Rules, Error> {
         if self.info.sp_based() {
@@ -206,7 +206,10 @@ impl Fre {
             Err(Error::Register { .. }) => Some(Rule::Undefined),
             fp => fp?,
         };
-        Ok((cfa, ra.map(rule).transpose()?, fp))
+        let ra = ra.map(rule).transpose()?;
+        let header = section.header();
+        let ra = ra.unwrap_or_else(|| fixed(header.fixed_ra_offset));
+        Ok((cfa, ra, fp.unwrap_or_else(|| fixed(header.fixed_fp_offset))))
     }
 
     #[inline]
@@ -243,8 +246,8 @@ impl Fre {
     }
 }
 
-/// CFA, return address, frame pointer; `None` where the row leaves it to the header.
-type Rules = (Cfa, Option<Rule>, Option<Rule>);
+/// Of the CFA, the return address, the frame pointer.
+type Rules = (Cfa, Rule, Rule);
 
 /// The offset that the CFA's word stands for: s390x stores `(offset - 160) / 8`, in FLEX rows too.
 #[inline]
@@ -253,6 +256,12 @@ pub(super) fn cfa_offset(arch: Arch, word: i32) -> i64 {
         Arch::S390x => i64::from(word) * 8 + 160,
         _ => i64::from(word),
     }
+}
+
+/// The rule that an offset in the header stands for.
+#[inline]
+fn fixed(offset: i8) -> Rule {
+    if offset != 0 { Rule::Cfa(i64::from(offset)) } else { Rule::SameValue }
 }
 
 /// The FREs of a function, as stored. After the first error there are no more.
@@ -326,11 +335,26 @@ impl Iterator for Rows<'_> {
 impl FusedIterator for Rows<'_> {}
 
 impl Section<'_> {
-    /// The FRE at `at` bytes from the first of a function, as a row.
+    /// The FRE at `at` bytes from the first of a function, as a row. `None` if it is malformed: the
+    /// row without an error beside it is put together in registers.
     #[inline(always)]
-    pub(super) fn row_from(&self, body: &Body<'_>, at: usize) -> Result<Row, Error> {
-        let offset = SectionOffset(self.fres_offset + self.fres.len() - body.fres.len() + at);
-        let bytes = body.fres.get(at..).unwrap_or_default();
-        Fre::read(bytes, offset, body.fre_type, self.endian())?.0.decode(self, body.fde_type)
+    pub(super) fn row_from(&self, body: &Body<'_>, at: usize) -> Option<Row> {
+        let (fre, _) =
+            Fre::read(body.fres.get(at..)?, SectionOffset(0), body.fre_type, self.endian()).ok()?;
+        fre.decode(self, body.fde_type).ok()
+    }
+
+    /// The first error in the rows of a function that start at or before `target`, one of which is
+    /// malformed.
+    #[cold]
+    pub(super) fn row_error(&self, body: &Body<'_>, target: u32) -> Result<Option<Row>, Error> {
+        for fre in Fres::new(*self, *body, u32::MAX) {
+            let fre = fre?;
+            if fre.start.0 > target {
+                break;
+            }
+            fre.decode(self, body.fde_type)?;
+        }
+        Ok(None)
     }
 }

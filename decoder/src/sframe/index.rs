@@ -50,6 +50,9 @@ impl Plan {
 }
 
 impl<'a, 'm> Index<'a, 'm> {
+    /// Up to this many functions of a bucket are tried one by one.
+    const FEW: usize = 8;
+
     /// Words of memory that [`Index::build`] needs.
     pub fn len_for(section: &Section<'_>) -> usize {
         let order = if section.is_sorted() { 0 } else { section.num_functions() };
@@ -123,13 +126,21 @@ impl<'a, 'm> Index<'a, 'm> {
         // A PC behind the last function's start is looked for in the last bucket.
         let bucket = bucket.min(self.buckets.len() as u64 - 2) as usize;
         let (low, high) = (self.buckets[bucket] as usize, self.buckets[bucket + 1] as usize);
-        if self.section.is_sorted() {
-            let count = self.section.count_not_after(pc, low, high);
-            return self.section.last_that_holds(count, pc, |place| place);
+        let not_after = |index: usize| self.section.located(index).is_some_and(|(_, start)| start <= pc);
+        if !self.section.is_sorted() {
+            let count = low + self.order[low..high].partition_point(|&index| not_after(index as usize));
+            return self.section.last_that_holds(count, pc, |place| self.order[place] as usize);
         }
-        let not_after =
-            |&index: &u32| self.section.located(index as usize).is_some_and(|(_, start)| start <= pc);
-        let count = low + self.order[low..high].partition_point(not_after);
-        self.section.last_that_holds(count, pc, |place| self.order[place] as usize)
+        // Most buckets have one function or none: guessing beats a search without branches, because
+        // what comes next need not wait for the starts.
+        let mut count = low;
+        if high - low > Self::FEW {
+            count = self.section.count_not_after(pc, low, high);
+        } else {
+            while count < high && not_after(count) {
+                count += 1;
+            }
+        }
+        self.section.last_that_holds(count, pc, |place| place)
     }
 }

@@ -3,16 +3,14 @@
 //! The search over the index has no branch that depends on the data, and the scan over the FREs
 //! only skips: it reads a start and an info byte of each, and decodes the one that answers.
 
-use core::hint::select_unpredictable;
-
 use cfipack_format::sframe::{Fde, FreInfo, FreType, Version};
 use cfipack_format::{Address, Row};
 
 use super::fde::Body;
-use super::{Error, Fres, Function, Section};
+use super::{Error, Function, Section};
 
 impl<'a> Section<'a> {
-    /// The function that has the PC: by binary search if the index is sorted, else by trying each.
+    /// The function that has the PC: by searching the index if it is sorted, else by trying each.
     /// Functions of size 0 have no PC.
     ///
     /// Where functions overlap without starting together, the last that starts at or before the PC
@@ -45,9 +43,12 @@ impl<'a> Section<'a> {
             FreType::Addr4 => scan(fres, num, target, |&bytes| endian.u32(bytes)),
         };
         match found {
-            Some(Some(at)) => self.row_from(body, at).map(Some),
             Some(None) => Ok(None),
-            None => Fres::new(*self, *body, u32::MAX).find_map(Result::err).map_or(Ok(None), Err),
+            Some(Some(at)) => match self.row_from(body, at) {
+                Some(row) => Ok(Some(row)),
+                None => self.row_error(body, target),
+            },
+            None => self.row_error(body, target),
         }
     }
 
@@ -137,27 +138,17 @@ impl<'a> Section<'a> {
             start(fde).wrapping_add(field as i64) <= pc
         };
         let (mut base, mut len) = (low, high.saturating_sub(low));
-        // Three starts at a time: the loads do not wait for each other.
-        while len > 3 {
-            let step = len / 4;
-            let [first, second, third] = [base + step, base + 2 * step, base + 3 * step];
-            let (Some(a), Some(b), Some(c)) = (fdes.get(first), fdes.get(second), fdes.get(third)) else {
-                break;
-            };
-            let passed = usize::from(not_after(first, a))
-                + usize::from(not_after(second, b))
-                + usize::from(not_after(third, c));
-            base += step * passed;
-            len -= 3 * step;
+        // Seven starts at a time: their loads do not wait for each other, where those of a binary
+        // search do.
+        while len >= 8 {
+            let step = len / 8;
+            let Some(fdes) = fdes.get(base..base + 7 * step + 1) else { break };
+            let after = |&k: &usize| not_after(base + k * step, &fdes[k * step]);
+            base += step * (1..8).filter(after).count();
+            len -= 7 * step;
         }
-        while len > 1 {
-            let middle = base + len / 2;
-            let Some(fde) = fdes.get(middle) else { break };
-            base = select_unpredictable(not_after(middle, fde), middle, base);
-            len -= len / 2;
-        }
-        let last = fdes.get(base).is_some_and(|fde| len != 0 && not_after(base, fde));
-        base + usize::from(last)
+        let last = fdes.get(base..base + len).unwrap_or_default();
+        base + last.iter().zip(base..).filter(|&(fde, i)| not_after(i, fde)).count()
     }
 
     #[inline]
@@ -187,18 +178,18 @@ fn scan<const WIDTH: usize>(
     target: u32,
     start: impl Fn(&[u8; WIDTH]) -> u32,
 ) -> Option<Option<usize>> {
-    let (mut at, mut found, mut previous, mut malformed) = (0, None, 0, false);
+    let (mut at, mut found, mut previous, mut malformed) = (0, usize::MAX, 0, false);
     for _ in 0..num {
-        let (first, rest) = fres.get(at..)?.split_first_chunk()?;
-        let (start, info) = (start(first), FreInfo(*rest.first()?));
+        let (first, info) = fres.get(at..at + WIDTH + 1)?.split_first_chunk()?;
+        let (start, info) = (start(first), FreInfo(info[0]));
         if start > target {
             break;
         }
-        let size = info.0 >> 5 & 3;
-        malformed |= start < previous || size == 3;
+        // Word size 3 is none.
+        malformed |= start < previous || info.0 & 0x60 == 0x60;
         previous = start;
-        found = Some(at);
-        at += WIDTH + 1 + (usize::from(info.count()) << size);
+        found = at;
+        at += WIDTH + 1 + (usize::from(info.count()) << (info.0 >> 5 & 3));
     }
-    if malformed { None } else { Some(found) }
+    if malformed { None } else { Some((found != usize::MAX).then_some(found)) }
 }

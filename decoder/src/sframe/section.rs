@@ -13,6 +13,7 @@ pub struct Section<'a> {
     header: Header,
     pub(super) version: Version,
     pub(super) abi: Abi,
+    endian: Endian,
     address: Address,
     /// Offset of the function index from the section's start.
     pub(super) index_offset: usize,
@@ -76,7 +77,7 @@ impl<'a> Section<'a> {
         // Both lie within `bytes`, so their ends are of type `usize`.
         let (index_offset, fres_offset) = (index_start as usize, fres_start as usize);
         let rest = &bytes[fres_end as usize..];
-        Ok((Self { header, version, abi, address, index_offset, fres_offset, index, fres }, rest))
+        Ok((Self { header, version, abi, endian, address, index_offset, fres_offset, index, fres }, rest))
     }
 
     /// The header as stored.
@@ -102,7 +103,7 @@ impl<'a> Section<'a> {
     /// Byte order of the table.
     #[inline]
     pub fn endian(&self) -> Endian {
-        self.abi.arch().endian()
+        self.endian
     }
 
     /// Where the section lies, as given to [`Section::parse`].
