@@ -31,6 +31,8 @@ pub(super) struct Rows<'c> {
     /// The row in effect: where it starts, and whether it is the body's.
     start: u32,
     in_body: bool,
+    /// Whether the body was left and the state on entry has not been reached yet.
+    on_way_out: bool,
     /// Bytes of the body's rows.
     inside: u32,
     /// Bytes of those too long for a step.
@@ -55,24 +57,30 @@ impl<'a> RowSink<'a, SavedRegisters> for Rows<'_> {
     fn row(&mut self, state: &State<'a, SavedRegisters>, _change: Change) -> Result<(), Reason> {
         let (row, saved) = (&state.row, &state.registers);
         self.end_row(row.start.0)?;
+        let was_in_body = self.in_body;
         (self.start, self.in_body) = (row.start.0, true);
         self.check(row, saved)?;
-        let mut body = Body { row: *row, saved: *saved, cfa_since: row.start.0 };
-        if let Some(known) = &self.body {
-            if is_step(self.arch, (row, saved), (&known.row, &known.saved)) {
-                self.in_body = row.unwinds_as(&known.row) && *saved == known.saved;
+        let mut found = Body { row: *row, saved: *saved, cfa_since: row.start.0 };
+        if let Some(body) = &self.body {
+            if found.unwinds_as(body) {
+                return if self.on_way_out { Err(Reason::NotAStep) } else { Ok(()) };
+            }
+            if found.is_step_to(body, self.arch) {
+                self.in_body = false;
+                self.on_way_out |= was_in_body;
+                self.on_way_out &= row.cfa != cfa_on_entry(self.arch);
                 return Ok(());
             }
-            if !is_step(self.arch, (&known.row, &known.saved), (row, saved)) {
+            if self.on_way_out || !body.is_step_to(&found, self.arch) {
                 return Err(Reason::NotAStep);
             }
-            if known.row.cfa == row.cfa {
-                body.cfa_since = known.cfa_since;
+            if body.row.cfa == row.cfa {
+                found.cfa_since = body.cfa_since;
             }
             self.outside_long += self.inside_long;
             (self.inside, self.inside_long) = (0, 0);
         }
-        self.body = Some(body);
+        self.body = Some(found);
         Ok(())
     }
 }
@@ -87,6 +95,7 @@ impl<'c> Rows<'c> {
             body: None,
             start: 0,
             in_body: true,
+            on_way_out: false,
             inside: 0,
             inside_long: 0,
             outside_long: 0,
@@ -185,27 +194,46 @@ pub(super) const fn frame_record_size(arch: Arch) -> i64 {
     }
 }
 
-/// Whether a row is a step to `body`, or unwinds alike.
-#[inline]
-fn is_step(arch: Arch, (row, saved): (&Row, &SavedRegisters), body: (&Row, &SavedRegisters)) -> bool {
-    let entry = Row::at_entry(arch);
-    let is_x86 = matches!(arch, Arch::Amd64 | Arch::I386);
-    let cfa = match (row.cfa, body.0.cfa) {
-        (one, other) if one == other => true,
-        (Cfa::Register { register: one, offset }, Cfa::Register { register: other, offset: deepest }) => {
-            // Only x86's call takes stack.
-            let least = if is_x86 { arch.pointer_size().into() } else { 0 };
-            let from_stack = one == arch.stack_pointer() && offset >= least;
-            if other == arch.frame_pointer() {
-                from_stack && (!is_x86 || offset <= deepest)
-            } else {
-                from_stack && one == other && offset <= deepest
-            }
-        }
-        _ => false,
+/// The CFA before anything is pushed; only x86's call takes stack.
+fn cfa_on_entry(arch: Arch) -> Cfa {
+    let offset = match arch {
+        Arch::Amd64 | Arch::I386 => arch.pointer_size().into(),
+        _ => 0,
     };
-    let same = |one: Rule, other: Rule, on_entry: Rule| one == other || one == on_entry;
-    cfa && same(row.frame_pointer, body.0.frame_pointer, entry.frame_pointer)
-        && same(row.return_address, body.0.return_address, entry.return_address)
-        && saved.is_part_of(body.1)
+    Cfa::Register { register: arch.stack_pointer(), offset }
+}
+
+impl Body {
+    #[inline]
+    fn unwinds_as(&self, other: &Self) -> bool {
+        self.row.unwinds_as(&other.row) && self.saved == other.saved
+    }
+
+    /// Whether a row is a step to `body`.
+    #[inline]
+    fn is_step_to(&self, body: &Self, arch: Arch) -> bool {
+        let (row, entry) = (&self.row, Row::at_entry(arch));
+        let same = |one: Rule, other: Rule, on_entry: Rule| one == other || one == on_entry;
+        cfa_is_step_to(arch, row.cfa, body.row.cfa)
+            && same(row.frame_pointer, body.row.frame_pointer, entry.frame_pointer)
+            && same(row.return_address, body.row.return_address, entry.return_address)
+            && self.saved.is_part_of(&body.saved)
+    }
+}
+
+/// Whether, on the way to the CFA of a body, this is the CFA.
+#[inline]
+fn cfa_is_step_to(arch: Arch, cfa: Cfa, body: Cfa) -> bool {
+    let (
+        Cfa::Register { register, offset },
+        Cfa::Register { register: base, offset: deepest },
+        Cfa::Register { offset: least, .. },
+    ) = (cfa, body, cfa_on_entry(arch))
+    else {
+        return false;
+    };
+    let from_stack_pointer = register == arch.stack_pointer() && offset >= least;
+    // x86 pushes the frame pointer first of all; arm64 takes the whole frame at once.
+    let limited = base == arch.stack_pointer() || matches!(arch, Arch::Amd64 | Arch::I386);
+    cfa == body || from_stack_pointer && (!limited || offset <= deepest)
 }
