@@ -51,7 +51,7 @@ impl<'a> Section<'a> {
                 let entries = array(bytes, header.entries_off, header.entries_count)?;
                 let delta = pc.0.wrapping_sub(this.function.0);
                 let after =
-                    count_up_to::<_, 256>(entries, delta, |b| CompressedEntry::read(b).function_off());
+                    count_up_to::<_, 512>(entries, delta, |b| CompressedEntry::read(b).function_off());
                 let i = after.checked_sub(1)?;
                 let entry = CompressedEntry::read(entries.get(i)?);
                 let start = this.function.0.checked_add(entry.function_off())?;
