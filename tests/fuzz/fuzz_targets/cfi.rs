@@ -34,8 +34,10 @@ fuzz_target!(|input: &[u8]| {
     }
     let table = Section::parse(&table, ADDRESS).expect("what was written can be read");
     table.validate().expect("what was written is valid");
-    if !overlap(&cfi) {
-        let report = verify(&[cfi], &Table::new(&[table]), &Default::default());
+    let report = verify(&[cfi], &Table::new(&[table]), &Default::default());
+    // Where gimli cannot even read the FDE, nobody knows which PCs it is for.
+    let judged = report.left_out.iter().all(|left_out| left_out.function.is_some());
+    if judged && !overlap(&cfi) {
         assert_eq!(report.pcs_different, 0, "{:?}", report.differences.first());
     }
 });
