@@ -1,7 +1,7 @@
 //! Damaged `__unwind_info`: no panic, no hang, no more entries than the bytes can hold.
 
 use cfipack_decoder::compact_unwind::row;
-use cfipack_decoder::unwind_info::{Error, Section};
+use cfipack_decoder::unwind_info::{Entry, Error, Section};
 use cfipack_encoder::unwind_info::{Layout, Options};
 use cfipack_format::unwind_info::PageKind;
 use cfipack_format::{Arch, ImageOffset};
@@ -13,13 +13,24 @@ use cfipack_tests::unwind_table::{Table, lay_out};
 fn read(bytes: &[u8], arch: Arch) {
     let Ok(section) = Section::parse(bytes) else { return };
     let mut count = 0;
+    let mut sorted = section.index().map(|entry| entry.function).is_sorted();
+    let mut entries: Vec<Entry> = Vec::new();
     for entry in section.entries() {
         count += 1;
-        let Ok(entry) = entry else { continue };
+        let Ok(entry) = entry else {
+            sorted = false;
+            continue;
+        };
         let _ = section.lsda(&entry);
         let _ = section.personality(&entry);
         let _ = row(entry.encoding, arch, &[0xff; 9]);
-        let _ = section.lookup(entry.start);
+        sorted &= entries.last().is_none_or(|before| before.start <= entry.start);
+        entries.push(entry);
+    }
+    // Where all is well but the damaged values themselves, a lookup finds what is there.
+    for entry in entries.iter().filter(|entry| entry.start < entry.end) {
+        let found = section.lookup(entry.start);
+        assert!(!sorted || found == Ok(Some(*entry)), "{found:?}, not {entry:?}");
     }
     // A broken page costs an index entry; each entry that is there has 4 bytes of its own.
     assert!(count <= bytes.len() / 4, "{count} entries in {} bytes", bytes.len());

@@ -69,6 +69,9 @@ impl<'a> Section<'a> {
                 let i = after.checked_sub(1)?;
                 let entry = RegularEntry::read(entries.get(i)?);
                 let end = entries.get(after).map_or(next, |b| RegularEntry::read(b).function);
+                if entry.function < this.function {
+                    return None;
+                }
                 (entry.function, end, entry.encoding)
             }
         };

@@ -160,7 +160,9 @@ impl<'a> Page<'a> {
         };
         let (start, offset) = (stored.function, self.entry_offset(i));
         Some(match self.function(i + 1) {
-            Ok(end) if end < start => Err(Error::EntryUnsorted { offset, function: start }),
+            Ok(end) if start < self.base || end < start => {
+                Err(Error::EntryUnsorted { offset, function: start })
+            }
             Ok(end) => Ok(Entry { start, end, encoding: stored.encoding, page: self.number }),
             Err(error) => Err(error),
         })
