@@ -34,6 +34,8 @@ pub(super) struct Entries {
     pub(super) blocks: Blocks,
     /// Rows of all entries together.
     pub(super) num_fres: u64,
+    /// Starts of functions that were refused, which nothing may be merged across; only kept for that.
+    pub(super) refused: Vec<u64>,
 }
 
 impl Entries {
@@ -94,7 +96,7 @@ impl<'a> Builder<'a> {
         // Where the allocator put something is as good as random to whoever wrote the input.
         let seed = fres.address() as u64;
         let blocks = Blocks::new(version, options.layout, arch.endian(), seed);
-        let entries = Entries { list: Vec::new(), blocks, num_fres: 0 };
+        let entries = Entries { list: Vec::new(), blocks, num_fres: 0, refused: Vec::new() };
         Self { arch, options, interpreter: Interpreter::new(), memo: Memo::new(), fres, entries }
     }
 
@@ -106,10 +108,14 @@ impl<'a> Builder<'a> {
     /// Adds a function, or says why it cannot be expressed; the section then goes without it.
     #[inline]
     pub fn push(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
-        match self.options.layout {
+        let pushed = match self.options.layout {
             Layout::Small => self.push_small(function),
             Layout::Gnu => self.push_gnu(function),
+        };
+        if pushed.is_err() && self.options.merge_functions > 1 {
+            self.entries.refused.push(function.start.0);
         }
+        pushed
     }
 
     /// Adds what a builder with the same architecture and options has taken, as if its functions
@@ -120,6 +126,7 @@ impl<'a> Builder<'a> {
             shard.entries.list.iter().map(|entry| Entry { block: numbers[entry.block as usize], ..*entry });
         self.entries.list.extend(moved);
         self.entries.num_fres += shard.entries.num_fres;
+        self.entries.refused.extend(shard.entries.refused);
         Ok(())
     }
 

@@ -39,11 +39,14 @@ struct Candidate {
 pub(super) fn merge(arch: Arch, options: Options, entries: &Entries) -> Result<Entries, Reason> {
     let endian = arch.endian();
     let (candidates, rows) = candidates(entries, options.version, endian);
-    let cuts = cuts(&candidates, &rows, options);
+    let mut refused = entries.refused.clone();
+    refused.sort_unstable();
+    let cuts = cuts(&candidates, &rows, &refused, options);
     let mut fres = Fres::new(endian);
     let seed = fres.address() as u64;
     let blocks = Blocks::new(options.version, options.layout, endian, seed);
-    let mut merged = Entries { list: Vec::with_capacity(entries.list.len()), blocks, num_fres: 0 };
+    let list = Vec::with_capacity(entries.list.len());
+    let mut merged = Entries { list, blocks, num_fres: 0, refused: Vec::new() };
     for group in cuts {
         write(&candidates[group.0..group.1], &rows, &mut fres, &mut merged)?;
     }
@@ -101,11 +104,12 @@ fn read_block(
     (info, fde_type, rep_size)
 }
 
-/// Whether `next` can go on where `last` ends.
-fn can_follow(last: &Candidate, next: &Candidate, rows: &[Row]) -> bool {
+/// Whether `next` can go on where `last` ends: no function that was refused lies between them.
+fn can_follow(last: &Candidate, next: &Candidate, rows: &[Row], refused: &[u64]) -> bool {
     // Stubs repeat, and a signal frame's PC is taken as it is: neither is any other function.
     let alone = FdeInfo::PC_MASK | FdeInfo::SIGNAL;
     let end = last.entry.start + u64::from(last.entry.size);
+    let refused_before = |address| refused.partition_point(|&start| start < address);
     let starts_with_a_row = rows.get(next.rows.0 as usize).is_some_and(|row| row.0 == 0);
     !last.info.intersects(alone)
         && !next.info.intersects(alone)
@@ -113,10 +117,11 @@ fn can_follow(last: &Candidate, next: &Candidate, rows: &[Row]) -> bool {
         && last.fde_type == next.fde_type
         && starts_with_a_row
         && (end..=end.saturating_add(MAX_PADDING)).contains(&next.entry.start)
+        && refused_before(end) == refused_before(next.entry.start)
 }
 
 /// The functions cut into groups, as ranges of candidates.
-fn cuts(candidates: &[Candidate], rows: &[Row], options: Options) -> Vec<(usize, usize)> {
+fn cuts(candidates: &[Candidate], rows: &[Row], refused: &[u64], options: Options) -> Vec<(usize, usize)> {
     let fixed = options.version.fde_size() + if options.version == Version::V3 { Attribute::SIZE } else { 0 };
     let max_rows = options.merge_functions.min(u16::MAX.into());
     // The cheapest way to have the first so many functions, and where its last group starts.
@@ -130,7 +135,7 @@ fn cuts(candidates: &[Candidate], rows: &[Row], options: Options) -> Vec<(usize,
         }
         let mut group = Group::new(&candidates[first], rows);
         for next in first + 1..candidates.len() {
-            if !can_follow(&candidates[next - 1], &candidates[next], rows) {
+            if !can_follow(&candidates[next - 1], &candidates[next], rows, refused) {
                 break;
             }
             let Some(offset) = group.add(&candidates[next], rows) else { break };

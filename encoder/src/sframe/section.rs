@@ -67,7 +67,7 @@ impl core::error::Error for WriteError {}
 
 impl Section {
     pub(super) fn new(arch: Arch, options: Options, entries: Entries) -> Self {
-        let Entries { list, blocks, num_fres } = entries;
+        let Entries { list, blocks, num_fres, .. } = entries;
         Self { arch, options, entries: list, blocks, num_fres }
     }
 
