@@ -20,6 +20,25 @@ pub fn cases(test: &str, default_count: usize) -> (u64, usize) {
     (seed, count)
 }
 
+/// Prints the seed of one case, should it fail, so that it can be run alone.
+#[derive(Debug)]
+pub struct Case(u64);
+
+impl Case {
+    /// A case, and the numbers for it.
+    pub fn new(seed: u64) -> (Self, Random) {
+        (Self(seed), Random::new(seed))
+    }
+}
+
+impl Drop for Case {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("this case alone: CFIPACK_SEED={} CFIPACK_CASES=1", self.0);
+        }
+    }
+}
+
 fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{variable} is not a number: {text}")))
@@ -32,6 +51,7 @@ impl Random {
     }
 
     /// Any number.
+    #[expect(clippy::should_implement_trait, reason = "it never ends")]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

@@ -39,8 +39,8 @@ fn large_frame(seed: u8) -> u64 {
 }
 
 #[inline(never)]
-fn many_arguments(a: u64, b: u64, c: u64, d: u64, e: u64, f: u64, g: u64, h: [u64; 4]) -> u64 {
-    black_box(a + b * c - d.min(e) + f * g + h.iter().sum::<u64>())
+fn many_arguments(a: u64, b: u64, c: u64, d: u64, e: u64, f: u64, g: [u64; 4]) -> u64 {
+    black_box(a + b * c - d.min(e) + f + g.iter().sum::<u64>())
 }
 
 fn unwinds(n: u64) -> u64 {
@@ -49,7 +49,7 @@ fn unwinds(n: u64) -> u64 {
 }
 
 fn main() {
-    let mut total = fibonacci(6) + large_frame(3) + many_arguments(1, 2, 3, 4, 5, 6, 7, [8; 4]);
+    let mut total = fibonacci(6) + large_frame(3) + many_arguments(1, 2, 3, 4, 5, 6, [8; 4]);
     let mut names: Vec<_> = (0..24u32).map(|i| format!("{:>5}", i * 7919 % 101)).collect();
     names.sort_by(|a, b| b.cmp(a));
     let counted: BTreeMap<_, _> = names.iter().map(|name| (name.len(), name)).collect();
