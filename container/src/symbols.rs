@@ -69,7 +69,7 @@ impl<'a> Symbols<'a> {
 
     /// Those of a Mach-O file that are in sections of code.
     pub(crate) fn of_mach_o(file: &MachO<'a>) -> Self {
-        // `ltmp` labels are the assembler's, `L` and `l` names the compiler's.
+        // `ltmp` labels are the assembler's, `L` names the compiler's.
         let is_name = |name: &[u8]| !name.is_empty() && !name.starts_with(b"ltmp") && !name.starts_with(b"L");
         let symbols = file.code_symbols().filter(|(name, _)| is_name(name));
         let mut sorted: Vec<_> = symbols
@@ -77,6 +77,11 @@ impl<'a> Symbols<'a> {
             .collect();
         sorted.sort_by_key(|entry| (entry.address, entry.is_function));
         Self { sorted }
+    }
+
+    /// The addresses that have symbols, ascending; one with several comes as often.
+    pub fn addresses(&self) -> impl Iterator<Item = Address> {
+        self.sorted.iter().map(|entry| Address(entry.address))
     }
 
     /// The symbol whose code holds an address: the nearest one before it, if it reaches that far.

@@ -265,3 +265,38 @@ fn the_last_of_equal_addresses_counts() {
     let found = UnwindInfo::parse(&bytes).unwrap().lookup(0x1010).unwrap().unwrap();
     assert_eq!(found.opcode, 0x0100_0000);
 }
+
+/// A table with everything in an unusual place: pages first, of more than 4096 bytes and with their
+/// encodings in front of the entries (as Zig has them), then the index, slack, LSDAs, and the
+/// palettes last.
+#[test]
+fn arrays_lie_anywhere() {
+    let entries = 2000;
+    let (page, index) = (28, 28 + 16 + 4 * entries);
+    let lsdas = index + 24 + 60;
+    let personalities = lsdas + 8;
+    let common = personalities + 4;
+    let end = 0x1000 + 16 * entries;
+    let mut words = vec![1, common, 1, personalities, 1, index, 2];
+    // The header of a compressed page, its one encoding, its entries.
+    words.extend([3, entries << 16 | 16, 1 << 16 | 12, 0x5101_0001]);
+    words.extend((0..entries).map(|i| u32::from(i == 1) << 24 | i * 16));
+    words.extend([0x1000, page, lsdas, end, 0, lsdas + 8]);
+    words.extend([0; 15]);
+    words.extend([0x1010, 0xabc0, 0x8000, 0x0100_0000]);
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let section = Section::parse(&bytes).unwrap();
+    let theirs = UnwindInfo::parse(&bytes).unwrap();
+    for pc in (0xff0..end + 16).step_by(4) {
+        let found = section.lookup(ImageOffset(pc)).unwrap();
+        let their = theirs.lookup(pc).unwrap();
+        let function = their.map(|f| (f.start_address, f.end_address, f.opcode));
+        assert_eq!(found.map(|e| (e.start.0, e.end.0, e.encoding.0)), function, "{pc:#x}");
+    }
+    let handled = section.lookup(ImageOffset(0x101f)).unwrap().unwrap();
+    assert_eq!(section.lsda(&handled), Ok(Some(ImageOffset(0xabc0))));
+    assert_eq!(section.personality(&handled), Ok(Some(ImageOffset(0x8000))));
+    let (mut symbolic, _) = symbolic(&bytes, Arch::Amd64);
+    let theirs = std::iter::from_fn(|| symbolic.next().unwrap()).map(|entry| entry.instruction_address);
+    assert!(theirs.eq(self::entries(&section).iter().map(|entry| entry.start.0)));
+}
