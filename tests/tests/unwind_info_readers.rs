@@ -280,7 +280,7 @@ fn arrays_lie_anywhere() {
     let mut words = vec![1, common, 1, personalities, 1, index, 2];
     // The header of a compressed page, its one encoding, its entries.
     words.extend([3, entries << 16 | 16, 1 << 16 | 12, 0x5101_0001]);
-    words.extend((0..entries).map(|i| u32::from(i == 1) << 24 | i * 16));
+    words.extend((0..entries).map(|i| (u32::from(i == 1) << 24) | (i * 16)));
     words.extend([0x1000, page, lsdas, end, 0, lsdas + 8]);
     words.extend([0; 15]);
     words.extend([0x1010, 0xabc0, 0x8000, 0x0100_0000]);
