@@ -1,0 +1,59 @@
+//! Functions beyond what one FDE can hold.
+
+use cfipack_encoder::cfi::{self, SectionKind};
+use cfipack_encoder::sframe::{Layout, Options};
+use cfipack_format::sframe::Version;
+use cfipack_format::{Address, Arch};
+use cfipack_tests::convert::{Converted, convert};
+
+const FUNCTION: u64 = 0x1000;
+const TABLE: Address = Address(0x100_0000);
+
+/// An `.eh_frame` of one function with a row at each of its first `rows` bytes.
+fn eh_frame(rows: u32) -> Vec<u8> {
+    let mut cie = vec![0, 0, 0, 0, 1, 0, 1, 0x78, 16]; // id, version, no augmentation, alignments, column
+    cie.extend([0x0c, 7, 8, 0x90, 1]); // def_cfa rsp+8; offset rip -8
+    let mut instructions = Vec::new();
+    for row in 1..rows {
+        let offset = if row % 2 == 0 { 16 } else { 24 };
+        instructions.extend([0x41, 0x0e, offset]); // advance_loc 1; def_cfa_offset
+    }
+    let mut fde = FUNCTION.to_le_bytes().to_vec();
+    fde.extend(u64::from(rows).to_le_bytes());
+    fde.extend(instructions);
+    let mut section = Vec::new();
+    section.extend((cie.len() as u32).to_le_bytes());
+    section.extend(&cie);
+    let pointer = section.len() as u32 + 4;
+    section.extend((fde.len() as u32 + 4).to_le_bytes());
+    section.extend(pointer.to_le_bytes());
+    section.extend(&fde);
+    section
+}
+
+/// Converted and verified.
+fn converted(rows: u32, options: Options) -> Converted {
+    let bytes = eh_frame(rows);
+    let section = cfi::Section::new(SectionKind::EhFrame, &bytes, Address(0x80_0000), Arch::Amd64);
+    let converted = convert(&[section], Arch::Amd64, TABLE, options);
+    converted.table().validate().unwrap();
+    let report = converted.verify(&[section]);
+    assert!(report.is_true(), "{rows} rows, {options:?}: {:?}", report.differences.first());
+    assert_eq!(report.missing, converted.unsupported.len() as u64);
+    converted
+}
+
+/// Version 3 counts a function's rows in 16 bits. Layout `small` cuts the function in two; `gnu`
+/// leaves it out, as gas does.
+#[test]
+fn more_rows_than_a_function_can_count() {
+    for (rows, small_functions, gnu_functions) in [(65_535, 1, 1), (65_536, 2, 0), (140_000, 3, 0)] {
+        let small = converted(rows, Options::default());
+        assert_eq!(small.table().num_functions(), small_functions, "{rows} rows");
+        let gnu = converted(rows, Options { layout: Layout::Gnu, ..Options::default() });
+        assert_eq!(gnu.table().num_functions(), gnu_functions, "{rows} rows");
+        assert_eq!(gnu.unsupported.len(), 1 - gnu_functions);
+        let version_2 = converted(rows, Options { version: Version::V2, ..Options::default() });
+        assert_eq!(version_2.unsupported.len(), 0, "{rows} rows");
+    }
+}
