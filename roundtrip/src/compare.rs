@@ -54,8 +54,9 @@ fn same_flags(a: Flags, b: Flags, row: &Row, signals: bool) -> bool {
     (!signals || a.signal == b.signal) && (!row.signed || a.key_b == b.key_b)
 }
 
+/// Whether two rows come to the same.
 #[inline]
-fn same_row(a: &Row, b: &Row, arch: Arch) -> bool {
+pub(crate) fn same_row(a: &Row, b: &Row, arch: Arch) -> bool {
     a.unwinds_as(b) || canonical(a, arch).unwinds_as(&canonical(b, arch))
 }
 

@@ -7,6 +7,7 @@
 //!   encoder's own reading of it is never asked, but for the words that say why it left a function out.
 //! - [`diff`]: two tables by meaning.
 //! - [`stats`]: where the bytes of a table go.
+//! - [`unwind_info`]: the same for `__unwind_info` and `__compact_unwind`, and what their readers rely on.
 //! - [`kernel_violations`]: what the Linux kernel's reader would refuse.
 //!
 //! CFI and tables are walked side by side in ascending order of address and no row is kept: memory is in
@@ -36,6 +37,7 @@ mod repeat;
 mod report;
 mod stats;
 mod table;
+pub mod unwind_info;
 mod verify;
 pub mod words;
 

@@ -1,17 +1,17 @@
-//! gimli's rows as [`Row`]s.
+//! Runs gimli over functions, row by row.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 
-use cfipack_format::{Address, Arch, Cfa, FunctionOffset, Register, Row, Rule};
+use cfipack_format::{Cfa, Register, Row, Rule};
 use gimli::{
     BaseAddresses, CallFrameInstruction, CfaRule, Endianity, RegisterRule, UnwindContext,
     UnwindContextStorage, UnwindOffset, UnwindSection, UnwindTableRow,
 };
 
-use super::expression::{Shape, shape};
 use super::record::{About, Cie, Fde, Function, Functions, Reader, Visit};
+use super::translate::Translate;
 
 /// What the CFI says of some PCs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,6 +70,9 @@ impl fmt::Debug for Evaluator<'_> {
 /// What takes the answers for a function's ranges of PCs.
 type Sink<'s> = &'s mut dyn FnMut(Range<u64>, &Answer, Flags);
 
+/// The same, with the rules of all other registers.
+type RegistersSink<'s> = &'s mut dyn FnMut(Range<u64>, &Answer, &[(Register, Rule)]);
+
 /// A section whose functions can be evaluated.
 trait Evaluate {
     fn evaluate(
@@ -77,6 +80,13 @@ trait Evaluate {
         context: &mut UnwindContext<usize, Deep>,
         function: &Function,
         sink: Sink<'_>,
+    ) -> gimli::Result<()>;
+
+    fn evaluate_registers(
+        &mut self,
+        context: &mut UnwindContext<usize, Deep>,
+        function: &Function,
+        sink: RegistersSink<'_>,
     ) -> gimli::Result<()>;
 }
 
@@ -104,7 +114,7 @@ impl<'f> Visit<'f> for Prepare {
 
 /// gimli's own storage has room for 3 remembered states; this has room for 30.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Deep;
+pub(super) struct Deep;
 
 impl UnwindContextStorage<usize> for Deep {
     type Rules = [(gimli::Register, RegisterRule<usize>); 192];
@@ -133,6 +143,22 @@ impl<'f> Evaluator<'f> {
             None => Ok(()),
         }
     }
+
+    /// The same, with the rules of the registers beside the frame pointer and the return address that
+    /// do not keep their value, in ascending order.
+    ///
+    /// # Errors
+    /// As [`Evaluator::evaluate`].
+    pub fn evaluate_registers(
+        &mut self,
+        function: &Function,
+        mut sink: impl FnMut(Range<u64>, &Answer, &[(Register, Rule)]),
+    ) -> gimli::Result<()> {
+        match self.sections.get_mut(function.section) {
+            Some(section) => section.evaluate_registers(&mut self.context, function, &mut sink),
+            None => Ok(()),
+        }
+    }
 }
 
 impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Evaluate for Frames<'f, E, S> {
@@ -141,6 +167,34 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Evaluate for Frames<'f, 
         context: &mut UnwindContext<usize, Deep>,
         function: &Function,
         sink: Sink<'_>,
+    ) -> gimli::Result<()> {
+        self.walk(context, function, |translate, range, row, cfa_is_set, flags| {
+            sink(range, &translate.row(row, cfa_is_set), flags);
+        })
+    }
+
+    fn evaluate_registers(
+        &mut self,
+        context: &mut UnwindContext<usize, Deep>,
+        function: &Function,
+        sink: RegistersSink<'_>,
+    ) -> gimli::Result<()> {
+        let mut registers = Vec::new();
+        self.walk(context, function, |translate, range, row, cfa_is_set, _| {
+            translate.registers(row, &mut registers);
+            sink(range, &translate.row(row, cfa_is_set), &registers);
+        })
+    }
+}
+
+impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Frames<'f, E, S> {
+    /// Calls `each` for every row, with the PCs that it is for and whether a CFA is set.
+    #[inline]
+    fn walk(
+        &mut self,
+        context: &mut UnwindContext<usize, Deep>,
+        function: &Function,
+        mut each: impl FnMut(&Translate<'_, 'f, E, S>, Range<u64>, &UnwindTableRow<usize, Deep>, bool, Flags),
     ) -> gimli::Result<()> {
         let Self { section, about: About { section: about, bases, key_b }, cies } = self;
         let partial = section.partial_fde_from_offset(bases, function.fde.0.into())?;
@@ -167,7 +221,7 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Evaluate for Frames<'f, 
             if start < end {
                 let is_set = *row.cfa() != CfaRule::default()
                     || cfa_set.get_or_insert_with(|| CfaSet::new(&fde, section, bases)).in_row(number);
-                sink(start..end, &translate.row(row, is_set), flags);
+                each(&translate, start..end, row, is_set, flags);
             }
             number += 1;
         }
@@ -215,124 +269,5 @@ impl<'s, 'f, E: Endianity> CfaSet<'s, 'f, E> {
             }
         }
         self.is_set
-    }
-}
-
-/// What it takes to say a row of gimli's as ours.
-struct Translate<'t, 'f, E: Endianity, S> {
-    section: &'t S,
-    cie: &'t Cie<'f, E>,
-    arch: Arch,
-    first: Address,
-}
-
-impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Translate<'_, 'f, E, S> {
-    fn row(&self, row: &UnwindTableRow<usize, Deep>, cfa_is_set: bool) -> Answer {
-        let arch = self.arch;
-        let column = self.cie.return_address_register();
-        let (frame_pointer, stack_pointer) = (arch.frame_pointer(), arch.stack_pointer());
-        let (mut of_ra, mut of_fp, mut of_sp, mut signed) = (None, None, None, false);
-        for (register, rule) in row.registers() {
-            if *register == column {
-                of_ra = Some(rule);
-            } else if register.0 == frame_pointer.0 {
-                of_fp = Some(rule);
-            } else if register.0 == stack_pointer.0 {
-                of_sp = Some(rule);
-            } else if *register == gimli::AArch64::RA_SIGN_STATE && arch.is_aarch64() {
-                signed = *rule == RegisterRule::Constant(1);
-            }
-        }
-        let start = FunctionOffset((row.start_address() - self.first.0) as u32);
-        let return_address = match of_ra {
-            Some(rule) => self.rule(rule, arch.return_address()),
-            None if column.0 == arch.return_address().0 => Row::at_entry(arch).return_address,
-            // Another column keeps its value, which is a register to find the return address in.
-            None => Rule::Register { register: Register(column.0), offset: 0 },
-        };
-        let frame_pointer = of_fp.map_or(Rule::SameValue, |rule| self.rule(rule, frame_pointer));
-        if return_address == Rule::Undefined {
-            return Answer::Row(Row { start, cfa: Cfa::Undefined, return_address, frame_pointer, signed });
-        }
-        let mut plt = None;
-        let cfa = match row.cfa() {
-            CfaRule::RegisterAndOffset { .. } if !cfa_is_set => return Answer::Nothing,
-            CfaRule::RegisterAndOffset { register, offset } => {
-                Cfa::Register { register: Register(register.0), offset: *offset }
-            }
-            CfaRule::Expression(expression) => match self.shape(expression) {
-                Some(Shape::Sum { register, offset }) => Cfa::Register { register, offset },
-                Some(Shape::Load { register, offset }) => Cfa::Memory { register, offset },
-                Some(Shape::Plt { register, offset, from }) => {
-                    plt = Some(from);
-                    Cfa::Register { register, offset }
-                }
-                None => Cfa::Expression,
-            },
-        };
-        if let Some(rule) = of_sp {
-            let rule = self.rule(rule, stack_pointer);
-            if !is_cfa(rule, cfa, arch) {
-                return Answer::StackPointer(rule);
-            }
-        }
-        let row = Row { start, cfa, return_address, frame_pointer, signed };
-        match plt {
-            Some(from) => Answer::Plt { row, from },
-            None => Answer::Row(row),
-        }
-    }
-
-    /// A rule for the register `own`.
-    #[inline(always)]
-    fn rule(&self, rule: &RegisterRule<usize>, own: Register) -> Rule {
-        match rule {
-            RegisterRule::Offset(offset) => Rule::Cfa(*offset),
-            other => self.rare_rule(other, own),
-        }
-    }
-
-    /// One that is not [`RegisterRule::Offset`].
-    #[cold]
-    fn rare_rule(&self, rule: &RegisterRule<usize>, own: Register) -> Rule {
-        match rule {
-            RegisterRule::Undefined => Rule::Undefined,
-            RegisterRule::SameValue => Rule::SameValue,
-            RegisterRule::ValOffset(offset) => Rule::ValCfa(*offset),
-            RegisterRule::Register(register) if register.0 == own.0 => Rule::SameValue,
-            RegisterRule::Register(register) => Rule::Register { register: Register(register.0), offset: 0 },
-            RegisterRule::Expression(expression) => match self.shape(expression) {
-                Some(Shape::Sum { register, offset }) => Rule::Memory { register, offset },
-                _ => Rule::Expression,
-            },
-            RegisterRule::ValExpression(expression) => match self.shape(expression) {
-                Some(Shape::Sum { register, offset }) => Rule::Register { register, offset },
-                Some(Shape::Load { register, offset }) => Rule::Memory { register, offset },
-                _ => Rule::Expression,
-            },
-            _ => Rule::Expression,
-        }
-    }
-
-    fn shape(&self, expression: &gimli::UnwindExpression<usize>) -> Option<Shape> {
-        shape(expression.get(self.section).ok()?, self.cie.encoding())
-    }
-}
-
-/// Whether a rule for the caller's stack pointer says what every `.sframe` row says: that it is the CFA
-/// (on s390x 160 bytes below it).
-fn is_cfa(rule: Rule, cfa: Cfa, arch: Arch) -> bool {
-    let below = arch.stack_pointer_from_cfa();
-    match rule {
-        // An unset rule, and libgcc reads DW_CFA_same_value so too.
-        Rule::SameValue => true,
-        Rule::ValCfa(offset) => offset == below,
-        // s390x saves r15 on entry, when it is the CFA - 160 by the ABI.
-        Rule::Cfa(_) | Rule::Register { offset: 0, .. } if arch == Arch::S390x => true,
-        Rule::Register { register, offset } => {
-            offset.checked_sub(below).is_some_and(|offset| cfa == Cfa::Register { register, offset })
-        }
-        Rule::Memory { register, offset } => below == 0 && cfa == Cfa::Memory { register, offset },
-        Rule::Cfa(_) | Rule::Undefined | Rule::Expression => false,
     }
 }

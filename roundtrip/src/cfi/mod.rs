@@ -6,6 +6,8 @@
 mod evaluate;
 mod expression;
 mod record;
+mod translate;
 
 pub use evaluate::{Answer, Evaluator, Flags};
+pub(crate) use record::record_offsets;
 pub use record::{Function, Functions, Unreadable};

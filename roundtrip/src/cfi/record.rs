@@ -256,6 +256,11 @@ fn records<'s>(section: &Section<'s>) -> impl Iterator<Item = Record> + use<'s> 
     })
 }
 
+/// Where the records of a section start, ascending.
+pub(crate) fn record_offsets(section: &Section<'_>) -> Vec<usize> {
+    records(section).map(|record| record.offset).collect()
+}
+
 /// The section with every CIE in a form that gimli 0.34 reads, and the CIEs with augmentation `B`.
 ///
 /// gimli refuses the letters `B` (key B) and `G` (memory tagging), which carry no data, and the

@@ -45,7 +45,7 @@ fn name(path: &Path, ending: &str) -> String {
 }
 
 /// Where gas 2.47's own table contradicts its own `.eh_frame`: number of PCs, and why.
-const WRONG: [(&str, u64, &str); 17] = [
+const WRONG: [(&str, u64, &str); 19] = [
     // One remembered state, where DWARF has a stack of them.
     ("x_remember_nested", 1, "CFA = rsp+16, return address at CFA-8; the table says CFA = rsp+24"),
     ("x_remember_nested2", 1, "CFA = rsp+16, return address at CFA-8; the table says CFA = rsp+24"),
@@ -85,6 +85,14 @@ const WRONG: [(&str, u64, &str); 17] = [
         2,
         "return address at CFA+0, r11 at CFA-72; the table says CFA = r15+160, return address in r14",
     ),
+    // A byte of the offset is cut off.
+    (
+        "x_offset_ra_m15072",
+        1,
+        "return address at CFA-15072; the table says CFA = rsp+8, return address at CFA+32",
+    ),
+    // `.eh_frame` has no offsets that are not multiples of 8.
+    ("x_cfa_m3", 1, "CFA = rsp+0, return address at CFA-8; the table says CFA = rsp-3"),
     // No CFI to hold it against: `.cfi_sections .sframe`.
     ("x_sections_sframe", 2, "the CFI has no function; the table says CFA = rsp+8"),
 ];
@@ -129,12 +137,12 @@ fn gas_247() {
 /// gas 2.44: rules for the return address that are not the default's, undefined registers and rules for the
 /// stack pointer are passed over; remembered states are those of the row before.
 #[rustfmt::skip]
-const WRONG_IN_GAS_244: [(&str, u64); 40] = [
+const WRONG_IN_GAS_244: [(&str, u64); 42] = [
     ("a_register_sp", 4), ("a_same_lr", 4), ("a_same_lr_fp_kept", 4), ("a_signal_err_pac_b", 4),
     ("a_undef_fp", 4), ("a_undef_lr", 12), ("a_undef_lr_back", 4), ("a_undef_lr_pac", 4),
-    ("a_undef_lr_restore", 4), ("a_val_offset_sp", 4), ("x_all_skip", 1), ("x_flex_restore_ra", 1),
-    ("x_flex_same_ra", 3), ("x_mixed_flex", 2), ("x_mixed_skip", 1), ("x_offset_ra_fp", 1),
-    ("x_offset_ra_m16", 1), ("x_offset_ra_m16_back", 1), ("x_reg_off_order", 1), ("x_register_ra", 1),
+    ("a_undef_lr_restore", 4), ("a_val_offset_sp", 4), ("x_all_skip", 1), ("x_cfa_m3", 1),
+    ("x_flex_restore_ra", 1), ("x_flex_same_ra", 3), ("x_mixed_flex", 2), ("x_mixed_skip", 1),
+    ("x_offset_ra_fp", 1), ("x_offset_ra_m15072", 1), ("x_offset_ra_m16", 1), ("x_offset_ra_m16_back", 1), ("x_reg_off_order", 1), ("x_register_ra", 1),
     ("x_register_ra_r130", 1), ("x_register_sp", 1), ("x_remember_nested", 1), ("x_remember_nested2", 1),
     ("x_remember_pending", 1), ("x_remember_same_pc", 2), ("x_same_fp", 1), ("x_sections_sframe", 2),
     ("x_signal_err", 1), ("x_undef_fp", 1), ("x_undef_ra", 3), ("x_undef_ra_back", 1),
@@ -146,13 +154,13 @@ const WRONG_IN_GAS_244: [(&str, u64); 40] = [
 /// LLVM 23: as gas 2.44, and more: registers in registers, expressions and rows without a CFA; offsets in
 /// `.eh_frame` that are no multiple of the data alignment are cut there and not here.
 #[rustfmt::skip]
-const WRONG_IN_LLVM_23: [(&str, u64); 47] = [
+const WRONG_IN_LLVM_23: [(&str, u64); 48] = [
     ("a_return_column", 8), ("x_all_skip", 1), ("x_cfa_2g", 1), ("x_def_cfa_2g", 1),
     ("x_escape_expr_ra", 1), ("x_flex_fp_restore", 1), ("x_flex_reenter_first", 1),
     ("x_flex_restore_ra", 1), ("x_flex_same_ra", 3), ("x_fpoff_0", 1), ("x_fpoff_m127", 1),
     ("x_fpoff_m129", 1), ("x_fpoff_m32767", 1), ("x_fpoff_m32769", 1), ("x_mixed_flex", 2),
-    ("x_mixed_skip", 1), ("x_offset_ra_fp", 1), ("x_offset_ra_m16", 1), ("x_offset_ra_m16_back", 1),
-    ("x_register_fp", 1), ("x_register_fp_r31", 1), ("x_register_fp_r32", 1), ("x_register_fp_ra", 2),
+    ("x_mixed_skip", 1), ("x_offset_ra_fp", 1), ("x_offset_ra_m15072", 1), ("x_offset_ra_m16", 1),
+    ("x_offset_ra_m16_back", 1), ("x_register_fp", 1), ("x_register_fp_r31", 1), ("x_register_fp_r32", 1), ("x_register_fp_ra", 2),
     ("x_register_fp_xmm", 1), ("x_register_ra", 1), ("x_register_ra_r130", 1), ("x_register_sp", 1),
     ("x_rel_offset", 2), ("x_same_fp", 1), ("x_sections_sframe", 2), ("x_signal_err", 1),
     ("x_simple_double_adv", 3), ("x_simple_late", 1), ("x_simple_nocfa", 1), ("x_simple_offset_first", 1),

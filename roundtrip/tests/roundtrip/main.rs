@@ -5,5 +5,7 @@ mod broken;
 mod damaged;
 mod gas;
 mod judged;
+mod mach_o;
 mod made;
+mod page_table;
 mod profile;

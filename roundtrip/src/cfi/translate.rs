@@ -1,0 +1,148 @@
+//! One row of gimli's as a [`Row`].
+
+use cfipack_format::{Address, Arch, Cfa, FunctionOffset, Register, Row, Rule};
+use gimli::{CfaRule, Endianity, RegisterRule, UnwindSection, UnwindTableRow};
+
+use super::evaluate::{Answer, Deep};
+use super::expression::{Shape, shape};
+use super::record::{Cie, Reader};
+
+/// What it takes to say a row of gimli's as ours.
+pub(super) struct Translate<'t, 'f, E: Endianity, S> {
+    pub section: &'t S,
+    pub cie: &'t Cie<'f, E>,
+    pub arch: Arch,
+    /// Start of the function.
+    pub first: Address,
+}
+
+impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Translate<'_, 'f, E, S> {
+    /// What a row says; `cfa_is_set`: whether an instruction has set a CFA.
+    pub(super) fn row(&self, row: &UnwindTableRow<usize, Deep>, cfa_is_set: bool) -> Answer {
+        let arch = self.arch;
+        let column = self.cie.return_address_register();
+        let (frame_pointer, stack_pointer) = (arch.frame_pointer(), arch.stack_pointer());
+        let (mut of_ra, mut of_fp, mut of_sp, mut signed) = (None, None, None, false);
+        for (register, rule) in row.registers() {
+            if *register == column {
+                of_ra = Some(rule);
+            } else if register.0 == frame_pointer.0 {
+                of_fp = Some(rule);
+            } else if register.0 == stack_pointer.0 {
+                of_sp = Some(rule);
+            } else if *register == gimli::AArch64::RA_SIGN_STATE && arch.is_aarch64() {
+                signed = *rule == RegisterRule::Constant(1);
+            }
+        }
+        let start = FunctionOffset((row.start_address() - self.first.0) as u32);
+        let return_address = match of_ra {
+            Some(rule) => self.rule(rule, arch.return_address()),
+            None if column.0 == arch.return_address().0 => Row::at_entry(arch).return_address,
+            // Another column keeps its value, which is a register to find the return address in.
+            None => Rule::Register { register: Register(column.0), offset: 0 },
+        };
+        let frame_pointer = of_fp.map_or(Rule::SameValue, |rule| self.rule(rule, frame_pointer));
+        if return_address == Rule::Undefined {
+            return Answer::Row(Row { start, cfa: Cfa::Undefined, return_address, frame_pointer, signed });
+        }
+        let mut plt = None;
+        let cfa = match row.cfa() {
+            CfaRule::RegisterAndOffset { .. } if !cfa_is_set => return Answer::Nothing,
+            CfaRule::RegisterAndOffset { register, offset } => {
+                Cfa::Register { register: Register(register.0), offset: *offset }
+            }
+            CfaRule::Expression(expression) => match self.shape(expression) {
+                Some(Shape::Sum { register, offset }) => Cfa::Register { register, offset },
+                Some(Shape::Load { register, offset }) => Cfa::Memory { register, offset },
+                Some(Shape::Plt { register, offset, from }) => {
+                    plt = Some(from);
+                    Cfa::Register { register, offset }
+                }
+                None => Cfa::Expression,
+            },
+        };
+        if let Some(rule) = of_sp {
+            let rule = self.rule(rule, stack_pointer);
+            if !is_cfa(rule, cfa, arch) {
+                return Answer::StackPointer(rule);
+            }
+        }
+        let row = Row { start, cfa, return_address, frame_pointer, signed };
+        match plt {
+            Some(from) => Answer::Plt { row, from },
+            None => Answer::Row(row),
+        }
+    }
+
+    /// The rules of the registers that [`Translate::row`] does not look at, but for those that keep
+    /// their value.
+    pub(super) fn registers(&self, row: &UnwindTableRow<usize, Deep>, found: &mut Vec<(Register, Rule)>) {
+        let arch = self.arch;
+        let known = [self.cie.return_address_register().0, arch.frame_pointer().0, arch.stack_pointer().0];
+        found.clear();
+        for (register, rule) in row.registers() {
+            let own = Register(register.0);
+            let is_known =
+                known.contains(&own.0) || (*register == gimli::AArch64::RA_SIGN_STATE && arch.is_aarch64());
+            match self.rule(rule, own) {
+                _ if is_known => {}
+                Rule::SameValue => {}
+                rule => found.push((own, rule)),
+            }
+        }
+        found.sort_unstable_by_key(|(register, _)| *register);
+    }
+
+    /// A rule for the register `own`.
+    #[inline(always)]
+    fn rule(&self, rule: &RegisterRule<usize>, own: Register) -> Rule {
+        match rule {
+            RegisterRule::Offset(offset) => Rule::Cfa(*offset),
+            other => self.rare_rule(other, own),
+        }
+    }
+
+    /// One that is not [`RegisterRule::Offset`].
+    #[cold]
+    fn rare_rule(&self, rule: &RegisterRule<usize>, own: Register) -> Rule {
+        match rule {
+            RegisterRule::Undefined => Rule::Undefined,
+            RegisterRule::SameValue => Rule::SameValue,
+            RegisterRule::ValOffset(offset) => Rule::ValCfa(*offset),
+            RegisterRule::Register(register) if register.0 == own.0 => Rule::SameValue,
+            RegisterRule::Register(register) => Rule::Register { register: Register(register.0), offset: 0 },
+            RegisterRule::Expression(expression) => match self.shape(expression) {
+                Some(Shape::Sum { register, offset }) => Rule::Memory { register, offset },
+                _ => Rule::Expression,
+            },
+            RegisterRule::ValExpression(expression) => match self.shape(expression) {
+                Some(Shape::Sum { register, offset }) => Rule::Register { register, offset },
+                Some(Shape::Load { register, offset }) => Rule::Memory { register, offset },
+                _ => Rule::Expression,
+            },
+            _ => Rule::Expression,
+        }
+    }
+
+    fn shape(&self, expression: &gimli::UnwindExpression<usize>) -> Option<Shape> {
+        shape(expression.get(self.section).ok()?, self.cie.encoding())
+    }
+}
+
+/// Whether a rule for the caller's stack pointer says what every `.sframe` row says: that it is the CFA
+/// (on s390x 160 bytes below it).
+fn is_cfa(rule: Rule, cfa: Cfa, arch: Arch) -> bool {
+    let below = arch.stack_pointer_from_cfa();
+    match rule {
+        // An unset rule, and libgcc reads DW_CFA_same_value so too.
+        Rule::SameValue => true,
+        Rule::ValCfa(offset) => offset == below,
+        // s390x saves r15 on entry, when it is the CFA - 160 by the ABI.
+        Rule::Cfa(_) | Rule::Register { offset: 0, .. } if arch == Arch::S390x => true,
+        Rule::Register { register, offset } => {
+            offset.checked_sub(below).is_some_and(|offset| cfa == Cfa::Register { register, offset })
+        }
+        Rule::Memory { register, offset } => below == 0 && cfa == Cfa::Memory { register, offset },
+        Rule::Cfa(_) | Rule::Undefined | Rule::Expression => false,
+    }
+}

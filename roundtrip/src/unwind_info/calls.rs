@@ -1,0 +1,40 @@
+//! Where calls return to.
+
+use std::ops::Range;
+
+use cfipack_format::Arch;
+use iced_x86::{Decoder, DecoderOptions, FlowControl};
+
+/// Calls `visit` with the offset behind every call in `code`, in ascending order. x86 code is decoded from
+/// its first byte on, which has to be an instruction's.
+pub(super) fn each_return(arch: Arch, code: &[u8], mut visit: impl FnMut(u64)) {
+    match arch {
+        Arch::Amd64 | Arch::I386 => {
+            let bits = u32::from(arch.pointer_size()) * 8;
+            for instruction in Decoder::with_ip(bits, code, 0, DecoderOptions::NONE).iter() {
+                if matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall) {
+                    visit(instruction.next_ip());
+                }
+            }
+        }
+        Arch::Aarch64 | Arch::Arm64_32 => {
+            for (&word, end) in code.as_chunks::<4>().0.iter().zip((4..).step_by(4)) {
+                if is_arm64_call(u32::from_le_bytes(word)) {
+                    visit(end);
+                }
+            }
+        }
+        Arch::Aarch64Be | Arch::S390x => {}
+    }
+}
+
+/// `bl`, `blr`, and the `blra…` that authenticate the address first (Arm ARM, C4.1).
+fn is_arm64_call(word: u32) -> bool {
+    word & 0xfc00_0000 == 0x9400_0000 || word & 0xfeff_f000 == 0xd63f_0000
+}
+
+/// Whether a call returns into a range, or to its end: unwinding from there asks for the call's last byte.
+pub(super) fn holds_call(returns: &[u64], range: &Range<u64>) -> bool {
+    let after = returns.partition_point(|&address| address <= range.start);
+    returns.get(after).is_some_and(|&address| address <= range.end)
+}

@@ -1,0 +1,274 @@
+//! The rules of `__unwind_info`, one by one.
+
+use std::fmt;
+
+use cfipack_decoder::compact_unwind::row;
+use cfipack_decoder::unwind_info::{Entry, Page, Section};
+use cfipack_encoder::cfi;
+use cfipack_format::compact_unwind::{Encoding, Mode};
+use cfipack_format::unwind_info::{IndexEntry, LsdaEntry, PERSONALITY_SIZE};
+use cfipack_format::{Address, Arch, Cfa, ImageOffset, Rule, SectionOffset};
+
+use super::{Code, Violation};
+use crate::cfi::{Function, Functions, record_offsets};
+
+/// What a table is checked against.
+#[derive(Clone, Copy)]
+pub struct Image<'a> {
+    /// The architecture.
+    pub arch: Arch,
+    /// Where the Mach-O header lies.
+    pub base: Address,
+    /// The code.
+    pub code: &'a Code<'a>,
+    /// `__eh_frame`.
+    pub cfi: &'a [cfi::Section<'a>],
+    /// `LC_FUNCTION_STARTS`, rising.
+    pub function_starts: &'a [Address],
+    /// Whether an address lies among the pointers that the loader fills in: `__got`, `__auth_got`.
+    pub is_slot: &'a dyn Fn(Address) -> bool,
+}
+
+impl fmt::Debug for Image<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { arch, base, .. } = self;
+        f.debug_struct("Image").field("arch", arch).field("base", base).finish_non_exhaustive()
+    }
+}
+
+/// All rules that a table breaks: those of the header and the index first, then page by page.
+pub fn violations(section: &Section<'_>, image: &Image<'_>) -> Vec<Violation> {
+    let functions = Functions::find(image.cfi);
+    let mut by_start = functions.as_slice().to_vec();
+    by_start.sort_by_key(|function| function.start);
+    let mut checklist = Checklist {
+        section,
+        image,
+        found: Vec::new(),
+        functions: by_start,
+        records: image.cfi.first().map(record_offsets).unwrap_or_default(),
+        before: None,
+    };
+    checklist.index();
+    checklist.personalities();
+    for page in section.pages() {
+        match page {
+            Ok(page) => checklist.page(&page),
+            Err(error) => checklist.found.push(Violation::Malformed(error)),
+        }
+    }
+    checklist.lsdas();
+    checklist.coverage();
+    checklist.found
+}
+
+struct Checklist<'c, 'a> {
+    section: &'c Section<'a>,
+    image: &'c Image<'c>,
+    found: Vec<Violation>,
+    /// `__eh_frame`'s, in order of address.
+    functions: Vec<Function>,
+    /// Offsets of all records of `__eh_frame`.
+    records: Vec<usize>,
+    /// The entry before the one that is looked at.
+    before: Option<(SectionOffset, Entry)>,
+}
+
+impl Checklist<'_, '_> {
+    fn require(&mut self, holds: bool, violation: Violation) {
+        if !holds {
+            self.found.push(violation);
+        }
+    }
+
+    fn index(&mut self) {
+        let start = self.section.header().index_off as usize;
+        let at = |number: usize, field: usize| SectionOffset(start + number * IndexEntry::SIZE + field);
+        let mut before: Option<IndexEntry> = None;
+        for (number, entry) in self.section.index().enumerate() {
+            let (offset, function) = (at(number, 0), entry.function);
+            let rises = before.is_none_or(|before| before.function < function);
+            self.require(rises, Violation::IndexOrder { offset, function });
+            before = Some(entry);
+        }
+        let last = self.section.page_count();
+        let page = before.map_or(0, |sentinel| sentinel.page_off);
+        self.require(page == 0, Violation::SentinelPage { offset: at(last, 4), page });
+    }
+
+    fn personalities(&mut self) {
+        let start = self.section.header().personalities_off as usize;
+        for (number, slot) in self.section.personalities().enumerate() {
+            let offset = SectionOffset(start + number * PERSONALITY_SIZE);
+            let is_slot = (self.image.is_slot)(self.address(slot));
+            self.require(is_slot, Violation::PersonalitySlot { offset, slot });
+        }
+    }
+
+    fn page(&mut self, page: &Page<'_>) {
+        self.require(!page.is_empty(), Violation::NoEntries { offset: page.offset() });
+        for number in 0..page.len() {
+            let entry = match page.entry(number) {
+                Some(Ok(entry)) => entry,
+                Some(Err(error)) => {
+                    self.found.push(Violation::Malformed(error));
+                    continue;
+                }
+                None => return,
+            };
+            let (offset, function, index) = (page.entry_offset(number), entry.start, page.base());
+            let is_first = number != 0 || function == index;
+            self.require(is_first, Violation::FirstEntry { offset, function, index });
+            self.order(&entry);
+            self.entry(&entry, offset);
+            self.before = Some((offset, entry));
+        }
+    }
+
+    fn order(&mut self, entry: &Entry) {
+        let Some((offset, before)) = self.before.filter(|(_, before)| before.start == entry.start) else {
+            return;
+        };
+        let function = before.start;
+        let is_null = |entry: &Entry| entry.encoding.mode_number() == 0;
+        let shares = is_null(&before) != is_null(entry);
+        self.found.push(match shares {
+            true => Violation::NullShared { offset, function },
+            false => Violation::Shared { offset, function },
+        });
+    }
+
+    fn entry(&mut self, entry: &Entry, offset: SectionOffset) {
+        let (arch, encoding) = (self.image.arch, entry.encoding);
+        let function = entry.start;
+        for error in [self.section.lsda(entry).err(), self.section.personality(entry).err()] {
+            self.found.extend(error.map(Violation::Malformed));
+        }
+        let is_clean = encoding.unused_bits(arch) == 0;
+        self.require(is_clean, Violation::UnusedBits { offset, function, encoding });
+        match (encoding.mode(arch), arch) {
+            (Some(Mode::FramelessIndirect), _) => {
+                let has_immediate = self.has_immediate(entry);
+                self.require(has_immediate, Violation::NoImmediate { offset, function, encoding });
+            }
+            (Some(Mode::Frame), Arch::Amd64 | Arch::I386) => {
+                let slots = encoding.frame_slots();
+                let highest = slots.iter().rposition(|&register| register != 0);
+                let is_below = highest.is_none_or(|slot| slot < usize::from(encoding.frame_offset()));
+                self.require(is_below, Violation::FrameSlot { offset, function, encoding });
+            }
+            (Some(Mode::Frameless), Arch::Aarch64 | Arch::Arm64_32) => {
+                let no_pairs = encoding.pairs().is_empty();
+                self.require(no_pairs, Violation::FramelessPairs { offset, function, encoding });
+            }
+            (Some(Mode::Dwarf), _) => self.dwarf(entry, offset),
+            _ => {}
+        }
+        self.meaning(entry, offset);
+    }
+
+    fn meaning(&mut self, entry: &Entry, offset: SectionOffset) {
+        let Entry { start: function, encoding, .. } = *entry;
+        let code = self.image.code.starting_at(self.address(function));
+        match row(encoding, self.image.arch, code) {
+            Err(error) => self.found.push(Violation::Encoding { offset, function, error }),
+            Ok(Some((row, saved))) => {
+                let Cfa::Register { register, offset: size } = row.cfa else { return };
+                // The lowest saved register is not below the stack pointer.
+                let frame_pointer = match row.frame_pointer {
+                    Rule::Cfa(offset) => offset,
+                    _ => 0,
+                };
+                let lowest = saved.as_slice().iter().map(|slot| i64::from(slot.1)).min().unwrap_or(0);
+                let return_address = match row.return_address {
+                    Rule::Cfa(offset) => offset,
+                    _ => 0,
+                };
+                let fits = lowest.min(frame_pointer).min(return_address) >= -size;
+                let is_frameless = register == self.image.arch.stack_pointer();
+                let is_arm64 = return_address == 0;
+                self.require(
+                    !is_frameless || is_arm64 || fits,
+                    Violation::FramelessSize { offset, function, encoding },
+                );
+            }
+            Ok(None) => {}
+        }
+    }
+
+    /// Whether the bytes in front of the immediate are those of `sub $imm32, %rsp` (or `%esp`).
+    fn has_immediate(&self, entry: &Entry) -> bool {
+        let code = self.image.code.starting_at(self.address(entry.start));
+        let at = usize::from(entry.encoding.immediate_at());
+        let opcode: &[u8] = if self.image.arch == Arch::I386 { &[0x81, 0xec] } else { &[0x48, 0x81, 0xec] };
+        code.get(..at).is_some_and(|before| before.ends_with(opcode)) && code.len() >= at + 4
+    }
+
+    fn dwarf(&mut self, entry: &Entry, offset: SectionOffset) {
+        let (function, record) = (entry.start, entry.encoding.dwarf_offset());
+        let is_record = record == 0 || self.records.binary_search(&(record as usize)).is_ok();
+        if !is_record {
+            self.found.push(Violation::DwarfRecord { offset, function, record });
+            return;
+        }
+        let pc = self.address(function);
+        let after = self.functions.partition_point(|function| function.start <= pc);
+        let fde = after.checked_sub(1).map(|i| &self.functions[i]).filter(|function| pc < function.end);
+        let is_reached = fde.is_some_and(|fde| record as usize <= fde.fde.0);
+        self.require(is_reached, Violation::DwarfFde { offset, function, record });
+    }
+
+    fn lsdas(&mut self) {
+        let mut entries = self.section.entries().flatten().peekable();
+        let index: Vec<_> = self.section.index().collect();
+        let (mut before, mut end_of_parts) = (None, 0);
+        for page in 0..self.section.page_count() {
+            let (first, end) = (index[page].function, index[page + 1].function);
+            // A part that goes back is not walked again: nothing here costs more than the table is long.
+            let goes_on = index[page].lsda_off >= end_of_parts;
+            let offset = SectionOffset(index[page].lsda_off as usize);
+            self.require(goes_on, Violation::LsdaOrder { offset, function: first });
+            if !goes_on {
+                continue;
+            }
+            end_of_parts = index[page + 1].lsda_off;
+            let lsdas = match self.section.lsdas(page) {
+                Ok(lsdas) => lsdas,
+                Err(error) => {
+                    self.found.push(Violation::Malformed(error));
+                    continue;
+                }
+            };
+            for (number, LsdaEntry { function, .. }) in lsdas.enumerate() {
+                let offset = SectionOffset(index[page].lsda_off as usize + number * LsdaEntry::SIZE);
+                let rises = before.is_none_or(|before| before < function);
+                self.require(rises, Violation::LsdaOrder { offset, function });
+                before = Some(function);
+                let is_here = first <= function && function < end;
+                self.require(is_here, Violation::LsdaPage { offset, function, page });
+                if !rises || !is_here {
+                    continue;
+                }
+                while entries.next_if(|entry| entry.end <= function).is_some() {}
+                let owner = entries.peek().filter(|entry| entry.start == function);
+                let encoding = owner.map_or(Encoding::NONE, |entry| entry.encoding);
+                let is_dwarf = encoding.mode(self.image.arch) == Some(Mode::Dwarf);
+                self.require(encoding.has_lsda(), Violation::LsdaOrphan { offset, function, is_dwarf });
+            }
+        }
+    }
+
+    fn coverage(&mut self) {
+        let Some(sentinel) = self.section.index().last() else { return };
+        let first = self.section.index().next().map_or(sentinel.function, |entry| entry.function);
+        let (start, end) = (self.address(first), self.address(sentinel.function));
+        for &function in self.image.function_starts {
+            let is_covered = start <= function && function < end;
+            self.require(is_covered, Violation::Uncovered { function });
+        }
+    }
+
+    fn address(&self, offset: ImageOffset) -> Address {
+        self.image.base.offset(offset.0.into())
+    }
+}

@@ -1,0 +1,28 @@
+//! The code that entries are for.
+
+use cfipack_format::Address;
+
+/// Sections of code, by address.
+#[derive(Clone, Debug, Default)]
+pub struct Code<'a> {
+    sections: Vec<(Address, &'a [u8])>,
+}
+
+impl<'a> Code<'a> {
+    /// The code of these sections, each with the address of its first byte.
+    pub fn new(sections: impl IntoIterator<Item = (Address, &'a [u8])>) -> Self {
+        let mut sections: Vec<_> = sections.into_iter().collect();
+        sections.sort_by_key(|section| section.0);
+        Self { sections }
+    }
+
+    /// The code from an address on, up to the end of its section; nothing where there is no code.
+    pub fn starting_at(&self, address: Address) -> &'a [u8] {
+        let after = self.sections.partition_point(|section| section.0 <= address);
+        let Some((start, bytes)) = after.checked_sub(1).and_then(|i| self.sections.get(i)) else {
+            return &[];
+        };
+        let offset = usize::try_from(address.0 - start.0).unwrap_or(usize::MAX);
+        bytes.get(offset..).unwrap_or_default()
+    }
+}

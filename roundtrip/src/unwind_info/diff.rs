@@ -1,0 +1,167 @@
+//! Two tables by meaning.
+
+use cfipack_format::{Address, Arch};
+
+use super::words::MeaningWords;
+use super::{Difference, Entry, Meaning, Table};
+use crate::compare::same_row;
+use crate::verify::Options;
+
+/// What comparing table `a` with table `b` found. How the tables are cut into entries, and which number
+/// stands for a personality, does not matter; entries without unwind information are as good as none.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Diff {
+    /// Entries of `a` for which `b` says the same at every PC.
+    pub equal: u64,
+    /// Entries of `a` for which `b` says something else, or nothing, at some PC.
+    pub different: u64,
+    /// Entries of `a` for none of whose PCs `b` has anything.
+    pub only_a: u64,
+    /// Entries of `b` for none of whose PCs `a` has anything.
+    pub only_b: u64,
+    /// What could not be read in either.
+    pub malformed: u64,
+    /// PCs for which both tables say the same.
+    pub pcs_equal: u64,
+    /// PCs for which both tables say something, and not the same.
+    pub pcs_different: u64,
+    /// PCs for which only `a` says something.
+    pub pcs_only_a: u64,
+    /// PCs for which only `b` says something.
+    pub pcs_only_b: u64,
+    /// The first differences in order of address, at most [`Options::limit`].
+    pub differences: Vec<Difference>,
+}
+
+impl Diff {
+    /// Whether both tables answer alike for every PC.
+    pub fn is_equal(&self) -> bool {
+        self.pcs_different == 0 && self.pcs_only_a == 0 && self.pcs_only_b == 0 && self.malformed == 0
+    }
+}
+
+/// What a table says of some PCs.
+#[derive(Clone, Copy)]
+struct Said<'t> {
+    entry: Option<&'t Entry>,
+    meaning: Meaning,
+}
+
+/// Walks a table with what was met of its current entry.
+struct Side<'t> {
+    table: &'t Table<'t>,
+    next: usize,
+    /// Whether the other table says the same of all PCs of the entry so far.
+    is_alike: bool,
+    /// Whether it says anything of any.
+    is_met: bool,
+}
+
+impl<'t> Side<'t> {
+    fn new(table: &'t Table<'t>) -> Self {
+        Self { table, next: 0, is_alike: true, is_met: false }
+    }
+
+    /// What the table says of a PC, and up to where.
+    fn at(&self, pc: u64) -> (Said<'t>, u64) {
+        let nothing = Said { entry: None, meaning: Meaning::Nothing };
+        match self.table.entries.get(self.next) {
+            None => (nothing, u64::MAX),
+            Some(entry) if pc < entry.start.0 => (nothing, entry.start.0),
+            Some(entry) => (Said { entry: Some(entry), meaning: self.table.meaning(entry) }, entry.end.0),
+        }
+    }
+
+    /// Goes on to the next entry if this one ends at `pc`; says what was met of it if it had anything.
+    fn leave(&mut self, pc: u64, said: &Said<'_>) -> Option<(bool, bool)> {
+        let entry = said.entry?;
+        if entry.end.0 > pc {
+            return None;
+        }
+        let met = (self.is_alike, self.is_met);
+        self.next += 1;
+        (self.is_alike, self.is_met) = (true, false);
+        (said.meaning != Meaning::Nothing).then_some(met)
+    }
+}
+
+/// Compares two tables, walked side by side.
+pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
+    let malformed = (a.errors().len() + b.errors().len()) as u64;
+    let mut diff = Diff { malformed, ..Diff::default() };
+    let (mut side_a, mut side_b) = (Side::new(a), Side::new(b));
+    let mut pc = 0;
+    while pc < u64::MAX {
+        let ((said_a, end_a), (said_b, end_b)) = (side_a.at(pc), side_b.at(pc));
+        let end = end_a.min(end_b);
+        let has = [said_a.meaning != Meaning::Nothing, said_b.meaning != Meaning::Nothing];
+        let same = is_same(a.arch, &said_a, &said_b);
+        let count = match has {
+            [false, false] => None,
+            [true, false] => Some(&mut diff.pcs_only_a),
+            [false, true] => Some(&mut diff.pcs_only_b),
+            [true, true] if same => Some(&mut diff.pcs_equal),
+            [true, true] => Some(&mut diff.pcs_different),
+        };
+        if let Some(count) = count {
+            *count += end - pc;
+        }
+        if !same {
+            side_a.is_alike = false;
+            if diff.differences.len() < options.limit {
+                diff.differences.push(difference(a.arch, pc..end, [&said_a, &said_b]));
+            }
+        }
+        side_a.is_met |= has[1];
+        side_b.is_met |= has[0];
+        match side_a.leave(end, &said_a) {
+            Some((true, _)) => diff.equal += 1,
+            Some((false, true)) => diff.different += 1,
+            Some((false, false)) => diff.only_a += 1,
+            None => {}
+        }
+        if let Some((_, false)) = side_b.leave(end, &said_b) {
+            diff.only_b += 1;
+        }
+        pc = end;
+    }
+    diff
+}
+
+fn is_same(arch: Arch, a: &Said<'_>, b: &Said<'_>) -> bool {
+    let unwinds_alike = match (a.meaning, b.meaning) {
+        (Meaning::Row(a, a_saved), Meaning::Row(b, b_saved)) => {
+            let (a_saved, b_saved) = (a_saved.as_slice(), b_saved.as_slice());
+            same_row(&a, &b, arch)
+                && a_saved.len() == b_saved.len()
+                && a_saved.iter().all(|slot| b_saved.contains(slot))
+        }
+        // An FDE says the rest itself, wherever it is looked for.
+        (Meaning::Dwarf, Meaning::Dwarf) | (Meaning::Nothing, Meaning::Nothing) => return true,
+        (a, b) => a == b,
+    };
+    let handler = |said: &Said<'_>| {
+        let entry = said.entry?;
+        // What an LSDA says counts from the entry's start.
+        Some((entry.personality, entry.lsda.map(|lsda| (lsda, entry.start))))
+    };
+    unwinds_alike && handler(a) == handler(b)
+}
+
+fn difference(arch: Arch, range: std::ops::Range<u64>, said: [&Said<'_>; 2]) -> Difference {
+    let [a, b] = said.map(|said| {
+        let mut words = MeaningWords(arch, said.meaning).to_string();
+        let Some(entry) = said.entry.filter(|_| said.meaning != Meaning::Dwarf) else { return words };
+        if entry.personality != 0 {
+            words += &format!(", personality {:#x}", entry.personality);
+        }
+        if let Some(lsda) = entry.lsda {
+            words += &format!(", LSDA {lsda} counted from {}", entry.start);
+        }
+        words
+    });
+    let function = said.iter().find_map(|said| said.entry).map_or(Address(range.start), |entry| entry.start);
+    let (start, end) = (Address(range.start), Address(range.end));
+    Difference { function, start, end, words: format!("A says {a}; B says {b}") }
+}

@@ -1,0 +1,91 @@
+//! What holding a table against CFI found.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use cfipack_format::Address;
+
+/// Functions are FDEs of the CFI, PCs are bytes of code.
+///
+/// `functions` is the sum of `equal`, `dwarf`, `different`, `missing` and `unjudged`; `pcs` that of
+/// `pcs_equal`, `pcs_prologue`, `pcs_epilogue`, `pcs_dwarf`, `pcs_different`, `pcs_missing` and
+/// `pcs_unjudged`.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Report {
+    /// Functions of the CFI; several FDEs for one address are one function.
+    pub functions: u64,
+    /// Functions in whose body their compact entries say what the CFI says.
+    pub equal: u64,
+    /// Functions that the table leaves to their FDEs, where readers find them.
+    pub dwarf: u64,
+    /// Functions with a PC in their body for which the table says something else.
+    pub different: u64,
+    /// Functions with a PC for which the table has nothing though the CFI has a row, and no different PC.
+    pub missing: u64,
+    /// Functions that gimli cannot evaluate to their end, and that do not differ up to there.
+    pub unjudged: u64,
+    /// FDEs that start where another one starts; not in `functions`.
+    pub duplicates: u64,
+    /// Compact entries with PCs that no function of the CFI has: nothing to hold them against.
+    pub without_cfi: u64,
+    /// PCs of the CFI's functions.
+    pub pcs: u64,
+    /// PCs for which both say the same.
+    pub pcs_equal: u64,
+    /// PCs on the way into a body: the entry is not exact there, as is the nature of compact unwind.
+    pub pcs_prologue: u64,
+    /// The same on the way out.
+    pub pcs_epilogue: u64,
+    /// PCs that are left to FDEs.
+    pub pcs_dwarf: u64,
+    /// PCs for which they differ.
+    pub pcs_different: u64,
+    /// PCs for which the CFI has a row and the table has nothing.
+    pub pcs_missing: u64,
+    /// PCs that gimli cannot say anything about.
+    pub pcs_unjudged: u64,
+    /// PCs of compact entries that no function of the CFI has; not in `pcs`.
+    pub pcs_without_cfi: u64,
+    /// Why functions are missing or unjudged, and how many.
+    pub reasons: BTreeMap<String, u64>,
+    /// The first differences in order of address, at most [`Options::limit`](crate::Options::limit).
+    pub differences: Vec<Difference>,
+}
+
+impl Report {
+    /// Whether the table never says anything about a body that the CFI does not say.
+    pub fn is_true(&self) -> bool {
+        self.pcs_different == 0
+    }
+
+    /// Whether it is true, and nothing is missing or unjudged.
+    pub fn is_complete(&self) -> bool {
+        self.is_true() && self.equal + self.dwarf == self.functions
+    }
+
+    /// The reasons, most frequent first, equals by name.
+    pub fn reasons_by_count(&self) -> Vec<(&str, u64)> {
+        crate::report::by_count(&self.reasons)
+    }
+}
+
+/// Some PCs for which table and CFI differ in one way.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Difference {
+    /// Start of the CFI's function.
+    pub function: Address,
+    /// First PC.
+    pub start: Address,
+    /// One past the last PC.
+    pub end: Address,
+    /// What both say.
+    pub words: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { function, start, end, words } = self;
+        write!(f, "{start}..{end} in the function at {function}: {words}")
+    }
+}

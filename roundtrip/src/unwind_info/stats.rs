@@ -1,0 +1,172 @@
+//! Where a table's bytes go, and what its entries are like.
+
+use std::collections::HashSet;
+
+use cfipack_decoder::unwind_info::{Page, Section};
+use cfipack_format::Arch;
+use cfipack_format::compact_unwind::{Encoding, Flags, Mode};
+use cfipack_format::unwind_info::{
+    CompressedEntry, CompressedPage, ENCODING_SIZE, Header, IndexEntry, LsdaEntry, PERSONALITY_SIZE,
+    PageKind, RegularEntry, RegularPage,
+};
+
+/// Bytes, pages and entries of a table.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Where the bytes go.
+    pub bytes: Bytes,
+    /// Compressed pages.
+    pub compressed_pages: u64,
+    /// Regular pages.
+    pub regular_pages: u64,
+    /// Pages that cannot be read.
+    pub broken_pages: u64,
+    /// Entries.
+    pub entries: u64,
+    /// Entries by mode.
+    pub modes: Modes,
+    /// Different encodings.
+    pub encodings: u64,
+    /// LSDA records.
+    pub lsdas: u64,
+    /// Personalities.
+    pub personalities: u64,
+    /// Bytes of code from the first entry to the sentinel.
+    pub code: u64,
+}
+
+/// Entries by mode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Modes {
+    /// With a frame pointer.
+    pub frame: u64,
+    /// Without, the stack's size in the encoding.
+    pub frameless: u64,
+    /// Without, the stack's size in the code.
+    pub indirect: u64,
+    /// In DWARF mode.
+    pub dwarf: u64,
+    /// Without unwind information.
+    pub none: u64,
+    /// In a mode that does not exist, or that cannot be read.
+    pub malformed: u64,
+    /// With the flag for entries that begin inside a function; they have a mode too.
+    pub not_function_start: u64,
+}
+
+/// Where a table's bytes go. The parts add up to `total`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Bytes {
+    /// The whole section.
+    pub total: u64,
+    /// The header.
+    pub header: u64,
+    /// The common encodings.
+    pub common_encodings: u64,
+    /// The personalities.
+    pub personalities: u64,
+    /// The index, with its sentinel.
+    pub index: u64,
+    /// The LSDA index.
+    pub lsdas: u64,
+    /// Headers of pages.
+    pub page_headers: u64,
+    /// Entries.
+    pub entries: u64,
+    /// Pages' own encodings.
+    pub page_encodings: u64,
+    /// Padding, slack, and what cannot be read. 0 where parts overlap.
+    pub other: u64,
+}
+
+impl Modes {
+    /// Counts an entry.
+    pub fn count(&mut self, arch: Arch, encoding: Encoding) {
+        let count = match encoding.mode(arch) {
+            Some(Mode::Frame) => &mut self.frame,
+            Some(Mode::Frameless) => &mut self.frameless,
+            Some(Mode::FramelessIndirect) => &mut self.indirect,
+            Some(Mode::Dwarf) => &mut self.dwarf,
+            Some(Mode::None) => &mut self.none,
+            None => &mut self.malformed,
+        };
+        *count += 1;
+        self.not_function_start += u64::from(encoding.flags().contains(Flags::NOT_FUNCTION_START));
+    }
+
+    /// Entries that say themselves how to unwind.
+    pub fn compact(&self) -> u64 {
+        self.frame + self.frameless + self.indirect
+    }
+}
+
+/// Counts encodings by mode: an object's rows, for instance.
+pub fn modes(arch: Arch, encodings: impl IntoIterator<Item = Encoding>) -> Modes {
+    let mut modes = Modes::default();
+    encodings.into_iter().for_each(|encoding| modes.count(arch, encoding));
+    modes
+}
+
+/// Counts a table's bytes, pages and entries.
+pub fn stats(arch: Arch, section: &Section<'_>) -> Stats {
+    let mut stats = Stats::default();
+    let mut encodings = HashSet::new();
+    for page in section.pages() {
+        match page {
+            Ok(page) => stats.page(arch, &page, &mut encodings),
+            Err(_) => stats.broken_pages += 1,
+        }
+    }
+    stats.encodings = encodings.len() as u64;
+    stats.lsdas = section.all_lsdas().map_or(0, |lsdas| lsdas.len() as u64);
+    stats.personalities = section.personalities().len() as u64;
+    let mut index = section.index();
+    if let (Some(first), Some(sentinel)) = (index.next(), index.last()) {
+        stats.code = sentinel.function.0.saturating_sub(first.function.0).into();
+    }
+    let bytes = &mut stats.bytes;
+    bytes.total = section.bytes().len() as u64;
+    bytes.header = Header::SIZE as u64;
+    bytes.common_encodings = (section.common_encodings().len() * ENCODING_SIZE) as u64;
+    bytes.personalities = stats.personalities * PERSONALITY_SIZE as u64;
+    bytes.index = (section.index().len() * IndexEntry::SIZE) as u64;
+    bytes.lsdas = stats.lsdas * LsdaEntry::SIZE as u64;
+    bytes.other = bytes.total.saturating_sub(bytes.parts());
+    stats
+}
+
+impl Bytes {
+    fn parts(&self) -> u64 {
+        let head = self.header + self.common_encodings + self.personalities + self.index + self.lsdas;
+        head + self.page_headers + self.entries + self.page_encodings
+    }
+}
+
+impl Stats {
+    fn page(&mut self, arch: Arch, page: &Page<'_>, encodings: &mut HashSet<u32>) {
+        let (header, entry) = match page.kind() {
+            PageKind::Regular => (RegularPage::SIZE, RegularEntry::SIZE),
+            PageKind::Compressed => (CompressedPage::SIZE, CompressedEntry::SIZE),
+        };
+        match page.kind() {
+            PageKind::Regular => self.regular_pages += 1,
+            PageKind::Compressed => self.compressed_pages += 1,
+        }
+        self.bytes.page_headers += header as u64;
+        self.bytes.entries += (page.len() * entry) as u64;
+        self.bytes.page_encodings += (page.local_encodings().len() * ENCODING_SIZE) as u64;
+        self.entries += page.len() as u64;
+        for number in 0..page.len() {
+            match page.stored_entry(number) {
+                Some(Ok(entry)) => {
+                    encodings.insert(entry.encoding.0);
+                    self.modes.count(arch, entry.encoding);
+                }
+                _ => self.modes.malformed += 1,
+            }
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! What a table says, range by range.
+
+use cfipack_decoder::compact_unwind::{EncodingError, row};
+use cfipack_decoder::unwind_info::{self, Section};
+use cfipack_format::compact_unwind::{Encoding, Mode};
+use cfipack_format::{Address, Arch, Row, Saved};
+
+use super::Code;
+
+/// A range of code and how it is unwound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// First byte.
+    pub start: Address,
+    /// First byte behind it.
+    pub end: Address,
+    /// How it is unwound.
+    pub encoding: Encoding,
+    /// What the personality is known by: of an image its slot's address, of an object its number from 1;
+    /// 0 = none.
+    pub personality: u64,
+    /// Its language-specific data area.
+    pub lsda: Option<Address>,
+}
+
+/// What an entry's encoding means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Meaning {
+    /// There is no unwind information, or no entry.
+    Nothing,
+    /// The function's FDE has it.
+    Dwarf,
+    /// This, in the body of the function.
+    Row(Row, Saved),
+    /// Nothing that can be read.
+    Malformed(EncodingError),
+}
+
+/// A table's entries in order of address, no two of them sharing a PC, and the code they are for.
+///
+/// Memory: 48 bytes an entry.
+#[derive(Clone, Debug)]
+pub struct Table<'a> {
+    pub(super) arch: Arch,
+    pub(super) entries: Vec<Entry>,
+    pub(super) code: Code<'a>,
+    errors: Vec<unwind_info::Error>,
+    /// What holds for code that no entry has.
+    pub(super) elsewhere: Meaning,
+}
+
+impl<'a> Table<'a> {
+    /// The entries of an image's `__unwind_info`; `base` is where its Mach-O header lies. What cannot be
+    /// read is in [`Table::errors`].
+    pub fn of_image(arch: Arch, base: Address, section: &Section<'_>, code: Code<'a>) -> Self {
+        let at = |offset: cfipack_format::ImageOffset| base.offset(offset.0.into());
+        let mut errors = Vec::new();
+        let mut entries = Vec::new();
+        for entry in section.entries() {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) => {
+                    errors.push(error);
+                    continue;
+                }
+            };
+            let lsda = section.lsda(&entry).unwrap_or_else(|error| {
+                errors.push(error);
+                None
+            });
+            let personality = section.personality(&entry).unwrap_or_else(|error| {
+                errors.push(error);
+                None
+            });
+            entries.push(Entry {
+                start: at(entry.start),
+                end: at(entry.end),
+                encoding: entry.encoding,
+                personality: personality.map_or(0, |slot| at(slot).0),
+                lsda: lsda.map(at),
+            });
+        }
+        Self { errors, ..Self::new(arch, entries, code) }
+    }
+
+    /// The rows of an object's `__compact_unwind`, in any order. Functions without a row are the linker's
+    /// to find among the FDEs.
+    pub fn of_object(arch: Arch, entries: Vec<Entry>, code: Code<'a>) -> Self {
+        Self { elsewhere: Meaning::Dwarf, ..Self::new(arch, entries, code) }
+    }
+
+    /// Of several entries at one address the last one counts; an entry ends where the next one starts.
+    fn new(arch: Arch, mut entries: Vec<Entry>, code: Code<'a>) -> Self {
+        entries.retain(|entry| entry.start < entry.end);
+        entries.sort_by_key(|entry| entry.start);
+        entries.reverse();
+        entries.dedup_by_key(|entry| entry.start);
+        entries.reverse();
+        for i in 1..entries.len() {
+            entries[i - 1].end = entries[i - 1].end.min(entries[i].start);
+        }
+        Self { arch, entries, code, errors: Vec::new(), elsewhere: Meaning::Nothing }
+    }
+
+    /// The architecture.
+    pub fn arch(&self) -> Arch {
+        self.arch
+    }
+
+    /// The entries.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// What could not be read, and is not among the entries.
+    pub fn errors(&self) -> &[unwind_info::Error] {
+        &self.errors
+    }
+
+    /// The entry that answers for a PC.
+    pub fn find(&self, pc: Address) -> Option<&Entry> {
+        self.entries.get(self.first_ending_behind(pc)).filter(|entry| entry.start <= pc)
+    }
+
+    /// What an entry means.
+    pub fn meaning(&self, entry: &Entry) -> Meaning {
+        match row(entry.encoding, self.arch, self.code.starting_at(entry.start)) {
+            Ok(Some((row, saved))) => Meaning::Row(row, saved),
+            Ok(None) if entry.encoding.mode(self.arch) == Some(Mode::Dwarf) => Meaning::Dwarf,
+            Ok(None) => Meaning::Nothing,
+            Err(error) => Meaning::Malformed(error),
+        }
+    }
+
+    /// The number of the first entry that ends behind a PC.
+    pub(super) fn first_ending_behind(&self, pc: Address) -> usize {
+        self.entries.partition_point(|entry| entry.end <= pc)
+    }
+}

@@ -1,0 +1,285 @@
+//! What readers of `__unwind_info` rely on, and a table may break.
+
+use std::fmt;
+
+use cfipack_decoder::compact_unwind::EncodingError;
+use cfipack_decoder::unwind_info;
+use cfipack_format::compact_unwind::Encoding;
+use cfipack_format::{Address, ImageOffset, SectionOffset};
+
+/// A rule that a table breaks. Offsets count from the start of `__unwind_info`.
+///
+/// Sources of the rules: LLVM 22's libunwind, dyld's `mach_o/CompactUnwind.cpp`, lldb and llvm-objdump 23
+/// as readers; lld 23, ld64-956 and ld-1267 as writers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Violation {
+    /// The table cannot be read there.
+    Malformed(unwind_info::Error),
+    /// The last index entry names a page, which readers then take for one.
+    SentinelPage {
+        /// Of the field.
+        offset: SectionOffset,
+        /// What it holds.
+        page: u32,
+    },
+    /// An index entry does not start above the one before it.
+    IndexOrder {
+        /// Of the entry.
+        offset: SectionOffset,
+        /// Its function.
+        function: ImageOffset,
+    },
+    /// A page's first entry does not start where the index says that the page does.
+    FirstEntry {
+        /// Of the entry.
+        offset: SectionOffset,
+        /// Its function.
+        function: ImageOffset,
+        /// The index's.
+        index: ImageOffset,
+    },
+    /// A page without entries.
+    NoEntries {
+        /// Of the page.
+        offset: SectionOffset,
+    },
+    /// Two entries start at one address, and both or none have unwind information: the first is not
+    /// reachable. A warning: ld64 writes them for aliases.
+    Shared {
+        /// Of the first.
+        offset: SectionOffset,
+        /// Where they start.
+        function: ImageOffset,
+    },
+    /// An entry without unwind information starts where one with it does: readers find one of them.
+    NullShared {
+        /// Of the first.
+        offset: SectionOffset,
+        /// Where they start.
+        function: ImageOffset,
+    },
+    /// An LSDA record does not lie above the one before it.
+    LsdaOrder {
+        /// Of the record.
+        offset: SectionOffset,
+        /// Its function.
+        function: ImageOffset,
+    },
+    /// An LSDA record is in the part of a page that does not have its function.
+    LsdaPage {
+        /// Of the record.
+        offset: SectionOffset,
+        /// Its function.
+        function: ImageOffset,
+        /// The page, from 0.
+        page: usize,
+    },
+    /// An LSDA record for no entry that says it has an LSDA. A warning for an entry in DWARF mode, for
+    /// which lld writes them: the FDE says it again.
+    LsdaOrphan {
+        /// Of the record.
+        offset: SectionOffset,
+        /// Its function.
+        function: ImageOffset,
+        /// Whether the entry is in DWARF mode.
+        is_dwarf: bool,
+    },
+    /// A personality's slot does not lie among the pointers that the loader fills in.
+    PersonalitySlot {
+        /// Of the personality in the table.
+        offset: SectionOffset,
+        /// The slot.
+        slot: ImageOffset,
+    },
+    /// An encoding that means nothing.
+    Encoding {
+        /// Of the entry.
+        offset: SectionOffset,
+        /// Its function.
+        function: ImageOffset,
+        /// What is wrong.
+        error: EncodingError,
+    },
+    /// An encoding has bits set that its mode leaves unused.
+    UnusedBits {
+        /// Of the entry.
+        offset: SectionOffset,
+        /// Its function.
+        function: ImageOffset,
+        /// The encoding.
+        encoding: Encoding,
+    },
+    /// Frame mode of x86: a register's slot is not below the frame pointer.
+    FrameSlot {
+        /// Of the entry.
+        offset: SectionOffset,
+        /// Its function.
+        function: ImageOffset,
+        /// The encoding.
+        encoding: Encoding,
+    },
+    /// Frameless mode of x86: the stack has no room for the registers and the return address.
+    FramelessSize {
+        /// Of the entry.
+        offset: SectionOffset,
+        /// Its function.
+        function: ImageOffset,
+        /// The encoding.
+        encoding: Encoding,
+    },
+    /// Indirect mode: no `sub $imm32` stands where the encoding says.
+    NoImmediate {
+        /// Of the entry.
+        offset: SectionOffset,
+        /// Its function.
+        function: ImageOffset,
+        /// The encoding.
+        encoding: Encoding,
+    },
+    /// arm64's frameless mode with saved registers, which no two readers take alike. A warning.
+    FramelessPairs {
+        /// Of the entry.
+        offset: SectionOffset,
+        /// Its function.
+        function: ImageOffset,
+        /// The encoding.
+        encoding: Encoding,
+    },
+    /// DWARF mode with an offset at which no record of `__eh_frame` starts.
+    DwarfRecord {
+        /// Of the entry.
+        offset: SectionOffset,
+        /// Its function.
+        function: ImageOffset,
+        /// The offset into `__eh_frame`.
+        record: u32,
+    },
+    /// DWARF mode, and no FDE for the function from the given offset on.
+    DwarfFde {
+        /// Of the entry.
+        offset: SectionOffset,
+        /// Its function.
+        function: ImageOffset,
+        /// The offset into `__eh_frame`.
+        record: u32,
+    },
+    /// `LC_FUNCTION_STARTS` has a function for which the table has no entry. A warning: readers then
+    /// look for an FDE.
+    Uncovered {
+        /// The function.
+        function: Address,
+    },
+}
+
+impl Violation {
+    /// Whether a table can be like this and serve all the same.
+    pub fn is_warning(&self) -> bool {
+        matches!(
+            self,
+            Self::Shared { .. }
+                | Self::LsdaOrphan { is_dwarf: true, .. }
+                | Self::FramelessPairs { .. }
+                | Self::Uncovered { .. }
+        )
+    }
+
+    /// A short name for counting, words joined with `-`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Malformed(_) => "malformed",
+            Self::SentinelPage { .. } => "sentinel-page",
+            Self::IndexOrder { .. } => "index-order",
+            Self::FirstEntry { .. } => "first-entry",
+            Self::NoEntries { .. } => "no-entries",
+            Self::Shared { .. } => "shared-address",
+            Self::NullShared { .. } => "null-shares-address",
+            Self::LsdaOrder { .. } => "lsda-order",
+            Self::LsdaPage { .. } => "lsda-page",
+            Self::LsdaOrphan { .. } => "lsda-orphan",
+            Self::PersonalitySlot { .. } => "personality-slot",
+            Self::Encoding { .. } => "encoding",
+            Self::UnusedBits { .. } => "unused-bits",
+            Self::FrameSlot { .. } => "frame-slot",
+            Self::FramelessSize { .. } => "frameless-size",
+            Self::NoImmediate { .. } => "no-immediate",
+            Self::FramelessPairs { .. } => "frameless-pairs",
+            Self::DwarfRecord { .. } => "dwarf-record",
+            Self::DwarfFde { .. } => "dwarf-fde",
+            Self::Uncovered { .. } => "uncovered",
+        }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Malformed(error) => error.fmt(f),
+            Self::SentinelPage { offset, page } => {
+                write!(f, "offset {offset}: the sentinel names a page at {page:#x}")
+            }
+            Self::IndexOrder { offset, function } => {
+                write!(f, "offset {offset}: index entry of function {function} does not ascend")
+            }
+            Self::FirstEntry { offset, function, index } => {
+                write!(f, "offset {offset}: the page's first entry is of function {function}, ")?;
+                write!(f, "and the index has {index}")
+            }
+            Self::NoEntries { offset } => write!(f, "offset {offset}: a page without entries"),
+            Self::Shared { offset, function } => {
+                write!(f, "offset {offset}: the next entry is of function {function} too")
+            }
+            Self::NullShared { offset, function } => {
+                write!(f, "offset {offset}: function {function} has an entry with unwind information ")?;
+                f.write_str("and one without")
+            }
+            Self::LsdaOrder { offset, function } => {
+                write!(f, "offset {offset}: LSDA of function {function} does not ascend")
+            }
+            Self::LsdaPage { offset, function, page } => {
+                write!(f, "offset {offset}: LSDA of function {function}, which is not in page {page}")
+            }
+            Self::LsdaOrphan { offset, function, is_dwarf } => {
+                write!(f, "offset {offset}: LSDA of function {function}, ")?;
+                f.write_str(match is_dwarf {
+                    true => "whose FDE has it too",
+                    false => "and no entry there says that it has one",
+                })
+            }
+            Self::PersonalitySlot { offset, slot } => {
+                write!(f, "offset {offset}: personality slot {slot} is not among the loader's pointers")
+            }
+            Self::Encoding { offset, function, error } => {
+                write!(f, "offset {offset}: function {function}: {error}")
+            }
+            Self::UnusedBits { offset, function, encoding } => {
+                write!(f, "offset {offset}: function {function}: encoding {encoding} has unused bits set")
+            }
+            Self::FrameSlot { offset, function, encoding } => {
+                write!(f, "offset {offset}: function {function}: encoding {encoding}: ")?;
+                f.write_str("a register is not below the frame pointer")
+            }
+            Self::FramelessSize { offset, function, encoding } => {
+                write!(f, "offset {offset}: function {function}: encoding {encoding}: ")?;
+                f.write_str("the stack is too small for its registers")
+            }
+            Self::NoImmediate { offset, function, encoding } => {
+                write!(f, "offset {offset}: function {function}: encoding {encoding}: ")?;
+                write!(f, "no stack adjustment by an imm32 at byte {}", encoding.immediate_at())
+            }
+            Self::FramelessPairs { offset, function, encoding } => {
+                write!(f, "offset {offset}: function {function}: encoding {encoding}: ")?;
+                f.write_str("readers disagree on where a frameless function has its registers")
+            }
+            Self::DwarfRecord { offset, function, record } => {
+                write!(f, "offset {offset}: function {function}: no record of __eh_frame at {record:#x}")
+            }
+            Self::DwarfFde { offset, function, record } => {
+                write!(f, "offset {offset}: function {function}: no FDE in __eh_frame from {record:#x} on")
+            }
+            Self::Uncovered { function } => write!(f, "function {function} has no entry"),
+        }
+    }
+}
+
+impl std::error::Error for Violation {}

@@ -1,0 +1,57 @@
+//! What compact entries say, in words.
+
+use std::fmt;
+
+use cfipack_format::{Arch, Register, Rule};
+
+use super::Meaning;
+use crate::cfi::Answer;
+use crate::words::{Name, RuleWords, Words};
+
+/// A meaning as `CFA = rbp+16, return address at CFA-8, rbp at CFA-16, rbx at CFA-24`, registers in
+/// ascending order.
+#[derive(Clone, Copy, Debug)]
+pub struct MeaningWords(pub Arch, pub Meaning);
+
+impl fmt::Display for MeaningWords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(arch, meaning) = *self;
+        match meaning {
+            Meaning::Nothing => f.write_str("nothing"),
+            Meaning::Dwarf => f.write_str("what the FDE says"),
+            Meaning::Malformed(error) => write!(f, "what cannot be read: {error}"),
+            Meaning::Row(row, saved) => {
+                write!(f, "{}", Words(arch, row))?;
+                let mut saved = saved.as_slice().to_vec();
+                saved.sort_unstable();
+                saved
+                    .iter()
+                    .try_for_each(|&(register, offset)| rule(f, arch, register, Rule::Cfa(offset.into())))
+            }
+        }
+    }
+}
+
+/// What the CFI says of some PCs, with the registers beside the frame pointer and the return address.
+#[derive(Clone, Copy, Debug)]
+pub struct CfiWords<'a>(pub Arch, pub &'a Answer, pub &'a [(Register, Rule)]);
+
+impl fmt::Display for CfiWords<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(arch, answer, registers) = *self;
+        match answer {
+            Answer::Nothing => f.write_str("nothing"),
+            Answer::StackPointer(rule) => {
+                write!(f, "the caller's stack pointer is {}", RuleWords(arch, *rule))
+            }
+            Answer::Row(row) | Answer::Plt { row, .. } => {
+                write!(f, "{}", Words(arch, *row))?;
+                registers.iter().try_for_each(|&(register, found)| rule(f, arch, register, found))
+            }
+        }
+    }
+}
+
+fn rule(f: &mut fmt::Formatter<'_>, arch: Arch, register: Register, rule: Rule) -> fmt::Result {
+    write!(f, ", {} {}", Name(arch, register), RuleWords(arch, rule))
+}
