@@ -61,7 +61,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     if arguments.json && section == Some(Path::new("-")) {
         bail!("--section - and --json both ask for standard output");
     }
-    if section.is_some_and(|section| is_same_file(section, path)) {
+    if section.is_some_and(|section| output::is_same_file(section, path)) {
         bail!("{}: --section would overwrite the input", path.display());
     }
     let input = Input::open(path)?;
@@ -81,14 +81,6 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         summary.print().with_context(name)?;
     }
     Ok(summary.status(arguments.min_coverage))
-}
-
-/// Whether both paths lead to one file.
-fn is_same_file(a: &Path, b: &Path) -> bool {
-    match (std::fs::canonicalize(a), std::fs::canonicalize(b)) {
-        (Ok(a), Ok(b)) => a == b,
-        _ => false,
-    }
 }
 
 /// The section of a relocatable object as it would be at address 0, with every section of code where

@@ -14,6 +14,7 @@ use crate::input::{self, Contents, Input};
 use crate::output;
 use crate::place::Places;
 use crate::status::Status;
+use crate::unwind_info;
 
 /// Compares two tables by meaning
 #[derive(clap::Args, Debug)]
@@ -26,13 +27,13 @@ Examples:
   cfi2sframe diff small gnu                  two bare sections, as --section writes them
   cfi2sframe diff a.out table --address-b 0x2f0")]
 pub struct Arguments {
-    /// An object or linked file with a table, or a bare .sframe section
+    /// An object or linked file with a table, or a bare .sframe or __unwind_info section
     #[arg(value_name = "A")]
     a: PathBuf,
     /// The same
     #[arg(value_name = "B")]
     b: PathBuf,
-    /// Where a bare section lies in memory
+    /// Where a bare .sframe section lies in memory
     #[arg(long, value_name = "ADDR", value_parser = input::parse_address, default_value = "0")]
     address: Address,
     /// Where B lies, if not at the same place
@@ -47,6 +48,9 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let inputs = [Input::open(&arguments.a)?, Input::open(&arguments.b)?];
     let [a, b] = [inputs[0].object(Layout::Apart)?, inputs[1].object(Layout::Apart)?];
+    if a.is_compact() || b.is_compact() {
+        return unwind_info::diff::compare(&a, &b, arguments.json);
+    }
     let addresses = [arguments.address, arguments.address_b.unwrap_or(arguments.address)];
     let mut sections = Vec::new();
     for (object, address) in [&a, &b].into_iter().zip(addresses) {

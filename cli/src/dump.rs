@@ -1,4 +1,4 @@
-//! `dump`: tables as text, as readelf prints them, or as JSON.
+//! `dump`: tables as text, as readelf and llvm-objdump print them, or as JSON.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -14,21 +14,23 @@ use crate::input::{self, Object};
 use crate::output::{self, Text};
 use crate::row::RowJson;
 use crate::status::Status;
+use crate::unwind_info;
 
-/// Prints tables as readelf --sframe does
+/// Prints tables as readelf --sframe and llvm-objdump --unwind-info do
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-The text is that of binutils 2.47, byte for byte.
+The text is that of binutils 2.47 or LLVM 23, byte for byte.
 
 Examples:
   cfi2sframe dump a.out                     as readelf --sframe a.out
+  cfi2sframe dump libfoo.dylib              as llvm-objdump --unwind-info libfoo.dylib
   cfi2sframe dump --json libfoo.so | jq '.functions[0].rows'
   cfi2sframe dump --address 0x2f0 table     of a bare section, as --section writes it")]
 pub struct Arguments {
-    /// Objects, linked files, archives of objects, or bare .sframe sections
+    /// Objects, linked files, archives of objects, or bare .sframe or __unwind_info sections
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Where a bare section lies in memory
+    /// Where a bare .sframe section lies in memory
     #[arg(long, value_name = "ADDR", value_parser = input::parse_address, default_value = "0")]
     address: Address,
     /// One JSON object for each table, one a line
@@ -42,6 +44,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
 }
 
 fn dump(object: &Object<'_>, several: bool, arguments: &Arguments) -> anyhow::Result<Status> {
+    if object.is_compact() {
+        return unwind_info::dump::dump(object, arguments.json);
+    }
     let sections = object.sframe_sections(arguments.address)?;
     let mut out = output::standard();
     let mut found = false;

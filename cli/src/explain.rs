@@ -17,6 +17,7 @@ use crate::output;
 use crate::place::Places;
 use crate::row::RowJson;
 use crate::status::Status;
+use crate::unwind_info;
 
 /// Says why functions are left out of a table
 #[derive(clap::Args, Debug)]
@@ -24,7 +25,8 @@ use crate::status::Status;
 Examples:
   cfi2sframe explain libcrypto.so                every function that is left out, and why
   cfi2sframe explain libcrypto.so 0x1a2b40       one function: its reason, or its rows
-  cfi2sframe explain --no-flex a.out             what readers without flex FDEs miss")]
+  cfi2sframe explain --no-flex a.out             what readers without flex FDEs miss
+  cfi2sframe explain libfoo.dylib                every function in DWARF mode, and why")]
 pub struct Arguments {
     /// Object or linked file with CFI
     #[arg(value_name = "FILE")]
@@ -35,6 +37,9 @@ pub struct Arguments {
     /// One JSON object
     #[arg(long)]
     json: bool,
+    /// Of an ELF file too: why functions would have no compact encoding
+    #[arg(long)]
+    unwind_info: bool,
     #[command(flatten)]
     table: TableOptions,
 }
@@ -48,6 +53,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
 
 fn explain(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> {
     let file = object.file()?;
+    if object.is_compact() || arguments.unwind_info {
+        let address = arguments.address.as_deref().map(|address| parse_place(file, address)).transpose()?;
+        return unwind_info::explain::explain(object, address, arguments.json);
+    }
     let sections = input::call_frame_sections(file)?;
     let places = Places::new(file);
     let explanation = match &arguments.address {

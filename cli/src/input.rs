@@ -19,7 +19,7 @@ pub struct Input {
     bytes: Bytes,
 }
 
-/// An object or linked file, or the bytes of a `.sframe` section that stand alone.
+/// An object or linked file, or the bytes of a section that stand alone.
 #[derive(Debug)]
 pub struct Object<'a> {
     /// Where it was found.
@@ -35,6 +35,8 @@ pub enum Contents<'a> {
     File(File<'a>),
     /// The bytes of a `.sframe` section.
     Table(&'a [u8]),
+    /// The bytes of an `__unwind_info` section.
+    UnwindInfo(&'a [u8]),
 }
 
 /// The name of an object: `FILE`, or `ARCHIVE(MEMBER)` as binutils write it.
@@ -63,7 +65,9 @@ impl Input {
     pub fn object(&self, layout: Layout) -> anyhow::Result<Object<'_>> {
         let name = Name { path: &self.path, member: None };
         if members(&self.bytes).is_ok_and(|members| members.is_archive()) {
-            anyhow::bail!("{name}: an archive, where one object is needed: extract its members");
+            anyhow::bail!(
+                "{name}: an archive or a fat file, where one object is needed: extract its members"
+            );
         }
         let contents = contents(&self.bytes, layout).with_context(|| name.to_string())?;
         Ok(Object { name, contents })
@@ -97,6 +101,8 @@ impl Input {
 fn contents(bytes: &[u8], layout: Layout) -> Result<Contents<'_>, cfipack_container::Error> {
     match bytes {
         [0xe2, 0xde, ..] | [0xde, 0xe2, ..] => Ok(Contents::Table(bytes)),
+        // The version, which no object starts with.
+        [1, 0, 0, 0, ..] => Ok(Contents::UnwindInfo(bytes)),
         _ => File::parse_with(bytes, layout).map(Contents::File),
     }
 }
@@ -152,6 +158,18 @@ impl<'a> Object<'a> {
         match &self.contents {
             Contents::File(file) => Ok(file),
             Contents::Table(_) => anyhow::bail!("this is a bare .sframe section, without code or CFI"),
+            Contents::UnwindInfo(_) => {
+                anyhow::bail!("this is a bare __unwind_info section, without code or CFI")
+            }
+        }
+    }
+
+    /// Whether its tables are of compact unwind: a Mach-O file, or a bare `__unwind_info`.
+    pub fn is_compact(&self) -> bool {
+        match &self.contents {
+            Contents::File(file) => file.is_mach_o(),
+            Contents::Table(_) => false,
+            Contents::UnwindInfo(_) => true,
         }
     }
 
@@ -162,6 +180,7 @@ impl<'a> Object<'a> {
             Contents::Table(bytes) => {
                 Ok(vec![Section { index: None, name: ".sframe".into(), address, bytes: (*bytes).into() }])
             }
+            Contents::UnwindInfo(_) => Ok(Vec::new()),
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::input::{self, Input};
 use crate::output;
 use crate::row::RowJson;
 use crate::status::Status;
+use crate::unwind_info;
 
 /// Prints the row that answers for a PC, in words
 #[derive(clap::Args, Debug)]
@@ -32,7 +33,7 @@ pub struct Arguments {
     /// PCs as the file has them; in an object, offsets in its code section
     #[arg(value_name = "ADDRESS", required = true, value_parser = input::parse_address)]
     addresses: Vec<Address>,
-    /// Where a bare section lies in memory
+    /// Where a bare .sframe section lies in memory
     #[arg(long, value_name = "ADDR", value_parser = input::parse_address, default_value = "0")]
     address: Address,
     /// One JSON object for each address, one a line
@@ -45,6 +46,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let input = Input::open(&arguments.file)?;
     let object = input.object(Layout::Zero)?;
     let name = || object.name.to_string();
+    if object.is_compact() {
+        return unwind_info::lookup::lookup(&object, &arguments.addresses, arguments.json).with_context(name);
+    }
     let sections = object.sframe_sections(arguments.address).with_context(name)?;
     let tables: Vec<_> = sections.iter().map(input::tables).collect::<Result<_, _>>().with_context(name)?;
     let tables = tables.concat();

@@ -18,6 +18,7 @@ mod place;
 mod row;
 mod stats;
 mod status;
+mod unwind_info;
 mod verify;
 
 use std::process::ExitCode;
@@ -68,6 +69,7 @@ enum Verb {
     Diff(diff::Arguments),
     Stats(stats::Arguments),
     Explain(explain::Arguments),
+    UnwindInfo(unwind_info::build::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -80,6 +82,7 @@ fn main() -> ExitCode {
         Some(Verb::Diff(arguments)) => diff::run(arguments),
         Some(Verb::Stats(arguments)) => stats::run(arguments),
         Some(Verb::Explain(arguments)) => explain::run(arguments),
+        Some(Verb::UnwindInfo(arguments)) => unwind_info::build::run(arguments),
     };
     status::exit(result)
 }

@@ -51,6 +51,14 @@ impl<W: Write> std::fmt::Write for Text<W> {
     }
 }
 
+/// Whether both paths lead to one file.
+pub fn is_same_file(a: &Path, b: &Path) -> bool {
+    match (std::fs::canonicalize(a), std::fs::canonicalize(b)) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => false,
+    }
+}
+
 /// Writes a file as a whole or not at all: beside it first, then in its place. `-` is standard
 /// output, which must not be a terminal.
 pub fn binary(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {

@@ -16,6 +16,7 @@ use crate::count::{Counts, percent};
 use crate::input::{self, Contents, Object};
 use crate::output;
 use crate::status::Status;
+use crate::unwind_info;
 use crate::verify;
 
 /// Says where the bytes go, and what is covered
@@ -43,6 +44,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
 }
 
 fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> {
+    if object.is_compact() {
+        return unwind_info::stats::count(object, arguments.json);
+    }
     let sections = object.sframe_sections(Address(0))?;
     let tables: Vec<_> = sections.iter().map(input::tables).collect::<Result<_, _>>()?;
     let tables = tables.concat();
@@ -52,7 +56,7 @@ fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> {
         Contents::File(file) => {
             StatsJson { coverage: coverage(file, &tables)?, ..StatsJson::new(name, "file", &tables) }
         }
-        Contents::Table(_) => StatsJson::new(name, "file", &tables),
+        Contents::Table(_) | Contents::UnwindInfo(_) => StatsJson::new(name, "file", &tables),
     };
     let mut out = output::standard();
     if arguments.json {

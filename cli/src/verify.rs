@@ -15,19 +15,23 @@ use crate::input::{self, Input, Object};
 use crate::output;
 use crate::place::Places;
 use crate::status::Status;
+use crate::unwind_info;
 
 /// Holds a table against the CFI of its file
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Every row is compared at every PC of every function, both ways. The CFI is evaluated
 by gimli, not by the code that converts.
+Of Mach-O files, compact entries are compared with the CFI of functions that have both:
+exact in the body and at every call; and the table is held against what its readers rely on.
 Exit status 1: a PC differs, is missing in the table, or could not be judged; or the profile's
 rules are broken.
 
 Examples:
   cfi2sframe verify a.out                           the table in a.out against its .eh_frame
   cfi2sframe verify libfoo.so --sframe table        a table that --section wrote
-  cfi2sframe verify --json a.out | jq .reasons")]
+  cfi2sframe verify --json a.out | jq .reasons
+  cfi2sframe verify libfoo.dylib                    its __unwind_info")]
 pub struct Arguments {
     /// Objects, linked files or archives with CFI
     #[arg(value_name = "FILE", required = true)]
@@ -35,7 +39,10 @@ pub struct Arguments {
     /// Take the table from this file, or this bare section
     #[arg(long, value_name = "F")]
     sframe: Option<PathBuf>,
-    /// Where a bare section lies in memory
+    /// Mach-O: take the table from this file, or this bare section
+    #[arg(long, value_name = "F", conflicts_with = "sframe")]
+    unwind_info: Option<PathBuf>,
+    /// Where a bare .sframe section lies in memory
     #[arg(long, value_name = "ADDR", value_parser = input::parse_address, default_value = "0")]
     address: Address,
     /// Also check the rules of a strict reader
@@ -58,10 +65,17 @@ enum Profile {
 
 /// Verifies every file.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
-    let table = arguments.sframe.as_deref().map(Input::open).transpose()?;
+    let table = arguments.sframe.as_deref().or(arguments.unwind_info.as_deref());
+    let table = table.map(Input::open).transpose()?;
     let table = table.as_ref().map(|input| input.object(Layout::Apart)).transpose()?;
     input::for_each(&arguments.files, Layout::Apart, |object, _| {
         let file = object.file()?;
+        if object.is_compact() {
+            if arguments.profile.is_some() {
+                bail!("--profile kernel: the kernel reads .sframe only");
+            }
+            return unwind_info::verify::check(object, table.as_ref(), arguments.json);
+        }
         if table.is_some() && file.kind() == Kind::Relocatable {
             bail!("a table for a relocatable object is verified in place, or by cfi2sframe --verify");
         }

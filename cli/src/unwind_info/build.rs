@@ -1,0 +1,353 @@
+//! `unwind-info`: makes an `__unwind_info` section.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use cfipack_container::{File, Layout as FileLayout};
+use cfipack_decoder::unwind_info::Section;
+use cfipack_encoder::unwind_info::{Builder, Layout, Options, Warning};
+use cfipack_format::ImageOffset;
+use cfipack_roundtrip::unwind_info::{Modes, Report, Stats, Table, stats};
+use serde::Serialize;
+
+use super::entries::Entries;
+use super::source::Source;
+use super::verify::{self, ReportJson};
+use crate::conversion::most_frequent_first;
+use crate::count::{Counts, percent};
+use crate::input::{self, Input, Object};
+use crate::output;
+use crate::place::Places;
+use crate::status::{self, Status};
+
+/// Makes an __unwind_info section
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Of a linked Mach-O file, the entries of its own __unwind_info are laid out anew. Of a
+Mach-O object, its __compact_unwind rows are, with the FDEs of functions that have none;
+addresses are the object's. Of an ELF file, or with --from-cfi, every function's encoding
+is found in the call frame information, and checked against it; what cannot be encoded
+stays in DWARF mode, and the summary on standard error counts why.
+
+Exit status 1: a function is left without unwind information for want of a fourth
+personality, or the table fails --verify.
+
+Examples:
+  cfi2sframe unwind-info libfoo.dylib                     how many bytes it could be
+  cfi2sframe unwind-info libfoo.dylib --layout ld-prime --section table
+  cfi2sframe unwind-info libfoo.so --verify               a what-if, held against the CFI
+  cfi2sframe diff libfoo.dylib table                      what --section wrote, by meaning")]
+pub struct Arguments {
+    /// Mach-O or ELF file, fat file, or archive of objects
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Write the bytes of the section; "-": standard output
+    #[arg(long, value_name = "F")]
+    section: Option<PathBuf>,
+    /// Hold the result against the CFI, which gimli evaluates
+    #[arg(long)]
+    verify: bool,
+    /// The summary as one JSON object for each file, one a line, on standard output
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    table: TableOptions,
+}
+
+/// Options of the table that is made
+#[derive(clap::Args, Clone, Copy, Debug)]
+#[command(next_help_heading = "Options of the table")]
+pub struct TableOptions {
+    /// small has the fewest bytes; the others are what these linkers write
+    #[arg(long, value_name = "NAME", value_enum, default_value = "small")]
+    layout: LayoutName,
+    /// Make it from call frame information, whatever tables there are
+    #[arg(long)]
+    from_cfi: bool,
+    /// Leave LSDA records of functions in DWARF mode out: their FDEs have them too
+    #[arg(long)]
+    omit_dwarf_lsda: bool,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+enum LayoutName {
+    Small,
+    Lld,
+    LdPrime,
+}
+
+impl TableOptions {
+    /// The smallest table of what the CFI says.
+    pub const FROM_CFI: Self = Self { layout: LayoutName::Small, from_cfi: true, omit_dwarf_lsda: false };
+
+    fn get(&self) -> Options {
+        let layout = match self.layout {
+            LayoutName::Small => Layout::Small,
+            LayoutName::Lld => Layout::Lld,
+            LayoutName::LdPrime => Layout::LdPrime,
+        };
+        Options { layout, omit_dwarf_lsda: self.omit_dwarf_lsda }
+    }
+
+    fn layout_name(&self) -> &'static str {
+        match self.layout {
+            LayoutName::Small => "small",
+            LayoutName::Lld => "lld",
+            LayoutName::LdPrime => "ld-prime",
+        }
+    }
+}
+
+/// Makes the table of every object in the file.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
+    let Some(section) = arguments.section.as_deref() else {
+        let files = std::slice::from_ref(&arguments.file);
+        return input::for_each(files, FileLayout::Apart, |object, _| Ok(build(object, arguments)?.0));
+    };
+    if arguments.json && section == Path::new("-") {
+        bail!("--section - and --json both ask for standard output");
+    }
+    if output::is_same_file(section, &arguments.file) {
+        bail!("{}: --section would overwrite the input", arguments.file.display());
+    }
+    let input = Input::open(&arguments.file)?;
+    let object = input.object(FileLayout::Apart)?;
+    let (status, bytes) = build(&object, arguments).with_context(|| object.name.to_string())?;
+    output::binary(section, &bytes)?;
+    Ok(status)
+}
+
+fn build(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<(Status, Vec<u8>)> {
+    let source = Source::of(object)?;
+    let file = object.file()?;
+    if object.name.member.is_some() && source.is_empty() && file.call_frame_sections()?.is_empty() {
+        return Ok((Status::Done, Vec::new()));
+    }
+    let made = Made::of(file, &source, &arguments.table)?;
+    let report = if arguments.verify { Some(made.verify(file, &source)?) } else { None };
+    let own = source.table.as_ref().map(|section| section.bytes.len());
+    let summary = Summary { object, file, made: &made, own, report, options: &arguments.table };
+    if arguments.json {
+        let mut out = output::standard();
+        output::json(&mut out, &summary.json()?)?;
+        out.flush()?;
+    } else {
+        summary.print()?;
+    }
+    Ok((summary.status(), made.bytes))
+}
+
+/// A table, and what it was made of.
+pub struct Made {
+    /// What it was made of.
+    pub entries: Entries,
+    /// The section; empty if nothing has unwind information.
+    pub bytes: Vec<u8>,
+    warnings: Vec<Warning>,
+}
+
+impl Made {
+    /// Lays out the entries of a file.
+    pub fn of(file: &File<'_>, source: &Source<'_, '_>, options: &TableOptions) -> anyhow::Result<Self> {
+        let mut entries = Entries::of(source, options.from_cfi)?;
+        let mut builder = Builder::new(file.arch(), options.get());
+        builder.reserve(entries.list.len());
+        for entry in std::mem::take(&mut entries.list) {
+            builder.push(entry);
+        }
+        let section = builder.finish();
+        let warnings = section.warnings().to_vec();
+        let placed = section.place(entries.end, |offset| offset)?;
+        let mut bytes = vec![0; placed.len()];
+        let mut lost = None;
+        placed.write(&mut bytes, |number| {
+            entries.slot(file, number).unwrap_or_else(|error| {
+                lost = Some(error);
+                ImageOffset(0)
+            })
+        })?;
+        match lost {
+            Some(error) => Err(error),
+            None => Ok(Self { entries, bytes, warnings }),
+        }
+    }
+
+    /// What is in the table.
+    pub fn stats(&self, file: &File<'_>) -> anyhow::Result<Stats> {
+        if self.bytes.is_empty() {
+            return Ok(Stats::default());
+        }
+        Ok(stats(file.arch(), &Section::parse(&self.bytes)?))
+    }
+
+    fn verify(&self, file: &File<'_>, source: &Source<'_, '_>) -> anyhow::Result<Report> {
+        let (arch, code) = (file.arch(), source.code());
+        if self.bytes.is_empty() {
+            bail!("nothing has unwind information: there is no table to verify");
+        }
+        let section = Section::parse(&self.bytes)?;
+        verify::of_file(file, &Table::of_image(arch, self.entries.base, &section, code))
+    }
+}
+
+/// What there is to say.
+struct Summary<'s, 'a> {
+    object: &'s Object<'a>,
+    file: &'s File<'a>,
+    made: &'s Made,
+    /// Bytes of the file's own section.
+    own: Option<usize>,
+    report: Option<Report>,
+    options: &'s TableOptions,
+}
+
+impl Summary<'_, '_> {
+    fn status(&self) -> Status {
+        let is_lost = |warning: &Warning| matches!(warning, Warning::FourthPersonality { fde: None, .. });
+        let is_true = self.report.as_ref().is_none_or(Report::is_true);
+        Status::differs_if(!is_true || self.made.warnings.iter().any(is_lost))
+    }
+
+    /// The warnings of a kind: how many there are, and the first.
+    fn warnings(&self) -> Vec<(u64, &Warning)> {
+        let mut kinds: Vec<(u64, &Warning)> = Vec::new();
+        for warning in &self.made.warnings {
+            let is_alike = |(_, other): &&mut (u64, &Warning)| {
+                std::mem::discriminant(*other) == std::mem::discriminant(warning)
+            };
+            match kinds.iter_mut().find(is_alike) {
+                Some((count, _)) => *count += 1,
+                None => kinds.push((1, warning)),
+            }
+        }
+        kinds
+    }
+
+    /// Writes it to standard error, in one piece.
+    fn print(&self) -> anyhow::Result<()> {
+        let mut text = Vec::new();
+        let (name, layout) = (&self.object.name, self.options.layout_name());
+        let stats = self.made.stats(self.file)?;
+        let encodings = &self.made.entries.encodings;
+        if self.made.entries.source == "cfi" {
+            let (functions, left) =
+                (encodings.functions, encodings.unsupported.len() + encodings.malformed.len());
+            let compact = functions - left as u64;
+            write!(text, "{name}: {functions} functions: {compact} with a compact encoding")?;
+            writeln!(text, " ({}), {left} in DWARF mode", percent(compact, functions))?;
+            let reasons = most_frequent_first(&encodings.reasons());
+            if !reasons.is_empty() {
+                writeln!(text, "  in DWARF mode: {}", Counts(&reasons).list())?;
+            }
+        } else {
+            writeln!(text, "{name}: from its __{}", self.made.entries.source)?;
+        }
+        write!(text, "  __unwind_info ({layout}): {} bytes", self.made.bytes.len())?;
+        match self.own {
+            Some(own) => {
+                let part = percent(self.made.bytes.len() as u64, own as u64);
+                writeln!(text, ", {part} of the file's own ({own})")?;
+            }
+            None => writeln!(text)?,
+        }
+        let Stats { entries, compressed_pages, regular_pages, modes, .. } = &stats;
+        let kinds = [("in DWARF mode", modes.dwarf), ("without unwind information", modes.none)];
+        write!(text, "  entries: {entries}{}, ", Counts(&kinds))?;
+        writeln!(text, "in {compressed_pages} compressed and {regular_pages} regular pages")?;
+        writeln!(text, "  personalities: {}, LSDAs: {}", stats.personalities, stats.lsdas)?;
+        if let Some(report) = &self.report {
+            writeln!(text, "  verified against the CFI, as gimli evaluates it:")?;
+            verify::print(&mut text, report, &Places::new(self.file))?;
+        }
+        std::io::stderr().write_all(&text)?;
+        for (count, first) in self.warnings() {
+            status::warn(&format_args!("{name}: {count} functions, the first of which is this: {first}"));
+        }
+        Ok(())
+    }
+
+    fn json(&self) -> anyhow::Result<SummaryJson<'_>> {
+        let stats = self.made.stats(self.file)?;
+        let encodings = &self.made.entries.encodings;
+        Ok(SummaryJson {
+            schema: "cfipack/unwind-info/1",
+            file: self.object.name.to_string(),
+            source: self.made.entries.source,
+            layout: self.options.layout_name(),
+            functions: encodings.functions,
+            unsupported: encodings.unsupported.len() + encodings.malformed.len(),
+            reasons: encodings.reasons(),
+            entries: stats.entries,
+            modes: ModesJson::new(&stats.modes),
+            pages: PagesJson { compressed: stats.compressed_pages, regular: stats.regular_pages },
+            personalities: stats.personalities,
+            lsdas: stats.lsdas,
+            bytes: BytesJson { unwind_info: self.made.bytes.len(), own: self.own },
+            warnings: self.made.warnings.iter().take(100).map(Warning::to_string).collect(),
+            warning_count: self.made.warnings.len(),
+            verify: self.report.as_ref().map(ReportJson::new),
+        })
+    }
+}
+
+/// The summary. `functions`, `unsupported` and `reasons` are of the CFI where it was asked.
+#[derive(Serialize)]
+struct SummaryJson<'r> {
+    schema: &'static str,
+    file: String,
+    source: &'static str,
+    layout: &'static str,
+    functions: u64,
+    unsupported: usize,
+    reasons: BTreeMap<&'static str, u64>,
+    entries: u64,
+    modes: ModesJson,
+    pages: PagesJson,
+    personalities: u64,
+    lsdas: u64,
+    bytes: BytesJson,
+    warnings: Vec<String>,
+    warning_count: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verify: Option<ReportJson<'r>>,
+}
+
+#[derive(Serialize)]
+struct PagesJson {
+    compressed: u64,
+    regular: u64,
+}
+
+/// Bytes of the result, and of the file's own section.
+#[derive(Serialize)]
+struct BytesJson {
+    unwind_info: usize,
+    own: Option<usize>,
+}
+
+/// Entries by mode.
+#[derive(Serialize)]
+pub struct ModesJson {
+    frame: u64,
+    frameless: u64,
+    indirect: u64,
+    dwarf: u64,
+    none: u64,
+    malformed: u64,
+}
+
+impl ModesJson {
+    /// The counts in JSON.
+    pub fn new(modes: &Modes) -> Self {
+        Self {
+            frame: modes.frame,
+            frameless: modes.frameless,
+            indirect: modes.indirect,
+            dwarf: modes.dwarf,
+            none: modes.none,
+            malformed: modes.malformed,
+        }
+    }
+}

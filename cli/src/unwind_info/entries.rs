@@ -1,0 +1,191 @@
+//! The entries of a file, from its tables or its CFI, for a table to be made of.
+
+use std::collections::{BTreeSet, HashMap};
+use std::num::NonZeroU32;
+
+use anyhow::{Context as _, bail};
+use cfipack_container::{CallFrameSection, File, Kind};
+use cfipack_decoder::unwind_info::Section;
+use cfipack_encoder::unwind_info::Entry;
+use cfipack_format::compact_unwind::{Encoding, Entry as Row, Mode};
+use cfipack_format::{Address, ImageOffset};
+
+use super::encodings::{EncodingMode, Encodings, Image, Personalities};
+use super::source::Source;
+use crate::input;
+
+/// What a table is made of.
+#[derive(Debug)]
+pub struct Entries {
+    /// `unwind_info`, `compact_unwind` or `cfi`.
+    pub source: &'static str,
+    /// The entries, in any order.
+    pub list: Vec<Entry>,
+    /// Their personalities; a cell is the address of a pointer, or in an object the number of a symbol.
+    pub personalities: Personalities,
+    /// Where the code ends.
+    pub end: Option<ImageOffset>,
+    /// What the CFI was found to be, where it was asked.
+    pub encodings: Encodings,
+    /// What image offsets count from.
+    pub base: Address,
+}
+
+impl Entries {
+    /// The entries of an image's own table, of an object's rows and the FDEs of functions without a row,
+    /// or, for other files and if told so, of the CFI.
+    pub fn of(source: &Source<'_, '_>, from_cfi: bool) -> anyhow::Result<Self> {
+        let Some(file) = source.file else {
+            bail!("a bare __unwind_info does not say for which architecture it is");
+        };
+        match (source.parse()?, &source.rows) {
+            (Some(table), _) if !from_cfi => Self::of_table(&table, source.base()),
+            (_, Some(_)) if !from_cfi => Self::of_object(file, source),
+            _ => Self::of_cfi(file),
+        }
+    }
+
+    fn of_table(table: &Section<'_>, base: Address) -> anyhow::Result<Self> {
+        let name = || "section __unwind_info";
+        let mut lsdas: Vec<_> = table.all_lsdas().with_context(name)?.collect();
+        lsdas.sort_by_key(|lsda| lsda.function);
+        let slots: Vec<_> = table.personalities().collect();
+        let mut personalities = Personalities::default();
+        let mut list = Vec::new();
+        for entry in table.entries() {
+            let entry = entry.with_context(name)?;
+            table.lsda(&entry).with_context(name)?;
+            let lsda = lsdas.binary_search_by_key(&entry.start, |lsda| lsda.function);
+            let slot = usize::from(entry.encoding.personality()).checked_sub(1).and_then(|i| slots.get(i));
+            let personality = slot.map(|slot| personalities.number(base.0 + u64::from(slot.0)));
+            // A number without a personality stays: lld writes what an object's row has there.
+            let encoding = if slot.is_some() { entry.encoding.with_personality(0) } else { entry.encoding };
+            list.push(Entry {
+                function: entry.start,
+                length: entry.end.0 - entry.start.0,
+                encoding,
+                personality,
+                lsda: lsda.ok().and_then(|at| NonZeroU32::new(lsdas[at].lsda.0)),
+                fde: None,
+            });
+        }
+        let end = table.index().last().map(|sentinel| sentinel.function);
+        let encodings = Encodings::default();
+        Ok(Self { source: "unwind_info", list, personalities, end, encodings, base })
+    }
+
+    fn of_object(file: &File<'_>, source: &Source<'_, '_>) -> anyhow::Result<Self> {
+        let image = Image::new(Address(0));
+        let mut personalities = Personalities::default();
+        let rows = source.rows.as_ref().map_or(&[][..], |compact| &compact.rows);
+        let is_dwarf = |encoding: Encoding| encoding.mode(file.arch()) == Some(Mode::Dwarf);
+        // A row in DWARF mode leaves everything to the FDE.
+        let compact = rows.iter().filter(|row| !is_dwarf(row.encoding));
+        let known: BTreeSet<_> = compact.clone().map(|row| row.function).collect();
+        let sections = file.call_frame_sections()?;
+        let encodings = Encodings::of(
+            file,
+            &sections,
+            image,
+            &mut personalities,
+            |function| !known.contains(&function.start),
+            EncodingMode::Dwarf,
+        )?;
+        let symbols = symbols_of_rows(file, source)?;
+        let mut list = encodings.entries.clone();
+        for row in compact {
+            let field = row.offset.0 + Row::personality_at(file.arch().pointer_size());
+            let symbol =
+                |number: NonZeroU32| symbols.get(&(field as u64)).copied().unwrap_or(number.get().into());
+            list.push(Entry {
+                function: image.offset(row.function)?,
+                length: row.length,
+                encoding: row.encoding,
+                personality: row.personality.map(|number| personalities.number(symbol(number))),
+                lsda: row
+                    .lsda
+                    .map(|lsda| image.offset(lsda))
+                    .transpose()?
+                    .and_then(|lsda| NonZeroU32::new(lsda.0)),
+                fde: None,
+            });
+        }
+        let source = "compact_unwind";
+        Self { source, list, personalities, end: None, encodings, base: Address(0) }.with_code(file, image)
+    }
+
+    fn of_cfi(file: &File<'_>) -> anyhow::Result<Self> {
+        let sections = input::call_frame_sections(file)?;
+        let base = base(file, &sections);
+        let image = Image::new(base);
+        let mut personalities = Personalities::default();
+        let mode = EncodingMode::Compact;
+        let mut encodings = Encodings::of(file, &sections, image, &mut personalities, |_| true, mode)?;
+        let list = std::mem::take(&mut encodings.entries);
+        Self { source: "cfi", list, personalities, end: None, encodings, base }.with_code(file, image)
+    }
+
+    /// Adds an entry for every symbol of code without one, and where the code ends.
+    fn with_code(mut self, file: &File<'_>, image: Image) -> anyhow::Result<Self> {
+        let mut ranges: Vec<_> = self.list.iter().map(|entry| (entry.function, entry.length)).collect();
+        ranges.sort_unstable();
+        let is_known = |start: ImageOffset| {
+            let after = ranges.partition_point(|range| range.0 <= start);
+            let before = after.checked_sub(1).map(|i| ranges[i]);
+            before.is_some_and(|(first, length)| start == first || start.0 - first.0 < length)
+        };
+        let sections = file.code_sections()?;
+        let end_of = |address: Address| {
+            let inside = |offset: u64, size: usize| offset < size as u64;
+            let found = sections.iter().find(|section| {
+                let offset = address.0.checked_sub(section.address.0);
+                offset.is_some_and(|offset| inside(offset, section.bytes.len()))
+            })?;
+            Some(found.address.offset(found.bytes.len() as i64))
+        };
+        for address in file.symbols()?.addresses() {
+            let Some(end) = end_of(address) else { continue };
+            let Ok(start) = image.offset(address) else { continue };
+            if !is_known(start) {
+                let length = u32::try_from(end.0 - address.0).unwrap_or(u32::MAX);
+                self.list.push(Entry::new(start, length, Encoding::NONE));
+            }
+        }
+        let last = ranges.last().map(|range| self.base.offset(range.0.0.into()));
+        self.end = last.and_then(end_of).map(|end| image.offset(end)).transpose()?;
+        Ok(self)
+    }
+
+    /// The pointer slot of a personality. An object has none yet, and they are given as if they lay one
+    /// behind the other from 0 on, in the order of first use.
+    pub fn slot(&self, file: &File<'_>, number: NonZeroU32) -> anyhow::Result<ImageOffset> {
+        if file.kind() == Kind::Relocatable {
+            return Ok(ImageOffset((number.get() - 1) * u32::from(file.arch().pointer_size())));
+        }
+        Image::new(self.base).offset(Address(self.personalities.cell(number))).context("personality")
+    }
+}
+
+/// The symbols that the fields of `__compact_unwind` name, by offset.
+fn symbols_of_rows(file: &File<'_>, source: &Source<'_, '_>) -> anyhow::Result<HashMap<u64, u64>> {
+    let Some(index) = source.rows.as_ref().and_then(|compact| compact.section.index) else {
+        return Ok(HashMap::new());
+    };
+    let relocations = file.relocations(index)?.into_iter();
+    Ok(relocations.map(|relocation| (relocation.offset, relocation.symbol as u64)).collect())
+}
+
+/// What image offsets count from: the Mach-O header; of an ELF file 0, if 32 bits reach all functions
+/// from there, else its lowest section of code or CFI.
+fn base(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> Address {
+    if file.is_mach_o() {
+        return file.image_base();
+    }
+    let code = file.code_sections().unwrap_or_default();
+    let addresses = code.iter().chain(sections.iter().map(|section| &section.section));
+    let addresses = addresses.map(|section| section.address);
+    match (addresses.clone().min(), addresses.max()) {
+        (Some(lowest), Some(highest)) if highest.0 > u32::MAX.into() => lowest,
+        _ => Address(0),
+    }
+}

@@ -1,0 +1,194 @@
+//! `explain`: why a function has no compact encoding.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use anyhow::Context as _;
+use cfipack_container::{CallFrameSection, File};
+use cfipack_encoder::cfi::Function;
+use cfipack_format::Address;
+use cfipack_roundtrip::unwind_info::{Meaning, MeaningWords, Table};
+use serde::Serialize;
+
+use super::encodings::Reasons;
+use super::source::Source;
+use crate::input::Object;
+use crate::output;
+use crate::place::Places;
+use crate::status::Status;
+
+/// What a function in DWARF mode is in it for, though it can be encoded: only whoever made the table knows.
+const ENCODABLE: &str = "encodable";
+
+/// Explains every function that the CFI has and the table does not have a compact encoding for, or the
+/// one at `address`. Of a file without a table, the table is what can be made of its CFI.
+pub fn explain(object: &Object<'_>, address: Option<Address>, json: bool) -> anyhow::Result<Status> {
+    let source = Source::of(object)?;
+    let file = object.file()?;
+    let table = match source.is_empty() {
+        true => None,
+        false => Some(source.entries(file.arch(), file.image_base(), source.code())?),
+    };
+    let sections = file.call_frame_sections()?;
+    let explainer = Explainer { table, places: Places::new(file), reasons: Reasons::of(file)? };
+    let found = match address {
+        Some(address) => vec![explainer.at(address, &sections)?],
+        None => explainer.all(&sections),
+    };
+    let mut out = output::standard();
+    if json {
+        let (schema, file) = ("cfipack/explain/1", object.name.to_string());
+        output::json(&mut out, &ExplainJson { schema, file, functions: found })?;
+    } else if found.is_empty() {
+        writeln!(out, "{}: no function is in DWARF mode", object.name)?;
+    } else {
+        found.iter().try_for_each(|function| function.print(&mut out))?;
+    }
+    out.flush()?;
+    Ok(Status::Done)
+}
+
+/// Why functions are in DWARF mode, and how many.
+pub fn reasons_of_dwarf(file: &File<'_>, table: &Table<'_>) -> anyhow::Result<BTreeMap<&'static str, u64>> {
+    let mut counts = BTreeMap::new();
+    let reasons = Reasons::of(file)?;
+    for section in &file.call_frame_sections()? {
+        for function in section.cfi().functions().flatten() {
+            let entry = table.find(function.start);
+            if entry.is_some_and(|entry| table.meaning(entry) == Meaning::Dwarf) {
+                let reason = reasons.find(&function).map_or_else(|found| found.reason.name(), |_| ENCODABLE);
+                *counts.entry(reason).or_default() += 1;
+            }
+        }
+    }
+    Ok(counts)
+}
+
+struct Explainer<'e, 'a> {
+    /// None where the file has none.
+    table: Option<Table<'e>>,
+    places: Places<'e, 'a>,
+    reasons: Reasons<'a>,
+}
+
+impl Explainer<'_, '_> {
+    /// Every function without a compact encoding.
+    fn all(&self, sections: &[CallFrameSection<'_>]) -> Vec<FunctionJson> {
+        let mut found = Vec::new();
+        for section in sections {
+            for function in section.cfi().functions() {
+                let explained = match function {
+                    Ok(function) => self.function(&function),
+                    Err(error) => FunctionJson {
+                        reason: Some("malformed-record"),
+                        words: error.to_string(),
+                        ..FunctionJson::default()
+                    },
+                };
+                if explained.reason.is_some() {
+                    found.push(explained);
+                }
+            }
+        }
+        found
+    }
+
+    /// The function that has the address, or the table's entry.
+    fn at(&self, address: Address, sections: &[CallFrameSection<'_>]) -> anyhow::Result<FunctionJson> {
+        let has_address = |function: &Function<'_>| {
+            address.0.checked_sub(function.start.0).is_some_and(|offset| offset < function.size)
+        };
+        for section in sections {
+            if let Some(function) = section.cfi().functions().flatten().find(has_address) {
+                return Ok(self.function(&function));
+            }
+        }
+        let entry = self.table.as_ref().and_then(|table| Some((table, table.find(address)?)));
+        let (table, entry) = entry.with_context(|| format!("no function has the address {address}"))?;
+        let encoding = Some(entry.encoding.to_string());
+        Ok(FunctionJson {
+            encoding,
+            words: MeaningWords(table.arch(), table.meaning(entry)).to_string(),
+            ..self.place(entry.start, entry.end.0 - entry.start.0)
+        })
+    }
+
+    fn place(&self, start: Address, size: u64) -> FunctionJson {
+        FunctionJson {
+            start: Some(self.places.location(start)),
+            size: Some(size),
+            symbol: self.places.symbol(start),
+            ..FunctionJson::default()
+        }
+    }
+
+    /// A function of the CFI: its encoding in the table, or the reason that it has none.
+    fn function(&self, function: &Function<'_>) -> FunctionJson {
+        let mut explained = self.place(function.start, function.size);
+        if let Some(table) = &self.table {
+            let entry = table.find(function.start);
+            let meaning = entry.map_or(Meaning::Nothing, |entry| table.meaning(entry));
+            explained.encoding = entry.map(|entry| entry.encoding.to_string());
+            if let Meaning::Row(..) | Meaning::Malformed(_) = meaning {
+                explained.words = MeaningWords(table.arch(), meaning).to_string();
+                return explained;
+            }
+        }
+        match self.reasons.find(function) {
+            Err(unsupported) => {
+                explained.pc = Some(self.places.location(unsupported.pc));
+                explained.reason = Some(unsupported.reason.name());
+                explained.words = unsupported.reason.to_string();
+            }
+            Ok(encoding) if self.table.is_some() => {
+                explained.reason = Some(ENCODABLE);
+                explained.words = format!("could be encoded as {encoding}");
+            }
+            Ok(encoding) => {
+                explained.encoding = Some(encoding.to_string());
+                explained.words = "can be encoded".to_owned();
+            }
+        }
+        explained
+    }
+}
+
+/// What there is to say, as `cfipack/explain/1`.
+#[derive(Serialize)]
+struct ExplainJson {
+    schema: &'static str,
+    file: String,
+    functions: Vec<FunctionJson>,
+}
+
+/// A function: its `encoding`, and `reason` if that is not a compact one, in one word and in several.
+#[derive(Serialize, Default)]
+struct FunctionJson {
+    start: Option<String>,
+    size: Option<u64>,
+    symbol: Option<String>,
+    encoding: Option<String>,
+    pc: Option<String>,
+    reason: Option<&'static str>,
+    words: String,
+}
+
+impl FunctionJson {
+    fn print(&self, out: &mut impl Write) -> std::io::Result<()> {
+        let Some(start) = &self.start else { return writeln!(out, "left out: {}", self.words) };
+        write!(out, "{start}")?;
+        if let Some(symbol) = &self.symbol {
+            write!(out, " <{symbol}>")?;
+        }
+        if let Some(encoding) = &self.encoding {
+            write!(out, ": encoding {encoding}")?;
+        }
+        if self.reason.is_some() {
+            write!(out, ": in DWARF mode")?;
+        }
+        match &self.pc {
+            Some(pc) => writeln!(out, ": at {pc} {}", self.words),
+            None => writeln!(out, ": {}", self.words),
+        }
+    }
+}

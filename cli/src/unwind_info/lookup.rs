@@ -1,0 +1,168 @@
+//! `lookup` in `__unwind_info` and `__compact_unwind`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::Write as _;
+
+use anyhow::Context as _;
+use cfipack_format::compact_unwind::Encoding;
+use cfipack_format::{Address, Arch, ImageOffset};
+use cfipack_roundtrip::unwind_info::{Entry, Meaning, MeaningWords, Table};
+use cfipack_roundtrip::words::Name;
+use serde::Serialize;
+
+use super::source::Source;
+use crate::input::Object;
+use crate::output;
+use crate::row::RowJson;
+use crate::status::{self, Status};
+
+/// Looks up every address. What is broken on the way to one does not keep the others from being looked up.
+pub fn lookup(object: &Object<'_>, addresses: &[Address], json: bool) -> anyhow::Result<Status> {
+    let source = Source::with_table(object)?;
+    let (arch, base) = (source.arch()?, source.base());
+    let section = source.parse()?;
+    // An image's entries are looked up one by one; rows have no order.
+    let code = source.code();
+    let rows = match section {
+        Some(_) => Table::of_object(arch, Vec::new(), code),
+        None => source.entries(arch, base, code)?,
+    };
+    let mut out = output::standard();
+    let mut status = Status::Done;
+    for &pc in addresses {
+        let found = match &section {
+            Some(section) => in_image(section, base, pc),
+            None => Ok(rows.find(pc).copied()),
+        };
+        let entry = match found {
+            Ok(entry) => entry,
+            Err(error) => {
+                status::report_error(&format_args!("{}: {error:#}", object.name));
+                status = Status::Failed;
+                continue;
+            }
+        };
+        let meaning = entry.map_or(Meaning::Nothing, |entry| rows.meaning(&entry));
+        if let Meaning::Malformed(error) = meaning {
+            status::report_error(&format_args!("{}: pc {pc}: {error}", object.name));
+            status = Status::Failed;
+            continue;
+        }
+        status = status.max(Status::differs_if(meaning == Meaning::Nothing));
+        let answer = Answer { pc, arch, entry, meaning, is_image: section.is_some() };
+        if json {
+            output::json(&mut out, &AnswerJson::new(&answer, object.name.to_string()))?;
+        } else {
+            writeln!(out, "{answer}")?;
+        }
+    }
+    out.flush()?;
+    Ok(status)
+}
+
+fn in_image(
+    section: &cfipack_decoder::unwind_info::Section<'_>,
+    base: Address,
+    pc: Address,
+) -> anyhow::Result<Option<Entry>> {
+    let Ok(offset) = u32::try_from(pc.0.wrapping_sub(base.0)) else { return Ok(None) };
+    let name = || format!("section __unwind_info: pc {pc}");
+    let Some(entry) = section.lookup(ImageOffset(offset)).with_context(name)? else { return Ok(None) };
+    let personality = section.personality(&entry).with_context(name)?;
+    let lsda = section.lsda(&entry).with_context(name)?;
+    let at = |offset: ImageOffset| base.offset(offset.0.into());
+    Ok(Some(Entry {
+        start: at(entry.start),
+        end: at(entry.end),
+        encoding: entry.encoding,
+        personality: personality.map_or(0, |slot| at(slot).0),
+        lsda: lsda.map(at),
+    }))
+}
+
+/// What a table says of a PC.
+struct Answer {
+    pc: Address,
+    arch: Arch,
+    entry: Option<Entry>,
+    meaning: Meaning,
+    is_image: bool,
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.pc)?;
+        let Some(Entry { start, end, encoding, personality, lsda }) = self.entry else {
+            return f.write_str("no entry");
+        };
+        write!(f, "entry {start}..{end}, encoding {encoding}: ")?;
+        match self.meaning {
+            Meaning::Nothing => f.write_str("no unwind information")?,
+            Meaning::Dwarf => f.write_str(&fde_words(encoding))?,
+            meaning => write!(f, "{}", MeaningWords(self.arch, meaning))?,
+        }
+        match (personality, self.is_image) {
+            (0, _) => {}
+            (slot, true) => write!(f, ", personality in the slot at {slot:#x}")?,
+            (number, false) => write!(f, ", personality number {number}")?,
+        }
+        lsda.map_or(Ok(()), |lsda| write!(f, ", LSDA at {lsda}"))
+    }
+}
+
+fn fde_words(encoding: Encoding) -> String {
+    match encoding.dwarf_offset() {
+        0 => "its FDE, wherever in __eh_frame".to_owned(),
+        offset => format!("its FDE in __eh_frame, from offset {offset:#x} on"),
+    }
+}
+
+/// What a table says of a PC; `entry` is null where it has none, `row` where it has no row of its own.
+#[derive(Serialize)]
+struct AnswerJson {
+    schema: &'static str,
+    file: String,
+    pc: String,
+    entry: Option<EntryJson>,
+    row: Option<RowJson>,
+    /// Bytes from the CFA.
+    saved: BTreeMap<String, i32>,
+    words: Option<String>,
+}
+
+#[derive(Serialize)]
+struct EntryJson {
+    start: String,
+    end: String,
+    encoding: String,
+    /// An image's slot, or a number in an object.
+    personality: Option<String>,
+    lsda: Option<String>,
+    /// In DWARF mode: where to look for the FDE from.
+    eh_frame_offset: Option<String>,
+}
+
+impl AnswerJson {
+    fn new(answer: &Answer, file: String) -> Self {
+        let Answer { arch, meaning, .. } = *answer;
+        let (mut row, mut saved, mut words) = (None, BTreeMap::new(), None);
+        if let Meaning::Row(found, registers) = meaning {
+            row = Some(RowJson::new(arch, &found));
+            words = Some(MeaningWords(arch, meaning).to_string());
+            let registers = registers.as_slice().iter();
+            saved = registers.map(|&(register, at)| (Name(arch, register).to_string(), at)).collect();
+        }
+        let entry = answer.entry.map(|entry| EntryJson {
+            start: entry.start.to_string(),
+            end: entry.end.to_string(),
+            encoding: entry.encoding.to_string(),
+            personality: (entry.personality != 0).then(|| format!("{:#x}", entry.personality)),
+            lsda: entry.lsda.map(|lsda| lsda.to_string()),
+            eh_frame_offset: (meaning == Meaning::Dwarf)
+                .then(|| format!("{:#x}", entry.encoding.dwarf_offset())),
+        });
+        let (schema, pc) = ("cfipack/lookup/1", answer.pc.to_string());
+        Self { schema, file, pc, entry, row, saved, words }
+    }
+}

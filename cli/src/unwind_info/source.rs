@@ -1,0 +1,93 @@
+//! The compact unwind information of an object.
+
+use anyhow::{Context as _, bail};
+use cfipack_container::{CompactUnwind, File, Kind, Section};
+use cfipack_decoder::unwind_info;
+use cfipack_format::{Address, Arch};
+use cfipack_roundtrip::unwind_info::{Code, Entry, Table};
+
+use crate::input::{Contents, Object};
+
+/// The tables of a Mach-O file, or a bare `__unwind_info`.
+#[derive(Debug)]
+pub struct Source<'o, 'a> {
+    /// The file; none for a bare section.
+    pub file: Option<&'o File<'a>>,
+    /// `__unwind_info`.
+    pub table: Option<Section<'a>>,
+    /// `__compact_unwind`.
+    pub rows: Option<CompactUnwind<'a>>,
+    code: Vec<Section<'a>>,
+}
+
+impl<'o, 'a> Source<'o, 'a> {
+    /// What there is in an object; it may be neither table.
+    pub fn of(object: &'o Object<'a>) -> anyhow::Result<Self> {
+        match &object.contents {
+            Contents::File(file) => Ok(Self {
+                file: Some(file),
+                table: file.unwind_info_section()?,
+                rows: file.compact_unwind()?.filter(|_| file.kind() == Kind::Relocatable),
+                code: file.code_sections()?,
+            }),
+            Contents::UnwindInfo(bytes) => {
+                let (name, bytes) = ("__unwind_info".into(), (*bytes).into());
+                let section = Section { index: None, name, address: Address(0), bytes };
+                Ok(Self { file: None, table: Some(section), rows: None, code: Vec::new() })
+            }
+            Contents::Table(_) => bail!("this is a bare .sframe section"),
+        }
+    }
+
+    /// The same, where a table is needed.
+    pub fn with_table(object: &'o Object<'a>) -> anyhow::Result<Self> {
+        let source = Self::of(object)?;
+        if source.is_empty() {
+            bail!("there is no __unwind_info or __compact_unwind in it");
+        }
+        Ok(source)
+    }
+
+    /// Whether there is neither table.
+    pub fn is_empty(&self) -> bool {
+        self.table.is_none() && self.rows.is_none()
+    }
+
+    /// The architecture, which a bare section does not say.
+    pub fn arch(&self) -> anyhow::Result<Arch> {
+        let file = self.file.context("a bare __unwind_info does not say for which architecture it is")?;
+        Ok(file.arch())
+    }
+
+    /// Where the Mach-O header lies; 0 for a bare section.
+    pub fn base(&self) -> Address {
+        self.file.map_or(Address(0), File::image_base)
+    }
+
+    /// The code.
+    pub fn code(&self) -> Code<'_> {
+        Code::new(self.code.iter().map(|section| (section.address, &section.bytes[..])))
+    }
+
+    /// `__unwind_info` as its reader takes it.
+    pub fn parse(&self) -> anyhow::Result<Option<unwind_info::Section<'_>>> {
+        let Some(section) = &self.table else { return Ok(None) };
+        let parsed = unwind_info::Section::parse(&section.bytes);
+        Ok(Some(parsed.with_context(|| format!("section {}", section.name))?))
+    }
+
+    /// Everything that the tables say, for code of `file`: an image's, or an object's rows.
+    pub fn entries<'c>(&self, arch: Arch, base: Address, code: Code<'c>) -> anyhow::Result<Table<'c>> {
+        if let Some(section) = self.parse()? {
+            return Ok(Table::of_image(arch, base, &section, code));
+        }
+        let rows = self.rows.iter().flat_map(|compact| &compact.rows).map(|row| Entry {
+            start: row.function,
+            end: row.function.offset(row.length.into()),
+            encoding: row.encoding,
+            personality: row.personality.map_or(0, |number| number.get().into()),
+            lsda: row.lsda,
+        });
+        Ok(Table::of_object(arch, rows.collect(), code))
+    }
+}

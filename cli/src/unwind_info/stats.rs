@@ -1,0 +1,241 @@
+//! `stats` of `__unwind_info` and `__compact_unwind`.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use cfipack_container::File;
+use cfipack_format::Address;
+use cfipack_roundtrip::unwind_info::{Meaning, Modes, Stats, Table, modes, stats};
+use serde::Serialize;
+
+use super::build::{Made, ModesJson, TableOptions};
+use super::explain::reasons_of_dwarf;
+use super::source::Source;
+use crate::conversion::most_frequent_first;
+use crate::count::{Counts, percent};
+use crate::input::Object;
+use crate::output;
+use crate::status::Status;
+
+/// Counts what an object has; of one without a table, what could be made of its CFI.
+pub fn count(object: &Object<'_>, json: bool) -> anyhow::Result<Status> {
+    let source = Source::of(object)?;
+    let report = match (source.parse()?, &source.rows) {
+        (Some(section), _) => {
+            let (arch, base) = (source.arch()?, source.base());
+            let table = Table::of_image(arch, base, &section, source.code());
+            StatsJson {
+                table: Some(TableJson::new(&stats(arch, &section))),
+                coverage: source.file.map(|file| coverage(file, &table)).transpose()?.flatten(),
+                ..StatsJson::new(object, "file")
+            }
+        }
+        (None, Some(compact)) => {
+            let modes = modes(source.arch()?, compact.rows.iter().map(|row| row.encoding));
+            let (bytes, rows) = (compact.section.bytes.len(), compact.rows.len());
+            let personalities = compact.personalities.len();
+            let lsdas = compact.rows.iter().filter(|row| row.lsda.is_some()).count();
+            let rows = RowsJson {
+                bytes,
+                rows,
+                modes: ModesJson::new(&modes),
+                personalities,
+                lsdas,
+                words: words(&modes),
+            };
+            StatsJson { rows: Some(rows), ..StatsJson::new(object, "file") }
+        }
+        (None, None) => {
+            let file = object.file()?;
+            let made = Made::of(file, &source, &TableOptions::FROM_CFI)?;
+            let encodings = &made.entries.encodings;
+            let reasons: BTreeMap<_, _> = encodings.reasons();
+            let coverage = Coverage {
+                functions: encodings.functions,
+                compact: encodings.functions
+                    - (encodings.unsupported.len() + encodings.malformed.len()) as u64,
+                dwarf: encodings.unsupported.len() as u64,
+                none: encodings.malformed.len() as u64,
+                reasons,
+            };
+            StatsJson {
+                table: Some(TableJson::new(&made.stats(file)?)),
+                coverage: Some(coverage),
+                ..StatsJson::new(object, "conversion")
+            }
+        }
+    };
+    let mut out = output::standard();
+    if json {
+        output::json(&mut out, &report)?;
+    } else {
+        report.print(&mut out)?;
+    }
+    out.flush()?;
+    Ok(Status::Done)
+}
+
+/// How the functions that the linker noted are unwound; nothing if it noted none.
+fn coverage(file: &File<'_>, table: &Table<'_>) -> anyhow::Result<Option<Coverage>> {
+    let starts: Vec<Address> = file.function_starts()?;
+    if starts.is_empty() {
+        return Ok(None);
+    }
+    let mut coverage = Coverage { functions: starts.len() as u64, ..Coverage::default() };
+    for start in starts {
+        let meaning = table.find(start).map_or(Meaning::Nothing, |entry| table.meaning(entry));
+        match meaning {
+            Meaning::Row(..) => coverage.compact += 1,
+            Meaning::Dwarf => coverage.dwarf += 1,
+            Meaning::Nothing | Meaning::Malformed(_) => coverage.none += 1,
+        }
+    }
+    coverage.reasons = reasons_of_dwarf(file, table)?;
+    Ok(Some(coverage))
+}
+
+/// The report, as `cfipack/stats/1`.
+#[derive(Serialize)]
+struct StatsJson {
+    schema: &'static str,
+    file: String,
+    /// `file` or `conversion`.
+    source: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    table: Option<TableJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rows: Option<RowsJson>,
+    coverage: Option<Coverage>,
+}
+
+/// How functions are unwound, and why those in DWARF mode are in it.
+#[derive(Serialize, Default)]
+struct Coverage {
+    functions: u64,
+    compact: u64,
+    dwarf: u64,
+    none: u64,
+    reasons: BTreeMap<&'static str, u64>,
+}
+
+/// `__compact_unwind`.
+#[derive(Serialize)]
+struct RowsJson {
+    bytes: usize,
+    rows: usize,
+    modes: ModesJson,
+    personalities: usize,
+    lsdas: usize,
+    #[serde(skip)]
+    words: String,
+}
+
+/// `__unwind_info`.
+#[derive(Serialize)]
+struct TableJson {
+    bytes: BTreeMap<&'static str, u64>,
+    compressed_pages: u64,
+    regular_pages: u64,
+    broken_pages: u64,
+    entries: u64,
+    modes: ModesJson,
+    encodings: u64,
+    lsdas: u64,
+    personalities: u64,
+    code: u64,
+    #[serde(skip)]
+    words: String,
+    #[serde(skip)]
+    parts: [(&'static str, u64); 9],
+}
+
+fn words(modes: &Modes) -> String {
+    let kinds = [
+        ("with a frame pointer", modes.frame),
+        ("frameless", modes.frameless),
+        ("frameless with the size in the code", modes.indirect),
+        ("in DWARF mode", modes.dwarf),
+        ("without unwind information", modes.none),
+        ("that mean nothing", modes.malformed),
+        ("within functions", modes.not_function_start),
+    ];
+    Counts(&kinds).to_string()
+}
+
+impl TableJson {
+    fn new(stats: &Stats) -> Self {
+        let bytes = &stats.bytes;
+        let parts = [
+            ("header", bytes.header),
+            ("common_encodings", bytes.common_encodings),
+            ("personalities", bytes.personalities),
+            ("index", bytes.index),
+            ("lsdas", bytes.lsdas),
+            ("page_headers", bytes.page_headers),
+            ("entries", bytes.entries),
+            ("page_encodings", bytes.page_encodings),
+            ("other", bytes.other),
+        ];
+        let mut by_part: BTreeMap<_, _> = parts.into_iter().collect();
+        by_part.insert("total", bytes.total);
+        Self {
+            bytes: by_part,
+            compressed_pages: stats.compressed_pages,
+            regular_pages: stats.regular_pages,
+            broken_pages: stats.broken_pages,
+            entries: stats.entries,
+            modes: ModesJson::new(&stats.modes),
+            encodings: stats.encodings,
+            lsdas: stats.lsdas,
+            personalities: stats.personalities,
+            code: stats.code,
+            words: words(&stats.modes),
+            parts,
+        }
+    }
+
+    fn print(&self, out: &mut impl Write) -> std::io::Result<()> {
+        let total = self.bytes.get("total").copied().unwrap_or(0);
+        writeln!(out, "  __unwind_info: {total} bytes")?;
+        for (name, size) in self.parts.into_iter().filter(|&(_, size)| size != 0) {
+            writeln!(out, "    {:<16} {size:>10}  {:>8}", name.replace('_', " "), percent(size, total))?;
+        }
+        let Self { compressed_pages, regular_pages, broken_pages, entries, encodings, .. } = self;
+        let broken = Counts(&[("that cannot be read", *broken_pages)]).to_string();
+        writeln!(out, "  pages: {compressed_pages} compressed, {regular_pages} regular{broken}")?;
+        writeln!(out, "  entries: {entries}{}", self.words)?;
+        let Self { personalities, lsdas, code, .. } = self;
+        write!(out, "  different encodings: {encodings}, personalities: {personalities}, LSDAs: {lsdas}")?;
+        writeln!(out, ", bytes of code: {code}")
+    }
+}
+
+impl StatsJson {
+    fn new(object: &Object<'_>, source: &'static str) -> Self {
+        let (schema, file) = ("cfipack/stats/1", object.name.to_string());
+        Self { schema, file, source, table: None, rows: None, coverage: None }
+    }
+
+    fn print(&self, out: &mut impl Write) -> std::io::Result<()> {
+        let source = if self.source == "conversion" { " (no table in it; as made of its CFI)" } else { "" };
+        writeln!(out, "{}:{source}", self.file)?;
+        if let Some(table) = &self.table {
+            table.print(out)?;
+        }
+        if let Some(RowsJson { bytes, rows, words, personalities, lsdas, .. }) = &self.rows {
+            writeln!(out, "  __compact_unwind: {bytes} bytes")?;
+            writeln!(out, "  rows: {rows}{words}")?;
+            writeln!(out, "  personalities: {personalities}, LSDAs: {lsdas}")?;
+        }
+        let Some(Coverage { functions, compact, dwarf, none, reasons }) = &self.coverage else {
+            return Ok(());
+        };
+        write!(out, "  functions: {functions}: {compact} compact ({})", percent(*compact, *functions))?;
+        writeln!(out, ", {dwarf} in DWARF mode, {none} without unwind information")?;
+        let reasons = most_frequent_first(reasons);
+        if !reasons.is_empty() {
+            writeln!(out, "  in DWARF mode: {}", Counts(&reasons).list())?;
+        }
+        Ok(())
+    }
+}

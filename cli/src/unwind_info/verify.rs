@@ -1,0 +1,222 @@
+//! `verify` of `__unwind_info` and `__compact_unwind`.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use anyhow::bail;
+use cfipack_container::File;
+use cfipack_format::{Address, Arch};
+use cfipack_roundtrip::Options;
+use cfipack_roundtrip::unwind_info::{Code, Image, Report, Table, Violation, verify, violations};
+use serde::Serialize;
+
+use super::source::Source;
+use crate::count::Counts;
+use crate::input::Object;
+use crate::output;
+use crate::place::Places;
+use crate::status::Status;
+
+/// Rules that are described; all are counted.
+const DESCRIBED: usize = 100;
+
+/// Holds a table, the object's own or that of `elsewhere`, against the object's CFI and its readers' rules.
+pub fn check(object: &Object<'_>, elsewhere: Option<&Object<'_>>, json: bool) -> anyhow::Result<Status> {
+    let own = Source::of(object)?;
+    let Some(file) = own.file else {
+        bail!("this is a bare __unwind_info section, without code or CFI");
+    };
+    let other = elsewhere.map(Source::with_table).transpose()?;
+    let source = other.as_ref().unwrap_or(&own);
+    if source.is_empty() {
+        if object.name.member.is_some() {
+            return Ok(Status::Done);
+        }
+        bail!("there is no __unwind_info or __compact_unwind in it");
+    }
+    let table = source.entries(file.arch(), file.image_base(), own.code())?;
+    let report = of_file(file, &table)?;
+    let broken = match source.parse()? {
+        Some(section) => of_table(file, file.image_base(), &own.code(), &section)?,
+        None => Vec::new(),
+    };
+    let mut out = output::standard();
+    if json {
+        output::json(&mut out, &VerifyJson::new(object.name.to_string(), &report, &broken))?;
+    } else {
+        writeln!(out, "{}: {} functions with CFI", object.name, report.functions)?;
+        print(&mut out, &report, &Places::new(file))?;
+        if source.table.is_some() {
+            print_violations(&mut out, &broken)?;
+        }
+    }
+    out.flush()?;
+    let is_broken = broken.iter().any(|violation| !violation.is_warning());
+    Ok(Status::differs_if(!report.is_complete() || is_broken))
+}
+
+/// Holds a table against the CFI of a file; without any there is nothing to differ from.
+pub fn of_file(file: &File<'_>, table: &Table<'_>) -> anyhow::Result<Report> {
+    let sections = file.call_frame_sections()?;
+    let cfi: Vec<_> = sections.iter().map(|section| section.cfi()).collect();
+    Ok(verify(&cfi, table, &Options::default()))
+}
+
+/// The rules that an image's table breaks.
+fn of_table(
+    file: &File<'_>,
+    base: Address,
+    code: &Code<'_>,
+    section: &cfipack_decoder::unwind_info::Section<'_>,
+) -> anyhow::Result<Vec<Violation>> {
+    let sections = file.call_frame_sections()?;
+    let cfi: Vec<_> = sections.iter().map(|section| section.cfi()).collect();
+    let function_starts = file.function_starts()?;
+    // Pointers that the loader fills in, in the words of lld, ld-prime, and ld64 with and without i386.
+    let names = ["__got", "__auth_got", "__nl_symbol_ptr", "__pointers"];
+    let is_slot = |address| file.locate(address).is_some_and(|place| names.contains(&&*place.name));
+    let arch: Arch = file.arch();
+    let image = Image { arch, base, code, cfi: &cfi, function_starts: &function_starts, is_slot: &is_slot };
+    Ok(violations(section, &image))
+}
+
+/// Writes the report as text, below a line that says what it is about.
+pub fn print(out: &mut impl Write, report: &Report, places: &Places<'_, '_>) -> anyhow::Result<()> {
+    let Report { equal, different, missing, .. } = report;
+    write!(out, "  functions: {equal} equal, {different} different, {missing} missing")?;
+    let rest = [("left to their FDEs", report.dwarf), ("unjudged", report.unjudged)];
+    writeln!(out, "{}", Counts(&rest))?;
+    let Report { pcs, pcs_equal, pcs_different, pcs_missing, .. } = report;
+    write!(out, "  pcs: {pcs}: {pcs_equal} equal, {pcs_different} different, {pcs_missing} missing")?;
+    let rest = [
+        ("not exact in prologues", report.pcs_prologue),
+        ("not exact in epilogues", report.pcs_epilogue),
+        ("left to FDEs", report.pcs_dwarf),
+        ("unjudged", report.pcs_unjudged),
+    ];
+    writeln!(out, "{}", Counts(&rest))?;
+    if report.without_cfi != 0 || report.pcs_without_cfi != 0 {
+        let Report { without_cfi, pcs_without_cfi, .. } = report;
+        writeln!(out, "  no CFI to judge by: {without_cfi} entries, {pcs_without_cfi} pcs")?;
+    }
+    let reasons = report.reasons_by_count();
+    if !reasons.is_empty() {
+        writeln!(out, "  missing: {}", Counts(&reasons).list())?;
+    }
+    for difference in &report.differences {
+        writeln!(out, "  {}: {difference}", places.name(difference.start))?;
+    }
+    Ok(())
+}
+
+fn print_violations(out: &mut impl Write, violations: &[Violation]) -> anyhow::Result<()> {
+    if violations.is_empty() {
+        writeln!(out, "  __unwind_info: no rule broken")?;
+    }
+    for violation in violations.iter().take(DESCRIBED) {
+        let kind = if violation.is_warning() { "warning: " } else { "" };
+        writeln!(out, "  __unwind_info: {kind}{violation}")?;
+    }
+    if let Some(more) = violations.len().checked_sub(DESCRIBED + 1) {
+        writeln!(out, "  __unwind_info: and {} more", more + 1)?;
+    }
+    Ok(())
+}
+
+/// What is printed, as `cfipack/verify/1`; `violations` and `warnings` count by name.
+#[derive(Serialize)]
+struct VerifyJson<'r> {
+    schema: &'static str,
+    file: String,
+    #[serde(flatten)]
+    report: ReportJson<'r>,
+    violations: BTreeMap<&'static str, u64>,
+    warnings: BTreeMap<&'static str, u64>,
+    /// The first of both, in words.
+    described: Vec<String>,
+}
+
+/// A report: counts of functions and PCs, and the first differences.
+#[derive(Serialize)]
+pub struct ReportJson<'r> {
+    functions: u64,
+    equal: u64,
+    dwarf: u64,
+    different: u64,
+    missing: u64,
+    unjudged: u64,
+    duplicates: u64,
+    without_cfi: u64,
+    pcs: u64,
+    pcs_equal: u64,
+    pcs_prologue: u64,
+    pcs_epilogue: u64,
+    pcs_dwarf: u64,
+    pcs_different: u64,
+    pcs_missing: u64,
+    pcs_unjudged: u64,
+    pcs_without_cfi: u64,
+    reasons: &'r BTreeMap<String, u64>,
+    differences: Vec<DifferenceJson>,
+}
+
+/// Some PCs that differ.
+#[derive(Serialize)]
+pub struct DifferenceJson {
+    start: String,
+    end: String,
+    function: String,
+    words: String,
+}
+
+impl DifferenceJson {
+    /// A difference in JSON.
+    pub fn new(difference: &cfipack_roundtrip::unwind_info::Difference) -> Self {
+        Self {
+            start: difference.start.to_string(),
+            end: difference.end.to_string(),
+            function: difference.function.to_string(),
+            words: difference.to_string(),
+        }
+    }
+}
+
+impl<'r> ReportJson<'r> {
+    /// The report in JSON.
+    pub fn new(report: &'r Report) -> Self {
+        Self {
+            functions: report.functions,
+            equal: report.equal,
+            dwarf: report.dwarf,
+            different: report.different,
+            missing: report.missing,
+            unjudged: report.unjudged,
+            duplicates: report.duplicates,
+            without_cfi: report.without_cfi,
+            pcs: report.pcs,
+            pcs_equal: report.pcs_equal,
+            pcs_prologue: report.pcs_prologue,
+            pcs_epilogue: report.pcs_epilogue,
+            pcs_dwarf: report.pcs_dwarf,
+            pcs_different: report.pcs_different,
+            pcs_missing: report.pcs_missing,
+            pcs_unjudged: report.pcs_unjudged,
+            pcs_without_cfi: report.pcs_without_cfi,
+            reasons: &report.reasons,
+            differences: report.differences.iter().map(DifferenceJson::new).collect(),
+        }
+    }
+}
+
+impl<'r> VerifyJson<'r> {
+    fn new(file: String, report: &'r Report, broken: &[Violation]) -> Self {
+        let (mut violations, mut warnings) = (BTreeMap::new(), BTreeMap::new());
+        for violation in broken {
+            let counts = if violation.is_warning() { &mut warnings } else { &mut violations };
+            *counts.entry(violation.name()).or_default() += 1;
+        }
+        let described = broken.iter().take(DESCRIBED).map(Violation::to_string).collect();
+        let report = ReportJson::new(report);
+        Self { schema: "cfipack/verify/1", file, report, violations, warnings, described }
+    }
+}

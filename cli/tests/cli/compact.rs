@@ -1,0 +1,419 @@
+//! `__unwind_info` and `__compact_unwind`: dumps as llvm-objdump's, tables made anew, and what is said of
+//! them.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use flate2::read::GzDecoder;
+use serde_json::{Value, json};
+
+use crate::program::{command, run, scratch};
+
+fn corpus() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/compact-unwind")
+}
+
+/// A file of `link/`, decompressed.
+fn linked(name: &str) -> Vec<u8> {
+    let file = fs::File::open(corpus().join("link").join(format!("{name}.gz"))).unwrap();
+    let mut bytes = Vec::new();
+    GzDecoder::new(file).read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+/// Every page layout that was linked: `l_…`, `la_…`.
+fn links() -> Vec<String> {
+    let files = fs::read_dir(corpus().join("link")).unwrap().map(|entry| entry.unwrap().file_name());
+    let names = files.filter_map(|name| Some(name.to_str()?.strip_suffix(".dylib.gz")?.to_owned()));
+    let mut names: Vec<_> = names.collect();
+    names.sort();
+    assert!(names.len() > 100, "{names:?}");
+    names
+}
+
+/// Writes `link/` files into a directory of this test's own.
+fn unpack(test: &str, names: &[&str]) -> PathBuf {
+    let directory = scratch(test);
+    for name in names {
+        fs::write(directory.join(name), linked(name)).unwrap();
+    }
+    directory
+}
+
+/// The program in a directory.
+fn run_in(directory: &Path, arguments: &[&str]) -> Output {
+    command(arguments).current_dir(directory).output().unwrap()
+}
+
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap()
+}
+
+fn json_of(directory: &Path, arguments: &[&str]) -> Value {
+    let output = run_in(directory, arguments);
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// One error line, and status 2.
+fn error_of(directory: &Path, arguments: &[&str]) -> String {
+    let output = run_in(directory, arguments);
+    let error = text(output.stderr);
+    assert_eq!((output.status.code(), error.lines().count()), (Some(2), 1), "{error}");
+    error
+}
+
+/// The line in front of the contents is llvm-objdump 23's, which the goldens do not keep.
+fn heading(name: &str, format: &str) -> String {
+    format!("\n{name}:\tfile format {format}\nUnwind info:\n\n")
+}
+
+#[test]
+fn dumps_of_images_are_llvm_objdumps() {
+    let directory = scratch("dump-images");
+    for name in links() {
+        let (file, dump) = (format!("{name}.dylib"), text(linked(&format!("{name}.objdump"))));
+        fs::write(directory.join(&file), linked(&file)).unwrap();
+        let output = run_in(&directory, &["dump", &file]);
+        if dump.is_empty() {
+            assert_eq!(output.status.code(), Some(2), "{name}");
+            continue;
+        }
+        let format = if name.starts_with("la_") { "mach-o arm64" } else { "mach-o 64-bit x86-64" };
+        assert_eq!(text(output.stdout), heading(&file, format) + &dump);
+        assert_eq!(output.status.code(), Some(0));
+    }
+}
+
+#[test]
+fn dumps_of_objects_are_llvm_objdumps() {
+    let directory = corpus().join("mc");
+    let mut compared = 0;
+    for path in fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path()) {
+        if path.extension().is_none_or(|extension| extension != "o") {
+            continue;
+        }
+        let dump = fs::read_to_string(path.with_extension("objdump")).unwrap();
+        let file = path.file_name().unwrap().to_str().unwrap();
+        if dump.is_empty() {
+            continue;
+        }
+        let format = match &file[..1] {
+            _ if file.contains("arm64_32") => "mach-o arm64 (ilp32)",
+            "i" => "mach-o 32-bit i386",
+            "a" => "mach-o arm64",
+            _ => "mach-o 64-bit x86-64",
+        };
+        let output = run_in(&directory, &["dump", file]);
+        assert_eq!(text(output.stdout), heading(file, format) + &dump);
+        compared += 1;
+    }
+    assert!(compared > 100, "{compared}");
+}
+
+/// Laid out as lld does, the entries of an image give its own section again; in every layout they mean
+/// the same, and no layout is smaller than the smallest.
+#[test]
+fn tables_are_laid_out_anew() {
+    let directory = scratch("layouts");
+    let [own, made] = ["own", "made"].map(|name| directory.join(name));
+    let [own, made] = [own.to_str().unwrap(), made.to_str().unwrap()];
+    for name in links() {
+        let image = linked(&format!("{name}.dylib"));
+        let section = cfipack_container::File::parse(&image).unwrap().unwind_info_section().unwrap();
+        let Some(section) = section else { continue };
+        fs::write(own, &image).unwrap();
+        let mut sizes = Vec::new();
+        for layout in ["small", "lld", "ld-prime"] {
+            let output = run(&["unwind-info", own, "--layout", layout, "--section", made]);
+            assert_eq!(output.status.code(), Some(0), "{name}: {}", text(output.stderr));
+            let bytes = fs::read(made).unwrap();
+            sizes.push(bytes.len());
+            if layout == "lld" {
+                assert!(bytes == *section.bytes, "{name}");
+            }
+            let output = run(&["diff", own, made]);
+            // An image for whose entry there is no personality cannot be read without an error.
+            let expected = if name.contains("persbit") { Some(1) } else { Some(0) };
+            assert_eq!(output.status.code(), expected, "{name} {layout}: {}", text(output.stdout));
+        }
+        assert_eq!(sizes.iter().min(), Some(&sizes[0]), "{name}: {sizes:?}");
+    }
+}
+
+/// The rows of an object give the entries that lld linked of them, but for where they lie.
+#[test]
+fn tables_are_made_of_rows() {
+    for name in ["l_2_alt_1022", "l_5_lsda_same", "l_6_pers_3", "la_3_mixed_local", "l_005_none_between"] {
+        let (image, object) = (format!("{name}.dylib"), format!("{name}.o"));
+        let directory = unpack("rows", &[&image, &object]);
+        let output = run_in(&directory, &["unwind-info", &object, "--layout", "lld", "--section", "made"]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(output.stderr));
+        let tables = [&image[..], "made"].map(|file| {
+            let dump = json_of(&directory, &["dump", "--json", file]);
+            assert_eq!(dump["schema"], "cfipack/dump/1");
+            let table = &dump["unwind_info"];
+            let hex = |value: &Value| u64::from_str_radix(&value.as_str().unwrap()[2..], 16).unwrap();
+            let mut entries = Vec::new();
+            for page in table["pages"].as_array().unwrap() {
+                for entry in page["entries"].as_array().unwrap() {
+                    entries.push((hex(&entry["function"]), entry["encoding"].clone()));
+                }
+            }
+            let first = entries[0].0;
+            entries.iter_mut().for_each(|entry| entry.0 -= first);
+            let count = |name: &str| table[name].as_array().unwrap().len();
+            let end = hex(&table["end"]) - first;
+            (entries, end, table["bytes"].clone(), count("lsdas"), count("personalities"))
+        });
+        assert_eq!(tables[0], tables[1], "{name}");
+    }
+}
+
+#[test]
+fn summaries() {
+    let directory = unpack("summaries", &["l_8_dwarf_lsda.dylib", "l_6_pers_3.dylib"]);
+    let summary = json_of(&directory, &["unwind-info", "--json", "l_8_dwarf_lsda.dylib"]);
+    let modes = json!({ "frame": 0, "frameless": 0, "indirect": 0, "dwarf": 3, "none": 0, "malformed": 0 });
+    for (name, value) in [
+        ("schema", json!("cfipack/unwind-info/1")),
+        ("file", json!("l_8_dwarf_lsda.dylib")),
+        ("source", json!("unwind_info")),
+        ("layout", json!("small")),
+        ("entries", json!(3)),
+        ("modes", modes),
+        ("personalities", json!(0)),
+        ("lsdas", json!(3)),
+        ("warnings", json!([])),
+    ] {
+        assert_eq!(summary[name], value, "{name}");
+    }
+    // llvm-objdump: the section has 4184 bytes.
+    assert_eq!(summary["bytes"]["own"], 4184);
+    assert!(summary["bytes"]["unwind_info"].as_u64().unwrap() < 200);
+    let omitted =
+        json_of(&directory, &["unwind-info", "--json", "--omit-dwarf-lsda", "l_8_dwarf_lsda.dylib"]);
+    assert_eq!(omitted["lsdas"], 0);
+    let output = run_in(&directory, &["unwind-info", "l_6_pers_3.dylib", "--layout", "lld"]);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(0), 0));
+    assert_eq!(
+        text(output.stderr),
+        "l_6_pers_3.dylib: from its __unwind_info\n  \
+           __unwind_info (lld): 4196 bytes, 100.00 % of the file's own (4196)\n  \
+           entries: 3, in 1 compressed and 0 regular pages\n  \
+           personalities: 3, LSDAs: 3\n"
+    );
+}
+
+/// A whole ELF library of this machine's is too much here; one of the corpus does.
+#[test]
+fn tables_are_made_of_an_elf_files_cfi() {
+    let summary: Value =
+        serde_json::from_slice(&run(&["unwind-info", "linked.so", "--json", "--verify"]).stdout).unwrap();
+    assert_eq!((&summary["source"], &summary["functions"]), (&json!("cfi"), &json!(5)));
+    let verify = &summary["verify"];
+    assert_eq!(
+        (&verify["different"], &verify["missing"], &verify["unjudged"]),
+        (&json!(0), &json!(0), &json!(0))
+    );
+    let known = ["equal", "dwarf"].map(|name| verify[name].as_u64().unwrap());
+    assert_eq!(known.iter().sum::<u64>(), 5);
+    assert_eq!(known[1], summary["unsupported"].as_u64().unwrap());
+}
+
+#[test]
+fn lookups() {
+    let directory = unpack("lookups", &["l_6_pers_3.dylib", "l_8_dwarf_1.dylib"]);
+    // llvm-objdump: entries at 0x3b0, 0x3b4, 0x3b8 up to 0x3bc, LSDAs at 0x3bc.
+    let output = run_in(&directory, &["lookup", "l_6_pers_3.dylib", "0x3b5", "0x3bc"]);
+    assert_eq!(output.status.code(), Some(1), "the second has no entry");
+    assert_eq!(
+        text(output.stdout),
+        "0x3b5: entry 0x3b4..0x3b8, encoding 0x61000000: CFA = rbp+16, return address at CFA-8, \
+         rbp at CFA-16, personality in the slot at 0x2008, LSDA at 0x3bc\n0x3bc: no entry\n"
+    );
+    let answer = json_of(&directory, &["lookup", "--json", "l_6_pers_3.dylib", "0x3b5"]);
+    assert_eq!(
+        (&answer["schema"], &answer["entry"]["encoding"], &answer["row"]["cfa"]["base"]),
+        (&json!("cfipack/lookup/1"), &json!("0x61000000"), &json!("rbp"))
+    );
+    let output = run_in(&corpus().join("mc"), &["lookup", "a06_fp_skip.o", "0"]);
+    assert_eq!(
+        text(output.stdout),
+        "0x0: entry 0x0..0xc, encoding 0x04000212: CFA = x29+16, return address at CFA-8, x29 at CFA-16, \
+         x21 at CFA-24, x22 at CFA-32, x27 at CFA-40, x28 at CFA-48, d10 at CFA-56, d11 at CFA-64\n"
+    );
+}
+
+#[test]
+fn verified() {
+    let directory =
+        unpack("verified", &["l_8_dwarf_3.dylib", "l_8_dwarf_lsda.dylib", "l_7_stackind_nofold.dylib"]);
+    let report = json_of(&directory, &["verify", "--json", "l_8_dwarf_3.dylib"]);
+    for (name, value) in [
+        ("schema", json!("cfipack/verify/1")),
+        ("functions", json!(3)),
+        ("equal", json!(0)),
+        ("dwarf", json!(3)),
+        ("different", json!(0)),
+        ("missing", json!(0)),
+        ("pcs_different", json!(0)),
+        ("pcs_missing", json!(0)),
+        ("reasons", json!({})),
+        ("violations", json!({})),
+        ("warnings", json!({})),
+    ] {
+        assert_eq!(report[name], value, "{name}");
+    }
+    let report = json_of(&directory, &["verify", "--json", "l_8_dwarf_lsda.dylib"]);
+    assert_eq!(report["warnings"], json!({ "lsda-orphan": 3 }));
+    assert_eq!(run_in(&directory, &["verify", "l_8_dwarf_lsda.dylib"]).status.code(), Some(0));
+    // That case's code has no `sub` where its encodings say.
+    let output = run_in(&directory, &["verify", "l_7_stackind_nofold.dylib"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(output.stdout).contains("no stack adjustment by an imm32 at byte 3\n"));
+    let mc = corpus().join("mc");
+    let output = run_in(&mc, &["verify", "x17_fl_2040.o", "x23_epilogue_offset.o"]);
+    assert_eq!(output.status.code(), Some(1));
+    let stdout = text(output.stdout);
+    assert!(
+        stdout.contains("x17_fl_2040.o: 1 functions with CFI\n  functions: 1 equal, 0 different"),
+        "{stdout}"
+    );
+    assert!(stdout.contains("0x1..0x3 in the function at 0x0: the CFI says CFA = rsp+16, "), "{stdout}");
+}
+
+#[test]
+fn a_table_from_elsewhere_is_verified() {
+    let directory = unpack("elsewhere", &["l_8_dwarf_3.dylib"]);
+    let made = ["unwind-info", "l_8_dwarf_3.dylib", "--section", "made"];
+    assert_eq!(run_in(&directory, &made).status.code(), Some(0));
+    let verify = ["verify", "l_8_dwarf_3.dylib", "--unwind-info", "made"];
+    assert_eq!(run_in(&directory, &verify).status.code(), Some(0));
+    let path = directory.join("made");
+    let mut bytes = fs::read(&path).unwrap();
+    // Its last word is the last function's encoding, now 4 bytes into an FDE.
+    let last = bytes.len() - 4;
+    bytes[last] += 4;
+    fs::write(&path, bytes).unwrap();
+    let output = run_in(&directory, &verify);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(output.stdout).contains("no record of __eh_frame at 0x"));
+}
+
+#[test]
+fn explained() {
+    let mc = corpus().join("mc");
+    let output = run_in(&mc, &["explain", "x36_xmm.o"]);
+    assert_eq!(
+        text(output.stdout),
+        "__text+0x0 <_f>: encoding 0x04000000: in DWARF mode: at __text+0x4 \
+         no encoding restores register 23 from where it is\n"
+    );
+    // llvm-mc keeps DWARF mode for personalities that it does not know.
+    let explained = json_of(&mc, &["explain", "--json", "x41_pers_custom.o", "__text+0"]);
+    let function = &explained["functions"][0];
+    assert_eq!(
+        (&explained["schema"], &function["reason"]),
+        (&json!("cfipack/explain/1"), &json!("encodable"))
+    );
+    let output = run_in(&mc, &["explain", "x02_rbp.o"]);
+    assert_eq!(text(output.stdout), "x02_rbp.o: no function is in DWARF mode\n");
+}
+
+#[test]
+fn counted() {
+    let directory = unpack("counted", &["l_6_pers_3.dylib", "l_6_pers_3.o"]);
+    let stats = json_of(&directory, &["stats", "--json", "l_6_pers_3.dylib"]);
+    let bytes = &stats["table"]["bytes"];
+    assert_eq!(
+        (&stats["schema"], &bytes["total"], &bytes["lsdas"]),
+        (&json!("cfipack/stats/1"), &json!(4196), &json!(24))
+    );
+    assert_eq!((&stats["coverage"]["functions"], &stats["coverage"]["compact"]), (&json!(3), &json!(3)));
+    let stats = json_of(&directory, &["stats", "--json", "l_6_pers_3.o"]);
+    assert_eq!((&stats["rows"]["rows"], &stats["rows"]["bytes"]), (&json!(3), &json!(96)));
+}
+
+/// Where `__unwind_info` lies in a file: its bytes are found there once.
+fn offset_of_table(image: &[u8]) -> usize {
+    let file = cfipack_container::File::parse(image).unwrap();
+    let section = file.unwind_info_section().unwrap().unwrap();
+    image.windows(section.bytes.len()).position(|window| window == &*section.bytes).unwrap()
+}
+
+/// A broken page costs that page in a dump, and its own PCs in a lookup.
+#[test]
+fn a_broken_page_costs_itself() {
+    let directory = unpack("broken-page", &["l_2_alt_1022.dylib"]);
+    let path = directory.join("l_2_alt_1022.dylib");
+    let mut image = fs::read(&path).unwrap();
+    let table = offset_of_table(&image);
+    let word = |image: &[u8], at: usize| u32::from_le_bytes(image[at..at + 4].try_into().unwrap()) as usize;
+    let index = table + word(&image, table + 20);
+    let (first, page) = (word(&image, index), word(&image, index + 4));
+    let second = word(&image, index + 12);
+    image[table + page] = 9;
+    fs::write(&path, &image).unwrap();
+    let output = run_in(&directory, &["dump", "l_2_alt_1022.dylib"]);
+    let (dump, error) = (text(output.stdout), text(output.stderr));
+    assert!(
+        dump.contains("    Skipping 2nd level page with unknown kind 9\n    Second level index[1]: "),
+        "{dump}"
+    );
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(
+        error,
+        format!(
+            "cfi2sframe: error: l_2_alt_1022.dylib: section __unwind_info: offset {page:#x}: page of kind 9\n"
+        )
+    );
+    let pcs = [first, second].map(|pc| format!("{pc:#x}"));
+    let output = run_in(&directory, &["lookup", "l_2_alt_1022.dylib", &pcs[0], &pcs[1]]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(output.stdout).starts_with(&format!("{}: entry {}", pcs[1], pcs[1])));
+    assert_eq!(text(output.stderr).lines().count(), 1);
+    let report = json_of(&directory, &["verify", "--json", "l_2_alt_1022.dylib"]);
+    assert_eq!(report["violations"]["malformed"], 1);
+}
+
+#[test]
+fn damaged_inputs_are_one_line() {
+    let directory = unpack("damaged", &["l_6_pers_3.dylib", "l_6_pers_3.o"]);
+    let image = linked("l_6_pers_3.dylib");
+    let table = offset_of_table(&image);
+    let damage = |name: &str, at: usize, value: u8| {
+        let mut damaged = image.clone();
+        damaged[table + at] = value;
+        fs::write(directory.join(name), damaged).unwrap();
+    };
+    damage("version", 0, 2);
+    damage("index", 23, 0x7f);
+    damage("personalities", 19, 0x7f);
+    let all = ["dump", "stats", "verify", "unwind-info"];
+    for verb in all {
+        let error = error_of(&directory, &[verb, "version"]);
+        assert_eq!(
+            error,
+            "cfi2sframe: error: version: section __unwind_info: offset 0x0: version 2, not 1\n"
+        );
+        for file in ["index", "personalities"] {
+            let error = error_of(&directory, &[verb, file]);
+            assert!(
+                error.starts_with(&format!("cfi2sframe: error: {file}: section __unwind_info: offset 0x"))
+            );
+        }
+    }
+    error_of(&directory, &["lookup", "index", "0x3b0"]);
+    error_of(&directory, &["diff", "index", "l_6_pers_3.dylib"]);
+    error_of(&directory, &["verify", "--profile", "kernel", "l_6_pers_3.dylib"]);
+    error_of(&directory, &["unwind-info", "l_6_pers_3.dylib", "--section", "-", "--json"]);
+    error_of(&directory, &["unwind-info", "l_6_pers_3.dylib", "--section", "./l_6_pers_3.dylib"]);
+    // A bare section does not say for which architecture it is.
+    fs::write(directory.join("bare"), &image[table..table + 4196]).unwrap();
+    assert_eq!(run_in(&directory, &["dump", "bare"]).status.code(), Some(0));
+    error_of(&directory, &["lookup", "bare", "0x3b0"]);
+    error_of(&directory, &["unwind-info", "bare"]);
+}
