@@ -6,6 +6,7 @@ use core::fmt;
 use cfipack_format::{Address, Arch, SectionOffset};
 
 use super::cursor::Cursor;
+use super::plain::PlainCies;
 use super::{Cie, Error, Function};
 
 /// Which of the two layouts a section has.
@@ -62,7 +63,8 @@ impl<'a> Section<'a> {
     /// The functions whose FDEs start in a range of offsets, the first of which is a record's.
     pub fn functions_between(&self, from: SectionOffset, to: SectionOffset) -> Functions<'a> {
         let end = to.0.min(self.bytes.len());
-        Functions { section: *self, at: from.0, end, cies: CieCache::default() }
+        let cies = CieCache::default();
+        Functions { section: *self, at: from.0, end, cies, plain_cies: PlainCies::NONE }
     }
 
     /// The offset of the first record at or behind `offset`, or the section's length.
@@ -147,10 +149,11 @@ impl<'a> Section<'a> {
 /// The functions of a section, in its order.
 #[derive(Clone, Debug)]
 pub struct Functions<'a> {
-    section: Section<'a>,
-    at: usize,
-    end: usize,
+    pub(super) section: Section<'a>,
+    pub(super) at: usize,
+    pub(super) end: usize,
     cies: CieCache<'a>,
+    pub(super) plain_cies: PlainCies,
 }
 
 impl<'a> Functions<'a> {
@@ -160,7 +163,17 @@ impl<'a> Functions<'a> {
         let dangling = Error::CiePointer { offset: record.offset, pointer: record.id };
         let at = section.cie_offset(record).ok_or(dangling)?;
         let cie = self.cies.get(at, || section.cie(at, record))?;
+        self.plain_cies.note(section, cie);
         Function::parse(section, cie, record)
+    }
+
+    /// The function whose FDE starts at `at`.
+    #[cold]
+    pub(crate) fn function_at(&mut self, at: SectionOffset) -> Result<Function<'a>, Error> {
+        match self.section.record(at.0)? {
+            (Some(record), _) => self.function(&record),
+            (None, _) => Err(Error::Truncated { offset: at }),
+        }
     }
 }
 

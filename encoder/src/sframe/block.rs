@@ -1,6 +1,8 @@
 //! Attribute and FREs of functions, each distinct block once in layout `small`.
 
+use alloc::vec;
 use alloc::vec::Vec;
+use core::{hint, mem};
 
 use cfipack_format::Endian;
 use cfipack_format::sframe::{Attribute, FdeInfo, FdeType, Version};
@@ -14,7 +16,10 @@ use crate::Reason;
 /// where the attribute lies in the FDE, the FREs alone. Blocks are numbered.
 #[derive(Clone, Debug)]
 pub(super) struct Blocks {
+    /// The blocks, behind room for the section's header and index.
     bytes: Vec<u8>,
+    /// Bytes of that room.
+    front: usize,
     /// Where each block starts.
     starts: Vec<u32>,
     /// What the FDEs of each block say; empty in version 3.
@@ -34,15 +39,41 @@ pub(super) struct WideAttribute {
     pub(super) rep_size: u8,
 }
 
+/// Bytes of a block, for reserving.
+const TYPICAL_SIZE: usize = 64;
+
 impl Blocks {
     pub(super) fn new(version: Version, layout: Layout, endian: Endian, seed: u64) -> Self {
         let index = (layout == Layout::Small).then(HashIndex::new);
         let (bytes, starts, attributes) = (Vec::new(), Vec::new(), Vec::new());
-        Self { bytes, starts, attributes, index, seed, version, endian }
+        Self { bytes, front: 0, starts, attributes, index, seed, version, endian }
+    }
+
+    /// Makes room in front of the first block and for this many blocks, in a builder that has none.
+    pub(super) fn reserve(&mut self, front: usize, blocks: usize) {
+        if self.starts.is_empty() {
+            // Zeroed memory is not touched before it is used.
+            self.bytes = vec![0; front + blocks * TYPICAL_SIZE];
+            self.bytes.truncate(front);
+            self.front = front;
+        }
+        self.starts.reserve(blocks);
+        if let Some(index) = &mut self.index {
+            index.reserve(blocks);
+        }
+    }
+
+    /// The sub-section's bytes behind `front` bytes that are to be written.
+    pub(super) fn take_bytes(&mut self, front: usize) -> Vec<u8> {
+        let mut bytes = mem::take(&mut self.bytes);
+        let blocks = self.front..bytes.len();
+        bytes.resize(bytes.len().max(front + blocks.len()), 0);
+        bytes.copy_within(blocks.clone(), front);
+        bytes.truncate(front + blocks.len());
+        bytes
     }
 
     /// Adds a function's FREs, or finds them. Returns the block's number.
-    #[inline]
     pub(super) fn add(
         &mut self,
         fres: &mut Fres,
@@ -50,16 +81,37 @@ impl Blocks {
         fde_type: FdeType,
         rep_size: u8,
     ) -> Result<u32, Reason> {
+        let attribute = self.begin_block(fres, info, fde_type, rep_size);
+        let block = fres.block(self.version);
+        if !self.has_room(block.len()) {
+            return Err(Reason::SectionSize);
+        }
+        Ok(self.add_block(self.hash(block), block, attribute))
+    }
+
+    /// Writes the attribute in front of a function's FREs, or returns what its FDEs say.
+    #[inline(always)]
+    pub(super) fn begin_block(
+        &self,
+        fres: &mut Fres,
+        info: FdeInfo,
+        fde_type: FdeType,
+        rep_size: u8,
+    ) -> Option<WideAttribute> {
         let num_fres = fres.count();
         let info = info.with_fre_type(fres.fre_type());
-        let attribute = Attribute { num_fres: num_fres as u16, info, info2: fde_type as u8, rep_size };
-        let block = fres.block();
-        if self.version == Version::V3 {
-            block[..Attribute::SIZE].copy_from_slice(&attribute.write(self.endian));
-            self.add_block(block, None)
-        } else {
-            self.add_block(&block[Attribute::SIZE..], Some(WideAttribute { num_fres, info, rep_size }))
+        if self.version != Version::V3 {
+            return Some(WideAttribute { num_fres, info, rep_size });
         }
+        let attribute = Attribute { num_fres: num_fres as u16, info, info2: fde_type as u8, rep_size };
+        fres.set_attribute(&attribute.write(self.endian));
+        None
+    }
+
+    /// Whether blocks of this many bytes can be added.
+    #[inline(always)]
+    pub(super) fn has_room(&self, len: usize) -> bool {
+        u32::try_from(self.bytes.len() - self.front + len).is_ok()
     }
 
     /// Adds the blocks of another builder with the same options, or finds them. Returns the number
@@ -68,8 +120,12 @@ impl Blocks {
         let numbers = 0..other.starts.len() as u32;
         numbers
             .map(|number| {
+                let block = other.block(number);
+                if !self.has_room(block.len()) {
+                    return Err(Reason::SectionSize);
+                }
                 let attribute = other.attributes.get(number as usize).copied();
-                self.add_block(other.block(number), attribute)
+                Ok(self.add_block(self.hash(block), block, attribute))
             })
             .collect()
     }
@@ -91,45 +147,61 @@ impl Blocks {
         self.starts.len()
     }
 
+    /// Bytes of the sub-section.
+    pub(super) fn len_in_bytes(&self) -> usize {
+        self.bytes().len()
+    }
+
     /// The whole sub-section.
     pub(super) fn bytes(&self) -> &[u8] {
-        &self.bytes
+        &self.bytes[self.front..]
     }
 
     /// The bytes of a block.
     pub(super) fn block(&self, number: u32) -> &[u8] {
         let start = self.starts[number as usize] as usize;
-        let end = self.starts.get(number as usize + 1).map_or(self.bytes.len(), |&end| end as usize);
-        &self.bytes[start..end]
+        let end = self.starts.get(number as usize + 1).map(|&end| end as usize);
+        &self.bytes()[start..end.unwrap_or(self.bytes().len())]
     }
 
-    #[inline]
-    fn add_block(&mut self, block: &[u8], attribute: Option<WideAttribute>) -> Result<u32, Reason> {
-        let Some(index) = &mut self.index else { return self.append(block, attribute) };
-        let hash = hash(self.seed, block);
-        let (bytes, starts, attributes) = (&self.bytes, &self.starts, &self.attributes);
-        // A block ends where its attribute says, so equal bytes from its start on are the block.
-        let found = index.find(hash, |number| {
-            let start = starts[number as usize] as usize;
-            bytes.get(start..start + block.len()) == Some(block)
-                && attributes.get(number as usize).copied() == attribute
-        });
-        match found {
-            Some(number) => Ok(number),
-            None => {
-                index.insert(hash, starts.len() as u32);
-                self.append(block, attribute)
-            }
+    /// The hash of a block.
+    #[inline(always)]
+    pub(super) fn hash(&self, block: &[u8]) -> u32 {
+        if self.index.is_some() { hash(self.seed, block) } else { 0 }
+    }
+
+    /// Reads what [`add_block`](Self::add_block) is going to read for blocks with these hashes. Few of
+    /// that lies in the processor's caches, and all of it together is there hardly later than one.
+    pub(super) fn touch(&self, hashes: impl Iterator<Item = u32>) {
+        let Some(index) = &self.index else { return };
+        let mut first = [None; 16];
+        for (first, hash) in first.iter_mut().zip(hashes) {
+            *first = index.first(hash);
         }
+        let byte = |number: u32| self.bytes[self.front + self.starts[number as usize] as usize];
+        hint::black_box(first.into_iter().flatten().map(byte).fold(0, u8::wrapping_add));
     }
 
+    /// Adds a block that there [is room](Self::has_room) for, or finds it. Returns its number.
     #[inline]
-    fn append(&mut self, block: &[u8], attribute: Option<WideAttribute>) -> Result<u32, Reason> {
-        let start = u32::try_from(self.bytes.len()).map_err(|_| Reason::SectionSize)?;
+    pub(super) fn add_block(&mut self, hash: u32, block: &[u8], attribute: Option<WideAttribute>) -> u32 {
+        if let Some(index) = &mut self.index {
+            let (bytes, starts, attributes) = (&self.bytes[self.front..], &self.starts, &self.attributes);
+            // A block ends where its attribute says, so equal bytes from its start on are the block.
+            let found = index.find(hash, |number| {
+                let start = starts[number as usize] as usize;
+                bytes.get(start..start + block.len()) == Some(block)
+                    && attributes.get(number as usize).copied() == attribute
+            });
+            if let Some(number) = found {
+                return number;
+            }
+            index.insert(hash, starts.len() as u32);
+        }
         let number = self.starts.len() as u32;
+        self.starts.push((self.bytes.len() - self.front) as u32);
         self.bytes.extend_from_slice(block);
-        self.starts.push(start);
         self.attributes.extend(attribute);
-        Ok(number)
+        number
     }
 }

@@ -1,20 +1,23 @@
 //! Functions in, a section out.
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
-use cfipack_format::Arch;
-use cfipack_format::sframe::{Abi, FdeInfo, FdeType, FreType, Version};
+use cfipack_format::sframe::{Abi, FdeInfo, FdeType, FreType, Header, Version};
+use cfipack_format::{Address, Arch, SectionOffset};
 
-use super::block::Blocks;
-use super::fre::Fres;
+use super::block::{Blocks, WideAttribute};
+use super::cies::Cies;
+use super::common::Common;
+use super::fre::{BUFFER, Fres};
 use super::gnu::GnuRows;
-use super::memo::{Memo, Remembered};
+use super::memo::{Key, Memo, Remembered, without_trailing_zeros};
 use super::merge::merge;
 use super::small::{SmallRows, flags};
 use super::stack_pointer::StackPointer;
 use super::stubs::StubRows;
 use super::{Layout, Options, Section};
-use crate::cfi::{Function, Interpreter, Ran};
+use crate::cfi::{self, Code, Function, Functions, Interpreter, Ran};
 use crate::{Reason, Unsupported};
 
 /// One entry of the function index in the making.
@@ -74,6 +77,32 @@ impl Entries {
     }
 }
 
+/// A function that a section goes without.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LeftOut {
+    /// It cannot be expressed.
+    Unsupported(Unsupported),
+    /// Its FDE or CIE cannot be read. After [`cfi::Error::Length`] nothing behind it was found.
+    Malformed(cfi::Error),
+}
+
+/// An entry whose FREs are in the buffer: what they are is looked up for several at once.
+#[derive(Clone, Debug)]
+struct Waiting {
+    /// Where its block lies in the buffer.
+    place: Range<usize>,
+    hash: u32,
+    attribute: Option<WideAttribute>,
+    /// The entry's number, and its rows.
+    entry: u32,
+    num_fres: u32,
+    /// How to remember its instructions.
+    remember: Option<(Key, Ran)>,
+}
+
+/// Entries that wait at most.
+const GROUP: usize = 16;
+
 /// Takes functions, one after the other or, as shards that are [absorbed](Self::absorb) in a fixed
 /// order, many at a time, and becomes a [`Section`].
 #[derive(Clone, Debug)]
@@ -81,9 +110,12 @@ pub struct Builder<'a> {
     arch: Arch,
     options: Options,
     interpreter: Interpreter<'a, StackPointer>,
-    memo: Memo<'a>,
+    cies: Cies<'a>,
+    memo: Memo,
+    common: Common,
     fres: Fres,
     entries: Entries,
+    waiting: Vec<Waiting>,
 }
 
 impl<'a> Builder<'a> {
@@ -97,12 +129,26 @@ impl<'a> Builder<'a> {
         let seed = fres.address() as u64;
         let blocks = Blocks::new(version, options.layout, arch.endian(), seed);
         let entries = Entries { list: Vec::new(), blocks, num_fres: 0, refused: Vec::new() };
-        Self { arch, options, interpreter: Interpreter::new(), memo: Memo::new(), fres, entries }
+        let (cies, memo, common) = (Cies::new(), Memo::new(), Common::new());
+        Self {
+            arch,
+            options,
+            interpreter: Interpreter::new(),
+            cies,
+            memo,
+            common,
+            fres,
+            entries,
+            waiting: Vec::new(),
+        }
     }
 
-    /// Makes room for this many functions at once.
+    /// Makes room for this many functions at once; best done first.
     pub fn reserve(&mut self, functions: usize) {
         self.entries.list.reserve(functions);
+        let index = Header::SIZE + functions * self.options.version.fde_size();
+        // Two thirds of a large program's functions share another's block.
+        self.entries.blocks.reserve(index, functions / 3);
     }
 
     /// Adds a function, or says why it cannot be expressed; the section then goes without it.
@@ -118,9 +164,53 @@ impl<'a> Builder<'a> {
         pushed
     }
 
+    /// Adds a section's functions, all that are left, faster than one by one. `left_out` is told of
+    /// each that is not in the section, in order. Returns how many functions there were.
+    pub fn push_all(&mut self, mut functions: Functions<'a>, mut left_out: impl FnMut(LeftOut)) -> u64 {
+        if self.entries.list.capacity() == 0 {
+            self.reserve(functions.estimate());
+        }
+        let mut count = 0;
+        // The CIEs of late and their numbers.
+        let mut numbers = [(SectionOffset(usize::MAX), 0); 8];
+        let can_be_common = self.options.layout == Layout::Small && functions.arch() == self.arch;
+        let next_plain = |functions: &mut Functions<'a>| functions.next_plain().filter(|_| can_be_common);
+        let mut next = next_plain(&mut functions);
+        loop {
+            let function = if let Some(plain) = next {
+                // Early, so that memory has time to bring it.
+                next = next_plain(&mut functions);
+                let (cie, number) = numbers[plain.cie.0 / 4 % numbers.len()];
+                if cie == plain.cie && self.push_code(number, plain.start, plain.size, &plain.code).is_ok() {
+                    count += 1;
+                    continue;
+                }
+                functions.function_at(plain.at)
+            } else {
+                let Some(function) = functions.next() else { return count };
+                next = next_plain(&mut functions);
+                function
+            };
+            count += 1;
+            match function {
+                Ok(function) => {
+                    if let Err(unsupported) = self.push(&function) {
+                        left_out(LeftOut::Unsupported(unsupported));
+                    } else if let Some(number) = self.number(&function) {
+                        let cie = function.cie.offset;
+                        numbers[cie.0 / 4 % numbers.len()] = (cie, number);
+                    }
+                }
+                Err(error) => left_out(LeftOut::Malformed(error)),
+            }
+        }
+    }
+
     /// Adds what a builder with the same architecture and options has taken, as if its functions
     /// had been pushed here one by one.
-    pub fn absorb(&mut self, shard: Self) -> Result<(), Reason> {
+    pub fn absorb(&mut self, mut shard: Self) -> Result<(), Reason> {
+        self.settle();
+        shard.settle();
         let numbers = self.entries.blocks.absorb(&shard.entries.blocks)?;
         let moved =
             shard.entries.list.iter().map(|entry| Entry { block: numbers[entry.block as usize], ..*entry });
@@ -131,7 +221,8 @@ impl<'a> Builder<'a> {
     }
 
     /// Ends the section: nothing is added any more.
-    pub fn finish(self) -> Section {
+    pub fn finish(mut self) -> Section {
+        self.settle();
         let Self { arch, options, entries, .. } = self;
         let merged = match options {
             Options { merge_functions: 2.., layout: Layout::Small, .. } => {
@@ -142,19 +233,80 @@ impl<'a> Builder<'a> {
         Section::new(arch, options, merged.unwrap_or(entries))
     }
 
-    #[inline]
     fn push_small(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
         let size = check(self.arch, function)?;
+        let key = match self.number(function) {
+            Some(cie) => match self.push_code(cie, function.start, size, &function.code()) {
+                Ok(()) => return Ok(()),
+                Err(key) => key,
+            },
+            None => None,
+        };
+        self.push_rows(function, size, key)
+    }
+
+    #[inline]
+    fn number(&mut self, function: &Function<'a>) -> Option<u8> {
+        self.cies.number(function, self.options.version, &mut self.interpreter)
+    }
+
+    /// Adds a function if it is of the common kind or one like it was seen before. If not: where to
+    /// remember it.
+    #[inline(always)]
+    fn push_code(&mut self, cie: u8, start: Address, size: u32, code: &Code<'a>) -> Result<(), Option<Key>> {
         if size == 0 {
-            return Ok(());
+            return Err(None);
         }
-        let key = match self.memo.find(function) {
+        let needed = without_trailing_zeros(code.instructions());
+        let key = match self.memo.find(cie, code, needed, size) {
             Ok(found) => {
-                self.entries.push(function.start.0, size, found);
+                self.entries.push(start.0, size, found);
                 return Ok(());
             }
             Err(key) => key,
         };
+        let common = self.cies.common(cie).ok_or(key)?;
+        let ran = self.common.run(common, code, needed, size, &mut self.fres).ok_or(key)?;
+        let blocks = &self.entries.blocks;
+        if !blocks.has_room(BUFFER) {
+            return Err(None);
+        }
+        let attribute = blocks.begin_block(&mut self.fres, common.info, FdeType::Default, 0);
+        let place = self.fres.place(self.options.version);
+        let hash = blocks.hash(self.fres.at(place.clone()));
+        let entry = self.entries.list.len() as u32;
+        let num_fres = self.fres.count();
+        let remember = key.filter(|_| ran.end < size.into()).map(|key| (key, ran));
+        self.waiting.push(Waiting { place, hash, attribute, entry, num_fres, remember });
+        self.entries.push(start.0, size, Remembered { block: 0, num_fres });
+        self.fres.keep();
+        if self.waiting.len() == GROUP || !self.fres.has_room() {
+            self.settle();
+        }
+        Ok(())
+    }
+
+    /// Finds the blocks of the entries that wait for theirs.
+    fn settle(&mut self) {
+        let Self { waiting, entries: Entries { list, blocks, .. }, fres, .. } = self;
+        blocks.touch(waiting.iter().map(|waiting| waiting.hash));
+        for Waiting { place, hash, attribute, entry, num_fres, remember } in waiting.drain(..) {
+            let block = blocks.add_block(hash, fres.at(place), attribute);
+            list[entry as usize].block = block;
+            if let Some((key, ran)) = remember {
+                self.memo.remember(key, ran, Remembered { block, num_fres });
+            }
+        }
+        fres.clear();
+    }
+
+    /// Adds a function of any kind.
+    #[cold]
+    fn push_rows(&mut self, function: &Function<'a>, size: u32, key: Option<Key>) -> Result<(), Unsupported> {
+        if size == 0 {
+            return Ok(());
+        }
+        self.settle();
         let before = self.entries.mark();
         let ran = self.run_small(function, size, FdeType::Default).or_else(|unsupported| {
             self.entries.back_to(before);
@@ -231,7 +383,7 @@ impl<'a> Builder<'a> {
     }
 
     fn end_gnu(&mut self, function: &Function<'a>, size: u32, fde_type: FdeType) -> Result<(), Reason> {
-        let info = flags(function, self.options.version);
+        let info = flags(&function.cie, self.options.version);
         self.entries.add(function.start.0, size, &mut self.fres, info, fde_type, 0)
     }
 }

@@ -2,14 +2,14 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use cfipack_format::sframe::{
-    Abi, Attribute, CONTROL_CFA_SLOT, ControlWord, FdeType, FreInfo, FreType, WordSize,
+    Abi, Attribute, CONTROL_CFA_SLOT, ControlWord, FdeType, FreInfo, FreType, Version, WordSize,
 };
 use cfipack_format::{Arch, Cfa, Endian, Row, Rule};
 
 use crate::Reason;
-use crate::cfi::Stretch;
 
 /// An FRE behind its start offset: the info byte and the data words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,6 +40,11 @@ impl Fre {
         Self { head: u64::from_le_bytes(head), tail, len: len as u8 }
     }
 
+    /// The bytes as a number, the first in the lowest, and their count, if there are no more than fit.
+    pub(super) fn as_short(&self) -> Option<(u64, u8)> {
+        (self.len <= 8).then_some((self.head, self.len))
+    }
+
     /// Bytes of the info byte and the words.
     pub(super) fn len(&self) -> usize {
         self.len.into()
@@ -58,7 +63,7 @@ impl Fre {
     }
 
     #[inline]
-    fn default(arch: Arch, row: &Row) -> Result<Self, Reason> {
+    pub(super) fn default(arch: Arch, row: &Row) -> Result<Self, Reason> {
         let Cfa::Register { register, offset } = row.cfa else {
             return Err(cfa_needs_flex(row.cfa));
         };
@@ -169,6 +174,12 @@ impl Fre {
     }
 }
 
+/// Bytes of an FRE behind its start, the info byte included.
+#[inline]
+pub(super) fn fre_len(info: FreInfo) -> usize {
+    1 + usize::from(info.count()) * info.word_size().map_or(0, WordSize::width)
+}
+
 fn cfa_needs_flex(cfa: Cfa) -> Reason {
     match cfa {
         Cfa::Undefined => Reason::CfaMissing,
@@ -230,62 +241,29 @@ impl FlexWords {
     }
 }
 
-/// A row's FRE but for the CFA offset, for rows in which nothing else differs.
-///
-/// Only for small, positive offsets, default FDEs and little-endian sections: for nearly all rows
-/// there are. The offset is the word behind the info byte.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Pattern {
-    /// Head and length for offsets up to 0x7f.
-    small: (u64, u8),
-    /// Head and length for offsets up to 0x7fff.
-    large: (u64, u8),
-}
-
-impl Pattern {
-    /// The pattern of a row whose CFA is a register plus an offset.
-    pub(super) fn new(arch: Arch, row: &Row) -> Option<Self> {
-        let Cfa::Register { register, .. } = row.cfa else { return None };
-        if arch.endian() == Endian::Big || row.return_address == Rule::Undefined {
-            return None;
-        }
-        let fre = |offset| Fre::default(arch, &Row { cfa: Cfa::Register { register, offset }, ..*row }).ok();
-        let (small, large) = (fre(0)?, fre(0x80)?);
-        let all_in_head = small.len <= 8 && large.len <= 8;
-        all_in_head
-            .then_some(Self { small: (small.head, small.len), large: (large.head & !0xff_ff00, large.len) })
-    }
-
-    /// Head and length of the FRE with an offset.
-    #[inline(always)]
-    fn head(&self, offset: i64) -> Option<(u64, u8)> {
-        let (head, len) = if (offset as u64) < 0x80 { self.small } else { self.large };
-        ((offset as u64) < 0x8000).then_some((head | (offset as u64) << 8, len))
-    }
-
-    /// The FRE with an offset.
-    #[inline]
-    pub(super) fn fre(&self, offset: i64) -> Option<Fre> {
-        self.head(offset).map(|(head, len)| Fre { head, tail: [0; _], len })
-    }
-}
-
 /// The FREs of one function, behind room for its attribute.
 #[derive(Clone, Debug)]
 pub(super) struct Fres {
     bytes: Vec<u8>,
+    /// Where the function's room starts; blocks that are still needed lie in front of it.
+    base: usize,
+    /// Where the first row starts.
+    first: usize,
     end: usize,
     count: u32,
     fre_type: FreType,
     last_start: u32,
     last: Fre,
-    /// Rows that came up before, and their patterns.
-    known: [Option<(Row, Pattern)>; 8],
     endian: Endian,
 }
 
 /// Bytes that an FRE may touch: start, info, words.
 const ROOM: usize = 4 + Fre::MAX_SIZE;
+
+/// Bytes of rows that there is room for from the start: more than nearly any function has.
+pub(super) const BUFFER: usize = 1 << 18;
+/// Bytes behind them that may be written without being needed.
+pub(super) const BEYOND: usize = 16;
 
 /// Version 3 counts an FDE's rows in 16 bits.
 pub(super) const MAX_ROWS: u32 = u16::MAX as u32;
@@ -293,68 +271,41 @@ pub(super) const MAX_ROWS: u32 = u16::MAX as u32;
 impl Fres {
     pub(super) fn new(endian: Endian) -> Self {
         let last = Fre { head: 0, tail: [0; _], len: 0 };
-        let (bytes, fre_type) = (vec![0; 256], FreType::Addr1);
-        Self { bytes, end: 0, count: 0, fre_type, last_start: 0, last, known: [None; 8], endian }
+        let (bytes, fre_type) = (vec![0; BUFFER + BEYOND], FreType::Addr1);
+        Self {
+            bytes,
+            base: 0,
+            first: Attribute::SIZE,
+            end: Attribute::SIZE,
+            count: 0,
+            fre_type,
+            last_start: 0,
+            last,
+            endian,
+        }
     }
 
     /// Begins a function whose starts fit `fre_type`.
     #[inline]
     pub(super) fn begin(&mut self, fre_type: FreType) {
-        self.end = Attribute::SIZE;
+        (self.first, self.end) = (self.base + Attribute::SIZE, self.base + Attribute::SIZE);
         self.count = 0;
         self.fre_type = fre_type;
         self.last_start = 0;
         self.last.len = 0;
     }
 
-    /// The pattern of a row in a default FDE. Remembers those of late: functions save their
-    /// registers in few ways.
-    #[inline]
-    pub(super) fn pattern(&mut self, arch: Arch, row: &Row) -> Option<Pattern> {
-        let slot = match row.frame_pointer {
-            Rule::Cfa(offset) => offset as usize / 8 % 8,
-            _ => 0,
-        };
-        match &self.known[slot] {
-            Some((known, pattern)) if known.differs_in_offset_only(row) => Some(*pattern),
-            _ => {
-                let pattern = Pattern::new(arch, row)?;
-                self.known[slot] = Some((*row, pattern));
-                Some(pattern)
-            }
-        }
+    /// Room for the rows of a function, and where in it the first is to lie.
+    #[inline(always)]
+    pub(super) fn buffer(&mut self) -> (usize, &mut [u8; BUFFER + BEYOND]) {
+        let Some(buffer) = self.bytes.first_chunk_mut() else { unreachable!("the buffer never shrinks") };
+        (self.base + Attribute::SIZE, buffer)
     }
 
-    /// Appends the rows of a stretch whose FREs are `pattern`, in a function that starts at `part`,
-    /// until one needs something else.
-    #[inline]
-    pub(super) fn push_stretch(&mut self, pattern: &Pattern, part: u32, stretch: &mut Stretch<'_>) {
-        // Locals, lest every row goes through memory.
-        let width = self.fre_type.width().min(4);
-        let bytes = self.bytes.as_mut_slice();
-        let (mut end, mut count, mut start) = (self.end, self.count, self.last_start);
-        let (mut head, mut len) = (self.last.head, self.last.len);
-        while let Some(step) = stretch.next() {
-            let (location, offset) = stretch.row();
-            let Some((next_head, next_len)) = pattern.head(offset) else { break };
-            if next_head != head && stretch.row_ends(&step) {
-                let Some(room) = bytes.get_mut(end..).and_then(|room| room.first_chunk_mut::<12>()) else {
-                    break;
-                };
-                if count == MAX_ROWS {
-                    break;
-                }
-                start = location as u32 - part;
-                room[..4].copy_from_slice(&start.to_le_bytes());
-                room[width..width + 8].copy_from_slice(&next_head.to_le_bytes());
-                (head, len) = (next_head, next_len);
-                end += width + usize::from(len);
-                count += 1;
-            }
-            stretch.take(step);
-        }
-        (self.end, self.count, self.last_start) = (end, count, start);
-        self.last = Fre { head, tail: [0; _], len };
+    /// Takes note of the rows that were put into the [buffer](Self::buffer).
+    #[inline(always)]
+    pub(super) fn set_rows(&mut self, first: usize, end: usize, count: u32, fre_type: FreType) {
+        (self.first, self.end, self.count, self.fre_type) = (first, end, count, fre_type);
     }
 
     /// Where the bytes lie in this program's memory.
@@ -398,27 +349,32 @@ impl Fres {
     }
 
     /// Rewrites the starts with the narrowest type that holds them all.
+    #[inline]
     pub(super) fn narrow(&mut self) {
         let narrowest = FreType::for_start(self.last_start);
-        if narrowest == self.fre_type {
-            return;
+        if narrowest != self.fre_type {
+            self.narrow_to(narrowest);
         }
+    }
+
+    fn narrow_to(&mut self, narrowest: FreType) {
         let (wide, width) = (self.fre_type.width(), narrowest.width());
         // In place: what is written never overtakes what is read.
-        let (mut from, mut to) = (Attribute::SIZE, Attribute::SIZE);
+        let first = self.base + Attribute::SIZE;
+        let (mut from, mut to) = (self.first, first);
         while from < self.end {
             let start = match self.endian {
                 Endian::Little => from,
                 Endian::Big => from + wide - width,
             };
             let info = FreInfo(self.bytes[from + wide]);
-            let words = usize::from(info.count()) * info.word_size().map_or(0, WordSize::width);
+            let len = fre_len(info);
             self.bytes.copy_within(start..start + width, to);
-            self.bytes.copy_within(from + wide..from + wide + 1 + words, to + width);
-            from += wide + 1 + words;
-            to += width + 1 + words;
+            self.bytes.copy_within(from + wide..from + wide + len, to + width);
+            from += wide + len;
+            to += width + len;
         }
-        self.end = to;
+        (self.first, self.end) = (first, to);
         self.fre_type = narrowest;
     }
 
@@ -426,9 +382,44 @@ impl Fres {
         self.fre_type
     }
 
-    /// The attribute's room and the FREs.
-    #[inline]
-    pub(super) fn block(&mut self) -> &mut [u8] {
-        &mut self.bytes[..self.end]
+    /// Puts version 3's attribute in front of the FREs.
+    #[inline(always)]
+    pub(super) fn set_attribute(&mut self, attribute: &[u8; Attribute::SIZE]) {
+        self.bytes[self.first - Attribute::SIZE..self.first].copy_from_slice(attribute);
+    }
+
+    /// Where the function's block lies in the buffer: its FREs and, in version 3, its attribute.
+    #[inline(always)]
+    pub(super) fn place(&self, version: Version) -> Range<usize> {
+        let attribute = if version == Version::V3 { Attribute::SIZE } else { 0 };
+        self.first - attribute..self.end
+    }
+
+    /// A block at a place in the buffer.
+    #[inline(always)]
+    pub(super) fn at(&self, place: Range<usize>) -> &[u8] {
+        &self.bytes[place]
+    }
+
+    /// The function's block.
+    pub(super) fn block(&self, version: Version) -> &[u8] {
+        self.at(self.place(version))
+    }
+
+    /// Keeps the function's block: the next function comes behind it.
+    #[inline(always)]
+    pub(super) fn keep(&mut self) {
+        self.base = self.end;
+    }
+
+    /// Whether a function more might find room behind the blocks that are kept.
+    #[inline(always)]
+    pub(super) fn has_room(&self) -> bool {
+        self.base < BUFFER / 16
+    }
+
+    /// Forgets the blocks that were kept.
+    pub(super) fn clear(&mut self) {
+        self.base = 0;
     }
 }

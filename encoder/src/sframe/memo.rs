@@ -8,21 +8,18 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::hash_index::hash;
-use crate::cfi::{Cie, Function, Ran};
+use crate::cfi::{Code, Ran};
 
-/// The longest instructions that are remembered, without trailing zeros; in bytes.
-const MAX_LEN: usize = 24;
+/// The longest instructions that are remembered, without trailing zeros, in words of 8 bytes.
+const WORDS: usize = 8;
 /// Small enough to stay in a processor's second-level cache.
 const SLOTS: usize = 4096;
-/// Real sections have a handful of CIEs; functions of further ones are interpreted every time.
-const MAX_CIES: usize = 16;
 
 /// Instructions that have been interpreted, and what they gave.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    instructions: [u8; MAX_LEN],
-    len: u8,
+    /// The instructions, zeros behind them: those at their own end are padding.
+    words: [u64; WORDS],
     cie: u8,
     /// Bytes of instructions that must be there, trailing zeros included.
     needed: u16,
@@ -42,94 +39,118 @@ pub(super) struct Remembered {
 
 /// Short instruction sequences interpreted of late.
 #[derive(Clone, Debug)]
-pub(super) struct Memo<'a> {
+pub(super) struct Memo {
     slots: Vec<Slot>,
-    /// CIEs that differ in meaning.
-    cies: Vec<Cie<'a>>,
-    last_cie: usize,
 }
 
 /// Where a function that was not found can be remembered.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Key<'a> {
-    instructions: &'a [u8],
+pub(super) struct Key {
+    words: [u64; WORDS],
     cie: u8,
     slot: usize,
 }
 
-impl<'a> Memo<'a> {
+impl Memo {
     pub(super) fn new() -> Self {
         let found = Remembered { block: 0, num_fres: 0 };
-        let empty = Slot { instructions: [0; MAX_LEN], len: u8::MAX, cie: 0, needed: 0, end: 0, found };
-        Self { slots: vec![empty; SLOTS], cies: Vec::new(), last_cie: 0 }
+        // No CIE has this number.
+        let empty = Slot { words: [0; WORDS], cie: u8::MAX, needed: 0, end: 0, found };
+        Self { slots: vec![empty; SLOTS] }
     }
 
-    /// What a function with the same instructions gave, or the key to remember it by, if it can be.
-    #[inline]
-    pub(super) fn find(&mut self, function: &Function<'a>) -> Result<Remembered, Option<Key<'a>>> {
-        let instructions = without_trailing_zeros(function.instructions);
-        if instructions.len() > MAX_LEN {
-            return Err(None);
-        }
-        let cie = self.cie(&function.cie).ok_or(None)?;
-        let slot_number = hash(cie.into(), instructions) as usize % SLOTS;
+    /// What a function of `size` bytes with the same instructions gave, or the key to remember it
+    /// by, if it can be. `needed` bytes of the instructions are not padding.
+    #[inline(always)]
+    pub(super) fn find(
+        &self,
+        cie: u8,
+        code: &Code<'_>,
+        needed: usize,
+        size: u32,
+    ) -> Result<Remembered, Option<Key>> {
+        let words = words(code, needed).ok_or(None)?;
+        let slot_number = hash(cie, &words);
         let slot = &self.slots[slot_number];
-        let same = usize::from(slot.len) == instructions.len()
+        let same = slot.words == words
             && slot.cie == cie
-            && slot.instructions[..instructions.len()] == *instructions
-            && function.instructions.len() >= slot.needed.into()
-            && function.size > slot.end.into();
-        if same { Ok(slot.found) } else { Err(Some(Key { instructions, cie, slot: slot_number })) }
+            && code.instructions().len() >= slot.needed.into()
+            && size > slot.end;
+        if same { Ok(slot.found) } else { Err(Some(Key { words, cie, slot: slot_number })) }
     }
 
     /// Remembers what the instructions of `key` gave, if they give it everywhere.
     #[inline]
-    pub(super) fn remember(&mut self, key: Key<'a>, ran: Ran, found: Remembered) {
+    pub(super) fn remember(&mut self, key: Key, ran: Ran, found: Remembered) {
         if let (Ok(needed), Ok(end)) = (u16::try_from(ran.needed), u32::try_from(ran.end))
             && !ran.names_address
         {
-            let len = key.instructions.len();
-            let slot = &mut self.slots[key.slot];
-            slot.instructions[..len].copy_from_slice(key.instructions);
-            *slot = Slot { len: len as u8, cie: key.cie, needed, end, found, ..*slot };
+            let Key { words, cie, slot } = key;
+            self.slots[slot] = Slot { words, cie, needed, end, found };
         }
-    }
-
-    #[inline]
-    fn cie(&mut self, cie: &Cie<'a>) -> Option<u8> {
-        match self.cies.get(self.last_cie) {
-            Some(last) if last.offset == cie.offset && last.means_the_same(cie) => Some(self.last_cie as u8),
-            _ => self.other_cie(cie),
-        }
-    }
-
-    #[cold]
-    fn other_cie(&mut self, cie: &Cie<'a>) -> Option<u8> {
-        let known =
-            (self.cies.iter().position(|known| known.offset == cie.offset && known.means_the_same(cie)))
-                .or_else(|| self.cies.iter().position(|known| known.means_the_same(cie)));
-        if known.is_none() {
-            if self.cies.len() == MAX_CIES {
-                return None;
-            }
-            self.cies.push(*cie);
-        }
-        self.last_cie = known.unwrap_or(self.cies.len() - 1);
-        Some(self.last_cie as u8)
     }
 }
 
-#[inline]
-fn without_trailing_zeros(mut bytes: &[u8]) -> &[u8] {
+/// The instructions with zeros behind them, unless they are too long or at the section's end.
+#[inline(always)]
+fn words(code: &Code<'_>, needed: usize) -> Option<[u64; WORDS]> {
+    let bytes: &[u8; WORDS * 8] = code.with_behind().first_chunk()?;
+    let (chunks, _) = bytes.as_chunks::<8>();
+    let masks = MASKS.get(needed)?;
+    let mut words = [0; WORDS];
+    for ((word, chunk), mask) in words.iter_mut().zip(chunks).zip(masks) {
+        *word = u64::from_le_bytes(*chunk) & mask;
+    }
+    Some(words)
+}
+
+/// What leaves the first so many bytes.
+static MASKS: [[u64; WORDS]; WORDS * 8 + 1] = {
+    let mut masks = [[0; WORDS]; WORDS * 8 + 1];
+    let mut len = 0;
+    while len < masks.len() {
+        let mut byte = 0;
+        while byte < len {
+            masks[len][byte / 8] |= 0xff << (byte % 8 * 8);
+            byte += 1;
+        }
+        len += 1;
+    }
+    masks
+};
+
+#[inline(always)]
+fn hash(cie: u8, words: &[u64; WORDS]) -> usize {
+    const ODD: [u64; WORDS] = [
+        0x9e37_79b9_7f4a_7c15,
+        0xff51_afd7_ed55_8ccd,
+        0xc4ce_b9fe_1a85_ec53,
+        0xbf58_476d_1ce4_e5b9,
+        0x94d0_49bb_1331_11eb,
+        0xd6e8_feb8_6659_fd93,
+        0xa076_1d64_78bd_642f,
+        0xe703_7ed1_a0b4_28db,
+    ];
+    let mut sum = u64::from(cie);
+    for (word, odd) in words.iter().zip(ODD) {
+        sum = sum.wrapping_add((word ^ word >> 31).wrapping_mul(odd));
+    }
+    (sum >> (64 - SLOTS.ilog2())) as usize
+}
+
+/// How many bytes of instructions are left without the zeros at their end, which are padding or
+/// operands of the last.
+#[inline(always)]
+pub(super) fn without_trailing_zeros(mut bytes: &[u8]) -> usize {
     while let Some((rest, tail)) = bytes.split_last_chunk::<8>() {
         let zeros = u64::from_le_bytes(*tail).leading_zeros() as usize / 8;
         if zeros < 8 {
-            return &bytes[..bytes.len() - zeros];
+            return bytes.len() - zeros;
         }
         bytes = rest;
     }
     while let [rest @ .., 0] = bytes {
         bytes = rest;
     }
-    bytes
+    bytes.len()
 }

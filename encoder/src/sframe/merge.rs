@@ -7,13 +7,13 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use cfipack_format::sframe::{Attribute, FdeInfo, FdeType, FreInfo, FreType, Version, WordSize};
+use cfipack_format::sframe::{Attribute, FdeInfo, FdeType, FreInfo, FreType, Version};
 use cfipack_format::{Arch, Endian};
 
 use super::Options;
 use super::block::{Blocks, WideAttribute};
 use super::builder::{Entries, Entry};
-use super::fre::{Fre, Fres};
+use super::fre::{Fre, Fres, fre_len};
 use crate::Reason;
 
 /// Bytes between two functions that count as padding.
@@ -95,9 +95,7 @@ fn read_block(
             Endian::Little => start.iter().rev().fold(0, |value, &byte| value << 8 | u32::from(byte)),
             Endian::Big => start.iter().fold(0, |value, &byte| value << 8 | u32::from(byte)),
         };
-        let fre_info = FreInfo(tail[0]);
-        let words = usize::from(fre_info.count()) * fre_info.word_size().map_or(0, WordSize::width);
-        let (fre, tail) = tail.split_at((1 + words).min(tail.len()));
+        let (fre, tail) = tail.split_at(fre_len(FreInfo(tail[0])).min(tail.len()));
         rows.push((start, Fre::from_bytes(fre)));
         rest = tail;
     }

@@ -2,6 +2,8 @@
 
 mod block;
 mod builder;
+mod cies;
+mod common;
 mod fre;
 mod gnu;
 mod hash_index;
@@ -9,11 +11,13 @@ mod memo;
 mod merge;
 mod options;
 mod order;
+mod pattern;
 mod section;
 mod small;
 mod stack_pointer;
 mod stubs;
+mod track;
 
-pub use builder::Builder;
+pub use builder::{Builder, LeftOut};
 pub use options::{Layout, Options};
 pub use section::{Section, WriteError};

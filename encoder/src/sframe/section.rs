@@ -74,7 +74,7 @@ impl Section {
     /// Bytes of the section, exact.
     #[expect(clippy::len_without_is_empty, reason = "a section is never empty: it has a header")]
     pub fn len(&self) -> usize {
-        Header::SIZE + self.entries.len() * self.options.version.fde_size() + self.blocks.bytes().len()
+        self.fres_at() + self.blocks.len_in_bytes()
     }
 
     /// Bytes of the section of a relocatable object. gas 2.47 pads it to a multiple of 8 on s390x.
@@ -106,50 +106,69 @@ impl Section {
         address: Address,
         mut address_of: impl FnMut(Address) -> Address,
     ) -> Result<(), WriteError> {
+        if out.len() != self.len() {
+            return Err(WriteError::OutputLength { given: out.len(), needed: self.len() });
+        }
+        let moved = |entry: &Entry| Entry { start: address_of(Address(entry.start)).0, ..*entry };
+        let entries: Vec<_> = self.entries.iter().map(moved).collect();
+        out[self.fres_at()..].copy_from_slice(self.blocks.bytes());
+        self.write_index(out, &entries, address)
+    }
+
+    /// The bytes of the section of a linked file, as by [`Self::write`], but without a copy.
+    pub fn into_bytes(
+        mut self,
+        address: Address,
+        mut address_of: impl FnMut(Address) -> Address,
+    ) -> Result<Vec<u8>, WriteError> {
+        for entry in &mut self.entries {
+            entry.start = address_of(Address(entry.start)).0;
+        }
+        let mut bytes = self.blocks.take_bytes(self.fres_at());
+        self.write_index(&mut bytes, &self.entries, address)?;
+        Ok(bytes)
+    }
+
+    /// Where the FRE sub-section starts, behind header and index.
+    fn fres_at(&self) -> usize {
+        Header::SIZE + self.entries.len() * self.options.version.fde_size()
+    }
+
+    /// Writes the header and the index of a linked file in front of the FREs.
+    fn write_index(&self, out: &mut [u8], entries: &[Entry], address: Address) -> Result<(), WriteError> {
         // Version 2 before its first erratum knew no starts relative to their field.
         let relative = if self.options.version == Version::V3 { Flags::START_PCREL } else { Flags::empty() };
-        let (index, fres) = self.split(out, self.len(), Flags::FDE_SORTED | relative)?;
-        fres.copy_from_slice(self.blocks.bytes());
-        // In the order of their signed distance from the section, which is how starts are stored.
-        const MIDDLE: u64 = 1 << 63;
-        let key = |function: Address| function.0.wrapping_sub(address.0) ^ MIDDLE;
-        let order = Order::new(self.entries.iter().map(|entry| key(address_of(Address(entry.start)))));
+        let index = self.write_header(out, Flags::FDE_SORTED | relative)?;
         let size = self.options.version.fde_size();
-        let from = Address(address.0.wrapping_add(if relative.is_empty() { 0 } else { Header::SIZE as u64 }));
+        let from = address.0.wrapping_add(if relative.is_empty() { 0 } else { Header::SIZE as u64 });
         let step = if relative.is_empty() { 0 } else { size as u64 };
-        order.sorted(|rank, number, key| {
-            let function = Address((key ^ MIDDLE).wrapping_add(address.0));
-            let from = Address(from.0.wrapping_add(rank as u64 * step));
+        Order::new(entries, address).sorted(|rank, entry| {
+            let from = Address(from.wrapping_add(rank as u64 * step));
             let slot = &mut index[rank * size..][..size];
-            self.write_fde(slot, number, function, function.distance_from(from))
+            self.write_fde(slot, entry, Address(entry.start).distance_from(from))
         })
     }
 
     /// Writes the section of a relocatable object into `out`, of [`Self::relocatable_len`] bytes. Starts are zero:
     /// each of [`Self::start_fields`] wants a relocation against its function, relative to the field.
     pub fn write_relocatable(&self, out: &mut [u8]) -> Result<(), WriteError> {
-        let (index, fres) = self.split(out, self.relocatable_len(), Flags::START_PCREL)?;
-        let (fres, padding) = fres.split_at_mut(self.blocks.bytes().len());
-        fres.copy_from_slice(self.blocks.bytes());
+        let needed = self.relocatable_len();
+        if out.len() != needed {
+            return Err(WriteError::OutputLength { given: out.len(), needed });
+        }
+        let (out, padding) = out.split_at_mut(self.len());
         padding.fill(0);
+        out[self.fres_at()..].copy_from_slice(self.blocks.bytes());
+        let index = self.write_header(out, Flags::START_PCREL)?;
         let size = self.options.version.fde_size();
-        for (slot, number) in index.chunks_exact_mut(size).zip(0..) {
-            self.write_fde(slot, number, Address(0), 0)?;
+        for (slot, entry) in index.chunks_exact_mut(size).zip(&self.entries) {
+            self.write_fde(slot, entry, 0)?;
         }
         Ok(())
     }
 
-    /// Writes the header and splits what follows it into index and FREs.
-    fn split<'o>(
-        &self,
-        out: &'o mut [u8],
-        needed: usize,
-        flags: Flags,
-    ) -> Result<(&'o mut [u8], &'o mut [u8]), WriteError> {
-        let index_len = self.entries.len() * self.options.version.fde_size();
-        if out.len() != needed {
-            return Err(WriteError::OutputLength { given: out.len(), needed });
-        }
+    /// Writes the header of a section that ends where `out` does. Returns the index behind it.
+    fn write_header<'o>(&self, out: &'o mut [u8], flags: Flags) -> Result<&'o mut [u8], WriteError> {
         let count = |count: usize| u32::try_from(count).map_err(|_| WriteError::Count { count });
         let abi = Abi::of(self.arch);
         let header = Header {
@@ -161,24 +180,17 @@ impl Section {
             auxhdr_len: 0,
             num_fdes: count(self.entries.len())?,
             num_fres: count(self.num_fres as usize)?,
-            fre_len: count(self.blocks.bytes().len())?,
+            fre_len: count(out.len() - self.fres_at())?,
             fde_off: 0,
-            fre_off: count(index_len)?,
+            fre_off: count(self.fres_at() - Header::SIZE)?,
         };
         let (head, rest) = out.split_at_mut(Header::SIZE);
         head.copy_from_slice(&header.write(self.arch.endian()));
-        Ok(rest.split_at_mut(index_len))
+        Ok(&mut rest[..self.fres_at() - Header::SIZE])
     }
 
     #[inline]
-    fn write_fde(
-        &self,
-        slot: &mut [u8],
-        number: u32,
-        function: Address,
-        start: i64,
-    ) -> Result<(), WriteError> {
-        let entry = &self.entries[number as usize];
+    fn write_fde(&self, slot: &mut [u8], entry: &Entry, start: i64) -> Result<(), WriteError> {
         let attribute = self.blocks.attribute(entry.block);
         let fde = Fde {
             start,
@@ -188,6 +200,7 @@ impl Section {
             info: attribute.map_or(FdeInfo::empty(), |attribute| attribute.info),
             rep_size: attribute.map_or(0, |attribute| attribute.rep_size),
         };
+        let function = Address(entry.start);
         let bytes = fde
             .write(self.options.version, self.arch.endian())
             .ok_or(WriteError::StartTooFar { function, distance: start })?;

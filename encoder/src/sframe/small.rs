@@ -4,10 +4,10 @@ use cfipack_format::sframe::{FdeInfo, FdeType, FreType, Version};
 use cfipack_format::{Arch, Cfa, Rule};
 
 use super::builder::Entries;
-use super::fre::{Fre, Fres, MAX_ROWS, Pattern};
+use super::fre::{Fre, Fres, MAX_ROWS};
 use super::stack_pointer::StackPointer;
 use crate::Reason;
-use crate::cfi::{Change, Function, RowSink, State, Stretch};
+use crate::cfi::{Change, Cie, Function, RowSink, State};
 
 /// Takes the rows of one function.
 #[derive(Debug)]
@@ -22,8 +22,6 @@ pub(super) struct SmallRows<'b> {
     pub(super) start: u64,
     /// Where the FDE in the making starts, from the function's start.
     pub(super) part: u32,
-    /// What rows look like in which only the CFA offset differs from the row before.
-    pub(super) pattern: Option<Pattern>,
     /// Starts that the FDE in the making has room for.
     pub(super) fre_type: FreType,
 }
@@ -39,9 +37,9 @@ impl<'b> SmallRows<'b> {
     ) -> Self {
         let fre_type = FreType::for_start(size.saturating_sub(1));
         fres.begin(fre_type);
-        let info = flags(function, version);
+        let info = flags(&function.cie, version);
         let (arch, start) = (function.arch(), function.start.0);
-        Self { arch, version, info, fde_type, fres, entries, start, part: 0, pattern: None, fre_type }
+        Self { arch, version, info, fde_type, fres, entries, start, part: 0, fre_type }
     }
 
     /// Ends the FDE in the making at `end`, from the function's start.
@@ -59,20 +57,18 @@ impl<'b> SmallRows<'b> {
 }
 
 impl<'a> RowSink<'a, StackPointer> for SmallRows<'_> {
-    #[inline]
-    fn row(&mut self, state: &State<'a, StackPointer>, change: Change) -> Result<(), Reason> {
+    fn row(&mut self, state: &State<'a, StackPointer>, _: Change) -> Result<(), Reason> {
         let row = &state.row;
-        let patched = match (change, row.cfa, &self.pattern) {
-            (Change::CfaOffset, Cfa::Register { offset, .. }, Some(pattern)) => pattern.fre(offset),
-            _ => None,
-        };
-        let fre = match patched {
-            Some(fre) => fre,
-            None => match self.encode(state)? {
-                Some(fre) => fre,
-                None => return Ok(()),
-            },
-        };
+        if row.return_address != Rule::Undefined {
+            // Nothing is said yet.
+            if row.cfa == Cfa::Undefined && self.fres.count() == 0 && self.part == 0 {
+                return Ok(());
+            }
+            if !state.registers.is_cfa(self.arch, row) {
+                return Err(Reason::StackPointerRule);
+            }
+        }
+        let fre = Fre::new(self.arch, row, self.fde_type)?;
         if !self.fres.repeats(&fre) {
             if self.fres.count() >= MAX_ROWS && self.version == Version::V3 {
                 self.end_part(row.start.0)?;
@@ -81,46 +77,12 @@ impl<'a> RowSink<'a, StackPointer> for SmallRows<'_> {
         }
         Ok(())
     }
-
-    #[inline(always)]
-    fn stretch(&mut self, stretch: &mut Stretch<'a>) {
-        if let Some(pattern) = &self.pattern
-            && self.fres.count() != 0
-        {
-            self.fres.push_stretch(pattern, self.part, stretch);
-        }
-    }
-}
-
-impl SmallRows<'_> {
-    /// The FRE of a row, or none where nothing is said yet.
-    fn encode(&mut self, state: &State<'_, StackPointer>) -> Result<Option<Fre>, Reason> {
-        let row = &state.row;
-        if row.return_address != Rule::Undefined {
-            if row.cfa == Cfa::Undefined && self.fres.count() == 0 && self.part == 0 {
-                return Ok(None);
-            }
-            if !state.registers.is_cfa(self.arch, row) {
-                return Err(Reason::StackPointerRule);
-            }
-        }
-        self.pattern = None;
-        if self.fde_type == FdeType::Default && state.registers.is_unset() {
-            self.pattern = self.fres.pattern(self.arch, row);
-        }
-        if let (Some(pattern), Cfa::Register { offset, .. }) = (&self.pattern, row.cfa)
-            && let Some(fre) = pattern.fre(offset)
-        {
-            return Ok(Some(fre));
-        }
-        Fre::new(self.arch, row, self.fde_type).map(Some)
-    }
 }
 
 /// What an FDE says of the whole function.
-pub(super) fn flags(function: &Function<'_>, version: Version) -> FdeInfo {
+pub(super) fn flags(cie: &Cie<'_>, version: Version) -> FdeInfo {
     let mut info = FdeInfo::empty();
-    info.set(FdeInfo::PAUTH_KEY_B, function.cie.pauth_key_b);
-    info.set(FdeInfo::SIGNAL, function.cie.signal_frame && version == Version::V3);
+    info.set(FdeInfo::PAUTH_KEY_B, cie.pauth_key_b);
+    info.set(FdeInfo::SIGNAL, cie.signal_frame && version == Version::V3);
     info
 }

@@ -1,0 +1,153 @@
+//! FDEs of the kind that nearly every linked file has, read with a few loads.
+
+use cfipack_format::{Address, Arch, Endian, SectionOffset};
+
+use super::pointer::PointerEncoding;
+use super::{Cie, Function, Functions, SectionKind};
+
+/// An FDE of a little-endian `.eh_frame` with 32-bit lengths, `DW_EH_PE_pcrel | DW_EH_PE_sdata4`
+/// pointers and augmentation data.
+///
+/// ```text
+/// 0  4  length of what follows
+/// 4  4  distance from here back to the CIE, never 0
+/// 8  4  distance from here to the function's start
+/// 12 4  the function's size
+/// 16 1  length of the augmentation data, below 0x80
+/// 17    augmentation data, then the instructions
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlainFde<'a> {
+    pub(crate) start: Address,
+    /// Bytes of code.
+    pub(crate) size: u32,
+    /// Where the FDE starts.
+    pub(crate) at: SectionOffset,
+    /// Where its CIE starts.
+    pub(crate) cie: SectionOffset,
+    pub(crate) code: Code<'a>,
+}
+
+/// A function's own instructions, and the bytes behind them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Code<'a> {
+    /// The section from the instructions on: reads need not look for their end.
+    bytes: &'a [u8],
+    len: usize,
+}
+
+impl<'a> Code<'a> {
+    /// The instructions.
+    #[inline(always)]
+    pub(crate) fn instructions(&self) -> &'a [u8] {
+        // The length is that of a part of the bytes.
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
+
+    /// The instructions and all that follows them in the section.
+    #[inline(always)]
+    pub(crate) fn with_behind(&self) -> &'a [u8] {
+        self.bytes
+    }
+}
+
+/// The CIEs whose FDEs are plain, of those parsed last, by offset.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PlainCies([usize; Self::COUNT]);
+
+impl PlainCies {
+    const COUNT: usize = 16;
+
+    pub(super) const NONE: Self = Self([usize::MAX; Self::COUNT]);
+
+    #[inline(always)]
+    fn contains(&self, at: usize) -> bool {
+        // CIEs are at least 12 bytes long and 4-aligned.
+        self.0[at / 4 % Self::COUNT] == at
+    }
+
+    /// Takes note of a CIE.
+    #[inline]
+    pub(super) fn note(&mut self, section: &super::Section<'_>, cie: &Cie<'_>) {
+        let at = cie.offset.0;
+        if section.kind == SectionKind::EhFrame
+            && section.arch.endian() == Endian::Little
+            && cie.fde_encoding == PointerEncoding::PC_RELATIVE_SIGNED_4
+            && cie.has_data
+        {
+            self.0[at / 4 % Self::COUNT] = at;
+        }
+    }
+}
+
+impl<'a> Functions<'a> {
+    /// The architecture of the section.
+    pub(crate) fn arch(&self) -> Arch {
+        self.section.arch
+    }
+
+    /// About how many records are left, judged by the first.
+    pub(crate) fn estimate(&self) -> usize {
+        const SAMPLE: usize = 512;
+        let mut at = self.at;
+        for count in 0..SAMPLE {
+            let length = self.section.bytes.get(at..self.end).and_then(|rest| rest.first_chunk());
+            let Some(length) = length else { return count };
+            // Longer ones do not matter here.
+            at = at.saturating_add(4 + self.section.arch.endian().u32(*length) as usize);
+        }
+        let each = (at - self.at) / SAMPLE;
+        self.end.saturating_sub(self.at) / each
+    }
+
+    /// The next function if its FDE is plain and its CIE one of late; else nothing happens, and
+    /// [`Iterator::next`] says what comes.
+    #[inline(always)]
+    pub(crate) fn next_plain(&mut self) -> Option<PlainFde<'a>> {
+        let at = self.at;
+        if at >= self.end {
+            return None;
+        }
+        let record = self.section.bytes.get(at..)?;
+        let &[l0, l1, l2, l3, p0, p1, p2, p3, s0, s1, s2, s3, z0, z1, z2, z3, data_len] =
+            record.first_chunk()?;
+        let length = u32::from_le_bytes([l0, l1, l2, l3]);
+        let pointer = u32::from_le_bytes([p0, p1, p2, p3]);
+        let start = i32::from_le_bytes([s0, s1, s2, s3]);
+        let size = u32::from_le_bytes([z0, z1, z2, z3]);
+        let cie = (at + 4).wrapping_sub(pointer as usize);
+        if !self.plain_cies.contains(cie) || pointer == 0 || length >= 0xffff_fff0 {
+            return None;
+        }
+        // The size is of a signed type, too.
+        if data_len >= 0x80 || size > i32::MAX as u32 {
+            return None;
+        }
+        let behind = 4 + length as usize;
+        let instructions = 17 + usize::from(data_len);
+        let len = behind.checked_sub(instructions)?;
+        let bytes = record.get(instructions..)?;
+        if len > bytes.len() {
+            return None;
+        }
+        self.at = at + behind;
+        let field = self.section.address.offset(at as i64 + 8);
+        Some(PlainFde {
+            start: field.offset(start.into()),
+            size,
+            at: SectionOffset(at),
+            cie: SectionOffset(cie),
+            code: Code { bytes, len },
+        })
+    }
+}
+
+impl<'a> Function<'a> {
+    /// Its own instructions, and the bytes behind them.
+    #[inline]
+    pub(crate) fn code(&self) -> Code<'a> {
+        let at = self.section.offset_of(self.instructions);
+        let bytes = self.section.bytes.get(at..).unwrap_or_default();
+        Code { bytes, len: self.instructions.len().min(bytes.len()) }
+    }
+}

@@ -1,0 +1,260 @@
+//! Functions of the common kind, straight from their instructions to FREs.
+//!
+//! Nearly every function does no more than move its CFA's offset and save registers. What such
+//! instructions can change is a few bits of state, and the FRE follows from it by a table; so this
+//! does what the interpreter and the encoder of rows do, in a fraction of the time. It gives
+//! up on whatever is not common, malformed instructions among it, and the function then goes the
+//! general way from the start.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use cfipack_format::sframe::FdeInfo;
+use cfipack_format::{Arch, Cfa, Endian, Register, Row, Rule};
+
+use super::fre::Fres;
+use super::pattern::Pattern;
+use super::stack_pointer::StackPointer;
+use super::track::{LOOKAHEAD, Reading, Track};
+use crate::cfi::{Cie, Code, Ran, Registers, State};
+
+/// What common instructions can change but for the CFA's offset, and which CIE gave the rest.
+///
+/// | bits | meaning |
+/// |---|---|
+/// | 0 | the CFA is counted from the frame pointer, else from the stack pointer |
+/// | 1 | AArch64: the return address is signed |
+/// | 8-15 | operand of the `DW_CFA_offset` in effect for the frame pointer; 0: what the CIE says holds |
+/// | 16-23 | likewise for the return address |
+/// | 24-31 | number of the CIE |
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Rules(u32);
+
+impl Rules {
+    const ON_FRAME_POINTER: u32 = 1;
+    const SIGNED: u32 = 1 << 1;
+    const FRAME_POINTER: u32 = 8;
+    const RETURN_ADDRESS: u32 = 16;
+    const CIE: u32 = 24;
+    /// Those of a CIE that there cannot be.
+    const NONE: Self = Self(u32::MAX);
+
+    fn new(cie: u8, on_frame_pointer: bool, signed: bool) -> Self {
+        let signed = if signed { Self::SIGNED } else { 0 };
+        Self(u32::from(cie) << Self::CIE | signed).on_frame_pointer(on_frame_pointer)
+    }
+
+    #[inline]
+    fn on_frame_pointer(self, whether: bool) -> Self {
+        Self(self.0 & !Self::ON_FRAME_POINTER | u32::from(whether))
+    }
+
+    /// With another operand at the bits from `shift` on.
+    #[inline]
+    fn with(self, shift: u32, operand: u8) -> Self {
+        Self(self.0 & !(0xff << shift) | u32::from(operand) << shift)
+    }
+
+    fn operand(self, shift: u32) -> u8 {
+        (self.0 >> shift) as u8
+    }
+}
+
+/// Where the common functions of a CIE begin.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CommonCie {
+    rules: Rules,
+    offset: u32,
+    /// The row after the CIE's instructions.
+    row: Row,
+    arch: Arch,
+    frame_pointer: Register,
+    reading: Reading,
+    data_alignment: i64,
+    /// What an FDE says of the whole function.
+    pub(super) info: FdeInfo,
+}
+
+impl CommonCie {
+    /// The CIE with this number, after whose instructions `state` holds. None where its functions
+    /// are not common.
+    pub(super) fn new(
+        number: u8,
+        cie: &Cie<'_>,
+        state: &State<'_, StackPointer>,
+        arch: Arch,
+        info: FdeInfo,
+    ) -> Option<Self> {
+        let row = state.row;
+        let Cfa::Register { register, offset } = row.cfa else { return None };
+        let offset = u32::try_from(offset).ok().filter(|&offset| offset <= Pattern::MAX_OFFSET)?;
+        let is_usual = cie.return_address == arch.return_address() && state.registers.is_unset();
+        if arch.endian() == Endian::Big || !is_usual {
+            return None;
+        }
+        // Larger ones are nobody's, and locations need not be checked for overflow.
+        let code_alignment = u64::from(u8::try_from(cie.code_alignment).ok().filter(|&factor| factor != 0)?);
+        let rules = Rules::new(number, is_frame_pointer(arch, register)?, row.signed);
+        let reading = Reading { code_alignment, ignored: state.registers.ignored(arch) };
+        Some(Self {
+            rules,
+            offset,
+            row,
+            arch,
+            frame_pointer: arch.frame_pointer(),
+            reading,
+            data_alignment: cie.data_alignment,
+            info,
+        })
+    }
+
+    /// What the row of these rules looks like.
+    #[cold]
+    fn pattern(&self, rules: Rules) -> Option<Pattern> {
+        let on_frame_pointer = rules.0 & Rules::ON_FRAME_POINTER != 0;
+        let base = if on_frame_pointer { self.arch.frame_pointer() } else { self.arch.stack_pointer() };
+        let rule = |shift, initial| match rules.operand(shift) {
+            0 => initial,
+            operand => Rule::Cfa(i64::from(operand).wrapping_mul(self.data_alignment)),
+        };
+        let row = Row {
+            cfa: Cfa::Register { register: base, offset: 0 },
+            frame_pointer: rule(Rules::FRAME_POINTER, self.row.frame_pointer),
+            return_address: rule(Rules::RETURN_ADDRESS, self.row.return_address),
+            signed: rules.0 & Rules::SIGNED != 0,
+            ..self.row
+        };
+        Pattern::new(self.arch, &row)
+    }
+
+    /// [`is_frame_pointer`] by the register's number.
+    #[inline]
+    fn is_frame_pointer(&self, register: u8) -> Option<bool> {
+        is_frame_pointer(self.arch, Register(register.into()))
+    }
+
+    /// The rules with another for a register that is not ignored.
+    #[inline(always)]
+    fn with(&self, rules: Rules, register: u8, operand: u8) -> Option<Rules> {
+        let register = Register(register.into());
+        if register == self.frame_pointer {
+            Some(rules.with(Rules::FRAME_POINTER, operand))
+        } else if register == self.arch.return_address() {
+            Some(rules.with(Rules::RETURN_ADDRESS, operand))
+        } else {
+            None
+        }
+    }
+}
+
+/// Whether a CFA is counted from the frame pointer; none where it is neither from that nor from
+/// the stack pointer.
+fn is_frame_pointer(arch: Arch, register: Register) -> Option<bool> {
+    let is_frame_pointer = register == arch.frame_pointer();
+    (is_frame_pointer || register == arch.stack_pointer()).then_some(is_frame_pointer)
+}
+
+/// Runs common functions. Remembers the patterns of late: functions save their registers in few ways.
+#[derive(Clone, Debug)]
+pub(super) struct Common {
+    patterns: Vec<(Rules, Pattern)>,
+}
+
+/// Patterns that are remembered.
+const PATTERNS: usize = 64;
+/// How deep `DW_CFA_remember_state` nests in common functions.
+const MAX_REMEMBERED: usize = 4;
+
+impl Common {
+    pub(super) fn new() -> Self {
+        Self { patterns: vec![(Rules::NONE, Pattern::NONE); PATTERNS] }
+    }
+
+    #[inline(always)]
+    fn pattern(&mut self, cie: &CommonCie, rules: Rules) -> Option<Pattern> {
+        let hash = rules.0 ^ rules.0 >> 7 ^ rules.0 >> 14 ^ rules.0 >> 20;
+        let slot = &mut self.patterns[hash as usize % PATTERNS];
+        if slot.0 != rules {
+            *slot = (rules, cie.pattern(rules)?);
+        }
+        Some(slot.1)
+    }
+
+    /// Puts the rows of a function of `size` bytes, not 0, into `fres`. `needed` bytes of the
+    /// instructions are not padding of zeros.
+    #[inline]
+    pub(super) fn run(
+        &mut self,
+        cie: &CommonCie,
+        code: &Code<'_>,
+        needed: usize,
+        size: u32,
+        fres: &mut Fres,
+    ) -> Option<Ran> {
+        let instructions = code.with_behind().get(..needed + LOOKAHEAD)?;
+        let mut rules = cie.rules;
+        let mut pattern = self.pattern(cie, rules)?;
+        let (first, buffer) = fres.buffer();
+        let mut track = Track::new(instructions, pattern.fre(cie.offset), first, size)?;
+        let mut remembered = [(rules, cie.offset); MAX_REMEMBERED];
+        let mut depth = 0;
+        loop {
+            track.run(&cie.reading, &pattern, buffer);
+            let rest = track.rest;
+            if rest.len() <= LOOKAHEAD {
+                break;
+            }
+            let mut offset = pattern.offset(track.fre);
+            let mut len = 1;
+            match *rest.first_chunk::<4>()? {
+                // DW_CFA_nop
+                [0x00, ..] => {}
+                // DW_CFA_offset
+                [opcode @ 0x80..=0xbf, operand @ 1..0x80, ..] => {
+                    rules = cie.with(rules, opcode & 0x3f, operand)?;
+                    len = 2;
+                }
+                // DW_CFA_restore
+                [opcode @ 0xc0..=0xff, ..] => rules = cie.with(rules, opcode & 0x3f, 0)?,
+                // DW_CFA_remember_state, DW_CFA_restore_state
+                [0x0a, ..] => {
+                    *remembered.get_mut(depth)? = (rules, offset);
+                    depth += 1;
+                }
+                [0x0b, ..] => {
+                    depth = depth.checked_sub(1)?;
+                    (rules, offset) = *remembered.get(depth)?;
+                }
+                // DW_CFA_def_cfa, DW_CFA_def_cfa_register
+                [0x0c, register @ 0..0x80, value @ 0..0x80, _] => {
+                    rules = rules.on_frame_pointer(cie.is_frame_pointer(register)?);
+                    (offset, len) = (value.into(), 3);
+                }
+                [0x0c, register @ 0..0x80, low, high @ 0..0x80] => {
+                    rules = rules.on_frame_pointer(cie.is_frame_pointer(register)?);
+                    (offset, len) = (u32::from(low & 0x7f) | u32::from(high) << 7, 4);
+                }
+                [0x0d, register @ 0..0x80, ..] => {
+                    rules = rules.on_frame_pointer(cie.is_frame_pointer(register)?);
+                    len = 2;
+                }
+                // DW_CFA_AARCH64_negate_ra_state
+                [0x2d, ..] if cie.arch.is_aarch64() => rules = Rules(rules.0 ^ Rules::SIGNED),
+                // DW_CFA_GNU_args_size, with a larger operand than most
+                [0x2e, 0x80..=0xff, 0..0x80, _] => len = 3,
+                _ => return None,
+            }
+            pattern = self.pattern(cie, rules)?;
+            track.fre = pattern.fre(offset);
+            track.rest = &rest[len..];
+        }
+        let read = needed + LOOKAHEAD - track.rest.len();
+        if read > code.instructions().len() {
+            // An operand is missing.
+            return None;
+        }
+        let (first, end, count, fre_type) = track.finish(buffer);
+        fres.set_rows(first, end, count, fre_type);
+        Some(Ran { needed: read, end: track.location, names_address: false })
+    }
+}
