@@ -23,6 +23,8 @@ pub struct Cie<'a> {
     pub signal_frame: bool,
     /// Augmentation `B`: return addresses are signed with key B (AArch64).
     pub pauth_key_b: bool,
+    /// Augmentation `G`: the frame's stack memory is tagged (AArch64).
+    pub tagged: bool,
     /// Augmentation `P`: how the personality routine is found, and the cell or routine itself.
     pub personality: Option<(PointerEncoding, Address)>,
     /// Augmentation `L`: how FDEs store their LSDA.
@@ -68,6 +70,7 @@ impl<'a> Cie<'a> {
             return_address: Register(return_address),
             signal_frame: false,
             pauth_key_b: false,
+            tagged: false,
             personality: None,
             lsda_encoding: PointerEncoding::OMITTED,
             instructions: &[],
@@ -115,8 +118,8 @@ impl<'a> Cie<'a> {
                 }
                 b'S' => self.signal_frame = true,
                 b'B' => self.pauth_key_b = true,
-                // Memory tagging of the stack: no unwinding rule depends on it.
-                b'G' => {}
+                // No unwinding rule depends on it.
+                b'G' => self.tagged = true,
                 _ => return Err(Error::Augmentation { offset, letter }),
             }
         }
@@ -148,7 +151,8 @@ impl<'a> Cie<'a> {
             && self.return_address == other.return_address
             && self.signal_frame == other.signal_frame
             && self.pauth_key_b == other.pauth_key_b
-            && self.instructions == other.instructions
+            && (core::ptr::eq(self.instructions, other.instructions)
+                || self.instructions == other.instructions)
     }
 }
 

@@ -49,6 +49,14 @@ pub enum Instruction<'a> {
     NegateRaState,
 }
 
+/// The commonest instructions: as in [`Instruction`], which is slower to hand around.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Common {
+    Nop,
+    Advance(u64),
+    Offset(Register, i64),
+}
+
 /// The instructions of a CIE or an FDE.
 #[derive(Clone, Copy, Debug)]
 pub struct Instructions<'a, 'f> {
@@ -73,6 +81,28 @@ impl<'a, 'f> Instructions<'a, 'f> {
     #[inline(always)]
     pub(super) fn set_rest(&mut self, rest: &'a [u8]) {
         self.cursor.set_rest(rest);
+    }
+
+    /// Takes the next instruction if it is one of the commonest in its shortest form.
+    #[inline(always)]
+    pub(super) fn common(&mut self) -> Option<Common> {
+        let (common, rest) = match *self.cursor.rest() {
+            [opcode @ 0x40..=0x7f, ref rest @ ..] => {
+                let delta = u64::from(opcode & 0x3f).wrapping_mul(self.function.cie.code_alignment);
+                (Common::Advance(delta), rest)
+            }
+            [opcode @ 0x80..=0xbf, operand @ 0..=0x7f, ref rest @ ..] => {
+                let offset = i64::from(operand).wrapping_mul(self.function.cie.data_alignment);
+                (Common::Offset(Register(u16::from(opcode & 0x3f)), offset), rest)
+            }
+            [0x02, delta, ref rest @ ..] => {
+                (Common::Advance(u64::from(delta).wrapping_mul(self.function.cie.code_alignment)), rest)
+            }
+            [0x00, ref rest @ ..] => (Common::Nop, rest),
+            _ => return None,
+        };
+        self.cursor.set_rest(rest);
+        Some(common)
     }
 
     /// The next instruction.

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use cfipack_format::{Arch, Cfa, Endian, FunctionOffset, Register, Row, Rule};
 
 use super::expression::simple;
+use super::instruction::Common;
 use super::{Function, Instruction, Instructions, Stretch};
 use crate::{Reason, Unsupported};
 
@@ -50,6 +51,13 @@ pub trait RowSink<'a, R> {
     /// lie inside the function. A reason ends the function.
     fn row(&mut self, state: &State<'a, R>, change: Change) -> Result<(), Reason>;
 
+    /// So many bytes of arguments lie on the stack from here on (`DW_CFA_GNU_args_size`; not told of
+    /// 0). No row depends on them; landing pads do. A reason ends the function.
+    #[inline]
+    fn arguments(&mut self, _size: u64) -> Result<(), Reason> {
+        Ok(())
+    }
+
     /// Takes the rows of a stretch, in which nothing but the CFA's offset differs from the row before,
     /// as far as it likes. What it leaves comes as rows, the one in effect where it stops included.
     #[inline(always)]
@@ -80,7 +88,8 @@ pub struct Interpreter<'a, R> {
 struct Initial<'a, R> {
     cie: super::Cie<'a>,
     arch: Arch,
-    state: State<'a, R>,
+    rules: (Row, R),
+    cfa_expression: &'a [u8],
 }
 
 /// How deep `DW_CFA_remember_state` may nest: far beyond what compilers write, and a bound on what
@@ -103,12 +112,14 @@ impl<'a, R: Registers> Interpreter<'a, R> {
         function: &Function<'a>,
         sink: &mut impl RowSink<'a, R>,
     ) -> Result<Ran, Unsupported> {
-        let mut state = match &self.initial {
-            Some(initial) if initial.holds_for(function) => initial.state,
-            _ => self.run_cie(function)?,
+        if !self.initial.as_ref().is_some_and(|initial| initial.holds_for(function)) {
+            self.run_cie(function)?;
+        }
+        let Some(Initial { rules: initial, cfa_expression, .. }) = &self.initial else {
+            return Err(unsupported(function, 0, Reason::CfaMissing));
         };
+        let mut state = State { row: initial.0, cfa_expression, registers: initial.1 };
         self.remembered.clear();
-        let initial = (state.row, state.registers);
         let arch = function.arch();
         let ignored = state.registers.ignored(arch);
         let mut ran = Ran { needed: 0, end: 0, names_address: false };
@@ -137,30 +148,48 @@ impl<'a, R: Registers> Interpreter<'a, R> {
                     ran.needed = function.instructions.len() - stretch.rest.len();
                 }
             }
-            let instruction = match instructions.decode() {
-                Some(instruction) => instruction.map_err(|reason| refused(ran.end, reason))?,
-                None => break,
-            };
-            let target = match instruction {
-                Instruction::Nop => continue,
-                Instruction::Advance(delta) => ran.end.saturating_add(delta),
-                Instruction::SetLocation(address) => {
-                    ran.names_address = true;
-                    let target = address.0.wrapping_sub(function.start.0);
-                    if target < ran.end || target > i64::MAX as u64 {
-                        return Err(refused(ran.end, Reason::LocationBackwards));
-                    }
-                    target
-                }
-                _ => {
-                    let changed = state
-                        .apply(instruction, arch, &initial, &mut self.remembered)
-                        .map_err(|reason| refused(ran.end, reason))?;
-                    if changed {
+            let target = match instructions.common() {
+                Some(Common::Nop) => continue,
+                Some(Common::Advance(delta)) => ran.end.saturating_add(delta),
+                Some(Common::Offset(register, offset)) => {
+                    let matters = state.set(arch, register, Rule::Cfa(offset));
+                    if matters.map_err(|reason| refused(ran.end, reason))? {
                         change = Some(Change::Any);
                     }
                     ran.needed = function.instructions.len() - instructions.rest().len();
                     continue;
+                }
+                None => {
+                    let Some(instruction) = instructions.decode() else { break };
+                    let instruction = match instruction {
+                        Ok(instruction) => instruction,
+                        Err(reason) => return Err(refused(ran.end, reason)),
+                    };
+                    match instruction {
+                        Instruction::Nop => continue,
+                        Instruction::Advance(delta) => ran.end.saturating_add(delta),
+                        Instruction::SetLocation(address) => {
+                            ran.names_address = true;
+                            let target = address.0.wrapping_sub(function.start.0);
+                            if target < ran.end || target > i64::MAX as u64 {
+                                return Err(refused(ran.end, Reason::LocationBackwards));
+                            }
+                            target
+                        }
+                        instruction => {
+                            if let Instruction::ArgsSize(size @ 1..) = instruction {
+                                sink.arguments(size).map_err(|reason| refused(ran.end, reason))?;
+                            }
+                            let changed = state
+                                .apply(instruction, arch, initial, &mut self.remembered)
+                                .map_err(|reason| refused(ran.end, reason))?;
+                            if changed {
+                                change = Some(Change::Any);
+                            }
+                            ran.needed = function.instructions.len() - instructions.rest().len();
+                            continue;
+                        }
+                    }
                 }
             };
             if target == ran.end {
@@ -196,7 +225,8 @@ impl<'a, R: Registers> Interpreter<'a, R> {
                 })
                 .map_err(|reason| unsupported(function, 0, reason))?;
         }
-        self.initial = Some(Initial { cie: function.cie, arch, state });
+        let (rules, cfa_expression) = ((state.row, state.registers), state.cfa_expression);
+        self.initial = Some(Initial { cie: function.cie, arch, rules, cfa_expression });
         Ok(state)
     }
 }

@@ -63,8 +63,8 @@ impl Stretch<'_> {
                 Step { target, offset, len: 2 }
             }
             0x0e if operand_is_short => Step { target, offset: (word >> 8 & 0x7f).into(), len: 2 },
-            // DW_CFA_GNU_args_size
-            0x2e if operand_is_short => Step { target, offset, len: 2 },
+            // DW_CFA_GNU_args_size of 0.
+            0x2e if word & 0xff00 == 0 => Step { target, offset, len: 2 },
             // DW_CFA_advance_loc1
             0x02 => Step { target: advance(word >> 8 & 0xff), offset, len: 2 },
             // DW_CFA_advance_loc2, whose operand has the section's byte order.

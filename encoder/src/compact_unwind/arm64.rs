@@ -23,10 +23,9 @@ fn frame(arch: Arch, body: &Body) -> Result<Encoding, Reason> {
     // Pairs follow each other without a hole, in a fixed order, downward from the frame record.
     let mut pairs = Pairs::empty();
     let mut last = -size;
-    for (pair, first) in PAIRS {
+    for ((pair, first), index) in PAIRS.into_iter().zip((0..).step_by(2)) {
         let second = Register(first.0 + 1);
-        let place = |register| body.saved.offset_of(register).map(i64::from);
-        match (place(first), place(second)) {
+        match (body.saved.offset_at(index), body.saved.offset_at(index + 1)) {
             (None, None) => continue,
             (None, Some(_)) => return Err(Reason::SavedPlace(second)),
             (Some(place), _) if place != last - 8 => return Err(Reason::SavedPlace(first)),
@@ -46,12 +45,8 @@ fn frameless(body: &Body, size: i64) -> Result<Encoding, Reason> {
     if body.row.frame_pointer != Rule::SameValue {
         return Err(Reason::FramePointerRule);
     }
-    for (_, first) in PAIRS {
-        for register in [first, Register(first.0 + 1)] {
-            if body.saved.offset_of(register).is_some() {
-                return Err(Reason::SavedPlace(register));
-            }
-        }
+    if let Some(register) = body.saved.first() {
+        return Err(Reason::SavedPlace(register));
     }
     match u16::try_from(size / 16) {
         Ok(units @ 0..=4095) if size % 16 == 0 => Ok(Encoding::arm64_frameless(units, Pairs::empty())),

@@ -4,14 +4,15 @@
 //! every step of the way in (a push, a store, the set-up of the frame) and of the way out. A row is a
 //! *step* to another if everything that it says is what the other says or what held on entry: no
 //! register is saved elsewhere, no more stack is taken. The body is the row that all others are
-//! steps to. Calls tell what a step is not: where a function calls, the encoding must hold.
+//! steps to, and who leaves it comes back only from the state on entry. Calls tell what a step is
+//! not: where a function calls, the encoding must hold.
 
-use cfipack_format::{Arch, Cfa, Row, Rule};
+use cfipack_format::{Arch, Cfa, FunctionOffset, Row, Rule};
 
 use super::calls::{self, Found};
 use super::saved::SavedRegisters;
 use crate::Reason;
-use crate::cfi::{Change, RowSink, State};
+use crate::cfi::{Change, RowSink, State, Stretch};
 
 /// The row that an encoding is to express.
 #[derive(Clone, Copy, Debug)]
@@ -28,17 +29,31 @@ pub(super) struct Rows<'c> {
     arch: Arch,
     code: Option<&'c [u8]>,
     body: Option<Body>,
-    /// The row in effect: where it starts, and whether it is the body's.
+    /// The CFA's offset on entry.
+    least: i64,
+    /// The highest offset from the stack pointer that a step to the body can have.
+    most: i64,
+    /// Where the row in effect starts.
     start: u32,
+    /// Its CFA's offset, and whether that counts from the stack pointer.
+    offset: i64,
+    from_stack_pointer: bool,
+    /// Whether it is the body's.
     in_body: bool,
+    /// Whether it differs from the body in the CFA's offset only, if at all.
+    rules_are_bodys: bool,
     /// Whether the body was left and the state on entry has not been reached yet.
     on_way_out: bool,
+    /// Where the steps began that the row in effect, if it is a step, belongs to.
+    steps_since: u32,
     /// Bytes of the body's rows.
     inside: u32,
     /// Bytes of those too long for a step.
     inside_long: u32,
     /// Bytes of other rows too long for a step.
     outside_long: u32,
+    /// A reason that a stretch ended with.
+    stopped: Option<Reason>,
     /// Where a reason lies, if not at the row it ended the function with.
     pub(super) stopped_at: Option<u32>,
 }
@@ -54,92 +69,199 @@ const fn longest_step(arch: Arch) -> u32 {
 
 impl<'a> RowSink<'a, SavedRegisters> for Rows<'_> {
     #[inline]
-    fn row(&mut self, state: &State<'a, SavedRegisters>, _change: Change) -> Result<(), Reason> {
-        let (row, saved) = (&state.row, &state.registers);
-        self.end_row(row.start.0)?;
-        let was_in_body = self.in_body;
-        (self.start, self.in_body) = (row.start.0, true);
-        self.check(row, saved)?;
-        let mut found = Body { row: *row, saved: *saved, cfa_since: row.start.0 };
-        if let Some(body) = &self.body {
-            if found.unwinds_as(body) {
-                return if self.on_way_out { Err(Reason::NotAStep) } else { Ok(()) };
-            }
-            if found.is_step_to(body, self.arch) {
-                self.in_body = false;
-                self.on_way_out |= was_in_body;
-                self.on_way_out &= row.cfa != cfa_on_entry(self.arch);
-                return Ok(());
-            }
-            if self.on_way_out || !body.is_step_to(&found, self.arch) {
-                return Err(Reason::NotAStep);
-            }
-            if body.row.cfa == row.cfa {
-                found.cfa_since = body.cfa_since;
-            }
-            self.outside_long += self.inside_long;
-            (self.inside, self.inside_long) = (0, 0);
+    fn row(&mut self, state: &State<'a, SavedRegisters>, change: Change) -> Result<(), Reason> {
+        if let Some(reason) = self.stopped {
+            return Err(reason);
         }
-        self.body = Some(found);
-        Ok(())
+        match (change, state.row.cfa) {
+            (Change::CfaOffset, Cfa::Register { offset, .. }) if self.body.is_some() => {
+                self.row_with_offset(state.row.start.0, offset)
+            }
+            _ => self.any_row(&state.row, &state.registers),
+        }
+    }
+
+    /// No encoding can say it.
+    fn arguments(&mut self, size: u64) -> Result<(), Reason> {
+        Err(Reason::ArgumentsSize(size))
+    }
+
+    #[inline(always)]
+    fn stretch(&mut self, stretch: &mut Stretch<'a>) {
+        if self.body.is_none() {
+            return;
+        }
+        while let Some(step) = stretch.next() {
+            let (location, offset) = stretch.row();
+            if offset != self.offset && stretch.row_ends(&step) {
+                let Ok(start) = u32::try_from(location) else { break };
+                if let Err(reason) = self.row_with_offset(start, offset) {
+                    self.stopped = Some(reason);
+                    break;
+                }
+            }
+            stretch.take(step);
+        }
     }
 }
 
 impl<'c> Rows<'c> {
     /// For a function with these bytes, if they are at hand.
     pub(super) fn new(arch: Arch, code: Option<&'c [u8]>) -> Self {
-        let code = code.filter(|_| calls::can_be_found(arch));
         Self {
             arch,
-            code,
+            code: code.filter(|_| calls::can_be_found(arch)),
             body: None,
+            least: offset_on_entry(arch),
+            most: 0,
             start: 0,
+            offset: 0,
+            from_stack_pointer: true,
             in_body: true,
+            rules_are_bodys: true,
             on_way_out: false,
+            steps_since: 0,
             inside: 0,
             inside_long: 0,
             outside_long: 0,
+            stopped: None,
             stopped_at: None,
         }
     }
 
+    /// A row that may differ from the one before in anything.
+    fn any_row(&mut self, row: &Row, saved: &SavedRegisters) -> Result<(), Reason> {
+        self.end_row(row.start.0);
+        let (offset, from_stack_pointer) = check(self.arch, row, saved)?;
+        (self.offset, self.from_stack_pointer) = (offset, from_stack_pointer);
+        let mut cfa_since = row.start.0;
+        if let Some(body) = &self.body {
+            self.rules_are_bodys = row.differs_in_offset_only(&body.row) && *saved == body.saved;
+            if self.rules_are_bodys && row.cfa == body.row.cfa {
+                return self.back_in_body();
+            }
+            if !is_step(self.arch, (&body.row, &body.saved), (row, saved)) {
+                if !is_step(self.arch, (row, saved), (&body.row, &body.saved)) {
+                    return Err(Reason::NotAStep);
+                }
+                self.step();
+                return Ok(());
+            }
+            if body.row.cfa == row.cfa {
+                cfa_since = body.cfa_since;
+            }
+        }
+        self.body = Some(Body { row: *row, saved: *saved, cfa_since });
+        self.rules_are_bodys = true;
+        // x86 pushes the frame pointer first of all; arm64 takes the whole frame at once.
+        let limited = from_stack_pointer || matches!(self.arch, Arch::Amd64 | Arch::I386);
+        self.most = if limited { offset } else { i64::MAX };
+        self.new_body()
+    }
+
+    /// A row that differs from the one before in the CFA's offset only.
+    #[inline]
+    fn row_with_offset(&mut self, start: u32, offset: i64) -> Result<(), Reason> {
+        if offset == self.offset {
+            return Ok(());
+        }
+        self.end_row(start);
+        self.offset = offset;
+        if !self.from_stack_pointer {
+            return Err(Reason::FrameRecord);
+        }
+        if self.rules_are_bodys && offset >= self.most {
+            if offset == self.most {
+                return self.back_in_body();
+            }
+            if let Some(body) = &mut self.body {
+                (body.row.start, body.cfa_since) = (FunctionOffset(start), start);
+                body.row.cfa = Cfa::Register { register: self.arch.stack_pointer(), offset };
+            }
+            self.most = offset;
+            return self.new_body();
+        }
+        if offset < self.least || offset > self.most {
+            return Err(Reason::NotAStep);
+        }
+        self.step();
+        Ok(())
+    }
+
+    /// The row in effect is the body's once more.
+    #[inline]
+    fn back_in_body(&mut self) -> Result<(), Reason> {
+        if self.on_way_out {
+            return Err(Reason::NotAStep);
+        }
+        if !core::mem::replace(&mut self.in_body, true) {
+            self.has_no_call(self.steps_since, self.start)?;
+        }
+        Ok(())
+    }
+
+    /// The row in effect is what the body before, if any, was a step to.
+    #[inline]
+    fn new_body(&mut self) -> Result<(), Reason> {
+        self.outside_long += self.inside_long;
+        (self.inside, self.inside_long, self.in_body) = (0, 0, true);
+        // Calls on the way in are looked for at the end.
+        if self.on_way_out { Err(Reason::NotAStep) } else { Ok(()) }
+    }
+
+    /// The row in effect is a step.
+    #[inline]
+    fn step(&mut self) {
+        if self.in_body {
+            self.steps_since = self.start;
+        }
+        let on_entry = self.from_stack_pointer && self.offset == self.least;
+        self.on_way_out = !on_entry && (self.on_way_out || self.in_body);
+        self.in_body = false;
+    }
+
     /// The body, after all rows of a function of `size` bytes.
-    pub(super) fn finish(mut self, size: u32) -> Result<Body, (Reason, u32)> {
-        match self.end(size) {
-            Ok(body) => Ok(body),
-            Err(reason) => Err((reason, self.stopped_at.unwrap_or(self.start))),
+    pub(super) fn finish(&mut self, size: u32) -> Result<&Body, (Reason, u32)> {
+        let ended = self.end(size);
+        match (ended, &self.body) {
+            (Ok(()), Some(body)) => Ok(body),
+            (Ok(()), None) => Err((Reason::CfaMissing, 0)),
+            (Err(reason), _) => Err((reason, self.stopped_at.unwrap_or(self.start))),
         }
     }
 
-    fn end(&mut self, size: u32) -> Result<Body, Reason> {
-        self.end_row(size)?;
-        let body = self.body.ok_or(Reason::CfaMissing)?;
-        let start = body.row.start.0;
-        // Rows that were taken for the body on the way in have not been looked at.
+    fn end(&mut self, size: u32) -> Result<(), Reason> {
+        if let Some(reason) = self.stopped {
+            return Err(reason);
+        }
+        self.end_row(size);
+        let start = self.body.as_ref().map_or(0, |body| body.row.start.0);
         self.has_no_call(0, start)?;
+        if !self.in_body {
+            self.has_no_call(self.steps_since, size)?;
+        }
         if self.outside_long != 0 {
-            // Which of two long rows is the body? Without calls none of them can be told by.
+            // Which of two long rows is the body? Without a call nothing can tell.
             let called = self.code.and_then(|code| calls::find(self.arch, code, start, size));
             let clear = self.outside_long <= self.inside || matches!(called, Some(Found::Call(_)));
             if self.code.is_none() || !clear {
                 return Err(Reason::LongStep);
             }
         }
-        Ok(body)
+        Ok(())
     }
 
-    /// Ends the row in effect.
+    /// Ends the row in effect, for one that starts at `end`.
     #[inline]
-    fn end_row(&mut self, end: u32) -> Result<(), Reason> {
-        let length = end - self.start;
+    fn end_row(&mut self, end: u32) {
+        let length = end - core::mem::replace(&mut self.start, end);
         let long = if length > longest_step(self.arch) { length } else { 0 };
         if self.in_body {
             self.inside += length;
             self.inside_long += long;
-            return Ok(());
+        } else {
+            self.outside_long += long;
         }
-        self.outside_long += long;
-        self.has_no_call(self.start, end)
     }
 
     #[inline]
@@ -153,35 +275,35 @@ impl<'c> Rows<'c> {
         self.stopped_at = Some(at);
         Err(reason)
     }
+}
 
-    /// What no row may have.
-    #[inline]
-    fn check(&self, row: &Row, saved: &SavedRegisters) -> Result<(), Reason> {
-        let (sp, fp) = (self.arch.stack_pointer(), self.arch.frame_pointer());
-        match row.cfa {
-            Cfa::Register { register, .. } if register == sp => {}
-            // Every function with a frame pointer has the same two or four words at its top.
-            Cfa::Register { register, offset } if register == fp => {
-                if offset != frame_record_size(self.arch) {
-                    return Err(Reason::FrameRecord);
-                }
+/// Refuses what no row may have. Returns the CFA's offset, and whether it counts from the stack
+/// pointer.
+fn check(arch: Arch, row: &Row, saved: &SavedRegisters) -> Result<(i64, bool), Reason> {
+    let cfa = match row.cfa {
+        Cfa::Register { register, offset } if register == arch.stack_pointer() => (offset, true),
+        // Every function with a frame pointer has the same two words at its top.
+        Cfa::Register { register, offset } if register == arch.frame_pointer() => {
+            if offset != frame_record_size(arch) {
+                return Err(Reason::FrameRecord);
             }
-            Cfa::Register { register, .. } => return Err(Reason::CfaRegister(register)),
-            Cfa::Memory { .. } => return Err(Reason::CfaMemory),
-            Cfa::Expression => return Err(Reason::CfaExpression),
-            Cfa::Undefined => return Err(Reason::CfaMissing),
+            (offset, false)
         }
-        if row.signed {
-            return Err(Reason::SignedReturnAddress);
-        }
-        if saved.stack_pointer_is_not_cfa {
-            return Err(Reason::StackPointerRule);
-        }
-        let saved_in_frame = matches!(row.return_address, Rule::Cfa(_));
-        if !saved_in_frame && row.return_address != Row::at_entry(self.arch).return_address {
-            return Err(Reason::ReturnAddressRule);
-        }
-        Ok(())
+        Cfa::Register { register, .. } => return Err(Reason::CfaRegister(register)),
+        Cfa::Memory { .. } => return Err(Reason::CfaMemory),
+        Cfa::Expression => return Err(Reason::CfaExpression),
+        Cfa::Undefined => return Err(Reason::CfaMissing),
+    };
+    if row.signed {
+        return Err(Reason::SignedReturnAddress);
+    }
+    if saved.stack_pointer_is_not_cfa {
+        return Err(Reason::StackPointerRule);
+    }
+    match row.return_address {
+        Rule::Cfa(_) => Ok(cfa),
+        rule if rule == Row::at_entry(arch).return_address => Ok(cfa),
+        _ => Err(Reason::ReturnAddressRule),
     }
 }
 
@@ -194,46 +316,32 @@ pub(super) const fn frame_record_size(arch: Arch) -> i64 {
     }
 }
 
-/// The CFA before anything is pushed; only x86's call takes stack.
-fn cfa_on_entry(arch: Arch) -> Cfa {
-    let offset = match arch {
-        Arch::Amd64 | Arch::I386 => arch.pointer_size().into(),
+/// The CFA's offset from the stack pointer before anything is pushed: only x86's call takes stack.
+const fn offset_on_entry(arch: Arch) -> i64 {
+    match arch {
+        Arch::Amd64 => 8,
+        Arch::I386 => 4,
         _ => 0,
-    };
-    Cfa::Register { register: arch.stack_pointer(), offset }
+    }
 }
 
-impl Body {
-    #[inline]
-    fn unwinds_as(&self, other: &Self) -> bool {
-        self.row.unwinds_as(&other.row) && self.saved == other.saved
-    }
-
-    /// Whether a row is a step to `body`.
-    #[inline]
-    fn is_step_to(&self, body: &Self, arch: Arch) -> bool {
-        let (row, entry) = (&self.row, Row::at_entry(arch));
-        let same = |one: Rule, other: Rule, on_entry: Rule| one == other || one == on_entry;
-        cfa_is_step_to(arch, row.cfa, body.row.cfa)
-            && same(row.frame_pointer, body.row.frame_pointer, entry.frame_pointer)
-            && same(row.return_address, body.row.return_address, entry.return_address)
-            && self.saved.is_part_of(&body.saved)
-    }
+/// Whether a row is a step to another.
+fn is_step(arch: Arch, (row, saved): (&Row, &SavedRegisters), body: (&Row, &SavedRegisters)) -> bool {
+    let entry = Row::at_entry(arch);
+    let same = |one: Rule, other: Rule, on_entry: Rule| one == other || one == on_entry;
+    cfa_is_step_to(arch, row.cfa, body.0.cfa)
+        && same(row.frame_pointer, body.0.frame_pointer, entry.frame_pointer)
+        && same(row.return_address, body.0.return_address, entry.return_address)
+        && saved.is_part_of(body.1)
 }
 
 /// Whether, on the way to the CFA of a body, this is the CFA.
-#[inline]
 fn cfa_is_step_to(arch: Arch, cfa: Cfa, body: Cfa) -> bool {
-    let (
-        Cfa::Register { register, offset },
-        Cfa::Register { register: base, offset: deepest },
-        Cfa::Register { offset: least, .. },
-    ) = (cfa, body, cfa_on_entry(arch))
+    let (Cfa::Register { register, offset }, Cfa::Register { register: base, offset: deepest }) = (cfa, body)
     else {
         return false;
     };
-    let from_stack_pointer = register == arch.stack_pointer() && offset >= least;
-    // x86 pushes the frame pointer first of all; arm64 takes the whole frame at once.
+    let from_stack_pointer = register == arch.stack_pointer() && offset >= offset_on_entry(arch);
     let limited = base == arch.stack_pointer() || matches!(arch, Arch::Amd64 | Arch::I386);
     cfa == body || from_stack_pointer && (!limited || offset <= deepest)
 }

@@ -51,7 +51,8 @@ fn in_x86(arch: Arch, range: &[u8], from: u32) -> Option<Found> {
     use iced_x86::{Decoder, DecoderError, DecoderOptions, Instruction, Mnemonic};
 
     // E8 and FF /2, /3; 9A, which 64-bit mode does not have. Most prologues have none of these bytes.
-    if !range.iter().any(|byte| matches!(byte, 0xe8 | 0xff | 0x9a)) {
+    let found = range.iter().fold(false, |found, byte| found | matches!(byte, 0xe8 | 0xff | 0x9a));
+    if !found {
         return None;
     }
     let bits = u32::from(arch.pointer_size()) * 8;

@@ -6,7 +6,7 @@ use cfipack_format::compact_unwind::Encoding;
 use super::body::Rows;
 use super::saved::SavedRegisters;
 use super::{arm64, llvm_mc, x86};
-use crate::cfi::{Function, Instruction, Instructions, Interpreter};
+use crate::cfi::{Function, Instructions, Interpreter};
 use crate::{Reason, Unsupported};
 
 /// Whose encodings.
@@ -69,7 +69,7 @@ impl<'a> Encoder<'a> {
                 let frame = llvm_mc::Frame {
                     foreign_personality,
                     signal: function.cie.signal_frame,
-                    mte_tagged: is_tagged(function),
+                    mte_tagged: function.cie.tagged,
                 };
                 let instructions = Instructions::new(function, function.instructions);
                 llvm_mc::encode(arch, frame, instructions).map_err(refused)
@@ -90,7 +90,7 @@ impl<'a> Encoder<'a> {
         if function.cie.signal_frame {
             return Err(refused((Reason::SignalFrame, 0)));
         }
-        if is_tagged(function) {
+        if function.cie.tagged {
             return Err(refused((Reason::TaggedFrame, 0)));
         }
         if function.cie.return_address != arch.return_address() {
@@ -106,32 +106,9 @@ impl<'a> Encoder<'a> {
         }
         let body = rows.finish(size).map_err(refused)?;
         let encoding = match arch {
-            Arch::Amd64 | Arch::I386 => x86::encode(arch, &body, code),
-            _ => arm64::encode(arch, &body),
+            Arch::Amd64 | Arch::I386 => x86::encode(arch, body, code),
+            _ => arm64::encode(arch, body),
         };
-        let encoding = encoding.map_err(|reason| refused((reason, body.row.start.0)))?;
-        pushes_no_arguments(function).map_err(|reason| refused((reason, body.row.start.0)))?;
-        Ok(encoding)
+        encoding.map_err(|reason| refused((reason, body.row.start.0)))
     }
-}
-
-/// Augmentation `G` (LLVM's, AArch64): stack memory is tagged.
-fn is_tagged(function: &Function<'_>) -> bool {
-    function.cie.augmentation.contains(&b'G')
-}
-
-/// Whether no `DW_CFA_GNU_args_size` says that arguments lie on the stack: a landing pad's stack
-/// pointer depends on them, and no encoding can say it.
-fn pushes_no_arguments(function: &Function<'_>) -> Result<(), Reason> {
-    const ARGS_SIZE: u8 = 0x2e;
-    if !function.instructions.contains(&ARGS_SIZE) {
-        return Ok(());
-    }
-    for instruction in Instructions::new(function, function.instructions) {
-        match instruction? {
-            Instruction::ArgsSize(size @ 1..) => return Err(Reason::ArgumentsSize(size)),
-            _ => {}
-        }
-    }
-    Ok(())
 }

@@ -13,25 +13,20 @@ const SLOTS: usize = 18;
 const X19: u16 = 19;
 const D8: u16 = 72;
 
-/// Where a callee-saved register is, as one number.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Slot(i32);
+/// Where a callee-saved register is: its offset from the CFA. What encodings can say is all near.
+type Slot = i16;
 
-impl Slot {
-    /// Where it was on entry: no rule.
-    const UNTOUCHED: Self = Self(i32::MAX);
-    /// Where no encoding can say.
-    const ELSEWHERE: Self = Self(i32::MIN);
+/// Where it was on entry: no rule.
+const UNTOUCHED: Slot = 0;
+/// Where no encoding can say.
+const ELSEWHERE: Slot = Slot::MIN;
 
-    fn of(rule: Rule) -> Self {
-        match rule {
-            Rule::SameValue => Self::UNTOUCHED,
-            Rule::Cfa(offset) => match i32::try_from(offset) {
-                Ok(offset) if offset != i32::MAX => Self(offset),
-                _ => Self::ELSEWHERE,
-            },
-            _ => Self::ELSEWHERE,
-        }
+fn slot_of(rule: Rule) -> Slot {
+    match rule {
+        Rule::SameValue => UNTOUCHED,
+        // At the CFA itself is what belongs to the caller.
+        Rule::Cfa(offset) => Slot::try_from(offset).ok().filter(|slot| *slot != 0).unwrap_or(ELSEWHERE),
+        _ => ELSEWHERE,
     }
 }
 
@@ -39,9 +34,11 @@ impl Slot {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SavedRegisters {
     slots: [Slot; SLOTS],
+    /// The slots that are not untouched: a bit each.
+    saved: u32,
     /// Registers that no encoding restores and that are saved, or otherwise not where they were:
-    /// a bit each, the highest one for all from 127 on.
-    foreign: u128,
+    /// a bit each, the highest one for all from 63 on.
+    foreign: u64,
     arch: Arch,
     /// Whether the caller's stack pointer is something else than the CFA.
     pub(super) stack_pointer_is_not_cfa: bool,
@@ -49,13 +46,13 @@ pub(super) struct SavedRegisters {
 
 impl Registers for SavedRegisters {
     fn at_entry(arch: Arch) -> Self {
-        Self { slots: [Slot::UNTOUCHED; SLOTS], foreign: 0, arch, stack_pointer_is_not_cfa: false }
+        Self { slots: [UNTOUCHED; SLOTS], saved: 0, foreign: 0, arch, stack_pointer_is_not_cfa: false }
     }
 
     #[inline]
     fn set(&mut self, register: Register, rule: Rule) -> bool {
-        if let Some(slot) = self.slot_mut(register) {
-            *slot = Slot::of(rule);
+        if let Some(index) = self.index(register) {
+            self.set_slot(index, slot_of(rule));
         } else if register == self.arch.stack_pointer() {
             self.stack_pointer_is_not_cfa = !matches!(rule, Rule::SameValue | Rule::ValCfa(0));
         } else {
@@ -72,9 +69,8 @@ impl Registers for SavedRegisters {
 
     #[inline]
     fn restore(&mut self, register: Register, initial: &Self) -> bool {
-        if let Some(slot) = self.slot_mut(register) {
-            let initial = initial.index(register).and_then(|index| initial.slots.get(index));
-            *slot = initial.copied().unwrap_or(Slot::UNTOUCHED);
+        if let Some(index) = self.index(register) {
+            self.set_slot(index, initial.slots.get(index).copied().unwrap_or(UNTOUCHED));
         } else if register == self.arch.stack_pointer() {
             self.stack_pointer_is_not_cfa = initial.stack_pointer_is_not_cfa;
         } else {
@@ -89,13 +85,16 @@ impl SavedRegisters {
     #[inline]
     pub(super) fn is_part_of(&self, body: &Self) -> bool {
         self.foreign & !body.foreign == 0
-            && self.slots.iter().zip(&body.slots).all(|(own, other)| own == other || *own == Slot::UNTOUCHED)
+            && self.saved & !body.saved == 0
+            && (self.saved == 0 || self.slots.iter().zip(&body.slots).all(|(o, b)| o == b || *o == UNTOUCHED))
     }
 
-    /// The offset from the CFA at which a register is saved; none if it is untouched.
-    pub(super) fn offset_of(&self, register: Register) -> Option<i32> {
-        let slot = self.slots.get(self.index(register)?)?;
-        (*slot != Slot::UNTOUCHED).then_some(slot.0)
+    /// The offset from the CFA at which a register is saved; none if it is untouched. x86's
+    /// registers are in the order of their numbers in encodings, from 0; arm64's are x19 to x28, then
+    /// d8 to d15.
+    #[inline]
+    pub(super) fn offset_at(&self, index: usize) -> Option<i64> {
+        self.slots.get(index).filter(|slot| **slot != UNTOUCHED).map(|slot| i64::from(*slot))
     }
 
     /// A register that is where no encoding can say.
@@ -103,13 +102,22 @@ impl SavedRegisters {
         if self.foreign != 0 {
             return Some(Register(self.foreign.trailing_zeros() as u16));
         }
-        let index = self.slots.iter().position(|slot| *slot == Slot::ELSEWHERE)?;
+        if self.saved == 0 {
+            return None;
+        }
+        let index = self.slots.iter().position(|slot| *slot == ELSEWHERE)?;
         Some(self.register(index))
     }
 
+    /// The first register that is saved.
+    pub(super) fn first(&self) -> Option<Register> {
+        (self.saved != 0).then(|| self.register(self.saved.trailing_zeros() as usize))
+    }
+
     /// How many registers are saved.
+    #[inline]
     pub(super) fn count(&self) -> usize {
-        self.slots.iter().filter(|slot| **slot != Slot::UNTOUCHED).count()
+        self.saved.count_ones() as usize
     }
 
     fn register(&self, index: usize) -> Register {
@@ -137,23 +145,25 @@ impl SavedRegisters {
     }
 
     #[inline]
-    fn slot_mut(&mut self, register: Register) -> Option<&mut Slot> {
-        let index = self.index(register)?;
-        self.slots.get_mut(index)
+    fn set_slot(&mut self, index: usize, value: Slot) {
+        if let Some(slot) = self.slots.get_mut(index) {
+            *slot = value;
+            self.saved = self.saved & !(1 << index) | u32::from(value != UNTOUCHED) << index;
+        }
     }
 
     fn set_foreign(&mut self, register: Register, saved: bool) {
         let bit = foreign_bit(register);
         if saved {
             self.foreign |= bit;
-        } else if register.0 < 127 {
+        } else if register.0 < 63 {
             self.foreign &= !bit;
         }
     }
 }
 
-fn foreign_bit(register: Register) -> u128 {
-    1 << register.0.min(127)
+fn foreign_bit(register: Register) -> u64 {
+    1 << register.0.min(63)
 }
 
 #[cfg(test)]
@@ -190,6 +200,6 @@ mod tests {
         assert_eq!(saved, entry);
         saved.set(xmm120, Rule::Cfa(-16));
         saved.set(Register(130), Rule::SameValue);
-        assert_eq!(saved.unsayable(), Some(Register(127)));
+        assert_eq!(saved.unsayable(), Some(Register(63)));
     }
 }

@@ -16,6 +16,12 @@ fn word(arch: Arch) -> i64 {
     arch.pointer_size().into()
 }
 
+/// The number of words that bytes come to, if they do.
+fn words(arch: Arch, bytes: i64) -> Option<i64> {
+    let size = arch.pointer_size();
+    (bytes & (word(arch) - 1) == 0).then_some(bytes >> size.trailing_zeros())
+}
+
 /// Encodes a body. `code` is the function's.
 pub(super) fn encode(arch: Arch, body: &Body, code: Option<&[u8]>) -> Result<Encoding, Reason> {
     let registers = callee_saved(arch).ok_or(Reason::Architecture)?;
@@ -39,12 +45,10 @@ fn frame(arch: Arch, body: &Body, registers: [Register; 6]) -> Result<Encoding, 
     }
     // Words below the frame pointer, for each register.
     let mut below = [None; 5];
-    for (below, register) in below.iter_mut().zip(registers) {
-        let Some(offset) = body.saved.offset_of(register) else { continue };
-        let bytes = -frame_record_size(arch) - i64::from(offset);
-        let words = u8::try_from(bytes / word(arch));
-        match words {
-            Ok(words @ 1..) if bytes % word(arch) == 0 => *below = Some(words),
+    for ((index, below), register) in below.iter_mut().enumerate().zip(registers) {
+        let Some(offset) = body.saved.offset_at(index) else { continue };
+        match words(arch, -frame_record_size(arch) - offset).map(u8::try_from) {
+            Some(Ok(words @ 1..)) => *below = Some(words),
             _ => return Err(Reason::SavedPlace(register)),
         }
     }
@@ -70,15 +74,14 @@ fn frameless(
     let (order, count) = order(arch, body, registers)?;
     let permutation = encode_order(&order[6 - count..]).ok_or(Reason::StackSize(size))?;
     // The registers lie inside the stack, below the return address.
-    if size % word(arch) != 0 || size < (count as i64 + 1) * word(arch) {
-        return Err(Reason::StackSize(size));
-    }
-    match u8::try_from(size / word(arch)) {
-        Ok(words) => Ok(Encoding::frameless(words, count as u8, permutation)),
+    let count = count as u8;
+    let words = words(arch, size).filter(|words| *words > count.into()).ok_or(Reason::StackSize(size))?;
+    match u8::try_from(words) {
+        Ok(words) => Ok(Encoding::frameless(words, count, permutation)),
         Err(_) => {
             let (at, adjust) =
                 immediate(arch, body.cfa_since, size, code).ok_or(Reason::StackSizeInCode(size))?;
-            Ok(Encoding::frameless_indirect(at, adjust, count as u8, permutation))
+            Ok(Encoding::frameless_indirect(at, adjust, count, permutation))
         }
     }
 }
@@ -92,21 +95,23 @@ fn order(arch: Arch, body: &Body, registers: [Register; 6]) -> Result<([u8; 6], 
         _ => return Err(Reason::FramePointerRule),
     };
     let count = body.saved.count() + usize::from(frame_pointer.is_some());
-    let mut order = [0; 6];
-    for (number, register) in (1..).zip(registers) {
-        let offset = match number {
-            6 => frame_pointer,
-            _ => body.saved.offset_of(register).map(i64::from),
-        };
+    // A byte each, the one just below the return address on top: an array would be slower.
+    let mut order = 0u64;
+    for index in 0..if count == 0 { 0 } else { 6 } {
+        let offset = if index == 5 { frame_pointer } else { body.saved.offset_at(index) };
         let Some(offset) = offset else { continue };
-        // From 0 just below the return address.
-        let words = offset.checked_neg().map(|bytes| bytes / word(arch) - 2);
-        let place = words.and_then(|words| usize::try_from(words).ok()).filter(|place| *place < count);
-        match place.and_then(|place| order.get_mut(5 - place)) {
-            Some(slot @ 0) if offset % word(arch) == 0 => *slot = number,
-            _ => return Err(Reason::SavedPlace(register)),
+        // The return address is the first word below the CFA.
+        let words = offset.checked_neg().and_then(|bytes| words(arch, bytes));
+        let place = words.and_then(|words| usize::try_from(words - 2).ok());
+        let Some(shift) = place.filter(|place| *place < count).map(|place| 40 - 8 * place) else {
+            return Err(Reason::SavedPlace(registers[index]));
+        };
+        if order >> shift & 0xff != 0 {
+            return Err(Reason::SavedPlace(registers[index]));
         }
+        order |= (index as u64 + 1) << shift;
     }
+    let [order @ .., _, _] = order.to_le_bytes();
     Ok((order, count))
 }
 
@@ -120,7 +125,7 @@ fn immediate(arch: Arch, end: u32, size: i64, code: Option<&[u8]>) -> Option<(u8
         Arch::Amd64 => head.strip_suffix(&SUB)?.ends_with(&[REX_W]),
         _ => head.ends_with(&SUB),
     };
-    let rest = size - i64::from(u32::from_le_bytes(*immediate));
-    let adjust = u8::try_from(rest / word(arch)).ok().filter(|adjust| *adjust <= 7)?;
-    (opcode && rest % word(arch) == 0).then_some((at, adjust))
+    let rest = words(arch, size - i64::from(u32::from_le_bytes(*immediate)))?;
+    let adjust = u8::try_from(rest).ok().filter(|adjust| *adjust <= 7)?;
+    opcode.then_some((at, adjust))
 }
