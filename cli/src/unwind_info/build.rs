@@ -5,14 +5,12 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use cfipack_container::{File, Layout as FileLayout};
-use cfipack_decoder::unwind_info::Section;
-use cfipack_encoder::unwind_info::{Builder, Layout, Options, Warning};
-use cfipack_format::ImageOffset;
-use cfipack_roundtrip::unwind_info::{Modes, Report, Stats, Table, stats};
+use cfipack_container::{File, Layout};
+use cfipack_encoder::unwind_info::Warning;
+use cfipack_roundtrip::unwind_info::{Modes, Report, Stats};
 use serde::Serialize;
 
-use super::entries::Entries;
+use super::made::{Made, TableOptions};
 use super::source::Source;
 use super::verify::{self, ReportJson};
 use crate::conversion::most_frequent_first;
@@ -32,7 +30,8 @@ is found in the call frame information, and checked against it; what cannot be e
 stays in DWARF mode, and the summary on standard error counts why.
 
 Exit status 1: a function is left without unwind information for want of a fourth
-personality, or the table fails --verify.
+personality; --from-cfi leaves code out that has no FDE, since linkers take the FDEs of
+functions with compact rows out; or the table fails --verify.
 
 Examples:
   cfi2sframe unwind-info libfoo.dylib                     how many bytes it could be
@@ -56,55 +55,11 @@ pub struct Arguments {
     table: TableOptions,
 }
 
-/// Options of the table that is made
-#[derive(clap::Args, Clone, Copy, Debug)]
-#[command(next_help_heading = "Options of the table")]
-pub struct TableOptions {
-    /// small has the fewest bytes; the others are what these linkers write
-    #[arg(long, value_name = "NAME", value_enum, default_value = "small")]
-    layout: LayoutName,
-    /// Make it from call frame information, whatever tables there are
-    #[arg(long)]
-    from_cfi: bool,
-    /// Leave LSDA records of functions in DWARF mode out: their FDEs have them too
-    #[arg(long)]
-    omit_dwarf_lsda: bool,
-}
-
-#[derive(clap::ValueEnum, Clone, Copy, Debug)]
-enum LayoutName {
-    Small,
-    Lld,
-    LdPrime,
-}
-
-impl TableOptions {
-    /// The smallest table of what the CFI says.
-    pub const FROM_CFI: Self = Self { layout: LayoutName::Small, from_cfi: true, omit_dwarf_lsda: false };
-
-    fn get(&self) -> Options {
-        let layout = match self.layout {
-            LayoutName::Small => Layout::Small,
-            LayoutName::Lld => Layout::Lld,
-            LayoutName::LdPrime => Layout::LdPrime,
-        };
-        Options { layout, omit_dwarf_lsda: self.omit_dwarf_lsda }
-    }
-
-    fn layout_name(&self) -> &'static str {
-        match self.layout {
-            LayoutName::Small => "small",
-            LayoutName::Lld => "lld",
-            LayoutName::LdPrime => "ld-prime",
-        }
-    }
-}
-
 /// Makes the table of every object in the file.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let Some(section) = arguments.section.as_deref() else {
         let files = std::slice::from_ref(&arguments.file);
-        return input::for_each(files, FileLayout::Apart, |object, _| Ok(build(object, arguments)?.0));
+        return input::for_each(files, Layout::Apart, |object, _| Ok(build(object, arguments)?.0));
     };
     if arguments.json && section == Path::new("-") {
         bail!("--section - and --json both ask for standard output");
@@ -113,7 +68,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         bail!("{}: --section would overwrite the input", arguments.file.display());
     }
     let input = Input::open(&arguments.file)?;
-    let object = input.object(FileLayout::Apart)?;
+    let object = input.object(Layout::Apart)?;
     let (status, bytes) = build(&object, arguments).with_context(|| object.name.to_string())?;
     output::binary(section, &bytes)?;
     Ok(status)
@@ -139,59 +94,6 @@ fn build(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<(Status, 
     Ok((summary.status(), made.bytes))
 }
 
-/// A table, and what it was made of.
-pub struct Made {
-    /// What it was made of.
-    pub entries: Entries,
-    /// The section; empty if nothing has unwind information.
-    pub bytes: Vec<u8>,
-    warnings: Vec<Warning>,
-}
-
-impl Made {
-    /// Lays out the entries of a file.
-    pub fn of(file: &File<'_>, source: &Source<'_, '_>, options: &TableOptions) -> anyhow::Result<Self> {
-        let mut entries = Entries::of(source, options.from_cfi)?;
-        let mut builder = Builder::new(file.arch(), options.get());
-        builder.reserve(entries.list.len());
-        for entry in std::mem::take(&mut entries.list) {
-            builder.push(entry);
-        }
-        let section = builder.finish();
-        let warnings = section.warnings().to_vec();
-        let placed = section.place(entries.end, |offset| offset)?;
-        let mut bytes = vec![0; placed.len()];
-        let mut lost = None;
-        placed.write(&mut bytes, |number| {
-            entries.slot(file, number).unwrap_or_else(|error| {
-                lost = Some(error);
-                ImageOffset(0)
-            })
-        })?;
-        match lost {
-            Some(error) => Err(error),
-            None => Ok(Self { entries, bytes, warnings }),
-        }
-    }
-
-    /// What is in the table.
-    pub fn stats(&self, file: &File<'_>) -> anyhow::Result<Stats> {
-        if self.bytes.is_empty() {
-            return Ok(Stats::default());
-        }
-        Ok(stats(file.arch(), &Section::parse(&self.bytes)?))
-    }
-
-    fn verify(&self, file: &File<'_>, source: &Source<'_, '_>) -> anyhow::Result<Report> {
-        let (arch, code) = (file.arch(), source.code());
-        if self.bytes.is_empty() {
-            bail!("nothing has unwind information: there is no table to verify");
-        }
-        let section = Section::parse(&self.bytes)?;
-        verify::of_file(file, &Table::of_image(arch, self.entries.base, &section, code))
-    }
-}
-
 /// What there is to say.
 struct Summary<'s, 'a> {
     object: &'s Object<'a>,
@@ -207,7 +109,8 @@ impl Summary<'_, '_> {
     fn status(&self) -> Status {
         let is_lost = |warning: &Warning| matches!(warning, Warning::FourthPersonality { fde: None, .. });
         let is_true = self.report.as_ref().is_none_or(Report::is_true);
-        Status::differs_if(!is_true || self.made.warnings.iter().any(is_lost))
+        let is_left_out = self.made.entries.without_fde != 0;
+        Status::differs_if(is_left_out || !is_true || self.made.warnings.iter().any(is_lost))
     }
 
     /// The warnings of a kind: how many there are, and the first.
@@ -262,6 +165,12 @@ impl Summary<'_, '_> {
             verify::print(&mut text, report, &Places::new(self.file))?;
         }
         std::io::stderr().write_all(&text)?;
+        if self.made.entries.without_fde != 0 {
+            status::warn(&format_args!(
+                "{name}: {} compact entries of its own are for code without an FDE, and left out",
+                self.made.entries.without_fde
+            ));
+        }
         for (count, first) in self.warnings() {
             status::warn(&format_args!("{name}: {count} functions, the first of which is this: {first}"));
         }
@@ -279,6 +188,7 @@ impl Summary<'_, '_> {
             functions: encodings.functions,
             unsupported: encodings.unsupported.len() + encodings.malformed.len(),
             reasons: encodings.reasons(),
+            without_fde: self.made.entries.without_fde,
             entries: stats.entries,
             modes: ModesJson::new(&stats.modes),
             pages: PagesJson { compressed: stats.compressed_pages, regular: stats.regular_pages },
@@ -302,6 +212,7 @@ struct SummaryJson<'r> {
     functions: u64,
     unsupported: usize,
     reasons: BTreeMap<&'static str, u64>,
+    without_fde: u64,
     entries: u64,
     modes: ModesJson,
     pages: PagesJson,

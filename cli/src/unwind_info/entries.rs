@@ -9,6 +9,7 @@ use cfipack_decoder::unwind_info::Section;
 use cfipack_encoder::unwind_info::Entry;
 use cfipack_format::compact_unwind::{Encoding, Entry as Row, Mode};
 use cfipack_format::{Address, ImageOffset};
+use cfipack_roundtrip::unwind_info::Meaning;
 
 use super::encodings::{EncodingMode, Encodings, Image, Personalities};
 use super::source::Source;
@@ -29,6 +30,8 @@ pub struct Entries {
     pub encodings: Encodings,
     /// What image offsets count from.
     pub base: Address,
+    /// Compact entries of the file's own tables for code that the CFI, which was asked instead, does not have.
+    pub without_fde: u64,
 }
 
 impl Entries {
@@ -41,8 +44,26 @@ impl Entries {
         match (source.parse()?, &source.rows) {
             (Some(table), _) if !from_cfi => Self::of_table(&table, source.base()),
             (_, Some(_)) if !from_cfi => Self::of_object(file, source),
-            _ => Self::of_cfi(file),
+            _ => {
+                let mut entries = Self::of_cfi(file)?;
+                entries.without_fde = entries.count_without_fde(file, source)?;
+                Ok(entries)
+            }
         }
+    }
+
+    /// Linkers take the FDEs of functions out that have compact rows.
+    fn count_without_fde(&self, file: &File<'_>, source: &Source<'_, '_>) -> anyhow::Result<u64> {
+        let own = source.entries(file.arch(), self.base, source.code())?;
+        let with_fde = self.list.iter().filter(|entry| entry.encoding != Encoding::NONE);
+        let mut starts: Vec<_> = with_fde.map(|entry| self.base.offset(entry.function.0.into())).collect();
+        starts.sort_unstable();
+        let lost = own.entries().iter().filter(|entry| {
+            let after = starts.partition_point(|start| *start < entry.start);
+            let has_fde = starts.get(after).is_some_and(|start| *start < entry.end);
+            !has_fde && matches!(own.meaning(entry), Meaning::Row(..))
+        });
+        Ok(lost.count() as u64)
     }
 
     fn of_table(table: &Section<'_>, base: Address) -> anyhow::Result<Self> {
@@ -71,7 +92,7 @@ impl Entries {
         }
         let end = table.index().last().map(|sentinel| sentinel.function);
         let encodings = Encodings::default();
-        Ok(Self { source: "unwind_info", list, personalities, end, encodings, base })
+        Ok(Self { source: "unwind_info", list, personalities, end, encodings, base, without_fde: 0 })
     }
 
     fn of_object(file: &File<'_>, source: &Source<'_, '_>) -> anyhow::Result<Self> {
@@ -111,7 +132,8 @@ impl Entries {
             });
         }
         let source = "compact_unwind";
-        Self { source, list, personalities, end: None, encodings, base: Address(0) }.with_code(file, image)
+        Self { source, list, personalities, end: None, encodings, base: Address(0), without_fde: 0 }
+            .with_code(file, image)
     }
 
     fn of_cfi(file: &File<'_>) -> anyhow::Result<Self> {
@@ -122,7 +144,8 @@ impl Entries {
         let mode = EncodingMode::Compact;
         let mut encodings = Encodings::of(file, &sections, image, &mut personalities, |_| true, mode)?;
         let list = std::mem::take(&mut encodings.entries);
-        Self { source: "cfi", list, personalities, end: None, encodings, base }.with_code(file, image)
+        Self { source: "cfi", list, personalities, end: None, encodings, base, without_fde: 0 }
+            .with_code(file, image)
     }
 
     /// Adds an entry for every symbol of code without one, and where the code ends.

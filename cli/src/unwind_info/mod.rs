@@ -8,6 +8,7 @@ mod encodings;
 mod entries;
 pub mod explain;
 pub mod lookup;
+mod made;
 mod source;
 pub mod stats;
 pub mod verify;

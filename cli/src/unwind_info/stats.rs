@@ -8,8 +8,9 @@ use cfipack_format::Address;
 use cfipack_roundtrip::unwind_info::{Meaning, Modes, Stats, Table, modes, stats};
 use serde::Serialize;
 
-use super::build::{Made, ModesJson, TableOptions};
+use super::build::ModesJson;
 use super::explain::reasons_of_dwarf;
+use super::made::{Made, TableOptions};
 use super::source::Source;
 use crate::conversion::most_frequent_first;
 use crate::count::{Counts, percent};
@@ -47,6 +48,9 @@ pub fn count(object: &Object<'_>, json: bool) -> anyhow::Result<Status> {
         }
         (None, None) => {
             let file = object.file()?;
+            if object.name.member.is_some() && file.call_frame_sections()?.is_empty() {
+                return Ok(Status::Done);
+            }
             let made = Made::of(file, &source, &TableOptions::FROM_CFI)?;
             let encodings = &made.entries.encodings;
             let reasons: BTreeMap<_, _> = encodings.reasons();

@@ -99,6 +99,9 @@ pub fn print(out: &mut impl Write, report: &Report, places: &Places<'_, '_>) -> 
         let Report { without_cfi, pcs_without_cfi, .. } = report;
         writeln!(out, "  no CFI to judge by: {without_cfi} entries, {pcs_without_cfi} pcs")?;
     }
+    if report.handlers_different != 0 {
+        writeln!(out, "  other personality or LSDA: {} functions", report.handlers_different)?;
+    }
     let reasons = report.reasons_by_count();
     if !reasons.is_empty() {
         writeln!(out, "  missing: {}", Counts(&reasons).list())?;
@@ -156,6 +159,7 @@ pub struct ReportJson<'r> {
     pcs_missing: u64,
     pcs_unjudged: u64,
     pcs_without_cfi: u64,
+    handlers_different: u64,
     reasons: &'r BTreeMap<String, u64>,
     differences: Vec<DifferenceJson>,
 }
@@ -202,6 +206,7 @@ impl<'r> ReportJson<'r> {
             pcs_missing: report.pcs_missing,
             pcs_unjudged: report.pcs_unjudged,
             pcs_without_cfi: report.pcs_without_cfi,
+            handlers_different: report.handlers_different,
             reasons: &report.reasons,
             differences: report.differences.iter().map(DifferenceJson::new).collect(),
         }

@@ -303,6 +303,67 @@ fn a_table_from_elsewhere_is_verified() {
     assert!(text(output.stdout).contains("no record of __eh_frame at 0x"));
 }
 
+/// A fat file of x86-64 and arm64 images, as `mach-o/fat.h` has it.
+fn fat(images: [(u32, Vec<u8>); 2]) -> Vec<u8> {
+    let mut header = [0xcafe_babe, 2].map(u32::to_be_bytes).concat();
+    let mut contents = Vec::new();
+    for (cpu, image) in images {
+        let offset = 4096 + contents.len() as u32;
+        header.extend([cpu, 0, offset, image.len() as u32, 12].map(u32::to_be_bytes).concat());
+        contents.extend(&image);
+        contents.resize(contents.len().next_multiple_of(4096), 0);
+    }
+    header.resize(4096, 0);
+    header.extend(contents);
+    header
+}
+
+#[test]
+fn fat_files_are_read_slice_by_slice() {
+    let directory = scratch("fat");
+    // CPU_TYPE_X86_64 and CPU_TYPE_ARM64.
+    let images = [(0x0100_0007, linked("l_6_pers_3.dylib")), (0x0100_000c, linked("la_8_dwarf_1.dylib"))];
+    fs::write(directory.join("fat"), fat(images)).unwrap();
+    let output = run_in(&directory, &["dump", "fat"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(
+        text(output.stdout),
+        heading("fat(x86_64)", "mach-o 64-bit x86-64")
+            + &text(linked("l_6_pers_3.objdump"))
+            + &heading("fat(arm64)", "mach-o arm64")
+            + &text(linked("la_8_dwarf_1.objdump"))
+    );
+    let output = run_in(&directory, &["unwind-info", "--json", "fat"]);
+    let stdout = text(output.stdout);
+    let names = stdout.lines().map(|line| {
+        let summary: Value = serde_json::from_str(line).unwrap();
+        (summary["file"].clone(), summary["entries"].clone())
+    });
+    let expected = [(json!("fat(x86_64)"), json!(3)), (json!("fat(arm64)"), json!(1))];
+    assert_eq!(names.collect::<Vec<_>>(), expected);
+    let output = run_in(&directory, &["verify", "fat"]);
+    assert_eq!((output.status.code(), text(output.stdout).matches("no rule broken").count()), (Some(0), 2));
+    assert_eq!(run_in(&directory, &["stats", "fat"]).status.code(), Some(0));
+    let error = error_of(&directory, &["unwind-info", "fat", "--section", "table"]);
+    assert!(error.contains("fat: an archive or a fat file, where one object is needed"), "{error}");
+}
+
+/// Linkers take the FDEs of functions with rows out: what has only a row is not in the CFI.
+#[test]
+fn what_the_cfi_does_not_have_is_said() {
+    let mc = corpus().join("mc");
+    let output = run_in(&mc, &["unwind-info", "--from-cfi", "--verify", "x02_rbp.o"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(output.stderr));
+    // llvm-mc -emit-dwarf-unwind=no-compact-unwind: an __eh_frame of no bytes.
+    let output = run_in(&mc, &["unwind-info", "--from-cfi", "x56_nocu.o"]);
+    assert_eq!(output.status.code(), Some(1));
+    let warning = "x56_nocu.o: 1 compact entries of its own are for code without an FDE, and left out\n";
+    assert!(text(output.stderr).ends_with(warning));
+    // llvm-mc writes no FDE beside arm64's rows.
+    let error = error_of(&mc, &["unwind-info", "--from-cfi", "a02_fp.o"]);
+    assert!(error.ends_with("a02_fp.o: there is no call frame information in it\n"), "{error}");
+}
+
 #[test]
 fn explained() {
     let mc = corpus().join("mc");

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 
-use cfipack_format::{Cfa, Register, Row, Rule};
+use cfipack_encoder::cfi::Section;
+use cfipack_format::{Address, Cfa, Register, Row, Rule};
 use gimli::{
-    BaseAddresses, CallFrameInstruction, CfaRule, Endianity, RegisterRule, UnwindContext,
+    BaseAddresses, CallFrameInstruction, CfaRule, Endianity, Pointer, RegisterRule, UnwindContext,
     UnwindContextStorage, UnwindOffset, UnwindSection, UnwindTableRow,
 };
 
@@ -67,6 +68,15 @@ impl fmt::Debug for Evaluator<'_> {
     }
 }
 
+/// What a function's FDE and CIE say of exceptions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Handler {
+    /// The personality, or, as nearly all have it, the pointer to it.
+    pub personality: Option<Address>,
+    /// The language-specific data area.
+    pub lsda: Option<Address>,
+}
+
 /// What takes the answers for a function's ranges of PCs.
 type Sink<'s> = &'s mut dyn FnMut(Range<u64>, &Answer, Flags);
 
@@ -88,6 +98,8 @@ trait Evaluate {
         function: &Function,
         sink: RegistersSink<'_>,
     ) -> gimli::Result<()>;
+
+    fn handler(&mut self, function: &Function) -> gimli::Result<Handler>;
 }
 
 /// A section in gimli's terms, with the CIEs that have been read.
@@ -159,6 +171,16 @@ impl<'f> Evaluator<'f> {
             None => Ok(()),
         }
     }
+
+    /// A function's personality and LSDA.
+    ///
+    /// # Errors
+    /// gimli's, of a record that it cannot read.
+    pub fn handler(&mut self, function: &Function) -> gimli::Result<Handler> {
+        self.sections
+            .get_mut(function.section)
+            .map_or(Ok(Handler::default()), |section| section.handler(function))
+    }
 }
 
 impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Evaluate for Frames<'f, E, S> {
@@ -185,9 +207,39 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Evaluate for Frames<'f, 
             sink(range, &translate.row(row, cfa_is_set), &registers);
         })
     }
+
+    fn handler(&mut self, function: &Function) -> gimli::Result<Handler> {
+        let fde = self.fde(function)?;
+        let Section { address, bytes, .. } = *self.about.section;
+        let pointer = |pointer: Pointer| match pointer {
+            Pointer::Direct(address) | Pointer::Indirect(address) => Address(address),
+        };
+        // A distance of 0 stands for none, and gimli takes it from where it stands.
+        let is_none = |lsda: &Address| lsda.0 == 0 || lsda.0.wrapping_sub(address.0) < bytes.len() as u64;
+        Ok(Handler {
+            personality: fde.personality().map(pointer),
+            lsda: fde.lsda().map(pointer).filter(|lsda| !is_none(lsda)),
+        })
+    }
 }
 
 impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Frames<'f, E, S> {
+    /// A function's FDE, with its CIE.
+    #[inline]
+    fn fde(&mut self, function: &Function) -> gimli::Result<Fde<'f, E>> {
+        let Self { section, about, cies } = self;
+        let partial = section.partial_fde_from_offset(&about.bases, function.fde.0.into())?;
+        partial.parse(|section, bases, offset| {
+            let at = UnwindOffset::into(offset);
+            if let Some(cie) = cies.get(&at) {
+                return Ok(cie.clone());
+            }
+            let cie = section.cie_from_offset(bases, offset)?;
+            cies.insert(at, cie.clone());
+            Ok(cie)
+        })
+    }
+
     /// Calls `each` for every row, with the PCs that it is for and whether a CFA is set.
     #[inline]
     fn walk(
@@ -196,17 +248,8 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Frames<'f, E, S> {
         function: &Function,
         mut each: impl FnMut(&Translate<'_, 'f, E, S>, Range<u64>, &UnwindTableRow<usize, Deep>, bool, Flags),
     ) -> gimli::Result<()> {
-        let Self { section, about: About { section: about, bases, key_b }, cies } = self;
-        let partial = section.partial_fde_from_offset(bases, function.fde.0.into())?;
-        let fde = partial.parse(|section, bases, offset| {
-            let at = UnwindOffset::into(offset);
-            if let Some(cie) = cies.get(&at) {
-                return Ok(cie.clone());
-            }
-            let cie = section.cie_from_offset(bases, offset)?;
-            cies.insert(at, cie.clone());
-            Ok(cie)
-        })?;
+        let fde = self.fde(function)?;
+        let Self { section, about: About { section: about, bases, key_b }, .. } = self;
         let flags = Flags {
             signal: fde.is_signal_trampoline(),
             key_b: key_b.binary_search(&fde.cie().offset()).is_ok(),

@@ -8,6 +8,6 @@ mod expression;
 mod record;
 mod translate;
 
-pub use evaluate::{Answer, Evaluator, Flags};
+pub use evaluate::{Answer, Evaluator, Flags, Handler};
 pub(crate) use record::record_offsets;
 pub use record::{Function, Functions, Unreadable};

@@ -47,6 +47,9 @@ pub struct Report {
     pub pcs_unjudged: u64,
     /// PCs of compact entries that no function of the CFI has; not in `pcs`.
     pub pcs_without_cfi: u64,
+    /// Functions with compact entries and another personality or LSDA than their FDEs have; they are equal
+    /// or different by how they are unwound.
+    pub handlers_different: u64,
     /// Why functions are missing or unjudged, and how many.
     pub reasons: BTreeMap<String, u64>,
     /// The first differences in order of address, at most [`Options::limit`](crate::Options::limit).
@@ -56,7 +59,7 @@ pub struct Report {
 impl Report {
     /// Whether the table never says anything about a body that the CFI does not say.
     pub fn is_true(&self) -> bool {
-        self.pcs_different == 0
+        self.pcs_different == 0 && self.handlers_different == 0
     }
 
     /// Whether it is true, and nothing is missing or unjudged.

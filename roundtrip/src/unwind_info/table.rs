@@ -45,6 +45,8 @@ pub struct Table<'a> {
     pub(super) entries: Vec<Entry>,
     pub(super) code: Code<'a>,
     errors: Vec<unwind_info::Error>,
+    /// Whether personalities are known by the addresses of their slots.
+    pub(super) has_slots: bool,
     /// What holds for code that no entry has.
     pub(super) elsewhere: Meaning,
 }
@@ -80,7 +82,12 @@ impl<'a> Table<'a> {
                 lsda: lsda.map(at),
             });
         }
-        Self { errors, ..Self::new(arch, entries, code) }
+        Self { errors, has_slots: true, ..Self::new(arch, entries, code) }
+    }
+
+    /// The same table, as made for an object: its slots are not where a linker will put them.
+    pub fn without_slots(self) -> Self {
+        Self { has_slots: false, ..self }
     }
 
     /// The rows of an object's `__compact_unwind`, in any order. Functions without a row are the linker's
@@ -99,7 +106,7 @@ impl<'a> Table<'a> {
         for i in 1..entries.len() {
             entries[i - 1].end = entries[i - 1].end.min(entries[i].start);
         }
-        Self { arch, entries, code, errors: Vec::new(), elsewhere: Meaning::Nothing }
+        Self { arch, entries, code, errors: Vec::new(), has_slots: false, elsewhere: Meaning::Nothing }
     }
 
     /// The architecture.

@@ -10,7 +10,7 @@ use super::report::{Difference, Report};
 use super::step::{is_body, is_step};
 use super::words::{CfiWords, MeaningWords};
 use super::{Entry, Meaning, Table};
-use crate::cfi::{Answer, Evaluator, Function, Functions};
+use crate::cfi::{Answer, Evaluator, Function, Functions, Handler};
 use crate::verify::Options;
 
 /// Holds a table against the CFI of its functions, at every PC: exact in the body, and at every call.
@@ -85,6 +85,9 @@ impl Verifier<'_> {
             self.compare(function, range, answer, registers, &mut tally);
         });
         self.close(function, &mut tally);
+        if let Ok(handler) = evaluator.handler(function) {
+            self.handler(function, &handler);
+        }
         let report = &mut self.report;
         report.pcs += function.end.0 - function.start.0;
         report.pcs_equal += tally.equal;
@@ -221,6 +224,39 @@ impl Verifier<'_> {
             if differences.len() < self.options.limit {
                 differences.push(Difference { function: function.start, start, end, words: open.words });
             }
+        }
+    }
+
+    /// Compares personality and LSDA, where the function's entry does not leave them to the FDE. LSDAs count
+    /// from the start of an entry.
+    fn handler(&mut self, function: &Function, cfi: &Handler) {
+        let Some(entry) = self.table.find(function.start) else { return };
+        if !matches!(self.table.meaning(entry), Meaning::Row(..)) {
+            return;
+        }
+        let personality = Some(Address(entry.personality)).filter(|slot| slot.0 != 0);
+        let lsda = entry.lsda.filter(|_| entry.start == function.start);
+        // Without an LSDA a personality has nothing to do.
+        let is_same =
+            lsda == cfi.lsda && (!self.table.has_slots || lsda.is_none() || personality == cfi.personality);
+        if is_same {
+            return;
+        }
+        self.report.handlers_different += 1;
+        let differences = &mut self.report.differences;
+        if differences.len() < self.options.limit {
+            let words = |handler: &Handler| match (handler.lsda, handler.personality) {
+                (None, _) => "no LSDA".to_owned(),
+                (Some(lsda), None) => format!("the LSDA {lsda}"),
+                (Some(lsda), Some(slot)) => format!("the LSDA {lsda}, and its personality through {slot}"),
+            };
+            let words = format!(
+                "the CFI has {}; the table has {}",
+                words(cfi),
+                words(&Handler { personality, lsda })
+            );
+            let Function { start, end, .. } = *function;
+            differences.push(Difference { function: start, start, end, words });
         }
     }
 

@@ -19,6 +19,8 @@ const START: u64 = 0x1000;
 const END: u64 = 0x10a0;
 /// The slot of the only personality.
 const SLOT: u32 = 0x3000;
+/// The only LSDA.
+const LSDA: u32 = 0x2000;
 
 /// A table, its CFI and its code.
 struct Made {
@@ -42,8 +44,14 @@ fn make(layout: Layout) -> Made {
     fde(0x1040, 0x20, &[0x47, 0x0e, 0x88, 0x20]);
     // The CFA is counted from %r10.
     fde(0x1060, 0x10, &[0x41, 0x0d, 10]);
-    // push %rbp; mov %rsp,%rbp; ...
-    fde(0x1080, 0x20, &[0x41, 0x0e, 16, 0x86, 2, 0x43, 0x0d, 6]);
+    // push %rbp; mov %rsp,%rbp; ..., with a personality (through a pointer) and an LSDA.
+    let mut data = vec![11, 0x80];
+    data.extend(u64::from(SLOT).to_le_bytes());
+    data.extend([0, 0]);
+    let cie = cfi.cie(b"zPLR", &data, &[0x0c, 7, 8, 0x90, 1]);
+    let mut data = vec![8];
+    data.extend(u64::from(LSDA).to_le_bytes());
+    cfi.fde_with(cie, 0x1080, 0x20, &data, &[0x41, 0x0e, 16, 0x86, 2, 0x43, 0x0d, 6]);
     let mut code = vec![0x90; (END - START) as usize];
     let mut put = |at: usize, bytes: &[u8]| code[at..at + bytes.len()].copy_from_slice(bytes);
     put(0, &[0x55, 0x48, 0x89, 0xe5, 0x53]);
@@ -60,7 +68,7 @@ fn make(layout: Layout) -> Made {
     builder.push(entry(0x1070, 0x10, Encoding::NONE));
     builder.push(Entry {
         personality: NonZeroU32::new(1),
-        lsda: NonZeroU32::new(0x2000),
+        lsda: NonZeroU32::new(LSDA),
         ..entry(0x1080, 0x20, Encoding::frame(0, [0; 5]))
     });
     let placed = builder.finish().place(None, |offset| offset).unwrap();
@@ -281,6 +289,18 @@ fn lsdas_and_personalities() {
     let at = Section::parse(&made.table).unwrap().header().personalities_off as usize;
     made.change(at, |slot| slot + 8);
     assert_eq!(made.names(), ["personality-slot"]);
+    let report = made.report();
+    assert!(!report.is_true());
+    assert_eq!((report.handlers_different, report.pcs_different), (1, 0));
+    assert_eq!(
+        report.differences[0].to_string(),
+        "0x1080..0x10a0 in the function at 0x1080: the CFI has the LSDA 0x2000, and its personality through \
+         0x3000; the table has the LSDA 0x2000, and its personality through 0x3008"
+    );
+    made = make(Layout::Small);
+    let at = made.lsdas_off();
+    made.change(at + 4, |lsda| lsda + 4);
+    assert_eq!((made.names().len(), made.report().handlers_different), (0, 1));
 }
 
 #[test]

@@ -1,0 +1,114 @@
+//! A table as it is made, and the options for it.
+
+use anyhow::bail;
+use cfipack_container::{File, Kind};
+use cfipack_decoder::unwind_info::Section;
+use cfipack_encoder::unwind_info::{Builder, Layout, Options, Warning};
+use cfipack_format::ImageOffset;
+use cfipack_roundtrip::unwind_info::{Report, Stats, Table, stats};
+
+use super::entries::Entries;
+use super::source::Source;
+use super::verify;
+
+/// Options of the table that is made
+#[derive(clap::Args, Clone, Copy, Debug)]
+#[command(next_help_heading = "Options of the table")]
+pub struct TableOptions {
+    /// small has the fewest bytes; the others are what these linkers write
+    #[arg(long, value_name = "NAME", value_enum, default_value = "small")]
+    layout: LayoutName,
+    /// Make it from call frame information, whatever tables there are
+    #[arg(long)]
+    from_cfi: bool,
+    /// Leave LSDA records of functions in DWARF mode out: their FDEs have them too
+    #[arg(long)]
+    omit_dwarf_lsda: bool,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+enum LayoutName {
+    Small,
+    Lld,
+    LdPrime,
+}
+
+impl TableOptions {
+    /// The smallest table of what the CFI says.
+    pub const FROM_CFI: Self = Self { layout: LayoutName::Small, from_cfi: true, omit_dwarf_lsda: false };
+
+    fn get(&self) -> Options {
+        let layout = match self.layout {
+            LayoutName::Small => Layout::Small,
+            LayoutName::Lld => Layout::Lld,
+            LayoutName::LdPrime => Layout::LdPrime,
+        };
+        Options { layout, omit_dwarf_lsda: self.omit_dwarf_lsda }
+    }
+
+    /// The layout's name, as the option has it.
+    pub fn layout_name(&self) -> &'static str {
+        match self.layout {
+            LayoutName::Small => "small",
+            LayoutName::Lld => "lld",
+            LayoutName::LdPrime => "ld-prime",
+        }
+    }
+}
+
+/// A table, and what it was made of.
+pub struct Made {
+    /// What it was made of.
+    pub entries: Entries,
+    /// The section; empty if nothing has unwind information.
+    pub bytes: Vec<u8>,
+    /// What could not be written as it was given.
+    pub warnings: Vec<Warning>,
+}
+
+impl Made {
+    /// Lays out the entries of a file.
+    pub fn of(file: &File<'_>, source: &Source<'_, '_>, options: &TableOptions) -> anyhow::Result<Self> {
+        let mut entries = Entries::of(source, options.from_cfi)?;
+        let mut builder = Builder::new(file.arch(), options.get());
+        builder.reserve(entries.list.len());
+        for entry in std::mem::take(&mut entries.list) {
+            builder.push(entry);
+        }
+        let section = builder.finish();
+        let warnings = section.warnings().to_vec();
+        let placed = section.place(entries.end, |offset| offset)?;
+        let mut bytes = vec![0; placed.len()];
+        let mut lost = None;
+        placed.write(&mut bytes, |number| {
+            entries.slot(file, number).unwrap_or_else(|error| {
+                lost = Some(error);
+                ImageOffset(0)
+            })
+        })?;
+        match lost {
+            Some(error) => Err(error),
+            None => Ok(Self { entries, bytes, warnings }),
+        }
+    }
+
+    /// What is in the table.
+    pub fn stats(&self, file: &File<'_>) -> anyhow::Result<Stats> {
+        if self.bytes.is_empty() {
+            return Ok(Stats::default());
+        }
+        Ok(stats(file.arch(), &Section::parse(&self.bytes)?))
+    }
+
+    /// Holds the table against the CFI.
+    pub fn verify(&self, file: &File<'_>, source: &Source<'_, '_>) -> anyhow::Result<Report> {
+        let (arch, code) = (file.arch(), source.code());
+        if self.bytes.is_empty() {
+            bail!("nothing has unwind information: there is no table to verify");
+        }
+        let section = Section::parse(&self.bytes)?;
+        let table = Table::of_image(arch, self.entries.base, &section, code);
+        let is_object = file.kind() == Kind::Relocatable;
+        verify::of_file(file, &if is_object { table.without_slots() } else { table })
+    }
+}
