@@ -56,8 +56,7 @@ fn wild_functions_are_what_gas_writes_where_gas_is_right() {
             report.differences.iter().filter_map(|difference| difference.function).chain(missing).collect();
         let differing = functions_that_differ(object, &gas_wrong);
         let texts = differing.iter().map(|&start| function_at(object, file, start));
-        // gas ignores this one on x86-64, which `.cfi_restore 16` at the same PC makes good again.
-        let texts: Vec<_> = texts.filter(|text| !text.contains(".cfi_same_value 16\n")).collect();
+        let texts: Vec<_> = texts.filter(|text| !right_by_chance(text)).collect();
         assert!(
             texts.is_empty(),
             "{} functions differ though gas is right:\n{}",
@@ -68,6 +67,14 @@ fn wild_functions_are_what_gas_writes_where_gas_is_right() {
         right += file.functions.len() - gas_wrong.len();
     });
     println!("gas is wrong about {wrong} functions or leaves them out, and right about {right}");
+}
+
+/// gas ignores `.cfi_same_value 16` on x86-64, which `.cfi_restore 16` at the same PC makes good again;
+/// and that it remembers one state only may hide from it that the frame pointer is saved alone, where the
+/// return address is undefined and the rows are right for that.
+fn right_by_chance(function: &str) -> bool {
+    let nested = function.matches(".cfi_remember_state").count() > 1;
+    function.contains(".cfi_same_value 16\n") || nested && function.contains(".cfi_undefined 30\n")
 }
 
 /// Every table says what the CFI says, in both layouts and both versions.
