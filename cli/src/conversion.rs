@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use anyhow::Context as _;
 use cfipack_container::{CallFrameSection, File};
-use cfipack_encoder::sframe::{Builder, Layout, Options, Section};
+use cfipack_encoder::sframe::{Builder, Layout, LeftOut, Options, Section};
 use cfipack_encoder::{Unsupported, cfi};
+use cfipack_format::Address;
 use cfipack_format::sframe::Version;
-use cfipack_format::{Address, SectionOffset};
 
 /// Options of the section that is made
 #[derive(clap::Args, Clone, Copy, Debug)]
@@ -76,21 +76,25 @@ impl Conversion {
         options: &TableOptions,
         threads: usize,
     ) -> anyhow::Result<Self> {
-        let mut whole = Shard::new(file, options);
+        let mut builder = Builder::new(file.arch(), options.get());
+        let (mut functions, mut unsupported, mut malformed) = (0, Vec::new(), Vec::new());
         for section in sections {
-            let name = || format!("section {}", section.section.name);
-            for shard in shards(file, &section.cfi(), options, threads).with_context(name)? {
-                whole.absorb(shard)?;
+            // Only a record whose end is unknown hides what follows it.
+            let mut end_is_unknown = None;
+            let left_out = |left| match left {
+                LeftOut::Unsupported(reason) => unsupported.push(reason),
+                LeftOut::Malformed(error @ cfi::Error::Length { .. }) => end_is_unknown = Some(error),
+                LeftOut::Malformed(error) => malformed.push(error),
+            };
+            functions += builder
+                .push_section(&section.cfi(), threads, left_out)
+                .map_err(|reason| anyhow::anyhow!("{reason}"))?;
+            if let Some(error) = end_is_unknown {
+                return Err(error).with_context(|| format!("section {}", section.section.name));
             }
         }
-        let Shard { builder, functions, unsupported, malformed } = whole;
-        Ok(Self {
-            section: builder.finish(),
-            version: options.get().version,
-            functions,
-            unsupported,
-            malformed,
-        })
+        let version = options.get().version;
+        Ok(Self { section: builder.finish(), version, functions, unsupported, malformed })
     }
 
     /// Functions that are in the section.
@@ -135,71 +139,4 @@ pub fn most_frequent_first<'r>(reasons: &BTreeMap<&'r str, u64>) -> Vec<(&'r str
     let mut list: Vec<_> = reasons.iter().map(|(&name, &count)| (name, count)).collect();
     list.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
     list
-}
-
-/// The part of a conversion that one thread does.
-struct Shard<'a> {
-    builder: Builder<'a>,
-    functions: u64,
-    unsupported: Vec<Unsupported>,
-    malformed: Vec<cfi::Error>,
-}
-
-impl<'a> Shard<'a> {
-    fn new(file: &File<'_>, options: &TableOptions) -> Self {
-        let builder = Builder::new(file.arch(), options.get());
-        Self { builder, functions: 0, unsupported: Vec::new(), malformed: Vec::new() }
-    }
-
-    /// Takes functions. Only a record whose end is unknown hides what follows it.
-    fn push(&mut self, functions: cfi::Functions<'a>) -> Result<(), cfi::Error> {
-        for function in functions {
-            self.functions += 1;
-            match function {
-                Ok(function) => {
-                    if let Err(unsupported) = self.builder.push(&function) {
-                        self.unsupported.push(unsupported);
-                    }
-                }
-                Err(error @ cfi::Error::Length { .. }) => return Err(error),
-                Err(error) => self.malformed.push(error),
-            }
-        }
-        Ok(())
-    }
-
-    fn absorb(&mut self, shard: Self) -> anyhow::Result<()> {
-        self.builder.absorb(shard.builder).map_err(|reason| anyhow::anyhow!("{reason}"))?;
-        self.functions += shard.functions;
-        self.unsupported.extend(shard.unsupported);
-        self.malformed.extend(shard.malformed);
-        Ok(())
-    }
-}
-
-/// A section's functions, cut into as many shards as there are threads.
-fn shards<'a>(
-    file: &File<'_>,
-    section: &cfi::Section<'a>,
-    options: &TableOptions,
-    threads: usize,
-) -> Result<Vec<Shard<'a>>, cfi::Error> {
-    let length = section.bytes.len();
-    let cut = |part: usize| section.record_at_or_after(SectionOffset(length / threads * part));
-    let mut cuts: Vec<_> = (0..threads).map(cut).collect();
-    cuts.push(SectionOffset(length));
-    let convert = |range: &[SectionOffset]| {
-        let mut shard = Shard::new(file, options);
-        shard.push(section.functions_between(range[0], range[1])).map(|()| shard)
-    };
-    std::thread::scope(|scope| {
-        let convert = &convert;
-        let others: Vec<_> =
-            cuts.windows(2).skip(1).map(|range| scope.spawn(move || convert(range))).collect();
-        let mut shards = vec![convert(&cuts[..2])?];
-        for other in others {
-            shards.push(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
-        }
-        Ok(shards)
-    })
 }

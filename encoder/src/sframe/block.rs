@@ -39,6 +39,9 @@ pub(super) struct WideAttribute {
     pub(super) rep_size: u8,
 }
 
+/// How many blocks are looked up together.
+pub(super) const GROUP: usize = 16;
+
 /// Bytes of a block, for reserving.
 const TYPICAL_SIZE: usize = 64;
 
@@ -117,17 +120,24 @@ impl Blocks {
     /// Adds the blocks of another builder with the same options, or finds them. Returns the number
     /// here of each.
     pub(super) fn absorb(&mut self, other: &Self) -> Result<Vec<u32>, Reason> {
-        let numbers = 0..other.starts.len() as u32;
-        numbers
-            .map(|number| {
-                let block = other.block(number);
+        let mut numbers = Vec::with_capacity(other.starts.len());
+        let mut hashes = [0; GROUP];
+        for first in (0..other.starts.len()).step_by(GROUP) {
+            let group = first..(first + GROUP).min(other.starts.len());
+            for (hash, number) in hashes.iter_mut().zip(group.clone()) {
+                *hash = self.hash(other.block(number as u32));
+            }
+            self.touch(hashes.into_iter());
+            for (hash, number) in hashes.into_iter().zip(group) {
+                let block = other.block(number as u32);
                 if !self.has_room(block.len()) {
                     return Err(Reason::SectionSize);
                 }
-                let attribute = other.attributes.get(number as usize).copied();
-                Ok(self.add_block(self.hash(block), block, attribute))
-            })
-            .collect()
+                let attribute = other.attributes.get(number).copied();
+                numbers.push(self.add_block(hash, block, attribute));
+            }
+        }
+        Ok(numbers)
     }
 
     /// Where a block lies in the FRE sub-section.
@@ -174,7 +184,7 @@ impl Blocks {
     /// that lies in the processor's caches, and all of it together is there hardly later than one.
     pub(super) fn touch(&self, hashes: impl Iterator<Item = u32>) {
         let Some(index) = &self.index else { return };
-        let mut first = [None; 16];
+        let mut first = [None; GROUP];
         for (first, hash) in first.iter_mut().zip(hashes) {
             *first = index.first(hash);
         }

@@ -6,7 +6,7 @@ use core::ops::Range;
 use cfipack_format::sframe::{Abi, FdeInfo, FdeType, FreType, Header, Version};
 use cfipack_format::{Address, Arch, SectionOffset};
 
-use super::block::{Blocks, WideAttribute};
+use super::block::{Blocks, GROUP, WideAttribute};
 use super::cies::Cies;
 use super::common::Common;
 use super::fre::{BUFFER, Fres};
@@ -43,9 +43,9 @@ pub(super) struct Entries {
 
 impl Entries {
     #[inline]
-    pub(super) fn push(&mut self, start: u64, size: u32, found: Remembered) {
-        self.num_fres += u64::from(found.num_fres);
-        self.list.push(Entry { start, size, block: found.block });
+    pub(super) fn push(&mut self, start: u64, size: u32, block: u32, num_fres: u32) {
+        self.num_fres += u64::from(num_fres);
+        self.list.push(Entry { start, size, block });
     }
 
     /// How far the entries have come.
@@ -72,7 +72,7 @@ impl Entries {
         rep_size: u8,
     ) -> Result<(), Reason> {
         let block = self.blocks.add(fres, info, fde_type, rep_size)?;
-        self.push(start, size, Remembered { block, num_fres: fres.count() });
+        self.push(start, size, block, fres.count());
         Ok(())
     }
 }
@@ -86,29 +86,26 @@ pub enum LeftOut {
     Malformed(cfi::Error),
 }
 
-/// An entry whose FREs are in the buffer: what they are is looked up for several at once.
+/// An entry whose FREs are in the buffer: their block is looked up for several entries at once.
 #[derive(Clone, Debug)]
 struct Waiting {
     /// Where its block lies in the buffer.
     place: Range<usize>,
     hash: u32,
     attribute: Option<WideAttribute>,
-    /// The entry's number, and its rows.
+    /// The entry's number.
     entry: u32,
-    num_fres: u32,
-    /// How to remember its instructions.
-    remember: Option<(Key, Ran)>,
 }
 
-/// Entries that wait at most.
-const GROUP: usize = 16;
+/// The block of an entry that waits: no block has this number, since none is empty.
+const WAITING: u32 = u32::MAX;
 
 /// Takes functions, one after the other or, as shards that are [absorbed](Self::absorb) in a fixed
 /// order, many at a time, and becomes a [`Section`].
 #[derive(Clone, Debug)]
 pub struct Builder<'a> {
-    arch: Arch,
-    options: Options,
+    pub(super) arch: Arch,
+    pub(super) options: Options,
     interpreter: Interpreter<'a, StackPointer>,
     cies: Cies<'a>,
     memo: Memo,
@@ -164,12 +161,17 @@ impl<'a> Builder<'a> {
         pushed
     }
 
-    /// Adds a section's functions, all that are left, faster than one by one. `left_out` is told of
-    /// each that is not in the section, in order. Returns how many functions there were.
-    pub fn push_all(&mut self, mut functions: Functions<'a>, mut left_out: impl FnMut(LeftOut)) -> u64 {
+    /// Makes room for functions if no room was made yet.
+    pub(super) fn expect(&mut self, functions: &Functions<'_>) {
         if self.entries.list.capacity() == 0 {
             self.reserve(functions.estimate());
         }
+    }
+
+    /// Adds a section's functions, all that are left, faster than one by one. `left_out` is told of
+    /// each that is not in the section, in order. Returns how many functions there were.
+    pub fn push_all(&mut self, mut functions: Functions<'a>, mut left_out: impl FnMut(LeftOut)) -> u64 {
+        self.expect(&functions);
         let mut count = 0;
         // The CIEs of late and their numbers.
         let mut numbers = [(SectionOffset(usize::MAX), 0); 8];
@@ -260,7 +262,8 @@ impl<'a> Builder<'a> {
         let needed = without_trailing_zeros(code.instructions());
         let key = match self.memo.find(cie, code, needed, size) {
             Ok(found) => {
-                self.entries.push(start.0, size, found);
+                let block = self.block_of(found.entry);
+                self.entries.push(start.0, size, block, found.num_fres);
                 return Ok(());
             }
             Err(key) => key,
@@ -276,9 +279,11 @@ impl<'a> Builder<'a> {
         let hash = blocks.hash(self.fres.at(place.clone()));
         let entry = self.entries.list.len() as u32;
         let num_fres = self.fres.count();
-        let remember = key.filter(|_| ran.end < size.into()).map(|key| (key, ran));
-        self.waiting.push(Waiting { place, hash, attribute, entry, num_fres, remember });
-        self.entries.push(start.0, size, Remembered { block: 0, num_fres });
+        self.waiting.push(Waiting { place, hash, attribute, entry });
+        self.entries.push(start.0, size, WAITING, num_fres);
+        if let Some(key) = key {
+            self.memo.remember(key, ran, size, Remembered { entry, num_fres });
+        }
         self.fres.keep();
         if self.waiting.len() == GROUP || !self.fres.has_room() {
             self.settle();
@@ -290,14 +295,19 @@ impl<'a> Builder<'a> {
     fn settle(&mut self) {
         let Self { waiting, entries: Entries { list, blocks, .. }, fres, .. } = self;
         blocks.touch(waiting.iter().map(|waiting| waiting.hash));
-        for Waiting { place, hash, attribute, entry, num_fres, remember } in waiting.drain(..) {
-            let block = blocks.add_block(hash, fres.at(place), attribute);
-            list[entry as usize].block = block;
-            if let Some((key, ran)) = remember {
-                self.memo.remember(key, ran, Remembered { block, num_fres });
-            }
+        for Waiting { place, hash, attribute, entry } in waiting.drain(..) {
+            list[entry as usize].block = blocks.add_block(hash, fres.at(place), attribute);
         }
         fres.clear();
+    }
+
+    /// The block of an entry, which may wait for it.
+    #[inline(always)]
+    fn block_of(&mut self, entry: u32) -> u32 {
+        if self.entries.list[entry as usize].block == WAITING {
+            self.settle();
+        }
+        self.entries.list[entry as usize].block
     }
 
     /// Adds a function of any kind.
@@ -319,11 +329,9 @@ impl<'a> Builder<'a> {
             }
         });
         let ran = ran.inspect_err(|_| self.entries.back_to(before))?;
-        if let (Some(key), [entry]) = (key, &self.entries.list[before.0..])
-            && ran.end < function.size
-        {
+        if let (Some(key), [_]) = (key, &self.entries.list[before.0..]) {
             let num_fres = (self.entries.num_fres - before.1) as u32;
-            self.memo.remember(key, ran, Remembered { block: entry.block, num_fres });
+            self.memo.remember(key, ran, size, Remembered { entry: before.0 as u32, num_fres });
         }
         Ok(())
     }

@@ -25,14 +25,16 @@ struct Slot {
     needed: u16,
     /// The location that the instructions end at: it lies inside any function they can stand for.
     end: u32,
-    found: Remembered,
+    /// The number of the entry that they gave first, and its rows.
+    entry: u32,
+    num_fres: u32,
 }
 
 /// What a function's instructions gave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Remembered {
-    /// The number of the block.
-    pub(super) block: u32,
+    /// The number of an entry that has the block.
+    pub(super) entry: u32,
     /// Its rows.
     pub(super) num_fres: u32,
 }
@@ -53,9 +55,8 @@ pub(super) struct Key {
 
 impl Memo {
     pub(super) fn new() -> Self {
-        let found = Remembered { block: 0, num_fres: 0 };
         // No CIE has this number.
-        let empty = Slot { words: [0; WORDS], cie: u8::MAX, needed: 0, end: 0, found };
+        let empty = Slot { words: [0; WORDS], cie: u8::MAX, needed: 0, end: 0, entry: 0, num_fres: 0 };
         Self { slots: vec![empty; SLOTS] }
     }
 
@@ -76,17 +77,24 @@ impl Memo {
             && slot.cie == cie
             && code.instructions().len() >= slot.needed.into()
             && size > slot.end;
-        if same { Ok(slot.found) } else { Err(Some(Key { words, cie, slot: slot_number })) }
+        if same {
+            Ok(Remembered { entry: slot.entry, num_fres: slot.num_fres })
+        } else {
+            Err(Some(Key { words, cie, slot: slot_number }))
+        }
     }
 
-    /// Remembers what the instructions of `key` gave, if they give it everywhere.
+    /// Remembers what the instructions of `key` gave in a function of `size` bytes, if they give it
+    /// everywhere.
     #[inline]
-    pub(super) fn remember(&mut self, key: Key, ran: Ran, found: Remembered) {
+    pub(super) fn remember(&mut self, key: Key, ran: Ran, size: u32, found: Remembered) {
         if let (Ok(needed), Ok(end)) = (u16::try_from(ran.needed), u32::try_from(ran.end))
             && !ran.names_address
+            && end < size
         {
             let Key { words, cie, slot } = key;
-            self.slots[slot] = Slot { words, cie, needed, end, found };
+            let Remembered { entry, num_fres } = found;
+            self.slots[slot] = Slot { words, cie, needed, end, entry, num_fres };
         }
     }
 }
@@ -121,21 +129,14 @@ static MASKS: [[u64; WORDS]; WORDS * 8 + 1] = {
 
 #[inline(always)]
 fn hash(cie: u8, words: &[u64; WORDS]) -> usize {
-    const ODD: [u64; WORDS] = [
-        0x9e37_79b9_7f4a_7c15,
-        0xff51_afd7_ed55_8ccd,
-        0xc4ce_b9fe_1a85_ec53,
-        0xbf58_476d_1ce4_e5b9,
-        0x94d0_49bb_1331_11eb,
-        0xd6e8_feb8_6659_fd93,
-        0xa076_1d64_78bd_642f,
-        0xe703_7ed1_a0b4_28db,
-    ];
+    const ODD: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xff51_afd7_ed55_8ccd];
+    let (pairs, _) = words.as_chunks::<2>();
     let mut sum = u64::from(cie);
-    for (word, odd) in words.iter().zip(ODD) {
-        sum = sum.wrapping_add((word ^ word >> 31).wrapping_mul(odd));
+    for [a, b] in pairs {
+        let product = u128::from(a ^ ODD[0]) * u128::from(b ^ ODD[1]);
+        sum = sum.rotate_left(9) ^ product as u64 ^ (product >> 64) as u64;
     }
-    (sum >> (64 - SLOTS.ilog2())) as usize
+    (sum ^ sum >> 32) as usize % SLOTS
 }
 
 /// How many bytes of instructions are left without the zeros at their end, which are padding or

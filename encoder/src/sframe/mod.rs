@@ -16,6 +16,8 @@ mod section;
 mod small;
 mod stack_pointer;
 mod stubs;
+#[cfg(feature = "std")]
+mod threads;
 mod track;
 
 pub use builder::{Builder, LeftOut};

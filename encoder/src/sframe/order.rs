@@ -1,4 +1,4 @@
-//! Functions in the order of their addresses.
+//! FDEs in the order of their addresses.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -7,85 +7,89 @@ use cfipack_format::Address;
 
 use super::builder::Entry;
 
-/// The functions of an index, to be visited in ascending order of their signed distance from the
-/// section, which is how starts are stored; equal ones in the order given.
+/// Puts FDEs of `N` bytes into the order of their functions' signed distances from the section, which
+/// is how starts are stored; equal ones stay in the order of their entries.
 ///
-/// Functions of one image lie within a few hundred megabytes, so two passes of a radix sort order
-/// them, the second of which is the visit itself.
-#[derive(Clone, Debug)]
+/// Functions of one image are spread about evenly, so a bucket for every few of them takes most of the
+/// work: an FDE is written once, and then moved, if at all, to a place next to it.
 pub(super) struct Order<'e> {
     entries: &'e [Entry],
     section: Address,
+    is_sorted: bool,
     /// The least key.
     least: u64,
-    /// Significant bits of a key's distance from the least.
-    bits: u32,
+    /// Bits by which keys of one bucket differ.
+    shift: u32,
+    buckets: usize,
 }
 
-/// Distances beyond these many bits are left to the standard library's sort.
-const MAX_BITS: u32 = 28;
+/// As many ranks as fit a processor's first-level cache.
+const MAX_BUCKET_BITS: u32 = 15;
 
 impl<'e> Order<'e> {
     pub(super) fn new(entries: &'e [Entry], section: Address) -> Self {
-        let mut order = Self { entries, section, least: 0, bits: 0 };
-        order.least = entries.iter().map(|entry| order.key(entry)).min().unwrap_or(0);
-        let greatest = entries.iter().map(|entry| order.key(entry)).max().unwrap_or(0);
-        order.bits = 64 - (greatest - order.least).leading_zeros();
-        order
+        let (mut least, mut greatest, mut last, mut is_sorted) = (u64::MAX, 0, 0, true);
+        for entry in entries {
+            let key = key(section, entry);
+            is_sorted &= last <= key;
+            (least, greatest, last) = (least.min(key), greatest.max(key), key);
+        }
+        let spread = greatest.saturating_sub(least);
+        let bits = (entries.len() as u64).checked_ilog2().unwrap_or(0).min(MAX_BUCKET_BITS);
+        let shift = (u64::BITS - spread.leading_zeros()).saturating_sub(bits);
+        let buckets = (spread >> shift) as usize + 1;
+        Self { entries, section, is_sorted, least, shift, buckets }
     }
 
-    /// The distance from the section, from 0 for the most negative.
-    #[inline]
-    fn key(&self, entry: &Entry) -> u64 {
-        entry.start.wrapping_sub(self.section.0) ^ 1 << 63
-    }
-
-    /// Visits each function with its rank.
-    pub(super) fn sorted<E>(&self, mut visit: impl FnMut(usize, &Entry) -> Result<(), E>) -> Result<(), E> {
-        let entries = self.entries;
-        if entries.is_sorted_by_key(|entry| self.key(entry)) {
-            return entries.iter().enumerate().try_for_each(|(rank, entry)| visit(rank, entry));
+    /// Writes all FDEs: `fde` gives that of an entry, `start` reads its start again.
+    pub(super) fn write<const N: usize, E>(
+        &self,
+        out: &mut [[u8; N]],
+        mut fde: impl FnMut(&Entry) -> Result<[u8; N], E>,
+        start: impl Fn(&[u8; N]) -> i64,
+    ) -> Result<(), E> {
+        if self.is_sorted {
+            return out.iter_mut().zip(self.entries).try_for_each(|(slot, entry)| {
+                *slot = fde(entry)?;
+                Ok(())
+            });
         }
-        if self.bits > MAX_BITS || entries.len() < 1 << 12 {
-            let mut sorted: Vec<_> = entries.iter().collect();
-            sorted.sort_by_key(|entry| self.key(entry));
-            return sorted.into_iter().enumerate().try_for_each(|(rank, entry)| visit(rank, entry));
+        let mut ends = self.bucket_starts();
+        for entry in self.entries {
+            let rank = &mut ends[self.bucket(entry)];
+            out[*rank as usize] = fde(entry)?;
+            *rank += 1;
         }
-        // By the lower half of the bits, then, in that order, by the upper half.
-        let low_bits = self.bits / 2;
-        let low = |entry: &Entry| (self.key(entry) - self.least) as usize & ((1 << low_bits) - 1);
-        let high = |entry: &Entry| ((self.key(entry) - self.least) >> low_bits) as usize;
-        let mut ranks = Ranks::new(entries, 1 << low_bits, low);
-        let mut half_sorted = vec![0u32; entries.len()];
-        for (number, entry) in (0..).zip(entries) {
-            half_sorted[ranks.next(low(entry))] = number;
-        }
-        let mut ranks = Ranks::new(entries, 1 << (self.bits - low_bits), high);
-        for number in half_sorted {
-            let entry = &entries[number as usize];
-            visit(ranks.next(high(entry)), entry)?;
+        // Each bucket's start has become its end.
+        let mut from = 0;
+        for end in ends {
+            let bucket = &mut out[from as usize..end as usize];
+            if !bucket.is_sorted_by_key(&start) {
+                bucket.sort_by_key(&start);
+            }
+            from = end;
         }
         Ok(())
     }
+
+    #[inline]
+    fn bucket(&self, entry: &Entry) -> usize {
+        ((key(self.section, entry) - self.least) >> self.shift) as usize
+    }
+
+    fn bucket_starts(&self) -> Vec<u32> {
+        let mut starts = vec![0u32; self.buckets];
+        self.entries.iter().for_each(|entry| starts[self.bucket(entry)] += 1);
+        let mut rank = 0;
+        for start in &mut starts {
+            rank += core::mem::replace(start, rank);
+        }
+        starts
+    }
 }
 
-/// The next rank of each digit.
-struct Ranks(Vec<u32>);
-
-impl Ranks {
-    fn new(entries: &[Entry], digits: usize, digit: impl Fn(&Entry) -> usize) -> Self {
-        let mut ranks = vec![0u32; digits];
-        entries.iter().for_each(|entry| ranks[digit(entry)] += 1);
-        let mut rank = 0;
-        for slot in &mut ranks {
-            rank += core::mem::replace(slot, rank);
-        }
-        Self(ranks)
-    }
-
-    fn next(&mut self, digit: usize) -> usize {
-        let rank = self.0[digit];
-        self.0[digit] += 1;
-        rank as usize
-    }
+/// The distance from the section, from 0 for the most negative.
+#[inline]
+fn key(section: Address, entry: &Entry) -> u64 {
+    entry.start.wrapping_sub(section.0) ^ 1 << 63
 }

@@ -136,17 +136,29 @@ impl Section {
 
     /// Writes the header and the index of a linked file in front of the FREs.
     fn write_index(&self, out: &mut [u8], entries: &[Entry], address: Address) -> Result<(), WriteError> {
-        // Version 2 before its first erratum knew no starts relative to their field.
-        let relative = if self.options.version == Version::V3 { Flags::START_PCREL } else { Flags::empty() };
-        let index = self.write_header(out, Flags::FDE_SORTED | relative)?;
-        let size = self.options.version.fde_size();
-        let from = address.0.wrapping_add(if relative.is_empty() { 0 } else { Header::SIZE as u64 });
-        let step = if relative.is_empty() { 0 } else { size as u64 };
-        Order::new(entries, address).sorted(|rank, entry| {
-            let from = Address(from.wrapping_add(rank as u64 * step));
-            let slot = &mut index[rank * size..][..size];
-            self.write_fde(slot, entry, Address(entry.start).distance_from(from))
-        })
+        const V2: usize = Version::V2.fde_size();
+        const V3: usize = Version::V3.fde_size();
+        let endian = self.arch.endian();
+        let order = Order::new(entries, address);
+        let distance = |entry: &Entry| Address(entry.start).distance_from(address);
+        if self.options.version != Version::V3 {
+            // Before its first erratum the version knew no starts relative to their field.
+            let (fdes, _) = self.write_header(out, Flags::FDE_SORTED)?.as_chunks_mut::<V2>();
+            let start = |&[a, b, c, d, ..]: &[u8; V2]| i64::from(endian.u32([a, b, c, d]) as i32);
+            return order.write(fdes, |entry| self.fde(entry, distance(entry)), start);
+        }
+        let flags = Flags::FDE_SORTED | Flags::START_PCREL;
+        let (fdes, _) = self.write_header(out, flags)?.as_chunks_mut::<V3>();
+        let start = |&[a, b, c, d, e, f, g, h, ..]: &[u8; V3]| endian.u64([a, b, c, d, e, f, g, h]) as i64;
+        order.write(fdes, |entry| self.fde(entry, distance(entry)), start)?;
+        // From the section's address to each field's.
+        let mut field = Header::SIZE as i64;
+        for fde in fdes {
+            let relative = start(fde).wrapping_sub(field);
+            fde[..8].copy_from_slice(&endian.put_u64(relative as u64));
+            field += V3 as i64;
+        }
+        Ok(())
     }
 
     /// Writes the section of a relocatable object into `out`, of [`Self::relocatable_len`] bytes. Starts are zero:
@@ -162,7 +174,8 @@ impl Section {
         let index = self.write_header(out, Flags::START_PCREL)?;
         let size = self.options.version.fde_size();
         for (slot, entry) in index.chunks_exact_mut(size).zip(&self.entries) {
-            self.write_fde(slot, entry, 0)?;
+            let fde: [u8; Fde::MAX_SIZE] = self.fde(entry, 0)?;
+            slot.copy_from_slice(&fde[..size]);
         }
         Ok(())
     }
@@ -189,8 +202,9 @@ impl Section {
         Ok(&mut rest[..self.fres_at() - Header::SIZE])
     }
 
+    /// The first bytes of an entry's FDE.
     #[inline]
-    fn write_fde(&self, slot: &mut [u8], entry: &Entry, start: i64) -> Result<(), WriteError> {
+    fn fde<const N: usize>(&self, entry: &Entry, start: i64) -> Result<[u8; N], WriteError> {
         let attribute = self.blocks.attribute(entry.block);
         let fde = Fde {
             start,
@@ -204,7 +218,8 @@ impl Section {
         let bytes = fde
             .write(self.options.version, self.arch.endian())
             .ok_or(WriteError::StartTooFar { function, distance: start })?;
-        slot.copy_from_slice(&bytes[..slot.len()]);
-        Ok(())
+        let mut first = [0; N];
+        first.copy_from_slice(&bytes[..N]);
+        Ok(first)
     }
 }
