@@ -11,6 +11,7 @@ pub mod gnu;
 pub mod linked;
 pub mod mach_object;
 pub mod machine;
+pub mod prologues;
 pub mod random;
 pub mod random_entries;
 pub mod reference;
