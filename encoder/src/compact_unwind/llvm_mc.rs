@@ -36,6 +36,9 @@ pub fn encode<'a>(
     let is_directive = |instruction: &Result<Instruction<'_>, Reason>| {
         !matches!(instruction, Ok(Instruction::Nop | Instruction::Advance(_) | Instruction::SetLocation(_)))
     };
+    if frame.signal || frame.mte_tagged {
+        return Err(Reason::LlvmMcDirectives);
+    }
     let mut directives = directives.into_iter().filter(is_directive).peekable();
     let registers = callee_saved(arch);
     if directives.peek().is_none() {
@@ -46,9 +49,6 @@ pub fn encode<'a>(
     }
     if frame.foreign_personality {
         return Err(Reason::LlvmMcPersonality);
-    }
-    if frame.signal || frame.mte_tagged {
-        return Err(Reason::LlvmMcDirectives);
     }
     match registers {
         Some(registers) => x86(arch, registers, directives),
