@@ -3,7 +3,7 @@
 use anyhow::{Context as _, bail};
 use cfipack_container::{CompactUnwind, File, Kind, Section};
 use cfipack_decoder::unwind_info;
-use cfipack_format::{Address, Arch};
+use cfipack_format::{Address, Arch, SectionOffset};
 use cfipack_roundtrip::unwind_info::{Code, Entry, Table};
 
 use crate::input::{Contents, Object};
@@ -81,13 +81,22 @@ impl<'o, 'a> Source<'o, 'a> {
         if let Some(section) = self.parse()? {
             return Ok(Table::of_image(arch, base, &section, code));
         }
-        let rows = self.rows.iter().flat_map(|compact| &compact.rows).map(|row| Entry {
-            start: row.function,
-            end: row.function.offset(row.length.into()),
-            encoding: row.encoding,
-            personality: row.personality.map_or(0, |number| number.get().into()),
-            lsda: row.lsda,
-        });
+        let rows = self.object_rows().into_iter().map(|(_, row)| row);
         Ok(Table::of_object(arch, rows.collect(), code))
+    }
+
+    /// An object's rows, each with its offset in `__compact_unwind`.
+    pub fn object_rows(&self) -> Vec<(SectionOffset, Entry)> {
+        let rows = self.rows.iter().flat_map(|compact| &compact.rows).map(|row| {
+            let entry = Entry {
+                start: row.function,
+                end: row.function.offset(row.length.into()),
+                encoding: row.encoding,
+                personality: row.personality.map_or(0, |number| number.get().into()),
+                lsda: row.lsda,
+            };
+            (row.offset, entry)
+        });
+        rows.collect()
     }
 }

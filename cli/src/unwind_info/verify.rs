@@ -7,7 +7,9 @@ use anyhow::bail;
 use cfipack_container::File;
 use cfipack_format::{Address, Arch};
 use cfipack_roundtrip::Options;
-use cfipack_roundtrip::unwind_info::{Code, Image, Report, Table, Violation, verify, violations};
+use cfipack_roundtrip::unwind_info::{
+    Code, Image, Report, Table, Violation, row_violations, verify, violations,
+};
 use serde::Serialize;
 
 use super::source::Source;
@@ -38,7 +40,7 @@ pub fn check(object: &Object<'_>, elsewhere: Option<&Object<'_>>, json: bool) ->
     let report = of_file(file, &table)?;
     let broken = match source.parse()? {
         Some(section) => of_table(file, file.image_base(), &own.code(), &section)?,
-        None => Vec::new(),
+        None => row_violations(file.arch(), &source.object_rows(), &own.code()),
     };
     let mut out = output::standard();
     if json {
@@ -46,9 +48,8 @@ pub fn check(object: &Object<'_>, elsewhere: Option<&Object<'_>>, json: bool) ->
     } else {
         writeln!(out, "{}: {} functions with CFI", object.name, report.functions)?;
         print(&mut out, &report, &Places::new(file))?;
-        if source.table.is_some() {
-            print_violations(&mut out, &broken)?;
-        }
+        let section = if source.table.is_some() { "__unwind_info" } else { "__compact_unwind" };
+        print_violations(&mut out, section, &broken)?;
     }
     out.flush()?;
     let is_broken = broken.iter().any(|violation| !violation.is_warning());
@@ -112,16 +113,16 @@ pub fn print(out: &mut impl Write, report: &Report, places: &Places<'_, '_>) -> 
     Ok(())
 }
 
-fn print_violations(out: &mut impl Write, violations: &[Violation]) -> anyhow::Result<()> {
+fn print_violations(out: &mut impl Write, section: &str, violations: &[Violation]) -> anyhow::Result<()> {
     if violations.is_empty() {
-        writeln!(out, "  __unwind_info: no rule broken")?;
+        writeln!(out, "  {section}: no rule broken")?;
     }
     for violation in violations.iter().take(DESCRIBED) {
         let kind = if violation.is_warning() { "warning: " } else { "" };
-        writeln!(out, "  __unwind_info: {kind}{violation}")?;
+        writeln!(out, "  {section}: {kind}{violation}")?;
     }
     if let Some(more) = violations.len().checked_sub(DESCRIBED + 1) {
-        writeln!(out, "  __unwind_info: and {} more", more + 1)?;
+        writeln!(out, "  {section}: and {} more", more + 1)?;
     }
     Ok(())
 }

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use cfipack_decoder::compact_unwind::row;
 use cfipack_decoder::unwind_info::{Entry, Page, Section};
 use cfipack_encoder::cfi;
 use cfipack_format::compact_unwind::{Encoding, Mode};
 use cfipack_format::unwind_info::{IndexEntry, LsdaEntry, PERSONALITY_SIZE};
-use cfipack_format::{Address, Arch, Cfa, ImageOffset, Rule, SectionOffset};
+use cfipack_format::{Address, Arch, ImageOffset, SectionOffset};
 
+use super::encoding::check;
 use super::{Code, Violation};
 use crate::cfi::{Function, Functions, record_offsets};
 
@@ -144,64 +144,11 @@ impl Checklist<'_, '_> {
         for error in [self.section.lsda(entry).err(), self.section.personality(entry).err()] {
             self.found.extend(error.map(Violation::Malformed));
         }
-        let is_clean = encoding.unused_bits(arch) == 0;
-        self.require(is_clean, Violation::UnusedBits { offset, function, encoding });
-        match (encoding.mode(arch), arch) {
-            (Some(Mode::FramelessIndirect), _) => {
-                let has_immediate = self.has_immediate(entry);
-                self.require(has_immediate, Violation::NoImmediate { offset, function, encoding });
-            }
-            (Some(Mode::Frame), Arch::Amd64 | Arch::I386) => {
-                let slots = encoding.frame_slots();
-                let highest = slots.iter().rposition(|&register| register != 0);
-                let is_below = highest.is_none_or(|slot| slot < usize::from(encoding.frame_offset()));
-                self.require(is_below, Violation::FrameSlot { offset, function, encoding });
-            }
-            (Some(Mode::Frameless), Arch::Aarch64 | Arch::Arm64_32) => {
-                let no_pairs = encoding.pairs().is_empty();
-                self.require(no_pairs, Violation::FramelessPairs { offset, function, encoding });
-            }
-            (Some(Mode::Dwarf), _) => self.dwarf(entry, offset),
-            _ => {}
-        }
-        self.meaning(entry, offset);
-    }
-
-    fn meaning(&mut self, entry: &Entry, offset: SectionOffset) {
-        let Entry { start: function, encoding, .. } = *entry;
         let code = self.image.code.starting_at(self.address(function));
-        match row(encoding, self.image.arch, code) {
-            Err(error) => self.found.push(Violation::Encoding { offset, function, error }),
-            Ok(Some((row, saved))) => {
-                let Cfa::Register { register, offset: size } = row.cfa else { return };
-                // The lowest saved register is not below the stack pointer.
-                let frame_pointer = match row.frame_pointer {
-                    Rule::Cfa(offset) => offset,
-                    _ => 0,
-                };
-                let lowest = saved.as_slice().iter().map(|slot| i64::from(slot.1)).min().unwrap_or(0);
-                let return_address = match row.return_address {
-                    Rule::Cfa(offset) => offset,
-                    _ => 0,
-                };
-                let fits = lowest.min(frame_pointer).min(return_address) >= -size;
-                let is_frameless = register == self.image.arch.stack_pointer();
-                let is_arm64 = return_address == 0;
-                self.require(
-                    !is_frameless || is_arm64 || fits,
-                    Violation::FramelessSize { offset, function, encoding },
-                );
-            }
-            Ok(None) => {}
+        self.found.extend(check(arch, code, offset, function, encoding));
+        if encoding.mode(arch) == Some(Mode::Dwarf) {
+            self.dwarf(entry, offset);
         }
-    }
-
-    /// Whether the bytes in front of the immediate are those of `sub $imm32, %rsp` (or `%esp`).
-    fn has_immediate(&self, entry: &Entry) -> bool {
-        let code = self.image.code.starting_at(self.address(entry.start));
-        let at = usize::from(entry.encoding.immediate_at());
-        let opcode: &[u8] = if self.image.arch == Arch::I386 { &[0x81, 0xec] } else { &[0x48, 0x81, 0xec] };
-        code.get(..at).is_some_and(|before| before.ends_with(opcode)) && code.len() >= at + 4
     }
 
     fn dwarf(&mut self, entry: &Entry, offset: SectionOffset) {

@@ -25,8 +25,8 @@ pub fn verify(cfi: &[cfi::Section<'_>], table: &Table<'_>, options: &Options) ->
         duplicates: functions.duplicates(),
         ..Report::default()
     };
-    let mut verifier =
-        Verifier { table, options, report, open: Vec::new(), returns: Vec::new(), bodies: Vec::new() };
+    let (open, returns, bodies) = (Vec::new(), Vec::new(), Vec::new());
+    let mut verifier = Verifier { table, options, report, open, described: [0; 2], returns, bodies };
     let mut evaluator = Evaluator::new(&functions);
     let mut done = Address(0);
     for function in functions.as_slice() {
@@ -42,12 +42,18 @@ pub fn verify(cfi: &[cfi::Section<'_>], table: &Table<'_>, options: &Options) ->
     verifier.report
 }
 
+/// Ranges to decide on later, at once: more than any function has that was not made to have them, and few
+/// enough to keep.
+const MOST_OPEN: usize = 1 << 16;
+
 struct Verifier<'v> {
     table: &'v Table<'v>,
     options: &'v Options,
     report: Report,
     /// Ranges of the function for which its entries are not exact and may be steps.
     open: Vec<Open>,
+    /// How many of them have words, by whether they may be steps.
+    described: [usize; 2],
     /// Where the function's calls return to, if `open` has anything.
     returns: Vec<u64>,
     /// The function's entries whose body has been met, and the first PC of it.
@@ -78,7 +84,6 @@ impl Verifier<'_> {
     fn function(&mut self, function: &Function, evaluator: &mut Evaluator<'_>) {
         let mut tally = Tally::default();
         let mut judged = function.start.0;
-        self.open.clear();
         self.bodies.clear();
         let result = evaluator.evaluate_registers(function, |range, answer, registers| {
             judged = range.end;
@@ -190,29 +195,40 @@ impl Verifier<'_> {
                 MeaningWords(arch, meaning)
             ),
         };
-        let is_described = self.report.differences.len() < self.options.limit;
+        // Most steps are none of the differences, so both kinds have as many words as could be needed.
+        let described = &mut self.described[usize::from(is_step)];
+        let is_described = self.report.differences.len() + *described < self.options.limit;
+        *described += usize::from(is_described);
         let words = if is_described { words() } else { String::new() };
         self.open.push(Open { range, entry: entry.start, is_step, words });
+        if self.open.len() == MOST_OPEN {
+            self.close(function, tally);
+        }
     }
 
     /// Decides on the PCs that are not exact, now that the whole function has been seen.
     fn close(&mut self, function: &Function, tally: &mut Tally) {
+        self.described = [0; 2];
         if self.open.is_empty() {
             return;
         }
         self.find_calls(function);
         // Where no PC is exact, the body is what is not even a step.
-        for open in &self.open {
-            if !open.is_step && self.bodies.iter().all(|body| body.0 != open.entry) {
+        let exact = self.bodies.len();
+        for open in self.open.iter().filter(|open| !open.is_step) {
+            let is_known = |bodies: &[(Address, u64)]| bodies.last().is_some_and(|last| last.0 == open.entry);
+            let is_exact = self.bodies[..exact].binary_search_by_key(&open.entry, |body| body.0).is_ok();
+            if !is_exact && !is_known(&self.bodies[exact..]) {
                 self.bodies.push((open.entry, open.range.start));
             }
         }
+        self.bodies.sort_unstable();
         for open in self.open.drain(..) {
             let pcs = open.range.end - open.range.start;
-            let body = self.bodies.iter().find(|body| body.0 == open.entry);
+            let body = self.bodies.binary_search_by_key(&open.entry, |body| body.0);
             match body {
-                Some((_, first)) if open.is_step && !holds_call(&self.returns, &open.range) => {
-                    let is_before = open.range.start < *first;
+                Ok(at) if open.is_step && !holds_call(&self.returns, &open.range) => {
+                    let is_before = open.range.start < self.bodies[at].1;
                     let Report { pcs_prologue, pcs_epilogue, .. } = &mut self.report;
                     *(if is_before { pcs_prologue } else { pcs_epilogue }) += pcs;
                     continue;
@@ -221,7 +237,7 @@ impl Verifier<'_> {
             }
             let (start, end) = (Address(open.range.start), Address(open.range.end));
             let differences = &mut self.report.differences;
-            if differences.len() < self.options.limit {
+            if differences.len() < self.options.limit && !open.words.is_empty() {
                 differences.push(Difference { function: function.start, start, end, words: open.words });
             }
         }

@@ -1,4 +1,4 @@
-//! What readers of `__unwind_info` rely on, and a table may break.
+//! What readers of `__unwind_info` and `__compact_unwind` rely on, and a table may break.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use cfipack_decoder::unwind_info;
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::{Address, ImageOffset, SectionOffset};
 
-/// A rule that a table breaks. Offsets count from the start of `__unwind_info`.
+/// A rule that a table breaks. Offsets count from the start of its section.
 ///
 /// Sources of the rules: LLVM 22's libunwind, dyld's `mach_o/CompactUnwind.cpp`, lldb and llvm-objdump 23
 /// as readers; lld 23, ld64-956 and ld-1267 as writers.
@@ -164,6 +164,31 @@ pub enum Violation {
         /// The offset into `__eh_frame`.
         record: u32,
     },
+    /// A row of `__compact_unwind` has a personality's number, which is the linker's to give.
+    RowPersonality {
+        /// Of the row, in `__compact_unwind`.
+        offset: SectionOffset,
+        /// Its function's address.
+        function: ImageOffset,
+        /// The encoding.
+        encoding: Encoding,
+    },
+    /// A row of `__compact_unwind` has an LSDA and not the flag for it, or the flag and none.
+    RowLsda {
+        /// Of the row, in `__compact_unwind`.
+        offset: SectionOffset,
+        /// Its function's address.
+        function: ImageOffset,
+        /// The encoding.
+        encoding: Encoding,
+    },
+    /// A row of `__compact_unwind` starts within another.
+    RowOverlap {
+        /// Of the row, in `__compact_unwind`.
+        offset: SectionOffset,
+        /// Its function's address.
+        function: ImageOffset,
+    },
     /// `LC_FUNCTION_STARTS` has a function for which the table has no entry. A warning: readers then
     /// look for an FDE.
     Uncovered {
@@ -206,6 +231,9 @@ impl Violation {
             Self::FramelessPairs { .. } => "frameless-pairs",
             Self::DwarfRecord { .. } => "dwarf-record",
             Self::DwarfFde { .. } => "dwarf-fde",
+            Self::RowPersonality { .. } => "row-personality",
+            Self::RowLsda { .. } => "row-lsda",
+            Self::RowOverlap { .. } => "row-overlap",
             Self::Uncovered { .. } => "uncovered",
         }
     }
@@ -276,6 +304,21 @@ impl fmt::Display for Violation {
             }
             Self::DwarfFde { offset, function, record } => {
                 write!(f, "offset {offset}: function {function}: no FDE in __eh_frame from {record:#x} on")
+            }
+            Self::RowPersonality { offset, function, encoding } => {
+                write!(f, "offset {offset}: function {function}: encoding {encoding} of an object ")?;
+                f.write_str("has a personality's number")
+            }
+            Self::RowLsda { offset, function, encoding } => {
+                write!(f, "offset {offset}: function {function}: encoding {encoding} has ")?;
+                f.write_str(if encoding.has_lsda() {
+                    "an LSDA, and the row none"
+                } else {
+                    "no LSDA, and the row one"
+                })
+            }
+            Self::RowOverlap { offset, function } => {
+                write!(f, "offset {offset}: the row of function {function} starts within another")
             }
             Self::Uncovered { function } => write!(f, "function {function} has no entry"),
         }

@@ -4,28 +4,47 @@ use std::fs;
 use std::path::Path;
 
 use cfipack_container::File;
+use cfipack_format::compact_unwind::Encoding;
+use cfipack_format::{Address, SectionOffset};
 use cfipack_roundtrip::Options;
-use cfipack_roundtrip::unwind_info::{Code, Entry, Report, Table, verify};
+use cfipack_roundtrip::unwind_info::{Code, Entry, Report, Table, Violation, row_violations, verify};
 
-/// An object of the corpus, held against its own `__eh_frame`.
-fn report(case: &str) -> Option<Report> {
+/// An object of the corpus: the file, and the rows that it has.
+fn object(case: &str) -> (Vec<u8>, Vec<(SectionOffset, Entry)>) {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/compact-unwind/mc");
     let bytes = fs::read(directory.join(format!("{case}.o"))).unwrap();
-    let file = File::parse(&bytes).unwrap();
-    let compact = file.compact_unwind().unwrap()?;
-    let entries = compact.rows.iter().map(|row| Entry {
-        start: row.function,
-        end: row.function.offset(row.length.into()),
-        encoding: row.encoding,
-        personality: row.personality.map_or(0, |number| number.get().into()),
-        lsda: row.lsda,
+    let compact = File::parse(&bytes).unwrap().compact_unwind().unwrap();
+    let rows = compact.iter().flat_map(|compact| &compact.rows).map(|row| {
+        let entry = Entry {
+            start: row.function,
+            end: row.function.offset(row.length.into()),
+            encoding: row.encoding,
+            personality: row.personality.map_or(0, |number| number.get().into()),
+            lsda: row.lsda,
+        };
+        (row.offset, entry)
     });
+    let rows = rows.collect();
+    (bytes, rows)
+}
+
+/// Calls `judge` with an object's file and code.
+fn with_code<T>(bytes: &[u8], judge: impl FnOnce(&File<'_>, Code<'_>) -> T) -> T {
+    let file = File::parse(bytes).unwrap();
     let code = file.code_sections().unwrap();
-    let code = Code::new(code.iter().map(|section| (section.address, &section.bytes[..])));
-    let table = Table::of_object(file.arch(), entries.collect(), code);
-    let sections = file.call_frame_sections().unwrap();
-    let cfi: Vec<_> = sections.iter().map(|section| section.cfi()).collect();
-    Some(verify(&cfi, &table, &Options::default()))
+    judge(&file, Code::new(code.iter().map(|section| (section.address, &section.bytes[..]))))
+}
+
+/// The rows held against the object's own `__eh_frame`; none where there are no rows.
+fn report(case: &str) -> Option<Report> {
+    let (bytes, rows) = object(case);
+    with_code(&bytes, |file, code| {
+        let sections = file.call_frame_sections().unwrap();
+        let cfi: Vec<_> = sections.iter().map(|section| section.cfi()).collect();
+        let entries: Vec<_> = rows.iter().map(|row| row.1).collect();
+        let table = Table::of_object(file.arch(), entries, code);
+        (!rows.is_empty()).then(|| verify(&cfi, &table, &Options::default()))
+    })
 }
 
 fn cases() -> Vec<String> {
@@ -82,4 +101,55 @@ fn prologues_are_counted() {
     // 1 byte of push, 3 of mov, 1 of ret.
     assert_eq!((report.functions, report.equal, report.pcs_prologue), (1, 1, 1 + 3));
     assert_eq!((report.pcs_equal, report.pcs_epilogue, report.pcs_different), (1, 0, 0));
+}
+
+/// The names of the rules that an object's rows break.
+fn broken(bytes: &[u8], rows: &[(SectionOffset, Entry)]) -> Vec<&'static str> {
+    let violations = with_code(bytes, |file, code| row_violations(file.arch(), rows, &code));
+    violations.iter().map(Violation::name).collect()
+}
+
+/// Rows can be wrong without any CFI to say so.
+#[test]
+fn rows_break_rules() {
+    let mut wrong = Vec::new();
+    for case in cases() {
+        let (bytes, rows) = object(&case);
+        wrong.extend(broken(&bytes, &rows).into_iter().map(|name| (case.clone(), name)));
+    }
+    let wrong: Vec<_> = wrong.iter().map(|(case, name)| (&case[..], *name)).collect();
+    assert_eq!(
+        wrong,
+        [
+            // Register pairs without a frame.
+            ("a12_fl_pair", "frameless-pairs"),
+            ("a13_fl_pairs_all", "frameless-pairs"),
+            ("a39_fl_pair_misplaced", "frameless-pairs"),
+            // No `sub $imm32` where llvm-mc believes it to be.
+            ("x21_fl_ind_nosub", "no-immediate"),
+            ("x22_fl_ind_pushrax", "no-immediate"),
+            ("x38_neg_offset", "no-immediate"),
+            // Nor any code there.
+            ("x38_neg_offset", "encoding"),
+        ]
+    );
+}
+
+/// A correct row, with one thing wrong after the other.
+#[test]
+fn each_rule_of_rows() {
+    let (bytes, good) = object("x39_pers_gxx");
+    assert_eq!(broken(&bytes, &good), [] as [&str; 0]);
+    let change = |change: fn(&mut Entry)| {
+        let mut rows = good.clone();
+        change(&mut rows[0].1);
+        broken(&bytes, &rows)
+    };
+    assert_eq!(change(|row| row.encoding = row.encoding.with_personality(1)), ["row-personality"]);
+    assert_eq!(change(|row| row.lsda = None), ["row-lsda"]);
+    assert_eq!(change(|row| row.encoding = Encoding(0x0100_0000)), ["row-lsda"]);
+    assert_eq!(change(|row| row.encoding = Encoding(0x4100_8000)), ["unused-bits"]);
+    let mut twice = good.clone();
+    twice.push((SectionOffset(32), Entry { start: Address(good[0].1.start.0 + 1), ..good[0].1 }));
+    assert_eq!(broken(&bytes, &twice), ["row-overlap"]);
 }

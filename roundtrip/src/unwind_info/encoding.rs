@@ -1,0 +1,67 @@
+//! The rules of an encoding by itself, beside its code.
+
+use cfipack_decoder::compact_unwind::row;
+use cfipack_format::compact_unwind::{Encoding, Mode};
+use cfipack_format::{Arch, Cfa, ImageOffset, Row, Rule, Saved, SectionOffset};
+
+use super::Violation;
+
+/// The rules that an encoding breaks: of an entry at `offset` of its section, for the code from its start.
+pub(super) fn check(
+    arch: Arch,
+    code: &[u8],
+    offset: SectionOffset,
+    function: ImageOffset,
+    encoding: Encoding,
+) -> impl Iterator<Item = Violation> {
+    let unused = encoding.unused_bits(arch) != 0;
+    let of_mode = match (encoding.mode(arch), arch) {
+        (Some(Mode::FramelessIndirect), _) if !has_immediate(arch, code, encoding) => {
+            Some(Violation::NoImmediate { offset, function, encoding })
+        }
+        (Some(Mode::Frame), Arch::Amd64 | Arch::I386) if !is_below_frame_pointer(encoding) => {
+            Some(Violation::FrameSlot { offset, function, encoding })
+        }
+        (Some(Mode::Frameless), Arch::Aarch64 | Arch::Arm64_32) if !encoding.pairs().is_empty() => {
+            Some(Violation::FramelessPairs { offset, function, encoding })
+        }
+        _ => None,
+    };
+    let of_meaning = match row(encoding, arch, code) {
+        Err(error) => Some(Violation::Encoding { offset, function, error }),
+        Ok(Some((row, saved))) if !has_room(arch, &row, &saved) => {
+            Some(Violation::FramelessSize { offset, function, encoding })
+        }
+        Ok(_) => None,
+    };
+    let unused = unused.then_some(Violation::UnusedBits { offset, function, encoding });
+    unused.into_iter().chain(of_mode).chain(of_meaning)
+}
+
+/// Whether the bytes in front of the immediate are those of `sub $imm32, %rsp` (or `%esp`).
+fn has_immediate(arch: Arch, code: &[u8], encoding: Encoding) -> bool {
+    let at = usize::from(encoding.immediate_at());
+    let opcode: &[u8] = if arch == Arch::I386 { &[0x81, 0xec] } else { &[0x48, 0x81, 0xec] };
+    code.get(..at).is_some_and(|before| before.ends_with(opcode)) && code.len() >= at + 4
+}
+
+/// x86: whether every register has a slot below the saved frame pointer.
+fn is_below_frame_pointer(encoding: Encoding) -> bool {
+    let highest = encoding.frame_slots().iter().rposition(|&register| register != 0);
+    highest.is_none_or(|slot| slot < usize::from(encoding.frame_offset()))
+}
+
+/// x86, without a frame pointer: whether the stack is as deep as what lies on it.
+fn has_room(arch: Arch, row: &Row, saved: &Saved) -> bool {
+    let (Cfa::Register { register, offset: size }, Rule::Cfa(return_address)) = (row.cfa, row.return_address)
+    else {
+        return true;
+    };
+    let frame_pointer = match row.frame_pointer {
+        Rule::Cfa(offset) => offset,
+        _ => 0,
+    };
+    let saved = saved.as_slice().iter().map(|slot| i64::from(slot.1));
+    let lowest = saved.fold(return_address.min(frame_pointer), i64::min);
+    register != arch.stack_pointer() || lowest >= -size
+}
