@@ -1,0 +1,81 @@
+//! Encodings of all functions of large libraries: the time, with and without their code, beside its
+//! yardstick: gimli's walk of all rows of the same CFI.
+//!
+//!     cargo bench -p cfipack-tests --bench compact_unwind_encode
+
+use std::collections::BTreeMap;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use cfipack_container::File;
+use cfipack_encoder::cfi;
+use cfipack_encoder::compact_unwind::{Encoder, Mode};
+use cfipack_format::compact_unwind::Encoding;
+use cfipack_format::{Address, Arch};
+use cfipack_tests::machine::toolchain_library;
+use cfipack_tests::workload::libraries;
+
+const RUNS: usize = 9;
+
+/// Code sections by address, with their bytes.
+type Code<'a> = [(Address, &'a [u8])];
+
+/// The encodings of all functions, DWARF mode included: a number that depends on all of them, and
+/// the reasons of the latter.
+fn encode(
+    section: &cfi::Section<'_>,
+    code: Option<&Code<'_>>,
+    reasons: &mut BTreeMap<&'static str, u64>,
+) -> u32 {
+    let mut encoder = Encoder::new();
+    let mut sum = 0u32;
+    for function in section.functions().flatten() {
+        let code = code.and_then(|code| {
+            let after = code.partition_point(|(address, _)| *address <= function.start);
+            let (address, bytes) = code[after.checked_sub(1)?];
+            let start = (function.start.0 - address.0) as usize;
+            bytes.get(start..start + function.size as usize)
+        });
+        let encoding = encoder.encode(&function, code, Mode::Checked).unwrap_or_else(|unsupported| {
+            *reasons.entry(unsupported.reason.name()).or_default() += 1;
+            Encoding::dwarf(Arch::Amd64, function.fde.0 as u32)
+        });
+        sum = sum.wrapping_mul(31).wrapping_add(encoding.0);
+    }
+    sum
+}
+
+fn main() {
+    for library in libraries() {
+        let bytes = std::fs::read(toolchain_library(library.name).expect("it was there")).expect("readable");
+        let sections = File::parse(&bytes).expect("an ELF file").code_sections().expect("its code");
+        let mut code: Vec<_> = sections.iter().map(|section| (section.address, &*section.bytes)).collect();
+        code.sort_unstable();
+        let library: &'static _ = Box::leak(Box::new(library));
+        let cfi = library.cfi();
+        let mut gimli = library.gimli();
+        let mut times = [const { Vec::new() }; 3];
+        let mut counted = [const { BTreeMap::new() }; 2];
+        for _ in 0..RUNS {
+            counted = Default::default();
+            times[0].push(time(|| black_box(gimli.walk())));
+            times[1].push(time(|| black_box(encode(&cfi, None, &mut counted[0]))));
+            times[2].push(time(|| black_box(encode(&cfi, Some(&code), &mut counted[1]))));
+        }
+        let [walk, without, with] = times.map(|mut times| {
+            times.sort_unstable();
+            times[RUNS / 2]
+        });
+        println!("{}: gimli's walk {walk:?}", library.name);
+        for (what, time, reasons) in [("without", without, &counted[0]), ("with", with, &counted[1])] {
+            let ratio = time.as_secs_f64() / walk.as_secs_f64();
+            println!("  {what} code: {time:?}, {ratio:.2} of it; stay DWARF: {reasons:?}");
+        }
+    }
+}
+
+fn time<T>(work: impl FnOnce() -> T) -> Duration {
+    let start = Instant::now();
+    work();
+    start.elapsed()
+}
