@@ -86,18 +86,9 @@ impl<'a> Functions<'a> {
         self.section.arch
     }
 
-    /// About how many records are left, judged by the first.
-    pub(crate) fn estimate(&self) -> usize {
-        const SAMPLE: usize = 512;
-        let mut at = self.at;
-        for count in 0..SAMPLE {
-            let length = self.section.bytes.get(at..self.end).and_then(|rest| rest.first_chunk());
-            let Some(length) = length else { return count };
-            // Longer ones do not matter here.
-            at = at.saturating_add(4 + self.section.arch.endian().u32(*length) as usize);
-        }
-        let each = (at - self.at) / SAMPLE;
-        self.end.saturating_sub(self.at) / each
+    /// Bytes of the section that are left.
+    pub(crate) fn bytes_left(&self) -> usize {
+        self.end.saturating_sub(self.at)
     }
 
     /// The next function if its FDE is plain and its CIE one of late; else nothing happens, and

@@ -1,23 +1,23 @@
 //! Functions in, a section out.
 
 use alloc::vec::Vec;
-use core::ops::Range;
 
+use cfipack_format::Arch;
 use cfipack_format::sframe::{Abi, FdeInfo, FdeType, FreType, Header, Version};
-use cfipack_format::{Address, Arch, SectionOffset};
 
-use super::block::{Blocks, GROUP, WideAttribute};
+use super::block::Blocks;
 use super::cies::Cies;
 use super::common::Common;
-use super::fre::{BUFFER, Fres};
+use super::fre::Fres;
 use super::gnu::GnuRows;
-use super::memo::{Key, Memo, Remembered, without_trailing_zeros};
+use super::memo::{Key, Memo, Remembered};
 use super::merge::merge;
 use super::small::{SmallRows, flags};
 use super::stack_pointer::StackPointer;
 use super::stubs::StubRows;
+use super::waiting::Waiting;
 use super::{Layout, Options, Section};
-use crate::cfi::{self, Code, Function, Functions, Interpreter, Ran};
+use crate::cfi::{Function, Interpreter, Ran};
 use crate::{Reason, Unsupported};
 
 /// One entry of the function index in the making.
@@ -26,7 +26,7 @@ pub(super) struct Entry {
     /// The start that the CFI gives.
     pub(super) start: u64,
     pub(super) size: u32,
-    /// The number of its [`Block`](super::block::Block).
+    /// The number of its [block](Blocks).
     pub(super) block: u32,
 }
 
@@ -77,42 +77,19 @@ impl Entries {
     }
 }
 
-/// A function that a section goes without.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LeftOut {
-    /// It cannot be expressed.
-    Unsupported(Unsupported),
-    /// Its FDE or CIE cannot be read. After [`cfi::Error::Length`] nothing behind it was found.
-    Malformed(cfi::Error),
-}
-
-/// An entry whose FREs are in the buffer: their block is looked up for several entries at once.
-#[derive(Clone, Debug)]
-struct Waiting {
-    /// Where its block lies in the buffer.
-    place: Range<usize>,
-    hash: u32,
-    attribute: Option<WideAttribute>,
-    /// The entry's number.
-    entry: u32,
-}
-
-/// The block of an entry that waits: no block has this number, since none is empty.
-const WAITING: u32 = u32::MAX;
-
-/// Takes functions, one after the other or, as shards that are [absorbed](Self::absorb) in a fixed
+/// Takes functions, one after the other, a section's at once or, as shards that are [absorbed](Self::absorb) in a fixed
 /// order, many at a time, and becomes a [`Section`].
 #[derive(Clone, Debug)]
 pub struct Builder<'a> {
     pub(super) arch: Arch,
     pub(super) options: Options,
-    interpreter: Interpreter<'a, StackPointer>,
-    cies: Cies<'a>,
-    memo: Memo,
-    common: Common,
-    fres: Fres,
-    entries: Entries,
-    waiting: Vec<Waiting>,
+    pub(super) interpreter: Interpreter<'a, StackPointer>,
+    pub(super) cies: Cies<'a>,
+    pub(super) memo: Memo,
+    pub(super) common: Common,
+    pub(super) fres: Fres,
+    pub(super) entries: Entries,
+    pub(super) waiting: Vec<Waiting>,
 }
 
 impl<'a> Builder<'a> {
@@ -144,8 +121,8 @@ impl<'a> Builder<'a> {
     pub fn reserve(&mut self, functions: usize) {
         self.entries.list.reserve(functions);
         let index = Header::SIZE + functions * self.options.version.fde_size();
-        // Two thirds of a large program's functions share another's block.
-        self.entries.blocks.reserve(index, functions / 3);
+        // Somewhat less than two thirds of a large program's functions share another's block.
+        self.entries.blocks.reserve(index, functions / 5 * 2);
     }
 
     /// Adds a function, or says why it cannot be expressed; the section then goes without it.
@@ -159,53 +136,6 @@ impl<'a> Builder<'a> {
             self.entries.refused.push(function.start.0);
         }
         pushed
-    }
-
-    /// Makes room for functions if no room was made yet.
-    pub(super) fn expect(&mut self, functions: &Functions<'_>) {
-        if self.entries.list.capacity() == 0 {
-            self.reserve(functions.estimate());
-        }
-    }
-
-    /// Adds a section's functions, all that are left, faster than one by one. `left_out` is told of
-    /// each that is not in the section, in order. Returns how many functions there were.
-    pub fn push_all(&mut self, mut functions: Functions<'a>, mut left_out: impl FnMut(LeftOut)) -> u64 {
-        self.expect(&functions);
-        let mut count = 0;
-        // The CIEs of late and their numbers.
-        let mut numbers = [(SectionOffset(usize::MAX), 0); 8];
-        let can_be_common = self.options.layout == Layout::Small && functions.arch() == self.arch;
-        let next_plain = |functions: &mut Functions<'a>| functions.next_plain().filter(|_| can_be_common);
-        let mut next = next_plain(&mut functions);
-        loop {
-            let function = if let Some(plain) = next {
-                // Early, so that memory has time to bring it.
-                next = next_plain(&mut functions);
-                let (cie, number) = numbers[plain.cie.0 / 4 % numbers.len()];
-                if cie == plain.cie && self.push_code(number, plain.start, plain.size, &plain.code).is_ok() {
-                    count += 1;
-                    continue;
-                }
-                functions.function_at(plain.at)
-            } else {
-                let Some(function) = functions.next() else { return count };
-                next = next_plain(&mut functions);
-                function
-            };
-            count += 1;
-            match function {
-                Ok(function) => {
-                    if let Err(unsupported) = self.push(&function) {
-                        left_out(LeftOut::Unsupported(unsupported));
-                    } else if let Some(number) = self.number(&function) {
-                        let cie = function.cie.offset;
-                        numbers[cie.0 / 4 % numbers.len()] = (cie, number);
-                    }
-                }
-                Err(error) => left_out(LeftOut::Malformed(error)),
-            }
-        }
     }
 
     /// Adds what a builder with the same architecture and options has taken, as if its functions
@@ -238,81 +168,32 @@ impl<'a> Builder<'a> {
     fn push_small(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
         let size = check(self.arch, function)?;
         let key = match self.number(function) {
-            Some(cie) => match self.push_code(cie, function.start, size, &function.code()) {
-                Ok(()) => return Ok(()),
-                Err(key) => key,
-            },
+            Some(cie) => {
+                let code = function.code();
+                let key = self.memo.key(cie, &code);
+                if self.push_code(cie, function.start, size, &code, key).is_ok() {
+                    return Ok(());
+                }
+                key
+            }
             None => None,
         };
         self.push_rows(function, size, key)
     }
 
     #[inline]
-    fn number(&mut self, function: &Function<'a>) -> Option<u8> {
+    pub(super) fn number(&mut self, function: &Function<'a>) -> Option<u8> {
         self.cies.number(function, self.options.version, &mut self.interpreter)
-    }
-
-    /// Adds a function if it is of the common kind or one like it was seen before. If not: where to
-    /// remember it.
-    #[inline(always)]
-    fn push_code(&mut self, cie: u8, start: Address, size: u32, code: &Code<'a>) -> Result<(), Option<Key>> {
-        if size == 0 {
-            return Err(None);
-        }
-        let needed = without_trailing_zeros(code.instructions());
-        let key = match self.memo.find(cie, code, needed, size) {
-            Ok(found) => {
-                let block = self.block_of(found.entry);
-                self.entries.push(start.0, size, block, found.num_fres);
-                return Ok(());
-            }
-            Err(key) => key,
-        };
-        let common = self.cies.common(cie).ok_or(key)?;
-        let ran = self.common.run(common, code, needed, size, &mut self.fres).ok_or(key)?;
-        let blocks = &self.entries.blocks;
-        if !blocks.has_room(BUFFER) {
-            return Err(None);
-        }
-        let attribute = blocks.begin_block(&mut self.fres, common.info, FdeType::Default, 0);
-        let place = self.fres.place(self.options.version);
-        let hash = blocks.hash(self.fres.at(place.clone()));
-        let entry = self.entries.list.len() as u32;
-        let num_fres = self.fres.count();
-        self.waiting.push(Waiting { place, hash, attribute, entry });
-        self.entries.push(start.0, size, WAITING, num_fres);
-        if let Some(key) = key {
-            self.memo.remember(key, ran, size, Remembered { entry, num_fres });
-        }
-        self.fres.keep();
-        if self.waiting.len() == GROUP || !self.fres.has_room() {
-            self.settle();
-        }
-        Ok(())
-    }
-
-    /// Finds the blocks of the entries that wait for theirs.
-    fn settle(&mut self) {
-        let Self { waiting, entries: Entries { list, blocks, .. }, fres, .. } = self;
-        blocks.touch(waiting.iter().map(|waiting| waiting.hash));
-        for Waiting { place, hash, attribute, entry } in waiting.drain(..) {
-            list[entry as usize].block = blocks.add_block(hash, fres.at(place), attribute);
-        }
-        fres.clear();
-    }
-
-    /// The block of an entry, which may wait for it.
-    #[inline(always)]
-    fn block_of(&mut self, entry: u32) -> u32 {
-        if self.entries.list[entry as usize].block == WAITING {
-            self.settle();
-        }
-        self.entries.list[entry as usize].block
     }
 
     /// Adds a function of any kind.
     #[cold]
-    fn push_rows(&mut self, function: &Function<'a>, size: u32, key: Option<Key>) -> Result<(), Unsupported> {
+    pub(super) fn push_rows(
+        &mut self,
+        function: &Function<'a>,
+        size: u32,
+        key: Option<Key>,
+    ) -> Result<(), Unsupported> {
         if size == 0 {
             return Ok(());
         }

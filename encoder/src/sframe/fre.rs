@@ -177,7 +177,7 @@ impl Fre {
 /// Bytes of an FRE behind its start, the info byte included.
 #[inline]
 pub(super) fn fre_len(info: FreInfo) -> usize {
-    1 + usize::from(info.count()) * info.word_size().map_or(0, WordSize::width)
+    1 + info.word_size().map_or(0, |size| usize::from(info.count()) << size as u8)
 }
 
 fn cfa_needs_flex(cfa: Cfa) -> Reason {

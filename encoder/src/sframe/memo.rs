@@ -7,6 +7,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::hint;
 
 use crate::cfi::{Code, Ran};
 
@@ -45,11 +46,13 @@ pub(super) struct Memo {
     slots: Vec<Slot>,
 }
 
-/// Where a function that was not found can be remembered.
+/// What a function is remembered by.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Key {
     words: [u64; WORDS],
     cie: u8,
+    /// Bytes of the instructions that are no padding.
+    pub(super) needed: usize,
     slot: usize,
 }
 
@@ -60,28 +63,31 @@ impl Memo {
         Self { slots: vec![empty; SLOTS] }
     }
 
-    /// What a function of `size` bytes with the same instructions gave, or the key to remember it
-    /// by, if it can be. `needed` bytes of the instructions are not padding.
+    /// What a function's instructions are remembered by, if they can be.
     #[inline(always)]
-    pub(super) fn find(
-        &self,
-        cie: u8,
-        code: &Code<'_>,
-        needed: usize,
-        size: u32,
-    ) -> Result<Remembered, Option<Key>> {
-        let words = words(code, needed).ok_or(None)?;
-        let slot_number = hash(cie, &words);
-        let slot = &self.slots[slot_number];
-        let same = slot.words == words
-            && slot.cie == cie
+    pub(super) fn key(&self, cie: u8, code: &Code<'_>) -> Option<Key> {
+        let needed = without_trailing_zeros(code.instructions());
+        let words = words(code, needed)?;
+        Some(Key { words, cie, needed, slot: hash(cie, &words) })
+    }
+
+    /// Reads what [`find`](Self::find) is going to read, which takes a while where no cache has it.
+    #[inline(always)]
+    pub(super) fn touch(&self, key: &Key) {
+        let slot = &self.slots[key.slot];
+        hint::black_box(slot.words[0] as u32 | slot.end);
+    }
+
+    /// What a function of `size` bytes with the same instructions gave.
+    #[inline(always)]
+    pub(super) fn find(&self, key: &Key, code: &Code<'_>, size: u32) -> Option<Remembered> {
+        let slot = &self.slots[key.slot];
+        let differing = slot.words.iter().zip(&key.words).fold(0, |bits, (one, two)| bits | (one ^ two));
+        let same = differing == 0
+            && slot.cie == key.cie
             && code.instructions().len() >= slot.needed.into()
             && size > slot.end;
-        if same {
-            Ok(Remembered { entry: slot.entry, num_fres: slot.num_fres })
-        } else {
-            Err(Some(Key { words, cie, slot: slot_number }))
-        }
+        same.then_some(Remembered { entry: slot.entry, num_fres: slot.num_fres })
     }
 
     /// Remembers what the instructions of `key` gave in a function of `size` bytes, if they give it
@@ -92,7 +98,7 @@ impl Memo {
             && !ran.names_address
             && end < size
         {
-            let Key { words, cie, slot } = key;
+            let Key { words, cie, slot, .. } = key;
             let Remembered { entry, num_fres } = found;
             self.slots[slot] = Slot { words, cie, needed, end, entry, num_fres };
         }

@@ -1,5 +1,6 @@
 //! Rows in, `.sframe` out: version 3 and 2, layouts `small` and `gnu`.
 
+mod all;
 mod block;
 mod builder;
 mod cies;
@@ -19,7 +20,9 @@ mod stubs;
 #[cfg(feature = "std")]
 mod threads;
 mod track;
+mod waiting;
 
-pub use builder::{Builder, LeftOut};
+pub use all::LeftOut;
+pub use builder::Builder;
 pub use options::{Layout, Options};
 pub use section::{Section, WriteError};

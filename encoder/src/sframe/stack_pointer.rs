@@ -30,7 +30,9 @@ impl Registers for StackPointer {
     #[inline]
     fn ignored(&self, arch: Arch) -> u64 {
         let tracked = [self.register, arch.frame_pointer(), arch.return_address()];
-        !tracked.iter().fold(0, |bits, register| bits | 1 << register.0)
+        // AArch64's pseudo register for the state of the return address's signature.
+        let sign_state = if arch.is_aarch64() { 1 << 34 } else { 0 };
+        !tracked.iter().fold(sign_state, |bits, register| bits | 1 << register.0)
     }
 
     #[inline]

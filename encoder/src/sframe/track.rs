@@ -187,20 +187,22 @@ impl<'a> Track<'a> {
 
     /// Writes the rows anew, behind where they are, so that the next one's start fits.
     fn widen(&mut self, buffer: &mut Buffer) {
-        let narrow = self.fre_type.width();
+        let narrow = self.fre_type.width().min(2);
+        let mask = (1 << (8 * narrow)) - 1;
         self.fre_type = FreType::for_start(self.location.min(u32::MAX.into()) as u32);
-        let wide = self.fre_type.width();
+        let wide = self.fre_type.width().min(4);
         let end = self.end_and_count as u32 as usize;
         // Room for an attribute is in front of the first row.
         let mut to = end + Attribute::SIZE;
         let mut from = core::mem::replace(&mut self.first, to);
         while from < end {
-            let row: &[u8] = &buffer[from..from + BEYOND];
+            let row = &buffer[from..from + BEYOND];
             let (mut start, mut fre) = ([0; 4], [0; 8]);
-            start[..narrow].copy_from_slice(&row[..narrow]);
+            start.copy_from_slice(&row[..4]);
             fre.copy_from_slice(&row[narrow..narrow + 8]);
+            let start = u32::from_le_bytes(start) & mask;
             let room = &mut buffer[to..to + BEYOND];
-            room[..4].copy_from_slice(&start);
+            room[..4].copy_from_slice(&start.to_le_bytes());
             room[wide..wide + 8].copy_from_slice(&fre);
             let len = fre_len(FreInfo(fre[0]));
             from += narrow + len;

@@ -1,0 +1,78 @@
+//! A section's functions, one after the other at speed.
+
+use cfipack_format::SectionOffset;
+
+use super::memo::Memo;
+use super::{Builder, Layout};
+use crate::Unsupported;
+use crate::cfi::{self, Functions};
+
+/// A function that a section goes without.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LeftOut {
+    /// It cannot be expressed.
+    Unsupported(Unsupported),
+    /// Its FDE or CIE cannot be read. After [`cfi::Error::Length`] nothing behind it was found.
+    Malformed(cfi::Error),
+}
+
+impl<'a> Builder<'a> {
+    /// Makes room for functions if no room was made yet.
+    pub(super) fn expect(&mut self, functions: &Functions<'_>) {
+        // Real programs have 48 to 60 bytes of .eh_frame a function. Memory that is not used costs
+        // nothing in a list, but lies in the way in front of the blocks.
+        const MOST: usize = 40;
+        const FEWEST: usize = 64;
+        if self.entries.list.capacity() == 0 {
+            self.entries.list.reserve(functions.bytes_left() / MOST);
+            self.reserve(functions.bytes_left() / FEWEST);
+        }
+    }
+
+    /// Adds a section's functions, all that are left, faster than one by one. `left_out` is told of
+    /// each that is not in the section, in order. Returns how many functions there were.
+    pub fn push_all(&mut self, mut functions: Functions<'a>, mut left_out: impl FnMut(LeftOut)) -> u64 {
+        self.expect(&functions);
+        let mut count = 0;
+        // The CIEs of late and their numbers.
+        let mut numbers = [(SectionOffset(usize::MAX), 0); 8];
+        let can_be_common = self.options.layout == Layout::Small && functions.arch() == self.arch;
+        // The next function is looked at early, so that memory has time to bring what it needs.
+        let look = |functions: &mut Functions<'a>, numbers: &[(SectionOffset, u8); 8], memo: &Memo| {
+            let plain = if can_be_common { functions.next_plain()? } else { return None };
+            let (cie, number) = numbers[plain.cie.0 / 4 % numbers.len()];
+            let key = if cie == plain.cie { memo.key(number, &plain.code) } else { None };
+            key.iter().for_each(|key| memo.touch(key));
+            Some((plain, key, (cie == plain.cie).then_some(number)))
+        };
+        let mut next = look(&mut functions, &numbers, &self.memo);
+        loop {
+            let function = if let Some((plain, key, number)) = next {
+                next = look(&mut functions, &numbers, &self.memo);
+                if let Some(number) = number
+                    && self.push_code(number, plain.start, plain.size, &plain.code, key).is_ok()
+                {
+                    count += 1;
+                    continue;
+                }
+                functions.function_at(plain.at)
+            } else {
+                let Some(function) = functions.next() else { return count };
+                next = look(&mut functions, &numbers, &self.memo);
+                function
+            };
+            count += 1;
+            match function {
+                Ok(function) => {
+                    if let Err(unsupported) = self.push(&function) {
+                        left_out(LeftOut::Unsupported(unsupported));
+                    } else if let Some(number) = self.number(&function) {
+                        let cie = function.cie.offset;
+                        numbers[cie.0 / 4 % numbers.len()] = (cie, number);
+                    }
+                }
+                Err(error) => left_out(LeftOut::Malformed(error)),
+            }
+        }
+    }
+}
