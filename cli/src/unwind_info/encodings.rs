@@ -108,7 +108,7 @@ impl Encodings {
                     encoding,
                     personality: personality.map(|cell| personalities.number(cell)),
                     lsda: lsda(&function, image).with_context(name)?,
-                    fde: NonZeroU32::new(function.fde.0 as u32).filter(|_| is_eh_frame),
+                    fde: u32::try_from(function.fde.0).ok().and_then(NonZeroU32::new).filter(|_| is_eh_frame),
                 });
             }
         }

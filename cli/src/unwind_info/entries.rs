@@ -78,7 +78,7 @@ impl Entries {
             table.lsda(&entry).with_context(name)?;
             let lsda = lsdas.binary_search_by_key(&entry.start, |lsda| lsda.function);
             let slot = usize::from(entry.encoding.personality()).checked_sub(1).and_then(|i| slots.get(i));
-            let personality = slot.map(|slot| personalities.number(base.0 + u64::from(slot.0)));
+            let personality = slot.map(|slot| personalities.number(base.offset(slot.0.into()).0));
             // A number without a personality stays: lld writes what an object's row has there.
             let encoding = if slot.is_some() { entry.encoding.with_personality(0) } else { entry.encoding };
             list.push(Entry {
@@ -170,7 +170,7 @@ impl Entries {
             let Some(end) = end_of(address) else { continue };
             let Ok(start) = image.offset(address) else { continue };
             if !is_known(start) {
-                let length = u32::try_from(end.0 - address.0).unwrap_or(u32::MAX);
+                let length = u32::try_from(end.0.saturating_sub(address.0)).unwrap_or(u32::MAX);
                 self.list.push(Entry::new(start, length, Encoding::NONE));
             }
         }

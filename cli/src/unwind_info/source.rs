@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, bail};
 use cfipack_container::{CompactUnwind, File, Kind, Section};
-use cfipack_decoder::unwind_info;
+use cfipack_decoder::{compact_unwind, unwind_info};
 use cfipack_format::{Address, Arch, SectionOffset};
 use cfipack_roundtrip::unwind_info::{Code, Entry, Table};
 
@@ -24,12 +24,15 @@ impl<'o, 'a> Source<'o, 'a> {
     /// What there is in an object; it may be neither table.
     pub fn of(object: &'o Object<'a>) -> anyhow::Result<Self> {
         match &object.contents {
-            Contents::File(file) => Ok(Self {
-                file: Some(file),
-                table: file.unwind_info_section()?,
-                rows: file.compact_unwind()?.filter(|_| file.kind() == Kind::Relocatable),
-                code: file.code_sections()?,
-            }),
+            Contents::File(file) => {
+                let rows = file.compact_unwind()?.filter(|_| file.kind() == Kind::Relocatable);
+                if let Some(CompactUnwind { section, .. }) = &rows {
+                    compact_unwind::Section::parse(&section.bytes, file.arch().pointer_size())
+                        .with_context(|| format!("section {}", section.name))?;
+                }
+                let (table, code) = (file.unwind_info_section()?, file.code_sections()?);
+                Ok(Self { file: Some(file), table, rows, code })
+            }
             Contents::UnwindInfo(bytes) => {
                 let (name, bytes) = ("__unwind_info".into(), (*bytes).into());
                 let section = Section { index: None, name, address: Address(0), bytes };

@@ -467,6 +467,18 @@ fn damaged_inputs_are_one_line() {
             );
         }
     }
+    // A section's header: 16 bytes of name, 16 of segment, its address and its size of 3 rows.
+    let mut object = linked("l_6_pers_3.o");
+    let header = object.windows(16).position(|window| window == b"__compact_unwind").unwrap();
+    assert_eq!(object[header + 40], 96);
+    object[header + 40] = 97;
+    fs::write(directory.join("rows"), object).unwrap();
+    for verb in all {
+        assert_eq!(
+            error_of(&directory, &[verb, "rows"]),
+            "cfi2sframe: error: rows: section __compact_unwind: offset 0x60: 1 bytes of a row of 32\n"
+        );
+    }
     error_of(&directory, &["lookup", "index", "0x3b0"]);
     error_of(&directory, &["diff", "index", "l_6_pers_3.dylib"]);
     error_of(&directory, &["verify", "--profile", "kernel", "l_6_pers_3.dylib"]);
