@@ -7,6 +7,7 @@ use cfipack_format::Address;
 use cfipack_tests::convert::{all_options, cfi_of, convert};
 use cfipack_tests::machine::{system_library, toolchain_library};
 use cfipack_tests::reference::skipped;
+use cfipack_tests::workload::libraries;
 
 /// At most one function in a thousand may be left out.
 const LEFT_OUT_PER_THOUSAND: usize = 1;
@@ -72,4 +73,25 @@ fn this_test() {
 fn libcrypto() {
     let path = system_library("libcrypto.so.3").filter(|path| Path::exists(path));
     check(path, "libcrypto.so.3", 100);
+}
+
+/// However many threads take part, the bytes are the same.
+#[test]
+fn threads_make_no_difference() {
+    let libraries = libraries();
+    if libraries.is_empty() {
+        skipped("threads on a large library", "the toolchain has none");
+    }
+    for library in libraries {
+        for options in all_options() {
+            let one = library.convert(options, 1);
+            for threads in [2, 3, 7] {
+                assert!(
+                    library.convert(options, threads)[..] == one[..],
+                    "{}, {threads} threads",
+                    library.name
+                );
+            }
+        }
+    }
 }
