@@ -2,7 +2,6 @@
 
 use cfipack_format::SectionOffset;
 
-use super::memo::Memo;
 use super::{Builder, Layout};
 use crate::Unsupported;
 use crate::cfi::{self, Functions};
@@ -37,29 +36,23 @@ impl<'a> Builder<'a> {
         // The CIEs of late and their numbers.
         let mut numbers = [(SectionOffset(usize::MAX), 0); 8];
         let can_be_common = self.options.layout == Layout::Small && functions.arch() == self.arch;
-        // The next function is looked at early, so that memory has time to bring what it needs.
-        let look = |functions: &mut Functions<'a>, numbers: &[(SectionOffset, u8); 8], memo: &Memo| {
-            let plain = if can_be_common { functions.next_plain()? } else { return None };
-            let (cie, number) = numbers[plain.cie.0 / 4 % numbers.len()];
-            let key = if cie == plain.cie { memo.key(number, &plain.code) } else { None };
-            key.iter().for_each(|key| memo.touch(key));
-            Some((plain, key, (cie == plain.cie).then_some(number)))
-        };
-        let mut next = look(&mut functions, &numbers, &self.memo);
         loop {
-            let function = if let Some((plain, key, number)) = next {
-                next = look(&mut functions, &numbers, &self.memo);
-                if let Some(number) = number
-                    && self.push_code(number, plain.start, plain.size, &plain.code, key).is_ok()
-                {
-                    count += 1;
-                    continue;
+            let plain = if can_be_common { functions.next_plain() } else { None };
+            let function = if let Some(plain) = plain {
+                let (cie, number) = numbers[plain.cie.0 / 4 % numbers.len()];
+                if cie == plain.cie {
+                    let key = self.memo.key(number, &plain.code);
+                    if self.push_code(number, plain.start, plain.size, &plain.code, key).is_ok() {
+                        count += 1;
+                        continue;
+                    }
                 }
                 functions.function_at(plain.at)
             } else {
-                let Some(function) = functions.next() else { return count };
-                next = look(&mut functions, &numbers, &self.memo);
-                function
+                match functions.next() {
+                    Some(function) => function,
+                    None => return count,
+                }
             };
             count += 1;
             match function {

@@ -7,17 +7,17 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use core::hint;
 
 use crate::cfi::{Code, Ran};
 
 /// The longest instructions that are remembered, without trailing zeros, in words of 8 bytes.
-const WORDS: usize = 8;
+const WORDS: usize = 6;
 /// Small enough to stay in a processor's second-level cache.
 const SLOTS: usize = 4096;
 
-/// Instructions that have been interpreted, and what they gave.
+/// Instructions that have been interpreted, and what they gave: a cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 struct Slot {
     /// The instructions, zeros behind them: those at their own end are padding.
     words: [u64; WORDS],
@@ -69,13 +69,6 @@ impl Memo {
         let needed = without_trailing_zeros(code.instructions());
         let words = words(code, needed)?;
         Some(Key { words, cie, needed, slot: hash(cie, &words) })
-    }
-
-    /// Reads what [`find`](Self::find) is going to read, which takes a while where no cache has it.
-    #[inline(always)]
-    pub(super) fn touch(&self, key: &Key) {
-        let slot = &self.slots[key.slot];
-        hint::black_box(slot.words[0] as u32 | slot.end);
     }
 
     /// What a function of `size` bytes with the same instructions gave.
