@@ -83,22 +83,35 @@ impl<'a, 'f> Instructions<'a, 'f> {
         self.cursor.set_rest(rest);
     }
 
+    /// Takes the next instruction if it is a short `DW_CFA_offset`.
+    #[inline(always)]
+    pub(super) fn short_offset(&mut self) -> Option<(Register, i64)> {
+        let &[opcode @ 0x80..=0xbf, operand @ 0..=0x7f, ref rest @ ..] = self.cursor.rest() else {
+            return None;
+        };
+        self.cursor.set_rest(rest);
+        let offset = i64::from(operand).wrapping_mul(self.function.cie.data_alignment);
+        Some((Register(u16::from(opcode & 0x3f)), offset))
+    }
+
     /// Takes the next instruction if it is one of the commonest in its shortest form.
     #[inline(always)]
     pub(super) fn common(&mut self) -> Option<Common> {
+        if let Some((register, offset)) = self.short_offset() {
+            return Some(Common::Offset(register, offset));
+        }
         let (common, rest) = match *self.cursor.rest() {
             [opcode @ 0x40..=0x7f, ref rest @ ..] => {
                 let delta = u64::from(opcode & 0x3f).wrapping_mul(self.function.cie.code_alignment);
                 (Common::Advance(delta), rest)
             }
-            [opcode @ 0x80..=0xbf, operand @ 0..=0x7f, ref rest @ ..] => {
-                let offset = i64::from(operand).wrapping_mul(self.function.cie.data_alignment);
-                (Common::Offset(Register(u16::from(opcode & 0x3f)), offset), rest)
-            }
             [0x02, delta, ref rest @ ..] => {
                 (Common::Advance(u64::from(delta).wrapping_mul(self.function.cie.code_alignment)), rest)
             }
-            [0x00, ref rest @ ..] => (Common::Nop, rest),
+            [0x00, ref rest @ ..] => {
+                let padding = rest.iter().position(|byte| *byte != 0).unwrap_or(rest.len());
+                (Common::Nop, rest.get(padding..).unwrap_or_default())
+            }
             _ => return None,
         };
         self.cursor.set_rest(rest);

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use cfipack_format::{Arch, Cfa, Endian, FunctionOffset, Register, Row, Rule};
+use cfipack_format::{Address, Arch, Cfa, Endian, FunctionOffset, Register, Row, Rule};
 
 use super::expression::simple;
 use super::instruction::Common;
@@ -152,9 +152,15 @@ impl<'a, R: Registers> Interpreter<'a, R> {
                 Some(Common::Nop) => continue,
                 Some(Common::Advance(delta)) => ran.end.saturating_add(delta),
                 Some(Common::Offset(register, offset)) => {
-                    let matters = state.set(arch, register, Rule::Cfa(offset));
-                    if matters.map_err(|reason| refused(ran.end, reason))? {
-                        change = Some(Change::Any);
+                    let (mut register, mut offset) = (register, offset);
+                    loop {
+                        let matters = state.set(arch, register, Rule::Cfa(offset));
+                        if matters.map_err(|reason| refused(ran.end, reason))? {
+                            change = Some(Change::Any);
+                        }
+                        // They come several at a time.
+                        let Some(next) = instructions.short_offset() else { break };
+                        (register, offset) = next;
                     }
                     ran.needed = function.instructions.len() - instructions.rest().len();
                     continue;
@@ -170,11 +176,8 @@ impl<'a, R: Registers> Interpreter<'a, R> {
                         Instruction::Advance(delta) => ran.end.saturating_add(delta),
                         Instruction::SetLocation(address) => {
                             ran.names_address = true;
-                            let target = address.0.wrapping_sub(function.start.0);
-                            if target < ran.end || target > i64::MAX as u64 {
-                                return Err(refused(ran.end, Reason::LocationBackwards));
-                            }
-                            target
+                            advance_to(function, ran.end, address)
+                                .map_err(|reason| refused(ran.end, reason))?
                         }
                         instruction => {
                             if let Instruction::ArgsSize(size @ 1..) = instruction {
@@ -247,9 +250,16 @@ impl<R> Initial<'_, R> {
     }
 }
 
+/// The location of an address at or behind `from`.
+#[cold]
+fn advance_to(function: &Function<'_>, from: u64, address: Address) -> Result<u64, Reason> {
+    let target = address.0.wrapping_sub(function.start.0);
+    if target < from || target > i64::MAX as u64 { Err(Reason::LocationBackwards) } else { Ok(target) }
+}
+
 #[cold]
 fn unsupported(function: &Function<'_>, location: u64, reason: Reason) -> Unsupported {
-    let pc = cfipack_format::Address(function.start.0.wrapping_add(location));
+    let pc = Address(function.start.0.wrapping_add(location));
     Unsupported { function: function.start, pc, reason }
 }
 

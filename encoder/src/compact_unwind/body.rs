@@ -50,8 +50,9 @@ pub(super) struct Rows<'c> {
     inside: u32,
     /// Bytes of those too long for a step.
     inside_long: u32,
-    /// Bytes of other rows too long for a step.
+    /// Bytes of other rows too long for a step, and where the first of them starts.
     outside_long: u32,
+    outside_long_at: u32,
     /// A reason that a stretch ended with.
     stopped: Option<Reason>,
     /// Where a reason lies, if not at the row it ended the function with.
@@ -124,6 +125,7 @@ impl<'c> Rows<'c> {
             inside: 0,
             inside_long: 0,
             outside_long: 0,
+            outside_long_at: 0,
             stopped: None,
             stopped_at: None,
         }
@@ -134,8 +136,7 @@ impl<'c> Rows<'c> {
         self.end_row(row.start.0);
         let (offset, from_stack_pointer) = check(self.arch, row, saved)?;
         (self.offset, self.from_stack_pointer) = (offset, from_stack_pointer);
-        let mut cfa_since = row.start.0;
-        if let Some(body) = &self.body {
+        if let Some(body) = &mut self.body {
             self.rules_are_bodys = row.differs_in_offset_only(&body.row) && *saved == body.saved;
             if self.rules_are_bodys && row.cfa == body.row.cfa {
                 return self.back_in_body();
@@ -147,11 +148,13 @@ impl<'c> Rows<'c> {
                 self.step();
                 return Ok(());
             }
-            if body.row.cfa == row.cfa {
-                cfa_since = body.cfa_since;
+            if body.row.cfa != row.cfa {
+                body.cfa_since = row.start.0;
             }
+            (body.row, body.saved) = (*row, *saved);
+        } else {
+            self.body = Some(Body { row: *row, saved: *saved, cfa_since: row.start.0 });
         }
-        self.body = Some(Body { row: *row, saved: *saved, cfa_since });
         self.rules_are_bodys = true;
         // x86 pushes the frame pointer first of all; arm64 takes the whole frame at once.
         let limited = from_stack_pointer || matches!(self.arch, Arch::Amd64 | Arch::I386);
@@ -203,7 +206,9 @@ impl<'c> Rows<'c> {
     /// The row in effect is what the body before, if any, was a step to.
     #[inline]
     fn new_body(&mut self) -> Result<(), Reason> {
-        self.outside_long += self.inside_long;
+        if self.inside_long != 0 {
+            (self.outside_long, self.outside_long_at) = (self.outside_long + self.inside_long, 0);
+        }
         (self.inside, self.inside_long, self.in_body) = (0, 0, true);
         // Calls on the way in are looked for at the end.
         if self.on_way_out { Err(Reason::NotAStep) } else { Ok(()) }
@@ -245,6 +250,7 @@ impl<'c> Rows<'c> {
             let called = self.code.and_then(|code| calls::find(self.arch, code, start, size));
             let clear = self.outside_long <= self.inside || matches!(called, Some(Found::Call(_)));
             if self.code.is_none() || !clear {
+                self.stopped_at = Some(self.outside_long_at);
                 return Err(Reason::LongStep);
             }
         }
@@ -259,7 +265,10 @@ impl<'c> Rows<'c> {
         if self.in_body {
             self.inside += length;
             self.inside_long += long;
-        } else {
+        } else if long != 0 {
+            if self.outside_long == 0 {
+                self.outside_long_at = end - length;
+            }
             self.outside_long += long;
         }
     }

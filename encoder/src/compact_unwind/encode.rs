@@ -112,3 +112,100 @@ impl<'a> Encoder<'a> {
         encoding.map_err(|reason| refused((reason, body.row.start.0)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use super::*;
+    use crate::cfi::{Section, SectionKind};
+
+    /// Encodes a function of x86-64 of `size` bytes at address 0, from the instructions of its FDE.
+    fn encode(size: u8, instructions: &[u8], code: Option<&[u8]>) -> Result<Encoding, (Reason, u64)> {
+        let cie =
+            [20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0];
+        let mut bytes = cie.to_vec();
+        bytes.extend([13 + instructions.len() as u8, 0, 0, 0, 28, 0, 0, 0, 0xe0, 0xff, 0xff, 0xff]);
+        bytes.extend([size, 0, 0, 0, 0]);
+        bytes.extend(instructions);
+        let section = Section::new(SectionKind::EhFrame, &bytes, cfipack_format::Address(0), Arch::Amd64);
+        let function = section.functions().next().unwrap().unwrap();
+        assert_eq!((function.start.0, function.size), (0, size.into()));
+        let encoding = Encoder::new().encode(&function, code, Mode::Checked);
+        encoding.map_err(|unsupported| (unsupported.reason, unsupported.pc.0))
+    }
+
+    /// Nops, with other bytes at some places.
+    fn code(size: usize, parts: &[(usize, &[u8])]) -> Vec<u8> {
+        let mut code = vec![0x90; size];
+        parts.iter().for_each(|(at, bytes)| code[*at..][..bytes.len()].copy_from_slice(bytes));
+        code
+    }
+
+    #[cfg(feature = "iced-x86")]
+    const CALL: &[u8] = &[0xe8, 0, 0, 0, 0];
+
+    #[test]
+    fn steps_lead_out_to_the_entry() {
+        // push rbx; ...; pop rbx; ret; restored.
+        let out = [0x41, 0x0e, 16, 0x83, 2, 0x0a, 0x50, 0x0e, 8, 0x41, 0x0b];
+        assert_eq!(encode(40, &out, None), Ok(Encoding::frameless(2, 1, 0)));
+        // 24, 16, 24: down and up again on the way.
+        let dip = [0x42, 0x0e, 24, 0x50, 0x0e, 16, 0x44, 0x0e, 24];
+        assert_eq!(encode(40, &dip, None), Err((Reason::NotAStep, 22)));
+        // rbx in another place.
+        let moved = [0x41, 0x0e, 24, 0x83, 2, 0x50, 0x83, 3];
+        assert_eq!(encode(40, &moved, None), Err((Reason::NotAStep, 17)));
+    }
+
+    #[test]
+    fn long_steps_need_the_code() {
+        let late = [0x60, 0x0e, 16, 0x83, 2, 0x50, 0x0e, 8];
+        assert_eq!(encode(50, &late, None), Err((Reason::LongStep, 0)));
+        assert_eq!(encode(50, &late[..5], Some(&[])).map_err(|(reason, _)| reason), {
+            if cfg!(feature = "iced-x86") { Err(Reason::CodeUnreadable) } else { Err(Reason::LongStep) }
+        });
+    }
+
+    #[cfg(feature = "iced-x86")]
+    #[test]
+    fn calls_are_in_the_body() {
+        let late = [0x60, 0x0e, 16, 0x83, 2, 0x50, 0x0e, 8];
+        let encoding = Ok(Encoding::frameless(2, 1, 0));
+        assert_eq!(encode(50, &late, Some(&code(50, &[(32, CALL)]))), encoding);
+        // Without any call, the body is where most of the code is, and that is not known.
+        assert_eq!(encode(50, &late, Some(&code(50, &[]))), Err((Reason::LongStep, 0)));
+        let early = code(50, &[(3, CALL), (40, CALL)]);
+        assert_eq!(encode(50, &late, Some(&early)), Err((Reason::CallOutsideBody, 3)));
+        // The return address is the first one outside the body, the call's last byte is in it.
+        assert_eq!(encode(50, &late, Some(&code(50, &[(43, CALL)]))), encoding);
+        let behind = code(50, &[(34, CALL), (48, &[0xff, 0xd0])]);
+        assert_eq!(encode(50, &late, Some(&behind)), Err((Reason::CallOutsideBody, 48)));
+    }
+
+    #[test]
+    fn stack_size_in_the_code() {
+        // push rbx; sub rsp, 4096: a stack of 4112 bytes.
+        let large = [0x41, 0x0e, 16, 0x47, 0x0e, 0x90, 0x20, 0x83, 2];
+        let sub = code(40, &[(1, &[0x48, 0x81, 0xec, 0, 0x10, 0, 0])]);
+        assert_eq!(encode(40, &large, Some(&sub)), Ok(Encoding(0x0304_4400)));
+        let other = code(40, &[(1, &[0x48, 0x81, 0xec, 0, 0x0f, 0, 0])]);
+        let refused = Err((Reason::StackSizeInCode(4112), 8));
+        assert_eq!(encode(40, &large, Some(&other)), refused);
+        assert_eq!(encode(40, &large, Some(&code(40, &[(1, &[0x48, 0x81, 0xc4, 0, 0x10, 0, 0])]))), refused);
+        assert_eq!(encode(40, &large, None), refused);
+    }
+
+    #[test]
+    fn holes_and_arguments() {
+        // r12 is not just below rbx.
+        let hole = [0x41, 0x0e, 32, 0x83, 2, 0x8c, 4];
+        assert_eq!(encode(20, &hole, None), Err((Reason::SavedPlace(cfipack_format::Register(12)), 1)));
+        // With a frame pointer, a hole is an empty slot.
+        let frame = [0x41, 0x0e, 16, 0x86, 2, 0x43, 0x0d, 6, 0x83, 3, 0x8c, 5];
+        assert_eq!(encode(20, &frame, None), Ok(Encoding::frame(3, [2, 0, 1, 0, 0])));
+        let arguments = [0x41, 0x0e, 16, 0x2e, 16];
+        assert_eq!(encode(20, &arguments, None), Err((Reason::ArgumentsSize(16), 1)));
+    }
+}

@@ -1,5 +1,42 @@
-//! Writes `__LD,__compact_unwind`, the section in which an assembler tells a linker how functions
-//! are unwound: its rows, and the relocations for their pointers.
+//! Compact unwind: the [encodings](Encoder) of functions, from their CFI, and
+//! `__LD,__compact_unwind`, the [section](Section) in which an assembler hands them to a linker.
+//!
+//! A linker's way, from CFI straight to `__unwind_info`:
+//!
+//! ```
+//! use cfipack_encoder::cfi;
+//! use cfipack_encoder::compact_unwind::{Encoder, Mode};
+//! use cfipack_encoder::unwind_info::{Builder, Entry, Options};
+//! use cfipack_format::compact_unwind::Encoding;
+//! use cfipack_format::{Address, Arch, ImageOffset};
+//!
+//! // push rbx; sub rsp, 16; call f; add rsp, 16; pop rbx; ret
+//! let code = [0x53, 0x48, 0x83, 0xec, 16, 0xe8, 0, 0, 0, 0, 0x48, 0x83, 0xc4, 16, 0x5b, 0xc3];
+//! let eh_frame = [
+//!     // CIE: "zR", pcrel sdata4; def_cfa rsp+8, offset rip -8
+//!     20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0,
+//!     // FDE: 16 bytes of code from 0x1000
+//!     36, 0, 0, 0, 28, 0, 0, 0, 0xe0, 0x0f, 0, 0, 16, 0, 0, 0, 0,
+//!     // behind the push: def_cfa_offset 16, offset rbx -16; then 32, 16, 8
+//!     0x41, 0x0e, 16, 0x83, 2, 0x44, 0x0e, 32, 0x49, 0x0e, 16, 0x41, 0x0e, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+//! ];
+//! let section = cfi::Section::new(cfi::SectionKind::EhFrame, &eh_frame, Address(0), Arch::Amd64);
+//! let mut encoder = Encoder::new();
+//! let mut table = Builder::new(Arch::Amd64, Options::default());
+//! for function in section.functions() {
+//!     let function = function?;
+//!     let encoding = encoder.encode(&function, Some(&code), Mode::Checked).unwrap_or_else(|unsupported| {
+//!         eprintln!("{unsupported}");
+//!         Encoding::dwarf(Arch::Amd64, function.fde.0 as u32)
+//!     });
+//!     // 32 bytes of stack; rbx below the return address.
+//!     assert_eq!(encoding, Encoding::frameless(4, 1, 0));
+//!     table.push(Entry::new(ImageOffset(function.start.0 as u32), function.size as u32, encoding));
+//! }
+//! # Ok::<(), cfi::Error>(())
+//! ```
+//!
+//! An assembler's, for an object:
 //!
 //! ```
 //! use cfipack_encoder::compact_unwind::{Entry, Section, Target};

@@ -9,6 +9,21 @@ use crate::cfi::Registers;
 /// The most registers an encoding can restore: arm64's x19 to x28 and d8 to d15.
 const SLOTS: usize = 18;
 
+/// x86's callee-saved registers by their DWARF numbers: their numbers in encodings, less one.
+const AMD64_SLOTS: [u8; 16] = slots([3, 12, 13, 14, 15]);
+const I386_SLOTS: [u8; 16] = slots([3, 1, 2, 7, 6]);
+const NO_SLOT: u8 = u8::MAX;
+
+const fn slots(registers: [u8; 5]) -> [u8; 16] {
+    let mut slots = [NO_SLOT; 16];
+    let mut index = 0;
+    while index < 5 {
+        slots[registers[index] as usize] = index as u8;
+        index += 1;
+    }
+    slots
+}
+
 /// arm64's first callee-saved general register, and its first D register.
 const X19: u16 = 19;
 const D8: u16 = 72;
@@ -49,7 +64,7 @@ impl Registers for SavedRegisters {
         Self { slots: [UNTOUCHED; SLOTS], saved: 0, foreign: 0, arch, stack_pointer_is_not_cfa: false }
     }
 
-    #[inline]
+    #[inline(always)]
     fn set(&mut self, register: Register, rule: Rule) -> bool {
         if let Some(index) = self.index(register) {
             self.set_slot(index, slot_of(rule));
@@ -128,20 +143,16 @@ impl SavedRegisters {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn index(&self, Register(number): Register) -> Option<usize> {
-        match (self.arch, number) {
-            (Arch::Amd64, 3) => Some(0),
-            (Arch::Amd64, 12..=15) => Some(usize::from(number) - 11),
-            (Arch::I386, 3) => Some(0),
-            (Arch::I386, 1 | 2) => Some(usize::from(number)),
-            (Arch::I386, 7) => Some(3),
-            (Arch::I386, 6) => Some(4),
-            (Arch::Amd64 | Arch::I386, _) => None,
-            (_, X19..=28) => Some(usize::from(number - X19)),
-            (_, D8..=79) => Some(usize::from(number - D8) + 10),
-            _ => None,
-        }
+        let slots = match (self.arch, number) {
+            (Arch::Amd64, _) => &AMD64_SLOTS,
+            (Arch::I386, _) => &I386_SLOTS,
+            (_, X19..=28) => return Some(usize::from(number - X19)),
+            (_, D8..=79) => return Some(usize::from(number - D8) + 10),
+            _ => return None,
+        };
+        slots.get(usize::from(number)).filter(|slot| **slot != NO_SLOT).map(|slot| usize::from(*slot))
     }
 
     #[inline]

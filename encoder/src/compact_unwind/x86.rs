@@ -97,17 +97,20 @@ fn order(arch: Arch, body: &Body, registers: [Register; 6]) -> Result<([u8; 6], 
     let count = body.saved.count() + usize::from(frame_pointer.is_some());
     // A byte each, the one just below the return address on top: an array would be slower.
     let mut order = 0u64;
-    for index in 0..if count == 0 { 0 } else { 6 } {
+    if count == 0 {
+        return Ok(([0; 6], 0));
+    }
+    for (index, register) in registers.into_iter().enumerate() {
         let offset = if index == 5 { frame_pointer } else { body.saved.offset_at(index) };
         let Some(offset) = offset else { continue };
         // The return address is the first word below the CFA.
         let words = offset.checked_neg().and_then(|bytes| words(arch, bytes));
         let place = words.and_then(|words| usize::try_from(words - 2).ok());
         let Some(shift) = place.filter(|place| *place < count).map(|place| 40 - 8 * place) else {
-            return Err(Reason::SavedPlace(registers[index]));
+            return Err(Reason::SavedPlace(register));
         };
         if order >> shift & 0xff != 0 {
-            return Err(Reason::SavedPlace(registers[index]));
+            return Err(Reason::SavedPlace(register));
         }
         order |= (index as u64 + 1) << shift;
     }
