@@ -30,7 +30,7 @@ fn entries(dwarf: u64) -> Vec<Entry> {
             Encoding::dwarf(Arch::Amd64, fde)
         } else {
             let rank = random.below(1000).pow(3) * 60 / 1_000_000_000;
-            Encoding(0x0100_0000 | rank as u32 * 0x1_0001)
+            Encoding(0x0100_0000 | (rank as u32 * 0x1_0001))
         };
         let mut entry = Entry::new(ImageOffset(function), length, encoding);
         if random.chance(30) {
