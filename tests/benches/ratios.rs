@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 use cfipack_decoder::sframe::{Index, Section, dump};
 use cfipack_encoder::sframe::{Layout, Options};
 use cfipack_roundtrip::{Table, verify};
-use cfipack_tests::workload::{Library, libraries};
+use cfipack_tests::workload::{Library, libraries, with_fresh_memory};
 
 const ROUNDS: usize = 15;
 const PCS: usize = 200_000;
 
 fn main() {
+    with_fresh_memory();
     let libraries = libraries();
     if libraries.is_empty() {
         println!("SKIPPED: benches: not measured: the toolchain has neither librustc_driver nor libLLVM");

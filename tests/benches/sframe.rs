@@ -6,19 +6,19 @@ use std::sync::LazyLock;
 use cfipack_decoder::sframe::{Index, Section, dump};
 use cfipack_encoder::sframe::{Layout, Options};
 use cfipack_roundtrip::{Table, verify};
-use cfipack_tests::workload::{Library, libraries};
+use cfipack_tests::workload::{Library, libraries, with_fresh_memory};
 use divan::Bencher;
 use divan::counter::ItemsCount;
-use memmap2::MmapMut;
 
 static LIBRARY: LazyLock<Library> =
     LazyLock::new(|| libraries().into_iter().next().expect("a toolchain with librustc_driver or libLLVM"));
-static TABLE: LazyLock<MmapMut> = LazyLock::new(|| LIBRARY.convert(Options::default(), 1));
+static TABLE: LazyLock<Vec<u8>> = LazyLock::new(|| LIBRARY.convert(Options::default(), 1));
 
 /// Lookups of one iteration.
 const PCS: usize = 100_000;
 
 fn main() {
+    with_fresh_memory();
     divan::main();
 }
 

@@ -1,17 +1,17 @@
 //! What the benches measure, and the yardsticks beside it.
 
 use std::collections::HashMap;
-use std::thread;
+use std::env;
+use std::process::{self, Command};
 
 use cfipack_container::{CallFrameSection, File};
 use cfipack_encoder::cfi;
 use cfipack_encoder::sframe::{self, Builder, Options};
-use cfipack_format::{Address, Arch, SectionOffset};
+use cfipack_format::{Address, Arch};
 use gimli::{
     BaseAddresses, CieOrFde, CommonInformationEntry, EhFrame, EhFrameHdr, EndianSlice, LittleEndian,
     ParsedEhFrameHdr, UnwindContext, UnwindSection,
 };
-use memmap2::MmapMut;
 use object::{Object, ObjectSection};
 
 use crate::machine::toolchain_library;
@@ -55,12 +55,11 @@ impl Library {
         Address(section.address.0 + section.bytes.len() as u64)
     }
 
-    /// From `.eh_frame` to a complete section in memory that nobody has touched before.
-    pub fn convert(&self, options: Options, threads: usize) -> MmapMut {
+    /// From `.eh_frame` to a complete section, in memory that nobody has touched before if the
+    /// process was started by [`with_fresh_memory`].
+    pub fn convert(&self, options: Options, threads: usize) -> Vec<u8> {
         let section = build(&self.cfi(), options, threads);
-        let mut out = MmapMut::map_anon(section.len()).expect("memory");
-        section.write(&mut out, self.table_address(), |function| function).expect("a table in reach");
-        out
+        section.into_bytes(self.table_address(), |function| function).expect("a table in reach")
     }
 
     /// Random PCs, uniform over the functions.
@@ -102,27 +101,21 @@ impl Library {
 
 /// The rows of a section, on one or more threads.
 pub fn build(section: &cfi::Section<'_>, options: Options, threads: usize) -> sframe::Section {
-    let length = section.bytes.len();
-    let mut cuts: Vec<_> =
-        (0..threads).map(|part| section.record_at_or_after(SectionOffset(length / threads * part))).collect();
-    cuts.push(SectionOffset(length));
-    let shard = |from, to| {
-        let mut builder = Builder::new(section.arch, options);
-        for function in section.functions_between(from, to).flatten() {
-            let _ = builder.push(&function);
-        }
-        builder
-    };
-    thread::scope(|scope| {
-        let shard = &shard;
-        let others: Vec<_> =
-            cuts.windows(2).skip(1).map(|cut| scope.spawn(move || shard(cut[0], cut[1]))).collect();
-        let mut whole = shard(cuts[0], cuts[1]);
-        for other in others {
-            whole.absorb(other.join().expect("no panic")).expect("few enough functions");
-        }
-        whole.finish()
-    })
+    let mut builder = Builder::new(section.arch, options);
+    builder.push_section(section, threads, |_| ()).expect("few enough functions");
+    builder.finish()
+}
+
+/// Starts this program again so that each large allocation is memory fresh from the kernel, as a
+/// program's first ones are, unless that is done. (glibc hands freed memory out again, warm.)
+pub fn with_fresh_memory() {
+    const VARIABLE: &str = "MALLOC_MMAP_THRESHOLD_";
+    if env::var_os(VARIABLE).is_some() {
+        return;
+    }
+    let program = env::current_exe().expect("this program");
+    let status = Command::new(program).args(env::args_os().skip(1)).env(VARIABLE, "131072").status();
+    process::exit(status.ok().and_then(|status| status.code()).unwrap_or(1));
 }
 
 /// gimli's reader, with one context for all.

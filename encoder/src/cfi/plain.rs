@@ -86,9 +86,16 @@ impl<'a> Functions<'a> {
         self.section.arch
     }
 
-    /// Bytes of the section that are left.
-    pub(crate) fn bytes_left(&self) -> usize {
-        self.end.saturating_sub(self.at)
+    /// Records that are left and have room for an FDE: CIEs are among them, a few.
+    pub(crate) fn records_left(&self) -> usize {
+        const LEAST: usize = 16;
+        let mut at = self.at;
+        let mut count = 0;
+        while let Some(next) = self.section.record_end(at).filter(|_| at < self.end) {
+            count += usize::from(next - at >= LEAST);
+            at = next;
+        }
+        count
     }
 
     /// The next function if its FDE is plain and its CIE one of late; else nothing happens, and

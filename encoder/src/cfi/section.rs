@@ -109,6 +109,12 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// Where the record at `at` ends, if one starts there.
+    #[inline]
+    pub(super) fn record_end(&self, at: usize) -> Option<usize> {
+        self.extent(at).ok().map(|(_, _, end)| end)
+    }
+
     /// The record at `at` and the offset behind it; no record where a terminator stands.
     #[inline]
     fn record(&self, at: usize) -> Result<(Option<Record<'a>>, usize), Error> {

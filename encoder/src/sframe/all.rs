@@ -18,13 +18,9 @@ pub enum LeftOut {
 impl<'a> Builder<'a> {
     /// Makes room for functions if no room was made yet.
     pub(super) fn expect(&mut self, functions: &Functions<'_>) {
-        // Real programs have 48 to 60 bytes of .eh_frame a function. Memory that is not used costs
-        // nothing in a list, but lies in the way in front of the blocks.
-        const MOST: usize = 40;
-        const FEWEST: usize = 64;
         if self.entries.list.capacity() == 0 {
-            self.entries.list.reserve(functions.bytes_left() / MOST);
-            self.reserve(functions.bytes_left() / FEWEST);
+            // Counting costs less than moving the blocks, which lie behind the index, afterwards.
+            self.reserve(functions.records_left());
         }
     }
 
