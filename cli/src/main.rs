@@ -34,6 +34,7 @@ use clap::{Parser, Subcommand};
     verbatim_doc_comment,
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
+    term_width = 100,
     after_help = HELP
 )]
 struct CommandLine {
