@@ -13,7 +13,7 @@ use cfipack_tests::corpora;
 fn main() -> std::io::Result<()> {
     let directory = std::env::args_os().nth(1).expect("usage: fuzz-seeds DIRECTORY");
     let directory = Path::new(&directory);
-    for target in ["decoder", "cfi", "container"] {
+    for target in ["decoder", "cfi", "container", "unwind_info"] {
         fs::create_dir_all(directory.join(target))?;
     }
     let small = |bytes: &[u8]| bytes.len() < 8192;
@@ -36,6 +36,13 @@ fn main() -> std::io::Result<()> {
                 let input = [&[arch | kind][..], &section.section.bytes].concat();
                 fs::write(directory.join("cfi").join(&name), input)?;
             }
+        }
+    }
+    for link in corpora::compact_unwind_links() {
+        let image = File::parse(&link.image).expect("goldens are images");
+        let table = image.unwind_info_section().expect("goldens are whole");
+        if let Some(table) = table.filter(|table| small(&table.bytes)) {
+            fs::write(directory.join("unwind_info").join(&link.name), &table.bytes)?;
         }
     }
     Ok(())
