@@ -6,7 +6,7 @@ use cfipack_container::CallFrameSection;
 use cfipack_decoder::sframe::Section;
 use cfipack_encoder::Unsupported;
 use cfipack_encoder::cfi;
-use cfipack_encoder::sframe::{self, Builder, Layout, Options};
+use cfipack_encoder::sframe::{self, Builder, Layout, LeftOut, Options};
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch};
 use cfipack_roundtrip::{Report, Table, verify};
@@ -46,13 +46,11 @@ pub fn build<'a>(
     let mut builder = Builder::new(arch, options);
     let (mut unsupported, mut malformed) = (Vec::new(), Vec::new());
     for section in sections {
-        for function in section.functions() {
-            match function.map(|function| builder.push(&function)) {
-                Ok(Ok(())) => {}
-                Ok(Err(reason)) => unsupported.push(reason),
-                Err(error) => malformed.push(error),
-            }
-        }
+        let left_out = |left_out| match left_out {
+            LeftOut::Unsupported(reason) => unsupported.push(reason),
+            LeftOut::Malformed(error) => malformed.push(error),
+        };
+        builder.push_section(&section, 1, left_out).expect("few enough functions");
     }
     (builder.finish(), unsupported, malformed)
 }

@@ -179,13 +179,27 @@ fn alike(a: Option<Row>, b: Option<Row>) -> bool {
     }
 }
 
-/// Shards absorbed in order give the bytes that one builder gives, wherever the cuts lie.
+/// Functions pushed one by one, in shards absorbed in order, and all at once on any number of threads
+/// give the same bytes and the same reasons.
 #[test]
-fn shards_make_no_difference() {
-    each_section("random CFI, in shards", |random, generated, section| {
+fn the_way_in_makes_no_difference() {
+    each_section("random CFI, pushed in several ways", |random, generated, section| {
         let functions: Vec<_> = section.functions().map(|function| function.unwrap()).collect();
         for options in all_options() {
-            let whole = convert(&[section], generated.arch, TABLE, options).bytes;
+            let whole = convert(&[section], generated.arch, TABLE, options);
+            let bytes = |builder: Builder<'_>| {
+                let section = builder.finish();
+                let mut bytes = vec![0; section.len()];
+                section.write(&mut bytes, TABLE, |function| function).unwrap();
+                bytes
+            };
+
+            let mut builder = Builder::new(generated.arch, options);
+            let refused: Vec<_> =
+                functions.iter().filter_map(|function| builder.push(function).err()).collect();
+            assert_eq!(refused, whole.unsupported, "{options:?}");
+            assert!(bytes(builder) == whole.bytes, "{options:?}: one by one gives other bytes");
+
             let mut builder = Builder::new(generated.arch, options);
             let mut rest = &functions[..];
             while !rest.is_empty() {
@@ -197,10 +211,11 @@ fn shards_make_no_difference() {
                 builder.absorb(shard).unwrap();
                 rest = later;
             }
-            let sharded = builder.finish();
-            let mut bytes = vec![0; sharded.len()];
-            sharded.write(&mut bytes, TABLE, |function| function).unwrap();
-            assert!(bytes == whole, "{options:?}: the shards' table has other bytes");
+            assert!(bytes(builder) == whole.bytes, "{options:?}: shards give other bytes");
+
+            let mut builder = Builder::new(generated.arch, options);
+            builder.push_section(&section, random.pick(&[2, 3, 8]), |_| ()).unwrap();
+            assert!(bytes(builder) == whole.bytes, "{options:?}: threads give other bytes");
         }
     });
 }

@@ -23,15 +23,19 @@ fuzz_target!(|input: &[u8]| {
         ..Options::default()
     };
     let cfi = cfi::Section::new(kind, bytes, ADDRESS, arch);
-    let mut builder = Builder::new(arch, options);
+    let mut at_once = Builder::new(arch, options);
+    at_once.push_section(&cfi, 1 + usize::from(choice >> 5), |_| ()).expect("few enough functions");
+    let mut one_by_one = Builder::new(arch, options);
     for function in cfi.functions().flatten() {
-        let _ = builder.push(&function);
+        let _ = one_by_one.push(&function);
     }
-    let section = builder.finish();
-    let mut table = vec![0; section.len()];
-    if section.write(&mut table, ADDRESS, |function| function).is_err() {
-        return; // version 2, and a function too far away
-    }
+    let [table, again] = [at_once, one_by_one].map(|builder| {
+        let section = builder.finish();
+        let mut table = vec![0; section.len()];
+        section.write(&mut table, ADDRESS, |function| function).map(|()| table)
+    });
+    assert_eq!(table, again, "the way in makes a difference");
+    let Ok(table) = table else { return }; // version 2, and a function too far away
     let table = Section::parse(&table, ADDRESS).expect("what was written can be read");
     table.validate().expect("what was written is valid");
     let report = verify(&[cfi], &Table::new(&[table]), &Default::default());
