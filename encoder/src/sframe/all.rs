@@ -30,13 +30,14 @@ impl<'a> Builder<'a> {
         self.expect(&functions);
         let mut count = 0;
         // The CIEs of late and their numbers.
-        let mut numbers = [(SectionOffset(usize::MAX), 0); 8];
+        let mut numbers: [Option<(SectionOffset, u8)>; 8] = [None; 8];
         let can_be_common = self.options.layout == Layout::Small && functions.arch() == self.arch;
         loop {
             let plain = if can_be_common { functions.next_plain() } else { None };
             let function = if let Some(plain) = plain {
-                let (cie, number) = numbers[plain.cie.0 / 4 % numbers.len()];
-                if cie == plain.cie {
+                if let Some((cie, number)) = numbers[plain.cie.0 / 4 % numbers.len()]
+                    && cie == plain.cie
+                {
                     let key = self.memo.key(number, &plain.code);
                     if self.push_code(number, plain.start, plain.size, &plain.code, key).is_ok() {
                         count += 1;
@@ -57,7 +58,7 @@ impl<'a> Builder<'a> {
                         left_out(LeftOut::Unsupported(unsupported));
                     } else if let Some(number) = self.number(&function) {
                         let cie = function.cie.offset;
-                        numbers[cie.0 / 4 % numbers.len()] = (cie, number);
+                        numbers[cie.0 / 4 % numbers.len()] = Some((cie, number));
                     }
                 }
                 Err(error) => left_out(LeftOut::Malformed(error)),
