@@ -69,12 +69,18 @@ fn use_cfi(section: cfi::Section<'_>) {
     for options in all_options() {
         let mut builder = Builder::new(section.arch, options);
         builder.push_section(&section, 1, |_| ()).expect("few enough functions");
-        let table = builder.finish();
-        let mut bytes = vec![0; table.len()];
-        let address = section.address;
-        if table.write(&mut bytes, address, |function| function).is_err() {
-            continue; // version 2, and a function too far away
+        let mut one_by_one = Builder::new(section.arch, options);
+        for function in section.functions().flatten() {
+            let _ = one_by_one.push(&function);
         }
+        let address = section.address;
+        let [bytes, again] = [builder, one_by_one].map(|builder| {
+            let table = builder.finish();
+            let mut bytes = vec![0; table.len()];
+            table.write(&mut bytes, address, |function| function).map(|()| bytes)
+        });
+        assert_eq!(bytes, again, "{options:?}: the way in makes a difference");
+        let Ok(bytes) = bytes else { continue }; // version 2, and a function too far away
         let table = Section::parse(&bytes, address).expect("what was written can be read");
         table.validate().expect("what was written is valid");
         let tables = [table];
@@ -134,6 +140,25 @@ fn call_frame_information() {
         for found in file.call_frame_sections().unwrap() {
             let section = found.cfi();
             each_damage(section.bytes, |bytes| use_cfi(cfi::Section { bytes, ..section }));
+        }
+    }
+}
+
+/// An FDE says how far in front of its pointer the CIE lies: nowhere, in this test.
+#[test]
+fn cie_pointers_to_nowhere() {
+    for golden in goldens() {
+        let file = File::parse(&golden.object).unwrap();
+        for found in file.call_frame_sections().unwrap() {
+            let section = found.cfi();
+            for at in (0..section.bytes.len() - 4).step_by(4) {
+                let here = at as u32;
+                for value in [here, here + 1, here + 2, here + 4, here.wrapping_sub(1), u32::MAX] {
+                    let mut bytes = section.bytes.to_vec();
+                    bytes[at..at + 4].copy_from_slice(&golden.arch.endian().put_u32(value));
+                    use_cfi(cfi::Section { bytes: &bytes, ..section });
+                }
+            }
         }
     }
 }
