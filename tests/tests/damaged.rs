@@ -31,6 +31,11 @@ fn goldens() -> Vec<Golden> {
     goldens
 }
 
+/// A compiler's output: several functions that share a CIE.
+fn real_code() -> Golden {
+    corpora::sframe("gas247").into_iter().find(|golden| golden.name == "x86_64/x_real_gcc_r").unwrap()
+}
+
 /// Every byte of `bytes` damaged in every way, and every truncation.
 fn each_damage(bytes: &[u8], mut check: impl FnMut(&[u8])) {
     let mut damaged = bytes.to_vec();
@@ -147,7 +152,7 @@ fn call_frame_information() {
 /// An FDE says how far in front of its pointer the CIE lies: nowhere, in this test.
 #[test]
 fn cie_pointers_to_nowhere() {
-    for golden in goldens() {
+    for golden in goldens().into_iter().chain([real_code()]) {
         let file = File::parse(&golden.object).unwrap();
         for found in file.call_frame_sections().unwrap() {
             let section = found.cfi();
@@ -175,8 +180,7 @@ fn objects() {
 fn tables_with_many_errors() {
     let (seed, count) = cases("tables with many errors", 2000);
     let mut random = Random::new(seed);
-    let golden =
-        corpora::sframe("gas247").into_iter().find(|golden| golden.name == "x86_64/x_real_gcc_r").unwrap();
+    let golden = real_code();
     let file = File::parse(&golden.object).unwrap();
     let call_frames = file.call_frame_sections().unwrap();
     for options in all_options() {
