@@ -7,7 +7,7 @@ use cfipack_format::sframe::{Abi, FdeInfo, FdeType, FreType, Header, Version};
 
 use super::block::Blocks;
 use super::cies::Cies;
-use super::common::Common;
+use super::direct::Common;
 use super::fre::Fres;
 use super::gnu::GnuRows;
 use super::memo::{Key, Memo, Remembered};

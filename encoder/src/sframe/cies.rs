@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use cfipack_format::Arch;
 use cfipack_format::sframe::Version;
 
-use super::common::CommonCie;
+use super::direct::CommonCie;
 use super::small::flags;
 use super::stack_pointer::StackPointer;
 use crate::cfi::{Cie, Function, Interpreter};

@@ -4,7 +4,7 @@ mod all;
 mod block;
 mod builder;
 mod cies;
-mod common;
+mod direct;
 mod fre;
 mod gnu;
 mod hash_index;
