@@ -42,6 +42,8 @@ pub(super) struct GnuRows<'a, 'f, 'b> {
     /// AArch64: whether the return address was last said to be on the stack. To gas it still is
     /// when it has become undefined since.
     ra_on_stack: bool,
+    /// The same of the first row, once there is one: gas restores from there and not from the CIE.
+    ra_on_stack_first: Option<bool>,
     /// The same beside each remembered state.
     remembered_ra_on_stack: Vec<bool>,
     /// The location, from the function's start.
@@ -66,6 +68,7 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
             begun: false,
             touched: false,
             ra_on_stack: false,
+            ra_on_stack_first: None,
             remembered_ra_on_stack: Vec::new(),
             location: 0,
         }
@@ -86,7 +89,7 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
 
     fn run_as(&mut self, fde_type: FdeType) -> Result<(), Unsupported> {
         (self.fde_type, self.begun, self.touched, self.location) = (fde_type, false, false, 0);
-        self.ra_on_stack = false;
+        (self.ra_on_stack, self.ra_on_stack_first) = (false, None);
         self.remembered_ra_on_stack.clear();
         // gas chooses by the function's size, so that every possible start fits.
         self.fres.begin(FreType::for_start(u32::try_from(self.function.size).unwrap_or(u32::MAX)));
@@ -144,7 +147,8 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
             Instruction::Offset(register, _) if register == ra => self.ra_on_stack = true,
             Instruction::SameValue(register) if register == ra => self.ra_on_stack = false,
             Instruction::Restore(register) if register == ra => {
-                self.ra_on_stack = matches!(initial.return_address, Rule::Cfa(_));
+                let in_cie = matches!(initial.return_address, Rule::Cfa(_));
+                self.ra_on_stack = self.ra_on_stack_first.unwrap_or(in_cie);
             }
             Instruction::RememberState => self.remembered_ra_on_stack.push(self.ra_on_stack),
             Instruction::RestoreState => {
@@ -158,6 +162,7 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
         if self.location > self.function.size {
             return Ok(());
         }
+        self.ra_on_stack_first.get_or_insert(self.ra_on_stack);
         let row = &mut state.row;
         row.start = FunctionOffset(u32::try_from(self.location).map_err(|_| Reason::FunctionSize)?);
         if row.return_address != Rule::Undefined && !state.registers.is_cfa(self.arch, row) {
