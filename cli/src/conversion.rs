@@ -22,6 +22,9 @@ pub struct TableOptions {
     /// Leave out what needs flex FDEs, for readers without them
     #[arg(long)]
     no_flex: bool,
+    /// Give each function rows of its own, for binutils on machines of the other byte order
+    #[arg(long)]
+    no_sharing: bool,
     /// Merge neighbouring functions into FDEs of up to N rows
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     merge_functions: u32,
@@ -43,6 +46,7 @@ impl TableOptions {
                 LayoutName::Gnu => Layout::Gnu,
             },
             flex: !self.no_flex,
+            share: !self.no_sharing,
             merge_functions: self.merge_functions,
         }
     }

@@ -13,6 +13,7 @@ pub const OPTIONS: Options = Options {
     layout: Layout::Gnu,
     version: cfipack_format::sframe::Version::V3,
     flex: true,
+    share: true,
     merge_functions: 0,
 };
 

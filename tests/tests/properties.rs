@@ -14,6 +14,9 @@ use cfipack_tests::random::{Case, Random, cases};
 
 const TABLE: Address = Address(0x100_0000);
 
+const UNSHARED: Options =
+    Options { version: Version::V3, layout: Layout::Small, flex: true, share: false, merge_functions: 0 };
+
 fn each_section(what: &str, mut check: impl FnMut(&mut Random, &CfiBytes, cfi::Section<'_>)) {
     let (seed, count) = cases(what, 1000);
     for case in 0..count as u64 {
@@ -185,7 +188,7 @@ fn alike(a: Option<Row>, b: Option<Row>) -> bool {
 fn the_way_in_makes_no_difference() {
     each_section("random CFI, pushed in several ways", |random, generated, section| {
         let functions: Vec<_> = section.functions().map(|function| function.unwrap()).collect();
-        for options in all_options() {
+        for options in all_options().chain([UNSHARED, Options { version: Version::V2, ..UNSHARED }]) {
             let whole = convert(&[section], generated.arch, TABLE, options);
             let bytes = |builder: Builder<'_>| {
                 let section = builder.finish();
@@ -216,6 +219,31 @@ fn the_way_in_makes_no_difference() {
             let mut builder = Builder::new(generated.arch, options);
             builder.push_section(&section, random.pick(&[2, 3, 8]), |_| ()).unwrap();
             assert!(bytes(builder) == whole.bytes, "{options:?}: threads give other bytes");
+        }
+    });
+}
+
+/// Without sharing, no byte of a row belongs to two functions, and every PC is answered as before.
+#[test]
+fn unshared_functions_answer_as_before() {
+    each_section("random CFI, nothing shared", |random, generated, section| {
+        let (version, merge_functions) = (random.pick(&[Version::V2, Version::V3]), random.pick(&[0, 0, 8]));
+        let shared = Options { version, merge_functions, ..Options::default() };
+        let unshared = Options { share: false, ..shared };
+        let [shared, unshared] =
+            [shared, unshared].map(|options| convert(&[section], generated.arch, TABLE, options));
+        assert_eq!(shared.unsupported, unshared.unsupported);
+        let table = unshared.table();
+        let blocks = table.functions().map(|function| function.unwrap().fre_bytes().unwrap());
+        let mut ranges: Vec<_> = blocks.map(<[u8]>::as_ptr_range).collect();
+        ranges.sort_by_key(|range| range.start);
+        assert!(ranges.windows(2).all(|pair| pair[0].end <= pair[1].start));
+        for function in generated.functions.iter().filter(|function| !function.is_empty()) {
+            for _ in 0..8 {
+                let pc = Address(function.start + random.below(function.end - function.start));
+                let (a, b) = (answer(&shared, pc), answer(&unshared, pc));
+                assert!(alike(a, b), "pc {pc}: {a:?}, not shared {b:?}");
+            }
         }
     });
 }

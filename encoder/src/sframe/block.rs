@@ -7,9 +7,10 @@ use core::{hint, mem};
 use cfipack_format::Endian;
 use cfipack_format::sframe::{Attribute, FdeInfo, FdeType, Version};
 
-use super::Layout;
+use super::builder::Entry;
 use super::fre::Fres;
 use super::hash_index::{HashIndex, hash};
+use super::{Layout, Options};
 use crate::Reason;
 
 /// The FRE sub-section in the making. A block is a function's attribute and FREs; before version 3,
@@ -24,7 +25,7 @@ pub(super) struct Blocks {
     starts: Vec<u32>,
     /// What the FDEs of each block say; empty in version 3.
     attributes: Vec<WideAttribute>,
-    /// The blocks by their bytes; none in a layout that shares nothing.
+    /// The blocks by their bytes; none where nothing is shared.
     index: Option<HashIndex>,
     seed: u64,
     version: Version,
@@ -46,8 +47,9 @@ pub(super) const GROUP: usize = 16;
 const TYPICAL_SIZE: usize = 64;
 
 impl Blocks {
-    pub(super) fn new(version: Version, layout: Layout, endian: Endian, seed: u64) -> Self {
-        let index = (layout == Layout::Small).then(HashIndex::new);
+    pub(super) fn new(options: Options, endian: Endian, seed: u64) -> Self {
+        let index = (options.layout == Layout::Small && options.share).then(HashIndex::new);
+        let version = options.version;
         let (bytes, starts, attributes) = (Vec::new(), Vec::new(), Vec::new());
         Self { bytes, front: 0, starts, attributes, index, seed, version, endian }
     }
@@ -172,6 +174,19 @@ impl Blocks {
         let start = self.starts[number as usize] as usize;
         let end = self.starts.get(number as usize + 1).map(|&end| end as usize);
         &self.bytes()[start..end.unwrap_or(self.bytes().len())]
+    }
+
+    /// The same with a block for each of the entries, in their order, whatever the number of threads
+    /// that made them. `None` if all that does not fit into a section.
+    pub(super) fn unshared(&self, entries: &mut [Entry]) -> Option<Self> {
+        let len = |entry: &Entry| self.block(entry.block).len() as u64;
+        u32::try_from(entries.iter().map(len).sum::<u64>()).ok()?;
+        let (bytes, starts, attributes) = (Vec::new(), Vec::new(), Vec::new());
+        let mut own = Self { bytes, front: 0, starts, attributes, index: None, ..*self };
+        for entry in entries {
+            entry.block = own.add_block(0, self.block(entry.block), self.attribute(entry.block));
+        }
+        Some(own)
     }
 
     /// The hash of a block.

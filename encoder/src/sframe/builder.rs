@@ -101,7 +101,7 @@ impl<'a> Builder<'a> {
         let fres = Fres::new(arch.endian());
         // Where the allocator put something is as good as random to whoever wrote the input.
         let seed = fres.address() as u64;
-        let blocks = Blocks::new(version, options.layout, arch.endian(), seed);
+        let blocks = Blocks::new(options, arch.endian(), seed);
         let entries = Entries { list: Vec::new(), blocks, num_fres: 0, refused: Vec::new() };
         let (cies, memo, common) = (Cies::new(), Memo::new(), Common::new());
         Self {
@@ -155,7 +155,12 @@ impl<'a> Builder<'a> {
     /// Ends the section: nothing is added any more.
     pub fn finish(mut self) -> Section {
         self.settle();
-        let Self { arch, options, entries, .. } = self;
+        let Self { arch, options, mut entries, .. } = self;
+        if !options.share
+            && let Some(own) = entries.blocks.unshared(&mut entries.list)
+        {
+            entries.blocks = own;
+        }
         let merged = match options {
             Options { merge_functions: 2.., layout: Layout::Small, .. } => {
                 merge(arch, options, &entries).ok()

@@ -24,6 +24,10 @@ pub struct Options {
     pub layout: Layout,
     /// Whether flex FDEs may be written, where the version has them.
     pub flex: bool,
+    /// Whether functions with equal rows share one block in layout `Small`. Without sharing each has its
+    /// own, if a section's 4 GiB are enough for that: binutils and its libsframe, on a machine of the other
+    /// byte order, turn each function's rows round in place and cannot read what two functions share.
+    pub share: bool,
     /// Neighbouring functions become one FDE as long as it has no more rows than this; 0 leaves
     /// every function its own FDE. PCs in the padding between merged functions, up to 15 bytes,
     /// are then answered too.
@@ -32,6 +36,6 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { version: Version::V3, layout: Layout::Small, flex: true, merge_functions: 0 }
+        Self { version: Version::V3, layout: Layout::Small, flex: true, share: true, merge_functions: 0 }
     }
 }
