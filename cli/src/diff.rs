@@ -10,7 +10,7 @@ use cfipack_roundtrip::{Diff, Options, Table, diff};
 use serde::Serialize;
 
 use crate::count::Counts;
-use crate::input::{self, Contents, Input};
+use crate::input::{self, Input, Object};
 use crate::output;
 use crate::place::Places;
 use crate::status::Status;
@@ -66,26 +66,33 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         tables.push(found);
     }
     let diff = diff(&Table::new(&tables[0]), &Table::new(&tables[1]), &Options::default());
+    report([&a, &b], &diff, "functions", arguments.json)
+}
+
+/// Says what comparing `objects` found. `counted` is what the tables' functions are called there.
+pub fn report(objects: [&Object<'_>; 2], diff: &Diff, counted: &str, json: bool) -> anyhow::Result<Status> {
     let mut out = output::standard();
-    if arguments.json {
-        output::json(&mut out, &DiffJson::new(&a.name.to_string(), &b.name.to_string(), &diff))?;
+    if json {
+        output::json(&mut out, &DiffJson::new(objects.map(|object| object.name.to_string()), diff))?;
     } else {
-        let places = match (&a.contents, &b.contents) {
-            (Contents::File(file), _) | (_, Contents::File(file)) => Some(Places::new(file)),
-            _ => None,
-        };
-        print(&mut out, &diff, places.as_ref())?;
+        let file = objects.iter().find_map(|object| object.file().ok());
+        print(&mut out, diff, counted, file.map(Places::new).as_ref())?;
     }
     out.flush()?;
     Ok(Status::differs_if(!diff.is_equal()))
 }
 
-fn print(out: &mut impl std::io::Write, diff: &Diff, places: Option<&Places<'_, '_>>) -> anyhow::Result<()> {
+fn print(
+    out: &mut impl std::io::Write,
+    diff: &Diff,
+    counted: &str,
+    places: Option<&Places<'_, '_>>,
+) -> anyhow::Result<()> {
     let Diff { equal, different, only_a, only_b, .. } = diff;
     let unreadable = Counts(&[("that cannot be read", diff.malformed)]).to_string();
     writeln!(
         out,
-        "functions: {equal} equal, {different} different, {only_a} only in A, {only_b} only in B{unreadable}"
+        "{counted}: {equal} equal, {different} different, {only_a} only in A, {only_b} only in B{unreadable}"
     )?;
     let Diff { pcs_equal, pcs_different, pcs_only_a, pcs_only_b, .. } = diff;
     writeln!(
@@ -103,10 +110,10 @@ fn print(out: &mut impl std::io::Write, diff: &Diff, places: Option<&Places<'_, 
 
 /// The comparison.
 #[derive(Serialize)]
-struct DiffJson<'r> {
+struct DiffJson {
     schema: &'static str,
-    a: &'r str,
-    b: &'r str,
+    a: String,
+    b: String,
     equal: u64,
     different: u64,
     only_a: u64,
@@ -123,14 +130,16 @@ struct DiffJson<'r> {
 struct DifferenceJson {
     start: String,
     end: String,
+    function: String,
     words: String,
 }
 
-impl<'r> DiffJson<'r> {
-    fn new(a: &'r str, b: &'r str, diff: &Diff) -> Self {
+impl DiffJson {
+    fn new([a, b]: [String; 2], diff: &Diff) -> Self {
         let differences = diff.differences.iter().map(|difference| DifferenceJson {
             start: difference.start.to_string(),
             end: difference.end.to_string(),
+            function: difference.function.to_string(),
             words: difference.to_string(),
         });
         Self {

@@ -1,6 +1,7 @@
 //! Two tables by meaning.
 
 use std::fmt;
+use std::ops::Range;
 
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch};
@@ -11,8 +12,9 @@ use crate::table::{Table, TableAnswer};
 use crate::verify::Options;
 use crate::words::Answered;
 
-/// What comparing table `a` with table `b` found. How the tables are cut into functions does not
-/// matter: functions that were merged or split and answer alike are equal.
+/// What comparing table `a` with table `b` found, by [`diff`] or [`unwind_info::diff`](crate::unwind_info::diff).
+/// A function is here what a table has an index entry for: an FDE of `.sframe`, an entry of `__unwind_info`.
+/// How the tables are cut into them does not matter: what was merged or split and answers alike is equal.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Diff {
@@ -20,19 +22,19 @@ pub struct Diff {
     pub equal: u64,
     /// Functions of `a` for which `b` says something else, or nothing, at some PC.
     pub different: u64,
-    /// Functions of `a` for none of whose PCs `b` has a row.
+    /// Functions of `a` for none of whose PCs `b` has an answer.
     pub only_a: u64,
-    /// Functions of `b` for none of whose PCs `a` has a row.
+    /// Functions of `b` for none of whose PCs `a` has an answer.
     pub only_b: u64,
-    /// Functions of either table that cannot be read.
+    /// What cannot be read in either table.
     pub malformed: u64,
     /// PCs for which both tables say the same.
     pub pcs_equal: u64,
-    /// PCs for which both tables have a row, and not the same one.
+    /// PCs for which both tables have an answer, and not the same one.
     pub pcs_different: u64,
-    /// PCs for which only `a` has a row.
+    /// PCs for which only `a` has an answer.
     pub pcs_only_a: u64,
-    /// PCs for which only `b` has a row.
+    /// PCs for which only `b` has an answer.
     pub pcs_only_b: u64,
     /// The first differences in order of address, at most [`Options::limit`].
     pub differences: Vec<TableDifference>,
@@ -46,29 +48,24 @@ impl Diff {
 }
 
 /// Some PCs for which two tables differ in one way.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TableDifference {
-    /// The architecture, for the names of registers.
-    pub arch: Arch,
+    /// Start of the function in table `a`, or in `b` if there is none in `a`.
+    pub function: Address,
     /// First PC.
     pub start: Address,
     /// One past the last PC. In a PC-mask function the difference may recur further on; the counts know.
     pub end: Address,
-    /// What table `a` says.
-    pub a: TableAnswer,
+    /// What table `a` says, in words.
+    pub a: String,
     /// What table `b` says.
-    pub b: TableAnswer,
+    pub b: String,
 }
 
 impl fmt::Display for TableDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { arch, start, end, a, b } = *self;
-        write!(
-            f,
-            "{start}..{end}: {}; {}",
-            Answered { arch, own: a, other: b },
-            Answered { arch, own: b, other: a }
-        )
+        let Self { function, start, end, a, b } = self;
+        write!(f, "{start}..{end} in the function at {function}: A says {a}; B says {b}")
     }
 }
 
@@ -107,6 +104,9 @@ pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
         }
         let end = segment_a.end.min(segment_b.end);
         if segment_a.function.is_some() || segment_b.function.is_some() {
+            let extent = |table: &Table<'_>, place: Option<usize>| table.extent(place?);
+            let extent = extent(a, segment_a.function).or_else(|| extent(b, segment_b.function));
+            let function = extent.map(|extent| extent.start);
             let mut judge = |start: u64, end: u64, times: u64, a: &TableAnswer, b: &TableAnswer| {
                 let pcs = (end - start) * times;
                 let nothing = &TableAnswer::Nothing;
@@ -126,11 +126,12 @@ pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
                     }
                 };
                 *count += pcs;
-                keep(
-                    &mut diff.differences,
-                    options.limit,
-                    TableDifference { arch, start: Address(start), end: Address(end), a: *a, b: *b },
-                );
+                diff.describe(options.limit, function.unwrap_or(start), start..end, || {
+                    let words = |own: &TableAnswer, other: &TableAnswer| {
+                        Answered { arch, own: *own, other: *other }.to_string()
+                    };
+                    [words(a, b), words(b, a)]
+                });
             };
             match lcm(segment_a.period(), segment_b.period()) {
                 1 => judge(pc, end, 1, segment_a.at(pc), segment_b.at(pc)),
@@ -148,29 +149,52 @@ pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
 
 impl Diff {
     fn leave_a(&mut self, seen: Seen) {
-        match seen {
-            Seen { place: None, .. } => {}
-            Seen { alike: true, .. } => self.equal += 1,
-            Seen { met: true, .. } => self.different += 1,
-            Seen { met: false, .. } => self.only_a += 1,
+        if seen.place.is_some() {
+            self.count_of_a(seen.alike, seen.met);
         }
     }
 
     fn leave_b(&mut self, seen: Seen) {
-        if seen.place.is_some() && !seen.met {
+        if seen.place.is_some() {
+            self.count_of_b(seen.met);
+        }
+    }
+
+    /// Counts a function of table `a`: whether `b` says the same throughout, and anything at all.
+    pub(crate) fn count_of_a(&mut self, is_alike: bool, is_met: bool) {
+        match (is_alike, is_met) {
+            (true, _) => self.equal += 1,
+            (false, true) => self.different += 1,
+            (false, false) => self.only_a += 1,
+        }
+    }
+
+    /// Counts a function of table `b`, for which `a` says anything or nothing.
+    pub(crate) fn count_of_b(&mut self, is_met: bool) {
+        if !is_met {
             self.only_b += 1;
         }
     }
-}
 
-/// Keeps a difference, as part of the last one if it is its continuation.
-fn keep(differences: &mut Vec<TableDifference>, limit: usize, difference: TableDifference) {
-    if let Some(last) = differences.last_mut()
-        && last.end == difference.start
-        && (last.a, last.b) == (difference.a, difference.b)
-    {
-        last.end = difference.end;
-    } else if differences.len() < limit {
-        differences.push(difference);
+    /// Keeps a difference, as part of the last one if it is its continuation.
+    pub(crate) fn describe(
+        &mut self,
+        limit: usize,
+        function: u64,
+        pcs: Range<u64>,
+        words: impl FnOnce() -> [String; 2],
+    ) {
+        let (function, start, end) = (Address(function), Address(pcs.start), Address(pcs.end));
+        let has_room = self.differences.len() < limit;
+        let last = self.differences.last_mut().filter(|last| (last.function, last.end) == (function, start));
+        if last.is_none() && !has_room {
+            return;
+        }
+        let [a, b] = words();
+        match last {
+            Some(last) if (&last.a, &last.b) == (&a, &b) => last.end = end,
+            _ if has_room => self.differences.push(TableDifference { function, start, end, a, b }),
+            _ => {}
+        }
     }
 }

@@ -167,7 +167,7 @@ pub struct ReportJson<'r> {
 
 /// Some PCs that differ.
 #[derive(Serialize)]
-pub struct DifferenceJson {
+struct DifferenceJson {
     start: String,
     end: String,
     function: String,
@@ -175,8 +175,7 @@ pub struct DifferenceJson {
 }
 
 impl DifferenceJson {
-    /// A difference in JSON.
-    pub fn new(difference: &cfipack_roundtrip::unwind_info::Difference) -> Self {
+    fn new(difference: &cfipack_roundtrip::unwind_info::Difference) -> Self {
         Self {
             start: difference.start.to_string(),
             end: difference.end.to_string(),

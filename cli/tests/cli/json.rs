@@ -1,6 +1,6 @@
 //! The machine-readable reports: their schema strings and the fields that are promised.
 
-use crate::program::run;
+use crate::program::{run, scratch};
 use serde_json::{Value, json};
 
 fn parse(arguments: &[&str]) -> Value {
@@ -108,6 +108,18 @@ fn diff_stats_and_explain() {
         fields(&diff, &names),
         json!({ "schema": "cfipack/diff/1", "equal": 6, "different": 0, "only_a": 0, "only_b": 0,
             "pcs_equal": 48, "differences": [] })
+    );
+    let elsewhere = scratch("json_diff").join("table");
+    let elsewhere = elsewhere.to_str().unwrap();
+    assert!(run(&["linked.so", "--section", elsewhere]).status.success());
+    let output = run(&["diff", "--json", "linked.so", elsewhere, "--address-b", "0x1000000"]);
+    let diff: Value = serde_json::from_slice(&output.stdout).unwrap();
+    // The PLT starts at 0x260.
+    assert_eq!(
+        diff["differences"][1],
+        json!({ "start": "0x266", "end": "0x270", "function": "0x260",
+            "words": "0x266..0x270 in the function at 0x260: \
+                A says CFA = rsp+24, return address at CFA-8; B says nothing" })
     );
     let stats = parse(&["stats", "--json", "linked.so"]);
     assert_eq!(

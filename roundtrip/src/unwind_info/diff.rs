@@ -1,45 +1,12 @@
 //! Two tables by meaning.
 
-use cfipack_format::{Address, Arch};
+use cfipack_format::Arch;
 
 use super::words::MeaningWords;
-use super::{Difference, Entry, Meaning, Table};
+use super::{Entry, Meaning, Table};
+use crate::Diff;
 use crate::compare::same_row;
 use crate::verify::Options;
-
-/// What comparing table `a` with table `b` found. How the tables are cut into entries, and which number
-/// stands for a personality, does not matter; entries without unwind information are as good as none.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct Diff {
-    /// Entries of `a` for which `b` says the same at every PC.
-    pub equal: u64,
-    /// Entries of `a` for which `b` says something else, or nothing, at some PC.
-    pub different: u64,
-    /// Entries of `a` for none of whose PCs `b` has anything.
-    pub only_a: u64,
-    /// Entries of `b` for none of whose PCs `a` has anything.
-    pub only_b: u64,
-    /// What could not be read in either.
-    pub malformed: u64,
-    /// PCs for which both tables say the same.
-    pub pcs_equal: u64,
-    /// PCs for which both tables say something, and not the same.
-    pub pcs_different: u64,
-    /// PCs for which only `a` says something.
-    pub pcs_only_a: u64,
-    /// PCs for which only `b` says something.
-    pub pcs_only_b: u64,
-    /// The first differences in order of address, at most [`Options::limit`].
-    pub differences: Vec<Difference>,
-}
-
-impl Diff {
-    /// Whether both tables answer alike for every PC.
-    pub fn is_equal(&self) -> bool {
-        self.pcs_different == 0 && self.pcs_only_a == 0 && self.pcs_only_b == 0 && self.malformed == 0
-    }
-}
 
 /// What a table says of some PCs.
 #[derive(Clone, Copy)]
@@ -86,7 +53,8 @@ impl<'t> Side<'t> {
     }
 }
 
-/// Compares two tables, walked side by side.
+/// Compares two tables, walked side by side. Which number stands for a personality does not matter; entries
+/// without unwind information are as good as none.
 pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
     let malformed = (a.errors().len() + b.errors().len()) as u64;
     let mut diff = Diff { malformed, ..Diff::default() };
@@ -109,20 +77,19 @@ pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
         }
         if !same {
             side_a.is_alike = false;
-            if diff.differences.len() < options.limit {
-                diff.differences.push(difference(a.arch, pc..end, [&said_a, &said_b]));
-            }
+            let entry = said_a.entry.or(said_b.entry);
+            let function = entry.map_or(pc, |entry| entry.start.0);
+            diff.describe(options.limit, function, pc..end, || {
+                [&said_a, &said_b].map(|said| words(a.arch, said))
+            });
         }
         side_a.is_met |= has[1];
         side_b.is_met |= has[0];
-        match side_a.leave(end, &said_a) {
-            Some((true, _)) => diff.equal += 1,
-            Some((false, true)) => diff.different += 1,
-            Some((false, false)) => diff.only_a += 1,
-            None => {}
+        if let Some((is_alike, is_met)) = side_a.leave(end, &said_a) {
+            diff.count_of_a(is_alike, is_met);
         }
-        if let Some((_, false)) = side_b.leave(end, &said_b) {
-            diff.only_b += 1;
+        if let Some((_, is_met)) = side_b.leave(end, &said_b) {
+            diff.count_of_b(is_met);
         }
         pc = end;
     }
@@ -149,19 +116,14 @@ fn is_same(arch: Arch, a: &Said<'_>, b: &Said<'_>) -> bool {
     unwinds_alike && handler(a) == handler(b)
 }
 
-fn difference(arch: Arch, range: std::ops::Range<u64>, said: [&Said<'_>; 2]) -> Difference {
-    let [a, b] = said.map(|said| {
-        let mut words = MeaningWords(arch, said.meaning).to_string();
-        let Some(entry) = said.entry.filter(|_| said.meaning != Meaning::Dwarf) else { return words };
-        if entry.personality != 0 {
-            words += &format!(", personality {:#x}", entry.personality);
-        }
-        if let Some(lsda) = entry.lsda {
-            words += &format!(", LSDA {lsda} counted from {}", entry.start);
-        }
-        words
-    });
-    let function = said.iter().find_map(|said| said.entry).map_or(Address(range.start), |entry| entry.start);
-    let (start, end) = (Address(range.start), Address(range.end));
-    Difference { function, start, end, words: format!("A says {a}; B says {b}") }
+fn words(arch: Arch, said: &Said<'_>) -> String {
+    let mut words = MeaningWords(arch, said.meaning).to_string();
+    let Some(entry) = said.entry.filter(|_| said.meaning != Meaning::Dwarf) else { return words };
+    if entry.personality != 0 {
+        words += &format!(", personality {:#x}", entry.personality);
+    }
+    if let Some(lsda) = entry.lsda {
+        words += &format!(", LSDA {lsda} counted from {}", entry.start);
+    }
+    words
 }

@@ -21,7 +21,7 @@ mod words;
 
 pub use checklist::{Image, violations};
 pub use code::Code;
-pub use diff::{Diff, diff};
+pub use diff::diff;
 pub use report::{Difference, Report};
 pub use rows::row_violations;
 pub use stats::{Bytes, Modes, Stats, modes, stats};

@@ -248,8 +248,9 @@ fn diffs() {
     assert_eq!((found.equal, found.different, found.pcs_different), (1, 1, 3));
     assert_eq!(
         found.differences[0].to_string(),
-        "0x1001..0x1004: CFA = rsp+16, return address at CFA-8, rbp at CFA-16; \
-         CFA = rsp+24, return address at CFA-8, rbp at CFA-16"
+        "0x1001..0x1004 in the function at 0x1000: \
+         A says CFA = rsp+16, return address at CFA-8, rbp at CFA-16; \
+         B says CFA = rsp+24, return address at CFA-8, rbp at CFA-16"
     );
 
     let found = compare(&whole, &whole[..1]);

@@ -343,8 +343,8 @@ fn meaning_does_not_depend_on_the_layout() {
     let found = diff(&other.table(), &lld.table(), &options);
     assert_eq!((found.different, found.pcs_different, found.differences.len()), (1, 0x20, 1));
     assert_eq!(
-        found.differences[0].words,
-        "A says CFA = rsp+24, return address at CFA-8; B says CFA = rsp+32, return address at CFA-8"
+        [&found.differences[0].a, &found.differences[0].b],
+        ["CFA = rsp+24, return address at CFA-8", "CFA = rsp+32, return address at CFA-8"]
     );
     other.set_encoding(1, 0);
     let found = diff(&other.table(), &lld.table(), &options);
