@@ -42,6 +42,8 @@ pub struct Arguments {
     /// The summary as one JSON object on standard output
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    slice: input::Slice,
     /// Threads to convert on; the bytes are the same for all
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: u16,
@@ -64,7 +66,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     if section.is_some_and(|section| output::is_same_file(section, path)) {
         bail!("{}: --section would overwrite the input", path.display());
     }
-    let input = Input::open(path)?;
+    let input = Input::open(path, &arguments.slice)?;
     let object = input.object(Layout::Apart)?;
     let name = || object.name.to_string();
     let file = object.file().with_context(name)?;

@@ -42,12 +42,15 @@ pub struct Arguments {
     /// One JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    slice: input::Slice,
 }
 
 /// Compares A with B.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
-    let inputs = [Input::open(&arguments.a)?, Input::open(&arguments.b)?];
-    let [a, b] = [inputs[0].object(Layout::Apart)?, inputs[1].object(Layout::Apart)?];
+    let [a, b] = [&arguments.a, &arguments.b].map(|path| Input::open(path, &arguments.slice));
+    let [a, b] = [a?, b?];
+    let [a, b] = [a.object(Layout::Apart)?, b.object(Layout::Apart)?];
     if a.is_compact() || b.is_compact() {
         return unwind_info::diff::compare(&a, &b, arguments.json);
     }

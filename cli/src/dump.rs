@@ -36,11 +36,15 @@ pub struct Arguments {
     /// One JSON object for each table, one a line
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    slice: input::Slice,
 }
 
 /// Dumps every table of every file. Sections of relocatable objects are at 0, as readelf has them.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
-    input::for_each(&arguments.files, Layout::Zero, |object, several| dump(object, several, arguments))
+    input::for_each(&arguments.files, &arguments.slice, Layout::Zero, |object, several| {
+        dump(object, several, arguments)
+    })
 }
 
 fn dump(object: &Object<'_>, several: bool, arguments: &Arguments) -> anyhow::Result<Status> {
@@ -65,7 +69,7 @@ fn dump(object: &Object<'_>, several: bool, arguments: &Arguments) -> anyhow::Re
             }
         }
     }
-    if !found && object.name.member.is_none() {
+    if !found && !object.is_one_of_many {
         bail!("there is no .sframe table in it");
     }
     out.flush()?;

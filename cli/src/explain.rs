@@ -37,6 +37,8 @@ pub struct Arguments {
     /// One JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    slice: input::Slice,
     /// Of an ELF file too: why functions would have no compact encoding
     #[arg(long)]
     unwind_info: bool,
@@ -46,7 +48,7 @@ pub struct Arguments {
 
 /// Explains what is left out.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
-    let input = Input::open(&arguments.file)?;
+    let input = Input::open(&arguments.file, &arguments.slice)?;
     let object = input.object(Layout::Apart)?;
     explain(&object, arguments).with_context(|| object.name.to_string())
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use cfipack_container::{CallFrameSection, File, Layout, Member, Section, members};
 use cfipack_decoder::sframe;
 use cfipack_encoder::cfi::SectionKind;
@@ -12,11 +12,20 @@ use cfipack_format::Address;
 use crate::mmap::Bytes;
 use crate::status::{self, Status};
 
+/// Which of the architectures in a file is meant.
+#[derive(clap::Args, Debug)]
+pub struct Slice {
+    /// Only this architecture of a fat file: x86_64, arm64, arm64e, i386, ...
+    #[arg(long, value_name = "ARCH")]
+    arch: Option<String>,
+}
+
 /// A file named on the command line.
 #[derive(Debug)]
-pub struct Input {
+pub struct Input<'s> {
     path: PathBuf,
     bytes: Bytes,
+    slice: &'s Slice,
 }
 
 /// An object or linked file, or the bytes of a section that stand alone.
@@ -26,6 +35,8 @@ pub struct Object<'a> {
     pub name: Name<'a>,
     /// What it is.
     pub contents: Contents<'a>,
+    /// Whether it is one of several in its file, which need not all have what is asked for.
+    pub is_one_of_many: bool,
 }
 
 /// What an input is.
@@ -39,12 +50,12 @@ pub enum Contents<'a> {
     UnwindInfo(&'a [u8]),
 }
 
-/// The name of an object: `FILE`, or `ARCHIVE(MEMBER)` as binutils write it.
+/// The name of an object: `FILE`, or `ARCHIVE(MEMBER)` as binutils write it, or `FILE(ARCH)`.
 #[derive(Clone, Debug)]
 pub struct Name<'a> {
     path: &'a Path,
-    /// Its name in the archive that the file is.
-    pub member: Option<String>,
+    /// Its name in the archive or the fat file that the file is.
+    member: Option<String>,
 }
 
 impl fmt::Display for Name<'_> {
@@ -54,23 +65,30 @@ impl fmt::Display for Name<'_> {
     }
 }
 
-impl Input {
-    /// Opens a file.
-    pub fn open(path: &Path) -> anyhow::Result<Self> {
+impl<'s> Input<'s> {
+    /// Opens a file, of which what is not of the architecture in `slice` is left aside.
+    pub fn open(path: &Path, slice: &'s Slice) -> anyhow::Result<Self> {
         let bytes = Bytes::open(path).with_context(|| path.display().to_string())?;
-        Ok(Self { path: path.to_path_buf(), bytes })
+        Ok(Self { path: path.to_path_buf(), bytes, slice })
     }
 
     /// The file as one object.
     pub fn object(&self, layout: Layout) -> anyhow::Result<Object<'_>> {
-        let name = Name { path: &self.path, member: None };
-        if members(&self.bytes).is_ok_and(|members| members.is_archive()) {
-            anyhow::bail!(
-                "{name}: an archive or a fat file, where one object is needed: extract its members"
-            );
+        let name = self.path.display();
+        let mut members = self.members()?;
+        match (members.pop(), members.is_empty()) {
+            (Some(member), true) => {
+                let object = self.member(member, layout, false)?;
+                object.with_context(|| format!("{name}: there is no object in it"))
+            }
+            (last, _) => {
+                let arches = arches(members.iter().chain(&last));
+                if arches.contains(", ") {
+                    bail!("{name}: there are several architectures in it, choose one with --arch: {arches}");
+                }
+                bail!("{name}: an archive, where one object is needed: extract its members")
+            }
         }
-        let contents = contents(&self.bytes, layout).with_context(|| name.to_string())?;
-        Ok(Object { name, contents })
     }
 
     /// The objects in the file: the members of an archive that are objects, or itself.
@@ -78,24 +96,56 @@ impl Input {
         &self,
         layout: Layout,
     ) -> anyhow::Result<impl Iterator<Item = anyhow::Result<Object<'_>>>> {
-        let members = members(&self.bytes).with_context(|| self.path.display().to_string())?;
-        Ok(members.filter_map(move |member| self.member(member, layout).transpose()))
+        let members = self.members()?;
+        let many = members.len() > 1;
+        Ok(members.into_iter().filter_map(move |member| self.member(member, layout, many).transpose()))
+    }
+
+    /// What is in the file, but for other architectures than the one that is meant.
+    fn members(&self) -> anyhow::Result<Vec<Result<Member<'_>, cfipack_container::Error>>> {
+        let name = || self.path.display().to_string();
+        let all: Vec<_> = members(&self.bytes).with_context(name)?.collect();
+        let Some(meant) = &self.slice.arch else { return Ok(all) };
+        let arches = arches(&all);
+        let is_meant = |member: &Result<Member<'_>, _>| {
+            let arch = member.as_ref().ok().and_then(|member| member.arch.as_ref());
+            arch.is_none_or(|arch| arch == meant)
+        };
+        let members: Vec<_> = all.into_iter().filter(is_meant).collect();
+        if members.is_empty() && !arches.is_empty() {
+            bail!("{}: there is no {meant} in it, but {arches}", name());
+        }
+        Ok(members)
     }
 
     fn member<'a>(
         &'a self,
         member: Result<Member<'a>, cfipack_container::Error>,
         layout: Layout,
+        is_one_of_many: bool,
     ) -> anyhow::Result<Option<Object<'a>>> {
         let member = member.with_context(|| self.path.display().to_string())?;
         let name = Name { path: &self.path, member: member.name.map(String::from) };
         match contents(member.bytes, layout) {
-            Ok(contents) => Ok(Some(Object { name, contents })),
+            Ok(contents) => Ok(Some(Object { name, contents, is_one_of_many })),
             // An archive holds what it likes.
             Err(cfipack_container::Error::NotObject { .. }) if name.member.is_some() => Ok(None),
             Err(error) => Err(error).with_context(|| name.to_string()),
         }
     }
+}
+
+/// The architectures of Mach-O files, each once.
+fn arches<'m, 'a: 'm>(
+    members: impl IntoIterator<Item = &'m Result<Member<'a>, cfipack_container::Error>>,
+) -> String {
+    let mut arches = Vec::new();
+    for arch in members.into_iter().flatten().filter_map(|member| member.arch.as_deref()) {
+        if !arches.contains(&arch) {
+            arches.push(arch);
+        }
+    }
+    arches.join(", ")
 }
 
 fn contents(bytes: &[u8], layout: Layout) -> Result<Contents<'_>, cfipack_container::Error> {
@@ -111,6 +161,7 @@ fn contents(bytes: &[u8], layout: Layout) -> Result<Contents<'_>, cfipack_contai
 /// `each` is told whether there may be more than one, which asks for a heading.
 pub fn for_each(
     paths: &[PathBuf],
+    slice: &Slice,
     layout: Layout,
     mut each: impl FnMut(&Object<'_>, bool) -> anyhow::Result<Status>,
 ) -> anyhow::Result<Status> {
@@ -128,7 +179,7 @@ pub fn for_each(
         }
     };
     for path in paths {
-        let input = match Input::open(path) {
+        let input = match Input::open(path, slice) {
             Ok(input) => input,
             Err(error) => {
                 note(Err(error))?;
@@ -157,9 +208,9 @@ impl<'a> Object<'a> {
     pub fn file(&self) -> anyhow::Result<&File<'a>> {
         match &self.contents {
             Contents::File(file) => Ok(file),
-            Contents::Table(_) => anyhow::bail!("this is a bare .sframe section, without code or CFI"),
+            Contents::Table(_) => bail!("this is a bare .sframe section, without code or CFI"),
             Contents::UnwindInfo(_) => {
-                anyhow::bail!("this is a bare __unwind_info section, without code or CFI")
+                bail!("this is a bare __unwind_info section, without code or CFI")
             }
         }
     }
@@ -214,7 +265,7 @@ pub fn call_frame_sections<'a>(file: &File<'a>) -> anyhow::Result<Vec<CallFrameS
         sections.retain(is_eh_frame);
     }
     if sections.is_empty() {
-        anyhow::bail!("there is no call frame information in it");
+        bail!("there is no call frame information in it");
     }
     Ok(sections)
 }

@@ -39,11 +39,13 @@ pub struct Arguments {
     /// One JSON object for each address, one a line
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    slice: input::Slice,
 }
 
 /// Looks up every address.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
-    let input = Input::open(&arguments.file)?;
+    let input = Input::open(&arguments.file, &arguments.slice)?;
     let object = input.object(Layout::Zero)?;
     let name = || object.name.to_string();
     if object.is_compact() {

@@ -35,12 +35,14 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    slice: input::Slice,
+    #[command(flatten)]
     table: TableOptions,
 }
 
 /// Counts every file.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
-    input::for_each(&arguments.files, Layout::Apart, |object, _| count(object, arguments))
+    input::for_each(&arguments.files, &arguments.slice, Layout::Apart, |object, _| count(object, arguments))
 }
 
 fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> {

@@ -54,6 +54,8 @@ pub struct Arguments {
     /// One JSON object for each file, one a line
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    slice: input::Slice,
 }
 
 /// A reader that takes less than the format allows.
@@ -66,9 +68,9 @@ enum Profile {
 /// Verifies every file.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let table = arguments.sframe.as_deref().or(arguments.unwind_info.as_deref());
-    let table = table.map(Input::open).transpose()?;
+    let table = table.map(|path| Input::open(path, &arguments.slice)).transpose()?;
     let table = table.as_ref().map(|input| input.object(Layout::Apart)).transpose()?;
-    input::for_each(&arguments.files, Layout::Apart, |object, _| {
+    input::for_each(&arguments.files, &arguments.slice, Layout::Apart, |object, _| {
         let file = object.file()?;
         if object.is_compact() {
             if arguments.profile.is_some() {
@@ -92,7 +94,7 @@ fn check(
     let sections = table.sframe_sections(arguments.address).with_context(|| table.name.to_string())?;
     let tables: Vec<_> = sections.iter().map(input::tables).collect::<Result<_, _>>()?;
     let tables = tables.concat();
-    if tables.is_empty() && object.name.member.is_some() {
+    if tables.is_empty() && object.is_one_of_many {
         return Ok(Status::Done);
     }
     if tables.is_empty() {

@@ -16,6 +16,9 @@ pub struct Member<'a> {
     pub name: Option<Cow<'a, str>>,
     /// Its bytes.
     pub bytes: &'a [u8],
+    /// Its architecture as `lipo` and `llvm-objdump --arch` call it (`x86_64`, `arm64`, `arm64e`): in
+    /// a fat file by that file's header, elsewhere by its own; none if it is not Mach-O there.
+    pub arch: Option<Cow<'static, str>>,
 }
 
 /// The members of a file, in its order.
@@ -76,7 +79,7 @@ impl<'a> Iterator for Members<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         let members = match &mut self.source {
             Source::Single(bytes) => {
-                return bytes.take().map(|bytes| Ok(Member { name: None, bytes }));
+                return bytes.take().map(|bytes| Ok(Member { name: None, bytes, arch: fat::arch(bytes) }));
             }
             Source::Archive(members) => members,
             Source::Fat { slices, slice } => return next_of_fat(slices, slice),
@@ -90,7 +93,7 @@ impl<'a> Iterator for Members<'a> {
         Some(
             member
                 .data(self.bytes)
-                .map(|bytes| Member { name, bytes })
+                .map(|bytes| Member { name, bytes, arch: fat::arch(bytes) })
                 .map_err(|_| Error::Archive { offset }),
         )
     }
@@ -109,7 +112,11 @@ fn next_of_fat<'a>(
                 Some(name) => Cow::Owned(format!("{arch}:{name}")),
                 None => arch.clone(),
             };
-            return Some(member.map(|member| Member { name: Some(in_arch(member.name)), ..member }));
+            return Some(member.map(|Member { name, bytes, .. }| Member {
+                name: Some(in_arch(name)),
+                bytes,
+                arch: Some(arch.clone()),
+            }));
         }
         let slice = slices.next()?;
         match members_of_slice(slice.bytes) {

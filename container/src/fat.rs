@@ -1,4 +1,4 @@
-//! Fat files: one file for each of several architectures, in one.
+//! Fat files: one file for each of several architectures, in one. And what Apple's tools call these.
 
 use std::borrow::Cow;
 
@@ -42,6 +42,17 @@ fn read<Arch: FatArch>(bytes: &[u8]) -> Result<Vec<Slice<'_>>, Error> {
         slices.push(Slice { name, bytes: arch.data(bytes).map_err(|_| damaged)? });
     }
     Ok(slices)
+}
+
+/// The architecture in a Mach-O file's header; none of what is no Mach-O file.
+pub(crate) fn arch(bytes: &[u8]) -> Option<Cow<'static, str>> {
+    let word = |at: usize| Some(*bytes.get(at..)?.first_chunk()?);
+    let number = match u32::from_be_bytes(word(0)?) {
+        macho::MH_MAGIC | macho::MH_MAGIC_64 => u32::from_be_bytes,
+        macho::MH_CIGAM | macho::MH_CIGAM_64 => u32::from_le_bytes,
+        _ => return None,
+    };
+    Some(name(CpuType(number(word(4)?)), CpuSubtype(number(word(8)?))))
 }
 
 fn name(cpu: CpuType, subtype: CpuSubtype) -> Cow<'static, str> {

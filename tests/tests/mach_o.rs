@@ -172,9 +172,14 @@ fn fat_files_and_archives_have_members() {
         assert_eq!(names, ["x86_64:first_of_two_members.o", "x86_64:second.o", "arm64e"]);
         assert_eq!(members[1].bytes, x86.object);
         assert_eq!(members[2].bytes, arm.image);
+        let named: Vec<_> = members.iter().map(|member| member.arch.as_deref().unwrap()).collect();
+        assert_eq!(named, ["x86_64", "x86_64", "arm64e"]);
         let arches: Vec<_> = members.iter().map(|m| File::parse(m.bytes).unwrap().arch()).collect();
         assert_eq!(arches, [Arch::Amd64, Arch::Amd64, Arch::Aarch64]);
     }
+    let arch_of = |bytes: &[u8]| members(bytes).unwrap().next().unwrap().unwrap().arch;
+    assert_eq!([&arm.image, &archive].map(|bytes| arch_of(bytes).unwrap()), ["arm64", "x86_64"]);
+    assert_eq!(arch_of(b"no object"), None);
     let mut overlapping = fat(false, &[(7, 3, &x86.object), (7, 3, &x86.object)]);
     overlapping.truncate(4096 + x86.object.len());
     let error = members(&overlapping).unwrap_err().to_string();

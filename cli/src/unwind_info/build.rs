@@ -52,6 +52,8 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    slice: input::Slice,
+    #[command(flatten)]
     table: TableOptions,
 }
 
@@ -59,7 +61,9 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let Some(section) = arguments.section.as_deref() else {
         let files = std::slice::from_ref(&arguments.file);
-        return input::for_each(files, Layout::Apart, |object, _| Ok(build(object, arguments)?.0));
+        return input::for_each(files, &arguments.slice, Layout::Apart, |object, _| {
+            Ok(build(object, arguments)?.0)
+        });
     };
     if arguments.json && section == Path::new("-") {
         bail!("--section - and --json both ask for standard output");
@@ -67,7 +71,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     if output::is_same_file(section, &arguments.file) {
         bail!("{}: --section would overwrite the input", arguments.file.display());
     }
-    let input = Input::open(&arguments.file)?;
+    let input = Input::open(&arguments.file, &arguments.slice)?;
     let object = input.object(Layout::Apart)?;
     let (status, bytes) = build(&object, arguments).with_context(|| object.name.to_string())?;
     output::binary(section, &bytes)?;
@@ -77,7 +81,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
 fn build(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<(Status, Vec<u8>)> {
     let source = Source::of(object)?;
     let file = object.file()?;
-    if object.name.member.is_some() && source.is_empty() && file.call_frame_sections()?.is_empty() {
+    if object.is_one_of_many && source.is_empty() && file.call_frame_sections()?.is_empty() {
         return Ok((Status::Done, Vec::new()));
     }
     let made = Made::of(file, &source, &arguments.table)?;

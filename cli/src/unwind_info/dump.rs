@@ -19,7 +19,7 @@ use crate::status::Status;
 pub fn dump(object: &Object<'_>, json: bool) -> anyhow::Result<Status> {
     let source = Source::of(object)?;
     if source.is_empty() {
-        if object.name.member.is_none() {
+        if !object.is_one_of_many {
             bail!("there is no __unwind_info or __compact_unwind in it");
         }
         return Ok(Status::Done);

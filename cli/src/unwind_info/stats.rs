@@ -48,7 +48,7 @@ pub fn count(object: &Object<'_>, json: bool) -> anyhow::Result<Status> {
         }
         (None, None) => {
             let file = object.file()?;
-            if object.name.member.is_some() && file.call_frame_sections()?.is_empty() {
+            if object.is_one_of_many && file.call_frame_sections()?.is_empty() {
                 return Ok(Status::Done);
             }
             let made = Made::of(file, &source, &TableOptions::FROM_CFI)?;

@@ -31,7 +31,7 @@ pub fn check(object: &Object<'_>, elsewhere: Option<&Object<'_>>, json: bool) ->
     let other = elsewhere.map(Source::with_table).transpose()?;
     let source = other.as_ref().unwrap_or(&own);
     if source.is_empty() {
-        if object.name.member.is_some() {
+        if object.is_one_of_many {
             return Ok(Status::Done);
         }
         bail!("there is no __unwind_info or __compact_unwind in it");

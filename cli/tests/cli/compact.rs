@@ -16,7 +16,7 @@ fn corpus() -> PathBuf {
 }
 
 /// A file of `link/`, decompressed.
-fn linked(name: &str) -> Vec<u8> {
+pub fn linked(name: &str) -> Vec<u8> {
     let file = fs::File::open(corpus().join("link").join(format!("{name}.gz"))).unwrap();
     let mut bytes = Vec::new();
     GzDecoder::new(file).read_to_end(&mut bytes).unwrap();
@@ -43,11 +43,11 @@ fn unpack(test: &str, names: &[&str]) -> PathBuf {
 }
 
 /// The program in a directory.
-fn run_in(directory: &Path, arguments: &[&str]) -> Output {
+pub fn run_in(directory: &Path, arguments: &[&str]) -> Output {
     command(arguments).current_dir(directory).output().unwrap()
 }
 
-fn text(bytes: Vec<u8>) -> String {
+pub fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
@@ -58,7 +58,7 @@ fn json_of(directory: &Path, arguments: &[&str]) -> Value {
 }
 
 /// One error line, and status 2.
-fn error_of(directory: &Path, arguments: &[&str]) -> String {
+pub fn error_of(directory: &Path, arguments: &[&str]) -> String {
     let output = run_in(directory, arguments);
     let error = text(output.stderr);
     assert_eq!((output.status.code(), error.lines().count()), (Some(2), 1), "{error}");
@@ -66,7 +66,7 @@ fn error_of(directory: &Path, arguments: &[&str]) -> String {
 }
 
 /// The line in front of the contents is llvm-objdump 23's, which the goldens do not keep.
-fn heading(name: &str, format: &str) -> String {
+pub fn heading(name: &str, format: &str) -> String {
     format!("\n{name}:\tfile format {format}\nUnwind info:\n\n")
 }
 
@@ -301,51 +301,6 @@ fn a_table_from_elsewhere_is_verified() {
     let output = run_in(&directory, &verify);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(output.stdout).contains("no record of __eh_frame at 0x"));
-}
-
-/// A fat file of x86-64 and arm64 images, as `mach-o/fat.h` has it.
-fn fat(images: [(u32, Vec<u8>); 2]) -> Vec<u8> {
-    let mut header = [0xcafe_babe, 2].map(u32::to_be_bytes).concat();
-    let mut contents = Vec::new();
-    for (cpu, image) in images {
-        let offset = 4096 + contents.len() as u32;
-        header.extend([cpu, 0, offset, image.len() as u32, 12].map(u32::to_be_bytes).concat());
-        contents.extend(&image);
-        contents.resize(contents.len().next_multiple_of(4096), 0);
-    }
-    header.resize(4096, 0);
-    header.extend(contents);
-    header
-}
-
-#[test]
-fn fat_files_are_read_slice_by_slice() {
-    let directory = scratch("fat");
-    // CPU_TYPE_X86_64 and CPU_TYPE_ARM64.
-    let images = [(0x0100_0007, linked("l_6_pers_3.dylib")), (0x0100_000c, linked("la_8_dwarf_1.dylib"))];
-    fs::write(directory.join("fat"), fat(images)).unwrap();
-    let output = run_in(&directory, &["dump", "fat"]);
-    assert_eq!(output.status.code(), Some(0));
-    assert_eq!(
-        text(output.stdout),
-        heading("fat(x86_64)", "mach-o 64-bit x86-64")
-            + &text(linked("l_6_pers_3.objdump"))
-            + &heading("fat(arm64)", "mach-o arm64")
-            + &text(linked("la_8_dwarf_1.objdump"))
-    );
-    let output = run_in(&directory, &["unwind-info", "--json", "fat"]);
-    let stdout = text(output.stdout);
-    let names = stdout.lines().map(|line| {
-        let summary: Value = serde_json::from_str(line).unwrap();
-        (summary["file"].clone(), summary["entries"].clone())
-    });
-    let expected = [(json!("fat(x86_64)"), json!(3)), (json!("fat(arm64)"), json!(1))];
-    assert_eq!(names.collect::<Vec<_>>(), expected);
-    let output = run_in(&directory, &["verify", "fat"]);
-    assert_eq!((output.status.code(), text(output.stdout).matches("no rule broken").count()), (Some(0), 2));
-    assert_eq!(run_in(&directory, &["stats", "fat"]).status.code(), Some(0));
-    let error = error_of(&directory, &["unwind-info", "fat", "--section", "table"]);
-    assert!(error.contains("fat: an archive or a fat file, where one object is needed"), "{error}");
 }
 
 /// Linkers take the FDEs of functions with rows out: what has only a row is not in the CFI.

@@ -1,0 +1,114 @@
+//! Fat files: all slices, or the one that is named.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::compact::{error_of, heading, linked, run_in, text};
+use crate::program::scratch;
+
+/// A fat file of x86-64 and arm64 images, as `mach-o/fat.h` has it.
+fn fat(images: [(u32, Vec<u8>); 2]) -> Vec<u8> {
+    let mut header = [0xcafe_babe, 2].map(u32::to_be_bytes).concat();
+    let mut contents = Vec::new();
+    for (cpu, image) in images {
+        let offset = 4096 + contents.len() as u32;
+        header.extend([cpu, 0, offset, image.len() as u32, 12].map(u32::to_be_bytes).concat());
+        contents.extend(&image);
+        contents.resize(contents.len().next_multiple_of(4096), 0);
+    }
+    header.resize(4096, 0);
+    header.extend(contents);
+    header
+}
+
+/// A directory with two images, and with both in one file.
+fn unpack(test: &str) -> PathBuf {
+    let directory = scratch(test);
+    let [x86, arm] = ["l_6_pers_3.dylib", "la_8_dwarf_1.dylib"].map(linked);
+    fs::write(directory.join("x86"), &x86).unwrap();
+    fs::write(directory.join("arm"), &arm).unwrap();
+    // CPU_TYPE_X86_64 and CPU_TYPE_ARM64.
+    fs::write(directory.join("fat"), fat([(0x0100_0007, x86), (0x0100_000c, arm)])).unwrap();
+    directory
+}
+
+#[test]
+fn fat_files_are_read_slice_by_slice() {
+    let directory = unpack("fat");
+    let output = run_in(&directory, &["dump", "fat"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(
+        text(output.stdout),
+        heading("fat(x86_64)", "mach-o 64-bit x86-64")
+            + &text(linked("l_6_pers_3.objdump"))
+            + &heading("fat(arm64)", "mach-o arm64")
+            + &text(linked("la_8_dwarf_1.objdump"))
+    );
+    let output = run_in(&directory, &["unwind-info", "--json", "fat"]);
+    let stdout = text(output.stdout);
+    let names = stdout.lines().map(|line| {
+        let summary: Value = serde_json::from_str(line).unwrap();
+        (summary["file"].clone(), summary["entries"].clone())
+    });
+    let expected = [(json!("fat(x86_64)"), json!(3)), (json!("fat(arm64)"), json!(1))];
+    assert_eq!(names.collect::<Vec<_>>(), expected);
+    let output = run_in(&directory, &["verify", "fat"]);
+    assert_eq!((output.status.code(), text(output.stdout).matches("no rule broken").count()), (Some(0), 2));
+    assert_eq!(run_in(&directory, &["stats", "fat"]).status.code(), Some(0));
+}
+
+/// A slice is what the file of that architecture alone is, to every verb.
+#[test]
+fn a_slice_is_chosen() {
+    let directory = unpack("slice");
+    for (arch, alone, address) in [("x86_64", "x86", "0x3b5"), ("arm64", "arm", "0x331")] {
+        let verbs: [&[&str]; 7] = [
+            &["dump", "FILE"],
+            &["lookup", "FILE", address],
+            &["verify", "FILE"],
+            &["stats", "FILE"],
+            &["explain", "FILE"],
+            &["unwind-info", "FILE", "--section", "FILE.table"],
+            &["diff", "FILE", "FILE.table"],
+        ];
+        for verb in verbs {
+            let said = |file: &str, more: &[&str]| {
+                let arguments: Vec<_> = verb.iter().map(|word| word.replace("FILE", file)).collect();
+                let arguments: Vec<_> = arguments.iter().map(String::as_str).chain(more.to_vec()).collect();
+                let output = run_in(&directory, &arguments);
+                assert_eq!(output.status.code(), Some(0), "{verb:?}: {}", text(output.stderr));
+                [output.stdout, output.stderr].map(text)
+            };
+            // All but the name.
+            let slice =
+                said("fat", &["--arch", arch]).map(|text| text.replace(&format!("fat({arch})"), alone));
+            assert_eq!(slice, said(alone, &[]), "{verb:?}");
+            // One that is alone may be named too.
+            assert_eq!(slice, said(alone, &["--arch", arch]), "{verb:?}");
+        }
+        let tables =
+            ["fat.table", &format!("{alone}.table")].map(|name| fs::read(directory.join(name)).unwrap());
+        assert!(tables[0] == tables[1], "{arch}");
+    }
+}
+
+#[test]
+fn a_slice_that_is_not_there_is_one_line() {
+    let directory = unpack("no_slice");
+    let several = "fat: there are several architectures in it, choose one with --arch: x86_64, arm64";
+    let missing = "fat: there is no arm64e in it, but x86_64, arm64";
+    for verb in [&["lookup", "fat", "1"][..], &["explain", "fat"], &["diff", "fat", "arm"], &["fat"]] {
+        assert!(error_of(&directory, verb).contains(several), "{verb:?}");
+        let named = [verb, &["--arch", "arm64e"]].concat();
+        assert!(error_of(&directory, &named).contains(missing), "{named:?}");
+    }
+    for verb in ["dump", "verify", "stats", "unwind-info"] {
+        assert!(error_of(&directory, &[verb, "fat", "--arch", "arm64e"]).contains(missing), "{verb}");
+    }
+    let error = error_of(&directory, &["unwind-info", "fat", "--section", "table"]);
+    assert!(error.contains(several), "{error}");
+    let error = error_of(&directory, &["dump", "arm", "--arch", "x86_64"]);
+    assert!(error.contains("arm: there is no x86_64 in it, but arm64"), "{error}");
+}
