@@ -11,7 +11,8 @@ use gimli::{
     UnwindContextStorage, UnwindOffset, UnwindSection, UnwindTableRow,
 };
 
-use super::record::{About, Cie, Fde, Function, Functions, Reader, Visit};
+use super::record::{Function, Functions};
+use super::source::{About, Cie, Fde, Reader, Visit};
 use super::translate::Translate;
 
 /// What the CFI says of some PCs.

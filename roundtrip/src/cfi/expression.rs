@@ -3,7 +3,7 @@
 use cfipack_format::Register;
 use gimli::{Encoding, Endianity, Expression, Operation};
 
-use super::record::Reader;
+use super::source::Reader;
 
 /// What an expression computes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -6,6 +6,7 @@
 mod evaluate;
 mod expression;
 mod record;
+mod source;
 mod translate;
 
 pub use evaluate::{Answer, Evaluator, Flags, Handler};

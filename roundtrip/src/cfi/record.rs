@@ -1,22 +1,13 @@
 //! The functions of a section, found once and sorted by address.
 
-use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use cfipack_encoder::cfi::{Section, SectionKind};
-use cfipack_format::{Address, Endian, SectionOffset};
-use gimli::{
-    BaseAddresses, BigEndian, DebugFrame, EhFrame, EndianSlice, Endianity, LittleEndian, UnwindOffset,
-    UnwindSection, Vendor,
-};
+use cfipack_format::{Address, SectionOffset};
+use gimli::{Endianity, UnwindOffset, UnwindSection};
 
-/// What gimli reads from.
-pub(super) type Reader<'a, E> = EndianSlice<'a, E>;
-/// A CIE as gimli parses it.
-pub(super) type Cie<'a, E> = gimli::CommonInformationEntry<Reader<'a, E>>;
-/// An FDE as gimli parses it.
-pub(super) type Fde<'a, E> = gimli::FrameDescriptionEntry<Reader<'a, E>>;
+use super::source::{About, Reader, Source, Visit};
 
 /// A function: the PCs that one FDE answers for, and where that FDE is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,37 +48,6 @@ pub struct Functions<'a> {
     empty: u64,
     duplicates: u64,
     unreadable: Vec<Unreadable>,
-}
-
-/// A section, and its bytes as gimli is to read them.
-#[derive(Clone, Debug)]
-struct Source<'a> {
-    section: Section<'a>,
-    bytes: Cow<'a, [u8]>,
-    /// Offsets of the CIEs with augmentation `B`, ascending.
-    key_b: Vec<usize>,
-}
-
-/// What does something with a section in gimli's terms: gimli has a type for each kind of section and
-/// each byte order, which makes it half as fast again as asking for the order at every number.
-pub(super) trait Visit<'f> {
-    /// What comes of it.
-    type Output;
-    /// Does it.
-    fn visit<E: Endianity + 'f, S: UnwindSection<Reader<'f, E>> + 'f>(
-        self,
-        frames: S,
-        about: About<'f>,
-    ) -> Self::Output;
-}
-
-/// What belongs to a section beside its frames.
-#[derive(Clone, Debug)]
-pub(super) struct About<'f> {
-    pub section: &'f Section<'f>,
-    pub bases: BaseAddresses,
-    /// Offsets of the CIEs with augmentation `B`, ascending.
-    pub key_b: &'f [usize],
 }
 
 impl<'a> Functions<'a> {
@@ -138,45 +98,6 @@ impl<'a> Functions<'a> {
     }
 }
 
-impl<'a> Source<'a> {
-    fn new(section: &Section<'a>) -> Self {
-        let (bytes, key_b) = readable(section);
-        Self { section: *section, bytes, key_b }
-    }
-
-    fn visit<'f, V: Visit<'f>>(&'f self, visit: V) -> V::Output {
-        match self.section.arch.endian() {
-            Endian::Little => self.visit_in(visit, LittleEndian),
-            Endian::Big => self.visit_in(visit, BigEndian),
-        }
-    }
-
-    fn visit_in<'f, V: Visit<'f>, E: Endianity + 'f>(&'f self, visit: V, endian: E) -> V::Output {
-        let Self { section, bytes, key_b } = self;
-        let vendor = if section.arch.is_aarch64() { Vendor::AArch64 } else { Vendor::Default };
-        let bases = BaseAddresses::default()
-            .set_eh_frame(section.address.0)
-            .set_text(section.text.0)
-            .set_got(section.data.0);
-        let about = About { section, bases, key_b };
-        let reader = EndianSlice::new(bytes, endian);
-        match section.kind {
-            SectionKind::EhFrame => {
-                let mut frames = EhFrame::from(reader);
-                frames.set_address_size(section.arch.pointer_size());
-                frames.set_vendor(vendor);
-                visit.visit(frames, about)
-            }
-            SectionKind::DebugFrame => {
-                let mut frames = DebugFrame::from(reader);
-                frames.set_address_size(section.arch.pointer_size());
-                frames.set_vendor(vendor);
-                visit.visit(frames, about)
-            }
-        }
-    }
-}
-
 /// Reads every FDE of a section as far as its addresses.
 struct Scan<'l> {
     section: usize,
@@ -212,18 +133,18 @@ impl<'f> Visit<'f> for Scan<'_> {
 }
 
 /// A CIE or an FDE, of which no more than the kind is known.
-struct Record {
-    offset: usize,
+pub(super) struct Record {
+    pub offset: usize,
     /// First byte behind the CIE pointer.
-    body: usize,
+    pub body: usize,
     /// One past the last byte.
-    end: usize,
-    is_cie: bool,
+    pub end: usize,
+    pub is_cie: bool,
 }
 
 /// The records of a section, terminators in the middle skipped. A record that ends beyond the section
 /// is the last: gimli refuses it, which is how it is reported.
-fn records<'s>(section: &Section<'s>) -> impl Iterator<Item = Record> + use<'s> {
+pub(super) fn records<'s>(section: &Section<'s>) -> impl Iterator<Item = Record> + use<'s> {
     let (bytes, endian, kind) = (section.bytes, section.arch.endian(), section.kind);
     let u32_at = move |at: usize| Some(endian.u32(*bytes.get(at..)?.first_chunk()?));
     let u64_at = move |at: usize| Some(endian.u64(*bytes.get(at..)?.first_chunk()?));
@@ -259,38 +180,4 @@ fn records<'s>(section: &Section<'s>) -> impl Iterator<Item = Record> + use<'s> 
 /// Where the records of a section start, ascending.
 pub(crate) fn record_offsets(section: &Section<'_>) -> Vec<usize> {
     records(section).map(|record| record.offset).collect()
-}
-
-/// The section with every CIE in a form that gimli 0.34 reads, and the CIEs with augmentation `B`.
-///
-/// gimli refuses the letters `B` (key B) and `G` (memory tagging), which carry no data, and the
-/// augmentation `eh` of gcc before 3.0, which carries one pointer. They are taken out and the record
-/// is filled up with `DW_CFA_nop`, so that everything else stays where it was. (The position of a
-/// PC-relative personality pointer changes with it: nobody asks for personalities here.)
-fn readable<'a>(section: &Section<'a>) -> (Cow<'a, [u8]>, Vec<usize>) {
-    let mut bytes = Cow::Borrowed(section.bytes);
-    let mut key_b = Vec::new();
-    for record in records(section).filter(|record| record.is_cie) {
-        let string = record.body.saturating_add(1);
-        let Some(cie) = section.bytes.get(string..record.end) else { continue };
-        let Some(length) = cie.iter().position(|&b| b == 0) else { continue };
-        let (letters, rest) = cie.split_at(length);
-        if letters.contains(&b'B') {
-            key_b.push(record.offset);
-        }
-        let (kept, rest): (Vec<u8>, &[u8]) = if letters == b"eh" {
-            let pointer = usize::from(section.arch.pointer_size());
-            let Some(rest) = rest.get(1 + pointer..) else { continue };
-            (vec![0], rest)
-        } else if letters.iter().any(|b| b"BG".contains(b)) {
-            (letters.iter().copied().filter(|b| !b"BG".contains(b)).collect(), rest)
-        } else {
-            continue;
-        };
-        let patched = &mut bytes.to_mut()[string..record.end];
-        patched.fill(0);
-        patched[..kept.len()].copy_from_slice(&kept);
-        patched[kept.len()..kept.len() + rest.len()].copy_from_slice(rest);
-    }
-    (bytes, key_b)
 }

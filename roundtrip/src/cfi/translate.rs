@@ -5,7 +5,7 @@ use gimli::{CfaRule, Endianity, RegisterRule, UnwindSection, UnwindTableRow};
 
 use super::evaluate::{Answer, Deep};
 use super::expression::{Shape, shape};
-use super::record::{Cie, Reader};
+use super::source::{Cie, Reader};
 
 /// What it takes to say a row of gimli's as ours.
 pub(super) struct Translate<'t, 'f, E: Endianity, S> {

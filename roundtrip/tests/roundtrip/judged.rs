@@ -70,6 +70,42 @@ fn old_eh_augmentation() {
     assert!(report(&cfi, &[Made::new(0x1000, 2, &[(0, SP1, &[8]), (1, SP1, &[16])])]).is_complete());
 }
 
+/// gas puts `.cfi_restore` before a function's first instruction into the CIE.
+#[test]
+fn restore_in_a_cie() {
+    let with = |augmentation: &[u8], instructions: &[u8]| {
+        let mut cfi = Cfi::new(Arch::Amd64, EhFrame);
+        let cie = cfi.cie(augmentation, &[1, 0], instructions);
+        cfi.fde(cie, 0x1000, 2, &[0x41, 0x0e, 16]);
+        report(&cfi, &[Made::new(0x1000, 2, &[(0, SP1, &[8]), (1, SP1, &[16])])])
+    };
+    let harmless: [&[u8]; 6] = [
+        &[0xc6, 0x0c, 7, 8, 0x90, 1],
+        &[0x0c, 7, 8, 0x90, 1, 0xc6],
+        &[0x0c, 7, 8, 0x90, 1, 6, 6],
+        &[0x0c, 7, 8, 6, 0x86, 0, 0x90, 1, 0xc6, 0xc3],
+        // def_cfa rbx+0x46, then rsp+8: operands that look like the instruction.
+        &[0x0c, 3, 0xc6, 0, 0x0c, 7, 8, 0x90, 1, 0xc6],
+        // rbx at an expression with a byte that looks like it.
+        &[0x0c, 7, 8, 0x90, 1, 0x10, 3, 3, 0x77, 0xc6, 0, 0xc6],
+    ];
+    for instructions in harmless {
+        for augmentation in [&b"zR"[..], b"zRB"] {
+            let found = with(augmentation, instructions);
+            assert!(found.is_complete(), "{instructions:x?}: {found:#?}");
+        }
+    }
+    // Here it is not clear what it goes back to.
+    let unclear: [&[u8]; 3] = [
+        &[0x0c, 7, 8, 0x90, 1, 0x86, 2, 0xc6],
+        &[0x0c, 7, 8, 0x90, 1, 0xd0],
+        &[0x0c, 7, 8, 0x90, 1, 0x0a, 0xc6],
+    ];
+    for instructions in unclear {
+        assert_eq!(with(b"zR", instructions).unjudged, 1, "{instructions:x?}");
+    }
+}
+
 #[test]
 fn unknown_augmentation() {
     let (mut cfi, cie) = Cfi::amd64();

@@ -230,8 +230,8 @@ impl<'r> Writer<'r> {
     }
 
     fn restore(&mut self) {
-        // gas hoists it into the CIE, where gimli does not take it: nobody could judge the function.
-        if !self.clean() && self.at == 0 {
+        // gas hoists it into the CIE, where nobody can judge it unless nothing was said before.
+        if !self.clean() && self.at == 0 && self.here.anything {
             return;
         }
         let arch = self.target.arch;
@@ -247,6 +247,10 @@ impl<'r> Writer<'r> {
                 self.state.frame_pointer = Place::Entry;
             }
             2 => {
+                // In a CIE of amd64 there is a rule to go back from.
+                if !self.clean() && self.at == 0 && arch == Arch::Amd64 {
+                    return;
+                }
                 // gas ignores this on amd64.
                 let wrong = self.starts_with_directives
                     || self.state.return_address == Place::Elsewhere

@@ -1,0 +1,251 @@
+//! A section as gimli reads it: of the right type, and without what gimli refuses for no reason.
+
+use std::borrow::Cow;
+
+use cfipack_encoder::cfi::{Section, SectionKind};
+use cfipack_format::Endian;
+use gimli::{
+    BaseAddresses, BigEndian, CallFrameInstruction, DebugFrame, EhFrame, EndianSlice, Endianity,
+    LittleEndian, UnwindSection, Vendor,
+};
+
+use super::record::{Record, records};
+
+/// What gimli reads from.
+pub(super) type Reader<'a, E> = EndianSlice<'a, E>;
+/// A CIE as gimli parses it.
+pub(super) type Cie<'a, E> = gimli::CommonInformationEntry<Reader<'a, E>>;
+/// An FDE as gimli parses it.
+pub(super) type Fde<'a, E> = gimli::FrameDescriptionEntry<Reader<'a, E>>;
+/// A section, and its bytes as gimli is to read them.
+#[derive(Clone, Debug)]
+pub(super) struct Source<'a> {
+    section: Section<'a>,
+    bytes: Cow<'a, [u8]>,
+    /// Offsets of the CIEs with augmentation `B`, ascending.
+    key_b: Vec<usize>,
+}
+
+/// What does something with a section in gimli's terms: gimli has a type for each kind of section and
+/// each byte order, which makes it half as fast again as asking for the order at every number.
+pub(super) trait Visit<'f> {
+    /// What comes of it.
+    type Output;
+    /// Does it.
+    fn visit<E: Endianity + 'f, S: UnwindSection<Reader<'f, E>> + 'f>(
+        self,
+        frames: S,
+        about: About<'f>,
+    ) -> Self::Output;
+}
+
+/// What belongs to a section beside its frames.
+#[derive(Clone, Debug)]
+pub(super) struct About<'f> {
+    pub section: &'f Section<'f>,
+    pub bases: BaseAddresses,
+    /// Offsets of the CIEs with augmentation `B`, ascending.
+    pub key_b: &'f [usize],
+}
+
+impl<'a> Source<'a> {
+    pub(super) fn new(section: &Section<'a>) -> Self {
+        let (bytes, key_b) = readable(section);
+        let mut source = Self { section: *section, bytes, key_b };
+        source.take_out_restores();
+        source
+    }
+
+    pub(super) fn visit<'f, V: Visit<'f>>(&'f self, visit: V) -> V::Output {
+        match self.section.arch.endian() {
+            Endian::Little => self.visit_in(visit, LittleEndian),
+            Endian::Big => self.visit_in(visit, BigEndian),
+        }
+    }
+
+    fn visit_in<'f, V: Visit<'f>, E: Endianity + 'f>(&'f self, visit: V, endian: E) -> V::Output {
+        let Self { section, bytes, key_b } = self;
+        let vendor = if section.arch.is_aarch64() { Vendor::AArch64 } else { Vendor::Default };
+        let bases = BaseAddresses::default()
+            .set_eh_frame(section.address.0)
+            .set_text(section.text.0)
+            .set_got(section.data.0);
+        let about = About { section, bases, key_b };
+        let reader = EndianSlice::new(bytes, endian);
+        match section.kind {
+            SectionKind::EhFrame => {
+                let mut frames = EhFrame::from(reader);
+                frames.set_address_size(section.arch.pointer_size());
+                frames.set_vendor(vendor);
+                visit.visit(frames, about)
+            }
+            SectionKind::DebugFrame => {
+                let mut frames = DebugFrame::from(reader);
+                frames.set_address_size(section.arch.pointer_size());
+                frames.set_vendor(vendor);
+                visit.visit(frames, about)
+            }
+        }
+    }
+}
+
+/// The section with every CIE in a form that gimli 0.34 reads, and the CIEs with augmentation `B`.
+///
+/// gimli refuses the letters `B` (key B) and `G` (memory tagging), which carry no data, and the
+/// augmentation `eh` of gcc before 3.0, which carries one pointer. They are taken out and the record
+/// is filled up with `DW_CFA_nop`, so that everything else stays where it was. (The position of a
+/// PC-relative personality pointer changes with it: nobody asks for personalities here.)
+fn readable<'a>(section: &Section<'a>) -> (Cow<'a, [u8]>, Vec<usize>) {
+    let mut bytes = Cow::Borrowed(section.bytes);
+    let mut key_b = Vec::new();
+    for record in records(section).filter(|record| record.is_cie) {
+        let string = record.body.saturating_add(1);
+        let Some(cie) = section.bytes.get(string..record.end) else { continue };
+        let Some(length) = cie.iter().position(|&b| b == 0) else { continue };
+        let (letters, rest) = cie.split_at(length);
+        if letters.contains(&b'B') {
+            key_b.push(record.offset);
+        }
+        let (kept, rest): (Vec<u8>, &[u8]) = if letters == b"eh" {
+            let pointer = usize::from(section.arch.pointer_size());
+            let Some(rest) = rest.get(1 + pointer..) else { continue };
+            (vec![0], rest)
+        } else if letters.iter().any(|b| b"BG".contains(b)) {
+            (letters.iter().copied().filter(|b| !b"BG".contains(b)).collect(), rest)
+        } else {
+            continue;
+        };
+        let patched = &mut bytes.to_mut()[string..record.end];
+        patched.fill(0);
+        patched[..kept.len()].copy_from_slice(&kept);
+        patched[kept.len()..kept.len() + rest.len()].copy_from_slice(rest);
+    }
+    (bytes, key_b)
+}
+
+/// The longest CIE, in bytes, that instructions are taken out of: it is read anew for each of its bytes at
+/// worst. gas's have some 30.
+const LONGEST: usize = 128;
+
+impl Source<'_> {
+    /// Takes `DW_CFA_restore` out of CIEs, which gimli 0.34 refuses there. gas writes it for a
+    /// `.cfi_restore` before a function's first instruction. It goes back to what the CIE says of
+    /// a register, and where the CIE has said nothing of it yet, it changes nothing.
+    fn take_out_restores(&mut self) {
+        let section = self.section;
+        for cie in records(&section).filter(|record| record.is_cie) {
+            if cie.end.saturating_sub(cie.body) <= LONGEST {
+                self.take_out_restores_of(&cie);
+            }
+        }
+    }
+
+    fn take_out_restores_of(&mut self, cie: &Record) {
+        let Some(mut instructions) = self.initial_instructions(cie) else { return };
+        let mut from = cie.body;
+        while let Some((place, register)) = instructions.iter().enumerate().find_map(restored) {
+            let before = &instructions[..place];
+            if before.iter().any(|instruction| may_speak_of(register, instruction)) {
+                return;
+            }
+            instructions.remove(place);
+            let Some(at) = (from..cie.end).find(|&at| self.blank(cie, at, register, &instructions)) else {
+                return;
+            };
+            from = at + 1;
+        }
+    }
+
+    /// Puts `DW_CFA_nop` in the place of a `DW_CFA_restore` that may be at `at`, if by that nothing but
+    /// `expected` remains.
+    fn blank(
+        &mut self,
+        cie: &Record,
+        at: usize,
+        register: gimli::Register,
+        expected: &[CallFrameInstruction<usize>],
+    ) -> bool {
+        let Some(len) = self.bytes.get(at..cie.end).and_then(|bytes| restore_len(bytes, register)) else {
+            return false;
+        };
+        let before = self.bytes[at..at + len].to_vec();
+        self.bytes.to_mut()[at..at + len].fill(0);
+        let is_it = self.initial_instructions(cie).as_deref() == Some(expected);
+        if !is_it {
+            self.bytes.to_mut()[at..at + len].copy_from_slice(&before);
+        }
+        is_it
+    }
+
+    /// The instructions of a CIE but for `DW_CFA_nop`; none if they cannot be read.
+    fn initial_instructions(&self, cie: &Record) -> Option<Vec<CallFrameInstruction<usize>>> {
+        self.visit(InitialInstructions(cie.offset))
+    }
+}
+
+/// Lists the instructions of the CIE at an offset.
+struct InitialInstructions(usize);
+
+impl<'f> Visit<'f> for InitialInstructions {
+    type Output = Option<Vec<CallFrameInstruction<usize>>>;
+
+    fn visit<E: Endianity + 'f, S: UnwindSection<Reader<'f, E>> + 'f>(
+        self,
+        frames: S,
+        about: About<'f>,
+    ) -> Self::Output {
+        let cie = frames.cie_from_offset(&about.bases, self.0.into()).ok()?;
+        let mut rest = cie.instructions(&frames, &about.bases);
+        let mut instructions = Vec::new();
+        while let Some(instruction) = rest.next().ok()? {
+            if instruction != CallFrameInstruction::Nop {
+                instructions.push(instruction);
+            }
+        }
+        Some(instructions)
+    }
+}
+
+fn restored((place, instruction): (usize, &CallFrameInstruction<usize>)) -> Option<(usize, gimli::Register)> {
+    match instruction {
+        CallFrameInstruction::Restore { register } => Some((place, *register)),
+        _ => None,
+    }
+}
+
+/// Whether an instruction may give a register a rule.
+fn may_speak_of(register: gimli::Register, instruction: &CallFrameInstruction<usize>) -> bool {
+    use CallFrameInstruction as I;
+    match *instruction {
+        I::DefCfa { .. }
+        | I::DefCfaSf { .. }
+        | I::DefCfaRegister { .. }
+        | I::DefCfaOffset { .. }
+        | I::DefCfaOffsetSf { .. }
+        | I::DefCfaExpression { .. } => false,
+        I::Undefined { register: of }
+        | I::SameValue { register: of }
+        | I::Offset { register: of, .. }
+        | I::OffsetExtendedSf { register: of, .. }
+        | I::ValOffset { register: of, .. }
+        | I::ValOffsetSf { register: of, .. }
+        | I::Register { dest_register: of, .. }
+        | I::Expression { register: of, .. }
+        | I::ValExpression { register: of, .. } => of == register,
+        _ => true,
+    }
+}
+
+/// Bytes of a `DW_CFA_restore` (0xc0 + register) or `DW_CFA_restore_extended` (6, ULEB128) of this
+/// register, if there is one.
+fn restore_len(bytes: &[u8], register: gimli::Register) -> Option<usize> {
+    match *bytes.first()? {
+        short @ 0xc0.. => (u16::from(short & 0x3f) == register.0).then_some(1),
+        6 => {
+            let mut operand = EndianSlice::new(bytes.get(1..)?, LittleEndian);
+            let is_it = gimli::Reader::read_uleb128(&mut operand).ok()? == u64::from(register.0);
+            is_it.then_some(bytes.len() - operand.len())
+        }
+        _ => None,
+    }
+}
