@@ -11,6 +11,8 @@ use cfipack_encoder::compact_unwind::{Encoder, Mode, llvm_mc};
 use cfipack_encoder::{Reason, Unsupported};
 use cfipack_format::compact_unwind::{Encoding, Flags};
 use cfipack_format::{Address, Arch, Register};
+use cfipack_roundtrip::Options;
+use cfipack_roundtrip::unwind_info::{Code, Entry, Table, verify};
 use cfipack_tests::corpora;
 use object::{Object, ObjectSection};
 
@@ -64,8 +66,8 @@ impl Case {
         foreign && !self.options.contains("-emit-compact-unwind-non-canonical")
     }
 
-    /// Does something with every function of the CFI.
-    fn each_function(&self, mut action: impl FnMut(&Function<'_>, &[u8])) {
+    /// Does something with the CFI and the code.
+    fn with_cfi(&self, action: impl FnOnce(cfi::Section<'_>, &[u8])) {
         let debug_frame = {
             let object = object::File::parse(&*self.cfi).unwrap();
             object.section_by_name("__debug_frame").map(|section| section.data().unwrap().to_vec())
@@ -76,12 +78,18 @@ impl Case {
             Some(bytes) => cfi::Section::new(SectionKind::DebugFrame, bytes, Address(0), self.arch),
             None => eh_frames[0].cfi(),
         };
-        let code = self.code();
-        for function in section.functions() {
-            let function = function.unwrap();
-            let end = function.end().0 as usize;
-            action(&function, &code[function.start.0 as usize..end]);
-        }
+        action(section, &self.code());
+    }
+
+    /// Does something with every function of the CFI.
+    fn each_function(&self, mut action: impl FnMut(&Function<'_>, &[u8])) {
+        self.with_cfi(|section, code| {
+            for function in section.functions() {
+                let function = function.unwrap();
+                let end = function.end().0 as usize;
+                action(&function, &code[function.start.0 as usize..end]);
+            }
+        });
     }
 }
 
@@ -242,4 +250,32 @@ fn checked_encodings_differ_as_documented() {
     });
     let documented: Vec<_> = documented.collect();
     assert_eq!(differences, documented, "now:\n{}", differences.join("\n"));
+}
+
+/// Whatever the checked encoder gives is true by gimli's evaluation of the same CFI.
+#[test]
+fn checked_encodings_are_true() {
+    let mut equal = 0;
+    for case in cases() {
+        let mut entries = Vec::new();
+        case.each_function(|function, code| {
+            let encoding = Encoder::new().encode(function, Some(code), Mode::Checked);
+            entries.extend(encoding.ok().map(|encoding| Entry {
+                start: function.start,
+                end: function.end(),
+                encoding,
+                personality: 0,
+                lsda: None,
+            }));
+        });
+        case.with_cfi(|section, code| {
+            let code = Code::new([(Address(0), code)]);
+            let table = Table::of_object(case.arch, entries, code);
+            let report = verify(&[section], &table, &Options::default());
+            assert_eq!(report.pcs_different, 0, "{}: {}", case.name, report.differences[0]);
+            equal += report.equal;
+        });
+    }
+    println!("{equal} functions");
+    assert!(equal > 60, "{equal} functions");
 }

@@ -338,7 +338,15 @@ const fn offset_on_entry(arch: Arch) -> i64 {
 fn is_step(arch: Arch, (row, saved): (&Row, &SavedRegisters), body: (&Row, &SavedRegisters)) -> bool {
     let entry = Row::at_entry(arch);
     let same = |one: Rule, other: Rule, on_entry: Rule| one == other || one == on_entry;
-    cfa_is_step_to(arch, row.cfa, body.0.cfa)
+    // Once the caller's frame pointer is back, nothing counts from the function's own any more.
+    let counts = match row.cfa {
+        Cfa::Register { register, .. } if register == arch.frame_pointer() => {
+            row.frame_pointer == body.0.frame_pointer
+        }
+        _ => true,
+    };
+    counts
+        && cfa_is_step_to(arch, row.cfa, body.0.cfa)
         && same(row.frame_pointer, body.0.frame_pointer, entry.frame_pointer)
         && same(row.return_address, body.0.return_address, entry.return_address)
         && saved.is_part_of(body.1)
