@@ -64,17 +64,6 @@ pub trait RowSink<'a, R> {
     fn stretch(&mut self, _stretch: &mut Stretch<'a>) {}
 }
 
-/// How far a function's instructions went.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ran {
-    /// Bytes of the function's own instructions that were needed; what follows them is padding.
-    pub needed: usize,
-    /// The location at the end, from the function's start.
-    pub end: u64,
-    /// Whether an instruction names an address, so that the rows hold for this place only.
-    pub names_address: bool,
-}
-
 /// The state machine of DWARF 5 section 6.4.2, for many functions one after the other.
 #[derive(Clone, Debug)]
 pub struct Interpreter<'a, R> {
@@ -111,7 +100,7 @@ impl<'a, R: Registers> Interpreter<'a, R> {
         &mut self,
         function: &Function<'a>,
         sink: &mut impl RowSink<'a, R>,
-    ) -> Result<Ran, Unsupported> {
+    ) -> Result<(), Unsupported> {
         if !self.initial.as_ref().is_some_and(|initial| initial.holds_for(function)) {
             self.run_cie(function)?;
         }
@@ -122,7 +111,7 @@ impl<'a, R: Registers> Interpreter<'a, R> {
         self.remembered.clear();
         let arch = function.arch();
         let ignored = state.registers.ignored(arch);
-        let mut ran = Ran { needed: 0, end: 0, names_address: false };
+        let mut location = 0;
         let refused = |location, reason| unsupported(function, location, reason);
         let mut change = Some(Change::Any);
         let mut instructions = Instructions::new(function, function.instructions);
@@ -133,7 +122,7 @@ impl<'a, R: Registers> Interpreter<'a, R> {
                 let rest = instructions.rest();
                 let mut stretch = Stretch {
                     rest,
-                    location: ran.end,
+                    location,
                     offset: *offset,
                     end: function.size,
                     code_alignment: function.cie.code_alignment,
@@ -143,74 +132,70 @@ impl<'a, R: Registers> Interpreter<'a, R> {
                 sink.stretch(&mut stretch);
                 if stretch.rest.len() != rest.len() {
                     change = Some(Change::CfaOffset);
-                    (ran.end, *offset) = stretch.row();
+                    (location, *offset) = stretch.row();
                     instructions.set_rest(stretch.rest);
-                    ran.needed = function.instructions.len() - stretch.rest.len();
                 }
             }
             let target = match instructions.common() {
                 Some(Common::Nop) => continue,
-                Some(Common::Advance(delta)) => ran.end.saturating_add(delta),
+                Some(Common::Advance(delta)) => location.saturating_add(delta),
                 Some(Common::Offset(register, offset)) => {
                     let (mut register, mut offset) = (register, offset);
                     loop {
                         let matters = state.set(arch, register, Rule::Cfa(offset));
-                        if matters.map_err(|reason| refused(ran.end, reason))? {
+                        if matters.map_err(|reason| refused(location, reason))? {
                             change = Some(Change::Any);
                         }
                         // They come several at a time.
                         let Some(next) = instructions.short_offset() else { break };
                         (register, offset) = next;
                     }
-                    ran.needed = function.instructions.len() - instructions.rest().len();
                     continue;
                 }
                 None => {
                     let Some(instruction) = instructions.decode() else { break };
                     let instruction = match instruction {
                         Ok(instruction) => instruction,
-                        Err(reason) => return Err(refused(ran.end, reason)),
+                        Err(reason) => return Err(refused(location, reason)),
                     };
                     match instruction {
                         Instruction::Nop => continue,
-                        Instruction::Advance(delta) => ran.end.saturating_add(delta),
+                        Instruction::Advance(delta) => location.saturating_add(delta),
                         Instruction::SetLocation(address) => {
-                            ran.names_address = true;
-                            advance_to(function, ran.end, address)
-                                .map_err(|reason| refused(ran.end, reason))?
+                            advance_to(function, location, address)
+                                .map_err(|reason| refused(location, reason))?
                         }
                         instruction => {
                             if let Instruction::ArgsSize(size @ 1..) = instruction {
-                                sink.arguments(size).map_err(|reason| refused(ran.end, reason))?;
+                                sink.arguments(size).map_err(|reason| refused(location, reason))?;
                             }
                             let changed = state
                                 .apply(instruction, arch, initial, &mut self.remembered)
-                                .map_err(|reason| refused(ran.end, reason))?;
+                                .map_err(|reason| refused(location, reason))?;
                             if changed {
                                 change = Some(Change::Any);
                             }
-                            ran.needed = function.instructions.len() - instructions.rest().len();
                             continue;
                         }
                     }
                 }
             };
-            if target == ran.end {
+            if target == location {
                 continue;
             }
             if let Some(change) = change.take()
-                && ran.end < function.size
+                && location < function.size
             {
-                push(&mut state, ran.end, change, sink).map_err(|reason| refused(ran.end, reason))?;
+                push(&mut state, location, change, sink).map_err(|reason| refused(location, reason))?;
             }
-            ran.end = target;
+            location = target;
         }
         if let Some(change) = change
-            && ran.end < function.size
+            && location < function.size
         {
-            push(&mut state, ran.end, change, sink).map_err(|reason| refused(ran.end, reason))?;
+            push(&mut state, location, change, sink).map_err(|reason| refused(location, reason))?;
         }
-        Ok(ran)
+        Ok(())
     }
 
     /// The state after the instructions of a function's CIE, kept for the next function.

@@ -31,23 +31,35 @@ pub(crate) struct PlainFde<'a> {
 /// A function's own instructions, and the bytes behind them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Code<'a> {
-    /// The section from the instructions on: reads need not look for their end.
-    bytes: &'a [u8],
+    /// The section: reads need not look for the instructions' end.
+    section: &'a [u8],
+    at: usize,
     len: usize,
 }
 
 impl<'a> Code<'a> {
-    /// The instructions.
+    /// Bytes of the instructions.
     #[inline(always)]
-    pub(crate) fn instructions(&self) -> &'a [u8] {
-        // The length is that of a part of the bytes.
-        self.bytes.get(..self.len).unwrap_or_default()
+    pub(crate) fn len(&self) -> usize {
+        self.len
     }
 
     /// The instructions and all that follows them in the section.
     #[inline(always)]
     pub(crate) fn with_behind(&self) -> &'a [u8] {
-        self.bytes
+        self.section.get(self.at..).unwrap_or_default()
+    }
+
+    /// Where the instructions start in the section.
+    #[inline(always)]
+    pub(crate) fn offset(&self) -> usize {
+        self.at
+    }
+
+    /// Instructions of the same length elsewhere in the section.
+    #[inline(always)]
+    pub(crate) fn other(&self, at: usize) -> Self {
+        Self { at, ..*self }
     }
 }
 
@@ -86,16 +98,20 @@ impl<'a> Functions<'a> {
         self.section.arch
     }
 
-    /// Records that are left and have room for an FDE: CIEs are among them, a few.
+    /// About how many records are left that have room for an FDE: CIEs are among them, a few. Exact in a
+    /// small section.
     pub(crate) fn records_left(&self) -> usize {
         const LEAST: usize = 16;
-        let mut at = self.at;
-        let mut count = 0;
-        while let Some(next) = self.section.record_end(at).filter(|_| at < self.end) {
+        const SAMPLE: usize = 1 << 17;
+        let (mut at, mut count) = (self.at, 0);
+        let sample = self.end.min(self.at + SAMPLE);
+        while let Some(next) = self.section.record_end(at).filter(|_| at < sample) {
             count += usize::from(next - at >= LEAST);
             at = next;
         }
-        count
+        // No more than what follows may hold.
+        let rest = self.end.saturating_sub(at);
+        count + (rest as u128 * count as u128 / (at - self.at).max(1) as u128) as usize
     }
 
     /// The next function if its FDE is plain and its CIE one of late; else nothing happens, and
@@ -124,8 +140,7 @@ impl<'a> Functions<'a> {
         let behind = 4 + length as usize;
         let instructions = 17 + usize::from(data_len);
         let len = behind.checked_sub(instructions)?;
-        let bytes = record.get(instructions..)?;
-        if len > bytes.len() {
+        if behind > record.len() {
             return None;
         }
         self.at = at + behind;
@@ -135,7 +150,7 @@ impl<'a> Functions<'a> {
             size,
             at: SectionOffset(at),
             cie: SectionOffset(cie),
-            code: Code { bytes, len },
+            code: Code { section: self.section.bytes, at: at + instructions, len },
         })
     }
 }
@@ -145,7 +160,6 @@ impl<'a> Function<'a> {
     #[inline]
     pub(crate) fn code(&self) -> Code<'a> {
         let at = self.section.offset_of(self.instructions);
-        let bytes = self.section.bytes.get(at..).unwrap_or_default();
-        Code { bytes, len: self.instructions.len().min(bytes.len()) }
+        Code { section: self.section.bytes, at, len: self.instructions.len() }
     }
 }

@@ -7,9 +7,9 @@ use core::{hint, mem};
 use cfipack_format::Endian;
 use cfipack_format::sframe::{Attribute, FdeInfo, FdeType, Version};
 
-use super::builder::Entry;
 use super::fre::Fres;
 use super::hash_index::{HashIndex, hash};
+use super::words::CHUNK;
 use super::{Layout, Options};
 use crate::Reason;
 
@@ -17,10 +17,12 @@ use crate::Reason;
 /// where the attribute lies in the FDE, the FREs alone. Blocks are numbered.
 #[derive(Clone, Debug)]
 pub(super) struct Blocks {
-    /// The blocks, behind room for the section's header and index.
+    /// The blocks, behind room for the section's header and index; behind them [`CHUNK`] bytes or more.
     bytes: Vec<u8>,
     /// Bytes of that room.
     front: usize,
+    /// Where the last block ends.
+    end: usize,
     /// Where each block starts.
     starts: Vec<u32>,
     /// What the FDEs of each block say; empty in version 3.
@@ -33,11 +35,32 @@ pub(super) struct Blocks {
 }
 
 /// An attribute with more rows than version 3 can count.
+///
+/// | bits | meaning |
+/// |---|---|
+/// | 0-31 | rows |
+/// | 32-39 | info |
+/// | 40-47 | size of the repeated block |
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct WideAttribute {
-    pub(super) num_fres: u32,
-    pub(super) info: FdeInfo,
-    pub(super) rep_size: u8,
+pub(super) struct WideAttribute(u64);
+
+impl WideAttribute {
+    #[inline(always)]
+    fn new(num_fres: u32, info: FdeInfo, rep_size: u8) -> Self {
+        Self(u64::from(num_fres) | u64::from(info.bits()) << 32 | u64::from(rep_size) << 40)
+    }
+
+    pub(super) fn num_fres(self) -> u32 {
+        self.0 as u32
+    }
+
+    pub(super) fn info(self) -> FdeInfo {
+        FdeInfo::from_bits_retain((self.0 >> 32) as u8)
+    }
+
+    pub(super) fn rep_size(self) -> u8 {
+        (self.0 >> 40) as u8
+    }
 }
 
 /// How many blocks are looked up together.
@@ -50,17 +73,16 @@ impl Blocks {
     pub(super) fn new(options: Options, endian: Endian, seed: u64) -> Self {
         let index = (options.layout == Layout::Small && options.share).then(HashIndex::new);
         let version = options.version;
-        let (bytes, starts, attributes) = (Vec::new(), Vec::new(), Vec::new());
-        Self { bytes, front: 0, starts, attributes, index, seed, version, endian }
+        let (bytes, starts, attributes) = (vec![0; CHUNK], Vec::new(), Vec::new());
+        Self { bytes, front: 0, end: 0, starts, attributes, index, seed, version, endian }
     }
 
     /// Makes room in front of the first block and for this many blocks, in a builder that has none.
     pub(super) fn reserve(&mut self, front: usize, blocks: usize) {
         if self.starts.is_empty() {
             // Zeroed memory is not touched before it is used.
-            self.bytes = vec![0; front + blocks * TYPICAL_SIZE];
-            self.bytes.truncate(front);
-            self.front = front;
+            self.bytes = vec![0; front + blocks * TYPICAL_SIZE + CHUNK];
+            (self.front, self.end) = (front, front);
         }
         self.starts.reserve(blocks);
         if let Some(index) = &mut self.index {
@@ -71,7 +93,7 @@ impl Blocks {
     /// The sub-section's bytes behind `front` bytes that are to be written.
     pub(super) fn take_bytes(&mut self, front: usize) -> Vec<u8> {
         let mut bytes = mem::take(&mut self.bytes);
-        let blocks = self.front..bytes.len();
+        let blocks = self.front..self.end;
         bytes.resize(bytes.len().max(front + blocks.len()), 0);
         bytes.copy_within(blocks.clone(), front);
         bytes.truncate(front + blocks.len());
@@ -88,13 +110,14 @@ impl Blocks {
     ) -> Result<u32, Reason> {
         let attribute = self.begin_block(fres, info, fde_type, rep_size);
         let block = fres.block(self.version);
-        if !self.has_room(block.len()) {
+        if !self.has_room(block.len) {
             return Err(Reason::SectionSize);
         }
-        Ok(self.add_block(self.hash(block), block, attribute))
+        let bytes = fres.with_behind(block);
+        Ok(self.add_block(self.hash(bytes, block.len), bytes, block.len, attribute))
     }
 
-    /// Writes the attribute in front of a function's FREs, or returns what its FDEs say.
+    /// Writes the attribute in front of a function's FREs if it lies there. Returns it.
     #[inline(always)]
     pub(super) fn begin_block(
         &self,
@@ -102,21 +125,20 @@ impl Blocks {
         info: FdeInfo,
         fde_type: FdeType,
         rep_size: u8,
-    ) -> Option<WideAttribute> {
+    ) -> WideAttribute {
         let num_fres = fres.count();
         let info = info.with_fre_type(fres.fre_type());
-        if self.version != Version::V3 {
-            return Some(WideAttribute { num_fres, info, rep_size });
+        if self.version == Version::V3 {
+            let attribute = Attribute { num_fres: num_fres as u16, info, info2: fde_type as u8, rep_size };
+            fres.set_attribute(&attribute.write(self.endian));
         }
-        let attribute = Attribute { num_fres: num_fres as u16, info, info2: fde_type as u8, rep_size };
-        fres.set_attribute(&attribute.write(self.endian));
-        None
+        WideAttribute::new(num_fres, info, rep_size)
     }
 
     /// Whether blocks of this many bytes can be added.
     #[inline(always)]
     pub(super) fn has_room(&self, len: usize) -> bool {
-        u32::try_from(self.bytes.len() - self.front + len).is_ok()
+        u32::try_from(self.end - self.front + len).is_ok()
     }
 
     /// Adds the blocks of another builder with the same options, or finds them. Returns the number
@@ -127,19 +149,29 @@ impl Blocks {
         for first in (0..other.starts.len()).step_by(GROUP) {
             let group = first..(first + GROUP).min(other.starts.len());
             for (hash, number) in hashes.iter_mut().zip(group.clone()) {
-                *hash = self.hash(other.block(number as u32));
+                let (start, len) = other.place(number);
+                *hash = self.hash(&other.bytes[start..], len);
             }
             self.touch(hashes.into_iter());
             for (hash, number) in hashes.into_iter().zip(group) {
-                let block = other.block(number as u32);
-                if !self.has_room(block.len()) {
+                let (start, len) = other.place(number);
+                if !self.has_room(len) {
                     return Err(Reason::SectionSize);
                 }
-                let attribute = other.attributes.get(number).copied();
-                numbers.push(self.add_block(hash, block, attribute));
+                // Version 3 has it in the block.
+                let attribute = other.attributes.get(number).copied().unwrap_or(WideAttribute(0));
+                numbers.push(self.add_block(hash, &other.bytes[start..], len, attribute));
             }
         }
         Ok(numbers)
+    }
+
+    /// Where a block starts in the bytes, and its length.
+    #[inline]
+    fn place(&self, number: usize) -> (usize, usize) {
+        let start = self.front + self.starts[number] as usize;
+        let end = self.starts.get(number + 1).map_or(self.end, |&end| self.front + end as usize);
+        (start, end - start)
     }
 
     /// Where a block lies in the FRE sub-section.
@@ -166,33 +198,19 @@ impl Blocks {
 
     /// The whole sub-section.
     pub(super) fn bytes(&self) -> &[u8] {
-        &self.bytes[self.front..]
+        &self.bytes[self.front..self.end]
     }
 
     /// The bytes of a block.
     pub(super) fn block(&self, number: u32) -> &[u8] {
-        let start = self.starts[number as usize] as usize;
-        let end = self.starts.get(number as usize + 1).map(|&end| end as usize);
-        &self.bytes()[start..end.unwrap_or(self.bytes().len())]
+        let (start, len) = self.place(number as usize);
+        &self.bytes[start..start + len]
     }
 
-    /// The same with a block for each of the entries, in their order, whatever the number of threads
-    /// that made them. `None` if all that does not fit into a section.
-    pub(super) fn unshared(&self, entries: &mut [Entry]) -> Option<Self> {
-        let len = |entry: &Entry| self.block(entry.block).len() as u64;
-        u32::try_from(entries.iter().map(len).sum::<u64>()).ok()?;
-        let (bytes, starts, attributes) = (Vec::new(), Vec::new(), Vec::new());
-        let mut own = Self { bytes, front: 0, starts, attributes, index: None, ..*self };
-        for entry in entries {
-            entry.block = own.add_block(0, self.block(entry.block), self.attribute(entry.block));
-        }
-        Some(own)
-    }
-
-    /// The hash of a block.
+    /// The hash of a block of `len` bytes, behind which [`CHUNK`] more can be read.
     #[inline(always)]
-    pub(super) fn hash(&self, block: &[u8]) -> u32 {
-        if self.index.is_some() { hash(self.seed, block) } else { 0 }
+    pub(super) fn hash(&self, bytes: &[u8], len: usize) -> u32 {
+        if self.index.is_some() { hash(self.seed, bytes, len) } else { 0 }
     }
 
     /// Reads what [`add_block`](Self::add_block) is going to read for blocks with these hashes. Few of
@@ -207,16 +225,23 @@ impl Blocks {
         hint::black_box(first.into_iter().flatten().map(byte).fold(0, u8::wrapping_add));
     }
 
-    /// Adds a block that there [is room](Self::has_room) for, or finds it. Returns its number.
+    /// Adds a block that there [is room](Self::has_room) for, or finds it: the first `len` bytes of
+    /// these, behind which [`CHUNK`] more can be read. Returns its number.
     #[inline]
-    pub(super) fn add_block(&mut self, hash: u32, block: &[u8], attribute: Option<WideAttribute>) -> u32 {
+    pub(super) fn add_block(
+        &mut self,
+        hash: u32,
+        bytes: &[u8],
+        len: usize,
+        attribute: WideAttribute,
+    ) -> u32 {
         if let Some(index) = &mut self.index {
-            let (bytes, starts, attributes) = (&self.bytes[self.front..], &self.starts, &self.attributes);
+            let (known, starts, attributes) = (&self.bytes[self.front..], &self.starts, &self.attributes);
             // A block ends where its attribute says, so equal bytes from its start on are the block.
             let found = index.find(hash, |number| {
                 let start = starts[number as usize] as usize;
-                bytes.get(start..start + block.len()) == Some(block)
-                    && attributes.get(number as usize).copied() == attribute
+                known.get(start..start + len) == bytes.get(..len)
+                    && attributes.get(number as usize).is_none_or(|&known| known == attribute)
             });
             if let Some(number) = found {
                 return number;
@@ -224,9 +249,31 @@ impl Blocks {
             index.insert(hash, starts.len() as u32);
         }
         let number = self.starts.len() as u32;
-        self.starts.push((self.bytes.len() - self.front) as u32);
-        self.bytes.extend_from_slice(block);
-        self.attributes.extend(attribute);
+        self.starts.push((self.end - self.front) as u32);
+        self.append(bytes, len);
+        if self.version != Version::V3 {
+            self.attributes.push(attribute);
+        }
         number
+    }
+
+    /// Appends the first `len` bytes of these, a chunk at a time.
+    #[inline(always)]
+    fn append(&mut self, bytes: &[u8], len: usize) {
+        let end = self.end + len;
+        if self.bytes.len() < end + CHUNK {
+            self.grow(end + CHUNK);
+        }
+        let (from, _) = bytes.as_chunks::<CHUNK>();
+        let (to, _) = self.bytes[self.end..].as_chunks_mut::<CHUNK>();
+        for (to, from) in to.iter_mut().zip(from).take(len.div_ceil(CHUNK)) {
+            *to = *from;
+        }
+        self.end = end;
+    }
+
+    #[cold]
+    fn grow(&mut self, len: usize) {
+        self.bytes.resize(len + len / 8, 0);
     }
 }

@@ -10,14 +10,12 @@ use super::cies::Cies;
 use super::direct::Common;
 use super::fre::Fres;
 use super::gnu::GnuRows;
-use super::memo::{Key, Memo, Remembered};
 use super::merge::merge;
 use super::small::{SmallRows, flags};
 use super::stack_pointer::StackPointer;
 use super::stubs::StubRows;
-use super::waiting::Waiting;
 use super::{Layout, Options, Section};
-use crate::cfi::{Function, Interpreter, Ran};
+use crate::cfi::{Function, Interpreter};
 use crate::{Reason, Unsupported};
 
 /// One entry of the function index in the making.
@@ -85,11 +83,9 @@ pub struct Builder<'a> {
     pub(super) options: Options,
     pub(super) interpreter: Interpreter<'a, StackPointer>,
     pub(super) cies: Cies<'a>,
-    pub(super) memo: Memo,
     pub(super) common: Common,
     pub(super) fres: Fres,
     pub(super) entries: Entries,
-    pub(super) waiting: Vec<Waiting>,
 }
 
 impl<'a> Builder<'a> {
@@ -103,17 +99,15 @@ impl<'a> Builder<'a> {
         let seed = fres.address() as u64;
         let blocks = Blocks::new(options, arch.endian(), seed);
         let entries = Entries { list: Vec::new(), blocks, num_fres: 0, refused: Vec::new() };
-        let (cies, memo, common) = (Cies::new(), Memo::new(), Common::new());
+        let (cies, common) = (Cies::new(), Common::new());
         Self {
             arch,
             options,
             interpreter: Interpreter::new(),
             cies,
-            memo,
             common,
             fres,
             entries,
-            waiting: Vec::new(),
         }
     }
 
@@ -140,9 +134,7 @@ impl<'a> Builder<'a> {
 
     /// Adds what a builder with the same architecture and options has taken, as if its functions
     /// had been pushed here one by one.
-    pub fn absorb(&mut self, mut shard: Self) -> Result<(), Reason> {
-        self.settle();
-        shard.settle();
+    pub fn absorb(&mut self, shard: Self) -> Result<(), Reason> {
         let numbers = self.entries.blocks.absorb(&shard.entries.blocks)?;
         let moved =
             shard.entries.list.iter().map(|entry| Entry { block: numbers[entry.block as usize], ..*entry });
@@ -153,14 +145,8 @@ impl<'a> Builder<'a> {
     }
 
     /// Ends the section: nothing is added any more.
-    pub fn finish(mut self) -> Section {
-        self.settle();
-        let Self { arch, options, mut entries, .. } = self;
-        if !options.share
-            && let Some(own) = entries.blocks.unshared(&mut entries.list)
-        {
-            entries.blocks = own;
-        }
+    pub fn finish(self) -> Section {
+        let Self { arch, options, entries, .. } = self;
         let merged = match options {
             Options { merge_functions: 2.., layout: Layout::Small, .. } => {
                 merge(arch, options, &entries).ok()
@@ -172,18 +158,14 @@ impl<'a> Builder<'a> {
 
     fn push_small(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
         let size = check(self.arch, function)?;
-        let key = match self.number(function) {
-            Some(cie) => {
-                let code = function.code();
-                let key = self.memo.key(cie, &code);
-                if self.push_code(cie, function.start, size, &code, key).is_ok() {
-                    return Ok(());
-                }
-                key
-            }
-            None => None,
+        if size == 0 {
+            return Ok(());
+        }
+        let common = match self.number(function) {
+            Some(cie) => self.push_common(cie, function.start, &function.code(), size),
+            None => false,
         };
-        self.push_rows(function, size, key)
+        if common { Ok(()) } else { self.push_rows(function, size) }
     }
 
     #[inline]
@@ -193,18 +175,12 @@ impl<'a> Builder<'a> {
 
     /// Adds a function of any kind.
     #[cold]
-    pub(super) fn push_rows(
-        &mut self,
-        function: &Function<'a>,
-        size: u32,
-        key: Option<Key>,
-    ) -> Result<(), Unsupported> {
+    pub(super) fn push_rows(&mut self, function: &Function<'a>, size: u32) -> Result<(), Unsupported> {
         if size == 0 {
             return Ok(());
         }
-        self.settle();
         let before = self.entries.mark();
-        let ran = self.run_small(function, size, FdeType::Default).or_else(|unsupported| {
+        let result = self.run_small(function, size, FdeType::Default).or_else(|unsupported| {
             self.entries.back_to(before);
             if unsupported.reason == Reason::CfaExpression {
                 self.run_stubs(function, size)
@@ -214,12 +190,7 @@ impl<'a> Builder<'a> {
                 Err(unsupported)
             }
         });
-        let ran = ran.inspect_err(|_| self.entries.back_to(before))?;
-        if let (Some(key), [_]) = (key, &self.entries.list[before.0..]) {
-            let num_fres = (self.entries.num_fres - before.1) as u32;
-            self.memo.remember(key, ran, size, Remembered { entry: before.0 as u32, num_fres });
-        }
-        Ok(())
+        result.inspect_err(|_| self.entries.back_to(before))
     }
 
     /// Interprets a function and adds its FDE, or several where it has too many rows for one.
@@ -229,23 +200,21 @@ impl<'a> Builder<'a> {
         function: &Function<'a>,
         size: u32,
         fde_type: FdeType,
-    ) -> Result<Ran, Unsupported> {
+    ) -> Result<(), Unsupported> {
         let version = self.options.version;
         let mut rows = SmallRows::begin(function, version, fde_type, size, &mut self.fres, &mut self.entries);
-        let ran = self.interpreter.run(function, &mut rows)?;
-        rows.end_part(size).map_err(|reason| refused(function, reason))?;
-        Ok(ran)
+        self.interpreter.run(function, &mut rows)?;
+        rows.end_part(size).map_err(|reason| refused(function, reason))
     }
 
     #[cold]
-    fn run_stubs(&mut self, function: &Function<'a>, size: u32) -> Result<Ran, Unsupported> {
+    fn run_stubs(&mut self, function: &Function<'a>, size: u32) -> Result<(), Unsupported> {
         let Options { version, layout, .. } = self.options;
         let before =
             SmallRows::begin(function, version, FdeType::Default, size, &mut self.fres, &mut self.entries);
         let mut rows = StubRows { before, stubs: None };
-        let ran = self.interpreter.run(function, &mut rows)?;
-        rows.finish(size, layout).map_err(|reason| refused(function, reason))?;
-        Ok(ran)
+        self.interpreter.run(function, &mut rows)?;
+        rows.finish(size, layout).map_err(|reason| refused(function, reason))
     }
 
     fn push_gnu(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
@@ -259,8 +228,7 @@ impl<'a> Builder<'a> {
             }
             Err(unsupported) if unsupported.reason == Reason::GasInstruction(0x0f) => {
                 // A PLT, whose FDEs are ld's work and not gas's.
-                let stubs = self.run_stubs(function, size).map(|_| ());
-                stubs.map_err(|_| {
+                self.run_stubs(function, size).map_err(|_| {
                     self.entries.back_to(before);
                     unsupported
                 })

@@ -6,8 +6,7 @@
 //! up on whatever is not common, malformed instructions among it, and the function then goes the
 //! general way from the start.
 
-use alloc::vec;
-use alloc::vec::Vec;
+use alloc::boxed::Box;
 
 use cfipack_format::sframe::FdeInfo;
 use cfipack_format::{Arch, Cfa, Endian, Register, Row, Rule};
@@ -15,8 +14,8 @@ use cfipack_format::{Arch, Cfa, Endian, Register, Row, Rule};
 use super::fre::Fres;
 use super::pattern::Pattern;
 use super::stack_pointer::StackPointer;
-use super::track::{LOOKAHEAD, Reading, Track};
-use crate::cfi::{Cie, Code, Ran, Registers, State};
+use super::track::{LOOKAHEAD, Reading, Rows, Track};
+use crate::cfi::{Cie, Code, Registers, State};
 
 /// What common instructions can change but for the CFA's offset, and which CIE gave the rest.
 ///
@@ -154,107 +153,133 @@ fn is_frame_pointer(arch: Arch, register: Register) -> Option<bool> {
     (is_frame_pointer || register == arch.stack_pointer()).then_some(is_frame_pointer)
 }
 
-/// Runs common functions. Remembers the patterns of late: functions save their registers in few ways.
+/// Runs common functions.
 #[derive(Clone, Debug)]
 pub(super) struct Common {
-    patterns: Vec<(Rules, Pattern)>,
+    patterns: Patterns,
+    rows: Box<Rows>,
 }
 
-/// Patterns that are remembered.
-const PATTERNS: usize = 64;
 /// How deep `DW_CFA_remember_state` nests in common functions.
 const MAX_REMEMBERED: usize = 4;
 
-impl Common {
-    pub(super) fn new() -> Self {
-        Self { patterns: vec![(Rules::NONE, Pattern::NONE); PATTERNS] }
-    }
+/// The patterns of late: functions save their registers in few ways.
+#[derive(Clone, Debug)]
+struct Patterns([(Rules, Pattern); Self::COUNT]);
+
+impl Patterns {
+    const COUNT: usize = 64;
 
     #[inline(always)]
-    fn pattern(&mut self, cie: &CommonCie, rules: Rules) -> Option<Pattern> {
+    fn get(&mut self, cie: &CommonCie, rules: Rules) -> Option<Pattern> {
         let hash = rules.0 ^ rules.0 >> 7 ^ rules.0 >> 14 ^ rules.0 >> 20;
-        let slot = &mut self.patterns[hash as usize % PATTERNS];
+        let slot = &mut self.0[hash as usize % Self::COUNT];
         if slot.0 != rules {
             *slot = (rules, cie.pattern(rules)?);
         }
         Some(slot.1)
     }
+}
 
-    /// Puts the rows of a function of `size` bytes, not 0, into `fres`. `needed` bytes of the
-    /// instructions are not padding of zeros.
+impl Common {
+    pub(super) fn new() -> Self {
+        let patterns = Patterns([(Rules::NONE, Pattern::NONE); Patterns::COUNT]);
+        Self { patterns, rows: Box::new(Rows::NONE) }
+    }
+
+    /// Puts the rows of a function of `size` bytes, not 0, into `fres`. Returns the location that its
+    /// instructions end at, from its start.
     #[inline]
     pub(super) fn run(
         &mut self,
         cie: &CommonCie,
         code: &Code<'_>,
-        needed: usize,
         size: u32,
         fres: &mut Fres,
-    ) -> Option<Ran> {
-        let instructions = code.with_behind().get(..needed + LOOKAHEAD)?;
-        let mut rules = cie.rules;
-        let mut pattern = self.pattern(cie, rules)?;
-        let (first, buffer) = fres.buffer();
-        let mut track = Track::new(instructions, pattern.fre(cie.offset), first, size)?;
-        let mut remembered = [(rules, cie.offset); MAX_REMEMBERED];
+    ) -> Option<u64> {
+        let instructions = code.with_behind().get(..code.len() + LOOKAHEAD)?;
+        let mut now = Now { rules: cie.rules, offset: cie.offset };
+        let mut pattern = self.patterns.get(cie, now.rules)?;
+        let mut remembered = [now; MAX_REMEMBERED];
         let mut depth = 0;
-        loop {
-            track.run(&cie.reading, &pattern, buffer);
-            let rest = track.rest;
-            if rest.len() <= LOOKAHEAD {
-                break;
-            }
-            let mut offset = pattern.offset(track.fre);
-            let mut len = 1;
-            match *rest.first_chunk::<4>()? {
-                // DW_CFA_nop
-                [0x00, ..] => {}
-                // DW_CFA_offset
-                [opcode @ 0x80..=0xbf, operand @ 1..0x80, ..] => {
-                    rules = cie.with(rules, opcode & 0x3f, operand)?;
-                    len = 2;
-                }
-                // DW_CFA_restore
-                [opcode @ 0xc0..=0xff, ..] => rules = cie.with(rules, opcode & 0x3f, 0)?,
+        let mut track = Track::new(instructions, pattern.fre(now.offset), &mut self.rows)?;
+        while !track.run(&cie.reading, &pattern) {
+            now.offset = pattern.offset(track.fre);
+            let len = match *track.rest.first_chunk::<4>()? {
                 // DW_CFA_remember_state, DW_CFA_restore_state
                 [0x0a, ..] => {
-                    *remembered.get_mut(depth)? = (rules, offset);
+                    *remembered.get_mut(depth)? = now;
                     depth += 1;
+                    1
                 }
                 [0x0b, ..] => {
                     depth = depth.checked_sub(1)?;
-                    (rules, offset) = *remembered.get(depth)?;
+                    now = *remembered.get(depth)?;
+                    1
                 }
-                // DW_CFA_def_cfa, DW_CFA_def_cfa_register
-                [0x0c, register @ 0..0x80, value @ 0..0x80, _] => {
-                    rules = rules.on_frame_pointer(cie.is_frame_pointer(register)?);
-                    (offset, len) = (value.into(), 3);
-                }
-                [0x0c, register @ 0..0x80, low, high @ 0..0x80] => {
-                    rules = rules.on_frame_pointer(cie.is_frame_pointer(register)?);
-                    (offset, len) = (u32::from(low & 0x7f) | u32::from(high) << 7, 4);
-                }
-                [0x0d, register @ 0..0x80, ..] => {
-                    rules = rules.on_frame_pointer(cie.is_frame_pointer(register)?);
-                    len = 2;
-                }
-                // DW_CFA_AARCH64_negate_ra_state
-                [0x2d, ..] if cie.arch.is_aarch64() => rules = Rules(rules.0 ^ Rules::SIGNED),
-                // DW_CFA_GNU_args_size, with a larger operand than most
-                [0x2e, 0x80..=0xff, 0..0x80, _] => len = 3,
-                _ => return None,
-            }
-            pattern = self.pattern(cie, rules)?;
-            track.fre = pattern.fre(offset);
-            track.rest = &rest[len..];
+                instruction => now.apply(cie, instruction)?,
+            };
+            pattern = self.patterns.get(cie, now.rules)?;
+            track.fre = pattern.fre(now.offset);
+            track.rest = &track.rest[len..];
         }
-        let read = needed + LOOKAHEAD - track.rest.len();
-        if read > code.instructions().len() {
+        if track.rest.len() < LOOKAHEAD {
             // An operand is missing.
             return None;
         }
-        let (first, end, count, fre_type) = track.finish(buffer);
-        fres.set_rows(first, end, count, fre_type);
-        Some(Ran { needed: read, end: track.location, names_address: false })
+        let location = track.location;
+        let count = track.finish(size)?;
+        fres.take(&self.rows.starts[..count], &self.rows.fres[..count])?;
+        Some(location)
+    }
+}
+
+/// What common instructions change.
+#[derive(Clone, Copy, Debug)]
+struct Now {
+    rules: Rules,
+    /// The CFA's.
+    offset: u32,
+}
+
+impl Now {
+    /// Applies the instruction that these bytes begin with. Returns its length.
+    #[inline(always)]
+    fn apply(&mut self, cie: &CommonCie, bytes: [u8; 4]) -> Option<usize> {
+        Some(match bytes {
+            // DW_CFA_offset
+            [opcode @ 0x80..=0xbf, operand @ 1..0x80, ..] => {
+                self.rules = cie.with(self.rules, opcode & 0x3f, operand)?;
+                2
+            }
+            // DW_CFA_restore
+            [opcode @ 0xc0..=0xff, ..] => {
+                self.rules = cie.with(self.rules, opcode & 0x3f, 0)?;
+                1
+            }
+            // DW_CFA_def_cfa, DW_CFA_def_cfa_register
+            [0x0c, register @ 0..0x80, value @ 0..0x80, _] => {
+                self.rules = self.rules.on_frame_pointer(cie.is_frame_pointer(register)?);
+                self.offset = value.into();
+                3
+            }
+            [0x0c, register @ 0..0x80, low, high @ 0..0x80] => {
+                self.rules = self.rules.on_frame_pointer(cie.is_frame_pointer(register)?);
+                self.offset = u32::from(low & 0x7f) | u32::from(high) << 7;
+                4
+            }
+            [0x0d, register @ 0..0x80, ..] => {
+                self.rules = self.rules.on_frame_pointer(cie.is_frame_pointer(register)?);
+                2
+            }
+            // DW_CFA_AARCH64_negate_ra_state
+            [0x2d, ..] if cie.arch.is_aarch64() => {
+                self.rules = Rules(self.rules.0 ^ Rules::SIGNED);
+                1
+            }
+            // DW_CFA_GNU_args_size, with a larger operand than most
+            [0x2e, 0x80..=0xff, 0..0x80, _] => 3,
+            _ => return None,
+        })
     }
 }

@@ -2,7 +2,6 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use core::ops::Range;
 
 use cfipack_format::sframe::{
     Abi, Attribute, CONTROL_CFA_SLOT, ControlWord, FdeType, FreInfo, FreType, Version, WordSize,
@@ -40,9 +39,9 @@ impl Fre {
         Self { head: u64::from_le_bytes(head), tail, len: len as u8 }
     }
 
-    /// The bytes as a number, the first in the lowest, and their count, if there are no more than fit.
-    pub(super) fn as_short(&self) -> Option<(u64, u8)> {
-        (self.len <= 8).then_some((self.head, self.len))
+    /// The bytes as a number, the first in the lowest, if there are no more than fit.
+    pub(super) fn as_short(&self) -> Option<u64> {
+        (self.len <= 8).then_some(self.head)
     }
 
     /// Bytes of the info byte and the words.
@@ -176,9 +175,23 @@ impl Fre {
 
 /// Bytes of an FRE behind its start, the info byte included.
 #[inline]
-pub(super) fn fre_len(info: FreInfo) -> usize {
-    1 + info.word_size().map_or(0, |size| usize::from(info.count()) << size as u8)
+pub(super) const fn fre_len(info: FreInfo) -> usize {
+    match info.word_size() {
+        Some(size) => 1 + ((info.count() as usize) << size as u8),
+        None => 1,
+    }
 }
+
+/// [`fre_len`] by the info byte.
+static FRE_LENS: [u8; 256] = {
+    let mut lens = [0; 256];
+    let mut info = 0;
+    while info < lens.len() {
+        lens[info] = fre_len(FreInfo(info as u8)) as u8;
+        info += 1;
+    }
+    lens
+};
 
 fn cfa_needs_flex(cfa: Cfa) -> Reason {
     match cfa {
@@ -262,8 +275,8 @@ const ROOM: usize = 4 + Fre::MAX_SIZE;
 
 /// Bytes of rows that there is room for from the start: more than nearly any function has.
 pub(super) const BUFFER: usize = 1 << 18;
-/// Bytes behind them that may be written without being needed.
-pub(super) const BEYOND: usize = 16;
+/// Bytes behind them that may be read or written without being needed.
+pub(super) const BEYOND: usize = 64;
 
 /// Version 3 counts an FDE's rows in 16 bits.
 pub(super) const MAX_ROWS: u32 = u16::MAX as u32;
@@ -295,17 +308,36 @@ impl Fres {
         self.last.len = 0;
     }
 
-    /// Room for the rows of a function, and where in it the first is to lie.
+    /// Takes the rows of a function at once, unless they are too many: their starts and their FREs, of up
+    /// to eight bytes, the first of which is a number's lowest.
     #[inline(always)]
-    pub(super) fn buffer(&mut self) -> (usize, &mut [u8; BUFFER + BEYOND]) {
-        let Some(buffer) = self.bytes.first_chunk_mut() else { unreachable!("the buffer never shrinks") };
-        (self.base + Attribute::SIZE, buffer)
+    pub(super) fn take(&mut self, starts: &[u32], fres: &[u64]) -> Option<()> {
+        let fre_type = FreType::for_start(*starts.last()?);
+        self.begin(fre_type);
+        self.end = match fre_type {
+            FreType::Addr1 => self.write_rows::<1>(starts, fres)?,
+            FreType::Addr2 => self.write_rows::<2>(starts, fres)?,
+            FreType::Addr4 => self.write_rows::<4>(starts, fres)?,
+        };
+        self.count = starts.len() as u32;
+        Some(())
     }
 
-    /// Takes note of the rows that were put into the [buffer](Self::buffer).
+    /// Writes rows whose starts have `WIDTH` bytes. Returns where they end.
     #[inline(always)]
-    pub(super) fn set_rows(&mut self, first: usize, end: usize, count: u32, fre_type: FreType) {
-        (self.first, self.end, self.count, self.fre_type) = (first, end, count, fre_type);
+    fn write_rows<const WIDTH: usize>(&mut self, starts: &[u32], fres: &[u64]) -> Option<usize> {
+        let buffer: &mut [u8; BUFFER + BEYOND] = self.bytes.first_chunk_mut()?;
+        let mut end = self.first;
+        if end + starts.len() * 12 > BUFFER {
+            return None;
+        }
+        for (start, fre) in starts.iter().zip(fres) {
+            let room = &mut buffer[end % BUFFER..][..BEYOND];
+            room[..4].copy_from_slice(&start.to_le_bytes());
+            room[WIDTH..WIDTH + 8].copy_from_slice(&fre.to_le_bytes());
+            end += WIDTH + usize::from(FRE_LENS[usize::from(*fre as u8)]);
+        }
+        Some(end)
     }
 
     /// Where the bytes lie in this program's memory.
@@ -325,9 +357,7 @@ impl Fres {
 
     /// Appends a row; `start` fits the FRE type.
     pub(super) fn push(&mut self, start: u32, fre: &Fre) {
-        if self.bytes.len() < self.end + ROOM {
-            self.grow();
-        }
+        self.grow_to(self.end + ROOM);
         let width = self.fre_type.width();
         let start_bytes = match self.endian {
             Endian::Little => start.to_le_bytes(),
@@ -343,9 +373,12 @@ impl Fres {
         self.last = *fre;
     }
 
-    #[cold]
-    fn grow(&mut self) {
-        self.bytes.resize(self.bytes.len() * 2, 0);
+    /// Makes room for rows up to `end`.
+    #[inline]
+    fn grow_to(&mut self, end: usize) {
+        if self.bytes.len() < end + BEYOND {
+            self.bytes.resize((end + BEYOND).next_power_of_two(), 0);
+        }
     }
 
     /// Rewrites the starts with the narrowest type that holds them all.
@@ -357,20 +390,21 @@ impl Fres {
         }
     }
 
+    /// Writes the rows anew, behind where they are.
+    #[cold]
     fn narrow_to(&mut self, narrowest: FreType) {
         let (wide, width) = (self.fre_type.width(), narrowest.width());
-        // In place: what is written never overtakes what is read.
-        let first = self.base + Attribute::SIZE;
+        let first = self.end + Attribute::SIZE;
+        self.grow_to(first + (self.end - self.first) + ROOM);
         let (mut from, mut to) = (self.first, first);
+        let mut row = [0; ROOM];
         while from < self.end {
-            let start = match self.endian {
-                Endian::Little => from,
-                Endian::Big => from + wide - width,
-            };
-            let info = FreInfo(self.bytes[from + wide]);
-            let len = fre_len(info);
-            self.bytes.copy_within(start..start + width, to);
-            self.bytes.copy_within(from + wide..from + wide + len, to + width);
+            row.copy_from_slice(&self.bytes[from..from + ROOM]);
+            let start = if self.endian == Endian::Little { 0 } else { wide - width };
+            let len = fre_len(FreInfo(row[wide]));
+            let room = &mut self.bytes[to..to + ROOM];
+            room[..width].copy_from_slice(&row[start..start + width]);
+            room[width..][..Fre::MAX_SIZE].copy_from_slice(&row[wide..][..Fre::MAX_SIZE]);
             from += wide + len;
             to += width + len;
         }
@@ -388,22 +422,18 @@ impl Fres {
         self.bytes[self.first - Attribute::SIZE..self.first].copy_from_slice(attribute);
     }
 
-    /// Where the function's block lies in the buffer: its FREs and, in version 3, its attribute.
+    /// The function's block: its FREs and, in version 3, its attribute.
     #[inline(always)]
-    pub(super) fn place(&self, version: Version) -> Range<usize> {
+    pub(super) fn block(&self, version: Version) -> Block {
         let attribute = if version == Version::V3 { Attribute::SIZE } else { 0 };
-        self.first - attribute..self.end
+        let start = self.first - attribute;
+        Block { start, len: self.end - start }
     }
 
-    /// A block at a place in the buffer.
+    /// The bytes of a block and what lies behind them.
     #[inline(always)]
-    pub(super) fn at(&self, place: Range<usize>) -> &[u8] {
-        &self.bytes[place]
-    }
-
-    /// The function's block.
-    pub(super) fn block(&self, version: Version) -> &[u8] {
-        self.at(self.place(version))
+    pub(super) fn with_behind(&self, block: Block) -> &[u8] {
+        &self.bytes[block.start..]
     }
 
     /// Keeps the function's block: the next function comes behind it.
@@ -412,14 +442,16 @@ impl Fres {
         self.base = self.end;
     }
 
-    /// Whether a function more might find room behind the blocks that are kept.
-    #[inline(always)]
-    pub(super) fn has_room(&self) -> bool {
-        self.base < BUFFER / 16
-    }
-
     /// Forgets the blocks that were kept.
     pub(super) fn clear(&mut self) {
         self.base = 0;
     }
+}
+
+/// Where a function's block lies in the buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Block {
+    start: usize,
+    /// Its bytes.
+    pub(super) len: usize,
 }

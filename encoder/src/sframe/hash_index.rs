@@ -3,6 +3,8 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::words::{CHUNK, mix, words};
+
 /// Finds the index of an item by its hash; the items themselves lie elsewhere.
 #[derive(Clone, Debug)]
 pub(super) struct HashIndex {
@@ -75,30 +77,17 @@ fn place(slots: &mut [(u32, u32)], slot: (u32, u32)) {
     slots[at] = slot;
 }
 
-/// Hashes bytes; `seed` keeps anybody from preparing bytes whose hashes collide.
-#[inline]
-pub(super) fn hash(seed: u64, bytes: &[u8]) -> u32 {
-    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mix = |state: u64, [a, b]: [u64; 2]| {
-        let product = u128::from(state ^ a) * u128::from(seed ^ b ^ ODD);
-        product as u64 ^ (product >> 64) as u64
-    };
-    let words = |chunk: &[u8; 16]| {
-        let both = u128::from_le_bytes(*chunk);
-        [both as u64, (both >> 64) as u64]
-    };
-    let mut state = seed.wrapping_add((bytes.len() as u64).wrapping_mul(0xff51_afd7_ed55_8ccd));
-    if let Some(tail) = bytes.last_chunk::<16>() {
-        let (chunks, _) = bytes.as_chunks::<16>();
-        for chunk in chunks {
-            state = mix(state, words(chunk));
+/// Hashes the first `len` of bytes, behind which [`CHUNK`] more can be read; `seed` keeps anybody from
+/// preparing bytes whose hashes collide.
+#[inline(always)]
+pub(super) fn hash(seed: u64, mut bytes: &[u8], mut len: usize) -> u32 {
+    let mut sum = seed ^ len as u64;
+    while let Some(chunk) = bytes.first_chunk() {
+        sum = mix(sum, &words(chunk, len));
+        if len <= CHUNK {
+            break;
         }
-        state = mix(state, words(tail));
-    } else if let (Some(head), Some(tail)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
-        state = mix(state, [u64::from_le_bytes(*head), u64::from_le_bytes(*tail)]);
-    } else {
-        let word = bytes.iter().fold(0, |word, &byte| word << 8 | u64::from(byte));
-        state = mix(state, [word, 0]);
+        (bytes, len) = (&bytes[CHUNK..], len - CHUNK);
     }
-    (state ^ state >> 32) as u32
+    (sum ^ sum >> 32) as u32
 }

@@ -1,156 +1,121 @@
 //! Functions whose call frame instructions have been seen before.
 //!
 //! Two functions with the same instructions and the same CIE have the same rows, wherever they
-//! lie. Half of the functions of a large program repeat a short one, so a small cache of short
-//! instruction sequences saves much of the interpreting. It forgets: what is not found is
+//! lie. Most functions of a large program repeat another one's, so remembering where instructions
+//! stand and what they gave saves much of the interpreting. The memo forgets: what is not found is
 //! interpreted again, and the sharing of equal blocks does not depend on it.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::cfi::{Code, Ran};
+use super::words::{CHUNK, mix, same as same_words, words};
+use crate::cfi::Code;
 
-/// The longest instructions that are remembered, without trailing zeros, in words of 8 bytes.
-const WORDS: usize = 6;
-/// Small enough to stay in a processor's second-level cache.
-const SLOTS: usize = 4096;
-
-/// Instructions that have been interpreted, and what they gave: a cache line.
+/// Instructions that have been interpreted, what they gave, and what else must be equal for them to
+/// give it again.
 #[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
 struct Slot {
-    /// The instructions, zeros behind them: those at their own end are padding.
-    words: [u64; WORDS],
-    cie: u8,
-    /// Bytes of instructions that must be there, trailing zeros included.
-    needed: u16,
-    /// The location that the instructions end at: it lies inside any function they can stand for.
+    /// Where the instructions start in the section.
+    at: u32,
+    /// The block that they gave.
+    block: u32,
+    /// The location that they end at: it lies inside any function they can stand for.
     end: u32,
-    /// The number of the entry that they gave first, and its rows.
-    entry: u32,
-    num_fres: u32,
+    /// The rows that they gave.
+    num_fres: u16,
+    mark: Mark,
+}
+
+/// What tells most instructions apart that are not the same: few must be looked at, which takes long.
+///
+/// | bits | meaning |
+/// |---|---|
+/// | 0-7 | bytes of the instructions |
+/// | 8-11 | number of the CIE |
+/// | 12-15 | part of a hash of the instructions |
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Mark(u16);
+
+/// What a function is remembered by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Key {
+    slot: u32,
+    mark: Mark,
 }
 
 /// What a function's instructions gave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Remembered {
-    /// The number of an entry that has the block.
-    pub(super) entry: u32,
+    /// The number of the block.
+    pub(super) block: u32,
     /// Its rows.
     pub(super) num_fres: u32,
 }
 
-/// Short instruction sequences interpreted of late.
+/// Instructions of one section that have been interpreted.
 #[derive(Clone, Debug)]
 pub(super) struct Memo {
+    /// A power of two of them.
     slots: Vec<Slot>,
 }
 
-/// What a function is remembered by.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Key {
-    words: [u64; WORDS],
-    cie: u8,
-    /// Bytes of the instructions that are no padding.
-    pub(super) needed: usize,
-    slot: usize,
-}
-
 impl Memo {
-    pub(super) fn new() -> Self {
-        // No CIE has this number.
-        let empty = Slot { words: [0; WORDS], cie: u8::MAX, needed: 0, end: 0, entry: 0, num_fres: 0 };
-        Self { slots: vec![empty; SLOTS] }
+    /// The longest instructions that are remembered, in bytes.
+    const LONGEST: usize = 0xff;
+    /// That of instructions that are not remembered, and of no others: none are empty.
+    const NONE: Mark = Mark(0);
+
+    /// For a section of so many functions, most of which repeat others' instructions.
+    pub(super) fn new(functions: usize) -> Self {
+        let empty = Slot { at: 0, block: 0, end: u32::MAX, num_fres: 0, mark: Self::NONE };
+        Self { slots: vec![empty; (functions / 3).next_power_of_two()] }
     }
 
-    /// What a function's instructions are remembered by, if they can be.
+    /// What a function is remembered by.
     #[inline(always)]
-    pub(super) fn key(&self, cie: u8, code: &Code<'_>) -> Option<Key> {
-        let needed = without_trailing_zeros(code.instructions());
-        let words = words(code, needed)?;
-        Some(Key { words, cie, needed, slot: hash(cie, &words) })
+    pub(super) fn key(&self, cie: u8, code: &Code<'_>) -> Key {
+        let len = code.len();
+        let none = Key { slot: 0, mark: Self::NONE };
+        let Some(head) = code.with_behind().first_chunk() else { return none };
+        let hash = mix((len as u64) << 8 | u64::from(cie), &words(head, len));
+        let mark = Mark(len as u16 | u16::from(cie) << 8 | (hash >> 48) as u16 & 0xf000);
+        let slot = (hash ^ hash >> 32) as usize & (self.slots.len() - 1);
+        let can_be = (len <= Self::LONGEST) & (len > 0) & (cie < 16);
+        if can_be { Key { slot: slot as u32, mark } } else { none }
     }
 
     /// What a function of `size` bytes with the same instructions gave.
     #[inline(always)]
-    pub(super) fn find(&self, key: &Key, code: &Code<'_>, size: u32) -> Option<Remembered> {
-        let slot = &self.slots[key.slot];
-        let differing = slot.words.iter().zip(&key.words).fold(0, |bits, (one, two)| bits | (one ^ two));
-        let same = differing == 0
-            && slot.cie == key.cie
-            && code.instructions().len() >= slot.needed.into()
-            && size > slot.end;
-        same.then_some(Remembered { entry: slot.entry, num_fres: slot.num_fres })
+    pub(super) fn find(&self, key: Key, code: &Code<'_>, size: u32) -> Option<Remembered> {
+        let Slot { at, block, end, num_fres, mark } = self.slots[key.slot as usize];
+        if (mark != key.mark) | (size <= end) {
+            return None;
+        }
+        let known = code.other(at as usize);
+        let found = same(&known, code);
+        found.then_some(Remembered { block, num_fres: num_fres.into() })
     }
 
-    /// Remembers what the instructions of `key` gave in a function of `size` bytes, if they give it
-    /// everywhere.
+    /// Remembers what instructions gave that end at `end`, from the function's start.
     #[inline]
-    pub(super) fn remember(&mut self, key: Key, ran: Ran, size: u32, found: Remembered) {
-        if let (Ok(needed), Ok(end)) = (u16::try_from(ran.needed), u32::try_from(ran.end))
-            && !ran.names_address
-            && end < size
+    pub(super) fn remember(&mut self, key: Key, code: &Code<'_>, end: u64, gave: Remembered) {
+        let (at, end) = (u32::try_from(code.offset()), u32::try_from(end));
+        if let (Ok(at), Ok(end), Ok(num_fres)) = (at, end, u16::try_from(gave.num_fres))
+            && key.mark != Self::NONE
         {
-            let Key { words, cie, slot, .. } = key;
-            let Remembered { entry, num_fres } = found;
-            self.slots[slot] = Slot { words, cie, needed, end, entry, num_fres };
+            self.slots[key.slot as usize] = Slot { at, block: gave.block, end, num_fres, mark: key.mark };
         }
     }
 }
 
-/// The instructions with zeros behind them, unless they are too long or at the section's end.
+/// Whether instructions of the same length are the same.
 #[inline(always)]
-fn words(code: &Code<'_>, needed: usize) -> Option<[u64; WORDS]> {
-    let bytes: &[u8; WORDS * 8] = code.with_behind().first_chunk()?;
-    let (chunks, _) = bytes.as_chunks::<8>();
-    let masks = MASKS.get(needed)?;
-    let mut words = [0; WORDS];
-    for ((word, chunk), mask) in words.iter_mut().zip(chunks).zip(masks) {
-        *word = u64::from_le_bytes(*chunk) & mask;
-    }
-    Some(words)
-}
-
-/// What leaves the first so many bytes.
-static MASKS: [[u64; WORDS]; WORDS * 8 + 1] = {
-    let mut masks = [[0; WORDS]; WORDS * 8 + 1];
-    let mut len = 0;
-    while len < masks.len() {
-        let mut byte = 0;
-        while byte < len {
-            masks[len][byte / 8] |= 0xff << (byte % 8 * 8);
-            byte += 1;
-        }
-        len += 1;
-    }
-    masks
-};
-
-#[inline(always)]
-fn hash(cie: u8, words: &[u64; WORDS]) -> usize {
-    const ODD: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xff51_afd7_ed55_8ccd];
-    let (pairs, _) = words.as_chunks::<2>();
-    let mut sum = u64::from(cie);
-    for [a, b] in pairs {
-        let product = u128::from(a ^ ODD[0]) * u128::from(b ^ ODD[1]);
-        sum = sum.rotate_left(9) ^ product as u64 ^ (product >> 64) as u64;
-    }
-    (sum ^ sum >> 32) as usize % SLOTS
-}
-
-/// How many bytes of instructions are left without the zeros at their end, which are padding or
-/// operands of the last.
-#[inline(always)]
-pub(super) fn without_trailing_zeros(mut bytes: &[u8]) -> usize {
-    while let Some((rest, tail)) = bytes.split_last_chunk::<8>() {
-        let zeros = u64::from_le_bytes(*tail).leading_zeros() as usize / 8;
-        if zeros < 8 {
-            return bytes.len() - zeros;
-        }
-        bytes = rest;
-    }
-    while let [rest @ .., 0] = bytes {
-        bytes = rest;
-    }
-    bytes.len()
+fn same(one: &Code<'_>, two: &Code<'_>) -> bool {
+    let (Some(one_head), Some(two_head)) = (one.with_behind().first_chunk(), two.with_behind().first_chunk())
+    else {
+        return false;
+    };
+    let len = one.len();
+    same_words(&words(one_head, len), &words(two_head, len))
+        && (len <= CHUNK || one.with_behind().get(CHUNK..len) == two.with_behind().get(CHUNK..len))
 }

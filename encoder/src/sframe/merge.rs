@@ -80,7 +80,7 @@ fn read_block(
     rows: &mut Vec<Row>,
 ) -> (FdeInfo, FdeType, u8) {
     let (info, fde_type, rep_size, mut rest) = match (attribute, block.split_first_chunk()) {
-        (Some(attribute), _) => (attribute.info, FdeType::Default, attribute.rep_size, block),
+        (Some(attribute), _) => (attribute.info(), FdeType::Default, attribute.rep_size(), block),
         (None, Some((attribute, rest))) => {
             let attribute = Attribute::read(attribute, endian);
             let fde_type = attribute.fde_type().unwrap_or(FdeType::Default);

@@ -1,6 +1,7 @@
 //! Rows in, `.sframe` out: version 3 and 2, layouts `small` and `gnu`.
 
 mod all;
+mod batch;
 mod block;
 mod builder;
 mod cies;
@@ -20,7 +21,8 @@ mod stubs;
 #[cfg(feature = "std")]
 mod threads;
 mod track;
-mod waiting;
+mod words;
+
 
 pub use all::LeftOut;
 pub use builder::Builder;

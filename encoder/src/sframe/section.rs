@@ -6,7 +6,7 @@ use core::fmt;
 use cfipack_format::sframe::{Abi, Fde, FdeInfo, Flags, Header, Version};
 use cfipack_format::{Address, Arch, SectionOffset};
 
-use super::block::Blocks;
+use super::block::{Blocks, WideAttribute};
 use super::builder::{Entries, Entry};
 use super::order::Order;
 use super::{Layout, Options};
@@ -140,24 +140,29 @@ impl Section {
         const V3: usize = Version::V3.fde_size();
         let endian = self.arch.endian();
         let order = Order::new(entries, address);
-        let distance = |entry: &Entry| Address(entry.start).distance_from(address);
         if self.options.version != Version::V3 {
+            for distance in order.range().into_iter().flat_map(|(least, greatest)| [least, greatest]) {
+                if i32::try_from(distance).is_err() {
+                    let function = Address(address.0.wrapping_add(distance as u64));
+                    return Err(WriteError::StartTooFar { function, distance });
+                }
+            }
             // Before its first erratum the version knew no starts relative to their field.
             let (fdes, _) = self.write_header(out, Flags::FDE_SORTED)?.as_chunks_mut::<V2>();
             let start = |&[a, b, c, d, ..]: &[u8; V2]| i64::from(endian.u32([a, b, c, d]) as i32);
-            return order.write(fdes, |entry| self.fde(entry, distance(entry)), start);
+            order.write(fdes, |entry, distance| self.fde(entry, distance), start, |_, _| ());
+            return Ok(());
         }
         let flags = Flags::FDE_SORTED | Flags::START_PCREL;
         let (fdes, _) = self.write_header(out, flags)?.as_chunks_mut::<V3>();
         let start = |&[a, b, c, d, e, f, g, h, ..]: &[u8; V3]| endian.u64([a, b, c, d, e, f, g, h]) as i64;
-        order.write(fdes, |entry| self.fde(entry, distance(entry)), start)?;
-        // From the section's address to each field's.
-        let mut field = Header::SIZE as i64;
-        for fde in fdes {
+        let finish = |rank: usize, fde: &mut [u8; V3]| {
+            // From the section's address to each field's.
+            let field = (Header::SIZE + rank * V3) as i64;
             let relative = start(fde).wrapping_sub(field);
             fde[..8].copy_from_slice(&endian.put_u64(relative as u64));
-            field += V3 as i64;
-        }
+        };
+        order.write(fdes, |entry, distance| self.fde(entry, distance), start, finish);
         Ok(())
     }
 
@@ -174,8 +179,7 @@ impl Section {
         let index = self.write_header(out, Flags::START_PCREL)?;
         let size = self.options.version.fde_size();
         for (slot, entry) in index.chunks_exact_mut(size).zip(&self.entries) {
-            let fde: [u8; Fde::MAX_SIZE] = self.fde(entry, 0)?;
-            slot.copy_from_slice(&fde[..size]);
+            slot.copy_from_slice(&self.fde::<{ Fde::MAX_SIZE }>(entry, 0)[..size]);
         }
         Ok(())
     }
@@ -202,24 +206,21 @@ impl Section {
         Ok(&mut rest[..self.fres_at() - Header::SIZE])
     }
 
-    /// The first bytes of an entry's FDE.
-    #[inline]
-    fn fde<const N: usize>(&self, entry: &Entry, start: i64) -> Result<[u8; N], WriteError> {
+    /// The first bytes of an entry's FDE; of its start as many bits as fit.
+    #[inline(always)]
+    fn fde<const N: usize>(&self, entry: &Entry, start: i64) -> [u8; N] {
         let attribute = self.blocks.attribute(entry.block);
         let fde = Fde {
             start,
             size: entry.size,
             fre_off: self.blocks.offset(entry.block),
-            num_fres: attribute.map_or(0, |attribute| attribute.num_fres),
-            info: attribute.map_or(FdeInfo::empty(), |attribute| attribute.info),
-            rep_size: attribute.map_or(0, |attribute| attribute.rep_size),
+            num_fres: attribute.map_or(0, WideAttribute::num_fres),
+            info: attribute.map_or(FdeInfo::empty(), WideAttribute::info),
+            rep_size: attribute.map_or(0, WideAttribute::rep_size),
         };
-        let function = Address(entry.start);
-        let bytes = fde
-            .write(self.options.version, self.arch.endian())
-            .ok_or(WriteError::StartTooFar { function, distance: start })?;
+        let bytes = fde.write(self.options.version, self.arch.endian());
         let mut first = [0; N];
         first.copy_from_slice(&bytes[..N]);
-        Ok(first)
+        first
     }
 }

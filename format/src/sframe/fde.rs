@@ -55,19 +55,21 @@ impl Fde {
         })
     }
 
-    /// The bytes of an entry in `b`, whose first [`Version::fde_size`] bytes are set. `None` if the
-    /// start does not fit the version's field (32 bits, signed, before version 3).
+    /// The bytes of an entry: the first [`Version::fde_size`] of these, zeros behind them. Before version
+    /// 3 a start has 32 bits, signed: the lowest are written.
     #[inline]
-    pub fn write(&self, version: Version, endian: Endian) -> Option<[u8; Self::MAX_SIZE]> {
+    pub fn write(&self, version: Version, endian: Endian) -> [u8; Self::MAX_SIZE] {
         let mut b = [0; Self::MAX_SIZE];
         if version == Version::V3 {
+            let size_and_offset = match endian {
+                Endian::Little => u64::from(self.size) | u64::from(self.fre_off) << 32,
+                Endian::Big => u64::from(self.size) << 32 | u64::from(self.fre_off),
+            };
             b[..8].copy_from_slice(&endian.put_u64(self.start as u64));
-            b[8..12].copy_from_slice(&endian.put_u32(self.size));
-            b[12..16].copy_from_slice(&endian.put_u32(self.fre_off));
-            return Some(b);
+            b[8..16].copy_from_slice(&endian.put_u64(size_and_offset));
+            return b;
         }
-        let start = i32::try_from(self.start).ok()?;
-        let words = [start as u32, self.size, self.fre_off, self.num_fres];
+        let words = [self.start as u32, self.size, self.fre_off, self.num_fres];
         for (slot, word) in b.chunks_exact_mut(4).zip(words) {
             slot.copy_from_slice(&endian.put_u32(word));
         }
@@ -75,6 +77,6 @@ impl Fde {
         if version == Version::V2 {
             b[17] = self.rep_size;
         }
-        Some(b)
+        b
     }
 }
