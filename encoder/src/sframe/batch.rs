@@ -113,7 +113,6 @@ impl<'a> Builder<'a> {
     #[inline]
     pub(super) fn push_common(&mut self, cie: u8, start: Address, code: &Code<'a>, size: u32) -> bool {
         let Some(ran) = self.run_common(cie, code, size) else { return false };
-        self.fres.clear();
         let (bytes, len) = (self.fres.with_behind(ran.block), ran.block.len);
         let blocks = &mut self.entries.blocks;
         if !blocks.has_room(len) {
@@ -139,6 +138,9 @@ impl<'a> Builder<'a> {
         for &number in &missing[..count] {
             let Taken { size, cie, code, .. } = &batch.functions[number];
             let ran = if has_room { self.run_common(*cie, code, *size) } else { None };
+            if ran.is_some() {
+                self.fres.keep();
+            }
             batch.ran.push(ran);
         }
         for ran in batch.ran.iter_mut().flatten() {
@@ -156,7 +158,6 @@ impl<'a> Builder<'a> {
         let end = self.common.run(common, code, size, &mut self.fres)?;
         let attribute = self.entries.blocks.begin_block(&mut self.fres, common.info, FdeType::Default, 0);
         let block = self.fres.block(self.options.version);
-        self.fres.keep();
         Some(Ran { block, hash: 0, num_fres: self.fres.count(), attribute, end })
     }
 }
