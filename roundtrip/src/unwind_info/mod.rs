@@ -10,6 +10,7 @@ mod checklist;
 mod code;
 mod diff;
 mod encoding;
+mod inexact;
 mod report;
 mod rows;
 mod stats;

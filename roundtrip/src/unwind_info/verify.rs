@@ -5,7 +5,7 @@ use std::ops::Range;
 use cfipack_encoder::cfi;
 use cfipack_format::{Address, Register, Row, Rule, Saved};
 
-use super::calls::{each_return, holds_call};
+use super::inexact::Inexact;
 use super::report::{Difference, Report};
 use super::step::{is_body, is_step};
 use super::words::{CfiWords, MeaningWords};
@@ -25,8 +25,7 @@ pub fn verify(cfi: &[cfi::Section<'_>], table: &Table<'_>, options: &Options) ->
         duplicates: functions.duplicates(),
         ..Report::default()
     };
-    let (open, returns, bodies) = (Vec::new(), Vec::new(), Vec::new());
-    let mut verifier = Verifier { table, options, report, open, described: [0; 2], returns, bodies };
+    let mut verifier = Verifier { table, options, report, inexact: Inexact::default() };
     let mut evaluator = Evaluator::new(&functions);
     let mut done = Address(0);
     for function in functions.as_slice() {
@@ -42,33 +41,12 @@ pub fn verify(cfi: &[cfi::Section<'_>], table: &Table<'_>, options: &Options) ->
     verifier.report
 }
 
-/// Ranges to decide on later, at once: more than any function has that was not made to have them, and few
-/// enough to keep.
-const MOST_OPEN: usize = 1 << 16;
-
 struct Verifier<'v> {
     table: &'v Table<'v>,
     options: &'v Options,
     report: Report,
-    /// Ranges of the function for which its entries are not exact and may be steps.
-    open: Vec<Open>,
-    /// How many of them have words, by whether they may be steps.
-    described: [usize; 2],
-    /// Where the function's calls return to, if `open` has anything.
-    returns: Vec<u64>,
-    /// The function's entries whose body has been met, and the first PC of it.
-    bodies: Vec<(Address, u64)>,
-}
-
-/// PCs for which an entry is not exact.
-struct Open {
-    range: Range<u64>,
-    /// Start of the entry.
-    entry: Address,
-    /// Whether the row is on the way into the entry's body or out of it.
-    is_step: bool,
-    /// What both say; empty once enough differences are described.
-    words: String,
+    /// PCs of the function for which its entries are not exact.
+    inexact: Inexact,
 }
 
 /// PCs of one function.
@@ -84,12 +62,12 @@ impl Verifier<'_> {
     fn function(&mut self, function: &Function, evaluator: &mut Evaluator<'_>) {
         let mut tally = Tally::default();
         let mut judged = function.start.0;
-        self.bodies.clear();
+        self.inexact.begin();
         let result = evaluator.evaluate_registers(function, |range, answer, registers| {
             judged = range.end;
             self.compare(function, range, answer, registers, &mut tally);
         });
-        self.close(function, &mut tally);
+        tally.different += self.inexact.decide(function, self.table, self.options.limit, &mut self.report);
         if let Ok(handler) = evaluator.handler(function) {
             self.handler(function, &handler);
         }
@@ -172,9 +150,7 @@ impl Verifier<'_> {
             (Answer::Row(row), Meaning::Row(body, saved)) => {
                 if is_body(arch, row, registers, &(body, saved)) {
                     tally.equal += pcs;
-                    if self.bodies.last().is_none_or(|last| last.0 != entry.start) {
-                        self.bodies.push((entry.start, range.start));
-                    }
+                    self.inexact.body(entry.start, range.start);
                     return;
                 }
                 is_step_of = Some((row, (body, saved)));
@@ -195,51 +171,11 @@ impl Verifier<'_> {
                 MeaningWords(arch, meaning)
             ),
         };
-        // Most steps are none of the differences, so both kinds have as many words as could be needed.
-        let described = &mut self.described[usize::from(is_step)];
-        let is_described = self.report.differences.len() + *described < self.options.limit;
-        *described += usize::from(is_described);
-        let words = if is_described { words() } else { String::new() };
-        self.open.push(Open { range, entry: entry.start, is_step, words });
-        if self.open.len() == MOST_OPEN {
-            self.close(function, tally);
-        }
-    }
-
-    /// Decides on the PCs that are not exact, now that the whole function has been seen.
-    fn close(&mut self, function: &Function, tally: &mut Tally) {
-        self.described = [0; 2];
-        if self.open.is_empty() {
-            return;
-        }
-        self.find_calls(function);
-        // Where no PC is exact, the body is what is not even a step.
-        let exact = self.bodies.len();
-        for open in self.open.iter().filter(|open| !open.is_step) {
-            let is_known = |bodies: &[(Address, u64)]| bodies.last().is_some_and(|last| last.0 == open.entry);
-            let is_exact = self.bodies[..exact].binary_search_by_key(&open.entry, |body| body.0).is_ok();
-            if !is_exact && !is_known(&self.bodies[exact..]) {
-                self.bodies.push((open.entry, open.range.start));
-            }
-        }
-        self.bodies.sort_unstable();
-        for open in self.open.drain(..) {
-            let pcs = open.range.end - open.range.start;
-            let body = self.bodies.binary_search_by_key(&open.entry, |body| body.0);
-            match body {
-                Ok(at) if open.is_step && !holds_call(&self.returns, &open.range) => {
-                    let is_before = open.range.start < self.bodies[at].1;
-                    let Report { pcs_prologue, pcs_epilogue, .. } = &mut self.report;
-                    *(if is_before { pcs_prologue } else { pcs_epilogue }) += pcs;
-                    continue;
-                }
-                _ => tally.different += pcs,
-            }
-            let (start, end) = (Address(open.range.start), Address(open.range.end));
-            let differences = &mut self.report.differences;
-            if differences.len() < self.options.limit && !open.words.is_empty() {
-                differences.push(Difference { function: function.start, start, end, words: open.words });
-            }
+        let room = self.options.limit.saturating_sub(self.report.differences.len());
+        self.inexact.add(range, entry.start, is_step, room, words);
+        if self.inexact.is_full() {
+            tally.different +=
+                self.inexact.decide(function, self.table, self.options.limit, &mut self.report);
         }
     }
 
@@ -274,17 +210,6 @@ impl Verifier<'_> {
             let Function { start, end, .. } = *function;
             differences.push(Difference { function: start, start, end, words });
         }
-    }
-
-    /// Finds the calls up to the end of the last open range.
-    fn find_calls(&mut self, function: &Function) {
-        let Self { open, returns, table, .. } = self;
-        returns.clear();
-        let Some(last) = open.iter().rev().find(|open| open.is_step) else { return };
-        let start = function.start.0;
-        let code = table.code.starting_at(function.start);
-        let size = usize::try_from(last.range.end - start).unwrap_or(usize::MAX).min(code.len());
-        each_return(table.arch, &code[..size], |offset| returns.push(start + offset));
     }
 
     /// PCs for which there is no CFI.
