@@ -4,7 +4,7 @@ use core::fmt::{self, Write};
 
 use cfipack_format::sframe::{Abi, CONTROL_CFA_SLOT, FdeType, Flags, Version};
 
-use super::fre::cfa_offset;
+use super::row::cfa_offset;
 use super::{Fre, Function, Section};
 
 /// Writes the section as `readelf --sframe` (binutils 2.47) does; `name` is the section's name.

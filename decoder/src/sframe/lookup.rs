@@ -3,7 +3,7 @@
 //! The search over the index has no branch that depends on the data, and the scan over the FREs
 //! only skips: it reads a start and an info byte of each, and decodes the one that answers.
 
-use cfipack_format::sframe::{Fde, FreInfo, FreType, Version};
+use cfipack_format::sframe::{Fde, FdeType, FreInfo, FreType, Version};
 use cfipack_format::{Address, Row};
 
 use super::fde::Body;
@@ -44,10 +44,15 @@ impl<'a> Section<'a> {
         };
         match found {
             Some(None) => Ok(None),
-            Some(Some(at)) => match self.row_from(body, at) {
-                Some(row) => Ok(Some(row)),
-                None => self.row_error(body, target),
-            },
+            Some(Some(at)) => {
+                if body.fde_type == FdeType::Default {
+                    let before = self.fres.len() - body.fres.len();
+                    if let Some(row) = self.default_row(before + at, body.fre_type) {
+                        return Ok(Some(row));
+                    }
+                }
+                self.any_row(body, at, target)
+            }
             None => self.row_error(body, target),
         }
     }

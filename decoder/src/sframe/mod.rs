@@ -2,7 +2,7 @@
 //!
 //! [`Section::parse`] checks the header and where things lie; [`Section::lookup`] finds the row for
 //! a PC, [`Section::functions`] and [`Function::rows`] walk the table, [`dump`] prints it. For many
-//! lookups an [`Index`] in memory of your own makes them about twice as fast. [`step`] takes a row to
+//! lookups an [`Index`] in memory of your own makes them more than twice as fast. [`step`] takes a row to
 //! the registers of the caller.
 //!
 //! Lookups check what they pass; they do not read the rest of the table. [`Section::validate`] does.
@@ -29,8 +29,10 @@ mod fde;
 mod fre;
 mod index;
 mod lookup;
+mod row;
 mod section;
 mod step;
+mod widest;
 
 pub use dump::dump;
 pub use error::Error;

@@ -181,7 +181,8 @@ fn exercise(bytes: &[u8]) {
             let found = section.lookup(pc);
             assert!(!sound || found.is_ok(), "{found:?}");
             if let Ok(index) = &index {
-                let _ = index.lookup(pc);
+                let indexed = index.lookup(pc);
+                assert!(!section.is_sorted() || indexed == found, "{indexed:?} {found:?}");
             }
         }
     }

@@ -101,7 +101,7 @@ fn many_functions() {
     let bytes = table(Version::V3, Abi::Amd64, flags, &functions);
     let section = Section::parse(&bytes, Address(ADDRESS)).unwrap();
     let mut memory = vec![0; Index::len_for(&section)];
-    assert!(memory.len() <= 2 * functions.len() + 2);
+    assert!(memory.len() <= 4 * functions.len() + 14);
     let index = Index::build(&section, &mut memory).unwrap();
     for pc in pcs(&functions) {
         let expected = expected(&functions, pc);

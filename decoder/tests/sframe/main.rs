@@ -2,6 +2,7 @@
 
 mod corruption;
 mod elf;
+mod index;
 mod lookup;
 mod readelf;
 mod rows;

@@ -47,7 +47,7 @@ pub fn table(version: Version, abi: Abi, flags: Flags, functions: &[Function]) -
             info: FdeInfo::from_bits_retain(function.info),
             rep_size: function.rep_size,
         };
-        index.extend_from_slice(&fde.write(version, endian).unwrap()[..version.fde_size()]);
+        index.extend_from_slice(&fde.write(version, endian)[..version.fde_size()]);
         if version == Version::V3 {
             fres.extend_from_slice(&attribute(function, endian));
         }

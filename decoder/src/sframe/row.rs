@@ -1,0 +1,249 @@
+//! Frame row entries as rows.
+
+use core::hint::select_unpredictable;
+
+use cfipack_format::sframe::{
+    Abi, CONTROL_CFA_SLOT, ControlWord, FdeType, FreInfo, FreType, Header, Version,
+};
+use cfipack_format::{Arch, Cfa, Register, Row, Rule, SectionOffset};
+
+use super::fde::Body;
+use super::{Error, Fre, Fres, Function, Section};
+
+impl Fre {
+    /// What it says, the header's fixed offsets filled in. `function` is the function it is of.
+    ///
+    /// - An info byte of 0 is the outermost frame: no CFA, return address undefined.
+    /// - amd64: a return address without a rule is at CFA-8. Elsewhere it is in the link register.
+    /// - A frame pointer in a register that no machine has (GNU `as` 2.47 writes number 2^29-1 for a
+    ///   DWARF expression that it misread) cannot be recovered: [`Rule::Undefined`].
+    pub fn row(&self, function: &Function<'_>) -> Result<Row, Error> {
+        self.decode(&function.section, function.fde_type())
+    }
+
+    #[inline(always)]
+    pub(super) fn decode(&self, section: &Section<'_>, fde_type: FdeType) -> Result<Row, Error> {
+        if self.info == FreInfo::OUTERMOST {
+            return Ok(Row {
+                start: self.start,
+                cfa: Cfa::Undefined,
+                return_address: Rule::Undefined,
+                frame_pointer: Rule::SameValue,
+                signed: false,
+            });
+        }
+        let signed = self.info.signed();
+        if signed && !section.arch().is_aarch64() {
+            return Err(self.bad_info());
+        }
+        let (cfa, return_address, frame_pointer) = match fde_type {
+            FdeType::Default => {
+                self.check_default(section)?;
+                match has_registers(section) {
+                    true => self.default_rules_with_registers(section)?,
+                    false => self.default_rules(section),
+                }
+            }
+            FdeType::Flex => self.flex_rules(section)?,
+        };
+        Ok(Row { start: self.start, cfa, return_address, frame_pointer, signed })
+    }
+
+    /// Whether a DEFAULT row may have this number of words.
+    #[inline(always)]
+    fn check_default(&self, section: &Section<'_>) -> Result<(), Error> {
+        let most = if section.header().fixed_ra_offset != 0 { 2 } else { 3 };
+        match self.info.count() {
+            0 => Err(self.bad_info()),
+            count if count > most => Err(Error::WordCount { offset: self.offset, value: count }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The rules of a DEFAULT row with a right number of words.
+    ///
+    /// Whether words are there changes from row to row: offsets are chosen, not rules, so that no
+    /// branch is needed.
+    #[inline(always)]
+    fn default_rules(&self, section: &Section<'_>) -> Rules {
+        let Header { fixed_ra_offset, fixed_fp_offset, .. } = *section.header();
+        let (count, [_, second, third, ..]) = (self.info.count(), self.words);
+        let saved = |used, word, fixed: i8| {
+            let offset = select_unpredictable(used, word, i32::from(fixed));
+            if used || fixed != 0 { Rule::Cfa(i64::from(offset)) } else { Rule::SameValue }
+        };
+        let cfa = self.default_cfa(section);
+        match fixed_ra_offset {
+            0 => (cfa, saved(count > 1 && second != 0, second, 0), saved(count == 3, third, fixed_fp_offset)),
+            ra => (cfa, Rule::Cfa(i64::from(ra)), saved(count == 2, second, fixed_fp_offset)),
+        }
+    }
+
+    /// The same where the words may be registers.
+    fn default_rules_with_registers(&self, section: &Section<'_>) -> Result<Rules, Error> {
+        let (count, [_, second, third, ..]) = (self.info.count(), self.words);
+        let ra = if count > 1 && second != 0 { self.maybe_register(second)? } else { Rule::SameValue };
+        let fp = match count {
+            3 => self.maybe_register(third)?,
+            _ => fixed(section.header().fixed_fp_offset),
+        };
+        Ok((self.default_cfa(section), ra, fp))
+    }
+
+    #[inline(always)]
+    fn default_cfa(&self, section: &Section<'_>) -> Cfa {
+        let arch = section.arch();
+        let (sp, fp) = (arch.stack_pointer(), arch.frame_pointer());
+        let register = select_unpredictable(self.info.sp_based(), sp, fp);
+        Cfa::Register { register, offset: cfa_offset(arch, self.words[0]) }
+    }
+
+    /// The rule of a version 2 word on s390x.
+    fn maybe_register(&self, word: i32) -> Result<Rule, Error> {
+        if word & 1 == 0 {
+            return Ok(Rule::Cfa(i64::from(word)));
+        }
+        u16::try_from(word >> 1)
+            .map(|number| Rule::Register { register: Register(number), offset: 0 })
+            .map_err(|_| Error::Register { offset: self.offset, value: (word >> 1) as u32 })
+    }
+
+    /// The rules of a FLEX row.
+    #[inline]
+    fn flex_rules(&self, section: &Section<'_>) -> Result<Rules, Error> {
+        if self.info.sp_based() {
+            return Err(self.bad_info());
+        }
+        let (cfa, ra, fp) = match *self.words() {
+            [] => return Err(self.bad_info()),
+            [c, o] | [c, o, 0] => ((c, o), None, None),
+            [c, o, rc, ro] => ((c, o), Some((rc, ro)), None),
+            [c, o, 0, fc, fo] => ((c, o), None, Some((fc, fo))),
+            [c, o, rc, ro, fc, fo] => ((c, o), Some((rc, ro)), Some((fc, fo))),
+            _ => return Err(Error::WordCount { offset: self.offset, value: self.info.count() }),
+        };
+        let control = self.checked_control(cfa.0)?;
+        if !control.is_register_based() {
+            return Err(Error::ControlWord { offset: self.offset, value: control.0 });
+        }
+        let register = self.register(control)?;
+        let offset = cfa_offset(section.arch(), cfa.1);
+        let cfa = match control.deref() {
+            true => Cfa::Memory { register, offset },
+            false => Cfa::Register { register, offset },
+        };
+        let rule = |(word, offset)| self.flex_rule(word, i64::from(offset));
+        let fp = match fp.map(rule).transpose() {
+            Err(Error::Register { .. }) => Some(Rule::Undefined),
+            fp => fp?,
+        };
+        let ra = ra.map(rule).transpose()?;
+        let header = section.header();
+        let ra = ra.unwrap_or_else(|| fixed(header.fixed_ra_offset));
+        Ok((cfa, ra, fp.unwrap_or_else(|| fixed(header.fixed_fp_offset))))
+    }
+
+    #[inline]
+    fn flex_rule(&self, word: i32, offset: i64) -> Result<Rule, Error> {
+        let control = self.checked_control(word)?;
+        if control == CONTROL_CFA_SLOT {
+            return Ok(Rule::Cfa(offset));
+        }
+        let register = self.register(control)?;
+        match control.deref() {
+            true => Ok(Rule::Memory { register, offset }),
+            false => Ok(Rule::Register { register, offset }),
+        }
+    }
+
+    /// A control word, which is either "stored at the CFA plus the offset" or names a register.
+    #[inline]
+    fn checked_control(&self, word: i32) -> Result<ControlWord, Error> {
+        let control = self.control(word);
+        match control == CONTROL_CFA_SLOT || control.0 & 0b101 == 0b001 {
+            true => Ok(control),
+            false => Err(Error::ControlWord { offset: self.offset, value: control.0 }),
+        }
+    }
+
+    #[inline]
+    fn register(&self, control: ControlWord) -> Result<Register, Error> {
+        let value = control.register_number();
+        u16::try_from(value).map(Register).map_err(|_| Error::Register { offset: self.offset, value })
+    }
+
+    fn bad_info(&self) -> Error {
+        Error::FreInfo { offset: self.offset, value: self.info.0 }
+    }
+}
+
+/// Of the CFA, the return address, the frame pointer.
+type Rules = (Cfa, Rule, Rule);
+
+/// Whether words of DEFAULT rows may be registers: binutils 2.45, version 2, s390x, where an odd word
+/// is the number of a register times 2 plus 1.
+#[inline]
+fn has_registers(section: &Section<'_>) -> bool {
+    section.version == Version::V2 && section.abi == Abi::S390x
+}
+
+/// The offset that the CFA's word stands for: s390x stores `(offset - 160) / 8`, in FLEX rows too.
+#[inline]
+pub(super) fn cfa_offset(arch: Arch, word: i32) -> i64 {
+    match arch {
+        Arch::S390x => i64::from(word) * 8 + 160,
+        _ => i64::from(word),
+    }
+}
+
+/// The rule that an offset in the header stands for.
+#[inline]
+fn fixed(offset: i8) -> Rule {
+    if offset != 0 { Rule::Cfa(i64::from(offset)) } else { Rule::SameValue }
+}
+
+impl Section<'_> {
+    /// The row of the FRE at `at` bytes of the FRE sub-section, in a DEFAULT function: the common
+    /// case, in few instructions and with no branch that depends on the FRE, so that lookups of
+    /// different PCs overlap. `None`: only [`Section::any_row`] can say.
+    #[inline(always)]
+    pub(super) fn default_row(&self, at: usize, fre_type: FreType) -> Option<Row> {
+        let fre = Fre::read_short(self.fres.get(at..)?, fre_type, self.endian())?;
+        if fre.check_default(self).is_err() || has_registers(self) {
+            return None;
+        }
+        let signed = fre.info.signed();
+        if signed && !self.arch().is_aarch64() {
+            return None;
+        }
+        let (cfa, return_address, frame_pointer) = fre.default_rules(self);
+        Some(Row { start: fre.start, cfa, return_address, frame_pointer, signed })
+    }
+
+    /// The row of the FRE at `at` bytes from the first of a function, of which it is the last that
+    /// starts at or before `target`.
+    #[cold]
+    pub(super) fn any_row(&self, body: &Body<'_>, at: usize, target: u32) -> Result<Option<Row>, Error> {
+        let bytes = body.fres.get(at..).unwrap_or_default();
+        let fre = Fre::read(bytes, SectionOffset(0), body.fre_type, self.endian());
+        match fre.and_then(|(fre, _)| fre.decode(self, body.fde_type)) {
+            Ok(row) => Ok(Some(row)),
+            // Its offset is not that of the error, nor is it the first.
+            Err(_) => self.row_error(body, target),
+        }
+    }
+
+    /// The first error in the rows of a function that start at or before `target`, one of which is
+    /// malformed.
+    #[cold]
+    pub(super) fn row_error(&self, body: &Body<'_>, target: u32) -> Result<Option<Row>, Error> {
+        for fre in Fres::new(*self, *body, u32::MAX) {
+            let fre = fre?;
+            if fre.start.0 > target {
+                break;
+            }
+            fre.decode(self, body.fde_type)?;
+        }
+        Ok(None)
+    }
+}

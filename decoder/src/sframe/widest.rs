@@ -1,0 +1,92 @@
+//! The row of a function that answers for the most PCs.
+
+use cfipack_format::sframe::{Fde, FdeType, FreInfo, FreType};
+
+use super::Section;
+use super::fde::Body;
+use super::fre::head;
+
+/// Where the widest row of a function lies and up to where it answers, in one word of an
+/// [`Index`](super::Index). Of random PCs in librustc_driver and libLLVM it answers for 76 and 83 %,
+/// which need no scan over the FREs.
+///
+/// | bits | meaning |
+/// |---|---|
+/// | 0, 1 | the [`FreType`] |
+/// | 2 to 14 | where the row's FRE lies, in bytes from the FDE's FRE offset |
+/// | 15 to 31 | where the row ends, in bytes from the function's start; 0 if no row is known |
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Widest(pub u32);
+
+impl Widest {
+    /// None known: it ends where it starts.
+    pub const NONE: Self = Self(0);
+
+    const MAX_AT: usize = 0x1fff;
+    const MAX_END: u32 = 0x1_ffff;
+
+    /// Rows looked at. All functions may share their FREs, and building an index should take no
+    /// more time than in proportion to the section.
+    const MAX_ROWS: u32 = 256;
+
+    /// Type of the function's FREs.
+    #[inline]
+    pub fn fre_type(self) -> FreType {
+        match self.0 & 3 {
+            0 => FreType::Addr1,
+            1 => FreType::Addr2,
+            _ => FreType::Addr4,
+        }
+    }
+
+    /// Where the FRE lies, in bytes from the FDE's FRE offset.
+    #[inline]
+    pub fn at(self) -> u32 {
+        self.0 >> 2 & Self::MAX_AT as u32
+    }
+
+    /// The function offset up to which the row answers for every PC from its start on.
+    #[inline]
+    pub fn end(self) -> u32 {
+        self.0 >> 15
+    }
+}
+
+impl Section<'_> {
+    /// The widest row of a DEFAULT function that does not repeat. A row counts if all FREs up to it
+    /// and the next start can be read, and start in order: so a scan would come to the same.
+    pub(super) fn widest_row(&self, index: usize, fde: &Fde) -> Option<Widest> {
+        let body = self.body(index, fde).ok()?;
+        if body.is_pc_mask() || body.fde_type == FdeType::Flex {
+            return None;
+        }
+        let first = self.fres.len() - body.fres.len() - fde.fre_off as usize;
+        let (mut widest, mut width) = (Widest::NONE, 0);
+        let (mut at, mut before) = (0, None);
+        for row in 0..=body.num_fres.min(Widest::MAX_ROWS) {
+            let next = match row < body.num_fres {
+                true => self.head_at(&body, at).filter(|&(start, _)| before.is_none_or(|(_, b)| b <= start)),
+                false => Some((fde.size, FreInfo::OUTERMOST)),
+            };
+            let Some((start, info)) = next else { break };
+            if let Some((at, before)) = before {
+                let end = start.min(fde.size).min(Widest::MAX_END);
+                if at <= Widest::MAX_AT && end.saturating_sub(before) > width {
+                    width = end - before;
+                    widest = Widest(body.fre_type as u32 | (at as u32) << 2 | end << 15);
+                }
+            }
+            before = Some((first + at, start));
+            at += body.fre_type.width() + 1 + (usize::from(info.count()) << (info.0 >> 5 & 3));
+        }
+        Some(widest)
+    }
+
+    /// Start and info byte of the FRE at `at` bytes from the first of a function.
+    #[inline]
+    fn head_at(&self, body: &Body<'_>, at: usize) -> Option<(u32, FreInfo)> {
+        let bytes = body.fres.get(at..)?.first_chunk::<5>()?;
+        let (start, info) = head(bytes, body.fre_type, self.endian());
+        info.word_size().map(|_| (start, info))
+    }
+}
