@@ -8,20 +8,29 @@ use std::time::{Duration, Instant};
 use cfipack_decoder::sframe::{Index, Section, dump};
 use cfipack_encoder::sframe::{Layout, Options};
 use cfipack_roundtrip::{Table, verify};
-use cfipack_tests::workload::{Library, libraries, with_fresh_memory};
+use cfipack_tests::workload::{Fresh, Library, libraries};
 
 const ROUNDS: usize = 15;
 const PCS: usize = 200_000;
 
 fn main() {
-    with_fresh_memory();
+    if !Fresh::Output.is_here() && !Fresh::Everything.is_here() {
+        Fresh::Output.run();
+        Fresh::Everything.run();
+        return;
+    }
     let libraries = libraries();
     if libraries.is_empty() {
         println!("SKIPPED: benches: not measured: the toolchain has neither librustc_driver nor libLLVM");
     }
     for library in Box::leak(libraries.into_boxed_slice()) {
         println!("\n{}", library.name);
-        conversion(library);
+        if Fresh::Everything.is_here() {
+            conversion(library, "all memory fresh");
+            continue;
+        }
+        conversion(library, "fresh output");
+        sizes(library);
         lookup(library);
         whole_tables(library);
     }
@@ -55,16 +64,21 @@ fn report(what: &str, yardstick: &str, (time, yard): (Duration, Duration), speed
     println!("  {what:<34} {time:>10.1?}   {yardstick:<38} {yard:>10.1?}   {ratio}");
 }
 
-fn conversion(library: &'static Library) {
+fn conversion(library: &'static Library, memory: &str) {
     let small = Options::default();
     let gnu = Options { layout: Layout::Gnu, ..small };
     let (mut gimli, mut again) = (library.gimli(), library.gimli());
     let times = by_turns(|| library.convert(small, 1).len(), || gimli.walk() as usize);
-    report("convert, small, fresh memory", "gimli walks all rows", times, true);
+    report(&format!("convert, small, {memory}"), "gimli walks all rows", times, true);
     let times = by_turns(|| library.convert(gnu, 1).len(), || again.walk() as usize);
-    report("convert, gnu, fresh memory", "gimli walks all rows", times, true);
+    report(&format!("convert, gnu, {memory}"), "gimli walks all rows", times, true);
     let times = by_turns(|| library.convert(small, 2).len(), || library.convert(small, 1).len());
     report("convert, small, two threads", "one thread", times, true);
+}
+
+fn sizes(library: &'static Library) {
+    let small = Options::default();
+    let gnu = Options { layout: Layout::Gnu, ..small };
     let [one, two, gnu] =
         [(small, 1), (small, 2), (gnu, 1)].map(|(options, threads)| library.convert(options, threads));
     let same = if one[..] == two[..] { "identical" } else { "DIFFERENT" };

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use cfipack_decoder::sframe::{Index, Section, dump};
 use cfipack_encoder::sframe::{Layout, Options};
 use cfipack_roundtrip::{Table, verify};
-use cfipack_tests::workload::{Library, libraries, with_fresh_memory};
+use cfipack_tests::workload::{Fresh, Library, libraries};
 use divan::Bencher;
 use divan::counter::ItemsCount;
 
@@ -18,8 +18,11 @@ static TABLE: LazyLock<Vec<u8>> = LazyLock::new(|| LIBRARY.convert(Options::defa
 const PCS: usize = 100_000;
 
 fn main() {
-    with_fresh_memory();
-    divan::main();
+    if Fresh::Output.is_here() {
+        divan::main();
+    } else {
+        Fresh::Output.run();
+    }
 }
 
 fn table() -> Section<'static> {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::env;
-use std::process::{self, Command};
+use std::process::Command;
 
 use cfipack_container::{CallFrameSection, File};
 use cfipack_encoder::cfi;
@@ -56,7 +56,7 @@ impl Library {
     }
 
     /// From `.eh_frame` to a complete section, in memory that nobody has touched before if the
-    /// process was started by [`with_fresh_memory`].
+    /// process runs with [`Fresh::Output`].
     pub fn convert(&self, options: Options, threads: usize) -> Vec<u8> {
         let section = build(&self.cfi(), options, threads);
         section.into_bytes(self.table_address(), |function| function).expect("a table in reach")
@@ -106,16 +106,42 @@ pub fn build(section: &cfi::Section<'_>, options: Options, threads: usize) -> sf
     builder.finish()
 }
 
-/// Starts this program again so that each large allocation is memory fresh from the kernel, as a
-/// program's first ones are, unless that is done. (glibc hands freed memory out again, warm.)
-pub fn with_fresh_memory() {
+/// Which memory is fresh from the kernel, as all of a program's first allocations are; glibc hands freed
+/// memory out again, warm.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fresh {
+    /// A section in the making; what is worked in besides has been used before.
+    Output,
+    /// Every large allocation.
+    Everything,
+}
+
+impl Fresh {
     const VARIABLE: &str = "MALLOC_MMAP_THRESHOLD_";
-    if env::var_os(VARIABLE).is_some() {
-        return;
+
+    /// Allocations of so many bytes come from the kernel, and go back to it.
+    fn threshold(self) -> &'static str {
+        match self {
+            Self::Output => "3500000",
+            Self::Everything => "131072",
+        }
     }
-    let program = env::current_exe().expect("this program");
-    let status = Command::new(program).args(env::args_os().skip(1)).env(VARIABLE, "131072").status();
-    process::exit(status.ok().and_then(|status| status.code()).unwrap_or(1));
+
+    /// Whether this program runs with this memory.
+    pub fn is_here(self) -> bool {
+        env::var(Self::VARIABLE).is_ok_and(|value| value == self.threshold())
+    }
+
+    /// Starts this program again with this memory, and waits for it.
+    pub fn run(self) {
+        let program = env::current_exe().expect("this program");
+        let status = Command::new(program)
+            .args(env::args_os().skip(1))
+            .env(Self::VARIABLE, self.threshold())
+            .env("MALLOC_TRIM_THRESHOLD_", "1000000000")
+            .status();
+        assert!(status.is_ok_and(|status| status.success()), "the program, started again");
+    }
 }
 
 /// gimli's reader, with one context for all.

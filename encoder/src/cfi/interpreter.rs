@@ -161,10 +161,8 @@ impl<'a, R: Registers> Interpreter<'a, R> {
                     match instruction {
                         Instruction::Nop => continue,
                         Instruction::Advance(delta) => location.saturating_add(delta),
-                        Instruction::SetLocation(address) => {
-                            advance_to(function, location, address)
-                                .map_err(|reason| refused(location, reason))?
-                        }
+                        Instruction::SetLocation(address) => advance_to(function, location, address)
+                            .map_err(|reason| refused(location, reason))?,
                         instruction => {
                             if let Instruction::ArgsSize(size @ 1..) = instruction {
                                 sink.arguments(size).map_err(|reason| refused(location, reason))?;

@@ -77,7 +77,11 @@ impl<'a> Builder<'a> {
     /// Adds the functions of a batch, which is empty then. `general` adds one whose FDE starts at an
     /// offset the general way.
     #[inline]
-    pub(super) fn push_batch(&mut self, batch: &mut Batch<'a>, mut general: impl FnMut(&mut Self, SectionOffset)) {
+    pub(super) fn push_batch(
+        &mut self,
+        batch: &mut Batch<'a>,
+        mut general: impl FnMut(&mut Self, SectionOffset),
+    ) {
         self.run_batch(batch);
         let blocks = &self.entries.blocks;
         blocks.touch(batch.ran.iter().flatten().map(|ran| ran.hash));

@@ -77,6 +77,11 @@ impl Blocks {
         Self { bytes, front: 0, end: 0, starts, attributes, index, seed, version, endian }
     }
 
+    /// What blocks are hashed with.
+    pub(super) fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// Makes room in front of the first block and for this many blocks, in a builder that has none.
     pub(super) fn reserve(&mut self, front: usize, blocks: usize) {
         if self.starts.is_empty() {
@@ -145,12 +150,19 @@ impl Blocks {
     /// here of each.
     pub(super) fn absorb(&mut self, other: &Self) -> Result<Vec<u32>, Reason> {
         let mut numbers = Vec::with_capacity(other.starts.len());
+        let known = match &other.index {
+            Some(index) if other.seed == self.seed => index.hashes(),
+            _ => Vec::new(),
+        };
         let mut hashes = [0; GROUP];
         for first in (0..other.starts.len()).step_by(GROUP) {
             let group = first..(first + GROUP).min(other.starts.len());
             for (hash, number) in hashes.iter_mut().zip(group.clone()) {
                 let (start, len) = other.place(number);
-                *hash = self.hash(&other.bytes[start..], len);
+                *hash = match known.get(number) {
+                    Some(hash) => *hash,
+                    None => self.hash(&other.bytes[start..], len),
+                };
             }
             self.touch(hashes.into_iter());
             for (hash, number) in hashes.into_iter().zip(group) {
@@ -228,13 +240,7 @@ impl Blocks {
     /// Adds a block that there [is room](Self::has_room) for, or finds it: the first `len` bytes of
     /// these, behind which [`CHUNK`] more can be read. Returns its number.
     #[inline]
-    pub(super) fn add_block(
-        &mut self,
-        hash: u32,
-        bytes: &[u8],
-        len: usize,
-        attribute: WideAttribute,
-    ) -> u32 {
+    pub(super) fn add_block(&mut self, hash: u32, bytes: &[u8], len: usize, attribute: WideAttribute) -> u32 {
         if let Some(index) = &mut self.index {
             let (known, starts, attributes) = (&self.bytes[self.front..], &self.starts, &self.attributes);
             // A block ends where its attribute says, so equal bytes from its start on are the block.

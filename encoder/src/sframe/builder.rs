@@ -97,18 +97,20 @@ impl<'a> Builder<'a> {
         let fres = Fres::new(arch.endian());
         // Where the allocator put something is as good as random to whoever wrote the input.
         let seed = fres.address() as u64;
+        Self::with_seed(arch, options, fres, seed)
+    }
+
+    /// A builder without functions, with the same architecture and options: [absorbing](Self::absorb) it
+    /// is quicker than any other.
+    pub fn shard(&self) -> Self {
+        Self::with_seed(self.arch, self.options, Fres::new(self.arch.endian()), self.entries.blocks.seed())
+    }
+
+    fn with_seed(arch: Arch, options: Options, fres: Fres, seed: u64) -> Self {
         let blocks = Blocks::new(options, arch.endian(), seed);
         let entries = Entries { list: Vec::new(), blocks, num_fres: 0, refused: Vec::new() };
         let (cies, common) = (Cies::new(), Common::new());
-        Self {
-            arch,
-            options,
-            interpreter: Interpreter::new(),
-            cies,
-            common,
-            fres,
-            entries,
-        }
+        Self { arch, options, interpreter: Interpreter::new(), cies, common, fres, entries }
     }
 
     /// Makes room for this many functions at once; best done first.

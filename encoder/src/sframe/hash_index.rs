@@ -42,6 +42,15 @@ impl HashIndex {
         if slot_hash == hash { index.checked_sub(1) } else { None }
     }
 
+    /// The hash of each index.
+    pub(super) fn hashes(&self) -> Vec<u32> {
+        let mut hashes = vec![0; self.len];
+        for &(hash, index) in self.slots.iter().filter(|(_, index)| *index != 0) {
+            hashes[index as usize - 1] = hash;
+        }
+        hashes
+    }
+
     /// Makes room for this many indices at once.
     pub(super) fn reserve(&mut self, indices: usize) {
         let len = ((self.len + indices) * 3 / 2).next_power_of_two();

@@ -23,7 +23,6 @@ mod threads;
 mod track;
 mod words;
 
-
 pub use all::LeftOut;
 pub use builder::Builder;
 pub use options::{Layout, Options};

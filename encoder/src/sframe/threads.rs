@@ -19,18 +19,17 @@ impl<'a> Builder<'a> {
         mut left_out: impl FnMut(LeftOut),
     ) -> Result<u64, Reason> {
         let length = section.bytes.len();
-        // The first thread also joins what the others have done, so its part is the smaller by a third.
+        // The first thread has no walk to do before its part, which is the larger by an eighth.
         let cut = |part: usize| {
-            let thirds = (part * 3).saturating_sub(1) as u128;
-            SectionOffset((length as u128 * thirds / (threads as u128 * 3 - 1)) as usize)
+            let eighths = if part == 0 { 0 } else { part * 8 + 1 };
+            SectionOffset((length as u128 * eighths as u128 / (threads as u128 * 8 + 1)) as usize)
         };
         if threads <= 1 {
             return Ok(self.push_all(section.functions(), left_out));
         }
-        self.expect(&section.functions());
-        let (arch, options) = (self.arch, self.options);
-        let shard = |part: usize| {
-            let (mut shard, mut list) = (Builder::new(arch, options), Vec::new());
+        let empty = self.shard();
+        let convert = |part: usize| {
+            let (mut shard, mut list) = (empty.clone(), Vec::new());
             // Only a walk finds where a record starts, so each thread walks for itself.
             let from = section.record_at_or_after(cut(part));
             let functions = section.functions_between(from, cut(part + 1));
@@ -38,8 +37,9 @@ impl<'a> Builder<'a> {
             (shard, list, count)
         };
         thread::scope(|scope| {
-            let shard = &shard;
-            let others: Vec<_> = (1..threads).map(|part| scope.spawn(move || shard(part))).collect();
+            let convert = &convert;
+            let others: Vec<_> = (1..threads).map(|part| scope.spawn(move || convert(part))).collect();
+            self.expect(&section.functions());
             let first = section.functions_between(SectionOffset(0), cut(1));
             let mut count = self.push_all(first, &mut left_out);
             for other in others {

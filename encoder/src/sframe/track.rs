@@ -108,7 +108,8 @@ impl<'a, 'r> Track<'a, 'r> {
                 let next = word >> (8 * len);
                 let (sets_offset, is_args) = (next & 0x80ff == 0x0e, next & 0x80ff == 0x2e);
                 let has_next = (sets_offset | is_args) & (left > len);
-                self.fre = if sets_offset & has_next { pattern.small_fre(next >> 8 & 0x7f) } else { self.fre };
+                self.fre =
+                    if sets_offset & has_next { pattern.small_fre(next >> 8 & 0x7f) } else { self.fre };
                 self.rest = &self.rest[len + 2 * usize::from(has_next)..];
                 continue;
             }
