@@ -123,8 +123,8 @@ impl<'a, 'm> Index<'a, 'm> {
         if let Some(&[first, fre_off, widest]) = self.functions.get(count.wrapping_sub(1)) {
             let (offset, widest) = (start.wrapping_sub(first), Widest(widest));
             if offset < widest.end()
-                && let Some(row) =
-                    self.section.default_row(fre_off as usize + widest.at() as usize, widest.fre_type())
+                && let Some(fre) = self.section.fres.get(fre_off as usize + widest.at() as usize..)
+                && let Some(row) = self.section.default_row(fre, widest.fre_type())
                 && row.start.0 <= offset
             {
                 return Ok(Some(row));

@@ -45,11 +45,10 @@ impl<'a> Section<'a> {
         match found {
             Some(None) => Ok(None),
             Some(Some(at)) => {
-                if body.fde_type == FdeType::Default {
-                    let before = self.fres.len() - body.fres.len();
-                    if let Some(row) = self.default_row(before + at, body.fre_type) {
-                        return Ok(Some(row));
-                    }
+                if body.fde_type == FdeType::Default
+                    && let Some(row) = self.default_row(fres.get(at..).unwrap_or_default(), body.fre_type)
+                {
+                    return Ok(Some(row));
                 }
                 self.any_row(body, at, target)
             }
@@ -91,6 +90,7 @@ impl<'a> Section<'a> {
     /// The same with a look at the functions before the last: over those of size 0, and among
     /// those that start together.
     #[cold]
+    #[inline(never)]
     fn look_back(&self, count: usize, pc: i64, index: impl Fn(usize) -> usize) -> Option<(usize, Fde, u32)> {
         let mut deciding = None;
         for place in (0..count).rev() {

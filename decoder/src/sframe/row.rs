@@ -203,12 +203,12 @@ fn fixed(offset: i8) -> Rule {
 }
 
 impl Section<'_> {
-    /// The row of the FRE at `at` bytes of the FRE sub-section, in a DEFAULT function: the common
-    /// case, in few instructions and with no branch that depends on the FRE, so that lookups of
-    /// different PCs overlap. `None`: only [`Section::any_row`] can say.
+    /// The row of the FRE at the start of these bytes, in a DEFAULT function: the common case, in
+    /// few instructions and with no branch that depends on the FRE, so that lookups of different
+    /// PCs overlap. `None`: only [`Section::any_row`] can say.
     #[inline(always)]
-    pub(super) fn default_row(&self, at: usize, fre_type: FreType) -> Option<Row> {
-        let fre = Fre::read_short(self.fres.get(at..)?, fre_type, self.endian())?;
+    pub(super) fn default_row(&self, fre: &[u8], fre_type: FreType) -> Option<Row> {
+        let fre = Fre::read_short(fre, fre_type, self.endian())?;
         if fre.check_default(self).is_err() || has_registers(self) {
             return None;
         }
@@ -223,6 +223,7 @@ impl Section<'_> {
     /// The row of the FRE at `at` bytes from the first of a function, of which it is the last that
     /// starts at or before `target`.
     #[cold]
+    #[inline(never)]
     pub(super) fn any_row(&self, body: &Body<'_>, at: usize, target: u32) -> Result<Option<Row>, Error> {
         let bytes = body.fres.get(at..).unwrap_or_default();
         let fre = Fre::read(bytes, SectionOffset(0), body.fre_type, self.endian());
@@ -236,6 +237,7 @@ impl Section<'_> {
     /// The first error in the rows of a function that start at or before `target`, one of which is
     /// malformed.
     #[cold]
+    #[inline(never)]
     pub(super) fn row_error(&self, body: &Body<'_>, target: u32) -> Result<Option<Row>, Error> {
         for fre in Fres::new(*self, *body, u32::MAX) {
             let fre = fre?;
