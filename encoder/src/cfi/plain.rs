@@ -3,7 +3,7 @@
 use cfipack_format::{Address, Arch, Endian, SectionOffset};
 
 use super::pointer::PointerEncoding;
-use super::{Cie, Function, Functions, SectionKind};
+use super::{Cie, Function, Functions, Section, SectionKind};
 
 /// An FDE of a little-endian `.eh_frame` with 32-bit lengths, `DW_EH_PE_pcrel | DW_EH_PE_sdata4`
 /// pointers and augmentation data.
@@ -25,6 +25,8 @@ pub(crate) struct PlainFde<'a> {
     pub(crate) at: SectionOffset,
     /// Where its CIE starts.
     pub(crate) cie: SectionOffset,
+    /// Bytes of the augmentation data.
+    data_len: u8,
     pub(crate) code: Code<'a>,
 }
 
@@ -80,7 +82,7 @@ impl PlainCies {
 
     /// Takes note of a CIE.
     #[inline]
-    pub(super) fn note(&mut self, section: &super::Section<'_>, cie: &Cie<'_>) {
+    pub(super) fn note(&mut self, section: &Section<'_>, cie: &Cie<'_>) {
         let at = cie.offset.0;
         if section.kind == SectionKind::EhFrame
             && section.arch.endian() == Endian::Little
@@ -150,12 +152,30 @@ impl<'a> Functions<'a> {
             size,
             at: SectionOffset(at),
             cie: SectionOffset(cie),
+            data_len,
             code: Code { section: self.section.bytes, at: at + instructions, len },
         })
     }
 }
 
 impl<'a> Function<'a> {
+    /// The function of a plain FDE, whose CIE is given.
+    #[inline]
+    pub(super) fn of_plain(section: &Section<'a>, cie: &Cie<'a>, fde: &PlainFde<'a>) -> Self {
+        let instructions = fde.code.at..fde.code.at + fde.code.len;
+        let data = instructions.start - usize::from(fde.data_len)..instructions.start;
+        Self {
+            start: fde.start,
+            size: fde.size.into(),
+            fde: fde.at,
+            start_field: SectionOffset(fde.at.0 + 8),
+            cie: *cie,
+            augmentation_data: section.bytes.get(data).unwrap_or_default(),
+            instructions: section.bytes.get(instructions).unwrap_or_default(),
+            section: *section,
+        }
+    }
+
     /// Its own instructions, and the bytes behind them.
     #[inline]
     pub(crate) fn code(&self) -> Code<'a> {

@@ -144,6 +144,15 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// The CIE of a plain FDE, which has been parsed before.
+    #[cold]
+    fn cie_of_plain(&self, at: SectionOffset) -> Result<Cie<'a>, Error> {
+        match self.record(at.0)? {
+            (Some(record), _) => Cie::parse(self, at, record.body),
+            (None, _) => Err(Error::Truncated { offset: at }),
+        }
+    }
+
     fn cie(&self, at: usize, fde: &Record<'a>) -> Result<Cie<'a>, Error> {
         match self.record(at) {
             Ok((Some(record), _)) if self.is_cie(&record) => Cie::parse(self, record.offset, record.body),
@@ -188,6 +197,11 @@ impl<'a> Iterator for Functions<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
+        if let Some(fde) = self.next_plain() {
+            let section = &self.section;
+            let cie = self.cies.get(fde.cie.0, || section.cie_of_plain(fde.cie));
+            return Some(cie.map(|cie| Function::of_plain(section, cie, &fde)));
+        }
         while self.at < self.end {
             // Fewer bytes than a length field: padding.
             if self.section.bytes.len() - self.at < 4 {
