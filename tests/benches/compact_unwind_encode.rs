@@ -29,14 +29,15 @@ fn encode(
 ) -> u32 {
     let mut encoder = Encoder::new();
     let mut sum = 0u32;
-    for function in section.functions().flatten() {
+    for function in section.functions() {
+        let Ok(function) = &function else { continue };
         let code = code.and_then(|code| {
             let after = code.partition_point(|(address, _)| *address <= function.start);
             let (address, bytes) = code[after.checked_sub(1)?];
             let start = (function.start.0 - address.0) as usize;
             bytes.get(start..start + function.size as usize)
         });
-        let encoding = encoder.encode(&function, code, Mode::Checked).unwrap_or_else(|unsupported| {
+        let encoding = encoder.encode(function, code, Mode::Checked).unwrap_or_else(|unsupported| {
             *reasons.entry(unsupported.reason.name()).or_default() += 1;
             Encoding::dwarf(Arch::Amd64, function.fde.0 as u32)
         });

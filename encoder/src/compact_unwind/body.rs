@@ -151,7 +151,8 @@ impl<'c> Rows<'c> {
             if body.row.cfa != row.cfa {
                 body.cfa_since = row.start.0;
             }
-            (body.row, body.saved) = (*row, *saved);
+            body.row = *row;
+            body.saved = *saved;
         } else {
             self.body = Some(Body { row: *row, saved: *saved, cfa_since: row.start.0 });
         }
