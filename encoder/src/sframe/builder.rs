@@ -86,6 +86,8 @@ pub struct Builder<'a> {
     pub(super) common: Common,
     pub(super) fres: Fres,
     pub(super) entries: Entries,
+    /// The most threads that functions were taken on.
+    pub(super) threads: usize,
 }
 
 impl<'a> Builder<'a> {
@@ -110,7 +112,8 @@ impl<'a> Builder<'a> {
         let blocks = Blocks::new(options, arch.endian(), seed);
         let entries = Entries { list: Vec::new(), blocks, num_fres: 0, refused: Vec::new() };
         let (cies, common) = (Cies::new(), Common::new());
-        Self { arch, options, interpreter: Interpreter::new(), cies, common, fres, entries }
+        let interpreter = Interpreter::new();
+        Self { arch, options, interpreter, cies, common, fres, entries, threads: 1 }
     }
 
     /// Makes room for this many functions at once; best done first.
@@ -148,14 +151,14 @@ impl<'a> Builder<'a> {
 
     /// Ends the section: nothing is added any more.
     pub fn finish(self) -> Section {
-        let Self { arch, options, entries, .. } = self;
+        let Self { arch, options, entries, threads, .. } = self;
         let merged = match options {
             Options { merge_functions: 2.., layout: Layout::Small, .. } => {
                 merge(arch, options, &entries).ok()
             }
             _ => None,
         };
-        Section::new(arch, options, merged.unwrap_or(entries))
+        Section::new(arch, options, merged.unwrap_or(entries), threads)
     }
 
     fn push_small(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {

@@ -25,6 +25,19 @@ pub(super) struct Order<'e> {
 
 /// More buckets, and counting takes longer than what is saved.
 const MAX_BUCKET_BITS: u32 = 15;
+/// For fewer functions it is not worth while to start a thread.
+const LEAST_OF_A_THREAD: usize = 1 << 14;
+
+/// Buckets in a row.
+struct Part<'o, const N: usize> {
+    first_bucket: usize,
+    /// The rank that the next FDE of each bucket gets.
+    ranks: &'o mut [u32],
+    /// The first bucket's first rank.
+    first_rank: usize,
+    /// Their FDEs.
+    out: &'o mut [[u8; N]],
+}
 
 impl<'e> Order<'e> {
     pub(super) fn new(entries: &'e [Entry], section: Address) -> Self {
@@ -45,15 +58,16 @@ impl<'e> Order<'e> {
         (!self.entries.is_empty()).then_some((distance(self.least), distance(self.greatest)))
     }
 
-    /// Writes all FDEs: `fde` gives that of an entry at a distance, `start` reads the distance again, and
-    /// `finish` puts in what its rank decides.
+    /// Writes all FDEs, on as many threads: `fde` gives that of an entry at a distance, `start` reads the
+    /// distance again, and `finish` puts in what its rank decides.
     #[inline(always)]
     pub(super) fn write<const N: usize>(
         &self,
+        threads: usize,
         out: &mut [[u8; N]],
-        fde: impl Fn(&Entry, i64) -> [u8; N],
-        start: impl Fn(&[u8; N]) -> i64,
-        finish: impl Fn(usize, &mut [u8; N]),
+        fde: impl Fn(&Entry, i64) -> [u8; N] + Sync,
+        start: impl Fn(&[u8; N]) -> i64 + Sync,
+        finish: impl Fn(usize, &mut [u8; N]) + Sync,
     ) {
         let fde = |entry| fde(entry, distance(key(self.section, entry)));
         if self.is_sorted {
@@ -63,20 +77,45 @@ impl<'e> Order<'e> {
             }
             return;
         }
-        let mut ends = self.bucket_starts();
-        for entry in self.entries {
-            let rank = &mut ends[self.bucket(entry)];
-            out[*rank as usize] = fde(entry);
-            *rank += 1;
+        let mut ranks = self.bucket_starts();
+        run(self.parts(threads, &mut ranks, out), |Part { first_bucket, ranks, first_rank, out }| {
+            for entry in self.entries {
+                let Some(rank) = ranks.get_mut(self.bucket(entry).wrapping_sub(first_bucket)) else { continue };
+                out[*rank as usize - first_rank] = fde(entry);
+                *rank += 1;
+            }
+            // Each bucket's start has become its end.
+            let mut from = 0;
+            for &mut end in ranks {
+                let end = end as usize - first_rank;
+                let bucket = &mut out[from..end];
+                sort(bucket, &start);
+                bucket.iter_mut().zip(first_rank + from..).for_each(|(fde, rank)| finish(rank, fde));
+                from = end;
+            }
+        });
+    }
+
+    /// Cuts the buckets into parts of about as many functions each.
+    fn parts<'o, const N: usize>(
+        &self,
+        threads: usize,
+        mut ranks: &'o mut [u32],
+        mut out: &'o mut [[u8; N]],
+    ) -> Vec<Part<'o, N>> {
+        let (mut first_bucket, mut first_rank) = (0, 0);
+        let mut parts = Vec::new();
+        for left in (2..=threads.min(self.entries.len() / LEAST_OF_A_THREAD)).rev() {
+            let middle = first_rank + out.len() / left;
+            let (here, behind) = ranks.split_at_mut(ranks.partition_point(|&rank| (rank as usize) < middle));
+            let end = behind.first().map_or(first_rank + out.len(), |&rank| rank as usize);
+            let (fdes, others) = out.split_at_mut(end - first_rank);
+            let buckets = here.len();
+            parts.push(Part { first_bucket, ranks: here, first_rank, out: fdes });
+            (first_bucket, first_rank, ranks, out) = (first_bucket + buckets, end, behind, others);
         }
-        // Each bucket's start has become its end.
-        let mut from = 0;
-        for end in ends {
-            let bucket = &mut out[from..end as usize];
-            sort(bucket, &start);
-            bucket.iter_mut().zip(from..).for_each(|(fde, rank)| finish(rank, fde));
-            from = end as usize;
-        }
+        parts.push(Part { first_bucket, ranks, first_rank, out });
+        parts
     }
 
     #[inline]
@@ -98,6 +137,23 @@ impl<'e> Order<'e> {
         }
         starts
     }
+}
+
+/// Does what is to be done for each part, on a thread of its own.
+#[cfg(feature = "std")]
+fn run<T: Send>(parts: Vec<T>, work: impl Fn(T) + Sync) {
+    std::thread::scope(|scope| {
+        let work = &work;
+        let mut parts = parts.into_iter();
+        let first = parts.next();
+        parts.for_each(|part| drop(scope.spawn(move || work(part))));
+        first.into_iter().for_each(work);
+    });
+}
+
+#[cfg(not(feature = "std"))]
+fn run<T>(parts: Vec<T>, work: impl Fn(T)) {
+    parts.into_iter().for_each(work);
 }
 
 /// Sorts the FDEs of a bucket, mostly few; equal ones stay in order.

@@ -20,6 +20,8 @@ pub struct Section {
     entries: Vec<Entry>,
     blocks: Blocks,
     num_fres: u64,
+    /// Threads that the index is written on.
+    threads: usize,
 }
 
 /// A section that cannot be written where it was asked to be.
@@ -66,9 +68,9 @@ impl fmt::Display for WriteError {
 impl core::error::Error for WriteError {}
 
 impl Section {
-    pub(super) fn new(arch: Arch, options: Options, entries: Entries) -> Self {
+    pub(super) fn new(arch: Arch, options: Options, entries: Entries, threads: usize) -> Self {
         let Entries { list, blocks, num_fres, .. } = entries;
-        Self { arch, options, entries: list, blocks, num_fres }
+        Self { arch, options, entries: list, blocks, num_fres, threads }
     }
 
     /// Bytes of the section, exact.
@@ -150,7 +152,7 @@ impl Section {
             // Before its first erratum the version knew no starts relative to their field.
             let (fdes, _) = self.write_header(out, Flags::FDE_SORTED)?.as_chunks_mut::<V2>();
             let start = |&[a, b, c, d, ..]: &[u8; V2]| i64::from(endian.u32([a, b, c, d]) as i32);
-            order.write(fdes, |entry, distance| self.fde(entry, distance), start, |_, _| ());
+            order.write(self.threads, fdes, |entry, distance| self.fde(entry, distance), start, |_, _| ());
             return Ok(());
         }
         let flags = Flags::FDE_SORTED | Flags::START_PCREL;
@@ -162,7 +164,7 @@ impl Section {
             let relative = start(fde).wrapping_sub(field);
             fde[..8].copy_from_slice(&endian.put_u64(relative as u64));
         };
-        order.write(fdes, |entry, distance| self.fde(entry, distance), start, finish);
+        order.write(self.threads, fdes, |entry, distance| self.fde(entry, distance), start, finish);
         Ok(())
     }
 

@@ -10,7 +10,8 @@ use crate::Reason;
 use crate::cfi::Section;
 
 impl<'a> Builder<'a> {
-    /// Adds all functions of a section, on as many threads. The result does not depend on their number.
+    /// Adds all functions of a section, on as many threads, which the [section](super::Section) is
+    /// then written on as well. The result does not depend on their number.
     /// Otherwise like [`push_all`](Self::push_all).
     pub fn push_section(
         &mut self,
@@ -27,6 +28,7 @@ impl<'a> Builder<'a> {
         if threads <= 1 {
             return Ok(self.push_all(section.functions(), left_out));
         }
+        self.threads = self.threads.max(threads);
         let empty = self.shard();
         let convert = |part: usize| {
             let (mut shard, mut list) = (empty.clone(), Vec::new());
