@@ -274,7 +274,7 @@ pub(super) struct Fres {
 const ROOM: usize = 4 + Fre::MAX_SIZE;
 
 /// Bytes of rows that there is room for from the start: more than nearly any function has.
-pub(super) const BUFFER: usize = 1 << 18;
+pub(super) const BUFFER: usize = 1 << 16;
 /// Bytes behind them that may be read or written without being needed.
 pub(super) const BEYOND: usize = 64;
 

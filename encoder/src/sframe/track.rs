@@ -172,7 +172,7 @@ static ADVANCES: [Advance; 256] = {
 };
 
 /// The most rows that there is room for.
-pub(super) const ROWS: usize = 4096;
+pub(super) const ROWS: usize = 1024;
 
 /// Starts and FREs of a function's rows.
 #[derive(Clone, Debug)]
