@@ -98,7 +98,9 @@ fn check(
         return Ok(Status::Done);
     }
     if tables.is_empty() {
-        bail!("{} has no .sframe table to verify", table.name);
+        let own = table.name.to_string() == object.name.to_string();
+        let place = if own { "it".to_string() } else { table.name.to_string() };
+        bail!("there is no .sframe table in {place}");
     }
     let report = of_file(file, &tables, arguments.padding)?;
     let violations: Vec<_> = match arguments.profile {

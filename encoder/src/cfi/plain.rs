@@ -131,7 +131,7 @@ impl<'a> Functions<'a> {
         let pointer = u32::from_le_bytes([p0, p1, p2, p3]);
         let start = i32::from_le_bytes([s0, s1, s2, s3]);
         let size = u32::from_le_bytes([z0, z1, z2, z3]);
-        let cie = (at + 4).wrapping_sub(pointer as usize);
+        let cie = (at + 4).checked_sub(pointer as usize)?;
         if !self.plain_cies.contains(cie) || pointer == 0 || length >= 0xffff_fff0 {
             return None;
         }

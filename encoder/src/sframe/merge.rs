@@ -19,6 +19,10 @@ use crate::Reason;
 /// Bytes between two functions that count as padding.
 const MAX_PADDING: u64 = 15;
 
+/// Functions that become one FDE: many more of the same row save hardly another byte, and time would
+/// grow with the square of their number.
+const MAX_GROUP: usize = 256;
+
 /// A function's row: where it starts, and what follows the start.
 type Row = (u32, Fre);
 
@@ -106,7 +110,7 @@ fn read_block(
 fn can_follow(last: &Candidate, next: &Candidate, rows: &[Row], refused: &[u64]) -> bool {
     // Stubs repeat, and a signal frame's PC is taken as it is: neither is any other function.
     let alone = FdeInfo::PC_MASK | FdeInfo::SIGNAL;
-    let end = last.entry.start + u64::from(last.entry.size);
+    let Some(end) = last.entry.start.checked_add(last.entry.size.into()) else { return false };
     let refused_before = |address| refused.partition_point(|&start| start < address);
     let starts_with_a_row = rows.get(next.rows.0 as usize).is_some_and(|row| row.0 == 0);
     !last.info.intersects(alone)
@@ -132,8 +136,11 @@ fn cuts(candidates: &[Candidate], rows: &[Row], refused: &[u64], options: Option
             best[first + 1] = (alone, first);
         }
         let mut group = Group::new(&candidates[first], rows);
-        for next in first + 1..candidates.len() {
-            if !can_follow(&candidates[next - 1], &candidates[next], rows, refused) {
+        for next in first + 1..candidates.len().min(first + MAX_GROUP) {
+            let (from, to) = candidates[next].rows;
+            // Only its first row may repeat the one before.
+            let has_too_many_rows = group.rows + (to - from) > max_rows + 1;
+            if has_too_many_rows || !can_follow(&candidates[next - 1], &candidates[next], rows, refused) {
                 break;
             }
             let Some(offset) = group.add(&candidates[next], rows) else { break };
