@@ -1,0 +1,233 @@
+//! Every way into a section against the interpreter, on call frame information made at random.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use cfipack_format::sframe::Version;
+use cfipack_format::{Address, Arch};
+
+use super::super::{Builder, LeftOut, Options};
+use crate::Unsupported;
+use crate::cfi::{Function, Section, SectionKind};
+
+/// A generator of numbers (Marsaglia's xorshift64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 20) % bound
+    }
+
+    fn byte(&mut self, from: u8, to: u8) -> u8 {
+        from + self.below(u64::from(to - from) + 1) as u8
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len() as u64) as usize]
+    }
+}
+
+/// Offsets at which a word becomes wider, or an operand longer, as ULEB128.
+const OFFSETS: [&[u8]; 9] = [
+    &[0x00],
+    &[0x7f],
+    &[0x80, 0x01],
+    &[0x88, 0x00],
+    &[0xff, 0x7f],
+    &[0x80, 0x80, 0x01],
+    &[0xff, 0xff, 0x01],
+    &[0x80, 0x80, 0x02],
+    &[0xff, 0xff, 0xff, 0xff, 0x07],
+];
+
+/// An instruction: mostly a common one, at times one at the edge of it, rarely a malformed one.
+fn instruction(random: &mut Random, arch: Arch, bytes: &mut Vec<u8>) {
+    let is_aarch64 = arch == Arch::Aarch64;
+    let [stack, frame, link] = [arch.stack_pointer(), arch.frame_pointer(), arch.return_address()];
+    let bases = [stack.0 as u8, frame.0 as u8];
+    let last = if is_aarch64 { 34 } else { 17 };
+    let (low, short) = (random.byte(0, 0x3f), random.byte(0, 0x7f));
+    match random.below(44) {
+        0..=11 => bytes.extend([0x40 | low, 0x0e, short]),
+        12..=15 => bytes.push(0x40 | low),
+        16 => bytes.extend([0x02, random.byte(0, 255)]),
+        17 => bytes.extend([0x03, random.byte(0, 255), random.byte(0, 4)]),
+        18 => bytes.extend([0x04, short, random.byte(0, 1), 0, 0]),
+        19..=20 => bytes.extend([0x0e, 0x80 | short, random.byte(0, 0x7f)]),
+        21..=22 => {
+            bytes.push(0x0e);
+            bytes.extend(random.pick(&OFFSETS));
+        }
+        23..=26 => bytes.extend([0x80 | random.byte(0, last), random.byte(0, 20)]),
+        27 => bytes.extend([0x80 | low, short]),
+        28..=29 => bytes.push(0xc0 | random.byte(0, last)),
+        30 => bytes.extend([0x0d, random.pick(&bases)]),
+        31 => bytes.extend([0x0c, random.pick(&bases), short]),
+        32 => {
+            bytes.extend([0x0c, random.byte(6, 8).max(bases[1])]);
+            bytes.extend(random.pick(&OFFSETS));
+        }
+        33..=34 => bytes.push(0x0a),
+        35..=36 => bytes.push(0x0b),
+        37 => bytes.extend([0x2e, short]),
+        38 => bytes.extend([0x2e, 0x80 | short, short]),
+        39 => bytes.push(0),
+        // A frame record: the return address, then the frame pointer.
+        40 => bytes.extend([0x80 | link.0 as u8 & 0x3f, 1, 0x80 | bases[1], 2]),
+        41..=42 if is_aarch64 => bytes.push(0x2d),
+        41..=42 => bytes.extend([0x40 | low, 0x0e, 16, 0x86, 2]),
+        _ => bytes.push(if random.below(20) == 0 { random.byte(0, 255) } else { 0 }),
+    }
+}
+
+/// Instructions, at times cut in the middle of the last one, or as many bytes as something ends at.
+fn program(random: &mut Random, arch: Arch) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for _ in 0..random.below(40) {
+        instruction(random, arch, &mut bytes);
+    }
+    match random.below(6) {
+        0 => bytes.truncate(random.below(bytes.len() as u64 + 1) as usize),
+        1 => {
+            let len = random.pick(&[63, 64, 65, 128, 254, 255, 256, 900, 1100]);
+            while bytes.len() < len {
+                instruction(random, arch, &mut bytes);
+            }
+            bytes.truncate(len);
+        }
+        _ => {}
+    }
+    bytes
+}
+
+/// Appends a record, with `padding` bytes in it and behind its body. Returns where it starts.
+fn record(section: &mut Vec<u8>, body: &[u8], padding: usize) -> usize {
+    let at = section.len();
+    section.extend(((body.len() + padding) as u32).to_le_bytes());
+    section.extend(body);
+    section.resize(section.len() + padding, 0);
+    at
+}
+
+/// Appends a CIE. Its FDEs have PC-relative pointers of four bytes.
+fn cie(random: &mut Random, arch: Arch, section: &mut Vec<u8>) -> usize {
+    let is_aarch64 = arch == Arch::Aarch64;
+    let mut body = Vec::from(*b"\0\0\0\0\x01");
+    let augmentations: [(&[u8], &[u8]); 4] = [
+        (b"zR\0", b"\x01\x1b"),
+        (b"zRS\0", b"\x01\x1b"),
+        (b"zLR\0", b"\x02\x1b\x1b"),
+        (b"zRB\0", b"\x01\x1b"),
+    ];
+    let (letters, data) = augmentations[random.below(if is_aarch64 { 4 } else { 3 }) as usize];
+    body.extend(letters);
+    // Factors of 1 to 256, 256 being larger than those of common functions, and of -8 or -4.
+    body.extend(random.pick::<&[u8]>(&[&[1], &[1], &[4], &[4], &[0xff, 1], &[0x80, 2]]));
+    body.extend([random.pick(&[0x78, 0x7c]), arch.return_address().0 as u8]);
+    body.extend(data);
+    let at_entry: &[u8] = if is_aarch64 { b"\x0c\x1f\x00" } else { b"\x0c\x07\x08\x90\x01" };
+    body.extend(at_entry);
+    if random.below(4) == 0 {
+        instruction(random, arch, &mut body);
+    }
+    record(section, &body, random.below(9) as usize)
+}
+
+/// An `.eh_frame` whose functions repeat each other at times, and that may end right behind the last.
+fn eh_frame(random: &mut Random, arch: Arch) -> Vec<u8> {
+    let mut section = Vec::new();
+    let (mut cies, mut programs) = (Vec::new(), Vec::new());
+    let most_cies = random.pick(&[1, 1, 3, 20]);
+    for number in 0..60u32 {
+        if cies.is_empty() || cies.len() < most_cies && random.below(3) == 0 {
+            cies.push(cie(random, arch, &mut section));
+        }
+        if random.below(3) != 0 || programs.is_empty() {
+            programs.push(program(random, arch));
+        }
+        let chosen = random.below(programs.len() as u64) as usize;
+        let at = section.len() as u32;
+        let size = match random.below(20) {
+            0 => 0,
+            1 => i32::MAX as u32,
+            _ => 1 << random.below(14) | random.below(100) as u32,
+        };
+        let mut body = Vec::from((at + 4 - random.pick(&cies) as u32).to_le_bytes());
+        body.extend((0x10_0000 + number * 0x1_0000 - (at + 8)).to_le_bytes());
+        body.extend(size.to_le_bytes());
+        // The augmentation data: none, an LSDA, or a length in two bytes.
+        body.extend(random.pick::<&[u8]>(&[&[0], &[0], &[4, 1, 2, 3, 4], &[0x80, 0]]));
+        body.extend(&programs[chosen]);
+        let is_padded = random.below(4) != 0;
+        record(&mut section, &body, if is_padded { 12 - body.len() % 8 } else { 0 });
+    }
+    section.resize(section.len() + random.pick(&[0, 4, 64]), 0);
+    section
+}
+
+/// What a builder became, how many functions it was given, and those it went without.
+type Outcome = (Vec<u8>, u64, Vec<LeftOut>);
+
+fn outcome<'a>(
+    arch: Arch,
+    options: Options,
+    push: impl FnOnce(&mut Builder<'a>, &mut Vec<LeftOut>) -> u64,
+) -> Outcome {
+    let (mut builder, mut left_out) = (Builder::new(arch, options), Vec::new());
+    let count = push(&mut builder, &mut left_out);
+    (builder.finish().into_bytes(Address(0), |start| start).unwrap(), count, left_out)
+}
+
+/// Adds a section's functions one by one.
+fn each<'a>(
+    section: &Section<'a>,
+    left_out: &mut Vec<LeftOut>,
+    mut push: impl FnMut(&Function<'a>) -> Result<(), Unsupported>,
+) -> u64 {
+    let mut count = 0;
+    for function in section.functions() {
+        left_out.extend(push(&function.unwrap()).err().map(LeftOut::Unsupported));
+        count += 1;
+    }
+    count
+}
+
+fn check(section: &Section<'_>, options: Options, context: &str) {
+    let arch = section.arch;
+    let general = outcome(arch, options, |builder, left_out| {
+        each(section, left_out, |function| builder.push_rows(function, function.size as u32))
+    });
+    let single = outcome(arch, options, |builder, left_out| {
+        each(section, left_out, |function| builder.push(function))
+    });
+    assert!(single == general, "{context}: one by one");
+    let batches = outcome(arch, options, |builder, left_out| {
+        builder.push_all(section.functions(), |left| left_out.push(left))
+    });
+    assert!(batches == general, "{context}: in batches");
+    #[cfg(feature = "std")]
+    for threads in [2, 5] {
+        let threaded = outcome(arch, options, |builder, left_out| {
+            builder.push_section(section, threads, |left| left_out.push(left)).unwrap()
+        });
+        assert!(threaded == general, "{context}: on {threads} threads");
+    }
+}
+
+#[test]
+fn every_way_gives_what_the_interpreter_makes_of_a_section() {
+    for seed in 1..=300 {
+        for arch in [Arch::Amd64, Arch::Aarch64] {
+            let random = &mut Random(seed << 32 | 0x9e37_79b9);
+            let bytes = eh_frame(random, arch);
+            let version = random.pick(&[Version::V2, Version::V3]);
+            let (share, merge_functions) = (random.below(4) != 0, random.pick(&[0, 16]));
+            let options = Options { version, share, merge_functions, ..Options::default() };
+            let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), arch);
+            check(&section, options, &format!("seed {seed}, {arch:?}, {options:?}"));
+        }
+    }
+}
