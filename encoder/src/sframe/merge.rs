@@ -215,3 +215,42 @@ fn write(group: &[Candidate], rows: &[Row], fres: &mut Fres, merged: &mut Entrie
     fres.narrow();
     merged.add(start, size, fres, first.info, first.fde_type, first.rep_size)
 }
+
+#[cfg(test)]
+mod tests {
+    use cfipack_format::{Address, Arch};
+
+    use super::super::{Builder, Options};
+    use super::MAX_GROUP;
+    use crate::cfi::{Section, SectionKind};
+
+    /// How many FDEs a section becomes of `count` functions of 16 bytes from `start` on, each behind the
+    /// one before, and all with the row that their CIE gives.
+    fn merged(start: u64, count: u32) -> usize {
+        let mut bytes = alloc::vec::Vec::new();
+        bytes.extend(*b"\x14\0\0\0\0\0\0\0\x01zR\0\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01\0\0");
+        for number in 0..count {
+            let at = bytes.len() as u32;
+            let words = [16, at + 4, 0x10_0000 + 16 * number - (at + 8), 16, 0];
+            bytes.extend(words.into_iter().flat_map(u32::to_le_bytes));
+        }
+        let address = Address(start.wrapping_sub(0x10_0000));
+        let section = Section::new(SectionKind::EhFrame, &bytes, address, Arch::Amd64);
+        let options = Options { merge_functions: 16, ..Options::default() };
+        let mut builder = Builder::new(Arch::Amd64, options);
+        builder.push_all(section.functions(), |left_out| panic!("{left_out:?}"));
+        builder.finish().num_fdes()
+    }
+
+    #[test]
+    fn functions_of_one_row_are_merged_so_many_at_a_time() {
+        assert_eq!(merged(0x1000, MAX_GROUP as u32), 1);
+        assert_eq!(merged(0x1000, 4 * MAX_GROUP as u32 + 1), 5);
+    }
+
+    #[test]
+    fn nothing_follows_the_last_address() {
+        assert_eq!(merged(u64::MAX - 31, 2), 1);
+        assert_eq!(merged(u64::MAX - 31, 3), 2);
+    }
+}

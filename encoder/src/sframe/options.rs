@@ -28,8 +28,8 @@ pub struct Options {
     /// own, if a section's 4 GiB are enough for that: binutils and its libsframe, on a machine of the other
     /// byte order, turn each function's rows round in place and cannot read what two functions share.
     pub share: bool,
-    /// Neighbouring functions become one FDE as long as it has no more rows than this; 0 leaves
-    /// every function its own FDE. PCs in the padding between merged functions, up to 15 bytes,
+    /// Neighbouring functions, up to 256, become one FDE as long as it has no more rows than this; 0
+    /// leaves every function its own FDE. PCs in the padding between merged functions, up to 15 bytes,
     /// are then answered too.
     pub merge_functions: u32,
 }
