@@ -4,6 +4,7 @@
 //! reports beside it.
 
 mod cfi_bytes;
+mod comparison;
 mod conversion;
 mod convert;
 mod count;

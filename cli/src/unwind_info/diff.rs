@@ -5,7 +5,7 @@ use cfipack_roundtrip::Options;
 use cfipack_roundtrip::unwind_info::diff;
 
 use super::source::Source;
-use crate::diff::report;
+use crate::comparison;
 use crate::input::Object;
 use crate::status::Status;
 
@@ -31,5 +31,5 @@ pub fn compare(a: &Object<'_>, b: &Object<'_>, json: bool) -> anyhow::Result<Sta
         tables.push(table.with_context(|| name.to_string())?);
     }
     let diff = diff(&tables[0], &tables[1], &Options::default());
-    report([a, b], &diff, "entries", json)
+    comparison::report([a, b], &diff, "entries", json)
 }

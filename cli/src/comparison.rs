@@ -1,0 +1,103 @@
+//! What `diff` says of two tables, whatever their format.
+
+use std::io::Write as _;
+
+use cfipack_roundtrip::Diff;
+use serde::Serialize;
+
+use crate::count::Counts;
+use crate::input::Object;
+use crate::output;
+use crate::place::Places;
+use crate::status::Status;
+
+/// Says what comparing `objects` found. `counted` is what the tables' functions are called there.
+pub fn report(objects: [&Object<'_>; 2], diff: &Diff, counted: &str, json: bool) -> anyhow::Result<Status> {
+    let mut out = output::standard();
+    if json {
+        output::json(&mut out, &DiffJson::new(objects.map(|object| object.name.to_string()), diff))?;
+    } else {
+        let file = objects.iter().find_map(|object| object.file().ok());
+        print(&mut out, diff, counted, file.map(Places::new).as_ref())?;
+    }
+    out.flush()?;
+    Ok(Status::differs_if(!diff.is_equal()))
+}
+
+fn print(
+    out: &mut impl std::io::Write,
+    diff: &Diff,
+    counted: &str,
+    places: Option<&Places<'_, '_>>,
+) -> anyhow::Result<()> {
+    let Diff { equal, different, only_a, only_b, .. } = diff;
+    let unreadable = Counts(&[("that cannot be read", diff.malformed)]).to_string();
+    writeln!(
+        out,
+        "{counted}: {equal} equal, {different} different, {only_a} only in A, {only_b} only in B{unreadable}"
+    )?;
+    let Diff { pcs_equal, pcs_different, pcs_only_a, pcs_only_b, .. } = diff;
+    writeln!(
+        out,
+        "pcs: {pcs_equal} equal, {pcs_different} different, {pcs_only_a} only in A, {pcs_only_b} only in B"
+    )?;
+    for difference in &diff.differences {
+        match places {
+            Some(places) => writeln!(out, "{}: {difference}", places.name(difference.start))?,
+            None => writeln!(out, "{difference}")?,
+        }
+    }
+    Ok(())
+}
+
+/// The comparison.
+#[derive(Serialize)]
+struct DiffJson {
+    schema: &'static str,
+    a: String,
+    b: String,
+    equal: u64,
+    different: u64,
+    only_a: u64,
+    only_b: u64,
+    malformed: u64,
+    pcs_equal: u64,
+    pcs_different: u64,
+    pcs_only_a: u64,
+    pcs_only_b: u64,
+    differences: Vec<DifferenceJson>,
+}
+
+#[derive(Serialize)]
+struct DifferenceJson {
+    start: String,
+    end: String,
+    function: String,
+    words: String,
+}
+
+impl DiffJson {
+    fn new([a, b]: [String; 2], diff: &Diff) -> Self {
+        let differences = diff.differences.iter().map(|difference| DifferenceJson {
+            start: difference.start.to_string(),
+            end: difference.end.to_string(),
+            function: difference.function.to_string(),
+            words: difference.to_string(),
+        });
+        Self {
+            schema: "cfipack/diff/1",
+            a,
+            b,
+            equal: diff.equal,
+            different: diff.different,
+            only_a: diff.only_a,
+            only_b: diff.only_b,
+            malformed: diff.malformed,
+            pcs_equal: diff.pcs_equal,
+            pcs_different: diff.pcs_different,
+            pcs_only_a: diff.pcs_only_a,
+            pcs_only_b: diff.pcs_only_b,
+            differences: differences.collect(),
+        }
+    }
+}
