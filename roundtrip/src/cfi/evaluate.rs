@@ -11,7 +11,7 @@ use gimli::{
     UnwindContextStorage, UnwindOffset, UnwindSection, UnwindTableRow,
 };
 
-use super::record::{Function, Functions};
+use super::functions::{Function, Functions};
 use super::source::{About, Cie, Fde, Reader, Visit};
 use super::translate::Translate;
 

@@ -5,10 +5,11 @@
 
 mod evaluate;
 mod expression;
+mod functions;
 mod record;
 mod source;
 mod translate;
 
 pub use evaluate::{Answer, Evaluator, Flags, Handler};
+pub use functions::{Function, Functions, Unreadable};
 pub(crate) use record::record_offsets;
-pub use record::{Function, Functions, Unreadable};

@@ -1,0 +1,134 @@
+//! The functions of a section, found once and sorted by address.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use cfipack_encoder::cfi::Section;
+use cfipack_format::{Address, SectionOffset};
+use gimli::{Endianity, UnwindOffset, UnwindSection};
+
+use super::record::records;
+use super::source::{About, Reader, Source, Visit};
+
+/// A function: the PCs that one FDE answers for, and where that FDE is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Function {
+    /// First address.
+    pub start: Address,
+    /// One past the last address; not beyond the start of the next function, see [`Functions`].
+    pub end: Address,
+    /// Which of the sections it is in.
+    pub section: usize,
+    /// Where the FDE starts.
+    pub fde: SectionOffset,
+}
+
+/// A record that gimli cannot read: the code it is for is not known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Unreadable {
+    /// Which of the sections it is in.
+    pub section: usize,
+    /// Where the record starts.
+    pub offset: SectionOffset,
+    /// What gimli says of it.
+    pub error: gimli::Error,
+}
+
+/// The functions of all sections of call frame information, in order of address, no two of them
+/// sharing a PC: as a binary search over start addresses (`.eh_frame_hdr`'s) sees them.
+///
+/// - FDEs that start at one address are one function: the longest of them, of equals the first.
+/// - A function ends where the next one starts.
+/// - FDEs of size 0 have no PC and are left out.
+///
+/// Memory: 32 bytes a function, and a copy of a section that has a CIE which gimli must be helped with.
+#[derive(Clone, Debug)]
+pub struct Functions<'a> {
+    sources: Vec<Source<'a>>,
+    list: Vec<Function>,
+    empty: u64,
+    duplicates: u64,
+    unreadable: Vec<Unreadable>,
+}
+
+impl<'a> Functions<'a> {
+    /// Finds the functions. What cannot be read is kept in [`Functions::unreadable`].
+    pub fn find(sections: &[Section<'a>]) -> Self {
+        let sources: Vec<_> = sections.iter().map(Source::new).collect();
+        let (mut list, mut unreadable) = (Vec::new(), Vec::new());
+        for (section, source) in sources.iter().enumerate() {
+            source.visit(Scan { section, list: &mut list, unreadable: &mut unreadable });
+        }
+        let found = list.len();
+        list.retain(|f| f.start < f.end);
+        let empty = (found - list.len()) as u64;
+        // Of one start the longest first, then in the order of the sections.
+        list.sort_unstable_by_key(|f| (f.start, Reverse(f.end), f.section, f.fde));
+        let found = list.len();
+        list.dedup_by_key(|f| f.start);
+        let duplicates = (found - list.len()) as u64;
+        for i in 1..list.len() {
+            list[i - 1].end = list[i - 1].end.min(list[i].start);
+        }
+        Self { sources, list, empty, duplicates, unreadable }
+    }
+
+    /// The functions, in order of address.
+    pub fn as_slice(&self) -> &[Function] {
+        &self.list
+    }
+
+    /// FDEs of size 0, which have no PC and are not in the list.
+    pub fn empty(&self) -> u64 {
+        self.empty
+    }
+
+    /// FDEs that start where another one starts, and are not counted as functions of their own.
+    pub fn duplicates(&self) -> u64 {
+        self.duplicates
+    }
+
+    /// Records that gimli cannot read.
+    pub fn unreadable(&self) -> &[Unreadable] {
+        &self.unreadable
+    }
+
+    /// Visits every section, in order.
+    pub(super) fn visit<'f, V: Visit<'f>>(&'f self, visit: impl Fn() -> V) -> Vec<V::Output> {
+        self.sources.iter().map(|source| source.visit(visit())).collect()
+    }
+}
+
+/// Reads every FDE of a section as far as its addresses.
+struct Scan<'l> {
+    section: usize,
+    list: &'l mut Vec<Function>,
+    unreadable: &'l mut Vec<Unreadable>,
+}
+
+impl<'f> Visit<'f> for Scan<'_> {
+    type Output = ();
+
+    fn visit<E: Endianity + 'f, S: UnwindSection<Reader<'f, E>> + 'f>(self, frames: S, about: About<'f>) {
+        let mut cies = HashMap::new();
+        for record in records(about.section).filter(|record| !record.is_cie) {
+            let parsed = frames.partial_fde_from_offset(&about.bases, record.offset.into());
+            let parsed = parsed.and_then(|partial| {
+                partial.parse(|frames, bases, offset| {
+                    let cie = cies.entry(UnwindOffset::into(offset));
+                    cie.or_insert_with(|| frames.cie_from_offset(bases, offset)).clone()
+                })
+            });
+            let (section, fde) = (self.section, SectionOffset(record.offset));
+            match parsed {
+                Ok(parsed) => self.list.push(Function {
+                    start: Address(parsed.initial_address()),
+                    end: Address(parsed.initial_address().saturating_add(parsed.len())),
+                    section,
+                    fde,
+                }),
+                Err(error) => self.unreadable.push(Unreadable { section, offset: fde, error }),
+            }
+        }
+    }
+}
