@@ -5,57 +5,17 @@ use std::fmt;
 use std::ops::Range;
 
 use cfipack_encoder::cfi::Section;
-use cfipack_format::{Address, Cfa, Register, Row, Rule};
+use cfipack_format::{Address, Register, Rule};
 use gimli::{
-    BaseAddresses, CallFrameInstruction, CfaRule, Endianity, Pointer, RegisterRule, UnwindContext,
-    UnwindContextStorage, UnwindOffset, UnwindSection, UnwindTableRow,
+    BaseAddresses, CallFrameInstruction, CfaRule, Endianity, Pointer, UnwindContext, UnwindOffset,
+    UnwindSection, UnwindTableRow,
 };
 
+use super::answer::{Answer, Flags};
 use super::functions::{Function, Functions};
 use super::source::{About, Cie, Fde, Reader, Visit};
+use super::storage::Deep;
 use super::translate::Translate;
-
-/// What the CFI says of some PCs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Answer {
-    /// No CFA.
-    Nothing,
-    /// This row.
-    Row(Row),
-    /// `row`, and from byte `from` of each 16-byte slot on with a CFA 8 bytes higher: the expression that
-    /// ld and lld write for x86-64's PLT. `row.cfa` is a [`Cfa::Register`].
-    Plt {
-        /// The row at the start of a slot.
-        row: Row,
-        /// First PC modulo 16 with the higher CFA.
-        from: u64,
-    },
-    /// The caller's stack pointer is not the CFA, which no `.sframe` row can say.
-    StackPointer(Rule),
-}
-
-impl Answer {
-    /// The answer for one PC: never [`Answer::Plt`].
-    #[inline]
-    pub fn at(&self, pc: u64) -> Self {
-        let Self::Plt { mut row, from } = *self else { return *self };
-        if pc & 15 >= from
-            && let Cfa::Register { offset, .. } = &mut row.cfa
-        {
-            *offset = offset.wrapping_add(8);
-        }
-        Self::Row(row)
-    }
-}
-
-/// What holds for all rows of a function.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Flags {
-    /// A signal frame.
-    pub signal: bool,
-    /// Return addresses are signed with key B.
-    pub key_b: bool,
-}
 
 /// Evaluates functions, one after the other, with the CIEs and the memory it already has.
 pub struct Evaluator<'f> {
@@ -123,15 +83,6 @@ impl<'f> Visit<'f> for Prepare {
     ) -> Self::Output {
         Box::new(Frames { section, about, cies: HashMap::new() })
     }
-}
-
-/// gimli's own storage has room for 3 remembered states; this has room for 30.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Deep;
-
-impl UnwindContextStorage<usize> for Deep {
-    type Rules = [(gimli::Register, RegisterRule<usize>); 192];
-    type Stack = Box<[UnwindTableRow<usize, Self>; 32]>;
 }
 
 impl<'f> Evaluator<'f> {

@@ -3,13 +3,16 @@
 //! Nothing here runs any code of `cfipack-encoder` beyond its plain [`Section`](cfipack_encoder::cfi::Section)
 //! struct: records are found by the few lines in `record`, everything in them is read and evaluated by gimli.
 
+mod answer;
 mod evaluate;
 mod expression;
 mod functions;
 mod record;
 mod source;
+mod storage;
 mod translate;
 
-pub use evaluate::{Answer, Evaluator, Flags, Handler};
+pub use answer::{Answer, Flags};
+pub use evaluate::{Evaluator, Handler};
 pub use functions::{Function, Functions, Unreadable};
 pub(crate) use record::record_offsets;

@@ -3,9 +3,10 @@
 use cfipack_format::{Address, Arch, Cfa, FunctionOffset, Register, Row, Rule};
 use gimli::{CfaRule, Endianity, RegisterRule, UnwindSection, UnwindTableRow};
 
-use super::evaluate::{Answer, Deep};
+use super::answer::Answer;
 use super::expression::{Shape, shape};
 use super::source::{Cie, Reader};
+use super::storage::Deep;
 
 /// What it takes to say a row of gimli's as ours.
 pub(super) struct Translate<'t, 'f, E: Endianity, S> {

@@ -1,0 +1,45 @@
+//! What the judge says.
+
+use cfipack_format::{Cfa, Row, Rule};
+
+/// What the CFI says of some PCs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// No CFA.
+    Nothing,
+    /// This row.
+    Row(Row),
+    /// `row`, and from byte `from` of each 16-byte slot on with a CFA 8 bytes higher: the expression that
+    /// ld and lld write for x86-64's PLT. `row.cfa` is a [`Cfa::Register`].
+    Plt {
+        /// The row at the start of a slot.
+        row: Row,
+        /// First PC modulo 16 with the higher CFA.
+        from: u64,
+    },
+    /// The caller's stack pointer is not the CFA, which no `.sframe` row can say.
+    StackPointer(Rule),
+}
+
+impl Answer {
+    /// The answer for one PC: never [`Answer::Plt`].
+    #[inline]
+    pub fn at(&self, pc: u64) -> Self {
+        let Self::Plt { mut row, from } = *self else { return *self };
+        if pc & 15 >= from
+            && let Cfa::Register { offset, .. } = &mut row.cfa
+        {
+            *offset = offset.wrapping_add(8);
+        }
+        Self::Row(row)
+    }
+}
+
+/// What holds for all rows of a function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Flags {
+    /// A signal frame.
+    pub signal: bool,
+    /// Return addresses are signed with key B.
+    pub key_b: bool,
+}
