@@ -30,6 +30,7 @@
 
 pub mod cfi;
 mod compare;
+mod cursor;
 mod diff;
 mod kernel;
 mod reason;
@@ -41,9 +42,10 @@ pub mod unwind_info;
 mod verify;
 pub mod words;
 
+pub use cursor::{Cursor, Segment};
 pub use diff::{Diff, TableDifference, diff};
 pub use kernel::{Violation, kernel_violations};
 pub use report::{Difference, LeftOut, Report};
 pub use stats::{Bytes, Stats, stats};
-pub use table::{Cursor, Segment, Table, TableAnswer};
+pub use table::{Table, TableAnswer};
 pub use verify::{Options, verify};

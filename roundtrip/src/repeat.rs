@@ -3,7 +3,8 @@
 
 use std::ops::Range;
 
-use crate::table::{Segment, TableAnswer};
+use crate::cursor::Segment;
+use crate::table::TableAnswer;
 
 /// Calls `visit` for each PC of one period, with the number of periods, and for each PC of the rest.
 pub(crate) fn each_pc(range: Range<u64>, period: u64, mut visit: impl FnMut(u64, u64)) {

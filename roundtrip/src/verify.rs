@@ -8,10 +8,11 @@ use cfipack_format::{Address, Arch};
 
 use crate::cfi::{Answer, Evaluator, Flags, Function, Functions};
 use crate::compare::{Outcome, against_cfi};
+use crate::cursor::Cursor;
 use crate::reason::Reasons;
 use crate::repeat::{answered, each_pc, lcm};
 use crate::report::{Difference, LeftOut, Report};
-use crate::table::{Cursor, Table, TableAnswer};
+use crate::table::{Table, TableAnswer};
 
 /// How to verify.
 #[derive(Clone, Copy, Debug)]
