@@ -126,6 +126,13 @@ impl CommonCie {
         Pattern::new(self.arch, &row)
     }
 
+    /// Whether an instruction saves or restores the frame pointer or the return address.
+    #[inline(always)]
+    fn is_of_frame_record(&self, opcode: u8) -> bool {
+        let register = Register((opcode & 0x3f).into());
+        opcode >= 0x80 && (register == self.frame_pointer || register == self.arch.return_address())
+    }
+
     /// [`is_frame_pointer`] by the register's number.
     #[inline]
     fn is_frame_pointer(&self, register: u8) -> Option<bool> {
@@ -200,28 +207,20 @@ impl Common {
         let instructions = code.with_behind().get(..code.len() + LOOKAHEAD)?;
         let mut now = Now { rules: cie.rules, offset: cie.offset };
         let mut pattern = self.patterns.get(cie, now.rules)?;
-        let mut remembered = [now; MAX_REMEMBERED];
-        let mut depth = 0;
+        let mut remembered = RememberedStates { states: [now; MAX_REMEMBERED], depth: 0 };
         let mut track = Track::new(instructions, pattern.fre(now.offset), &mut self.rows)?;
         while !track.run(&cie.reading, &pattern) {
             now.offset = pattern.offset(track.fre);
-            let len = match *track.rest.first_chunk::<4>()? {
-                // DW_CFA_remember_state, DW_CFA_restore_state
-                [0x0a, ..] => {
-                    *remembered.get_mut(depth)? = now;
-                    depth += 1;
-                    1
+            loop {
+                let len = now.apply(cie, &mut remembered, *track.rest.first_chunk()?)?;
+                track.rest = &track.rest[len..];
+                // Both rules of a frame record at once: no row of AArch64 may have the frame pointer's alone.
+                if track.rest.len() <= LOOKAHEAD || !cie.is_of_frame_record(track.rest[0]) {
+                    break;
                 }
-                [0x0b, ..] => {
-                    depth = depth.checked_sub(1)?;
-                    now = *remembered.get(depth)?;
-                    1
-                }
-                instruction => now.apply(cie, instruction)?,
-            };
+            }
             pattern = self.patterns.get(cie, now.rules)?;
             track.fre = pattern.fre(now.offset);
-            track.rest = &track.rest[len..];
         }
         if track.rest.len() < LOOKAHEAD {
             // An operand is missing.
@@ -242,11 +241,31 @@ struct Now {
     offset: u32,
 }
 
+/// What `DW_CFA_remember_state` has put aside.
+#[derive(Clone, Copy, Debug)]
+struct RememberedStates {
+    states: [Now; MAX_REMEMBERED],
+    depth: usize,
+}
+
 impl Now {
     /// Applies the instruction that these bytes begin with. Returns its length.
     #[inline(always)]
-    fn apply(&mut self, cie: &CommonCie, bytes: [u8; 4]) -> Option<usize> {
+    fn apply(&mut self, cie: &CommonCie, remembered: &mut RememberedStates, bytes: [u8; 4]) -> Option<usize> {
+        let RememberedStates { states, depth } = remembered;
         Some(match bytes {
+            // DW_CFA_remember_state
+            [0x0a, ..] => {
+                *states.get_mut(*depth)? = *self;
+                *depth += 1;
+                1
+            }
+            // DW_CFA_restore_state
+            [0x0b, ..] => {
+                *depth = depth.checked_sub(1)?;
+                *self = *states.get(*depth)?;
+                1
+            }
             // DW_CFA_offset
             [opcode @ 0x80..=0xbf, operand @ 1..0x80, ..] => {
                 self.rules = cie.with(self.rules, opcode & 0x3f, operand)?;

@@ -75,8 +75,13 @@ fn instruction(random: &mut Random, arch: Arch, bytes: &mut Vec<u8>) {
         37 => bytes.extend([0x2e, short]),
         38 => bytes.extend([0x2e, 0x80 | short, short]),
         39 => bytes.push(0),
-        // A frame record: the return address, then the frame pointer.
-        40 => bytes.extend([0x80 | link.0 as u8 & 0x3f, 1, 0x80 | bases[1], 2]),
+        // A frame record, in either order: LLVM's and GCC's.
+        40 => {
+            let (opcode, length) = random.pick(&[(0x80, 2), (0x80, 2), (0xc0, 1)]);
+            let (link, frame) = ([opcode | link.0 as u8, 1], [opcode | frame.0 as u8, 2]);
+            let (first, second) = random.pick(&[(link, frame), (frame, link)]);
+            bytes.extend(first[..length].iter().chain(&second[..length]));
+        }
         41..=42 if is_aarch64 => bytes.push(0x2d),
         41..=42 => bytes.extend([0x40 | low, 0x0e, 16, 0x86, 2]),
         _ => bytes.push(if random.below(20) == 0 { random.byte(0, 255) } else { 0 }),
