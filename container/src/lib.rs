@@ -17,22 +17,19 @@
 //! ```
 
 mod archive;
-mod compression;
-mod eh_frame_hdr;
 mod elf;
 mod error;
 mod fat;
-mod layout;
 mod macho;
-mod relocate;
+mod relocation;
 mod section;
 mod symbols;
 
 pub use archive::{Member, Members, members};
+pub use elf::Layout;
 pub use error::{Error, SectionName};
-pub use layout::Layout;
 pub use macho::{CompactUnwind, CompactUnwindRow, Referent};
-pub use relocate::Relocation;
+pub use relocation::Relocation;
 pub use section::{CallFrameSection, Location, Section};
 pub use symbols::{Symbol, Symbols};
 
@@ -81,7 +78,7 @@ impl<'a> File<'a> {
     /// The architecture of its code.
     pub fn arch(&self) -> Arch {
         match &self.format {
-            Format::Elf(elf) => elf.arch,
+            Format::Elf(elf) => elf.headers.arch,
             Format::MachO(file) => file.arch,
         }
     }
@@ -89,7 +86,7 @@ impl<'a> File<'a> {
     /// Whether it has been linked.
     pub fn kind(&self) -> Kind {
         match &self.format {
-            Format::Elf(elf) => elf.kind,
+            Format::Elf(elf) => elf.headers.kind,
             Format::MachO(file) => file.kind,
         }
     }
@@ -162,7 +159,7 @@ impl<'a> File<'a> {
     /// name, such as the function that an FDE's start field belongs to.
     pub fn relocations(&self, section: usize) -> Result<Vec<Relocation>, Error> {
         match &self.format {
-            Format::Elf(elf) => relocate::relocations(elf, section, elf.section_bytes(section)?),
+            Format::Elf(elf) => elf.relocations(section),
             Format::MachO(file) => file.relocations(section),
         }
     }

@@ -37,27 +37,30 @@ pub struct Symbol<'a> {
 impl<'a> Symbols<'a> {
     /// Reads `.symtab`, or `.dynsym` in a stripped file.
     pub(crate) fn read(elf: &Elf<'a>) -> Result<Self, Error> {
+        let headers = &elf.headers;
+        let endian = headers.endian;
         let mut sorted = Vec::new();
         for kind in [SHT_SYMTAB, SHT_DYNSYM] {
-            let symbols = elf.sections.symbols(elf.endian, elf.bytes, kind).map_err(|_| Error::Table {
-                what: "symbol table",
-                offset: 0,
-                value: kind.0.into(),
-            })?;
+            let symbols = headers
+                .sections
+                .symbols(endian, headers.bytes, kind)
+                .map_err(|_| Error::Table { what: "symbol table", offset: 0, value: kind.0.into() })?;
             for (index, symbol) in symbols.enumerate() {
                 let is_function = matches!(symbol.st_type(), STT_FUNC | STT_GNU_IFUNC);
                 if !is_function && symbol.st_type() != STT_NOTYPE {
                     continue;
                 }
-                let Ok(Some(section)) = symbols.symbol_section(elf.endian, symbol, index) else { continue };
-                let Ok(name) = symbols.symbol_name(elf.endian, symbol) else { continue };
+                let Ok(Some(section)) = symbols.symbol_section(endian, symbol, index) else {
+                    continue;
+                };
+                let Ok(name) = symbols.symbol_name(endian, symbol) else { continue };
                 // `$x` and `$d` mark code and data on AArch64; `.L` names are the compiler's.
                 if section.0 == 0 || name.is_empty() || name.starts_with(b"$") || name.starts_with(b".L") {
                     continue;
                 }
-                let base = if elf.kind == Kind::Relocatable { elf.section_address(section.0) } else { 0 };
-                let address = base.wrapping_add(symbol.st_value(elf.endian));
-                sorted.push(Entry { address, size: symbol.st_size(elf.endian), is_function, name });
+                let base = if headers.kind == Kind::Relocatable { elf.addresses.of(section.0) } else { 0 };
+                let address = base.wrapping_add(symbol.st_value(endian));
+                sorted.push(Entry { address, size: symbol.st_size(endian), is_function, name });
             }
             if !sorted.is_empty() {
                 break;

@@ -10,43 +10,80 @@ use object::elf;
 use object::read::elf::{Crel, SectionHeader as _, Sym as _, SymbolTable};
 use object::{Endianness, SectionIndex, SymbolIndex};
 
-use crate::Error;
-use crate::elf::Elf;
-
-/// A relocation of a field, and what it names.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Relocation {
-    /// The field, in bytes from its section's start.
-    pub offset: u64,
-    /// The architecture's relocation type (`R_X86_64_PC32` is 2).
-    pub kind: u32,
-    /// Index of the symbol in the symbol table; 0 for none.
-    pub symbol: usize,
-    /// The section that the symbol is defined in; none for undefined and absolute symbols.
-    pub section: Option<usize>,
-    /// The symbol's value: an offset in that section. 0 for undefined symbols.
-    pub value: u64,
-    /// What is added; with REL, what the field holds.
-    pub addend: i64,
-}
+use super::headers::Headers;
+use super::layout::Addresses;
+use crate::{Error, Relocation};
 
 /// Which section holds the relocations of which.
 #[derive(Default, Debug)]
-pub(crate) struct RelocationIndex {
+pub(super) struct RelocationIndex {
     /// Target and relocation section, sorted.
     pairs: Vec<(usize, usize)>,
 }
 
 impl RelocationIndex {
     /// Looks at the section headers only.
-    pub(crate) fn read(elf: &Elf<'_>) -> Self {
+    pub(super) fn read(headers: &Headers<'_>) -> Self {
         let is_relocations =
             |kind: elf::SectionType| matches!(kind, elf::SHT_RELA | elf::SHT_REL | elf::SHT_CREL);
-        let holders = elf.sections.enumerate().filter(|(_, s)| is_relocations(s.sh_type(elf.endian)));
+        let holders = headers.sections.enumerate().filter(|(_, s)| is_relocations(s.sh_type(headers.endian)));
         let mut pairs: Vec<_> =
-            holders.map(|(index, section)| (section.sh_info(elf.endian) as usize, index.0)).collect();
+            holders.map(|(index, section)| (section.sh_info(headers.endian) as usize, index.0)).collect();
         pairs.sort_unstable();
         Self { pairs }
+    }
+
+    /// Applies a section's relocations to its bytes, copying them first if there are any.
+    pub(super) fn apply(
+        &self,
+        headers: &Headers<'_>,
+        addresses: &Addresses,
+        section: usize,
+        bytes: &mut Cow<'_, [u8]>,
+    ) -> Result<(), Error> {
+        for relocation in self.relocations(headers, section, bytes)? {
+            store(headers, addresses, section, bytes, relocation)?;
+        }
+        Ok(())
+    }
+
+    /// The relocations of a section with these bytes, in the file's order.
+    pub(super) fn relocations(
+        &self,
+        headers: &Headers<'_>,
+        section: usize,
+        bytes: &[u8],
+    ) -> Result<Vec<Relocation>, Error> {
+        let Headers { endian, bytes: file, sections, .. } = *headers;
+        let mut all = Vec::new();
+        for holder in self.of(section) {
+            let Ok(header) = sections.section(SectionIndex(holder)) else { continue };
+            let damage = Error::Table {
+                what: "relocations",
+                offset: header.sh_offset(endian),
+                value: header.sh_size(endian),
+            };
+            let damaged = |_: object::Error| damage;
+            let symbols = header.link(endian);
+            let symbols = sections.symbol_table_by_index(endian, file, symbols).map_err(damaged)?;
+            let mut push = |entry: Crel, implicit: bool| {
+                // No field is named twice, so more relocations than bytes are damage, not data.
+                if all.len() > bytes.len() {
+                    return Err(damage);
+                }
+                all.push(resolve(headers, section, &symbols, &entry, implicit.then_some(bytes))?);
+                Ok(())
+            };
+            if let Some((entries, _)) = header.rela(endian, file).map_err(damaged)? {
+                entries.iter().try_for_each(|entry| push(Crel::from_rela(entry, endian, false), false))?;
+            } else if let Some((entries, _)) = header.rel(endian, file).map_err(damaged)? {
+                entries.iter().try_for_each(|entry| push(Crel::from_rel(entry, endian), true))?;
+            } else if let Some((mut entries, _)) = header.crel(endian, file).map_err(damaged)? {
+                let implicit = !entries.is_rela();
+                entries.try_for_each(|entry| push(entry.map_err(damaged)?, implicit))?;
+            }
+        }
+        Ok(all)
     }
 
     fn of(&self, section: usize) -> impl Iterator<Item = usize> {
@@ -98,50 +135,9 @@ impl Operation {
     }
 }
 
-/// Applies a section's relocations to its bytes, copying them first if there are any.
-pub(crate) fn apply(elf: &Elf<'_>, section: usize, bytes: &mut Cow<'_, [u8]>) -> Result<(), Error> {
-    for relocation in relocations(elf, section, bytes)? {
-        store(elf, section, bytes, relocation)?;
-    }
-    Ok(())
-}
-
-/// The relocations of a section with these bytes, in the file's order.
-pub(crate) fn relocations(elf: &Elf<'_>, section: usize, bytes: &[u8]) -> Result<Vec<Relocation>, Error> {
-    let mut all = Vec::new();
-    for holder in elf.relocation_index.of(section) {
-        let Ok(header) = elf.sections.section(SectionIndex(holder)) else { continue };
-        let damage = Error::Table {
-            what: "relocations",
-            offset: header.sh_offset(elf.endian),
-            value: header.sh_size(elf.endian),
-        };
-        let damaged = |_: object::Error| damage;
-        let symbols = header.link(elf.endian);
-        let symbols = elf.sections.symbol_table_by_index(elf.endian, elf.bytes, symbols).map_err(damaged)?;
-        let mut push = |entry: Crel, implicit: bool| {
-            // No field is named twice, so more relocations than bytes are damage, not data.
-            if all.len() > bytes.len() {
-                return Err(damage);
-            }
-            all.push(resolve(elf, section, &symbols, &entry, implicit.then_some(bytes))?);
-            Ok(())
-        };
-        if let Some((entries, _)) = header.rela(elf.endian, elf.bytes).map_err(damaged)? {
-            entries.iter().try_for_each(|entry| push(Crel::from_rela(entry, elf.endian, false), false))?;
-        } else if let Some((entries, _)) = header.rel(elf.endian, elf.bytes).map_err(damaged)? {
-            entries.iter().try_for_each(|entry| push(Crel::from_rel(entry, elf.endian), true))?;
-        } else if let Some((mut entries, _)) = header.crel(elf.endian, elf.bytes).map_err(damaged)? {
-            let implicit = !entries.is_rela();
-            entries.try_for_each(|entry| push(entry.map_err(damaged)?, implicit))?;
-        }
-    }
-    Ok(all)
-}
-
 /// Looks up a relocation's symbol, and its addend in `field_bytes` if it is an implicit one.
 fn resolve(
-    elf: &Elf<'_>,
+    headers: &Headers<'_>,
     section: usize,
     symbols: &SymbolTable<'_, elf::FileHeader64<Endianness>>,
     entry: &Crel,
@@ -156,63 +152,69 @@ fn resolve(
         addend: entry.r_addend,
     };
     if let Some(bytes) = field_bytes {
-        relocation.addend = implicit_addend(elf, section, bytes, &relocation)?;
+        relocation.addend = implicit_addend(headers, section, bytes, &relocation)?;
     }
     if relocation.symbol == 0 {
         return Ok(relocation);
     }
     let index = SymbolIndex(relocation.symbol);
     let missing = |_| Error::RelocationSymbol {
-        section: elf.name_for_error(section),
+        section: headers.name_for_error(section),
         offset: relocation.offset,
         value: index.0 as u64,
     };
     let symbol = symbols.symbol(index).map_err(missing)?;
-    let defined_in = symbols.symbol_section(elf.endian, symbol, index).map_err(missing)?;
+    let defined_in = symbols.symbol_section(headers.endian, symbol, index).map_err(missing)?;
     relocation.section = defined_in.map(|section| section.0).filter(|&section| section != 0);
-    let is_absolute = symbol.st_shndx(elf.endian) == elf::SHN_ABS;
+    let is_absolute = symbol.st_shndx(headers.endian) == elf::SHN_ABS;
     if is_absolute || relocation.section.is_some() {
-        relocation.value = symbol.st_value(elf.endian);
+        relocation.value = symbol.st_value(headers.endian);
     }
     Ok(relocation)
 }
 
 fn implicit_addend(
-    elf: &Elf<'_>,
+    headers: &Headers<'_>,
     section: usize,
     bytes: &[u8],
     relocation: &Relocation,
 ) -> Result<i64, Error> {
-    let Some(Operation::Store { width, .. }) = Operation::of(elf.arch, relocation.kind) else { return Ok(0) };
-    let endian = elf.arch.endian();
+    let Some(Operation::Store { width, .. }) = Operation::of(headers.arch, relocation.kind) else {
+        return Ok(0);
+    };
+    let endian = headers.arch.endian();
     let field = field_range(bytes.len(), relocation.offset, width).and_then(|range| bytes.get(range));
     match (field.and_then(|field| field.try_into().ok()), field.and_then(|field| field.try_into().ok())) {
         (Some(eight), _) => Ok(endian.u64(eight).cast_signed()),
         (_, Some(four)) => Ok(endian.u32(four).cast_signed().into()),
-        _ => Err(Error::RelocationField { section: elf.name_for_error(section), offset: relocation.offset }),
+        _ => Err(Error::RelocationField {
+            section: headers.name_for_error(section),
+            offset: relocation.offset,
+        }),
     }
 }
 
 fn store(
-    elf: &Elf<'_>,
+    headers: &Headers<'_>,
+    addresses: &Addresses,
     section: usize,
     bytes: &mut Cow<'_, [u8]>,
     relocation: Relocation,
 ) -> Result<(), Error> {
     let Relocation { offset, kind, .. } = relocation;
-    let Some(operation) = Operation::of(elf.arch, kind) else {
-        return Err(Error::RelocationType { section: elf.name_for_error(section), offset, value: kind });
+    let Some(operation) = Operation::of(headers.arch, kind) else {
+        return Err(Error::RelocationType { section: headers.name_for_error(section), offset, value: kind });
     };
     let Operation::Store { width, relative } = operation else { return Ok(()) };
     let Some(range) = field_range(bytes.len(), offset, width) else {
-        return Err(Error::RelocationField { section: elf.name_for_error(section), offset });
+        return Err(Error::RelocationField { section: headers.name_for_error(section), offset });
     };
-    let symbol = relocation.section.map_or(0, |section| elf.section_address(section));
+    let symbol = relocation.section.map_or(0, |section| addresses.of(section));
     let mut value = symbol.wrapping_add(relocation.value).wrapping_add_signed(relocation.addend);
     if relative {
-        value = value.wrapping_sub(elf.section_address(section).wrapping_add(offset));
+        value = value.wrapping_sub(addresses.of(section).wrapping_add(offset));
     }
-    let endian = elf.arch.endian();
+    let endian = headers.arch.endian();
     let field = &mut bytes.to_mut()[range];
     if width == 8 {
         field.copy_from_slice(&endian.put_u64(value));
@@ -220,7 +222,7 @@ fn store(
     }
     let fits = i32::try_from(value.cast_signed()).is_ok() || (!relative && u32::try_from(value).is_ok());
     if !fits {
-        return Err(Error::RelocationOverflow { section: elf.name_for_error(section), offset, value });
+        return Err(Error::RelocationOverflow { section: headers.name_for_error(section), offset, value });
     }
     field.copy_from_slice(&endian.put_u32(value as u32));
     Ok(())

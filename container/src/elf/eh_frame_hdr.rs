@@ -16,7 +16,7 @@ use object::elf::PT_GNU_EH_FRAME;
 use object::read::elf::ProgramHeader as _;
 use std::borrow::Cow;
 
-use crate::elf::Elf;
+use super::headers::Headers;
 use crate::{Error, Section};
 
 const DW_EH_PE_UDATA4: u8 = 0x03;
@@ -25,29 +25,29 @@ const DW_EH_PE_PCREL: u8 = 0x10;
 const DW_EH_PE_DATAREL: u8 = 0x30;
 
 /// `.eh_frame`, from where the header points to the end of the last FDE.
-pub(crate) fn find_eh_frame<'a>(elf: &Elf<'a>) -> Result<Option<Section<'a>>, Error> {
-    let Some(segment) = elf.segments.iter().find(|s| s.p_type(elf.endian) == PT_GNU_EH_FRAME) else {
+pub(super) fn find_eh_frame<'a>(headers: &Headers<'a>) -> Result<Option<Section<'a>>, Error> {
+    let Some(segment) = headers.segments.iter().find(|s| s.p_type(headers.endian) == PT_GNU_EH_FRAME) else {
         return Ok(None);
     };
-    let header = elf.segment(segment, ".eh_frame_hdr")?;
-    let address = eh_frame_address(elf, &header)?;
-    let segment = elf.loaded().find(|segment| {
-        let start = segment.p_vaddr(elf.endian);
-        address.0.checked_sub(start).is_some_and(|offset| offset < segment.p_filesz(elf.endian))
+    let header = headers.segment(segment, ".eh_frame_hdr")?;
+    let address = eh_frame_address(headers, &header)?;
+    let segment = headers.loaded().find(|segment| {
+        let start = segment.p_vaddr(headers.endian);
+        address.0.checked_sub(start).is_some_and(|offset| offset < segment.p_filesz(headers.endian))
     });
     let Some(segment) = segment else {
         return Err(Error::EhFrameHdr { offset: 4, value: address.0 });
     };
-    let Section { address: start, bytes, .. } = elf.segment(segment, ".eh_frame")?;
+    let Section { address: start, bytes, .. } = headers.segment(segment, ".eh_frame")?;
     let Cow::Borrowed(bytes) = bytes else { return Ok(None) };
     let bytes = bytes.get((address.0 - start.0) as usize..).unwrap_or_default();
-    let last = last_fde(elf, &header).map(|last| last.wrapping_sub(address.0));
-    let bytes = Cow::Borrowed(&bytes[..length(elf, bytes, last)]);
+    let last = last_fde(headers, &header).map(|last| last.wrapping_sub(address.0));
+    let bytes = Cow::Borrowed(&bytes[..length(headers, bytes, last)]);
     Ok(Some(Section { index: None, name: ".eh_frame".into(), address, bytes }))
 }
 
 /// The pointer at offset 4.
-fn eh_frame_address(elf: &Elf<'_>, header: &Section<'_>) -> Result<Address, Error> {
+fn eh_frame_address(headers: &Headers<'_>, header: &Section<'_>) -> Result<Address, Error> {
     let error = |offset: usize, value: u64| Error::EhFrameHdr { offset: offset as u64, value };
     let Some((&[version, encoding, ..], field)) = header.bytes.split_first_chunk::<4>() else {
         return Err(error(0, header.bytes.len() as u64));
@@ -55,7 +55,7 @@ fn eh_frame_address(elf: &Elf<'_>, header: &Section<'_>) -> Result<Address, Erro
     if version != 1 {
         return Err(error(0, version.into()));
     }
-    let endian = elf.arch.endian();
+    let endian = headers.arch.endian();
     let four = field.first_chunk().map(|&bytes| endian.u32(bytes));
     let eight = field.first_chunk().map(|&bytes| endian.u64(bytes));
     // The formats of DW_EH_PE: absptr 0, udata4 3, udata8 4, sdata4 0xb, sdata8 0xc.
@@ -77,8 +77,8 @@ fn eh_frame_address(elf: &Elf<'_>, header: &Section<'_>) -> Result<Address, Erro
 
 /// Where the last FDE lies that the table names, if the table is of the one kind that linkers write:
 /// a 4-byte count and pairs of 4-byte distances from the header's start.
-fn last_fde(elf: &Elf<'_>, header: &Section<'_>) -> Option<u64> {
-    let endian = elf.arch.endian();
+fn last_fde(headers: &Headers<'_>, header: &Section<'_>) -> Option<u64> {
+    let endian = headers.arch.endian();
     let [_, _, DW_EH_PE_UDATA4, DW_EH_PE_DATAREL_SDATA4] = *header.bytes.first_chunk::<4>()? else {
         return None;
     };
@@ -90,8 +90,8 @@ fn last_fde(elf: &Elf<'_>, header: &Section<'_>) -> Option<u64> {
 
 /// Bytes up to the end of the last FDE; where no table names it, up to the first terminator (a
 /// record of length 0), which linkers need not write; all, if a record does not fit.
-fn length(elf: &Elf<'_>, bytes: &[u8], last_fde: Option<u64>) -> usize {
-    let endian = elf.arch.endian();
+fn length(headers: &Headers<'_>, bytes: &[u8], last_fde: Option<u64>) -> usize {
+    let endian = headers.arch.endian();
     let mut offset = 0;
     while let Some(record) = bytes.get(offset..) {
         let Some(&length) = record.first_chunk() else { break };

@@ -1,0 +1,122 @@
+//! What the headers of an ELF file say, and the bytes that they point to.
+
+use std::borrow::Cow;
+
+use cfipack_format::{Address, Arch};
+use object::elf::{self, FileHeader64, ProgramHeader64, SectionHeader64};
+use object::read::elf::{FileHeader as _, ProgramHeader as _, SectionHeader as _, SectionTable};
+use object::{Endianness, SectionIndex};
+
+use crate::{Error, Kind, Section, SectionName};
+
+/// A file's headers.
+#[derive(Debug)]
+pub(crate) struct Headers<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) endian: Endianness,
+    pub(crate) arch: Arch,
+    pub(crate) kind: Kind,
+    pub(super) segments: &'a [ProgramHeader64<Endianness>],
+    pub(crate) sections: SectionTable<'a, FileHeader64<Endianness>>,
+}
+
+impl<'a> Headers<'a> {
+    /// Reads the headers.
+    pub(super) fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
+        let header = file_header(bytes)?;
+        let endian = header.endian().map_err(|_| unsupported("byte order", 5, bytes[5].into()))?;
+        let machine = header.e_machine(endian);
+        let arch = match (machine, endian) {
+            (elf::EM_X86_64, Endianness::Little) => Arch::Amd64,
+            (elf::EM_AARCH64, Endianness::Little) => Arch::Aarch64,
+            (elf::EM_AARCH64, Endianness::Big) => Arch::Aarch64Be,
+            (elf::EM_S390, Endianness::Big) => Arch::S390x,
+            _ => return Err(unsupported("machine", 18, machine.0.into())),
+        };
+        let kind = match header.e_type(endian) {
+            elf::ET_REL => Kind::Relocatable,
+            elf::ET_EXEC | elf::ET_DYN => Kind::Linked,
+            other => return Err(unsupported("file type", 16, other.0.into())),
+        };
+        let segments = header.program_headers(endian, bytes).map_err(|_| Error::Table {
+            what: "program headers",
+            offset: header.e_phoff(endian),
+            value: header.e_phnum(endian).into(),
+        })?;
+        let sections = header.sections(endian, bytes).map_err(|_| Error::Table {
+            what: "section headers",
+            offset: header.e_shoff(endian),
+            value: header.e_shnum(endian).into(),
+        })?;
+        Ok(Self { bytes, endian, arch, kind, segments, sections })
+    }
+
+    /// A section's name, or nothing if it has none that can be read.
+    pub(super) fn name(&self, header: &SectionHeader64<Endianness>) -> &'a [u8] {
+        self.sections.section_name(self.endian, header).unwrap_or_default()
+    }
+
+    /// A section's name as errors carry it.
+    pub(super) fn name_for_error(&self, index: usize) -> SectionName {
+        let name = self.sections.section(SectionIndex(index)).map(|header| self.name(header));
+        SectionName::new(&String::from_utf8_lossy(name.unwrap_or_default()))
+    }
+
+    /// A section's bytes as they lie in the file; none for one that occupies no space there.
+    pub(super) fn section_bytes(&self, index: usize) -> Result<&'a [u8], Error> {
+        let Ok(header) = self.sections.section(SectionIndex(index)) else { return Ok(&[]) };
+        header.data(self.endian, self.bytes).map_err(|_| Error::SectionBounds {
+            section: self.name_for_error(index),
+            offset: header.sh_offset(self.endian),
+            size: header.sh_size(self.endian),
+        })
+    }
+
+    /// Whether a section occupies space in the file.
+    pub(super) fn has_bytes(&self, header: &SectionHeader64<Endianness>) -> bool {
+        header.sh_type(self.endian) != elf::SHT_NOBITS
+    }
+
+    /// The segments that are loaded.
+    pub(super) fn loaded(&self) -> impl Iterator<Item = &'a ProgramHeader64<Endianness>> {
+        let endian = self.endian;
+        self.segments.iter().filter(move |segment| segment.p_type(endian) == elf::PT_LOAD)
+    }
+
+    /// A segment, under the name of what it holds.
+    pub(super) fn segment(
+        &self,
+        segment: &ProgramHeader64<Endianness>,
+        name: &'static str,
+    ) -> Result<Section<'a>, Error> {
+        let bytes = segment.data(self.endian, self.bytes).map_err(|()| Error::SectionBounds {
+            section: SectionName::new(name),
+            offset: segment.p_offset(self.endian),
+            size: segment.p_filesz(self.endian),
+        })?;
+        let address = Address(segment.p_vaddr(self.endian));
+        Ok(Section { index: None, name: name.into(), address, bytes: Cow::Borrowed(bytes) })
+    }
+}
+
+/// The header, of a file that claims to be 64-bit ELF.
+fn file_header(bytes: &[u8]) -> Result<&FileHeader64<Endianness>, Error> {
+    if !bytes.starts_with(&elf::ELFMAG) {
+        let mut magic = [0; 4];
+        let length = bytes.len().min(4);
+        magic[..length].copy_from_slice(&bytes[..length]);
+        return Err(Error::NotObject { magic });
+    }
+    if bytes.get(4) == Some(&elf::ELFCLASS32.0) {
+        return Err(unsupported("32-bit class", 4, 1));
+    }
+    FileHeader64::parse(bytes).map_err(|_| Error::Table {
+        what: "ELF header",
+        offset: 0,
+        value: bytes.len() as u64,
+    })
+}
+
+fn unsupported(what: &'static str, offset: u64, value: u64) -> Error {
+    Error::Unsupported { what, offset, value }
+}

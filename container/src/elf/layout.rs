@@ -1,0 +1,110 @@
+//! Where the sections of a file lie, also before a linker has placed them.
+
+use cfipack_format::Address;
+use object::SectionIndex;
+use object::elf::{SHF_ALLOC, SHF_EXECINSTR, SHF_TLS};
+use object::read::elf::SectionHeader as _;
+
+use super::headers::Headers;
+use crate::{Error, Kind, Location};
+
+/// Where the sections of a relocatable object are taken to lie. Linked files have addresses of
+/// their own, and sections that are not loaded are at zero in every layout.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Layout {
+    /// Every section at zero, as readelf shows them: addresses are offsets in sections.
+    Zero,
+    /// Every section at a place of its own, code first, with room between them: an address identifies a section and an offset ([`File::locate`](crate::File::locate)).
+    Apart,
+}
+
+/// The first address that [`Layout::Apart`] gives out: undefined symbols are 0, no section is.
+const FIRST: u64 = 0x1_0000;
+
+/// Bytes at least between two sections, so that the end of one is not the start of the next.
+const ROOM: u64 = 16;
+
+/// The addresses of a file's sections.
+#[derive(Debug)]
+pub(crate) struct Addresses {
+    /// By the sections' places in the section table.
+    all: Vec<u64>,
+    /// The sections that have addresses of their own, by address.
+    placed: Vec<usize>,
+}
+
+impl Addresses {
+    /// Those that a linker gave; of a relocatable object those of a layout.
+    pub(super) fn new(headers: &Headers<'_>, layout: Layout) -> Result<Self, Error> {
+        let count = headers.sections.len();
+        let section = |index| headers.sections.section(SectionIndex(index));
+        let all = match (headers.kind, layout) {
+            (Kind::Relocatable, Layout::Zero) => return Ok(Self { all: vec![0; count], placed: Vec::new() }),
+            (Kind::Relocatable, Layout::Apart) => apart(headers)?,
+            (Kind::Linked, _) => {
+                let address = |index| section(index).map_or(0, |header| header.sh_addr(headers.endian));
+                (0..count).map(address).collect()
+            }
+        };
+        let mut placed: Vec<_> = (0..count).filter(|&index| is_placed(headers, index)).collect();
+        placed.sort_by_key(|&index| all[index]);
+        Ok(Self { all, placed })
+    }
+
+    /// Where a section lies; 0 for one that does not exist.
+    pub(crate) fn of(&self, section: usize) -> u64 {
+        self.all.get(section).copied().unwrap_or(0)
+    }
+
+    /// The section that an address lies in.
+    pub(super) fn locate<'a>(&self, headers: &Headers<'a>, address: Address) -> Option<Location<'a>> {
+        let after = self.placed.partition_point(|&index| self.of(index) <= address.0);
+        // Sections without bytes may share an address with the one that is meant.
+        for &index in self.placed[..after].iter().rev() {
+            let header = headers.sections.section(SectionIndex(index)).ok()?;
+            let offset = address.0 - self.of(index);
+            let size = header.sh_size(headers.endian);
+            if offset < size || (offset == size && headers.kind == Kind::Relocatable) {
+                let name = String::from_utf8_lossy(headers.name(header));
+                return Some(Location { section: index, name, offset });
+            }
+            if size != 0 {
+                break;
+            }
+        }
+        None
+    }
+}
+
+/// Gives every loaded section a place of its own; the result is indexed as the section table.
+/// Code comes first, so that objects with the same code have it at the same places, whatever
+/// tables they carry beside it.
+fn apart(headers: &Headers<'_>) -> Result<Vec<u64>, Error> {
+    let mut addresses = vec![0; headers.sections.len()];
+    let mut next = FIRST;
+    for code in [true, false] {
+        for (index, header) in headers.sections.enumerate() {
+            let is_code = header.sh_flags(headers.endian).contains(SHF_EXECINSTR);
+            if !is_placed(headers, index.0) || is_code != code {
+                continue;
+            }
+            let size = header.sh_size.get(headers.endian);
+            let align = header.sh_addralign.get(headers.endian).max(ROOM);
+            let align = if align.is_power_of_two() { align } else { ROOM };
+            let place = next.checked_next_multiple_of(align);
+            let end = place.and_then(|place| place.checked_add(size)?.checked_add(ROOM));
+            let (Some(place), Some(end)) = (place, end) else {
+                return Err(Error::SectionSize { section: headers.name_for_error(index.0), size });
+            };
+            (addresses[index.0], next) = (place, end);
+        }
+    }
+    Ok(addresses)
+}
+
+/// Whether a section occupies memory at its address: loaded, and not a template for threads.
+fn is_placed(headers: &Headers<'_>, section: usize) -> bool {
+    let Ok(header) = headers.sections.section(SectionIndex(section)) else { return false };
+    let flags = header.sh_flags(headers.endian);
+    flags.contains(SHF_ALLOC) && !flags.contains(SHF_TLS)
+}

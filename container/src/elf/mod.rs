@@ -1,0 +1,191 @@
+//! ELF files of 64-bit architectures, relocatable and linked.
+
+mod compression;
+mod eh_frame_hdr;
+mod headers;
+mod layout;
+mod relocate;
+
+use std::borrow::Cow;
+
+use cfipack_encoder::cfi;
+use cfipack_format::Address;
+use object::elf::{self, SectionHeader64};
+use object::read::elf::{Dyn as _, ProgramHeader as _, SectionHeader as _};
+use object::{Endianness, SectionIndex};
+
+pub use layout::Layout;
+
+use crate::{CallFrameSection, Error, Kind, Location, Relocation, Section};
+use headers::Headers;
+use layout::Addresses;
+use relocate::RelocationIndex;
+
+/// A parsed file: its headers, nothing of its contents.
+#[derive(Debug)]
+pub(crate) struct Elf<'a> {
+    pub(crate) headers: Headers<'a>,
+    /// Which section holds the relocations of which, in relocatable objects.
+    relocation_index: RelocationIndex,
+    pub(crate) addresses: Addresses,
+}
+
+impl<'a> Elf<'a> {
+    /// Reads the headers.
+    pub(crate) fn parse(bytes: &'a [u8], layout: Layout) -> Result<Self, Error> {
+        let headers = Headers::parse(bytes)?;
+        let relocation_index = match headers.kind {
+            Kind::Relocatable => RelocationIndex::read(&headers),
+            Kind::Linked => RelocationIndex::default(),
+        };
+        let addresses = Addresses::new(&headers, layout)?;
+        Ok(Self { headers, relocation_index, addresses })
+    }
+
+    /// A section with its bytes decompressed and, in a relocatable object, relocated.
+    fn section(
+        &self,
+        index: SectionIndex,
+        header: &SectionHeader64<Endianness>,
+    ) -> Result<Section<'a>, Error> {
+        let headers = &self.headers;
+        let mut bytes = if header.sh_flags(headers.endian).contains(elf::SHF_COMPRESSED) {
+            compression::decompress(headers, index.0, header)?
+        } else {
+            Cow::Borrowed(headers.section_bytes(index.0)?)
+        };
+        if headers.kind == Kind::Relocatable {
+            self.relocation_index.apply(headers, &self.addresses, index.0, &mut bytes)?;
+        }
+        Ok(Section {
+            index: Some(index.0),
+            name: String::from_utf8_lossy(headers.name(header)),
+            address: Address(self.addresses.of(index.0)),
+            bytes,
+        })
+    }
+
+    pub(crate) fn call_frame_sections(&self) -> Result<Vec<CallFrameSection<'a>>, Error> {
+        let headers = &self.headers;
+        let mut found = Vec::new();
+        let mut room = headers.bytes.len() as u64;
+        for (index, header) in headers.sections.enumerate() {
+            let kind = match headers.name(header) {
+                b".eh_frame" if header.sh_flags(headers.endian).contains(elf::SHF_ALLOC) => {
+                    cfi::SectionKind::EhFrame
+                }
+                b".debug_frame" => cfi::SectionKind::DebugFrame,
+                _ => continue,
+            };
+            if headers.has_bytes(header) {
+                self.claim(index, header, &mut room)?;
+                found.push((kind, self.section(index, header)?));
+            }
+        }
+        if headers.sections.is_empty() {
+            let section = eh_frame_hdr::find_eh_frame(headers)?;
+            found.extend(section.map(|section| (cfi::SectionKind::EhFrame, section)));
+        }
+        let (text, data) = (self.text_base(), self.data_base());
+        let with_bases = |(kind, section)| CallFrameSection { section, kind, arch: headers.arch, text, data };
+        Ok(found.into_iter().map(with_bases).collect())
+    }
+
+    pub(crate) fn sframe_sections(&self) -> Result<Vec<Section<'a>>, Error> {
+        let headers = &self.headers;
+        let mut found = Vec::new();
+        let mut room = headers.bytes.len() as u64;
+        for (index, header) in headers.sections.enumerate() {
+            let is_sframe =
+                header.sh_type(headers.endian) == elf::SHT_GNU_SFRAME || headers.name(header) == b".sframe";
+            if is_sframe && headers.has_bytes(header) {
+                self.claim(index, header, &mut room)?;
+                found.push(self.section(index, header)?);
+            }
+        }
+        if headers.sections.is_empty() {
+            for segment in headers.segments.iter().filter(|s| s.p_type(headers.endian) == elf::PT_GNU_SFRAME)
+            {
+                found.push(headers.segment(segment, ".sframe")?);
+            }
+        }
+        Ok(found)
+    }
+
+    pub(crate) fn eh_frame_hdr_size(&self) -> Result<u64, Error> {
+        let headers = &self.headers;
+        let segment = headers.segments.iter().find(|s| s.p_type(headers.endian) == elf::PT_GNU_EH_FRAME);
+        Ok(segment.map_or(0, |segment| segment.p_filesz(headers.endian)))
+    }
+
+    pub(crate) fn code_sections(&self) -> Result<Vec<Section<'a>>, Error> {
+        let headers = &self.headers;
+        let mut found = Vec::new();
+        for (index, header) in headers.sections.enumerate() {
+            let flags = header.sh_flags(headers.endian);
+            if !flags.contains(elf::SHF_ALLOC | elf::SHF_EXECINSTR) || !headers.has_bytes(header) {
+                continue;
+            }
+            found.push(Section {
+                index: Some(index.0),
+                name: String::from_utf8_lossy(headers.name(header)),
+                address: Address(self.addresses.of(index.0)),
+                bytes: Cow::Borrowed(headers.section_bytes(index.0)?),
+            });
+        }
+        if headers.sections.is_empty() {
+            for segment in headers.loaded().filter(|s| s.p_flags(headers.endian).contains(elf::PF_X)) {
+                found.push(headers.segment(segment, "")?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The section that an address lies in.
+    pub(crate) fn locate(&self, address: Address) -> Option<Location<'a>> {
+        self.addresses.locate(&self.headers, address)
+    }
+
+    /// The relocations of a section, in the file's order.
+    pub(crate) fn relocations(&self, section: usize) -> Result<Vec<Relocation>, Error> {
+        self.relocation_index.relocations(&self.headers, section, self.headers.section_bytes(section)?)
+    }
+
+    /// Sections that are copied must not overlap, or a small file could ask for much memory.
+    fn claim(
+        &self,
+        index: SectionIndex,
+        header: &SectionHeader64<Endianness>,
+        room: &mut u64,
+    ) -> Result<(), Error> {
+        let headers = &self.headers;
+        let size = header.sh_size(headers.endian);
+        *room = room.checked_sub(size).ok_or_else(|| Error::SectionBounds {
+            section: headers.name_for_error(index.0),
+            offset: header.sh_offset(headers.endian),
+            size,
+        })?;
+        Ok(())
+    }
+
+    fn address_of(&self, name: &[u8]) -> Option<u64> {
+        let (index, _) =
+            self.headers.sections.enumerate().find(|(_, header)| self.headers.name(header) == name)?;
+        Some(self.addresses.of(index.0))
+    }
+
+    fn text_base(&self) -> Address {
+        Address(self.address_of(b".text").unwrap_or(0))
+    }
+
+    /// The GOT, as the dynamic section gives it: unwinders take it from there too.
+    fn data_base(&self) -> Address {
+        let headers = &self.headers;
+        let dynamic =
+            headers.segments.iter().find_map(|s| s.dynamic(headers.endian, headers.bytes).ok().flatten());
+        let entries = dynamic.unwrap_or_default().iter();
+        let plt_got = entries.filter(|entry| entry.d_tag(headers.endian) == elf::DT_PLTGOT);
+        let got = plt_got.map(|entry| entry.d_val(headers.endian)).next();
+        Address(got.or_else(|| self.address_of(b".got")).unwrap_or(0))
+    }
+}

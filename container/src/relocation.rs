@@ -1,0 +1,18 @@
+//! Relocations as the rest of cfipack wants them.
+
+/// A relocation of a field, and what it names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Relocation {
+    /// The field, in bytes from its section's start.
+    pub offset: u64,
+    /// The architecture's relocation type (`R_X86_64_PC32` is 2).
+    pub kind: u32,
+    /// Index of the symbol in the symbol table; 0 for none.
+    pub symbol: usize,
+    /// The section that the symbol is defined in; none for undefined and absolute symbols.
+    pub section: Option<usize>,
+    /// The symbol's value: an offset in that section. 0 for undefined symbols.
+    pub value: u64,
+    /// What is added; with REL, what the field holds.
+    pub addend: i64,
+}
