@@ -20,6 +20,7 @@ mod archive;
 mod elf;
 mod error;
 mod fat;
+mod kind;
 mod macho;
 mod relocation;
 mod section;
@@ -28,6 +29,7 @@ mod symbols;
 pub use archive::{Member, Members, members};
 pub use elf::Layout;
 pub use error::{Error, SectionName};
+pub use kind::Kind;
 pub use macho::{CompactUnwind, CompactUnwindRow, Referent};
 pub use relocation::Relocation;
 pub use section::{CallFrameSection, Location, Section};
@@ -49,15 +51,6 @@ pub struct File<'a> {
 enum Format<'a> {
     Elf(Elf<'a>),
     MachO(MachO<'a>),
-}
-
-/// Whether a file has been linked.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Kind {
-    /// An object for a linker: relocations are applied here, addresses come from a [`Layout`].
-    Relocatable,
-    /// An executable or a shared library, with addresses of its own.
-    Linked,
 }
 
 impl<'a> File<'a> {

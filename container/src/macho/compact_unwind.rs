@@ -7,10 +7,10 @@ use std::num::NonZeroU32;
 use cfipack_format::compact_unwind::{Encoding, Entry};
 use cfipack_format::{Address, SectionOffset};
 
+use super::headers::MachO;
 use super::relocate::{Fixup, Target, field};
 use super::symbols::Symbol;
-use super::{MachO, Section};
-use crate::Error;
+use crate::{Error, Section};
 
 /// The section, and what its pointers refer to.
 #[derive(Clone, Debug)]

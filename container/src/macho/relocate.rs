@@ -11,7 +11,8 @@ use object::LittleEndian as LE;
 use object::macho::{self, RelocationType};
 use object::pod::slice_from_bytes;
 
-use super::{MachO, range};
+use super::headers::MachO;
+use super::range::range;
 use crate::{Error, Relocation};
 
 /// A relocation entry.

@@ -3,7 +3,7 @@
 use object::LittleEndian as LE;
 use object::macho::{N_SECT, N_STAB, N_TYPE, SymtabCommand};
 
-use super::range;
+use super::range::range;
 use crate::Error;
 
 /// `LC_SYMTAB`'s symbols, of either width.
