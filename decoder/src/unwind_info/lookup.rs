@@ -5,7 +5,7 @@ use core::hint::select_unpredictable;
 use cfipack_format::ImageOffset;
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::unwind_info::{
-    CompressedEntry, CompressedPage, ENCODING_SIZE, IndexEntry, PageKind, RegularEntry,
+    CompressedEntry, CompressedPage, ENCODING_SIZE, IndexEntry, MAX_COMPRESSED_OFFSET, PageKind, RegularEntry,
 };
 
 use super::{Entry, Error, Section};
@@ -37,38 +37,48 @@ impl<'a> Section<'a> {
 
     /// The lookup where all is well. It keeps nothing that only an error would need, which makes
     /// it a quarter faster.
+    ///
+    /// A CPU works at several lookups at once, and a branch that it predicts wrong throws away the
+    /// later ones: every branch here goes one way for nearly all PCs of a table.
     #[inline]
     fn find(&self, pc: ImageOffset) -> Option<Entry> {
-        let after = count_up_to::<_, 32>(self.index, pc.0, |b| IndexEntry::read(b).function.0);
-        let number = after.checked_sub(1)?;
-        let this = IndexEntry::read(self.index.get(number)?);
-        let next = IndexEntry::read(self.index.get(after)?).function;
-        let bytes = self.bytes.get(this.page_off as usize..)?;
-        let header = bytes.first_chunk()?;
+        // Of the highest PC no entry is found: `explain` answers for it.
+        let limit = pc.0.wrapping_add(1);
+        let number = last_below::<3, 96>(self.index.as_flattened().as_chunks().0, limit);
+        let [this, next] = self.index.get(number..)?.first_chunk()?;
+        let (this, next) = (IndexEntry::read(this), IndexEntry::read(next).function);
+        let page = self.bytes.get(this.page_off as usize..)?;
+        let header = page.first_chunk()?;
         let (kind, header) = (PageKind::read(header), CompressedPage::read(header));
+        let (entries_off, count) = (usize::from(header.entries_off), usize::from(header.entries_count));
         let (start, end, encoding) = match PageKind::from_number(kind)? {
             PageKind::Compressed => {
-                let entries = array(bytes, header.entries_off, header.entries_count)?;
+                // A word that starts one byte lower has the function in its high bits, and needs
+                // no mask to be compared. A function at the very last offset is left to `explain`.
+                let size = count * CompressedEntry::SIZE;
+                let page = page.get(entries_off.checked_sub(1)?..)?.get(..1 + size)?;
+                let (_, in_place) = page.split_first()?;
+                let (shifted, entries) = (page.as_chunks().0, in_place.as_chunks().0);
                 let delta = pc.0.wrapping_sub(this.function.0);
-                let after =
-                    count_up_to::<_, 512>(entries, delta, |b| CompressedEntry::read(b).function_off());
-                let i = after.checked_sub(1)?;
+                let limit = (delta.min(MAX_COMPRESSED_OFFSET - 1) + 1) << 8;
+                let i = last_below::<1, 512>(shifted, limit);
                 let entry = CompressedEntry::read(entries.get(i)?);
                 let start = this.function.0.checked_add(entry.function_off())?;
-                let end = match entries.get(after) {
+                let end = match entries.get(i + 1) {
                     // Beyond 32 bits it comes to lie below the PC.
                     Some(b) => this.function.0.wrapping_add(CompressedEntry::read(b).function_off()),
                     None => next.0,
                 };
-                let encoding = self.encoding(entry.encoding_index(), bytes, &header)?;
+                let own = this.page_off as usize + usize::from(header.encodings_off);
+                let encoding = self.encoding(entry.encoding_index(), own, header.encodings_count)?;
                 (ImageOffset(start), ImageOffset(end), encoding)
             }
             PageKind::Regular => {
-                let entries = array(bytes, header.entries_off, header.entries_count)?;
-                let after = count_up_to::<_, 256>(entries, pc.0, |b| RegularEntry::read(b).function.0);
-                let i = after.checked_sub(1)?;
+                let entries: &[[u8; RegularEntry::SIZE]] =
+                    page.get(entries_off..)?.as_chunks().0.get(..count)?;
+                let i = last_below::<2, 512>(entries.as_flattened().as_chunks().0, limit);
                 let entry = RegularEntry::read(entries.get(i)?);
-                let end = entries.get(after).map_or(next, |b| RegularEntry::read(b).function);
+                let end = entries.get(i + 1).map_or(next, |b| RegularEntry::read(b).function);
                 if entry.function < this.function {
                     return None;
                 }
@@ -79,55 +89,55 @@ impl<'a> Section<'a> {
         (start <= pc && pc < end).then_some(entry)
     }
 
-    /// The encoding with this number, of the common ones or of the page's own.
+    /// The encoding with this number: of the common ones, or of the page's `own_count` at `own`.
     #[inline]
-    fn encoding(&self, index: u8, page: &[u8], header: &CompressedPage) -> Option<Encoding> {
-        let index = usize::from(index);
-        let b = match self.common.get(index) {
-            Some(b) => b,
-            None => array::<ENCODING_SIZE>(page, header.encodings_off, header.encodings_count)?
-                .get(index - self.common.len())?,
-        };
+    fn encoding(&self, number: u8, own: usize, own_count: u16) -> Option<Encoding> {
+        let (number, common) = (usize::from(number), self.common.len());
+        if number >= common + usize::from(own_count) {
+            return None;
+        }
+        let is_common = number < common;
+        let palette = select_unpredictable(is_common, self.header.common_off as usize, own);
+        let i = select_unpredictable(is_common, number, number.wrapping_sub(common));
+        let b = self.bytes.get(palette + i * ENCODING_SIZE..)?.first_chunk()?;
         Some(Encoding(u32::from_le_bytes(*b)))
     }
 }
 
-/// An array of a page.
-#[inline]
-fn array<const SIZE: usize>(page: &[u8], offset: u16, count: u16) -> Option<&[[u8; SIZE]]> {
-    page.get(usize::from(offset)..)?.as_chunks().0.get(..usize::from(count))
-}
-
-/// How many items, of an array sorted by `key`, have one of at most `limit`.
+/// Number of the last item whose first word is below `limit`, of items of `STRIDE` words that are
+/// sorted by it; 0 if none is.
 ///
-/// A `partition_point` whose last steps, from `WINDOW` (a power of two) items on, are a fixed
-/// number: counting the size down is half of its instructions. It compares with "less", because
-/// that needs one flag of an x86 and "at most" needs two.
+/// A `partition_point` whose last steps are a fixed number, from a window of `WORDS` words (a
+/// power of two of items) on: counting the size down is half of its instructions. It compares
+/// with "less", because that needs one flag of an x86 and "at most" needs two.
 #[inline]
-fn count_up_to<const SIZE: usize, const WINDOW: usize>(
-    items: &[[u8; SIZE]],
-    limit: u32,
-    key: impl Fn(&[u8; SIZE]) -> u32,
-) -> usize {
-    // Of the highest limit none is found.
-    let limit = limit.wrapping_add(1);
-    let up_to = |item: &[u8; SIZE]| key(item) < limit;
-    let Some(last) = items.len().checked_sub(WINDOW) else { return items.partition_point(up_to) };
-    let (mut base, mut size) = (0, items.len());
-    while size > WINDOW {
+fn last_below<const STRIDE: usize, const WORDS: usize>(words: &[[u8; 4]], limit: u32) -> usize {
+    let below = |word: &[u8; 4]| u32::from_le_bytes(*word) < limit;
+    const { assert!(WORDS.is_multiple_of(STRIDE) && (WORDS / STRIDE).is_power_of_two()) };
+    let window = WORDS / STRIDE;
+    let (mut base, mut size) = (0, words.len() / STRIDE);
+    let fixed = size >= window;
+    let down_to = if fixed { 2 * window } else { 1 };
+    while size > down_to {
         let half = size / 2;
-        let Some(middle) = items.get(base + half) else { break };
-        base = select_unpredictable(up_to(middle), base + half, base);
+        let Some(middle) = words.get((base + half) * STRIDE) else { break };
+        base = select_unpredictable(below(middle), base + half, base);
         size -= half;
     }
-    // In front of the window are items up to the limit only, and behind it are none.
-    let base = base.min(last);
-    let Some(window) = items.get(base..).and_then(|rest| rest.first_chunk::<WINDOW>()) else { return 0 };
-    let mut count = 0;
-    let mut step = WINDOW / 2;
-    while step > 0 {
-        count = select_unpredictable(up_to(&window[count + step - 1]), count + step, count);
+    if !fixed {
+        return base;
+    }
+    // One window at the front of what is left and one at its back, which may overlap, cover it.
+    let back = base + size - window;
+    let Some(word) = words.get(back * STRIDE) else { return base };
+    base = select_unpredictable(below(word), back, base);
+    let Some(words) = words.get(base * STRIDE..).and_then(|rest| rest.first_chunk::<WORDS>()) else {
+        return base;
+    };
+    let (mut at, mut step) = (0, WORDS / 2);
+    while step >= STRIDE {
+        at = select_unpredictable(below(&words[at + step]), at + step, at);
         step /= 2;
     }
-    base + count + usize::from(up_to(&window[count]))
+    base + at / STRIDE
 }
