@@ -119,3 +119,50 @@ fn same(one: &Code<'_>, two: &Code<'_>) -> bool {
     same_words(&words(one_head, len), &words(two_head, len))
         && (len <= CHUNK || one.with_behind().get(CHUNK..len) == two.with_behind().get(CHUNK..len))
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use cfipack_format::{Address, Arch};
+
+    use super::{Memo, Remembered};
+    use crate::cfi::{Section, SectionKind};
+
+    /// Whether a memo of one slot that knows the first instructions, of CIE 0 and ending at 5, finds the
+    /// second ones.
+    fn finds(known: &[u8], wanted: &[u8], cie: u8, size: u32) -> bool {
+        let mut bytes = Vec::from(*b"\x14\0\0\0\0\0\0\0\x01zR\0\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01\0\0");
+        for instructions in [known, wanted] {
+            let words = [13 + instructions.len() as u32, bytes.len() as u32 + 4, 0, size];
+            bytes.extend(words.into_iter().flat_map(u32::to_le_bytes));
+            bytes.push(0);
+            bytes.extend(instructions);
+        }
+        bytes.extend([0; super::CHUNK]);
+        let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
+        let codes: Vec<_> = section.functions().map(|function| function.unwrap().code()).collect();
+        let mut memo = Memo::new(1);
+        let gave = Remembered { block: 3, num_fres: 2 };
+        memo.remember(memo.key(0, &codes[0]), &codes[0], 5, gave);
+        memo.find(memo.key(cie, &codes[1]), &codes[1], size).is_some_and(|found| found == gave)
+    }
+
+    #[test]
+    fn only_the_same_instructions_are_found() {
+        // Those of some lengths, each byte of which is like no other's near it.
+        for len in [1, 2, 7, 8, 63, 64, 65, 127, 128, 129, 254, 255] {
+            let known: Vec<u8> = (0..len).map(|at| (3 * at) as u8).collect();
+            assert!(finds(&known, &known, 0, 6), "{len}");
+            assert!(!finds(&known, &known, 0, 5), "{len}: beyond the function");
+            for at in 0..len {
+                let mut other = known.clone();
+                other[at] ^= 0x10;
+                assert!(!finds(&known, &other, 0, 6), "{len}: byte {at}");
+            }
+            assert!(!finds(&known, &known[1..], 0, 6) && !finds(&known[1..], &known, 0, 6), "{len}");
+            assert!((1..=16).all(|cie| !finds(&known, &known, cie, 6)), "{len}: another CIE");
+        }
+        assert!(!finds(&[], &[], 0, 6) && !finds(&[1; 256], &[1; 256], 0, 6));
+    }
+}

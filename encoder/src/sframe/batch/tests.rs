@@ -91,10 +91,10 @@ fn instruction(random: &mut Random, arch: Arch, bytes: &mut Vec<u8>) {
 /// Instructions, at times cut in the middle of the last one, or as many bytes as something ends at.
 fn program(random: &mut Random, arch: Arch) -> Vec<u8> {
     let mut bytes = Vec::new();
-    for _ in 0..random.below(40) {
+    for _ in 0..random.below(40) >> random.below(6) {
         instruction(random, arch, &mut bytes);
     }
-    match random.below(6) {
+    match random.below(8) {
         0 => bytes.truncate(random.below(bytes.len() as u64 + 1) as usize),
         1 => {
             let len = random.pick(&[63, 64, 65, 128, 254, 255, 256, 900, 1100]);
@@ -103,8 +103,17 @@ fn program(random: &mut Random, arch: Arch) -> Vec<u8> {
             }
             bytes.truncate(len);
         }
+        // Pushes only, which are common at any length.
+        2 => (0..random.below(90)).for_each(|_| bytes.extend([0x41, 0x0e, random.byte(1, 0x7f)])),
         _ => {}
     }
+    bytes
+}
+
+/// The longest FREs, one for two bytes of instructions: more than a batch of such functions has room for.
+fn large_program(random: &mut Random) -> Vec<u8> {
+    let mut bytes = Vec::from(*b"\x0e\x80\x04\x9d\x02\x9e\x01\x04\0\0\x02\0");
+    (0..random.byte(230, 249)).for_each(|_| bytes.extend([0x40 | random.byte(1, 4), 0x2d, 0x41, 0x2d]));
     bytes
 }
 
@@ -145,27 +154,38 @@ fn cie(random: &mut Random, arch: Arch, section: &mut Vec<u8>) -> usize {
 fn eh_frame(random: &mut Random, arch: Arch) -> Vec<u8> {
     let mut section = Vec::new();
     let (mut cies, mut programs) = (Vec::new(), Vec::new());
-    let most_cies = random.pick(&[1, 1, 3, 20]);
+    let is_large = arch == Arch::Aarch64 && random.below(20) == 0;
+    let most_cies = if is_large { 1 } else { random.pick(&[1, 1, 3, 20]) };
     for number in 0..60u32 {
         if cies.is_empty() || cies.len() < most_cies && random.below(3) == 0 {
             cies.push(cie(random, arch, &mut section));
         }
-        if random.below(3) != 0 || programs.is_empty() {
-            programs.push(program(random, arch));
+        let repeats = !programs.is_empty() && !is_large && random.below(2) == 0;
+        let mut instructions: Vec<u8> = match programs.len() as u64 {
+            count if repeats => Vec::clone(&programs[random.below(count) as usize]),
+            _ if is_large => large_program(random),
+            _ => program(random, arch),
+        };
+        // Now and then one differs from another in its last byte only.
+        if let Some(byte) = instructions.last_mut().filter(|_| !is_large && random.below(6) == 0) {
+            *byte ^= 1;
         }
-        let chosen = random.below(programs.len() as u64) as usize;
         let at = section.len() as u32;
         let size = match random.below(20) {
             0 => 0,
-            1 => i32::MAX as u32,
+            1..=4 => 0x4_0000,
+            5 => i32::MAX as u32,
+            _ if is_large => 0x100_0000,
             _ => 1 << random.below(14) | random.below(100) as u32,
         };
         let mut body = Vec::from((at + 4 - random.pick(&cies) as u32).to_le_bytes());
         body.extend((0x10_0000 + number * 0x1_0000 - (at + 8)).to_le_bytes());
         body.extend(size.to_le_bytes());
         // The augmentation data: none, an LSDA, or a length in two bytes.
-        body.extend(random.pick::<&[u8]>(&[&[0], &[0], &[4, 1, 2, 3, 4], &[0x80, 0]]));
-        body.extend(&programs[chosen]);
+        let lengths: [&[u8]; 4] = [&[0], &[0], &[4, 1, 2, 3, 4], &[0x80, 0]];
+        body.extend(if is_large { lengths[0] } else { random.pick(&lengths) });
+        body.extend(&instructions);
+        programs.push(instructions);
         let is_padded = random.below(4) != 0;
         record(&mut section, &body, if is_padded { 12 - body.len() % 8 } else { 0 });
     }
@@ -226,7 +246,7 @@ fn check(section: &Section<'_>, options: Options, context: &str) {
 fn every_way_gives_what_the_interpreter_makes_of_a_section() {
     for seed in 1..=300 {
         for arch in [Arch::Amd64, Arch::Aarch64] {
-            let random = &mut Random(seed << 32 | 0x9e37_79b9);
+            let random = &mut Random(u64::wrapping_mul(seed, 0x9e37_79b9_7f4a_7c15));
             let bytes = eh_frame(random, arch);
             let version = random.pick(&[Version::V2, Version::V3]);
             let (share, merge_functions) = (random.below(4) != 0, random.pick(&[0, 16]));
