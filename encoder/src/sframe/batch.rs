@@ -10,7 +10,7 @@ use cfipack_format::{Address, SectionOffset};
 
 use super::Builder;
 use super::block::{GROUP, WideAttribute};
-use super::fre::{BUFFER, Block};
+use super::fres::{BUFFER, Block};
 use super::memo::{Key, Memo, Remembered};
 use crate::cfi::{Code, PlainFde};
 

@@ -7,7 +7,7 @@ use core::{hint, mem};
 use cfipack_format::Endian;
 use cfipack_format::sframe::{Attribute, FdeInfo, FdeType, Version};
 
-use super::fre::Fres;
+use super::fres::Fres;
 use super::hash_index::{HashIndex, hash};
 use super::words::CHUNK;
 use super::{Layout, Options};

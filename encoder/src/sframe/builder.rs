@@ -3,12 +3,13 @@
 use alloc::vec::Vec;
 
 use cfipack_format::Arch;
-use cfipack_format::sframe::{Abi, FdeInfo, FdeType, FreType, Header, Version};
+use cfipack_format::sframe::{Abi, FdeType, FreType, Header, Version};
 
 use super::block::Blocks;
 use super::cies::Cies;
 use super::direct::Common;
-use super::fre::Fres;
+use super::entries::{Entries, Entry};
+use super::fres::Fres;
 use super::gnu::GnuRows;
 use super::merge::merge;
 use super::small::{SmallRows, flags};
@@ -17,63 +18,6 @@ use super::stubs::StubRows;
 use super::{Layout, Options, Section};
 use crate::cfi::{Function, Interpreter};
 use crate::{Reason, Unsupported};
-
-/// One entry of the function index in the making.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
-    /// The start that the CFI gives.
-    pub(super) start: u64,
-    pub(super) size: u32,
-    /// The number of its [block](Blocks).
-    pub(super) block: u32,
-}
-
-/// Entries and the blocks they refer to.
-#[derive(Clone, Debug)]
-pub(super) struct Entries {
-    pub(super) list: Vec<Entry>,
-    pub(super) blocks: Blocks,
-    /// Rows of all entries together.
-    pub(super) num_fres: u64,
-    /// Starts of functions that were refused, which nothing may be merged across; only kept for that.
-    pub(super) refused: Vec<u64>,
-}
-
-impl Entries {
-    #[inline]
-    pub(super) fn push(&mut self, start: u64, size: u32, block: u32, num_fres: u32) {
-        self.num_fres += u64::from(num_fres);
-        self.list.push(Entry { start, size, block });
-    }
-
-    /// How far the entries have come.
-    #[inline]
-    pub(super) fn mark(&self) -> (usize, u64) {
-        (self.list.len(), self.num_fres)
-    }
-
-    /// Takes back what was added since `mark`; blocks stay, unused.
-    pub(super) fn back_to(&mut self, mark: (usize, u64)) {
-        self.list.truncate(mark.0);
-        self.num_fres = mark.1;
-    }
-
-    /// Adds an entry for the FREs in `fres`.
-    #[inline]
-    pub(super) fn add(
-        &mut self,
-        start: u64,
-        size: u32,
-        fres: &mut Fres,
-        info: FdeInfo,
-        fde_type: FdeType,
-        rep_size: u8,
-    ) -> Result<(), Reason> {
-        let block = self.blocks.add(fres, info, fde_type, rep_size)?;
-        self.push(start, size, block, fres.count());
-        Ok(())
-    }
-}
 
 /// Takes functions, one after the other, a section's at once or, as shards that are [absorbed](Self::absorb) in a fixed
 /// order, many at a time, and becomes a [`Section`].

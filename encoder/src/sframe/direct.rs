@@ -11,7 +11,7 @@ use alloc::boxed::Box;
 use cfipack_format::sframe::FdeInfo;
 use cfipack_format::{Arch, Cfa, Endian, Register, Row, Rule};
 
-use super::fre::Fres;
+use super::fres::Fres;
 use super::pattern::Pattern;
 use super::stack_pointer::StackPointer;
 use super::track::{LOOKAHEAD, Reading, Rows, Track};

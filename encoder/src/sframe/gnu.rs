@@ -11,7 +11,8 @@ use alloc::vec::Vec;
 use cfipack_format::sframe::{FdeType, FreType};
 use cfipack_format::{Address, Arch, Cfa, FunctionOffset, Register, Row, Rule};
 
-use super::fre::{Fre, Fres};
+use super::fre::Fre;
+use super::fres::Fres;
 use super::stack_pointer::StackPointer;
 use crate::cfi::{Function, Instruction, Instructions, Interpreter, State};
 use crate::{Reason, Unsupported};

@@ -12,8 +12,9 @@ use cfipack_format::{Arch, Endian};
 
 use super::Options;
 use super::block::{Blocks, WideAttribute};
-use super::builder::{Entries, Entry};
-use super::fre::{Fre, Fres, fre_len};
+use super::entries::{Entries, Entry};
+use super::fre::{Fre, fre_len};
+use super::fres::Fres;
 use crate::Reason;
 
 /// Bytes between two functions that count as padding.

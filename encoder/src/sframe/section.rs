@@ -7,7 +7,7 @@ use cfipack_format::sframe::{Abi, Fde, FdeInfo, Flags, Header, Version};
 use cfipack_format::{Address, Arch, SectionOffset};
 
 use super::block::{Blocks, WideAttribute};
-use super::builder::{Entries, Entry};
+use super::entries::{Entries, Entry};
 use super::order::Order;
 use super::{Layout, Options};
 

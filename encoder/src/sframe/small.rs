@@ -3,8 +3,9 @@
 use cfipack_format::sframe::{FdeInfo, FdeType, FreType, Version};
 use cfipack_format::{Arch, Cfa, Rule};
 
-use super::builder::Entries;
-use super::fre::{Fre, Fres, MAX_ROWS};
+use super::entries::Entries;
+use super::fre::Fre;
+use super::fres::{Fres, MAX_ROWS};
 use super::stack_pointer::StackPointer;
 use crate::Reason;
 use crate::cfi::{Change, Cie, Function, RowSink, State};

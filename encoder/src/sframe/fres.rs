@@ -1,0 +1,221 @@
+//! The FREs of functions on their way into blocks.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use cfipack_format::Endian;
+use cfipack_format::sframe::{Attribute, FreInfo, FreType, Version};
+
+use super::fre::{Fre, fre_len};
+
+/// The FREs of one function, behind room for its attribute.
+#[derive(Clone, Debug)]
+pub(super) struct Fres {
+    bytes: Vec<u8>,
+    /// Where the function's room starts; blocks that are still needed lie in front of it.
+    base: usize,
+    /// Where the first row starts.
+    first: usize,
+    end: usize,
+    count: u32,
+    fre_type: FreType,
+    last_start: u32,
+    last: Fre,
+    endian: Endian,
+}
+
+/// Bytes that an FRE may touch: start, info, words.
+const ROOM: usize = 4 + Fre::MAX_SIZE;
+
+/// Bytes of rows that there is room for from the start: more than nearly any function has.
+pub(super) const BUFFER: usize = 1 << 16;
+/// Bytes behind them that may be read or written without being needed.
+pub(super) const BEYOND: usize = 64;
+
+/// Version 3 counts an FDE's rows in 16 bits.
+pub(super) const MAX_ROWS: u32 = u16::MAX as u32;
+
+impl Fres {
+    pub(super) fn new(endian: Endian) -> Self {
+        let last = Fre::NONE;
+        let (bytes, fre_type) = (vec![0; BUFFER + BEYOND], FreType::Addr1);
+        Self {
+            bytes,
+            base: 0,
+            first: Attribute::SIZE,
+            end: Attribute::SIZE,
+            count: 0,
+            fre_type,
+            last_start: 0,
+            last,
+            endian,
+        }
+    }
+
+    /// Begins a function whose starts fit `fre_type`.
+    #[inline]
+    pub(super) fn begin(&mut self, fre_type: FreType) {
+        (self.first, self.end) = (self.base + Attribute::SIZE, self.base + Attribute::SIZE);
+        self.count = 0;
+        self.fre_type = fre_type;
+        self.last_start = 0;
+        self.last = Fre::NONE;
+    }
+
+    /// Takes the rows of a function at once, unless they are too many: their starts and their FREs, of up
+    /// to eight bytes, the first of which is a number's lowest.
+    #[inline(always)]
+    pub(super) fn take(&mut self, starts: &[u32], fres: &[u64]) -> Option<()> {
+        let fre_type = FreType::for_start(*starts.last()?);
+        self.begin(fre_type);
+        self.end = match fre_type {
+            FreType::Addr1 => self.write_rows::<1>(starts, fres)?,
+            FreType::Addr2 => self.write_rows::<2>(starts, fres)?,
+            FreType::Addr4 => self.write_rows::<4>(starts, fres)?,
+        };
+        self.count = starts.len() as u32;
+        Some(())
+    }
+
+    /// Writes rows whose starts have `WIDTH` bytes. Returns where they end.
+    #[inline(always)]
+    fn write_rows<const WIDTH: usize>(&mut self, starts: &[u32], fres: &[u64]) -> Option<usize> {
+        let buffer: &mut [u8; BUFFER + BEYOND] = self.bytes.first_chunk_mut()?;
+        let mut end = self.first;
+        if end + starts.len() * 12 > BUFFER {
+            return None;
+        }
+        for (start, fre) in starts.iter().zip(fres) {
+            let room = &mut buffer[end % BUFFER..][..BEYOND];
+            room[..4].copy_from_slice(&start.to_le_bytes());
+            room[WIDTH..WIDTH + 8].copy_from_slice(&fre.to_le_bytes());
+            end += WIDTH + usize::from(FRE_LENS[usize::from(*fre as u8)]);
+        }
+        Some(end)
+    }
+
+    /// Where the bytes lie in this program's memory.
+    pub(super) fn address(&self) -> usize {
+        self.bytes.as_ptr().addr()
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Whether the last row has these very bytes.
+    #[inline]
+    pub(super) fn repeats(&self, fre: &Fre) -> bool {
+        self.last == *fre
+    }
+
+    /// Appends a row; `start` fits the FRE type.
+    pub(super) fn push(&mut self, start: u32, fre: &Fre) {
+        self.grow_to(self.end + ROOM);
+        let width = self.fre_type.width();
+        let start_bytes = match self.endian {
+            Endian::Little => start.to_le_bytes(),
+            Endian::Big => (start << (32 - 8 * width)).to_be_bytes(),
+        };
+        let room = &mut self.bytes[self.end..][..ROOM];
+        room[..4].copy_from_slice(&start_bytes);
+        room[width..][..Fre::MAX_SIZE].copy_from_slice(fre.bytes());
+        self.end += width + fre.len();
+        self.count += 1;
+        self.last_start = start;
+        self.last = *fre;
+    }
+
+    /// Makes room for rows up to `end`.
+    #[inline]
+    fn grow_to(&mut self, end: usize) {
+        if self.bytes.len() < end + BEYOND {
+            self.bytes.resize((end + BEYOND).next_power_of_two(), 0);
+        }
+    }
+
+    /// Rewrites the starts with the narrowest type that holds them all.
+    #[inline]
+    pub(super) fn narrow(&mut self) {
+        let narrowest = FreType::for_start(self.last_start);
+        if narrowest != self.fre_type {
+            self.narrow_to(narrowest);
+        }
+    }
+
+    /// Writes the rows anew, behind where they are.
+    #[cold]
+    fn narrow_to(&mut self, narrowest: FreType) {
+        let (wide, width) = (self.fre_type.width(), narrowest.width());
+        let first = self.end + Attribute::SIZE;
+        self.grow_to(first + (self.end - self.first) + ROOM);
+        let (mut from, mut to) = (self.first, first);
+        let mut row = [0; ROOM];
+        while from < self.end {
+            row.copy_from_slice(&self.bytes[from..from + ROOM]);
+            let start = if self.endian == Endian::Little { 0 } else { wide - width };
+            let len = fre_len(FreInfo(row[wide]));
+            let room = &mut self.bytes[to..to + ROOM];
+            room[..width].copy_from_slice(&row[start..start + width]);
+            room[width..][..Fre::MAX_SIZE].copy_from_slice(&row[wide..][..Fre::MAX_SIZE]);
+            from += wide + len;
+            to += width + len;
+        }
+        (self.first, self.end) = (first, to);
+        self.fre_type = narrowest;
+    }
+
+    pub(super) fn fre_type(&self) -> FreType {
+        self.fre_type
+    }
+
+    /// Puts version 3's attribute in front of the FREs.
+    #[inline(always)]
+    pub(super) fn set_attribute(&mut self, attribute: &[u8; Attribute::SIZE]) {
+        self.bytes[self.first - Attribute::SIZE..self.first].copy_from_slice(attribute);
+    }
+
+    /// The function's block: its FREs and, in version 3, its attribute.
+    #[inline(always)]
+    pub(super) fn block(&self, version: Version) -> Block {
+        let attribute = if version == Version::V3 { Attribute::SIZE } else { 0 };
+        let start = self.first - attribute;
+        Block { start, len: self.end - start }
+    }
+
+    /// The bytes of a block and what lies behind them.
+    #[inline(always)]
+    pub(super) fn with_behind(&self, block: Block) -> &[u8] {
+        &self.bytes[block.start..]
+    }
+
+    /// Keeps the function's block: the next function comes behind it.
+    #[inline(always)]
+    pub(super) fn keep(&mut self) {
+        self.base = self.end;
+    }
+
+    /// Forgets the blocks that were kept.
+    pub(super) fn clear(&mut self) {
+        self.base = 0;
+    }
+}
+
+/// Where a function's block lies in the buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Block {
+    start: usize,
+    /// Its bytes.
+    pub(super) len: usize,
+}
+
+/// [`fre_len`] by the info byte.
+static FRE_LENS: [u8; 256] = {
+    let mut lens = [0; 256];
+    let mut info = 0;
+    while info < lens.len() {
+        lens[info] = fre_len(FreInfo(info as u8)) as u8;
+        info += 1;
+    }
+    lens
+};
