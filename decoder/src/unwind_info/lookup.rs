@@ -141,3 +141,34 @@ fn last_below<const STRIDE: usize, const WORDS: usize>(words: &[[u8; 4]], limit:
     }
     base + at / STRIDE
 }
+
+/// A search that goes wrong makes lookups slow, not wrong, for [`Section::explain`] answers then:
+/// it is seen from in here only.
+#[cfg(test)]
+mod tests {
+    use super::last_below;
+
+    fn every_size<const STRIDE: usize, const WORDS: usize>() {
+        let mut words = [[0xff; 4]; 1200];
+        for (i, word) in words.iter_mut().step_by(STRIDE).enumerate() {
+            // In pairs of equals: the last of them counts.
+            *word = (10 + i as u32 / 2).to_le_bytes();
+        }
+        for size in 1..=words.len() / STRIDE {
+            let words = &words[..size * STRIDE];
+            for limit in 0..12 + size as u32 / 2 {
+                let below = words.iter().step_by(STRIDE).filter(|word| u32::from_le_bytes(**word) < limit);
+                let expected = below.count().saturating_sub(1);
+                assert_eq!(last_below::<STRIDE, WORDS>(words, limit), expected, "{limit} in {size} items");
+            }
+        }
+        assert_eq!(last_below::<STRIDE, WORDS>(&[], 1), 0);
+    }
+
+    #[test]
+    fn the_last_item_below_a_limit_is_found_in_every_size() {
+        every_size::<3, 96>();
+        every_size::<2, 128>();
+        every_size::<1, 64>();
+    }
+}
