@@ -37,10 +37,17 @@ pub struct Cie<'a> {
     pub(super) fde_encoding: PointerEncoding,
 }
 
+/// Bytes behind the CIE id, at most. No cache holds as many CIEs as hostile input may have, in turn or
+/// one inside the other, and each FDE may then cost reading its CIE and running the instructions.
+const MAX_LENGTH: usize = 1024;
+
 impl<'a> Cie<'a> {
     /// Parses the CIE whose record starts at `offset`, with `body` what follows the CIE id.
     pub(super) fn parse(section: &Section<'a>, offset: SectionOffset, body: &'a [u8]) -> Result<Self, Error> {
         let truncated = Error::Truncated { offset };
+        if body.len() > MAX_LENGTH {
+            return Err(Error::CieLength { offset, length: body.len() });
+        }
         let mut cursor = Cursor::new(body, section.arch.endian());
         let version = cursor.u8().ok_or(truncated)?;
         if !matches!(version, 1 | 3 | 4) {
@@ -176,6 +183,32 @@ impl SectionKind {
         match self {
             Self::DebugFrame if is_64_bit => 8,
             _ => 4,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use cfipack_format::{Address, Arch, SectionOffset};
+
+    use super::MAX_LENGTH;
+    use crate::cfi::{Error, Section, SectionKind};
+
+    #[test]
+    fn cies_of_more_bytes_than_any_has_are_refused() {
+        for (length, is_read) in [(MAX_LENGTH, true), (MAX_LENGTH + 1, false)] {
+            let mut bytes = Vec::from((length as u32 + 4).to_le_bytes());
+            bytes.extend(*b"\0\0\0\0\x01zR\0\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01");
+            bytes.resize(8 + length, 0);
+            let words = [16, bytes.len() as u32 + 4, 0x1000, 8, 0];
+            bytes.extend(words.into_iter().flat_map(u32::to_le_bytes));
+            let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
+            let read = section.functions().map(|function| function.map(|function| function.size));
+            let expected =
+                if is_read { Ok(8) } else { Err(Error::CieLength { offset: SectionOffset(0), length }) };
+            assert_eq!(read.collect::<Vec<_>>(), [expected]);
         }
     }
 }

@@ -27,6 +27,14 @@ pub enum Error {
         /// The pointer as stored.
         pointer: u64,
     },
+    /// A CIE of more than 1024 bytes, where real ones have a few dozen. It might be read again for
+    /// each of its FDEs.
+    CieLength {
+        /// Where the CIE starts.
+        offset: SectionOffset,
+        /// Bytes behind its id.
+        length: usize,
+    },
     /// A CIE version other than 1, 3 and 4.
     CieVersion {
         /// Where the CIE starts.
@@ -71,6 +79,7 @@ impl Error {
             Self::Length { offset, .. }
             | Self::Truncated { offset }
             | Self::CiePointer { offset, .. }
+            | Self::CieLength { offset, .. }
             | Self::CieVersion { offset, .. }
             | Self::Augmentation { offset, .. }
             | Self::PointerEncoding { offset, .. }
@@ -87,6 +96,7 @@ impl fmt::Display for Error {
             Self::Length { length, .. } => write!(f, "record length {length:#x} reaches beyond the section"),
             Self::Truncated { .. } => write!(f, "a field reaches beyond its record"),
             Self::CiePointer { pointer, .. } => write!(f, "CIE pointer {pointer:#x} leads to no CIE"),
+            Self::CieLength { length, .. } => write!(f, "a CIE of {length} bytes is too long"),
             Self::CieVersion { version, .. } => write!(f, "CIE version {version} is unknown"),
             Self::Augmentation { letter, .. } => {
                 write!(f, "augmentation letter {letter:#04x} ('{}') is unknown", letter.escape_ascii())
