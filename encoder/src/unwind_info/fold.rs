@@ -8,7 +8,8 @@ use cfipack_format::unwind_info::LsdaEntry;
 use cfipack_format::{Arch, ImageOffset};
 
 use super::distinct::Distinct;
-use super::{Entry, Layout, is_dwarf};
+use super::entry::{Entry, is_dwarf};
+use super::options::Layout;
 
 /// An entry of the table.
 #[derive(Clone, Copy, Debug)]

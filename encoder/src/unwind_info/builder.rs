@@ -1,0 +1,116 @@
+//! Entries in, a section out.
+
+use alloc::vec::Vec;
+use core::num::NonZeroU32;
+
+use cfipack_format::Arch;
+use cfipack_format::compact_unwind::{DWARF_OFFSET_MAX, Encoding, Flags};
+
+use super::entry::{Entry, is_dwarf};
+use super::error::Warning;
+use super::options::{Layout, Options};
+use super::personality::Personalities;
+use super::section::Section;
+
+/// Collects entries.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    arch: Arch,
+    options: Options,
+    entries: Vec<Entry>,
+    personalities: Personalities,
+    warnings: Vec<Warning>,
+}
+
+impl Builder {
+    /// A table for code of `arch`: x86-64, i386, arm64 or arm64_32.
+    pub const fn new(arch: Arch, options: Options) -> Self {
+        Self { arch, options, entries: Vec::new(), personalities: Personalities::new(), warnings: Vec::new() }
+    }
+
+    /// Makes room for this many more entries.
+    pub fn reserve(&mut self, entries: usize) {
+        self.entries.reserve(entries);
+    }
+
+    /// Adds an entry. Any order will do; the order of addresses is the fastest. Of two entries at
+    /// one address, the later one counts, unless it has no unwind information and the other has.
+    #[inline]
+    pub fn push(&mut self, entry: Entry) {
+        let entry = self.settled(entry);
+        if let Some(personality) = entry.personality {
+            self.personalities.count(personality, is_dwarf(entry.encoding, self.arch));
+        }
+        self.entries.push(entry);
+    }
+
+    /// Moves all of another builder's entries behind this one's, as if they had been pushed here.
+    /// Both are for the same architecture and options.
+    pub fn absorb(&mut self, other: Self) {
+        self.entries.extend(other.entries);
+        self.personalities.absorb(other.personalities);
+        self.warnings.extend(other.warnings);
+    }
+
+    /// Settles what does not depend on addresses: which personalities the table names.
+    pub fn finish(mut self) -> Section {
+        let kept = core::mem::take(&mut self.personalities).most_used();
+        if kept.more {
+            let mut entries = core::mem::take(&mut self.entries);
+            for entry in &mut entries {
+                if let Some(personality) = entry.personality
+                    && !kept.numbers.contains(&personality)
+                {
+                    *entry = self.without_personality(*entry, personality);
+                }
+            }
+            self.entries = entries;
+        }
+        let Self { arch, options, entries, warnings, .. } = self;
+        Section::new(arch, options.layout, entries, kept.numbers.len(), warnings)
+    }
+
+    /// The entry with the encoding that the table will hold, but for the personality's number.
+    #[inline]
+    fn settled(&mut self, mut entry: Entry) -> Entry {
+        if entry.encoding.mode_number() == 0 {
+            return Entry::new(entry.function, entry.length, Encoding::NONE);
+        }
+        let mut flags = if entry.lsda.is_some() { Flags::HAS_LSDA } else { Flags::empty() };
+        let mut bits = entry.encoding.0 & !Flags::HAS_LSDA.bits();
+        if is_dwarf(entry.encoding, self.arch) {
+            if let Some(fde) = entry.fde {
+                bits = bits & !DWARF_OFFSET_MAX | Encoding::dwarf(self.arch, fde.get()).dwarf_offset();
+                if fde.get() > DWARF_OFFSET_MAX {
+                    self.warnings.push(Warning::FdeOutOfReach { function: entry.function, fde });
+                }
+            }
+            if self.options.omit_dwarf_lsda {
+                (entry.lsda, flags) = (None, Flags::empty());
+            }
+            if self.options.layout != Layout::LdPrime {
+                (entry.personality, flags) = (None, Flags::empty());
+            }
+            bits &= !PERSONALITY_BITS;
+        } else if self.options.layout != Layout::Lld {
+            bits &= !PERSONALITY_BITS;
+        }
+        Entry { encoding: Encoding(bits | flags.bits()), ..entry }
+    }
+
+    /// The entry without a personality that the table has no room for.
+    fn without_personality(&mut self, entry: Entry, personality: NonZeroU32) -> Entry {
+        let entry = Entry { personality: None, ..entry };
+        if is_dwarf(entry.encoding, self.arch) {
+            return entry;
+        }
+        let Entry { function, fde, .. } = entry;
+        self.warnings.push(Warning::FourthPersonality { function, personality, fde });
+        let inside = entry.encoding.flags() & Flags::NOT_FUNCTION_START;
+        let encoding = Encoding::dwarf(self.arch, 0).with_flags(inside);
+        self.settled(Entry { encoding, ..entry })
+    }
+}
+
+/// Where an encoding has the number of its personality.
+const PERSONALITY_BITS: u32 = 0x3000_0000;

@@ -1,0 +1,43 @@
+//! What a table says of a range of code.
+
+use core::num::NonZeroU32;
+
+use cfipack_format::compact_unwind::Encoding;
+use cfipack_format::{Arch, ImageOffset};
+
+/// One range of code and how it is unwound: a function, or one of the parts that a function has.
+///
+/// Zero never is the place of an LSDA or an FDE (the Mach-O header and the first CIE are there),
+/// nor, on disk, the number of a personality.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Entry {
+    /// Start of the range.
+    pub function: ImageOffset,
+    /// Bytes of the range. Only that of the last one is written: it ends the table.
+    pub length: u32,
+    /// How it is unwound. Its LSDA flag and personality number are set when the table is
+    /// written, whatever they are here ([`Layout::Lld`] keeps a number that came without a
+    /// personality, as ld64.lld does). [`Encoding::NONE`]: code without unwind information.
+    pub encoding: Encoding,
+    /// Its personality: any number the caller knows it by.
+    pub personality: Option<NonZeroU32>,
+    /// Image offset of its LSDA.
+    pub lsda: Option<NonZeroU32>,
+    /// Offset of its FDE in the image's `__eh_frame`, if it has one. In DWARF mode it takes the
+    /// place of the encoding's own offset; in other modes it is used if the function has to
+    /// fall back to DWARF.
+    pub fde: Option<NonZeroU32>,
+}
+
+impl Entry {
+    /// An entry without personality, LSDA and FDE.
+    pub const fn new(function: ImageOffset, length: u32, encoding: Encoding) -> Self {
+        Self { function, length, encoding, personality: None, lsda: None, fde: None }
+    }
+}
+
+/// Whether an encoding is in DWARF mode; by number, which costs less than the mode.
+#[inline]
+pub(super) fn is_dwarf(encoding: Encoding, arch: Arch) -> bool {
+    encoding.mode_number() == Encoding::dwarf(arch, 0).mode_number()
+}

@@ -1,0 +1,79 @@
+//! What cannot be written as it was given, or not at all.
+
+use core::fmt;
+use core::num::NonZeroU32;
+
+use cfipack_format::ImageOffset;
+
+/// A function that the table cannot hold as it was given. The table is right all the same, as
+/// long as the function has an FDE.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Warning {
+    /// Three personalities are used more than this function's: it fell back to DWARF mode.
+    FourthPersonality {
+        /// The function, as it was pushed.
+        function: ImageOffset,
+        /// Its personality.
+        personality: NonZeroU32,
+        /// Its FDE; without one the entry only says that it is in DWARF mode, and the function
+        /// can be unwound if `__eh_frame` has an FDE for it nevertheless.
+        fde: Option<NonZeroU32>,
+    },
+    /// The FDE lies beyond the 24 bits that an encoding has for it: readers must search all of
+    /// `__eh_frame`.
+    FdeOutOfReach {
+        /// The function, as it was pushed.
+        function: ImageOffset,
+        /// Offset of the FDE.
+        fde: NonZeroU32,
+    },
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FourthPersonality { function, personality, fde } => {
+                write!(f, "function at {function}: three personalities are used more than its own, ")?;
+                write!(f, "number {personality}; ")?;
+                match fde {
+                    Some(fde) => write!(f, "its FDE at {fde:#x} takes over"),
+                    None => write!(f, "no FDE is known to take over"),
+                }
+            }
+            Self::FdeOutOfReach { function, fde } => {
+                write!(f, "function at {function}: its FDE at {fde:#x} is out of the table's reach; ")?;
+                write!(f, "readers have to search for it")
+            }
+        }
+    }
+}
+
+/// Why a table was not written.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Error {
+    /// The table has more bytes than its own 32-bit offsets reach.
+    TooLarge {
+        /// Bytes it would have.
+        size: u64,
+    },
+    /// The buffer is not as long as [`Placed::len`].
+    Buffer {
+        /// Bytes of the table.
+        size: usize,
+        /// Bytes of the buffer.
+        buffer: usize,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLarge { size } => write!(f, "__unwind_info of {size} bytes is over 4 GiB"),
+            Self::Buffer { size, buffer } => {
+                write!(f, "__unwind_info has {size} bytes, the buffer for it {buffer}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for Error {}

@@ -1,0 +1,93 @@
+//! Pages of the second level.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use cfipack_format::ImageOffset;
+use cfipack_format::compact_unwind::Encoding;
+use cfipack_format::unwind_info::{
+    CompressedPage, ENCODING_SIZE, MAX_COMPRESSED_OFFSET, RegularEntry, RegularPage,
+};
+
+use super::fold::Key;
+
+/// Writes a regular page; returns its bytes.
+pub(super) fn write_regular(out: &mut [u8], keys: &[Key], encodings: &[Encoding]) -> usize {
+    let header = RegularPage { entries_off: RegularPage::SIZE as u16, entries_count: keys.len() as u16 };
+    out[..RegularPage::SIZE].copy_from_slice(&header.write());
+    let slots = out[RegularPage::SIZE..].chunks_exact_mut(RegularEntry::SIZE);
+    for (bytes, key) in slots.zip(keys) {
+        let encoding = encodings[key.encoding as usize];
+        let entry = RegularEntry { function: ImageOffset(key.function), encoding };
+        bytes.copy_from_slice(&entry.write());
+    }
+    RegularPage::SIZE + RegularEntry::SIZE * keys.len()
+}
+
+/// Writes a compressed page; returns its bytes. Its own encodings are in the order of first use.
+pub(super) fn write_compressed(
+    out: &mut [u8],
+    keys: &[Key],
+    locals: u16,
+    encodings: &[Encoding],
+    palette: &mut Palette,
+) -> usize {
+    let encodings_off = CompressedPage::SIZE + 4 * keys.len();
+    let header = CompressedPage {
+        entries_off: CompressedPage::SIZE as u16,
+        entries_count: keys.len() as u16,
+        encodings_off: encodings_off as u16,
+        encodings_count: locals,
+    };
+    let (head, rest) = out.split_at_mut(CompressedPage::SIZE);
+    head.copy_from_slice(&header.write());
+    let (entries, own) = rest.split_at_mut(encodings_off - CompressedPage::SIZE);
+    let mut own = own.chunks_exact_mut(ENCODING_SIZE);
+    palette.turn_page();
+    let base = keys.first().map_or(0, |key| key.function);
+    for (bytes, key) in entries.chunks_exact_mut(4).zip(keys) {
+        let (index, new) = palette.index(key.encoding);
+        if new && let Some(slot) = own.next() {
+            slot.copy_from_slice(&encodings[key.encoding as usize].0.to_le_bytes());
+        }
+        let entry = u32::from(index) << 24 | (key.function - base) & MAX_COMPRESSED_OFFSET;
+        bytes.copy_from_slice(&entry.to_le_bytes());
+    }
+    encodings_off + ENCODING_SIZE * usize::from(locals)
+}
+
+/// The index that each encoding has in the page that is being written.
+pub(super) struct Palette {
+    /// By number: index, and above it the page's stamp: 0 for common encodings.
+    indices: Vec<u32>,
+    stamp: u32,
+    common: u8,
+    next: u8,
+}
+
+impl Palette {
+    pub(super) fn new(encodings: usize, common: &[u32]) -> Self {
+        let mut indices = vec![u32::MAX; encodings];
+        for (&number, index) in common.iter().zip(0..) {
+            indices[number as usize] = index;
+        }
+        Self { indices, stamp: 0, common: common.len() as u8, next: 0 }
+    }
+
+    fn turn_page(&mut self) {
+        self.stamp += 1 << 8;
+        self.next = self.common;
+    }
+
+    /// The index of an encoding, and whether the page has it only from now on.
+    #[inline]
+    fn index(&mut self, number: u32) -> (u8, bool) {
+        let index = &mut self.indices[number as usize];
+        if *index >> 8 == self.stamp >> 8 || *index < 1 << 8 {
+            return (*index as u8, false);
+        }
+        *index = self.stamp | u32::from(self.next);
+        self.next = self.next.wrapping_add(1);
+        (*index as u8, true)
+    }
+}

@@ -1,0 +1,175 @@
+//! The section with its addresses: its size, and its bytes.
+
+use alloc::vec::Vec;
+use core::num::NonZeroU32;
+
+use cfipack_format::ImageOffset;
+use cfipack_format::unwind_info::{
+    ENCODING_SIZE, Header, IndexEntry, LsdaEntry, PERSONALITY_SIZE, PageKind, VERSION,
+};
+
+use super::error::Error;
+use super::fold::Folded;
+use super::options::Layout;
+use super::page::{Palette, write_compressed, write_regular};
+use super::split::{PAGE_SIZE, Page, REGULAR_ENTRIES};
+
+/// A table with its addresses.
+#[derive(Debug)]
+pub struct Placed {
+    table: Folded,
+    /// Numbers of encodings.
+    common: Vec<u32>,
+    pages: Vec<Page>,
+    layout: Layout,
+    /// Index entries there is room for.
+    index_slots: usize,
+    len: usize,
+}
+
+impl Placed {
+    pub(super) fn new(
+        table: Folded,
+        common: Vec<u32>,
+        pages: Vec<Page>,
+        layout: Layout,
+    ) -> Result<Self, Error> {
+        let index_slots = match layout {
+            // Room for an index of regular pages only, and one more.
+            Layout::LdPrime => table.keys.len().div_ceil(REGULAR_ENTRIES) + 2,
+            Layout::Small | Layout::Lld => pages.len() + 1,
+        };
+        let mut placed = Self { table, common, pages, layout, index_slots, len: 0 };
+        if placed.pages.is_empty() {
+            return Ok(placed);
+        }
+        let mut end = placed.pages_off();
+        for page in &placed.pages {
+            end = placed.page_end(end, page);
+        }
+        if u32::try_from(end).is_err() {
+            return Err(Error::TooLarge { size: end as u64 });
+        }
+        placed.len = end;
+        Ok(placed)
+    }
+
+    /// Bytes of the table: 0 if no entry has unwind information, for then there is no section.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no section.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Writes the table. `slot_of` is the image offset of the pointer slot (in `__got`) that
+    /// holds the address of a personality; it is asked once for each that the table names.
+    pub fn write(
+        &self,
+        out: &mut [u8],
+        mut slot_of: impl FnMut(NonZeroU32) -> ImageOffset,
+    ) -> Result<(), Error> {
+        if out.len() != self.len {
+            return Err(Error::Buffer { size: self.len, buffer: out.len() });
+        }
+        if self.len == 0 {
+            return Ok(());
+        }
+        let (head, pages) = out.split_at_mut(self.pages_off());
+        head.fill(0);
+        head[..Header::SIZE].copy_from_slice(&self.header().write());
+        let common = self.common.iter().map(|&number| self.table.encodings[number as usize].0);
+        let personalities = self.table.personalities.iter().map(|&personality| slot_of(personality).0);
+        put_words(&mut head[Header::SIZE..], common.chain(personalities));
+        self.write_index(&mut head[self.index_off()..]);
+        let lsdas = head[self.lsdas_off()..].chunks_exact_mut(LsdaEntry::SIZE);
+        for (bytes, lsda) in lsdas.zip(&self.table.lsdas) {
+            bytes.copy_from_slice(&lsda.write());
+        }
+        self.write_pages(pages);
+        Ok(())
+    }
+
+    fn header(&self) -> Header {
+        Header {
+            version: VERSION,
+            common_off: Header::SIZE as u32,
+            common_count: self.common.len() as u32,
+            personalities_off: self.personalities_off() as u32,
+            personalities_count: self.table.personalities.len() as u32,
+            index_off: self.index_off() as u32,
+            index_count: self.pages.len() as u32 + 1,
+        }
+    }
+
+    fn personalities_off(&self) -> usize {
+        Header::SIZE + ENCODING_SIZE * self.common.len()
+    }
+
+    fn index_off(&self) -> usize {
+        self.personalities_off() + PERSONALITY_SIZE * self.table.personalities.len()
+    }
+
+    fn lsdas_off(&self) -> usize {
+        self.index_off() + IndexEntry::SIZE * self.index_slots
+    }
+
+    fn pages_off(&self) -> usize {
+        self.lsdas_off() + LsdaEntry::SIZE * self.table.lsdas.len()
+    }
+
+    /// Where a page that begins at `start` ends, its padding included.
+    fn page_end(&self, start: usize, page: &Page) -> usize {
+        match self.layout {
+            Layout::Small => start + page.size(),
+            Layout::Lld => start + PAGE_SIZE,
+            Layout::LdPrime => (start + page.size()).next_multiple_of(8),
+        }
+    }
+
+    fn write_index(&self, out: &mut [u8]) {
+        let mut slots = out.chunks_exact_mut(IndexEntry::SIZE);
+        let mut put = |entry: IndexEntry| {
+            if let Some(slot) = slots.next() {
+                slot.copy_from_slice(&entry.write());
+            }
+        };
+        let lsda_off = |before: usize| (self.lsdas_off() + LsdaEntry::SIZE * before) as u32;
+        let mut page_off = self.pages_off();
+        let mut before = 0;
+        for page in &self.pages {
+            let function = ImageOffset(self.table.keys[page.first as usize].function);
+            before += self.table.lsdas[before..].partition_point(|lsda| lsda.function < function);
+            put(IndexEntry { function, page_off: page_off as u32, lsda_off: lsda_off(before) });
+            page_off = self.page_end(page_off, page);
+        }
+        let function = ImageOffset(self.table.end);
+        put(IndexEntry { function, page_off: 0, lsda_off: lsda_off(self.table.lsdas.len()) });
+    }
+
+    fn write_pages(&self, mut out: &mut [u8]) {
+        let mut palette = Palette::new(self.table.encodings.len(), &self.common);
+        for page in &self.pages {
+            let size = self.page_end(self.len - out.len(), page) - (self.len - out.len());
+            let bytes;
+            (bytes, out) = out.split_at_mut(size);
+            let keys = &self.table.keys[page.first as usize..][..usize::from(page.count)];
+            let used = match page.kind {
+                PageKind::Regular => write_regular(bytes, keys, &self.table.encodings),
+                PageKind::Compressed => {
+                    write_compressed(bytes, keys, page.locals, &self.table.encodings, &mut palette)
+                }
+            };
+            bytes[used..].fill(0);
+        }
+    }
+}
+
+/// Writes words one after the other, as many as there are.
+fn put_words(out: &mut [u8], words: impl Iterator<Item = u32>) {
+    for (bytes, word) in out.chunks_exact_mut(4).zip(words) {
+        bytes.copy_from_slice(&word.to_le_bytes());
+    }
+}
