@@ -283,3 +283,36 @@ impl Blocks {
         self.bytes.resize(len + len / 8, 0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use cfipack_format::sframe::{FdeInfo, Header, Version};
+    use cfipack_format::{Address, Arch};
+
+    use super::super::{Builder, Options};
+    use crate::cfi::{Section, SectionKind};
+
+    /// Version 2 says by FDE which key signs return addresses: the same rows are two blocks then.
+    #[test]
+    fn equal_rows_of_different_keys() {
+        let mut bytes = Vec::new();
+        for (number, key) in [b'S', b'B'].into_iter().enumerate() {
+            let cie = bytes.len() as u32;
+            bytes.extend(*b"\x14\0\0\0\0\0\0\0\x01zR");
+            bytes.extend([key, 0, 4, 0x78, 30, 1, 0x1b, 0x0c, 31, 0, 0, 0, 0]);
+            let at = bytes.len() as u32;
+            let words = [16, at + 4 - cie, 0x1000 + 0x100 * number as u32 - (at + 8), 0x100, 0];
+            bytes.extend(words.into_iter().flat_map(u32::to_le_bytes));
+        }
+        let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Aarch64);
+        let options = Options { version: Version::V2, ..Options::default() };
+        let mut builder = Builder::new(Arch::Aarch64, options);
+        builder.push_all(section.functions(), |left_out| panic!("{left_out:?}"));
+        let table = builder.finish().into_bytes(Address(0), |start| start).unwrap();
+        let (fdes, _) = table[Header::SIZE..].as_chunks::<20>();
+        let infos = [fdes[0][16], fdes[1][16]].map(FdeInfo::from_bits_retain);
+        assert_eq!(infos, [FdeInfo::empty(), FdeInfo::PAUTH_KEY_B]);
+    }
+}
