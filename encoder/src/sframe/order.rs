@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use cfipack_format::Address;
 
-use super::builder::Entry;
+use super::entries::Entry;
 
 /// Puts FDEs of `N` bytes into the order of their functions' signed distances from the section, which
 /// is how starts are stored; equal ones stay in the order of their entries.
@@ -80,7 +80,9 @@ impl<'e> Order<'e> {
         let mut ranks = self.bucket_starts();
         run(self.parts(threads, &mut ranks, out), |Part { first_bucket, ranks, first_rank, out }| {
             for entry in self.entries {
-                let Some(rank) = ranks.get_mut(self.bucket(entry).wrapping_sub(first_bucket)) else { continue };
+                let Some(rank) = ranks.get_mut(self.bucket(entry).wrapping_sub(first_bucket)) else {
+                    continue;
+                };
                 out[*rank as usize - first_rank] = fde(entry);
                 *rank += 1;
             }
