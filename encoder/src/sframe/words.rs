@@ -42,7 +42,8 @@ static MASKS: [[u64; WORDS]; CHUNK + 1] = {
     masks
 };
 
-/// Mixes words into a hash: each pair is multiplied with itself, so that their order counts.
+/// Mixes words into a hash: the halves of each, keyed by its place, are multiplied with each other (NH of
+/// Black and others, UMAC, 1999), which vectors do for several words at once.
 #[inline(always)]
 pub(super) fn mix(seed: u64, words: &[u64; WORDS]) -> u64 {
     const ODD: [u64; WORDS] = [
@@ -55,12 +56,13 @@ pub(super) fn mix(seed: u64, words: &[u64; WORDS]) -> u64 {
         0xd6e8_feb8_6659_fd93,
         0xa076_1d64_78bd_642f,
     ];
-    let mut sum = 0u64;
-    let (pairs, _) = words.as_chunks::<2>();
-    let (keys, _) = ODD.as_chunks::<2>();
-    for ([a, b], [c, d]) in pairs.iter().zip(keys) {
-        let product = u128::from(a ^ c ^ seed) * u128::from(b ^ d.wrapping_add(seed));
-        sum = sum.wrapping_add(product as u64 ^ (product >> 64) as u64);
+    let mut sums = [0u64; 2];
+    for (n, (word, odd)) in words.iter().zip(&ODD).enumerate() {
+        let key = odd ^ seed;
+        let low = (*word as u32).wrapping_add(key as u32);
+        let high = ((*word >> 32) as u32).wrapping_add((key >> 32) as u32);
+        sums[n % 2] = sums[n % 2].wrapping_add(u64::from(low) * u64::from(high));
     }
-    sum
+    let product = u128::from(sums[0] ^ ODD[0]) * u128::from(sums[1] ^ ODD[1]);
+    product as u64 ^ (product >> 64) as u64
 }
