@@ -6,8 +6,6 @@
 //! up on whatever is not common, malformed instructions among it, and the function then goes the
 //! general way from the start.
 
-use alloc::boxed::Box;
-
 use cfipack_format::sframe::FdeInfo;
 use cfipack_format::{Arch, Cfa, Endian, Register, Row, Rule};
 
@@ -164,7 +162,7 @@ fn is_frame_pointer(arch: Arch, register: Register) -> Option<bool> {
 #[derive(Clone, Debug)]
 pub(super) struct Common {
     patterns: Patterns,
-    rows: Box<Rows>,
+    rows: Rows,
 }
 
 /// How deep `DW_CFA_remember_state` nests in common functions.
@@ -191,7 +189,7 @@ impl Patterns {
 impl Common {
     pub(super) fn new() -> Self {
         let patterns = Patterns([(Rules::NONE, Pattern::NONE); Patterns::COUNT]);
-        Self { patterns, rows: Box::new(Rows::NONE) }
+        Self { patterns, rows: Rows::new() }
     }
 
     /// Puts the rows of a function of `size` bytes, not 0, into `fres`. Returns the location that its

@@ -1,5 +1,8 @@
 //! The inner loop of the encoder: pushes and pops.
 
+use alloc::boxed::Box;
+use alloc::vec;
+
 use super::pattern::Pattern;
 
 /// Bytes behind the instructions: so many are read at once.
@@ -172,15 +175,23 @@ static ADVANCES: [Advance; 256] = {
 };
 
 /// The most rows that there is room for.
-pub(super) const ROWS: usize = 1024;
+pub(super) const ROWS: usize = 4096;
 
 /// Starts and FREs of a function's rows.
 #[derive(Clone, Debug)]
 pub(super) struct Rows {
-    pub(super) starts: [u32; ROWS],
-    pub(super) fres: [u64; ROWS],
+    pub(super) starts: Box<[u32; ROWS]>,
+    pub(super) fres: Box<[u64; ROWS]>,
 }
 
 impl Rows {
-    pub(super) const NONE: Self = Self { starts: [0; ROWS], fres: [0; ROWS] };
+    pub(super) fn new() -> Self {
+        Self { starts: zeros(), fres: zeros() }
+    }
+}
+
+/// As many zeros, which the allocator may have without touching their memory.
+fn zeros<T: Clone + Default>() -> Box<[T; ROWS]> {
+    let zeros = vec![T::default(); ROWS].into_boxed_slice();
+    zeros.try_into().unwrap_or_else(|_| unreachable!("it has that length"))
 }
