@@ -41,8 +41,7 @@ impl<'a> Builder<'a> {
         let version = if options.version == Version::V3 { Version::V3 } else { Version::V2 };
         let options = Options { version, flex: options.flex && version == Version::V3, ..options };
         let fres = Fres::new(arch.endian());
-        // Where the allocator put something is as good as random to whoever wrote the input.
-        let seed = fres.address() as u64;
+        let seed = fres.seed();
         Self::with_seed(arch, options, fres, seed)
     }
 

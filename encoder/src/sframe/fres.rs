@@ -94,9 +94,10 @@ impl Fres {
         Some(end)
     }
 
-    /// Where the bytes lie in this program's memory.
-    pub(super) fn address(&self) -> usize {
-        self.bytes.as_ptr().addr()
+    /// As good as random to whoever wrote the input: where the allocator put the bytes. The upper half of
+    /// an address has few bits that nobody can guess, so they are spread over both.
+    pub(super) fn seed(&self) -> u64 {
+        (self.bytes.as_ptr().addr() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 
     pub(super) fn count(&self) -> u32 {

@@ -48,8 +48,7 @@ pub(super) fn merge(arch: Arch, options: Options, entries: &Entries) -> Result<E
     refused.sort_unstable();
     let cuts = cuts(&candidates, &rows, &refused, options);
     let mut fres = Fres::new(endian);
-    let seed = fres.address() as u64;
-    let blocks = Blocks::new(options, endian, seed);
+    let blocks = Blocks::new(options, endian, fres.seed());
     let list = Vec::with_capacity(entries.list.len());
     let mut merged = Entries { list, blocks, num_fres: 0, refused: Vec::new() };
     for group in cuts {
