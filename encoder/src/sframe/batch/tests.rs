@@ -103,8 +103,11 @@ fn program(random: &mut Random, arch: Arch) -> Vec<u8> {
             }
             bytes.truncate(len);
         }
-        // Pushes only, which are common at any length.
-        2 => (0..random.below(90)).for_each(|_| bytes.extend([0x41, 0x0e, random.byte(1, 0x7f)])),
+        // Pushes only, which are common up to 4088 bytes.
+        2 => {
+            let count = random.pick(&[10, 20, 30, 60, 90, 1361, 1362, 1363]);
+            (0..count).for_each(|_| bytes.extend([0x41, 0x0e, random.byte(1, 0x7f)]));
+        }
         _ => {}
     }
     bytes
