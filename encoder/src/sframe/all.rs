@@ -29,11 +29,12 @@ impl<'a> Builder<'a> {
     /// Adds a section's functions, all that are left, faster than one by one. `left_out` is told of
     /// each that is not in the section, in order. Returns how many functions there were.
     pub fn push_all(&mut self, mut functions: Functions<'a>, mut left_out: impl FnMut(LeftOut)) -> u64 {
-        let mut batch = Batch::new(self.expect(&functions));
+        let expected = self.expect(&functions);
         let mut count = 0;
         // The CIEs of late and their numbers.
         let mut numbers: [Option<(SectionOffset, u8)>; 8] = [None; 8];
         let can_be_common = self.options.layout == Layout::Small && functions.arch() == self.arch;
+        let mut batch = Batch::new(if can_be_common { expected } else { 0 });
         loop {
             // One that ends the batch, as it is not common.
             let mut other = None;

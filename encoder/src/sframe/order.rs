@@ -141,15 +141,22 @@ impl<'e> Order<'e> {
     }
 }
 
-/// Does what is to be done for each part, on a thread of its own.
+/// Does what is to be done for each part, on as many threads, if the system has so many to give.
 #[cfg(feature = "std")]
 fn run<T: Send>(parts: Vec<T>, work: impl Fn(T) + Sync) {
+    let others = parts.len().saturating_sub(1);
+    let parts = std::sync::Mutex::new(parts.into_iter());
+    let next = || parts.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next();
+    let worker = || {
+        while let Some(part) = next() {
+            work(part);
+        }
+    };
     std::thread::scope(|scope| {
-        let work = &work;
-        let mut parts = parts.into_iter();
-        let first = parts.next();
-        parts.for_each(|part| drop(scope.spawn(move || work(part))));
-        first.into_iter().for_each(work);
+        for _ in 0..others {
+            drop(std::thread::Builder::new().spawn_scoped(scope, worker));
+        }
+        worker();
     });
 }
 

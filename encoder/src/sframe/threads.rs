@@ -9,6 +9,9 @@ use super::{Builder, LeftOut};
 use crate::Reason;
 use crate::cfi::Section;
 
+/// More do not help: each walks to its part, and what it made is absorbed by one.
+const MAX_THREADS: usize = 256;
+
 impl<'a> Builder<'a> {
     /// Adds all functions of a section, on as many threads, which the [section](super::Section) is
     /// then written on as well. The result does not depend on their number.
@@ -20,6 +23,7 @@ impl<'a> Builder<'a> {
         mut left_out: impl FnMut(LeftOut),
     ) -> Result<u64, Reason> {
         let length = section.bytes.len();
+        let threads = threads.min(MAX_THREADS);
         // The first thread has no walk to do before its part, which is the larger by an eighth.
         let cut = |part: usize| {
             let eighths = if part == 0 { 0 } else { part * 8 + 1 };
@@ -40,13 +44,17 @@ impl<'a> Builder<'a> {
         };
         thread::scope(|scope| {
             let convert = &convert;
-            let others: Vec<_> = (1..threads).map(|part| scope.spawn(move || convert(part))).collect();
+            let spawn = |part| thread::Builder::new().spawn_scoped(scope, move || convert(part));
+            let others: Vec<_> = (1..threads).map(spawn).collect();
             self.expect(&section.functions());
             let first = section.functions_between(SectionOffset(0), cut(1));
             let mut count = self.push_all(first, &mut left_out);
-            for other in others {
-                let (shard, list, more) =
-                    other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            for (other, part) in others.into_iter().zip(1..) {
+                let (shard, list, more) = match other {
+                    Ok(other) => other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                    // The system has no more threads to give.
+                    Err(_) => convert(part),
+                };
                 self.absorb(shard)?;
                 list.into_iter().for_each(&mut left_out);
                 count += more;
