@@ -121,7 +121,6 @@ fn whole_tables(library: &'static Library) {
         text
     };
     report("dump to text", "gimli walks all rows", by_turns(text, || gimli.walk()), false);
-    let verified =
-        || verify(&[library.cfi()], &Table::new(&tables), &Default::default()).pcs_different;
+    let verified = || verify(&[library.cfi()], &Table::new(&tables), &Default::default()).pcs_different;
     report("verify", "gimli walks all rows", by_turns(verified, || again.walk()), false);
 }
