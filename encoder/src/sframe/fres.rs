@@ -62,36 +62,28 @@ impl Fres {
         self.last = Fre::NONE;
     }
 
-    /// Takes the rows of a function at once, unless they are too many: their starts and their FREs, of up
-    /// to eight bytes, the first of which is a number's lowest.
+    /// Takes the rows of a function at once, unless they are too many or two have the same start: their
+    /// starts and their FREs, of up to eight bytes, the first of which is a number's lowest.
     #[inline(always)]
     pub(super) fn take(&mut self, starts: &[u32], fres: &[u64]) -> Option<()> {
-        let fre_type = FreType::for_start(*starts.last()?);
-        self.begin(fre_type);
-        self.end = match fre_type {
-            FreType::Addr1 => self.write_rows::<1>(starts, fres)?,
-            FreType::Addr2 => self.write_rows::<2>(starts, fres)?,
-            FreType::Addr4 => self.write_rows::<4>(starts, fres)?,
-        };
-        self.count = starts.len() as u32;
-        Some(())
-    }
-
-    /// Writes rows whose starts have `WIDTH` bytes. Returns where they end.
-    #[inline(always)]
-    fn write_rows<const WIDTH: usize>(&mut self, starts: &[u32], fres: &[u64]) -> Option<usize> {
+        self.begin(FreType::for_start(*starts.last()?));
         let buffer: &mut [u8; BUFFER + BEYOND] = self.bytes.first_chunk_mut()?;
         let mut end = self.first;
         if end + starts.len() * 12 > BUFFER {
             return None;
         }
+        let width = self.fre_type.width().min(4);
+        let (mut ascend, mut least) = (true, 0);
         for (start, fre) in starts.iter().zip(fres) {
             let room = &mut buffer[end % BUFFER..][..BEYOND];
             room[..4].copy_from_slice(&start.to_le_bytes());
-            room[WIDTH..WIDTH + 8].copy_from_slice(&fre.to_le_bytes());
-            end += WIDTH + usize::from(FRE_LENS[usize::from(*fre as u8)]);
+            room[width..width + 8].copy_from_slice(&fre.to_le_bytes());
+            end += width + usize::from(FRE_LENS[usize::from(*fre as u8)]);
+            ascend &= u64::from(*start) >= least;
+            least = u64::from(*start) + 1;
         }
-        Some(end)
+        (self.end, self.count) = (end, starts.len() as u32);
+        ascend.then_some(())
     }
 
     /// As good as random to whoever wrote the input: where the allocator put the bytes. The upper half of

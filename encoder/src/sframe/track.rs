@@ -62,10 +62,7 @@ impl<'a, 'r> Track<'a, 'r> {
             }
             count = self.rows.starts[..count].partition_point(|&start| start < size);
         }
-        // Rows of one location are nobody's.
-        let starts = &self.rows.starts[..count];
-        let ascend = starts.iter().zip(&starts[1..]).fold(true, |all, (one, next)| all & (one < next));
-        ascend.then_some(count)
+        Some(count)
     }
 
     /// Adds the row there is so far unless it repeats the one before; without branching, which nobody

@@ -56,7 +56,7 @@ pub enum Error {
         /// Bytes it would have.
         size: u64,
     },
-    /// The buffer is not as long as [`Placed::len`].
+    /// The buffer is not as long as [`Placed::len`](super::Placed::len).
     Buffer {
         /// Bytes of the table.
         size: usize,
