@@ -17,7 +17,7 @@ impl Fre {
     pub(super) const MAX_SIZE: usize = 32;
 
     /// No row's.
-    pub(super) const NONE: Self = Self { bytes: [0; _], len: 0 };
+    pub(super) const NONE: Self = Self { bytes: [0; Self::MAX_SIZE], len: 0 };
 
     /// The FRE with these bytes, which were one's; more than an FRE can have are ignored.
     pub(super) fn from_bytes(bytes: &[u8]) -> Self {

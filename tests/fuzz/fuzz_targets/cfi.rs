@@ -20,11 +20,14 @@ fuzz_target!(|input: &[u8]| {
     let options = Options {
         layout: if choice & 8 == 0 { Layout::Small } else { Layout::Gnu },
         version: if choice & 16 == 0 { Version::V3 } else { Version::V2 },
+        share: choice & 32 == 0,
+        merge_functions: if choice & 64 == 0 { 0 } else { 16 },
         ..Options::default()
     };
+    let threads = if choice & 128 == 0 { 1 } else { 3 };
     let cfi = cfi::Section::new(kind, bytes, ADDRESS, arch);
     let mut at_once = Builder::new(arch, options);
-    at_once.push_section(&cfi, 1 + usize::from(choice >> 5), |_| ()).expect("few enough functions");
+    at_once.push_section(&cfi, threads, |_| ()).expect("few enough functions");
     let mut one_by_one = Builder::new(arch, options);
     for function in cfi.functions().flatten() {
         let _ = one_by_one.push(&function);
@@ -38,7 +41,10 @@ fuzz_target!(|input: &[u8]| {
     let Ok(table) = table else { return }; // version 2, and a function too far away
     let table = Section::parse(&table, ADDRESS).expect("what was written can be read");
     table.validate().expect("what was written is valid");
-    let report = verify(&[cfi], &Table::new(&[table]), &Default::default());
+    // Between merged functions their FDE answers, too.
+    let padding = if options.merge_functions == 0 { 0 } else { 15 };
+    let compare = cfipack_roundtrip::Options { padding, ..Default::default() };
+    let report = verify(&[cfi], &Table::new(&[table]), &compare);
     // Where gimli cannot even read the FDE, nobody knows which PCs it is for.
     let judged = report.left_out.iter().all(|left_out| left_out.function.is_some());
     if judged && !overlap(&cfi) {
