@@ -172,6 +172,12 @@ pub struct Functions<'a> {
 }
 
 impl<'a> Functions<'a> {
+    /// Where the next record starts.
+    #[cfg(feature = "std")]
+    pub(crate) fn offset(&self) -> SectionOffset {
+        SectionOffset(self.at)
+    }
+
     #[inline]
     fn function(&mut self, record: &Record<'a>) -> Result<Function<'a>, Error> {
         let section = &self.section;
@@ -210,7 +216,8 @@ impl<'a> Iterator for Functions<'a> {
             let (record, next) = match self.section.record(self.at) {
                 Ok(found) => found,
                 Err(error) => {
-                    self.at = self.end;
+                    // Nothing behind it can be found.
+                    self.at = self.section.bytes.len();
                     return Some(Err(error));
                 }
             };

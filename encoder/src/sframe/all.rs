@@ -28,8 +28,17 @@ impl<'a> Builder<'a> {
 
     /// Adds a section's functions, all that are left, faster than one by one. `left_out` is told of
     /// each that is not in the section, in order. Returns how many functions there were.
-    pub fn push_all(&mut self, mut functions: Functions<'a>, mut left_out: impl FnMut(LeftOut)) -> u64 {
-        let expected = self.expect(&functions);
+    pub fn push_all(&mut self, mut functions: Functions<'a>, left_out: impl FnMut(LeftOut)) -> u64 {
+        self.push_rest(&mut functions, left_out)
+    }
+
+    /// As [`push_all`](Self::push_all); `functions` are at their end then.
+    pub(super) fn push_rest(
+        &mut self,
+        functions: &mut Functions<'a>,
+        mut left_out: impl FnMut(LeftOut),
+    ) -> u64 {
+        let expected = self.expect(functions);
         let mut count = 0;
         // The CIEs of late and their numbers.
         let mut numbers: [Option<(SectionOffset, u8)>; 8] = [None; 8];

@@ -1,5 +1,6 @@
 //! A section's functions taken on several threads.
 
+use std::sync::mpsc;
 use std::thread;
 use std::vec::Vec;
 
@@ -22,44 +23,89 @@ impl<'a> Builder<'a> {
         threads: usize,
         mut left_out: impl FnMut(LeftOut),
     ) -> Result<u64, Reason> {
-        let length = section.bytes.len();
         let threads = threads.min(MAX_THREADS);
-        // The first thread has no walk to do before its part, which is the larger by an eighth.
-        let cut = |part: usize| {
-            let eighths = if part == 0 { 0 } else { part * 8 + 1 };
-            SectionOffset((length as u128 * eighths as u128 / (threads as u128 * 8 + 1)) as usize)
-        };
         if threads <= 1 {
             return Ok(self.push_all(section.functions(), left_out));
         }
         self.threads = self.threads.max(threads);
+        self.expect(&section.functions());
+        let parts = Parts { section: *section, threads };
         let empty = self.shard();
-        let convert = |part: usize| {
-            let (mut shard, mut list) = (empty.clone(), Vec::new());
-            // Only a walk finds where a record starts, so each thread walks for itself.
-            let from = section.record_at_or_after(cut(part));
-            let functions = section.functions_between(from, cut(part + 1));
-            let count = shard.push_all(functions, |left| list.push(left));
-            (shard, list, count)
+        let convert = |part, done: &mut dyn FnMut(Shard<'a>)| {
+            let mut at = parts.start(part);
+            for end in parts.ends(part) {
+                let (mut builder, mut left_out) = (empty.clone(), Vec::new());
+                let mut functions = section.functions_between(at, end);
+                let count = builder.push_rest(&mut functions, |left| left_out.push(left));
+                at = functions.offset();
+                done(Shard { builder, left_out, count });
+            }
         };
         thread::scope(|scope| {
             let convert = &convert;
-            let spawn = |part| thread::Builder::new().spawn_scoped(scope, move || convert(part));
-            let others: Vec<_> = (1..threads).map(spawn).collect();
-            self.expect(&section.functions());
-            let first = section.functions_between(SectionOffset(0), cut(1));
-            let mut count = self.push_all(first, &mut left_out);
+            let others: Vec<_> = (1..threads)
+                .map(|part| {
+                    let (sender, receiver) = mpsc::channel();
+                    let work = move || convert(part, &mut |shard| drop(sender.send(shard)));
+                    thread::Builder::new().spawn_scoped(scope, work).map(|_| receiver)
+                })
+                .collect();
+            let mut count =
+                self.push_all(section.functions_between(SectionOffset(0), parts.first_end()), &mut left_out);
             for (other, part) in others.into_iter().zip(1..) {
-                let (shard, list, more) = match other {
-                    Ok(other) => other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-                    // The system has no more threads to give.
-                    Err(_) => convert(part),
+                let mut result = Ok(());
+                let mut absorb = |shard: Shard<'a>| {
+                    if result.is_ok() {
+                        result = self.absorb(shard.builder);
+                        shard.left_out.into_iter().for_each(&mut left_out);
+                        count += shard.count;
+                    }
                 };
-                self.absorb(shard)?;
-                list.into_iter().for_each(&mut left_out);
-                count += more;
+                match other {
+                    Ok(receiver) => receiver.into_iter().for_each(absorb),
+                    // The system has no more threads to give.
+                    Err(_) => convert(part, &mut absorb),
+                }
+                result?;
             }
             Ok(count)
         })
+    }
+}
+
+/// A piece of a section, converted.
+struct Shard<'a> {
+    builder: Builder<'a>,
+    left_out: Vec<LeftOut>,
+    count: u64,
+}
+
+/// How a section is cut. The first thread absorbs what the others have done, which must not all come at
+/// the end: their parts have two pieces, a large one and a small one.
+struct Parts<'a> {
+    section: Section<'a>,
+    threads: usize,
+}
+
+impl Parts<'_> {
+    /// The offset at a share of the bytes, in hundredths of a part.
+    fn cut(&self, hundredths: usize) -> SectionOffset {
+        let length = self.section.bytes.len() as u128;
+        SectionOffset((length * hundredths as u128 / (self.threads as u128 * 100)) as usize)
+    }
+
+    /// Where the first thread's part ends.
+    fn first_end(&self) -> SectionOffset {
+        self.cut(100)
+    }
+
+    /// Where another part starts. Only a walk finds where a record starts, so each thread walks for itself.
+    fn start(&self, part: usize) -> SectionOffset {
+        self.section.record_at_or_after(self.cut(part * 100))
+    }
+
+    /// Where its pieces end.
+    fn ends(&self, part: usize) -> [SectionOffset; 2] {
+        [self.cut(part * 100 + 80), self.cut(part * 100 + 100)]
     }
 }
