@@ -80,15 +80,15 @@ struct Shard<'a> {
     count: u64,
 }
 
-/// How a section is cut. The first thread absorbs what the others have done, which must not all come at
-/// the end: their parts have two pieces, a large one and a small one.
+/// How a section is cut. The first thread absorbs what the others have done, so its part is a little
+/// smaller; and lest all of that comes at the end, their parts have two pieces, a large one and a small one.
 struct Parts<'a> {
     section: Section<'a>,
     threads: usize,
 }
 
 impl Parts<'_> {
-    /// The offset at a share of the bytes, in hundredths of a part.
+    /// The offset at a number of hundredths of a thread's share of the bytes.
     fn cut(&self, hundredths: usize) -> SectionOffset {
         let length = self.section.bytes.len() as u128;
         SectionOffset((length * hundredths as u128 / (self.threads as u128 * 100)) as usize)
@@ -96,16 +96,17 @@ impl Parts<'_> {
 
     /// Where the first thread's part ends.
     fn first_end(&self) -> SectionOffset {
-        self.cut(100)
+        self.cut(95)
     }
 
     /// Where another part starts. Only a walk finds where a record starts, so each thread walks for itself.
     fn start(&self, part: usize) -> SectionOffset {
-        self.section.record_at_or_after(self.cut(part * 100))
+        self.section.record_at_or_after(self.cut(part * 100 - 5))
     }
 
     /// Where its pieces end.
     fn ends(&self, part: usize) -> [SectionOffset; 2] {
-        [self.cut(part * 100 + 80), self.cut(part * 100 + 100)]
+        let end = if part + 1 == self.threads { part * 100 + 100 } else { part * 100 + 95 };
+        [self.cut(part * 100 + 75), self.cut(end)]
     }
 }
