@@ -6,6 +6,7 @@ use cfipack_roundtrip::Diff;
 use serde::Serialize;
 
 use crate::count::Counts;
+use crate::difference::DifferenceJson;
 use crate::input::Object;
 use crate::output;
 use crate::place::Places;
@@ -68,21 +69,10 @@ struct DiffJson {
     differences: Vec<DifferenceJson>,
 }
 
-#[derive(Serialize)]
-struct DifferenceJson {
-    start: String,
-    end: String,
-    function: String,
-    words: String,
-}
-
 impl DiffJson {
     fn new([a, b]: [String; 2], diff: &Diff) -> Self {
-        let differences = diff.differences.iter().map(|difference| DifferenceJson {
-            start: difference.start.to_string(),
-            end: difference.end.to_string(),
-            function: difference.function.to_string(),
-            words: difference.to_string(),
+        let differences = diff.differences.iter().map(|difference| {
+            DifferenceJson::new(difference.start..difference.end, Some(difference.function), difference)
         });
         Self {
             schema: "cfipack/diff/1",

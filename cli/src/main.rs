@@ -9,6 +9,7 @@ mod conversion;
 mod convert;
 mod count;
 mod diff;
+mod difference;
 mod dump;
 mod explain;
 mod input;

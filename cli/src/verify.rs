@@ -11,6 +11,7 @@ use cfipack_roundtrip::{Options, Report, Table, Violation, kernel_violations, ve
 use serde::Serialize;
 
 use crate::count::Counts;
+use crate::difference::DifferenceJson;
 use crate::input::{self, Input, Object};
 use crate::output;
 use crate::place::Places;
@@ -195,14 +196,6 @@ pub struct ReportJson<'r> {
 }
 
 #[derive(Serialize)]
-struct DifferenceJson {
-    start: String,
-    end: String,
-    function: Option<String>,
-    words: String,
-}
-
-#[derive(Serialize)]
 struct LeftOutJson<'r> {
     function: Option<String>,
     why: &'r str,
@@ -211,11 +204,8 @@ struct LeftOutJson<'r> {
 impl<'r> ReportJson<'r> {
     /// The report in JSON.
     pub fn new(report: &'r Report) -> Self {
-        let differences = report.differences.iter().map(|difference| DifferenceJson {
-            start: difference.start.to_string(),
-            end: difference.end.to_string(),
-            function: difference.function.map(|function| function.to_string()),
-            words: difference.to_string(),
+        let differences = report.differences.iter().map(|difference| {
+            DifferenceJson::new(difference.start..difference.end, difference.function, difference)
         });
         let left_out = report.left_out.iter().map(|left_out| LeftOutJson {
             function: left_out.function.map(|function| function.to_string()),

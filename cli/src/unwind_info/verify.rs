@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use super::source::Source;
 use crate::count::Counts;
+use crate::difference::DifferenceJson;
 use crate::input::Object;
 use crate::output;
 use crate::place::Places;
@@ -165,29 +166,12 @@ pub struct ReportJson<'r> {
     differences: Vec<DifferenceJson>,
 }
 
-/// Some PCs that differ.
-#[derive(Serialize)]
-struct DifferenceJson {
-    start: String,
-    end: String,
-    function: String,
-    words: String,
-}
-
-impl DifferenceJson {
-    fn new(difference: &cfipack_roundtrip::unwind_info::Difference) -> Self {
-        Self {
-            start: difference.start.to_string(),
-            end: difference.end.to_string(),
-            function: difference.function.to_string(),
-            words: difference.to_string(),
-        }
-    }
-}
-
 impl<'r> ReportJson<'r> {
     /// The report in JSON.
     pub fn new(report: &'r Report) -> Self {
+        let differences = report.differences.iter().map(|difference| {
+            DifferenceJson::new(difference.start..difference.end, Some(difference.function), difference)
+        });
         Self {
             functions: report.functions,
             equal: report.equal,
@@ -208,7 +192,7 @@ impl<'r> ReportJson<'r> {
             pcs_without_cfi: report.pcs_without_cfi,
             handlers_different: report.handlers_different,
             reasons: &report.reasons,
-            differences: report.differences.iter().map(DifferenceJson::new).collect(),
+            differences: differences.collect(),
         }
     }
 }

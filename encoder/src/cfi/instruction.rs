@@ -49,9 +49,10 @@ pub enum Instruction<'a> {
     NegateRaState,
 }
 
-/// The commonest instructions: as in [`Instruction`], which is slower to hand around.
+/// The commonest instructions in their shortest forms: as in [`Instruction`], which is slower to hand
+/// around.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Common {
+pub(super) enum Short {
     Nop,
     Advance(u64),
     Offset(Register, i64),
@@ -96,26 +97,26 @@ impl<'a, 'f> Instructions<'a, 'f> {
 
     /// Takes the next instruction if it is one of the commonest in its shortest form.
     #[inline(always)]
-    pub(super) fn common(&mut self) -> Option<Common> {
+    pub(super) fn short(&mut self) -> Option<Short> {
         if let Some((register, offset)) = self.short_offset() {
-            return Some(Common::Offset(register, offset));
+            return Some(Short::Offset(register, offset));
         }
-        let (common, rest) = match *self.cursor.rest() {
+        let (short, rest) = match *self.cursor.rest() {
             [opcode @ 0x40..=0x7f, ref rest @ ..] => {
                 let delta = u64::from(opcode & 0x3f).wrapping_mul(self.function.cie.code_alignment);
-                (Common::Advance(delta), rest)
+                (Short::Advance(delta), rest)
             }
             [0x02, delta, ref rest @ ..] => {
-                (Common::Advance(u64::from(delta).wrapping_mul(self.function.cie.code_alignment)), rest)
+                (Short::Advance(u64::from(delta).wrapping_mul(self.function.cie.code_alignment)), rest)
             }
             [0x00, ref rest @ ..] => {
                 let padding = rest.iter().position(|byte| *byte != 0).unwrap_or(rest.len());
-                (Common::Nop, rest.get(padding..).unwrap_or_default())
+                (Short::Nop, rest.get(padding..).unwrap_or_default())
             }
             _ => return None,
         };
         self.cursor.set_rest(rest);
-        Some(common)
+        Some(short)
     }
 
     /// The next instruction.

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use cfipack_format::{Address, Arch, Cfa, Endian, FunctionOffset, Register, Row, Rule};
 
 use super::expression::simple;
-use super::instruction::Common;
+use super::instruction::Short;
 use super::{Function, Instruction, Instructions, Stretch};
 use crate::{Reason, Unsupported};
 
@@ -136,10 +136,10 @@ impl<'a, R: Registers> Interpreter<'a, R> {
                     instructions.set_rest(stretch.rest);
                 }
             }
-            let target = match instructions.common() {
-                Some(Common::Nop) => continue,
-                Some(Common::Advance(delta)) => location.saturating_add(delta),
-                Some(Common::Offset(register, offset)) => {
+            let target = match instructions.short() {
+                Some(Short::Nop) => continue,
+                Some(Short::Advance(delta)) => location.saturating_add(delta),
+                Some(Short::Offset(register, offset)) => {
                     let (mut register, mut offset) = (register, offset);
                     loop {
                         let matters = state.set(arch, register, Rule::Cfa(offset));

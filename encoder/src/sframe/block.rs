@@ -63,7 +63,8 @@ impl WideAttribute {
     }
 }
 
-/// How many blocks are looked up together.
+/// How many functions are taken together, and their blocks looked up: with more, those that repeat another
+/// of the same batch cost more than is saved.
 pub(super) const GROUP: usize = 16;
 
 /// Bytes of a block, for reserving.

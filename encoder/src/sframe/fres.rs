@@ -8,7 +8,7 @@ use cfipack_format::sframe::{Attribute, FreInfo, FreType, Version};
 
 use super::fre::{Fre, fre_len};
 
-/// The FREs of one function, behind room for its attribute.
+/// The FREs of a function, behind room for its attribute and behind blocks that are kept.
 #[derive(Clone, Debug)]
 pub(super) struct Fres {
     bytes: Vec<u8>,

@@ -8,7 +8,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::words::{CHUNK, mix, same as same_words, words};
+use super::words::{CHUNK, mix, same_words, words};
 use crate::cfi::Code;
 
 /// Instructions that have been interpreted, what they gave, and what else must be equal for them to

@@ -18,7 +18,7 @@ pub(super) fn words(bytes: &[u8; CHUNK], len: usize) -> [u64; WORDS] {
 
 /// Whether all words are the same; without a call, which costs more.
 #[inline(always)]
-pub(super) fn same(one: &[u64; WORDS], two: &[u64; WORDS]) -> bool {
+pub(super) fn same_words(one: &[u64; WORDS], two: &[u64; WORDS]) -> bool {
     one.iter().zip(two).fold(0, |bits, (one, two)| bits | (one ^ two)) == 0
 }
 
