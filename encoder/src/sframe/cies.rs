@@ -2,7 +2,6 @@
 
 use alloc::vec::Vec;
 
-use cfipack_format::Arch;
 use cfipack_format::sframe::Version;
 
 use super::direct::CommonCie;
@@ -16,8 +15,16 @@ const MAX_CIES: usize = 16;
 /// CIEs that differ in meaning, numbered.
 #[derive(Clone, Debug)]
 pub(super) struct Cies<'a> {
-    known: Vec<(Cie<'a>, Option<CommonCie>)>,
+    known: Vec<Known<'a>>,
     last: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Known<'a> {
+    cie: Cie<'a>,
+    /// Its own, or that of one whose common functions mean the same, though its instructions are others.
+    number: u8,
+    common: Option<CommonCie>,
 }
 
 impl<'a> Cies<'a> {
@@ -28,7 +35,7 @@ impl<'a> Cies<'a> {
     /// What the common functions of a CIE have in common.
     #[inline(always)]
     pub(super) fn common(&self, number: u8) -> Option<&CommonCie> {
-        self.known.get(usize::from(number))?.1.as_ref()
+        self.known.get(usize::from(number))?.common.as_ref()
     }
 
     /// The number of a function's CIE.
@@ -40,7 +47,7 @@ impl<'a> Cies<'a> {
         interpreter: &mut Interpreter<'a, StackPointer>,
     ) -> Option<u8> {
         match self.known.get(self.last) {
-            Some((last, _)) if last.means_the_same(&function.cie) => Some(self.last as u8),
+            Some(last) if last.cie.means_the_same(&function.cie) => Some(last.number),
             _ => self.other_number(function, version, interpreter),
         }
     }
@@ -52,19 +59,23 @@ impl<'a> Cies<'a> {
         version: Version,
         interpreter: &mut Interpreter<'a, StackPointer>,
     ) -> Option<u8> {
-        let cie = &function.cie;
-        let known = self.known.iter().position(|(known, _)| known.means_the_same(cie));
-        if known.is_none() {
-            if self.known.len() == MAX_CIES {
-                return None;
-            }
-            let (number, arch): (_, Arch) = (self.known.len() as u8, function.arch());
-            let info = flags(cie, version);
-            let common = (interpreter.run_cie(function).ok())
-                .and_then(|state| CommonCie::new(number, cie, &state, arch, info));
-            self.known.push((*cie, common));
+        let cie = function.cie;
+        if let Some(last) = self.known.iter().position(|known| known.cie.means_the_same(&cie)) {
+            self.last = last;
+        } else if self.known.len() < MAX_CIES {
+            let (own, arch, info) = (self.known.len() as u8, function.arch(), flags(&cie, version));
+            let common = interpreter.run_cie(function).ok();
+            let common = common.and_then(|state| CommonCie::new(own, &cie, &state, arch, info));
+            let same = |known: &&Known<'_>| match (&known.common, &common) {
+                (Some(known), Some(common)) => known.means_the_same(common),
+                _ => false,
+            };
+            let number = self.known.iter().find(same).map_or(own, |known| known.number);
+            self.last = own.into();
+            self.known.push(Known { cie, number, common });
+        } else {
+            return None;
         }
-        self.last = known.unwrap_or(self.known.len() - 1);
-        Some(self.last as u8)
+        Some(self.known[self.last].number)
     }
 }

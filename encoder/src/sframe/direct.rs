@@ -6,13 +6,13 @@
 //! up on whatever is not common, malformed instructions among it, and the function then goes the
 //! general way from the start.
 
-use cfipack_format::sframe::FdeInfo;
+use cfipack_format::sframe::{FdeInfo, FreType};
 use cfipack_format::{Arch, Cfa, Endian, Register, Row, Rule};
 
-use super::fres::Fres;
+use super::fres::{BUFFER, Fres};
 use super::pattern::Pattern;
 use super::stack_pointer::StackPointer;
-use super::track::{LOOKAHEAD, Reading, Rows, Track};
+use super::track::{LOOKAHEAD, Reading, Track};
 use crate::cfi::{Cie, Code, Registers, State};
 
 /// What common instructions can change but for the CFA's offset, and which CIE gave the rest.
@@ -33,6 +33,7 @@ impl Rules {
     const FRAME_POINTER: u32 = 8;
     const RETURN_ADDRESS: u32 = 16;
     const CIE: u32 = 24;
+    const CIES: u32 = 0xff << Self::CIE;
     /// Those of a CIE that there cannot be.
     const NONE: Self = Self(u32::MAX);
 
@@ -58,7 +59,7 @@ impl Rules {
 }
 
 /// Where the common functions of a CIE begin.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct CommonCie {
     rules: Rules,
     offset: u32,
@@ -103,6 +104,12 @@ impl CommonCie {
             data_alignment: cie.data_alignment,
             info,
         })
+    }
+
+    /// Whether the common functions of another CIE give the same rows.
+    pub(super) fn means_the_same(&self, other: &Self) -> bool {
+        let other_rules = Rules(other.rules.0 & !Rules::CIES | self.rules.0 & Rules::CIES);
+        *self == Self { rules: other_rules, ..*other }
     }
 
     /// What the row of these rules looks like.
@@ -162,7 +169,6 @@ fn is_frame_pointer(arch: Arch, register: Register) -> Option<bool> {
 #[derive(Clone, Debug)]
 pub(super) struct Common {
     patterns: Patterns,
-    rows: Rows,
 }
 
 /// How deep `DW_CFA_remember_state` nests in common functions.
@@ -184,12 +190,32 @@ impl Patterns {
         }
         Some(slot.1)
     }
+
+    /// Applies an instruction, or two of a frame record. Returns the pattern then, and the instructions that
+    /// are left.
+    #[inline(never)]
+    fn change<'i>(
+        &mut self,
+        cie: &CommonCie,
+        state: &mut States,
+        mut rest: &'i [u8],
+    ) -> Option<(Pattern, &'i [u8])> {
+        loop {
+            let len = state.apply(cie, *rest.first_chunk()?)?;
+            rest = &rest[len..];
+            // Both rules of a frame record at once: no row of AArch64 may have the frame pointer's alone.
+            if rest.len() <= LOOKAHEAD || !cie.is_of_frame_record(rest[0]) {
+                break;
+            }
+        }
+        Some((self.get(cie, state.now.rules)?, rest))
+    }
 }
 
 impl Common {
     pub(super) fn new() -> Self {
         let patterns = Patterns([(Rules::NONE, Pattern::NONE); Patterns::COUNT]);
-        Self { patterns, rows: Rows::new() }
+        Self { patterns }
     }
 
     /// Puts the rows of a function of `size` bytes, not 0, into `fres`. Returns the location that its
@@ -202,31 +228,63 @@ impl Common {
         size: u32,
         fres: &mut Fres,
     ) -> Option<u64> {
-        let instructions = code.with_behind().get(..code.len() + LOOKAHEAD)?;
-        let mut now = Now { rules: cie.rules, offset: cie.offset };
-        let mut pattern = self.patterns.get(cie, now.rules)?;
-        let mut remembered = RememberedStates { states: [now; MAX_REMEMBERED], depth: 0 };
-        let mut track = Track::new(instructions, pattern.fre(now.offset), &mut self.rows)?;
-        while !track.run(&cie.reading, &pattern) {
-            now.offset = pattern.offset(track.fre);
-            loop {
-                let len = now.apply(cie, &mut remembered, *track.rest.first_chunk()?)?;
-                track.rest = &track.rest[len..];
-                // Both rules of a frame record at once: no row of AArch64 may have the frame pointer's alone.
-                if track.rest.len() <= LOOKAHEAD || !cie.is_of_frame_record(track.rest[0]) {
-                    break;
-                }
+        let location = match FreType::for_start(size - 1) {
+            FreType::Addr1 => self.run_as::<1>(cie, code, FreType::Addr1, fres),
+            FreType::Addr2 => self.run_as::<2>(cie, code, FreType::Addr2, fres),
+            FreType::Addr4 => self.run_as::<4>(cie, code, FreType::Addr4, fres),
+        }?;
+        if location >= size.into() {
+            if location >> (8 * fres.fre_type().width()) != 0 {
+                self.run_beyond(cie, code, fres)?;
             }
-            pattern = self.patterns.get(cie, now.rules)?;
-            track.fre = pattern.fre(now.offset);
+            fres.trim(size);
+        }
+        fres.narrow_short();
+        Some(location)
+    }
+
+    /// Puts the rows of a function into `fres` whose instructions go on far behind its end.
+    #[cold]
+    fn run_beyond(&mut self, cie: &CommonCie, code: &Code<'_>, fres: &mut Fres) -> Option<()> {
+        let location = self.run_as::<4>(cie, code, FreType::Addr4, fres)?;
+        (location <= u32::MAX.into()).then_some(())
+    }
+
+    /// Puts the rows of a function into `fres`, starts cut to `WIDTH` bytes.
+    #[inline]
+    fn run_as<const WIDTH: usize>(
+        &mut self,
+        cie: &CommonCie,
+        code: &Code<'_>,
+        fre_type: FreType,
+        fres: &mut Fres,
+    ) -> Option<u64> {
+        let instructions = code.with_behind().get(..code.len() + LOOKAHEAD)?;
+        let (room, first) = fres.room()?;
+        // A row takes two bytes of instructions or more.
+        if first + (code.len() / 2 + 2) * (WIDTH + 8) > BUFFER {
+            return None;
+        }
+        let mut state = States {
+            now: Now { rules: cie.rules, offset: cie.offset },
+            remembered: [Now { rules: cie.rules, offset: cie.offset }; MAX_REMEMBERED],
+            depth: 0,
+        };
+        let pattern = self.patterns.get(cie, cie.rules)?;
+        let mut track = Track::<WIDTH>::new(instructions, pattern, cie.offset, room, first);
+        while !track.run(&cie.reading) {
+            state.now.offset = track.offset();
+            let (pattern, rest) = self.patterns.change(cie, &mut state, track.rest)?;
+            track.rest = rest;
+            track.set_pattern(pattern, state.now.offset);
         }
         if track.rest.len() < LOOKAHEAD {
             // An operand is missing.
             return None;
         }
         let location = track.location;
-        let count = track.finish(size)?;
-        fres.take(&self.rows.starts[..count], &self.rows.fres[..count])?;
+        let (end, last_start) = track.finish();
+        fres.take(fre_type, end.end(), end.rows(), last_start);
         Some(location)
     }
 }
@@ -239,59 +297,60 @@ struct Now {
     offset: u32,
 }
 
-/// What `DW_CFA_remember_state` has put aside.
+/// What holds, and what `DW_CFA_remember_state` has put aside.
 #[derive(Clone, Copy, Debug)]
-struct RememberedStates {
-    states: [Now; MAX_REMEMBERED],
+struct States {
+    now: Now,
+    remembered: [Now; MAX_REMEMBERED],
     depth: usize,
 }
 
-impl Now {
+impl States {
     /// Applies the instruction that these bytes begin with. Returns its length.
     #[inline(always)]
-    fn apply(&mut self, cie: &CommonCie, remembered: &mut RememberedStates, bytes: [u8; 4]) -> Option<usize> {
-        let RememberedStates { states, depth } = remembered;
+    fn apply(&mut self, cie: &CommonCie, bytes: [u8; 4]) -> Option<usize> {
+        let Self { now, remembered, depth } = self;
         Some(match bytes {
             // DW_CFA_remember_state
             [0x0a, ..] => {
-                *states.get_mut(*depth)? = *self;
+                *remembered.get_mut(*depth)? = *now;
                 *depth += 1;
                 1
             }
             // DW_CFA_restore_state
             [0x0b, ..] => {
                 *depth = depth.checked_sub(1)?;
-                *self = *states.get(*depth)?;
+                *now = *remembered.get(*depth)?;
                 1
             }
             // DW_CFA_offset
             [opcode @ 0x80..=0xbf, operand @ 1..0x80, ..] => {
-                self.rules = cie.with(self.rules, opcode & 0x3f, operand)?;
+                now.rules = cie.with(now.rules, opcode & 0x3f, operand)?;
                 2
             }
             // DW_CFA_restore
             [opcode @ 0xc0..=0xff, ..] => {
-                self.rules = cie.with(self.rules, opcode & 0x3f, 0)?;
+                now.rules = cie.with(now.rules, opcode & 0x3f, 0)?;
                 1
             }
             // DW_CFA_def_cfa, DW_CFA_def_cfa_register
             [0x0c, register @ 0..0x80, value @ 0..0x80, _] => {
-                self.rules = self.rules.on_frame_pointer(cie.is_frame_pointer(register)?);
-                self.offset = value.into();
+                now.rules = now.rules.on_frame_pointer(cie.is_frame_pointer(register)?);
+                now.offset = value.into();
                 3
             }
             [0x0c, register @ 0..0x80, low, high @ 0..0x80] => {
-                self.rules = self.rules.on_frame_pointer(cie.is_frame_pointer(register)?);
-                self.offset = u32::from(low & 0x7f) | u32::from(high) << 7;
+                now.rules = now.rules.on_frame_pointer(cie.is_frame_pointer(register)?);
+                now.offset = u32::from(low & 0x7f) | u32::from(high) << 7;
                 4
             }
             [0x0d, register @ 0..0x80, ..] => {
-                self.rules = self.rules.on_frame_pointer(cie.is_frame_pointer(register)?);
+                now.rules = now.rules.on_frame_pointer(cie.is_frame_pointer(register)?);
                 2
             }
             // DW_CFA_AARCH64_negate_ra_state
             [0x2d, ..] if cie.arch.is_aarch64() => {
-                self.rules = Rules(self.rules.0 ^ Rules::SIGNED);
+                now.rules = Rules(now.rules.0 ^ Rules::SIGNED);
                 1
             }
             // DW_CFA_GNU_args_size, with a larger operand than most

@@ -31,10 +31,11 @@ impl Fre {
         &self.bytes
     }
 
-    /// The bytes as a number, the first in the lowest, if there are no more than fit.
+    /// Up to seven bytes as a number, the first in the lowest, and in the highest how many they are.
     pub(super) fn as_short(&self) -> Option<u64> {
-        let bytes = self.bytes.first_chunk().filter(|_| self.len <= 8)?;
-        Some(u64::from_le_bytes(*bytes))
+        let mut bytes = *self.bytes.first_chunk().filter(|_| self.len <= 7)?;
+        bytes[7] = self.len;
+        Some(u64::from_le_bytes(bytes))
     }
 
     /// Bytes of the info byte and the words.

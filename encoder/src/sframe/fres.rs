@@ -32,6 +32,9 @@ pub(super) const BUFFER: usize = 1 << 16;
 /// Bytes behind them that may be read or written without being needed.
 pub(super) const BEYOND: usize = 64;
 
+/// A buffer for the rows of functions of the common kind.
+pub(super) type Room = [u8; BUFFER + BEYOND];
+
 /// Version 3 counts an FDE's rows in 16 bits.
 pub(super) const MAX_ROWS: u32 = u16::MAX as u32;
 
@@ -62,28 +65,33 @@ impl Fres {
         self.last = Fre::NONE;
     }
 
-    /// Takes the rows of a function at once, unless they are too many or two have the same start: their
-    /// starts and their FREs, of up to eight bytes, the first of which is a number's lowest.
+    /// The buffer, and where in it the first row of a function goes.
     #[inline(always)]
-    pub(super) fn take(&mut self, starts: &[u32], fres: &[u64]) -> Option<()> {
-        self.begin(FreType::for_start(*starts.last()?));
-        let buffer: &mut [u8; BUFFER + BEYOND] = self.bytes.first_chunk_mut()?;
-        let mut end = self.first;
-        if end + starts.len() * 12 > BUFFER {
-            return None;
+    pub(super) fn room(&mut self) -> Option<(&mut Room, usize)> {
+        Some((self.bytes.first_chunk_mut()?, self.base + Attribute::SIZE))
+    }
+
+    /// Takes the rows that have been written into the [room](Self::room) up to `end`.
+    #[inline(always)]
+    pub(super) fn take(&mut self, fre_type: FreType, end: usize, count: u32, last_start: u32) {
+        self.first = self.base + Attribute::SIZE;
+        (self.end, self.count, self.fre_type, self.last_start) = (end, count, fre_type, last_start);
+    }
+
+    /// Leaves out the rows that start at `size`, not 0, or behind it.
+    pub(super) fn trim(&mut self, size: u32) {
+        let (width, mut at, mut count) = (self.fre_type.width(), self.first, 0);
+        let unused = 32 - 8 * width as u32;
+        while let Some(start) = self.bytes.get(at..).and_then(|row| row.first_chunk()).filter(|_| at < self.end) {
+            let start = u32::from_le_bytes(*start) << unused >> unused;
+            if start >= size {
+                break;
+            }
+            self.last_start = start;
+            at += width + usize::from(FRE_LENS[usize::from(self.bytes[at + width])]);
+            count += 1;
         }
-        let width = self.fre_type.width().min(4);
-        let (mut ascend, mut least) = (true, 0);
-        for (start, fre) in starts.iter().zip(fres) {
-            let room = &mut buffer[end % BUFFER..][..BEYOND];
-            room[..4].copy_from_slice(&start.to_le_bytes());
-            room[width..width + 8].copy_from_slice(&fre.to_le_bytes());
-            end += width + usize::from(FRE_LENS[usize::from(*fre as u8)]);
-            ascend &= u64::from(*start) >= least;
-            least = u64::from(*start) + 1;
-        }
-        (self.end, self.count) = (end, starts.len() as u32);
-        ascend.then_some(())
+        (self.end, self.count) = (at, count);
     }
 
     /// As good as random to whoever wrote the input: where the allocator put the bytes. The upper half of
@@ -156,6 +164,39 @@ impl Fres {
         }
         (self.first, self.end) = (first, to);
         self.fre_type = narrowest;
+    }
+
+    /// As [`narrow`](Self::narrow), for little-endian FREs of up to seven bytes.
+    #[inline(always)]
+    pub(super) fn narrow_short(&mut self) {
+        if self.last_start < 0x100 && self.fre_type == FreType::Addr2 {
+            self.narrow_two_to_one();
+        } else {
+            self.narrow();
+        }
+    }
+
+    #[inline(never)]
+    fn narrow_two_to_one(&mut self) -> Option<()> {
+        // More is read than a row.
+        let first = self.end + 16;
+        self.grow_to(first + (self.end - self.first) + ROOM);
+        let (before, behind) = self.bytes.split_at_mut(first);
+        let (mut rows, mut to) = (&before[self.first..], behind);
+        let mut len_so_far = 0;
+        for _ in 0..self.count {
+            let row: &[u8; 10] = rows.first_chunk()?;
+            let len = usize::from(FRE_LENS[usize::from(row[2])]);
+            let room: &mut [u8; 9] = to.first_chunk_mut()?;
+            room[0] = row[0];
+            let fre: &[u8; 8] = row.last_chunk()?;
+            room[1..].copy_from_slice(fre);
+            rows = &rows[len + 2..];
+            to = &mut to[len + 1..];
+            len_so_far += len + 1;
+        }
+        (self.first, self.end, self.fre_type) = (first, first + len_so_far, FreType::Addr1);
+        Some(())
     }
 
     pub(super) fn fre_type(&self) -> FreType {

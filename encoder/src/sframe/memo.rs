@@ -68,7 +68,7 @@ impl Memo {
     /// For a section of so many functions, most of which repeat others' instructions.
     pub(super) fn new(functions: usize) -> Self {
         let empty = Slot { at: 0, block: 0, end: u32::MAX, num_fres: 0, mark: Self::NONE };
-        Self { slots: vec![empty; (functions / 4).next_power_of_two()] }
+        Self { slots: vec![empty; (functions / 2).next_power_of_two()] }
     }
 
     /// What a function is remembered by.

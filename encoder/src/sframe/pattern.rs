@@ -4,11 +4,17 @@ use cfipack_format::{Arch, Cfa, Endian, Row, Rule};
 
 use super::fre::Fre;
 
+/// How many bytes an FRE has.
+#[inline(always)]
+pub(super) fn bytes_of(fre: u64) -> u64 {
+    fre >> 56
+}
+
 /// What the FREs of rows look like that differ in the CFA's offset only.
 ///
 /// Only for small, positive offsets, default FDEs and little-endian sections: for nearly all rows
-/// there are. The offset is the word behind the info byte. An FRE is a number of up to eight bytes,
-/// the first in the lowest.
+/// there are. The offset is the word behind the info byte. An FRE is a number: up to seven bytes, the
+/// first in the lowest, and in the highest how many there are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Pattern {
     /// The FRE of offset 0, for offsets up to 0x7f.

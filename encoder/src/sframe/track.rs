@@ -1,15 +1,15 @@
 //! The inner loop of the encoder: pushes and pops.
 
-use alloc::boxed::Box;
-use alloc::vec;
+use core::hint;
 
-use super::pattern::Pattern;
+use super::fres::{BEYOND, BUFFER, Room};
+use super::pattern::{Pattern, bytes_of};
 
 /// Bytes behind the instructions: so many are read at once.
 pub(super) const LOOKAHEAD: usize = 8;
 
 /// What the instructions of a CIE's functions are read by.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Reading {
     pub(super) code_alignment: u64,
     /// Registers, by their bits, that may be saved without anybody caring.
@@ -26,69 +26,135 @@ impl Reading {
     }
 }
 
+/// Where the next row goes, and how many there are: a single addition counts a row and makes room for it.
+///
+/// | bits | meaning |
+/// |---|---|
+/// | 0-31 | where in the buffer |
+/// | 32-63 | rows |
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place(u64);
+
+impl Place {
+    const ROW: u64 = 1 << 32;
+
+    pub(super) fn new(first: usize) -> Self {
+        Self(first as u64)
+    }
+
+    pub(super) fn end(self) -> usize {
+        self.0 as u32 as usize
+    }
+
+    pub(super) fn rows(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
+
 /// A function's instructions on their way to rows, as far as nothing but the location and the CFA's
-/// offset changes.
+/// offset changes. Starts are written in `WIDTH` bytes.
 #[derive(Debug)]
-pub(super) struct Track<'a, 'r> {
+pub(super) struct Track<'a, 'r, const WIDTH: usize> {
     /// The instructions that are left, and [`LOOKAHEAD`] bytes.
     pub(super) rest: &'a [u8],
     /// The location in front of them, from the function's start.
     pub(super) location: u64,
     /// What the [FRE](Pattern) of the row there is, so far.
-    pub(super) fre: u64,
-    rows: &'r mut Rows,
-    count: usize,
-    /// The FRE of the last row.
+    fre: u64,
+    /// What that row adds to the place.
+    step: u64,
+    /// The FRE of the row before.
     last: u64,
+    place: Place,
+    room: &'r mut Room,
+    pattern: Pattern,
+    small_step: u64,
 }
 
-impl<'a, 'r> Track<'a, 'r> {
-    /// The start of a function, if there is room for all rows that so many bytes of instructions may give.
+impl<'a, 'r, const WIDTH: usize> Track<'a, 'r, WIDTH> {
+    /// The start of a function whose rows go to `first` in a buffer with room for all.
     #[inline(always)]
-    pub(super) fn new(rest: &'a [u8], fre: u64, rows: &'r mut Rows) -> Option<Self> {
-        // A row takes a byte of instructions or more. No FRE's info byte has all bits set.
-        (rest.len() <= ROWS).then_some(Self { rest, location: 0, fre, rows, count: 0, last: u64::MAX })
+    pub(super) fn new(
+        rest: &'a [u8],
+        pattern: Pattern,
+        offset: u32,
+        room: &'r mut Room,
+        first: usize,
+    ) -> Self {
+        // No FRE has all bits set.
+        let (last, place) = (u64::MAX, Place::new(first));
+        let mut track =
+            Self { rest, location: 0, fre: 0, step: 0, last, place, room, pattern, small_step: 0 };
+        track.set_pattern(pattern, offset);
+        track
     }
 
-    /// Ends the function, of `size` bytes. Returns the number of its rows; none if it is not common after
-    /// all.
+    /// The CFA's offset.
     #[inline(always)]
-    pub(super) fn finish(mut self, size: u32) -> Option<usize> {
+    pub(super) fn offset(&self) -> u32 {
+        self.pattern.offset(self.fre)
+    }
+
+    /// Changes the row there is.
+    #[inline(always)]
+    pub(super) fn set_pattern(&mut self, pattern: Pattern, offset: u32) {
+        self.pattern = pattern;
+        self.small_step = Self::step(pattern.small_fre(0));
+        self.set_fre(pattern.fre(offset));
+    }
+
+    #[inline(always)]
+    fn set_fre(&mut self, fre: u64) {
+        (self.fre, self.step) = (fre, Self::step(fre));
+    }
+
+    #[inline(always)]
+    fn step(fre: u64) -> u64 {
+        (Place::ROW | WIDTH as u64) + bytes_of(fre)
+    }
+
+    /// Ends the last row. Returns where the rows end, and the start of the last one.
+    #[inline(always)]
+    pub(super) fn finish(&mut self) -> (Place, u32) {
         self.end_row();
-        let mut count = self.count;
-        if self.location >= size.into() {
-            if self.location > u32::MAX.into() {
-                return None;
-            }
-            count = self.rows.starts[..count].partition_point(|&start| start < size);
-        }
-        Some(count)
+        let last = self.place.end() - WIDTH - bytes_of(self.last) as usize;
+        let mut start = [0; 4];
+        start[..WIDTH].copy_from_slice(&self.room[last % BUFFER..][..WIDTH]);
+        (self.place, u32::from_le_bytes(start))
     }
 
     /// Adds the row there is so far unless it repeats the one before; without branching, which nobody
     /// could predict.
     #[inline(always)]
     fn end_row(&mut self) {
-        let place = self.count % ROWS;
-        self.rows.starts[place] = self.location as u32;
-        self.rows.fres[place] = self.fre;
-        self.count += usize::from(self.fre != self.last);
+        let room = &mut self.room[self.place.0 as usize % BUFFER..][..BEYOND];
+        room[..4].copy_from_slice(&(self.location as u32).to_le_bytes());
+        room[WIDTH..WIDTH + 8].copy_from_slice(&self.fre.to_le_bytes());
+        self.place.0 += hint::select_unpredictable(self.fre == self.last, 0, self.step);
         self.last = self.fre;
     }
 
     /// Goes on until something else than the location or the CFA's offset may change. Returns
     /// whether that is so, or all instructions have been read.
     #[inline(always)]
-    pub(super) fn run(&mut self, reading: &Reading, pattern: &Pattern) -> bool {
+    pub(super) fn run(&mut self, reading: &Reading) -> bool {
         loop {
-            // DW_CFA_advance_loc and DW_CFA_def_cfa_offset of up to 0x7f: most of all.
-            while let Some(word) = self.next_word().filter(|word| word & 0x80_ffc0 == 0x0e40) {
+            // DW_CFA_advance_loc, not of 0, and DW_CFA_def_cfa_offset or DW_CFA_GNU_args_size of up to 0x7f:
+            // most of all.
+            let word = loop {
+                let Some(word) = self.next_word() else { return true };
+                let beyond_one = (word & 0x80_dfff).wrapping_sub(0x0e41);
+                if beyond_one >= 0x3f {
+                    break word;
+                }
                 self.end_row();
-                self.location += (word & 0x3f) * reading.code_alignment;
-                self.fre = pattern.small_fre(word >> 16 & 0x7f);
+                self.location += (beyond_one + 1) * reading.code_alignment;
+                let fre = self.pattern.small_fre(word >> 16 & 0x7f);
+                self.fre = hint::select_unpredictable(word & 0x2000 == 0, fre, self.fre);
+                // Where the FRE stays, the row repeats the one before, and the step does not matter.
+                self.step = self.small_step;
                 self.rest = &self.rest[3..];
-            }
-            let Some(word) = self.next_word() else { return true };
+            };
             let left = self.rest.len() - LOOKAHEAD;
             // DW_CFA_offset, often several
             let first = reading.is_ignored_save(word);
@@ -101,37 +167,36 @@ impl<'a, 'r> Track<'a, 'r> {
             }
             // Another DW_CFA_advance_loc, and what often follows it
             let advance = &ADVANCES[usize::from(word as u8)];
-            if advance.mask != 0 {
+            let mut len = usize::from(advance.len);
+            if advance.len != 0 {
+                let distance = word >> advance.shift & advance.mask;
+                if distance == 0 {
+                    return false;
+                }
                 self.end_row();
-                self.location += (word >> advance.shift & advance.mask) * reading.code_alignment;
-                let len = usize::from(advance.len);
-                let next = word >> (8 * len);
-                let (sets_offset, is_args) = (next & 0x80ff == 0x0e, next & 0x80ff == 0x2e);
-                let has_next = (sets_offset | is_args) & (left > len);
-                self.fre =
-                    if sets_offset & has_next { pattern.small_fre(next >> 8 & 0x7f) } else { self.fre };
-                self.rest = &self.rest[len + 2 * usize::from(has_next)..];
-                continue;
+                self.location += distance * reading.code_alignment;
             }
-            let operand_is_short = word & 0x8000 == 0;
-            let len = match word as u8 {
+            let next = word >> (8 * len);
+            len += match next as u8 {
+                _ if len >= left => 0,
                 // DW_CFA_def_cfa_offset
-                0x0e if operand_is_short => {
-                    self.fre = pattern.small_fre(word >> 8 & 0x7f);
+                0x0e if next & 0x8000 == 0 => {
+                    (self.fre, self.step) = (self.pattern.small_fre(next >> 8 & 0x7f), self.small_step);
                     2
                 }
-                0x0e if word & 0x80_0000 == 0 => {
-                    self.fre = pattern.fre((word >> 8) as u32 & 0x7f | (word >> 9) as u32 & 0x3f80);
+                0x0e if next & 0x80_0000 == 0 => {
+                    self.set_fre(self.pattern.fre((next >> 8) as u32 & 0x7f | (next >> 9) as u32 & 0x3f80));
                     3
                 }
                 // DW_CFA_GNU_args_size
-                0x2e if operand_is_short => 2,
+                0x2e if next & 0x8000 == 0 => 2,
                 // DW_CFA_restore
                 opcode @ 0xc0.. if reading.ignored >> (opcode & 0x3f) & 1 != 0 => 1,
                 // DW_CFA_nop: padding up to the end
                 0x00 if left <= 8 && word << (64 - 8 * left) == 0 => left,
                 0x00 => 1,
-                _ => return false,
+                _ if len == 0 => return false,
+                _ => 0,
             };
             self.rest = &self.rest[len..];
         }
@@ -150,17 +215,17 @@ impl<'a, 'r> Track<'a, 'r> {
 /// How an instruction that advances says how far.
 #[derive(Clone, Copy, Debug)]
 struct Advance {
-    /// Where the distance is in the instruction; 0 for instructions that do not advance.
+    /// Where the distance is in the instruction.
     mask: u64,
     shift: u8,
-    /// Bytes of the instruction.
+    /// Bytes of the instruction; 0 for instructions that do not advance.
     len: u8,
 }
 
 /// By opcode.
 static ADVANCES: [Advance; 256] = {
-    let mut advances = [Advance { mask: 0, shift: 0, len: 1 }; 256];
-    let mut opcode = 0x41;
+    let mut advances = [Advance { mask: 0, shift: 0, len: 0 }; 256];
+    let mut opcode = 0x40;
     while opcode < 0x80 {
         advances[opcode] = Advance { mask: 0x3f, shift: 0, len: 1 };
         opcode += 1;
@@ -170,25 +235,3 @@ static ADVANCES: [Advance; 256] = {
     advances[0x04] = Advance { mask: 0xffff_ffff, shift: 8, len: 5 };
     advances
 };
-
-/// The most rows that there is room for.
-pub(super) const ROWS: usize = 4096;
-
-/// Starts and FREs of a function's rows.
-#[derive(Clone, Debug)]
-pub(super) struct Rows {
-    pub(super) starts: Box<[u32; ROWS]>,
-    pub(super) fres: Box<[u64; ROWS]>,
-}
-
-impl Rows {
-    pub(super) fn new() -> Self {
-        Self { starts: zeros(), fres: zeros() }
-    }
-}
-
-/// As many zeros, which the allocator may have without touching their memory.
-fn zeros<T: Clone + Default>() -> Box<[T; ROWS]> {
-    let zeros = vec![T::default(); ROWS].into_boxed_slice();
-    zeros.try_into().unwrap_or_else(|_| unreachable!("it has that length"))
-}
