@@ -17,24 +17,49 @@ use super::{Cie, Function, Functions, Section, SectionKind};
 /// 17    augmentation data, then the instructions
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PlainFde<'a> {
+pub(crate) struct PlainFde {
     pub(crate) start: Address,
     /// Bytes of code.
     pub(crate) size: u32,
+    /// Bytes of the instructions.
+    pub(crate) len: u32,
     /// Where the FDE starts.
     pub(crate) at: SectionOffset,
     /// Where its CIE starts.
     pub(crate) cie: SectionOffset,
     /// Bytes of the augmentation data.
     data_len: u8,
-    pub(crate) code: Code<'a>,
+}
+
+impl PlainFde {
+    /// Where the augmentation data starts, from the FDE's start.
+    const DATA: usize = 17;
+
+    /// Where the instructions start in the section.
+    #[inline(always)]
+    fn code_at(&self) -> usize {
+        self.at.0 + Self::DATA + usize::from(self.data_len)
+    }
+
+    /// Where the next record starts.
+    #[inline(always)]
+    pub(super) fn end(&self) -> usize {
+        self.code_at() + self.len as usize
+    }
+
+    /// The instructions, in the section that the FDE is of.
+    #[inline(always)]
+    pub(crate) fn code<'a>(&self, section: &'a [u8]) -> Option<Code<'a>> {
+        let at = self.code_at();
+        Some(Code { at, len: self.len as usize, with_behind: section.get(at..)? })
+    }
 }
 
 /// A function's own instructions, and the bytes behind them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Code<'a> {
-    /// The section: reads need not look for the instructions' end.
-    section: &'a [u8],
+    /// The instructions and all that follows them in the section: reads need not look for their end.
+    with_behind: &'a [u8],
     at: usize,
     len: usize,
 }
@@ -49,19 +74,13 @@ impl<'a> Code<'a> {
     /// The instructions and all that follows them in the section.
     #[inline(always)]
     pub(crate) fn with_behind(&self) -> &'a [u8] {
-        self.section.get(self.at..).unwrap_or_default()
+        self.with_behind
     }
 
     /// Where the instructions start in the section.
     #[inline(always)]
     pub(crate) fn offset(&self) -> usize {
         self.at
-    }
-
-    /// Instructions of the same length elsewhere in the section.
-    #[inline(always)]
-    pub(crate) fn other(&self, at: usize) -> Self {
-        Self { at, ..*self }
     }
 }
 
@@ -75,7 +94,7 @@ impl PlainCies {
     pub(super) const NONE: Self = Self([usize::MAX; Self::COUNT]);
 
     #[inline(always)]
-    fn contains(&self, at: usize) -> bool {
+    pub(super) fn contains(&self, at: usize) -> bool {
         // CIEs are at least 12 bytes long and 4-aligned.
         self.0[at / 4 % Self::COUNT] == at
     }
@@ -100,6 +119,11 @@ impl<'a> Functions<'a> {
         self.section.arch
     }
 
+    /// The section's bytes.
+    pub(crate) fn section_bytes(&self) -> &'a [u8] {
+        self.section.bytes
+    }
+
     /// About how many records are left that have room for an FDE: CIEs are among them, a few. Exact in a
     /// small section.
     pub(crate) fn records_left(&self) -> usize {
@@ -116,53 +140,63 @@ impl<'a> Functions<'a> {
         count + (rest as u128 * count as u128 / (at - self.at).max(1) as u128) as usize
     }
 
-    /// The next function if its FDE is plain and its CIE one of late; else nothing happens, and
-    /// [`Iterator::next`] says what comes.
+    /// The next function if its FDE is plain and `known` gives something for its CIE, by where that starts, and
+    /// that as well; else nothing happens, and [`Iterator::next`] says what comes.
     #[inline(always)]
-    pub(crate) fn next_plain(&mut self) -> Option<PlainFde<'a>> {
-        let at = self.at;
-        if at >= self.end {
+    pub(crate) fn next_plain<T>(&mut self, known: impl Fn(usize) -> Option<T>) -> Option<(PlainFde, T)> {
+        if self.at >= self.end {
             return None;
         }
-        let record = self.section.bytes.get(at..)?;
+        let (fde, of_cie) = self.section.plain_fde(self.at, known)?;
+        self.at = fde.end();
+        Some((fde, of_cie))
+    }
+
+    /// Whether an FDE is plain if it looks like that and has the CIE at this place.
+    #[inline(always)]
+    pub(crate) fn is_plain_cie(&self, at: usize) -> bool {
+        self.plain_cies.contains(at)
+    }
+}
+
+impl Section<'_> {
+    /// The FDE at `at` if it is plain, and what `known` gives for its CIE.
+    #[inline(always)]
+    pub(super) fn plain_fde<T>(
+        &self,
+        at: usize,
+        known: impl Fn(usize) -> Option<T>,
+    ) -> Option<(PlainFde, T)> {
+        let record = self.bytes.get(at..)?;
         let &[l0, l1, l2, l3, p0, p1, p2, p3, s0, s1, s2, s3, z0, z1, z2, z3, data_len] =
             record.first_chunk()?;
         let length = u32::from_le_bytes([l0, l1, l2, l3]);
         let pointer = u32::from_le_bytes([p0, p1, p2, p3]);
         let start = i32::from_le_bytes([s0, s1, s2, s3]);
         let size = u32::from_le_bytes([z0, z1, z2, z3]);
+        // The size is of a signed type, and no length is that of many bytes.
+        if (size | length | u32::from(data_len) << 24) >> 31 != 0 || pointer == 0 {
+            return None;
+        }
         let cie = (at + 4).checked_sub(pointer as usize)?;
-        if !self.plain_cies.contains(cie) || pointer == 0 || length >= 0xffff_fff0 {
-            return None;
-        }
-        // The size is of a signed type, too.
-        if data_len >= 0x80 || size > i32::MAX as u32 {
-            return None;
-        }
+        let of_cie = known(cie)?;
         let behind = 4 + length as usize;
-        let instructions = 17 + usize::from(data_len);
-        let len = behind.checked_sub(instructions)?;
+        let len = length.checked_sub(PlainFde::DATA as u32 - 4 + u32::from(data_len))?;
         if behind > record.len() {
             return None;
         }
-        self.at = at + behind;
-        let field = self.section.address.offset(at as i64 + 8);
-        Some(PlainFde {
-            start: field.offset(start.into()),
-            size,
-            at: SectionOffset(at),
-            cie: SectionOffset(cie),
-            data_len,
-            code: Code { section: self.section.bytes, at: at + instructions, len },
-        })
+        let field = self.address.offset(at as i64 + 8);
+        let start = field.offset(start.into());
+        let (at, cie) = (SectionOffset(at), SectionOffset(cie));
+        Some((PlainFde { start, size, len, at, cie, data_len }, of_cie))
     }
 }
 
 impl<'a> Function<'a> {
     /// The function of a plain FDE, whose CIE is given.
     #[inline]
-    pub(super) fn of_plain(section: &Section<'a>, cie: &Cie<'a>, fde: &PlainFde<'a>) -> Self {
-        let instructions = fde.code.at..fde.code.at + fde.code.len;
+    pub(super) fn of_plain(section: &Section<'a>, cie: &Cie<'a>, fde: &PlainFde) -> Self {
+        let instructions = fde.code_at()..fde.code_at() + fde.len as usize;
         let data = instructions.start - usize::from(fde.data_len)..instructions.start;
         Self {
             start: fde.start,
@@ -180,7 +214,8 @@ impl<'a> Function<'a> {
     #[inline]
     pub(crate) fn code(&self) -> Code<'a> {
         let at = self.section.offset_of(self.instructions);
-        Code { section: self.section.bytes, at, len: self.instructions.len() }
+        let with_behind = self.section.bytes.get(at..).unwrap_or_default();
+        Code { at, len: self.instructions.len(), with_behind }
     }
 }
 

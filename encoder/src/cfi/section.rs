@@ -203,7 +203,11 @@ impl<'a> Iterator for Functions<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        if let Some(fde) = self.next_plain() {
+        let is_plain = |cie| self.plain_cies.contains(cie).then_some(());
+        if self.at < self.end
+            && let Some((fde, ())) = self.section.plain_fde(self.at, is_plain)
+        {
+            self.at = fde.end();
             let section = &self.section;
             let cie = self.cies.get(fde.cie.0, || section.cie_of_plain(fde.cie));
             return Some(cie.map(|cie| Function::of_plain(section, cie, &fde)));

@@ -40,24 +40,11 @@ impl<'a> Builder<'a> {
     ) -> u64 {
         let expected = self.expect(functions);
         let mut count = 0;
-        // The CIEs of late and their numbers.
-        let mut numbers: [Option<(SectionOffset, u8)>; 8] = [None; 8];
         let can_be_common = self.options.layout == Layout::Small && functions.arch() == self.arch;
-        let mut batch = Batch::new(if can_be_common { expected } else { 0 });
+        let mut batch = Batch::new(functions.section_bytes(), if can_be_common { expected } else { 0 });
         loop {
-            // One that ends the batch, as it is not common.
-            let mut other = None;
-            while can_be_common
-                && !batch.is_full()
-                && let Some(plain) = functions.next_plain()
-            {
-                match numbers[plain.cie.0 / 4 % numbers.len()] {
-                    Some((cie, number)) if cie == plain.cie => batch.add(number, &plain),
-                    _ => {
-                        other = Some(plain.at);
-                        break;
-                    }
-                }
+            if can_be_common {
+                batch.fill(functions);
             }
             let is_full = batch.is_full();
             count += batch.len() as u64;
@@ -67,16 +54,12 @@ impl<'a> Builder<'a> {
             if is_full {
                 continue;
             }
-            let function = match other {
-                Some(at) => functions.function_at(at),
-                None => match functions.next() {
-                    Some(function) => function,
-                    None => return count,
-                },
-            };
+            let Some(function) = functions.next() else { return count };
             count += 1;
-            if let Some((cie, number)) = self.push_general(function, &mut left_out) {
-                numbers[cie.0 / 4 % numbers.len()] = Some((cie, number));
+            if let Some((cie, number)) = self.push_general(function, &mut left_out)
+                && functions.is_plain_cie(cie.0)
+            {
+                batch.note(cie, number);
             }
         }
     }

@@ -10,50 +10,56 @@ use cfipack_format::{Address, SectionOffset};
 
 use super::Builder;
 use super::block::{GROUP, WideAttribute};
+use super::entries::Entry;
 use super::fres::{BUFFER, Block};
 use super::memo::{Key, Memo, Remembered};
-use crate::cfi::{Code, PlainFde};
+use crate::cfi::{Code, Functions, PlainFde};
 
 /// A function of a batch.
 #[derive(Clone, Copy, Debug)]
-struct Taken<'a> {
-    start: Address,
-    size: u32,
+struct Taken {
+    fde: PlainFde,
     cie: u8,
-    code: Code<'a>,
-    /// Where its FDE starts.
-    at: SectionOffset,
-    key: Key,
-    /// What the same instructions gave before.
-    remembered: Option<Remembered>,
 }
 
-/// FREs that are in the buffer.
+/// A function that is not remembered, and its FREs in the buffer.
 #[derive(Clone, Copy, Debug)]
 struct Ran {
+    /// Its number in the batch.
+    number: usize,
+    /// The location that its instructions end at; none where it has to go the general way.
+    end: Option<u64>,
     block: Block,
-    hash: u32,
     num_fres: u32,
     attribute: WideAttribute,
-    /// The location that the instructions end at.
-    end: u64,
+    hash: u32,
 }
+
+/// More CIEs are rarely in turn.
+const CIES: usize = 16;
 
 /// Functions that are taken together.
 #[derive(Debug)]
 pub(super) struct Batch<'a> {
-    functions: Vec<Taken<'a>>,
-    /// Of those that are not remembered, in order: what their instructions gave, or nothing where a
-    /// function has to go the general way.
-    ran: Vec<Option<Ran>>,
+    section: &'a [u8],
+    /// Where the CIEs of late start whose FDEs are plain, and their numbers.
+    cies: [(usize, u8); CIES],
+    functions: Vec<Taken>,
+    keys: [Key; GROUP],
+    /// What their instructions have given.
+    gave: [Remembered; GROUP],
+    /// Those that are not remembered.
+    ran: Vec<Ran>,
     memo: Memo,
 }
 
 impl<'a> Batch<'a> {
     /// For the functions of a section that has so many.
-    pub(super) fn new(functions: usize) -> Self {
+    pub(super) fn new(section: &'a [u8], functions: usize) -> Self {
         let (taken, ran) = (Vec::with_capacity(GROUP), Vec::with_capacity(GROUP));
-        Self { functions: taken, ran, memo: Memo::new(functions) }
+        let (keys, gave) = ([Key::NONE; GROUP], [Remembered { block: 0, num_fres: 0 }; GROUP]);
+        let cies = [(usize::MAX, 0); CIES];
+        Self { section, cies, functions: taken, keys, gave, ran, memo: Memo::new(functions) }
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -64,12 +70,42 @@ impl<'a> Batch<'a> {
         self.functions.len()
     }
 
-    /// Adds a function of the CIE with this number.
-    #[inline(always)]
-    pub(super) fn add(&mut self, cie: u8, fde: &PlainFde<'a>) {
-        let PlainFde { start, size, at, code, .. } = *fde;
-        let key = self.memo.key(cie, &code);
-        self.functions.push(Taken { start, size, cie, code, at, key, remembered: None });
+    /// Takes note of the number of a CIE whose FDEs are plain.
+    pub(super) fn note(&mut self, cie: SectionOffset, number: u8) {
+        self.cies[cie.0 / 4 % CIES] = (cie.0, number);
+    }
+
+    /// Takes functions until there is no room for more or the next one is of another kind.
+    #[inline(never)]
+    pub(super) fn fill(&mut self, functions: &mut Functions<'a>) {
+        let cies = &self.cies;
+        let number = |cie: usize| {
+            let (at, number) = cies[cie / 4 % CIES];
+            (at == cie).then_some(number)
+        };
+        while self.functions.len() < GROUP
+            && let Some((fde, cie)) = functions.next_plain(number)
+        {
+            self.functions.push(Taken { fde, cie });
+        }
+    }
+
+    /// Finds what is remembered. Returns the numbers of the functions for which nothing is.
+    #[inline(never)]
+    fn find(&mut self) -> ([usize; GROUP], usize) {
+        for (key, Taken { fde, cie }) in self.keys.iter_mut().zip(&self.functions) {
+            *key = fde.code(self.section).map_or(Key::NONE, |code| self.memo.key(*cie, &code));
+        }
+        let (mut missing, mut count) = ([0; GROUP], 0);
+        let found = self.gave.iter_mut().zip(&self.keys).zip(&self.functions);
+        for (number, ((gave, key), Taken { fde, .. })) in found.enumerate() {
+            let code = fde.code(self.section);
+            let remembered = code.and_then(|code| self.memo.find(*key, self.section, &code, fde.size));
+            missing[count % GROUP] = number;
+            count += usize::from(remembered.is_none());
+            *gave = remembered.unwrap_or(*gave);
+        }
+        (missing, count)
     }
 }
 
@@ -83,86 +119,92 @@ impl<'a> Builder<'a> {
         mut general: impl FnMut(&mut Self, SectionOffset),
     ) {
         self.run_batch(batch);
-        let blocks = &self.entries.blocks;
-        blocks.touch(batch.ran.iter().flatten().map(|ran| ran.hash));
-        let mut ran = batch.ran.iter();
-        for function in &batch.functions {
-            let Taken { start, size, code, at, key, remembered, .. } = function;
-            let Remembered { block, num_fres } = match *remembered {
-                Some(remembered) => remembered,
-                None => {
-                    let Some(Some(ran)) = ran.next() else {
-                        general(self, *at);
-                        continue;
-                    };
-                    let bytes = self.fres.with_behind(ran.block);
-                    let blocks = &mut self.entries.blocks;
-                    let block = blocks.add_block(ran.hash, bytes, ran.block.len, ran.attribute);
-                    let gave = Remembered { block, num_fres: ran.num_fres };
-                    // Without sharing each function has a block of its own.
-                    if ran.end < u64::from(*size) && self.options.share {
-                        batch.memo.remember(*key, code, ran.end, gave);
-                    }
-                    gave
-                }
+        self.entries.blocks.touch(batch.ran.iter().map(|ran| ran.hash));
+        let mut next = 0;
+        for ran in &batch.ran {
+            let number = ran.number;
+            let Some(end) = ran.end else {
+                self.push_entries(&batch.functions[next..number], &batch.gave[next..]);
+                general(self, batch.functions[number].fde.at);
+                next = number + 1;
+                continue;
             };
-            self.entries.push(start.0, *size, block, num_fres);
+            let bytes = self.fres.with_behind(ran.block);
+            let block = self.entries.blocks.add_block(ran.hash, bytes, ran.block.len, ran.attribute);
+            let gave = Remembered { block, num_fres: ran.num_fres };
+            batch.gave[number] = gave;
+            let fde = &batch.functions[number].fde;
+            // Without sharing each function has a block of its own.
+            if end < u64::from(fde.size)
+                && self.options.share
+                && let Some(code) = fde.code(batch.section)
+            {
+                batch.memo.remember(batch.keys[number], &code, end, gave);
+            }
         }
+        self.push_entries(&batch.functions[next..], &batch.gave[next..]);
         self.fres.clear();
         batch.functions.clear();
         batch.ran.clear();
     }
 
+    /// Adds the entries of functions whose blocks are known.
+    #[inline(always)]
+    fn push_entries(&mut self, functions: &[Taken], gave: &[Remembered]) {
+        self.entries.extend(functions.iter().zip(gave).map(|(Taken { fde, .. }, gave)| {
+            let entry = Entry { start: fde.start.0, size: fde.size, block: gave.block };
+            (entry, gave.num_fres)
+        }));
+    }
+
     /// Adds a function if it is of the common kind.
     #[inline]
     pub(super) fn push_common(&mut self, cie: u8, start: Address, code: &Code<'a>, size: u32) -> bool {
-        let Some(ran) = self.run_common(cie, code, size) else { return false };
-        let (bytes, len) = (self.fres.with_behind(ran.block), ran.block.len);
+        let Some((_, attribute)) = self.run_common(cie, code, size) else { return false };
+        let block = self.fres.block(self.options.version);
+        let (bytes, len) = (self.fres.with_behind(block), block.len);
         let blocks = &mut self.entries.blocks;
         if !blocks.has_room(len) {
             return false;
         }
-        let block = blocks.add_block(blocks.hash(bytes, len), bytes, len, ran.attribute);
-        self.entries.push(start.0, size, block, ran.num_fres);
+        let block = blocks.add_block(blocks.hash(bytes, len), bytes, len, attribute);
+        self.entries.push(start.0, size, block, self.fres.count());
         true
     }
 
     /// Finds or makes the FREs of the functions of a batch.
     #[inline(always)]
     fn run_batch(&mut self, batch: &mut Batch<'a>) {
-        let mut missing = [0; GROUP];
-        let mut count = 0;
-        for (number, function) in batch.functions.iter_mut().enumerate() {
-            let Taken { size, code, key, .. } = function;
-            function.remembered = batch.memo.find(*key, code, *size);
-            missing[count % GROUP] = number;
-            count += usize::from(function.remembered.is_none());
-        }
+        let (missing, count) = batch.find();
         let has_room = self.entries.blocks.has_room(BUFFER);
         for &number in &missing[..count] {
-            let Taken { size, cie, code, .. } = &batch.functions[number];
-            let ran = if has_room { self.run_common(*cie, code, *size) } else { None };
-            if ran.is_some() {
+            let Taken { fde, cie } = &batch.functions[number];
+            let code = fde.code(batch.section).filter(|_| has_room);
+            let ran = code.and_then(|code| self.run_common(*cie, &code, fde.size));
+            let (end, attribute) = ran.unzip();
+            let (block, num_fres) = (self.fres.block(self.options.version), self.fres.count());
+            if end.is_some() {
                 self.fres.keep();
             }
-            batch.ran.push(ran);
+            let attribute = attribute.unwrap_or_default();
+            batch.ran.push(Ran { number, end, block, num_fres, attribute, hash: 0 });
         }
-        for ran in batch.ran.iter_mut().flatten() {
+        for ran in batch.ran.iter_mut().filter(|ran| ran.end.is_some()) {
             ran.hash = self.entries.blocks.hash(self.fres.with_behind(ran.block), ran.block.len);
         }
     }
 
-    /// Puts the FREs of a function into the buffer if it is of the common kind.
+    /// Puts the FREs of a function into the buffer if it is of the common kind. Returns the location that its
+    /// instructions end at, and its attribute.
     #[inline(always)]
-    fn run_common(&mut self, cie: u8, code: &Code<'a>, size: u32) -> Option<Ran> {
+    fn run_common(&mut self, cie: u8, code: &Code<'a>, size: u32) -> Option<(u64, WideAttribute)> {
         if size == 0 {
             return None;
         }
         let common = self.cies.common(cie)?;
         let end = self.common.run(common, code, size, &mut self.fres)?;
         let attribute = self.entries.blocks.begin_block(&mut self.fres, common.info, FdeType::Default, 0);
-        let block = self.fres.block(self.options.version);
-        Some(Ran { block, hash: 0, num_fres: self.fres.count(), attribute, end })
+        Some((end, attribute))
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) struct Blocks {
 /// | 0-31 | rows |
 /// | 32-39 | info |
 /// | 40-47 | size of the repeated block |
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct WideAttribute(u64);
 
 impl WideAttribute {

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use cfipack_format::sframe::Version;
 
-use super::direct::CommonCie;
+use super::common_cie::CommonCie;
 use super::small::flags;
 use super::stack_pointer::StackPointer;
 use crate::cfi::{Cie, Function, Interpreter};

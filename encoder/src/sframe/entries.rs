@@ -36,6 +36,16 @@ impl Entries {
         self.list.push(Entry { start, size, block });
     }
 
+    /// Adds several entries, with the rows of each.
+    #[inline(always)]
+    pub(super) fn extend(&mut self, entries: impl ExactSizeIterator<Item = (Entry, u32)>) {
+        let num_fres = &mut self.num_fres;
+        self.list.extend(entries.map(|(entry, fres)| {
+            *num_fres += u64::from(fres);
+            entry
+        }));
+    }
+
     /// How far the entries have come.
     #[inline]
     pub(super) fn mark(&self) -> (usize, u64) {

@@ -43,6 +43,11 @@ pub(super) struct Key {
     mark: Mark,
 }
 
+impl Key {
+    /// That of instructions that are not remembered.
+    pub(super) const NONE: Self = Self { slot: 0, mark: Memo::NONE };
+}
+
 /// What a function's instructions gave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Remembered {
@@ -68,31 +73,31 @@ impl Memo {
     /// For a section of so many functions, most of which repeat others' instructions.
     pub(super) fn new(functions: usize) -> Self {
         let empty = Slot { at: 0, block: 0, end: u32::MAX, num_fres: 0, mark: Self::NONE };
-        Self { slots: vec![empty; (functions / 2).next_power_of_two()] }
+        Self { slots: vec![empty; (functions / 3).next_power_of_two()] }
     }
 
-    /// What a function is remembered by.
+    /// What a function is remembered by whose CIE has this number, below 16.
     #[inline(always)]
     pub(super) fn key(&self, cie: u8, code: &Code<'_>) -> Key {
         let len = code.len();
-        let none = Key { slot: 0, mark: Self::NONE };
-        let Some(head) = code.with_behind().first_chunk() else { return none };
-        let hash = mix((len as u64) << 8 | u64::from(cie), &words(head, len));
-        let mark = Mark(len as u16 | u16::from(cie) << 8 | (hash >> 48) as u16 & 0xf000);
-        let slot = (hash ^ hash >> 32) as usize & (self.slots.len() - 1);
-        let can_be = (len <= Self::LONGEST) & (len > 0) & (cie < 16);
-        if can_be { Key { slot: slot as u32, mark } } else { none }
+        let Some(head) = code.with_behind().first_chunk() else { return Key::NONE };
+        let hash = mix(0, &words(head, len));
+        let mark = len as u16 | u16::from(cie % 16) << 8;
+        let hash = (hash ^ u64::from(mark)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mark = Mark(mark | (hash >> 48) as u16 & 0xf000);
+        let slot = (hash >> 20) as usize & (self.slots.len() - 1);
+        let can_be = (len <= Self::LONGEST) & (len > 0);
+        if can_be { Key { slot: slot as u32, mark } } else { Key::NONE }
     }
 
-    /// What a function of `size` bytes with the same instructions gave.
+    /// What a function of `size` bytes with the same instructions, of this section, gave.
     #[inline(always)]
-    pub(super) fn find(&self, key: Key, code: &Code<'_>, size: u32) -> Option<Remembered> {
+    pub(super) fn find(&self, key: Key, section: &[u8], code: &Code<'_>, size: u32) -> Option<Remembered> {
         let Slot { at, block, end, num_fres, mark } = self.slots[key.slot as usize];
         if (mark != key.mark) | (size <= end) {
             return None;
         }
-        let known = code.other(at as usize);
-        let found = same(&known, code);
+        let found = same(section.get(at as usize..)?, code.with_behind(), code.len());
         found.then_some(Remembered { block, num_fres: num_fres.into() })
     }
 
@@ -108,16 +113,14 @@ impl Memo {
     }
 }
 
-/// Whether instructions of the same length are the same.
+/// Whether the first `len` bytes are the same.
 #[inline(always)]
-fn same(one: &Code<'_>, two: &Code<'_>) -> bool {
-    let (Some(one_head), Some(two_head)) = (one.with_behind().first_chunk(), two.with_behind().first_chunk())
-    else {
+fn same(one: &[u8], two: &[u8], len: usize) -> bool {
+    let (Some(one_head), Some(two_head)) = (one.first_chunk(), two.first_chunk()) else {
         return false;
     };
-    let len = one.len();
     same_words(&words(one_head, len), &words(two_head, len))
-        && (len <= CHUNK || one.with_behind().get(CHUNK..len) == two.with_behind().get(CHUNK..len))
+        && (len <= CHUNK || one.get(CHUNK..len) == two.get(CHUNK..len))
 }
 
 #[cfg(test)]
@@ -145,7 +148,7 @@ mod tests {
         let mut memo = Memo::new(1);
         let gave = Remembered { block: 3, num_fres: 2 };
         memo.remember(memo.key(0, &codes[0]), &codes[0], 5, gave);
-        memo.find(memo.key(cie, &codes[1]), &codes[1], size).is_some_and(|found| found == gave)
+        memo.find(memo.key(cie, &codes[1]), &bytes, &codes[1], size).is_some_and(|found| found == gave)
     }
 
     #[test]
@@ -161,7 +164,7 @@ mod tests {
                 assert!(!finds(&known, &other, 0, 6), "{len}: byte {at}");
             }
             assert!(!finds(&known, &known[1..], 0, 6) && !finds(&known[1..], &known, 0, 6), "{len}");
-            assert!((1..=16).all(|cie| !finds(&known, &known, cie, 6)), "{len}: another CIE");
+            assert!((1..16).all(|cie| !finds(&known, &known, cie, 6)), "{len}: another CIE");
         }
         assert!(!finds(&[], &[], 0, 6) && !finds(&[1; 256], &[1; 256], 0, 6));
     }
