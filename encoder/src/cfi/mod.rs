@@ -8,6 +8,7 @@
 
 mod cie;
 mod cursor;
+mod cut;
 mod error;
 mod expression;
 mod function;

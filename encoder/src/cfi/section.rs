@@ -67,18 +67,6 @@ impl<'a> Section<'a> {
         Functions { section: *self, at: from.0, end, cies, plain_cies: PlainCies::NONE }
     }
 
-    /// The offset of the first record at or behind `offset`, or the section's length.
-    pub fn record_at_or_after(&self, offset: SectionOffset) -> SectionOffset {
-        let mut at = 0;
-        while at < offset.0 {
-            match self.extent(at) {
-                Ok((_, _, end)) => at = end,
-                Err(_) => return SectionOffset(self.bytes.len()),
-            }
-        }
-        SectionOffset(at)
-    }
-
     /// The address of a tail of the section's bytes.
     #[inline]
     pub(super) fn address_of(&self, tail_of_record: &'a [u8]) -> Address {
@@ -117,7 +105,7 @@ impl<'a> Section<'a> {
 
     /// The record at `at` and the offset behind it; no record where a terminator stands.
     #[inline]
-    fn record(&self, at: usize) -> Result<(Option<Record<'a>>, usize), Error> {
+    pub(super) fn record(&self, at: usize) -> Result<(Option<Record<'a>>, usize), Error> {
         let (id_at, is_64_bit, end) = self.extent(at)?;
         let mut cursor = Cursor::new(&self.bytes[id_at..end], self.arch.endian());
         let id = if self.kind.id_size(is_64_bit) == 8 { cursor.u64() } else { cursor.u32().map(u64::from) };
@@ -127,7 +115,7 @@ impl<'a> Section<'a> {
         Ok((record, end))
     }
 
-    fn is_cie(&self, record: &Record<'a>) -> bool {
+    pub(super) fn is_cie(&self, record: &Record<'a>) -> bool {
         match self.kind {
             SectionKind::EhFrame => record.id == 0,
             SectionKind::DebugFrame if record.is_64_bit => record.id == u64::MAX,
@@ -137,7 +125,7 @@ impl<'a> Section<'a> {
 
     /// Where the CIE of an FDE starts.
     #[inline]
-    fn cie_offset(&self, fde: &Record<'a>) -> Option<usize> {
+    pub(super) fn cie_offset(&self, fde: &Record<'a>) -> Option<usize> {
         match self.kind {
             SectionKind::EhFrame => fde.id_at.checked_sub(usize::try_from(fde.id).ok()?),
             SectionKind::DebugFrame => usize::try_from(fde.id).ok(),

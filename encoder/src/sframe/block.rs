@@ -18,17 +18,17 @@ use crate::Reason;
 #[derive(Clone, Debug)]
 pub(super) struct Blocks {
     /// The blocks, behind room for the section's header and index; behind them [`CHUNK`] bytes or more.
-    bytes: Vec<u8>,
+    pub(super) bytes: Vec<u8>,
     /// Bytes of that room.
-    front: usize,
+    pub(super) front: usize,
     /// Where the last block ends.
-    end: usize,
+    pub(super) end: usize,
     /// Where each block starts.
-    starts: Vec<u32>,
+    pub(super) starts: Vec<u32>,
     /// What the FDEs of each block say; empty in version 3.
-    attributes: Vec<WideAttribute>,
+    pub(super) attributes: Vec<WideAttribute>,
     /// The blocks by their bytes; none where nothing is shared.
-    index: Option<HashIndex>,
+    pub(super) index: Option<HashIndex>,
     seed: u64,
     version: Version,
     endian: Endian,
@@ -147,41 +147,9 @@ impl Blocks {
         u32::try_from(self.end - self.front + len).is_ok()
     }
 
-    /// Adds the blocks of another builder with the same options, or finds them. Returns the number
-    /// here of each.
-    pub(super) fn absorb(&mut self, other: &Self) -> Result<Vec<u32>, Reason> {
-        let mut numbers = Vec::with_capacity(other.starts.len());
-        let known = match &other.index {
-            Some(index) if other.seed == self.seed => index.hashes(),
-            _ => Vec::new(),
-        };
-        let mut hashes = [0; GROUP];
-        for first in (0..other.starts.len()).step_by(GROUP) {
-            let group = first..(first + GROUP).min(other.starts.len());
-            for (hash, number) in hashes.iter_mut().zip(group.clone()) {
-                let (start, len) = other.place(number);
-                *hash = match known.get(number) {
-                    Some(hash) => *hash,
-                    None => self.hash(&other.bytes[start..], len),
-                };
-            }
-            self.touch(hashes.into_iter());
-            for (hash, number) in hashes.into_iter().zip(group) {
-                let (start, len) = other.place(number);
-                if !self.has_room(len) {
-                    return Err(Reason::SectionSize);
-                }
-                // Version 3 has it in the block.
-                let attribute = other.attributes.get(number).copied().unwrap_or(WideAttribute(0));
-                numbers.push(self.add_block(hash, &other.bytes[start..], len, attribute));
-            }
-        }
-        Ok(numbers)
-    }
-
     /// Where a block starts in the bytes, and its length.
     #[inline]
-    fn place(&self, number: usize) -> (usize, usize) {
+    pub(super) fn place(&self, number: usize) -> (usize, usize) {
         let start = self.front + self.starts[number] as usize;
         let end = self.starts.get(number + 1).map_or(self.end, |&end| self.front + end as usize);
         (start, end - start)
@@ -197,6 +165,12 @@ impl Blocks {
     #[inline]
     pub(super) fn attribute(&self, number: u32) -> Option<WideAttribute> {
         self.attributes.get(number as usize).copied()
+    }
+
+    /// The same, and nothing from version 3 on, where it stands in the block.
+    #[inline]
+    pub(super) fn attribute_or_none(&self, number: usize) -> WideAttribute {
+        self.attributes.get(number).copied().unwrap_or_default()
     }
 
     /// How many blocks there are.
@@ -242,41 +216,60 @@ impl Blocks {
     /// these, behind which [`CHUNK`] more can be read. Returns its number.
     #[inline]
     pub(super) fn add_block(&mut self, hash: u32, bytes: &[u8], len: usize, attribute: WideAttribute) -> u32 {
-        if let Some(index) = &mut self.index {
-            let (known, starts, attributes) = (&self.bytes[self.front..], &self.starts, &self.attributes);
-            // A block ends where its attribute says, so equal bytes from its start on are the block.
-            let found = index.find(hash, |number| {
-                let start = starts[number as usize] as usize;
-                known.get(start..start + len) == bytes.get(..len)
-                    && attributes.get(number as usize).is_none_or(|&known| known == attribute)
-            });
-            if let Some(number) = found {
-                return number;
-            }
-            index.insert(hash, starts.len() as u32);
+        match self.find(hash, bytes, len, attribute) {
+            Some(number) => number,
+            None => self.append_block(hash, bytes, len, attribute),
         }
+    }
+
+    /// The number of a block that is here.
+    #[inline(always)]
+    pub(super) fn find(&self, hash: u32, bytes: &[u8], len: usize, attribute: WideAttribute) -> Option<u32> {
+        let (known, starts, attributes) = (&self.bytes[self.front..], &self.starts, &self.attributes);
+        // A block ends where its attribute says, so equal bytes from its start on are the block.
+        self.index.as_ref()?.find(hash, |number| {
+            let start = starts[number as usize] as usize;
+            known.get(start..start + len) == bytes.get(..len)
+                && attributes.get(number as usize).is_none_or(|&known| known == attribute)
+        })
+    }
+
+    /// Adds a block that is not here.
+    #[inline(always)]
+    fn append_block(&mut self, hash: u32, bytes: &[u8], len: usize, attribute: WideAttribute) -> u32 {
+        let at = self.end;
+        let number = self.add_place(len, attribute);
+        if let Some(index) = &mut self.index {
+            index.insert(hash, number);
+        }
+        self.make_room();
+        // A chunk at a time.
+        let (from, _) = bytes.as_chunks::<CHUNK>();
+        let (to, _) = self.bytes[at..].as_chunks_mut::<CHUNK>();
+        for (to, from) in to.iter_mut().zip(from).take(len.div_ceil(CHUNK)) {
+            *to = *from;
+        }
+        number
+    }
+
+    /// Adds a block of `len` bytes, but neither these nor its hash.
+    #[inline(always)]
+    pub(super) fn add_place(&mut self, len: usize, attribute: WideAttribute) -> u32 {
         let number = self.starts.len() as u32;
         self.starts.push((self.end - self.front) as u32);
-        self.append(bytes, len);
+        self.end += len;
         if self.version != Version::V3 {
             self.attributes.push(attribute);
         }
         number
     }
 
-    /// Appends the first `len` bytes of these, a chunk at a time.
+    /// Makes room for the bytes of all blocks.
     #[inline(always)]
-    fn append(&mut self, bytes: &[u8], len: usize) {
-        let end = self.end + len;
-        if self.bytes.len() < end + CHUNK {
-            self.grow(end + CHUNK);
+    pub(super) fn make_room(&mut self) {
+        if self.bytes.len() < self.end + CHUNK {
+            self.grow(self.end + CHUNK);
         }
-        let (from, _) = bytes.as_chunks::<CHUNK>();
-        let (to, _) = self.bytes[self.end..].as_chunks_mut::<CHUNK>();
-        for (to, from) in to.iter_mut().zip(from).take(len.div_ceil(CHUNK)) {
-            *to = *from;
-        }
-        self.end = end;
     }
 
     #[cold]

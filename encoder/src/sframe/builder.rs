@@ -8,7 +8,7 @@ use cfipack_format::sframe::{Abi, FdeType, FreType, Header, Version};
 use super::block::Blocks;
 use super::cies::Cies;
 use super::direct::Common;
-use super::entries::{Entries, Entry};
+use super::entries::Entries;
 use super::fres::Fres;
 use super::gnu::GnuRows;
 use super::merge::merge;
@@ -78,18 +78,6 @@ impl<'a> Builder<'a> {
             self.entries.refused.push(function.start.0);
         }
         pushed
-    }
-
-    /// Adds what a builder with the same architecture and options has taken, as if its functions
-    /// had been pushed here one by one.
-    pub fn absorb(&mut self, shard: Self) -> Result<(), Reason> {
-        let numbers = self.entries.blocks.absorb(&shard.entries.blocks)?;
-        let moved =
-            shard.entries.list.iter().map(|entry| Entry { block: numbers[entry.block as usize], ..*entry });
-        self.entries.list.extend(moved);
-        self.entries.num_fres += shard.entries.num_fres;
-        self.entries.refused.extend(shard.entries.refused);
-        Ok(())
     }
 
     /// Ends the section: nothing is added any more.

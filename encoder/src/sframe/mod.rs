@@ -1,5 +1,6 @@
 //! Rows in, `.sframe` out: version 3 and 2, layouts `small` and `gnu`.
 
+mod absorb;
 mod all;
 mod batch;
 mod block;
@@ -16,6 +17,7 @@ mod memo;
 mod merge;
 mod options;
 mod order;
+mod parallel;
 mod pattern;
 mod rules;
 mod section;

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use cfipack_format::Address;
 
 use super::entries::Entry;
+use super::parallel::run;
 
 /// Puts FDEs of `N` bytes into the order of their functions' signed distances from the section, which
 /// is how starts are stored; equal ones stay in the order of their entries.
@@ -78,24 +79,28 @@ impl<'e> Order<'e> {
             return;
         }
         let mut ranks = self.bucket_starts();
-        run(self.parts(threads, &mut ranks, out), |Part { first_bucket, ranks, first_rank, out }| {
-            for entry in self.entries {
-                let Some(rank) = ranks.get_mut(self.bucket(entry).wrapping_sub(first_bucket)) else {
-                    continue;
-                };
-                out[*rank as usize - first_rank] = fde(entry);
-                *rank += 1;
-            }
-            // Each bucket's start has become its end.
-            let mut from = 0;
-            for &mut end in ranks {
-                let end = end as usize - first_rank;
-                let bucket = &mut out[from..end];
-                sort(bucket, &start);
-                bucket.iter_mut().zip(first_rank + from..).for_each(|(fde, rank)| finish(rank, fde));
-                from = end;
-            }
-        });
+        run(
+            threads,
+            self.parts(threads, &mut ranks, out),
+            |Part { first_bucket, ranks, first_rank, out }| {
+                for entry in self.entries {
+                    let Some(rank) = ranks.get_mut(self.bucket(entry).wrapping_sub(first_bucket)) else {
+                        continue;
+                    };
+                    out[*rank as usize - first_rank] = fde(entry);
+                    *rank += 1;
+                }
+                // Each bucket's start has become its end.
+                let mut from = 0;
+                for &mut end in ranks {
+                    let end = end as usize - first_rank;
+                    let bucket = &mut out[from..end];
+                    sort(bucket, &start);
+                    bucket.iter_mut().zip(first_rank + from..).for_each(|(fde, rank)| finish(rank, fde));
+                    from = end;
+                }
+            },
+        );
     }
 
     /// Cuts the buckets into parts of about as many functions each.
@@ -139,30 +144,6 @@ impl<'e> Order<'e> {
         }
         starts
     }
-}
-
-/// Does what is to be done for each part, on as many threads, if the system has so many to give.
-#[cfg(feature = "std")]
-fn run<T: Send>(parts: Vec<T>, work: impl Fn(T) + Sync) {
-    let others = parts.len().saturating_sub(1);
-    let parts = std::sync::Mutex::new(parts.into_iter());
-    let next = || parts.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next();
-    let worker = || {
-        while let Some(part) = next() {
-            work(part);
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..others {
-            drop(std::thread::Builder::new().spawn_scoped(scope, worker));
-        }
-        worker();
-    });
-}
-
-#[cfg(not(feature = "std"))]
-fn run<T>(parts: Vec<T>, work: impl Fn(T)) {
-    parts.into_iter().for_each(work);
 }
 
 /// Sorts the FDEs of a bucket, mostly few; equal ones stay in order.

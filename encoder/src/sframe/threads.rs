@@ -1,6 +1,6 @@
 //! A section's functions taken on several threads.
 
-use std::sync::mpsc;
+use std::panic::resume_unwind;
 use std::thread;
 use std::vec::Vec;
 
@@ -10,7 +10,7 @@ use super::{Builder, LeftOut};
 use crate::Reason;
 use crate::cfi::Section;
 
-/// More do not help: each walks to its part, and what it made is absorbed by one.
+/// More do not help: what they made is absorbed by one.
 const MAX_THREADS: usize = 256;
 
 impl<'a> Builder<'a> {
@@ -29,84 +29,86 @@ impl<'a> Builder<'a> {
         }
         self.threads = self.threads.max(threads);
         self.expect(&section.functions());
-        let parts = Parts { section: *section, threads };
-        let empty = self.shard();
-        let convert = |part, done: &mut dyn FnMut(Shard<'a>)| {
-            let mut at = parts.start(part);
-            for end in parts.ends(part) {
-                let (mut builder, mut left_out) = (empty.clone(), Vec::new());
-                let mut functions = section.functions_between(at, end);
-                let count = builder.push_rest(&mut functions, |left| left_out.push(left));
-                at = functions.offset();
-                done(Shard { builder, left_out, count });
-            }
-        };
+        let (empty, cuts) = (self.shard(), Cuts::new(section, threads));
+        let (empty, cuts) = (&empty, &cuts);
         thread::scope(|scope| {
-            let convert = &convert;
             let others: Vec<_> = (1..threads)
                 .map(|part| {
-                    let (sender, receiver) = mpsc::channel();
-                    let work = move || convert(part, &mut |shard| drop(sender.send(shard)));
-                    thread::Builder::new().spawn_scoped(scope, work).map(|_| receiver)
+                    let work =
+                        move || Shard::convert(empty.clone(), section, cuts.cut(part), cuts.cut(part + 1));
+                    thread::Builder::new().spawn_scoped(scope, work).ok()
                 })
                 .collect();
-            let mut count =
-                self.push_all(section.functions_between(SectionOffset(0), parts.first_end()), &mut left_out);
-            for (other, part) in others.into_iter().zip(1..) {
-                let mut result = Ok(());
-                let mut absorb = |shard: Shard<'a>| {
-                    if result.is_ok() {
-                        result = self.absorb(shard.builder);
+            let mut count = 0;
+            let mut at = SectionOffset(0);
+            for (part, other) in [None].into_iter().chain(others).enumerate() {
+                let shard = other.map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+                match shard {
+                    Some(shard) if shard.start == at => {
+                        self.absorb_hashed(shard.builder, shard.hashes)?;
                         shard.left_out.into_iter().for_each(&mut left_out);
-                        count += shard.count;
+                        (count, at) = (count + shard.count, shard.end);
                     }
-                };
-                match other {
-                    Ok(receiver) => receiver.into_iter().for_each(absorb),
-                    // The system has no more threads to give.
-                    Err(_) => convert(part, &mut absorb),
+                    // The first part; or the system had no thread to give, or the guess where the part starts was
+                    // wrong.
+                    _ => {
+                        let mut functions = section.functions_between(at, cuts.cut(part + 1));
+                        count += self.push_rest(&mut functions, &mut left_out);
+                        at = functions.offset();
+                    }
                 }
-                result?;
             }
             Ok(count)
         })
     }
 }
 
-/// A piece of a section, converted.
+/// A part of a section, converted.
 struct Shard<'a> {
     builder: Builder<'a>,
+    hashes: Vec<u32>,
     left_out: Vec<LeftOut>,
     count: u64,
+    start: SectionOffset,
+    /// Where the next part starts.
+    end: SectionOffset,
 }
 
-/// How a section is cut. The first thread absorbs what the others have done, so its part is a little
-/// smaller; and lest all of that comes at the end, their parts have two pieces, a large one and a small one.
-struct Parts<'a> {
-    section: Section<'a>,
+impl<'a> Shard<'a> {
+    /// Converts the part between two cuts.
+    fn convert(
+        mut builder: Builder<'a>,
+        section: &Section<'a>,
+        from: SectionOffset,
+        to: SectionOffset,
+    ) -> Self {
+        let start = section.likely_record_at_or_after(from);
+        let mut functions = section.functions_between(start, to);
+        let mut left_out = Vec::new();
+        let count = builder.push_rest(&mut functions, |left| left_out.push(left));
+        let hashes = builder.block_hashes();
+        Self { builder, hashes, left_out, count, start, end: functions.offset() }
+    }
+}
+
+/// How a section is cut. The first thread starts at once and with warm memory, so its part is a little larger.
+struct Cuts {
+    length: usize,
     threads: usize,
 }
 
-impl Parts<'_> {
-    /// The offset at a number of hundredths of a thread's share of the bytes.
-    fn cut(&self, hundredths: usize) -> SectionOffset {
-        let length = self.section.bytes.len() as u128;
-        SectionOffset((length * hundredths as u128 / (self.threads as u128 * 100)) as usize)
+impl Cuts {
+    /// How much larger the first part is, in hundredths of a part.
+    const MORE: u128 = 2;
+
+    fn new(section: &Section<'_>, threads: usize) -> Self {
+        Self { length: section.bytes.len(), threads }
     }
 
-    /// Where the first thread's part ends.
-    fn first_end(&self) -> SectionOffset {
-        self.cut(95)
-    }
-
-    /// Where another part starts. Only a walk finds where a record starts, so each thread walks for itself.
-    fn start(&self, part: usize) -> SectionOffset {
-        self.section.record_at_or_after(self.cut(part * 100 - 5))
-    }
-
-    /// Where its pieces end.
-    fn ends(&self, part: usize) -> [SectionOffset; 2] {
-        let end = if part + 1 == self.threads { part * 100 + 100 } else { part * 100 + 95 };
-        [self.cut(part * 100 + 75), self.cut(end)]
+    /// Where a part starts.
+    fn cut(&self, part: usize) -> SectionOffset {
+        let hundredths = if part == 0 { 0 } else { part as u128 * 100 + Self::MORE };
+        let offset = self.length as u128 * hundredths / (self.threads as u128 * 100 + Self::MORE);
+        SectionOffset(offset as usize)
     }
 }
