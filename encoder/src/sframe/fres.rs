@@ -186,9 +186,14 @@ impl Fres {
         let (before, behind) = self.bytes.split_at_mut(first);
         let (mut rows, mut to) = (&before[self.first..], behind);
         let mut len_so_far = 0;
+        // Most FREs of a function look alike: a length that need not be looked up does not hold up the next.
+        let (mut info, mut len) = (0, 0);
         for _ in 0..self.count {
             let row: &[u8; 10] = rows.first_chunk()?;
-            let len = usize::from(FRE_LENS[usize::from(row[2])]);
+            if row[2] != info || len == 0 {
+                info = row[2];
+                len = usize::from(FRE_LENS[usize::from(info)]);
+            }
             let room: &mut [u8; 9] = to.first_chunk_mut()?;
             room[0] = row[0];
             let fre: &[u8; 8] = row.last_chunk()?;
