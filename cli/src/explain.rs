@@ -12,8 +12,8 @@ use cfipack_roundtrip::words::Words;
 use serde::Serialize;
 
 use crate::conversion::{Conversion, TableOptions};
+use crate::explanation::{self, Explained};
 use crate::input::{self, Input, Object};
-use crate::output;
 use crate::place::Places;
 use crate::row::RowJson;
 use crate::status::Status;
@@ -61,28 +61,14 @@ fn explain(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status>
     }
     let sections = input::call_frame_sections(file)?;
     let places = Places::new(file);
-    let explanation = match &arguments.address {
+    let explained = match &arguments.address {
         None => left_out(&Conversion::of(file, &sections, &arguments.table, 1)?, &places),
         Some(address) => {
             let address = parse_place(file, address)?;
             vec![one_function(file, &sections, address, &arguments.table, &places)?]
         }
     };
-    let mut out = output::standard();
-    if arguments.json {
-        let json = ExplainJson {
-            schema: "cfipack/explain/1",
-            file: object.name.to_string(),
-            functions: explanation,
-        };
-        output::json(&mut out, &json)?;
-    } else if explanation.is_empty() {
-        writeln!(out, "{}: no function is left out", object.name)?;
-    } else {
-        explanation.iter().try_for_each(|function| function.print(&mut out))?;
-    }
-    out.flush()?;
-    Ok(Status::Done)
+    explanation::report(object, &explained, "no function is left out", arguments.json)
 }
 
 /// An address, or a section and an offset.
@@ -165,14 +151,6 @@ fn one_function(
     Ok(found)
 }
 
-/// What there is to say, as `cfipack/explain/1`.
-#[derive(Serialize)]
-struct ExplainJson {
-    schema: &'static str,
-    file: String,
-    functions: Vec<FunctionJson>,
-}
-
 /// A function: either `reason`, in one word and in several, or `rows`.
 #[derive(Serialize, Default)]
 struct FunctionJson {
@@ -187,8 +165,8 @@ struct FunctionJson {
     row_words: Vec<String>,
 }
 
-impl FunctionJson {
-    fn print(&self, out: &mut impl Write) -> std::io::Result<()> {
+impl Explained for FunctionJson {
+    fn print(&self, out: &mut dyn Write) -> std::io::Result<()> {
         if let Some(start) = &self.start {
             write!(out, "{start}")?;
         }

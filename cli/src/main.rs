@@ -12,6 +12,7 @@ mod diff;
 mod difference;
 mod dump;
 mod explain;
+mod explanation;
 mod input;
 mod lookup;
 mod mmap;

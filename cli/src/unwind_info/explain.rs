@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use super::encodings::Reasons;
 use super::source::Source;
+use crate::explanation::{self, Explained};
 use crate::input::Object;
-use crate::output;
 use crate::place::Places;
 use crate::status::Status;
 
@@ -35,17 +35,7 @@ pub fn explain(object: &Object<'_>, address: Option<Address>, json: bool) -> any
         Some(address) => vec![explainer.at(address, &sections)?],
         None => explainer.all(&sections),
     };
-    let mut out = output::standard();
-    if json {
-        let (schema, file) = ("cfipack/explain/1", object.name.to_string());
-        output::json(&mut out, &ExplainJson { schema, file, functions: found })?;
-    } else if found.is_empty() {
-        writeln!(out, "{}: no function is in DWARF mode", object.name)?;
-    } else {
-        found.iter().try_for_each(|function| function.print(&mut out))?;
-    }
-    out.flush()?;
-    Ok(Status::Done)
+    explanation::report(object, &found, "no function is in DWARF mode", json)
 }
 
 /// Why functions are in DWARF mode, and how many.
@@ -153,14 +143,6 @@ impl Explainer<'_, '_> {
     }
 }
 
-/// What there is to say, as `cfipack/explain/1`.
-#[derive(Serialize)]
-struct ExplainJson {
-    schema: &'static str,
-    file: String,
-    functions: Vec<FunctionJson>,
-}
-
 /// A function: its `encoding`, and `reason` if that is not a compact one, in one word and in several.
 #[derive(Serialize, Default)]
 struct FunctionJson {
@@ -173,8 +155,8 @@ struct FunctionJson {
     words: String,
 }
 
-impl FunctionJson {
-    fn print(&self, out: &mut impl Write) -> std::io::Result<()> {
+impl Explained for FunctionJson {
+    fn print(&self, out: &mut dyn Write) -> std::io::Result<()> {
         let Some(start) = &self.start else { return writeln!(out, "left out: {}", self.words) };
         write!(out, "{start}")?;
         if let Some(symbol) = &self.symbol {
