@@ -2,39 +2,11 @@
 
 use alloc::vec::Vec;
 
-use cfipack_format::{Address, Arch, Cfa, Endian, FunctionOffset, Register, Row, Rule};
+use cfipack_format::{Address, Arch, Cfa, Endian, FunctionOffset, Row, Rule};
 
-use super::expression::simple;
 use super::instruction::Short;
-use super::{Function, Instruction, Instructions, Stretch};
+use super::{Function, Instruction, Instructions, Registers, State, Stretch};
 use crate::{Reason, Unsupported};
-
-/// The registers beside the CFA, the return address and the frame pointer whose rules matter to
-/// whoever consumes the rows.
-pub trait Registers: Copy {
-    /// The state before any instruction.
-    fn at_entry(arch: Arch) -> Self;
-
-    /// A rule for a register. Returns whether it matters.
-    fn set(&mut self, register: Register, rule: Rule) -> bool;
-
-    /// Registers, by their bits, whose rules never matter, so that `set` need not be told.
-    fn ignored(&self, arch: Arch) -> u64;
-
-    /// Back to the rule after the CIE's instructions. Returns whether it matters.
-    fn restore(&mut self, register: Register, initial: &Self) -> bool;
-}
-
-/// What the instructions have said up to a PC.
-#[derive(Clone, Copy, Debug)]
-pub struct State<'a, R> {
-    /// The row; its `start` is the PC.
-    pub row: Row,
-    /// The expression behind [`Cfa::Expression`].
-    pub cfa_expression: &'a [u8],
-    /// Rules of further registers.
-    pub registers: R,
-}
 
 /// What may differ in a row from the row before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,13 +53,6 @@ struct Initial<'a, R> {
     cfa_expression: &'a [u8],
 }
 
-/// How deep `DW_CFA_remember_state` may nest: far beyond what compilers write, and a bound on what
-/// hostile input can make us remember.
-const MAX_REMEMBERED: usize = 1024;
-
-/// AArch64's pseudo register for the state of the return address's signature.
-const RA_SIGN_STATE: Register = Register(34);
-
 impl<'a, R: Registers> Interpreter<'a, R> {
     /// An interpreter that has seen no function.
     pub fn new() -> Self {
@@ -116,25 +81,10 @@ impl<'a, R: Registers> Interpreter<'a, R> {
         let mut change = Some(Change::Any);
         let mut instructions = Instructions::new(function, function.instructions);
         loop {
-            if let (None | Some(Change::CfaOffset), Cfa::Register { offset, .. }) =
-                (change, &mut state.row.cfa)
+            if matches!(change, None | Some(Change::CfaOffset))
+                && take_stretch(function, ignored, &mut state, &mut location, &mut instructions, sink)
             {
-                let rest = instructions.rest();
-                let mut stretch = Stretch {
-                    rest,
-                    location,
-                    offset: *offset,
-                    end: function.size,
-                    code_alignment: function.cie.code_alignment,
-                    little_endian: arch.endian() == Endian::Little,
-                    ignored,
-                };
-                sink.stretch(&mut stretch);
-                if stretch.rest.len() != rest.len() {
-                    change = Some(Change::CfaOffset);
-                    (location, *offset) = stretch.row();
-                    instructions.set_rest(stretch.rest);
-                }
+                change = Some(Change::CfaOffset);
             }
             let target = match instructions.short() {
                 Some(Short::Nop) => continue,
@@ -233,6 +183,36 @@ impl<R> Initial<'_, R> {
     }
 }
 
+/// Has the sink take a stretch. Returns whether it took anything; the row there is has not been pushed then.
+#[inline(always)]
+fn take_stretch<'a, R: Registers>(
+    function: &Function<'a>,
+    ignored: u64,
+    state: &mut State<'a, R>,
+    location: &mut u64,
+    instructions: &mut Instructions<'a, '_>,
+    sink: &mut impl RowSink<'a, R>,
+) -> bool {
+    let Cfa::Register { offset, .. } = &mut state.row.cfa else { return false };
+    let rest = instructions.rest();
+    let mut stretch = Stretch {
+        rest,
+        location: *location,
+        offset: *offset,
+        end: function.size,
+        code_alignment: function.cie.code_alignment,
+        little_endian: function.arch().endian() == Endian::Little,
+        ignored,
+    };
+    sink.stretch(&mut stretch);
+    let took = stretch.rest.len() != rest.len();
+    if took {
+        (*location, *offset) = stretch.row();
+        instructions.set_rest(stretch.rest);
+    }
+    took
+}
+
 /// The location of an address at or behind `from`.
 #[cold]
 fn advance_to(function: &Function<'_>, from: u64, address: Address) -> Result<u64, Reason> {
@@ -256,115 +236,4 @@ fn push<'a, R>(
     let start = u32::try_from(location).map_err(|_| Reason::FunctionSize)?;
     state.row.start = FunctionOffset(start);
     sink.row(state, change)
-}
-
-impl<'a, R: Registers> State<'a, R> {
-    /// The state before any instruction.
-    pub fn at_entry(arch: Arch) -> Self {
-        Self { row: Row::at_entry(arch), cfa_expression: &[], registers: R::at_entry(arch) }
-    }
-
-    /// Carries out an instruction other than an advance. Returns whether the row or a register
-    /// that matters was given a rule, be it the same as before. `initial` is what follows the
-    /// CIE's instructions.
-    #[inline]
-    pub(crate) fn apply(
-        &mut self,
-        instruction: Instruction<'a>,
-        arch: Arch,
-        initial: &(Row, R),
-        remembered: &mut Vec<Self>,
-    ) -> Result<bool, Reason> {
-        match instruction {
-            Instruction::Nop
-            | Instruction::ArgsSize(_)
-            | Instruction::Advance(_)
-            | Instruction::SetLocation(_) => return Ok(false),
-            Instruction::DefCfa(register, offset) => self.row.cfa = Cfa::Register { register, offset },
-            Instruction::DefCfaRegister(register) => match &mut self.row.cfa {
-                Cfa::Register { register: base, .. } => *base = register,
-                _ => return Err(Reason::CfaWithoutBase),
-            },
-            Instruction::DefCfaOffset(offset) => match &mut self.row.cfa {
-                Cfa::Register { offset: bytes, .. } => *bytes = offset,
-                _ => return Err(Reason::CfaWithoutBase),
-            },
-            Instruction::DefCfaExpression(block) => {
-                self.row.cfa = match simple(block) {
-                    Some(base) if base.deref => Cfa::Memory { register: base.register, offset: base.offset },
-                    Some(base) => Cfa::Register { register: base.register, offset: base.offset },
-                    None => Cfa::Expression,
-                };
-                self.cfa_expression = block;
-            }
-            Instruction::Offset(register, offset) => return self.set(arch, register, Rule::Cfa(offset)),
-            Instruction::Restore(register) => return Ok(self.restore(arch, register, initial)),
-            Instruction::Undefined(register) => return self.set(arch, register, Rule::Undefined),
-            Instruction::SameValue(register) => return self.set(arch, register, Rule::SameValue),
-            Instruction::ValOffset(register, offset) => {
-                return self.set(arch, register, Rule::ValCfa(offset));
-            }
-            Instruction::Register(register, source) => {
-                return self.set(arch, register, Rule::Register { register: source, offset: 0 });
-            }
-            Instruction::Expression(register, block) => {
-                let rule = match simple(block) {
-                    Some(base) if !base.deref => {
-                        Rule::Memory { register: base.register, offset: base.offset }
-                    }
-                    _ => Rule::Expression,
-                };
-                return self.set(arch, register, rule);
-            }
-            Instruction::ValExpression(register, block) => {
-                let rule = match simple(block) {
-                    Some(base) if base.deref => Rule::Memory { register: base.register, offset: base.offset },
-                    Some(base) => Rule::Register { register: base.register, offset: base.offset },
-                    None => Rule::Expression,
-                };
-                return self.set(arch, register, rule);
-            }
-            Instruction::RememberState => {
-                if remembered.len() >= MAX_REMEMBERED {
-                    return Err(Reason::RememberDepth);
-                }
-                remembered.push(*self);
-                return Ok(false);
-            }
-            Instruction::RestoreState => {
-                *self = remembered.pop().ok_or(Reason::RestoreWithoutRemember)?;
-            }
-            Instruction::NegateRaState if arch.is_aarch64() => self.row.signed = !self.row.signed,
-            Instruction::NegateRaState => return Err(Reason::InstructionUnknown(0x2d)),
-        }
-        Ok(true)
-    }
-
-    #[inline]
-    fn set(&mut self, arch: Arch, register: Register, rule: Rule) -> Result<bool, Reason> {
-        if register == arch.frame_pointer() {
-            self.row.frame_pointer = rule;
-        } else if register == arch.return_address() {
-            self.row.return_address = rule;
-        } else if register == RA_SIGN_STATE && arch.is_aarch64() {
-            return Err(Reason::SignStateRule);
-        } else {
-            return Ok(self.registers.set(register, rule));
-        }
-        Ok(true)
-    }
-
-    #[inline]
-    fn restore(&mut self, arch: Arch, register: Register, (row, registers): &(Row, R)) -> bool {
-        if register == arch.frame_pointer() {
-            self.row.frame_pointer = row.frame_pointer;
-        } else if register == arch.return_address() {
-            self.row.return_address = row.return_address;
-        } else if register == RA_SIGN_STATE && arch.is_aarch64() {
-            self.row.signed = row.signed;
-        } else {
-            return self.registers.restore(register, registers);
-        }
-        true
-    }
 }

@@ -17,6 +17,7 @@ mod interpreter;
 mod plain;
 mod pointer;
 mod section;
+mod state;
 mod stretch;
 
 pub use cie::Cie;
@@ -24,8 +25,9 @@ pub use error::Error;
 pub use expression::StubCfa;
 pub use function::Function;
 pub use instruction::{Instruction, Instructions};
-pub use interpreter::{Change, Interpreter, Registers, RowSink, State};
+pub use interpreter::{Change, Interpreter, RowSink};
 pub(crate) use plain::{Code, PlainFde};
 pub use pointer::PointerEncoding;
 pub use section::{Functions, Section, SectionKind};
+pub use state::{Registers, State};
 pub use stretch::{Step, Stretch};
