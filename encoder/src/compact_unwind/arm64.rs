@@ -3,7 +3,8 @@
 use cfipack_format::compact_unwind::{Encoding, PAIRS, Pairs};
 use cfipack_format::{Arch, Cfa, Register, Rule};
 
-use super::body::{Body, frame_record_size};
+use super::body::Body;
+use super::step::frame_record_size;
 use crate::Reason;
 
 /// Encodes a body.

@@ -7,10 +7,11 @@
 //! steps to, and who leaves it comes back only from the state on entry. Calls tell what a step is
 //! not: where a function calls, the encoding must hold.
 
-use cfipack_format::{Arch, Cfa, FunctionOffset, Row, Rule};
+use cfipack_format::{Arch, Cfa, FunctionOffset, Row};
 
 use super::calls::{self, Found};
 use super::saved::SavedRegisters;
+use super::step::{check, is_step, offset_on_entry};
 use crate::Reason;
 use crate::cfi::{Change, RowSink, State, Stretch};
 
@@ -285,81 +286,4 @@ impl<'c> Rows<'c> {
         self.stopped_at = Some(at);
         Err(reason)
     }
-}
-
-/// Refuses what no row may have. Returns the CFA's offset, and whether it counts from the stack
-/// pointer.
-fn check(arch: Arch, row: &Row, saved: &SavedRegisters) -> Result<(i64, bool), Reason> {
-    let cfa = match row.cfa {
-        Cfa::Register { register, offset } if register == arch.stack_pointer() => (offset, true),
-        // Every function with a frame pointer has the same two words at its top.
-        Cfa::Register { register, offset } if register == arch.frame_pointer() => {
-            if offset != frame_record_size(arch) {
-                return Err(Reason::FrameRecord);
-            }
-            (offset, false)
-        }
-        Cfa::Register { register, .. } => return Err(Reason::CfaRegister(register)),
-        Cfa::Memory { .. } => return Err(Reason::CfaMemory),
-        Cfa::Expression => return Err(Reason::CfaExpression),
-        Cfa::Undefined => return Err(Reason::CfaMissing),
-    };
-    if row.signed {
-        return Err(Reason::SignedReturnAddress);
-    }
-    if saved.stack_pointer_is_not_cfa {
-        return Err(Reason::StackPointerRule);
-    }
-    match row.return_address {
-        Rule::Cfa(_) => Ok(cfa),
-        rule if rule == Row::at_entry(arch).return_address => Ok(cfa),
-        _ => Err(Reason::ReturnAddressRule),
-    }
-}
-
-/// Bytes from the frame pointer to the CFA: the caller's frame pointer and the return address.
-/// arm64_32 keeps 8 bytes of each, as arm64 does.
-pub(super) const fn frame_record_size(arch: Arch) -> i64 {
-    match arch {
-        Arch::I386 => 8,
-        _ => 16,
-    }
-}
-
-/// The CFA's offset from the stack pointer before anything is pushed: only x86's call takes stack.
-const fn offset_on_entry(arch: Arch) -> i64 {
-    match arch {
-        Arch::Amd64 => 8,
-        Arch::I386 => 4,
-        _ => 0,
-    }
-}
-
-/// Whether a row is a step to another.
-fn is_step(arch: Arch, (row, saved): (&Row, &SavedRegisters), body: (&Row, &SavedRegisters)) -> bool {
-    let entry = Row::at_entry(arch);
-    let same = |one: Rule, other: Rule, on_entry: Rule| one == other || one == on_entry;
-    // Once the caller's frame pointer is back, nothing counts from the function's own any more.
-    let counts = match row.cfa {
-        Cfa::Register { register, .. } if register == arch.frame_pointer() => {
-            row.frame_pointer == body.0.frame_pointer
-        }
-        _ => true,
-    };
-    counts
-        && cfa_is_step_to(arch, row.cfa, body.0.cfa)
-        && same(row.frame_pointer, body.0.frame_pointer, entry.frame_pointer)
-        && same(row.return_address, body.0.return_address, entry.return_address)
-        && saved.is_part_of(body.1)
-}
-
-/// Whether, on the way to the CFA of a body, this is the CFA.
-fn cfa_is_step_to(arch: Arch, cfa: Cfa, body: Cfa) -> bool {
-    let (Cfa::Register { register, offset }, Cfa::Register { register: base, offset: deepest }) = (cfa, body)
-    else {
-        return false;
-    };
-    let from_stack_pointer = register == arch.stack_pointer() && offset >= offset_on_entry(arch);
-    let limited = base == arch.stack_pointer() || matches!(arch, Arch::Amd64 | Arch::I386);
-    cfa == body || from_stack_pointer && (!limited || offset <= deepest)
 }

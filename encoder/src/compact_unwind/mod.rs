@@ -64,6 +64,7 @@ mod encode;
 pub mod llvm_mc;
 mod relocation;
 mod saved;
+mod step;
 mod x86;
 
 use alloc::vec::Vec;

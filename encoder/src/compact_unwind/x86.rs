@@ -3,7 +3,8 @@
 use cfipack_format::compact_unwind::{Encoding, callee_saved, encode_order};
 use cfipack_format::{Arch, Cfa, Register, Rule};
 
-use super::body::{Body, frame_record_size};
+use super::body::Body;
+use super::step::frame_record_size;
 use crate::Reason;
 
 /// Bytes of `sub esp, imm32` (`81 EC`) in front of its immediate, which `sub rsp, imm32` has behind
