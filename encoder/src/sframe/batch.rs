@@ -11,7 +11,7 @@ use cfipack_format::{Address, SectionOffset};
 use super::Builder;
 use super::block::{GROUP, WideAttribute};
 use super::entries::Entry;
-use super::fres::{BUFFER, Block};
+use super::fres::Block;
 use super::memo::{Key, Memo, Remembered};
 use crate::cfi::{Code, Functions, PlainFde};
 
@@ -123,7 +123,8 @@ impl<'a> Builder<'a> {
         let mut next = 0;
         for ran in &batch.ran {
             let number = ran.number;
-            let Some(end) = ran.end else {
+            let has_room = self.entries.blocks.has_room(ran.block.len);
+            let Some(end) = ran.end.filter(|_| has_room) else {
                 self.push_entries(&batch.functions[next..number], &batch.gave[next..]);
                 general(self, batch.functions[number].fde.at);
                 next = number + 1;
@@ -176,10 +177,9 @@ impl<'a> Builder<'a> {
     #[inline(always)]
     fn run_batch(&mut self, batch: &mut Batch<'a>) {
         let (missing, count) = batch.find();
-        let has_room = self.entries.blocks.has_room(BUFFER);
         for &number in &missing[..count] {
             let Taken { fde, cie } = &batch.functions[number];
-            let code = fde.code(batch.section).filter(|_| has_room);
+            let code = fde.code(batch.section);
             let ran = code.and_then(|code| self.run_common(*cie, &code, fde.size));
             let (end, attribute) = ran.unzip();
             let (block, num_fres) = (self.fres.block(self.options.version), self.fres.count());

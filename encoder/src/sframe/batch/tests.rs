@@ -1,12 +1,15 @@
 //! Every way into a section against the interpreter, on call frame information made at random.
 
 use alloc::format;
+use alloc::vec;
 use alloc::vec::Vec;
 
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch};
 
 use super::super::{Builder, LeftOut, Options};
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+use crate::Reason;
 use crate::Unsupported;
 use crate::cfi::{Function, Section, SectionKind};
 
@@ -258,4 +261,34 @@ fn every_way_gives_what_the_interpreter_makes_of_a_section() {
             check(&section, options, &format!("seed {seed}, {arch:?}, {options:?}"));
         }
     }
+}
+
+/// Functions of a batch whose blocks go on up to the end of what starts of 32 bits reach: those that general ones
+/// leave no room for are refused. What is not touched of 4 GiB takes no memory.
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+#[test]
+fn blocks_at_the_end_of_the_room_for_all() {
+    let mut bytes = Vec::from(*b"\x14\0\0\0\0\0\0\0\x01zR\0\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01\0\0");
+    // The first is alone, for its CIE; two are too long for common ones.
+    let pushes = [1, 7000, 7000, 1300, 1300, 1300, 1300];
+    for (count, number) in pushes.into_iter().zip(0..) {
+        let at = bytes.len() as u32;
+        let words = [at + 4, 0x10_0000 + number * 0x1_0000 - (at + 8), 0x1_0000];
+        let mut body: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
+        body.push(0);
+        (0..count).for_each(|push| body.extend([0x41, 0x0e, 1 + (push + number) as u8 % 100]));
+        record(&mut bytes, &body, 8);
+    }
+    let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
+    let mut builder = Builder::new(Arch::Amd64, Options::default());
+    builder.reserve(1);
+    let blocks = &mut builder.entries.blocks;
+    blocks.bytes = vec![0; (1 << 32) + (1 << 16)];
+    blocks.end = blocks.front + u32::MAX as usize - 66_000;
+    let mut left_out = Vec::new();
+    builder.push_all(section.functions(), |left| left_out.push(left));
+    assert!(builder.entries.blocks.starts.is_sorted());
+    let refused =
+        |left: &LeftOut| matches!(left, LeftOut::Unsupported(why) if why.reason == Reason::SectionSize);
+    assert!(left_out.len() == 3 && left_out.iter().all(refused), "{left_out:?}");
 }
