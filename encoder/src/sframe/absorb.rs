@@ -19,7 +19,7 @@ const NOT_HERE: u32 = u32::MAX;
 
 impl Builder<'_> {
     /// Adds what a builder with the same architecture and options has taken, as if its functions
-    /// had been pushed here one by one.
+    /// had been pushed here one by one; nothing where there is no room for all of it.
     pub fn absorb(&mut self, shard: Self) -> Result<(), Reason> {
         let hashes = shard.block_hashes();
         self.absorb_hashed(shard, hashes)
@@ -33,11 +33,9 @@ impl Builder<'_> {
     /// Absorbs a shard with these [hashes](Self::block_hashes).
     pub(super) fn absorb_hashed(&mut self, shard: Self, mut hashes: Vec<u32>) -> Result<(), Reason> {
         let (other, blocks) = (&shard.entries.blocks, &mut self.entries.blocks);
-        if other.seed() != blocks.seed() {
-            for (number, hash) in hashes.iter_mut().enumerate() {
-                let (start, len) = other.place(number);
-                *hash = blocks.hash(&other.bytes[start..], len);
-            }
+        if blocks.index.is_some() && (other.seed() != blocks.seed() || other.index.is_none()) {
+            let places = (0..other.len()).map(|number| other.place(number));
+            hashes = places.map(|(start, len)| blocks.hash(&other.bytes[start..], len)).collect();
         }
         let threads = if other.len() < LEAST_OF_A_THREAD { 1 } else { self.threads };
         let mut numbers = vec![NOT_HERE; other.len()];
@@ -89,7 +87,7 @@ fn find_all(blocks: &Blocks, other: &Blocks, first: usize, hashes: &[u32], numbe
     }
 }
 
-/// The blocks of another builder that are not here. They are not the same as one another either.
+/// The blocks of another builder that are not here. Where it shares blocks, no two of them are the same.
 struct New {
     /// Their numbers there.
     numbers: Vec<usize>,
@@ -108,6 +106,7 @@ impl New {
         for (number, place) in numbers.iter_mut().enumerate().filter(|(_, place)| **place == NOT_HERE) {
             let (start, len) = other.place(number);
             if !blocks.has_room(len) {
+                blocks.back_to(first, at);
                 return Err(Reason::SectionSize);
             }
             *place = blocks.add_place(len, other.attribute_or_none(number));
@@ -126,6 +125,83 @@ impl New {
         for piece in &self.pieces {
             bytes[at..at + piece.len()].copy_from_slice(&other.bytes[piece.clone()]);
             at += piece.len();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use cfipack_format::sframe::Version;
+    use cfipack_format::{Address, Arch};
+
+    use super::super::{Builder, Options};
+    #[cfg(target_pointer_width = "64")]
+    use crate::Reason;
+    use crate::cfi::{Section, SectionKind};
+
+    /// A section of three functions, the last of which has the rows of the first.
+    fn section() -> Vec<u8> {
+        let mut bytes = Vec::from(*b"\x14\0\0\0\0\0\0\0\x01zR\0\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01\0\0");
+        for (number, instructions) in
+            [*b"\x41\x0e\x10", *b"\x42\x0e\x10", *b"\x41\x0e\x10"].iter().enumerate()
+        {
+            let at = bytes.len() as u32;
+            let words = [16, at + 4, 0x1000 + 0x100 * number as u32 - (at + 8), 0x100];
+            bytes.extend(words.into_iter().flat_map(u32::to_le_bytes));
+            bytes.push(0);
+            bytes.extend(instructions);
+        }
+        bytes
+    }
+
+    fn options() -> impl Iterator<Item = Options> {
+        let versions = [Version::V2, Version::V3].into_iter();
+        versions
+            .flat_map(|version| [true, false].map(|share| Options { version, share, ..Options::default() }))
+    }
+
+    /// A builder that was refused a shard goes on as if it had never been given it.
+    #[cfg(target_pointer_width = "64")]
+    #[test]
+    fn a_shard_that_there_is_no_room_for() {
+        let bytes = section();
+        let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
+        for options in options() {
+            let mut shard = Builder::new(Arch::Amd64, options);
+            shard.push_all(section.functions(), |left_out| panic!("{left_out:?}"));
+            let mut builder = Builder::new(Arch::Amd64, options);
+            let (first, len) = shard.entries.blocks.place(0);
+            builder.entries.blocks.end += u32::MAX as usize - len;
+            assert_eq!(
+                (first, builder.absorb(shard.clone())),
+                (shard.entries.blocks.front, Err(Reason::SectionSize))
+            );
+            builder.entries.blocks.end -= u32::MAX as usize - len;
+            let mut other = Builder::new(Arch::Amd64, options);
+            other.absorb(builder).unwrap();
+            other.absorb(shard.clone()).unwrap();
+            let [absorbed, pushed] =
+                [other, shard].map(|it| it.finish().into_bytes(Address(0), |start| start));
+            assert_eq!(absorbed, pushed, "{options:?}");
+        }
+    }
+
+    /// Blocks that were not shared are found all the same.
+    #[test]
+    fn a_shard_that_shares_nothing() {
+        let bytes = section();
+        let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
+        for options in options().filter(|options| options.share) {
+            let [mut shared, mut apart] =
+                [true, false].map(|share| Builder::new(Arch::Amd64, Options { share, ..options }));
+            for builder in [&mut shared, &mut apart] {
+                builder.push_all(section.functions(), |left_out| panic!("{left_out:?}"));
+            }
+            let len = shared.entries.blocks.len_in_bytes();
+            shared.absorb(apart).unwrap();
+            assert_eq!((shared.entries.list.len(), shared.entries.blocks.len_in_bytes()), (6, len));
         }
     }
 }

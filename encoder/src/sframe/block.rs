@@ -264,6 +264,15 @@ impl Blocks {
         number
     }
 
+    /// Takes back the [places](Self::add_place) from the one with this number on, the first of which starts
+    /// at `end` in the bytes.
+    #[cold]
+    pub(super) fn back_to(&mut self, first: u32, end: usize) {
+        self.starts.truncate(first as usize);
+        self.attributes.truncate(first as usize);
+        self.end = end;
+    }
+
     /// Makes room for the bytes of all blocks.
     #[inline(always)]
     pub(super) fn make_room(&mut self) {
