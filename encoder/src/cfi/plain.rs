@@ -130,7 +130,7 @@ impl<'a> Functions<'a> {
         const LEAST: usize = 16;
         const SAMPLE: usize = 1 << 17;
         let (mut at, mut count) = (self.at, 0);
-        let sample = self.end.min(self.at + SAMPLE);
+        let sample = self.end.min(self.at.saturating_add(SAMPLE));
         while let Some(next) = self.section.record_end(at).filter(|_| at < sample) {
             count += usize::from(next - at >= LEAST);
             at = next;
@@ -238,5 +238,12 @@ mod tests {
         let dangling = Error::CiePointer { offset: SectionOffset(0x2c), pointer: 0x31 };
         assert_eq!(functions.next().unwrap().unwrap_err(), dangling);
         assert!(functions.next().is_none());
+    }
+
+    #[test]
+    fn no_records_are_left_behind_the_last_offset() {
+        let section = Section::new(SectionKind::EhFrame, &[0; 32], Address(0), Arch::Amd64);
+        let [from, to] = [usize::MAX - 1, usize::MAX].map(SectionOffset);
+        assert_eq!(section.functions_between(from, to).records_left(), 0);
     }
 }

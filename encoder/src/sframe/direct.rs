@@ -72,8 +72,8 @@ impl Common {
     ) -> Option<u64> {
         let instructions = code.with_behind().get(..code.len() + LOOKAHEAD)?;
         let (room, first) = fres.room()?;
-        // A row takes two bytes of instructions or more.
-        if first + (code.len() / 2 + 2) * (WIDTH + 8) > BUFFER {
+        // A row takes two bytes of instructions or more. So many of them never fit that nothing can overflow.
+        if first + (code.len().min(BUFFER) / 2 + 2) * (WIDTH + 8) > BUFFER {
             return None;
         }
         let CommonCie { rules, offset, pattern, reading, .. } = *cie;
@@ -94,6 +94,7 @@ impl Common {
         fres.take(fre_type, end.end(), end.rows(), last_start);
         Some(location)
     }
+
     /// Applies an instruction, or two of a frame record. Returns the pattern then, and the instructions that
     /// are left.
     #[inline(never)]
