@@ -18,7 +18,8 @@ impl Section<'_> {
     }
 
     /// Where a record starts that is the first at or behind `offset`; or, hardly ever, where something else
-    /// does that looks like several records in a row. Nothing in front of `offset` is read but CIEs.
+    /// does that looks like several records in a row. Nothing in front of `offset` is read but CIEs, unless
+    /// nothing near it looks like that, as at the end of a section: then all records are.
     #[cfg(feature = "std")]
     pub(crate) fn likely_record_at_or_after(&self, offset: SectionOffset) -> SectionOffset {
         /// Nearly all records are shorter.
@@ -54,8 +55,7 @@ mod tests {
 
     use crate::cfi::{Section, SectionKind};
 
-    /// A CIE and FDEs of several lengths: the guess is the record that a walk finds, as long as enough of
-    /// them follow.
+    /// A CIE and FDEs of several lengths: the guess is the record that a walk finds.
     #[test]
     fn a_guess_is_what_a_walk_finds() {
         let mut bytes = Vec::from(*b"\x14\0\0\0\0\0\0\0\x01zR\0\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01\0\0");
