@@ -29,13 +29,15 @@ impl<'a> Builder<'a> {
         }
         self.threads = self.threads.max(threads);
         self.expect(&section.functions());
-        let (empty, cuts) = (self.shard(), Cuts::new(section, threads));
-        let (empty, cuts) = (&empty, &cuts);
+        let empty = &self.shard();
+        // Where a part starts.
+        let length = section.bytes.len() as u128;
+        let cut = |part| SectionOffset((length * part as u128 / threads as u128) as usize);
         thread::scope(|scope| {
             let others: Vec<_> = (1..threads)
                 .map(|part| {
-                    let work =
-                        move || Shard::convert(empty.clone(), section, cuts.cut(part), cuts.cut(part + 1));
+                    let (from, to) = (cut(part), cut(part + 1));
+                    let work = move || Shard::convert(empty.clone(), section, from, to);
                     thread::Builder::new().spawn_scoped(scope, work).ok()
                 })
                 .collect();
@@ -52,7 +54,7 @@ impl<'a> Builder<'a> {
                     // The first part; or the system had no thread to give, or the guess where the part starts was
                     // wrong.
                     _ => {
-                        let mut functions = section.functions_between(at, cuts.cut(part + 1));
+                        let mut functions = section.functions_between(at, cut(part + 1));
                         count += self.push_rest(&mut functions, &mut left_out);
                         at = functions.offset();
                     }
@@ -88,27 +90,5 @@ impl<'a> Shard<'a> {
         let count = builder.push_rest(&mut functions, |left| left_out.push(left));
         let hashes = builder.block_hashes();
         Self { builder, hashes, left_out, count, start, end: functions.offset() }
-    }
-}
-
-/// How a section is cut. The first thread starts at once and with warm memory, so its part is a little larger.
-struct Cuts {
-    length: usize,
-    threads: usize,
-}
-
-impl Cuts {
-    /// How much larger the first part is, in hundredths of a part.
-    const MORE: u128 = 2;
-
-    fn new(section: &Section<'_>, threads: usize) -> Self {
-        Self { length: section.bytes.len(), threads }
-    }
-
-    /// Where a part starts.
-    fn cut(&self, part: usize) -> SectionOffset {
-        let hundredths = if part == 0 { 0 } else { part as u128 * 100 + Self::MORE };
-        let offset = self.length as u128 * hundredths / (self.threads as u128 * 100 + Self::MORE);
-        SectionOffset(offset as usize)
     }
 }
