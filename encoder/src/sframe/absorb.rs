@@ -39,7 +39,8 @@ impl Builder<'_> {
         }
         let threads = if other.len() < LEAST_OF_A_THREAD { 1 } else { self.threads };
         let mut numbers = vec![NOT_HERE; other.len()];
-        let part_len = hashes.len().div_ceil(threads).max(1);
+        // Several parts for each, as some start late.
+        let part_len = hashes.len().div_ceil(4 * threads).max(1);
         let parts = numbers.chunks_mut(part_len).zip(hashes.chunks(part_len)).enumerate().collect();
         run(threads, parts, |(part, (numbers, hashes))| {
             find_all(blocks, other, part * part_len, hashes, numbers);

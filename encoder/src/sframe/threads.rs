@@ -28,7 +28,6 @@ impl<'a> Builder<'a> {
             return Ok(self.push_all(section.functions(), left_out));
         }
         self.threads = self.threads.max(threads);
-        self.expect(&section.functions());
         let empty = &self.shard();
         // Where a part starts.
         let length = section.bytes.len() as u128;
@@ -41,6 +40,7 @@ impl<'a> Builder<'a> {
                     thread::Builder::new().spawn_scoped(scope, work).ok()
                 })
                 .collect();
+            self.expect(&section.functions());
             let mut count = 0;
             let mut at = SectionOffset(0);
             for (part, other) in [None].into_iter().chain(others).enumerate() {
