@@ -78,7 +78,7 @@ impl Fres {
         (self.end, self.count, self.fre_type, self.last_start) = (end, count, fre_type, last_start);
     }
 
-    /// Leaves out the rows that start at `size`, not 0, or behind it.
+    /// Leaves out little-endian rows that start at `size`, not 0, or behind it.
     pub(super) fn trim(&mut self, size: u32) {
         let (width, mut at, mut count) = (self.fre_type.width(), self.first, 0);
         let unused = 32 - 8 * width as u32;
