@@ -82,7 +82,12 @@ fn find_all(blocks: &Blocks, other: &Blocks, first: usize, hashes: &[u32], numbe
         blocks.touch(hashes.iter().copied());
         for ((place, hash), number) in numbers.iter_mut().zip(hashes).zip(first..) {
             let (start, len) = other.place(number);
-            let found = blocks.find(*hash, &other.bytes[start..], len, other.attribute_or_none(number));
+            let found = blocks.find(
+                *hash,
+                &other.bytes[start..],
+                len,
+                other.attribute(number as u32).unwrap_or_default(),
+            );
             *place = found.unwrap_or(NOT_HERE);
         }
     }
@@ -110,7 +115,7 @@ impl New {
                 blocks.back_to(first, at);
                 return Err(Reason::SectionSize);
             }
-            *place = blocks.add_place(len, other.attribute_or_none(number));
+            *place = blocks.add_place(len, other.attribute(number as u32).unwrap_or_default());
             new.numbers.push(number);
             match new.pieces.last_mut() {
                 Some(piece) if piece.end == start => piece.end += len,

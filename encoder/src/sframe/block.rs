@@ -26,7 +26,7 @@ pub(super) struct Blocks {
     /// Where each block starts.
     pub(super) starts: Vec<u32>,
     /// What the FDEs of each block say; empty in version 3.
-    pub(super) attributes: Vec<WideAttribute>,
+    attributes: Vec<WideAttribute>,
     /// The blocks by their bytes; none where nothing is shared.
     pub(super) index: Option<HashIndex>,
     seed: u64,
@@ -165,12 +165,6 @@ impl Blocks {
     #[inline]
     pub(super) fn attribute(&self, number: u32) -> Option<WideAttribute> {
         self.attributes.get(number as usize).copied()
-    }
-
-    /// The same, and nothing from version 3 on, where it stands in the block.
-    #[inline]
-    pub(super) fn attribute_or_none(&self, number: usize) -> WideAttribute {
-        self.attributes.get(number).copied().unwrap_or_default()
     }
 
     /// How many blocks there are.

@@ -82,9 +82,8 @@ impl Fres {
     pub(super) fn trim(&mut self, size: u32) {
         let (width, mut at, mut count) = (self.fre_type.width(), self.first, 0);
         let unused = 32 - 8 * width as u32;
-        while let Some(start) =
-            self.bytes.get(at..).and_then(|row| row.first_chunk()).filter(|_| at < self.end)
-        {
+        while at < self.end {
+            let Some(start) = self.bytes[at..].first_chunk() else { break };
             let start = u32::from_le_bytes(*start) << unused >> unused;
             if start >= size {
                 break;

@@ -1,6 +1,6 @@
 //! Functions whose call frame instructions have been seen before.
 //!
-//! Two functions with the same instructions and the same CIE have the same rows, wherever they
+//! Two functions with the same instructions and CIEs of one number have the same rows, wherever they
 //! lie. Most functions of a large program repeat another one's, so remembering where instructions
 //! stand and what they gave saves much of the interpreting. The memo forgets: what is not found is
 //! interpreted again, and the sharing of equal blocks does not depend on it.

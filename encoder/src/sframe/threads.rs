@@ -92,3 +92,62 @@ impl<'a> Shard<'a> {
         Self { builder, hashes, left_out, count, start, end: functions.offset() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use cfipack_format::{Address, Arch, SectionOffset};
+
+    use super::{Builder, LeftOut};
+    use crate::cfi::{Section, SectionKind};
+    use crate::sframe::Options;
+
+    /// Appends an FDE of the CIE at offset 0, of the function with this number, and what stands behind its
+    /// augmentation data, a multiple of 4 bytes and 3.
+    fn fde(bytes: &mut Vec<u8>, number: u32, instructions: &[u8]) {
+        let at = bytes.len() as u32;
+        let start = (0x10_0000 + 0x100 * number).wrapping_sub(at + 8);
+        let words = [13 + instructions.len() as u32, at + 4, start, 0x100];
+        bytes.extend(words.into_iter().flat_map(u32::to_le_bytes));
+        bytes.push(0);
+        bytes.extend(instructions);
+    }
+
+    /// In the middle of the section lies an FDE whose instructions look like records: where the second
+    /// part starts is guessed wrong.
+    #[test]
+    fn a_wrong_guess_changes_nothing() {
+        let mut bytes = Vec::from(*b"\x14\0\0\0\0\0\0\0\x01zR\0\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01\0\0");
+        let plain = |bytes: &mut Vec<u8>, numbers: std::ops::Range<u32>| {
+            numbers.for_each(|number| fde(bytes, number, &[0x41 + number as u8 % 8, 0x0e, 0x10]));
+        };
+        plain(&mut bytes, 0..20);
+        // Records at the places that they say, between three bytes and nothing.
+        let mut inner = bytes.clone();
+        inner.extend([0; 17 + 3]);
+        let from = inner.len();
+        plain(&mut inner, 100..130);
+        let inner = [&[0; 3], &inner[from..]].concat();
+        fde(&mut bytes, 20, &inner);
+        plain(&mut bytes, 21..41);
+        let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
+        let middle = SectionOffset(bytes.len() / 2);
+        assert_ne!(section.likely_record_at_or_after(middle), section.record_at_or_after(middle));
+        let convert = |threads| {
+            let (mut builder, mut left_out) = (Builder::new(Arch::Amd64, Options::default()), Vec::new());
+            let count = builder.push_section(&section, threads, |left: LeftOut| left_out.push(left)).unwrap();
+            let table = builder.finish().into_bytes(Address(0), |start| start).unwrap();
+            (table, left_out, count)
+        };
+        let expected = convert(1);
+        assert_eq!(
+            (expected.1.len(), expected.2),
+            (1, 41),
+            "the FDE in the middle alone has bad instructions"
+        );
+        for threads in 2..6 {
+            assert_eq!(convert(threads), expected, "{threads} threads");
+        }
+    }
+}

@@ -38,14 +38,17 @@ pub(super) struct Place(u64);
 impl Place {
     const ROW: u64 = 1 << 32;
 
+    /// No rows yet, and where the first goes.
     pub(super) fn new(first: usize) -> Self {
         Self(first as u64)
     }
 
+    /// Where the rows end.
     pub(super) fn end(self) -> usize {
         self.0 as u32 as usize
     }
 
+    /// How many rows there are.
     pub(super) fn rows(self) -> u32 {
         (self.0 >> 32) as u32
     }
