@@ -8,14 +8,18 @@ use super::words::{CHUNK, mix, words};
 /// Finds the index of an item by its hash; the items themselves lie elsewhere.
 #[derive(Clone, Debug)]
 pub(super) struct HashIndex {
-    /// Hash and index plus one; an empty slot has the index 0. The length is a power of two.
+    /// Hash and index; the length is a power of two.
     slots: Vec<(u32, u32)>,
     len: usize,
 }
 
+/// The index of an empty slot. Not 0: memory that only the kernel has filled with zeros would be faulted in
+/// twice, when a slot is read first and when one is written, for which all other threads are interrupted.
+const NONE: u32 = u32::MAX;
+
 impl HashIndex {
     pub(super) fn new() -> Self {
-        Self { slots: vec![(0, 0); 256], len: 0 }
+        Self { slots: vec![(0, NONE); 256], len: 0 }
     }
 
     /// The index with this hash that `is_equal` accepts.
@@ -25,11 +29,11 @@ impl HashIndex {
         let mut at = hash as usize & mask;
         loop {
             let (slot_hash, index) = self.slots[at & mask];
-            if index == 0 {
+            if index == NONE {
                 return None;
             }
-            if slot_hash == hash && is_equal(index - 1) {
-                return Some(index - 1);
+            if slot_hash == hash && is_equal(index) {
+                return Some(index);
             }
             at += 1;
         }
@@ -39,14 +43,14 @@ impl HashIndex {
     #[inline(always)]
     pub(super) fn first(&self, hash: u32) -> Option<u32> {
         let (slot_hash, index) = self.slots[hash as usize & (self.slots.len() - 1)];
-        if slot_hash == hash { index.checked_sub(1) } else { None }
+        (slot_hash == hash && index != NONE).then_some(index)
     }
 
     /// The hash of each index.
     pub(super) fn hashes(&self) -> Vec<u32> {
         let mut hashes = vec![0; self.len];
-        for &(hash, index) in self.slots.iter().filter(|(_, index)| *index != 0) {
-            hashes[index as usize - 1] = hash;
+        for &(hash, index) in self.slots.iter().filter(|(_, index)| *index != NONE) {
+            hashes[index as usize] = hash;
         }
         hashes
     }
@@ -66,13 +70,13 @@ impl HashIndex {
             self.grow_to(self.slots.len() * 2);
         }
         self.len += 1;
-        place(&mut self.slots, (hash, index + 1));
+        place(&mut self.slots, (hash, index));
     }
 
     #[cold]
     fn grow_to(&mut self, len: usize) {
-        let mut slots = vec![(0, 0); len];
-        self.slots.iter().filter(|(_, index)| *index != 0).for_each(|&slot| place(&mut slots, slot));
+        let mut slots = vec![(0, NONE); len];
+        self.slots.iter().filter(|(_, index)| *index != NONE).for_each(|&slot| place(&mut slots, slot));
         self.slots = slots;
     }
 }
@@ -80,7 +84,7 @@ impl HashIndex {
 fn place(slots: &mut [(u32, u32)], slot: (u32, u32)) {
     let mask = slots.len() - 1;
     let mut at = slot.0 as usize & mask;
-    while slots[at].1 != 0 {
+    while slots[at].1 != NONE {
         at = (at + 1) & mask;
     }
     slots[at] = slot;
