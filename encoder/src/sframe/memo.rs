@@ -60,8 +60,8 @@ pub(super) struct Remembered {
 /// Instructions of one section that have been interpreted.
 #[derive(Clone, Debug)]
 pub(super) struct Memo {
-    /// A power of two of them.
-    slots: Vec<Slot>,
+    /// A power of two of pairs, which instructions with the same hash share: the later ones come first.
+    slots: Vec<[Slot; 2]>,
 }
 
 impl Memo {
@@ -73,7 +73,7 @@ impl Memo {
     /// For a section of so many functions, most of which repeat others' instructions.
     pub(super) fn new(functions: usize) -> Self {
         let empty = Slot { at: 0, block: 0, end: u32::MAX, num_fres: 0, mark: Self::NONE };
-        Self { slots: vec![empty; (functions / 3).next_power_of_two()] }
+        Self { slots: vec![[empty; 2]; (functions / 6).next_power_of_two()] }
     }
 
     /// What a function is remembered by whose CIE has this number, below 16.
@@ -93,7 +93,8 @@ impl Memo {
     /// What a function of `size` bytes with the same instructions, of this section, gave.
     #[inline(always)]
     pub(super) fn find(&self, key: Key, section: &[u8], code: &Code<'_>, size: u32) -> Option<Remembered> {
-        let Slot { at, block, end, num_fres, mark } = self.slots[key.slot as usize];
+        let pair = &self.slots[key.slot as usize];
+        let Slot { at, block, end, num_fres, mark } = pair[usize::from(pair[0].mark != key.mark)];
         if (mark != key.mark) | (size <= end) {
             return None;
         }
@@ -108,7 +109,12 @@ impl Memo {
         if let (Ok(at), Ok(end), Ok(num_fres)) = (at, end, u16::try_from(gave.num_fres))
             && key.mark != Self::NONE
         {
-            self.slots[key.slot as usize] = Slot { at, block: gave.block, end, num_fres, mark: key.mark };
+            let [first, second] = &mut self.slots[key.slot as usize];
+            // The same instructions again, mostly: several functions of one batch may have them.
+            if first.mark != key.mark {
+                *second = *first;
+            }
+            *first = Slot { at, block: gave.block, end, num_fres, mark: key.mark };
         }
     }
 }
