@@ -81,6 +81,8 @@ reasons! {
     SignStateRule = "sign-state-rule", "there is a rule for the state of the return address's signature";
     /// Another architecture than the table's, or one that the table's format has no ABI for.
     Architecture = "architecture", "the table is for another architecture";
+    /// Another version of the format than the table's.
+    Version = "version", "the table has another version of the format";
     /// The table has no room for more rows.
     SectionSize = "section-size", "the table's rows exceed 4 GiB";
     /// The function's size or a row's start does not fit 32 bits.

@@ -18,9 +18,16 @@ const LEAST_OF_A_THREAD: usize = 1 << 12;
 const NOT_HERE: u32 = u32::MAX;
 
 impl Builder<'_> {
-    /// Adds what a builder with the same architecture and options has taken, as if its functions
-    /// had been pushed here one by one; nothing where there is no room for all of it.
+    /// Adds what another builder has taken, as if its functions had been pushed here one by one; how it laid out
+    /// rows stays. Nothing where there is no room for all of it, or the other's architecture or version of
+    /// the format is another.
     pub fn absorb(&mut self, shard: Self) -> Result<(), Reason> {
+        if shard.arch != self.arch {
+            return Err(Reason::Architecture);
+        }
+        if shard.options.version != self.options.version {
+            return Err(Reason::Version);
+        }
         let hashes = shard.block_hashes();
         self.absorb_hashed(shard, hashes)
     }
@@ -143,7 +150,6 @@ mod tests {
     use cfipack_format::{Address, Arch};
 
     use super::super::{Builder, Options};
-    #[cfg(target_pointer_width = "64")]
     use crate::Reason;
     use crate::cfi::{Section, SectionKind};
 
@@ -191,6 +197,24 @@ mod tests {
             let [absorbed, pushed] =
                 [other, shard].map(|it| it.finish().into_bytes(Address(0), |start| start));
             assert_eq!(absorbed, pushed, "{options:?}");
+        }
+    }
+
+    /// Rows of another version or architecture would mean something else.
+    #[test]
+    fn a_shard_of_another_kind() {
+        let bytes = section();
+        let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
+        for options in options() {
+            let mut builder = Builder::new(Arch::Amd64, options);
+            builder.push_all(section.functions(), |left_out| panic!("{left_out:?}"));
+            let before = builder.clone().finish().into_bytes(Address(0), |start| start);
+            let version = if options.version == Version::V3 { Version::V2 } else { Version::V3 };
+            let mut other = Builder::new(Arch::Amd64, Options { version, ..options });
+            other.push_all(section.functions(), |left_out| panic!("{left_out:?}"));
+            assert_eq!(builder.absorb(other), Err(Reason::Version));
+            assert_eq!(builder.absorb(Builder::new(Arch::Aarch64, options)), Err(Reason::Architecture));
+            assert_eq!(builder.finish().into_bytes(Address(0), |start| start), before);
         }
     }
 
