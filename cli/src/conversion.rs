@@ -90,9 +90,7 @@ impl Conversion {
                 LeftOut::Malformed(error @ cfi::Error::Length { .. }) => end_is_unknown = Some(error),
                 LeftOut::Malformed(error) => malformed.push(error),
             };
-            functions += builder
-                .push_section(&section.cfi(), threads, left_out)
-                .map_err(|reason| anyhow::anyhow!("{reason}"))?;
+            functions += builder.push_section(&section.cfi(), threads, left_out);
             if let Some(error) = end_is_unknown {
                 return Err(error).with_context(|| format!("section {}", section.section.name));
             }

@@ -50,7 +50,7 @@ pub fn build<'a>(
             LeftOut::Unsupported(reason) => unsupported.push(reason),
             LeftOut::Malformed(error) => malformed.push(error),
         };
-        builder.push_section(&section, 1, left_out).expect("few enough functions");
+        builder.push_section(&section, 1, left_out);
     }
     (builder.finish(), unsupported, malformed)
 }

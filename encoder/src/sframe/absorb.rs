@@ -129,7 +129,9 @@ impl New {
                 _ => new.pieces.push(start..start + len),
             }
         }
-        blocks.make_room();
+        if !new.numbers.is_empty() {
+            blocks.make_room();
+        }
         Ok(new)
     }
 

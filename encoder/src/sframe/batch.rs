@@ -123,15 +123,15 @@ impl<'a> Builder<'a> {
         let mut next = 0;
         for ran in &batch.ran {
             let number = ran.number;
-            let has_room = self.entries.blocks.has_room(ran.block.len);
-            let Some(end) = ran.end.filter(|_| has_room) else {
+            let (bytes, len) = (self.fres.with_behind(ran.block), ran.block.len);
+            let can_be = self.entries.blocks.can_take(ran.hash, bytes, len, ran.attribute);
+            let Some(end) = ran.end.filter(|_| can_be) else {
                 self.push_entries(&batch.functions[next..number], &batch.gave[next..]);
                 general(self, batch.functions[number].fde.at);
                 next = number + 1;
                 continue;
             };
-            let bytes = self.fres.with_behind(ran.block);
-            let block = self.entries.blocks.add_block(ran.hash, bytes, ran.block.len, ran.attribute);
+            let block = self.entries.blocks.add_block(ran.hash, bytes, len, ran.attribute);
             let gave = Remembered { block, num_fres: ran.num_fres };
             batch.gave[number] = gave;
             let fde = &batch.functions[number].fde;
@@ -165,10 +165,11 @@ impl<'a> Builder<'a> {
         let block = self.fres.block(self.options.version);
         let (bytes, len) = (self.fres.with_behind(block), block.len);
         let blocks = &mut self.entries.blocks;
-        if !blocks.has_room(len) {
+        let hash = blocks.hash(bytes, len);
+        if !blocks.can_take(hash, bytes, len, attribute) {
             return false;
         }
-        let block = blocks.add_block(blocks.hash(bytes, len), bytes, len, attribute);
+        let block = blocks.add_block(hash, bytes, len, attribute);
         self.entries.push(start.0, size, block, self.fres.count());
         true
     }

@@ -116,11 +116,12 @@ impl Blocks {
     ) -> Result<u32, Reason> {
         let attribute = self.begin_block(fres, info, fde_type, rep_size);
         let block = fres.block(self.version);
-        if !self.has_room(block.len) {
+        let bytes = fres.with_behind(block);
+        let hash = self.hash(bytes, block.len);
+        if !self.can_take(hash, bytes, block.len, attribute) {
             return Err(Reason::SectionSize);
         }
-        let bytes = fres.with_behind(block);
-        Ok(self.add_block(self.hash(bytes, block.len), bytes, block.len, attribute))
+        Ok(self.add_block(hash, bytes, block.len, attribute))
     }
 
     /// Writes the attribute in front of a function's FREs if it lies there. Returns it.
@@ -206,8 +207,14 @@ impl Blocks {
         hint::black_box(first.into_iter().flatten().map(byte).fold(0, u8::wrapping_add));
     }
 
-    /// Adds a block that there [is room](Self::has_room) for, or finds it: the first `len` bytes of
-    /// these, behind which [`CHUNK`] more can be read. Returns its number.
+    /// Whether a block is here or there is room for it.
+    #[inline(always)]
+    pub(super) fn can_take(&self, hash: u32, bytes: &[u8], len: usize, attribute: WideAttribute) -> bool {
+        self.has_room(len) || self.find(hash, bytes, len, attribute).is_some()
+    }
+
+    /// Adds a block that [can be taken](Self::can_take): the first `len` bytes of these, behind which
+    /// [`CHUNK`] more can be read. Returns its number.
     #[inline]
     pub(super) fn add_block(&mut self, hash: u32, bytes: &[u8], len: usize, attribute: WideAttribute) -> u32 {
         match self.find(hash, bytes, len, attribute) {

@@ -7,7 +7,6 @@ use std::vec::Vec;
 use cfipack_format::SectionOffset;
 
 use super::{Builder, LeftOut};
-use crate::Reason;
 use crate::cfi::Section;
 
 /// More do not help: what they made is absorbed by one.
@@ -22,10 +21,10 @@ impl<'a> Builder<'a> {
         section: &Section<'a>,
         threads: usize,
         mut left_out: impl FnMut(LeftOut),
-    ) -> Result<u64, Reason> {
+    ) -> u64 {
         let threads = threads.min(MAX_THREADS);
         if threads <= 1 {
-            return Ok(self.push_all(section.functions(), left_out));
+            return self.push_all(section.functions(), left_out);
         }
         self.threads = self.threads.max(threads);
         let empty = &self.shard();
@@ -45,22 +44,21 @@ impl<'a> Builder<'a> {
             let mut at = SectionOffset(0);
             for (part, other) in [None].into_iter().chain(others).enumerate() {
                 let shard = other.map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
-                match shard {
-                    Some(shard) if shard.start == at => {
-                        self.absorb_hashed(shard.builder, shard.hashes)?;
-                        shard.left_out.into_iter().for_each(&mut left_out);
-                        (count, at) = (count + shard.count, shard.end);
-                    }
-                    // The first part; or the system had no thread to give, or the guess where the part starts was
-                    // wrong.
-                    _ => {
-                        let mut functions = section.functions_between(at, cut(part + 1));
-                        count += self.push_rest(&mut functions, &mut left_out);
-                        at = functions.offset();
-                    }
+                if let Some(shard) = shard
+                    && shard.start == at
+                    && self.absorb_hashed(shard.builder, shard.hashes).is_ok()
+                {
+                    shard.left_out.into_iter().for_each(&mut left_out);
+                    (count, at) = (count + shard.count, shard.end);
+                    continue;
                 }
+                // The first part; or the system had no thread to give, the guess where the part starts was wrong, or
+                // there is no room for all of it.
+                let mut functions = section.functions_between(at, cut(part + 1));
+                count += self.push_rest(&mut functions, &mut left_out);
+                at = functions.offset();
             }
-            Ok(count)
+            count
         })
     }
 }
@@ -100,6 +98,8 @@ mod tests {
     use cfipack_format::{Address, Arch, SectionOffset};
 
     use super::{Builder, LeftOut};
+    #[cfg(target_pointer_width = "64")]
+    use crate::Reason;
     use crate::cfi::{Section, SectionKind};
     use crate::sframe::Options;
 
@@ -136,7 +136,7 @@ mod tests {
         assert_ne!(section.likely_record_at_or_after(middle), section.record_at_or_after(middle));
         let convert = |threads| {
             let (mut builder, mut left_out) = (Builder::new(Arch::Amd64, Options::default()), Vec::new());
-            let count = builder.push_section(&section, threads, |left: LeftOut| left_out.push(left)).unwrap();
+            let count = builder.push_section(&section, threads, |left: LeftOut| left_out.push(left));
             let table = builder.finish().into_bytes(Address(0), |start| start).unwrap();
             (table, left_out, count)
         };
@@ -147,6 +147,39 @@ mod tests {
             "the FDE in the middle alone has bad instructions"
         );
         for threads in 2..6 {
+            assert_eq!(convert(threads), expected, "{threads} threads");
+        }
+    }
+    /// Where there is no room for a part's blocks, its functions are left out one by one.
+    #[cfg(target_pointer_width = "64")]
+    #[test]
+    fn a_table_that_is_full() {
+        let cie = *b"\x14\0\0\0\0\0\0\0\x01zR\0\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01\0\0";
+        let (mut few, mut many) = (Vec::from(cie), Vec::from(cie));
+        (0..8).for_each(|number| fde(&mut few, number, &[0x41 + number as u8, 0x0e, 0x10]));
+        // In the middle all have rows of those.
+        let rows = |number| if (100..150).contains(&number) { 8 } else { 9 };
+        (8..200)
+            .for_each(|number| fde(&mut many, number, &[0x41 + (number % rows(number)) as u8, 0x0e, 0x10]));
+        let [few, many] =
+            [&few, &many].map(|bytes| Section::new(SectionKind::EhFrame, bytes, Address(0), Arch::Amd64));
+        let convert = |threads| {
+            let (mut builder, mut left_out) = (Builder::new(Arch::Amd64, Options::default()), Vec::new());
+            builder.push_all(few.functions(), |left| panic!("{left:?}"));
+            let blocks = builder.entries.blocks.len_in_bytes();
+            builder.entries.blocks.end += u32::MAX as usize - blocks;
+            let count = builder.push_section(&many, threads, |left| left_out.push(left));
+            builder.entries.blocks.end -= u32::MAX as usize - blocks;
+            let table = builder.finish().into_bytes(Address(0), |start| start).unwrap();
+            (table, left_out, count)
+        };
+        let expected = convert(1);
+        let full = (8..200).filter(|&number| number % rows(number) == 8).count();
+        assert_eq!((expected.1.len(), expected.2), (full, 192));
+        let is_full =
+            |left: &LeftOut| matches!(left, LeftOut::Unsupported(why) if why.reason == Reason::SectionSize);
+        assert!(expected.1.iter().all(is_full), "{:?}", expected.1);
+        for threads in 2..8 {
             assert_eq!(convert(threads), expected, "{threads} threads");
         }
     }
