@@ -3,10 +3,11 @@
 //! The search over the index has no branch that depends on the data, and the scan over the FREs
 //! only skips: it reads a start and an info byte of each, and decodes the one that answers.
 
-use cfipack_format::sframe::{Fde, FdeType, FreInfo, FreType, Version};
+use cfipack_format::sframe::{Fde, FdeType, FreInfo, Version};
 use cfipack_format::{Address, Row};
 
 use super::fde::Body;
+use super::fre::head;
 use super::{Error, Function, Section};
 
 impl<'a> Section<'a> {
@@ -36,17 +37,12 @@ impl<'a> Section<'a> {
     #[inline(always)]
     pub(super) fn row_at(&self, body: &Body<'_>, offset: u32) -> Result<Option<Row>, Error> {
         let target = if body.is_pc_mask() { offset % body.repetition()? } else { offset };
-        let (fres, num, endian) = (body.fres, body.num_fres, self.endian());
-        let found = match body.fre_type {
-            FreType::Addr1 => scan(fres, num, target, |&[byte]| u32::from(byte)),
-            FreType::Addr2 => scan(fres, num, target, |&bytes| u32::from(endian.u16(bytes))),
-            FreType::Addr4 => scan(fres, num, target, |&bytes| endian.u32(bytes)),
-        };
-        match found {
+        match self.scan(body, target) {
             Some(None) => Ok(None),
             Some(Some(at)) => {
                 if body.fde_type == FdeType::Default
-                    && let Some(row) = self.default_row(fres.get(at..).unwrap_or_default(), body.fre_type)
+                    && let Some(row) =
+                        self.default_row(body.fres.get(at..).unwrap_or_default(), body.fre_type)
                 {
                     return Ok(Some(row));
                 }
@@ -54,6 +50,44 @@ impl<'a> Section<'a> {
             }
             None => self.row_error(body, target),
         }
+    }
+
+    /// Where the last FRE of a function lies that starts at or before `target`, in bytes from the first.
+    /// The outer `None`: a malformed FRE was passed, which a closer look will find.
+    #[inline(always)]
+    fn scan(&self, body: &Body<'_>, target: u32) -> Option<Option<usize>> {
+        let head_len = body.fre_type.width() + 1;
+        let (mut at, mut found, mut previous, mut malformed) = (0, usize::MAX, 0, false);
+        let (mut like, mut len) = (FreInfo(0), head_len);
+        for _ in 0..body.num_fres {
+            let (start, info) = match body.fres.get(at..)?.first_chunk::<5>() {
+                Some(bytes) => head(bytes, body.fre_type, self.endian()),
+                None => self.head_near_end(body, at)?,
+            };
+            if start > target {
+                break;
+            }
+            malformed |= start < previous;
+            previous = start;
+            found = at;
+            // Most FREs of a function look alike: a length that is known does not hold up the next.
+            if info != like {
+                // Word size 3 is none.
+                malformed |= info.0 & 0x60 == 0x60;
+                (like, len) = (info, head_len + (usize::from(info.count()) << (info.0 >> 5 & 3)));
+            }
+            at += len;
+        }
+        if malformed { None } else { Some((found != usize::MAX).then_some(found)) }
+    }
+
+    /// Start and info byte of an FRE where the sub-section has less than five bytes left.
+    #[cold]
+    fn head_near_end(&self, body: &Body<'_>, at: usize) -> Option<(u32, FreInfo)> {
+        let rest = body.fres.get(at..).filter(|rest| rest.len() > body.fre_type.width())?;
+        let mut bytes = [0; 5];
+        bytes.iter_mut().zip(rest).for_each(|(byte, value)| *byte = *value);
+        Some(head(&bytes, body.fre_type, self.endian()))
     }
 
     /// The FDE that has the PC, its index, and the PC's offset in it.
@@ -137,23 +171,29 @@ impl<'a> Section<'a> {
         start: impl Fn(&[u8; N]) -> i64,
     ) -> usize {
         let (fdes, _) = self.index.as_chunks::<N>();
+        let fdes = fdes.get(low..high).unwrap_or_default();
+        // Relative to the field, the PC becomes less from FDE to FDE.
         let relative = if self.is_pc_relative() { !0 } else { 0 };
-        let not_after = |i: usize, fde: &[u8; N]| {
-            let field = (self.index_offset + N * i) & relative;
-            start(fde).wrapping_add(field as i64) <= pc
-        };
-        let (mut base, mut len) = (low, high.saturating_sub(low));
+        let from_field = |i: usize| pc.wrapping_sub(((self.index_offset + N * i) & relative) as i64);
+        // In 32 bits, as the header counts FDEs, no product of a length can overflow: places need not be checked.
+        let (mut base, mut len) = (0, fdes.len() as u32);
         // Seven starts at a time: their loads do not wait for each other, where those of a binary
-        // search do.
-        while len >= 8 {
-            let step = len / 8;
-            let Some(fdes) = fdes.get(base..base + 7 * step + 1) else { break };
-            let after = |&k: &usize| not_after(base + k * step, &fdes[k * step]);
-            base += step * (1..8).filter(after).count();
-            len -= 7 * step;
+        // search do. The last few lie together, and are all read.
+        while len >= 16 {
+            let step = len as usize / 8;
+            let Some(fdes) = fdes.get(base..).and_then(|fdes| fdes.get(..7 * step + 1)) else { break };
+            let (pc, stride) = (from_field(low + base), ((N * step) & relative) as i64);
+            let not_after = |&k: &usize| start(&fdes[k * step]) <= pc.wrapping_sub(stride * k as i64);
+            base += step * (1..8).filter(not_after).count();
+            len -= 7 * step as u32;
         }
-        let last = fdes.get(base..base + len).unwrap_or_default();
-        base + last.iter().zip(base..).filter(|&(fde, i)| not_after(i, fde)).count()
+        let last = fdes.get(base..base + len as usize).unwrap_or_default();
+        let (mut pc, stride) = (from_field(low + base), (N & relative) as i64);
+        for fde in last {
+            base += usize::from(start(fde) <= pc);
+            pc = pc.wrapping_sub(stride);
+        }
+        low + base
     }
 
     #[inline]
@@ -172,29 +212,4 @@ impl<'a> Section<'a> {
 fn offset_in(pc: i64, start: i64, size: u32) -> Option<u32> {
     let offset = pc.wrapping_sub(start) as u64;
     (pc >= start && offset < u64::from(size)).then_some(offset as u32)
-}
-
-/// Where the last FRE lies that starts at or before `target`, in bytes from the first FRE.
-/// The outer `None`: a malformed FRE was passed, which a closer look will find.
-#[inline]
-fn scan<const WIDTH: usize>(
-    fres: &[u8],
-    num: u32,
-    target: u32,
-    start: impl Fn(&[u8; WIDTH]) -> u32,
-) -> Option<Option<usize>> {
-    let (mut at, mut found, mut previous, mut malformed) = (0, usize::MAX, 0, false);
-    for _ in 0..num {
-        let (first, info) = fres.get(at..at + WIDTH + 1)?.split_first_chunk()?;
-        let (start, info) = (start(first), FreInfo(info[0]));
-        if start > target {
-            break;
-        }
-        // Word size 3 is none.
-        malformed |= start < previous || info.0 & 0x60 == 0x60;
-        previous = start;
-        found = at;
-        at += WIDTH + 1 + (usize::from(info.count()) << (info.0 >> 5 & 3));
-    }
-    if malformed { None } else { Some((found != usize::MAX).then_some(found)) }
 }
