@@ -59,11 +59,18 @@ fn time<T>(work: impl FnOnce() -> T) -> Duration {
 }
 
 /// `speed`: how many times as fast as the yardstick; else how many times as long.
-fn report(what: &str, yardstick: &str, (time, yard): (Duration, Duration), speed: bool) {
+fn report(what: &str, yardstick: &str, times: (Duration, Duration), speed: bool) {
+    report_each(what, yardstick, times, 1, speed);
+}
+
+/// Of so many at a time.
+fn report_each(what: &str, yardstick: &str, (time, yard): (Duration, Duration), count: usize, speed: bool) {
+    // Durations divided are whole nanoseconds: too coarse for ratios.
     let ratio = match speed {
         true => format!("{:.2} times as fast", yard.as_secs_f64() / time.as_secs_f64()),
         false => format!("{:.2} times as long", time.as_secs_f64() / yard.as_secs_f64()),
     };
+    let [time, yard] = [time, yard].map(|total| total / count as u32);
     println!("  {what:<34} {time:>10.1?}   {yardstick:<38} {yard:>10.1?}   {ratio}");
 }
 
@@ -101,13 +108,13 @@ fn lookup(library: &'static Library) {
     };
     let in_place = || pcs.iter().filter(|&&pc| table.lookup(pc).is_ok_and(|row| row.is_some())).count();
     let indexed = || pcs.iter().filter(|&&pc| index.lookup(pc).is_ok_and(|row| row.is_some())).count();
-    let each = |(a, b): (Duration, Duration)| (a / PCS as u32, b / PCS as u32);
-    report("lookup in place", "binary search over u32 starts", each(by_turns(in_place, search)), false);
-    report("lookup with index", "binary search over u32 starts", each(by_turns(indexed, search)), false);
+    report_each("lookup in place", "binary search over u32 starts", by_turns(in_place, search), PCS, false);
+    report_each("lookup with index", "binary search over u32 starts", by_turns(indexed, search), PCS, false);
     let mut gimli = library.gimli();
     if gimli.has_search_table() {
         let by_gimli = || pcs.iter().filter(|&&pc| gimli.lookup(pc)).count();
-        report("lookup in place", "gimli, .eh_frame_hdr and row", each(by_turns(in_place, by_gimli)), true);
+        let times = by_turns(in_place, by_gimli);
+        report_each("lookup in place", "gimli, .eh_frame_hdr and row", times, PCS, true);
     }
 }
 
