@@ -87,7 +87,7 @@ fn every_pc_has_the_row_that_trying_all_functions_finds() {
 }
 
 #[test]
-fn many_functions() {
+fn any_number_of_functions() {
     // Sizes that repeat with no regular pattern; every function leaves a gap of one byte.
     let mut start = ADDRESS + 0x100_0000;
     let functions: Vec<Function> = (0..1000u64)
@@ -97,16 +97,21 @@ fn many_functions() {
             numbered(start - u64::from(size), size, (i % 12) as i8)
         })
         .collect();
-    let flags = Flags::FDE_SORTED | Flags::START_PCREL;
-    let bytes = table(Version::V3, Abi::Amd64, flags, &functions);
-    let section = Section::parse(&bytes, Address(ADDRESS)).unwrap();
-    let mut memory = vec![0; Index::len_for(&section)];
-    assert!(memory.len() <= 4 * functions.len() + 14);
-    let index = Index::build(&section, &mut memory).unwrap();
-    for pc in pcs(&functions) {
-        let expected = expected(&functions, pc);
-        assert_eq!(cfa_offset(section.lookup(Address(pc)).unwrap()), expected, "{pc:#x}");
-        assert_eq!(cfa_offset(index.lookup(Address(pc)).unwrap()), expected, "{pc:#x}");
+    for flags in [Flags::FDE_SORTED, Flags::FDE_SORTED | Flags::START_PCREL] {
+        for count in (1..150).chain([1000]) {
+            let functions = &functions[..count];
+            let bytes = table(Version::V3, Abi::Amd64, flags, functions);
+            let section = Section::parse(&bytes, Address(ADDRESS)).unwrap();
+            let mut memory = vec![0; Index::len_for(&section)];
+            assert!(memory.len() <= 4 * functions.len() + 14);
+            let index = Index::build(&section, &mut memory).unwrap();
+            for pc in pcs(functions) {
+                let expected = expected(functions, pc);
+                let context = format!("{count} functions, {flags:?}, {pc:#x}");
+                assert_eq!(cfa_offset(section.lookup(Address(pc)).unwrap()), expected, "{context}");
+                assert_eq!(cfa_offset(index.lookup(Address(pc)).unwrap()), expected, "{context}");
+            }
+        }
     }
 }
 
