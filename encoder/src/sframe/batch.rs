@@ -9,10 +9,11 @@ use cfipack_format::sframe::FdeType;
 use cfipack_format::{Address, SectionOffset};
 
 use super::Builder;
-use super::block::{GROUP, WideAttribute};
+use super::block::GROUP;
 use super::entries::Entry;
 use super::fres::Block;
 use super::memo::{Key, Memo, Remembered};
+use super::wide_attribute::WideAttribute;
 use crate::cfi::{Code, Functions, PlainFde};
 
 /// A function of a batch.

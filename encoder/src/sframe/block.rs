@@ -9,6 +9,7 @@ use cfipack_format::sframe::{Attribute, FdeInfo, FdeType, Version};
 
 use super::fres::Fres;
 use super::hash_index::{HashIndex, hash};
+use super::wide_attribute::WideAttribute;
 use super::words::CHUNK;
 use super::{Layout, Options};
 use crate::Reason;
@@ -32,35 +33,6 @@ pub(super) struct Blocks {
     seed: u64,
     version: Version,
     endian: Endian,
-}
-
-/// An attribute with more rows than version 3 can count.
-///
-/// | bits | meaning |
-/// |---|---|
-/// | 0-31 | rows |
-/// | 32-39 | info |
-/// | 40-47 | size of the repeated block |
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(super) struct WideAttribute(u64);
-
-impl WideAttribute {
-    #[inline(always)]
-    fn new(num_fres: u32, info: FdeInfo, rep_size: u8) -> Self {
-        Self(u64::from(num_fres) | u64::from(info.bits()) << 32 | u64::from(rep_size) << 40)
-    }
-
-    pub(super) fn num_fres(self) -> u32 {
-        self.0 as u32
-    }
-
-    pub(super) fn info(self) -> FdeInfo {
-        FdeInfo::from_bits_retain((self.0 >> 32) as u8)
-    }
-
-    pub(super) fn rep_size(self) -> u8 {
-        (self.0 >> 40) as u8
-    }
 }
 
 /// How many functions are taken together, and their blocks looked up: with more, those that repeat another

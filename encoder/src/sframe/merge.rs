@@ -11,10 +11,11 @@ use cfipack_format::sframe::{Attribute, FdeInfo, FdeType, FreInfo, FreType, Vers
 use cfipack_format::{Arch, Endian};
 
 use super::Options;
-use super::block::{Blocks, WideAttribute};
+use super::block::Blocks;
 use super::entries::{Entries, Entry};
 use super::fre::{Fre, fre_len};
 use super::fres::Fres;
+use super::wide_attribute::WideAttribute;
 use crate::Reason;
 
 /// Bytes between two functions that count as padding.

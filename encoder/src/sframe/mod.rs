@@ -27,6 +27,7 @@ mod stubs;
 #[cfg(feature = "std")]
 mod threads;
 mod track;
+mod wide_attribute;
 mod words;
 
 pub use all::LeftOut;

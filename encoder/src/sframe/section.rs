@@ -6,9 +6,10 @@ use core::fmt;
 use cfipack_format::sframe::{Abi, Fde, FdeInfo, Flags, Header, Version};
 use cfipack_format::{Address, Arch, SectionOffset};
 
-use super::block::{Blocks, WideAttribute};
+use super::block::Blocks;
 use super::entries::{Entries, Entry};
 use super::order::Order;
+use super::wide_attribute::WideAttribute;
 use super::{Layout, Options};
 
 /// A section that needs only addresses. Its size is exact, and it can be written again after a
