@@ -56,14 +56,10 @@ impl<'a> Section<'a> {
     /// The outer `None`: a malformed FRE was passed, which a closer look will find.
     #[inline(always)]
     fn scan(&self, body: &Body<'_>, target: u32) -> Option<Option<usize>> {
-        let head_len = body.fre_type.width() + 1;
         let (mut at, mut found, mut previous, mut malformed) = (0, usize::MAX, 0, false);
-        let (mut like, mut len) = (FreInfo(0), head_len);
+        let (mut like, mut len) = (FreInfo::OUTERMOST, body.fre_type.width() + 1);
         for _ in 0..body.num_fres {
-            let (start, info) = match body.fres.get(at..)?.first_chunk::<5>() {
-                Some(bytes) => head(bytes, body.fre_type, self.endian()),
-                None => self.head_near_end(body, at)?,
-            };
+            let (start, info) = self.head_at(body, at)?;
             if start > target {
                 break;
             }
@@ -72,16 +68,23 @@ impl<'a> Section<'a> {
             found = at;
             // Most FREs of a function look alike: a length that is known does not hold up the next.
             if info != like {
-                // Word size 3 is none.
-                malformed |= info.0 & 0x60 == 0x60;
-                (like, len) = (info, head_len + (usize::from(info.count()) << (info.0 >> 5 & 3)));
+                (like, len) = (info, body.fre_type.width() + info.fre_len()?);
             }
             at += len;
         }
         if malformed { None } else { Some((found != usize::MAX).then_some(found)) }
     }
 
-    /// Start and info byte of an FRE where the sub-section has less than five bytes left.
+    /// Start and info byte of the FRE at `at` bytes from the first of a function.
+    #[inline(always)]
+    pub(super) fn head_at(&self, body: &Body<'_>, at: usize) -> Option<(u32, FreInfo)> {
+        match body.fres.get(at..)?.first_chunk::<5>() {
+            Some(bytes) => Some(head(bytes, body.fre_type, self.endian())),
+            None => self.head_near_end(body, at),
+        }
+    }
+
+    /// The same where the sub-section has less than five bytes left.
     #[cold]
     fn head_near_end(&self, body: &Body<'_>, at: usize) -> Option<(u32, FreInfo)> {
         let rest = body.fres.get(at..).filter(|rest| rest.len() > body.fre_type.width())?;

@@ -3,8 +3,6 @@
 use cfipack_format::sframe::{Fde, FdeType, FreInfo, FreType};
 
 use super::Section;
-use super::fde::Body;
-use super::fre::head;
 
 /// Where the widest row of a function lies and up to where it answers, in one word of an
 /// [`Index`](super::Index). Of random PCs in librustc_driver and libLLVM it answers for 76 and 83 %,
@@ -69,6 +67,7 @@ impl Section<'_> {
                 false => Some((fde.size, FreInfo::OUTERMOST)),
             };
             let Some((start, info)) = next else { break };
+            let Some(fre_len) = info.fre_len() else { break };
             if let Some((at, before)) = before {
                 let end = start.min(fde.size).min(Widest::MAX_END);
                 if at <= Widest::MAX_AT && end.saturating_sub(before) > width {
@@ -77,16 +76,8 @@ impl Section<'_> {
                 }
             }
             before = Some((first + at, start));
-            at += body.fre_type.width() + 1 + (usize::from(info.count()) << (info.0 >> 5 & 3));
+            at += body.fre_type.width() + fre_len;
         }
         Some(widest)
-    }
-
-    /// Start and info byte of the FRE at `at` bytes from the first of a function.
-    #[inline]
-    fn head_at(&self, body: &Body<'_>, at: usize) -> Option<(u32, FreInfo)> {
-        let bytes = body.fres.get(at..)?.first_chunk::<5>()?;
-        let (start, info) = head(bytes, body.fre_type, self.endian());
-        info.word_size().map(|_| (start, info))
     }
 }

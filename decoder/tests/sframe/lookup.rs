@@ -116,6 +116,24 @@ fn any_number_of_functions() {
 }
 
 #[test]
+fn rows_out_of_order_answer_for_nothing_behind_them() {
+    let function =
+        Function::new(ADDRESS + 0x1000, 0x40, &[&[0, 0x03, 8], &[0x20, 0x03, 16], &[0x10, 0x03, 24]]);
+    let bytes = table(Version::V3, Abi::Amd64, Flags::FDE_SORTED, &[function]);
+    let section = Section::parse(&bytes, Address(ADDRESS)).unwrap();
+    let mut memory = vec![0; Index::len_for(&section)];
+    let index = Index::build(&section, &mut memory).unwrap();
+    for offset in 0..0x40 {
+        let pc = Address(ADDRESS + 0x1000 + offset);
+        match offset {
+            0..0x20 => assert_eq!(cfa_offset(section.lookup(pc).unwrap()), Some(8), "{offset}"),
+            _ => assert!(section.lookup(pc).is_err(), "{offset}"),
+        }
+        assert_eq!(index.lookup(pc), section.lookup(pc), "{offset}");
+    }
+}
+
+#[test]
 fn a_pc_mask_function_repeats() {
     // What ld writes for a lazy amd64 .plt: sp+8, and sp+16 from byte 11 of each 16.
     let stubs = Function::new(ADDRESS + 0x1010, 0x40, &[&[0, 0x03, 8], &[11, 0x03, 16]]);

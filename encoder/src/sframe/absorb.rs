@@ -170,6 +170,14 @@ mod tests {
         bytes
     }
 
+    /// A builder that has taken these.
+    fn filled(bytes: &[u8], options: Options) -> Builder<'_> {
+        let section = Section::new(SectionKind::EhFrame, bytes, Address(0), Arch::Amd64);
+        let mut builder = Builder::new(Arch::Amd64, options);
+        builder.push_all(section.functions(), |left_out| panic!("{left_out:?}"));
+        builder
+    }
+
     fn options() -> impl Iterator<Item = Options> {
         let versions = [Version::V2, Version::V3].into_iter();
         versions
@@ -181,10 +189,8 @@ mod tests {
     #[test]
     fn a_shard_that_there_is_no_room_for() {
         let bytes = section();
-        let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
         for options in options() {
-            let mut shard = Builder::new(Arch::Amd64, options);
-            shard.push_all(section.functions(), |left_out| panic!("{left_out:?}"));
+            let shard = filled(&bytes, options);
             let mut builder = Builder::new(Arch::Amd64, options);
             let (first, len) = shard.entries.blocks.place(0);
             builder.entries.blocks.end += u32::MAX as usize - len;
@@ -206,14 +212,11 @@ mod tests {
     #[test]
     fn a_shard_of_another_kind() {
         let bytes = section();
-        let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
         for options in options() {
-            let mut builder = Builder::new(Arch::Amd64, options);
-            builder.push_all(section.functions(), |left_out| panic!("{left_out:?}"));
+            let mut builder = filled(&bytes, options);
             let before = builder.clone().finish().into_bytes(Address(0), |start| start);
             let version = if options.version == Version::V3 { Version::V2 } else { Version::V3 };
-            let mut other = Builder::new(Arch::Amd64, Options { version, ..options });
-            other.push_all(section.functions(), |left_out| panic!("{left_out:?}"));
+            let other = filled(&bytes, Options { version, ..options });
             assert_eq!(builder.absorb(other), Err(Reason::Version));
             assert_eq!(builder.absorb(Builder::new(Arch::Aarch64, options)), Err(Reason::Architecture));
             assert_eq!(builder.finish().into_bytes(Address(0), |start| start), before);
@@ -224,13 +227,8 @@ mod tests {
     #[test]
     fn a_shard_that_shares_nothing() {
         let bytes = section();
-        let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
         for options in options().filter(|options| options.share) {
-            let [mut shared, mut apart] =
-                [true, false].map(|share| Builder::new(Arch::Amd64, Options { share, ..options }));
-            for builder in [&mut shared, &mut apart] {
-                builder.push_all(section.functions(), |left_out| panic!("{left_out:?}"));
-            }
+            let [mut shared, apart] = [true, false].map(|share| filled(&bytes, Options { share, ..options }));
             let len = shared.entries.blocks.len_in_bytes();
             shared.absorb(apart).unwrap();
             assert_eq!((shared.entries.list.len(), shared.entries.blocks.len_in_bytes()), (6, len));

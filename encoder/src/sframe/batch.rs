@@ -125,8 +125,8 @@ impl<'a> Builder<'a> {
         for ran in &batch.ran {
             let number = ran.number;
             let (bytes, len) = (self.fres.with_behind(ran.block), ran.block.len);
-            let can_be = self.entries.blocks.can_take(ran.hash, bytes, len, ran.attribute);
-            let Some(end) = ran.end.filter(|_| can_be) else {
+            let blocks = &self.entries.blocks;
+            let Some(end) = ran.end.filter(|_| blocks.can_take(ran.hash, bytes, len, ran.attribute)) else {
                 self.push_entries(&batch.functions[next..number], &batch.gave[next..]);
                 general(self, batch.functions[number].fde.at);
                 next = number + 1;

@@ -167,11 +167,11 @@ impl Fre {
     }
 }
 
-/// Bytes of an FRE behind its start, the info byte included.
+/// [`FreInfo::fre_len`] of an FRE that was made here, whose word size is valid.
 #[inline]
 pub(super) const fn fre_len(info: FreInfo) -> usize {
-    match info.word_size() {
-        Some(size) => 1 + ((info.count() as usize) << size as u8),
+    match info.fre_len() {
+        Some(len) => len,
         None => 1,
     }
 }

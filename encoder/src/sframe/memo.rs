@@ -136,25 +136,56 @@ mod tests {
     use cfipack_format::{Address, Arch};
 
     use super::{Memo, Remembered};
-    use crate::cfi::{Section, SectionKind};
+    use crate::cfi::{Code, Section, SectionKind};
 
-    /// Whether a memo of one slot that knows the first instructions, of CIE 0 and ending at 5, finds the
-    /// second ones.
-    fn finds(known: &[u8], wanted: &[u8], cie: u8, size: u32) -> bool {
+    /// A section of functions with these instructions.
+    fn section(instructions: &[&[u8]], size: u32) -> Vec<u8> {
         let mut bytes = Vec::from(*b"\x14\0\0\0\0\0\0\0\x01zR\0\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01\0\0");
-        for instructions in [known, wanted] {
+        for instructions in instructions {
             let words = [13 + instructions.len() as u32, bytes.len() as u32 + 4, 0, size];
             bytes.extend(words.into_iter().flat_map(u32::to_le_bytes));
             bytes.push(0);
-            bytes.extend(instructions);
+            bytes.extend(*instructions);
         }
         bytes.extend([0; super::CHUNK]);
-        let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
-        let codes: Vec<_> = section.functions().map(|function| function.unwrap().code()).collect();
+        bytes
+    }
+
+    fn codes(bytes: &[u8]) -> Vec<Code<'_>> {
+        let section = Section::new(SectionKind::EhFrame, bytes, Address(0), Arch::Amd64);
+        section.functions().map(|function| function.unwrap().code()).collect()
+    }
+
+    /// Whether a memo of one pair that knows the first instructions, of CIE 0 and ending at 5, finds the
+    /// second ones.
+    fn finds(known: &[u8], wanted: &[u8], cie: u8, size: u32) -> bool {
+        let bytes = section(&[known, wanted], size);
+        let codes = codes(&bytes);
         let mut memo = Memo::new(1);
         let gave = Remembered { block: 3, num_fres: 2 };
         memo.remember(memo.key(0, &codes[0]), &codes[0], 5, gave);
         memo.find(memo.key(cie, &codes[1]), &bytes, &codes[1], size).is_some_and(|found| found == gave)
+    }
+
+    /// A pair keeps the last two instructions, be the same remembered again or not.
+    #[test]
+    fn two_of_a_hash() {
+        let bytes = section(&[&[0x41], &[0x42, 0x43], &[0x44, 0x45, 0x46]], 6);
+        let codes = codes(&bytes);
+        let found = |remembered: &[usize]| {
+            let mut memo = Memo::new(1);
+            for &number in remembered {
+                let gave = Remembered { block: number as u32, num_fres: 1 };
+                memo.remember(memo.key(0, &codes[number]), &codes[number], 5, gave);
+            }
+            [0, 1, 2].map(|number| {
+                let code = &codes[number];
+                memo.find(memo.key(0, code), &bytes, code, 6).map(|gave| gave.block as usize)
+            })
+        };
+        assert_eq!(found(&[0, 1]), [Some(0), Some(1), None]);
+        assert_eq!(found(&[0, 1, 1]), [Some(0), Some(1), None]);
+        assert_eq!(found(&[0, 1, 2]), [None, Some(1), Some(2)]);
     }
 
     #[test]

@@ -150,6 +150,7 @@ mod tests {
             assert_eq!(convert(threads), expected, "{threads} threads");
         }
     }
+
     /// Where there is no room for a part's blocks, its functions are left out one by one.
     #[cfg(target_pointer_width = "64")]
     #[test]

@@ -100,6 +100,15 @@ impl FreInfo {
         }
     }
 
+    /// Bytes of the FRE behind its start: the info byte and the words; `None` for an invalid word size.
+    #[inline]
+    pub const fn fre_len(self) -> Option<usize> {
+        match self.word_size() {
+            Some(size) => Some(1 + ((self.count() as usize) << size as u8)),
+            None => None,
+        }
+    }
+
     /// AArch64: whether the return address is signed.
     #[inline]
     pub const fn signed(self) -> bool {
