@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use cfipack_container::{CallFrameSection, File, Layout, Member, Section, members};
 use cfipack_decoder::sframe;
-use cfipack_encoder::cfi::SectionKind;
 use cfipack_format::Address;
 
 use crate::mmap::Bytes;
@@ -256,14 +255,9 @@ pub fn tables<'s>(section: &'s Section<'_>) -> anyhow::Result<Vec<sframe::Sectio
     Ok(tables)
 }
 
-/// The call frame information of a file: every `.eh_frame`, and `.debug_frame` where there is none.
-/// A file with both describes the same functions twice.
+/// The call frame information of a file, which must have some.
 pub fn call_frame_sections<'a>(file: &File<'a>) -> anyhow::Result<Vec<CallFrameSection<'a>>> {
-    let mut sections = file.call_frame_sections()?;
-    let is_eh_frame = |section: &CallFrameSection<'_>| section.kind == SectionKind::EhFrame;
-    if sections.iter().any(is_eh_frame) {
-        sections.retain(is_eh_frame);
-    }
+    let sections = file.call_frame_sections()?;
     if sections.is_empty() {
         bail!("there is no call frame information in it");
     }

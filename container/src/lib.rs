@@ -92,8 +92,10 @@ impl<'a> File<'a> {
         }
     }
 
-    /// Every `.eh_frame` and `.debug_frame` that is in force, in the file's order. What a
-    /// post-link optimiser put aside (`.bolt.org.eh_frame`) is not.
+    /// Every `.eh_frame` that is in force, and behind them every `.debug_frame` as far as it has functions
+    /// that they have not: the FDEs of functions that start where another does, and in a linked file of
+    /// those that start in no code (the linker has discarded them), are made unreachable in a copy. What
+    /// a post-link optimiser put aside (`.bolt.org.eh_frame`) is not in force.
     ///
     /// Without section headers, `.eh_frame` is found through its `.eh_frame_hdr`.
     pub fn call_frame_sections(&self) -> Result<Vec<CallFrameSection<'a>>, Error> {

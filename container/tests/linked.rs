@@ -45,6 +45,20 @@ fn a_segment_longer_than_its_table_is_given_whole() {
     assert!(sframe[0].bytes[0xbe..].iter().all(|&byte| byte == 0));
 }
 
+/// `readelf -wf` shows one FDE in `.eh_frame`, at 0x400087, and four in `.debug_frame`: that one again,
+/// two of code that was built without unwind tables, and one at 0, of a function that ld discarded.
+#[test]
+fn each_function_comes_once() {
+    let bytes = corpus("both_frames");
+    let file = File::parse(&bytes).unwrap();
+    let sections = file.call_frame_sections().unwrap();
+    let functions: Vec<Vec<_>> = sections
+        .iter()
+        .map(|section| section.cfi().functions().map(|f| f.unwrap()).map(|f| (f.start.0, f.size)).collect())
+        .collect();
+    assert_eq!(functions, [vec![(0x40_0087, 3)], vec![(0x40_0078, 6), (0x40_007e, 9)]]);
+}
+
 #[test]
 fn archives_give_their_members() {
     let archive = corpus("members.a");

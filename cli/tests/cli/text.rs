@@ -23,6 +23,7 @@ fn reports() {
     insta::assert_snapshot!(transcripts(&[
         &["linked.so", "--verify", "--min-coverage", "100"],
         &["linkable.o", "--layout", "gnu"],
+        &["both_frames", "--verify", "--min-coverage", "100"],
         &["debug_frame.zlib.o", "--sframe-version", "2"],
         &["linked.so", "--no-flex", "--threads", "3"],
         &["lookup", "linked.so", "0x27d", "644", "0x1"],

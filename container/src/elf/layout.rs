@@ -51,6 +51,11 @@ impl Addresses {
         Ok(Self { all, placed })
     }
 
+    /// Whether several sections lie at one place.
+    pub(super) fn is_ambiguous(&self) -> bool {
+        self.placed.is_empty()
+    }
+
     /// Where a section lies; 0 for one that does not exist.
     pub(crate) fn of(&self, section: usize) -> u64 {
         self.all.get(section).copied().unwrap_or(0)

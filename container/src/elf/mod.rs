@@ -1,6 +1,7 @@
 //! ELF files of 64-bit architectures, relocatable and linked.
 
 mod compression;
+mod debug_frame;
 mod eh_frame_hdr;
 mod headers;
 mod layout;
@@ -88,7 +89,7 @@ impl<'a> Elf<'a> {
         }
         let (text, data) = (self.text_base(), self.data_base());
         let with_bases = |(kind, section)| CallFrameSection { section, kind, arch: headers.arch, text, data };
-        Ok(found.into_iter().map(with_bases).collect())
+        Ok(self.each_function_once(found.into_iter().map(with_bases).collect()))
     }
 
     pub(crate) fn sframe_sections(&self) -> Result<Vec<Section<'a>>, Error> {
