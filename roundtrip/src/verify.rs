@@ -20,7 +20,8 @@ pub struct Options {
     /// How many differences, and how many functions left out, the report describes; it counts all.
     pub limit: usize,
     /// Where one function of the table holds two of the CFI, this many bytes between them may be
-    /// answered for: the padding between functions that were merged.
+    /// answered for: the padding between functions that were merged. Taken for 0 where a function of the
+    /// CFI cannot be read, which may lie there.
     pub padding: u64,
 }
 
@@ -36,13 +37,16 @@ impl Default for Options {
 /// the rows, memory in proportion to the functions. A PC that only the table answers for is a difference.
 pub fn verify(cfi: &[cfi::Section<'_>], tables: &Table<'_>, options: &Options) -> Report {
     let functions = Functions::find(cfi);
+    // A function that cannot be read may lie in any gap.
+    let padding = if functions.unreadable().is_empty() { options.padding } else { 0 };
     let mut verifier = Verifier {
         cfi,
         reasons: None,
         cursor: tables.cursor(),
         arch: cfi.first().map(|section| section.arch).or(tables.arch()).unwrap_or(Arch::Amd64),
         signals: tables.version() == Some(Version::V3),
-        options,
+        limit: options.limit,
+        padding,
         report: Report {
             functions: functions.empty(),
             equal: functions.empty(),
@@ -73,7 +77,8 @@ struct Verifier<'v, 't, 'a> {
     cursor: Cursor<'v, 't>,
     arch: Arch,
     signals: bool,
-    options: &'v Options,
+    limit: usize,
+    padding: u64,
     report: Report,
     /// Place of the last function that was counted as extra.
     last_extra: Option<usize>,
@@ -119,7 +124,7 @@ impl Verifier<'_, '_, '_> {
         flags: Flags,
         tally: &mut Tally,
     ) {
-        let Self { cursor, arch, signals, options, report, .. } = self;
+        let Self { cursor, arch, signals, limit, report, .. } = self;
         let mut judge = |range: Range<u64>, times: u64, answer: &Answer, table: &TableAnswer| {
             let pcs = (range.end - range.start) * times;
             match against_cfi(answer, flags, table, *arch, *signals) {
@@ -129,7 +134,7 @@ impl Verifier<'_, '_, '_> {
                     tally.different += pcs;
                     describe(
                         &mut report.differences,
-                        options.limit,
+                        *limit,
                         Difference {
                             arch: *arch,
                             function: Some(function.start),
@@ -174,7 +179,7 @@ impl Verifier<'_, '_, '_> {
                         .extent(place)
                         .is_some_and(|extent| extent.start < range.start && extent.end > range.end)
                 };
-                if range.end - range.start <= self.options.padding && holds_both() {
+                if range.end - range.start <= self.padding && holds_both() {
                     self.report.pcs += pcs;
                     self.report.pcs_padding += pcs;
                 } else if pcs != 0 {
@@ -193,7 +198,7 @@ impl Verifier<'_, '_, '_> {
                         cfi: None,
                         table: *segment.at(pc),
                     };
-                    describe(&mut self.report.differences, self.options.limit, difference);
+                    describe(&mut self.report.differences, self.limit, difference);
                 }
             }
             pc = end;
@@ -219,7 +224,7 @@ impl Verifier<'_, '_, '_> {
     }
 
     fn leave_out(&mut self, function: Option<Address>, reason: String, why: impl FnOnce() -> String) {
-        if self.report.left_out.len() < self.options.limit {
+        if self.report.left_out.len() < self.limit {
             self.report.left_out.push(LeftOut { function, why: why() });
         }
         *self.report.reasons.entry(reason).or_default() += 1;

@@ -92,7 +92,12 @@ impl<'a> Cie<'a> {
                 cie.has_data = true;
                 cie.parse_augmentation(letters, data, section)?;
             }
-            [letter, ..] => return Err(Error::Augmentation { offset, letter: *letter }),
+            // gas writes `S` so in `.debug_frame`. Only `z` says how much data letters have that have some.
+            letters => {
+                let unknown = letters.iter().find(|letter| !b"SBG".contains(letter));
+                unknown.map_or(Ok(()), |&letter| Err(Error::Augmentation { offset, letter }))?;
+                cie.parse_augmentation(letters, &[], section)?;
+            }
         }
         cie.instructions = cursor.rest();
         Ok(cie)

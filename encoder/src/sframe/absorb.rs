@@ -72,6 +72,7 @@ impl Builder<'_> {
         });
         self.entries.num_fres += shard.entries.num_fres;
         self.entries.refused.extend(shard.entries.refused);
+        self.entries.unread |= shard.entries.unread;
         Ok(())
     }
 }

@@ -79,6 +79,7 @@ impl<'a> Builder<'a> {
                 }
             },
             Err(error) => {
+                self.note_unread();
                 left_out(LeftOut::Malformed(error));
                 None
             }

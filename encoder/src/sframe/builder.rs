@@ -53,7 +53,7 @@ impl<'a> Builder<'a> {
 
     fn with_seed(arch: Arch, options: Options, fres: Fres, seed: u64) -> Self {
         let blocks = Blocks::new(options, arch.endian(), seed);
-        let entries = Entries { list: Vec::new(), blocks, num_fres: 0, refused: Vec::new() };
+        let entries = Entries { list: Vec::new(), blocks, num_fres: 0, refused: Vec::new(), unread: false };
         let (cies, common) = (Cies::new(), Common::new());
         let interpreter = Interpreter::new();
         Self { arch, options, interpreter, cies, common, fres, entries, threads: 1 }
@@ -78,6 +78,13 @@ impl<'a> Builder<'a> {
             self.entries.refused.push(function.start.0);
         }
         pushed
+    }
+
+    /// Takes note of a function whose record cannot be read ([`cfi::Error`](crate::cfi::Error)), which
+    /// [`Options::merge_functions`] must know of: where it lies is unknown, so no gap is merged across.
+    /// [`Self::push_all`] and [`Self::push_section`] see such records themselves.
+    pub fn note_unread(&mut self) {
+        self.entries.unread = true;
     }
 
     /// Ends the section: nothing is added any more.

@@ -27,6 +27,8 @@ pub(super) struct Entries {
     pub(super) num_fres: u64,
     /// Starts of functions that were refused, which nothing may be merged across; only kept for that.
     pub(super) refused: Vec<u64>,
+    /// A function could not be read: it may lie in any gap, and nothing may be merged across one.
+    pub(super) unread: bool,
 }
 
 impl Entries {

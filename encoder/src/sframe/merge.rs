@@ -45,13 +45,11 @@ struct Candidate {
 pub(super) fn merge(arch: Arch, options: Options, entries: &Entries) -> Result<Entries, Reason> {
     let endian = arch.endian();
     let (candidates, rows) = candidates(entries, options.version, endian);
-    let mut refused = entries.refused.clone();
-    refused.sort_unstable();
-    let cuts = cuts(&candidates, &rows, &refused, options);
+    let cuts = cuts(&candidates, &rows, &Gaps::of(entries), options);
     let mut fres = Fres::new(endian);
     let blocks = Blocks::new(options, endian, fres.seed());
     let list = Vec::with_capacity(entries.list.len());
-    let mut merged = Entries { list, blocks, num_fres: 0, refused: Vec::new() };
+    let mut merged = Entries { list, blocks, num_fres: 0, refused: Vec::new(), unread: false };
     for group in cuts {
         write(&candidates[group.0..group.1], &rows, &mut fres, &mut merged)?;
     }
@@ -107,24 +105,45 @@ fn read_block(
     (info, fde_type, rep_size)
 }
 
-/// Whether `next` can go on where `last` ends: no function that was refused lies between them.
-fn can_follow(last: &Candidate, next: &Candidate, rows: &[Row], refused: &[u64]) -> bool {
+/// What may be merged across.
+struct Gaps {
+    /// Starts of functions that were refused, ascending.
+    refused: Vec<u64>,
+    /// Bytes of the longest gap.
+    longest: u64,
+}
+
+impl Gaps {
+    fn of(entries: &Entries) -> Self {
+        let mut refused = entries.refused.clone();
+        refused.sort_unstable();
+        Self { refused, longest: if entries.unread { 0 } else { MAX_PADDING } }
+    }
+
+    /// Whether what lies between a function's end and the next one's start is padding.
+    fn is_padding(&self, end: u64, next: u64) -> bool {
+        let refused_before = |address| self.refused.partition_point(|&start| start < address);
+        (end..=end.saturating_add(self.longest)).contains(&next)
+            && refused_before(end) == refused_before(next)
+    }
+}
+
+/// Whether `next` can go on where `last` ends.
+fn can_follow(last: &Candidate, next: &Candidate, rows: &[Row], gaps: &Gaps) -> bool {
     // Stubs repeat, and a signal frame's PC is taken as it is: neither is any other function.
     let alone = FdeInfo::PC_MASK | FdeInfo::SIGNAL;
     let Some(end) = last.entry.start.checked_add(last.entry.size.into()) else { return false };
-    let refused_before = |address| refused.partition_point(|&start| start < address);
     let starts_with_a_row = rows.get(next.rows.0 as usize).is_some_and(|row| row.0 == 0);
     !last.info.intersects(alone)
         && !next.info.intersects(alone)
         && last.info.with_fre_type(FreType::Addr1) == next.info.with_fre_type(FreType::Addr1)
         && last.fde_type == next.fde_type
         && starts_with_a_row
-        && (end..=end.saturating_add(MAX_PADDING)).contains(&next.entry.start)
-        && refused_before(end) == refused_before(next.entry.start)
+        && gaps.is_padding(end, next.entry.start)
 }
 
 /// The functions cut into groups, as ranges of candidates.
-fn cuts(candidates: &[Candidate], rows: &[Row], refused: &[u64], options: Options) -> Vec<(usize, usize)> {
+fn cuts(candidates: &[Candidate], rows: &[Row], gaps: &Gaps, options: Options) -> Vec<(usize, usize)> {
     let fixed = options.version.fde_size() + if options.version == Version::V3 { Attribute::SIZE } else { 0 };
     let max_rows = options.merge_functions.min(u16::MAX.into());
     // The cheapest way to have the first so many functions, and where its last group starts.
@@ -141,7 +160,7 @@ fn cuts(candidates: &[Candidate], rows: &[Row], refused: &[u64], options: Option
             let (from, to) = candidates[next].rows;
             // Only its first row may repeat the one before.
             let has_too_many_rows = group.rows + (to - from) > max_rows + 1;
-            if has_too_many_rows || !can_follow(&candidates[next - 1], &candidates[next], rows, refused) {
+            if has_too_many_rows || !can_follow(&candidates[next - 1], &candidates[next], rows, gaps) {
                 break;
             }
             let Some(offset) = group.add(&candidates[next], rows) else { break };
@@ -247,6 +266,31 @@ mod tests {
     fn functions_of_one_row_are_merged_so_many_at_a_time() {
         assert_eq!(merged(0x1000, MAX_GROUP as u32), 1);
         assert_eq!(merged(0x1000, 4 * MAX_GROUP as u32 + 1), 5);
+    }
+
+    /// Where a function lies whose CIE cannot be read nobody knows: it may be the gap.
+    #[test]
+    fn no_gap_is_merged_across_beside_a_function_that_cannot_be_read() {
+        for (version, fdes) in [(1, 1), (9, 2)] {
+            let mut bytes = alloc::vec::Vec::new();
+            for version in [1, version] {
+                bytes.extend(*b"\x14\0\0\0\0\0\0\0");
+                bytes.extend([version]);
+                bytes.extend(*b"zR\0\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01\0\0");
+            }
+            // The function of the second CIE fills the gap between the others.
+            for (cie, start, size) in [(0, 0, 4), (24, 4, 8), (0, 12, 4)] {
+                let at = bytes.len() as u32;
+                let words = [16, at + 4 - cie, 0x10_0000 + start - (at + 8), size, 0];
+                bytes.extend(words.into_iter().flat_map(u32::to_le_bytes));
+            }
+            let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
+            let options = Options { merge_functions: 16, ..Options::default() };
+            let mut builder = Builder::new(Arch::Amd64, options);
+            let mut left_out = 0;
+            builder.push_all(section.functions(), |_| left_out += 1);
+            assert_eq!((left_out, builder.finish().num_fdes()), (fdes - 1, fdes));
+        }
     }
 
     #[test]

@@ -219,6 +219,11 @@ fn merged_functions() {
         verify(&[apart.section()], &table, &Options { padding: 7, ..Options::default() }).pcs_extra,
         8
     );
+    // A function that cannot be read may be what lies there.
+    let unknown = apart.cie(b"zQ", &[1, 0], &[]);
+    apart.fde(unknown, 0x1020, 8, &[]);
+    let unread = verify(&[apart.section()], &table, &Options { padding: 15, ..Options::default() });
+    assert_eq!(different(&unread), (0x1020..0x1028).collect::<Vec<_>>());
 }
 
 #[test]

@@ -70,6 +70,20 @@ fn old_eh_augmentation() {
     assert!(report(&cfi, &[Made::new(0x1000, 2, &[(0, SP1, &[8]), (1, SP1, &[16])])]).is_complete());
 }
 
+/// gas 2.47 marks signal frames in `.debug_frame` by this letter alone.
+#[test]
+fn signal_frame_of_debug_frame() {
+    let mut cfi = Cfi::new(Arch::Amd64, DebugFrame);
+    let cie = cfi.cie(b"S", &[], &[0x0c, 7, 8, 0x90, 1]);
+    cfi.fde_with(cie, 0x1000, 2, &[], &[]);
+    let mut function = Made::new(0x1000, 2, &[(0, SP1, &[8])]);
+    assert_eq!(report(&cfi, &[function.clone()]).pcs_different, 2);
+    function.info = 0x80;
+    assert!(report(&cfi, &[function]).is_complete());
+    let signal_frames = cfi.section().functions().map(|function| function.unwrap().cie.signal_frame);
+    assert_eq!(signal_frames.collect::<Vec<_>>(), [true]);
+}
+
 /// gas puts `.cfi_restore` before a function's first instruction into the CIE.
 #[test]
 fn restore_in_a_cie() {
