@@ -69,14 +69,11 @@ fn wild_functions_are_what_gas_writes_where_gas_is_right() {
     println!("gas is wrong about {wrong} functions or leaves them out, and right about {right}");
 }
 
-/// On x86-64 gas ignores `.cfi_same_value 16` and `.cfi_restore 16`, which what follows at the same PC can
-/// make good again. And that it remembers one state only may hide from it that the frame pointer is saved
-/// alone, where the return address is undefined and the rows are right for that.
+/// That gas remembers one state only may hide from it that the frame pointer is saved alone, where the return
+/// address is undefined and the rows are right for that.
 fn right_by_chance(function: &str) -> bool {
     let nested = function.matches(".cfi_remember_state").count() > 1;
-    let ignored = [".cfi_same_value 16\n", ".cfi_restore 16\n"];
-    ignored.iter().any(|directive| function.contains(directive))
-        || nested && function.contains(".cfi_undefined 30\n")
+    nested && function.contains(".cfi_undefined 30\n")
 }
 
 /// Every table says what the CFI says, in both layouts and both versions.

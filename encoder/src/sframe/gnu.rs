@@ -7,6 +7,7 @@
 //! `.cfi_def_cfa_register`'s offset from the row before, and more. Where gas's row is wrong, ours differs.
 
 use alloc::vec::Vec;
+use core::iter;
 
 use cfipack_format::sframe::{FdeType, FreType};
 use cfipack_format::{Address, Arch, Cfa, FunctionOffset, Register, Row, Rule};
@@ -108,24 +109,17 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
         let initial = (initial.row, initial.registers);
         let mut remembered = Vec::new();
         let mut state: State<'a, StackPointer> = State::at_entry(self.arch);
+        // The row in force where the location came to.
+        let mut entered = state.row;
         let in_cie = Instructions::new(function, function.cie.instructions);
         let in_fde = Instructions::new(function, function.instructions);
-        for instruction in in_cie.chain(in_fde) {
+        for instruction in instructions(in_cie).chain(instructions(in_fde)) {
             let instruction = instruction?;
             let advanced = match instruction {
                 Instruction::Advance(delta) => self.location.saturating_add(delta),
                 Instruction::SetLocation(address) => address.0.wrapping_sub(function.start.0),
                 _ => {
-                    let effect = self.effect(instruction, &state.row)?;
-                    let before = state.row;
-                    state.apply(instruction, self.arch, &initial, &mut remembered)?;
-                    self.flex |= effect == Effect::Flex;
-                    self.follow_return_address(instruction, &initial.0);
-                    // What gas ignores by mistake must not be lost.
-                    if effect != Effect::None || !before.unwinds_as(&state.row) {
-                        self.touched = true;
-                        self.begun = true;
-                    }
+                    self.apply(instruction, &mut state, &initial, &mut remembered)?;
                     continue;
                 }
             };
@@ -133,13 +127,39 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
                 return Err(Reason::LocationBackwards);
             }
             if advanced > self.location {
-                if self.touched {
+                // What gas ignores by mistake must not be lost.
+                if self.touched || !entered.unwinds_as(&state.row) {
                     self.push(&mut state)?;
                 }
                 (self.begun, self.touched, self.location) = (true, false, advanced);
+                entered = state.row;
             }
         }
         if self.begun { self.push(&mut state) } else { Ok(()) }
+    }
+
+    /// Carries out an instruction that does not advance.
+    fn apply(
+        &mut self,
+        instruction: Instruction<'a>,
+        state: &mut State<'a, StackPointer>,
+        initial: &(Row, StackPointer),
+        remembered: &mut Vec<State<'a, StackPointer>>,
+    ) -> Result<(), Reason> {
+        let effect = self.effect(instruction, &state.row)?;
+        let before = *state;
+        state.apply(instruction, self.arch, initial, remembered)?;
+        self.follow_return_address(instruction, &initial.0);
+        if effect == Effect::None {
+            // Behind the last PC, where gas ends with a row all the same, what it ignores is true of nothing.
+            if self.location == self.function.size {
+                *state = before;
+            }
+            return Ok(());
+        }
+        self.flex |= effect == Effect::Flex;
+        (self.touched, self.begun) = (true, true);
+        Ok(())
     }
 
     fn follow_return_address(&mut self, instruction: Instruction<'a>, initial: &Row) {
@@ -285,4 +305,15 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
     fn touch_if(&self, tracked: bool) -> Effect {
         if tracked { Effect::Touch } else { Effect::None }
     }
+}
+
+/// The instructions, but for those that gas never writes by itself and refuses in `.cfi_escape`:
+/// `DW_CFA_MIPS_advance_loc8` and `DW_CFA_GNU_negative_offset_extended`.
+fn instructions<'a>(
+    mut instructions: Instructions<'a, '_>,
+) -> impl Iterator<Item = Result<Instruction<'a>, Reason>> {
+    iter::from_fn(move || match instructions.rest() {
+        [opcode @ (0x1d | 0x2f), ..] => Some(Err(Reason::GasInstruction(*opcode))),
+        _ => instructions.next(),
+    })
 }

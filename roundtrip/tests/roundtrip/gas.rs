@@ -45,7 +45,7 @@ fn name(path: &Path, ending: &str) -> String {
 }
 
 /// Where gas 2.47's own table contradicts its own `.eh_frame`: number of PCs, and why.
-const WRONG: [(&str, u64, &str); 20] = [
+const WRONG: [(&str, u64, &str); 23] = [
     // One remembered state, where DWARF has a stack of them.
     ("x_remember_nested", 1, "CFA = rsp+16, return address at CFA-8; the table says CFA = rsp+24"),
     ("x_remember_nested2", 1, "CFA = rsp+16, return address at CFA-8; the table says CFA = rsp+24"),
@@ -95,15 +95,31 @@ const WRONG: [(&str, u64, &str); 20] = [
     ),
     // `.eh_frame` has no offsets that are not multiples of 8.
     ("x_cfa_m3", 1, "CFA = rsp+0, return address at CFA-8; the table says CFA = rsp-3"),
+    // Nor has it locations inside an instruction, nor `.debug_frame` the key.
+    ("a_unaligned", 4, "CFA = sp+48, return address in x30; the table says CFA = sp+0"),
+    (
+        "a_key_b_debug_frame",
+        4,
+        "(signed), key A; the table says CFA = sp+0, return address in x30 (signed), key B",
+    ),
+    // restore of the signature's state is ignored.
+    (
+        "a_negate_restore_34",
+        8,
+        "return address in x30; the table says CFA = sp+0, return address in x30 (signed)",
+    ),
     // No CFI to hold it against: `.cfi_sections .sframe`.
     ("x_sections_sframe", 2, "the CFI has no function; the table says CFA = rsp+8"),
 ];
 
 /// What gimli does not know: instructions of AArch64 and others.
-const UNJUDGED: [(&str, &str); 4] = [
+const UNJUDGED: [(&str, &str); 7] = [
     ("a_negate_pc", "unknown call frame instruction: 0x2c"),
     ("s_window_save", "unknown call frame instruction: 0x2d"),
     ("x_window_save", "unknown call frame instruction: 0x2d"),
+    ("x_escape_advance8", "unknown call frame instruction: 0x1d"),
+    ("x_escape_negative_offset", "unknown call frame instruction: 0x2f"),
+    ("x_escape_negative_offset_fp", "unknown call frame instruction: 0x2f"),
     ("x_escape_unknown", "unknown call frame instruction: 0x1c"),
 ];
 
@@ -137,7 +153,8 @@ fn gas_247() {
 /// gas 2.44: rules for the return address that are not the default's, undefined registers and rules for the
 /// stack pointer are passed over; remembered states are those of the row before.
 #[rustfmt::skip]
-const WRONG_IN_GAS_244: [(&str, u64); 44] = [
+const WRONG_IN_GAS_244: [(&str, u64); 47] = [
+    ("a_key_b_debug_frame", 4), ("a_negate_restore_34", 8), ("a_unaligned", 4),
     ("a_register_sp", 4), ("a_restore_first_row", 4), ("a_same_lr", 4), ("a_same_lr_fp_kept", 4), ("a_signal_err_pac_b", 4),
     ("a_undef_fp", 4), ("a_undef_lr", 12), ("a_undef_lr_back", 4), ("a_undef_lr_pac", 4),
     ("a_undef_lr_restore", 4), ("a_val_offset_sp", 4), ("x_all_skip", 1), ("x_cfa_m3", 1),

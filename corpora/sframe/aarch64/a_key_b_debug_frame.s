@@ -1,0 +1,12 @@
+	.cfi_sections .debug_frame
+	.text
+	.globl f
+	.type f, @function
+f:
+	.cfi_startproc
+	.cfi_b_key_frame
+	nop
+	.cfi_negate_ra_state
+	ret
+	.cfi_endproc
+	.size f, . - f

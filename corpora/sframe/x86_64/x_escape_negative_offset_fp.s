@@ -1,0 +1,10 @@
+	.text
+	.globl f
+	.type f, @function
+f:
+	.cfi_startproc
+	nop
+	.cfi_escape 0x2f,6,2
+	nop
+	.cfi_endproc
+	.size f, . - f
