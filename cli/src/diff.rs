@@ -57,8 +57,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     }
     let mut tables = Vec::new();
     for (object, sections) in [&a, &b].into_iter().zip(&sections) {
-        let found: anyhow::Result<Vec<_>> = sections.iter().map(input::tables).collect();
-        let found = found.with_context(|| object.name.to_string())?.concat();
+        let found = object.tables(sections).with_context(|| object.name.to_string())?;
         if found.is_empty() {
             bail!("{}: there is no .sframe table in it", object.name);
         }

@@ -1,5 +1,6 @@
 //! Files named on the command line, with the objects and tables in them.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -221,6 +222,26 @@ impl<'a> Object<'a> {
             Contents::Table(_) => false,
             Contents::UnwindInfo(_) => true,
         }
+    }
+
+    /// The tables in its `.sframe` sections. In a relocatable object starts are read as their
+    /// relocations made them, whatever the header says.
+    pub fn tables<'s>(&self, sections: &'s [Section<'_>]) -> anyhow::Result<Vec<sframe::Section<'s>>> {
+        let mut all = Vec::new();
+        for section in sections {
+            let mut found = tables(section)?;
+            if let (Contents::File(file), Some(index)) = (&self.contents, section.index) {
+                let relocations = file.relocations(index)?.into_iter();
+                let relative: HashSet<_> =
+                    relocations.filter(|relocation| relocation.relative).map(|field| field.offset).collect();
+                for table in &mut found {
+                    let base = table.address().distance_from(section.address) as u64;
+                    *table = table.relocated(|field| relative.contains(&(base + field.0 as u64)));
+                }
+            }
+            all.append(&mut found);
+        }
+        Ok(all)
     }
 
     /// Its `.sframe` sections; `address` is where a bare one lies.

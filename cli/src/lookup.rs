@@ -52,8 +52,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         return unwind_info::lookup::lookup(&object, &arguments.addresses, arguments.json).with_context(name);
     }
     let sections = object.sframe_sections(arguments.address).with_context(name)?;
-    let tables: Vec<_> = sections.iter().map(input::tables).collect::<Result<_, _>>().with_context(name)?;
-    let tables = tables.concat();
+    let tables = object.tables(&sections).with_context(name)?;
     if tables.is_empty() {
         bail!("{}: there is no .sframe table in it", object.name);
     }

@@ -50,8 +50,7 @@ fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> {
         return unwind_info::stats::count(object, arguments.json);
     }
     let sections = object.sframe_sections(Address(0))?;
-    let tables: Vec<_> = sections.iter().map(input::tables).collect::<Result<_, _>>()?;
-    let tables = tables.concat();
+    let tables = object.tables(&sections)?;
     let name = object.name.to_string();
     let report = match &object.contents {
         Contents::File(file) if tables.is_empty() => converted(name, file, &arguments.table)?,

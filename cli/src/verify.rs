@@ -93,8 +93,7 @@ fn check(
     arguments: &Arguments,
 ) -> anyhow::Result<Status> {
     let sections = table.sframe_sections(arguments.address).with_context(|| table.name.to_string())?;
-    let tables: Vec<_> = sections.iter().map(input::tables).collect::<Result<_, _>>()?;
-    let tables = tables.concat();
+    let tables = table.tables(&sections)?;
     if tables.is_empty() && object.is_one_of_many {
         return Ok(Status::Done);
     }

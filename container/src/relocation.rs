@@ -7,6 +7,8 @@ pub struct Relocation {
     pub offset: u64,
     /// The architecture's relocation type (`R_X86_64_PC32` is 2).
     pub kind: u32,
+    /// Whether the field's own address is subtracted (`S + A - P`).
+    pub relative: bool,
     /// Index of the symbol in the symbol table; 0 for none.
     pub symbol: usize,
     /// The section that the symbol is defined in; none for undefined and absolute symbols.

@@ -4,5 +4,6 @@ mod compact;
 mod fat;
 mod files;
 mod json;
+mod objects;
 mod program;
 mod text;

@@ -146,6 +146,10 @@ fn resolve(
     let mut relocation = Relocation {
         offset: entry.r_offset,
         kind: entry.r_type.0,
+        relative: matches!(
+            Operation::of(headers.arch, entry.r_type.0),
+            Some(Operation::Store { relative: true, .. })
+        ),
         symbol: entry.r_sym as usize,
         section: None,
         value: 0,

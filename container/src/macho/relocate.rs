@@ -23,6 +23,8 @@ pub(super) struct Fixup {
     pub(super) kind: RelocationType,
     /// Bytes of the field.
     pub(super) width: usize,
+    /// Whether the field's own address is subtracted.
+    pub(super) relative: bool,
     pub(super) target: Target,
 }
 
@@ -101,8 +103,9 @@ impl MachO<'_> {
                     (0, self.locate(Address(inside.into())).map(|place| place.section), 0)
                 }
             };
-            let (offset, kind) = (fixup.offset.into(), fixup.kind.0.into());
-            all.push(Relocation { offset, kind, symbol, section, value, addend: stored.cast_signed() });
+            let (offset, kind, relative) = (fixup.offset.into(), fixup.kind.0.into(), fixup.relative);
+            let addend = stored.cast_signed();
+            all.push(Relocation { offset, kind, relative, symbol, section, value, addend });
         }
         Ok(all)
     }
@@ -112,13 +115,15 @@ impl MachO<'_> {
         if scattered {
             let info = entry.scattered_info(LE);
             let target = Target::Address(info.r_value);
-            return Fixup { offset: info.r_address, kind: info.r_type, width: 1 << info.r_length, target };
+            let (width, relative) = (1 << info.r_length, info.r_pcrel);
+            return Fixup { offset: info.r_address, kind: info.r_type, width, relative, target };
         }
         let info = entry.info(LE);
         let number = info.r_symbolnum as usize;
         let target =
             if info.r_extern { Target::Symbol(number) } else { Target::Section(number.checked_sub(1)) };
-        Fixup { offset: info.r_address, kind: info.r_type, width: 1 << info.r_length, target }
+        let (width, relative) = (1 << info.r_length, info.r_pcrel);
+        Fixup { offset: info.r_address, kind: info.r_type, width, relative, target }
     }
 
     pub(super) fn missing_symbol(&self, section: usize, fixup: &Fixup, symbol: usize) -> Error {

@@ -14,6 +14,8 @@ pub struct Section<'a> {
     pub(super) version: Version,
     pub(super) abi: Abi,
     endian: Endian,
+    /// Whether starts count from their own field rather than from the section.
+    is_pc_relative: bool,
     address: Address,
     /// Offset of the function index from the section's start.
     pub(super) index_offset: usize,
@@ -77,7 +79,37 @@ impl<'a> Section<'a> {
         // Both lie within `bytes`, so their ends are of type `usize`.
         let (index_offset, fres_offset) = (index_start as usize, fres_start as usize);
         let rest = &bytes[fres_end as usize..];
-        Ok((Self { header, version, abi, endian, address, index_offset, fres_offset, index, fres }, rest))
+        let is_pc_relative = header.flags.contains(Flags::START_PCREL);
+        let section = Self {
+            header,
+            version,
+            abi,
+            endian,
+            is_pc_relative,
+            address,
+            index_offset,
+            fres_offset,
+            index,
+            fres,
+        };
+        Ok((section, rest))
+    }
+
+    /// Of a relocatable object: the section with its starts read as their relocations made them.
+    /// `is_relative` says of a field whether its relocation subtracts the field's own address. GNU
+    /// `as` up to 2.44 wrote such relocations without the flag that says so; the header stays as
+    /// stored.
+    #[must_use]
+    pub fn relocated(mut self, is_relative: impl FnMut(SectionOffset) -> bool) -> Self {
+        self.is_pc_relative =
+            self.is_pc_relative || (!self.index.is_empty() && self.start_fields().all(is_relative));
+        self
+    }
+
+    /// The fields of the functions' starts, in the order of the index.
+    pub fn start_fields(&self) -> impl ExactSizeIterator<Item = SectionOffset> + FusedIterator + use<> {
+        let (first, size) = (self.index_offset, self.version.fde_size());
+        (0..self.num_functions()).map(move |index| SectionOffset(first + index * size))
     }
 
     /// The header as stored.
@@ -159,7 +191,7 @@ impl<'a> Section<'a> {
     /// Whether starts count from their own field rather than from the section.
     #[inline]
     pub(super) fn is_pc_relative(&self) -> bool {
-        self.header.flags.contains(Flags::START_PCREL)
+        self.is_pc_relative
     }
 }
 

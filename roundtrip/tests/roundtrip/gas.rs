@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use cfipack_container::File;
 use cfipack_decoder::sframe::Section;
-use cfipack_format::sframe::Flags;
 use cfipack_roundtrip::{Options, Report, Table, verify};
 
 /// Files of the corpus with this ending, sorted; the corpus is not optional.
@@ -22,19 +21,21 @@ pub fn corpus(ending: &str) -> Vec<PathBuf> {
     files
 }
 
+/// The table in a section. gas 2.44's relocations make starts relative to their fields; the flag for it came
+/// with 2.45.
+fn table<'s>(file: &File<'_>, section: &'s cfipack_container::Section<'_>) -> Section<'s> {
+    let relocations = file.relocations(section.index.unwrap()).unwrap();
+    let is_relative =
+        |field: u64| relocations.iter().any(|relocation| relocation.offset == field && relocation.relative);
+    Section::parse(&section.bytes, section.address).unwrap().relocated(|field| is_relative(field.0 as u64))
+}
+
 /// The report on a file, if it has a table.
 fn judge(path: &Path) -> Option<Report> {
     let bytes = std::fs::read(path).unwrap();
     let file = File::parse(&bytes).unwrap();
-    let mut sframe = file.sframe_sections().unwrap();
-    for section in &mut sframe {
-        // gas 2.44's relocations make starts relative to their fields; the flag for it came with 2.45.
-        if path.to_str().unwrap().ends_with(".gas244.o") {
-            section.bytes.to_mut()[3] |= Flags::START_PCREL.bits();
-        }
-    }
-    let tables: Vec<_> =
-        sframe.iter().map(|section| Section::parse(&section.bytes, section.address).unwrap()).collect();
+    let sframe = file.sframe_sections().unwrap();
+    let tables: Vec<_> = sframe.iter().map(|section| table(&file, section)).collect();
     let frames = file.call_frame_sections().unwrap();
     let cfi: Vec<_> = frames.iter().map(|section| section.cfi()).collect();
     (!tables.is_empty()).then(|| verify(&cfi, &Table::new(&tables), &Options::default()))
