@@ -19,7 +19,8 @@ pub struct Symbols<'a> {
 #[derive(Debug)]
 struct Entry<'a> {
     address: u64,
-    size: u64,
+    /// Where its code ends: after its size, or with its section if it has none.
+    end: u64,
     /// Symbols of type function are better names than labels.
     is_function: bool,
     name: &'a [u8],
@@ -60,7 +61,11 @@ impl<'a> Symbols<'a> {
                 }
                 let base = if headers.kind == Kind::Relocatable { elf.addresses.of(section.0) } else { 0 };
                 let address = base.wrapping_add(symbol.st_value(endian));
-                sorted.push(Entry { address, size: symbol.st_size(endian), is_function, name });
+                let end = match symbol.st_size(endian) {
+                    0 => elf.end_of_section(section),
+                    size => address.saturating_add(size),
+                };
+                sorted.push(Entry { address, end, is_function, name });
             }
             if !sorted.is_empty() {
                 break;
@@ -74,9 +79,9 @@ impl<'a> Symbols<'a> {
     pub(crate) fn of_mach_o(file: &MachO<'a>) -> Self {
         // `ltmp` labels are the assembler's, `L` names the compiler's.
         let is_name = |name: &[u8]| !name.is_empty() && !name.starts_with(b"ltmp") && !name.starts_with(b"L");
-        let symbols = file.code_symbols().filter(|(name, _)| is_name(name));
+        let symbols = file.code_symbols().filter(|(name, ..)| is_name(name));
         let mut sorted: Vec<_> = symbols
-            .map(|(name, address)| Entry { address, size: 0, is_function: name.starts_with(b"_"), name })
+            .map(|(name, address, end)| Entry { address, end, is_function: name.starts_with(b"_"), name })
             .collect();
         sorted.sort_by_key(|entry| (entry.address, entry.is_function));
         Self { sorted }
@@ -92,7 +97,7 @@ impl<'a> Symbols<'a> {
         let after = self.sorted.partition_point(|entry| entry.address <= address.0);
         let entry = self.sorted.get(after.checked_sub(1)?)?;
         let offset = address.0 - entry.address;
-        let reaches = offset == 0 || entry.size == 0 || offset < entry.size;
+        let reaches = offset == 0 || address.0 < entry.end;
         reaches.then(|| Symbol { name: String::from_utf8_lossy(entry.name), offset })
     }
 }

@@ -123,3 +123,13 @@ fn the_toolchains_own_libraries() {
         eprintln!("NOT TESTED: no librustc_driver or libLLVM beside this toolchain");
     }
 }
+
+/// readelf: `__GNU_EH_FRAME_HDR` at 0x298 has no size; .eh_frame_hdr, which it is in, has 0x34 bytes.
+#[test]
+fn symbols_without_size_end_with_their_section() {
+    let bytes = corpus("linked.so");
+    let symbols = File::parse(&bytes).unwrap().symbols().unwrap();
+    assert_eq!(symbols.lookup(Address(0x2cb)).unwrap().offset, 0x33);
+    assert_eq!(symbols.lookup(Address(0x2cc)), None);
+    assert_eq!(symbols.lookup(Address(u64::MAX)), None);
+}

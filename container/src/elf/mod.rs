@@ -147,6 +147,13 @@ impl<'a> Elf<'a> {
         self.addresses.locate(&self.headers, address)
     }
 
+    /// One past the last address of a section; 0 for one that does not exist.
+    pub(crate) fn end_of_section(&self, index: SectionIndex) -> u64 {
+        let headers = &self.headers;
+        let size = headers.sections.section(index).map_or(0, |header| header.sh_size(headers.endian));
+        self.addresses.of(index.0).saturating_add(size)
+    }
+
     /// The relocations of a section, in the file's order.
     pub(crate) fn relocations(&self, section: usize) -> Result<Vec<Relocation>, Error> {
         self.relocation_index.relocations(&self.headers, section, self.headers.section_bytes(section)?)

@@ -17,7 +17,6 @@ pub use compact_unwind::{CompactUnwind, CompactUnwindRow, Referent};
 pub(crate) use headers::MachO;
 
 use crate::{CallFrameSection, Error, Kind, Section};
-use headers::Header;
 
 /// Whether a file starts as Mach-O does, of either width and byte order.
 pub(crate) fn has_magic(bytes: &[u8]) -> bool {
@@ -49,11 +48,12 @@ impl<'a> MachO<'a> {
         found.map(|index| self.section(index)).collect()
     }
 
-    /// The symbols in sections of code, with their addresses.
-    pub(crate) fn code_symbols(&self) -> impl Iterator<Item = (&'a [u8], u64)> {
-        let is_code = |index: usize| self.sections.get(index).is_some_and(Header::is_code);
-        let symbols = self.symbols.iter().filter(move |symbol| symbol.section.is_some_and(is_code));
-        symbols.filter(|symbol| symbol.is_real).map(|symbol| (symbol.name, symbol.value))
+    /// The symbols in sections of code, with their addresses and the ends of their sections.
+    pub(crate) fn code_symbols(&self) -> impl Iterator<Item = (&'a [u8], u64, u64)> {
+        self.symbols.iter().filter(|symbol| symbol.is_real).filter_map(|symbol| {
+            let section = self.sections.get(symbol.section?).filter(|section| section.is_code())?;
+            Some((symbol.name, symbol.value, section.address.saturating_add(section.size)))
+        })
     }
 
     /// The functions' addresses as `LC_FUNCTION_STARTS` has them; none without that command.
