@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::slice;
 
 use anyhow::bail;
 use cfipack_container::Layout;
@@ -12,6 +13,7 @@ use serde::{Serialize, Serializer};
 
 use crate::input::{self, Object};
 use crate::output::{self, Text};
+use crate::place::Places;
 use crate::row::RowJson;
 use crate::status::Status;
 use crate::unwind_info;
@@ -40,9 +42,11 @@ pub struct Arguments {
     slice: input::Slice,
 }
 
-/// Dumps every table of every file. Sections of relocatable objects are at 0, as readelf has them.
+/// Dumps every table of every file. In text, sections of relocatable objects are at 0, as readelf has them;
+/// JSON says which one a function is in.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
-    input::for_each(&arguments.files, &arguments.slice, Layout::Zero, |object, several| {
+    let layout = if arguments.json { Layout::Apart } else { Layout::Zero };
+    input::for_each(&arguments.files, &arguments.slice, layout, |object, several| {
         dump(object, several, arguments)
     })
 }
@@ -54,19 +58,24 @@ fn dump(object: &Object<'_>, several: bool, arguments: &Arguments) -> anyhow::Re
     let sections = object.sframe_sections(arguments.address)?;
     let mut out = output::standard();
     let mut found = false;
+    let places = Places::of(object);
     for section in &sections {
+        if arguments.json {
+            for table in object.tables(slice::from_ref(section))? {
+                found = true;
+                output::json(&mut out, &TableJson::new(object, &section.name, table, &places))?;
+            }
+            continue;
+        }
+        // Text goes by the header alone, as readelf's does.
         for table in input::tables(section)? {
-            if several && !found && !arguments.json {
+            if several && !found {
                 writeln!(out, "\nFile: {}", object.name)?;
             }
             found = true;
-            if arguments.json {
-                output::json(&mut out, &TableJson::new(object, &section.name, table))?;
-            } else {
-                let mut text = Text::new(&mut out);
-                let written = sframe::dump(&table, &section.name, &mut text);
-                text.finish(written)?;
-            }
+            let mut text = Text::new(&mut out);
+            let written = sframe::dump(&table, &section.name, &mut text);
+            text.finish(written)?;
         }
     }
     if !found && !object.is_one_of_many {
@@ -95,13 +104,13 @@ struct TableJson<'a> {
 }
 
 impl<'a> TableJson<'a> {
-    fn new(object: &Object<'_>, section: &'a str, table: Section<'a>) -> Self {
+    fn new(object: &Object<'_>, section: &'a str, table: Section<'a>, places: &'a Places<'a, 'a>) -> Self {
         let header = table.header();
         Self {
             schema: "cfipack/dump/1",
             file: object.name.to_string(),
             section,
-            address: table.address().to_string(),
+            address: places.offset(table.address()).to_string(),
             version: header.version,
             flags: header.flags.bits(),
             abi: header.abi,
@@ -110,19 +119,19 @@ impl<'a> TableJson<'a> {
             num_fdes: header.num_fdes,
             num_fres: header.num_fres,
             fre_len: header.fre_len,
-            functions: Functions(table),
+            functions: Functions(table, places),
         }
     }
 }
 
 /// The functions of a table, written one by one: there may be hundreds of thousands.
-struct Functions<'a>(Section<'a>);
+struct Functions<'a>(Section<'a>, &'a Places<'a, 'a>);
 
 impl Serialize for Functions<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let arch = self.0.arch();
         serializer.collect_seq(self.0.functions().enumerate().map(|(index, function)| match function {
-            Ok(function) => Entry::Function(FunctionJson::new(arch, &function)),
+            Ok(function) => Entry::Function(FunctionJson::new(arch, &function, self.1)),
             Err(error) => Entry::Error { index, error: error.to_string() },
         }))
     }
@@ -135,10 +144,12 @@ enum Entry {
     Error { index: usize, error: String },
 }
 
-/// A function: `repeats` is the size of a PLT's stub, after which the rows apply again.
+/// A function: `repeats` is the size of a PLT's stub, after which the rows apply again. In an object,
+/// `start` is an offset in `section`, which is null in other files.
 #[derive(Serialize)]
 struct FunctionJson {
     index: usize,
+    section: Option<String>,
     start: String,
     size: u32,
     fre_width: usize,
@@ -158,14 +169,15 @@ enum RowEntry {
 }
 
 impl FunctionJson {
-    fn new(arch: Arch, function: &Function<'_>) -> Self {
+    fn new(arch: Arch, function: &Function<'_>, places: &Places<'_, '_>) -> Self {
         let rows = function.rows().map(|row| match row {
             Ok(row) => RowEntry::Row(RowJson::new(arch, &row)),
             Err(error) => RowEntry::Error { error: error.to_string() },
         });
         Self {
             index: function.index(),
-            start: function.start().to_string(),
+            section: places.in_object(function.start()).map(|(section, _)| section),
+            start: places.offset(function.start()).to_string(),
             size: function.size(),
             fre_width: function.fre_type().width(),
             fde_type: if function.fde_type() == FdeType::Flex { "flex" } else { "default" },

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::{Context as _, bail};
-use cfipack_container::{CallFrameSection, File, Kind, Layout};
+use anyhow::Context as _;
+use cfipack_container::{CallFrameSection, File, Layout};
 use cfipack_decoder::sframe::Section;
 use cfipack_encoder::cfi::Function;
 use cfipack_format::Address;
@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::conversion::{Conversion, TableOptions};
 use crate::explanation::{self, Explained};
 use crate::input::{self, Input, Object};
-use crate::place::Places;
+use crate::place::{self, Places, Written};
 use crate::row::RowJson;
 use crate::status::Status;
 use crate::unwind_info;
@@ -25,6 +25,8 @@ use crate::unwind_info;
 Examples:
   cfi2sframe explain libcrypto.so                every function that is left out, and why
   cfi2sframe explain libcrypto.so 0x1a2b40       one function: its reason, or its rows
+  cfi2sframe explain foo.o .text.foo+0x4         the same in an object
+  cfi2sframe explain foo.o '.text.foo[5]+0x4'    of several .text.foo, the section with index 5
   cfi2sframe explain --no-flex a.out             what readers without flex FDEs miss
   cfi2sframe explain libfoo.dylib                every function in DWARF mode, and why")]
 pub struct Arguments {
@@ -32,8 +34,8 @@ pub struct Arguments {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// An address in one function; in an object SECTION+OFFSET
-    #[arg(value_name = "ADDRESS")]
-    address: Option<String>,
+    #[arg(value_name = "ADDRESS", value_parser = place::parse)]
+    address: Option<Written>,
     /// One JSON object
     #[arg(long)]
     json: bool,
@@ -55,36 +57,17 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
 
 fn explain(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> {
     let file = object.file()?;
+    let places = Places::new(file);
+    let address = arguments.address.as_ref().map(|place| places.find(place)).transpose()?;
     if object.is_compact() || arguments.unwind_info {
-        let address = arguments.address.as_deref().map(|address| parse_place(file, address)).transpose()?;
         return unwind_info::explain::explain(object, address, arguments.json);
     }
     let sections = input::call_frame_sections(file)?;
-    let places = Places::new(file);
-    let explained = match &arguments.address {
+    let explained = match address {
         None => left_out(&Conversion::of(file, &sections, &arguments.table, 1)?, &places),
-        Some(address) => {
-            let address = parse_place(file, address)?;
-            vec![one_function(file, &sections, address, &arguments.table, &places)?]
-        }
+        Some(address) => vec![one_function(file, &sections, address, &arguments.table, &places)?],
     };
     explanation::report(object, &explained, "no function is left out", arguments.json)
-}
-
-/// An address, or a section and an offset.
-fn parse_place(file: &File<'_>, text: &str) -> anyhow::Result<Address> {
-    if file.kind() == Kind::Linked {
-        return input::parse_address(text).map_err(anyhow::Error::msg);
-    }
-    let (section, offset) = text.rsplit_once('+').context("an address in an object is SECTION+OFFSET")?;
-    let offset = input::parse_address(offset).map_err(anyhow::Error::msg)?;
-    let code = file.code_sections()?;
-    let mut named = code.iter().filter(|code| code.name == section);
-    match (named.next(), named.next()) {
-        (Some(section), None) => Ok(section.address.offset(offset.0 as i64)),
-        (None, _) => bail!("there is no section of code named {section}"),
-        (Some(_), Some(_)) => bail!("there are several sections named {section}"),
-    }
 }
 
 /// Every function that a conversion leaves out.
@@ -118,8 +101,8 @@ fn one_function(
         address.0.checked_sub(function.start.0).is_some_and(|offset| offset < function.size)
     };
     let mut functions = cfi.iter().flat_map(|section| section.functions()).flatten();
-    let function =
-        functions.find(has_address).with_context(|| format!("no function has the address {address}"))?;
+    let none = || format!("no function has the address {}", places.location(address));
+    let function = functions.find(has_address).with_context(none)?;
     let mut found = FunctionJson {
         start: Some(places.location(function.start)),
         size: Some(function.size),

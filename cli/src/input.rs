@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use cfipack_container::{CallFrameSection, File, Layout, Member, Section, members};
+use cfipack_container::{CallFrameSection, File, Kind, Layout, Member, Section, members};
 use cfipack_decoder::sframe;
 use cfipack_format::Address;
 
@@ -222,6 +222,11 @@ impl<'a> Object<'a> {
             Contents::Table(_) => false,
             Contents::UnwindInfo(_) => true,
         }
+    }
+
+    /// Whether it has sections, and no addresses yet.
+    pub fn is_relocatable(&self) -> bool {
+        matches!(&self.contents, Contents::File(file) if file.kind() == Kind::Relocatable)
     }
 
     /// The tables in its `.sframe` sections. In a relocatable object starts are read as their

@@ -1,6 +1,6 @@
 //! `lookup`: the row that answers for a PC.
 
-use std::fmt;
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -11,8 +11,9 @@ use cfipack_format::{Address, Arch, FunctionOffset, Row};
 use cfipack_roundtrip::words::Words;
 use serde::Serialize;
 
-use crate::input::{self, Input};
+use crate::input::{self, Input, Object};
 use crate::output;
+use crate::place::{self, Places, Written};
 use crate::row::RowJson;
 use crate::status::Status;
 use crate::unwind_info;
@@ -25,14 +26,16 @@ Exit status 1: an address has no row.
 Examples:
   cfi2sframe lookup a.out 0x1139
   cfi2sframe lookup --json a.out 0x1139 0x1140 | jq .row.cfa
+  cfi2sframe lookup foo.o .text.foo+0x4              in an object
+  cfi2sframe lookup foo.o '.text.foo[5]+0x4'         of several .text.foo, the section with index 5
   cfi2sframe lookup --address 0x2f0 table 0x1139     in a bare section, as --section writes it")]
 pub struct Arguments {
     /// An object, a linked file, or a bare .sframe section
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// PCs as the file has them; in an object, offsets in its code section
-    #[arg(value_name = "ADDRESS", required = true, value_parser = input::parse_address)]
-    addresses: Vec<Address>,
+    /// PCs as the file has them; in an object SECTION+OFFSET, or OFFSET where one section only has a function there
+    #[arg(value_name = "ADDRESS", required = true, value_parser = place::parse)]
+    addresses: Vec<Written>,
     /// Where a bare .sframe section lies in memory
     #[arg(long, value_name = "ADDR", value_parser = input::parse_address, default_value = "0")]
     address: Address,
@@ -46,78 +49,115 @@ pub struct Arguments {
 /// Looks up every address.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let input = Input::open(&arguments.file, &arguments.slice)?;
-    let object = input.object(Layout::Zero)?;
-    let name = || object.name.to_string();
+    let object = input.object(Layout::Apart)?;
+    lookup(&object, arguments).with_context(|| object.name.to_string())
+}
+
+fn lookup(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> {
+    let places = Places::of(object);
     if object.is_compact() {
-        return unwind_info::lookup::lookup(&object, &arguments.addresses, arguments.json).with_context(name);
+        // A Mach-O object has addresses of its own.
+        let address = |place: &Written| match place.section {
+            Some(_) => places.find(place),
+            None => Ok(place.offset),
+        };
+        let addresses: Vec<_> = arguments.addresses.iter().map(address).collect::<Result<_, _>>()?;
+        return unwind_info::lookup::lookup(object, &addresses, arguments.json);
     }
-    let sections = object.sframe_sections(arguments.address).with_context(name)?;
-    let tables = object.tables(&sections).with_context(name)?;
+    let sections = object.sframe_sections(arguments.address)?;
+    let tables = object.tables(&sections)?;
     if tables.is_empty() {
-        bail!("{}: there is no .sframe table in it", object.name);
+        bail!("there is no .sframe table in it");
     }
     let mut out = output::standard();
     let mut status = Status::Done;
-    for &pc in &arguments.addresses {
-        let answer = Answer::find(&tables, pc).with_context(|| format!("{}: pc {pc}", object.name))?;
-        status = status.max(Status::differs_if(answer.row.is_none()));
+    for place in &arguments.addresses {
+        let pc = match object.is_relocatable() && place.section.is_none() {
+            true => in_one_section(&tables, &places, place)?,
+            false => Some(places.find(place)?),
+        };
+        let answer =
+            pc.map_or(Ok(None), |pc| Answer::find(&tables, pc)).with_context(|| format!("pc {place}"))?;
+        status = status.max(Status::differs_if(answer.as_ref().is_none_or(|answer| answer.row.is_none())));
         if arguments.json {
-            output::json(&mut out, &AnswerJson::new(&answer, &name()))?;
+            output::json(&mut out, &AnswerJson::new(place, answer.as_ref(), &places, object))?;
         } else {
-            writeln!(out, "{answer}")?;
+            let pc = pc.map_or_else(|| place.to_string(), |pc| places.location(pc));
+            writeln!(out, "{pc}: {}", words(answer.as_ref(), &places))?;
         }
     }
     out.flush()?;
     Ok(status)
 }
 
-/// What the tables say about a PC.
+/// Where an offset lies in an object that does not say in which section, if a function has it.
+fn in_one_section(
+    tables: &[Section<'_>],
+    places: &Places<'_, '_>,
+    place: &Written,
+) -> anyhow::Result<Option<Address>> {
+    let mut found = BTreeMap::new();
+    for function in tables.iter().flat_map(Section::functions) {
+        // What cannot be read says nothing of any offset.
+        let Ok(function) = function else { continue };
+        let Some((section, start)) = places.in_object(function.start()) else { continue };
+        let offset = place.offset.distance_from(start);
+        if (0..i64::from(function.size())).contains(&offset) {
+            found.insert(section, function.start().offset(offset));
+        }
+    }
+    if found.len() > 1 {
+        let sections: Vec<_> = found.keys().map(|section| format!("{section}+{place}")).collect();
+        bail!("several sections have a function at {place}, write which one: {}", sections.join(", "));
+    }
+    Ok(found.into_values().next())
+}
+
+/// What a table says about a PC.
 struct Answer<'a> {
     pc: Address,
     arch: Arch,
-    function: Option<Function<'a>>,
+    function: Function<'a>,
     row: Option<Row>,
 }
 
 impl<'a> Answer<'a> {
-    fn find(tables: &[Section<'a>], pc: Address) -> anyhow::Result<Self> {
-        let mut answer = Self { pc, arch: Arch::Amd64, function: None, row: None };
+    /// The first table's that has the PC, if one has.
+    fn find(tables: &[Section<'a>], pc: Address) -> anyhow::Result<Option<Self>> {
         for table in tables {
             let Some(function) = table.find(pc)? else { continue };
             let offset = pc.distance_from(function.start());
             // The function has the PC, and its size is 32 bits wide.
             let row = function.lookup(FunctionOffset(offset as u32))?;
-            answer = Self { pc, arch: table.arch(), function: Some(function), row };
-            break;
+            return Ok(Some(Self { pc, arch: table.arch(), function, row }));
         }
-        Ok(answer)
+        Ok(None)
     }
 }
 
-impl fmt::Display for Answer<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.pc)?;
-        let Some(function) = &self.function else { return f.write_str("no function") };
-        let end = function.start().offset(function.size().into());
-        write!(f, "function {}..{end}", function.start())?;
-        if function.is_pc_mask() {
-            write!(f, ", repeating every {} bytes", function.rep_size())?;
-        }
-        if function.is_signal_frame() {
-            f.write_str(", signal frame")?;
-        }
-        match self.row {
-            Some(row) => write!(f, ", row +{}: {}", row.start, Words(self.arch, row)),
-            None => f.write_str(", no row"),
-        }
-    }
+/// An answer in words.
+fn words(answer: Option<&Answer<'_>>, places: &Places<'_, '_>) -> String {
+    let Some(Answer { arch, function, row, .. }) = answer else { return "no function".to_string() };
+    let end = function.start().offset(function.size().into());
+    let repeats = match function.is_pc_mask() {
+        true => format!(", repeating every {} bytes", function.rep_size()),
+        false => String::new(),
+    };
+    let signal_frame = if function.is_signal_frame() { ", signal frame" } else { "" };
+    let row = match row {
+        Some(row) => format!("row +{}: {}", row.start, Words(*arch, *row)),
+        None => "no row".to_string(),
+    };
+    format!("function {}{repeats}{signal_frame}, {row}", places.range(function.start()..end))
 }
 
-/// What the tables say about a PC; `function` and `row` are null where they say nothing.
+/// What the tables say about a PC; `function` and `row` are null where they say nothing. In an object,
+/// `pc` and the function's `start` are offsets in `section`, which is null in other files.
 #[derive(Serialize)]
-struct AnswerJson<'a> {
+struct AnswerJson {
     schema: &'static str,
-    file: &'a str,
+    file: String,
+    section: Option<String>,
     pc: String,
     function: Option<Extent>,
     row: Option<RowJson>,
@@ -132,20 +172,28 @@ struct Extent {
     repeats: Option<u8>,
 }
 
-impl<'a> AnswerJson<'a> {
-    fn new(answer: &Answer<'_>, file: &'a str) -> Self {
+impl AnswerJson {
+    fn new(
+        place: &Written,
+        answer: Option<&Answer<'_>>,
+        places: &Places<'_, '_>,
+        object: &Object<'_>,
+    ) -> Self {
+        let section = answer.and_then(|answer| Some(places.in_object(answer.pc)?.0));
+        let row = answer.and_then(|answer| Some((answer.arch, answer.row?)));
         Self {
             schema: "cfipack/lookup/1",
-            file,
-            pc: answer.pc.to_string(),
-            function: answer.function.map(|function| Extent {
-                start: function.start().to_string(),
+            file: object.name.to_string(),
+            section: section.or_else(|| place.section.clone()),
+            pc: place.offset.to_string(),
+            function: answer.map(|Answer { function, .. }| Extent {
+                start: places.offset(function.start()).to_string(),
                 size: function.size(),
                 signal_frame: function.is_signal_frame(),
                 repeats: function.is_pc_mask().then(|| function.rep_size()),
             }),
-            row: answer.row.map(|row| RowJson::new(answer.arch, &row)),
-            words: answer.row.map(|row| Words(answer.arch, row).to_string()),
+            row: row.map(|(arch, row)| RowJson::new(arch, &row)),
+            words: row.map(|(arch, row)| Words(arch, row).to_string()),
         }
     }
 }

@@ -1,22 +1,69 @@
 //! Addresses as people know them: a section and an offset in an object, and the symbol's name.
 
 use std::cell::OnceCell;
-use std::fmt::Write as _;
+use std::collections::HashSet;
+use std::fmt::{self, Write as _};
+use std::ops::Range;
 
-use cfipack_container::{File, Kind, Symbols};
+use anyhow::{Context as _, bail};
+use cfipack_container::{File, Kind, Location, Section, Symbols};
 use cfipack_format::Address;
 
-/// Names places in a file; its symbols are read when the first name is asked for.
+use crate::input::{self, Object};
+
+/// A place as people write it: an address, or in an object SECTION+OFFSET.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// As it is named, with its index in brackets where several have the name.
+    pub section: Option<String>,
+    /// The address, or the offset in the section.
+    pub offset: Address,
+}
+
+/// Reads a place; whether a file has it, [`Places::find`] knows.
+pub fn parse(text: &str) -> Result<Written, String> {
+    let (section, offset) = match text.rsplit_once('+') {
+        Some((section, offset)) => (Some(section.to_string()), offset),
+        None => (None, text),
+    };
+    Ok(Written { section, offset: input::parse_address(offset)? })
+}
+
+impl fmt::Display for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.section {
+            Some(section) => write!(f, "{section}+{}", self.offset),
+            None => write!(f, "{}", self.offset),
+        }
+    }
+}
+
+/// Names places in a file; what that needs of the file is read when the first name is asked for.
 #[derive(Debug)]
 pub struct Places<'f, 'a> {
-    file: &'f File<'a>,
+    /// None of a bare section, whose places are addresses.
+    file: Option<&'f File<'a>>,
     symbols: OnceCell<Option<Symbols<'a>>>,
+    code: OnceCell<Code<'a>>,
+}
+
+/// The sections of code of a file.
+#[derive(Debug)]
+struct Code<'a> {
+    sections: Vec<Section<'a>>,
+    /// Names that several of them have.
+    shared: HashSet<String>,
 }
 
 impl<'f, 'a> Places<'f, 'a> {
     /// Places of a file.
     pub fn new(file: &'f File<'a>) -> Self {
-        Self { file, symbols: OnceCell::new() }
+        Self { file: Some(file), symbols: OnceCell::new(), code: OnceCell::new() }
+    }
+
+    /// Places of a file, or of a section that stands alone.
+    pub fn of(object: &'f Object<'a>) -> Self {
+        Self { file: object.file().ok(), symbols: OnceCell::new(), code: OnceCell::new() }
     }
 
     /// `0x1139 <main+0x4>`, or `.text+0x4 <main+0x4>` in a relocatable object.
@@ -31,21 +78,83 @@ impl<'f, 'a> Places<'f, 'a> {
 
     /// `0x1139`, or `.text+0x4` in a relocatable object.
     pub fn location(&self, address: Address) -> String {
-        match self.file.locate(address) {
-            Some(place) if self.file.kind() == Kind::Relocatable => {
-                format!("{}+{:#x}", place.name, place.offset)
-            }
-            _ => address.to_string(),
+        match self.in_object(address) {
+            Some((section, offset)) => format!("{section}+{offset}"),
+            None => address.to_string(),
+        }
+    }
+
+    /// `0x1139..0x1141`, or `.text+0x4..0xc` in a relocatable object.
+    pub fn range(&self, range: Range<Address>) -> String {
+        let end = self.offset(range.start).offset(range.end.distance_from(range.start));
+        format!("{}..{end}", self.location(range.start))
+    }
+
+    /// In a relocatable object: the section, as [`Places::find`] takes it, and the offset in it.
+    pub fn in_object(&self, address: Address) -> Option<(String, Address)> {
+        let file = self.file.filter(|file| file.kind() == Kind::Relocatable)?;
+        let place = file.locate(address)?;
+        Some((self.section(&place), Address(place.offset)))
+    }
+
+    /// The address, or in a relocatable object the offset in its section.
+    pub fn offset(&self, address: Address) -> Address {
+        self.in_object(address).map_or(address, |(_, offset)| offset)
+    }
+
+    /// The section's name; where several sections of code have it, with the index in brackets.
+    fn section(&self, place: &Location<'a>) -> String {
+        match self.code().shared.contains(&*place.name) {
+            true => format!("{}[{}]", place.name, place.section),
+            false => place.name.to_string(),
         }
     }
 
     /// `main+0x4`, if there is a symbol.
     pub fn symbol(&self, address: Address) -> Option<String> {
-        let symbols = self.symbols.get_or_init(|| self.file.symbols().ok()).as_ref()?;
+        let symbols = self.symbols.get_or_init(|| self.file?.symbols().ok()).as_ref()?;
         let symbol = symbols.lookup(address)?;
         Some(match symbol.offset {
             0 => symbol.name.into_owned(),
             offset => format!("{}+{offset:#x}", symbol.name),
+        })
+    }
+
+    /// Where a place lies that somebody wrote.
+    pub fn find(&self, place: &Written) -> anyhow::Result<Address> {
+        let is_object = self.file.is_some_and(|file| file.kind() == Kind::Relocatable);
+        match (&place.section, is_object) {
+            (None, false) => Ok(place.offset),
+            (Some(section), true) => self.find_in(section, place.offset),
+            (None, true) => bail!("an address in an object is SECTION+OFFSET"),
+            (Some(_), false) => bail!("{place}: SECTION+OFFSET is for objects; here an address is a number"),
+        }
+    }
+
+    fn find_in(&self, name: &str, offset: Address) -> anyhow::Result<Address> {
+        let indexed = |code: &Section<'_>| format!("{}[{}]", code.name, code.index.unwrap_or(0));
+        let is_meant = |code: &&Section<'_>| code.name == name || indexed(code) == name;
+        let named: Vec<_> = self.code().sections.iter().filter(is_meant).collect();
+        if named.len() > 1 {
+            let names: Vec<_> = named.iter().map(|code| indexed(code)).collect();
+            bail!("there are several sections named {name}, choose one by its index: {}", names.join(", "));
+        }
+        let section = named.first().with_context(|| format!("there is no section of code named {name}"))?;
+        let size = section.bytes.len() as u64;
+        // Behind its end the next section starts soon.
+        if offset.0 > size {
+            bail!("section {name} has {size:#x} bytes, so nothing at {offset}");
+        }
+        Ok(section.address.offset(offset.0 as i64))
+    }
+
+    fn code(&self) -> &Code<'a> {
+        self.code.get_or_init(|| {
+            let sections = self.file.and_then(|file| file.code_sections().ok()).unwrap_or_default();
+            let mut seen = HashSet::new();
+            let repeated = sections.iter().filter(|section| !seen.insert(&section.name));
+            let shared = repeated.map(|section| section.name.to_string()).collect();
+            Code { sections, shared }
         })
     }
 }

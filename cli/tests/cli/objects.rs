@@ -2,7 +2,8 @@
 
 use std::process::Output;
 
-use crate::program::run;
+use crate::program::{corpus, run, scratch};
+use serde_json::Value;
 
 /// What a run of status `status` says on standard output.
 pub fn said(status: i32, arguments: &[&str]) -> String {
@@ -31,4 +32,68 @@ fn starts_are_read_as_their_relocations_make_them() {
     // readelf goes by the header.
     let expected = std::fs::read_to_string("../corpora/sframe/x86_64/x_two_sections.gas244.readelf").unwrap();
     assert_eq!(said(0, &["dump", old]), expected);
+}
+
+/// Of the error that a run ends with, what follows the file's name.
+fn error(arguments: &[&str]) -> String {
+    let Output { status, stderr, .. } = run(arguments);
+    let line = String::from_utf8(stderr).unwrap();
+    assert_eq!(status.code(), Some(2), "{arguments:?}: {line}");
+    line.trim_end().splitn(4, ": ").nth(3).unwrap().to_string()
+}
+
+/// By x_two_sections.s: `.text.b` has `fb` of two bytes and `fb2` of one, `.text.a` has `fa` of one.
+#[test]
+fn a_pc_is_a_section_and_an_offset() {
+    let object = &gas("x_two_sections.gas247");
+    let fb = "function .text.b+0x0..0x2, row +0x1: CFA = rsp+16, return address at CFA-8";
+    for place in [".text.b+1", "1"] {
+        assert_eq!(said(0, &["lookup", object, place]), format!(".text.b+0x1: {fb}\n"));
+    }
+    let fa = "function .text.a+0x0..0x1, row +0x0: CFA = rsp+8, return address at CFA-8";
+    assert_eq!(said(0, &["lookup", object, ".text.a+0"]), format!(".text.a+0x0: {fa}\n"));
+    assert_eq!(
+        said(1, &["lookup", object, "3", ".text.b+3"]),
+        "0x3: no function\n.text.b+0x3: no function\n"
+    );
+    let several = "several sections have a function at 0x0, write which one: .text.a+0x0, .text.b+0x0";
+    assert_eq!(error(&["lookup", object, "0x0"]), several);
+    assert_eq!(error(&["lookup", object, ".text.b+4"]), "section .text.b has 0x3 bytes, so nothing at 0x4");
+    assert_eq!(error(&["explain", object, ".text.b+3"]), "no function has the address .text.b+0x3");
+}
+
+#[test]
+fn json_says_which_section_a_pc_is_in() {
+    let object = &gas("x_two_sections.gas244");
+    let answer: Value = serde_json::from_str(&said(0, &["lookup", "--json", object, "2"])).unwrap();
+    let place = [&answer["section"], &answer["pc"], &answer["function"]["start"]];
+    assert_eq!(place, [".text.b", "0x2", "0x2"]);
+    let table: Value = serde_json::from_str(&said(0, &["dump", "--json", object])).unwrap();
+    assert_eq!(table["address"], "0x0");
+    let functions = table["functions"].as_array().unwrap().iter();
+    let starts: Vec<_> = functions.map(|function| [&function["section"], &function["start"]]).collect();
+    assert_eq!(starts, [[".text.b", "0x0"], [".text.a", "0x0"], [".text.b", "0x2"]]);
+}
+
+/// x_two_sections with both sections named `.text.b`; by readelf -S they are 4 and 5.
+fn two_of_one_name(test: &str) -> String {
+    let mut bytes = std::fs::read(corpus().join(gas("x_two_sections.gas247"))).unwrap();
+    let name = b".text.a\0";
+    let at = bytes.windows(name.len()).position(|bytes| bytes == name).unwrap();
+    bytes[at + name.len() - 2] = b'b';
+    let path = scratch(test).join("two.o");
+    std::fs::write(&path, bytes).unwrap();
+    path.to_str().unwrap().to_string()
+}
+
+#[test]
+fn sections_of_one_name_are_told_apart_by_their_indices() {
+    let object = &two_of_one_name("two_of_one_name");
+    let choose = "there are several sections named .text.b, choose one by its index: .text.b[4], .text.b[5]";
+    assert_eq!(error(&["explain", object, ".text.b+0"]), choose);
+    assert_eq!(error(&["lookup", object, ".text.b+0"]), choose);
+    assert!(said(0, &["explain", object, ".text.b[4]+0"]).starts_with(".text.b[4]+0x0 <fb>: 2 bytes"));
+    assert!(said(0, &["explain", object, ".text.b[5]+0"]).starts_with(".text.b[5]+0x0 <fa>: 1 bytes"));
+    assert!(said(0, &["lookup", object, ".text.b[5]+0"]).contains("function .text.b[5]+0x0..0x1, row"));
+    assert!(error(&["lookup", object, "0"]).ends_with("write which one: .text.b[4]+0x0, .text.b[5]+0x0"));
 }
