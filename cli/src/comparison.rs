@@ -6,7 +6,7 @@ use cfipack_roundtrip::Diff;
 use serde::Serialize;
 
 use crate::count::Counts;
-use crate::difference::DifferenceJson;
+use crate::difference::{self, DifferenceJson};
 use crate::input::Object;
 use crate::output;
 use crate::place::Places;
@@ -15,11 +15,12 @@ use crate::status::Status;
 /// Says what comparing `objects` found. `counted` is what the tables' functions are called there.
 pub fn report(objects: [&Object<'_>; 2], diff: &Diff, counted: &str, json: bool) -> anyhow::Result<Status> {
     let mut out = output::standard();
+    let [a, b] = objects;
+    let places = Places::of(if a.file().is_ok() { a } else { b });
     if json {
-        output::json(&mut out, &DiffJson::new(objects.map(|object| object.name.to_string()), diff))?;
+        output::json(&mut out, &DiffJson::new(objects.map(|object| object.name.to_string()), diff, &places))?;
     } else {
-        let file = objects.iter().find_map(|object| object.file().ok());
-        print(&mut out, diff, counted, file.map(Places::new).as_ref())?;
+        print(&mut out, diff, counted, &places)?;
     }
     out.flush()?;
     Ok(Status::differs_if(!diff.is_equal()))
@@ -29,7 +30,7 @@ fn print(
     out: &mut impl std::io::Write,
     diff: &Diff,
     counted: &str,
-    places: Option<&Places<'_, '_>>,
+    places: &Places<'_, '_>,
 ) -> anyhow::Result<()> {
     let Diff { equal, different, only_a, only_b, .. } = diff;
     let unreadable = Counts(&[("that cannot be read", diff.malformed)]).to_string();
@@ -43,9 +44,11 @@ fn print(
         "pcs: {pcs_equal} equal, {pcs_different} different, {pcs_only_a} only in A, {pcs_only_b} only in B"
     )?;
     for difference in &diff.differences {
-        match places {
-            Some(places) => writeln!(out, "{}: {difference}", places.name(difference.start))?,
-            None => writeln!(out, "{difference}")?,
+        let pcs = difference.start..difference.end;
+        let words = difference::words(places, pcs, Some(difference.function), &difference.words());
+        match places.has_names() {
+            true => writeln!(out, "{}: {words}", places.name(difference.start))?,
+            false => writeln!(out, "{words}")?,
         }
     }
     Ok(())
@@ -70,9 +73,10 @@ struct DiffJson {
 }
 
 impl DiffJson {
-    fn new([a, b]: [String; 2], diff: &Diff) -> Self {
+    fn new([a, b]: [String; 2], diff: &Diff, places: &Places<'_, '_>) -> Self {
         let differences = diff.differences.iter().map(|difference| {
-            DifferenceJson::new(difference.start..difference.end, Some(difference.function), difference)
+            let pcs = difference.start..difference.end;
+            DifferenceJson::at(places, pcs, Some(difference.function), &difference.words())
         });
         Self {
             schema: "cfipack/diff/1",

@@ -187,7 +187,7 @@ impl<'s, 'a> Summary<'s, 'a> {
             reasons: self.conversion.reasons(),
             bytes: BytesJson { sframe: self.bytes.len(), cfi: self.cfi },
             relocations: self.relocations(),
-            verify: self.report.as_ref().map(ReportJson::new),
+            verify: self.report.as_ref().map(|report| ReportJson::new(report, &Places::new(self.file))),
         }
     }
 

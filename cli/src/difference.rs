@@ -3,7 +3,10 @@
 use std::fmt::Display;
 use std::ops::Range;
 
+use cfipack_format::Address;
 use serde::Serialize;
+
+use crate::place::Places;
 
 /// Some PCs that differ.
 #[derive(Serialize)]
@@ -23,5 +26,34 @@ impl DifferenceJson {
             function: function.map(|function| function.to_string()),
             words: words.to_string(),
         }
+    }
+
+    /// The same, with each place as it is known in its file.
+    pub fn at(
+        places: &Places<'_, '_>,
+        pcs: Range<Address>,
+        function: Option<Address>,
+        what: &impl Display,
+    ) -> Self {
+        Self {
+            start: places.location(pcs.start),
+            end: places.end(&pcs),
+            function: function.map(|function| places.location(function)),
+            words: words(places, pcs, function, what),
+        }
+    }
+}
+
+/// Which PCs of which function differ, and what there is to say of them.
+pub fn words(
+    places: &Places<'_, '_>,
+    pcs: Range<Address>,
+    function: Option<Address>,
+    what: &impl Display,
+) -> String {
+    let pcs = places.range(pcs);
+    match function {
+        Some(function) => format!("{pcs} in the function at {}: {what}", places.location(function)),
+        None => format!("{pcs}: {what}"),
     }
 }

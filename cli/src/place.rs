@@ -66,6 +66,11 @@ impl<'f, 'a> Places<'f, 'a> {
         Self { file: object.file().ok(), symbols: OnceCell::new(), code: OnceCell::new() }
     }
 
+    /// Whether they can have names: not those of a section that stands alone.
+    pub fn has_names(&self) -> bool {
+        self.file.is_some()
+    }
+
     /// `0x1139 <main+0x4>`, or `.text+0x4 <main+0x4>` in a relocatable object.
     pub fn name(&self, address: Address) -> String {
         let mut name = self.location(address);
@@ -88,6 +93,15 @@ impl<'f, 'a> Places<'f, 'a> {
     pub fn range(&self, range: Range<Address>) -> String {
         let end = self.offset(range.start).offset(range.end.distance_from(range.start));
         format!("{}..{end}", self.location(range.start))
+    }
+
+    /// The range's end, in the section that has its start.
+    pub fn end(&self, range: &Range<Address>) -> String {
+        let size = range.end.distance_from(range.start);
+        match self.in_object(range.start) {
+            Some((section, offset)) => format!("{section}+{}", offset.offset(size)),
+            None => range.end.to_string(),
+        }
     }
 
     /// In a relocatable object: the section, as [`Places::find`] takes it, and the offset in it.

@@ -11,7 +11,7 @@ use cfipack_roundtrip::{Options, Report, Table, Violation, kernel_violations, ve
 use serde::Serialize;
 
 use crate::count::Counts;
-use crate::difference::DifferenceJson;
+use crate::difference::{self, DifferenceJson};
 use crate::input::{self, Input, Object};
 use crate::output;
 use crate::place::Places;
@@ -108,11 +108,12 @@ fn check(
         None => Vec::new(),
     };
     let mut out = output::standard();
+    let places = Places::new(file);
     if arguments.json {
-        output::json(&mut out, &VerifyJson::new(&object.name.to_string(), &report, &violations))?;
+        output::json(&mut out, &VerifyJson::new(&object.name.to_string(), &report, &violations, &places))?;
     } else {
         writeln!(out, "{}: {} functions", object.name, report.functions)?;
-        print(&mut out, &report, &Places::new(file))?;
+        print(&mut out, &report, &places)?;
         for violation in &violations {
             writeln!(out, "  kernel profile: {violation}")?;
         }
@@ -149,7 +150,13 @@ pub fn print(out: &mut impl Write, report: &Report, places: &Places<'_, '_>) -> 
         writeln!(out, "  {} functions of the table cannot be read", report.malformed)?;
     }
     for difference in &report.differences {
-        writeln!(out, "  {}: {difference}", places.name(difference.start))?;
+        let words = difference::words(
+            places,
+            difference.start..difference.end,
+            difference.function,
+            &difference.words(),
+        );
+        writeln!(out, "  {}: {words}", places.name(difference.start))?;
     }
     Ok(())
 }
@@ -165,9 +172,9 @@ pub struct VerifyJson<'r> {
 }
 
 impl<'r> VerifyJson<'r> {
-    fn new(file: &'r str, report: &'r Report, violations: &[Violation]) -> Self {
+    fn new(file: &'r str, report: &'r Report, violations: &[Violation], places: &Places<'_, '_>) -> Self {
         let violations = violations.iter().map(Violation::to_string).collect();
-        Self { schema: "cfipack/verify/1", file, report: ReportJson::new(report), violations }
+        Self { schema: "cfipack/verify/1", file, report: ReportJson::new(report, places), violations }
     }
 }
 
@@ -197,17 +204,20 @@ pub struct ReportJson<'r> {
 #[derive(Serialize)]
 struct LeftOutJson<'r> {
     function: Option<String>,
+    pc: Option<String>,
     why: &'r str,
 }
 
 impl<'r> ReportJson<'r> {
-    /// The report in JSON.
-    pub fn new(report: &'r Report) -> Self {
+    /// The report in JSON, about a file.
+    pub fn new(report: &'r Report, places: &Places<'_, '_>) -> Self {
         let differences = report.differences.iter().map(|difference| {
-            DifferenceJson::new(difference.start..difference.end, difference.function, difference)
+            let pcs = difference.start..difference.end;
+            DifferenceJson::at(places, pcs, difference.function, &difference.words())
         });
         let left_out = report.left_out.iter().map(|left_out| LeftOutJson {
-            function: left_out.function.map(|function| function.to_string()),
+            function: left_out.function.map(|function| places.location(function)),
+            pc: left_out.pc.map(|pc| places.location(pc)),
             why: &left_out.why,
         });
         Self {

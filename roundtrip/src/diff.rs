@@ -64,8 +64,15 @@ pub struct TableDifference {
 
 impl fmt::Display for TableDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { function, start, end, a, b } = self;
-        write!(f, "{start}..{end} in the function at {function}: A says {a}; B says {b}")
+        let Self { function, start, end, .. } = self;
+        write!(f, "{start}..{end} in the function at {function}: {}", self.words())
+    }
+}
+
+impl TableDifference {
+    /// What both say, without the place.
+    pub fn words(&self) -> String {
+        format!("A says {}; B says {}", self.a, self.b)
     }
 }
 

@@ -102,24 +102,39 @@ impl fmt::Display for Difference {
         if let Some(function) = self.function {
             write!(f, " in the function at {function}")?;
         }
-        let arch = self.arch;
-        let Some((answer, flags)) = self.cfi else {
-            let table = Answered { arch, own: self.table, other: TableAnswer::Nothing };
-            return write!(f, ": the CFI has no function; the table says {table}");
+        write!(f, ": {}", self.words())
+    }
+}
+
+impl Difference {
+    /// What both say, without the place.
+    pub fn words(&self) -> impl fmt::Display {
+        DifferenceWords(*self)
+    }
+}
+
+struct DifferenceWords(Difference);
+
+impl fmt::Display for DifferenceWords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Difference { arch, table, .. } = self.0;
+        let Some((answer, flags)) = self.0.cfi else {
+            let table = Answered { arch, own: table, other: TableAnswer::Nothing };
+            return write!(f, "the CFI has no function; the table says {table}");
         };
-        f.write_str(": the CFI says ")?;
+        f.write_str("the CFI says ")?;
         let mut cfi = TableAnswer::Nothing;
         match answer {
             Answer::Nothing => f.write_str("nothing")?,
             Answer::Row(row) | Answer::Plt { row, .. } => {
                 cfi = TableAnswer::Row(row, flags);
-                write!(f, "{}", Answered { arch, own: cfi, other: self.table })?;
+                write!(f, "{}", Answered { arch, own: cfi, other: table })?;
             }
             Answer::StackPointer(rule) => {
                 write!(f, "the caller's stack pointer is {}", RuleWords(arch, rule))?;
             }
         }
-        write!(f, "; the table says {}", Answered { arch, own: self.table, other: cfi })
+        write!(f, "; the table says {}", Answered { arch, own: table, other: cfi })
     }
 }
 
@@ -128,6 +143,8 @@ impl fmt::Display for Difference {
 pub struct LeftOut {
     /// First address, where known.
     pub function: Option<Address>,
-    /// Why, in words.
+    /// The PC whose row stands in the way, where there is one.
+    pub pc: Option<Address>,
+    /// Why, in words without addresses.
     pub why: String,
 }

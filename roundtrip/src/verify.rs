@@ -211,21 +211,25 @@ impl Verifier<'_, '_, '_> {
         let reasons = self.reasons.get_or_insert_with(|| Reasons::new(self.arch));
         let unsupported = section.and_then(|section| reasons.of(section, function.fde));
         let name = unsupported.map_or("not-in-the-table", |unsupported| unsupported.reason.name());
-        self.leave_out(Some(function.start), name.to_owned(), || match unsupported {
-            Some(unsupported) => unsupported.to_string(),
-            None => format!("function {} could be in the table and is not", function.start),
+        self.leave_out(name.to_owned(), || LeftOut {
+            function: Some(function.start),
+            pc: unsupported.map(|unsupported| unsupported.pc),
+            why: match unsupported {
+                Some(unsupported) => unsupported.reason.to_string(),
+                None => "the function could be in the table and is not".to_owned(),
+            },
         });
     }
 
     fn unjudged(&mut self, function: Option<Address>, error: gimli::Error) {
         self.report.unjudged += 1;
         let why = format!("gimli cannot evaluate the CFI: {error}");
-        self.leave_out(function, why.clone(), || why);
+        self.leave_out(why.clone(), || LeftOut { function, pc: None, why });
     }
 
-    fn leave_out(&mut self, function: Option<Address>, reason: String, why: impl FnOnce() -> String) {
+    fn leave_out(&mut self, reason: String, left_out: impl FnOnce() -> LeftOut) {
         if self.report.left_out.len() < self.limit {
-            self.report.left_out.push(LeftOut { function, why: why() });
+            self.report.left_out.push(left_out());
         }
         *self.report.reasons.entry(reason).or_default() += 1;
     }
