@@ -9,6 +9,7 @@ use cfipack_roundtrip::{Options, Table, diff};
 
 use crate::comparison;
 use crate::input::{self, Input};
+use crate::same_code;
 use crate::status::Status;
 use crate::unwind_info;
 
@@ -16,6 +17,7 @@ use crate::unwind_info;
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Compares what each answers at every PC, however it is cut into functions.
+Relocatable objects are compared where their sections of code have the same names, sizes and order.
 Exit status 1: they answer differently for some PC.
 
 Examples:
@@ -63,6 +65,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         }
         tables.push(found);
     }
+    same_code::require([&a, &b], &tables)?;
     let diff = diff(&Table::new(&tables[0]), &Table::new(&tables[1]), &Options::default());
     comparison::report([&a, &b], &diff, "functions", arguments.json)
 }

@@ -19,6 +19,7 @@ mod mmap;
 mod output;
 mod place;
 mod row;
+mod same_code;
 mod stats;
 mod status;
 mod unwind_info;

@@ -98,6 +98,22 @@ fn sections_of_one_name_are_told_apart_by_their_indices() {
     assert!(error(&["lookup", object, "0"]).ends_with("write which one: .text.b[4]+0x0, .text.b[5]+0x0"));
 }
 
+#[test]
+fn objects_are_compared_where_their_sections_match() {
+    let object = &gas("x_two_sections.gas247");
+    let unlike = error(&["diff", object, &gas("x_comdat.gas247")]);
+    assert!(unlike.ends_with("code differ: .text.b of 0x3 bytes in A, .text of 0x1 bytes in B"), "{unlike}");
+    // By the symbols at their starts, `fb` and `fa`, the two of one name are different ones.
+    let named_alike = &two_of_one_name("two_to_compare");
+    said(0, &["diff", named_alike, named_alike]);
+    assert!(error(&["diff", object, named_alike]).contains(".text.b of 0x3 bytes in A, .text.b <fb> of"));
+    let alone = error(&["diff", object, "linked.so"]);
+    assert!(alone.ends_with("a relocatable object can be compared with another one only"), "{alone}");
+    let in_data = &gas("x_data_section.gas247");
+    let expected = "the function at .data+0x0 is not in a section of code, so it cannot be matched";
+    assert_eq!(error(&["diff", in_data, in_data]), expected);
+}
+
 /// Where the program has the sections of objects is its own affair: nobody else has these addresses.
 #[test]
 fn invented_addresses_are_not_told() {

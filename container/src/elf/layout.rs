@@ -83,17 +83,17 @@ impl Addresses {
 
 /// Gives every loaded section a place of its own; the result is indexed as the section table.
 /// Code comes first, so that objects with the same code have it at the same places, whatever
-/// tables they carry beside it.
+/// tables they carry beside it, and whatever sections without bytes.
 fn apart(headers: &Headers<'_>) -> Result<Vec<u64>, Error> {
     let mut addresses = vec![0; headers.sections.len()];
     let mut next = FIRST;
     for code in [true, false] {
         for (index, header) in headers.sections.enumerate() {
-            let is_code = header.sh_flags(headers.endian).contains(SHF_EXECINSTR);
+            let size = header.sh_size.get(headers.endian);
+            let is_code = header.sh_flags(headers.endian).contains(SHF_EXECINSTR) && size != 0;
             if !is_placed(headers, index.0) || is_code != code {
                 continue;
             }
-            let size = header.sh_size.get(headers.endian);
             let align = header.sh_addralign.get(headers.endian).max(ROOM);
             let align = if align.is_power_of_two() { align } else { ROOM };
             let place = next.checked_next_multiple_of(align);
