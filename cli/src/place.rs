@@ -26,7 +26,8 @@ pub fn parse(text: &str) -> Result<Written, String> {
         Some((section, offset)) => (Some(section.to_string()), offset),
         None => (None, text),
     };
-    Ok(Written { section, offset: input::parse_address(offset)? })
+    let offset = input::parse_address(offset).map_err(|error| format!("{error}, in an object .text+0x4"))?;
+    Ok(Written { section, offset })
 }
 
 impl fmt::Display for Written {

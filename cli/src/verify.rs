@@ -115,7 +115,8 @@ fn check(
         writeln!(out, "{}: {} functions", object.name, report.functions)?;
         print(&mut out, &report, &places)?;
         for violation in &violations {
-            writeln!(out, "  kernel profile: {violation}")?;
+            let words = violation.words(|address| places.location(address));
+            writeln!(out, "  kernel profile: {words}")?;
         }
         if arguments.profile.is_some() && violations.is_empty() {
             writeln!(out, "  kernel profile: no rule broken")?;
@@ -173,7 +174,8 @@ pub struct VerifyJson<'r> {
 
 impl<'r> VerifyJson<'r> {
     fn new(file: &'r str, report: &'r Report, violations: &[Violation], places: &Places<'_, '_>) -> Self {
-        let violations = violations.iter().map(Violation::to_string).collect();
+        let words = |violation: &Violation| violation.words(|address| places.location(address));
+        let violations = violations.iter().map(words).collect();
         Self { schema: "cfipack/verify/1", file, report: ReportJson::new(report, places), violations }
     }
 }

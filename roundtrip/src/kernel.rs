@@ -68,24 +68,31 @@ pub enum Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Malformed(error) => error.fmt(f),
-            Self::Version(version) => write!(f, "version {}, not 3", *version as u8),
-            Self::NotSorted => f.write_str("flag FDE_SORTED is not set"),
-            Self::NotPcRelative => f.write_str("flag FDE_FUNC_START_PCREL is not set"),
-            Self::AuxiliaryHeader(len) => write!(f, "an auxiliary header of {len} bytes"),
-            Self::NoFunctions => f.write_str("no functions"),
-            Self::NoRows => f.write_str("no rows"),
-            Self::RowCount { header, sum } => write!(f, "{sum} rows, but the header says {header}"),
+        f.write_str(&self.words(|address| address.to_string()))
+    }
+}
+
+impl Violation {
+    /// In words, with addresses as `place` writes them.
+    pub fn words(&self, place: impl FnOnce(Address) -> String) -> String {
+        match *self {
+            Self::Malformed(error) => error.to_string(),
+            Self::Version(version) => format!("version {}, not 3", version as u8),
+            Self::NotSorted => "flag FDE_SORTED is not set".to_owned(),
+            Self::NotPcRelative => "flag FDE_FUNC_START_PCREL is not set".to_owned(),
+            Self::AuxiliaryHeader(len) => format!("an auxiliary header of {len} bytes"),
+            Self::NoFunctions => "no functions".to_owned(),
+            Self::NoRows => "no rows".to_owned(),
+            Self::RowCount { header, sum } => format!("{sum} rows, but the header says {header}"),
             Self::StartNotAscending { offset, start } => {
-                write!(f, "FDE at offset {offset}: start {start} does not ascend")
+                format!("FDE at offset {offset}: start {} does not ascend", place(start))
             }
             Self::OutsideText { offset, start } => {
-                write!(f, "FDE at offset {offset}: the function at {start} is not within the code")
+                format!("FDE at offset {offset}: the function at {} is not within the code", place(start))
             }
-            Self::Flex { offset } => write!(f, "FDE at offset {offset}: a flex function"),
+            Self::Flex { offset } => format!("FDE at offset {offset}: a flex function"),
             Self::RowNotAscending { offset, start } => {
-                write!(f, "FRE at offset {offset}: start {start:#x} does not ascend")
+                format!("FRE at offset {offset}: start {start:#x} does not ascend")
             }
         }
     }

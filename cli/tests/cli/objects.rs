@@ -126,7 +126,8 @@ fn invented_addresses_are_not_told() {
         let object = object.to_str().unwrap();
         for arguments in [
             &["verify", object][..],
-            &["verify", "--json", object],
+            &["verify", "--json", "--profile", "kernel", object],
+            &["verify", "--profile", "kernel", object],
             &["--verify", "--json", "--no-flex", object],
             &["explain", object],
             &["dump", "--json", object],
