@@ -141,7 +141,11 @@ pub fn print(out: &mut impl Write, report: &Report, places: &Places<'_, '_>) -> 
     writeln!(out, "{}", Counts(&[("unjudged", *unjudged), ("only in the table", report.extra)]))?;
     let Report { pcs, pcs_equal, pcs_different, pcs_missing, .. } = report;
     write!(out, "  pcs: {pcs}: {pcs_equal} equal, {pcs_different} different, {pcs_missing} missing")?;
-    let rest = [("unjudged", report.pcs_unjudged), ("padding between functions", report.pcs_padding)];
+    let rest = [
+        ("unjudged", report.pcs_unjudged),
+        ("padding between functions", report.pcs_padding),
+        ("hidden by functions inside others", report.pcs_hidden),
+    ];
     writeln!(out, "{}", Counts(&rest))?;
     let reasons = report.reasons_by_count();
     if !reasons.is_empty() {
@@ -198,6 +202,7 @@ pub struct ReportJson<'r> {
     pcs_unjudged: u64,
     pcs_extra: u64,
     pcs_padding: u64,
+    pcs_hidden: u64,
     reasons: &'r std::collections::BTreeMap<String, u64>,
     differences: Vec<DifferenceJson>,
     left_out: Vec<LeftOutJson<'r>>,
@@ -238,6 +243,7 @@ impl<'r> ReportJson<'r> {
             pcs_unjudged: report.pcs_unjudged,
             pcs_extra: report.pcs_extra,
             pcs_padding: report.pcs_padding,
+            pcs_hidden: report.pcs_hidden,
             reasons: &report.reasons,
             differences: differences.collect(),
             left_out: left_out.collect(),

@@ -47,6 +47,9 @@ pub struct Report {
     /// PCs between two functions of the CFI that are one function in the table: see
     /// [`Options::padding`](crate::Options::padding).
     pub pcs_padding: u64,
+    /// PCs of a function behind another one that lies inside it, which no search by start address finds; not in
+    /// `pcs`.
+    pub pcs_hidden: u64,
     /// Why functions are missing or unjudged, and how many.
     pub reasons: BTreeMap<String, u64>,
     /// The first differences in order of address, at most [`Options::limit`](crate::Options::limit).
@@ -63,7 +66,7 @@ impl Report {
 
     /// Whether the table says all that the CFI says, and nothing else, and nothing is unjudged.
     pub fn is_complete(&self) -> bool {
-        self.is_true() && self.equal == self.functions
+        self.is_true() && self.equal == self.functions && self.pcs_hidden == 0
     }
 
     /// The reasons, most frequent first, equals by name.

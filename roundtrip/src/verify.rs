@@ -51,6 +51,7 @@ pub fn verify(cfi: &[cfi::Section<'_>], tables: &Table<'_>, options: &Options) -
             functions: functions.empty(),
             equal: functions.empty(),
             duplicates: functions.duplicates(),
+            pcs_hidden: functions.hidden(),
             malformed: tables.malformed().len() as u64,
             ..Report::default()
         },

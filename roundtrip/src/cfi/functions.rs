@@ -38,7 +38,8 @@ pub struct Unreadable {
 /// sharing a PC: as a binary search over start addresses (`.eh_frame_hdr`'s) sees them.
 ///
 /// - FDEs that start at one address are one function: the longest of them, of equals the first.
-/// - A function ends where the next one starts.
+/// - A function ends where the next one starts; what it has behind that one's end is
+///   [hidden](Functions::hidden).
 /// - FDEs of size 0 have no PC and are left out.
 ///
 /// Memory: 32 bytes a function, and a copy of a section that has a CIE which gimli must be helped with.
@@ -48,6 +49,7 @@ pub struct Functions<'a> {
     list: Vec<Function>,
     empty: u64,
     duplicates: u64,
+    hidden: u64,
     unreadable: Vec<Unreadable>,
 }
 
@@ -67,10 +69,8 @@ impl<'a> Functions<'a> {
         let found = list.len();
         list.dedup_by_key(|f| f.start);
         let duplicates = (found - list.len()) as u64;
-        for i in 1..list.len() {
-            list[i - 1].end = list[i - 1].end.min(list[i].start);
-        }
-        Self { sources, list, empty, duplicates, unreadable }
+        let hidden = cut(&mut list);
+        Self { sources, list, empty, duplicates, hidden, unreadable }
     }
 
     /// The functions, in order of address.
@@ -88,6 +88,11 @@ impl<'a> Functions<'a> {
         self.duplicates
     }
 
+    /// PCs of functions behind another one that lies inside them.
+    pub fn hidden(&self) -> u64 {
+        self.hidden
+    }
+
     /// Records that gimli cannot read.
     pub fn unreadable(&self) -> &[Unreadable] {
         &self.unreadable
@@ -97,6 +102,18 @@ impl<'a> Functions<'a> {
     pub(super) fn visit<'f, V: Visit<'f>>(&'f self, visit: impl Fn() -> V) -> Vec<V::Output> {
         self.sources.iter().map(|source| source.visit(visit())).collect()
     }
+}
+
+/// Ends functions, which are sorted, where the next one starts. Returns how many PCs that hides.
+fn cut(list: &mut [Function]) -> u64 {
+    let (mut hidden, mut reached) = (0, Address(0));
+    for i in 0..list.len() {
+        let next = list.get(i + 1).map_or(Address(u64::MAX), |next| next.start);
+        reached = reached.max(list[i].end);
+        list[i].end = list[i].end.min(next);
+        hidden += reached.min(next).0 - list[i].end.0;
+    }
+    hidden
 }
 
 /// Reads every FDE of a section as far as its addresses.

@@ -70,6 +70,21 @@ fn old_eh_augmentation() {
     assert!(report(&cfi, &[Made::new(0x1000, 2, &[(0, SP1, &[8]), (1, SP1, &[16])])]).is_complete());
 }
 
+/// A function inside another one hides what that one has behind it, as from `.eh_frame_hdr`'s search.
+#[test]
+fn functions_inside_others() {
+    let (mut cfi, cie) = Cfi::amd64();
+    let row: &[(u8, u8, &[u8])] = &[(0, SP1, &[8])];
+    for (start, size) in [(0x1000, 0x40), (0x1010, 8), (0x1020, 8), (0x1060, 0x10), (0x1068, 0x10)] {
+        cfi.fde(cie, start, size, &[]);
+    }
+    let table = [(0x1000, 0x40), (0x1010, 8), (0x1020, 8), (0x1060, 0x10), (0x1068, 0x10)];
+    let report = report(&cfi, &table.map(|(start, size)| Made::new(start, size, row)));
+    assert!(report.is_true() && !report.is_complete());
+    assert_eq!((report.functions, report.equal, report.pcs, report.pcs_equal), (5, 5, 0x38, 0x38));
+    assert_eq!(report.pcs_hidden, 8 + 0x18);
+}
+
 /// gas 2.47 marks signal frames in `.debug_frame` by this letter alone.
 #[test]
 fn signal_frame_of_debug_frame() {
