@@ -147,5 +147,17 @@ mod tests {
         assert_eq!(read(&[0x81, 0x80, 0x80, 0x00]), Some(1));
         assert_eq!(read(&[0xff; 9]), None);
         assert_eq!(read(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02]), None);
+        // The tenth byte has bit 63; what follows may only repeat zeros.
+        assert_eq!(read(b"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01"), Some(1 << 63));
+        assert_eq!(read(b"\x81\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00"), Some(1));
+        assert_eq!(read(b"\x81\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01"), None);
+        let read = |bytes: &[u8]| Cursor::new(bytes, Endian::Little).sleb();
+        // Or the sign.
+        assert_eq!(read(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f"), Some(-1));
+        assert_eq!(read(b"\x81\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00"), Some(1));
+        for (tenth, rest) in [(0x01, None), (0x7e, None), (0xff, Some(0x00)), (0x80, Some(0x7f))] {
+            let bytes = [0x81, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, tenth, rest.unwrap_or(0)];
+            assert_eq!(read(&bytes), None, "{tenth:#x}");
+        }
     }
 }

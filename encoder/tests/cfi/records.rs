@@ -1,0 +1,80 @@
+//! Records and CIEs: DWARF 5, section 6.4.1; Linux Standard Base 5.0, section 10.6.1.
+
+use cfipack_encoder::cfi::{Cie, Error, PointerEncoding, Section, SectionKind};
+use cfipack_format::{Address, Arch, Register, SectionOffset};
+
+use crate::{PLAIN_CIE, SIZE, START, eh_frame, plain};
+
+/// The CIE of the first function, from what follows its id; the FDE has augmentation data of no bytes.
+fn cie<T>(body: &[u8], check: impl FnOnce(Result<Cie<'_>, Error>) -> T) -> T {
+    let fde = [&START.to_le_bytes()[..], &SIZE.to_le_bytes(), &[0]].concat();
+    let bytes = eh_frame(body, &fde);
+    let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
+    check(section.functions().next().unwrap().map(|function| function.cie))
+}
+
+/// A byte in version 1, ULEB128 from version 3 on.
+#[test]
+fn the_column_of_the_return_address() {
+    for (version, column) in [(1, 0x90), (3, 0x90)] {
+        cie(&[version, 0, 1, 0x78, 0x90, 0x01, 0x0c, 7, 8], |cie| {
+            let cie = cie.unwrap();
+            let instructions = if version == 1 { &[0x01, 0x0c, 7, 8][..] } else { &[0x0c, 7, 8] };
+            assert_eq!((cie.return_address, cie.instructions), (Register(column), instructions));
+        });
+    }
+}
+
+/// `DW_EH_PE_omit`: no bytes follow it.
+#[test]
+fn a_personality_that_is_omitted() {
+    cie(b"\x01zPR\0\x01\x78\x10\x02\xff\x00\x0c\x07\x08", |cie| {
+        let cie = cie.unwrap();
+        assert_eq!((cie.personality, cie.instructions), (None, &[0x0c, 7, 8][..]));
+    });
+    cie(b"\x01zPR\0\x01\x78\x10\x06\x03\x44\x33\x22\x11\x00\x0c\x07\x08", |cie| {
+        let udata4 = (PointerEncoding(3), Address(0x1122_3344));
+        assert_eq!(cie.unwrap().personality, Some(udata4));
+    });
+}
+
+#[test]
+fn sizes_of_version_4() {
+    for (sizes, expected) in [([8, 0], None), ([4, 0], Some(4)), ([8, 4], Some(4)), ([8, 1], Some(1))] {
+        cie(&[&[4, 0][..], &sizes, &PLAIN_CIE[2..]].concat(), |cie| {
+            let size = expected.map(|size| Error::AddressSize { offset: SectionOffset(0), size });
+            assert_eq!(cie.err(), size, "{sizes:?}");
+        });
+    }
+}
+
+fn found(bytes: &[u8]) -> Vec<Result<u64, Error>> {
+    let section = Section::new(SectionKind::EhFrame, bytes, Address(0), Arch::Amd64);
+    section.functions().map(|function| function.map(|function| function.start.0)).collect()
+}
+
+/// Less than a length field is padding; four bytes are a length, be it of nothing.
+#[test]
+fn bytes_behind_the_last_record() {
+    let bytes = plain(&[], &[]);
+    let with = |behind: &[u8]| found(&[&bytes, behind].concat());
+    assert_eq!(with(&[1, 0, 0]), [Ok(START)]);
+    assert_eq!(with(&[0; 4]), [Ok(START)]);
+    let error = Error::Length { offset: SectionOffset(bytes.len()), length: 1 };
+    assert_eq!(with(&[1, 0, 0, 0]), [Ok(START), Err(error)]);
+}
+
+/// DWARF 5, section 7.4: lengths from 0xfffffff0 to 0xfffffffe are none. What is not touched of a section of
+/// 4 GiB takes no memory.
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+#[test]
+fn lengths_that_are_reserved() {
+    let mut bytes = vec![0; 1 << 32 | 16];
+    for (length, is_reserved) in [(0xffff_ffef_u32, false), (0xffff_fff0, true), (0xffff_fffe, true)] {
+        bytes[..4].copy_from_slice(&length.to_le_bytes());
+        let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
+        let error = Error::Length { offset: SectionOffset(0), length: length.into() };
+        let first = section.functions().next().map(|function| function.map(|_| ()));
+        assert_eq!(first, is_reserved.then_some(Err(error)), "{length:#x}");
+    }
+}
