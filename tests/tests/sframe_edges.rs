@@ -1,0 +1,190 @@
+//! Layout `small` at the edges of what it may do, on call frame information made by hand.
+
+use cfipack_encoder::cfi::{self, SectionKind};
+use cfipack_encoder::sframe::Options;
+use cfipack_encoder::{Reason, Unsupported};
+use cfipack_format::sframe::Version;
+use cfipack_format::{Address, Arch};
+use cfipack_tests::convert::{Converted, convert};
+
+const TABLE: Address = Address(0x100_0000);
+
+/// An `.eh_frame` in the making. Its CIEs have PC-relative pointers of four bytes.
+#[derive(Default)]
+struct EhFrame(Vec<u8>);
+
+impl EhFrame {
+    /// A CIE, and where it starts: code in bytes, data in units of -8, the return address at CFA-8.
+    fn cie(&mut self, augmentation: &[u8], instructions: &[u8]) -> u32 {
+        let at = self.0.len();
+        let head = [&[0, 0, 0, 0, 1], augmentation, &[0, 1, 0x78, 16, 1, 0x1b]].concat();
+        self.record(&[&head, instructions, &[0x90, 1]].concat());
+        at as u32
+    }
+
+    fn function(&mut self, cie: u32, start: u32, size: u32, instructions: &[u8]) {
+        let at = self.0.len() as u32;
+        let words = [at + 4 - cie, start.wrapping_sub(at + 8), size];
+        let mut body: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
+        body.push(0);
+        body.extend(instructions);
+        self.record(&body);
+    }
+
+    fn record(&mut self, body: &[u8]) {
+        self.0.extend((body.len() as u32).to_le_bytes());
+        self.0.extend(body);
+    }
+
+    fn convert(&self, options: Options) -> Converted {
+        let section = cfi::Section::new(SectionKind::EhFrame, &self.0, Address(0), Arch::Amd64);
+        let converted = convert(&[section], Arch::Amd64, TABLE, options);
+        converted.table().validate().unwrap();
+        let report = cfipack_roundtrip::verify(
+            &[section],
+            &cfipack_roundtrip::Table::new(&[converted.table()]),
+            &cfipack_roundtrip::Options { padding: 15, ..Default::default() },
+        );
+        assert!(report.is_true(), "{:?}", report.differences.first());
+        converted
+    }
+}
+
+/// CFA = rsp + 8.
+const AT_ENTRY: &[u8] = &[0x0c, 7, 8];
+
+/// Functions: where they start, and how many bytes and rows they have.
+fn functions(converted: &Converted) -> Vec<(u64, u32, usize)> {
+    let table = converted.table();
+    let functions = table.functions().map(|function| function.unwrap());
+    functions.map(|function| (function.start().0, function.size(), function.rows().count())).collect()
+}
+
+fn merging(merge_functions: u32) -> Options {
+    Options { merge_functions, ..Options::default() }
+}
+
+#[test]
+fn merged_functions_have_as_many_rows_as_asked_for() {
+    let mut cfi = EhFrame::default();
+    let cie = cfi.cie(b"zR", AT_ENTRY);
+    // push, push; and a function that has the row that the one before ends with, and two more.
+    cfi.function(cie, 0x1000, 16, &[0x41, 0x0e, 16, 0x41, 0x0e, 24]);
+    cfi.function(cie, 0x1010, 16, &[0x0e, 24, 0x41, 0x0e, 16, 0x41, 0x0e, 8]);
+    let apart = [(0x1000, 16, 3), (0x1010, 16, 3)];
+    assert_eq!(functions(&cfi.convert(merging(5))), [(0x1000, 32, 5)]);
+    assert_eq!(functions(&cfi.convert(merging(4))), apart);
+    assert_eq!(functions(&cfi.convert(merging(0))), apart);
+}
+
+/// Up to 15 bytes between functions are padding.
+#[test]
+fn gaps_that_are_merged_across() {
+    for (gap, expected) in
+        [(15, &[(0x1000, 47, 1)][..]), (16, &[(0x1000, 16, 1), (0x1020, 16, 1)]), (0, &[(0x1000, 32, 1)])]
+    {
+        let mut cfi = EhFrame::default();
+        let cie = cfi.cie(b"zR", AT_ENTRY);
+        cfi.function(cie, 0x1000, 16, &[]);
+        cfi.function(cie, 0x1010 + gap, 16, &[]);
+        assert_eq!(functions(&cfi.convert(merging(16))), expected, "{gap}");
+    }
+}
+
+/// The unwinder takes a signal frame's PC as it is, and looks up the byte before it in others.
+#[test]
+fn signal_frames_are_not_merged() {
+    let mut cfi = EhFrame::default();
+    let cie = cfi.cie(b"zRS", AT_ENTRY);
+    cfi.function(cie, 0x1000, 16, &[]);
+    cfi.function(cie, 0x1010, 16, &[]);
+    assert_eq!(functions(&cfi.convert(merging(16))), [(0x1000, 16, 1), (0x1010, 16, 1)]);
+}
+
+/// `.cfi_escape` as ld writes it for a lazy PLT: the CFA is rsp + 8, in a stub's last bytes rsp + 16.
+const STUBS: &[u8] = &[0x0f, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22];
+
+#[test]
+fn stubs_are_not_merged() {
+    let mut cfi = EhFrame::default();
+    let cie = cfi.cie(b"zR", AT_ENTRY);
+    cfi.function(cie, 0x1000, 32, STUBS);
+    cfi.function(cie, 0x1020, 32, STUBS);
+    let converted = cfi.convert(merging(16));
+    assert_eq!(functions(&converted), [(0x1000, 32, 2), (0x1020, 32, 2)]);
+    let table = converted.table();
+    assert!(table.functions().all(|function| function.unwrap().is_pc_mask()));
+}
+
+/// In front of its first row a function has none, not that of its neighbour.
+#[test]
+fn functions_without_a_row_at_their_start_are_not_merged() {
+    let mut cfi = EhFrame::default();
+    let (with, without) = (cfi.cie(b"zR", AT_ENTRY), cfi.cie(b"zR", &[]));
+    cfi.function(with, 0x1000, 16, &[]);
+    cfi.function(without, 0x1010, 16, &[0x44, 0x0c, 7, 8]);
+    let converted = cfi.convert(merging(16));
+    assert_eq!(functions(&converted), [(0x1000, 16, 1), (0x1010, 16, 1)]);
+    assert_eq!(converted.table().lookup(Address(0x1013)).unwrap(), None);
+}
+
+/// What a function's last instruction says holds from its end on, so in a longer one only.
+#[test]
+fn alike_but_for_the_last_byte() {
+    let mut cfi = EhFrame::default();
+    let cie = cfi.cie(b"zR", AT_ENTRY);
+    let instructions = [0x41, 0x0e, 16, 0x4f, 0x0e, 24];
+    // Functions are remembered by the batch.
+    for number in 0..100 {
+        let size = if number < 50 { 16 } else { 17 };
+        cfi.function(cie, 0x1000 + number * 0x20, size, &instructions);
+    }
+    let rows: Vec<_> =
+        functions(&cfi.convert(Options::default())).iter().map(|function| function.2).collect();
+    assert_eq!(rows, [[2; 50], [3; 50]].concat());
+}
+
+/// Version 2 counts a function's rows in 32 bits.
+#[test]
+fn a_large_function_of_version_2() {
+    let mut cfi = EhFrame::default();
+    let cie = cfi.cie(b"zR", AT_ENTRY);
+    let instructions = [0x41, 0x0e, 16, 0x41, 0x0e, 8].repeat(35_000);
+    cfi.function(cie, 0x1000, 70_001, &instructions);
+    let options = Options { version: Version::V2, ..Options::default() };
+    assert_eq!(functions(&cfi.convert(options)), [(0x1000, 70_001, 70_001)]);
+}
+
+#[test]
+fn stubs_that_no_function_can_hold() {
+    let left_out = |start: u32, instructions: &[u8]| {
+        let mut cfi = EhFrame::default();
+        let cie = cfi.cie(b"zR", AT_ENTRY);
+        cfi.function(cie, start, 0x40, instructions);
+        let converted = cfi.convert(Options::default());
+        let reason = |left: &Unsupported| (left.function, left.reason);
+        (converted.unsupported.first().map(reason), functions(&converted))
+    };
+    // PLT0, in which the linker's word is pushed, and stubs.
+    let plt = [&[0x0e, 16, 0x46, 0x0e, 24, 0x4a], STUBS].concat();
+    let (reason, found) = left_out(0x1000, &plt);
+    assert_eq!((reason, found), (None, vec![(0x1000, 16, 2), (0x1010, 48, 2)]));
+    let refused = |start, reason| (Some((Address(start), reason)), vec![]);
+    assert_eq!(left_out(0x1008, &plt), refused(0x1008, Reason::StubAlignment));
+    // Stubs start at a multiple of 16, whatever precedes them.
+    let short = [&[0x0e, 16, 0x46, 0x0e, 24, 0x42], STUBS].concat();
+    assert_eq!(left_out(0x1008, &short).1, [(0x1008, 8, 2), (0x1010, 56, 2)]);
+    // Another row behind the stubs.
+    let longer = [&plt[..], &[0x60, 0x0c, 7, 8]].concat();
+    assert_eq!(left_out(0x1000, &longer), refused(0x1000, Reason::CfaExpression));
+}
+
+#[test]
+fn equal_starts_stay_in_order() {
+    let mut cfi = EhFrame::default();
+    let cie = cfi.cie(b"zR", AT_ENTRY);
+    let sizes = [(0x2000, 8), (0x1000, 6), (0x1000, 4), (0x1000, 5)];
+    sizes.into_iter().for_each(|(start, size)| cfi.function(cie, start, size, &[]));
+    let sorted = [(0x1000, 6, 1), (0x1000, 4, 1), (0x1000, 5, 1), (0x2000, 8, 1)];
+    assert_eq!(functions(&cfi.convert(Options::default())), sorted);
+}
