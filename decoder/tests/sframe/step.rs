@@ -77,6 +77,11 @@ fn aarch64_leaf_and_signed_frame() {
     let kernel = Caller { pc: Address(0x1faa_8000_0040_0200), ..caller };
     assert_eq!(kernel.without_signature(48), Address(0xffff_8000_0040_0200));
     assert_eq!(Caller { signed: false, ..kernel }.without_signature(48), kernel.pc);
+    // With addresses of 52 bits, bits 47 and 51 are the address's own.
+    let user = Caller { pc: Address(0x2a48_8000_0040_0200), ..caller };
+    assert_eq!(user.without_signature(52), Address(0x0008_8000_0040_0200));
+    let kernel = Caller { pc: Address(0x1fa8_0000_0040_0200), ..caller };
+    assert_eq!(kernel.without_signature(52), Address(0xfff8_0000_0040_0200));
 }
 
 #[test]

@@ -1,0 +1,36 @@
+//! An `__unwind_info` put together word by word.
+
+use cfipack_decoder::unwind_info::{Error, Section};
+use cfipack_format::ImageOffset;
+
+/// A compressed page at 56 with one entry, which names this encoding: number 0 is common, number 1 the page's
+/// own. A word follows that is neither.
+fn table(number: u32) -> Vec<u8> {
+    let header = [1, 28, 1, 32, 0, 32, 2];
+    let common = [0x0201_0000];
+    // Function, page, LSDAs; and the sentinel.
+    let index = [0x1000, 56, 56, 0x2000, 0, 56];
+    // Kind; offset and count of entries; offset and count of encodings.
+    let page = [3, 1 << 16 | 12, 1 << 16 | 16];
+    let (entry, own, behind) = (number << 24, 0x0202_0000, 0x0203_0000);
+    let words = [&header[..], &common, &index, &page, &[entry, own, behind]].concat();
+    words.into_iter().flat_map(u32::to_le_bytes).collect()
+}
+
+#[test]
+fn encodings_by_number() {
+    let lookup = |number| {
+        let bytes = table(number);
+        let section = Section::parse(&bytes).unwrap();
+        let found = section.lookup(ImageOffset(0x1800)).map(|entry| entry.unwrap().encoding.0);
+        let walked = section.entries().next().unwrap().map(|entry| entry.encoding.0);
+        assert_eq!(found, walked, "{number}");
+        found
+    };
+    assert_eq!(lookup(0), Ok(0x0201_0000));
+    assert_eq!(lookup(1), Ok(0x0202_0000));
+    for number in [2, 3, 255] {
+        let error = lookup(number);
+        assert!(matches!(error, Err(Error::EncodingIndex { count: 2, .. })), "{number}: {error:?}");
+    }
+}
