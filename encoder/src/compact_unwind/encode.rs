@@ -194,7 +194,30 @@ mod tests {
         let refused = Err((Reason::StackSizeInCode(4112), 8));
         assert_eq!(encode(40, &large, Some(&other)), refused);
         assert_eq!(encode(40, &large, Some(&code(40, &[(1, &[0x48, 0x81, 0xc4, 0, 0x10, 0, 0])]))), refused);
+        // Without REX.W it takes from esp.
+        assert_eq!(encode(40, &large, Some(&code(40, &[(2, &[0x81, 0xec, 0, 0x10, 0, 0])]))), refused);
         assert_eq!(encode(40, &large, None), refused);
+    }
+
+    /// The word of the return address is part of the stack.
+    #[test]
+    fn a_stack_without_room_for_its_registers() {
+        // push rbx; push r12; the CFA is rsp + 24, and said to be less.
+        let saved = |size| encode(20, &[0x41, 0x0e, size, 0x83, 2, 0x8c, 3], None);
+        assert_eq!(saved(24).map(|encoding| encoding.0 & 0x00ff_0000), Ok(3 << 16));
+        assert_eq!(saved(16), Err((Reason::StackSize(16), 1)));
+        assert_eq!(saved(8), Err((Reason::StackSize(8), 1)));
+    }
+
+    #[test]
+    fn a_return_address_in_another_column() {
+        let mut bytes = Vec::from(*b"\x14\0\0\0\0\0\0\0\x01zR\0\x01\x78\x0b\x01\x1b\x0c\x07\x08\x8b\x01\0\0");
+        bytes.extend([13, 0, 0, 0, 28, 0, 0, 0, 0xe0, 0xff, 0xff, 0xff, 16, 0, 0, 0, 0]);
+        let section = Section::new(SectionKind::EhFrame, &bytes, cfipack_format::Address(0), Arch::Amd64);
+        let function = section.functions().next().unwrap().unwrap();
+        let encoding = Encoder::new().encode(&function, None, Mode::Checked);
+        let r11 = cfipack_format::Register(11);
+        assert_eq!(encoding.map_err(|unsupported| unsupported.reason), Err(Reason::ReturnColumn(r11)));
     }
 
     #[test]
