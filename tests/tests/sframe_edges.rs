@@ -75,6 +75,13 @@ fn merged_functions_have_as_many_rows_as_asked_for() {
     assert_eq!(functions(&cfi.convert(merging(5))), [(0x1000, 32, 5)]);
     assert_eq!(functions(&cfi.convert(merging(4))), apart);
     assert_eq!(functions(&cfi.convert(merging(0))), apart);
+    // Another row than the one before ends with.
+    let mut cfi = EhFrame::default();
+    let cie = cfi.cie(b"zR", AT_ENTRY);
+    cfi.function(cie, 0x1000, 16, &[0x41, 0x0e, 16]);
+    cfi.function(cie, 0x1010, 16, &[0x41, 0x0e, 16]);
+    assert_eq!(functions(&cfi.convert(merging(4))), [(0x1000, 32, 4)]);
+    assert_eq!(functions(&cfi.convert(merging(3))), [(0x1000, 16, 2), (0x1010, 16, 2)]);
 }
 
 /// Up to 15 bytes between functions are padding.

@@ -1,0 +1,64 @@
+//! `__unwind_info` in small, where layouts differ and neighbours are not one.
+
+use std::num::NonZeroU32;
+
+use cfipack_decoder::unwind_info::Section;
+use cfipack_encoder::unwind_info::{Entry, Layout, Options};
+use cfipack_format::compact_unwind::Encoding;
+use cfipack_format::{Arch, ImageOffset};
+use cfipack_tests::unwind_table::lay_out;
+
+const LAYOUTS: [Layout; 3] = [Layout::Small, Layout::Lld, Layout::LdPrime];
+
+fn table(layout: Layout, entries: &[Entry]) -> Vec<u8> {
+    lay_out(Arch::Amd64, Options { layout, ..Options::default() }, entries, None, ImageOffset)
+}
+
+/// `push %rbp; mov %rsp,%rbp`.
+fn frame(function: u32) -> Entry {
+    Entry::new(ImageOffset(function), 0x20, Encoding(0x0100_0000))
+}
+
+/// The flag and the LSDA are of one function: neither is its neighbour's.
+#[test]
+fn neighbours_of_a_function_with_an_lsda() {
+    let with_lsda = Entry { lsda: NonZeroU32::new(0x8000), ..frame(0x1020) };
+    for layout in LAYOUTS {
+        let bytes = table(layout, &[frame(0x1000), with_lsda, frame(0x1040), frame(0x1060)]);
+        let section = Section::parse(&bytes).unwrap();
+        let entries = section
+            .entries()
+            .map(|entry| entry.unwrap())
+            .map(|entry| (entry.start.0, entry.encoding.0, section.lsda(&entry).unwrap().map(|lsda| lsda.0)));
+        let expected =
+            [(0x1000, 0x0100_0000, None), (0x1020, 0x4100_0000, Some(0x8000)), (0x1040, 0x0100_0000, None)];
+        assert_eq!(entries.collect::<Vec<_>>(), expected, "{layout:?}");
+    }
+}
+
+/// ld64.lld takes a last function without information to be of no length.
+#[test]
+fn the_end_behind_a_function_without_information() {
+    let none = Entry::new(ImageOffset(0x1020), 0x20, Encoding::NONE);
+    for (layout, end) in LAYOUTS.into_iter().zip([0x1040, 0x1020, 0x1040]) {
+        let bytes = table(layout, &[frame(0x1000), none]);
+        let index = Section::parse(&bytes).unwrap().index().last().unwrap();
+        assert_eq!(index.function.0, end, "{layout:?}");
+    }
+}
+
+/// Apple's linker leaves room for an index of regular pages, of 511 entries each, for the sentinel, and for one
+/// more.
+#[test]
+fn room_in_the_index_of_ld_prime() {
+    for (count, slots) in [(1, 3), (511, 3), (512, 4)] {
+        // No two alike, lest they fold.
+        let encoding = |number: u32| Encoding(0x0200_0000 | (number & 1) << 16);
+        let entry = |number| Entry { encoding: encoding(number), ..frame(0x1000 + 0x20 * number) };
+        let bytes = table(Layout::LdPrime, &(0..count).map(entry).collect::<Vec<_>>());
+        let section = Section::parse(&bytes).unwrap();
+        let (index_off, first) = (section.header().index_off, section.index().next().unwrap());
+        // Without LSDAs pages follow at once.
+        assert_eq!(first.page_off, index_off + 12 * slots, "{count}");
+    }
+}
