@@ -3,6 +3,7 @@
 
 mod broken;
 mod damaged;
+mod edges;
 mod gas;
 mod judged;
 mod mach_o;

@@ -1,0 +1,114 @@
+//! Where ranges end, meet and repeat, and rules that are one said in two ways.
+
+use cfipack_decoder::sframe::Section;
+use cfipack_format::compact_unwind::Encoding;
+use cfipack_format::{Address, Arch};
+use cfipack_roundtrip::unwind_info::{Code, Entry};
+use cfipack_roundtrip::{Options, Report, Table, Violation, kernel_violations, unwind_info, verify};
+
+use crate::made::{self, Cfi, Made, SP1, TABLE_ADDRESS, flex};
+
+fn report(cfi: &Cfi, padding: u64, functions: &[Made]) -> Report {
+    let bytes = made::table(Arch::Amd64, functions);
+    let sections = [Section::parse(&bytes, TABLE_ADDRESS).unwrap()];
+    verify(&[cfi.section()], &Table::new(&sections), &Options { padding, ..Options::default() })
+}
+
+/// Functions with the row of their CIE: CFA = rsp + 8.
+fn plain(functions: &[(u64, u64)]) -> Cfi {
+    let (mut cfi, cie) = Cfi::amd64();
+    functions.iter().for_each(|&(start, size)| cfi.fde(cie, start, size, &[]));
+    cfi
+}
+
+fn made(start: u64, size: u32) -> Made {
+    Made::new(start, size, &[(0, SP1, &[8])])
+}
+
+/// What is described as different, and how the PCs are counted: equal, different, extra.
+fn ranges(report: &Report) -> (Vec<(u64, u64)>, [u64; 3]) {
+    let ranges = report.differences.iter().map(|found| (found.start.0, found.end.0)).collect();
+    (ranges, [report.pcs_equal, report.pcs_different, report.pcs_extra])
+}
+
+/// `DW_CFA_val_offset`: rbp is CFA - 16, and CFA = rsp + 8, so that it is rsp - 8.
+#[test]
+fn a_value_at_an_offset_from_the_cfa() {
+    let (mut cfi, cie) = Cfi::amd64();
+    cfi.fde(cie, 0x1000, 4, &[0x14, 6, 2]);
+    // The control word of rsp: 7 << 3 | 1.
+    let table = |offset: i8| {
+        let row = [0x39, 8, 0, 0x39, offset as u8];
+        Made { flex: true, ..Made::new(0x1000, 4, &[(0, flex(5), &row)]) }
+    };
+    assert!(report(&cfi, 0, &[table(-8)]).is_complete());
+    for wrong in [-24, -16, 8, 0] {
+        assert_eq!(report(&cfi, 0, &[table(wrong)]).pcs_different, 4, "{wrong}");
+    }
+}
+
+/// ld's lazy PLT, of which a table has one row: in the last 5 bytes of a stub the CFA is rsp + 16.
+#[test]
+fn stubs_in_a_table_that_does_not_repeat() {
+    let (mut cfi, cie) = Cfi::amd64();
+    cfi.fde(cie, 0x1000, 0x30, &[0x0f, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22]);
+    let found = report(&cfi, 0, &[made(0x1000, 0x30)]);
+    assert_eq!(ranges(&found).1, [3 * 11, 3 * 5, 0]);
+}
+
+#[test]
+fn a_gap_as_long_as_padding_may_be() {
+    let cfi = plain(&[(0x1000, 8), (0x1010, 8)]);
+    let found = report(&cfi, 8, &[made(0x1000, 0x18)]);
+    assert!(found.is_complete() && found.pcs_padding == 8, "{found:?}");
+    assert_eq!(ranges(&report(&cfi, 7, &[made(0x1000, 0x18)])), (vec![(0x1008, 0x1010)], [16, 8, 8]));
+}
+
+/// A function of the table reaches beyond that of the CFI on both sides: it is one, with two differences.
+#[test]
+fn extra_on_both_sides() {
+    let found = report(&plain(&[(0x1010, 0x10)]), 0, &[made(0x1000, 0x30)]);
+    assert_eq!(ranges(&found), (vec![(0x1000, 0x1010), (0x1020, 0x1030)], [16, 32, 32]));
+    assert_eq!((found.extra, found.functions, found.equal), (1, 1, 1));
+}
+
+/// Three times 16 bytes and a half, the first 4 of each without a row.
+#[test]
+fn stubs_without_cfi() {
+    let mut stubs = Made::new(0x2000, 0x38, &[(4, SP1, &[8])]);
+    (stubs.info, stubs.rep_size) = (0x10, 16);
+    let found = report(&plain(&[(0x1000, 8)]), 0, &[made(0x1000, 8), stubs]);
+    assert_eq!((found.pcs_extra, found.extra, found.pcs), (3 * 12 + 4, 1, 8 + 3 * 12 + 4));
+}
+
+#[test]
+fn functions_at_the_edges_of_the_text() {
+    let bytes = made::table(Arch::Amd64, &[made(0x1000, 8), made(0x1008, 8)]);
+    let outside = |text| {
+        let found = kernel_violations(&Section::parse(&bytes, TABLE_ADDRESS).unwrap(), Some(text));
+        let start = |violation| match violation {
+            Violation::OutsideText { start, .. } => start.0,
+            other => panic!("{other}"),
+        };
+        found.into_iter().map(start).collect::<Vec<_>>()
+    };
+    assert_eq!(outside(Address(0x1000)..Address(0x1010)), [] as [u64; 0]);
+    assert_eq!(outside(Address(0x1000)..Address(0x100f)), [0x1008]);
+    assert_eq!(outside(Address(0x1001)..Address(0x1010)), [0x1000]);
+}
+
+/// Counted where it starts, if there is no CFI; never twice.
+#[test]
+fn an_entry_that_goes_on_behind_its_function() {
+    let without_cfi = |start, end| {
+        let (start, end) = (Address(start), Address(end));
+        let encoding = Encoding::frameless(1, 0, 0);
+        let entry = Entry { start, end, encoding, personality: 0, lsda: None };
+        let table = unwind_info::Table::of_object(Arch::Amd64, vec![entry], Code::new([]));
+        let report = unwind_info::verify(&[plain(&[(0x1010, 0x10)]).section()], &table, &Options::default());
+        (report.without_cfi, report.pcs_without_cfi, report.equal)
+    };
+    assert_eq!(without_cfi(0x1010, 0x1020), (0, 0, 1));
+    assert_eq!(without_cfi(0x1010, 0x1028), (0, 8, 1));
+    assert_eq!(without_cfi(0x1008, 0x1028), (1, 16, 1));
+}
