@@ -10,8 +10,12 @@ pub fn corpus() -> PathBuf {
 
 /// The program with these arguments, not yet started.
 pub fn command(arguments: &[&str]) -> Command {
+    command_in(&corpus(), arguments)
+}
+
+fn command_in(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cfi2sframe"));
-    command.args(arguments).current_dir(corpus()).stdin(Stdio::null());
+    command.args(arguments).current_dir(directory).stdin(Stdio::null());
     command
 }
 
@@ -22,7 +26,12 @@ pub fn run(arguments: &[&str]) -> Output {
 
 /// Arguments, status and both streams, for a snapshot.
 pub fn transcript(arguments: &[&str]) -> String {
-    let Output { status, stdout, stderr } = run(arguments);
+    transcript_in(&corpus(), arguments)
+}
+
+/// The same in another directory.
+pub fn transcript_in(directory: &Path, arguments: &[&str]) -> String {
+    let Output { status, stdout, stderr } = command_in(directory, arguments).output().unwrap();
     let mut text = format!("$ cfi2sframe {}\n", arguments.join(" "));
     for (name, stream) in [("stdout", stdout), ("stderr", stderr)] {
         if !stream.is_empty() {
@@ -32,8 +41,9 @@ pub fn transcript(arguments: &[&str]) -> String {
     text + &format!("--- status {}\n", status.code().unwrap())
 }
 
-/// A directory of this test's own, empty.
+/// A directory of this test's own, empty. Another run of the same test may be under way.
 pub fn scratch(name: &str) -> PathBuf {
+    let name = format!("{name}-{}", std::process::id());
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&directory);
     std::fs::create_dir_all(&directory).unwrap();

@@ -1,6 +1,8 @@
 //! What people see: help, reports and error lines, as snapshots to be read when they change.
 
-use crate::program::transcript;
+use std::fs;
+
+use crate::program::{corpus, scratch, transcript, transcript_in};
 
 /// Several runs, one below the other.
 fn transcripts(runs: &[&[&str]]) -> String {
@@ -37,9 +39,15 @@ fn reports() {
     ]));
 }
 
+/// In a copy of the corpus: should the program write after all, no file of the corpus is lost.
 #[test]
 fn errors_are_one_line_and_status_2() {
-    let text = transcripts(&[
+    let directory = scratch("errors").join("container");
+    fs::create_dir(&directory).unwrap();
+    for entry in fs::read_dir(corpus()).unwrap().map(Result::unwrap) {
+        fs::copy(entry.path(), directory.join(entry.file_name())).unwrap();
+    }
+    let runs: [&[&str]; 14] = [
         &["no-such-file"],
         &["container.s"],
         &["."],
@@ -54,7 +62,8 @@ fn errors_are_one_line_and_status_2() {
         &["explain", "linked.so", "0x1"],
         &["explain", "linkable.o", "12"],
         &["explain", "linkable.o", ".nosuch+12"],
-    ]);
+    ];
+    let text = runs.map(|arguments| transcript_in(&directory, arguments)).join("\n");
     insta::assert_snapshot!(text);
     for run in text.split("$ ").skip(1) {
         assert!(run.contains("--- status 2\n") && run.contains("cfi2sframe: error: "), "{run}");
