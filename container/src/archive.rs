@@ -66,13 +66,6 @@ fn members_of_slice(bytes: &[u8]) -> Result<Members<'_>, Error> {
     Ok(Members { bytes, source, next: object::archive::MAGIC.len() as u64 })
 }
 
-impl Members<'_> {
-    /// Whether this is an archive or a fat file, whose members are named.
-    pub fn is_archive(&self) -> bool {
-        !matches!(self.source, Source::Single(_))
-    }
-}
-
 impl<'a> Iterator for Members<'a> {
     type Item = Result<Member<'a>, Error>;
 

@@ -119,11 +119,4 @@ impl Row {
             && self.frame_pointer == other.frame_pointer
             && self.signed == other.signed
     }
-
-    /// Whether the CFA is the stack pointer or the frame pointer plus an offset, the common case.
-    #[inline]
-    pub fn cfa_is_stack_or_frame_pointer(&self, arch: Arch) -> bool {
-        matches!(self.cfa, Cfa::Register { register, .. }
-            if register == arch.stack_pointer() || register == arch.frame_pointer())
-    }
 }
