@@ -1,7 +1,7 @@
 //! Exit statuses, and errors as lines.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 /// How a verb ended; the greater of two is that of both.
@@ -38,12 +38,17 @@ pub fn exit(result: anyhow::Result<Status>) -> ExitCode {
 
 /// Writes one line about what could not be done.
 pub fn report_error(error: &dyn fmt::Display) {
-    eprintln!("cfi2sframe: error: {error}");
+    say(format_args!("cfi2sframe: error: {error}\n"));
 }
 
 /// Writes one line about what was done otherwise than may be expected.
 pub fn warn(warning: &dyn fmt::Display) {
-    eprintln!("cfi2sframe: warning: {warning}");
+    say(format_args!("cfi2sframe: warning: {warning}\n"));
+}
+
+/// Writes to standard error. If that fails there is nobody to tell: the exit status still does.
+fn say(line: fmt::Arguments<'_>) {
+    let _ = io::stderr().write_fmt(line);
 }
 
 /// Whether nobody reads our output any more.

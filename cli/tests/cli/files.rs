@@ -110,3 +110,13 @@ fn one_bad_file_of_many_does_not_hide_the_others() {
     assert!(String::from_utf8(output.stdout).unwrap().contains("File: linked.so\n"));
     assert_eq!(String::from_utf8(output.stderr).unwrap().lines().count(), 2);
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn errors_that_cannot_be_written_are_errors_still() {
+    for arguments in [&["no-such-file"][..], &["verify", "no-such-file", "container.s"], &["linked.so"]] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let status = command(arguments).stderr(full).status().unwrap();
+        assert_eq!(status.code(), Some(2), "{arguments:?}");
+    }
+}
