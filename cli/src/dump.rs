@@ -3,14 +3,13 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use anyhow::bail;
 use cfipack_container::Layout;
 use cfipack_decoder::sframe::{self, Function, Section};
 use cfipack_format::sframe::FdeType;
 use cfipack_format::{Address, Arch};
 use serde::{Serialize, Serializer};
 
-use crate::input::{self, Object};
+use crate::input::{self, Object, Outcome};
 use crate::output::{self, Text};
 use crate::row::RowJson;
 use crate::status::Status;
@@ -47,7 +46,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     })
 }
 
-fn dump(object: &Object<'_>, several: bool, arguments: &Arguments) -> anyhow::Result<Status> {
+fn dump(object: &Object<'_>, several: bool, arguments: &Arguments) -> anyhow::Result<Outcome> {
     if object.is_compact() {
         return unwind_info::dump::dump(object, arguments.json);
     }
@@ -69,11 +68,11 @@ fn dump(object: &Object<'_>, several: bool, arguments: &Arguments) -> anyhow::Re
             }
         }
     }
-    if !found && !object.is_one_of_many {
-        bail!("there is no .sframe table in it");
+    if !found {
+        return Ok(Outcome::Absent(".sframe table"));
     }
     out.flush()?;
-    Ok(Status::Done)
+    Ok(Outcome::Done(Status::Done))
 }
 
 /// A table.

@@ -34,8 +34,17 @@ pub struct Object<'a> {
     pub name: Name<'a>,
     /// What it is.
     pub contents: Contents<'a>,
-    /// Whether it is one of several in its file, which need not all have what is asked for.
-    pub is_one_of_many: bool,
+}
+
+/// What came of doing something to an object.
+#[derive(Clone, Copy, Debug)]
+pub enum Outcome {
+    /// It was done.
+    Done(Status),
+    /// There is nothing of this kind in it, which is an error if there is none in the whole file.
+    Absent(&'static str),
+    /// The same, though its CFI asks for it: said of a member if others have it.
+    Lacking(&'static str),
 }
 
 /// What an input is.
@@ -77,7 +86,7 @@ impl<'s> Input<'s> {
         let mut members = self.members()?;
         match (members.pop(), members.is_empty()) {
             (Some(member), true) => {
-                let object = self.member(member, layout, false)?;
+                let object = self.member(member, layout)?;
                 object.with_context(|| format!("{name}: there is no object in it"))
             }
             (last, _) => {
@@ -96,8 +105,7 @@ impl<'s> Input<'s> {
         layout: Layout,
     ) -> anyhow::Result<impl Iterator<Item = anyhow::Result<Object<'_>>>> {
         let members = self.members()?;
-        let many = members.len() > 1;
-        Ok(members.into_iter().filter_map(move |member| self.member(member, layout, many).transpose()))
+        Ok(members.into_iter().filter_map(move |member| self.member(member, layout).transpose()))
     }
 
     /// What is in the file, but for other architectures than the one that is meant.
@@ -121,14 +129,14 @@ impl<'s> Input<'s> {
         &'a self,
         member: Result<Member<'a>, cfipack_container::Error>,
         layout: Layout,
-        is_one_of_many: bool,
     ) -> anyhow::Result<Option<Object<'a>>> {
         let member = member.with_context(|| self.path.display().to_string())?;
+        let is_of_archive = member.is_of_archive();
         let name = Name { path: &self.path, member: member.name.map(String::from) };
         match contents(member.bytes, layout) {
-            Ok(contents) => Ok(Some(Object { name, contents, is_one_of_many })),
+            Ok(contents) => Ok(Some(Object { name, contents })),
             // An archive holds what it likes.
-            Err(cfipack_container::Error::NotObject { .. }) if name.member.is_some() => Ok(None),
+            Err(cfipack_container::Error::NotObject { .. }) if is_of_archive => Ok(None),
             Err(error) => Err(error).with_context(|| name.to_string()),
         }
     }
@@ -162,44 +170,75 @@ pub fn for_each(
     paths: &[PathBuf],
     slice: &Slice,
     layout: Layout,
-    mut each: impl FnMut(&Object<'_>, bool) -> anyhow::Result<Status>,
+    mut each: impl FnMut(&Object<'_>, bool) -> anyhow::Result<Outcome>,
 ) -> anyhow::Result<Status> {
     let mut worst = Status::Done;
-    let mut note = |result: anyhow::Result<Status>| match result {
-        Ok(status) => {
-            worst = worst.max(status);
-            Ok(())
-        }
-        Err(error) if status::is_broken_pipe(&error) => Err(error),
-        Err(error) => {
-            worst = Status::Failed;
-            status::report_error(&format_args!("{error:#}"));
-            Ok(())
-        }
-    };
     for path in paths {
-        let input = match Input::open(path, slice) {
-            Ok(input) => input,
-            Err(error) => {
-                note(Err(error))?;
-                continue;
-            }
-        };
-        let objects = match input.objects(layout) {
-            Ok(objects) => objects,
-            Err(error) => {
-                note(Err(error))?;
-                continue;
-            }
-        };
-        for object in objects {
-            note(object.and_then(|object| {
-                let several = paths.len() > 1 || object.name.member.is_some();
-                each(&object, several).with_context(|| object.name.to_string())
-            }))?;
-        }
+        let result = for_each_in(path, slice, layout, |object| {
+            let several = paths.len() > 1 || object.name.member.is_some();
+            each(object, several)
+        });
+        worst = worst.max(reported(result)?);
     }
     Ok(worst)
+}
+
+/// Does the same to every object in a file.
+fn for_each_in(
+    path: &Path,
+    slice: &Slice,
+    layout: Layout,
+    mut each: impl FnMut(&Object<'_>) -> anyhow::Result<Outcome>,
+) -> anyhow::Result<Status> {
+    let input = Input::open(path, slice)?;
+    let (mut worst, mut is_done) = (None, false);
+    let (mut absent, mut lacking) = (None, Vec::new());
+    for object in input.objects(layout)? {
+        let mut name = None;
+        let outcome = object.and_then(|object| {
+            let outcome = each(&object).with_context(|| object.name.to_string());
+            name = Some(object.name.to_string());
+            outcome
+        });
+        let status = match outcome {
+            Ok(Outcome::Done(status)) => {
+                is_done = true;
+                Ok(status)
+            }
+            Ok(Outcome::Absent(what)) => {
+                absent.get_or_insert(what);
+                continue;
+            }
+            Ok(Outcome::Lacking(what)) => {
+                absent.get_or_insert(what);
+                lacking.push((name.unwrap_or_default(), what));
+                continue;
+            }
+            Err(error) => Err(error),
+        };
+        worst = worst.max(Some(reported(status)?));
+    }
+    let Some(worst) = worst else {
+        bail!("{}: there is no {} in it", path.display(), absent.unwrap_or("object"));
+    };
+    if !is_done || lacking.is_empty() {
+        return Ok(worst);
+    }
+    for (name, what) in lacking {
+        status::warn(&format_args!("{name}: there is call frame information in it, but no {what}"));
+    }
+    Ok(worst.max(Status::Differs))
+}
+
+/// What a result comes to; an error is reported, and only a broken pipe ends all.
+fn reported(result: anyhow::Result<Status>) -> anyhow::Result<Status> {
+    match result {
+        Err(error) if !status::is_broken_pipe(&error) => {
+            status::report_error(&format_args!("{error:#}"));
+            Ok(Status::Failed)
+        }
+        result => result,
+    }
 }
 
 impl<'a> Object<'a> {
@@ -255,11 +294,14 @@ pub fn tables<'s>(section: &'s Section<'_>) -> anyhow::Result<Vec<sframe::Sectio
     Ok(tables)
 }
 
+/// What there is none of in a file without `.eh_frame` and `.debug_frame`.
+pub const CALL_FRAMES: &str = "call frame information";
+
 /// The call frame information of a file, which must have some.
 pub fn call_frame_sections<'a>(file: &File<'a>) -> anyhow::Result<Vec<CallFrameSection<'a>>> {
     let sections = file.call_frame_sections()?;
     if sections.is_empty() {
-        bail!("there is no call frame information in it");
+        bail!("there is no {CALL_FRAMES} in it");
     }
     Ok(sections)
 }

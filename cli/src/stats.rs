@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::cfi_bytes::CfiBytes;
 use crate::conversion::{Conversion, TableOptions, most_frequent_first};
 use crate::count::{Counts, percent};
-use crate::input::{self, Contents, Object};
+use crate::input::{self, CALL_FRAMES, Contents, Object, Outcome};
 use crate::output;
 use crate::status::Status;
 use crate::unwind_info;
@@ -45,13 +45,19 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     input::for_each(&arguments.files, &arguments.slice, Layout::Apart, |object, _| count(object, arguments))
 }
 
-fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> {
+fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> {
     if object.is_compact() {
         return unwind_info::stats::count(object, arguments.json);
     }
     let sections = object.sframe_sections(Address(0))?;
     let tables: Vec<_> = sections.iter().map(input::tables).collect::<Result<_, _>>()?;
     let tables = tables.concat();
+    if let Contents::File(file) = &object.contents
+        && tables.is_empty()
+        && file.call_frame_sections()?.is_empty()
+    {
+        return Ok(Outcome::Absent(CALL_FRAMES));
+    }
     let name = object.name.to_string();
     let report = match &object.contents {
         Contents::File(file) if tables.is_empty() => converted(name, file, &arguments.table)?,
@@ -67,7 +73,7 @@ fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> {
         report.print(&mut out)?;
     }
     out.flush()?;
-    Ok(Status::Done)
+    Ok(Outcome::Done(Status::Done))
 }
 
 /// The table that a conversion makes.

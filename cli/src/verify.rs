@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::count::Counts;
 use crate::difference::DifferenceJson;
-use crate::input::{self, Input, Object};
+use crate::input::{self, Input, Object, Outcome};
 use crate::output;
 use crate::place::Places;
 use crate::status::Status;
@@ -26,7 +26,7 @@ by gimli, not by the code that converts.
 Of Mach-O files, compact entries are compared with the CFI of functions that have both:
 exact in the body and at every call; and the table is held against what its readers rely on.
 Exit status 1: a PC differs, is missing in the table, or could not be judged; or the profile's
-rules are broken.
+rules are broken; or a member of an archive has CFI and no table, where others have one.
 
 Examples:
   cfi2sframe verify a.out                           the table in a.out against its .eh_frame
@@ -91,17 +91,17 @@ fn check(
     file: &File<'_>,
     table: &Object<'_>,
     arguments: &Arguments,
-) -> anyhow::Result<Status> {
+) -> anyhow::Result<Outcome> {
     let sections = table.sframe_sections(arguments.address).with_context(|| table.name.to_string())?;
     let tables: Vec<_> = sections.iter().map(input::tables).collect::<Result<_, _>>()?;
     let tables = tables.concat();
-    if tables.is_empty() && object.is_one_of_many {
-        return Ok(Status::Done);
+    if tables.is_empty() && !std::ptr::eq(table, object) {
+        bail!("there is no .sframe table in {}", table.name);
     }
     if tables.is_empty() {
-        let own = table.name.to_string() == object.name.to_string();
-        let place = if own { "it".to_string() } else { table.name.to_string() };
-        bail!("there is no .sframe table in {place}");
+        let has_cfi = !file.call_frame_sections()?.is_empty();
+        let table = ".sframe table";
+        return Ok(if has_cfi { Outcome::Lacking(table) } else { Outcome::Absent(table) });
     }
     let report = of_file(file, &tables, arguments.padding)?;
     let violations: Vec<_> = match arguments.profile {
@@ -122,7 +122,7 @@ fn check(
         }
     }
     out.flush()?;
-    Ok(Status::differs_if(!report.is_complete() || !violations.is_empty()))
+    Ok(Outcome::Done(Status::differs_if(!report.is_complete() || !violations.is_empty())))
 }
 
 /// Holds tables against the CFI of a file.

@@ -21,6 +21,14 @@ pub struct Member<'a> {
     pub arch: Option<Cow<'static, str>>,
 }
 
+impl Member<'_> {
+    /// Whether it comes from an archive, which may hold anything. What a fat file says is of an
+    /// architecture must be an object or a linked file.
+    pub fn is_of_archive(&self) -> bool {
+        self.name.is_some() && self.name != self.arch
+    }
+}
+
 /// The members of a file, in its order.
 #[derive(Debug)]
 pub struct Members<'a> {
@@ -43,7 +51,7 @@ enum Source<'a> {
 
 /// The members of an archive, the slices of a fat file (and their members where they are
 /// archives), or the file itself if it is neither. Members need not be objects:
-/// [`File::parse`](crate::File::parse) tells.
+/// [`File::parse`](crate::File::parse) tells. An archive without members is an error.
 pub fn members(bytes: &[u8]) -> Result<Members<'_>, Error> {
     if bytes.starts_with(&object::archive::THIN_MAGIC) {
         return Err(Error::ThinArchive);
@@ -58,7 +66,13 @@ pub fn members(bytes: &[u8]) -> Result<Members<'_>, Error> {
 /// The members of what is not a fat file.
 fn members_of_slice(bytes: &[u8]) -> Result<Members<'_>, Error> {
     let source = if bytes.starts_with(&object::archive::MAGIC) {
-        let archive = ArchiveFile::parse(bytes).map_err(|_| Error::Archive { offset: 8 })?;
+        let offset = object::archive::MAGIC.len() as u64;
+        let archive = ArchiveFile::parse(bytes).map_err(|_| Error::Archive { offset })?;
+        // The table of symbols, which comes first, may claim the bytes of all that follow it.
+        archive.symbols().map_err(|_| Error::Archive { offset })?;
+        if archive.members().next().is_none() {
+            return Err(Error::EmptyArchive { offset });
+        }
         Source::Archive(Box::new(archive.members()))
     } else {
         Source::Single(Some(bytes))

@@ -98,6 +98,11 @@ pub enum Error {
         /// Where the member starts.
         offset: u64,
     },
+    /// An archive has no members.
+    EmptyArchive {
+        /// Where the first would start.
+        offset: u64,
+    },
     /// A thin archive: its members lie in files of their own.
     ThinArchive,
 }
@@ -151,6 +156,7 @@ impl fmt::Display for Error {
                 write!(f, "section .eh_frame_hdr: offset {offset:#x}: unexpected value {value:#x}")
             }
             Self::Archive { offset } => write!(f, "offset {offset:#x}: damaged archive member"),
+            Self::EmptyArchive { offset } => write!(f, "offset {offset:#x}: an archive without members"),
             Self::ThinArchive => {
                 f.write_str("offset 0x0: thin archive: its members are files of their own, name them instead")
             }

@@ -30,6 +30,9 @@ fn read<Arch: FatArch>(bytes: &[u8]) -> Result<Vec<Slice<'_>>, Error> {
         offset: 0,
         value: bytes.len() as u64,
     })?;
+    if file.arches().is_empty() {
+        return Err(Error::Table { what: "fat header", offset: 4, value: 0 });
+    }
     let mut slices = Vec::new();
     // Slices that overlap could make a small file as many times as long as it has slices.
     let mut room = bytes.len() as u64;

@@ -15,7 +15,7 @@ use super::source::Source;
 use super::verify::{self, ReportJson};
 use crate::conversion::most_frequent_first;
 use crate::count::{Counts, percent};
-use crate::input::{self, Input, Object};
+use crate::input::{self, CALL_FRAMES, Input, Object, Outcome};
 use crate::output;
 use crate::place::Places;
 use crate::status::{self, Status};
@@ -62,7 +62,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let Some(section) = arguments.section.as_deref() else {
         let files = std::slice::from_ref(&arguments.file);
         return input::for_each(files, &arguments.slice, Layout::Apart, |object, _| {
-            Ok(build(object, arguments)?.0)
+            if is_without_both(object)? {
+                return Ok(Outcome::Absent(CALL_FRAMES));
+            }
+            Ok(Outcome::Done(build(object, arguments)?.0))
         });
     };
     if arguments.json && section == Path::new("-") {
@@ -78,12 +81,14 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     Ok(status)
 }
 
+/// Whether there is nothing to make a table from: neither tables nor CFI.
+fn is_without_both(object: &Object<'_>) -> anyhow::Result<bool> {
+    Ok(Source::of(object)?.is_empty() && object.file()?.call_frame_sections()?.is_empty())
+}
+
 fn build(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<(Status, Vec<u8>)> {
     let source = Source::of(object)?;
     let file = object.file()?;
-    if object.is_one_of_many && source.is_empty() && file.call_frame_sections()?.is_empty() {
-        return Ok((Status::Done, Vec::new()));
-    }
     let made = Made::of(file, &source, &arguments.table)?;
     let report = if arguments.verify { Some(made.verify(file, &source)?) } else { None };
     let own = source.table.as_ref().map(|section| section.bytes.len());

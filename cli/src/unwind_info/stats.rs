@@ -14,12 +14,12 @@ use super::made::{Made, TableOptions};
 use super::source::Source;
 use crate::conversion::most_frequent_first;
 use crate::count::{Counts, percent};
-use crate::input::Object;
+use crate::input::{CALL_FRAMES, Object, Outcome};
 use crate::output;
 use crate::status::Status;
 
 /// Counts what an object has; of one without a table, what could be made of its CFI.
-pub fn count(object: &Object<'_>, json: bool) -> anyhow::Result<Status> {
+pub fn count(object: &Object<'_>, json: bool) -> anyhow::Result<Outcome> {
     let source = Source::of(object)?;
     let report = match (source.parse()?, &source.rows) {
         (Some(section), _) => {
@@ -48,8 +48,8 @@ pub fn count(object: &Object<'_>, json: bool) -> anyhow::Result<Status> {
         }
         (None, None) => {
             let file = object.file()?;
-            if object.is_one_of_many && file.call_frame_sections()?.is_empty() {
-                return Ok(Status::Done);
+            if file.call_frame_sections()?.is_empty() {
+                return Ok(Outcome::Absent(CALL_FRAMES));
             }
             let made = Made::of(file, &source, &TableOptions::FROM_CFI)?;
             let encodings = &made.entries.encodings;
@@ -76,7 +76,7 @@ pub fn count(object: &Object<'_>, json: bool) -> anyhow::Result<Status> {
         report.print(&mut out)?;
     }
     out.flush()?;
-    Ok(Status::Done)
+    Ok(Outcome::Done(Status::Done))
 }
 
 /// How the functions that the linker noted are unwound; nothing if it noted none.

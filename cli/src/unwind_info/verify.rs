@@ -12,10 +12,10 @@ use cfipack_roundtrip::unwind_info::{
 };
 use serde::Serialize;
 
-use super::source::Source;
+use super::source::{Source, TABLES};
 use crate::count::Counts;
 use crate::difference::DifferenceJson;
-use crate::input::Object;
+use crate::input::{Object, Outcome};
 use crate::output;
 use crate::place::Places;
 use crate::status::Status;
@@ -24,7 +24,7 @@ use crate::status::Status;
 const DESCRIBED: usize = 100;
 
 /// Holds a table, the object's own or that of `elsewhere`, against the object's CFI and its readers' rules.
-pub fn check(object: &Object<'_>, elsewhere: Option<&Object<'_>>, json: bool) -> anyhow::Result<Status> {
+pub fn check(object: &Object<'_>, elsewhere: Option<&Object<'_>>, json: bool) -> anyhow::Result<Outcome> {
     let own = Source::of(object)?;
     let Some(file) = own.file else {
         bail!("this is a bare __unwind_info section, without code or CFI");
@@ -32,10 +32,8 @@ pub fn check(object: &Object<'_>, elsewhere: Option<&Object<'_>>, json: bool) ->
     let other = elsewhere.map(Source::with_table).transpose()?;
     let source = other.as_ref().unwrap_or(&own);
     if source.is_empty() {
-        if object.is_one_of_many {
-            return Ok(Status::Done);
-        }
-        bail!("there is no __unwind_info or __compact_unwind in it");
+        let has_cfi = !file.call_frame_sections()?.is_empty();
+        return Ok(if has_cfi { Outcome::Lacking(TABLES) } else { Outcome::Absent(TABLES) });
     }
     let table = source.entries(file.arch(), file.image_base(), own.code())?;
     let report = of_file(file, &table)?;
@@ -54,7 +52,7 @@ pub fn check(object: &Object<'_>, elsewhere: Option<&Object<'_>>, json: bool) ->
     }
     out.flush()?;
     let is_broken = broken.iter().any(|violation| !violation.is_warning());
-    Ok(Status::differs_if(!report.is_complete() || is_broken))
+    Ok(Outcome::Done(Status::differs_if(!report.is_complete() || is_broken)))
 }
 
 /// Holds a table against the CFI of a file; without any there is nothing to differ from.

@@ -1,5 +1,6 @@
 //! The program from outside: arguments in, streams, files and exit statuses out.
 
+mod archives;
 mod compact;
 mod fat;
 mod files;
