@@ -11,7 +11,7 @@ use cfipack_roundtrip::unwind_info::{Meaning, MeaningWords, Table};
 use serde::Serialize;
 
 use super::encodings::Reasons;
-use super::source::Source;
+use super::source::{Source, check_arch};
 use crate::explanation::{self, Explained};
 use crate::input::Object;
 use crate::place::Places;
@@ -25,6 +25,7 @@ const ENCODABLE: &str = "encodable";
 pub fn explain(object: &Object<'_>, address: Option<Address>, json: bool) -> anyhow::Result<Status> {
     let source = Source::of(object)?;
     let file = object.file()?;
+    check_arch(file.arch())?;
     let table = match source.is_empty() {
         true => None,
         false => Some(source.entries(file.arch(), file.image_base(), source.code())?),

@@ -445,3 +445,17 @@ fn damaged_inputs_are_one_line() {
     error_of(&directory, &["lookup", "bare", "0x3b0"]);
     error_of(&directory, &["unwind-info", "bare"]);
 }
+
+#[test]
+fn other_architectures_have_no_compact_unwind() {
+    for (object, arch) in [("s390x/s_cfa_0", "s390x"), ("aarch64_be/a_be", "big-endian AArch64")] {
+        let object = format!("../sframe/{object}.gas247.o");
+        for arguments in [&["unwind-info", &object][..], &["explain", "--unwind-info", &object]] {
+            let output = run(arguments);
+            assert_eq!((output.status.code(), text(output.stdout).as_str()), (Some(2), ""));
+            let expected =
+                format!("cfi2sframe: error: {object}: for {arch} there is no compact unwind information\n");
+            assert_eq!(text(output.stderr), expected);
+        }
+    }
+}
