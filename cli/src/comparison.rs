@@ -10,19 +10,21 @@ use crate::difference::DifferenceJson;
 use crate::input::Object;
 use crate::output;
 use crate::place::Places;
-use crate::status::Status;
+use crate::status::{self, Status};
 
 /// Says what comparing `objects` found. `counted` is what the tables' functions are called there.
 pub fn report(objects: [&Object<'_>; 2], diff: &Diff, counted: &str, json: bool) -> anyhow::Result<Status> {
-    let mut out = output::standard();
-    if json {
-        output::json(&mut out, &DiffJson::new(objects.map(|object| object.name.to_string()), diff))?;
-    } else {
-        let file = objects.iter().find_map(|object| object.file().ok());
-        print(&mut out, diff, counted, file.map(Places::new).as_ref())?;
-    }
-    out.flush()?;
-    Ok(Status::differs_if(!diff.is_equal()))
+    let write = || {
+        let mut out = output::standard();
+        if json {
+            output::json(&mut out, &DiffJson::new(objects.map(|object| object.name.to_string()), diff))?;
+        } else {
+            let file = objects.iter().find_map(|object| object.file().ok());
+            print(&mut out, diff, counted, file.map(Places::new).as_ref())?;
+        }
+        Ok(out.flush()?)
+    };
+    status::judged(Status::differs_if(!diff.is_equal()), write())
 }
 
 fn print(

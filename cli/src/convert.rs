@@ -33,7 +33,8 @@ pub struct Arguments {
     /// Where those bytes will lie in memory [default: 0]
     #[arg(long, value_name = "ADDR", value_parser = input::parse_address)]
     address: Option<Address>,
-    /// Hold the result against the CFI, which gimli evaluates
+    /// Hold the result against the CFI, which gimli evaluates; exit status 1 if a function in it
+    /// differs, or if one cannot be read or judged
     #[arg(long)]
     verify: bool,
     /// Exit status 1 if fewer of the functions are converted
@@ -72,17 +73,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let file = object.file().with_context(name)?;
     let sections = input::call_frame_sections(file).with_context(name)?;
     let summary = Summary::of(&object, file, &sections, arguments).with_context(name)?;
-    if let Some(section) = section {
-        output::binary(section, &summary.bytes)?;
-    }
-    if arguments.json {
-        let mut out = output::standard();
-        output::json(&mut out, &summary.json())?;
-        out.flush()?;
-    } else {
-        summary.print().with_context(name)?;
-    }
-    Ok(summary.status(arguments.min_coverage))
+    let section = section.map_or(Ok(()), |section| output::binary(section, &summary.bytes));
+    let written = section.and_then(|()| match arguments.json {
+        true => summary.print_json(),
+        false => summary.print().with_context(name),
+    });
+    status::judged(summary.status(arguments.min_coverage), written)
 }
 
 /// The section of a relocatable object as it would be at address 0, with every section of code where
@@ -140,11 +136,14 @@ impl<'s, 'a> Summary<'s, 'a> {
         Ok(Self { object, file, conversion, bytes, cfi, report })
     }
 
-    /// Whether what was asked for holds: every function that was converted is true, and they are enough.
+    /// Whether what was asked for holds: every function that was converted is true, all could be judged,
+    /// and they are enough. What the format cannot express is left out without being asked.
     fn status(&self, min_coverage: Option<f64>) -> Status {
-        let left_out = self.conversion.left_out();
-        let is_true =
-            self.report.as_ref().is_none_or(|report| report.is_true() && report.missing <= left_out);
+        let Conversion { unsupported, malformed, .. } = &self.conversion;
+        let is_true = self.report.as_ref().is_none_or(|report| {
+            let is_judged = report.unjudged == 0 && malformed.is_empty();
+            is_judged && report.is_true() && report.missing <= unsupported.len() as u64
+        });
         let (converted, functions) = (self.conversion.converted() as f64, self.conversion.functions as f64);
         let too_few = min_coverage.filter(|percent| converted * 100.0 < percent * functions);
         if let Some(percent) = too_few {
@@ -175,6 +174,12 @@ impl<'s, 'a> Summary<'s, 'a> {
         }
         std::io::stderr().write_all(&text)?;
         Ok(())
+    }
+
+    fn print_json(&self) -> anyhow::Result<()> {
+        let mut out = output::standard();
+        output::json(&mut out, &self.json())?;
+        Ok(out.flush()?)
     }
 
     fn json(&self) -> SummaryJson<'_> {

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use anyhow::Context as _;
 use cfipack_container::Layout;
 use cfipack_decoder::sframe::{self, Function, Section};
 use cfipack_format::sframe::FdeType;
@@ -18,7 +19,8 @@ use crate::unwind_info;
 /// Prints tables as readelf --sframe and llvm-objdump --unwind-info do
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-The text is that of binutils 2.47 or LLVM 23, byte for byte.
+The text is that of binutils 2.47 or LLVM 23, byte for byte. What cannot be read is said
+in its place, and makes exit status 2 when all else has been printed.
 
 Examples:
   cfi2sframe dump a.out                     as readelf --sframe a.out
@@ -46,13 +48,15 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     })
 }
 
+/// Dumps the tables of an object. What cannot be read is said in its place, and is an error when all else
+/// has been printed.
 fn dump(object: &Object<'_>, several: bool, arguments: &Arguments) -> anyhow::Result<Outcome> {
     if object.is_compact() {
         return unwind_info::dump::dump(object, arguments.json);
     }
     let sections = object.sframe_sections(arguments.address)?;
     let mut out = output::standard();
-    let mut found = false;
+    let (mut found, mut broken) = (false, None);
     for section in &sections {
         for table in input::tables(section)? {
             if several && !found && !arguments.json {
@@ -66,13 +70,25 @@ fn dump(object: &Object<'_>, several: bool, arguments: &Arguments) -> anyhow::Re
                 let written = sframe::dump(&table, &section.name, &mut text);
                 text.finish(written)?;
             }
+            broken = broken.or_else(|| Some((first_error(&table)?, section.name.to_string())));
         }
     }
     if !found {
         return Ok(Outcome::Absent(".sframe table"));
     }
     out.flush()?;
-    Ok(Outcome::Done(Status::Done))
+    match broken {
+        Some((error, section)) => Err(error).with_context(|| format!("section {section}")),
+        None => Ok(Outcome::Done(Status::Done)),
+    }
+}
+
+/// What is wrong with the first function that cannot be read.
+fn first_error(table: &Section<'_>) -> Option<sframe::Error> {
+    table.functions().find_map(|function| match function {
+        Ok(function) => function.rows().find_map(Result::err),
+        Err(error) => Some(error),
+    })
 }
 
 /// A table.

@@ -22,6 +22,8 @@ use crate::unwind_info;
 /// Says why functions are left out of a table
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
+Exit status 1: no function has the ADDRESS.
+
 Examples:
   cfi2sframe explain libcrypto.so                every function that is left out, and why
   cfi2sframe explain libcrypto.so 0x1a2b40       one function: its reason, or its rows
@@ -61,14 +63,14 @@ fn explain(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status>
     }
     let sections = input::call_frame_sections(file)?;
     let places = Places::new(file);
-    let explained = match &arguments.address {
+    let address = arguments.address.as_deref().map(|address| parse_place(file, address)).transpose()?;
+    let explained = match address {
         None => left_out(&Conversion::of(file, &sections, &arguments.table, 1)?, &places),
         Some(address) => {
-            let address = parse_place(file, address)?;
-            vec![one_function(file, &sections, address, &arguments.table, &places)?]
+            one_function(file, &sections, address, &arguments.table, &places)?.into_iter().collect()
         }
     };
-    explanation::report(object, &explained, "no function is left out", arguments.json)
+    explanation::report(object, &explained, address, "no function is left out", arguments.json)
 }
 
 /// An address, or a section and an offset.
@@ -112,14 +114,13 @@ fn one_function(
     address: Address,
     options: &TableOptions,
     places: &Places<'_, '_>,
-) -> anyhow::Result<FunctionJson> {
+) -> anyhow::Result<Option<FunctionJson>> {
     let cfi: Vec<_> = sections.iter().map(CallFrameSection::cfi).collect();
     let has_address = |function: &Function<'_>| {
         address.0.checked_sub(function.start.0).is_some_and(|offset| offset < function.size)
     };
     let mut functions = cfi.iter().flat_map(|section| section.functions()).flatten();
-    let function =
-        functions.find(has_address).with_context(|| format!("no function has the address {address}"))?;
+    let Some(function) = functions.find(has_address) else { return Ok(None) };
     let mut found = FunctionJson {
         start: Some(places.location(function.start)),
         size: Some(function.size),
@@ -131,7 +132,7 @@ fn one_function(
         found.pc = Some(places.location(unsupported.pc));
         found.reason = Some(unsupported.reason.name());
         found.words = Some(unsupported.reason.to_string());
-        return Ok(found);
+        return Ok(Some(found));
     }
     let section = builder.finish();
     let mut bytes = vec![0; section.len()];
@@ -148,7 +149,7 @@ fn one_function(
             found.rows.push(RowJson::new(file.arch(), &row));
         }
     }
-    Ok(found)
+    Ok(Some(found))
 }
 
 /// A function: either `reason`, in one word and in several, or `rows`.

@@ -178,7 +178,7 @@ pub fn for_each(
             let several = paths.len() > 1 || object.name.member.is_some();
             each(object, several)
         });
-        worst = worst.max(reported(result)?);
+        worst = worst.max(reported(result).unwrap_or(Status::Done));
     }
     Ok(worst)
 }
@@ -216,7 +216,10 @@ fn for_each_in(
             }
             Err(error) => Err(error),
         };
-        worst = worst.max(Some(reported(status)?));
+        match reported(status) {
+            Some(status) => worst = worst.max(Some(status)),
+            None => return Ok(worst.unwrap_or(Status::Done)),
+        }
     }
     let Some(worst) = worst else {
         bail!("{}: there is no {} in it", path.display(), absent.unwrap_or("object"));
@@ -230,14 +233,15 @@ fn for_each_in(
     Ok(worst.max(Status::Differs))
 }
 
-/// What a result comes to; an error is reported, and only a broken pipe ends all.
-fn reported(result: anyhow::Result<Status>) -> anyhow::Result<Status> {
+/// What a result comes to. An error is reported; there is no status if nobody reads on.
+fn reported(result: anyhow::Result<Status>) -> Option<Status> {
     match result {
-        Err(error) if !status::is_broken_pipe(&error) => {
+        Ok(status) => Some(status),
+        Err(error) if status::is_broken_pipe(&error) => None,
+        Err(error) => {
             status::report_error(&format_args!("{error:#}"));
-            Ok(Status::Failed)
+            Some(Status::Failed)
         }
-        result => result,
     }
 }
 

@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::input::{self, Input};
 use crate::output;
 use crate::row::RowJson;
-use crate::status::Status;
+use crate::status::{self, Status};
 use crate::unwind_info;
 
 /// Prints the row that answers for a PC, in words
@@ -68,8 +68,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
             writeln!(out, "{answer}")?;
         }
     }
-    out.flush()?;
-    Ok(status)
+    status::judged(status, out.flush().map_err(Into::into))
 }
 
 /// What the tables say about a PC.

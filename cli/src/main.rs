@@ -4,6 +4,7 @@
 //! reports beside it.
 
 mod cfi_bytes;
+mod closed;
 mod comparison;
 mod conversion;
 mod convert;
@@ -54,8 +55,9 @@ own place; of a relocatable object they are those before relocation, and --json 
 the relocations. Without --section there is only the summary.
 
 Exit status:
-  0  done
+  0  done; functions that the table cannot express are left out, counted, and no failure
   1  done, and something differs, is not covered, or fails the check that was asked for
+     (in a conversion: --min-coverage or --verify)
   2  could not: usage, input or output, malformed input
 
 Examples:

@@ -7,9 +7,32 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use serde::Serialize;
 
+use crate::closed;
+
 /// Standard output for text and JSON, buffered.
-pub fn standard() -> BufWriter<io::StdoutLock<'static>> {
-    BufWriter::with_capacity(1 << 16, io::stdout().lock())
+pub fn standard() -> BufWriter<Standard> {
+    BufWriter::with_capacity(1 << 16, Standard(io::stdout().lock()))
+}
+
+/// Standard output, whose errors name it.
+#[derive(Debug)]
+pub struct Standard(io::StdoutLock<'static>);
+
+impl Write for Standard {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if closed::was_closed() {
+            return Err(io::Error::other("standard output is closed"));
+        }
+        self.0.write(bytes).map_err(named)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().map_err(named)
+    }
+}
+
+fn named(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("standard output: {error}"))
 }
 
 /// Writes one object as one line.
@@ -63,8 +86,8 @@ pub fn is_same_file(a: &Path, b: &Path) -> bool {
 /// output, which must not be a terminal.
 pub fn binary(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     if path == Path::new("-") {
-        let mut out = io::stdout().lock();
-        if out.is_terminal() {
+        let mut out = Standard(io::stdout().lock());
+        if out.0.is_terminal() {
             bail!("standard output is a terminal: not writing binary data to it");
         }
         out.write_all(bytes)?;

@@ -22,6 +22,14 @@ impl Status {
     }
 }
 
+/// The status of what was judged before it was written: it holds whether or not somebody reads on.
+pub fn judged(status: Status, written: anyhow::Result<()>) -> anyhow::Result<Status> {
+    match written {
+        Err(error) if !is_broken_pipe(&error) => Err(error),
+        _ => Ok(status),
+    }
+}
+
 /// Ends the program. A reader of ours that has seen enough (`| head`) is no error.
 pub fn exit(result: anyhow::Result<Status>) -> ExitCode {
     match result {

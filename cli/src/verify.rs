@@ -15,7 +15,7 @@ use crate::difference::DifferenceJson;
 use crate::input::{self, Input, Object, Outcome};
 use crate::output;
 use crate::place::Places;
-use crate::status::Status;
+use crate::status::{self, Status};
 use crate::unwind_info;
 
 /// Holds a table against the CFI of its file
@@ -108,21 +108,37 @@ fn check(
         Some(Profile::Kernel) => tables.iter().flat_map(|table| kernel_violations(table, None)).collect(),
         None => Vec::new(),
     };
+    let written = match arguments.json {
+        true => print_json(&VerifyJson::new(&object.name.to_string(), &report, &violations)),
+        false => print_all(object, file, &report, arguments.profile.map(|_| &violations[..])),
+    };
+    let status = Status::differs_if(!report.is_complete() || !violations.is_empty());
+    status::judged(status, written).map(Outcome::Done)
+}
+
+fn print_json(report: &VerifyJson<'_>) -> anyhow::Result<()> {
     let mut out = output::standard();
-    if arguments.json {
-        output::json(&mut out, &VerifyJson::new(&object.name.to_string(), &report, &violations))?;
-    } else {
-        writeln!(out, "{}: {} functions", object.name, report.functions)?;
-        print(&mut out, &report, &Places::new(file))?;
-        for violation in &violations {
-            writeln!(out, "  kernel profile: {violation}")?;
-        }
-        if arguments.profile.is_some() && violations.is_empty() {
-            writeln!(out, "  kernel profile: no rule broken")?;
-        }
+    output::json(&mut out, report)?;
+    Ok(out.flush()?)
+}
+
+/// Writes the report, and the rules of a profile that are broken.
+fn print_all(
+    object: &Object<'_>,
+    file: &File<'_>,
+    report: &Report,
+    violations: Option<&[Violation]>,
+) -> anyhow::Result<()> {
+    let mut out = output::standard();
+    writeln!(out, "{}: {} functions", object.name, report.functions)?;
+    print(&mut out, report, &Places::new(file))?;
+    for violation in violations.unwrap_or_default() {
+        writeln!(out, "  kernel profile: {violation}")?;
     }
-    out.flush()?;
-    Ok(Outcome::Done(Status::differs_if(!report.is_complete() || !violations.is_empty())))
+    if violations.is_some_and(<[_]>::is_empty) {
+        writeln!(out, "  kernel profile: no rule broken")?;
+    }
+    Ok(out.flush()?)
 }
 
 /// Holds tables against the CFI of a file.

@@ -77,8 +77,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let input = Input::open(&arguments.file, &arguments.slice)?;
     let object = input.object(Layout::Apart)?;
     let (status, bytes) = build(&object, arguments).with_context(|| object.name.to_string())?;
-    output::binary(section, &bytes)?;
-    Ok(status)
+    status::judged(status, output::binary(section, &bytes))
 }
 
 /// Whether there is nothing to make a table from: neither tables nor CFI.
@@ -93,14 +92,15 @@ fn build(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<(Status, 
     let report = if arguments.verify { Some(made.verify(file, &source)?) } else { None };
     let own = source.table.as_ref().map(|section| section.bytes.len());
     let summary = Summary { object, file, made: &made, own, report, options: &arguments.table };
-    if arguments.json {
+    let write = || {
+        if !arguments.json {
+            return summary.print();
+        }
         let mut out = output::standard();
         output::json(&mut out, &summary.json()?)?;
-        out.flush()?;
-    } else {
-        summary.print()?;
-    }
-    Ok((summary.status(), made.bytes))
+        Ok(out.flush()?)
+    };
+    Ok((status::judged(summary.status(), write())?, made.bytes))
 }
 
 /// What there is to say.
@@ -117,7 +117,7 @@ struct Summary<'s, 'a> {
 impl Summary<'_, '_> {
     fn status(&self) -> Status {
         let is_lost = |warning: &Warning| matches!(warning, Warning::FourthPersonality { fde: None, .. });
-        let is_true = self.report.as_ref().is_none_or(Report::is_true);
+        let is_true = self.report.as_ref().is_none_or(|report| report.is_true() && report.unjudged == 0);
         let is_left_out = self.made.entries.without_fde != 0;
         Status::differs_if(is_left_out || !is_true || self.made.warnings.iter().any(is_lost))
     }

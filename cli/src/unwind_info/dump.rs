@@ -27,7 +27,10 @@ pub fn dump(object: &Object<'_>, json: bool) -> anyhow::Result<Outcome> {
         let name = object.name.to_string();
         output::json(&mut out, &DumpJson::new(&name, &source, table.as_ref())?)?;
         out.flush()?;
-        return Ok(Outcome::Done(Status::Done));
+        return match table.and_then(|table| table.pages().find_map(Result::err)) {
+            Some(error) => Err(error).context("section __unwind_info"),
+            None => Ok(Outcome::Done(Status::Done)),
+        };
     }
     if let Some(file) = source.file {
         write!(out, "\n{}:\tfile format {}\nUnwind info:\n\n", object.name, format_name(file.arch()))?;

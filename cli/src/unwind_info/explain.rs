@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use anyhow::Context as _;
 use cfipack_container::{CallFrameSection, File};
 use cfipack_encoder::cfi::Function;
 use cfipack_format::Address;
@@ -33,10 +32,10 @@ pub fn explain(object: &Object<'_>, address: Option<Address>, json: bool) -> any
     let sections = file.call_frame_sections()?;
     let explainer = Explainer { table, places: Places::new(file), reasons: Reasons::of(file)? };
     let found = match address {
-        Some(address) => vec![explainer.at(address, &sections)?],
+        Some(address) => explainer.at(address, &sections).into_iter().collect(),
         None => explainer.all(&sections),
     };
-    explanation::report(object, &found, "no function is in DWARF mode", json)
+    explanation::report(object, &found, address, "no function is in DWARF mode", json)
 }
 
 /// Why functions are in DWARF mode, and how many.
@@ -85,19 +84,19 @@ impl Explainer<'_, '_> {
     }
 
     /// The function that has the address, or the table's entry.
-    fn at(&self, address: Address, sections: &[CallFrameSection<'_>]) -> anyhow::Result<FunctionJson> {
+    fn at(&self, address: Address, sections: &[CallFrameSection<'_>]) -> Option<FunctionJson> {
         let has_address = |function: &Function<'_>| {
             address.0.checked_sub(function.start.0).is_some_and(|offset| offset < function.size)
         };
         for section in sections {
             if let Some(function) = section.cfi().functions().flatten().find(has_address) {
-                return Ok(self.function(&function));
+                return Some(self.function(&function));
             }
         }
-        let entry = self.table.as_ref().and_then(|table| Some((table, table.find(address)?)));
-        let (table, entry) = entry.with_context(|| format!("no function has the address {address}"))?;
+        let table = self.table.as_ref()?;
+        let entry = table.find(address)?;
         let encoding = Some(entry.encoding.to_string());
-        Ok(FunctionJson {
+        Some(FunctionJson {
             encoding,
             words: MeaningWords(table.arch(), table.meaning(entry)).to_string(),
             ..self.place(entry.start, entry.end.0 - entry.start.0)

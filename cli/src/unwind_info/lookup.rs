@@ -57,8 +57,7 @@ pub fn lookup(object: &Object<'_>, addresses: &[Address], json: bool) -> anyhow:
             writeln!(out, "{answer}")?;
         }
     }
-    out.flush()?;
-    Ok(status)
+    status::judged(status, out.flush().map_err(Into::into))
 }
 
 fn in_image(

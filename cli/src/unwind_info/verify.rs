@@ -18,7 +18,7 @@ use crate::difference::DifferenceJson;
 use crate::input::{Object, Outcome};
 use crate::output;
 use crate::place::Places;
-use crate::status::Status;
+use crate::status::{self, Status};
 
 /// Rules that are described; all are counted.
 const DESCRIBED: usize = 100;
@@ -41,18 +41,21 @@ pub fn check(object: &Object<'_>, elsewhere: Option<&Object<'_>>, json: bool) ->
         Some(section) => of_table(file, file.image_base(), &own.code(), &section)?,
         None => row_violations(file.arch(), &source.object_rows(), &own.code()),
     };
-    let mut out = output::standard();
-    if json {
-        output::json(&mut out, &VerifyJson::new(object.name.to_string(), &report, &broken))?;
-    } else {
-        writeln!(out, "{}: {} functions with CFI", object.name, report.functions)?;
-        print(&mut out, &report, &Places::new(file))?;
-        let section = if source.table.is_some() { "__unwind_info" } else { "__compact_unwind" };
-        print_violations(&mut out, section, &broken)?;
-    }
-    out.flush()?;
+    let write = || {
+        let mut out = output::standard();
+        if json {
+            output::json(&mut out, &VerifyJson::new(object.name.to_string(), &report, &broken))?;
+        } else {
+            writeln!(out, "{}: {} functions with CFI", object.name, report.functions)?;
+            print(&mut out, &report, &Places::new(file))?;
+            let section = if source.table.is_some() { "__unwind_info" } else { "__compact_unwind" };
+            print_violations(&mut out, section, &broken)?;
+        }
+        Ok(out.flush()?)
+    };
     let is_broken = broken.iter().any(|violation| !violation.is_warning());
-    Ok(Outcome::Done(Status::differs_if(!report.is_complete() || is_broken)))
+    let status = Status::differs_if(!report.is_complete() || is_broken);
+    status::judged(status, write()).map(Outcome::Done)
 }
 
 /// Holds a table against the CFI of a file; without any there is nothing to differ from.

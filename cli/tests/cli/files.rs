@@ -86,6 +86,7 @@ fn one_bad_function_costs_itself() {
     assert_eq!(summary["reasons"], serde_json::json!({ "malformed-record": 1 }));
     assert_eq!(run(&[broken, "--min-coverage", "80"]).status.code(), Some(0));
     assert_eq!(run(&[broken, "--min-coverage", "80.1"]).status.code(), Some(1));
+    assert_eq!(run(&[broken, "--verify"]).status.code(), Some(1), "what is not judged is not verified");
     let explained = String::from_utf8(run(&["explain", broken]).stdout).unwrap();
     assert!(explained.starts_with("left out: offset 0x40: CIE pointer 0x3"), "{explained}");
 }

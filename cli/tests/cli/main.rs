@@ -6,4 +6,5 @@ mod fat;
 mod files;
 mod json;
 mod program;
+mod statuses;
 mod text;

@@ -51,7 +51,6 @@ fn errors_are_one_line_and_status_2() {
         &["dump", "debug_frame.none.o"],
         &["dump", "no-such-file", "container.s"],
         &["verify", "linkable.o", "--sframe", "linked.so"],
-        &["explain", "linked.so", "0x1"],
         &["explain", "linkable.o", "12"],
         &["explain", "linkable.o", ".nosuch+12"],
     ]);
