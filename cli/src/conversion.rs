@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use cfipack_container::{CallFrameSection, File};
 use cfipack_encoder::sframe::{Builder, Layout, LeftOut, Options, Section};
 use cfipack_encoder::{Unsupported, cfi};
@@ -49,6 +49,25 @@ impl TableOptions {
             share: !self.no_sharing,
             merge_functions: self.merge_functions,
         }
+    }
+
+    /// Refuses options that layout `gnu` would ignore.
+    pub fn check(&self) -> anyhow::Result<()> {
+        if matches!(self.layout, LayoutName::Gnu) && self.merge_functions != 0 {
+            bail!("--merge-functions: layout gnu merges none");
+        }
+        if matches!(self.layout, LayoutName::Gnu) && self.no_sharing {
+            bail!("--no-sharing: layout gnu shares nothing");
+        }
+        Ok(())
+    }
+
+    /// Refuses all that say anything but what is the default, where no table is made.
+    pub fn check_unused(&self) -> anyhow::Result<()> {
+        if self.get() != Options::default() {
+            bail!("options of the table: no .sframe table is made of this");
+        }
+        Ok(())
     }
 
     /// Bytes between functions for which merged ones may answer.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use cfipack_container::{CallFrameSection, File, Kind, Layout};
@@ -61,9 +61,13 @@ fn parse_percent(text: &str) -> Result<f64, String> {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let section = arguments.section.as_deref();
     let Some(path) = arguments.input.as_deref() else { bail!("an INPUT is needed") };
-    if arguments.json && section == Some(Path::new("-")) {
-        bail!("--section - and --json both ask for standard output");
+    if arguments.json && section.is_some_and(output::is_standard) {
+        bail!("--section and --json both ask for standard output");
     }
+    if arguments.address.is_some() && section.is_none() {
+        bail!("--address: without --section no bytes are written");
+    }
+    arguments.table.check()?;
     if section.is_some_and(|section| output::is_same_file(section, path)) {
         bail!("{}: --section would overwrite the input", path.display());
     }

@@ -31,9 +31,9 @@ pub struct Arguments {
     /// Objects, linked files, archives of objects, or bare .sframe or __unwind_info sections
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Where a bare .sframe section lies in memory
-    #[arg(long, value_name = "ADDR", value_parser = input::parse_address, default_value = "0")]
-    address: Address,
+    /// Where a bare .sframe section lies in memory [default: 0]
+    #[arg(long, value_name = "ADDR", value_parser = input::parse_address)]
+    address: Option<Address>,
     /// One JSON object for each table, one a line
     #[arg(long)]
     json: bool,
@@ -51,10 +51,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
 /// Dumps the tables of an object. What cannot be read is said in its place, and is an error when all else
 /// has been printed.
 fn dump(object: &Object<'_>, several: bool, arguments: &Arguments) -> anyhow::Result<Outcome> {
+    object.check_address(arguments.address)?;
     if object.is_compact() {
         return unwind_info::dump::dump(object, arguments.json);
     }
-    let sections = object.sframe_sections(arguments.address)?;
+    let sections = object.sframe_sections(arguments.address.unwrap_or_default())?;
     let mut out = output::standard();
     let (mut found, mut broken) = (false, None);
     for section in &sections {

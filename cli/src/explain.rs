@@ -57,7 +57,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
 
 fn explain(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> {
     let file = object.file()?;
+    arguments.table.check()?;
     if object.is_compact() || arguments.unwind_info {
+        arguments.table.check_unused()?;
         let address = arguments.address.as_deref().map(|address| parse_place(file, address)).transpose()?;
         return unwind_info::explain::explain(object, address, arguments.json);
     }

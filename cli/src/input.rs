@@ -14,7 +14,7 @@ use crate::status::{self, Status};
 /// Which of the architectures in a file is meant.
 #[derive(clap::Args, Debug)]
 pub struct Slice {
-    /// Only this architecture of a fat file: x86_64, arm64, arm64e, i386, ...
+    /// Only this architecture: x86_64, arm64, i386, aarch64, s390x, ...
     #[arg(long, value_name = "ARCH")]
     arch: Option<String>,
 }
@@ -142,7 +142,7 @@ impl<'s> Input<'s> {
     }
 }
 
-/// The architectures of Mach-O files, each once.
+/// The architectures of objects and linked files, each once.
 fn arches<'m, 'a: 'm>(
     members: impl IntoIterator<Item = &'m Result<Member<'a>, cfipack_container::Error>>,
 ) -> String {
@@ -254,6 +254,16 @@ impl<'a> Object<'a> {
             Contents::UnwindInfo(_) => {
                 bail!("this is a bare __unwind_info section, without code or CFI")
             }
+        }
+    }
+
+    /// Whether it can be told where it lies: only a bare `.sframe` section does not say so itself.
+    pub fn check_address(&self, address: Option<Address>) -> anyhow::Result<()> {
+        match (&self.contents, address) {
+            (Contents::File(_) | Contents::UnwindInfo(_), Some(_)) => {
+                bail!("--address: this is not a bare .sframe section")
+            }
+            _ => Ok(()),
         }
     }
 

@@ -33,9 +33,9 @@ pub struct Arguments {
     /// PCs as the file has them; in an object, offsets in its code section
     #[arg(value_name = "ADDRESS", required = true, value_parser = input::parse_address)]
     addresses: Vec<Address>,
-    /// Where a bare .sframe section lies in memory
-    #[arg(long, value_name = "ADDR", value_parser = input::parse_address, default_value = "0")]
-    address: Address,
+    /// Where a bare .sframe section lies in memory [default: 0]
+    #[arg(long, value_name = "ADDR", value_parser = input::parse_address)]
+    address: Option<Address>,
     /// One JSON object for each address, one a line
     #[arg(long)]
     json: bool,
@@ -48,10 +48,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let input = Input::open(&arguments.file, &arguments.slice)?;
     let object = input.object(Layout::Zero)?;
     let name = || object.name.to_string();
+    object.check_address(arguments.address).with_context(name)?;
     if object.is_compact() {
         return unwind_info::lookup::lookup(&object, &arguments.addresses, arguments.json).with_context(name);
     }
-    let sections = object.sframe_sections(arguments.address).with_context(name)?;
+    let sections = object.sframe_sections(arguments.address.unwrap_or_default()).with_context(name)?;
     let tables: Vec<_> = sections.iter().map(input::tables).collect::<Result<_, _>>().with_context(name)?;
     let tables = tables.concat();
     if tables.is_empty() {

@@ -82,10 +82,15 @@ pub fn is_same_file(a: &Path, b: &Path) -> bool {
     }
 }
 
+/// Whether a path is that of standard output.
+pub fn is_standard(path: &Path) -> bool {
+    ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].map(Path::new).contains(&path)
+}
+
 /// Writes a file as a whole or not at all: beside it first, then in its place. `-` is standard
 /// output, which must not be a terminal.
 pub fn binary(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    if path == Path::new("-") {
+    if is_standard(path) {
         let mut out = Standard(io::stdout().lock());
         if out.0.is_terminal() {
             bail!("standard output is a terminal: not writing binary data to it");

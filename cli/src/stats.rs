@@ -42,10 +42,14 @@ pub struct Arguments {
 
 /// Counts every file.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
+    arguments.table.check()?;
     input::for_each(&arguments.files, &arguments.slice, Layout::Apart, |object, _| count(object, arguments))
 }
 
 fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> {
+    if object.is_compact() || matches!(object.contents, Contents::Table(_)) {
+        arguments.table.check_unused()?;
+    }
     if object.is_compact() {
         return unwind_info::stats::count(object, arguments.json);
     }

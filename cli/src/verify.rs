@@ -43,9 +43,9 @@ pub struct Arguments {
     /// Mach-O: take the table from this file, or this bare section
     #[arg(long, value_name = "F", conflicts_with = "sframe")]
     unwind_info: Option<PathBuf>,
-    /// Where a bare .sframe section lies in memory
-    #[arg(long, value_name = "ADDR", value_parser = input::parse_address, default_value = "0")]
-    address: Address,
+    /// Where a bare .sframe section lies in memory [default: 0]
+    #[arg(long, value_name = "ADDR", value_parser = input::parse_address)]
+    address: Option<Address>,
     /// Also check the rules of a strict reader
     #[arg(long, value_name = "NAME")]
     profile: Option<Profile>,
@@ -68,11 +68,25 @@ enum Profile {
 
 /// Verifies every file.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
+    let Arguments { files, slice, .. } = arguments;
     let table = arguments.sframe.as_deref().or(arguments.unwind_info.as_deref());
-    let table = table.map(|path| Input::open(path, &arguments.slice)).transpose()?;
+    let table = table.map(|path| Input::open(path, slice)).transpose()?;
     let table = table.as_ref().map(|input| input.object(Layout::Apart)).transpose()?;
-    input::for_each(&arguments.files, &arguments.slice, Layout::Apart, |object, _| {
+    if let Some(table) = &table {
+        let [file] = &files[..] else { bail!("{}: one table, but {} files", table.name, files.len()) };
+        // It must be one object too.
+        Input::open(file, slice)?.object(Layout::Apart)?;
+        check_table(table, arguments).with_context(|| table.name.to_string())?;
+    }
+    input::for_each(files, slice, Layout::Apart, |object, _| {
         let file = object.file()?;
+        if object.is_compact() && arguments.sframe.is_some() {
+            bail!("--sframe: a Mach-O file has no .sframe: --unwind-info gives its table");
+        }
+        if !object.is_compact() && arguments.unwind_info.is_some() {
+            bail!("--unwind-info: an ELF file has no __unwind_info: --sframe gives its table");
+        }
+        object.check_address(arguments.address.filter(|_| table.is_none()))?;
         if object.is_compact() {
             if arguments.profile.is_some() {
                 bail!("--profile kernel: the kernel reads .sframe only");
@@ -86,18 +100,32 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     })
 }
 
+/// Whether the table that is not the file's own can be read: otherwise it is at fault, not the file.
+fn check_table(table: &Object<'_>, arguments: &Arguments) -> anyhow::Result<()> {
+    table.check_address(arguments.address)?;
+    if table.is_compact() {
+        return unwind_info::source::Source::with_table(table)?.parse().map(|_| ());
+    }
+    if arguments.unwind_info.is_some() {
+        bail!("there is no __unwind_info in it");
+    }
+    let sections = table.sframe_sections(arguments.address.unwrap_or_default())?;
+    let tables: Vec<_> = sections.iter().map(input::tables).collect::<Result<_, _>>()?;
+    if tables.concat().is_empty() {
+        bail!("there is no .sframe table in it");
+    }
+    Ok(())
+}
+
 fn check(
     object: &Object<'_>,
     file: &File<'_>,
     table: &Object<'_>,
     arguments: &Arguments,
 ) -> anyhow::Result<Outcome> {
-    let sections = table.sframe_sections(arguments.address).with_context(|| table.name.to_string())?;
+    let sections = table.sframe_sections(arguments.address.unwrap_or_default())?;
     let tables: Vec<_> = sections.iter().map(input::tables).collect::<Result<_, _>>()?;
     let tables = tables.concat();
-    if tables.is_empty() && !std::ptr::eq(table, object) {
-        bail!("there is no .sframe table in {}", table.name);
-    }
     if tables.is_empty() {
         let has_cfi = !file.call_frame_sections()?.is_empty();
         let table = ".sframe table";

@@ -17,7 +17,8 @@ pub struct Member<'a> {
     /// Its bytes.
     pub bytes: &'a [u8],
     /// Its architecture as `lipo` and `llvm-objdump --arch` call it (`x86_64`, `arm64`, `arm64e`): in
-    /// a fat file by that file's header, elsewhere by its own; none if it is not Mach-O there.
+    /// a fat file by that file's header, elsewhere by its own; none if that is not Mach-O or ELF. Those of
+    /// ELF are `x86_64`, `aarch64`, `aarch64_be` and `s390x`.
     pub arch: Option<Cow<'static, str>>,
 }
 

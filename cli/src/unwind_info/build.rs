@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use cfipack_container::{File, Layout};
@@ -68,8 +68,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
             Ok(Outcome::Done(build(object, arguments)?.0))
         });
     };
-    if arguments.json && section == Path::new("-") {
-        bail!("--section - and --json both ask for standard output");
+    if arguments.json && output::is_standard(section) {
+        bail!("--section and --json both ask for standard output");
     }
     if output::is_same_file(section, &arguments.file) {
         bail!("{}: --section would overwrite the input", arguments.file.display());

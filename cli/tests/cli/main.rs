@@ -5,6 +5,7 @@ mod compact;
 mod fat;
 mod files;
 mod json;
+mod options;
 mod program;
 mod statuses;
 mod text;

@@ -47,7 +47,7 @@ fn errors_are_one_line_and_status_2() {
         &["linked.so", "--section", "no-such-directory/x"],
         &["linked.so", "--section", "../container/linked.so"],
         &["linked.so", "--section", "-", "--json"],
-        &["linkable.o", "--address", "16"],
+        &["linkable.o", "--address", "16", "--section", "x"],
         &["dump", "debug_frame.none.o"],
         &["dump", "no-such-file", "container.s"],
         &["verify", "linkable.o", "--sframe", "linked.so"],
