@@ -17,7 +17,7 @@ pub fn report(objects: [&Object<'_>; 2], diff: &Diff, counted: &str, json: bool)
     let write = || {
         let mut out = output::standard();
         if json {
-            output::json(&mut out, &DiffJson::new(objects.map(|object| object.name.to_string()), diff))?;
+            output::json(&mut out, &DiffJson::new(objects.map(|object| object.name.plain()), diff))?;
         } else {
             let file = objects.iter().find_map(|object| object.file().ok());
             print(&mut out, diff, counted, file.map(Places::new).as_ref())?;

@@ -189,7 +189,7 @@ impl<'s, 'a> Summary<'s, 'a> {
     fn json(&self) -> SummaryJson<'_> {
         SummaryJson {
             schema: "cfipack/convert/1",
-            file: self.object.name.to_string(),
+            file: self.object.name.plain(),
             functions: self.conversion.functions,
             converted: self.conversion.converted(),
             unsupported: self.conversion.left_out(),

@@ -115,7 +115,7 @@ impl<'a> TableJson<'a> {
         let header = table.header();
         Self {
             schema: "cfipack/dump/1",
-            file: object.name.to_string(),
+            file: object.name.plain(),
             section,
             address: table.address().to_string(),
             version: header.version,

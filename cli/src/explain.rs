@@ -12,6 +12,7 @@ use cfipack_roundtrip::words::Words;
 use serde::Serialize;
 
 use crate::conversion::{Conversion, TableOptions};
+use crate::escaped::Escaped;
 use crate::explanation::{self, Explained};
 use crate::input::{self, Input, Object};
 use crate::place::Places;
@@ -171,13 +172,13 @@ struct FunctionJson {
 impl Explained for FunctionJson {
     fn print(&self, out: &mut dyn Write) -> std::io::Result<()> {
         if let Some(start) = &self.start {
-            write!(out, "{start}")?;
+            write!(out, "{}", Escaped(start))?;
         }
         if let Some(symbol) = &self.symbol {
-            write!(out, " <{symbol}>")?;
+            write!(out, " <{}>", Escaped(symbol))?;
         }
         match (&self.words, &self.pc) {
-            (Some(words), Some(pc)) => writeln!(out, ": left out: at {pc} {words}"),
+            (Some(words), Some(pc)) => writeln!(out, ": left out: at {} {words}", Escaped(pc)),
             (Some(words), None) => writeln!(out, "left out: {words}"),
             (None, _) => {
                 writeln!(out, ": {} bytes, {} rows", self.size.unwrap_or(0), self.rows.len())?;

@@ -45,7 +45,7 @@ fn write<F: Explained>(
 ) -> anyhow::Result<()> {
     let mut out = output::standard();
     if json {
-        let file = object.name.to_string();
+        let file = object.name.plain();
         output::json(&mut out, &ExplainJson { schema: "cfipack/explain/1", file, functions })?;
     } else if functions.is_empty() {
         match address {

@@ -8,6 +8,7 @@ use cfipack_container::{CallFrameSection, File, Layout, Member, Section, members
 use cfipack_decoder::sframe;
 use cfipack_format::Address;
 
+use crate::escaped::Escaped;
 use crate::mmap::Bytes;
 use crate::status::{self, Status};
 
@@ -66,10 +67,17 @@ pub struct Name<'a> {
     member: Option<String>,
 }
 
+impl Name<'_> {
+    /// The name as it is, for JSON.
+    pub fn plain(&self) -> String {
+        let member = self.member.as_ref().map(|member| format!("({member})"));
+        format!("{}{}", self.path.display(), member.unwrap_or_default())
+    }
+}
+
 impl fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.path.display())?;
-        self.member.as_ref().map_or(Ok(()), |member| write!(f, "({member})"))
+        Escaped(self.plain()).fmt(f)
     }
 }
 

@@ -64,7 +64,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         let answer = Answer::find(&tables, pc).with_context(|| format!("{}: pc {pc}", object.name))?;
         status = status.max(Status::differs_if(answer.row.is_none()));
         if arguments.json {
-            output::json(&mut out, &AnswerJson::new(&answer, &name()))?;
+            output::json(&mut out, &AnswerJson::new(&answer, &object.name.plain()))?;
         } else {
             writeln!(out, "{answer}")?;
         }

@@ -12,6 +12,7 @@ mod count;
 mod diff;
 mod difference;
 mod dump;
+mod escaped;
 mod explain;
 mod explanation;
 mod input;

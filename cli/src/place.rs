@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 use cfipack_container::{File, Kind, Symbols};
 use cfipack_format::Address;
 
+use crate::escaped::Escaped;
+
 /// Names places in a file; its symbols are read when the first name is asked for.
 #[derive(Debug)]
 pub struct Places<'f, 'a> {
@@ -26,7 +28,7 @@ impl<'f, 'a> Places<'f, 'a> {
             // Writing to a String does not fail.
             let _ = write!(name, " <{symbol}>");
         }
-        name
+        Escaped(name).to_string()
     }
 
     /// `0x1139`, or `.text+0x4` in a relocatable object.

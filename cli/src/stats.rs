@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::cfi_bytes::CfiBytes;
 use crate::conversion::{Conversion, TableOptions, most_frequent_first};
 use crate::count::{Counts, percent};
+use crate::escaped::Escaped;
 use crate::input::{self, CALL_FRAMES, Contents, Object, Outcome};
 use crate::output;
 use crate::status::Status;
@@ -62,7 +63,7 @@ fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> 
     {
         return Ok(Outcome::Absent(CALL_FRAMES));
     }
-    let name = object.name.to_string();
+    let name = object.name.plain();
     let report = match &object.contents {
         Contents::File(file) if tables.is_empty() => converted(name, file, &arguments.table)?,
         Contents::File(file) => {
@@ -258,7 +259,7 @@ impl StatsJson {
 
     fn print(&self, out: &mut impl Write) -> std::io::Result<()> {
         let source = if self.source == "conversion" { " (no table in it; as converted)" } else { "" };
-        writeln!(out, "{}:{source}", self.file)?;
+        writeln!(out, "{}:{source}", Escaped(&self.file))?;
         for table in &self.tables {
             table.print(out)?;
         }

@@ -4,6 +4,8 @@ use std::fmt;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+use crate::escaped::Escaped;
+
 /// How a verb ended; the greater of two is that of both.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Status {
@@ -46,17 +48,17 @@ pub fn exit(result: anyhow::Result<Status>) -> ExitCode {
 
 /// Writes one line about what could not be done.
 pub fn report_error(error: &dyn fmt::Display) {
-    say(format_args!("cfi2sframe: error: {error}\n"));
+    say("error", error);
 }
 
 /// Writes one line about what was done otherwise than may be expected.
 pub fn warn(warning: &dyn fmt::Display) {
-    say(format_args!("cfi2sframe: warning: {warning}\n"));
+    say("warning", warning);
 }
 
 /// Writes to standard error. If that fails there is nobody to tell: the exit status still does.
-fn say(line: fmt::Arguments<'_>) {
-    let _ = io::stderr().write_fmt(line);
+fn say(kind: &str, line: &dyn fmt::Display) {
+    let _ = writeln!(io::stderr(), "cfi2sframe: {kind}: {}", Escaped(line));
 }
 
 /// Whether nobody reads our output any more.

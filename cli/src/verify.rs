@@ -137,7 +137,7 @@ fn check(
         None => Vec::new(),
     };
     let written = match arguments.json {
-        true => print_json(&VerifyJson::new(&object.name.to_string(), &report, &violations)),
+        true => print_json(&VerifyJson::new(&object.name.plain(), &report, &violations)),
         false => print_all(object, file, &report, arguments.profile.map(|_| &violations[..])),
     };
     let status = Status::differs_if(!report.is_complete() || !violations.is_empty());

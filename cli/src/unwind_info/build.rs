@@ -191,7 +191,7 @@ impl Summary<'_, '_> {
         let encodings = &self.made.entries.encodings;
         Ok(SummaryJson {
             schema: "cfipack/unwind-info/1",
-            file: self.object.name.to_string(),
+            file: self.object.name.plain(),
             source: self.made.entries.source,
             layout: self.options.layout_name(),
             functions: encodings.functions,

@@ -24,7 +24,7 @@ pub fn dump(object: &Object<'_>, json: bool) -> anyhow::Result<Outcome> {
     let table = source.parse()?;
     let mut out = output::standard();
     if json {
-        let name = object.name.to_string();
+        let name = object.name.plain();
         output::json(&mut out, &DumpJson::new(&name, &source, table.as_ref())?)?;
         out.flush()?;
         return match table.and_then(|table| table.pages().find_map(Result::err)) {

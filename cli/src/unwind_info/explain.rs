@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::encodings::Reasons;
 use super::source::{Source, check_arch};
+use crate::escaped::Escaped;
 use crate::explanation::{self, Explained};
 use crate::input::Object;
 use crate::place::Places;
@@ -158,9 +159,9 @@ struct FunctionJson {
 impl Explained for FunctionJson {
     fn print(&self, out: &mut dyn Write) -> std::io::Result<()> {
         let Some(start) = &self.start else { return writeln!(out, "left out: {}", self.words) };
-        write!(out, "{start}")?;
+        write!(out, "{}", Escaped(start))?;
         if let Some(symbol) = &self.symbol {
-            write!(out, " <{symbol}>")?;
+            write!(out, " <{}>", Escaped(symbol))?;
         }
         if let Some(encoding) = &self.encoding {
             write!(out, ": encoding {encoding}")?;
@@ -169,7 +170,7 @@ impl Explained for FunctionJson {
             write!(out, ": in DWARF mode")?;
         }
         match &self.pc {
-            Some(pc) => writeln!(out, ": at {pc} {}", self.words),
+            Some(pc) => writeln!(out, ": at {} {}", Escaped(pc), self.words),
             None => writeln!(out, ": {}", self.words),
         }
     }

@@ -14,6 +14,7 @@ use super::made::{Made, TableOptions};
 use super::source::Source;
 use crate::conversion::most_frequent_first;
 use crate::count::{Counts, percent};
+use crate::escaped::Escaped;
 use crate::input::{CALL_FRAMES, Object, Outcome};
 use crate::output;
 use crate::status::Status;
@@ -216,13 +217,13 @@ impl TableJson {
 
 impl StatsJson {
     fn new(object: &Object<'_>, source: &'static str) -> Self {
-        let (schema, file) = ("cfipack/stats/1", object.name.to_string());
+        let (schema, file) = ("cfipack/stats/1", object.name.plain());
         Self { schema, file, source, table: None, rows: None, coverage: None }
     }
 
     fn print(&self, out: &mut impl Write) -> std::io::Result<()> {
         let source = if self.source == "conversion" { " (no table in it; as made of its CFI)" } else { "" };
-        writeln!(out, "{}:{source}", self.file)?;
+        writeln!(out, "{}:{source}", Escaped(&self.file))?;
         if let Some(table) = &self.table {
             table.print(out)?;
         }

@@ -44,7 +44,7 @@ pub fn check(object: &Object<'_>, elsewhere: Option<&Object<'_>>, json: bool) ->
     let write = || {
         let mut out = output::standard();
         if json {
-            output::json(&mut out, &VerifyJson::new(object.name.to_string(), &report, &broken))?;
+            output::json(&mut out, &VerifyJson::new(object.name.plain(), &report, &broken))?;
         } else {
             writeln!(out, "{}: {} functions with CFI", object.name, report.functions)?;
             print(&mut out, &report, &Places::new(file))?;

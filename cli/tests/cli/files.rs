@@ -121,3 +121,23 @@ fn errors_that_cannot_be_written_are_errors_still() {
         assert_eq!(status.code(), Some(2), "{arguments:?}");
     }
 }
+
+#[cfg(unix)]
+#[test]
+fn names_stay_on_one_line() {
+    let directory = scratch("control");
+    let name = "a\nb\u{1b}[31m";
+    fs::copy(corpus().join("linked.so"), directory.join(name)).unwrap();
+    let said = |arguments: &[&str]| {
+        let output = command(arguments).current_dir(&directory).output().unwrap();
+        [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap())
+    };
+    let escaped = "a\\nb\\u{1b}[31m";
+    assert!(said(&["verify", name])[0].starts_with(&format!("{escaped}: 5 functions\n")));
+    assert!(said(&["stats", name])[0].starts_with(&format!("{escaped}:\n")));
+    assert!(said(&[name])[1].starts_with(&format!("{escaped}: 5 functions: ")));
+    let missing = said(&["dump", "no\nsuch"]);
+    assert_eq!(missing[1], "cfi2sframe: error: no\\nsuch: No such file or directory (os error 2)\n");
+    let json: serde_json::Value = serde_json::from_str(&said(&["verify", "--json", name])[0]).unwrap();
+    assert_eq!(json["file"], name);
+}
