@@ -1,7 +1,7 @@
 //! What is written where: whole outputs or none, the right bytes, the right status.
 
 use std::fs;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::process::Stdio;
 
 use crate::program::{command, corpus, run, scratch};
@@ -120,6 +120,24 @@ fn errors_that_cannot_be_written_are_errors_still() {
         let status = command(arguments).stderr(full).status().unwrap();
         assert_eq!(status.code(), Some(2), "{arguments:?}");
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn what_never_ends_is_not_read() {
+    let output = run(&["dump", "/dev/zero"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(said, "cfi2sframe: error: /dev/zero: a device, not a file or a pipe\n");
+    assert_eq!(output.status.code(), Some(2));
+    let mut child = command(&["dump", "/dev/stdin"]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut endless = child.stdin.take().unwrap();
+    // The pipe stays open.
+    endless.write_all(b"yes\nyes\nyes\n").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(2));
+    let mut child =
+        command(&["dump", "/dev/stdin"]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(&fs::read(corpus().join("linked.so")).unwrap()).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 #[cfg(unix)]
