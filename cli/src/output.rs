@@ -98,18 +98,29 @@ pub fn binary(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
         out.write_all(bytes)?;
         return Ok(out.flush()?);
     }
-    // What a link points to is replaced, not the link.
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-    let is_special = fs::metadata(&target).is_ok_and(|metadata| !metadata.is_file());
-    let written = if is_special { fs::write(&target, bytes) } else { replace(&target, bytes) };
+    let is_special = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
+    let written = if is_special { fs::write(path, bytes) } else { replace(&behind_links(path), bytes) };
     written.with_context(|| path.display().to_string())
 }
 
-/// Writes beside `target` and renames.
+/// What a link points to, though it need not exist, is replaced, not the link.
+fn behind_links(path: &Path) -> PathBuf {
+    let mut target = path.to_path_buf();
+    // As many as Linux follows.
+    for _ in 0..40 {
+        let Ok(next) = fs::read_link(&target) else { break };
+        target = target.parent().unwrap_or(Path::new("")).join(next);
+    }
+    target
+}
+
+/// Writes beside `target`, with the permissions of what is there already, and renames.
 fn replace(target: &Path, bytes: &[u8]) -> io::Result<()> {
     let beside = beside(target);
     let mut file = OpenOptions::new().write(true).create_new(true).open(&beside)?;
-    let written = file.write_all(bytes).and_then(|()| {
+    let permissions = fs::metadata(target).ok().map(|metadata| metadata.permissions());
+    let kept = permissions.map_or(Ok(()), |permissions| file.set_permissions(permissions));
+    let written = kept.and_then(|()| file.write_all(bytes)).and_then(|()| {
         drop(file);
         fs::rename(&beside, target)
     });
@@ -122,8 +133,6 @@ fn replace(target: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// A name in the same directory that no other run of this program uses.
 fn beside(target: &Path) -> PathBuf {
-    let mut name = std::ffi::OsString::from(".");
-    name.push(target.file_name().unwrap_or_default());
-    name.push(format!(".{}.tmp", std::process::id()));
-    target.with_file_name(name)
+    // Not made from the target's name, which may be as long as names can be.
+    target.with_file_name(format!(".cfi2sframe.{}.tmp", std::process::id()))
 }

@@ -142,6 +142,29 @@ fn what_never_ends_is_not_read() {
 
 #[cfg(unix)]
 #[test]
+fn an_output_keeps_its_permissions_and_its_link() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    let directory = scratch("permissions");
+    let write = |name: &str| {
+        let path = directory.join(name);
+        let output = run(&["linked.so", "--section", path.to_str().unwrap()]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        path
+    };
+    let private = write("private");
+    fs::set_permissions(&private, fs::Permissions::from_mode(0o600)).unwrap();
+    write("private");
+    assert_eq!(fs::metadata(&private).unwrap().permissions().mode() & 0o777, 0o600);
+    symlink("behind", directory.join("link")).unwrap();
+    write("link");
+    assert!(fs::symlink_metadata(directory.join("link")).unwrap().is_symlink());
+    assert_eq!(fs::read(directory.join("behind")).unwrap(), fs::read(&private).unwrap());
+    write(&"n".repeat(250));
+    assert_eq!(fs::read_dir(&directory).unwrap().count(), 4, "nothing is left beside them");
+}
+
+#[cfg(unix)]
+#[test]
 fn names_stay_on_one_line() {
     let directory = scratch("control");
     let name = "a\nb\u{1b}[31m";
