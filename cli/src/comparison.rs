@@ -50,6 +50,9 @@ fn print(
             None => writeln!(out, "{difference}")?,
         }
     }
+    if diff.more_differences != 0 {
+        writeln!(out, "and {} more", diff.more_differences)?;
+    }
     Ok(())
 }
 
@@ -69,6 +72,7 @@ struct DiffJson {
     pcs_only_a: u64,
     pcs_only_b: u64,
     differences: Vec<DifferenceJson>,
+    more_differences: u64,
 }
 
 impl DiffJson {
@@ -90,6 +94,7 @@ impl DiffJson {
             pcs_only_a: diff.pcs_only_a,
             pcs_only_b: diff.pcs_only_b,
             differences: differences.collect(),
+            more_differences: diff.more_differences,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! From a file's CFI to a `.sframe` section in memory, on one thread or many.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use anyhow::{Context as _, bail};
 use cfipack_container::{CallFrameSection, File};
@@ -76,6 +77,19 @@ impl TableOptions {
     }
 }
 
+/// An FDE that cannot be read, and the section that it is in.
+#[derive(Debug)]
+pub struct Malformed {
+    section: String,
+    error: cfi::Error,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "section {}: {}", self.section, self.error)
+    }
+}
+
 /// A section, and what could not get into it.
 #[derive(Debug)]
 pub struct Conversion {
@@ -88,7 +102,7 @@ pub struct Conversion {
     /// Functions that the table cannot express, in the order of the CFI.
     pub unsupported: Vec<Unsupported>,
     /// FDEs that cannot be read.
-    pub malformed: Vec<cfi::Error>,
+    pub malformed: Vec<Malformed>,
 }
 
 impl Conversion {
@@ -107,7 +121,9 @@ impl Conversion {
             let left_out = |left| match left {
                 LeftOut::Unsupported(reason) => unsupported.push(reason),
                 LeftOut::Malformed(error @ cfi::Error::Length { .. }) => end_is_unknown = Some(error),
-                LeftOut::Malformed(error) => malformed.push(error),
+                LeftOut::Malformed(error) => {
+                    malformed.push(Malformed { section: section.section.name.to_string(), error });
+                }
             };
             functions += builder.push_section(&section.cfi(), threads, left_out);
             if let Some(error) = end_is_unknown {

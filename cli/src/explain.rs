@@ -149,7 +149,8 @@ fn one_function(
             let repeats = part.is_pc_mask().then(|| format!(", repeating every {} bytes", part.rep_size()));
             let words = Words(file.arch(), row);
             found.row_words.push(format!("+{}: {words}{}", row.start, repeats.unwrap_or_default()));
-            found.rows.push(RowJson::new(file.arch(), &row));
+            let repeats = part.is_pc_mask().then(|| part.rep_size());
+            found.rows.push(RowOfPart { row: RowJson::new(file.arch(), &row), repeats });
         }
     }
     Ok(Some(found))
@@ -164,9 +165,18 @@ struct FunctionJson {
     pc: Option<String>,
     reason: Option<&'static str>,
     words: Option<String>,
-    rows: Vec<RowJson>,
+    rows: Vec<RowOfPart>,
     #[serde(skip)]
     row_words: Vec<String>,
+}
+
+/// A row, `start` from the function's start; `repeats` is the size of a PLT's stub, after which it applies
+/// again.
+#[derive(Serialize)]
+struct RowOfPart {
+    #[serde(flatten)]
+    row: RowJson,
+    repeats: Option<u8>,
 }
 
 impl Explained for FunctionJson {
@@ -179,7 +189,7 @@ impl Explained for FunctionJson {
         }
         match (&self.words, &self.pc) {
             (Some(words), Some(pc)) => writeln!(out, ": left out: at {} {words}", Escaped(pc)),
-            (Some(words), None) => writeln!(out, "left out: {words}"),
+            (Some(words), None) => writeln!(out, "left out: {}", Escaped(words)),
             (None, _) => {
                 writeln!(out, ": {} bytes, {} rows", self.size.unwrap_or(0), self.rows.len())?;
                 self.row_words.iter().try_for_each(|row| writeln!(out, "  {row}"))

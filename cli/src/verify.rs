@@ -196,6 +196,9 @@ pub fn print(out: &mut impl Write, report: &Report, places: &Places<'_, '_>) -> 
     for difference in &report.differences {
         writeln!(out, "  {}: {difference}", places.name(difference.start))?;
     }
+    if report.more_differences != 0 {
+        writeln!(out, "  and {} more", report.more_differences)?;
+    }
     Ok(())
 }
 
@@ -236,6 +239,7 @@ pub struct ReportJson<'r> {
     pcs_padding: u64,
     reasons: &'r std::collections::BTreeMap<String, u64>,
     differences: Vec<DifferenceJson>,
+    more_differences: u64,
     left_out: Vec<LeftOutJson<'r>>,
 }
 
@@ -273,6 +277,7 @@ impl<'r> ReportJson<'r> {
             pcs_padding: report.pcs_padding,
             reasons: &report.reasons,
             differences: differences.collect(),
+            more_differences: report.more_differences,
             left_out: left_out.collect(),
         }
     }

@@ -72,7 +72,7 @@ impl Explainer<'_, '_> {
                     Ok(function) => self.function(&function),
                     Err(error) => FunctionJson {
                         reason: Some("malformed-record"),
-                        words: error.to_string(),
+                        words: format!("section {}: {error}", section.section.name),
                         ..FunctionJson::default()
                     },
                 };
@@ -158,7 +158,7 @@ struct FunctionJson {
 
 impl Explained for FunctionJson {
     fn print(&self, out: &mut dyn Write) -> std::io::Result<()> {
-        let Some(start) = &self.start else { return writeln!(out, "left out: {}", self.words) };
+        let Some(start) = &self.start else { return writeln!(out, "left out: {}", Escaped(&self.words)) };
         write!(out, "{}", Escaped(start))?;
         if let Some(symbol) = &self.symbol {
             write!(out, " <{}>", Escaped(symbol))?;

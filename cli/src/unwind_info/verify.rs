@@ -112,6 +112,9 @@ pub fn print(out: &mut impl Write, report: &Report, places: &Places<'_, '_>) -> 
     for difference in &report.differences {
         writeln!(out, "  {}: {difference}", places.name(difference.start))?;
     }
+    if report.more_differences != 0 {
+        writeln!(out, "  and {} more", report.more_differences)?;
+    }
     Ok(())
 }
 
@@ -165,6 +168,7 @@ pub struct ReportJson<'r> {
     handlers_different: u64,
     reasons: &'r BTreeMap<String, u64>,
     differences: Vec<DifferenceJson>,
+    more_differences: u64,
 }
 
 impl<'r> ReportJson<'r> {
@@ -194,6 +198,7 @@ impl<'r> ReportJson<'r> {
             handlers_different: report.handlers_different,
             reasons: &report.reasons,
             differences: differences.collect(),
+            more_differences: report.more_differences,
         }
     }
 }

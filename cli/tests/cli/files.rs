@@ -88,7 +88,10 @@ fn one_bad_function_costs_itself() {
     assert_eq!(run(&[broken, "--min-coverage", "80.1"]).status.code(), Some(1));
     assert_eq!(run(&[broken, "--verify"]).status.code(), Some(1), "what is not judged is not verified");
     let explained = String::from_utf8(run(&["explain", broken]).stdout).unwrap();
-    assert!(explained.starts_with("left out: offset 0x40: CIE pointer 0x3"), "{explained}");
+    assert!(
+        explained.starts_with("left out: section .eh_frame: offset 0x40: CIE pointer 0x3"),
+        "{explained}"
+    );
 }
 
 #[test]

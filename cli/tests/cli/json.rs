@@ -142,3 +142,13 @@ fn diff_stats_and_explain() {
         json!({ "start": ".text.second+0x0", "size": 2, "symbol": "second", "reason": null })
     );
 }
+
+#[test]
+fn a_plt_is_explained_as_it_repeats() {
+    // The PLT starts at 0x260 and has one stub, at 0x270.
+    let explained = parse(&["explain", "--json", "linked.so", "0x270"]);
+    let rows = explained["functions"][0]["rows"].as_array().unwrap();
+    let seen: Vec<_> = rows.iter().map(|row| (row["start"].clone(), row["repeats"].clone())).collect();
+    let expected = [(0, None), (6, None), (16, Some(16)), (27, Some(16))];
+    assert_eq!(seen, expected.map(|(start, repeats): (u32, Option<u8>)| (json!(start), json!(repeats))));
+}

@@ -5,6 +5,7 @@ mod broken;
 mod damaged;
 mod gas;
 mod judged;
+mod limits;
 mod mach_o;
 mod made;
 mod page_table;
