@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::cfi_bytes::CfiBytes;
 use crate::conversion::{Conversion, TableOptions, most_frequent_first};
-use crate::count::{Counts, percent};
+use crate::count::{Counts, Number, percent};
 use crate::input::{self, Input, Object};
 use crate::output;
 use crate::place::Places;
@@ -164,14 +164,15 @@ impl<'s, 'a> Summary<'s, 'a> {
         let Conversion { functions, .. } = self.conversion;
         let (converted, left_out) = (self.conversion.converted(), self.conversion.left_out());
         let mut text = Vec::new();
-        write!(text, "{}: {functions} functions: {converted} converted", self.object.name)?;
+        let all = Number(functions, "function");
+        write!(text, "{}: {all}: {converted} converted", self.object.name)?;
         writeln!(text, " ({}), {left_out} left out", percent(converted, functions))?;
         let reasons = most_frequent_first(&self.conversion.reasons());
         if !reasons.is_empty() {
             writeln!(text, "  left out: {}", Counts(&reasons).list())?;
         }
-        let (sframe, cfi) = (self.bytes.len(), &self.cfi);
-        writeln!(text, "  .sframe: {sframe} bytes, {} of {cfi}", percent(sframe as u64, cfi.total()))?;
+        let (sframe, cfi) = (self.bytes.len() as u64, &self.cfi);
+        writeln!(text, "  .sframe: {}, {} of {cfi}", Number(sframe, "byte"), percent(sframe, cfi.total()))?;
         if let Some(report) = &self.report {
             writeln!(text, "  verified against the CFI, as gimli evaluates it:")?;
             verify::print(&mut text, report, &Places::new(self.file))?;

@@ -12,6 +12,7 @@ use cfipack_roundtrip::words::Words;
 use serde::Serialize;
 
 use crate::conversion::{Conversion, TableOptions};
+use crate::count::Number;
 use crate::escaped::Escaped;
 use crate::explanation::{self, Explained};
 use crate::input::{self, Input, Object};
@@ -34,7 +35,7 @@ pub struct Arguments {
     /// Object or linked file with CFI
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// An address in one function; in an object SECTION+OFFSET
+    /// An address in one function, decimal or behind 0x hexadecimal; in an object SECTION+OFFSET
     #[arg(value_name = "ADDRESS")]
     address: Option<String>,
     /// One JSON object
@@ -191,7 +192,8 @@ impl Explained for FunctionJson {
             (Some(words), Some(pc)) => writeln!(out, ": left out: at {} {words}", Escaped(pc)),
             (Some(words), None) => writeln!(out, "left out: {}", Escaped(words)),
             (None, _) => {
-                writeln!(out, ": {} bytes, {} rows", self.size.unwrap_or(0), self.rows.len())?;
+                let rows = Number(self.rows.len() as u64, "row");
+                writeln!(out, ": {}, {rows}", Number(self.size.unwrap_or(0), "byte"))?;
                 self.row_words.iter().try_for_each(|row| writeln!(out, "  {row}"))
             }
         }

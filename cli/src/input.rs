@@ -1,6 +1,7 @@
 //! Files named on the command line, with the objects and tables in them.
 
 use std::fmt;
+use std::num::IntErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
@@ -332,5 +333,9 @@ pub fn call_frame_sections<'a>(file: &File<'a>) -> anyhow::Result<Vec<CallFrameS
 pub fn parse_address(text: &str) -> Result<Address, String> {
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
     let value = digits.map_or_else(|| text.parse(), |digits| u64::from_str_radix(digits, 16));
-    value.map(Address).map_err(|error| format!("{error}; an address is written 1234 or 0x4d2"))
+    let explained = |error: std::num::ParseIntError| match error.kind() {
+        IntErrorKind::PosOverflow => "it does not fit into 64 bits",
+        _ => "an address is written 1234 or 0x4d2",
+    };
+    value.map(Address).map_err(|error| explained(error).to_string())
 }

@@ -30,7 +30,7 @@ pub struct Arguments {
     /// An object, a linked file, or a bare .sframe section
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// PCs as the file has them; in an object, offsets in its code section
+    /// PCs as the file has them, decimal or behind 0x hexadecimal; in an object, offsets in its code section
     #[arg(value_name = "ADDRESS", required = true, value_parser = input::parse_address)]
     addresses: Vec<Address>,
     /// Where a bare .sframe section lies in memory [default: 0]

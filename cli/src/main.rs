@@ -54,6 +54,7 @@ Without a command, INPUT's CFI is converted; a summary goes to standard error.
 The bytes of --section are for memory at --address, since starts are relative to their
 own place; of a relocatable object they are those before relocation, and --json gives
 the relocations. Without --section there is only the summary.
+Addresses are decimal, or hexadecimal behind 0x.
 
 Exit status:
   0  done; functions that the table cannot express are left out, counted, and no failure

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::cfi_bytes::CfiBytes;
 use crate::conversion::{Conversion, TableOptions, most_frequent_first};
-use crate::count::{Counts, percent};
+use crate::count::{Counts, Number, percent};
 use crate::escaped::Escaped;
 use crate::input::{self, CALL_FRAMES, Contents, Object, Outcome};
 use crate::output;
@@ -223,8 +223,9 @@ impl TableJson {
         }
         if self.shared_blocks != 0 {
             let Self { sharing, shared_blocks, .. } = self;
-            write!(out, "    {sharing} functions share {shared_blocks} blocks of rows,")?;
-            writeln!(out, " which saves {} bytes", bytes.saved_by_sharing)?;
+            let blocks = Number(*shared_blocks, "block");
+            write!(out, "    {sharing} functions share {blocks} of rows,")?;
+            writeln!(out, " which saves {}", Number(bytes.saved_by_sharing, "byte"))?;
         }
         let [one, two, four] = self.functions_by_start_width;
         let kinds = [
@@ -266,7 +267,8 @@ impl StatsJson {
         let Some(Coverage { functions, covered, reasons, cfi_bytes }) = &self.coverage else { return Ok(()) };
         let total = self.tables.iter().map(|table| table.bytes.total).sum();
         writeln!(out, "  size: {} of {cfi_bytes}", percent(total, cfi_bytes.total()))?;
-        writeln!(out, "  covered: {covered} of {functions} functions ({})", percent(*covered, *functions))?;
+        let all = Number(*functions, "function");
+        writeln!(out, "  covered: {covered} of {all} ({})", percent(*covered, *functions))?;
         let reasons = reasons.iter().map(|(name, &count)| (name.as_str(), count)).collect();
         let reasons = most_frequent_first(&reasons);
         if !reasons.is_empty() {

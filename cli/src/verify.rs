@@ -10,7 +10,7 @@ use cfipack_format::Address;
 use cfipack_roundtrip::{Options, Report, Table, Violation, kernel_violations, verify};
 use serde::Serialize;
 
-use crate::count::Counts;
+use crate::count::{Counts, Number};
 use crate::difference::DifferenceJson;
 use crate::input::{self, Input, Object, Outcome};
 use crate::output;
@@ -158,7 +158,7 @@ fn print_all(
     violations: Option<&[Violation]>,
 ) -> anyhow::Result<()> {
     let mut out = output::standard();
-    writeln!(out, "{}: {} functions", object.name, report.functions)?;
+    writeln!(out, "{}: {}", object.name, Number(report.functions, "function"))?;
     print(&mut out, report, &Places::new(file))?;
     for violation in violations.unwrap_or_default() {
         writeln!(out, "  kernel profile: {violation}")?;
@@ -191,7 +191,7 @@ pub fn print(out: &mut impl Write, report: &Report, places: &Places<'_, '_>) -> 
         writeln!(out, "  missing: {}", Counts(&reasons).list())?;
     }
     if report.malformed != 0 {
-        writeln!(out, "  {} functions of the table cannot be read", report.malformed)?;
+        writeln!(out, "  {} of the table cannot be read", Number(report.malformed, "function"))?;
     }
     for difference in &report.differences {
         writeln!(out, "  {}: {difference}", places.name(difference.start))?;

@@ -14,7 +14,7 @@ use super::made::{Made, TableOptions};
 use super::source::Source;
 use super::verify::{self, ReportJson};
 use crate::conversion::most_frequent_first;
-use crate::count::{Counts, percent};
+use crate::count::{Counts, Number, percent};
 use crate::input::{self, CALL_FRAMES, Input, Object, Outcome};
 use crate::output;
 use crate::place::Places;
@@ -147,7 +147,8 @@ impl Summary<'_, '_> {
             let (functions, left) =
                 (encodings.functions, encodings.unsupported.len() + encodings.malformed.len());
             let compact = functions - left as u64;
-            write!(text, "{name}: {functions} functions: {compact} with a compact encoding")?;
+            let all = Number(functions, "function");
+            write!(text, "{name}: {all}: {compact} with a compact encoding")?;
             writeln!(text, " ({}), {left} in DWARF mode", percent(compact, functions))?;
             let reasons = most_frequent_first(&encodings.reasons());
             if !reasons.is_empty() {
@@ -181,7 +182,10 @@ impl Summary<'_, '_> {
             ));
         }
         for (count, first) in self.warnings() {
-            status::warn(&format_args!("{name}: {count} functions, the first of which is this: {first}"));
+            status::warn(&format_args!(
+                "{name}: {}, the first of which is this: {first}",
+                Number(count, "function")
+            ));
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use cfipack_roundtrip::unwind_info::{
 use serde::Serialize;
 
 use super::source::{Source, TABLES};
-use crate::count::Counts;
+use crate::count::{Counts, Number};
 use crate::difference::DifferenceJson;
 use crate::input::{Object, Outcome};
 use crate::output;
@@ -46,7 +46,7 @@ pub fn check(object: &Object<'_>, elsewhere: Option<&Object<'_>>, json: bool) ->
         if json {
             output::json(&mut out, &VerifyJson::new(object.name.plain(), &report, &broken))?;
         } else {
-            writeln!(out, "{}: {} functions with CFI", object.name, report.functions)?;
+            writeln!(out, "{}: {} with CFI", object.name, Number(report.functions, "function"))?;
             print(&mut out, &report, &Places::new(file))?;
             let section = if source.table.is_some() { "__unwind_info" } else { "__compact_unwind" };
             print_violations(&mut out, section, &broken)?;

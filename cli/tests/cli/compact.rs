@@ -279,7 +279,7 @@ fn verified() {
     assert_eq!(output.status.code(), Some(1));
     let stdout = text(output.stdout);
     assert!(
-        stdout.contains("x17_fl_2040.o: 1 functions with CFI\n  functions: 1 equal, 0 different"),
+        stdout.contains("x17_fl_2040.o: 1 function with CFI\n  functions: 1 equal, 0 different"),
         "{stdout}"
     );
     assert!(stdout.contains("0x1..0x3 in the function at 0x0: the CFI says CFA = rsp+16, "), "{stdout}");

@@ -185,3 +185,18 @@ fn names_stay_on_one_line() {
     let json: serde_json::Value = serde_json::from_str(&said(&["verify", "--json", name])[0]).unwrap();
     assert_eq!(json["file"], name);
 }
+
+#[test]
+fn short_files_are_not_said_to_have_more_bytes() {
+    let directory = scratch("short");
+    let nothing_known = "neither an ELF file, a Mach-O file nor an archive";
+    for (bytes, expected) in
+        [(&b""[..], "it is empty"), (b"\0", "starts with 00"), (b"abcde", "starts with 61 62 63 64")]
+    {
+        fs::write(directory.join("short"), bytes).unwrap();
+        let output = command(&["dump", "short"]).current_dir(&directory).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(said, format!("cfi2sframe: error: short: offset 0x0: {nothing_known}: {expected}\n"));
+        assert_eq!(output.status.code(), Some(2));
+    }
+}
