@@ -44,6 +44,7 @@ pub fn verify(cfi: &[cfi::Section<'_>], tables: &Table<'_>, options: &Options) -
         reasons: None,
         cursor: tables.cursor(),
         arch: cfi.first().map(|section| section.arch).or(tables.arch()).unwrap_or(Arch::Amd64),
+        version: tables.version().unwrap_or(Version::V3),
         signals: tables.version() == Some(Version::V3),
         limit: options.limit,
         padding,
@@ -77,6 +78,7 @@ struct Verifier<'v, 't, 'a> {
     reasons: Option<Reasons<'a>>,
     cursor: Cursor<'v, 't>,
     arch: Arch,
+    version: Version,
     signals: bool,
     limit: usize,
     padding: u64,
@@ -209,7 +211,7 @@ impl Verifier<'_, '_, '_> {
     fn missing(&mut self, function: &Function) {
         self.report.missing += 1;
         let section = self.cfi.get(function.section);
-        let reasons = self.reasons.get_or_insert_with(|| Reasons::new(self.arch));
+        let reasons = self.reasons.get_or_insert_with(|| Reasons::new(self.arch, self.version));
         let unsupported = section.and_then(|section| reasons.of(section, function.fde));
         let name = unsupported.map_or("not-in-the-table", |unsupported| unsupported.reason.name());
         self.leave_out(Some(function.start), name.to_owned(), || match unsupported {
