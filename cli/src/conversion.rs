@@ -10,6 +10,8 @@ use cfipack_encoder::{Unsupported, cfi};
 use cfipack_format::Address;
 use cfipack_format::sframe::Version;
 
+use crate::input::number_in;
+
 /// Options of the section that is made
 #[derive(clap::Args, Clone, Copy, Debug)]
 #[command(next_help_heading = "Options of the table")]
@@ -18,7 +20,7 @@ pub struct TableOptions {
     #[arg(long, value_name = "NAME", value_enum, default_value = "small")]
     layout: LayoutName,
     /// Version of the format: 2 or 3
-    #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u8).range(2..=3))]
+    #[arg(long, value_name = "N", default_value = "3", value_parser = number_in(2..=3_u8))]
     sframe_version: u8,
     /// Leave out what needs flex FDEs, for readers without them
     #[arg(long)]
@@ -27,7 +29,7 @@ pub struct TableOptions {
     #[arg(long)]
     no_sharing: bool,
     /// Merge neighbouring functions into FDEs of up to N rows
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    #[arg(long, value_name = "N", default_value = "0", hide_default_value = true, value_parser = number_in(0..=u32::MAX))]
     merge_functions: u32,
 }
 

@@ -46,7 +46,7 @@ pub struct Arguments {
     #[command(flatten)]
     slice: input::Slice,
     /// Threads to convert on; the bytes are the same for all
-    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = input::number_in(1..=256_u16))]
     threads: u16,
     #[command(flatten)]
     table: TableOptions,

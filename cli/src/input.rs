@@ -2,7 +2,9 @@
 
 use std::fmt;
 use std::num::IntErrorKind;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use anyhow::{Context as _, bail};
 use cfipack_container::{CallFrameSection, File, Layout, Member, Section, members};
@@ -327,6 +329,17 @@ pub fn call_frame_sections<'a>(file: &File<'a>) -> anyhow::Result<Vec<CallFrameS
         bail!("there is no {CALL_FRAMES} in it");
     }
     Ok(sections)
+}
+
+/// A number between these two.
+pub fn number_in<T>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone
+where
+    T: FromStr + PartialOrd + fmt::Display + Clone,
+{
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| format!("not a number from {} to {}", range.start(), range.end()))
+    }
 }
 
 /// An address as people write them: decimal, or hexadecimal with `0x`.

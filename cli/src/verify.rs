@@ -50,7 +50,7 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME")]
     profile: Option<Profile>,
     /// Bytes between functions that a table may merge
-    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    #[arg(long, value_name = "BYTES", default_value = "0", value_parser = input::number_in(0..=u64::MAX))]
     padding: u64,
     /// One JSON object for each file, one a line
     #[arg(long)]

@@ -69,6 +69,8 @@ fn what_is_not_offered_is_an_error_that_says_so() {
         &["linked.so", "--sframe-version", "1"],
         &["linked.so", "--min-coverage", "101"],
         &["linked.so", "--threads", "0"],
+        &["linked.so", "--merge-functions", "x"],
+        &["verify", "linked.so", "--padding", "1.5"],
         &["lookup", "linked.so", "0xfg"],
     ]));
 }
