@@ -10,20 +10,23 @@ use crate::difference::{self, DifferenceJson};
 use crate::input::Object;
 use crate::output;
 use crate::place::Places;
-use crate::status::Status;
+use crate::status::{self, Status};
 
 /// Says what comparing `objects` found. `counted` is what the tables' functions are called there.
 pub fn report(objects: [&Object<'_>; 2], diff: &Diff, counted: &str, json: bool) -> anyhow::Result<Status> {
-    let mut out = output::standard();
     let [a, b] = objects;
     let places = Places::of(if a.file().is_ok() { a } else { b });
-    if json {
-        output::json(&mut out, &DiffJson::new(objects.map(|object| object.name.to_string()), diff, &places))?;
-    } else {
-        print(&mut out, diff, counted, &places)?;
-    }
-    out.flush()?;
-    Ok(Status::differs_if(!diff.is_equal()))
+    let write = || {
+        let mut out = output::standard();
+        if json {
+            let names = objects.map(|object| object.name.plain());
+            output::json(&mut out, &DiffJson::new(names, diff, &places))?;
+        } else {
+            print(&mut out, diff, counted, &places)?;
+        }
+        Ok(out.flush()?)
+    };
+    status::judged(Status::differs_if(!diff.is_equal()), write())
 }
 
 fn print(
@@ -51,6 +54,9 @@ fn print(
             false => writeln!(out, "{words}")?,
         }
     }
+    if diff.more_differences != 0 {
+        writeln!(out, "and {} more", diff.more_differences)?;
+    }
     Ok(())
 }
 
@@ -70,6 +76,7 @@ struct DiffJson {
     pcs_only_a: u64,
     pcs_only_b: u64,
     differences: Vec<DifferenceJson>,
+    more_differences: u64,
 }
 
 impl DiffJson {
@@ -92,6 +99,7 @@ impl DiffJson {
             pcs_only_a: diff.pcs_only_a,
             pcs_only_b: diff.pcs_only_b,
             differences: differences.collect(),
+            more_differences: diff.more_differences,
         }
     }
 }

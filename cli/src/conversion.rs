@@ -1,13 +1,16 @@
 //! From a file's CFI to a `.sframe` section in memory, on one thread or many.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use cfipack_container::{CallFrameSection, File};
 use cfipack_encoder::sframe::{Builder, Layout, LeftOut, Options, Section};
 use cfipack_encoder::{Unsupported, cfi};
 use cfipack_format::Address;
 use cfipack_format::sframe::Version;
+
+use crate::input::number_in;
 
 /// Options of the section that is made
 #[derive(clap::Args, Clone, Copy, Debug)]
@@ -17,7 +20,7 @@ pub struct TableOptions {
     #[arg(long, value_name = "NAME", value_enum, default_value = "small")]
     layout: LayoutName,
     /// Version of the format: 2 or 3
-    #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u8).range(2..=3))]
+    #[arg(long, value_name = "N", default_value = "3", value_parser = number_in(2..=3_u8))]
     sframe_version: u8,
     /// Leave out what needs flex FDEs, for readers without them
     #[arg(long)]
@@ -26,7 +29,7 @@ pub struct TableOptions {
     #[arg(long)]
     no_sharing: bool,
     /// Merge neighbouring functions into FDEs of up to N rows
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    #[arg(long, value_name = "N", default_value = "0", hide_default_value = true, value_parser = number_in(0..=u32::MAX))]
     merge_functions: u32,
 }
 
@@ -51,9 +54,41 @@ impl TableOptions {
         }
     }
 
+    /// Refuses options that layout `gnu` would ignore.
+    pub fn check(&self) -> anyhow::Result<()> {
+        if matches!(self.layout, LayoutName::Gnu) && self.merge_functions != 0 {
+            bail!("--merge-functions: layout gnu merges none");
+        }
+        if matches!(self.layout, LayoutName::Gnu) && self.no_sharing {
+            bail!("--no-sharing: layout gnu shares nothing");
+        }
+        Ok(())
+    }
+
+    /// Refuses all that say anything but what is the default, where no table is made.
+    pub fn check_unused(&self) -> anyhow::Result<()> {
+        if self.get() != Options::default() {
+            bail!("options of the table: no .sframe table is made of this");
+        }
+        Ok(())
+    }
+
     /// Bytes between functions for which merged ones may answer.
     pub fn padding(&self) -> u64 {
         if self.merge_functions == 0 { 0 } else { 15 }
+    }
+}
+
+/// An FDE that cannot be read, and the section that it is in.
+#[derive(Debug)]
+pub struct Malformed {
+    section: String,
+    error: cfi::Error,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "section {}: {}", self.section, self.error)
     }
 }
 
@@ -69,7 +104,7 @@ pub struct Conversion {
     /// Functions that the table cannot express, in the order of the CFI.
     pub unsupported: Vec<Unsupported>,
     /// FDEs that cannot be read.
-    pub malformed: Vec<cfi::Error>,
+    pub malformed: Vec<Malformed>,
 }
 
 impl Conversion {
@@ -88,7 +123,9 @@ impl Conversion {
             let left_out = |left| match left {
                 LeftOut::Unsupported(reason) => unsupported.push(reason),
                 LeftOut::Malformed(error @ cfi::Error::Length { .. }) => end_is_unknown = Some(error),
-                LeftOut::Malformed(error) => malformed.push(error),
+                LeftOut::Malformed(error) => {
+                    malformed.push(Malformed { section: section.section.name.to_string(), error });
+                }
             };
             functions += builder.push_section(&section.cfi(), threads, left_out);
             if let Some(error) = end_is_unknown {

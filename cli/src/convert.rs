@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use cfipack_container::{CallFrameSection, File, Kind, Layout};
@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::cfi_bytes::CfiBytes;
 use crate::conversion::{Conversion, TableOptions, most_frequent_first};
-use crate::count::{Counts, percent};
+use crate::count::{Counts, Number, percent};
 use crate::input::{self, Input, Object};
 use crate::output;
 use crate::place::Places;
@@ -33,7 +33,8 @@ pub struct Arguments {
     /// Where those bytes will lie in memory [default: 0]
     #[arg(long, value_name = "ADDR", value_parser = input::parse_address)]
     address: Option<Address>,
-    /// Hold the result against the CFI, which gimli evaluates
+    /// Hold the result against the CFI, which gimli evaluates; exit status 1 if a function in it
+    /// differs, or if one cannot be read or judged
     #[arg(long)]
     verify: bool,
     /// Exit status 1 if fewer of the functions are converted
@@ -45,7 +46,7 @@ pub struct Arguments {
     #[command(flatten)]
     slice: input::Slice,
     /// Threads to convert on; the bytes are the same for all
-    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = input::number_in(1..=256_u16))]
     threads: u16,
     #[command(flatten)]
     table: TableOptions,
@@ -60,9 +61,13 @@ fn parse_percent(text: &str) -> Result<f64, String> {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let section = arguments.section.as_deref();
     let Some(path) = arguments.input.as_deref() else { bail!("an INPUT is needed") };
-    if arguments.json && section == Some(Path::new("-")) {
-        bail!("--section - and --json both ask for standard output");
+    if arguments.json && section.is_some_and(output::is_standard) {
+        bail!("--section and --json both ask for standard output");
     }
+    if arguments.address.is_some() && section.is_none() {
+        bail!("--address: without --section no bytes are written");
+    }
+    arguments.table.check()?;
     if section.is_some_and(|section| output::is_same_file(section, path)) {
         bail!("{}: --section would overwrite the input", path.display());
     }
@@ -72,17 +77,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let file = object.file().with_context(name)?;
     let sections = input::call_frame_sections(file).with_context(name)?;
     let summary = Summary::of(&object, file, &sections, arguments).with_context(name)?;
-    if let Some(section) = section {
-        output::binary(section, &summary.bytes)?;
-    }
-    if arguments.json {
-        let mut out = output::standard();
-        output::json(&mut out, &summary.json())?;
-        out.flush()?;
-    } else {
-        summary.print().with_context(name)?;
-    }
-    Ok(summary.status(arguments.min_coverage))
+    let section = section.map_or(Ok(()), |section| output::binary(section, &summary.bytes));
+    let written = section.and_then(|()| match arguments.json {
+        true => summary.print_json(),
+        false => summary.print().with_context(name),
+    });
+    status::judged(summary.status(arguments.min_coverage), written)
 }
 
 /// The section of a relocatable object as it would be at address 0, with every section of code where
@@ -140,11 +140,14 @@ impl<'s, 'a> Summary<'s, 'a> {
         Ok(Self { object, file, conversion, bytes, cfi, report })
     }
 
-    /// Whether what was asked for holds: every function that was converted is true, and they are enough.
+    /// Whether what was asked for holds: every function that was converted is true, all could be judged,
+    /// and they are enough. What the format cannot express is left out without being asked.
     fn status(&self, min_coverage: Option<f64>) -> Status {
-        let left_out = self.conversion.left_out();
-        let is_true =
-            self.report.as_ref().is_none_or(|report| report.is_true() && report.missing <= left_out);
+        let Conversion { unsupported, malformed, .. } = &self.conversion;
+        let is_true = self.report.as_ref().is_none_or(|report| {
+            let is_judged = report.unjudged == 0 && malformed.is_empty();
+            is_judged && report.is_true() && report.missing <= unsupported.len() as u64
+        });
         let (converted, functions) = (self.conversion.converted() as f64, self.conversion.functions as f64);
         let too_few = min_coverage.filter(|percent| converted * 100.0 < percent * functions);
         if let Some(percent) = too_few {
@@ -161,14 +164,15 @@ impl<'s, 'a> Summary<'s, 'a> {
         let Conversion { functions, .. } = self.conversion;
         let (converted, left_out) = (self.conversion.converted(), self.conversion.left_out());
         let mut text = Vec::new();
-        write!(text, "{}: {functions} functions: {converted} converted", self.object.name)?;
+        let all = Number(functions, "function");
+        write!(text, "{}: {all}: {converted} converted", self.object.name)?;
         writeln!(text, " ({}), {left_out} left out", percent(converted, functions))?;
         let reasons = most_frequent_first(&self.conversion.reasons());
         if !reasons.is_empty() {
             writeln!(text, "  left out: {}", Counts(&reasons).list())?;
         }
-        let (sframe, cfi) = (self.bytes.len(), &self.cfi);
-        writeln!(text, "  .sframe: {sframe} bytes, {} of {cfi}", percent(sframe as u64, cfi.total()))?;
+        let (sframe, cfi) = (self.bytes.len() as u64, &self.cfi);
+        writeln!(text, "  .sframe: {}, {} of {cfi}", Number(sframe, "byte"), percent(sframe, cfi.total()))?;
         if let Some(report) = &self.report {
             writeln!(text, "  verified against the CFI, as gimli evaluates it:")?;
             verify::print(&mut text, report, &Places::new(self.file))?;
@@ -177,10 +181,16 @@ impl<'s, 'a> Summary<'s, 'a> {
         Ok(())
     }
 
+    fn print_json(&self) -> anyhow::Result<()> {
+        let mut out = output::standard();
+        output::json(&mut out, &self.json())?;
+        Ok(out.flush()?)
+    }
+
     fn json(&self) -> SummaryJson<'_> {
         SummaryJson {
             schema: "cfipack/convert/1",
-            file: self.object.name.to_string(),
+            file: self.object.name.plain(),
             functions: self.conversion.functions,
             converted: self.conversion.converted(),
             unsupported: self.conversion.left_out(),

@@ -21,11 +21,51 @@ impl Counts<'_> {
     }
 }
 
+/// A count and what it counts, in the singular if it is 1.
+#[derive(Debug)]
+pub struct Number(pub u64, pub &'static str);
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(count, name) = self;
+        write!(f, "{count} {name}{}", if *count == 1 { "" } else { "s" })
+    }
+}
+
 /// A part of a whole, as a percentage of two decimals that is 100.00 only if it is all.
 pub fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {
         return "100.00 %".to_string();
     }
-    let hundredths = u128::from(part) * 10_000 / u128::from(whole);
+    let (part, whole) = (u128::from(part), u128::from(whole));
+    let rounded = (part * 10_000 + whole / 2) / whole;
+    let hundredths = if part < whole { rounded.min(9_999) } else { rounded };
     format!("{}.{:02} %", hundredths / 100, hundredths % 100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Number, percent};
+
+    #[test]
+    fn percentages_are_rounded_but_not_up_to_all() {
+        let cases = [
+            (2, 3, "66.67 %"),
+            (1, 3, "33.33 %"),
+            (99_999, 100_000, "99.99 %"),
+            (u64::MAX - 1, u64::MAX, "99.99 %"),
+            (3, 3, "100.00 %"),
+            (0, 0, "100.00 %"),
+            (3, 2, "150.00 %"),
+        ];
+        for (part, whole, expected) in cases {
+            assert_eq!(percent(part, whole), expected, "{part} of {whole}");
+        }
+    }
+
+    #[test]
+    fn one_is_singular() {
+        let said = [0, 1, 2].map(|count| Number(count, "byte").to_string());
+        assert_eq!(said, ["0 bytes", "1 byte", "2 bytes"]);
+    }
 }

@@ -4,14 +4,14 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::slice;
 
-use anyhow::bail;
+use anyhow::Context as _;
 use cfipack_container::Layout;
 use cfipack_decoder::sframe::{self, Function, Section};
 use cfipack_format::sframe::FdeType;
 use cfipack_format::{Address, Arch};
 use serde::{Serialize, Serializer};
 
-use crate::input::{self, Object};
+use crate::input::{self, Object, Outcome};
 use crate::output::{self, Text};
 use crate::place::Places;
 use crate::row::RowJson;
@@ -21,7 +21,8 @@ use crate::unwind_info;
 /// Prints tables as readelf --sframe and llvm-objdump --unwind-info do
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-The text is that of binutils 2.47 or LLVM 23, byte for byte.
+The text is that of binutils 2.47 or LLVM 23, byte for byte. What cannot be read is said
+in its place, and makes exit status 2 when all else has been printed.
 
 Examples:
   cfi2sframe dump a.out                     as readelf --sframe a.out
@@ -32,9 +33,9 @@ pub struct Arguments {
     /// Objects, linked files, archives of objects, or bare .sframe or __unwind_info sections
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Where a bare .sframe section lies in memory
-    #[arg(long, value_name = "ADDR", value_parser = input::parse_address, default_value = "0")]
-    address: Address,
+    /// Where a bare .sframe section lies in memory [default: 0]
+    #[arg(long, value_name = "ADDR", value_parser = input::parse_address)]
+    address: Option<Address>,
     /// One JSON object for each table, one a line
     #[arg(long)]
     json: bool,
@@ -51,19 +52,23 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     })
 }
 
-fn dump(object: &Object<'_>, several: bool, arguments: &Arguments) -> anyhow::Result<Status> {
+/// Dumps the tables of an object. What cannot be read is said in its place, and is an error when all else
+/// has been printed.
+fn dump(object: &Object<'_>, several: bool, arguments: &Arguments) -> anyhow::Result<Outcome> {
+    object.check_address(arguments.address)?;
     if object.is_compact() {
         return unwind_info::dump::dump(object, arguments.json);
     }
-    let sections = object.sframe_sections(arguments.address)?;
+    let sections = object.sframe_sections(arguments.address.unwrap_or_default())?;
     let mut out = output::standard();
-    let mut found = false;
+    let (mut found, mut broken) = (false, None);
     let places = Places::of(object);
     for section in &sections {
         if arguments.json {
             for table in object.tables(slice::from_ref(section))? {
                 found = true;
                 output::json(&mut out, &TableJson::new(object, &section.name, table, &places))?;
+                broken = broken.or_else(|| Some((first_error(&table)?, section.name.to_string())));
             }
             continue;
         }
@@ -76,13 +81,25 @@ fn dump(object: &Object<'_>, several: bool, arguments: &Arguments) -> anyhow::Re
             let mut text = Text::new(&mut out);
             let written = sframe::dump(&table, &section.name, &mut text);
             text.finish(written)?;
+            broken = broken.or_else(|| Some((first_error(&table)?, section.name.to_string())));
         }
     }
-    if !found && !object.is_one_of_many {
-        bail!("there is no .sframe table in it");
+    if !found {
+        return Ok(Outcome::Absent(".sframe table"));
     }
     out.flush()?;
-    Ok(Status::Done)
+    match broken {
+        Some((error, section)) => Err(error).with_context(|| format!("section {section}")),
+        None => Ok(Outcome::Done(Status::Done)),
+    }
+}
+
+/// What is wrong with the first function that cannot be read.
+fn first_error(table: &Section<'_>) -> Option<sframe::Error> {
+    table.functions().find_map(|function| match function {
+        Ok(function) => function.rows().find_map(Result::err),
+        Err(error) => Some(error),
+    })
 }
 
 /// A table.
@@ -108,7 +125,7 @@ impl<'a> TableJson<'a> {
         let header = table.header();
         Self {
             schema: "cfipack/dump/1",
-            file: object.name.to_string(),
+            file: object.name.plain(),
             section,
             address: places.offset(table.address()).to_string(),
             version: header.version,

@@ -12,6 +12,8 @@ use cfipack_roundtrip::words::Words;
 use serde::Serialize;
 
 use crate::conversion::{Conversion, TableOptions};
+use crate::count::Number;
+use crate::escaped::Escaped;
 use crate::explanation::{self, Explained};
 use crate::input::{self, Input, Object};
 use crate::place::{self, Places, Written};
@@ -22,6 +24,8 @@ use crate::unwind_info;
 /// Says why functions are left out of a table
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
+Exit status 1: no function has the ADDRESS.
+
 Examples:
   cfi2sframe explain libcrypto.so                every function that is left out, and why
   cfi2sframe explain libcrypto.so 0x1a2b40       one function: its reason, or its rows
@@ -33,7 +37,7 @@ pub struct Arguments {
     /// Object or linked file with CFI
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// An address in one function; in an object SECTION+OFFSET
+    /// An address in one function, decimal or behind 0x hexadecimal; in an object SECTION+OFFSET
     #[arg(value_name = "ADDRESS", value_parser = place::parse)]
     address: Option<Written>,
     /// One JSON object
@@ -57,17 +61,21 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
 
 fn explain(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> {
     let file = object.file()?;
+    arguments.table.check()?;
     let places = Places::new(file);
     let address = arguments.address.as_ref().map(|place| places.find(place)).transpose()?;
     if object.is_compact() || arguments.unwind_info {
+        arguments.table.check_unused()?;
         return unwind_info::explain::explain(object, address, arguments.json);
     }
     let sections = input::call_frame_sections(file)?;
     let explained = match address {
         None => left_out(&Conversion::of(file, &sections, &arguments.table, 1)?, &places),
-        Some(address) => vec![one_function(file, &sections, address, &arguments.table, &places)?],
+        Some(address) => {
+            one_function(file, &sections, address, &arguments.table, &places)?.into_iter().collect()
+        }
     };
-    explanation::report(object, &explained, "no function is left out", arguments.json)
+    explanation::report(object, &explained, address, "no function is left out", arguments.json)
 }
 
 /// Every function that a conversion leaves out.
@@ -95,14 +103,13 @@ fn one_function(
     address: Address,
     options: &TableOptions,
     places: &Places<'_, '_>,
-) -> anyhow::Result<FunctionJson> {
+) -> anyhow::Result<Option<FunctionJson>> {
     let cfi: Vec<_> = sections.iter().map(CallFrameSection::cfi).collect();
     let has_address = |function: &Function<'_>| {
         address.0.checked_sub(function.start.0).is_some_and(|offset| offset < function.size)
     };
     let mut functions = cfi.iter().flat_map(|section| section.functions()).flatten();
-    let none = || format!("no function has the address {}", places.location(address));
-    let function = functions.find(has_address).with_context(none)?;
+    let Some(function) = functions.find(has_address) else { return Ok(None) };
     let mut found = FunctionJson {
         start: Some(places.location(function.start)),
         size: Some(function.size),
@@ -114,7 +121,7 @@ fn one_function(
         found.pc = Some(places.location(unsupported.pc));
         found.reason = Some(unsupported.reason.name());
         found.words = Some(unsupported.reason.to_string());
-        return Ok(found);
+        return Ok(Some(found));
     }
     let section = builder.finish();
     let mut bytes = vec![0; section.len()];
@@ -128,10 +135,11 @@ fn one_function(
             let repeats = part.is_pc_mask().then(|| format!(", repeating every {} bytes", part.rep_size()));
             let words = Words(file.arch(), row);
             found.row_words.push(format!("+{}: {words}{}", row.start, repeats.unwrap_or_default()));
-            found.rows.push(RowJson::new(file.arch(), &row));
+            let repeats = part.is_pc_mask().then(|| part.rep_size());
+            found.rows.push(RowOfPart { row: RowJson::new(file.arch(), &row), repeats });
         }
     }
-    Ok(found)
+    Ok(Some(found))
 }
 
 /// A function: either `reason`, in one word and in several, or `rows`.
@@ -143,24 +151,34 @@ struct FunctionJson {
     pc: Option<String>,
     reason: Option<&'static str>,
     words: Option<String>,
-    rows: Vec<RowJson>,
+    rows: Vec<RowOfPart>,
     #[serde(skip)]
     row_words: Vec<String>,
+}
+
+/// A row, `start` from the function's start; `repeats` is the size of a PLT's stub, after which it applies
+/// again.
+#[derive(Serialize)]
+struct RowOfPart {
+    #[serde(flatten)]
+    row: RowJson,
+    repeats: Option<u8>,
 }
 
 impl Explained for FunctionJson {
     fn print(&self, out: &mut dyn Write) -> std::io::Result<()> {
         if let Some(start) = &self.start {
-            write!(out, "{start}")?;
+            write!(out, "{}", Escaped(start))?;
         }
         if let Some(symbol) = &self.symbol {
-            write!(out, " <{symbol}>")?;
+            write!(out, " <{}>", Escaped(symbol))?;
         }
         match (&self.words, &self.pc) {
-            (Some(words), Some(pc)) => writeln!(out, ": left out: at {pc} {words}"),
-            (Some(words), None) => writeln!(out, "left out: {words}"),
+            (Some(words), Some(pc)) => writeln!(out, ": left out: at {} {words}", Escaped(pc)),
+            (Some(words), None) => writeln!(out, "left out: {}", Escaped(words)),
             (None, _) => {
-                writeln!(out, ": {} bytes, {} rows", self.size.unwrap_or(0), self.rows.len())?;
+                let rows = Number(self.rows.len() as u64, "row");
+                writeln!(out, ": {}, {rows}", Number(self.size.unwrap_or(0), "byte"))?;
                 self.row_words.iter().try_for_each(|row| writeln!(out, "  {row}"))
             }
         }

@@ -2,11 +2,13 @@
 
 use std::io::{self, Write};
 
+use cfipack_format::Address;
 use serde::Serialize;
 
 use crate::input::Object;
 use crate::output;
-use crate::status::Status;
+use crate::place::Places;
+use crate::status::{self, Status};
 
 /// What there is to say of a function.
 pub trait Explained: Serialize {
@@ -22,22 +24,40 @@ struct ExplainJson<'e, F> {
     functions: &'e [F],
 }
 
-/// Writes what there is to say of functions; where there is none, `none`.
+/// Writes what there is to say of functions: of the one at `address`, or else of all that are left out,
+/// where `none` says that none is.
 pub fn report<F: Explained>(
     object: &Object<'_>,
     functions: &[F],
+    address: Option<Address>,
     none: &str,
     json: bool,
 ) -> anyhow::Result<Status> {
+    let status = Status::differs_if(address.is_some() && functions.is_empty());
+    status::judged(status, write(object, functions, address, none, json))
+}
+
+fn write<F: Explained>(
+    object: &Object<'_>,
+    functions: &[F],
+    address: Option<Address>,
+    none: &str,
+    json: bool,
+) -> anyhow::Result<()> {
     let mut out = output::standard();
     if json {
-        let file = object.name.to_string();
+        let file = object.name.plain();
         output::json(&mut out, &ExplainJson { schema: "cfipack/explain/1", file, functions })?;
     } else if functions.is_empty() {
-        writeln!(out, "{}: {none}", object.name)?;
+        match address {
+            Some(address) => {
+                let place = Places::of(object).location(address);
+                writeln!(out, "{}: no function has the address {place}", object.name)?;
+            }
+            None => writeln!(out, "{}: {none}", object.name)?,
+        }
     } else {
         functions.iter().try_for_each(|function| function.print(&mut out))?;
     }
-    out.flush()?;
-    Ok(Status::Done)
+    Ok(out.flush()?)
 }

@@ -2,20 +2,24 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::num::IntErrorKind;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use anyhow::{Context as _, bail};
 use cfipack_container::{CallFrameSection, File, Kind, Layout, Member, Section, members};
 use cfipack_decoder::sframe;
 use cfipack_format::Address;
 
+use crate::escaped::Escaped;
 use crate::mmap::Bytes;
 use crate::status::{self, Status};
 
 /// Which of the architectures in a file is meant.
 #[derive(clap::Args, Debug)]
 pub struct Slice {
-    /// Only this architecture of a fat file: x86_64, arm64, arm64e, i386, ...
+    /// Only this architecture: x86_64, arm64, i386, aarch64, s390x, ...
     #[arg(long, value_name = "ARCH")]
     arch: Option<String>,
 }
@@ -35,8 +39,17 @@ pub struct Object<'a> {
     pub name: Name<'a>,
     /// What it is.
     pub contents: Contents<'a>,
-    /// Whether it is one of several in its file, which need not all have what is asked for.
-    pub is_one_of_many: bool,
+}
+
+/// What came of doing something to an object.
+#[derive(Clone, Copy, Debug)]
+pub enum Outcome {
+    /// It was done.
+    Done(Status),
+    /// There is nothing of this kind in it, which is an error if there is none in the whole file.
+    Absent(&'static str),
+    /// The same, though its CFI asks for it: said of a member if others have it.
+    Lacking(&'static str),
 }
 
 /// What an input is.
@@ -58,10 +71,17 @@ pub struct Name<'a> {
     member: Option<String>,
 }
 
+impl Name<'_> {
+    /// The name as it is, for JSON.
+    pub fn plain(&self) -> String {
+        let member = self.member.as_ref().map(|member| format!("({member})"));
+        format!("{}{}", self.path.display(), member.unwrap_or_default())
+    }
+}
+
 impl fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.path.display())?;
-        self.member.as_ref().map_or(Ok(()), |member| write!(f, "({member})"))
+        Escaped(self.plain()).fmt(f)
     }
 }
 
@@ -78,7 +98,7 @@ impl<'s> Input<'s> {
         let mut members = self.members()?;
         match (members.pop(), members.is_empty()) {
             (Some(member), true) => {
-                let object = self.member(member, layout, false)?;
+                let object = self.member(member, layout)?;
                 object.with_context(|| format!("{name}: there is no object in it"))
             }
             (last, _) => {
@@ -97,8 +117,7 @@ impl<'s> Input<'s> {
         layout: Layout,
     ) -> anyhow::Result<impl Iterator<Item = anyhow::Result<Object<'_>>>> {
         let members = self.members()?;
-        let many = members.len() > 1;
-        Ok(members.into_iter().filter_map(move |member| self.member(member, layout, many).transpose()))
+        Ok(members.into_iter().filter_map(move |member| self.member(member, layout).transpose()))
     }
 
     /// What is in the file, but for other architectures than the one that is meant.
@@ -122,20 +141,20 @@ impl<'s> Input<'s> {
         &'a self,
         member: Result<Member<'a>, cfipack_container::Error>,
         layout: Layout,
-        is_one_of_many: bool,
     ) -> anyhow::Result<Option<Object<'a>>> {
         let member = member.with_context(|| self.path.display().to_string())?;
+        let is_of_archive = member.is_of_archive();
         let name = Name { path: &self.path, member: member.name.map(String::from) };
         match contents(member.bytes, layout) {
-            Ok(contents) => Ok(Some(Object { name, contents, is_one_of_many })),
+            Ok(contents) => Ok(Some(Object { name, contents })),
             // An archive holds what it likes.
-            Err(cfipack_container::Error::NotObject { .. }) if name.member.is_some() => Ok(None),
+            Err(cfipack_container::Error::NotObject { .. }) if is_of_archive => Ok(None),
             Err(error) => Err(error).with_context(|| name.to_string()),
         }
     }
 }
 
-/// The architectures of Mach-O files, each once.
+/// The architectures of objects and linked files, each once.
 fn arches<'m, 'a: 'm>(
     members: impl IntoIterator<Item = &'m Result<Member<'a>, cfipack_container::Error>>,
 ) -> String {
@@ -163,44 +182,79 @@ pub fn for_each(
     paths: &[PathBuf],
     slice: &Slice,
     layout: Layout,
-    mut each: impl FnMut(&Object<'_>, bool) -> anyhow::Result<Status>,
+    mut each: impl FnMut(&Object<'_>, bool) -> anyhow::Result<Outcome>,
 ) -> anyhow::Result<Status> {
     let mut worst = Status::Done;
-    let mut note = |result: anyhow::Result<Status>| match result {
-        Ok(status) => {
-            worst = worst.max(status);
-            Ok(())
-        }
-        Err(error) if status::is_broken_pipe(&error) => Err(error),
-        Err(error) => {
-            worst = Status::Failed;
-            status::report_error(&format_args!("{error:#}"));
-            Ok(())
-        }
-    };
     for path in paths {
-        let input = match Input::open(path, slice) {
-            Ok(input) => input,
-            Err(error) => {
-                note(Err(error))?;
-                continue;
-            }
-        };
-        let objects = match input.objects(layout) {
-            Ok(objects) => objects,
-            Err(error) => {
-                note(Err(error))?;
-                continue;
-            }
-        };
-        for object in objects {
-            note(object.and_then(|object| {
-                let several = paths.len() > 1 || object.name.member.is_some();
-                each(&object, several).with_context(|| object.name.to_string())
-            }))?;
-        }
+        let result = for_each_in(path, slice, layout, |object| {
+            let several = paths.len() > 1 || object.name.member.is_some();
+            each(object, several)
+        });
+        worst = worst.max(reported(result).unwrap_or(Status::Done));
     }
     Ok(worst)
+}
+
+/// Does the same to every object in a file.
+fn for_each_in(
+    path: &Path,
+    slice: &Slice,
+    layout: Layout,
+    mut each: impl FnMut(&Object<'_>) -> anyhow::Result<Outcome>,
+) -> anyhow::Result<Status> {
+    let input = Input::open(path, slice)?;
+    let (mut worst, mut is_done) = (None, false);
+    let (mut absent, mut lacking) = (None, Vec::new());
+    for object in input.objects(layout)? {
+        let mut name = None;
+        let outcome = object.and_then(|object| {
+            let outcome = each(&object).with_context(|| object.name.to_string());
+            name = Some(object.name.to_string());
+            outcome
+        });
+        let status = match outcome {
+            Ok(Outcome::Done(status)) => {
+                is_done = true;
+                Ok(status)
+            }
+            Ok(Outcome::Absent(what)) => {
+                absent.get_or_insert(what);
+                continue;
+            }
+            Ok(Outcome::Lacking(what)) => {
+                absent.get_or_insert(what);
+                lacking.push((name.unwrap_or_default(), what));
+                continue;
+            }
+            Err(error) => Err(error),
+        };
+        match reported(status) {
+            Some(status) => worst = worst.max(Some(status)),
+            None => return Ok(worst.unwrap_or(Status::Done)),
+        }
+    }
+    let Some(worst) = worst else {
+        bail!("{}: there is no {} in it", path.display(), absent.unwrap_or("object"));
+    };
+    if !is_done || lacking.is_empty() {
+        return Ok(worst);
+    }
+    for (name, what) in lacking {
+        status::warn(&format_args!("{name}: there is call frame information in it, but no {what}"));
+    }
+    Ok(worst.max(Status::Differs))
+}
+
+/// What a result comes to. An error is reported; there is no status if nobody reads on.
+fn reported(result: anyhow::Result<Status>) -> Option<Status> {
+    match result {
+        Ok(status) => Some(status),
+        Err(error) if status::is_broken_pipe(&error) => None,
+        Err(error) => {
+            status::report_error(&format_args!("{error:#}"));
+            Some(Status::Failed)
+        }
+    }
 }
 
 impl<'a> Object<'a> {
@@ -212,6 +266,16 @@ impl<'a> Object<'a> {
             Contents::UnwindInfo(_) => {
                 bail!("this is a bare __unwind_info section, without code or CFI")
             }
+        }
+    }
+
+    /// Whether it can be told where it lies: only a bare `.sframe` section does not say so itself.
+    pub fn check_address(&self, address: Option<Address>) -> anyhow::Result<()> {
+        match (&self.contents, address) {
+            (Contents::File(_) | Contents::UnwindInfo(_), Some(_)) => {
+                bail!("--address: this is not a bare .sframe section")
+            }
+            _ => Ok(()),
         }
     }
 
@@ -281,18 +345,36 @@ pub fn tables<'s>(section: &'s Section<'_>) -> anyhow::Result<Vec<sframe::Sectio
     Ok(tables)
 }
 
+/// What there is none of in a file without `.eh_frame` and `.debug_frame`.
+pub const CALL_FRAMES: &str = "call frame information";
+
 /// The call frame information of a file, which must have some.
 pub fn call_frame_sections<'a>(file: &File<'a>) -> anyhow::Result<Vec<CallFrameSection<'a>>> {
     let sections = file.call_frame_sections()?;
     if sections.is_empty() {
-        bail!("there is no call frame information in it");
+        bail!("there is no {CALL_FRAMES} in it");
     }
     Ok(sections)
+}
+
+/// A number between these two.
+pub fn number_in<T>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone
+where
+    T: FromStr + PartialOrd + fmt::Display + Clone,
+{
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| format!("not a number from {} to {}", range.start(), range.end()))
+    }
 }
 
 /// An address as people write them: decimal, or hexadecimal with `0x`.
 pub fn parse_address(text: &str) -> Result<Address, String> {
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
     let value = digits.map_or_else(|| text.parse(), |digits| u64::from_str_radix(digits, 16));
-    value.map(Address).map_err(|error| format!("{error}; an address is written 1234 or 0x4d2"))
+    let explained = |error: std::num::ParseIntError| match error.kind() {
+        IntErrorKind::PosOverflow => "it does not fit into 64 bits",
+        _ => "an address is written 1234 or 0x4d2",
+    };
+    value.map(Address).map_err(|error| explained(error).to_string())
 }

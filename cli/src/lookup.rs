@@ -15,7 +15,7 @@ use crate::input::{self, Input, Object};
 use crate::output;
 use crate::place::{self, Places, Written};
 use crate::row::RowJson;
-use crate::status::Status;
+use crate::status::{self, Status};
 use crate::unwind_info;
 
 /// Prints the row that answers for a PC, in words
@@ -33,12 +33,13 @@ pub struct Arguments {
     /// An object, a linked file, or a bare .sframe section
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// PCs as the file has them; in an object SECTION+OFFSET, or OFFSET where one section only has a function there
+    /// PCs as the file has them, decimal or behind 0x hexadecimal; in an object SECTION+OFFSET, or OFFSET where
+    /// one section only has a function there
     #[arg(value_name = "ADDRESS", required = true, value_parser = place::parse)]
     addresses: Vec<Written>,
-    /// Where a bare .sframe section lies in memory
-    #[arg(long, value_name = "ADDR", value_parser = input::parse_address, default_value = "0")]
-    address: Address,
+    /// Where a bare .sframe section lies in memory [default: 0]
+    #[arg(long, value_name = "ADDR", value_parser = input::parse_address)]
+    address: Option<Address>,
     /// One JSON object for each address, one a line
     #[arg(long)]
     json: bool,
@@ -54,6 +55,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
 }
 
 fn lookup(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> {
+    object.check_address(arguments.address)?;
     let places = Places::of(object);
     if object.is_compact() {
         // A Mach-O object has addresses of its own.
@@ -64,7 +66,7 @@ fn lookup(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> 
         let addresses: Vec<_> = arguments.addresses.iter().map(address).collect::<Result<_, _>>()?;
         return unwind_info::lookup::lookup(object, &addresses, arguments.json);
     }
-    let sections = object.sframe_sections(arguments.address)?;
+    let sections = object.sframe_sections(arguments.address.unwrap_or_default())?;
     let tables = object.tables(&sections)?;
     if tables.is_empty() {
         bail!("there is no .sframe table in it");
@@ -86,8 +88,7 @@ fn lookup(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> 
             writeln!(out, "{pc}: {}", words(answer.as_ref(), &places))?;
         }
     }
-    out.flush()?;
-    Ok(status)
+    status::judged(status, out.flush().map_err(Into::into))
 }
 
 /// Where an offset lies in an object that does not say in which section, if a function has it.

@@ -4,6 +4,7 @@
 //! reports beside it.
 
 mod cfi_bytes;
+mod closed;
 mod comparison;
 mod conversion;
 mod convert;
@@ -11,6 +12,7 @@ mod count;
 mod diff;
 mod difference;
 mod dump;
+mod escaped;
 mod explain;
 mod explanation;
 mod input;
@@ -53,10 +55,12 @@ Without a command, INPUT's CFI is converted; a summary goes to standard error.
 The bytes of --section are for memory at --address, since starts are relative to their
 own place; of a relocatable object they are those before relocation, and --json gives
 the relocations. Without --section there is only the summary.
+Addresses are decimal, or hexadecimal behind 0x.
 
 Exit status:
-  0  done
+  0  done; functions that the table cannot express are left out, counted, and no failure
   1  done, and something differs, is not covered, or fails the check that was asked for
+     (in a conversion: --min-coverage or --verify)
   2  could not: usage, input or output, malformed input
 
 Examples:

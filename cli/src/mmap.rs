@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read as _};
 use std::ops::Deref;
 use std::path::Path;
@@ -12,7 +12,7 @@ use std::path::Path;
 pub enum Bytes {
     /// A regular file.
     Mapped(memmap2::Mmap),
-    /// Anything else: a pipe, a device, an empty file.
+    /// Anything else: a pipe, an empty file.
     Read(Vec<u8>),
 }
 
@@ -29,10 +29,47 @@ impl Bytes {
             // reads agreeing: everything that reads them checks bounds against the map's length.
             return Ok(Self::Mapped(unsafe { memmap2::Mmap::map(&file)? }));
         }
+        if is_device(&metadata) {
+            return Err(io::Error::other("a device, not a file or a pipe"));
+        }
         let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
+        file.by_ref().take(LONGEST_MAGIC).read_to_end(&mut bytes)?;
+        // A pipe need not end: of what nobody can read, these bytes are enough for the error.
+        if MAGICS.iter().any(|magic| bytes.starts_with(magic)) {
+            file.read_to_end(&mut bytes)?;
+        }
         Ok(Self::Read(bytes))
     }
+}
+
+/// What the files start with that can be read: ELF, archives, fat files, Mach-O, and bare sections.
+const MAGICS: [&[u8]; 12] = [
+    b"\x7fELF",
+    b"!<arch>\n",
+    b"!<thin>\n",
+    &[0xca, 0xfe, 0xba, 0xbe],
+    &[0xca, 0xfe, 0xba, 0xbf],
+    &[0xfe, 0xed, 0xfa, 0xce],
+    &[0xfe, 0xed, 0xfa, 0xcf],
+    &[0xce, 0xfa, 0xed, 0xfe],
+    &[0xcf, 0xfa, 0xed, 0xfe],
+    &[0xe2, 0xde],
+    &[0xde, 0xe2],
+    &[1, 0, 0, 0],
+];
+
+const LONGEST_MAGIC: u64 = 8;
+
+/// Whether it is a terminal, a disk, or one of those that never end.
+#[cfg(unix)]
+fn is_device(metadata: &Metadata) -> bool {
+    use std::os::unix::fs::FileTypeExt as _;
+    metadata.file_type().is_char_device() || metadata.file_type().is_block_device()
+}
+
+#[cfg(not(unix))]
+fn is_device(_: &Metadata) -> bool {
+    false
 }
 
 impl Deref for Bytes {

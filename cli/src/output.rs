@@ -7,9 +7,32 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use serde::Serialize;
 
+use crate::closed;
+
 /// Standard output for text and JSON, buffered.
-pub fn standard() -> BufWriter<io::StdoutLock<'static>> {
-    BufWriter::with_capacity(1 << 16, io::stdout().lock())
+pub fn standard() -> BufWriter<Standard> {
+    BufWriter::with_capacity(1 << 16, Standard(io::stdout().lock()))
+}
+
+/// Standard output, whose errors name it.
+#[derive(Debug)]
+pub struct Standard(io::StdoutLock<'static>);
+
+impl Write for Standard {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if closed::was_closed() {
+            return Err(io::Error::other("standard output is closed"));
+        }
+        self.0.write(bytes).map_err(named)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().map_err(named)
+    }
+}
+
+fn named(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("standard output: {error}"))
 }
 
 /// Writes one object as one line.
@@ -59,29 +82,45 @@ pub fn is_same_file(a: &Path, b: &Path) -> bool {
     }
 }
 
+/// Whether a path is that of standard output.
+pub fn is_standard(path: &Path) -> bool {
+    ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].map(Path::new).contains(&path)
+}
+
 /// Writes a file as a whole or not at all: beside it first, then in its place. `-` is standard
 /// output, which must not be a terminal.
 pub fn binary(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    if path == Path::new("-") {
-        let mut out = io::stdout().lock();
-        if out.is_terminal() {
+    if is_standard(path) {
+        let mut out = Standard(io::stdout().lock());
+        if out.0.is_terminal() {
             bail!("standard output is a terminal: not writing binary data to it");
         }
         out.write_all(bytes)?;
         return Ok(out.flush()?);
     }
-    // What a link points to is replaced, not the link.
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-    let is_special = fs::metadata(&target).is_ok_and(|metadata| !metadata.is_file());
-    let written = if is_special { fs::write(&target, bytes) } else { replace(&target, bytes) };
+    let is_special = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
+    let written = if is_special { fs::write(path, bytes) } else { replace(&behind_links(path), bytes) };
     written.with_context(|| path.display().to_string())
 }
 
-/// Writes beside `target` and renames.
+/// What a link points to, though it need not exist, is replaced, not the link.
+fn behind_links(path: &Path) -> PathBuf {
+    let mut target = path.to_path_buf();
+    // As many as Linux follows.
+    for _ in 0..40 {
+        let Ok(next) = fs::read_link(&target) else { break };
+        target = target.parent().unwrap_or(Path::new("")).join(next);
+    }
+    target
+}
+
+/// Writes beside `target`, with the permissions of what is there already, and renames.
 fn replace(target: &Path, bytes: &[u8]) -> io::Result<()> {
     let beside = beside(target);
     let mut file = OpenOptions::new().write(true).create_new(true).open(&beside)?;
-    let written = file.write_all(bytes).and_then(|()| {
+    let permissions = fs::metadata(target).ok().map(|metadata| metadata.permissions());
+    let kept = permissions.map_or(Ok(()), |permissions| file.set_permissions(permissions));
+    let written = kept.and_then(|()| file.write_all(bytes)).and_then(|()| {
         drop(file);
         fs::rename(&beside, target)
     });
@@ -94,8 +133,6 @@ fn replace(target: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// A name in the same directory that no other run of this program uses.
 fn beside(target: &Path) -> PathBuf {
-    let mut name = std::ffi::OsString::from(".");
-    name.push(target.file_name().unwrap_or_default());
-    name.push(format!(".{}.tmp", std::process::id()));
-    target.with_file_name(name)
+    // Not made from the target's name, which may be as long as names can be.
+    target.with_file_name(format!(".cfi2sframe.{}.tmp", std::process::id()))
 }

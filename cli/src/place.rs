@@ -9,6 +9,7 @@ use anyhow::{Context as _, bail};
 use cfipack_container::{File, Kind, Location, Section, Symbols};
 use cfipack_format::Address;
 
+use crate::escaped::Escaped;
 use crate::input::{self, Object};
 
 /// A place as people write it: an address, or in an object SECTION+OFFSET.
@@ -79,7 +80,7 @@ impl<'f, 'a> Places<'f, 'a> {
             // Writing to a String does not fail.
             let _ = write!(name, " <{symbol}>");
         }
-        name
+        Escaped(name).to_string()
     }
 
     /// `0x1139`, or `.text+0x4` in a relocatable object.

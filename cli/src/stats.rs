@@ -12,8 +12,9 @@ use serde::Serialize;
 
 use crate::cfi_bytes::CfiBytes;
 use crate::conversion::{Conversion, TableOptions, most_frequent_first};
-use crate::count::{Counts, percent};
-use crate::input::{self, Contents, Object};
+use crate::count::{Counts, Number, percent};
+use crate::escaped::Escaped;
+use crate::input::{self, CALL_FRAMES, Contents, Object, Outcome};
 use crate::output;
 use crate::status::Status;
 use crate::unwind_info;
@@ -42,16 +43,26 @@ pub struct Arguments {
 
 /// Counts every file.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
+    arguments.table.check()?;
     input::for_each(&arguments.files, &arguments.slice, Layout::Apart, |object, _| count(object, arguments))
 }
 
-fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> {
+fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> {
+    if object.is_compact() || matches!(object.contents, Contents::Table(_)) {
+        arguments.table.check_unused()?;
+    }
     if object.is_compact() {
         return unwind_info::stats::count(object, arguments.json);
     }
     let sections = object.sframe_sections(Address(0))?;
     let tables = object.tables(&sections)?;
-    let name = object.name.to_string();
+    if let Contents::File(file) = &object.contents
+        && tables.is_empty()
+        && file.call_frame_sections()?.is_empty()
+    {
+        return Ok(Outcome::Absent(CALL_FRAMES));
+    }
+    let name = object.name.plain();
     let report = match &object.contents {
         Contents::File(file) if tables.is_empty() => converted(name, file, &arguments.table)?,
         Contents::File(file) => {
@@ -66,7 +77,7 @@ fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> {
         report.print(&mut out)?;
     }
     out.flush()?;
-    Ok(Status::Done)
+    Ok(Outcome::Done(Status::Done))
 }
 
 /// The table that a conversion makes.
@@ -211,8 +222,9 @@ impl TableJson {
         }
         if self.shared_blocks != 0 {
             let Self { sharing, shared_blocks, .. } = self;
-            write!(out, "    {sharing} functions share {shared_blocks} blocks of rows,")?;
-            writeln!(out, " which saves {} bytes", bytes.saved_by_sharing)?;
+            let blocks = Number(*shared_blocks, "block");
+            write!(out, "    {sharing} functions share {blocks} of rows,")?;
+            writeln!(out, " which saves {}", Number(bytes.saved_by_sharing, "byte"))?;
         }
         let [one, two, four] = self.functions_by_start_width;
         let kinds = [
@@ -247,14 +259,15 @@ impl StatsJson {
 
     fn print(&self, out: &mut impl Write) -> std::io::Result<()> {
         let source = if self.source == "conversion" { " (no table in it; as converted)" } else { "" };
-        writeln!(out, "{}:{source}", self.file)?;
+        writeln!(out, "{}:{source}", Escaped(&self.file))?;
         for table in &self.tables {
             table.print(out)?;
         }
         let Some(Coverage { functions, covered, reasons, cfi_bytes }) = &self.coverage else { return Ok(()) };
         let total = self.tables.iter().map(|table| table.bytes.total).sum();
         writeln!(out, "  size: {} of {cfi_bytes}", percent(total, cfi_bytes.total()))?;
-        writeln!(out, "  covered: {covered} of {functions} functions ({})", percent(*covered, *functions))?;
+        let all = Number(*functions, "function");
+        writeln!(out, "  covered: {covered} of {all} ({})", percent(*covered, *functions))?;
         let reasons = reasons.iter().map(|(name, &count)| (name.as_str(), count)).collect();
         let reasons = most_frequent_first(&reasons);
         if !reasons.is_empty() {

@@ -1,8 +1,10 @@
 //! Exit statuses, and errors as lines.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
+
+use crate::escaped::Escaped;
 
 /// How a verb ended; the greater of two is that of both.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -22,6 +24,14 @@ impl Status {
     }
 }
 
+/// The status of what was judged before it was written: it holds whether or not somebody reads on.
+pub fn judged(status: Status, written: anyhow::Result<()>) -> anyhow::Result<Status> {
+    match written {
+        Err(error) if !is_broken_pipe(&error) => Err(error),
+        _ => Ok(status),
+    }
+}
+
 /// Ends the program. A reader of ours that has seen enough (`| head`) is no error.
 pub fn exit(result: anyhow::Result<Status>) -> ExitCode {
     match result {
@@ -38,12 +48,17 @@ pub fn exit(result: anyhow::Result<Status>) -> ExitCode {
 
 /// Writes one line about what could not be done.
 pub fn report_error(error: &dyn fmt::Display) {
-    eprintln!("cfi2sframe: error: {error}");
+    say("error", error);
 }
 
 /// Writes one line about what was done otherwise than may be expected.
 pub fn warn(warning: &dyn fmt::Display) {
-    eprintln!("cfi2sframe: warning: {warning}");
+    say("warning", warning);
+}
+
+/// Writes to standard error. If that fails there is nobody to tell: the exit status still does.
+fn say(kind: &str, line: &dyn fmt::Display) {
+    let _ = writeln!(io::stderr(), "cfi2sframe: {kind}: {}", Escaped(line));
 }
 
 /// Whether nobody reads our output any more.

@@ -10,12 +10,12 @@ use cfipack_format::Address;
 use cfipack_roundtrip::{Options, Report, Table, Violation, kernel_violations, verify};
 use serde::Serialize;
 
-use crate::count::Counts;
+use crate::count::{Counts, Number};
 use crate::difference::{self, DifferenceJson};
-use crate::input::{self, Input, Object};
+use crate::input::{self, Input, Object, Outcome};
 use crate::output;
 use crate::place::Places;
-use crate::status::Status;
+use crate::status::{self, Status};
 use crate::unwind_info;
 
 /// Holds a table against the CFI of its file
@@ -26,7 +26,7 @@ by gimli, not by the code that converts.
 Of Mach-O files, compact entries are compared with the CFI of functions that have both:
 exact in the body and at every call; and the table is held against what its readers rely on.
 Exit status 1: a PC differs, is missing in the table, or could not be judged; or the profile's
-rules are broken.
+rules are broken; or a member of an archive has CFI and no table, where others have one.
 
 Examples:
   cfi2sframe verify a.out                           the table in a.out against its .eh_frame
@@ -43,14 +43,14 @@ pub struct Arguments {
     /// Mach-O: take the table from this file, or this bare section
     #[arg(long, value_name = "F", conflicts_with = "sframe")]
     unwind_info: Option<PathBuf>,
-    /// Where a bare .sframe section lies in memory
-    #[arg(long, value_name = "ADDR", value_parser = input::parse_address, default_value = "0")]
-    address: Address,
+    /// Where a bare .sframe section lies in memory [default: 0]
+    #[arg(long, value_name = "ADDR", value_parser = input::parse_address)]
+    address: Option<Address>,
     /// Also check the rules of a strict reader
     #[arg(long, value_name = "NAME")]
     profile: Option<Profile>,
     /// Bytes between functions that a table may merge
-    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    #[arg(long, value_name = "BYTES", default_value = "0", value_parser = input::number_in(0..=u64::MAX))]
     padding: u64,
     /// One JSON object for each file, one a line
     #[arg(long)]
@@ -68,11 +68,25 @@ enum Profile {
 
 /// Verifies every file.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
+    let Arguments { files, slice, .. } = arguments;
     let table = arguments.sframe.as_deref().or(arguments.unwind_info.as_deref());
-    let table = table.map(|path| Input::open(path, &arguments.slice)).transpose()?;
+    let table = table.map(|path| Input::open(path, slice)).transpose()?;
     let table = table.as_ref().map(|input| input.object(Layout::Apart)).transpose()?;
-    input::for_each(&arguments.files, &arguments.slice, Layout::Apart, |object, _| {
+    if let Some(table) = &table {
+        let [file] = &files[..] else { bail!("{}: one table, but {} files", table.name, files.len()) };
+        // It must be one object too.
+        Input::open(file, slice)?.object(Layout::Apart)?;
+        check_table(table, arguments).with_context(|| table.name.to_string())?;
+    }
+    input::for_each(files, slice, Layout::Apart, |object, _| {
         let file = object.file()?;
+        if object.is_compact() && arguments.sframe.is_some() {
+            bail!("--sframe: a Mach-O file has no .sframe: --unwind-info gives its table");
+        }
+        if !object.is_compact() && arguments.unwind_info.is_some() {
+            bail!("--unwind-info: an ELF file has no __unwind_info: --sframe gives its table");
+        }
+        object.check_address(arguments.address.filter(|_| table.is_none()))?;
         if object.is_compact() {
             if arguments.profile.is_some() {
                 bail!("--profile kernel: the kernel reads .sframe only");
@@ -86,44 +100,74 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     })
 }
 
+/// Whether the table that is not the file's own can be read: otherwise it is at fault, not the file.
+fn check_table(table: &Object<'_>, arguments: &Arguments) -> anyhow::Result<()> {
+    table.check_address(arguments.address)?;
+    if table.is_compact() {
+        return unwind_info::source::Source::with_table(table)?.parse().map(|_| ());
+    }
+    if arguments.unwind_info.is_some() {
+        bail!("there is no __unwind_info in it");
+    }
+    let sections = table.sframe_sections(arguments.address.unwrap_or_default())?;
+    let tables: Vec<_> = sections.iter().map(input::tables).collect::<Result<_, _>>()?;
+    if tables.concat().is_empty() {
+        bail!("there is no .sframe table in it");
+    }
+    Ok(())
+}
+
 fn check(
     object: &Object<'_>,
     file: &File<'_>,
     table: &Object<'_>,
     arguments: &Arguments,
-) -> anyhow::Result<Status> {
-    let sections = table.sframe_sections(arguments.address).with_context(|| table.name.to_string())?;
+) -> anyhow::Result<Outcome> {
+    let sections = table.sframe_sections(arguments.address.unwrap_or_default())?;
     let tables = table.tables(&sections)?;
-    if tables.is_empty() && object.is_one_of_many {
-        return Ok(Status::Done);
-    }
     if tables.is_empty() {
-        let own = table.name.to_string() == object.name.to_string();
-        let place = if own { "it".to_string() } else { table.name.to_string() };
-        bail!("there is no .sframe table in {place}");
+        let has_cfi = !file.call_frame_sections()?.is_empty();
+        let table = ".sframe table";
+        return Ok(if has_cfi { Outcome::Lacking(table) } else { Outcome::Absent(table) });
     }
     let report = of_file(file, &tables, arguments.padding)?;
     let violations: Vec<_> = match arguments.profile {
         Some(Profile::Kernel) => tables.iter().flat_map(|table| kernel_violations(table, None)).collect(),
         None => Vec::new(),
     };
-    let mut out = output::standard();
     let places = Places::new(file);
-    if arguments.json {
-        output::json(&mut out, &VerifyJson::new(&object.name.to_string(), &report, &violations, &places))?;
-    } else {
-        writeln!(out, "{}: {} functions", object.name, report.functions)?;
-        print(&mut out, &report, &places)?;
-        for violation in &violations {
-            let words = violation.words(|address| places.location(address));
-            writeln!(out, "  kernel profile: {words}")?;
-        }
-        if arguments.profile.is_some() && violations.is_empty() {
-            writeln!(out, "  kernel profile: no rule broken")?;
-        }
+    let written = match arguments.json {
+        true => print_json(&VerifyJson::new(&object.name.plain(), &report, &violations, &places)),
+        false => print_all(object, &report, arguments.profile.map(|_| &violations[..]), &places),
+    };
+    let status = Status::differs_if(!report.is_complete() || !violations.is_empty());
+    status::judged(status, written).map(Outcome::Done)
+}
+
+fn print_json(report: &VerifyJson<'_>) -> anyhow::Result<()> {
+    let mut out = output::standard();
+    output::json(&mut out, report)?;
+    Ok(out.flush()?)
+}
+
+/// Writes the report, and the rules of a profile that are broken.
+fn print_all(
+    object: &Object<'_>,
+    report: &Report,
+    violations: Option<&[Violation]>,
+    places: &Places<'_, '_>,
+) -> anyhow::Result<()> {
+    let mut out = output::standard();
+    writeln!(out, "{}: {}", object.name, Number(report.functions, "function"))?;
+    print(&mut out, report, places)?;
+    for violation in violations.unwrap_or_default() {
+        let words = violation.words(|address| places.location(address));
+        writeln!(out, "  kernel profile: {words}")?;
     }
-    out.flush()?;
-    Ok(Status::differs_if(!report.is_complete() || !violations.is_empty()))
+    if violations.is_some_and(<[_]>::is_empty) {
+        writeln!(out, "  kernel profile: no rule broken")?;
+    }
+    Ok(out.flush()?)
 }
 
 /// Holds tables against the CFI of a file.
@@ -152,7 +196,7 @@ pub fn print(out: &mut impl Write, report: &Report, places: &Places<'_, '_>) -> 
         writeln!(out, "  missing: {}", Counts(&reasons).list())?;
     }
     if report.malformed != 0 {
-        writeln!(out, "  {} functions of the table cannot be read", report.malformed)?;
+        writeln!(out, "  {} of the table cannot be read", Number(report.malformed, "function"))?;
     }
     for difference in &report.differences {
         let words = difference::words(
@@ -162,6 +206,9 @@ pub fn print(out: &mut impl Write, report: &Report, places: &Places<'_, '_>) -> 
             &difference.words(),
         );
         writeln!(out, "  {}: {words}", places.name(difference.start))?;
+    }
+    if report.more_differences != 0 {
+        writeln!(out, "  and {} more", report.more_differences)?;
     }
     Ok(())
 }
@@ -205,6 +252,7 @@ pub struct ReportJson<'r> {
     pcs_hidden: u64,
     reasons: &'r std::collections::BTreeMap<String, u64>,
     differences: Vec<DifferenceJson>,
+    more_differences: u64,
     left_out: Vec<LeftOutJson<'r>>,
 }
 
@@ -246,6 +294,7 @@ impl<'r> ReportJson<'r> {
             pcs_hidden: report.pcs_hidden,
             reasons: &report.reasons,
             differences: differences.collect(),
+            more_differences: report.more_differences,
             left_out: left_out.collect(),
         }
     }

@@ -17,8 +17,17 @@ pub struct Member<'a> {
     /// Its bytes.
     pub bytes: &'a [u8],
     /// Its architecture as `lipo` and `llvm-objdump --arch` call it (`x86_64`, `arm64`, `arm64e`): in
-    /// a fat file by that file's header, elsewhere by its own; none if it is not Mach-O there.
+    /// a fat file by that file's header, elsewhere by its own; none if that is not Mach-O or ELF. Those of
+    /// ELF are `x86_64`, `aarch64`, `aarch64_be` and `s390x`.
     pub arch: Option<Cow<'static, str>>,
+}
+
+impl Member<'_> {
+    /// Whether it comes from an archive, which may hold anything. What a fat file says is of an
+    /// architecture must be an object or a linked file.
+    pub fn is_of_archive(&self) -> bool {
+        self.name.is_some() && self.name != self.arch
+    }
 }
 
 /// The members of a file, in its order.
@@ -43,7 +52,7 @@ enum Source<'a> {
 
 /// The members of an archive, the slices of a fat file (and their members where they are
 /// archives), or the file itself if it is neither. Members need not be objects:
-/// [`File::parse`](crate::File::parse) tells.
+/// [`File::parse`](crate::File::parse) tells. An archive without members is an error.
 pub fn members(bytes: &[u8]) -> Result<Members<'_>, Error> {
     if bytes.starts_with(&object::archive::THIN_MAGIC) {
         return Err(Error::ThinArchive);
@@ -58,7 +67,13 @@ pub fn members(bytes: &[u8]) -> Result<Members<'_>, Error> {
 /// The members of what is not a fat file.
 fn members_of_slice(bytes: &[u8]) -> Result<Members<'_>, Error> {
     let source = if bytes.starts_with(&object::archive::MAGIC) {
-        let archive = ArchiveFile::parse(bytes).map_err(|_| Error::Archive { offset: 8 })?;
+        let offset = object::archive::MAGIC.len() as u64;
+        let archive = ArchiveFile::parse(bytes).map_err(|_| Error::Archive { offset })?;
+        // The table of symbols, which comes first, may claim the bytes of all that follow it.
+        archive.symbols().map_err(|_| Error::Archive { offset })?;
+        if archive.members().next().is_none() {
+            return Err(Error::EmptyArchive { offset });
+        }
         Source::Archive(Box::new(archive.members()))
     } else {
         Source::Single(Some(bytes))

@@ -10,6 +10,8 @@ pub enum Error {
     NotObject {
         /// Its first bytes, zeros behind its end.
         magic: [u8; 4],
+        /// How many of them it has.
+        length: u8,
     },
     /// A kind of file that cfipack does not know.
     Unsupported {
@@ -98,6 +100,11 @@ pub enum Error {
         /// Where the member starts.
         offset: u64,
     },
+    /// An archive has no members.
+    EmptyArchive {
+        /// Where the first would start.
+        offset: u64,
+    },
     /// A thin archive: its members lie in files of their own.
     ThinArchive,
 }
@@ -105,11 +112,13 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::NotObject { magic: [a, b, c, d] } => {
-                write!(
-                    f,
-                    "offset 0x0: neither an ELF or Mach-O file nor an archive: starts with {a:02x} {b:02x} {c:02x} {d:02x}"
-                )
+            Self::NotObject { length: 0, .. } => {
+                f.write_str("offset 0x0: neither an ELF file, a Mach-O file nor an archive: it is empty")
+            }
+            Self::NotObject { magic, length } => {
+                f.write_str("offset 0x0: neither an ELF file, a Mach-O file nor an archive: starts with")?;
+                let known = magic.iter().take(length.into());
+                known.into_iter().try_for_each(|byte| write!(f, " {byte:02x}"))
             }
             Self::Unsupported { what, offset, value } => {
                 write!(f, "offset {offset:#x}: {what} {value:#x} is not supported")
@@ -151,6 +160,7 @@ impl fmt::Display for Error {
                 write!(f, "section .eh_frame_hdr: offset {offset:#x}: unexpected value {value:#x}")
             }
             Self::Archive { offset } => write!(f, "offset {offset:#x}: damaged archive member"),
+            Self::EmptyArchive { offset } => write!(f, "offset {offset:#x}: an archive without members"),
             Self::ThinArchive => {
                 f.write_str("offset 0x0: thin archive: its members are files of their own, name them instead")
             }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use object::elf;
 use object::macho::{self, CpuSubtype, CpuType, FatArch32, FatArch64, FatHeader};
 use object::read::macho::{FatArch, MachOFatFile};
 
@@ -30,6 +31,9 @@ fn read<Arch: FatArch>(bytes: &[u8]) -> Result<Vec<Slice<'_>>, Error> {
         offset: 0,
         value: bytes.len() as u64,
     })?;
+    if file.arches().is_empty() {
+        return Err(Error::Table { what: "fat header", offset: 4, value: 0 });
+    }
     let mut slices = Vec::new();
     // Slices that overlap could make a small file as many times as long as it has slices.
     let mut room = bytes.len() as u64;
@@ -44,8 +48,25 @@ fn read<Arch: FatArch>(bytes: &[u8]) -> Result<Vec<Slice<'_>>, Error> {
     Ok(slices)
 }
 
-/// The architecture in a Mach-O file's header; none of what is no Mach-O file.
+/// The architecture in the header of a Mach-O or ELF file; none of what is neither.
 pub(crate) fn arch(bytes: &[u8]) -> Option<Cow<'static, str>> {
+    mach_o_arch(bytes).or_else(|| elf_arch(bytes))
+}
+
+fn elf_arch(bytes: &[u8]) -> Option<Cow<'static, str>> {
+    let is_big = *bytes.strip_prefix(&elf::ELFMAG)?.get(1)? == elf::ELFDATA2MSB.0;
+    let machine = *bytes.get(18..)?.first_chunk()?;
+    let machine = if is_big { u16::from_be_bytes(machine) } else { u16::from_le_bytes(machine) };
+    Some(Cow::Borrowed(match (elf::Machine(machine), is_big) {
+        (elf::EM_X86_64, _) => "x86_64",
+        (elf::EM_AARCH64, false) => "aarch64",
+        (elf::EM_AARCH64, true) => "aarch64_be",
+        (elf::EM_S390, _) => "s390x",
+        _ => return Some(Cow::Owned(format!("machine-{machine}"))),
+    }))
+}
+
+fn mach_o_arch(bytes: &[u8]) -> Option<Cow<'static, str>> {
     let word = |at: usize| Some(*bytes.get(at..)?.first_chunk()?);
     let number = match u32::from_be_bytes(word(0)?) {
         macho::MH_MAGIC | macho::MH_MAGIC_64 => u32::from_be_bytes,

@@ -38,6 +38,8 @@ pub struct Diff {
     pub pcs_only_b: u64,
     /// The first differences in order of address, at most [`Options::limit`].
     pub differences: Vec<TableDifference>,
+    /// Differences behind those.
+    pub more_differences: u64,
 }
 
 impl Diff {
@@ -60,6 +62,12 @@ pub struct TableDifference {
     pub a: String,
     /// What table `b` says.
     pub b: String,
+}
+
+impl TableDifference {
+    fn is_continued_by(&self, next: &Self) -> bool {
+        self.end == next.start && (self.function, &self.a, &self.b) == (next.function, &next.a, &next.b)
+    }
 }
 
 impl fmt::Display for TableDifference {
@@ -151,6 +159,7 @@ pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
     }
     diff.leave_a(in_a);
     diff.leave_b(in_b);
+    diff.differences.truncate(options.limit);
     diff
 }
 
@@ -183,7 +192,8 @@ impl Diff {
         }
     }
 
-    /// Keeps a difference, as part of the last one if it is its continuation.
+    /// Keeps a difference, as part of the last one if it is its continuation; one more than `limit`, which
+    /// the caller takes away when all are known.
     pub(crate) fn describe(
         &mut self,
         limit: usize,
@@ -192,16 +202,20 @@ impl Diff {
         words: impl FnOnce() -> [String; 2],
     ) {
         let (function, start, end) = (Address(function), Address(pcs.start), Address(pcs.end));
-        let has_room = self.differences.len() < limit;
-        let last = self.differences.last_mut().filter(|last| (last.function, last.end) == (function, start));
-        if last.is_none() && !has_room {
-            return;
-        }
         let [a, b] = words();
-        match last {
-            Some(last) if (&last.a, &last.b) == (&a, &b) => last.end = end,
-            _ if has_room => self.differences.push(TableDifference { function, start, end, a, b }),
-            _ => {}
+        let difference = TableDifference { function, start, end, a, b };
+        let kept = self.differences.len();
+        match self.differences.last_mut() {
+            Some(last) if last.is_continued_by(&difference) => last.end = end,
+            // Of those that are only counted, the last is kept to know what continues it.
+            Some(last) if kept > limit => {
+                *last = difference;
+                self.more_differences += 1;
+            }
+            _ => {
+                self.differences.push(difference);
+                self.more_differences += u64::from(kept >= limit);
+            }
         }
     }
 }

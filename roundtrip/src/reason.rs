@@ -3,16 +3,17 @@
 use cfipack_encoder::Unsupported;
 use cfipack_encoder::cfi;
 use cfipack_encoder::sframe::{Builder, Layout, Options};
+use cfipack_format::sframe::Version;
 use cfipack_format::{Arch, SectionOffset};
 
 /// Finds out what stood in the way of functions.
 ///
-/// Who made the table is not known: of the ways to write it, the one that can say the most is asked
-/// first, then one without flex FDEs (version 2 has none), then layout `gnu`, which leaves out what gas
-/// leaves out.
+/// Who made the table, and what for, is not known. Only what no table of its version can say is a reason:
+/// what one could say is not in the table for reasons of its maker's.
 #[derive(Debug)]
 pub(crate) struct Reasons<'a> {
-    builders: [Builder<'a>; 3],
+    version: Version,
+    builder: Builder<'a>,
     asked: u32,
 }
 
@@ -20,22 +21,20 @@ pub(crate) struct Reasons<'a> {
 const FUNCTIONS_PER_BUILDER: u32 = 4096;
 
 impl<'a> Reasons<'a> {
-    /// Reasons for functions of `arch`.
-    pub(crate) fn new(arch: Arch) -> Self {
-        let ways = [(Layout::Small, true), (Layout::Small, false), (Layout::Gnu, true)];
-        let builders =
-            ways.map(|(layout, flex)| Builder::new(arch, Options { layout, flex, ..Options::default() }));
-        Self { builders, asked: 0 }
+    /// Reasons for functions of `arch`, in a table of this version.
+    pub(crate) fn new(arch: Arch, version: Version) -> Self {
+        let options = Options { version, layout: Layout::Small, flex: true, ..Options::default() };
+        Self { version, builder: Builder::new(arch, options), asked: 0 }
     }
 
     /// What stood in the way of the function whose FDE is at an offset, if anything did.
     pub(crate) fn of(&mut self, section: &cfi::Section<'a>, fde: SectionOffset) -> Option<Unsupported> {
         self.asked += 1;
         if self.asked == FUNCTIONS_PER_BUILDER {
-            *self = Self::new(section.arch);
+            *self = Self::new(section.arch, self.version);
         }
         let behind = SectionOffset(fde.0.saturating_add(1));
         let function = section.functions_between(fde, behind).next()?.ok()?;
-        self.builders.iter_mut().find_map(|builder| builder.push(&function).err())
+        self.builder.push(&function).err()
     }
 }

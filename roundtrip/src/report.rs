@@ -54,6 +54,8 @@ pub struct Report {
     pub reasons: BTreeMap<String, u64>,
     /// The first differences in order of address, at most [`Options::limit`](crate::Options::limit).
     pub differences: Vec<Difference>,
+    /// Differences behind those.
+    pub more_differences: u64,
     /// The first functions that are missing or unjudged, with the reason in words; as many.
     pub left_out: Vec<LeftOut>,
 }

@@ -44,6 +44,7 @@ pub fn verify(cfi: &[cfi::Section<'_>], tables: &Table<'_>, options: &Options) -
         reasons: None,
         cursor: tables.cursor(),
         arch: cfi.first().map(|section| section.arch).or(tables.arch()).unwrap_or(Arch::Amd64),
+        version: tables.version().unwrap_or(Version::V3),
         signals: tables.version() == Some(Version::V3),
         limit: options.limit,
         padding,
@@ -69,6 +70,7 @@ pub fn verify(cfi: &[cfi::Section<'_>], tables: &Table<'_>, options: &Options) -
         verifier.report.functions += 1;
         verifier.unjudged(None, unreadable.error);
     }
+    verifier.report.differences.truncate(options.limit);
     verifier.report
 }
 
@@ -77,6 +79,7 @@ struct Verifier<'v, 't, 'a> {
     reasons: Option<Reasons<'a>>,
     cursor: Cursor<'v, 't>,
     arch: Arch,
+    version: Version,
     signals: bool,
     limit: usize,
     padding: u64,
@@ -134,7 +137,7 @@ impl Verifier<'_, '_, '_> {
                 Outcome::Different => {
                     tally.different += pcs;
                     describe(
-                        &mut report.differences,
+                        report,
                         *limit,
                         Difference {
                             arch: *arch,
@@ -199,7 +202,7 @@ impl Verifier<'_, '_, '_> {
                         cfi: None,
                         table: *segment.at(pc),
                     };
-                    describe(&mut self.report.differences, self.limit, difference);
+                    describe(&mut self.report, self.limit, difference);
                 }
             }
             pc = end;
@@ -209,7 +212,7 @@ impl Verifier<'_, '_, '_> {
     fn missing(&mut self, function: &Function) {
         self.report.missing += 1;
         let section = self.cfi.get(function.section);
-        let reasons = self.reasons.get_or_insert_with(|| Reasons::new(self.arch));
+        let reasons = self.reasons.get_or_insert_with(|| Reasons::new(self.arch, self.version));
         let unsupported = section.and_then(|section| reasons.of(section, function.fde));
         let name = unsupported.map_or("not-in-the-table", |unsupported| unsupported.reason.name());
         self.leave_out(name.to_owned(), || LeftOut {
@@ -236,14 +239,25 @@ impl Verifier<'_, '_, '_> {
     }
 }
 
-/// Keeps a difference, as part of the last one if it is its continuation.
-fn describe(differences: &mut Vec<Difference>, limit: usize, difference: Difference) {
-    if let Some(last) = differences.last_mut()
-        && last.end == difference.start
-        && (last.function, last.cfi, last.table) == (difference.function, difference.cfi, difference.table)
-    {
-        last.end = difference.end;
-    } else if differences.len() < limit {
-        differences.push(difference);
+/// Keeps a difference, as part of the last one if it is its continuation; one more than `limit`, which is
+/// taken away when all are known.
+fn describe(report: &mut Report, limit: usize, difference: Difference) {
+    let kept = report.differences.len();
+    let is_continued = |last: &Difference| {
+        last.end == difference.start
+            && (last.function, last.cfi, last.table)
+                == (difference.function, difference.cfi, difference.table)
+    };
+    match report.differences.last_mut() {
+        Some(last) if is_continued(last) => last.end = difference.end,
+        // Of those that are only counted, the last is kept to know what continues it.
+        Some(last) if kept > limit => {
+            *last = difference;
+            report.more_differences += 1;
+        }
+        _ => {
+            report.differences.push(difference);
+            report.more_differences += u64::from(kept >= limit);
+        }
     }
 }

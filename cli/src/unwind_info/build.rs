@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use cfipack_container::{File, Layout};
@@ -14,8 +14,8 @@ use super::made::{Made, TableOptions};
 use super::source::Source;
 use super::verify::{self, ReportJson};
 use crate::conversion::most_frequent_first;
-use crate::count::{Counts, percent};
-use crate::input::{self, Input, Object};
+use crate::count::{Counts, Number, percent};
+use crate::input::{self, CALL_FRAMES, Input, Object, Outcome};
 use crate::output;
 use crate::place::Places;
 use crate::status::{self, Status};
@@ -62,11 +62,14 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let Some(section) = arguments.section.as_deref() else {
         let files = std::slice::from_ref(&arguments.file);
         return input::for_each(files, &arguments.slice, Layout::Apart, |object, _| {
-            Ok(build(object, arguments)?.0)
+            if is_without_both(object)? {
+                return Ok(Outcome::Absent(CALL_FRAMES));
+            }
+            Ok(Outcome::Done(build(object, arguments)?.0))
         });
     };
-    if arguments.json && section == Path::new("-") {
-        bail!("--section - and --json both ask for standard output");
+    if arguments.json && output::is_standard(section) {
+        bail!("--section and --json both ask for standard output");
     }
     if output::is_same_file(section, &arguments.file) {
         bail!("{}: --section would overwrite the input", arguments.file.display());
@@ -74,28 +77,30 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let input = Input::open(&arguments.file, &arguments.slice)?;
     let object = input.object(Layout::Apart)?;
     let (status, bytes) = build(&object, arguments).with_context(|| object.name.to_string())?;
-    output::binary(section, &bytes)?;
-    Ok(status)
+    status::judged(status, output::binary(section, &bytes))
+}
+
+/// Whether there is nothing to make a table from: neither tables nor CFI.
+fn is_without_both(object: &Object<'_>) -> anyhow::Result<bool> {
+    Ok(Source::of(object)?.is_empty() && object.file()?.call_frame_sections()?.is_empty())
 }
 
 fn build(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<(Status, Vec<u8>)> {
     let source = Source::of(object)?;
     let file = object.file()?;
-    if object.is_one_of_many && source.is_empty() && file.call_frame_sections()?.is_empty() {
-        return Ok((Status::Done, Vec::new()));
-    }
     let made = Made::of(file, &source, &arguments.table)?;
     let report = if arguments.verify { Some(made.verify(file, &source)?) } else { None };
     let own = source.table.as_ref().map(|section| section.bytes.len());
     let summary = Summary { object, file, made: &made, own, report, options: &arguments.table };
-    if arguments.json {
+    let write = || {
+        if !arguments.json {
+            return summary.print();
+        }
         let mut out = output::standard();
         output::json(&mut out, &summary.json()?)?;
-        out.flush()?;
-    } else {
-        summary.print()?;
-    }
-    Ok((summary.status(), made.bytes))
+        Ok(out.flush()?)
+    };
+    Ok((status::judged(summary.status(), write())?, made.bytes))
 }
 
 /// What there is to say.
@@ -112,7 +117,7 @@ struct Summary<'s, 'a> {
 impl Summary<'_, '_> {
     fn status(&self) -> Status {
         let is_lost = |warning: &Warning| matches!(warning, Warning::FourthPersonality { fde: None, .. });
-        let is_true = self.report.as_ref().is_none_or(Report::is_true);
+        let is_true = self.report.as_ref().is_none_or(|report| report.is_true() && report.unjudged == 0);
         let is_left_out = self.made.entries.without_fde != 0;
         Status::differs_if(is_left_out || !is_true || self.made.warnings.iter().any(is_lost))
     }
@@ -142,7 +147,8 @@ impl Summary<'_, '_> {
             let (functions, left) =
                 (encodings.functions, encodings.unsupported.len() + encodings.malformed.len());
             let compact = functions - left as u64;
-            write!(text, "{name}: {functions} functions: {compact} with a compact encoding")?;
+            let all = Number(functions, "function");
+            write!(text, "{name}: {all}: {compact} with a compact encoding")?;
             writeln!(text, " ({}), {left} in DWARF mode", percent(compact, functions))?;
             let reasons = most_frequent_first(&encodings.reasons());
             if !reasons.is_empty() {
@@ -176,7 +182,10 @@ impl Summary<'_, '_> {
             ));
         }
         for (count, first) in self.warnings() {
-            status::warn(&format_args!("{name}: {count} functions, the first of which is this: {first}"));
+            status::warn(&format_args!(
+                "{name}: {}, the first of which is this: {first}",
+                Number(count, "function")
+            ));
         }
         Ok(())
     }
@@ -186,7 +195,7 @@ impl Summary<'_, '_> {
         let encodings = &self.made.entries.encodings;
         Ok(SummaryJson {
             schema: "cfipack/unwind-info/1",
-            file: self.object.name.to_string(),
+            file: self.object.name.plain(),
             source: self.made.entries.source,
             layout: self.options.layout_name(),
             functions: encodings.functions,

@@ -2,35 +2,35 @@
 
 use std::io::Write as _;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use cfipack_decoder::compact_unwind::{self, Destination};
 use cfipack_decoder::unwind_info;
 use cfipack_format::unwind_info::PageKind;
 use cfipack_format::{Arch, SectionOffset};
 use serde::Serialize;
 
-use super::source::Source;
-use crate::input::Object;
+use super::source::{self, Source};
+use crate::input::{Object, Outcome};
 use crate::output::{self, Text};
 use crate::status::Status;
 
 /// Dumps what an object has of both. A broken page is said where it would stand, and is an error when
 /// all else has been printed.
-pub fn dump(object: &Object<'_>, json: bool) -> anyhow::Result<Status> {
+pub fn dump(object: &Object<'_>, json: bool) -> anyhow::Result<Outcome> {
     let source = Source::of(object)?;
     if source.is_empty() {
-        if !object.is_one_of_many {
-            bail!("there is no __unwind_info or __compact_unwind in it");
-        }
-        return Ok(Status::Done);
+        return Ok(Outcome::Absent(source::TABLES));
     }
     let table = source.parse()?;
     let mut out = output::standard();
     if json {
-        let name = object.name.to_string();
+        let name = object.name.plain();
         output::json(&mut out, &DumpJson::new(&name, &source, table.as_ref())?)?;
         out.flush()?;
-        return Ok(Status::Done);
+        return match table.and_then(|table| table.pages().find_map(Result::err)) {
+            Some(error) => Err(error).context("section __unwind_info"),
+            None => Ok(Outcome::Done(Status::Done)),
+        };
     }
     if let Some(file) = source.file {
         write!(out, "\n{}:\tfile format {}\nUnwind info:\n\n", object.name, format_name(file.arch()))?;
@@ -56,7 +56,7 @@ pub fn dump(object: &Object<'_>, json: bool) -> anyhow::Result<Status> {
     out.flush()?;
     match broken {
         Some(error) => Err(error).context("section __unwind_info"),
-        None => Ok(Status::Done),
+        None => Ok(Outcome::Done(Status::Done)),
     }
 }
 

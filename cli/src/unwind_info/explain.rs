@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use anyhow::Context as _;
 use cfipack_container::{CallFrameSection, File};
 use cfipack_encoder::cfi::Function;
 use cfipack_format::Address;
@@ -11,7 +10,8 @@ use cfipack_roundtrip::unwind_info::{Meaning, MeaningWords, Table};
 use serde::Serialize;
 
 use super::encodings::Reasons;
-use super::source::Source;
+use super::source::{Source, check_arch};
+use crate::escaped::Escaped;
 use crate::explanation::{self, Explained};
 use crate::input::Object;
 use crate::place::Places;
@@ -25,6 +25,7 @@ const ENCODABLE: &str = "encodable";
 pub fn explain(object: &Object<'_>, address: Option<Address>, json: bool) -> anyhow::Result<Status> {
     let source = Source::of(object)?;
     let file = object.file()?;
+    check_arch(file.arch())?;
     let table = match source.is_empty() {
         true => None,
         false => Some(source.entries(file.arch(), file.image_base(), source.code())?),
@@ -32,10 +33,10 @@ pub fn explain(object: &Object<'_>, address: Option<Address>, json: bool) -> any
     let sections = file.call_frame_sections()?;
     let explainer = Explainer { table, places: Places::new(file), reasons: Reasons::of(file)? };
     let found = match address {
-        Some(address) => vec![explainer.at(address, &sections)?],
+        Some(address) => explainer.at(address, &sections).into_iter().collect(),
         None => explainer.all(&sections),
     };
-    explanation::report(object, &found, "no function is in DWARF mode", json)
+    explanation::report(object, &found, address, "no function is in DWARF mode", json)
 }
 
 /// Why functions are in DWARF mode, and how many.
@@ -71,7 +72,7 @@ impl Explainer<'_, '_> {
                     Ok(function) => self.function(&function),
                     Err(error) => FunctionJson {
                         reason: Some("malformed-record"),
-                        words: error.to_string(),
+                        words: format!("section {}: {error}", section.section.name),
                         ..FunctionJson::default()
                     },
                 };
@@ -84,19 +85,19 @@ impl Explainer<'_, '_> {
     }
 
     /// The function that has the address, or the table's entry.
-    fn at(&self, address: Address, sections: &[CallFrameSection<'_>]) -> anyhow::Result<FunctionJson> {
+    fn at(&self, address: Address, sections: &[CallFrameSection<'_>]) -> Option<FunctionJson> {
         let has_address = |function: &Function<'_>| {
             address.0.checked_sub(function.start.0).is_some_and(|offset| offset < function.size)
         };
         for section in sections {
             if let Some(function) = section.cfi().functions().flatten().find(has_address) {
-                return Ok(self.function(&function));
+                return Some(self.function(&function));
             }
         }
-        let entry = self.table.as_ref().and_then(|table| Some((table, table.find(address)?)));
-        let (table, entry) = entry.with_context(|| format!("no function has the address {address}"))?;
+        let table = self.table.as_ref()?;
+        let entry = table.find(address)?;
         let encoding = Some(entry.encoding.to_string());
-        Ok(FunctionJson {
+        Some(FunctionJson {
             encoding,
             words: MeaningWords(table.arch(), table.meaning(entry)).to_string(),
             ..self.place(entry.start, entry.end.0 - entry.start.0)
@@ -157,10 +158,10 @@ struct FunctionJson {
 
 impl Explained for FunctionJson {
     fn print(&self, out: &mut dyn Write) -> std::io::Result<()> {
-        let Some(start) = &self.start else { return writeln!(out, "left out: {}", self.words) };
-        write!(out, "{start}")?;
+        let Some(start) = &self.start else { return writeln!(out, "left out: {}", Escaped(&self.words)) };
+        write!(out, "{}", Escaped(start))?;
         if let Some(symbol) = &self.symbol {
-            write!(out, " <{symbol}>")?;
+            write!(out, " <{}>", Escaped(symbol))?;
         }
         if let Some(encoding) = &self.encoding {
             write!(out, ": encoding {encoding}")?;
@@ -169,7 +170,7 @@ impl Explained for FunctionJson {
             write!(out, ": in DWARF mode")?;
         }
         match &self.pc {
-            Some(pc) => writeln!(out, ": at {pc} {}", self.words),
+            Some(pc) => writeln!(out, ": at {} {}", Escaped(pc), self.words),
             None => writeln!(out, ": {}", self.words),
         }
     }

@@ -52,13 +52,12 @@ pub fn lookup(object: &Object<'_>, addresses: &[Address], json: bool) -> anyhow:
         status = status.max(Status::differs_if(meaning == Meaning::Nothing));
         let answer = Answer { pc, arch, entry, meaning, is_image: section.is_some() };
         if json {
-            output::json(&mut out, &AnswerJson::new(&answer, object.name.to_string()))?;
+            output::json(&mut out, &AnswerJson::new(&answer, object.name.plain()))?;
         } else {
             writeln!(out, "{answer}")?;
         }
     }
-    out.flush()?;
-    Ok(status)
+    status::judged(status, out.flush().map_err(Into::into))
 }
 
 fn in_image(

@@ -8,7 +8,7 @@ use cfipack_format::ImageOffset;
 use cfipack_roundtrip::unwind_info::{Report, Stats, Table, stats};
 
 use super::entries::Entries;
-use super::source::Source;
+use super::source::{Source, check_arch};
 use super::verify;
 
 /// Options of the table that is made
@@ -69,6 +69,7 @@ pub struct Made {
 impl Made {
     /// Lays out the entries of a file.
     pub fn of(file: &File<'_>, source: &Source<'_, '_>, options: &TableOptions) -> anyhow::Result<Self> {
+        check_arch(file.arch())?;
         let mut entries = Entries::of(source, options.from_cfi)?;
         let mut builder = Builder::new(file.arch(), options.get());
         builder.reserve(entries.list.len());

@@ -9,6 +9,6 @@ mod entries;
 pub mod explain;
 pub mod lookup;
 mod made;
-mod source;
+pub mod source;
 pub mod stats;
 pub mod verify;

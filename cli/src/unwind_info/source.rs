@@ -8,6 +8,18 @@ use cfipack_roundtrip::unwind_info::{Code, Entry, Table};
 
 use crate::input::{Contents, Object};
 
+/// What there is none of in a file without tables.
+pub const TABLES: &str = "__unwind_info or __compact_unwind";
+
+/// Whether compact unwind has encodings for an architecture: otherwise a table would say nothing.
+pub fn check_arch(arch: Arch) -> anyhow::Result<()> {
+    match arch {
+        Arch::Amd64 | Arch::I386 | Arch::Aarch64 | Arch::Arm64_32 => Ok(()),
+        Arch::Aarch64Be => bail!("for big-endian AArch64 there is no compact unwind information"),
+        Arch::S390x => bail!("for s390x there is no compact unwind information"),
+    }
+}
+
 /// The tables of a Mach-O file, or a bare `__unwind_info`.
 #[derive(Debug)]
 pub struct Source<'o, 'a> {
@@ -46,7 +58,7 @@ impl<'o, 'a> Source<'o, 'a> {
     pub fn with_table(object: &'o Object<'a>) -> anyhow::Result<Self> {
         let source = Self::of(object)?;
         if source.is_empty() {
-            bail!("there is no __unwind_info or __compact_unwind in it");
+            bail!("there is no {TABLES} in it");
         }
         Ok(source)
     }

@@ -14,12 +14,13 @@ use super::made::{Made, TableOptions};
 use super::source::Source;
 use crate::conversion::most_frequent_first;
 use crate::count::{Counts, percent};
-use crate::input::Object;
+use crate::escaped::Escaped;
+use crate::input::{CALL_FRAMES, Object, Outcome};
 use crate::output;
 use crate::status::Status;
 
 /// Counts what an object has; of one without a table, what could be made of its CFI.
-pub fn count(object: &Object<'_>, json: bool) -> anyhow::Result<Status> {
+pub fn count(object: &Object<'_>, json: bool) -> anyhow::Result<Outcome> {
     let source = Source::of(object)?;
     let report = match (source.parse()?, &source.rows) {
         (Some(section), _) => {
@@ -48,8 +49,8 @@ pub fn count(object: &Object<'_>, json: bool) -> anyhow::Result<Status> {
         }
         (None, None) => {
             let file = object.file()?;
-            if object.is_one_of_many && file.call_frame_sections()?.is_empty() {
-                return Ok(Status::Done);
+            if file.call_frame_sections()?.is_empty() {
+                return Ok(Outcome::Absent(CALL_FRAMES));
             }
             let made = Made::of(file, &source, &TableOptions::FROM_CFI)?;
             let encodings = &made.entries.encodings;
@@ -76,7 +77,7 @@ pub fn count(object: &Object<'_>, json: bool) -> anyhow::Result<Status> {
         report.print(&mut out)?;
     }
     out.flush()?;
-    Ok(Status::Done)
+    Ok(Outcome::Done(Status::Done))
 }
 
 /// How the functions that the linker noted are unwound; nothing if it noted none.
@@ -216,13 +217,13 @@ impl TableJson {
 
 impl StatsJson {
     fn new(object: &Object<'_>, source: &'static str) -> Self {
-        let (schema, file) = ("cfipack/stats/1", object.name.to_string());
+        let (schema, file) = ("cfipack/stats/1", object.name.plain());
         Self { schema, file, source, table: None, rows: None, coverage: None }
     }
 
     fn print(&self, out: &mut impl Write) -> std::io::Result<()> {
         let source = if self.source == "conversion" { " (no table in it; as made of its CFI)" } else { "" };
-        writeln!(out, "{}:{source}", self.file)?;
+        writeln!(out, "{}:{source}", Escaped(&self.file))?;
         if let Some(table) = &self.table {
             table.print(out)?;
         }

@@ -12,19 +12,19 @@ use cfipack_roundtrip::unwind_info::{
 };
 use serde::Serialize;
 
-use super::source::Source;
-use crate::count::Counts;
+use super::source::{Source, TABLES};
+use crate::count::{Counts, Number};
 use crate::difference::DifferenceJson;
-use crate::input::Object;
+use crate::input::{Object, Outcome};
 use crate::output;
 use crate::place::Places;
-use crate::status::Status;
+use crate::status::{self, Status};
 
 /// Rules that are described; all are counted.
 const DESCRIBED: usize = 100;
 
 /// Holds a table, the object's own or that of `elsewhere`, against the object's CFI and its readers' rules.
-pub fn check(object: &Object<'_>, elsewhere: Option<&Object<'_>>, json: bool) -> anyhow::Result<Status> {
+pub fn check(object: &Object<'_>, elsewhere: Option<&Object<'_>>, json: bool) -> anyhow::Result<Outcome> {
     let own = Source::of(object)?;
     let Some(file) = own.file else {
         bail!("this is a bare __unwind_info section, without code or CFI");
@@ -32,10 +32,8 @@ pub fn check(object: &Object<'_>, elsewhere: Option<&Object<'_>>, json: bool) ->
     let other = elsewhere.map(Source::with_table).transpose()?;
     let source = other.as_ref().unwrap_or(&own);
     if source.is_empty() {
-        if object.is_one_of_many {
-            return Ok(Status::Done);
-        }
-        bail!("there is no __unwind_info or __compact_unwind in it");
+        let has_cfi = !file.call_frame_sections()?.is_empty();
+        return Ok(if has_cfi { Outcome::Lacking(TABLES) } else { Outcome::Absent(TABLES) });
     }
     let table = source.entries(file.arch(), file.image_base(), own.code())?;
     let report = of_file(file, &table)?;
@@ -43,18 +41,21 @@ pub fn check(object: &Object<'_>, elsewhere: Option<&Object<'_>>, json: bool) ->
         Some(section) => of_table(file, file.image_base(), &own.code(), &section)?,
         None => row_violations(file.arch(), &source.object_rows(), &own.code()),
     };
-    let mut out = output::standard();
-    if json {
-        output::json(&mut out, &VerifyJson::new(object.name.to_string(), &report, &broken))?;
-    } else {
-        writeln!(out, "{}: {} functions with CFI", object.name, report.functions)?;
-        print(&mut out, &report, &Places::new(file))?;
-        let section = if source.table.is_some() { "__unwind_info" } else { "__compact_unwind" };
-        print_violations(&mut out, section, &broken)?;
-    }
-    out.flush()?;
+    let write = || {
+        let mut out = output::standard();
+        if json {
+            output::json(&mut out, &VerifyJson::new(object.name.plain(), &report, &broken))?;
+        } else {
+            writeln!(out, "{}: {} with CFI", object.name, Number(report.functions, "function"))?;
+            print(&mut out, &report, &Places::new(file))?;
+            let section = if source.table.is_some() { "__unwind_info" } else { "__compact_unwind" };
+            print_violations(&mut out, section, &broken)?;
+        }
+        Ok(out.flush()?)
+    };
     let is_broken = broken.iter().any(|violation| !violation.is_warning());
-    Ok(Status::differs_if(!report.is_complete() || is_broken))
+    let status = Status::differs_if(!report.is_complete() || is_broken);
+    status::judged(status, write()).map(Outcome::Done)
 }
 
 /// Holds a table against the CFI of a file; without any there is nothing to differ from.
@@ -111,6 +112,9 @@ pub fn print(out: &mut impl Write, report: &Report, places: &Places<'_, '_>) -> 
     for difference in &report.differences {
         writeln!(out, "  {}: {difference}", places.name(difference.start))?;
     }
+    if report.more_differences != 0 {
+        writeln!(out, "  and {} more", report.more_differences)?;
+    }
     Ok(())
 }
 
@@ -164,6 +168,7 @@ pub struct ReportJson<'r> {
     handlers_different: u64,
     reasons: &'r BTreeMap<String, u64>,
     differences: Vec<DifferenceJson>,
+    more_differences: u64,
 }
 
 impl<'r> ReportJson<'r> {
@@ -193,6 +198,7 @@ impl<'r> ReportJson<'r> {
             handlers_different: report.handlers_different,
             reasons: &report.reasons,
             differences: differences.collect(),
+            more_differences: report.more_differences,
         }
     }
 }

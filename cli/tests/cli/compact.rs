@@ -279,7 +279,7 @@ fn verified() {
     assert_eq!(output.status.code(), Some(1));
     let stdout = text(output.stdout);
     assert!(
-        stdout.contains("x17_fl_2040.o: 1 functions with CFI\n  functions: 1 equal, 0 different"),
+        stdout.contains("x17_fl_2040.o: 1 function with CFI\n  functions: 1 equal, 0 different"),
         "{stdout}"
     );
     assert!(stdout.contains("0x1..0x3 in the function at 0x0: the CFI says CFA = rsp+16, "), "{stdout}");
@@ -444,4 +444,18 @@ fn damaged_inputs_are_one_line() {
     assert_eq!(run_in(&directory, &["dump", "bare"]).status.code(), Some(0));
     error_of(&directory, &["lookup", "bare", "0x3b0"]);
     error_of(&directory, &["unwind-info", "bare"]);
+}
+
+#[test]
+fn other_architectures_have_no_compact_unwind() {
+    for (object, arch) in [("s390x/s_cfa_0", "s390x"), ("aarch64_be/a_be", "big-endian AArch64")] {
+        let object = format!("../sframe/{object}.gas247.o");
+        for arguments in [&["unwind-info", &object][..], &["explain", "--unwind-info", &object]] {
+            let output = run(arguments);
+            assert_eq!((output.status.code(), text(output.stdout).as_str()), (Some(2), ""));
+            let expected =
+                format!("cfi2sframe: error: {object}: for {arch} there is no compact unwind information\n");
+            assert_eq!(text(output.stderr), expected);
+        }
+    }
 }

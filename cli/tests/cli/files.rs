@@ -1,7 +1,7 @@
 //! What is written where: whole outputs or none, the right bytes, the right status.
 
 use std::fs;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::process::Stdio;
 
 use crate::program::{command, corpus, run, scratch};
@@ -86,8 +86,12 @@ fn one_bad_function_costs_itself() {
     assert_eq!(summary["reasons"], serde_json::json!({ "malformed-record": 1 }));
     assert_eq!(run(&[broken, "--min-coverage", "80"]).status.code(), Some(0));
     assert_eq!(run(&[broken, "--min-coverage", "80.1"]).status.code(), Some(1));
+    assert_eq!(run(&[broken, "--verify"]).status.code(), Some(1), "what is not judged is not verified");
     let explained = String::from_utf8(run(&["explain", broken]).stdout).unwrap();
-    assert!(explained.starts_with("left out: offset 0x40: CIE pointer 0x3"), "{explained}");
+    assert!(
+        explained.starts_with("left out: section .eh_frame: offset 0x40: CIE pointer 0x3"),
+        "{explained}"
+    );
 }
 
 #[test]
@@ -109,4 +113,90 @@ fn one_bad_file_of_many_does_not_hide_the_others() {
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8(output.stdout).unwrap().contains("File: linked.so\n"));
     assert_eq!(String::from_utf8(output.stderr).unwrap().lines().count(), 2);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn errors_that_cannot_be_written_are_errors_still() {
+    for arguments in [&["no-such-file"][..], &["verify", "no-such-file", "container.s"], &["linked.so"]] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let status = command(arguments).stderr(full).status().unwrap();
+        assert_eq!(status.code(), Some(2), "{arguments:?}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn what_never_ends_is_not_read() {
+    let output = run(&["dump", "/dev/zero"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(said, "cfi2sframe: error: /dev/zero: a device, not a file or a pipe\n");
+    assert_eq!(output.status.code(), Some(2));
+    let mut child = command(&["dump", "/dev/stdin"]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut endless = child.stdin.take().unwrap();
+    // The pipe stays open.
+    endless.write_all(b"yes\nyes\nyes\n").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(2));
+    let mut child =
+        command(&["dump", "/dev/stdin"]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(&fs::read(corpus().join("linked.so")).unwrap()).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[cfg(unix)]
+#[test]
+fn an_output_keeps_its_permissions_and_its_link() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    let directory = scratch("permissions");
+    let write = |name: &str| {
+        let path = directory.join(name);
+        let output = run(&["linked.so", "--section", path.to_str().unwrap()]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        path
+    };
+    let private = write("private");
+    fs::set_permissions(&private, fs::Permissions::from_mode(0o600)).unwrap();
+    write("private");
+    assert_eq!(fs::metadata(&private).unwrap().permissions().mode() & 0o777, 0o600);
+    symlink("behind", directory.join("link")).unwrap();
+    write("link");
+    assert!(fs::symlink_metadata(directory.join("link")).unwrap().is_symlink());
+    assert_eq!(fs::read(directory.join("behind")).unwrap(), fs::read(&private).unwrap());
+    write(&"n".repeat(250));
+    assert_eq!(fs::read_dir(&directory).unwrap().count(), 4, "nothing is left beside them");
+}
+
+#[cfg(unix)]
+#[test]
+fn names_stay_on_one_line() {
+    let directory = scratch("control");
+    let name = "a\nb\u{1b}[31m";
+    fs::copy(corpus().join("linked.so"), directory.join(name)).unwrap();
+    let said = |arguments: &[&str]| {
+        let output = command(arguments).current_dir(&directory).output().unwrap();
+        [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap())
+    };
+    let escaped = "a\\nb\\u{1b}[31m";
+    assert!(said(&["verify", name])[0].starts_with(&format!("{escaped}: 5 functions\n")));
+    assert!(said(&["stats", name])[0].starts_with(&format!("{escaped}:\n")));
+    assert!(said(&[name])[1].starts_with(&format!("{escaped}: 5 functions: ")));
+    let missing = said(&["dump", "no\nsuch"]);
+    assert_eq!(missing[1], "cfi2sframe: error: no\\nsuch: No such file or directory (os error 2)\n");
+    let json: serde_json::Value = serde_json::from_str(&said(&["verify", "--json", name])[0]).unwrap();
+    assert_eq!(json["file"], name);
+}
+
+#[test]
+fn short_files_are_not_said_to_have_more_bytes() {
+    let directory = scratch("short");
+    let nothing_known = "neither an ELF file, a Mach-O file nor an archive";
+    for (bytes, expected) in
+        [(&b""[..], "it is empty"), (b"\0", "starts with 00"), (b"abcde", "starts with 61 62 63 64")]
+    {
+        fs::write(directory.join("short"), bytes).unwrap();
+        let output = command(&["dump", "short"]).current_dir(&directory).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(said, format!("cfi2sframe: error: short: offset 0x0: {nothing_known}: {expected}\n"));
+        assert_eq!(output.status.code(), Some(2));
+    }
 }

@@ -142,3 +142,28 @@ fn diff_stats_and_explain() {
         json!({ "start": ".text.second+0x0", "size": 2, "symbol": "second", "reason": null })
     );
 }
+
+#[test]
+fn a_plt_is_explained_as_it_repeats() {
+    // The PLT starts at 0x260 and has one stub, at 0x270.
+    let explained = parse(&["explain", "--json", "linked.so", "0x270"]);
+    let rows = explained["functions"][0]["rows"].as_array().unwrap();
+    let seen: Vec<_> = rows.iter().map(|row| (row["start"].clone(), row["repeats"].clone())).collect();
+    let expected = [(0, None), (6, None), (16, Some(16)), (27, Some(16))];
+    assert_eq!(seen, expected.map(|(start, repeats): (u32, Option<u8>)| (json!(start), json!(repeats))));
+}
+
+#[test]
+fn a_reason_is_one_that_holds_for_the_table() {
+    // Its CFA is found by r10, which only a flex FDE can say: version 3 has them, version 2 has not.
+    let object = "../sframe/x86_64/x_def_cfa_r10.gas247.o";
+    let reasons = |options: &[&str]| {
+        let summary = parse(&[&[object, "--verify", "--json"], options].concat());
+        [summary["reasons"].clone(), summary["verify"]["reasons"].clone()]
+    };
+    let [why, reason] = reasons(&["--no-flex"]);
+    assert_eq!(reason, json!({ "not-in-the-table": 1 }), "{why}");
+    let [why, reason] = reasons(&["--sframe-version", "2"]);
+    assert_eq!(reason, why);
+    assert_ne!(reason, json!({ "not-in-the-table": 1 }));
+}

@@ -1,9 +1,12 @@
 //! The program from outside: arguments in, streams, files and exit statuses out.
 
+mod archives;
 mod compact;
 mod fat;
 mod files;
 mod json;
 mod objects;
+mod options;
 mod program;
+mod statuses;
 mod text;

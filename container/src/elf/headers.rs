@@ -105,7 +105,7 @@ fn file_header(bytes: &[u8]) -> Result<&FileHeader64<Endianness>, Error> {
         let mut magic = [0; 4];
         let length = bytes.len().min(4);
         magic[..length].copy_from_slice(&bytes[..length]);
-        return Err(Error::NotObject { magic });
+        return Err(Error::NotObject { magic, length: length as u8 });
     }
     if bytes.get(4) == Some(&elf::ELFCLASS32.0) {
         return Err(unsupported("32-bit class", 4, 1));

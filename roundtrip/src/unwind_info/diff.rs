@@ -93,6 +93,7 @@ pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
         }
         pc = end;
     }
+    diff.differences.truncate(options.limit);
     diff
 }
 

@@ -105,6 +105,8 @@ impl Inexact {
             if report.differences.len() < limit && !open.words.is_empty() {
                 let difference = Difference { function: function.start, start, end, words: open.words };
                 report.differences.push(difference);
+            } else {
+                report.more_differences += 1;
             }
         }
         different

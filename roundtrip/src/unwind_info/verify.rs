@@ -209,6 +209,8 @@ impl Verifier<'_> {
             );
             let Function { start, end, .. } = *function;
             differences.push(Difference { function: start, start, end, words });
+        } else {
+            self.report.more_differences += 1;
         }
     }
 

@@ -6,6 +6,7 @@ mod damaged;
 mod edges;
 mod gas;
 mod judged;
+mod limits;
 mod mach_o;
 mod made;
 mod page_table;

@@ -1,0 +1,24 @@
+//! Names from outside, which may hold line breaks and what terminals obey.
+
+use std::fmt::{self, Write as _};
+
+/// Text whose control characters are written as escapes: one line stays one line.
+#[derive(Debug)]
+pub struct Escaped<T>(pub T);
+
+impl<T: fmt::Display> fmt::Display for Escaped<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(Escaping(f), "{}", self.0)
+    }
+}
+
+struct Escaping<'f, 'w>(&'f mut fmt::Formatter<'w>);
+
+impl fmt::Write for Escaping<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        text.chars().try_for_each(|char| match char.is_control() {
+            true => write!(self.0, "{}", char.escape_default()),
+            false => self.0.write_char(char),
+        })
+    }
+}

@@ -1,0 +1,104 @@
+//! Options that would have no effect are refused, and what is wrong with a table is not the file's fault.
+
+use std::fs;
+use std::path::Path;
+
+use crate::compact::linked;
+use crate::program::{command, run, scratch};
+
+/// The one line that a run in a directory says, which fails.
+fn refused(directory: &Path, arguments: &[&str]) -> String {
+    let output = command(arguments).current_dir(directory).output().unwrap();
+    let [stdout, stderr] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert_eq!((output.status.code(), stdout.as_str()), (Some(2), ""), "{arguments:?}: {stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{arguments:?}: {stderr}");
+    stderr.trim_start_matches("cfi2sframe: error: ").trim_end().to_string()
+}
+
+#[test]
+fn what_would_be_ignored_is_refused() {
+    let directory = scratch("ignored");
+    for name in ["linked.so", "linkable.o"] {
+        fs::copy(crate::program::corpus().join(name), directory.join(name)).unwrap();
+    }
+    fs::write(directory.join("mach-o"), linked("l_6_pers_3.dylib")).unwrap();
+    let table = directory.join("table");
+    assert!(run(&["linked.so", "--section", table.to_str().unwrap()]).status.success());
+    let cases: [(&[&str], &str); 17] = [
+        (
+            &["linked.so", "--layout", "gnu", "--merge-functions", "8"],
+            "--merge-functions: layout gnu merges none",
+        ),
+        (
+            &["stats", "linkable.o", "--layout", "gnu", "--no-sharing"],
+            "--no-sharing: layout gnu shares nothing",
+        ),
+        (&["linked.so", "--address", "16"], "--address: without --section no bytes are written"),
+        (
+            &["linked.so", "--json", "--section", "/dev/stdout"],
+            "--section and --json both ask for standard output",
+        ),
+        (
+            &["dump", "linked.so", "--address", "16"],
+            "linked.so: --address: this is not a bare .sframe section",
+        ),
+        (
+            &["lookup", "mach-o", "1", "--address", "16"],
+            "mach-o: --address: this is not a bare .sframe section",
+        ),
+        (
+            &["verify", "linked.so", "--address", "16"],
+            "linked.so: --address: this is not a bare .sframe section",
+        ),
+        (
+            &["verify", "linked.so", "--sframe", "linked.so", "--address", "16"],
+            "linked.so: --address: this is not a bare .sframe section",
+        ),
+        (&["linked.so", "--arch", "aarch64"], "linked.so: there is no aarch64 in it, but x86_64"),
+        (&["dump", "linked.so", "--arch", "arm64"], "linked.so: there is no arm64 in it, but x86_64"),
+        (&["stats", "mach-o", "--no-flex"], "mach-o: options of the table: no .sframe table is made of this"),
+        (
+            &["stats", "table", "--layout", "gnu"],
+            "table: options of the table: no .sframe table is made of this",
+        ),
+        (
+            &["explain", "mach-o", "--sframe-version", "2"],
+            "mach-o: options of the table: no .sframe table is made of this",
+        ),
+        (&["verify", "linked.so", "linked.so", "--sframe", "table"], "table: one table, but 2 files"),
+        (
+            &["verify", "linked.so", "--unwind-info", "mach-o"],
+            "linked.so: --unwind-info: an ELF file has no __unwind_info: --sframe gives its table",
+        ),
+        (
+            &["verify", "mach-o", "--sframe", "mach-o"],
+            "mach-o: --sframe: a Mach-O file has no .sframe: --unwind-info gives its table",
+        ),
+        (
+            &["unwind-info", "mach-o", "--json", "--section", "-"],
+            "--section and --json both ask for standard output",
+        ),
+    ];
+    for (arguments, expected) in cases {
+        assert_eq!(refused(&directory, arguments), expected, "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_bad_table_is_not_the_files_fault() {
+    let directory = scratch("blamed");
+    fs::copy(crate::program::corpus().join("linked.so"), directory.join("linked.so")).unwrap();
+    fs::copy(crate::program::corpus().join("debug_frame.none.o"), directory.join("none.o")).unwrap();
+    fs::write(directory.join("mach-o"), linked("l_6_pers_3.dylib")).unwrap();
+    fs::write(directory.join("sframe"), [0xe2, 0xde, 3]).unwrap();
+    fs::write(directory.join("unwind_info"), [1, 0, 0, 0, 5]).unwrap();
+    let cases: [(&[&str], &str); 3] = [
+        (&["verify", "linked.so", "--sframe", "sframe"], "sframe: section .sframe: "),
+        (&["verify", "linked.so", "--sframe", "none.o"], "none.o: there is no .sframe table in it"),
+        (&["verify", "mach-o", "--unwind-info", "unwind_info"], "unwind_info: section __unwind_info: "),
+    ];
+    for (arguments, expected) in cases {
+        let said = refused(&directory, arguments);
+        assert!(said.starts_with(expected), "{said}");
+    }
+}
