@@ -1,0 +1,274 @@
+//! ELF files put together field by field (the System V ABI's "Object Files"; the x86-64 psABI's relocations).
+
+use cfipack_container::{Error, File, Layout, SectionName, members};
+use cfipack_format::Address;
+
+const PROGBITS: u32 = 1;
+const RELA: u32 = 4;
+const REL: u32 = 9;
+const GNU_SFRAME: u32 = 0x6fff_fff4;
+const ALLOC: u64 = 2;
+const CODE: u64 = 6;
+
+/// A section: `info` is what relocations are for, `align` what its header says.
+struct Made {
+    name: &'static str,
+    kind: u32,
+    flags: u64,
+    bytes: Vec<u8>,
+    info: u32,
+    align: u64,
+}
+
+fn made(name: &'static str, kind: u32, flags: u64, bytes: &[u8]) -> Made {
+    Made { name, kind, flags, bytes: bytes.to_vec(), info: 0, align: 1 }
+}
+
+fn words(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// A relocatable object of x86-64. Its symbols are 1, of section 1 at 0x100, and 2, absolute, 0x1234.
+fn object(sections: &[Made]) -> Vec<u8> {
+    let symbol = |section: u64, value| words(&[section << 48, value, 0]);
+    let symbols = [words(&[0; 3]), symbol(1, 0x100), symbol(0xfff1, 0x1234)].concat();
+    let names =
+        sections.iter().fold(vec![0], |names, section| [&names, section.name.as_bytes(), &[0]].concat());
+    // Sections, symbols, names.
+    let tables = [made("", 2, 0, &symbols), made("", 3, 0, &names)];
+    let (mut bytes, mut headers, mut name) = (vec![0; 64], vec![0; 64], 1);
+    for section in sections.iter().chain(&tables) {
+        let (link, entry) = match section.kind {
+            RELA => (sections.len() + 1, 24),
+            REL => (sections.len() + 1, 16),
+            2 => (sections.len() + 2, 24),
+            _ => (0, 0),
+        };
+        let has_name = u64::from(!section.name.is_empty());
+        let name_at = has_name * name;
+        headers.extend(words(&[name_at | u64::from(section.kind) << 32, section.flags, 0]));
+        headers.extend(words(&[bytes.len() as u64, section.bytes.len() as u64]));
+        headers.extend(words(&[link as u64 | u64::from(section.info) << 32, section.align, entry]));
+        name += section.name.len() as u64 + has_name;
+        bytes.extend(&section.bytes);
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+    }
+    bytes[..20].copy_from_slice(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x01\0\x3e\0");
+    bytes[0x14] = 1;
+    let at = bytes.len() as u64;
+    bytes[0x28..0x30].copy_from_slice(&at.to_le_bytes());
+    let count = sections.len() as u16 + 3;
+    for (at, value) in [(0x34, 64), (0x3a, 64), (0x3c, count), (0x3e, count - 1)] {
+        bytes[at..at + 2].copy_from_slice(&u16::to_le_bytes(value));
+    }
+    bytes.extend(headers);
+    bytes
+}
+
+/// What becomes of 16 bytes at address 0, in front of which code lies, by a relocation of offset 8.
+fn relocated(field: u64, kind: u32, (rel, symbol): (u64, u64), addend: i64) -> Result<u64, Error> {
+    let mut entry = words(&[8, symbol << 32 | rel]);
+    if kind == RELA {
+        entry.extend(addend.to_le_bytes());
+    }
+    let relocations = Made { info: 2, ..made(".relocations", kind, 0, &entry) };
+    let data = made(".sframe", PROGBITS, ALLOC, &words(&[0, field]));
+    let bytes = object(&[made(".text", PROGBITS, CODE, &[0x90]), data, relocations]);
+    let sections = File::parse_with(&bytes, Layout::Zero).unwrap().sframe_sections()?;
+    Ok(u64::from_le_bytes(sections[0].bytes[8..].try_into().unwrap()))
+}
+
+const R_64: u64 = 1;
+const R_PC32: u64 = 2;
+const R_32: u64 = 10;
+
+/// `S + A` and `S + A - P`, P being 8.
+#[test]
+fn addends_and_symbols() {
+    assert_eq!(relocated(0, RELA, (R_64, 1), -4), Ok(0xfc));
+    assert_eq!(relocated(0, RELA, (R_64, 2), 4), Ok(0x1238), "SHN_ABS");
+    assert_eq!(relocated(0, RELA, (R_PC32, 1), 0), Ok(0xf8));
+    // Without an explicit addend the field has it, signed.
+    assert_eq!(relocated(0xffff_fffc, REL, (R_PC32, 1), 0), Ok(0xf4));
+    assert_eq!(relocated(0xffff_fffc, REL, (R_32, 1), 0), Ok(0xfc));
+    assert_eq!(relocated(-4_i64 as u64, REL, (R_64, 1), 0), Ok(0xfc));
+}
+
+/// 32 bits of an address are signed or not, those of a distance are signed.
+#[test]
+fn values_that_do_not_fit() {
+    let offset = 8;
+    let overflow =
+        |value| Err(Error::RelocationOverflow { section: SectionName::new(".sframe"), offset, value });
+    let (least, most) = (i64::from(i32::MIN), i64::from(i32::MAX));
+    assert_eq!(relocated(0, RELA, (R_PC32, 0), most + 8), Ok(0x7fff_ffff));
+    assert_eq!(relocated(0, RELA, (R_PC32, 0), most + 9), overflow(0x8000_0000));
+    assert_eq!(relocated(0, RELA, (R_PC32, 0), least + 8), Ok(0x8000_0000));
+    assert_eq!(relocated(0, RELA, (R_PC32, 0), least + 7), overflow((least - 1) as u64));
+    assert_eq!(relocated(0, RELA, (R_32, 0), 0xffff_ffff), Ok(0xffff_ffff));
+    assert_eq!(relocated(0, RELA, (R_32, 0), 0x1_0000_0000), overflow(0x1_0000_0000));
+    assert_eq!(relocated(0, RELA, (R_32, 0), least), Ok(0x8000_0000));
+}
+
+/// `.eh_frame` is what is loaded; `.sframe` goes by its type or its name.
+#[test]
+fn sections_that_count() {
+    let bytes = object(&[
+        made(".eh_frame", PROGBITS, 0, &[0; 4]),
+        made(".other", GNU_SFRAME, ALLOC, &[1]),
+        made(".sframe", PROGBITS, ALLOC, &[2]),
+        made(".another", PROGBITS, ALLOC, &[3]),
+    ]);
+    let file = File::parse(&bytes).unwrap();
+    assert_eq!(file.call_frame_sections().unwrap().len(), 0);
+    let found = file.sframe_sections().unwrap();
+    assert_eq!(found.iter().map(|section| &section.bytes[..]).collect::<Vec<_>>(), [[1], [2]]);
+}
+
+/// Sections that claim the same bytes again and again would be copied as often.
+#[test]
+fn sections_that_overlap() {
+    let mut bytes = object(&[
+        made(".debug_frame", PROGBITS, 0, &[0; 1000]),
+        made(".debug_frame", PROGBITS, 0, &[0; 8]),
+        made(".debug_frame", PROGBITS, 0, &[0; 8]),
+    ]);
+    assert_eq!(File::parse(&bytes).unwrap().call_frame_sections().unwrap().len(), 3);
+    let headers = u64::from_le_bytes(bytes[0x28..0x30].try_into().unwrap()) as usize;
+    for section in [2, 3] {
+        // Offset and size of the first.
+        bytes.copy_within(headers + 64 + 24..headers + 64 + 40, headers + 64 * section + 24);
+    }
+    let error = File::parse(&bytes).unwrap().call_frame_sections().unwrap_err();
+    let section = SectionName::new(".debug_frame");
+    assert_eq!(error, Error::SectionBounds { section, offset: 64, size: 1000 });
+}
+
+#[test]
+fn places_are_aligned() {
+    let code = |align| Made { align, ..made(".text", PROGBITS, CODE, &[0x90]) };
+    let bytes = object(&[code(1), code(4096), code(64), code(3)]);
+    let found = File::parse(&bytes).unwrap().code_sections().unwrap();
+    let addresses: Vec<_> = found.iter().map(|section| section.address.0).collect();
+    assert!(addresses[1].is_multiple_of(4096) && addresses[2].is_multiple_of(64), "{addresses:x?}");
+    assert!(addresses.is_sorted_by(|a, b| a < b), "{addresses:x?}");
+}
+
+/// A frame of zstd (RFC 8878) that is one run of zeros, as long as `.debug_frame` claims to be.
+#[cfg(feature = "compression")]
+#[test]
+fn bytes_that_become_too_many() {
+    const COMPRESSED: u64 = 0x800;
+    let debug_frame = |size: u32| {
+        let block = (size << 3 | 1 << 1 | 1).to_le_bytes();
+        let frame = [&b"\x28\xb5\x2f\xfd\xa0"[..], &size.to_le_bytes(), &block[..3], &[0]].concat();
+        let header = words(&[2, size.into(), 1]);
+        assert_eq!(frame.len(), 13);
+        object(&[made(".debug_frame", PROGBITS, COMPRESSED, &[header, frame].concat())])
+    };
+    let most = 13 * 1032;
+    let bytes = debug_frame(most);
+    let sections = File::parse(&bytes).unwrap().call_frame_sections().unwrap();
+    assert!(sections[0].section.bytes == vec![0; most as usize]);
+    let (section, size) = (SectionName::new(".debug_frame"), u64::from(most) + 1);
+    let error = File::parse(&debug_frame(most + 1)).unwrap().call_frame_sections().unwrap_err();
+    assert_eq!(error, Error::Compressed { section, size });
+}
+
+fn corpus(name: &str) -> Vec<u8> {
+    let corpora = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora");
+    std::fs::read(corpora.join(name)).unwrap()
+}
+
+/// `readelf -d` shows it; there is no section `.got`.
+#[test]
+fn the_got_is_where_the_dynamic_section_says() {
+    for name in ["container/linked.so", "container/sectionless.so"] {
+        let bytes = corpus(name);
+        let sections = File::parse(&bytes).unwrap().call_frame_sections().unwrap();
+        assert_eq!(sections[0].data, Address(0x1fe8), "{name}");
+    }
+}
+
+/// A file of two segments and no sections: `.eh_frame` of two FDEs with a terminator between them, and
+/// `.eh_frame_hdr` with a table or without.
+fn segments(has_table: bool) -> (Vec<u8>, usize) {
+    let (header, frames) = (0x100_u64, 0x200);
+    let mut cfi = Vec::new();
+    let mut fdes = Vec::new();
+    for start in [0x1000, 0x2000] {
+        let cie = cfi.len();
+        cfi.extend(*b"\x0c\0\0\0\0\0\0\0\x01\0\x01\x78\x10\x0c\x07\x08");
+        fdes.push(cfi.len());
+        cfi.extend([20, 0, 0, 0]);
+        cfi.extend((cfi.len() as u32 - cie as u32).to_le_bytes());
+        cfi.extend(words(&[start, 8]));
+        cfi.extend([0; 4]);
+    }
+    let mut hdr = if has_table { vec![1, 0x1b, 3, 0x3b] } else { vec![1, 0x1b, 0xff, 0xff] };
+    hdr.extend((frames as u32 - (header as u32 + 4)).to_le_bytes());
+    if has_table {
+        hdr.extend(2_u32.to_le_bytes());
+        for (start, fde) in [0x1000, 0x2000].into_iter().zip(&fdes) {
+            hdr.extend((start - header as u32).to_le_bytes());
+            hdr.extend((frames as u32 + *fde as u32 - header as u32).to_le_bytes());
+        }
+    }
+    let mut bytes = vec![0; 0x300];
+    bytes[..20].copy_from_slice(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0\x3e\0");
+    for (at, value) in [(0x20, 64), (0x34, 64), (0x36, 56), (0x38, 2)] {
+        bytes[at] = value;
+    }
+    let segment = |kind, offset, size| words(&[kind, offset, offset, offset, size, size, 4]);
+    let both = [segment(1 | 4 << 32, 0, 0x300), segment(0x6474_e550, header, hdr.len() as u64)].concat();
+    bytes[64..][..both.len()].copy_from_slice(&both);
+    bytes[header as usize..][..hdr.len()].copy_from_slice(&hdr);
+    bytes[frames as usize..][..cfi.len()].copy_from_slice(&cfi);
+    (bytes, cfi.len())
+}
+
+/// The last FDE of the table ends `.eh_frame`; where there is no table, the first terminator does.
+#[test]
+fn terminators_in_the_middle() {
+    let (bytes, length) = segments(true);
+    let found = File::parse(&bytes).unwrap().call_frame_sections().unwrap();
+    assert_eq!((found[0].section.address, found[0].section.bytes.len()), (Address(0x200), length - 4));
+    let (bytes, length) = segments(false);
+    let found = File::parse(&bytes).unwrap().call_frame_sections().unwrap();
+    assert_eq!(found[0].section.bytes.len(), length / 2 - 4);
+}
+
+/// Distances in `__eh_frame` take 8 bytes in llvm-mc's objects of arm64; a field may have 4, not fewer.
+#[test]
+fn narrow_fields_of_mach_o() {
+    let bytes = corpus("compact-unwind/mc/a10_fl_65536.o");
+    // llvm-objdump -r: a pair at 0x1c; the section's relocations start at 576.
+    let width = |log2: u8| {
+        let mut bytes = bytes.clone();
+        for relocation in [576, 584] {
+            assert_eq!(bytes[relocation..relocation + 4], 0x1c_u32.to_le_bytes());
+            bytes[relocation + 7] = bytes[relocation + 7] & !6 | log2 << 1;
+        }
+        File::parse(&bytes).unwrap().call_frame_sections().map(|sections| sections.len())
+    };
+    assert_eq!((width(3), width(2)), (Ok(1), Ok(1)));
+    let error = Err(Error::RelocationField { section: SectionName::new("__eh_frame"), offset: 0x1c });
+    assert_eq!((width(1), width(0)), (error, error));
+}
+
+/// Where what cannot be read begins: behind the member before.
+#[test]
+fn a_damaged_member_of_an_archive() {
+    let archive = |second: &str| {
+        let header =
+            |name: &str, size: &str| format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{size:<10}`\n", 0, 0, 0, 0);
+        format!("!<arch>\n{}1234{}5678", header("one/", "4"), header("two/", second))
+    };
+    let read = |archive: &str| {
+        let members = members(archive.as_bytes()).unwrap();
+        members.map(|member| member.map(|member| member.bytes.to_vec())).collect::<Vec<_>>()
+    };
+    assert_eq!(read(&archive("4")), [Ok(b"1234".to_vec()), Ok(b"5678".to_vec())]);
+    let damaged = read(&archive("x"));
+    assert_eq!(damaged[..2], [Ok(b"1234".to_vec()), Err(Error::Archive { offset: 8 + 60 + 4 })]);
+}
