@@ -36,6 +36,23 @@ fn neighbours_of_a_function_with_an_lsda() {
     }
 }
 
+/// In DWARF mode there is no flag to tell them apart, but an LSDA's record names its entry.
+#[test]
+fn neighbours_of_dwarf_mode_with_an_lsda() {
+    let dwarf = |function| Entry { encoding: Encoding::dwarf(Arch::Amd64, 0x18), ..frame(function) };
+    let with_lsda = Entry { lsda: NonZeroU32::new(0x8000), ..dwarf(0x1020) };
+    for layout in LAYOUTS {
+        let bytes = table(layout, &[dwarf(0x1000), with_lsda, dwarf(0x1040), dwarf(0x1060)]);
+        let section = Section::parse(&bytes).unwrap();
+        let starts: Vec<_> = section.entries().map(|entry| entry.unwrap().start.0).collect();
+        // Apple's linker folds none.
+        let count = if layout == Layout::LdPrime { 4 } else { 3 };
+        assert_eq!(starts, [0x1000, 0x1020, 0x1040, 0x1060][..count], "{layout:?}");
+        let lsdas = section.all_lsdas().unwrap().map(|lsda| (lsda.function.0, lsda.lsda.0));
+        assert_eq!(lsdas.collect::<Vec<_>>(), [(0x1020, 0x8000)], "{layout:?}");
+    }
+}
+
 /// ld64.lld takes a last function without information to be of no length.
 #[test]
 fn the_end_behind_a_function_without_information() {
