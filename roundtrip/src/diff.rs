@@ -103,7 +103,7 @@ impl Seen {
 pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
     let mut diff = Diff { malformed: (a.malformed().len() + b.malformed().len()) as u64, ..Diff::default() };
     let arch = a.arch().or(b.arch()).unwrap_or(Arch::Amd64);
-    let signals = a.version() == b.version() || [a, b].iter().all(|t| t.version() == Some(Version::V3));
+    let signals = [a, b].iter().all(|table| table.version() == Some(Version::V3));
     let (mut cursor_a, mut cursor_b) = (a.cursor(), b.cursor());
     let (mut in_a, mut in_b) = (Seen::default(), Seen::default());
     let mut pc = 0;

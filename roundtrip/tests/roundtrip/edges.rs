@@ -4,7 +4,7 @@ use cfipack_decoder::sframe::Section;
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::{Address, Arch};
 use cfipack_roundtrip::unwind_info::{Code, Entry};
-use cfipack_roundtrip::{Options, Report, Table, Violation, kernel_violations, unwind_info, verify};
+use cfipack_roundtrip::{Options, Report, Table, Violation, diff, kernel_violations, unwind_info, verify};
 
 use crate::made::{self, Cfi, Made, SP1, TABLE_ADDRESS, flex};
 
@@ -95,6 +95,34 @@ fn functions_at_the_edges_of_the_text() {
     assert_eq!(outside(Address(0x1000)..Address(0x1010)), [] as [u64; 0]);
     assert_eq!(outside(Address(0x1000)..Address(0x100f)), [0x1008]);
     assert_eq!(outside(Address(0x1001)..Address(0x1010)), [0x1000]);
+}
+
+/// A version 2 table of one function on AArch64 with this info byte, its return address signed from the start on.
+fn version_2(info: u8) -> Vec<u8> {
+    let mut bytes = vec![0xe2, 0xde, 2, 1, 2, 0, 0, 0];
+    // Functions, rows, bytes of rows, where functions and rows start.
+    let start = 0x1000_u32.wrapping_sub(TABLE_ADDRESS.0 as u32);
+    let words = [1, 1, 3, 0, 20, start, 8, 0, 1];
+    bytes.extend(words.into_iter().flat_map(u32::to_le_bytes));
+    bytes.extend([info, 0, 0, 0]);
+    bytes.extend([0, 0x80 | SP1, 16]);
+    bytes
+}
+
+/// Bit 5 is the key in every version; bit 7 is a signal frame in version 3 and nothing before it.
+#[test]
+fn flags_by_version() {
+    let equal = |a: Vec<u8>, b: Vec<u8>| {
+        let [a, b] = [&a, &b].map(|bytes| [Section::parse(bytes, TABLE_ADDRESS).unwrap()]);
+        let found = diff(&Table::new(&a), &Table::new(&b), &Options::default());
+        assert_eq!((found.malformed, found.pcs_equal + found.pcs_different), (0, 8));
+        found.is_equal()
+    };
+    let both = |a, b| equal(version_2(a), version_2(b));
+    assert!(both(0, 0) && both(0x20, 0x20) && !both(0, 0x20));
+    assert!(both(0, 0x80) && both(0xa0, 0x20));
+    let version_3 = |info| made::table(Arch::Aarch64, &[Made { info, ..made(0x1000, 8) }]);
+    assert!(equal(version_3(0x80), version_3(0x80)) && !equal(version_3(0x80), version_3(0)));
 }
 
 /// Counted where it starts, if there is no CFI; never twice.
