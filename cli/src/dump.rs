@@ -11,7 +11,8 @@ use cfipack_format::sframe::FdeType;
 use cfipack_format::{Address, Arch};
 use serde::{Serialize, Serializer};
 
-use crate::input::{self, Object, Outcome};
+use crate::each::{self, Outcome};
+use crate::input::{self, Object};
 use crate::output::{self, Text};
 use crate::place::Places;
 use crate::row::RowJson;
@@ -47,7 +48,7 @@ pub struct Arguments {
 /// JSON says which one a function is in.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let layout = if arguments.json { Layout::Apart } else { Layout::Zero };
-    input::for_each(&arguments.files, &arguments.slice, layout, |object, several| {
+    each::for_each(&arguments.files, &arguments.slice, layout, |object, several| {
         dump(object, several, arguments)
     })
 }

@@ -14,7 +14,6 @@ use cfipack_format::Address;
 
 use crate::escaped::Escaped;
 use crate::mmap::Bytes;
-use crate::status::{self, Status};
 
 /// Which of the architectures in a file is meant.
 #[derive(clap::Args, Debug)]
@@ -41,17 +40,6 @@ pub struct Object<'a> {
     pub contents: Contents<'a>,
 }
 
-/// What came of doing something to an object.
-#[derive(Clone, Copy, Debug)]
-pub enum Outcome {
-    /// It was done.
-    Done(Status),
-    /// There is nothing of this kind in it, which is an error if there is none in the whole file.
-    Absent(&'static str),
-    /// The same, though its CFI asks for it: said of a member if others have it.
-    Lacking(&'static str),
-}
-
 /// What an input is.
 #[derive(Debug)]
 pub enum Contents<'a> {
@@ -68,7 +56,7 @@ pub enum Contents<'a> {
 pub struct Name<'a> {
     path: &'a Path,
     /// Its name in the archive or the fat file that the file is.
-    member: Option<String>,
+    pub member: Option<String>,
 }
 
 impl Name<'_> {
@@ -173,87 +161,6 @@ fn contents(bytes: &[u8], layout: Layout) -> Result<Contents<'_>, cfipack_contai
         // The version, which no object starts with.
         [1, 0, 0, 0, ..] => Ok(Contents::UnwindInfo(bytes)),
         _ => File::parse_with(bytes, layout).map(Contents::File),
-    }
-}
-
-/// Does the same to every object in every file. What fails is reported and the rest still done.
-/// `each` is told whether there may be more than one, which asks for a heading.
-pub fn for_each(
-    paths: &[PathBuf],
-    slice: &Slice,
-    layout: Layout,
-    mut each: impl FnMut(&Object<'_>, bool) -> anyhow::Result<Outcome>,
-) -> anyhow::Result<Status> {
-    let mut worst = Status::Done;
-    for path in paths {
-        let result = for_each_in(path, slice, layout, |object| {
-            let several = paths.len() > 1 || object.name.member.is_some();
-            each(object, several)
-        });
-        worst = worst.max(reported(result).unwrap_or(Status::Done));
-    }
-    Ok(worst)
-}
-
-/// Does the same to every object in a file.
-fn for_each_in(
-    path: &Path,
-    slice: &Slice,
-    layout: Layout,
-    mut each: impl FnMut(&Object<'_>) -> anyhow::Result<Outcome>,
-) -> anyhow::Result<Status> {
-    let input = Input::open(path, slice)?;
-    let (mut worst, mut is_done) = (None, false);
-    let (mut absent, mut lacking) = (None, Vec::new());
-    for object in input.objects(layout)? {
-        let mut name = None;
-        let outcome = object.and_then(|object| {
-            let outcome = each(&object).with_context(|| object.name.to_string());
-            name = Some(object.name.to_string());
-            outcome
-        });
-        let status = match outcome {
-            Ok(Outcome::Done(status)) => {
-                is_done = true;
-                Ok(status)
-            }
-            Ok(Outcome::Absent(what)) => {
-                absent.get_or_insert(what);
-                continue;
-            }
-            Ok(Outcome::Lacking(what)) => {
-                absent.get_or_insert(what);
-                lacking.push((name.unwrap_or_default(), what));
-                continue;
-            }
-            Err(error) => Err(error),
-        };
-        match reported(status) {
-            Some(status) => worst = worst.max(Some(status)),
-            None => return Ok(worst.unwrap_or(Status::Done)),
-        }
-    }
-    let Some(worst) = worst else {
-        bail!("{}: there is no {} in it", path.display(), absent.unwrap_or("object"));
-    };
-    if !is_done || lacking.is_empty() {
-        return Ok(worst);
-    }
-    for (name, what) in lacking {
-        status::warn(&format_args!("{name}: there is call frame information in it, but no {what}"));
-    }
-    Ok(worst.max(Status::Differs))
-}
-
-/// What a result comes to. An error is reported; there is no status if nobody reads on.
-fn reported(result: anyhow::Result<Status>) -> Option<Status> {
-    match result {
-        Ok(status) => Some(status),
-        Err(error) if status::is_broken_pipe(&error) => None,
-        Err(error) => {
-            status::report_error(&format_args!("{error:#}"));
-            Some(Status::Failed)
-        }
     }
 }
 

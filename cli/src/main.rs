@@ -4,7 +4,6 @@
 //! reports beside it.
 
 mod cfi_bytes;
-mod closed;
 mod comparison;
 mod conversion;
 mod convert;
@@ -12,6 +11,7 @@ mod count;
 mod diff;
 mod difference;
 mod dump;
+mod each;
 mod escaped;
 mod explain;
 mod explanation;

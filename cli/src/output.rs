@@ -7,8 +7,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use serde::Serialize;
 
-use crate::closed;
-
 /// Standard output for text and JSON, buffered.
 pub fn standard() -> BufWriter<Standard> {
     BufWriter::with_capacity(1 << 16, Standard(io::stdout().lock()))
@@ -20,9 +18,6 @@ pub struct Standard(io::StdoutLock<'static>);
 
 impl Write for Standard {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if closed::was_closed() {
-            return Err(io::Error::other("standard output is closed"));
-        }
         self.0.write(bytes).map_err(named)
     }
 

@@ -13,8 +13,9 @@ use serde::Serialize;
 use crate::cfi_bytes::CfiBytes;
 use crate::conversion::{Conversion, TableOptions, most_frequent_first};
 use crate::count::{Counts, Number, percent};
+use crate::each::{self, Outcome};
 use crate::escaped::Escaped;
-use crate::input::{self, CALL_FRAMES, Contents, Object, Outcome};
+use crate::input::{self, CALL_FRAMES, Contents, Object};
 use crate::output;
 use crate::status::Status;
 use crate::unwind_info;
@@ -44,7 +45,7 @@ pub struct Arguments {
 /// Counts every file.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     arguments.table.check()?;
-    input::for_each(&arguments.files, &arguments.slice, Layout::Apart, |object, _| count(object, arguments))
+    each::for_each(&arguments.files, &arguments.slice, Layout::Apart, |object, _| count(object, arguments))
 }
 
 fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> {

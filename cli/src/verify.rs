@@ -12,7 +12,8 @@ use serde::Serialize;
 
 use crate::count::{Counts, Number};
 use crate::difference::{self, DifferenceJson};
-use crate::input::{self, Input, Object, Outcome};
+use crate::each::{self, Outcome};
+use crate::input::{self, Input, Object};
 use crate::output;
 use crate::place::Places;
 use crate::status::{self, Status};
@@ -78,7 +79,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         Input::open(file, slice)?.object(Layout::Apart)?;
         check_table(table, arguments).with_context(|| table.name.to_string())?;
     }
-    input::for_each(files, slice, Layout::Apart, |object, _| {
+    each::for_each(files, slice, Layout::Apart, |object, _| {
         let file = object.file()?;
         if object.is_compact() && arguments.sframe.is_some() {
             bail!("--sframe: a Mach-O file has no .sframe: --unwind-info gives its table");

@@ -15,7 +15,8 @@ use super::source::Source;
 use super::verify::{self, ReportJson};
 use crate::conversion::most_frequent_first;
 use crate::count::{Counts, Number, percent};
-use crate::input::{self, CALL_FRAMES, Input, Object, Outcome};
+use crate::each::{self, Outcome};
+use crate::input::{self, CALL_FRAMES, Input, Object};
 use crate::output;
 use crate::place::Places;
 use crate::status::{self, Status};
@@ -61,7 +62,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let Some(section) = arguments.section.as_deref() else {
         let files = std::slice::from_ref(&arguments.file);
-        return input::for_each(files, &arguments.slice, Layout::Apart, |object, _| {
+        return each::for_each(files, &arguments.slice, Layout::Apart, |object, _| {
             if is_without_both(object)? {
                 return Ok(Outcome::Absent(CALL_FRAMES));
             }

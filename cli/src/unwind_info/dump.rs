@@ -10,7 +10,8 @@ use cfipack_format::{Arch, SectionOffset};
 use serde::Serialize;
 
 use super::source::{self, Source};
-use crate::input::{Object, Outcome};
+use crate::each::Outcome;
+use crate::input::Object;
 use crate::output::{self, Text};
 use crate::status::Status;
 

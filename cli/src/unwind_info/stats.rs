@@ -14,8 +14,9 @@ use super::made::{Made, TableOptions};
 use super::source::Source;
 use crate::conversion::most_frequent_first;
 use crate::count::{Counts, percent};
+use crate::each::Outcome;
 use crate::escaped::Escaped;
-use crate::input::{CALL_FRAMES, Object, Outcome};
+use crate::input::{CALL_FRAMES, Object};
 use crate::output;
 use crate::status::Status;
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Stdio;
 
-use crate::program::{command, corpus, run, scratch};
+use crate::program::{command, run, scratch};
 
 /// The status of a run whose standard output is a pipe that nobody reads, and what it said of it.
 fn unread(arguments: &[&str]) -> (Option<i32>, String) {
@@ -33,27 +33,6 @@ fn a_reader_that_has_seen_enough_does_not_change_what_was_judged() {
     let (status, said) = unread(&[flex, "--no-flex", "--json", "--min-coverage", "100"]);
     assert_eq!(status, Some(1), "{said}");
     assert!(!said.contains("error"), "{said}");
-}
-
-#[cfg(unix)]
-#[test]
-fn a_closed_standard_output_is_an_error() {
-    for arguments in [
-        &["linked.so", "--section", "-"][..],
-        &["linked.so", "--json"],
-        &["dump", "linked.so"],
-        &["verify", "linked.so"],
-    ] {
-        let shell = std::process::Command::new("sh")
-            .args(["-c", "exec \"$0\" \"$@\" >&-", env!("CARGO_BIN_EXE_cfi2sframe")])
-            .args(arguments)
-            .current_dir(corpus())
-            .output()
-            .unwrap();
-        let said = String::from_utf8(shell.stderr).unwrap();
-        assert_eq!(shell.status.code(), Some(2), "{arguments:?}: {said}");
-        assert!(said.ends_with("standard output is closed\n"), "{arguments:?}: {said}");
-    }
 }
 
 #[test]
