@@ -72,11 +72,6 @@ impl TableOptions {
         }
         Ok(())
     }
-
-    /// Bytes between functions for which merged ones may answer.
-    pub fn padding(&self) -> u64 {
-        if self.merge_functions == 0 { 0 } else { 15 }
-    }
 }
 
 /// An FDE that cannot be read, and the section that it is in.

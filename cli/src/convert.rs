@@ -134,7 +134,7 @@ impl<'s, 'a> Summary<'s, 'a> {
             let relocated =
                 if is_relocatable { Some(relocated(&conversion, &bytes, file.arch())) } else { None };
             let table = sframe::Section::parse(relocated.as_deref().unwrap_or(&bytes), address)?;
-            report = Some(verify::of_file(file, &[table], arguments.table.padding())?);
+            report = Some(verify::against(sections, &[table], arguments.table.get().padding()));
         }
         let cfi = CfiBytes::of(file, sections)?;
         Ok(Self { object, file, conversion, bytes, cfi, report })

@@ -131,7 +131,7 @@ impl<'s> Input<'s> {
         layout: Layout,
     ) -> anyhow::Result<Option<Object<'a>>> {
         let member = member.with_context(|| self.path.display().to_string())?;
-        let is_of_archive = member.is_of_archive();
+        let is_of_archive = member.is_of_archive;
         let name = Name { path: &self.path, member: member.name.map(String::from) };
         match contents(member.bytes, layout) {
             Ok(contents) => Ok(Some(Object { name, contents })),

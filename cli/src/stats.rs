@@ -101,15 +101,16 @@ fn converted(name: String, file: &File<'_>, options: &TableOptions) -> anyhow::R
 
 /// What the file's own tables cover of its CFI; nothing if it has none.
 fn coverage(file: &File<'_>, tables: &[Section<'_>]) -> anyhow::Result<Option<Coverage>> {
-    if file.call_frame_sections()?.is_empty() {
+    let sections = file.call_frame_sections()?;
+    if sections.is_empty() {
         return Ok(None);
     }
-    let report = verify::of_file(file, tables, 0)?;
+    let report = verify::against(&sections, tables, 0);
     Ok(Some(Coverage {
         functions: report.functions,
         covered: report.equal + report.different,
         reasons: report.reasons,
-        cfi_bytes: CfiBytes::of(file, &input::call_frame_sections(file)?)?,
+        cfi_bytes: CfiBytes::of(file, &sections)?,
     }))
 }
 

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
-use cfipack_container::{File, Kind, Layout};
+use cfipack_container::{CallFrameSection, File, Kind, Layout};
 use cfipack_decoder::sframe;
 use cfipack_format::Address;
 use cfipack_roundtrip::{Options, Report, Table, Violation, kernel_violations, verify};
@@ -131,7 +131,7 @@ fn check(
         let table = ".sframe table";
         return Ok(if has_cfi { Outcome::Lacking(table) } else { Outcome::Absent(table) });
     }
-    let report = of_file(file, &tables, arguments.padding)?;
+    let report = against(&input::call_frame_sections(file)?, &tables, arguments.padding);
     let violations: Vec<_> = match arguments.profile {
         Some(Profile::Kernel) => tables.iter().flat_map(|table| kernel_violations(table, None)).collect(),
         None => Vec::new(),
@@ -172,11 +172,10 @@ fn print_all(
 }
 
 /// Holds tables against the CFI of a file.
-pub fn of_file(file: &File<'_>, tables: &[sframe::Section<'_>], padding: u64) -> anyhow::Result<Report> {
-    let sections = input::call_frame_sections(file)?;
+pub fn against(sections: &[CallFrameSection<'_>], tables: &[sframe::Section<'_>], padding: u64) -> Report {
     let cfi: Vec<_> = sections.iter().map(|section| section.cfi()).collect();
     let options = Options { padding, ..Options::default() };
-    Ok(verify(&cfi, &Table::new(tables), &options))
+    verify(&cfi, &Table::new(tables), &options)
 }
 
 /// Writes the report as text, below a line that says what it is about.

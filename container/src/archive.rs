@@ -20,14 +20,9 @@ pub struct Member<'a> {
     /// a fat file by that file's header, elsewhere by its own; none if that is not Mach-O or ELF. Those of
     /// ELF are `x86_64`, `aarch64`, `aarch64_be` and `s390x`.
     pub arch: Option<Cow<'static, str>>,
-}
-
-impl Member<'_> {
     /// Whether it comes from an archive, which may hold anything. What a fat file says is of an
     /// architecture must be an object or a linked file.
-    pub fn is_of_archive(&self) -> bool {
-        self.name.is_some() && self.name != self.arch
-    }
+    pub is_of_archive: bool,
 }
 
 /// The members of a file, in its order.
@@ -87,7 +82,9 @@ impl<'a> Iterator for Members<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         let members = match &mut self.source {
             Source::Single(bytes) => {
-                return bytes.take().map(|bytes| Ok(Member { name: None, bytes, arch: fat::arch(bytes) }));
+                return bytes.take().map(|bytes| {
+                    Ok(Member { name: None, bytes, arch: fat::arch(bytes), is_of_archive: false })
+                });
             }
             Source::Archive(members) => members,
             Source::Fat { slices, slice } => return next_of_fat(slices, slice),
@@ -101,7 +98,7 @@ impl<'a> Iterator for Members<'a> {
         Some(
             member
                 .data(self.bytes)
-                .map(|bytes| Member { name, bytes, arch: fat::arch(bytes) })
+                .map(|bytes| Member { name, bytes, arch: fat::arch(bytes), is_of_archive: true })
                 .map_err(|_| Error::Archive { offset }),
         )
     }
@@ -120,10 +117,11 @@ fn next_of_fat<'a>(
                 Some(name) => Cow::Owned(format!("{arch}:{name}")),
                 None => arch.clone(),
             };
-            return Some(member.map(|Member { name, bytes, .. }| Member {
+            return Some(member.map(|Member { name, bytes, is_of_archive, .. }| Member {
                 name: Some(in_arch(name)),
                 bytes,
                 arch: Some(arch.clone()),
+                is_of_archive,
             }));
         }
         let slice = slices.next()?;

@@ -18,9 +18,6 @@ use super::fres::Fres;
 use super::wide_attribute::WideAttribute;
 use crate::Reason;
 
-/// Bytes between two functions that count as padding.
-const MAX_PADDING: u64 = 15;
-
 /// Functions that become one FDE: many more of the same row save hardly another byte, and time would
 /// grow with the square of their number.
 const MAX_GROUP: usize = 256;
@@ -45,7 +42,7 @@ struct Candidate {
 pub(super) fn merge(arch: Arch, options: Options, entries: &Entries) -> Result<Entries, Reason> {
     let endian = arch.endian();
     let (candidates, rows) = candidates(entries, options.version, endian);
-    let cuts = cuts(&candidates, &rows, &Gaps::of(entries), options);
+    let cuts = cuts(&candidates, &rows, &Gaps::of(entries, options), options);
     let mut fres = Fres::new(endian);
     let blocks = Blocks::new(options, endian, fres.seed());
     let list = Vec::with_capacity(entries.list.len());
@@ -114,10 +111,10 @@ struct Gaps {
 }
 
 impl Gaps {
-    fn of(entries: &Entries) -> Self {
+    fn of(entries: &Entries, options: Options) -> Self {
         let mut refused = entries.refused.clone();
         refused.sort_unstable();
-        Self { refused, longest: if entries.unread { 0 } else { MAX_PADDING } }
+        Self { refused, longest: if entries.unread { 0 } else { options.padding() } }
     }
 
     /// Whether what lies between a function's end and the next one's start is padding.

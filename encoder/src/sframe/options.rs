@@ -29,10 +29,21 @@ pub struct Options {
     /// byte order, turn each function's rows round in place and cannot read what two functions share.
     pub share: bool,
     /// Neighbouring functions, up to 256, become one FDE as long as it has no more rows than this; 0
-    /// leaves every function its own FDE. PCs in the padding between merged functions, up to 15 bytes,
+    /// and 1 leave every function its own FDE. PCs in the [padding](Self::padding) between merged functions
     /// are then answered too.
     pub merge_functions: u32,
 }
+
+impl Options {
+    /// Bytes between two functions that may be merged: 15 at most, and none without merging. Beside a function
+    /// that [cannot be read](super::Builder::note_unread) nothing is merged across a gap.
+    pub fn padding(&self) -> u64 {
+        if self.merge_functions > 1 { MAX_PADDING } else { 0 }
+    }
+}
+
+/// What alignment puts between two functions, in bytes.
+const MAX_PADDING: u64 = 15;
 
 impl Default for Options {
     fn default() -> Self {
