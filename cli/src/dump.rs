@@ -175,7 +175,7 @@ struct FunctionJson {
     fde_type: &'static str,
     signal_frame: bool,
     pauth_key: Option<char>,
-    repeats: Option<u8>,
+    repeats: Option<u16>,
     rows: Vec<RowEntry>,
 }
 

@@ -162,7 +162,7 @@ struct FunctionJson {
 struct RowOfPart {
     #[serde(flatten)]
     row: RowJson,
-    repeats: Option<u8>,
+    repeats: Option<u16>,
 }
 
 impl Explained for FunctionJson {

@@ -170,7 +170,7 @@ struct Extent {
     start: String,
     size: u32,
     signal_frame: bool,
-    repeats: Option<u8>,
+    repeats: Option<u16>,
 }
 
 impl AnswerJson {

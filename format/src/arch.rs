@@ -2,7 +2,7 @@
 
 use crate::Endian;
 
-/// A register by its DWARF number in the architecture's psABI.
+/// A register by its DWARF number in the architecture's psABI, on i386 by that in Mach-O's `__eh_frame`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Register(pub u16);
 
@@ -40,7 +40,7 @@ impl Arch {
         }
     }
 
-    /// The stack pointer: rsp 7, esp 4 (Mach-O's `__eh_frame` numbering is 5), sp 31, r15.
+    /// The stack pointer: rsp 7, esp 5 (Mach-O's `__eh_frame` numbering; the psABI's is 4), sp 31, r15.
     pub const fn stack_pointer(self) -> Register {
         Register(match self {
             Self::Amd64 => 7,
@@ -50,7 +50,7 @@ impl Arch {
         })
     }
 
-    /// The frame pointer: rbp 6, ebp 5 (Mach-O's `__eh_frame` numbering is 4), x29, r11.
+    /// The frame pointer: rbp 6, ebp 4 (Mach-O's `__eh_frame` numbering; the psABI's is 5), x29, r11.
     pub const fn frame_pointer(self) -> Register {
         Register(match self {
             Self::Amd64 => 6,

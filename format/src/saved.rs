@@ -4,28 +4,28 @@ use core::fmt;
 
 use crate::Register;
 
-/// The most registers a compact encoding can restore beside the frame pointer and the return
-/// address: arm64's x19 to x28 and d8 to d15.
-const MAX: usize = 18;
-
 /// Where a function saved its caller's registers: each at the CFA plus an offset in bytes.
 ///
 /// The return address and the frame pointer are the [row's](crate::Row), not in here. Equal if
 /// the same registers were added in the same order.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Saved {
-    slots: [(Register, i32); MAX],
+    slots: [(Register, i32); Self::CAPACITY],
     count: u8,
 }
 
 impl Saved {
+    /// The most registers a compact encoding can restore beside the frame pointer and the return
+    /// address: arm64's x19 to x28 and d8 to d15.
+    pub const CAPACITY: usize = 18;
+
     /// No registers.
     pub const fn new() -> Self {
-        Self { slots: [(Register(0), 0); MAX], count: 0 }
+        Self { slots: [(Register(0), 0); Self::CAPACITY], count: 0 }
     }
 
     /// Adds a register, stored at the CFA plus `offset` bytes; `false`, and nothing added, if there
-    /// are 18 already.
+    /// are [`CAPACITY`](Self::CAPACITY) already.
     pub fn push(&mut self, register: Register, offset: i32) -> bool {
         match self.slots.get_mut(usize::from(self.count)) {
             Some(slot) => {

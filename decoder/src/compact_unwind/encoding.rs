@@ -7,6 +7,7 @@ use cfipack_format::{Arch, Cfa, FunctionOffset, Register, Row, Rule, Saved};
 
 /// Why an encoding means nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum EncodingError {
     /// The architecture has no mode of this number.
     Mode(Encoding),

@@ -1,16 +1,21 @@
-//! A section as text: byte for byte what `readelf --sframe` of binutils 2.47 prints.
+//! A section as text: byte for byte what `readelf --sframe` of binutils 2.47 prints, and of version 1 what
+//! 2.40 did.
 
 use core::fmt::{self, Write};
 
-use cfipack_format::sframe::{Abi, CONTROL_CFA_SLOT, FdeType, Flags, Version};
+use cfipack_format::sframe::{CONTROL_CFA_SLOT, FdeType, Flags, Version};
 
-use super::row::cfa_offset;
+use super::row::{cfa_offset, has_registers};
 use super::{Fre, Function, Section};
 
-/// Writes the section as `readelf --sframe` (binutils 2.47) does; `name` is the section's name.
+/// Writes the section as `readelf --sframe` does (binutils 2.47; for version 1, which that refuses, 2.40);
+/// `name` is the section's name.
 ///
 /// Where readelf would crash on a malformed function or row, or print nonsense, the error stands
 /// in its place.
+///
+/// # Errors
+/// Those of `out`.
 pub fn dump(section: &Section<'_>, name: &str, out: &mut impl Write) -> fmt::Result {
     write_header(section, name, out)?;
     for (index, function) in section.functions().enumerate() {
@@ -38,10 +43,12 @@ fn write_header(section: &Section<'_>, name: &str, out: &mut impl Write) -> fmt:
         write!(out, ",\n           {name}")?;
     }
     out.write_char('\n')?;
-    if header.fixed_fp_offset != 0 {
+    // readelf 2.40, the last to print version 1, does not mention them.
+    let says_fixed_offsets = section.version != Version::V1;
+    if says_fixed_offsets && header.fixed_fp_offset != 0 {
         writeln!(out, "    CFA fixed FP offset: {}", header.fixed_fp_offset)?;
     }
-    if header.fixed_ra_offset != 0 {
+    if says_fixed_offsets && header.fixed_ra_offset != 0 {
         writeln!(out, "    CFA fixed RA offset: {}", header.fixed_ra_offset)?;
     }
     writeln!(out, "    Num FDEs: {}\n    Num FREs: {}", header.num_fdes, header.num_fres)?;
@@ -53,7 +60,8 @@ fn write_function(function: &Function<'_>, out: &mut impl Write) -> fmt::Result 
     line.text("\n    func idx [").decimal(function.index() as i64);
     line.text("]: pc = 0x").hexadecimal(function.start().0, 1);
     line.text(", size = ").decimal(i64::from(function.size())).text(" bytes");
-    match (function.is_signal_frame(), function.fde_type() == FdeType::Flex) {
+    // readelf 2.47 does not ask for the version here.
+    match (function.has_signal_bit(), function.fde_type() == FdeType::Flex) {
         (true, true) => line.text(", attr = \"SF\""),
         (true, false) => line.text(", attr = \"S\""),
         (false, true) => line.text(", attr = \"F\""),
@@ -96,7 +104,7 @@ fn default_cells<'l>(fre: &Fre, function: &Function<'_>, line: &'l mut Line) -> 
         _ => (None, words.get(1)),
     };
     let saved = |&word: &i32, line: &mut Line| {
-        match section.version == Version::V2 && section.abi == Abi::S390x && word & 1 != 0 {
+        match has_registers(section) && word & 1 != 0 {
             true => line.text("r").decimal(i64::from(word >> 1)),
             false => line.text("c").signed(word),
         };
@@ -173,7 +181,8 @@ fn fixed_fp(section: &Section<'_>, line: &mut Line) {
 }
 
 fn fixed_ra(section: &Section<'_>, line: &mut Line) {
-    line.push(if section.header().fixed_ra_offset != 0 { b'f' } else { b'u' });
+    let is_said = section.version != Version::V1 && section.header().fixed_ra_offset != 0;
+    line.push(if is_said { b'f' } else { b'u' });
 }
 
 /// Text on its way out: a table has a million rows, and formatting each through `fmt` costs several

@@ -7,6 +7,7 @@ use cfipack_format::SectionOffset;
 /// Why a section, a function or a row cannot be read. Offsets count from the section's start;
 /// values are as stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Error {
     /// Fewer bytes than a header.
     TooShort {
@@ -95,6 +96,13 @@ pub enum Error {
         /// Number of FREs claimed.
         value: u32,
     },
+    /// With this function, the FREs of the functions are more than a table of this length may have.
+    TooManyFres {
+        /// Of the FDE.
+        offset: SectionOffset,
+        /// Their number.
+        sum: u64,
+    },
     /// An FRE type other than 0, 1 and 2.
     FreType {
         /// Of the FDE (version 3: of the attribute).
@@ -109,7 +117,7 @@ pub enum Error {
         /// The second info byte.
         value: u8,
     },
-    /// A PC-mask function that repeats every 0 bytes. (Version 1 has no field for the number.)
+    /// A PC-mask function that repeats every 0 bytes.
     RepSize {
         /// Of the FDE (version 3: of the attribute).
         offset: SectionOffset,
@@ -203,6 +211,9 @@ impl fmt::Display for Error {
             }
             Self::FreCount { offset, value } => {
                 write!(f, "offset {offset}: {value} FREs are more than the section holds")
+            }
+            Self::TooManyFres { offset, sum } => {
+                write!(f, "offset {offset}: {sum} FREs up to here are too many for the table's length")
             }
             Self::FreType { offset, value } => {
                 write!(f, "offset {offset}: unknown FRE type in info byte {value:#04x}")

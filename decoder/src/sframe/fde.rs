@@ -21,15 +21,23 @@ pub(super) struct Body<'a> {
     pub fres: &'a [u8],
     pub num_fres: u32,
     pub info: FdeInfo,
-    pub rep_size: u8,
+    pub rep_size: u16,
     pub fre_type: FreType,
     pub fde_type: FdeType,
     /// Where the info byte's structure starts: the attribute in version 3, else the FDE.
     pub offset: SectionOffset,
 }
 
+/// Bytes after which the rows of a PC-mask function of version 1 repeat: its FREs' starts are masks, and
+/// binutils 2.40 writes masks of one byte.
+const MASKS_REPEAT: u16 = 256;
+
 impl<'a> Section<'a> {
     /// The function with this index, the index being in the order of the FDEs.
+    ///
+    /// # Errors
+    /// There is no such function, its FREs lie outside of their sub-section, or its FDE or attribute has a
+    /// type that does not exist.
     pub fn function(&self, index: usize) -> Result<Function<'a>, Error> {
         let fde = self.fde(index).ok_or(Error::NoFunction { index })?;
         Ok(Function { section: *self, index, fde, body: self.body(index, &fde)? })
@@ -37,11 +45,14 @@ impl<'a> Section<'a> {
 
     #[inline(always)]
     pub(super) fn fde(&self, index: usize) -> Option<Fde> {
+        const V1: usize = Version::V1.fde_size();
+        const V2: usize = Version::V2.fde_size();
+        const V3: usize = Version::V3.fde_size();
         let endian = self.endian();
         match self.version {
-            Version::V1 => Fde::read(self.index.as_chunks::<17>().0.get(index)?, Version::V1, endian),
-            Version::V2 => Fde::read(self.index.as_chunks::<20>().0.get(index)?, Version::V2, endian),
-            Version::V3 => Fde::read(self.index.as_chunks::<16>().0.get(index)?, Version::V3, endian),
+            Version::V1 => Fde::read(self.index.as_chunks::<V1>().0.get(index)?, Version::V1, endian),
+            Version::V2 => Fde::read(self.index.as_chunks::<V2>().0.get(index)?, Version::V2, endian),
+            Version::V3 => Fde::read(self.index.as_chunks::<V3>().0.get(index)?, Version::V3, endian),
         }
     }
 
@@ -70,8 +81,12 @@ impl<'a> Section<'a> {
             (rest, fde.num_fres, fde.info, 0, fde.rep_size, fde_offset)
         };
         let fre_type = info.fre_type().ok_or(Error::FreType { offset, value: info.bits() })?;
-        let attribute = Attribute { num_fres: 0, info, info2, rep_size };
+        let attribute = Attribute { num_fres: 0, info, info2, rep_size: 0 };
         let fde_type = attribute.fde_type().ok_or(Error::FdeType { offset, value: info2 })?;
+        let rep_size = match self.version {
+            Version::V1 if info.contains(FdeInfo::PC_MASK) => MASKS_REPEAT,
+            _ => u16::from(rep_size),
+        };
         // The least FRE is a start and an info byte.
         if u64::from(num_fres) * (fre_type.width() as u64 + 1) > fres.len() as u64 {
             return Err(Error::FreCount { offset, value: num_fres });
@@ -83,6 +98,10 @@ impl<'a> Section<'a> {
 impl Body<'_> {
     pub(super) fn is_pc_mask(&self) -> bool {
         self.info.contains(FdeInfo::PC_MASK)
+    }
+
+    pub(super) fn is_signal_frame(&self, version: Version) -> bool {
+        version == Version::V3 && self.info.contains(FdeInfo::SIGNAL)
     }
 
     /// Bytes after which the FREs of a PC-mask function repeat.
@@ -143,13 +162,24 @@ impl<'a> Function<'a> {
     }
 
     /// Bytes after which the FREs of a PC-mask function repeat.
-    pub fn rep_size(&self) -> u8 {
+    ///
+    /// Version 1 does not say. An FRE's start is a mask there, and its row answers for the offsets in the
+    /// function that have all bits of it, which repeat after 256 bytes or less: the rule of the
+    /// format's header in binutils 2.40. For the stubs that its `ld` describes, of 16 bytes with rows
+    /// at 0 and 11, the right row answers at each instruction; with `-z ibtplt` the second
+    /// instruction ends at 9, and what `ld` says is wrong there.
+    pub fn rep_size(&self) -> u16 {
         self.body.rep_size
     }
 
     /// Whether it is a signal frame: the PC is that of an instruction that has not been executed,
-    /// so nobody should subtract 1 from it before a lookup.
+    /// so nobody should subtract 1 from it before a lookup. Only version 3 can say so.
     pub fn is_signal_frame(&self) -> bool {
+        self.body.is_signal_frame(self.section.version())
+    }
+
+    /// The bit that means a signal frame in version 3, and nothing in the others.
+    pub(super) fn has_signal_bit(&self) -> bool {
         self.body.info.contains(FdeInfo::SIGNAL)
     }
 
@@ -171,6 +201,9 @@ impl<'a> Function<'a> {
 
     /// The row that answers for a PC this far into the function: the last that starts at or before
     /// it. None at or behind the function's end, and before the first FRE.
+    ///
+    /// # Errors
+    /// A row that starts at or before it is broken, or it is a PC-mask function that repeats after 0 bytes.
     pub fn lookup(&self, offset: FunctionOffset) -> Result<Option<Row>, Error> {
         match offset.0 < self.fde.size {
             true => self.section.row_at(&self.body, offset.0),
@@ -179,6 +212,9 @@ impl<'a> Function<'a> {
     }
 
     /// The bytes of its FREs, in version 3 behind those of its attribute. Functions may share them.
+    ///
+    /// # Errors
+    /// One of them is broken, so that nothing can say where they end.
     pub fn fre_bytes(&self) -> Result<&'a [u8], Error> {
         let mut fres = self.fres();
         while fres.next().transpose()?.is_some() {}

@@ -4,9 +4,9 @@ use cfipack_format::sframe::Fde;
 use cfipack_format::{Address, Row};
 
 use super::widest::Widest;
-use super::{Error, Function, Section};
+use super::{Error, Frame, Function, Section};
 
-/// Makes lookups in a sorted section more than twice as fast, and those in an unsorted one quick at all.
+/// Makes lookups in a sorted section about twice as fast, and those in an unsorted one quick at all.
 ///
 /// The range from the first function's start to the last's is cut into buckets of equal size, a
 /// power of two, half as many as there are functions or more; a bucket knows how many functions
@@ -70,8 +70,10 @@ impl<'a, 'm> Index<'a, 'm> {
         Plan::new(section).buckets + 1 + 3 * (count + TRIED) + order
     }
 
-    /// Builds the index in `memory`. Fails if that is too short, or if the section says that it is
-    /// sorted and is not. Reads the section once, and at most 256 FREs of a function.
+    /// Builds the index in `memory`. Reads the section once, and at most 256 FREs of a function.
+    ///
+    /// # Errors
+    /// `memory` is too short, or the section says that it is sorted and is not.
     pub fn build(section: &Section<'a>, memory: &'m mut [u32]) -> Result<Self, Error> {
         let plan = Plan::new(section);
         let count = section.num_functions();
@@ -116,8 +118,17 @@ impl<'a, 'm> Index<'a, 'm> {
     }
 
     /// As [`Section::lookup`].
+    ///
+    /// # Errors
+    /// Those of [`Section::lookup`].
     #[inline]
     pub fn lookup(&self, pc: Address) -> Result<Option<Row>, Error> {
+        Ok(self.lookup_frame(pc)?.map(|frame| frame.row))
+    }
+
+    /// As [`Section::lookup_frame`].
+    #[inline]
+    pub fn lookup_frame(&self, pc: Address) -> Result<Option<Frame>, Error> {
         let Some(start) = self.start_of(pc) else { return self.lookup_far(pc) };
         let count = self.count_not_after(start);
         if let Some(&[first, fre_off, widest]) = self.functions.get(count.wrapping_sub(1)) {
@@ -127,7 +138,8 @@ impl<'a, 'm> Index<'a, 'm> {
                 && let Some(row) = self.section.default_row(fre, widest.fre_type())
                 && row.start.0 <= offset
             {
-                return Ok(Some(row));
+                // A signal frame has no widest row.
+                return Ok(Some(Frame { row, is_signal_frame: false }));
             }
         }
         self.lookup_other(pc, count)
@@ -135,14 +147,14 @@ impl<'a, 'm> Index<'a, 'm> {
 
     /// The same where the widest row does not answer. `count` functions start at or before the PC.
     #[inline(never)]
-    fn lookup_other(&self, pc: Address, count: usize) -> Result<Option<Row>, Error> {
+    fn lookup_other(&self, pc: Address, count: usize) -> Result<Option<Frame>, Error> {
         let last = count.wrapping_sub(1);
         if let (Some(&[first, fre_off, _]), Some(start)) = (self.functions.get(last), self.start_of(pc)) {
             let (index, offset) = (self.index_at(last), start.wrapping_sub(first));
             if let Some(fde) = self.section.fde(index).filter(|fde| offset < fde.size) {
                 // The same offset as in the FDE, but at hand: the scan need not wait for the FDE.
                 let fde = Fde { fre_off, ..fde };
-                return self.section.row_at(&self.section.body(index, &fde)?, offset);
+                return self.section.frame_at(&self.section.body(index, &fde)?, offset);
             }
         }
         self.lookup_far(pc)
@@ -150,14 +162,17 @@ impl<'a, 'm> Index<'a, 'm> {
 
     /// The same for any PC.
     #[cold]
-    fn lookup_far(&self, pc: Address) -> Result<Option<Row>, Error> {
+    fn lookup_far(&self, pc: Address) -> Result<Option<Frame>, Error> {
         match self.find_fde(pc) {
-            Some((index, fde, offset)) => self.section.row_at(&self.section.body(index, &fde)?, offset),
+            Some((index, fde, offset)) => self.section.frame_at(&self.section.body(index, &fde)?, offset),
             None => Ok(None),
         }
     }
 
     /// As [`Section::find`].
+    ///
+    /// # Errors
+    /// Those of [`Section::find`].
     pub fn find(&self, pc: Address) -> Result<Option<Function<'a>>, Error> {
         match self.find_fde(pc) {
             Some((index, ..)) => self.section.function(index).map(Some),

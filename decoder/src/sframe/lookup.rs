@@ -8,7 +8,16 @@ use cfipack_format::{Address, Row};
 
 use super::fde::Body;
 use super::fre::head;
-use super::{Error, Function, Section};
+use super::{Error, Fres, Function, Section};
+
+/// What a table says of a frame whose PC was looked up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Frame {
+    /// The row.
+    pub row: Row,
+    /// Whether it is a signal frame: as [`Function::is_signal_frame`].
+    pub is_signal_frame: bool,
+}
 
 impl<'a> Section<'a> {
     /// The function that has the PC: by searching the index if it is sorted, else by trying each.
@@ -16,6 +25,9 @@ impl<'a> Section<'a> {
     ///
     /// Where functions overlap without starting together, the last that starts at or before the PC
     /// decides. A sorted index that is not sorted gives wrong answers: see [`Section::validate`].
+    ///
+    /// # Errors
+    /// Those of [`Section::function`].
     pub fn find(&self, pc: Address) -> Result<Option<Function<'a>>, Error> {
         match self.find_fde(pc) {
             Some((index, ..)) => self.function(index).map(Some),
@@ -25,18 +37,38 @@ impl<'a> Section<'a> {
 
     /// The row that answers for the PC, its start counted from the start of its function (PC-mask:
     /// of the repetition that has the PC).
+    ///
+    /// # Errors
+    /// Those of [`Section::function`] and [`Function::lookup`]: what is broken on the way to the row.
     #[inline]
     pub fn lookup(&self, pc: Address) -> Result<Option<Row>, Error> {
+        Ok(self.lookup_frame(pc)?.map(|frame| frame.row))
+    }
+
+    /// The same, and what else a walk over the stack must know.
+    #[inline]
+    pub fn lookup_frame(&self, pc: Address) -> Result<Option<Frame>, Error> {
         match self.find_fde(pc) {
-            Some((index, fde, offset)) => self.row_at(&self.body(index, &fde)?, offset),
+            Some((index, fde, offset)) => self.frame_at(&self.body(index, &fde)?, offset),
             None => Ok(None),
         }
+    }
+
+    /// The frame at `offset` in a function, which is within its size.
+    #[inline(always)]
+    pub(super) fn frame_at(&self, body: &Body<'_>, offset: u32) -> Result<Option<Frame>, Error> {
+        let is_signal_frame = body.is_signal_frame(self.version());
+        Ok(self.row_at(body, offset)?.map(|row| Frame { row, is_signal_frame }))
     }
 
     /// The row at `offset` in a function, which is within its size.
     #[inline(always)]
     pub(super) fn row_at(&self, body: &Body<'_>, offset: u32) -> Result<Option<Row>, Error> {
-        let target = if body.is_pc_mask() { offset % body.repetition()? } else { offset };
+        let target = match body.is_pc_mask() {
+            true if self.version == Version::V1 => return self.row_by_mask(body, offset),
+            true => offset % body.repetition()?,
+            false => offset,
+        };
         match self.scan(body, target) {
             Some(None) => Ok(None),
             Some(Some(at)) => {
@@ -50,6 +82,26 @@ impl<'a> Section<'a> {
             }
             None => self.row_error(body, target),
         }
+    }
+
+    /// The same in a PC-mask function of version 1: the last row whose start has no bit that the offset has
+    /// not.
+    #[cold]
+    #[inline(never)]
+    fn row_by_mask(&self, body: &Body<'_>, offset: u32) -> Result<Option<Row>, Error> {
+        let target = offset % body.repetition()?;
+        let mut found = None;
+        for fre in Fres::new(*self, *body, u32::MAX) {
+            let fre = fre?;
+            if fre.start.0 > target {
+                break;
+            }
+            let row = fre.decode(self, body.fde_type)?;
+            if row.start.0 & !target == 0 {
+                found = Some(row);
+            }
+        }
+        Ok(found)
     }
 
     /// Where the last FRE of a function lies that starts at or before `target`, in bytes from the first.
@@ -103,7 +155,7 @@ impl<'a> Section<'a> {
                 Some((index, fde, offset_in(pc, start, fde.size)?))
             });
         }
-        let count = self.count_not_after(pc, 0, self.num_functions());
+        let count = self.count_not_after(pc);
         self.last_that_holds(count, pc, |place| place)
     }
 
@@ -152,32 +204,28 @@ impl<'a> Section<'a> {
         Some((fde, self.relative_start(index, &fde)))
     }
 
-    /// How many functions of a sorted index start at or before the PC, of which it is known that
-    /// the first `low` do, and none from `high` on.
+    /// How many functions of a sorted index start at or before the PC.
     #[inline(always)]
-    pub(super) fn count_not_after(&self, pc: i64, low: usize, high: usize) -> usize {
+    fn count_not_after(&self, pc: i64) -> usize {
+        const V1: usize = Version::V1.fde_size();
+        const V2: usize = Version::V2.fde_size();
+        const V3: usize = Version::V3.fde_size();
         match self.version {
-            Version::V1 => self.search::<17>(pc, low, high, |b| i64::from(self.start32(b))),
-            Version::V2 => self.search::<20>(pc, low, high, |b| i64::from(self.start32(b))),
-            Version::V3 => self.search::<16>(pc, low, high, |b| self.start64(b)),
+            Version::V1 => self.search::<V1>(pc, |b| i64::from(self.start32(b))),
+            Version::V2 => self.search::<V2>(pc, |b| i64::from(self.start32(b))),
+            Version::V3 => self.search::<V3>(pc, |b| self.start64(b)),
         }
     }
 
     /// The search, `N` being the size of an FDE. No branch depends on a start, since nobody could
     /// predict it.
     #[inline(always)]
-    fn search<const N: usize>(
-        &self,
-        pc: i64,
-        low: usize,
-        high: usize,
-        start: impl Fn(&[u8; N]) -> i64,
-    ) -> usize {
+    fn search<const N: usize>(&self, pc: i64, start: impl Fn(&[u8; N]) -> i64) -> usize {
         let (fdes, _) = self.index.as_chunks::<N>();
-        let fdes = fdes.get(low..high).unwrap_or_default();
-        // Relative to the field, the PC becomes less from FDE to FDE.
+        // What a start counts from grows from FDE to FDE. It is added to the start, since the PC relative to
+        // it would wrap 2^63 bytes away.
         let relative = if self.is_pc_relative() { !0 } else { 0 };
-        let from_field = |i: usize| pc.wrapping_sub(((self.index_offset + N * i) & relative) as i64);
+        let origin = |i: usize| ((self.index_offset + N * i) & relative) as i64;
         // In 32 bits, as the header counts FDEs, no product of a length can overflow: places need not be checked.
         let (mut base, mut len) = (0, fdes.len() as u32);
         // Seven starts at a time: their loads do not wait for each other, where those of a binary
@@ -185,18 +233,19 @@ impl<'a> Section<'a> {
         while len >= 16 {
             let step = len as usize / 8;
             let Some(fdes) = fdes.get(base..).and_then(|fdes| fdes.get(..7 * step + 1)) else { break };
-            let (pc, stride) = (from_field(low + base), ((N * step) & relative) as i64);
-            let not_after = |&k: &usize| start(&fdes[k * step]) <= pc.wrapping_sub(stride * k as i64);
+            let (origin, stride) = (origin(base), ((N * step) & relative) as i64);
+            let not_after =
+                |&k: &usize| start(&fdes[k * step]).wrapping_add(origin + stride * k as i64) <= pc;
             base += step * (1..8).filter(not_after).count();
             len -= 7 * step as u32;
         }
         let last = fdes.get(base..base + len as usize).unwrap_or_default();
-        let (mut pc, stride) = (from_field(low + base), (N & relative) as i64);
+        let (mut origin, stride) = (origin(base), (N & relative) as i64);
         for fde in last {
-            base += usize::from(start(fde) <= pc);
-            pc = pc.wrapping_sub(stride);
+            base += usize::from(start(fde).wrapping_add(origin) <= pc);
+            origin += stride;
         }
-        low + base
+        base
     }
 
     #[inline]
@@ -205,7 +254,7 @@ impl<'a> Section<'a> {
     }
 
     #[inline]
-    fn start64(&self, b: &[u8; 16]) -> i64 {
+    fn start64<const N: usize>(&self, b: &[u8; N]) -> i64 {
         self.endian().u64([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]) as i64
     }
 }

@@ -17,6 +17,9 @@ impl Fre {
     /// - amd64: a return address without a rule is at CFA-8. Elsewhere it is in the link register.
     /// - A frame pointer in a register that no machine has (GNU `as` 2.47 writes number 2^29-1 for a
     ///   DWARF expression that it misread) cannot be recovered: [`Rule::Undefined`].
+    ///
+    /// # Errors
+    /// Its info byte, its number of words or a control word says what no rule has.
     pub fn row(&self, function: &Function<'_>) -> Result<Row, Error> {
         self.decode(&function.section, function.fde_type())
     }
@@ -183,7 +186,7 @@ type Rules = (Cfa, Rule, Rule);
 /// Whether words of DEFAULT rows may be registers: binutils 2.45, version 2, s390x, where an odd word
 /// is the number of a register times 2 plus 1.
 #[inline]
-fn has_registers(section: &Section<'_>) -> bool {
+pub(super) fn has_registers(section: &Section<'_>) -> bool {
     section.version == Version::V2 && section.abi == Abi::S390x
 }
 

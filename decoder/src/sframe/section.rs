@@ -2,7 +2,7 @@
 
 use core::iter::FusedIterator;
 
-use cfipack_format::sframe::{Abi, Flags, Header, Version};
+use cfipack_format::sframe::{Abi, Flags, Header, MAX_FRES_PER_BYTE, Version};
 use cfipack_format::{Address, Arch, Endian, SectionOffset};
 
 use super::{Error, Function};
@@ -27,12 +27,16 @@ pub struct Section<'a> {
 
 impl<'a> Section<'a> {
     /// Reads the header and checks that both sub-sections lie within `bytes`; what they hold is
-    /// checked where it is read, or all of it by [`Section::validate`]. Takes the same time for
-    /// every table.
+    /// checked where it is read, or all of it by [`Section::validate`]. Of the bytes it reads the header,
+    /// and whatever follows the table.
     ///
     /// `address` is where `bytes` lie in memory, since functions are found relative to it. Bytes of
     /// a relocatable object must have been relocated. Behind the table only zeros may follow: GNU
     /// `as` pads s390x sections to 8 bytes, GNU `ld` makes the `PT_GNU_SFRAME` segment too long.
+    ///
+    /// # Errors
+    /// A header that no version has, a sub-section outside of `bytes` or in the other, anything but zeros
+    /// behind the table.
     pub fn parse(bytes: &'a [u8], address: Address) -> Result<Self, Error> {
         let (section, rest) = Self::parse_first(bytes, address)?;
         match rest.iter().position(|&byte| byte != 0) {
@@ -44,7 +48,11 @@ impl<'a> Section<'a> {
     }
 
     /// As [`Section::parse`], but whatever follows the table is returned: lld and mold, which do
-    /// not know the format, leave several tables one behind the other.
+    /// not know the format, leave several tables one behind the other. Takes the same time for every
+    /// table.
+    ///
+    /// # Errors
+    /// Those of [`Section::parse`], but for what follows the table.
     pub fn parse_first(bytes: &'a [u8], address: Address) -> Result<(Self, &'a [u8]), Error> {
         let Some(head) = bytes.first_chunk::<{ Header::SIZE }>() else {
             return Err(Error::TooShort { len: bytes.len() });
@@ -155,13 +163,29 @@ impl<'a> Section<'a> {
 
     /// All functions in the order of the index. One that cannot be read is an item, and the rest
     /// follow.
+    ///
+    /// Functions may share FREs, so those of a hostile table would take hours to walk: one that
+    /// goes beyond [`MAX_FRES_PER_BYTE`] counts as one that cannot be read.
     pub fn functions(&self) -> impl ExactSizeIterator<Item = Result<Function<'a>, Error>> + FusedIterator {
         let section = *self;
-        (0..section.num_functions()).map(move |index| section.function(index))
+        let most = (section.index.len() + section.fres.len()) as u64 * MAX_FRES_PER_BYTE as u64;
+        let mut fres = 0;
+        (0..section.num_functions()).map(move |index| {
+            let function = section.function(index)?;
+            let sum = fres + u64::from(function.num_fres());
+            if sum > most {
+                return Err(Error::TooManyFres { offset: section.fde_offset(index), sum });
+            }
+            fres = sum;
+            Ok(function)
+        })
     }
 
-    /// Reads the whole table and returns the first error in it: beside every function and row,
-    /// whether a sorted index is sorted, and the header's number of FREs.
+    /// Checks the whole table: beside every function and row, whether a sorted index is sorted, and
+    /// the header's number of FREs.
+    ///
+    /// # Errors
+    /// The first in the table.
     pub fn validate(&self) -> Result<(), Error> {
         let mut sum = 0;
         let mut previous = i64::MIN;
@@ -183,8 +207,9 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Where an FDE lies.
-    pub(super) fn fde_offset(&self, index: usize) -> SectionOffset {
+    /// Where the FDE at a place of the index lies, from the section's start on. The place is below
+    /// [`num_functions`](Section::num_functions).
+    pub fn fde_offset(&self, index: usize) -> SectionOffset {
         SectionOffset(self.index_offset + index * self.version.fde_size())
     }
 

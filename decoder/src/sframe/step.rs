@@ -39,7 +39,7 @@ impl Registers<'_> {
 pub struct Caller {
     /// The return address: behind the call, so that a lookup should be made for the byte in front of
     /// it, unless the frame stepped from is a signal frame
-    /// ([`Function::is_signal_frame`](super::Function::is_signal_frame)).
+    /// ([`Frame::is_signal_frame`](super::Frame::is_signal_frame)).
     pub pc: Address,
     /// Whether the row says that `pc` carries a signature (AArch64 pointer authentication). It is as
     /// read: strip it with [`Caller::without_signature`], or with what the system offers.
@@ -110,6 +110,10 @@ impl core::error::Error for StepError {}
 /// byte order of the machine.
 ///
 /// A frame pointer that cannot be recovered is no error until a row needs it.
+///
+/// # Errors
+/// The frame is outermost, the row needs a register or a word of memory that is not known, or it has a rule
+/// that no table has.
 pub fn step(
     arch: Arch,
     row: &Row,

@@ -51,11 +51,12 @@ impl Widest {
 }
 
 impl Section<'_> {
-    /// The widest row of a DEFAULT function that does not repeat. A row counts if all FREs up to it
+    /// The widest row of a DEFAULT function that does not repeat and is no signal frame. A row counts if all FREs up to it
     /// and the next start can be read, and start in order: so a scan would come to the same.
     pub(super) fn widest_row(&self, index: usize, fde: &Fde) -> Option<Widest> {
         let body = self.body(index, fde).ok()?;
-        if body.is_pc_mask() || body.fde_type == FdeType::Flex {
+        let is_signal_frame = body.is_signal_frame(self.version());
+        if body.is_pc_mask() || is_signal_frame || body.fde_type == FdeType::Flex {
             return None;
         }
         let first = self.fres.len() - body.fres.len() - fde.fre_off as usize;

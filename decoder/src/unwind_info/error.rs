@@ -97,9 +97,9 @@ pub enum Error {
         /// How many encodings there are.
         count: u64,
     },
-    /// The LSDA index of a page ends before it starts, or has a broken entry.
+    /// The LSDA index of a page ends before it starts, or is no whole number of entries.
     LsdaRange {
-        /// Of the index entry whose page it is.
+        /// Of the index entry's field that says where it starts.
         offset: SectionOffset,
         /// Offset of its start.
         start: u32,

@@ -153,6 +153,40 @@ fn the_last_fre_is_cut_off() {
     assert!(matches!(error(&table), Some(Error::FreTruncated { .. })));
 }
 
+/// Version 2: so many functions, all of which have the same rows, each of which starts at 0.
+fn shared(functions: u32, rows: u32) -> Vec<u8> {
+    let mut bytes = table(Version::V2, Abi::Amd64, Flags::FDE_SORTED, &[]);
+    let header = [functions, functions * rows, 3 * rows, 0, 20 * functions];
+    bytes[8..28].copy_from_slice(&header.map(u32::to_le_bytes).concat());
+    for function in 0..functions {
+        let words = [0x1000 + 16 * function, 16, 0, rows, 0];
+        bytes.extend(words.into_iter().flat_map(u32::to_le_bytes));
+    }
+    bytes.extend([0, 3, 8].repeat(rows as usize));
+    bytes
+}
+
+/// A table of 160 kB with a hundred million rows, and one of less than a kB that shares what may be.
+#[test]
+fn functions_share_rows_within_limits() {
+    let bytes = shared(5_000, 20_000);
+    let section = Section::parse(&bytes, Address(ADDRESS)).unwrap();
+    let (functions, rows) = (section.functions(), (5_000 * 20 + 3 * 20_000) * 64);
+    let count = rows / 20_000;
+    assert_eq!(functions.flatten().count(), count);
+    let offset = at(28 + 20 * count);
+    let expected = Error::TooManyFres { offset, sum: 20_000 * (count as u64 + 1) };
+    assert_eq!(section.validate(), Err(expected));
+    assert_eq!(
+        section.functions().nth(4_999).unwrap().err(),
+        Some(Error::TooManyFres { offset: at(28 + 20 * 4_999), sum: 20_000 * (count as u64 + 1) })
+    );
+    let mut text = String::new();
+    dump(&section, ".sframe", &mut text).unwrap();
+    assert_eq!(text.matches("too many for the table's length").count(), 5_000 - count);
+    assert_eq!(error(&shared(20, 512)), None);
+}
+
 #[test]
 fn registers_that_do_not_exist() {
     // gas 2.47 writes register 2^29-1 for a frame pointer of which it misread the expression. The CFA

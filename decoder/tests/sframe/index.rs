@@ -1,8 +1,8 @@
 //! Lookups through an index, in place, and by trying every row, in random tables and damaged ones.
 
-use cfipack_decoder::sframe::{self as decoder, Error, Index, Section};
+use cfipack_decoder::sframe::{self as decoder, Error, Frame, Index, Section};
 use cfipack_format::sframe::{Abi, FdeInfo, Flags, FreInfo, FreType, Header, Version, WordSize};
-use cfipack_format::{Address, Endian, Row};
+use cfipack_format::{Address, Endian};
 
 use crate::table::{ADDRESS, Function, table};
 
@@ -66,7 +66,8 @@ impl Random {
         }
         let fres = starts.iter().map(|&start| self.fre(start, fre_type, flex, abi)).collect();
         let pc_mask = if rep_size != 0 { FdeInfo::PC_MASK.bits() } else { 0 };
-        let info = fre_type as u8 | pc_mask;
+        let signal = if self.one_in(6) { FdeInfo::SIGNAL.bits() } else { 0 };
+        let info = fre_type as u8 | pc_mask | signal;
         Function { start, size: size as u32, info, info2: flex.into(), rep_size: rep_size as u8, fres }
     }
 
@@ -97,13 +98,15 @@ impl Random {
 }
 
 /// What answers, by trying all functions and all rows.
-fn expected(functions: &[decoder::Function<'_>], pc: Address) -> Option<Row> {
+fn expected(functions: &[decoder::Function<'_>], pc: Address) -> Option<Frame> {
     let has =
         |f: &&decoder::Function<'_>| pc >= f.start() && pc.distance_from(f.start()) < i64::from(f.size());
     let function = functions.iter().filter(has).max_by_key(|f| (f.start(), f.index()))?;
     let offset = pc.distance_from(function.start()) as u32;
     let offset = if function.is_pc_mask() { offset % u32::from(function.rep_size()) } else { offset };
-    function.rows().map(|row| row.expect("a sound row")).take_while(|row| row.start.0 <= offset).last()
+    let rows = function.rows().map(|row| row.expect("a sound row"));
+    let row = rows.take_while(|row| row.start.0 <= offset).last()?;
+    Some(Frame { row, is_signal_frame: function.is_signal_frame() })
 }
 
 /// Where rows and functions start and end, and a little around.
@@ -146,7 +149,9 @@ fn random_tables() {
         let all: Vec<_> = section.functions().map(Result::unwrap).collect();
         for pc in random.some_of(pcs(&all)) {
             let context = format!("seed {seed}: {version:?} {abi:?} {flags:?} {pc:?}");
-            let (in_place, indexed) = (section.lookup(pc), index.lookup(pc));
+            let (in_place, indexed) = (section.lookup_frame(pc), index.lookup_frame(pc));
+            assert_eq!(index.lookup(pc), indexed.map(|frame| frame.map(|frame| frame.row)), "{context}");
+            assert_eq!(section.lookup(pc), in_place.map(|frame| frame.map(|frame| frame.row)), "{context}");
             if abi == Abi::S390x && version == Version::V2 {
                 // Where words are registers, some are none.
                 assert!(!sorted || in_place == indexed, "{context}");
@@ -209,7 +214,7 @@ fn functions_further_apart_than_an_index_counts() {
         let apart = [0x1000, 0x1_0000_0000, 0x5_0000_0fff].map(|start| Address(ADDRESS + start + 0x20));
         let all: Vec<_> = section.functions().map(Result::unwrap).collect();
         for pc in pcs(&all).into_iter().chain(apart) {
-            assert_eq!(index.lookup(pc), Ok(expected(&all, pc)), "{pc:?}");
+            assert_eq!(index.lookup_frame(pc), Ok(expected(&all, pc)), "{pc:?}");
         }
     }
 }

@@ -115,6 +115,30 @@ fn any_number_of_functions() {
     }
 }
 
+/// The field's start wraps: the last function lies 2^63 bytes from the section, counted from which it is
+/// the first.
+#[test]
+fn a_function_at_the_other_end_of_memory() {
+    let far = ADDRESS + (1 << 63);
+    let around = (0..40).map(|i| numbered(ADDRESS - 0x1000 + 0x80 * i, 40, 2 + i as i8 % 8));
+    let functions: Vec<_> = [numbered(far, 40, 1)].into_iter().chain(around).collect();
+    for count in [3, 15, 16, 17, 41] {
+        let functions = &functions[..count];
+        for flags in [Flags::FDE_SORTED, Flags::FDE_SORTED | Flags::START_PCREL] {
+            let bytes = table(Version::V3, Abi::Amd64, flags, functions);
+            let section = Section::parse(&bytes, Address(ADDRESS)).unwrap();
+            section.validate().unwrap();
+            let mut memory = vec![0; Index::len_for(&section)];
+            let index = Index::build(&section, &mut memory).unwrap();
+            for pc in pcs(functions) {
+                let (expected, context) = (expected(functions, pc), format!("{count}, {flags:?}, {pc:#x}"));
+                assert_eq!(cfa_offset(section.lookup(Address(pc)).unwrap()), expected, "{context}");
+                assert_eq!(cfa_offset(index.lookup(Address(pc)).unwrap()), expected, "index {context}");
+            }
+        }
+    }
+}
+
 #[test]
 fn rows_out_of_order_answer_for_nothing_behind_them() {
     let function =

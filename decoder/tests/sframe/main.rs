@@ -4,6 +4,7 @@ mod corruption;
 mod elf;
 mod index;
 mod lookup;
+mod masks;
 mod odd_rows;
 mod readelf;
 mod rows;

@@ -3,6 +3,11 @@
 use super::{FdeInfo, Version};
 use crate::Endian;
 
+/// The most FREs that the functions of a table may have for each byte of its index and its FREs, those
+/// that functions share counted for each. The limit is ours, not the format's, which lets a small table
+/// have rows by the billion. One that shares nothing has less than one a byte.
+pub const MAX_FRES_PER_BYTE: usize = 64;
+
 /// One entry of the function index, of any version.
 ///
 /// | | V1 (17 bytes) | V2 (20 bytes) | V3 (16 bytes) |

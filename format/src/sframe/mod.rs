@@ -14,6 +14,6 @@ mod fre;
 mod header;
 
 pub use attribute::{Attribute, FdeInfo, FdeType, FreType};
-pub use fde::Fde;
+pub use fde::{Fde, MAX_FRES_PER_BYTE};
 pub use fre::{CONTROL_CFA_SLOT, ControlWord, FreInfo, WordSize};
 pub use header::{Abi, Flags, Header, MAGIC, Version};

@@ -180,6 +180,12 @@ impl CompressedEntry {
         Self(u32::from_le_bytes(*b))
     }
 
+    /// The entry's bytes.
+    #[inline]
+    pub const fn write(self) -> [u8; Self::SIZE] {
+        self.0.to_le_bytes()
+    }
+
     /// Bytes from the page's first function.
     #[inline]
     pub const fn function_off(self) -> u32 {
