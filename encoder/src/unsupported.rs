@@ -21,6 +21,8 @@ impl fmt::Display for Unsupported {
     }
 }
 
+impl core::error::Error for Unsupported {}
+
 macro_rules! reasons {
     ($($(#[$doc:meta])* $variant:ident $(($($field:ident: $kind:ty),*))? = $name:literal, $text:literal;)*) => {
         /// What stood in the way.
@@ -53,12 +55,14 @@ macro_rules! reasons {
 reasons! {
     /// The CFA is what only an expression can say.
     CfaExpression = "cfa-expression", "the CFA is an expression that the table cannot say";
-    /// The CFA is counted from a register that needs a flex FDE, where none may be written.
+    /// The CFA is counted from a register that no compact encoding names, and in `.sframe` only a flex FDE,
+    /// where none may be written.
     CfaRegister(register: Register) = "cfa-register", "the CFA is counted from register {register}";
     /// The CFA's offset does not fit its data word.
     CfaOffset(offset: i64) = "cfa-offset", "the CFA's offset {offset} does not fit a data word";
-    /// The CFA is loaded from memory, which needs a flex FDE, where none may be written.
-    CfaMemory = "cfa-memory", "the CFA is loaded from memory, which needs a flex FDE";
+    /// The CFA is loaded from memory, which no compact encoding says, and in `.sframe` only a flex FDE, where
+    /// none may be written.
+    CfaMemory = "cfa-memory", "the CFA is loaded from memory";
     /// Layout `gnu` wants a flex FDE, where none may be written.
     FlexNeeded = "flex-needed", "the function needs a flex FDE";
     /// There is no rule for the CFA, from some PC on or in the whole function.
@@ -80,7 +84,7 @@ reasons! {
     /// AArch64: a rule for the pseudo register of the signature's state.
     SignStateRule = "sign-state-rule", "there is a rule for the state of the return address's signature";
     /// Another architecture than the table's, or one that the table's format has no ABI for.
-    Architecture = "architecture", "the table is for another architecture";
+    Architecture = "architecture", "the table is not for the function's architecture";
     /// Another version of the format than the table's.
     Version = "version", "the table has another version of the format";
     /// The table has no room for more rows.
@@ -94,7 +98,7 @@ reasons! {
     /// An instruction that this program does not know.
     InstructionUnknown(opcode: u8) = "instruction-unknown", "call frame instruction {opcode:#04x} is unknown";
     /// An instruction whose operands are cut off or out of range.
-    InstructionTruncated(opcode: u8) = "instruction-malformed", "call frame instruction {opcode:#04x} is malformed";
+    InstructionMalformed(opcode: u8) = "instruction-malformed", "call frame instruction {opcode:#04x} is malformed";
     /// An instruction in a CIE that only an FDE can have.
     CieInstruction = "cie-instruction", "the CIE holds an instruction that belongs into an FDE";
     /// `DW_CFA_set_loc` to a lower address.
@@ -138,6 +142,8 @@ reasons! {
     /// Compact unwind: llvm-mc keeps DWARF mode for this personality.
     LlvmMcPersonality = "llvm-mc-personality", "llvm-mc has no encoding with this personality";
 }
+
+impl core::error::Error for Reason {}
 
 impl Reason {
     /// Whether gas leaves a function out for this reason too.

@@ -177,7 +177,7 @@ fn check_sizes(cursor: &mut Cursor<'_>, arch: Arch, offset: SectionOffset) -> Re
     }
     match cursor.u8().ok_or(truncated)? {
         0 => Ok(()),
-        size => Err(Error::AddressSize { offset, size }),
+        size => Err(Error::SegmentSize { offset, size }),
     }
 }
 
@@ -200,15 +200,15 @@ mod tests {
 
     use super::MAX_LENGTH;
     use crate::cfi::{Error, Section, SectionKind};
+    use crate::eh_frame::{CIE, fde};
 
     #[test]
     fn cies_of_more_bytes_than_any_has_are_refused() {
         for (length, is_read) in [(MAX_LENGTH, true), (MAX_LENGTH + 1, false)] {
             let mut bytes = Vec::from((length as u32 + 4).to_le_bytes());
-            bytes.extend(*b"\0\0\0\0\x01zR\0\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01");
+            bytes.extend(&CIE[4..]);
             bytes.resize(8 + length, 0);
-            let words = [16, bytes.len() as u32 + 4, 0x1000, 8, 0];
-            bytes.extend(words.into_iter().flat_map(u32::to_le_bytes));
+            fde(&mut bytes, 0, 0x1000, 8, &[0; 3]);
             let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
             let read = section.functions().map(|function| function.map(|function| function.size));
             let expected =

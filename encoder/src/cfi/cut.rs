@@ -18,15 +18,16 @@ impl Section<'_> {
     }
 
     /// Where a record starts that is the first at or behind `offset`; or, hardly ever, where something else
-    /// does that looks like several records in a row. Nothing in front of `offset` is read but CIEs, unless
-    /// nothing near it looks like that, as at the end of a section: then all records are.
+    /// does that looks like several records in a row. `None` where nothing near it looks like that, as at the
+    /// end of a section: to walk there from its start would take each thread as long as one alone takes.
+    /// Nothing in front of `offset` is read but CIEs.
     #[cfg(feature = "std")]
-    pub(crate) fn likely_record_at_or_after(&self, offset: SectionOffset) -> SectionOffset {
+    pub(crate) fn likely_record_at_or_after(&self, offset: SectionOffset) -> Option<SectionOffset> {
         /// Nearly all records are shorter.
         const WINDOW: usize = 1 << 12;
         let first = offset.0.next_multiple_of(4);
-        let likely = (first..first.saturating_add(WINDOW)).step_by(4).find(|&at| self.is_likely_record(at));
-        likely.map_or_else(|| self.record_at_or_after(offset), SectionOffset)
+        let mut places = (first..first.saturating_add(WINDOW)).step_by(4);
+        places.find(|&at| self.is_likely_record(at)).map(SectionOffset)
     }
 
     /// Whether several records in a row start here, each a CIE or with the offset of one.
@@ -49,25 +50,35 @@ impl Section<'_> {
 
 #[cfg(all(test, feature = "std"))]
 mod tests {
-    use alloc::vec::Vec;
-
     use cfipack_format::{Address, Arch, SectionOffset};
 
     use crate::cfi::{Section, SectionKind};
+    use crate::eh_frame::{CIE, fde};
 
     /// A CIE and FDEs of several lengths: the guess is the record that a walk finds.
     #[test]
     fn a_guess_is_what_a_walk_finds() {
-        let mut bytes = Vec::from(*b"\x14\0\0\0\0\0\0\0\x01zR\0\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01\0\0");
+        let mut bytes = CIE.to_vec();
         for number in 0..100u32 {
             let padding = 3 + number as usize % 7 * 4;
-            let words = [13 + padding as u32, bytes.len() as u32 + 4, number, 1];
-            bytes.extend(words.into_iter().flat_map(u32::to_le_bytes));
-            bytes.extend(core::iter::repeat_n(0, 1 + padding));
+            fde(&mut bytes, 0, number, 1, &[0; 27][..padding]);
         }
         let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
         for offset in (0..=bytes.len() + 1).map(SectionOffset) {
-            assert_eq!(section.likely_record_at_or_after(offset), section.record_at_or_after(offset));
+            let walked = section.record_at_or_after(offset);
+            let mut end = Some(walked.0);
+            (0..8).for_each(|_| end = end.and_then(|end| section.record_end(end)));
+            assert_eq!(section.likely_record_at_or_after(offset), end.map(|_| walked), "{offset}");
         }
+    }
+
+    /// A walk finds a record at each of these zeros, but takes as long as one thread does for all of them.
+    #[test]
+    fn where_nothing_looks_like_records_there_is_no_guess() {
+        let bytes = [&CIE[..], &[0; 1 << 15]].concat();
+        let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
+        let middle = SectionOffset(1 << 14);
+        assert_eq!(section.record_at_or_after(middle), middle);
+        assert_eq!(section.likely_record_at_or_after(middle), None);
     }
 }

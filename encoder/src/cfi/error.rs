@@ -42,7 +42,7 @@ pub enum Error {
         /// The version.
         version: u8,
     },
-    /// An augmentation letter of unknown meaning, or a string that does not end.
+    /// An augmentation letter of unknown meaning.
     Augmentation {
         /// Where the CIE starts.
         offset: SectionOffset,
@@ -56,11 +56,18 @@ pub enum Error {
         /// The encoding byte (`DW_EH_PE_*`).
         encoding: u8,
     },
-    /// A CIE whose addresses have another size than the architecture's, or a segment selector.
+    /// A CIE whose addresses have another size than the architecture's.
     AddressSize {
         /// Where the CIE starts.
         offset: SectionOffset,
         /// The size in bytes.
+        size: u8,
+    },
+    /// A CIE of version 4 whose addresses have segment selectors.
+    SegmentSize {
+        /// Where the CIE starts.
+        offset: SectionOffset,
+        /// The size of a selector in bytes.
         size: u8,
     },
     /// A return-address column that no register has.
@@ -84,6 +91,7 @@ impl Error {
             | Self::Augmentation { offset, .. }
             | Self::PointerEncoding { offset, .. }
             | Self::AddressSize { offset, .. }
+            | Self::SegmentSize { offset, .. }
             | Self::ReturnColumn { offset, .. } => offset,
         }
     }
@@ -104,7 +112,10 @@ impl fmt::Display for Error {
             Self::PointerEncoding { encoding, .. } => {
                 write!(f, "pointer encoding {encoding:#04x} cannot be followed")
             }
-            Self::AddressSize { size, .. } => write!(f, "address or segment size {size} is not supported"),
+            Self::AddressSize { size, .. } => write!(f, "address size {size} is not supported"),
+            Self::SegmentSize { size, .. } => {
+                write!(f, "segment selectors of {size} bytes are not supported")
+            }
             Self::ReturnColumn { column, .. } => write!(f, "return-address column {column} does not exist"),
         }
     }

@@ -29,5 +29,6 @@ pub use interpreter::{Change, Interpreter, RowSink};
 pub(crate) use plain::{Code, PlainFde};
 pub use pointer::PointerEncoding;
 pub use section::{Functions, Section, SectionKind};
+pub(crate) use state::RA_SIGN_STATE;
 pub use state::{Registers, State};
 pub use stretch::{Step, Stretch};

@@ -224,14 +224,15 @@ mod tests {
     use cfipack_format::{Address, Arch, SectionOffset};
 
     use crate::cfi::{Error, Section, SectionKind};
+    use crate::eh_frame::{CIE, fde};
 
     /// Behind a plain FDE, one whose CIE pointer leads to the byte in front of the section.
     #[test]
     fn a_cie_in_front_of_the_section() {
-        let mut bytes = alloc::vec::Vec::new();
-        bytes.extend(*b"\x14\0\0\0\0\0\0\0\x01zR\0\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01\0\0");
-        bytes.extend(*b"\x10\0\0\0\x1c\0\0\0\0\x10\0\0\x08\0\0\0\0\0\0\0");
-        bytes.extend(*b"\x10\0\0\0\x31\0\0\0\0\x10\0\0\x08\0\0\0\0\0\0\0");
+        let mut bytes = CIE.to_vec();
+        for cie in [0, u32::MAX] {
+            fde(&mut bytes, cie, 0x1000, 8, &[0; 3]);
+        }
         let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
         let mut functions = section.functions();
         assert_eq!(functions.next().unwrap().unwrap().size, 8);

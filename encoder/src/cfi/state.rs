@@ -40,7 +40,7 @@ pub struct State<'a, R> {
 const MAX_REMEMBERED: usize = 1024;
 
 /// AArch64's pseudo register for the state of the return address's signature.
-const RA_SIGN_STATE: Register = Register(34);
+pub(crate) const RA_SIGN_STATE: Register = Register(34);
 
 impl<'a, R: Registers> State<'a, R> {
     /// The state before any instruction.

@@ -11,7 +11,7 @@ use cfipack_format::{Arch, Cfa, FunctionOffset, Row};
 
 use super::calls::{self, Found};
 use super::saved::SavedRegisters;
-use super::step::{check, is_step, offset_on_entry};
+use super::step::{check, is_step, limits_stack, offset_on_entry};
 use crate::Reason;
 use crate::cfi::{Change, RowSink, State, Stretch};
 
@@ -158,9 +158,7 @@ impl<'c> Rows<'c> {
             self.body = Some(Body { row: *row, saved: *saved, cfa_since: row.start.0 });
         }
         self.rules_are_bodys = true;
-        // x86 pushes the frame pointer first of all; arm64 takes the whole frame at once.
-        let limited = from_stack_pointer || matches!(self.arch, Arch::Amd64 | Arch::I386);
-        self.most = if limited { offset } else { i64::MAX };
+        self.most = if limits_stack(self.arch, from_stack_pointer) { offset } else { i64::MAX };
         self.new_body()
     }
 

@@ -120,15 +120,12 @@ mod tests {
 
     use super::*;
     use crate::cfi::{Section, SectionKind};
+    use crate::eh_frame::{CIE, fde};
 
     /// Encodes a function of x86-64 of `size` bytes at address 0, from the instructions of its FDE.
     fn encode(size: u8, instructions: &[u8], code: Option<&[u8]>) -> Result<Encoding, (Reason, u64)> {
-        let cie =
-            [20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0];
-        let mut bytes = cie.to_vec();
-        bytes.extend([13 + instructions.len() as u8, 0, 0, 0, 28, 0, 0, 0, 0xe0, 0xff, 0xff, 0xff]);
-        bytes.extend([size, 0, 0, 0, 0]);
-        bytes.extend(instructions);
+        let mut bytes = CIE.to_vec();
+        fde(&mut bytes, 0, 0, size.into(), instructions);
         let section = Section::new(SectionKind::EhFrame, &bytes, cfipack_format::Address(0), Arch::Amd64);
         let function = section.functions().next().unwrap().unwrap();
         assert_eq!((function.start.0, function.size), (0, size.into()));
@@ -212,7 +209,7 @@ mod tests {
     #[test]
     fn a_return_address_in_another_column() {
         let mut bytes = Vec::from(*b"\x14\0\0\0\0\0\0\0\x01zR\0\x01\x78\x0b\x01\x1b\x0c\x07\x08\x8b\x01\0\0");
-        bytes.extend([13, 0, 0, 0, 28, 0, 0, 0, 0xe0, 0xff, 0xff, 0xff, 16, 0, 0, 0, 0]);
+        fde(&mut bytes, 0, 0, 16, &[]);
         let section = Section::new(SectionKind::EhFrame, &bytes, cfipack_format::Address(0), Arch::Amd64);
         let function = section.functions().next().unwrap().unwrap();
         let encoding = Encoder::new().encode(&function, None, Mode::Checked);

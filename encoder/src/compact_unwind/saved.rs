@@ -2,23 +2,22 @@
 //! the return address.
 
 use cfipack_format::compact_unwind::callee_saved;
-use cfipack_format::{Arch, Register, Rule};
+use cfipack_format::{Arch, Register, Rule, Saved};
 
 use crate::cfi::Registers;
 
-/// The most registers an encoding can restore: arm64's x19 to x28 and d8 to d15.
-const SLOTS: usize = 18;
-
 /// x86's callee-saved registers by their DWARF numbers: their numbers in encodings, less one.
-const AMD64_SLOTS: [u8; 16] = slots([3, 12, 13, 14, 15]);
-const I386_SLOTS: [u8; 16] = slots([3, 1, 2, 7, 6]);
+const AMD64_SLOTS: [u8; 16] = slots(Arch::Amd64);
+const I386_SLOTS: [u8; 16] = slots(Arch::I386);
 const NO_SLOT: u8 = u8::MAX;
 
-const fn slots(registers: [u8; 5]) -> [u8; 16] {
+const fn slots(arch: Arch) -> [u8; 16] {
     let mut slots = [NO_SLOT; 16];
+    let Some(registers) = callee_saved(arch) else { return slots };
     let mut index = 0;
-    while index < 5 {
-        slots[registers[index] as usize] = index as u8;
+    // The last one is the frame pointer, whose rule is the row's.
+    while index < registers.len() - 1 {
+        slots[registers[index].0 as usize] = index as u8;
         index += 1;
     }
     slots
@@ -48,7 +47,7 @@ fn slot_of(rule: Rule) -> Slot {
 /// Registers and where a function saved them, as far as the CFI has said.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SavedRegisters {
-    slots: [Slot; SLOTS],
+    slots: [Slot; Saved::CAPACITY],
     /// The slots that are not untouched: a bit each.
     saved: u32,
     /// Registers that no encoding restores and that are saved, or otherwise not where they were:
@@ -61,7 +60,13 @@ pub(super) struct SavedRegisters {
 
 impl Registers for SavedRegisters {
     fn at_entry(arch: Arch) -> Self {
-        Self { slots: [UNTOUCHED; SLOTS], saved: 0, foreign: 0, arch, stack_pointer_is_not_cfa: false }
+        Self {
+            slots: [UNTOUCHED; Saved::CAPACITY],
+            saved: 0,
+            foreign: 0,
+            arch,
+            stack_pointer_is_not_cfa: false,
+        }
     }
 
     #[inline(always)]
@@ -192,8 +197,8 @@ mod tests {
         }
         let saved = SavedRegisters::at_entry(Arch::Aarch64);
         let indices = (0..200).filter_map(|number| saved.index(Register(number)));
-        assert!(indices.eq(0..SLOTS));
-        for index in 0..SLOTS {
+        assert!(indices.eq(0..Saved::CAPACITY));
+        for index in 0..Saved::CAPACITY {
             assert_eq!(saved.index(saved.register(index)), Some(index));
         }
     }

@@ -82,6 +82,12 @@ fn cfa_is_step_to(arch: Arch, cfa: Cfa, body: Cfa) -> bool {
         return false;
     };
     let from_stack_pointer = register == arch.stack_pointer() && offset >= offset_on_entry(arch);
-    let limited = base == arch.stack_pointer() || matches!(arch, Arch::Amd64 | Arch::I386);
+    let limited = limits_stack(arch, base == arch.stack_pointer());
     cfa == body || from_stack_pointer && (!limited || offset <= deepest)
+}
+
+/// Whether a step to a body can take no more stack than the body's CFA says, which counts from the stack
+/// pointer or not. x86 pushes the frame pointer first of all; arm64 takes the whole frame at once.
+pub(super) fn limits_stack(arch: Arch, from_stack_pointer: bool) -> bool {
+    from_stack_pointer || matches!(arch, Arch::Amd64 | Arch::I386)
 }

@@ -1,5 +1,6 @@
 //! What one builder has taken, added to another.
 
+use alloc::borrow::Cow;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -19,8 +20,11 @@ const NOT_HERE: u32 = u32::MAX;
 
 impl Builder<'_> {
     /// Adds what another builder has taken, as if its functions had been pushed here one by one; how it laid out
-    /// rows stays. Nothing where there is no room for all of it, or the other's architecture or version of
-    /// the format is another.
+    /// rows stays.
+    ///
+    /// # Errors
+    /// There is no room for all of it, or it is for another architecture or version of the format: nothing of
+    /// it is added.
     pub fn absorb(&mut self, shard: Self) -> Result<(), Reason> {
         if shard.arch != self.arch {
             return Err(Reason::Architecture);
@@ -28,22 +32,15 @@ impl Builder<'_> {
         if shard.options.version != self.options.version {
             return Err(Reason::Version);
         }
-        let hashes = shard.block_hashes();
-        self.absorb_hashed(shard, hashes)
-    }
-
-    /// The hash of each block; empty where none are shared.
-    pub(super) fn block_hashes(&self) -> Vec<u32> {
-        self.entries.blocks.index.as_ref().map(HashIndex::hashes).unwrap_or_default()
-    }
-
-    /// Absorbs a shard with these [hashes](Self::block_hashes).
-    pub(super) fn absorb_hashed(&mut self, shard: Self, mut hashes: Vec<u32>) -> Result<(), Reason> {
         let (other, blocks) = (&shard.entries.blocks, &mut self.entries.blocks);
-        if blocks.index.is_some() && (other.seed() != blocks.seed() || other.index.is_none()) {
-            let places = (0..other.len()).map(|number| other.place(number));
-            hashes = places.map(|(start, len)| blocks.hash(&other.bytes[start..], len)).collect();
-        }
+        let hashes = match (&blocks.index, &other.index) {
+            (None, _) => Cow::Borrowed(&[][..]),
+            (_, Some(index)) if other.seed() == blocks.seed() => Cow::Borrowed(index.hashes()),
+            _ => {
+                let places = (0..other.len()).map(|number| other.place(number));
+                places.map(|(start, len)| blocks.hash(&other.bytes[start..], len)).collect()
+            }
+        };
         let threads = if other.len() < LEAST_OF_A_THREAD { 1 } else { self.threads };
         let mut numbers = vec![NOT_HERE; other.len()];
         // Several parts for each, as some start late.
@@ -61,10 +58,7 @@ impl Builder<'_> {
             Task::Bytes(bytes) => new.copy(other, bytes),
             Task::Entries(index, list) => {
                 if let Some(index) = index {
-                    new.numbers
-                        .iter()
-                        .zip(new.first..)
-                        .for_each(|(&there, here)| index.insert(hashes[there], here));
+                    new.numbers.iter().for_each(|&there| index.push(hashes[there]));
                 }
                 let number_here = |entry: &Entry| Entry { block: numbers[entry.block as usize], ..*entry };
                 list.extend(shard.entries.list.iter().map(number_here));
@@ -105,8 +99,6 @@ fn find_all(blocks: &Blocks, other: &Blocks, first: usize, hashes: &[u32], numbe
 struct New {
     /// Their numbers there.
     numbers: Vec<usize>,
-    /// The number here of the first.
-    first: u32,
     /// Where their bytes lie there, in pieces, and where they go.
     pieces: Vec<Range<usize>>,
     at: usize,
@@ -116,7 +108,7 @@ impl New {
     /// Gives numbers to the blocks that have none, and adds all but their bytes and hashes.
     fn add(blocks: &mut Blocks, other: &Blocks, numbers: &mut [u32]) -> Result<Self, Reason> {
         let (first, at) = (blocks.len() as u32, blocks.end);
-        let mut new = Self { numbers: Vec::new(), first, pieces: Vec::new(), at };
+        let mut new = Self { numbers: Vec::new(), pieces: Vec::new(), at };
         for (number, place) in numbers.iter_mut().enumerate().filter(|(_, place)| **place == NOT_HERE) {
             let (start, len) = other.place(number);
             if !blocks.has_room(len) {
@@ -155,18 +147,13 @@ mod tests {
     use super::super::{Builder, Options};
     use crate::Reason;
     use crate::cfi::{Section, SectionKind};
+    use crate::eh_frame::{CIE, fde};
 
     /// A section of three functions, the last of which has the rows of the first.
     fn section() -> Vec<u8> {
-        let mut bytes = Vec::from(*b"\x14\0\0\0\0\0\0\0\x01zR\0\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01\0\0");
-        for (number, instructions) in
-            [*b"\x41\x0e\x10", *b"\x42\x0e\x10", *b"\x41\x0e\x10"].iter().enumerate()
-        {
-            let at = bytes.len() as u32;
-            let words = [16, at + 4, 0x1000 + 0x100 * number as u32 - (at + 8), 0x100];
-            bytes.extend(words.into_iter().flat_map(u32::to_le_bytes));
-            bytes.push(0);
-            bytes.extend(instructions);
+        let mut bytes = CIE.to_vec();
+        for (number, instructions) in (0..).zip([*b"\x41\x0e\x10", *b"\x42\x0e\x10", *b"\x41\x0e\x10"]) {
+            fde(&mut bytes, 0, 0x1000 + 0x100 * number, 0x100, &instructions);
         }
         bytes
     }

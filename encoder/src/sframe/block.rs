@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::{hint, mem};
 
 use cfipack_format::Endian;
-use cfipack_format::sframe::{Attribute, FdeInfo, FdeType, Version};
+use cfipack_format::sframe::{Attribute, FdeInfo, FdeType, MAX_FRES_PER_BYTE, Version};
 
 use super::fres::Fres;
 use super::hash_index::{HashIndex, hash};
@@ -38,6 +38,10 @@ pub(super) struct Blocks {
 /// How many functions are taken together, and their blocks looked up: with more, those that repeat another
 /// of the same batch cost more than is saved.
 pub(super) const GROUP: usize = 16;
+
+/// The longest block that functions share. An FRE has two bytes or more, so that these have no more FREs
+/// than readers take for the least FDE.
+const LONGEST_SHARED: usize = 2 * MAX_FRES_PER_BYTE * Version::V3.fde_size();
 
 /// Bytes of a block, for reserving.
 const TYPICAL_SIZE: usize = 64;
@@ -198,6 +202,9 @@ impl Blocks {
     /// The number of a block that is here.
     #[inline(always)]
     pub(super) fn find(&self, hash: u32, bytes: &[u8], len: usize, attribute: WideAttribute) -> Option<u32> {
+        if len > LONGEST_SHARED {
+            return None;
+        }
         let (known, starts, attributes) = (&self.bytes[self.front..], &self.starts, &self.attributes);
         // A block ends where its attribute says, so equal bytes from its start on are the block.
         self.index.as_ref()?.find(hash, |number| {
@@ -213,7 +220,7 @@ impl Blocks {
         let at = self.end;
         let number = self.add_place(len, attribute);
         if let Some(index) = &mut self.index {
-            index.insert(hash, number);
+            index.push(hash);
         }
         self.make_room();
         // A chunk at a time.
@@ -269,6 +276,34 @@ mod tests {
 
     use super::super::{Builder, Options};
     use crate::cfi::{Section, SectionKind};
+    use crate::eh_frame::{CIE, fde};
+
+    /// An `.eh_frame` of two functions with the same rows, one at each of their bytes.
+    fn twice_the_same(rows: u32) -> Vec<u8> {
+        let mut bytes = CIE.to_vec();
+        // `advance_loc` by 1, `def_cfa_offset`.
+        let pushes = [[0x41, 0x0e, 16], [0x41, 0x0e, 8]].into_iter().cycle().take(rows as usize - 1);
+        let instructions: Vec<_> = pushes.flatten().collect();
+        (1..3).for_each(|number| fde(&mut bytes, 0, 0x10_0000 * number, rows, &instructions));
+        bytes
+    }
+
+    /// Readers refuse tables with many more rows than bytes, so blocks of more than 2048 bytes are not shared.
+    /// Up to 256 rows these have three bytes a row, then four.
+    #[test]
+    fn long_blocks_are_not_shared() {
+        for (rows, shared) in
+            [(255, true), (256, true), (257, true), (510, true), (511, false), (5_000, false)]
+        {
+            let bytes = twice_the_same(rows);
+            let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
+            let mut builder = Builder::new(Arch::Amd64, Options::default());
+            builder.push_all(section.functions(), |left_out| panic!("{left_out:?}"));
+            let table = builder.finish().into_bytes(Address(0), |start| start).unwrap();
+            let (fdes, _) = table[Header::SIZE..].as_chunks::<16>();
+            assert_eq!(fdes[0][12..] == fdes[1][12..], shared, "{rows} rows");
+        }
+    }
 
     /// Version 2 says by FDE which key signs return addresses: the same rows are two blocks then.
     #[test]

@@ -1,7 +1,5 @@
 //! Functions in, a section out.
 
-use alloc::vec::Vec;
-
 use cfipack_format::Arch;
 use cfipack_format::sframe::{Abi, FdeType, FreType, Header, Version};
 
@@ -53,7 +51,7 @@ impl<'a> Builder<'a> {
 
     fn with_seed(arch: Arch, options: Options, fres: Fres, seed: u64) -> Self {
         let blocks = Blocks::new(options, arch.endian(), seed);
-        let entries = Entries { list: Vec::new(), blocks, num_fres: 0, refused: Vec::new(), unread: false };
+        let entries = Entries::new(blocks);
         let (cies, common) = (Cies::new(), Common::new());
         let interpreter = Interpreter::new();
         Self { arch, options, interpreter, cies, common, fres, entries, threads: 1 }
@@ -67,7 +65,11 @@ impl<'a> Builder<'a> {
         self.entries.blocks.reserve(index, functions / 5 * 2);
     }
 
-    /// Adds a function, or says why it cannot be expressed; the section then goes without it.
+    /// Adds a function.
+    ///
+    /// # Errors
+    /// The format cannot express it, in layout `Gnu` gas leaves it out, or the section has no more room: the
+    /// section has no row for it.
     #[inline]
     pub fn push(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
         let pushed = match self.options.layout {
@@ -196,11 +198,11 @@ impl<'a> Builder<'a> {
 /// What must hold of a function before its instructions are looked at. Returns its size.
 #[inline]
 fn check(arch: Arch, function: &Function<'_>) -> Result<u32, Unsupported> {
-    if function.cie.return_address != arch.return_address() {
-        return Err(refused(function, Reason::ReturnColumn(function.cie.return_address)));
-    }
     if function.arch() != arch || Abi::of(arch).is_none() {
         return Err(refused(function, Reason::Architecture));
+    }
+    if function.cie.return_address != arch.return_address() {
+        return Err(refused(function, Reason::ReturnColumn(function.cie.return_address)));
     }
     u32::try_from(function.size).map_err(|_| refused(function, Reason::FunctionSize))
 }

@@ -27,11 +27,19 @@ pub(super) struct Entries {
     pub(super) num_fres: u64,
     /// Starts of functions that were refused, which nothing may be merged across; only kept for that.
     pub(super) refused: Vec<u64>,
+    /// Functions that are part of another's FDE: where that starts and where they do.
+    pub(super) merged: Vec<(u64, u64)>,
     /// A function could not be read: it may lie in any gap, and nothing may be merged across one.
     pub(super) unread: bool,
 }
 
 impl Entries {
+    /// None, and the blocks that there are.
+    pub(super) fn new(blocks: Blocks) -> Self {
+        let (list, refused, merged) = (Vec::new(), Vec::new(), Vec::new());
+        Self { list, blocks, num_fres: 0, refused, merged, unread: false }
+    }
+
     #[inline]
     pub(super) fn push(&mut self, start: u64, size: u32, block: u32, num_fres: u32) {
         self.num_fres += u64::from(num_fres);

@@ -10,24 +10,14 @@ use alloc::vec::Vec;
 use core::iter;
 
 use cfipack_format::sframe::{FdeType, FreType};
-use cfipack_format::{Address, Arch, Cfa, FunctionOffset, Register, Row, Rule};
+use cfipack_format::{Address, Arch, Cfa, FunctionOffset, Row, Rule};
 
+use super::effect::{Effect, effect};
 use super::fre::Fre;
-use super::fres::Fres;
+use super::fres::{Fres, MAX_ROWS};
 use super::stack_pointer::StackPointer;
 use crate::cfi::{Function, Instruction, Instructions, Interpreter, State};
 use crate::{Reason, Unsupported};
-
-/// What gas does with an instruction.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Effect {
-    /// It is of no interest.
-    None,
-    /// The row ends at the next advance.
-    Touch,
-    /// Likewise, and the function's FDE becomes flex.
-    Flex,
-}
 
 /// The rows of one function as gas would write them.
 pub(super) struct GnuRows<'a, 'f, 'b> {
@@ -131,10 +121,12 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
                 if self.touched || !entered.unwinds_as(&state.row) {
                     self.push(&mut state)?;
                 }
+                self.check_stack_pointer(&state)?;
                 (self.begun, self.touched, self.location) = (true, false, advanced);
                 entered = state.row;
             }
         }
+        self.check_stack_pointer(&state)?;
         if self.begun { self.push(&mut state) } else { Ok(()) }
     }
 
@@ -146,7 +138,7 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
         initial: &(Row, StackPointer),
         remembered: &mut Vec<State<'a, StackPointer>>,
     ) -> Result<(), Reason> {
-        let effect = self.effect(instruction, &state.row)?;
+        let effect = effect(self.arch, instruction, &state.row, self.begun)?;
         let before = *state;
         state.apply(instruction, self.arch, initial, remembered)?;
         self.follow_return_address(instruction, &initial.0);
@@ -179,6 +171,17 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
         }
     }
 
+    /// gas takes no notice of where the caller's stack pointer is.
+    fn check_stack_pointer(&self, state: &State<'a, StackPointer>) -> Result<(), Reason> {
+        let State { row, registers, .. } = state;
+        let has_caller = row.cfa != Cfa::Undefined && row.return_address != Rule::Undefined;
+        let is_inside = self.location < self.function.size;
+        if is_inside && has_caller && !registers.is_cfa(self.arch, row) {
+            return Err(Reason::StackPointerRule);
+        }
+        Ok(())
+    }
+
     fn push(&mut self, state: &mut State<'a, StackPointer>) -> Result<(), Reason> {
         if self.location > self.function.size {
             return Ok(());
@@ -186,10 +189,7 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
         self.ra_on_stack_first.get_or_insert(self.ra_on_stack);
         let row = &mut state.row;
         row.start = FunctionOffset(u32::try_from(self.location).map_err(|_| Reason::FunctionSize)?);
-        if row.return_address != Rule::Undefined && !state.registers.is_cfa(self.arch, row) {
-            return Err(Reason::StackPointerRule);
-        }
-        if self.fres.count() == u32::from(u16::MAX) {
+        if self.fres.count() == MAX_ROWS {
             return Err(Reason::RowCount);
         }
         let fp_on_stack = matches!(row.frame_pointer, Rule::Cfa(_));
@@ -206,104 +206,6 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
             Err(_) => self.flex = true,
         }
         Ok(())
-    }
-
-    /// What gas 2.47 does with an instruction, or why it leaves the function out.
-    fn effect(&self, instruction: Instruction<'a>, row: &Row) -> Result<Effect, Reason> {
-        let is_aarch64 = self.arch.is_aarch64();
-        let is_s390x = self.arch == Arch::S390x;
-        let (sp, fp, ra) = (self.arch.stack_pointer(), self.arch.frame_pointer(), self.arch.return_address());
-        // Where the ABI fixes the return address's place, gas ignores most of what is said of it.
-        let tracks_ra = is_aarch64 || is_s390x;
-        let cfa_base = match row.cfa {
-            Cfa::Register { register, .. } | Cfa::Memory { register, .. } => Some(register),
-            Cfa::Undefined | Cfa::Expression => None,
-        };
-        Ok(match instruction {
-            Instruction::Nop | Instruction::Advance(_) | Instruction::SetLocation(_) => Effect::None,
-            Instruction::DefCfa(register, _) | Instruction::DefCfaRegister(register) => {
-                if register == sp || register == fp {
-                    Effect::Touch
-                } else if is_aarch64 {
-                    return Err(Reason::GasRegister(register));
-                } else {
-                    Effect::Flex
-                }
-            }
-            Instruction::DefCfaOffset(_) | Instruction::RestoreState => Effect::Touch,
-            Instruction::NegateRaState if is_aarch64 => Effect::Touch,
-            Instruction::NegateRaState => return Err(Reason::GasInstruction(0x2d)),
-            // One byte of offset from rbp, then a load: what GCC writes where it realigns the stack.
-            Instruction::DefCfaExpression([0x76, _, 0x06]) if self.arch == Arch::Amd64 => Effect::Flex,
-            Instruction::DefCfaExpression(_) => return Err(Reason::GasInstruction(0x0f)),
-            Instruction::Offset(register, _) if register == fp => Effect::Touch,
-            Instruction::Offset(register, offset) if register == ra => {
-                if tracks_ra || Rule::Cfa(offset) == Row::at_entry(self.arch).return_address {
-                    Effect::Touch
-                } else {
-                    Effect::Flex
-                }
-            }
-            Instruction::Register(register, _) if register == sp && is_s390x => Effect::None,
-            Instruction::Register(register, _) if register == sp => return Err(Reason::GasRegister(sp)),
-            Instruction::Register(register, _) if register == fp || register == ra => {
-                if is_aarch64 {
-                    return Err(Reason::GasRegister(register));
-                }
-                Effect::Flex
-            }
-            Instruction::Restore(register) | Instruction::SameValue(register) => {
-                self.touch_if(register == fp || register == ra && tracks_ra)
-            }
-            Instruction::Undefined(register) if register == fp || register == sp => {
-                return Err(Reason::GasRegister(register));
-            }
-            Instruction::Undefined(register) => self.touch_if(register == ra),
-            Instruction::ValOffset(register, offset) => {
-                let refused = register == fp
-                    || register == ra && tracks_ra
-                    || register == sp && offset != self.arch.stack_pointer_from_cfa();
-                if refused {
-                    return Err(Reason::GasRegister(register));
-                }
-                Effect::None
-            }
-            Instruction::RememberState if !self.begun => return Err(Reason::GasInstruction(0x0a)),
-            Instruction::ArgsSize(size) if size != 0 && (cfa_base != Some(fp) || size >= 0x80) => {
-                return Err(Reason::GasInstruction(0x2e));
-            }
-            Instruction::Expression(register, block) => self.expression(register, block, cfa_base)?,
-            Instruction::ValExpression(..) => return Err(Reason::GasInstruction(0x16)),
-            Instruction::RememberState
-            | Instruction::ArgsSize(_)
-            | Instruction::Offset(..)
-            | Instruction::Register(..) => Effect::None,
-        })
-    }
-
-    /// `DW_CFA_expression`, of which gas takes only one-byte offsets from a register.
-    fn expression(
-        &self,
-        register: Register,
-        block: &[u8],
-        cfa_base: Option<Register>,
-    ) -> Result<Effect, Reason> {
-        if block.len() != 2 || register.0 >= 0x80 {
-            return Err(Reason::GasInstruction(0x10));
-        }
-        if register == self.arch.frame_pointer() {
-            return Ok(Effect::Flex);
-        }
-        let tracks_ra = self.arch != Arch::Amd64;
-        let is_ra = register == self.arch.return_address() && tracks_ra;
-        if register == self.arch.stack_pointer() || is_ra || Some(register) == cfa_base {
-            return Err(Reason::GasInstruction(0x10));
-        }
-        Ok(Effect::None)
-    }
-
-    fn touch_if(&self, tracked: bool) -> Effect {
-        if tracked { Effect::Touch } else { Effect::None }
     }
 }
 

@@ -5,89 +5,92 @@ use alloc::vec::Vec;
 
 use super::words::{CHUNK, mix, words};
 
-/// Finds the index of an item by its hash; the items themselves lie elsewhere.
+/// Finds the index of an item, the items being numbered as they come, by its hash; the items themselves lie
+/// elsewhere.
 #[derive(Clone, Debug)]
 pub(super) struct HashIndex {
-    /// Hash and index; the length is a power of two.
-    slots: Vec<(u32, u32)>,
-    len: usize,
+    /// A power of two of them. An index is less than that: it lies in the low bits, which say where a hash
+    /// is looked for, and the hash's other bits above. Few bytes, as each is likely not in a cache.
+    slots: Vec<u32>,
+    /// The hash of each index.
+    hashes: Vec<u32>,
 }
 
-/// The index of an empty slot. Not 0: memory that only the kernel has filled with zeros would be faulted in
-/// twice, when a slot is read first and when one is written, for which all other threads are interrupted.
+/// An empty slot: at most two thirds of the slots are taken, so no index has all bits set. Not 0: memory that
+/// only the kernel has filled with zeros would be faulted in twice, when a slot is read first and when one is
+/// written, for which all other threads are interrupted.
 const NONE: u32 = u32::MAX;
 
 impl HashIndex {
     pub(super) fn new() -> Self {
-        Self { slots: vec![(0, NONE); 256], len: 0 }
+        Self { slots: vec![NONE; 256], hashes: Vec::new() }
     }
 
-    /// The index with this hash that `is_equal` accepts.
+    /// The index with this hash that `is_equal` accepts; some with another hash may be asked for too.
     #[inline]
     pub(super) fn find(&self, hash: u32, mut is_equal: impl FnMut(u32) -> bool) -> Option<u32> {
-        let mask = self.slots.len() - 1;
-        let mut at = hash as usize & mask;
+        let mask = self.slots.len() as u32 - 1;
+        let mut at = hash;
         loop {
-            let (slot_hash, index) = self.slots[at & mask];
-            if index == NONE {
+            let slot = self.slots[(at & mask) as usize];
+            if slot == NONE {
                 return None;
             }
-            if slot_hash == hash && is_equal(index) {
-                return Some(index);
+            if (slot ^ hash) & !mask == 0 && is_equal(slot & mask) {
+                return Some(slot & mask);
             }
-            at += 1;
+            at = at.wrapping_add(1);
         }
     }
 
-    /// The index that [`find`](Self::find) looks at first, if any has this hash.
+    /// The index that [`find`](Self::find) looks at first, if it may have this hash.
     #[inline(always)]
     pub(super) fn first(&self, hash: u32) -> Option<u32> {
-        let (slot_hash, index) = self.slots[hash as usize & (self.slots.len() - 1)];
-        (slot_hash == hash && index != NONE).then_some(index)
+        let mask = self.slots.len() as u32 - 1;
+        let slot = self.slots[(hash & mask) as usize];
+        ((slot ^ hash) & !mask == 0 && slot != NONE).then_some(slot & mask)
     }
 
     /// The hash of each index.
-    pub(super) fn hashes(&self) -> Vec<u32> {
-        let mut hashes = vec![0; self.len];
-        for &(hash, index) in self.slots.iter().filter(|(_, index)| *index != NONE) {
-            hashes[index as usize] = hash;
-        }
-        hashes
+    pub(super) fn hashes(&self) -> &[u32] {
+        &self.hashes
     }
 
     /// Makes room for this many indices at once.
     pub(super) fn reserve(&mut self, indices: usize) {
-        let len = ((self.len + indices) * 3 / 2).next_power_of_two();
+        self.hashes.reserve(indices);
+        let len = ((self.hashes.len() + indices) * 3 / 2).next_power_of_two();
         if len > self.slots.len() {
             self.grow_to(len);
         }
     }
 
-    /// Adds an index that is not there yet.
+    /// Adds the next index.
     #[inline]
-    pub(super) fn insert(&mut self, hash: u32, index: u32) {
-        if self.len * 3 >= self.slots.len() * 2 {
+    pub(super) fn push(&mut self, hash: u32) {
+        if self.hashes.len() * 3 >= self.slots.len() * 2 {
             self.grow_to(self.slots.len() * 2);
         }
-        self.len += 1;
-        place(&mut self.slots, (hash, index));
+        place(&mut self.slots, hash, self.hashes.len());
+        self.hashes.push(hash);
     }
 
     #[cold]
     fn grow_to(&mut self, len: usize) {
-        let mut slots = vec![(0, NONE); len];
-        self.slots.iter().filter(|(_, index)| *index != NONE).for_each(|&slot| place(&mut slots, slot));
-        self.slots = slots;
+        self.slots = vec![NONE; len];
+        for (index, &hash) in self.hashes.iter().enumerate() {
+            place(&mut self.slots, hash, index);
+        }
     }
 }
 
-fn place(slots: &mut [(u32, u32)], slot: (u32, u32)) {
-    let mask = slots.len() - 1;
-    let mut at = slot.0 as usize & mask;
-    while slots[at].1 != NONE {
-        at = (at + 1) & mask;
+fn place(slots: &mut [u32], hash: u32, index: usize) {
+    let mask = slots.len() as u32 - 1;
+    let mut at = hash;
+    while slots[(at & mask) as usize] != NONE {
+        at = at.wrapping_add(1);
     }
-    slots[at] = slot;
+    slots[(at & mask) as usize] = hash & !mask | index as u32;
 }
 
 /// Hashes the first `len` of bytes, behind which [`CHUNK`] more can be read; `seed` keeps anybody from

@@ -137,15 +137,13 @@ mod tests {
 
     use super::{Memo, Remembered};
     use crate::cfi::{Code, Section, SectionKind};
+    use crate::eh_frame::{CIE, fde};
 
     /// A section of functions with these instructions.
     fn section(instructions: &[&[u8]], size: u32) -> Vec<u8> {
-        let mut bytes = Vec::from(*b"\x14\0\0\0\0\0\0\0\x01zR\0\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01\0\0");
+        let mut bytes = CIE.to_vec();
         for instructions in instructions {
-            let words = [13 + instructions.len() as u32, bytes.len() as u32 + 4, 0, size];
-            bytes.extend(words.into_iter().flat_map(u32::to_le_bytes));
-            bytes.push(0);
-            bytes.extend(*instructions);
+            fde(&mut bytes, 0, 0, size, instructions);
         }
         bytes.extend([0; super::CHUNK]);
         bytes

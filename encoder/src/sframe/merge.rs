@@ -14,7 +14,7 @@ use super::Options;
 use super::block::Blocks;
 use super::entries::{Entries, Entry};
 use super::fre::{Fre, fre_len};
-use super::fres::Fres;
+use super::fres::{Fres, MAX_ROWS};
 use super::wide_attribute::WideAttribute;
 use crate::Reason;
 
@@ -38,15 +38,16 @@ struct Candidate {
     cost: f32,
 }
 
-/// Merges what can be merged. The functions' starts are taken for their addresses.
+/// Merges what can be merged. The functions' starts are taken for their addresses; whoever moves them apart
+/// is refused when the section is written.
 pub(super) fn merge(arch: Arch, options: Options, entries: &Entries) -> Result<Entries, Reason> {
     let endian = arch.endian();
     let (candidates, rows) = candidates(entries, options.version, endian);
     let cuts = cuts(&candidates, &rows, &Gaps::of(entries, options), options);
     let mut fres = Fres::new(endian);
     let blocks = Blocks::new(options, endian, fres.seed());
-    let list = Vec::with_capacity(entries.list.len());
-    let mut merged = Entries { list, blocks, num_fres: 0, refused: Vec::new(), unread: false };
+    let mut merged = Entries::new(blocks);
+    merged.list.reserve(entries.list.len());
     for group in cuts {
         write(&candidates[group.0..group.1], &rows, &mut fres, &mut merged)?;
     }
@@ -142,7 +143,7 @@ fn can_follow(last: &Candidate, next: &Candidate, rows: &[Row], gaps: &Gaps) -> 
 /// The functions cut into groups, as ranges of candidates.
 fn cuts(candidates: &[Candidate], rows: &[Row], gaps: &Gaps, options: Options) -> Vec<(usize, usize)> {
     let fixed = options.version.fde_size() + if options.version == Version::V3 { Attribute::SIZE } else { 0 };
-    let max_rows = options.merge_functions.min(u16::MAX.into());
+    let max_rows = options.merge_functions.min(MAX_ROWS);
     // The cheapest way to have the first so many functions, and where its last group starts.
     let mut best = vec![(f32::INFINITY, 0); candidates.len() + 1];
     best[0] = (0.0, 0);
@@ -229,6 +230,8 @@ fn write(group: &[Candidate], rows: &[Row], fres: &mut Fres, merged: &mut Entrie
             }
         }
     }
+    let others = group.iter().skip(1).map(|candidate| (start, candidate.entry.start));
+    merged.merged.extend(others);
     fres.narrow();
     merged.add(start, size, fres, first.info, first.fde_type, first.rep_size)
 }
@@ -240,16 +243,14 @@ mod tests {
     use super::super::{Builder, Options};
     use super::MAX_GROUP;
     use crate::cfi::{Section, SectionKind};
+    use crate::eh_frame::{CIE, fde};
 
     /// How many FDEs a section becomes of `count` functions of 16 bytes from `start` on, each behind the
     /// one before, and all with the row that their CIE gives.
     fn merged(start: u64, count: u32) -> usize {
-        let mut bytes = alloc::vec::Vec::new();
-        bytes.extend(*b"\x14\0\0\0\0\0\0\0\x01zR\0\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01\0\0");
+        let mut bytes = CIE.to_vec();
         for number in 0..count {
-            let at = bytes.len() as u32;
-            let words = [16, at + 4, 0x10_0000 + 16 * number - (at + 8), 16, 0];
-            bytes.extend(words.into_iter().flat_map(u32::to_le_bytes));
+            fde(&mut bytes, 0, 0x10_0000 + 16 * number, 16, &[0; 3]);
         }
         let address = Address(start.wrapping_sub(0x10_0000));
         let section = Section::new(SectionKind::EhFrame, &bytes, address, Arch::Amd64);
@@ -269,17 +270,12 @@ mod tests {
     #[test]
     fn no_gap_is_merged_across_beside_a_function_that_cannot_be_read() {
         for (version, fdes) in [(1, 1), (9, 2)] {
-            let mut bytes = alloc::vec::Vec::new();
-            for version in [1, version] {
-                bytes.extend(*b"\x14\0\0\0\0\0\0\0");
-                bytes.extend([version]);
-                bytes.extend(*b"zR\0\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01\0\0");
-            }
+            let mut bytes = [CIE, CIE].concat();
+            // The version of the second.
+            bytes[CIE.len() + 8] = version;
             // The function of the second CIE fills the gap between the others.
             for (cie, start, size) in [(0, 0, 4), (24, 4, 8), (0, 12, 4)] {
-                let at = bytes.len() as u32;
-                let words = [16, at + 4 - cie, 0x10_0000 + start - (at + 8), size, 0];
-                bytes.extend(words.into_iter().flat_map(u32::to_le_bytes));
+                fde(&mut bytes, cie, 0x10_0000 + start, size, &[0; 3]);
             }
             let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
             let options = Options { merge_functions: 16, ..Options::default() };

@@ -1,4 +1,42 @@
-//! Rows in, `.sframe` out: version 3 and 2, layouts `small` and `gnu`.
+//! Functions of a CFI section in, `.sframe` out: version 3 and 2, layouts `small` and `gnu`.
+//!
+//! A [`Builder`] takes functions, one by one or a section's at once, and becomes a [`Section`] whose size
+//! is exact before anything has an address. That is written for a linked file, as often as addresses
+//! change, or for a relocatable object, whose starts are left to relocations.
+//!
+//! ```
+//! use cfipack_encoder::cfi::{self, SectionKind};
+//! use cfipack_encoder::sframe::{Builder, Layout, Options};
+//! use cfipack_format::sframe::Version;
+//! use cfipack_format::{Address, Arch};
+//!
+//! let eh_frame = [
+//!     // CIE: "zR", pcrel sdata4; def_cfa rsp+8, offset rip -8
+//!     20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0,
+//!     // FDE: 16 bytes of code from 0x1000; behind a push of one byte def_cfa_offset 16
+//!     20, 0, 0, 0, 28, 0, 0, 0, 0xe0, 0x0f, 0, 0, 16, 0, 0, 0, 0, 0x41, 0x0e, 16, 0, 0, 0, 0,
+//! ];
+//! let options = Options { version: Version::V2, layout: Layout::Gnu, ..Options::default() };
+//! let mut builder = Builder::new(Arch::Amd64, options);
+//! for function in cfi::Section::new(SectionKind::EhFrame, &eh_frame, Address(0), Arch::Amd64).functions() {
+//!     if let Err(unsupported) = builder.push(&function?) {
+//!         eprintln!("{unsupported}"); // the table goes without it
+//!     }
+//! }
+//! let section = builder.finish();
+//! let mut bytes = vec![0; section.len()]; // before anything has an address
+//! for moved in [0, 0x40] {
+//!     section.write(&mut bytes, Address(0x2000), |function| Address(function.0 + moved))?;
+//!     let start = 0x1000 + moved as i32 - 0x2000;
+//!     assert_eq!(bytes[28..32], start.to_le_bytes());
+//! }
+//! assert_eq!(bytes[48..], [0, 3, 8, 1, 3, 16]); // from 0: CFA = sp + 8; from 1: sp + 16
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
+//!
+//! A function that cannot be expressed is an [`Unsupported`](crate::Unsupported); the table does without it,
+//! and whoever unwinds has to turn to its CFI. A table has no saved registers but the frame pointer and the
+//! return address, and no personalities: it is for stack traces, not for exceptions.
 
 mod absorb;
 mod all;
@@ -8,6 +46,7 @@ mod builder;
 mod cies;
 mod common_cie;
 mod direct;
+mod effect;
 mod entries;
 mod fre;
 mod fres;

@@ -18,7 +18,8 @@ pub enum Layout {
 /// Options of a [`Builder`](super::Builder).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Options {
-    /// [`Version::V3`] or [`Version::V2`]; version 1 is not written, and asking for it gives version 2.
+    /// [`Version::V3`] or [`Version::V2`], which binutils from 2.46 on does not link; version 1 is not
+    /// written, and asking for it gives version 2.
     pub version: Version,
     /// The layout.
     pub layout: Layout,
@@ -30,7 +31,8 @@ pub struct Options {
     pub share: bool,
     /// Neighbouring functions, up to 256, become one FDE as long as it has no more rows than this; 0
     /// and 1 leave every function its own FDE. PCs in the [padding](Self::padding) between merged functions
-    /// are then answered too.
+    /// are then answered too. What is merged is chosen by the addresses that the CFI gives: functions of one
+    /// entry must keep their distance from each other ([`WriteError::MergedApart`](super::WriteError)).
     pub merge_functions: u32,
 }
 

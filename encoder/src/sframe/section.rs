@@ -21,6 +21,8 @@ pub struct Section {
     entries: Vec<Entry>,
     blocks: Blocks,
     num_fres: u64,
+    /// Functions that are part of another's FDE: where that starts and where they do.
+    merged: Vec<(u64, u64)>,
     /// Threads that the index is written on.
     threads: usize,
 }
@@ -43,7 +45,12 @@ pub enum WriteError {
         /// Its distance from the section or field, in bytes.
         distance: i64,
     },
-    /// More functions or rows than the header can count.
+    /// [Merged](Options::merge_functions) functions do not keep their distance.
+    MergedApart {
+        /// The start that the CFI gave of one of them.
+        function: Address,
+    },
+    /// More functions, rows or bytes of them than the header can count.
     Count {
         /// The number.
         count: usize,
@@ -59,8 +66,11 @@ impl fmt::Display for WriteError {
             Self::StartTooFar { function, distance } => {
                 write!(f, "function {function} is {distance} bytes away, too far for version 2")
             }
+            Self::MergedApart { function } => {
+                write!(f, "function {function} does not keep its distance from the one it is merged with")
+            }
             Self::Count { count } => {
-                write!(f, "{count} functions or rows are more than the header can count")
+                write!(f, "{count} functions, rows or bytes do not fit the header's 32 bits")
             }
         }
     }
@@ -70,8 +80,8 @@ impl core::error::Error for WriteError {}
 
 impl Section {
     pub(super) fn new(arch: Arch, options: Options, entries: Entries, threads: usize) -> Self {
-        let Entries { list, blocks, num_fres, .. } = entries;
-        Self { arch, options, entries: list, blocks, num_fres, threads }
+        let Entries { list, blocks, num_fres, merged, .. } = entries;
+        Self { arch, options, entries: list, blocks, num_fres, merged, threads }
     }
 
     /// Bytes of the section, exact.
@@ -91,8 +101,10 @@ impl Section {
         self.entries.len()
     }
 
-    /// The starts of the functions, as the CFI gave them and in the order they were pushed, each with
-    /// the offset of the field that a relocatable object relocates.
+    /// The start of each entry in the terms of the CFI, with the offset of the field that a relocatable object
+    /// relocates, in the order they were pushed; with [`Options::merge_functions`] in that of their addresses.
+    /// Mostly the start of a function. It lies inside one of which there are several entries: a PLT, whose
+    /// stubs have their own, and a function with more rows than an entry can count.
     pub fn start_fields(&self) -> impl Iterator<Item = (SectionOffset, Address)> + '_ {
         let size = self.options.version.fde_size();
         self.entries
@@ -102,7 +114,13 @@ impl Section {
     }
 
     /// Writes the section of a linked file into `out`, of [`Self::len`] bytes. The section will lie at
-    /// `address`; `address_of` gives the final address of a function from the one the CFI gave.
+    /// `address`; `address_of` gives the final address of one that the CFI gave. It is asked for the starts
+    /// of functions and what else [`Self::start_fields`] names; all of a function moves as its start does, a
+    /// PLT by a multiple of its stubs' size.
+    ///
+    /// # Errors
+    /// `out` has another length, a function is too far away for version 2, merged functions do not keep their
+    /// distance, or there are more functions, rows or bytes of them than the header can count.
     pub fn write(
         &self,
         out: &mut [u8],
@@ -114,11 +132,15 @@ impl Section {
         }
         let moved = |entry: &Entry| Entry { start: address_of(Address(entry.start)).0, ..*entry };
         let entries: Vec<_> = self.entries.iter().map(moved).collect();
+        self.check_merged(&mut address_of)?;
         out[self.fres_at()..].copy_from_slice(self.blocks.bytes());
         self.write_index(out, &entries, address)
     }
 
     /// The bytes of the section of a linked file, as by [`Self::write`], but without a copy.
+    ///
+    /// # Errors
+    /// Those of [`Self::write`] but for the length.
     pub fn into_bytes(
         mut self,
         address: Address,
@@ -127,9 +149,21 @@ impl Section {
         for entry in &mut self.entries {
             entry.start = address_of(Address(entry.start)).0;
         }
+        self.check_merged(&mut address_of)?;
         let mut bytes = self.blocks.take_bytes(self.fres_at());
         self.write_index(&mut bytes, &self.entries, address)?;
         Ok(bytes)
+    }
+
+    /// Whether merged functions keep their distance.
+    fn check_merged(&self, address_of: &mut impl FnMut(Address) -> Address) -> Result<(), WriteError> {
+        for &(first, function) in &self.merged {
+            let [from, to] = [first, function].map(|start| address_of(Address(start)).0);
+            if to.wrapping_sub(from) != function.wrapping_sub(first) {
+                return Err(WriteError::MergedApart { function: Address(function) });
+            }
+        }
+        Ok(())
     }
 
     /// Where the FRE sub-section starts, behind header and index.
@@ -170,7 +204,12 @@ impl Section {
     }
 
     /// Writes the section of a relocatable object into `out`, of [`Self::relocatable_len`] bytes. Starts are zero:
-    /// each of [`Self::start_fields`] wants a relocation against its function, relative to the field.
+    /// each of [`Self::start_fields`] wants a relocation against its function, relative to the field. Merged
+    /// functions must be of one section, in which they keep their distance. binutils up to 2.44 refuses to
+    /// link objects of version 2 whose starts say that they are relative to their fields, as these do.
+    ///
+    /// # Errors
+    /// `out` has another length, or there are more functions, rows or bytes of them than the header can count.
     pub fn write_relocatable(&self, out: &mut [u8]) -> Result<(), WriteError> {
         let needed = self.relocatable_len();
         if out.len() != needed {

@@ -2,7 +2,7 @@
 
 use cfipack_format::{Arch, Cfa, Register, Row, Rule};
 
-use crate::cfi::Registers;
+use crate::cfi::{RA_SIGN_STATE, Registers};
 
 /// The rule for the stack pointer.
 #[derive(Clone, Copy, Debug)]
@@ -30,8 +30,7 @@ impl Registers for StackPointer {
     #[inline]
     fn ignored(&self, arch: Arch) -> u64 {
         let tracked = [self.register, arch.frame_pointer(), arch.return_address()];
-        // AArch64's pseudo register for the state of the return address's signature.
-        let sign_state = if arch.is_aarch64() { 1 << 34 } else { 0 };
+        let sign_state = if arch.is_aarch64() { 1 << RA_SIGN_STATE.0 } else { 0 };
         !tracked.iter().fold(sign_state, |bits, register| bits | 1 << register.0)
     }
 
@@ -63,8 +62,11 @@ impl StackPointer {
             Rule::SameValue => true,
             Rule::ValCfa(offset) => offset == arch.stack_pointer_from_cfa(),
             // s390x functions save r15 as it is on entry, 160 bytes below the CFA by the ABI.
-            Rule::Cfa(_) | Rule::Register { .. } if arch == Arch::S390x => true,
-            Rule::Register { register, offset } => row.cfa == Cfa::Register { register, offset },
+            Rule::Cfa(_) | Rule::Register { offset: 0, .. } if arch == Arch::S390x => true,
+            Rule::Register { register, offset } => {
+                let offset = offset.checked_sub(arch.stack_pointer_from_cfa());
+                offset.is_some_and(|offset| row.cfa == Cfa::Register { register, offset })
+            }
             // Signal trampolines: both are loaded from the saved context.
             Rule::Memory { register, offset } if arch.stack_pointer_from_cfa() == 0 => {
                 row.cfa == Cfa::Memory { register, offset }

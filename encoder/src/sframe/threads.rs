@@ -43,17 +43,17 @@ impl<'a> Builder<'a> {
             let mut count = 0;
             let mut at = SectionOffset(0);
             for (part, other) in [None].into_iter().chain(others).enumerate() {
-                let shard = other.map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+                let shard = other.and_then(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
                 if let Some(shard) = shard
                     && shard.start == at
-                    && self.absorb_hashed(shard.builder, shard.hashes).is_ok()
+                    && self.absorb(shard.builder).is_ok()
                 {
                     shard.left_out.into_iter().for_each(&mut left_out);
                     (count, at) = (count + shard.count, shard.end);
                     continue;
                 }
-                // The first part; or the system had no thread to give, the guess where the part starts was wrong, or
-                // there is no room for all of it.
+                // The first part; or the system had no thread to give, there was no guess where the part starts or a
+                // wrong one, or there is no room for all of it.
                 let mut functions = section.functions_between(at, cut(part + 1));
                 count += self.push_rest(&mut functions, &mut left_out);
                 at = functions.offset();
@@ -66,7 +66,6 @@ impl<'a> Builder<'a> {
 /// A part of a section, converted.
 struct Shard<'a> {
     builder: Builder<'a>,
-    hashes: Vec<u32>,
     left_out: Vec<LeftOut>,
     count: u64,
     start: SectionOffset,
@@ -75,19 +74,18 @@ struct Shard<'a> {
 }
 
 impl<'a> Shard<'a> {
-    /// Converts the part between two cuts.
+    /// Converts the part between two cuts, if it can be guessed where it starts.
     fn convert(
         mut builder: Builder<'a>,
         section: &Section<'a>,
         from: SectionOffset,
         to: SectionOffset,
-    ) -> Self {
-        let start = section.likely_record_at_or_after(from);
+    ) -> Option<Self> {
+        let start = section.likely_record_at_or_after(from)?;
         let mut functions = section.functions_between(start, to);
         let mut left_out = Vec::new();
         let count = builder.push_rest(&mut functions, |left| left_out.push(left));
-        let hashes = builder.block_hashes();
-        Self { builder, hashes, left_out, count, start, end: functions.offset() }
+        Some(Self { builder, left_out, count, start, end: functions.offset() })
     }
 }
 
@@ -101,24 +99,19 @@ mod tests {
     #[cfg(target_pointer_width = "64")]
     use crate::Reason;
     use crate::cfi::{Section, SectionKind};
+    use crate::eh_frame;
     use crate::sframe::Options;
 
-    /// Appends an FDE of the CIE at offset 0, of the function with this number, and what stands behind its
-    /// augmentation data, a multiple of 4 bytes and 3.
+    /// Appends an FDE of the function with this number, with a multiple of 4 bytes and 3.
     fn fde(bytes: &mut Vec<u8>, number: u32, instructions: &[u8]) {
-        let at = bytes.len() as u32;
-        let start = (0x10_0000 + 0x100 * number).wrapping_sub(at + 8);
-        let words = [13 + instructions.len() as u32, at + 4, start, 0x100];
-        bytes.extend(words.into_iter().flat_map(u32::to_le_bytes));
-        bytes.push(0);
-        bytes.extend(instructions);
+        eh_frame::fde(bytes, 0, 0x10_0000 + 0x100 * number, 0x100, instructions);
     }
 
     /// In the middle of the section lies an FDE whose instructions look like records: where the second
     /// part starts is guessed wrong.
     #[test]
     fn a_wrong_guess_changes_nothing() {
-        let mut bytes = Vec::from(*b"\x14\0\0\0\0\0\0\0\x01zR\0\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01\0\0");
+        let mut bytes = eh_frame::CIE.to_vec();
         let plain = |bytes: &mut Vec<u8>, numbers: std::ops::Range<u32>| {
             numbers.for_each(|number| fde(bytes, number, &[0x41 + number as u8 % 8, 0x0e, 0x10]));
         };
@@ -133,7 +126,8 @@ mod tests {
         plain(&mut bytes, 21..41);
         let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
         let middle = SectionOffset(bytes.len() / 2);
-        assert_ne!(section.likely_record_at_or_after(middle), section.record_at_or_after(middle));
+        let guess = section.likely_record_at_or_after(middle).unwrap();
+        assert_ne!(guess, section.record_at_or_after(middle));
         let convert = |threads| {
             let (mut builder, mut left_out) = (Builder::new(Arch::Amd64, Options::default()), Vec::new());
             let count = builder.push_section(&section, threads, |left: LeftOut| left_out.push(left));
@@ -155,8 +149,7 @@ mod tests {
     #[cfg(target_pointer_width = "64")]
     #[test]
     fn a_table_that_is_full() {
-        let cie = *b"\x14\0\0\0\0\0\0\0\x01zR\0\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01\0\0";
-        let (mut few, mut many) = (Vec::from(cie), Vec::from(cie));
+        let (mut few, mut many) = (eh_frame::CIE.to_vec(), eh_frame::CIE.to_vec());
         (0..8).for_each(|number| fde(&mut few, number, &[0x41 + number as u8, 0x0e, 0x10]));
         // In the middle all have rows of those.
         let rows = |number| if (100..150).contains(&number) { 8 } else { 9 };

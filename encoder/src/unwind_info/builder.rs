@@ -78,7 +78,8 @@ impl Builder {
         }
         let mut flags = if entry.lsda.is_some() { Flags::HAS_LSDA } else { Flags::empty() };
         let mut bits = entry.encoding.0 & !Flags::HAS_LSDA.bits();
-        if is_dwarf(entry.encoding, self.arch) {
+        let dwarf = is_dwarf(entry.encoding, self.arch);
+        if dwarf {
             if let Some(fde) = entry.fde {
                 bits = bits & !DWARF_OFFSET_MAX | Encoding::dwarf(self.arch, fde.get()).dwarf_offset();
                 if fde.get() > DWARF_OFFSET_MAX {
@@ -91,9 +92,10 @@ impl Builder {
             if self.options.layout != Layout::LdPrime {
                 (entry.personality, flags) = (None, Flags::empty());
             }
-            bits &= !PERSONALITY_BITS;
-        } else if self.options.layout != Layout::Lld {
-            bits &= !PERSONALITY_BITS;
+        }
+        // ld64.lld leaves the number in that a row of an object should not have had.
+        if dwarf || self.options.layout != Layout::Lld {
+            bits = Encoding(bits).with_personality(0).0;
         }
         Entry { encoding: Encoding(bits | flags.bits()), ..entry }
     }
@@ -111,6 +113,3 @@ impl Builder {
         self.settled(Entry { encoding, ..entry })
     }
 }
-
-/// Where an encoding has the number of its personality.
-const PERSONALITY_BITS: u32 = 0x3000_0000;

@@ -16,8 +16,9 @@ pub struct Entry {
     /// Bytes of the range. Only that of the last one is written: it ends the table.
     pub length: u32,
     /// How it is unwound. Its LSDA flag and personality number are set when the table is
-    /// written, whatever they are here ([`Layout::Lld`](super::Layout::Lld) keeps a number that came without a
-    /// personality, as ld64.lld does). [`Encoding::NONE`]: code without unwind information.
+    /// written, whatever they are here. Only in [`Layout::Lld`](super::Layout::Lld), outside DWARF mode, a
+    /// number stays and the personality's is ORed to it, as ld64.lld does; objects should have none.
+    /// [`Encoding::NONE`]: code without unwind information.
     pub encoding: Encoding,
     /// Its personality: any number the caller knows it by.
     pub personality: Option<NonZeroU32>,

@@ -8,6 +8,7 @@ use cfipack_format::ImageOffset;
 /// A function that the table cannot hold as it was given. The table is right all the same, as
 /// long as the function has an FDE.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum Warning {
     /// Three personalities are used more than this function's: it fell back to DWARF mode.
     FourthPersonality {
@@ -50,18 +51,19 @@ impl fmt::Display for Warning {
 
 /// Why a table was not written.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum Error {
     /// The table has more bytes than its own 32-bit offsets reach.
     TooLarge {
         /// Bytes it would have.
         size: u64,
     },
-    /// The buffer is not as long as [`Placed::len`](super::Placed::len).
-    Buffer {
-        /// Bytes of the table.
-        size: usize,
-        /// Bytes of the buffer.
-        buffer: usize,
+    /// The output has another length than [`Placed::len`](super::Placed::len).
+    OutputLength {
+        /// Bytes that were given.
+        given: usize,
+        /// Bytes that are needed.
+        needed: usize,
     },
 }
 
@@ -69,8 +71,8 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooLarge { size } => write!(f, "__unwind_info of {size} bytes is over 4 GiB"),
-            Self::Buffer { size, buffer } => {
-                write!(f, "__unwind_info has {size} bytes, the buffer for it {buffer}")
+            Self::OutputLength { given, needed } => {
+                write!(f, "__unwind_info has {needed} bytes, the buffer for it {given}")
             }
         }
     }

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
-use cfipack_format::compact_unwind::Encoding;
+use cfipack_format::compact_unwind::{Encoding, Flags};
 use cfipack_format::unwind_info::LsdaEntry;
 use cfipack_format::{Arch, ImageOffset};
 
@@ -78,10 +78,13 @@ pub(super) fn fold(
 
 /// Calls `visit` with every entry in the order of moved addresses, then of pushing.
 fn in_order(entries: &[Entry], moved: &impl Fn(ImageOffset) -> ImageOffset, mut visit: impl FnMut(Entry)) {
-    let place = |entry: &Entry| Entry {
-        function: moved(entry.function),
-        lsda: entry.lsda.and_then(|lsda| NonZeroU32::new(moved(ImageOffset(lsda.get())).0)),
-        ..*entry
+    let place = |entry: &Entry| {
+        let lsda = entry.lsda.and_then(|lsda| NonZeroU32::new(moved(ImageOffset(lsda.get())).0));
+        let mut encoding = entry.encoding;
+        if lsda.is_none() && entry.lsda.is_some() {
+            encoding.0 &= !Flags::HAS_LSDA.bits();
+        }
+        Entry { function: moved(entry.function), lsda, encoding, ..*entry }
     };
     if entries.is_sorted_by_key(|entry| moved(entry.function)) {
         return entries.iter().for_each(|entry| visit(place(entry)));
@@ -141,7 +144,8 @@ impl Folder {
         }
     }
 
-    /// The encoding with the number of its personality: numbers go by first use.
+    /// The encoding with the number of its personality: numbers go by first use. ORed, as ld64.lld does:
+    /// only in [`Layout::Lld`] can there be another number already, and the table must then be lld's.
     fn numbered(&mut self, entry: Entry) -> Encoding {
         let Some(personality) = entry.personality else { return entry.encoding };
         let known = self.personalities.iter().position(|&known| known == personality);

@@ -42,6 +42,7 @@
 //! the functions that were moved to their FDEs instead.
 
 mod builder;
+mod common_palette;
 mod cut;
 mod distinct;
 mod entry;
@@ -49,7 +50,6 @@ mod error;
 mod fold;
 mod options;
 mod page;
-mod palette;
 mod personality;
 mod placed;
 mod section;

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use cfipack_format::ImageOffset;
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::unwind_info::{
-    CompressedPage, ENCODING_SIZE, MAX_COMPRESSED_OFFSET, RegularEntry, RegularPage,
+    CompressedEntry, CompressedPage, ENCODING_SIZE, RegularEntry, RegularPage,
 };
 
 use super::fold::Key;
@@ -30,9 +30,9 @@ pub(super) fn write_compressed(
     keys: &[Key],
     locals: u16,
     encodings: &[Encoding],
-    palette: &mut Palette,
+    indices: &mut EncodingIndices,
 ) -> usize {
-    let encodings_off = CompressedPage::SIZE + 4 * keys.len();
+    let encodings_off = CompressedPage::SIZE + CompressedEntry::SIZE * keys.len();
     let header = CompressedPage {
         entries_off: CompressedPage::SIZE as u16,
         entries_count: keys.len() as u16,
@@ -43,21 +43,23 @@ pub(super) fn write_compressed(
     head.copy_from_slice(&header.write());
     let (entries, own) = rest.split_at_mut(encodings_off - CompressedPage::SIZE);
     let mut own = own.chunks_exact_mut(ENCODING_SIZE);
-    palette.turn_page();
+    indices.turn_page();
     let base = keys.first().map_or(0, |key| key.function);
-    for (bytes, key) in entries.chunks_exact_mut(4).zip(keys) {
-        let (index, new) = palette.index(key.encoding);
+    for (bytes, key) in entries.chunks_exact_mut(CompressedEntry::SIZE).zip(keys) {
+        let (index, new) = indices.index(key.encoding);
         if new && let Some(slot) = own.next() {
             slot.copy_from_slice(&encodings[key.encoding as usize].0.to_le_bytes());
         }
-        let entry = u32::from(index) << 24 | (key.function - base) & MAX_COMPRESSED_OFFSET;
-        bytes.copy_from_slice(&entry.to_le_bytes());
+        // No page goes on where an offset would be too large.
+        if let Some(entry) = CompressedEntry::new(key.function - base, index) {
+            bytes.copy_from_slice(&entry.write());
+        }
     }
     encodings_off + ENCODING_SIZE * usize::from(locals)
 }
 
 /// The index that each encoding has in the page that is being written.
-pub(super) struct Palette {
+pub(super) struct EncodingIndices {
     /// By number: index, and above it the page's stamp: 0 for common encodings.
     indices: Vec<u32>,
     stamp: u32,
@@ -65,7 +67,7 @@ pub(super) struct Palette {
     next: u8,
 }
 
-impl Palette {
+impl EncodingIndices {
     pub(super) fn new(encodings: usize, common: &[u32]) -> Self {
         let mut indices = vec![u32::MAX; encodings];
         for (&number, index) in common.iter().zip(0..) {

@@ -11,7 +11,7 @@ use cfipack_format::unwind_info::{
 use super::error::Error;
 use super::fold::Folded;
 use super::options::Layout;
-use super::page::{Palette, write_compressed, write_regular};
+use super::page::{EncodingIndices, write_compressed, write_regular};
 use super::split::{PAGE_SIZE, Page, REGULAR_ENTRIES};
 
 /// A table with its addresses.
@@ -66,13 +66,16 @@ impl Placed {
 
     /// Writes the table. `slot_of` is the image offset of the pointer slot (in `__got`) that
     /// holds the address of a personality; it is asked once for each that the table names.
+    ///
+    /// # Errors
+    /// `out` has another length than [`Self::len`].
     pub fn write(
         &self,
         out: &mut [u8],
         mut slot_of: impl FnMut(NonZeroU32) -> ImageOffset,
     ) -> Result<(), Error> {
         if out.len() != self.len {
-            return Err(Error::Buffer { size: self.len, buffer: out.len() });
+            return Err(Error::OutputLength { given: out.len(), needed: self.len });
         }
         if self.len == 0 {
             return Ok(());
@@ -150,7 +153,7 @@ impl Placed {
     }
 
     fn write_pages(&self, mut out: &mut [u8]) {
-        let mut palette = Palette::new(self.table.encodings.len(), &self.common);
+        let mut indices = EncodingIndices::new(self.table.encodings.len(), &self.common);
         for page in &self.pages {
             let size = self.page_end(self.len - out.len(), page) - (self.len - out.len());
             let bytes;
@@ -159,7 +162,7 @@ impl Placed {
             let used = match page.kind {
                 PageKind::Regular => write_regular(bytes, keys, &self.table.encodings),
                 PageKind::Compressed => {
-                    write_compressed(bytes, keys, page.locals, &self.table.encodings, &mut palette)
+                    write_compressed(bytes, keys, page.locals, &self.table.encodings, &mut indices)
                 }
             };
             bytes[used..].fill(0);

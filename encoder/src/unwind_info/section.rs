@@ -8,14 +8,14 @@ use cfipack_format::unwind_info::{
 };
 use cfipack_format::{Arch, ImageOffset};
 
+use super::common_palette::MAX_COMMON;
 use super::entry::Entry;
 use super::error::{Error, Warning};
 use super::fold::fold;
 use super::options::Layout;
-use super::palette::MAX_COMMON;
 use super::placed::Placed;
 use super::split::{PAGE_SIZE, REGULAR_ENTRIES, forward};
-use super::{palette, small};
+use super::{common_palette, small};
 
 /// A table's entries, settled, before they have their final addresses.
 #[derive(Clone, Debug)]
@@ -69,7 +69,11 @@ impl Section {
     /// Sorts the entries and cuts them into pages, now that addresses are known: `moved` tells,
     /// for the image offset of a function or an LSDA as it was pushed, where it is now. `end` is
     /// the end of the code that the table speaks for, the end of `__text`; [`Layout::Lld`] does
-    /// without, and the others take the end of the last entry if it is not given or lies lower.
+    /// without, and the others take the end of the last entry if it is not given or lies lower. An LSDA that
+    /// is at 0 now is none.
+    ///
+    /// # Errors
+    /// The table would be larger than 4 GiB.
     pub fn place(
         &self,
         end: Option<ImageOffset>,
@@ -85,12 +89,12 @@ impl Section {
             _ if !table.informs => (Vec::new(), Vec::new()),
             Layout::Small => small::choose(&table, self.arch),
             Layout::Lld => {
-                let common = palette::lld(&table);
+                let common = common_palette::lld(&table);
                 let pages = forward(&table, &common, MAX_COMPRESSED_OFFSET - 1);
                 (common, pages)
             }
             Layout::LdPrime => {
-                let common = palette::ld_prime(&table, self.arch);
+                let common = common_palette::ld_prime(&table, self.arch);
                 let pages = forward(&table, &common, MAX_COMPRESSED_OFFSET);
                 (common, pages)
             }

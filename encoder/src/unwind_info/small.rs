@@ -26,8 +26,8 @@
 //! # How far from the optimum
 //!
 //! Boundaries: not at all, but for the tables named above. Palettes: where up to 7 encodings are
-//! repeated, trying all of them has found nothing smaller in any random table. No table has fewer
-//! bytes than header, personalities, sentinel, LSDA index, 4 for each entry, 4 for each distinct
+//! repeated, trying all of them has found most random tables as small as can be, all together 0.01 %
+//! larger, and hardly ever one of a few hundred bytes by more than 2 %. No table has fewer bytes than header, personalities, sentinel, LSDA index, 4 for each entry, 4 for each distinct
 //! encoding and 20 for every 1021 entries; over 125 images in C, C++ and Rust this layout is
 //! 0.2 % above that, and 0.6 % in the one that is furthest of those above 4 KiB. Only where
 //! thousands of encodings are as rare as each other is it much more, and how much of that any
@@ -40,9 +40,9 @@ use core::cmp::Reverse;
 use cfipack_format::Arch;
 use cfipack_format::unwind_info::{MAX_COMPRESSED_OFFSET, MAX_ENCODINGS};
 
+use super::common_palette::{self, first_by};
 use super::cut::{COMPRESSED, Cut, REGULAR, cut};
 use super::fold::{Folded, Key};
-use super::palette;
 use super::split::{Page, REGULAR_ENTRIES, WORDS, forward};
 
 /// Lengths at which a ranking of encodings is cut.
@@ -59,9 +59,9 @@ pub(super) fn choose(table: &Folded, arch: Arch) -> (Vec<u32>, Vec<Page>) {
     let own = Search::new(table).best();
     let mut best = cut(table, own);
     if best.pages.len() > 1 {
-        let ld_prime = palette::ld_prime(table, arch);
+        let ld_prime = common_palette::ld_prime(table, arch);
         for (common, max_offset) in
-            [(ld_prime, MAX_COMPRESSED_OFFSET), (palette::lld(table), MAX_COMPRESSED_OFFSET - 1)]
+            [(ld_prime, MAX_COMPRESSED_OFFSET), (common_palette::lld(table), MAX_COMPRESSED_OFFSET - 1)]
         {
             let candidate = cut(table, common);
             if !candidate.exact {
@@ -127,7 +127,7 @@ impl<'a> Search<'a> {
         let table = self.table;
         let repeated =
             (0..table.encodings.len() as u32).filter(|&number| table.counts[number as usize] > 1).collect();
-        let mut ranked = palette::first_by(repeated, |n| (Reverse(table.counts[n]), table.encodings[n]));
+        let mut ranked = first_by(repeated, |n| (Reverse(table.counts[n]), table.encodings[n]));
         let mut best = (usize::MAX, Vec::new());
         for _ in 0..2 {
             let cuts = LENGTHS.into_iter().filter(|&length| length < ranked.len());
@@ -167,7 +167,7 @@ impl<'a> Search<'a> {
             page += 1;
         });
         let shared = (0..users.len() as u32).filter(|&number| users[number as usize] > 1).collect();
-        palette::first_by(shared, |n| (Reverse(users[n]), Reverse(table.counts[n]), table.encodings[n]))
+        first_by(shared, |n| (Reverse(users[n]), Reverse(table.counts[n]), table.encodings[n]))
     }
 
     /// Fills pages as far as they go, regular ones where they cost less an entry; tells `page` of

@@ -3,15 +3,17 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use cfipack_format::unwind_info::{CompressedPage, MAX_ENCODINGS, PageKind, RegularEntry, RegularPage};
+use cfipack_format::unwind_info::{
+    CompressedEntry, CompressedPage, ENCODING_SIZE, MAX_ENCODINGS, PageKind, RegularEntry, RegularPage,
+};
 
 use super::fold::Folded;
 
 /// The most bytes of a page.
 pub(super) const PAGE_SIZE: usize = 4096;
 
-/// Words that the entries and the palette of a compressed page share.
-pub(super) const WORDS: usize = (PAGE_SIZE - CompressedPage::SIZE) / 4;
+/// Words that the entries and the palette of a compressed page share: each takes one.
+pub(super) const WORDS: usize = (PAGE_SIZE - CompressedPage::SIZE) / CompressedEntry::SIZE;
 
 /// Entries of a full regular page.
 pub(super) const REGULAR_ENTRIES: usize = (PAGE_SIZE - RegularPage::SIZE) / RegularEntry::SIZE;
@@ -31,9 +33,11 @@ pub(super) struct Page {
 impl Page {
     /// Bytes on disk, without padding.
     pub(super) fn size(&self) -> usize {
-        let entries = usize::from(self.count);
+        let (entries, locals) = (usize::from(self.count), usize::from(self.locals));
         match self.kind {
-            PageKind::Compressed => CompressedPage::SIZE + 4 * (entries + usize::from(self.locals)),
+            PageKind::Compressed => {
+                CompressedPage::SIZE + CompressedEntry::SIZE * entries + ENCODING_SIZE * locals
+            }
             PageKind::Regular => RegularPage::SIZE + RegularEntry::SIZE * entries,
         }
     }

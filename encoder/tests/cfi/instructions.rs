@@ -71,7 +71,7 @@ fn every_opcode() {
         });
         for len in 1..bytes.len() {
             decoded(&bytes[..len], |instruction, _| {
-                assert_eq!(instruction, Err(Reason::InstructionTruncated(bytes[0])), "{bytes:02x?}");
+                assert_eq!(instruction, Err(Reason::InstructionMalformed(bytes[0])), "{bytes:02x?}");
             });
         }
     }

@@ -40,10 +40,14 @@ fn a_personality_that_is_omitted() {
 
 #[test]
 fn sizes_of_version_4() {
-    for (sizes, expected) in [([8, 0], None), ([4, 0], Some(4)), ([8, 4], Some(4)), ([8, 1], Some(1))] {
+    let offset = SectionOffset(0);
+    let address = |size| Some(Error::AddressSize { offset, size });
+    let segment = |size| Some(Error::SegmentSize { offset, size });
+    for (sizes, expected) in
+        [([8, 0], None), ([4, 0], address(4)), ([8, 4], segment(4)), ([8, 1], segment(1))]
+    {
         cie(&[&[4, 0][..], &sizes, &PLAIN_CIE[2..]].concat(), |cie| {
-            let size = expected.map(|size| Error::AddressSize { offset: SectionOffset(0), size });
-            assert_eq!(cie.err(), size, "{sizes:?}");
+            assert_eq!(cie.err(), expected, "{sizes:?}");
         });
     }
 }

@@ -12,6 +12,8 @@ use super::super::{Builder, LeftOut, Options};
 use crate::Reason;
 use crate::Unsupported;
 use crate::cfi::{Function, Section, SectionKind};
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+use crate::eh_frame;
 
 /// A generator of numbers (Marsaglia's xorshift64).
 struct Random(u64);
@@ -268,16 +270,13 @@ fn every_way_gives_what_the_interpreter_makes_of_a_section() {
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #[test]
 fn blocks_at_the_end_of_the_room_for_all() {
-    let mut bytes = Vec::from(*b"\x14\0\0\0\0\0\0\0\x01zR\0\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01\0\0");
+    let mut bytes = eh_frame::CIE.to_vec();
     // The first is alone, for its CIE; two are too long for common ones.
     let pushes = [1, 7000, 7000, 1300, 1300, 1300, 1300];
     for (count, number) in pushes.into_iter().zip(0..) {
-        let at = bytes.len() as u32;
-        let words = [at + 4, 0x10_0000 + number * 0x1_0000 - (at + 8), 0x1_0000];
-        let mut body: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
-        body.push(0);
-        (0..count).for_each(|push| body.extend([0x41, 0x0e, 1 + (push + number) as u8 % 100]));
-        record(&mut bytes, &body, 8);
+        let pushed = (0..count).flat_map(|push| [0x41, 0x0e, 1 + (push + number) as u8 % 100]);
+        let instructions: Vec<u8> = pushed.chain([0; 8]).collect();
+        eh_frame::fde(&mut bytes, 0, 0x10_0000 + number * 0x1_0000, 0x1_0000, &instructions);
     }
     let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
     let mut builder = Builder::new(Arch::Amd64, Options::default());

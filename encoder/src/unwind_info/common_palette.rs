@@ -1,4 +1,4 @@
-//! The common palettes of other linkers.
+//! The common palette as other linkers choose it.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
