@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
-use cfipack_container::{CallFrameSection, File, Kind, Layout};
+use cfipack_container::{CallFrameSection, File, Kind, Placement};
 use cfipack_decoder::sframe;
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch};
@@ -72,7 +72,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         bail!("{}: --section would overwrite the input", path.display());
     }
     let input = Input::open(path, &arguments.slice)?;
-    let object = input.object(Layout::Apart)?;
+    let object = input.object(Placement::Apart)?;
     let name = || object.name.to_string();
     let file = object.file().with_context(name)?;
     let sections = input::call_frame_sections(file).with_context(name)?;
@@ -86,7 +86,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
 }
 
 /// The section of a relocatable object as it would be at address 0, with every section of code where
-/// [`Layout::Apart`] has it: what a linker would make of the bytes and their relocations.
+/// [`Placement::Apart`] has it: what a linker would make of the bytes and their relocations.
 fn relocated(conversion: &Conversion, bytes: &[u8], arch: Arch) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let endian = arch.endian();

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
-use cfipack_container::Layout;
+use cfipack_container::Placement;
 use cfipack_format::Address;
 use cfipack_roundtrip::{Options, Table, diff};
 
@@ -48,7 +48,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let [a, b] = [&arguments.a, &arguments.b].map(|path| Input::open(path, &arguments.slice));
     let [a, b] = [a?, b?];
-    let [a, b] = [a.object(Layout::Apart)?, b.object(Layout::Apart)?];
+    let [a, b] = [a.object(Placement::Apart)?, b.object(Placement::Apart)?];
     if a.is_compact() || b.is_compact() {
         return unwind_info::diff::compare(&a, &b, arguments.json);
     }

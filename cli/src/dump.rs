@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::slice;
 
 use anyhow::Context as _;
-use cfipack_container::Layout;
+use cfipack_container::Placement;
 use cfipack_decoder::sframe::{self, Function, Section};
 use cfipack_format::sframe::FdeType;
 use cfipack_format::{Address, Arch};
@@ -47,7 +47,7 @@ pub struct Arguments {
 /// Dumps every table of every file. In text, sections of relocatable objects are at 0, as readelf has them;
 /// JSON says which one a function is in.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
-    let layout = if arguments.json { Layout::Apart } else { Layout::Zero };
+    let layout = if arguments.json { Placement::Apart } else { Placement::Zero };
     each::for_each(&arguments.files, &arguments.slice, layout, |object, several| {
         dump(object, several, arguments)
     })

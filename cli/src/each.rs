@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use cfipack_container::Layout;
+use cfipack_container::Placement;
 
 use crate::input::{Input, Object, Slice};
 use crate::status::{self, Status};
@@ -24,7 +24,7 @@ pub enum Outcome {
 pub fn for_each(
     paths: &[PathBuf],
     slice: &Slice,
-    layout: Layout,
+    layout: Placement,
     mut each: impl FnMut(&Object<'_>, bool) -> anyhow::Result<Outcome>,
 ) -> anyhow::Result<Status> {
     let mut worst = Status::Done;
@@ -42,7 +42,7 @@ pub fn for_each(
 fn for_each_in(
     path: &Path,
     slice: &Slice,
-    layout: Layout,
+    layout: Placement,
     mut each: impl FnMut(&Object<'_>) -> anyhow::Result<Outcome>,
 ) -> anyhow::Result<Status> {
     let input = Input::open(path, slice)?;

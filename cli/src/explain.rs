@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use cfipack_container::{CallFrameSection, File, Layout};
+use cfipack_container::{CallFrameSection, File, Placement};
 use cfipack_decoder::sframe::Section;
 use cfipack_encoder::cfi::Function;
 use cfipack_format::Address;
@@ -55,7 +55,7 @@ pub struct Arguments {
 /// Explains what is left out.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let input = Input::open(&arguments.file, &arguments.slice)?;
-    let object = input.object(Layout::Apart)?;
+    let object = input.object(Placement::Apart)?;
     explain(&object, arguments).with_context(|| object.name.to_string())
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Context as _, bail};
-use cfipack_container::{CallFrameSection, File, Kind, Layout, Member, Section, members};
+use cfipack_container::{CallFrameSection, File, Kind, Member, Placement, Section, members};
 use cfipack_decoder::sframe;
 use cfipack_format::Address;
 
@@ -81,7 +81,7 @@ impl<'s> Input<'s> {
     }
 
     /// The file as one object.
-    pub fn object(&self, layout: Layout) -> anyhow::Result<Object<'_>> {
+    pub fn object(&self, layout: Placement) -> anyhow::Result<Object<'_>> {
         let name = self.path.display();
         let mut members = self.members()?;
         match (members.pop(), members.is_empty()) {
@@ -102,7 +102,7 @@ impl<'s> Input<'s> {
     /// The objects in the file: the members of an archive that are objects, or itself.
     pub fn objects(
         &self,
-        layout: Layout,
+        layout: Placement,
     ) -> anyhow::Result<impl Iterator<Item = anyhow::Result<Object<'_>>>> {
         let members = self.members()?;
         Ok(members.into_iter().filter_map(move |member| self.member(member, layout).transpose()))
@@ -128,7 +128,7 @@ impl<'s> Input<'s> {
     fn member<'a>(
         &'a self,
         member: Result<Member<'a>, cfipack_container::Error>,
-        layout: Layout,
+        layout: Placement,
     ) -> anyhow::Result<Option<Object<'a>>> {
         let member = member.with_context(|| self.path.display().to_string())?;
         let is_of_archive = member.is_of_archive;
@@ -155,7 +155,7 @@ fn arches<'m, 'a: 'm>(
     arches.join(", ")
 }
 
-fn contents(bytes: &[u8], layout: Layout) -> Result<Contents<'_>, cfipack_container::Error> {
+fn contents(bytes: &[u8], layout: Placement) -> Result<Contents<'_>, cfipack_container::Error> {
     match bytes {
         [0xe2, 0xde, ..] | [0xde, 0xe2, ..] => Ok(Contents::Table(bytes)),
         // The version, which no object starts with.

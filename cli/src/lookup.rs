@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
-use cfipack_container::Layout;
+use cfipack_container::Placement;
 use cfipack_decoder::sframe::{Function, Section};
 use cfipack_format::{Address, Arch, FunctionOffset, Row};
 use cfipack_roundtrip::words::Words;
@@ -50,7 +50,7 @@ pub struct Arguments {
 /// Looks up every address.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let input = Input::open(&arguments.file, &arguments.slice)?;
-    let object = input.object(Layout::Apart)?;
+    let object = input.object(Placement::Apart)?;
     lookup(&object, arguments).with_context(|| object.name.to_string())
 }
 

@@ -15,7 +15,7 @@ struct Code {
     /// With the symbol at its start, where several sections have the name.
     name: String,
     size: u64,
-    /// Where [`Layout::Apart`](cfipack_container::Layout::Apart) has it: the same for the same sections.
+    /// Where [`Placement::Apart`](cfipack_container::Placement::Apart) has it: the same for the same sections.
     address: Address,
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 
-use cfipack_container::{File, Kind, Layout};
+use cfipack_container::{File, Kind, Placement};
 use cfipack_decoder::sframe::Section;
 use cfipack_format::Address;
 use cfipack_roundtrip::stats;
@@ -45,7 +45,7 @@ pub struct Arguments {
 /// Counts every file.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     arguments.table.check()?;
-    each::for_each(&arguments.files, &arguments.slice, Layout::Apart, |object, _| count(object, arguments))
+    each::for_each(&arguments.files, &arguments.slice, Placement::Apart, |object, _| count(object, arguments))
 }
 
 fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> {

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
-use cfipack_container::{CallFrameSection, File, Kind, Layout};
+use cfipack_container::{CallFrameSection, File, Kind, Placement};
 use cfipack_decoder::sframe;
 use cfipack_format::Address;
 use cfipack_roundtrip::{Options, Report, Table, Violation, kernel_violations, verify};
@@ -72,14 +72,14 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let Arguments { files, slice, .. } = arguments;
     let table = arguments.sframe.as_deref().or(arguments.unwind_info.as_deref());
     let table = table.map(|path| Input::open(path, slice)).transpose()?;
-    let table = table.as_ref().map(|input| input.object(Layout::Apart)).transpose()?;
+    let table = table.as_ref().map(|input| input.object(Placement::Apart)).transpose()?;
     if let Some(table) = &table {
         let [file] = &files[..] else { bail!("{}: one table, but {} files", table.name, files.len()) };
         // It must be one object too.
-        Input::open(file, slice)?.object(Layout::Apart)?;
+        Input::open(file, slice)?.object(Placement::Apart)?;
         check_table(table, arguments).with_context(|| table.name.to_string())?;
     }
-    each::for_each(files, slice, Layout::Apart, |object, _| {
+    each::for_each(files, slice, Placement::Apart, |object, _| {
         let file = object.file()?;
         if object.is_compact() && arguments.sframe.is_some() {
             bail!("--sframe: a Mach-O file has no .sframe: --unwind-info gives its table");

@@ -40,12 +40,35 @@ pub enum Error {
         /// Its size.
         size: u64,
     },
+    /// Sections that are copied overlap: together they are longer than the file.
+    SectionsOverlap {
+        /// The last of them.
+        section: SectionName,
+        /// Its offset in the file.
+        offset: u64,
+        /// Its size.
+        size: u64,
+    },
     /// The sections of a relocatable object do not fit into memory together.
     SectionSize {
         /// The section.
         section: SectionName,
         /// Its size.
         size: u64,
+    },
+    /// A compressed section has no room for the header of such a section, or lies beyond the file.
+    CompressionHeader {
+        /// The section.
+        section: SectionName,
+        /// Its size.
+        size: u64,
+    },
+    /// A section is compressed in a way that cfipack does not know.
+    CompressionType {
+        /// The section.
+        section: SectionName,
+        /// `ch_type` of its header.
+        value: u32,
     },
     /// A compressed section cannot be decompressed.
     Compressed {
@@ -129,8 +152,17 @@ impl fmt::Display for Error {
             Self::SectionBounds { section, offset, size } => {
                 write!(f, "section {section}: offset {offset:#x}: {size:#x} bytes end beyond the file")
             }
+            Self::SectionsOverlap { section, offset, size } => {
+                write!(f, "section {section}: offset {offset:#x}: {size:#x} bytes overlap other sections")
+            }
             Self::SectionSize { section, size } => {
                 write!(f, "section {section}: offset 0x0: {size:#x} bytes do not fit into the address space")
+            }
+            Self::CompressionHeader { section, size } => {
+                write!(f, "section {section}: offset 0x0: no compression header in {size:#x} bytes")
+            }
+            Self::CompressionType { section, value } => {
+                write!(f, "section {section}: offset 0x0: compression type {value:#x} is not supported")
             }
             Self::Compressed { section, size } => {
                 write!(f, "section {section}: offset 0x0: cannot be decompressed to {size:#x} bytes")

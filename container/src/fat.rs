@@ -2,11 +2,14 @@
 
 use std::borrow::Cow;
 
-use object::elf;
+use cfipack_format::Arch;
+use object::elf::{ELFDATA2MSB, ELFMAG, Machine};
 use object::macho::{self, CpuSubtype, CpuType, FatArch32, FatArch64, FatHeader};
 use object::read::macho::{FatArch, MachOFatFile};
+use object::{Endian as _, Endianness};
 
 use crate::Error;
+use crate::elf::arch_of;
 
 /// The file of one architecture.
 #[derive(Clone, Debug)]
@@ -14,6 +17,12 @@ pub(crate) struct Slice<'a> {
     /// The architecture, as Apple's tools call it.
     pub(crate) name: Cow<'static, str>,
     pub(crate) bytes: &'a [u8],
+}
+
+/// Whether a file starts as fat files do, of either width.
+pub(crate) fn has_magic(bytes: &[u8]) -> bool {
+    let magics = [macho::FAT_MAGIC, macho::FAT_MAGIC_64];
+    bytes.first_chunk().is_some_and(|magic| magics.contains(&u32::from_be_bytes(*magic)))
 }
 
 /// The slices of a fat file in its order; none if it is not one.
@@ -38,9 +47,9 @@ fn read<Arch: FatArch>(bytes: &[u8]) -> Result<Vec<Slice<'_>>, Error> {
     // Slices that overlap could make a small file as many times as long as it has slices.
     let mut room = bytes.len() as u64;
     for (i, arch) in file.arches().iter().enumerate() {
-        let (offset, size) = arch.file_range();
+        let (_, size) = arch.file_range();
         let entry = size_of::<FatHeader>() + i * size_of::<Arch>();
-        let damaged = Error::Table { what: "fat header", offset: entry as u64, value: offset };
+        let damaged = Error::Table { what: "slice of a fat file", offset: entry as u64, value: size };
         room = room.checked_sub(size).ok_or(damaged)?;
         let name = name(arch.cputype(), arch.cpusubtype());
         slices.push(Slice { name, bytes: arch.data(bytes).map_err(|_| damaged)? });
@@ -54,16 +63,16 @@ pub(crate) fn arch(bytes: &[u8]) -> Option<Cow<'static, str>> {
 }
 
 fn elf_arch(bytes: &[u8]) -> Option<Cow<'static, str>> {
-    let is_big = *bytes.strip_prefix(&elf::ELFMAG)?.get(1)? == elf::ELFDATA2MSB.0;
-    let machine = *bytes.get(18..)?.first_chunk()?;
-    let machine = if is_big { u16::from_be_bytes(machine) } else { u16::from_le_bytes(machine) };
-    Some(Cow::Borrowed(match (elf::Machine(machine), is_big) {
-        (elf::EM_X86_64, _) => "x86_64",
-        (elf::EM_AARCH64, false) => "aarch64",
-        (elf::EM_AARCH64, true) => "aarch64_be",
-        (elf::EM_S390, _) => "s390x",
-        _ => return Some(Cow::Owned(format!("machine-{machine}"))),
-    }))
+    let is_big = *bytes.strip_prefix(&ELFMAG)?.get(1)? == ELFDATA2MSB.0;
+    let endian = if is_big { Endianness::Big } else { Endianness::Little };
+    let machine = endian.read_u16(*bytes.get(18..)?.first_chunk()?);
+    Some(match arch_of(Machine(machine), endian) {
+        Some(Arch::Amd64) => "x86_64".into(),
+        Some(Arch::Aarch64) => "aarch64".into(),
+        Some(Arch::Aarch64Be) => "aarch64_be".into(),
+        Some(Arch::S390x) => "s390x".into(),
+        _ => format!("machine-{machine}").into(),
+    })
 }
 
 fn mach_o_arch(bytes: &[u8]) -> Option<Cow<'static, str>> {

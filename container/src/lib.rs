@@ -22,15 +22,17 @@ mod error;
 mod fat;
 mod kind;
 mod macho;
+mod magic;
 mod relocation;
 mod section;
 mod symbols;
 
 pub use archive::{Member, Members, members};
-pub use elf::Layout;
+pub use elf::Placement;
 pub use error::{Error, SectionName};
 pub use kind::Kind;
 pub use macho::{CompactUnwind, CompactUnwindRow, Referent};
+pub use magic::has_known_magic;
 pub use relocation::Relocation;
 pub use section::{CallFrameSection, Location, Section};
 pub use symbols::{Symbol, Symbols};
@@ -54,16 +56,16 @@ enum Format<'a> {
 }
 
 impl<'a> File<'a> {
-    /// A file whose relocatable sections are laid out [apart](Layout::Apart).
+    /// A file whose relocatable sections are laid out [apart](Placement::Apart).
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
-        Self::parse_with(bytes, Layout::Apart)
+        Self::parse_with(bytes, Placement::Apart)
     }
 
     /// A file whose sections, if it is relocatable, are laid out as told.
-    pub fn parse_with(bytes: &'a [u8], layout: Layout) -> Result<Self, Error> {
+    pub fn parse_with(bytes: &'a [u8], placement: Placement) -> Result<Self, Error> {
         let format = match macho::has_magic(bytes) {
             true => Format::MachO(MachO::parse(bytes)?),
-            false => Format::Elf(Elf::parse(bytes, layout)?),
+            false => Format::Elf(Elf::parse(bytes, placement)?),
         };
         Ok(Self { format })
     }
@@ -95,7 +97,18 @@ impl<'a> File<'a> {
     /// Every `.eh_frame` that is in force, and behind them every `.debug_frame` as far as it has functions
     /// that they have not: the FDEs of functions that start where another does, and in a linked file of
     /// those that start in no code (the linker has discarded them), are made unreachable in a copy. What
-    /// a post-link optimiser put aside (`.bolt.org.eh_frame`) is not in force.
+    /// a post-link optimiser put aside (`.bolt.org.eh_frame`) is not in force. A `.zdebug_frame` is
+    /// a compressed `.debug_frame`.
+    ///
+    /// In a relocatable object, FDEs whose start no relocation gives an address in a section are made
+    /// unreachable too: what `ld.lld -r` and `mold -r` leave of functions in discarded groups.
+    ///
+    /// Several FDEs of `.debug_frame` may have one start, because a linker discarded functions (their start
+    /// is 0 when linked, where firmware has code), folded equal ones or took one of several groups. Of those
+    /// that say the same one is kept. Of those that do not, the ones are kept whose size is that of a symbol
+    /// of a function that starts there; if there is none, all are, for they cannot be told apart: a table
+    /// made of them has several functions with that start, and `cfipack_roundtrip::verify` leaves it
+    /// unjudged. Where all sections lie at [zero](Placement::Zero), equal starts say nothing, and all are kept.
     ///
     /// Without section headers, `.eh_frame` is found through its `.eh_frame_hdr`.
     pub fn call_frame_sections(&self) -> Result<Vec<CallFrameSection<'a>>, Error> {
@@ -141,8 +154,10 @@ impl<'a> File<'a> {
         }
     }
 
-    /// The section that an address lies in. In a relocatable object laid out [apart](Layout::Apart)
-    /// the end of a section still belongs to it; laid out at [zero](Layout::Zero) there is no answer.
+    /// The section that an address lies in. In a relocatable ELF object laid out
+    /// [apart](Placement::Apart) the end of a section still belongs to it, and laid out at
+    /// [zero](Placement::Zero) there is no answer. In a Mach-O object the end belongs to it unless
+    /// another section starts there.
     pub fn locate(&self, address: Address) -> Option<Location<'a>> {
         match &self.format {
             Format::Elf(elf) => elf.locate(address),

@@ -9,11 +9,13 @@ pub struct Relocation {
     pub kind: u32,
     /// Whether the field's own address is subtracted (`S + A - P`).
     pub relative: bool,
-    /// Index of the symbol in the symbol table; 0 for none.
-    pub symbol: usize,
-    /// The section that the symbol is defined in; none for undefined and absolute symbols.
+    /// Index of the symbol in the symbol table, if it names one.
+    pub symbol: Option<usize>,
+    /// The section that the symbol is defined in; none for undefined and absolute symbols. A relocation of
+    /// Mach-O may name a section itself.
     pub section: Option<usize>,
-    /// The symbol's value: an offset in that section. 0 for undefined symbols.
+    /// The symbol's value: in ELF an offset in that section, in Mach-O an address. 0 for undefined
+    /// symbols, and where none is named.
     pub value: u64,
     /// What is added; with REL, what the field holds.
     pub addend: i64,

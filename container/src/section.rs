@@ -12,7 +12,7 @@ pub struct Section<'a> {
     pub index: Option<usize>,
     /// Its name; what is not UTF-8 is replaced.
     pub name: Cow<'a, str>,
-    /// Where it lies in memory; see [`Layout`](crate::Layout) for relocatable objects.
+    /// Where it lies in memory; see [`Placement`](crate::Placement) for relocatable objects.
     pub address: Address,
     /// Its bytes: the file's own, or a copy that has been decompressed or relocated.
     pub bytes: Cow<'a, [u8]>,

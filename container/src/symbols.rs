@@ -1,10 +1,11 @@
 //! Names for addresses.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use cfipack_format::Address;
 use object::elf::{SHT_DYNSYM, SHT_SYMTAB, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE};
-use object::read::elf::Sym as _;
+use object::read::elf::{SectionHeader as _, Sym as _};
 
 use crate::elf::Elf;
 use crate::macho::MachO;
@@ -42,10 +43,12 @@ impl<'a> Symbols<'a> {
         let endian = headers.endian;
         let mut sorted = Vec::new();
         for kind in [SHT_SYMTAB, SHT_DYNSYM] {
-            let symbols = headers
-                .sections
-                .symbols(endian, headers.bytes, kind)
-                .map_err(|_| Error::Table { what: "symbol table", offset: 0, value: kind.0.into() })?;
+            let symbols = headers.sections.symbols(endian, headers.bytes, kind).map_err(|_| {
+                let header = headers.sections.iter().find(|header| header.sh_type(endian) == kind);
+                let place = header.map(|header| (header.sh_offset(endian), header.sh_size(endian)));
+                let (offset, value) = place.unwrap_or_default();
+                Error::Table { what: "symbol table", offset, value }
+            })?;
             for (index, symbol) in symbols.enumerate() {
                 let is_function = matches!(symbol.st_type(), STT_FUNC | STT_GNU_IFUNC);
                 if !is_function && symbol.st_type() != STT_NOTYPE {
@@ -90,6 +93,13 @@ impl<'a> Symbols<'a> {
     /// The addresses that have symbols, ascending; one with several comes as often.
     pub fn addresses(&self) -> impl Iterator<Item = Address> {
         self.sorted.iter().map(|entry| Address(entry.address))
+    }
+
+    /// The sizes of the functions that start at an address.
+    pub(crate) fn sizes_of_functions(&self, start: Address) -> HashSet<u64> {
+        let first = self.sorted.partition_point(|entry| entry.address < start.0);
+        let here = self.sorted[first..].iter().take_while(|entry| entry.address == start.0);
+        here.filter(|entry| entry.is_function).map(|entry| entry.end - entry.address).collect()
     }
 
     /// The symbol whose code holds an address: the nearest one before it, if it reaches that far.

@@ -1,15 +1,16 @@
 //! Damaged files: every question has an answer or an error, never a panic.
 
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use cfipack_container::{File, Layout, members};
+use cfipack_container::{File, Placement, members};
 use cfipack_format::Address;
 
 /// Asks everything there is to ask.
-fn ask(bytes: &[u8], layout: Layout) {
+fn ask(bytes: &[u8], placement: Placement) {
     let Ok(members) = members(bytes) else { return };
     for member in members.flatten() {
-        let Ok(file) = File::parse_with(member.bytes, layout) else { continue };
+        let Ok(file) = File::parse_with(member.bytes, placement) else { continue };
         for section in file.call_frame_sections().unwrap_or_default() {
             for function in section.cfi().functions().flatten().take(100) {
                 file.locate(function.start);
@@ -37,23 +38,32 @@ fn every_byte_damaged_and_every_length_cut() {
     ];
     for name in files {
         let whole = corpus(name);
-        let layout = if name.ends_with(".a") { Layout::Zero } else { Layout::Apart };
+        let placement = if name.ends_with(".a") { Placement::Zero } else { Placement::Apart };
         for at in 0..whole.len() {
             for damage in [0x01, 0x80, 0xff] {
                 let mut bytes = whole.clone();
                 bytes[at] ^= damage;
-                ask(&bytes, layout);
+                ask(&bytes, placement);
             }
-            ask(&whole[..at], layout);
+            ask(&whole[..at], placement);
         }
     }
 }
 
-/// Several bytes at once; the seed is printed when a run fails.
+/// The seed that `CFIPACK_SEED` sets, else a fresh one; printed, so that a run that fails can be repeated.
+fn seed() -> u64 {
+    let seed = match std::env::var("CFIPACK_SEED") {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("CFIPACK_SEED is not a number: {text}")),
+        Err(_) => SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64,
+    };
+    println!("damaged files: CFIPACK_SEED={seed}");
+    seed
+}
+
+/// Several bytes at once.
 #[test]
 fn random_damage() {
-    let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64;
-    println!("seed {seed}");
+    let seed = seed();
     let mut state = seed | 1;
     let mut random = || {
         state ^= state << 13;
@@ -70,7 +80,7 @@ fn random_damage() {
                 let at = (random() % bytes.len() as u64) as usize;
                 bytes[at] = interesting[(random() % interesting.len() as u64) as usize];
             }
-            ask(&bytes, Layout::Apart);
+            ask(&bytes, Placement::Apart);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! ELF files put together field by field (the System V ABI's "Object Files"; the x86-64 psABI's relocations).
 
-use cfipack_container::{Error, File, Layout, SectionName, members};
+use cfipack_container::{Error, File, Placement, SectionName, members};
 use cfipack_format::Address;
 
 const PROGBITS: u32 = 1;
@@ -74,7 +74,7 @@ fn relocated(field: u64, kind: u32, (rel, symbol): (u64, u64), addend: i64) -> R
     let relocations = Made { info: 2, ..made(".relocations", kind, 0, &entry) };
     let data = made(".sframe", PROGBITS, ALLOC, &words(&[0, field]));
     let bytes = object(&[made(".text", PROGBITS, CODE, &[0x90]), data, relocations]);
-    let sections = File::parse_with(&bytes, Layout::Zero).unwrap().sframe_sections()?;
+    let sections = File::parse_with(&bytes, Placement::Zero).unwrap().sframe_sections()?;
     Ok(u64::from_le_bytes(sections[0].bytes[8..].try_into().unwrap()))
 }
 
@@ -141,7 +141,52 @@ fn sections_that_overlap() {
     }
     let error = File::parse(&bytes).unwrap().call_frame_sections().unwrap_err();
     let section = SectionName::new(".debug_frame");
-    assert_eq!(error, Error::SectionBounds { section, offset: 64, size: 1000 });
+    assert_eq!(error, Error::SectionsOverlap { section, offset: 64, size: 1000 });
+}
+
+/// A table that lies beyond the file is named by where the file says that it lies.
+#[test]
+fn symbols_beyond_the_file() {
+    let mut bytes = object(&[made(".text", PROGBITS, CODE, &[0x90])]);
+    let headers = u64::from_le_bytes(bytes[0x28..0x30].try_into().unwrap()) as usize;
+    let size = headers + 2 * 64 + 32;
+    let offset = u64::from_le_bytes(bytes[size - 8..size].try_into().unwrap());
+    bytes[size..size + 8].copy_from_slice(&0x1800_u64.to_le_bytes());
+    let error = File::parse(&bytes).unwrap().symbols().unwrap_err();
+    assert_eq!(error, Error::Table { what: "symbol table", offset, value: 0x1800 });
+}
+
+/// The header of a compressed section (`Elf64_Chdr`): type, size and alignment.
+#[test]
+fn compression_that_is_unknown() {
+    const COMPRESSED: u64 = 0x800;
+    let error = |bytes: &[u8]| {
+        let bytes = object(&[made(".debug_frame", PROGBITS, COMPRESSED, bytes)]);
+        File::parse(&bytes).unwrap().call_frame_sections().unwrap_err()
+    };
+    let section = SectionName::new(".debug_frame");
+    assert_eq!(error(&words(&[3, 4, 1, 0])), Error::CompressionType { section, value: 3 });
+    assert_eq!(error(&[1; 23]), Error::CompressionHeader { section, size: 23 });
+}
+
+/// `.zdebug_frame`: "ZLIB", the size in big-endian order, and what zlib made of it, here in a stored block
+/// (RFC 1951) of nothing.
+#[test]
+fn compression_by_name() {
+    let error = |bytes: &[u8]| {
+        let bytes = object(&[made(".zdebug_frame", PROGBITS, 0, bytes)]);
+        File::parse(&bytes).unwrap().call_frame_sections().unwrap_err()
+    };
+    let section = SectionName::new(".zdebug_frame");
+    assert_eq!(error(b"ZLIB\0\0\0\0\0\0\0"), Error::CompressionHeader { section, size: 11 });
+    assert_eq!(error(b"zlib\0\0\0\0\0\0\0\x01x"), Error::CompressionHeader { section, size: 13 });
+    let claim = |size: u64| {
+        let stream = b"\x78\x01\x01\0\0\xff\xff\0\0\0\x01";
+        error(&[&b"ZLIB"[..], &size.to_be_bytes(), stream].concat())
+    };
+    // Neither as many as it has, nor so many that their memory would be taken.
+    assert_eq!(claim(1), Error::Compressed { section, size: 1 });
+    assert_eq!(claim(u64::MAX), Error::Compressed { section, size: u64::MAX });
 }
 
 #[test]

@@ -60,6 +60,21 @@ fn each_function_comes_once() {
     assert_eq!(functions, [vec![(0x40_0087, 3)], vec![(0x40_0078, 6), (0x40_007e, 9)]]);
 }
 
+/// `readelf -wf` shows five FDEs at 0, of 8, 6, 6, 5 and 9 bytes, and one at 6; `readelf -s` a function of 6
+/// bytes at 0. The two of 6 bytes are equal.
+#[test]
+fn discarded_functions_that_lie_where_code_is() {
+    let functions = |name: &str| {
+        let bytes = corpus(name);
+        let sections = File::parse(&bytes).unwrap().call_frame_sections().unwrap();
+        let functions = sections.iter().flat_map(|section| section.cfi().functions());
+        functions.map(|f| f.unwrap()).map(|f| (f.start.0, f.size)).collect::<Vec<_>>()
+    };
+    assert_eq!(functions("at_zero"), [(0, 6), (6, 12)]);
+    // Nothing says which of them is there.
+    assert_eq!(functions("at_zero.nameless"), [(0, 8), (0, 6), (6, 12), (0, 5), (0, 9)]);
+}
+
 #[test]
 fn archives_give_their_members() {
     let archive = corpus("members.a");

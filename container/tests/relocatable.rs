@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cfipack_container::{Error, File, Kind, Layout, SectionName};
+use cfipack_container::{Error, File, Kind, Placement, SectionName};
 use cfipack_format::Address;
 
 fn corpora() -> PathBuf {
@@ -49,7 +49,7 @@ fn functions_lie_where_readelf_sees_them() {
     let mut compared = 0;
     for (path, bytes) in gas_objects() {
         let Ok(dump) = std::fs::read_to_string(path.with_extension("readelf")) else { continue };
-        let file = File::parse_with(&bytes, Layout::Zero).unwrap();
+        let file = File::parse_with(&bytes, Placement::Zero).unwrap();
         assert_eq!(file.kind(), Kind::Relocatable);
         // gas leaves functions out of .sframe, never puts others in, and keeps their order.
         let mut functions = functions(&file).into_iter();
@@ -130,13 +130,47 @@ fn every_group_and_section_has_a_place_and_names() {
     assert_eq!(file.locate(Address(0)), None);
 }
 
+/// ld left one of two equal groups out too, and relocates both FDEs to the one that it kept.
+#[test]
+fn functions_of_groups_that_are_described_twice() {
+    let bytes = std::fs::read(corpora().join("container/comdat.ld.o")).unwrap();
+    let sizes = |file: &File<'_>| functions(file).into_iter().map(|(_, size)| size).collect::<Vec<_>>();
+    assert_eq!(sizes(&File::parse(&bytes).unwrap()), [6, 3, 6]);
+    assert_eq!(sizes(&File::parse_with(&bytes, Placement::Zero).unwrap()), [6, 3, 6, 3]);
+}
+
+/// lld left one of two equal groups out, and its FDE in: `readelf -r` shows `R_X86_64_NONE` for its start.
+/// In its place mold leaves the type as it is, of symbol 0.
+#[test]
+fn functions_of_discarded_groups() {
+    for (name, kind) in [("comdat.eh_frame.o", 2), ("comdat.debug_frame.o", 1)] {
+        let mut bytes = std::fs::read(corpora().join("container").join(name)).unwrap();
+        let (_, entries, size) = section_header(&bytes, &format!(".rela.{}", &name[7..name.len() - 2]));
+        let types = (entries..entries + size).step_by(24).map(|entry| entry + 8);
+        let none = types.into_iter().find(|&at| bytes[at..at + 8] == [0; 8]).unwrap();
+        for kind in [0, kind] {
+            bytes[none] = kind;
+            let file = File::parse(&bytes).unwrap();
+            let found = functions(&file).into_iter().map(|(start, size)| {
+                let place = file.locate(start).unwrap();
+                (place.name.into_owned(), place.offset, size)
+            });
+            let expected = [(".text", 0, 6), (".text.shared", 0, 3), (".text", 6, 6)];
+            let expected = expected.map(|(name, offset, size)| (name.to_string(), offset, size));
+            assert_eq!(found.collect::<Vec<_>>(), expected, "{name}");
+            let at_zero = File::parse_with(&bytes, Placement::Zero).unwrap();
+            assert_eq!(functions(&at_zero), [(0, 6), (0, 3), (6, 6)].map(|(at, size)| (Address(at), size)));
+        }
+    }
+}
+
 #[test]
 fn compressed_debug_frame_says_the_same() {
     let read = |name: &str| std::fs::read(corpora().join("container").join(name)).unwrap();
     let plain = read("debug_frame.none.o");
     let expected = functions(&File::parse(&plain).unwrap());
     assert_eq!(expected.iter().map(|&(_, size)| size).collect::<Vec<_>>(), [11, 1, 2, 2]);
-    for name in ["debug_frame.zlib.o", "debug_frame.zstd.o"] {
+    for name in ["debug_frame.zlib.o", "debug_frame.zlib-gnu.o", "debug_frame.zstd.o"] {
         let bytes = read(name);
         let file = File::parse(&bytes).unwrap();
         if cfg!(feature = "compression") {

@@ -1,7 +1,7 @@
 //! Damaged inputs through container, encoder, decoder and verifier: errors, never a panic, and time
 //! that does not run away.
 
-use cfipack_container::{File, Layout, members};
+use cfipack_container::{File, Placement, members};
 use cfipack_decoder::sframe::{Section, dump};
 use cfipack_encoder::cfi;
 use cfipack_encoder::sframe::{Builder, Options};
@@ -112,7 +112,7 @@ fn use_file(bytes: &[u8]) {
             let _ = member;
         });
     }
-    for layout in [Layout::Zero, Layout::Apart] {
+    for layout in [Placement::Zero, Placement::Apart] {
         let Ok(file) = File::parse_with(bytes, layout) else { continue };
         for section in file.call_frame_sections().unwrap_or_default() {
             section.cfi().functions().take(100).for_each(|function| {

@@ -1,6 +1,6 @@
 //! The dump of a table is byte for byte what `readelf --sframe` of binutils 2.47 prints.
 
-use cfipack_container::{File, Layout};
+use cfipack_container::{File, Placement};
 use cfipack_decoder::sframe::{Section, dump};
 use cfipack_tests::corpora;
 
@@ -11,7 +11,7 @@ fn goldens_print_as_readelf_printed_them() {
     for tool in ["gas247", "gas244", "llvm23"] {
         for golden in corpora::sframe(tool) {
             // readelf shows each section of a relocatable object at address 0.
-            let file = File::parse_with(&golden.object, Layout::Zero).unwrap();
+            let file = File::parse_with(&golden.object, Placement::Zero).unwrap();
             let sections = file.sframe_sections().unwrap();
             let Some(expected) = golden.readelf else {
                 assert!(sections.is_empty(), "{}: a table that readelf did not see", golden.name);

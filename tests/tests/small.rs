@@ -1,10 +1,10 @@
-//! Layout `small` of every golden, as text: what a change does to it shows in the snapshots'
+//! Placement `small` of every golden, as text: what a change does to it shows in the snapshots'
 //! difference. `INSTA_UPDATE=always cargo test -p cfipack-tests --test small` blesses them; a table
 //! that does not say what the CFI says cannot be blessed.
 
 use std::fmt::Write;
 
-use cfipack_container::{File, Layout};
+use cfipack_container::{File, Placement};
 use cfipack_decoder::sframe::dump;
 use cfipack_encoder::sframe::Options;
 use cfipack_format::Address;
@@ -14,7 +14,7 @@ use cfipack_tests::corpora;
 fn snapshot(architecture: &str) {
     let mut text = String::new();
     for golden in corpora::sframe("gas247").iter().filter(|golden| golden.name.starts_with(architecture)) {
-        let file = File::parse_with(&golden.object, Layout::Apart).unwrap();
+        let file = File::parse_with(&golden.object, Placement::Apart).unwrap();
         let sections = file.call_frame_sections().unwrap();
         let cfi = cfi_of(&sections);
         let converted = convert(&cfi, golden.arch, Address(0), Options::default());

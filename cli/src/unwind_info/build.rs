@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
-use cfipack_container::{File, Layout};
+use cfipack_container::{File, Placement};
 use cfipack_encoder::unwind_info::Warning;
 use cfipack_roundtrip::unwind_info::{Modes, Report, Stats};
 use serde::Serialize;
@@ -62,7 +62,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let Some(section) = arguments.section.as_deref() else {
         let files = std::slice::from_ref(&arguments.file);
-        return each::for_each(files, &arguments.slice, Layout::Apart, |object, _| {
+        return each::for_each(files, &arguments.slice, Placement::Apart, |object, _| {
             if is_without_both(object)? {
                 return Ok(Outcome::Absent(CALL_FRAMES));
             }
@@ -76,7 +76,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         bail!("{}: --section would overwrite the input", arguments.file.display());
     }
     let input = Input::open(&arguments.file, &arguments.slice)?;
-    let object = input.object(Layout::Apart)?;
+    let object = input.object(Placement::Apart)?;
     let (status, bytes) = build(&object, arguments).with_context(|| object.name.to_string())?;
     status::judged(status, output::binary(section, &bytes))
 }

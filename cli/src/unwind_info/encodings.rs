@@ -168,7 +168,9 @@ impl<'s> Cells<'s> {
             && let Some(index) = section.section.index
         {
             let relocations = file.relocations(index)?.into_iter();
-            symbols = Some(relocations.map(|relocation| (relocation.offset, relocation.symbol)).collect());
+            symbols = Some(
+                relocations.filter_map(|relocation| Some((relocation.offset, relocation.symbol?))).collect(),
+            );
         }
         Ok(Self { symbols, section })
     }

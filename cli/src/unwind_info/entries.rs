@@ -195,7 +195,7 @@ fn symbols_of_rows(file: &File<'_>, source: &Source<'_, '_>) -> anyhow::Result<H
         return Ok(HashMap::new());
     };
     let relocations = file.relocations(index)?.into_iter();
-    Ok(relocations.map(|relocation| (relocation.offset, relocation.symbol as u64)).collect())
+    Ok(relocations.filter_map(|relocation| Some((relocation.offset, relocation.symbol? as u64))).collect())
 }
 
 /// What image offsets count from: the Mach-O header; of an ELF file 0, if 32 bits reach all functions

@@ -1,4 +1,4 @@
-//! Compressed sections (`SHF_COMPRESSED`): of what is read here only `.debug_frame` can be one.
+//! Compressed sections (`SHF_COMPRESSED`, or by name): of what is read here only `.debug_frame` can be one.
 
 use std::borrow::Cow;
 
@@ -8,32 +8,53 @@ use object::read::elf::SectionHeader as _;
 use object::read::{CompressedData, CompressionFormat};
 
 use super::headers::Headers;
-use crate::Error;
+use crate::{Error, SectionName};
 
 /// How many bytes one compressed byte may claim to become. zlib reaches 1032 at most, and call
 /// frame information comes nowhere near it: more is refused before memory is taken.
 const MOST: u64 = 1032;
 
-/// What a compressed section becomes.
+/// What a section becomes that its header calls compressed.
 pub(super) fn decompress<'a>(
     headers: &Headers<'a>,
     index: usize,
     header: &SectionHeader64<Endianness>,
 ) -> Result<Cow<'a, [u8]>, Error> {
     let section = headers.name_for_error(index);
-    let damaged = Error::Compressed { section, size: 0 };
+    let headless = Error::CompressionHeader { section, size: header.sh_size(headers.endian) };
     let (compression, offset, size) =
-        header.compression(headers.endian, headers.bytes).ok().flatten().ok_or(damaged)?;
+        header.compression(headers.endian, headers.bytes).ok().flatten().ok_or(headless)?;
     let uncompressed_size = compression.ch_size.get(headers.endian);
     let refused = Error::Compressed { section, size: uncompressed_size };
     let format = match compression.ch_type.get(headers.endian) {
         ELFCOMPRESS_ZLIB => CompressionFormat::Zlib,
         ELFCOMPRESS_ZSTD => CompressionFormat::Zstandard,
-        _ => return Err(refused),
+        value => return Err(Error::CompressionType { section, value: value.0 }),
     };
     let end = offset.checked_add(size).ok_or(refused)?;
     let data = headers.bytes.get(offset as usize..end as usize).ok_or(refused)?;
-    if uncompressed_size > size.saturating_mul(MOST) {
+    inflate(format, data, uncompressed_size, section)
+}
+
+/// What a section becomes that is compressed in the way of before `SHF_COMPRESSED` (`.zdebug_frame`): "ZLIB",
+/// the size as 8 bytes, big-endian, and a stream of zlib.
+pub(super) fn decompress_by_name<'a>(headers: &Headers<'a>, index: usize) -> Result<Cow<'a, [u8]>, Error> {
+    let section = headers.name_for_error(index);
+    let bytes = headers.section_bytes(index)?;
+    let headless = Error::CompressionHeader { section, size: bytes.len() as u64 };
+    let (size, data) =
+        bytes.strip_prefix(b"ZLIB").and_then(|rest| rest.split_first_chunk()).ok_or(headless)?;
+    inflate(CompressionFormat::Zlib, data, u64::from_be_bytes(*size), section)
+}
+
+fn inflate(
+    format: CompressionFormat,
+    data: &[u8],
+    uncompressed_size: u64,
+    section: SectionName,
+) -> Result<Cow<'_, [u8]>, Error> {
+    let refused = Error::Compressed { section, size: uncompressed_size };
+    if uncompressed_size > (data.len() as u64).saturating_mul(MOST) {
         return Err(refused);
     }
     CompressedData { format, data, uncompressed_size }.decompress().map_err(|_| refused)

@@ -1,7 +1,10 @@
-//! What `.debug_frame` says that `.eh_frame` does not.
+//! What `.debug_frame` says that `.eh_frame` does not, and does not say twice.
 //!
 //! Code built without unwind tables is described there alone, in files whose C runtime has an `.eh_frame`.
 //! Assemblers and compilers can also be told to write both, which say the same then.
+
+use std::collections::HashSet;
+use std::hash::Hash;
 
 use cfipack_encoder::cfi::{Function, SectionKind};
 use cfipack_format::{Address, SectionOffset};
@@ -10,17 +13,19 @@ use object::elf::SHF_EXECINSTR;
 use object::read::elf::SectionHeader as _;
 
 use super::Elf;
+use super::take_out::{others, take_out};
+use crate::symbols::Symbols;
 use crate::{CallFrameSection, Kind};
 
 impl<'a> Elf<'a> {
     /// The sections, every `.eh_frame` first, without the functions of `.debug_frame` that start where
-    /// one of `.eh_frame` does, or where a linked file has no code: those the linker discarded. A
-    /// `.debug_frame` that has nothing else is left out.
+    /// one of `.eh_frame` does, or where a linked file has no code: those the linker discarded; and of
+    /// functions of `.debug_frame` with one start without those that are [superfluous](Self::superfluous).
+    /// A `.debug_frame` that has nothing else is left out.
     pub(super) fn each_function_once(
         &self,
         mut sections: Vec<CallFrameSection<'a>>,
     ) -> Vec<CallFrameSection<'a>> {
-        let is_eh_frame = |section: &CallFrameSection<'_>| section.kind == SectionKind::EhFrame;
         sections.sort_by_key(|section| !is_eh_frame(section));
         let (eh_frames, debug_frames) = sections.split_at(sections.partition_point(is_eh_frame));
         // Where all sections lie at zero, equal starts say nothing.
@@ -34,7 +39,40 @@ impl<'a> Elf<'a> {
                 && (self.headers.kind == Kind::Relocatable || self.is_code(function.start))
         };
         sections.retain_mut(|section| is_eh_frame(section) || retain(section, is_new));
+        for (section, fde) in self.superfluous(&sections) {
+            take_out(&mut sections[section], fde);
+        }
         sections
+    }
+
+    /// Of FDEs of `.debug_frame` that start at one address, which to take out, by section and offset.
+    ///
+    /// Linkers leave the FDEs of functions that they discarded, with a start of 0, which is code in
+    /// firmware; and those of functions that they folded, or took from another group, with the start of
+    /// the one that is kept.
+    fn superfluous(&self, sections: &[CallFrameSection<'a>]) -> Vec<(usize, SectionOffset)> {
+        let several = shared_starts(sections);
+        if several.is_empty() {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        for (index, section) in sections.iter().enumerate().filter(|(_, section)| !is_eh_frame(section)) {
+            let with_code = section.cfi().functions().flatten().filter(|function| function.size != 0);
+            let with_others = with_code.filter(|function| several.binary_search(&function.start).is_ok());
+            found.extend(with_others.map(|function| (index, function)));
+        }
+        found.sort_by_key(|(_, function)| function.start);
+        let mut symbols = None;
+        let mut superfluous = Vec::new();
+        for group in found.chunk_by(|(_, a), (_, b)| a.start == b.start) {
+            // Without symbols that can be read all remain.
+            let sizes = || {
+                let symbols = symbols.get_or_insert_with(|| Symbols::read(self).ok());
+                symbols.as_ref().map(|symbols| symbols.sizes_of_functions(group[0].1.start))
+            };
+            superfluous.extend(superfluous_of(group, sizes));
+        }
+        superfluous
     }
 
     /// Whether an address lies in a section of code, be its bytes in the file or not.
@@ -45,31 +83,59 @@ impl<'a> Elf<'a> {
     }
 }
 
+fn is_eh_frame(section: &CallFrameSection<'_>) -> bool {
+    section.kind == SectionKind::EhFrame
+}
+
 /// Where the functions of a section start that have any code.
 fn starts(section: &CallFrameSection<'_>) -> Vec<Address> {
     let functions = section.cfi().functions().flatten();
     functions.filter(|function| function.size != 0).map(|function| function.start).collect()
 }
 
+/// Where several functions of `.debug_frame` start, ascending.
+fn shared_starts(sections: &[CallFrameSection<'_>]) -> Vec<Address> {
+    let debug_frames = sections.iter().filter(|section| !is_eh_frame(section));
+    let mut all: Vec<_> = debug_frames.flat_map(starts).collect();
+    all.sort_unstable();
+    let mut several: Vec<_> = all.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect();
+    several.dedup();
+    several
+}
+
 /// Keeps some of a section's functions, and what cannot be read. Returns whether there is any.
-fn retain(section: &mut CallFrameSection<'_>, is_kept: impl Fn(&Function<'_>) -> bool) -> bool {
-    let (mut others, mut any) = (Vec::new(), false);
-    for function in section.cfi().functions() {
-        match function {
-            Ok(function) if !is_kept(&function) => others.push(function.fde),
-            _ => any = true,
-        }
-    }
+fn retain(section: &mut CallFrameSection<'_>, is_kept: impl FnMut(&Function<'_>) -> bool) -> bool {
+    let (others, any) = others(section, is_kept);
     if any {
         others.into_iter().for_each(|fde| take_out(section, fde));
     }
     any
 }
 
-/// Makes an FDE look like a CIE, which nothing refers to: all other records stay where they are.
-fn take_out(section: &mut CallFrameSection<'_>, fde: SectionOffset) {
-    let record = &mut section.section.bytes.to_mut()[fde.0..];
-    let is_64_bit = record.starts_with(&[0xff; 4]);
-    let id = if is_64_bit { 12..20 } else { 4..8 };
-    record[id].fill(0xff);
+/// Of FDEs with one start those that repeat another, and, if the rest disagree, those whose size is none of
+/// the `sizes` of functions there; if that is so for all, the rest remain: the verifier leaves them unjudged.
+fn superfluous_of(
+    group: &[(usize, Function<'_>)],
+    sizes: impl FnOnce() -> Option<HashSet<u64>>,
+) -> Vec<(usize, SectionOffset)> {
+    let mut seen = HashSet::new();
+    let (different, mut superfluous): (Vec<_>, Vec<_>) =
+        group.iter().partition(|(_, function)| seen.insert(said(function)));
+    if different.len() > 1
+        && let Some(sizes) = sizes()
+    {
+        let (named, others): (Vec<_>, Vec<_>) =
+            different.into_iter().partition(|(_, function)| sizes.contains(&function.size));
+        if !named.is_empty() {
+            superfluous.extend(others);
+        }
+    }
+    superfluous.into_iter().map(|(section, function)| (section, function.fde)).collect()
+}
+
+/// What an FDE says of the code at its start, in its own bytes and those of its CIE.
+fn said<'f>(function: &Function<'f>) -> impl Eq + Hash + use<'f> {
+    let cie = function.cie;
+    let of_cie = (cie.augmentation, cie.code_alignment, cie.data_alignment, cie.return_address);
+    (function.size, function.instructions, cie.instructions, of_cie)
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use cfipack_format::{Address, Arch};
-use object::elf::{self, FileHeader64, ProgramHeader64, SectionHeader64};
+use object::elf::{self, FileHeader64, Machine, ProgramHeader64, SectionHeader64};
 use object::read::elf::{FileHeader as _, ProgramHeader as _, SectionHeader as _, SectionTable};
 use object::{Endianness, SectionIndex};
 
@@ -26,13 +26,7 @@ impl<'a> Headers<'a> {
         let header = file_header(bytes)?;
         let endian = header.endian().map_err(|_| unsupported("byte order", 5, bytes[5].into()))?;
         let machine = header.e_machine(endian);
-        let arch = match (machine, endian) {
-            (elf::EM_X86_64, Endianness::Little) => Arch::Amd64,
-            (elf::EM_AARCH64, Endianness::Little) => Arch::Aarch64,
-            (elf::EM_AARCH64, Endianness::Big) => Arch::Aarch64Be,
-            (elf::EM_S390, Endianness::Big) => Arch::S390x,
-            _ => return Err(unsupported("machine", 18, machine.0.into())),
-        };
+        let arch = arch_of(machine, endian).ok_or(unsupported("machine", 18, machine.0.into()))?;
         let kind = match header.e_type(endian) {
             elf::ET_REL => Kind::Relocatable,
             elf::ET_EXEC | elf::ET_DYN => Kind::Linked,
@@ -97,6 +91,17 @@ impl<'a> Headers<'a> {
         let address = Address(segment.p_vaddr(self.endian));
         Ok(Section { index: None, name: name.into(), address, bytes: Cow::Borrowed(bytes) })
     }
+}
+
+/// The architecture of a machine, if it is supported.
+pub(crate) fn arch_of(machine: Machine, endian: Endianness) -> Option<Arch> {
+    Some(match (machine, endian) {
+        (elf::EM_X86_64, Endianness::Little) => Arch::Amd64,
+        (elf::EM_AARCH64, Endianness::Little) => Arch::Aarch64,
+        (elf::EM_AARCH64, Endianness::Big) => Arch::Aarch64Be,
+        (elf::EM_S390, Endianness::Big) => Arch::S390x,
+        _ => return None,
+    })
 }
 
 /// The header, of a file that claims to be 64-bit ELF.

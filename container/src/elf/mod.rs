@@ -4,8 +4,9 @@ mod compression;
 mod debug_frame;
 mod eh_frame_hdr;
 mod headers;
-mod layout;
+mod placement;
 mod relocate;
+mod take_out;
 
 use std::borrow::Cow;
 
@@ -15,12 +16,17 @@ use object::elf::{self, SectionHeader64};
 use object::read::elf::{Dyn as _, ProgramHeader as _, SectionHeader as _};
 use object::{Endianness, SectionIndex};
 
-pub use layout::Layout;
+pub use placement::Placement;
 
 use crate::{CallFrameSection, Error, Kind, Location, Relocation, Section};
 use headers::Headers;
-use layout::Addresses;
+pub(crate) use headers::arch_of;
+use placement::Addresses;
 use relocate::RelocationIndex;
+
+/// The name of a `.debug_frame` that is compressed as gas and gcc did it before `SHF_COMPRESSED`, and still do
+/// on request (`-gz=zlib-gnu`).
+const ZDEBUG_FRAME: &[u8] = b".zdebug_frame";
 
 /// A parsed file: its headers, nothing of its contents.
 #[derive(Debug)]
@@ -33,13 +39,13 @@ pub(crate) struct Elf<'a> {
 
 impl<'a> Elf<'a> {
     /// Reads the headers.
-    pub(crate) fn parse(bytes: &'a [u8], layout: Layout) -> Result<Self, Error> {
+    pub(crate) fn parse(bytes: &'a [u8], placement: Placement) -> Result<Self, Error> {
         let headers = Headers::parse(bytes)?;
         let relocation_index = match headers.kind {
             Kind::Relocatable => RelocationIndex::read(&headers),
             Kind::Linked => RelocationIndex::default(),
         };
-        let addresses = Addresses::new(&headers, layout)?;
+        let addresses = Addresses::new(&headers, placement)?;
         Ok(Self { headers, relocation_index, addresses })
     }
 
@@ -52,6 +58,8 @@ impl<'a> Elf<'a> {
         let headers = &self.headers;
         let mut bytes = if header.sh_flags(headers.endian).contains(elf::SHF_COMPRESSED) {
             compression::decompress(headers, index.0, header)?
+        } else if headers.name(header) == ZDEBUG_FRAME {
+            compression::decompress_by_name(headers, index.0)?
         } else {
             Cow::Borrowed(headers.section_bytes(index.0)?)
         };
@@ -75,7 +83,7 @@ impl<'a> Elf<'a> {
                 b".eh_frame" if header.sh_flags(headers.endian).contains(elf::SHF_ALLOC) => {
                     cfi::SectionKind::EhFrame
                 }
-                b".debug_frame" => cfi::SectionKind::DebugFrame,
+                b".debug_frame" | ZDEBUG_FRAME => cfi::SectionKind::DebugFrame,
                 _ => continue,
             };
             if headers.has_bytes(header) {
@@ -89,7 +97,11 @@ impl<'a> Elf<'a> {
         }
         let (text, data) = (self.text_base(), self.data_base());
         let with_bases = |(kind, section)| CallFrameSection { section, kind, arch: headers.arch, text, data };
-        Ok(self.each_function_once(found.into_iter().map(with_bases).collect()))
+        let mut sections: Vec<_> = found.into_iter().map(with_bases).collect();
+        if headers.kind == Kind::Relocatable {
+            sections.iter_mut().try_for_each(|section| self.take_out_discarded(section))?;
+        }
+        Ok(self.each_function_once(sections))
     }
 
     pub(crate) fn sframe_sections(&self) -> Result<Vec<Section<'a>>, Error> {
@@ -168,7 +180,7 @@ impl<'a> Elf<'a> {
     ) -> Result<(), Error> {
         let headers = &self.headers;
         let size = header.sh_size(headers.endian);
-        *room = room.checked_sub(size).ok_or_else(|| Error::SectionBounds {
+        *room = room.checked_sub(size).ok_or_else(|| Error::SectionsOverlap {
             section: headers.name_for_error(index.0),
             offset: header.sh_offset(headers.endian),
             size,

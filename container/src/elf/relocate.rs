@@ -11,7 +11,7 @@ use object::read::elf::{Crel, SectionHeader as _, Sym as _, SymbolTable};
 use object::{Endianness, SectionIndex, SymbolIndex};
 
 use super::headers::Headers;
-use super::layout::Addresses;
+use super::placement::Addresses;
 use crate::{Error, Relocation};
 
 /// Which section holds the relocations of which.
@@ -86,6 +86,22 @@ impl RelocationIndex {
         Ok(all)
     }
 
+    /// The fields of a section with these bytes, by offset, ascending, that get the address of something
+    /// that is defined in a section, or the distance to it.
+    pub(super) fn defined_fields(
+        &self,
+        headers: &Headers<'_>,
+        section: usize,
+        bytes: &[u8],
+    ) -> Result<Vec<u64>, Error> {
+        let is_stored = |kind| matches!(Operation::of(headers.arch, kind), Some(Operation::Store { .. }));
+        let relocations = self.relocations(headers, section, bytes)?.into_iter();
+        let defined = relocations.filter(|field| field.section.is_some() && is_stored(field.kind));
+        let mut fields: Vec<_> = defined.map(|field| field.offset).collect();
+        fields.sort_unstable();
+        Ok(fields)
+    }
+
     fn of(&self, section: usize) -> impl Iterator<Item = usize> {
         let first = self.pairs.partition_point(|&(target, _)| target < section);
         self.pairs[first..].iter().take_while(move |&&(target, _)| target == section).map(|&(_, index)| index)
@@ -150,7 +166,7 @@ fn resolve(
             Operation::of(headers.arch, entry.r_type.0),
             Some(Operation::Store { relative: true, .. })
         ),
-        symbol: entry.r_sym as usize,
+        symbol: (entry.r_sym != 0).then_some(entry.r_sym as usize),
         section: None,
         value: 0,
         addend: entry.r_addend,
@@ -158,10 +174,7 @@ fn resolve(
     if let Some(bytes) = field_bytes {
         relocation.addend = implicit_addend(headers, section, bytes, &relocation)?;
     }
-    if relocation.symbol == 0 {
-        return Ok(relocation);
-    }
-    let index = SymbolIndex(relocation.symbol);
+    let Some(index) = relocation.symbol.map(SymbolIndex) else { return Ok(relocation) };
     let missing = |_| Error::RelocationSymbol {
         section: headers.name_for_error(section),
         offset: relocation.offset,

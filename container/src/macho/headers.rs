@@ -22,7 +22,8 @@ pub(crate) struct MachO<'a> {
     pub(super) symbols: SymbolTable<'a>,
     /// Where the Mach-O header lies: the start of `__TEXT`; 0 in a relocatable object.
     pub(crate) base: Address,
-    pub(super) function_starts: Option<&'a [u8]>,
+    /// Where the list of `LC_FUNCTION_STARTS` lies in the file, and the list.
+    pub(super) function_starts: Option<(u64, &'a [u8])>,
 }
 
 /// A section's header.
@@ -91,7 +92,7 @@ impl<'a> MachO<'a> {
                 let data = command.data::<macho::LinkeditDataCommand<LE>>().map_err(here)?;
                 let (offset, size) = (data.dataoff.get(LE).into(), data.datasize.get(LE).into());
                 let damaged = Error::Table { what: "LC_FUNCTION_STARTS", offset, value: size };
-                self.function_starts = Some(range(self.bytes, offset, size).ok_or(damaged)?);
+                self.function_starts = Some((offset, range(self.bytes, offset, size).ok_or(damaged)?));
             }
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Mach-O files, relocatable and linked: x86-64, i386, arm64 and arm64_32, all little endian.
 //!
 //! The sections of a relocatable object have addresses of their own that do not overlap, so no
-//! [`Layout`](crate::Layout) is needed: where it speaks of "apart", these are meant.
+//! [`Placement`](crate::Placement) is needed: where it speaks of "apart", these are meant.
 
 mod compact_unwind;
 mod headers;
@@ -58,13 +58,12 @@ impl<'a> MachO<'a> {
 
     /// The functions' addresses as `LC_FUNCTION_STARTS` has them; none without that command.
     pub(crate) fn function_starts(&self) -> Result<Vec<Address>, Error> {
-        let Some(mut rest) = self.function_starts else { return Ok(Vec::new()) };
+        let Some((offset, list)) = self.function_starts else { return Ok(Vec::new()) };
         let mut starts = Vec::new();
-        let mut address = self.base.0;
-        let all = rest;
+        let (mut address, mut rest) = (self.base.0, list);
         loop {
-            let at = all.len() - rest.len();
-            let damaged = Error::Table { what: "LC_FUNCTION_STARTS", offset: at as u64, value: address };
+            let offset = offset + (list.len() - rest.len()) as u64;
+            let damaged = Error::Table { what: "LC_FUNCTION_STARTS", offset, value: list.len() as u64 };
             if rest.is_empty() {
                 return Ok(starts);
             }

@@ -96,11 +96,11 @@ impl MachO<'_> {
                 Target::Symbol(index) => {
                     let symbol = self.symbols.get(index);
                     let symbol = symbol.ok_or_else(|| self.missing_symbol(section, &fixup, index))?;
-                    (index, symbol.section, symbol.value)
+                    (Some(index), symbol.section, symbol.value)
                 }
-                Target::Section(section) => (0, section, 0),
+                Target::Section(section) => (None, section, 0),
                 Target::Address(inside) => {
-                    (0, self.locate(Address(inside.into())).map(|place| place.section), 0)
+                    (None, self.locate(Address(inside.into())).map(|place| place.section), 0)
                 }
             };
             let (offset, kind, relative) = (fixup.offset.into(), fixup.kind.0.into(), fixup.relative);

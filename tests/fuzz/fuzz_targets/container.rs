@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use cfipack_container::{File, Layout, members};
+use cfipack_container::{File, Placement, members};
 use cfipack_format::Address;
 use libfuzzer_sys::fuzz_target;
 
@@ -12,7 +12,7 @@ fuzz_target!(|bytes: &[u8]| {
             let _ = member;
         }
     }
-    for layout in [Layout::Zero, Layout::Apart] {
+    for layout in [Placement::Zero, Placement::Apart] {
         let Ok(file) = File::parse_with(bytes, layout) else { continue };
         if let Ok(sections) = file.call_frame_sections() {
             for section in sections.iter().take(20) {

@@ -9,16 +9,16 @@ use super::headers::Headers;
 use crate::{Error, Kind, Location};
 
 /// Where the sections of a relocatable object are taken to lie. Linked files have addresses of
-/// their own, and sections that are not loaded are at zero in every layout.
+/// their own, and sections that are not loaded are at zero in every placement.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Layout {
+pub enum Placement {
     /// Every section at zero, as readelf shows them: addresses are offsets in sections.
     Zero,
     /// Every section at a place of its own, code first, with room between them: an address identifies a section and an offset ([`File::locate`](crate::File::locate)).
     Apart,
 }
 
-/// The first address that [`Layout::Apart`] gives out: undefined symbols are 0, no section is.
+/// The first address that [`Placement::Apart`] gives out: undefined symbols are 0, no section is.
 const FIRST: u64 = 0x1_0000;
 
 /// Bytes at least between two sections, so that the end of one is not the start of the next.
@@ -34,13 +34,15 @@ pub(crate) struct Addresses {
 }
 
 impl Addresses {
-    /// Those that a linker gave; of a relocatable object those of a layout.
-    pub(super) fn new(headers: &Headers<'_>, layout: Layout) -> Result<Self, Error> {
+    /// Those that a linker gave; of a relocatable object those of a placement.
+    pub(super) fn new(headers: &Headers<'_>, placement: Placement) -> Result<Self, Error> {
         let count = headers.sections.len();
         let section = |index| headers.sections.section(SectionIndex(index));
-        let all = match (headers.kind, layout) {
-            (Kind::Relocatable, Layout::Zero) => return Ok(Self { all: vec![0; count], placed: Vec::new() }),
-            (Kind::Relocatable, Layout::Apart) => apart(headers)?,
+        let all = match (headers.kind, placement) {
+            (Kind::Relocatable, Placement::Zero) => {
+                return Ok(Self { all: vec![0; count], placed: Vec::new() });
+            }
+            (Kind::Relocatable, Placement::Apart) => apart(headers)?,
             (Kind::Linked, _) => {
                 let address = |index| section(index).map_or(0, |header| header.sh_addr(headers.endian));
                 (0..count).map(address).collect()
