@@ -12,8 +12,8 @@ fuzz_target!(|bytes: &[u8]| {
             let _ = member;
         }
     }
-    for layout in [Placement::Zero, Placement::Apart] {
-        let Ok(file) = File::parse_with(bytes, layout) else { continue };
+    for placement in [Placement::Zero, Placement::Apart] {
+        let Ok(file) = File::parse_with(bytes, placement) else { continue };
         if let Ok(sections) = file.call_frame_sections() {
             for section in sections.iter().take(20) {
                 section.cfi().functions().take(1000).for_each(|function| {
