@@ -12,17 +12,25 @@ use crate::output;
 use crate::place::Places;
 use crate::status::{self, Status};
 
-/// Says what comparing `objects` found. `counted` is what the tables' functions are called there.
-pub fn report(objects: [&Object<'_>; 2], diff: &Diff, counted: &str, json: bool) -> anyhow::Result<Status> {
+/// Says what comparing `objects` found. `counted` is what the tables' functions are called there, `faults` what
+/// is wrong with the tables, in words.
+pub fn report(
+    objects: [&Object<'_>; 2],
+    diff: &Diff,
+    faults: &[Vec<String>; 2],
+    counted: &str,
+    json: bool,
+) -> anyhow::Result<Status> {
     let [a, b] = objects;
     let places = Places::of(if a.file().is_ok() { a } else { b });
     let write = || {
         let mut out = output::standard();
         if json {
             let names = objects.map(|object| object.name.plain());
-            output::json(&mut out, &DiffJson::new(names, diff, &places))?;
+            output::json(&mut out, &DiffJson::new(names, diff, faults, &places))?;
         } else {
             print(&mut out, diff, counted, &places)?;
+            print_faults(&mut out, objects, diff, faults)?;
         }
         Ok(out.flush()?)
     };
@@ -36,10 +44,10 @@ fn print(
     places: &Places<'_, '_>,
 ) -> anyhow::Result<()> {
     let Diff { equal, different, only_a, only_b, .. } = diff;
-    let unreadable = Counts(&[("that cannot be read", diff.malformed)]).to_string();
+    let malformed = Counts(&[("malformed", diff.malformed)]).to_string();
     writeln!(
         out,
-        "{counted}: {equal} equal, {different} different, {only_a} only in A, {only_b} only in B{unreadable}"
+        "{counted}: {equal} equal, {different} different, {only_a} only in A, {only_b} only in B{malformed}"
     )?;
     let Diff { pcs_equal, pcs_different, pcs_only_a, pcs_only_b, .. } = diff;
     writeln!(
@@ -60,9 +68,27 @@ fn print(
     Ok(())
 }
 
+fn print_faults(
+    out: &mut impl std::io::Write,
+    objects: [&Object<'_>; 2],
+    diff: &Diff,
+    faults: &[Vec<String>; 2],
+) -> anyhow::Result<()> {
+    for (object, faults) in objects.into_iter().zip(faults) {
+        for fault in faults {
+            writeln!(out, "{}: {fault}", object.name)?;
+        }
+    }
+    let said = faults.iter().flatten().count() as u64;
+    if said != 0 && said < diff.malformed {
+        writeln!(out, "and {} more in the tables", diff.malformed - said)?;
+    }
+    Ok(())
+}
+
 /// The comparison.
 #[derive(Serialize)]
-struct DiffJson {
+struct DiffJson<'f> {
     schema: &'static str,
     a: String,
     b: String,
@@ -71,6 +97,7 @@ struct DiffJson {
     only_a: u64,
     only_b: u64,
     malformed: u64,
+    faults: &'f [Vec<String>; 2],
     pcs_equal: u64,
     pcs_different: u64,
     pcs_only_a: u64,
@@ -79,8 +106,8 @@ struct DiffJson {
     more_differences: u64,
 }
 
-impl DiffJson {
-    fn new([a, b]: [String; 2], diff: &Diff, places: &Places<'_, '_>) -> Self {
+impl<'f> DiffJson<'f> {
+    fn new([a, b]: [String; 2], diff: &Diff, faults: &'f [Vec<String>; 2], places: &Places<'_, '_>) -> Self {
         let differences = diff.differences.iter().map(|difference| {
             let pcs = difference.start..difference.end;
             DifferenceJson::at(places, pcs, Some(difference.function), &difference.words())
@@ -94,6 +121,7 @@ impl DiffJson {
             only_a: diff.only_a,
             only_b: diff.only_b,
             malformed: diff.malformed,
+            faults,
             pcs_equal: diff.pcs_equal,
             pcs_different: diff.pcs_different,
             pcs_only_a: diff.pcs_only_a,

@@ -11,6 +11,7 @@ use cfipack_format::Address;
 use cfipack_format::sframe::Version;
 
 use crate::input::number_in;
+use crate::reasons;
 
 /// Options of the section that is made
 #[derive(clap::Args, Clone, Copy, Debug)]
@@ -143,14 +144,7 @@ impl Conversion {
 
     /// Why functions are left out, and how many.
     pub fn reasons(&self) -> BTreeMap<&'static str, u64> {
-        let mut reasons = BTreeMap::new();
-        for unsupported in &self.unsupported {
-            *reasons.entry(unsupported.reason.name()).or_default() += 1;
-        }
-        if !self.malformed.is_empty() {
-            reasons.insert("malformed-record", self.malformed.len() as u64);
-        }
-        reasons
+        reasons::count(&self.unsupported, self.malformed.len())
     }
 
     /// The section of a linked file, to lie at `address`.
@@ -166,11 +160,4 @@ impl Conversion {
         self.section.write_relocatable(&mut bytes)?;
         Ok(bytes)
     }
-}
-
-/// Reasons, most frequent first, equals by name.
-pub fn most_frequent_first<'r>(reasons: &BTreeMap<&'r str, u64>) -> Vec<(&'r str, u64)> {
-    let mut list: Vec<_> = reasons.iter().map(|(&name, &count)| (name, count)).collect();
-    list.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
-    list
 }

@@ -9,17 +9,19 @@ use cfipack_container::{CallFrameSection, File, Kind, Placement};
 use cfipack_decoder::sframe;
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch};
-use cfipack_roundtrip::Report;
+use cfipack_roundtrip::{Options, Report, most_frequent_first};
 use serde::Serialize;
 
 use crate::cfi_bytes::CfiBytes;
-use crate::conversion::{Conversion, TableOptions, most_frequent_first};
+use crate::conversion::{Conversion, TableOptions};
 use crate::count::{Counts, Number, percent};
+use crate::fault::TableNames;
 use crate::input::{self, Input, Object};
 use crate::output;
 use crate::place::Places;
 use crate::status::{self, Status};
-use crate::verify::{self, ReportJson};
+use crate::verdict::{self, ReportJson};
+use crate::verify;
 
 /// Options of the conversion
 #[derive(clap::Args, Debug)]
@@ -134,7 +136,10 @@ impl<'s, 'a> Summary<'s, 'a> {
             let relocated =
                 if is_relocatable { Some(relocated(&conversion, &bytes, file.arch())) } else { None };
             let table = sframe::Section::parse(relocated.as_deref().unwrap_or(&bytes), address)?;
-            report = Some(verify::against(sections, &[table], arguments.table.get().padding()));
+            let made_with = arguments.table.get();
+            let padding = made_with.padding();
+            let options = Options { padding, made_with: Some(made_with), ..Options::default() };
+            report = Some(verify::against(sections, &[table], &options));
         }
         let cfi = CfiBytes::of(file, sections)?;
         Ok(Self { object, file, conversion, bytes, cfi, report })
@@ -167,7 +172,8 @@ impl<'s, 'a> Summary<'s, 'a> {
         let all = Number(functions, "function");
         write!(text, "{}: {all}: {converted} converted", self.object.name)?;
         writeln!(text, " ({}), {left_out} left out", percent(converted, functions))?;
-        let reasons = most_frequent_first(&self.conversion.reasons());
+        let reasons = self.conversion.reasons();
+        let reasons = most_frequent_first(&reasons);
         if !reasons.is_empty() {
             writeln!(text, "  left out: {}", Counts(&reasons).list())?;
         }
@@ -175,7 +181,7 @@ impl<'s, 'a> Summary<'s, 'a> {
         writeln!(text, "  .sframe: {}, {} of {cfi}", Number(sframe, "byte"), percent(sframe, cfi.total()))?;
         if let Some(report) = &self.report {
             writeln!(text, "  verified against the CFI, as gimli evaluates it:")?;
-            verify::print(&mut text, report, &Places::new(self.file))?;
+            verdict::print(&mut text, report, &TableNames::default(), &Places::new(self.file))?;
         }
         std::io::stderr().write_all(&text)?;
         Ok(())
@@ -197,7 +203,10 @@ impl<'s, 'a> Summary<'s, 'a> {
             reasons: self.conversion.reasons(),
             bytes: BytesJson { sframe: self.bytes.len(), cfi: self.cfi },
             relocations: self.relocations(),
-            verify: self.report.as_ref().map(|report| ReportJson::new(report, &Places::new(self.file))),
+            verify: self
+                .report
+                .as_ref()
+                .map(|report| ReportJson::new(report, &TableNames::default(), &Places::new(self.file))),
         }
     }
 

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 use cfipack_container::Placement;
 use cfipack_format::Address;
-use cfipack_roundtrip::{Options, Table, diff};
+use cfipack_roundtrip::{Fault, Options, Table, diff};
 
 use crate::comparison;
+use crate::fault::TableNames;
 use crate::input::{self, Input};
 use crate::same_code;
 use crate::status::Status;
@@ -31,9 +32,9 @@ pub struct Arguments {
     /// The same
     #[arg(value_name = "B")]
     b: PathBuf,
-    /// Where a bare .sframe section lies in memory
-    #[arg(long, value_name = "ADDR", value_parser = input::parse_address, default_value = "0")]
-    address: Address,
+    /// Where a bare .sframe section lies in memory [default: 0]
+    #[arg(long, value_name = "ADDR", value_parser = input::parse_address)]
+    address: Option<Address>,
     /// Where B lies, if not at the same place
     #[arg(long, value_name = "ADDR", value_parser = input::parse_address)]
     address_b: Option<Address>,
@@ -49,10 +50,17 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let [a, b] = [&arguments.a, &arguments.b].map(|path| Input::open(path, &arguments.slice));
     let [a, b] = [a?, b?];
     let [a, b] = [a.object(Placement::Apart)?, b.object(Placement::Apart)?];
+    let Arguments { address, address_b, .. } = *arguments;
+    if address_b.is_some() && !b.is_bare_sframe() {
+        bail!("{}: --address-b: this is not a bare .sframe section", b.name);
+    }
+    if address_b.is_some() || !b.is_bare_sframe() {
+        a.check_address(address).with_context(|| a.name.to_string())?;
+    }
     if a.is_compact() || b.is_compact() {
         return unwind_info::diff::compare(&a, &b, arguments.json);
     }
-    let addresses = [arguments.address, arguments.address_b.unwrap_or(arguments.address)];
+    let addresses = [address, address_b.or(address)].map(Option::unwrap_or_default);
     let mut sections = Vec::new();
     for (object, address) in [&a, &b].into_iter().zip(addresses) {
         sections.push(object.sframe_sections(address).with_context(|| object.name.to_string())?);
@@ -66,6 +74,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         tables.push(found);
     }
     same_code::require([&a, &b], &tables)?;
+    let [of_a, of_b] = [0, 1].map(|side: usize| TableNames::of(&tables[side], &sections[side]));
+    let arch = tables[0][0].arch();
+    of_a.require_arch(&tables[0], arch, &"the first table").with_context(|| a.name.to_string())?;
+    of_b.require_arch(&tables[1], arch, &a.name).with_context(|| b.name.to_string())?;
     let diff = diff(&Table::new(&tables[0]), &Table::new(&tables[1]), &Options::default());
-    comparison::report([&a, &b], &diff, "functions", arguments.json)
+    let words =
+        |names: &TableNames, faults: &[Fault]| faults.iter().map(|fault| names.words(fault)).collect();
+    let faults = [words(&of_a, &diff.faults[0]), words(&of_b, &diff.faults[1])];
+    comparison::report([&a, &b], &diff, &faults, "functions", arguments.json)
 }

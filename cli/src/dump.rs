@@ -47,8 +47,8 @@ pub struct Arguments {
 /// Dumps every table of every file. In text, sections of relocatable objects are at 0, as readelf has them;
 /// JSON says which one a function is in.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
-    let layout = if arguments.json { Placement::Apart } else { Placement::Zero };
-    each::for_each(&arguments.files, &arguments.slice, layout, |object, several| {
+    let placement = if arguments.json { Placement::Apart } else { Placement::Zero };
+    each::for_each(&arguments.files, &arguments.slice, placement, |object, several| {
         dump(object, several, arguments)
     })
 }
@@ -95,12 +95,22 @@ fn dump(object: &Object<'_>, several: bool, arguments: &Arguments) -> anyhow::Re
     }
 }
 
-/// What is wrong with the first function that cannot be read.
+/// What is wrong with the first function that cannot be read, else with the header's number of FREs.
 fn first_error(table: &Section<'_>) -> Option<sframe::Error> {
-    table.functions().find_map(|function| match function {
-        Ok(function) => function.rows().find_map(Result::err),
-        Err(error) => Some(error),
-    })
+    let mut sum = 0;
+    for function in table.functions() {
+        match function {
+            Ok(function) => {
+                sum += u64::from(function.num_fres());
+                if let Some(error) = function.rows().find_map(Result::err) {
+                    return Some(error);
+                }
+            }
+            Err(error) => return Some(error),
+        }
+    }
+    let value = table.header().num_fres;
+    (sum != u64::from(value)).then_some(sframe::Error::NumFres { value, sum })
 }
 
 /// A table.

@@ -24,12 +24,12 @@ pub enum Outcome {
 pub fn for_each(
     paths: &[PathBuf],
     slice: &Slice,
-    layout: Placement,
+    placement: Placement,
     mut each: impl FnMut(&Object<'_>, bool) -> anyhow::Result<Outcome>,
 ) -> anyhow::Result<Status> {
     let mut worst = Status::Done;
     for path in paths {
-        let result = for_each_in(path, slice, layout, |object| {
+        let result = for_each_in(path, slice, placement, |object| {
             let several = paths.len() > 1 || object.name.member.is_some();
             each(object, several)
         });
@@ -42,13 +42,13 @@ pub fn for_each(
 fn for_each_in(
     path: &Path,
     slice: &Slice,
-    layout: Placement,
+    placement: Placement,
     mut each: impl FnMut(&Object<'_>) -> anyhow::Result<Outcome>,
 ) -> anyhow::Result<Status> {
     let input = Input::open(path, slice)?;
     let (mut worst, mut is_done) = (None, false);
     let (mut absent, mut lacking) = (None, Vec::new());
-    for object in input.objects(layout)? {
+    for object in input.objects(placement)? {
         let mut name = None;
         let outcome = object.and_then(|object| {
             let outcome = each(&object).with_context(|| object.name.to_string());

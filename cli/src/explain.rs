@@ -17,6 +17,7 @@ use crate::escaped::Escaped;
 use crate::explanation::{self, Explained};
 use crate::input::{self, Input, Object};
 use crate::place::{self, Places, Written};
+use crate::reasons;
 use crate::row::RowJson;
 use crate::status::Status;
 use crate::unwind_info;
@@ -89,7 +90,7 @@ fn left_out(conversion: &Conversion, places: &Places<'_, '_>) -> Vec<FunctionJso
         ..FunctionJson::default()
     });
     let malformed = conversion.malformed.iter().map(|error| FunctionJson {
-        reason: Some("malformed-record"),
+        reason: Some(reasons::MALFORMED),
         words: Some(error.to_string()),
         ..FunctionJson::default()
     });

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Context as _, bail};
-use cfipack_container::{CallFrameSection, File, Kind, Member, Placement, Section, members};
+use cfipack_container::{CallFrameSection, File, Kind, Member, Placement, Section, has_known_magic, members};
 use cfipack_decoder::sframe;
 use cfipack_format::Address;
 
@@ -76,17 +76,17 @@ impl fmt::Display for Name<'_> {
 impl<'s> Input<'s> {
     /// Opens a file, of which what is not of the architecture in `slice` is left aside.
     pub fn open(path: &Path, slice: &'s Slice) -> anyhow::Result<Self> {
-        let bytes = Bytes::open(path).with_context(|| path.display().to_string())?;
+        let bytes = Bytes::open(path, is_known).with_context(|| path.display().to_string())?;
         Ok(Self { path: path.to_path_buf(), bytes, slice })
     }
 
     /// The file as one object.
-    pub fn object(&self, layout: Placement) -> anyhow::Result<Object<'_>> {
+    pub fn object(&self, placement: Placement) -> anyhow::Result<Object<'_>> {
         let name = self.path.display();
         let mut members = self.members()?;
         match (members.pop(), members.is_empty()) {
             (Some(member), true) => {
-                let object = self.member(member, layout)?;
+                let object = self.member(member, placement)?;
                 object.with_context(|| format!("{name}: there is no object in it"))
             }
             (last, _) => {
@@ -102,10 +102,10 @@ impl<'s> Input<'s> {
     /// The objects in the file: the members of an archive that are objects, or itself.
     pub fn objects(
         &self,
-        layout: Placement,
+        placement: Placement,
     ) -> anyhow::Result<impl Iterator<Item = anyhow::Result<Object<'_>>>> {
         let members = self.members()?;
-        Ok(members.into_iter().filter_map(move |member| self.member(member, layout).transpose()))
+        Ok(members.into_iter().filter_map(move |member| self.member(member, placement).transpose()))
     }
 
     /// What is in the file, but for other architectures than the one that is meant.
@@ -128,12 +128,12 @@ impl<'s> Input<'s> {
     fn member<'a>(
         &'a self,
         member: Result<Member<'a>, cfipack_container::Error>,
-        layout: Placement,
+        placement: Placement,
     ) -> anyhow::Result<Option<Object<'a>>> {
         let member = member.with_context(|| self.path.display().to_string())?;
         let is_of_archive = member.is_of_archive;
         let name = Name { path: &self.path, member: member.name.map(String::from) };
-        match contents(member.bytes, layout) {
+        match contents(member.bytes, placement) {
             Ok(contents) => Ok(Some(Object { name, contents })),
             // An archive holds what it likes.
             Err(cfipack_container::Error::NotObject { .. }) if is_of_archive => Ok(None),
@@ -155,13 +155,26 @@ fn arches<'m, 'a: 'm>(
     arches.join(", ")
 }
 
-fn contents(bytes: &[u8], layout: Placement) -> Result<Contents<'_>, cfipack_container::Error> {
-    match bytes {
-        [0xe2, 0xde, ..] | [0xde, 0xe2, ..] => Ok(Contents::Table(bytes)),
-        // The version, which no object starts with.
-        [1, 0, 0, 0, ..] => Ok(Contents::UnwindInfo(bytes)),
-        _ => File::parse_with(bytes, layout).map(Contents::File),
+fn contents(bytes: &[u8], placement: Placement) -> Result<Contents<'_>, cfipack_container::Error> {
+    match bare_section(bytes) {
+        Some(contents) => Ok(contents),
+        None => File::parse_with(bytes, placement).map(Contents::File),
     }
+}
+
+/// A section that stands alone, by what it starts with.
+fn bare_section(bytes: &[u8]) -> Option<Contents<'_>> {
+    match bytes {
+        [0xe2, 0xde, ..] | [0xde, 0xe2, ..] => Some(Contents::Table(bytes)),
+        // The version, which no object starts with.
+        [1, 0, 0, 0, ..] => Some(Contents::UnwindInfo(bytes)),
+        _ => None,
+    }
+}
+
+/// Whether a file that starts like this may be one that is read here.
+fn is_known(head: &[u8]) -> bool {
+    bare_section(head).is_some() || has_known_magic(head)
 }
 
 impl<'a> Object<'a> {
@@ -178,12 +191,15 @@ impl<'a> Object<'a> {
 
     /// Whether it can be told where it lies: only a bare `.sframe` section does not say so itself.
     pub fn check_address(&self, address: Option<Address>) -> anyhow::Result<()> {
-        match (&self.contents, address) {
-            (Contents::File(_) | Contents::UnwindInfo(_), Some(_)) => {
-                bail!("--address: this is not a bare .sframe section")
-            }
-            _ => Ok(()),
+        if address.is_some() && !self.is_bare_sframe() {
+            bail!("--address: this is not a bare .sframe section");
         }
+        Ok(())
+    }
+
+    /// Whether it is a bare `.sframe` section.
+    pub fn is_bare_sframe(&self) -> bool {
+        matches!(self.contents, Contents::Table(_))
     }
 
     /// Whether its tables are of compact unwind: a Mach-O file, or a bare `__unwind_info`.

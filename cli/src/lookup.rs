@@ -184,7 +184,7 @@ impl AnswerJson {
         let row = answer.and_then(|answer| Some((answer.arch, answer.row?)));
         Self {
             schema: "cfipack/lookup/1",
-            file: object.name.to_string(),
+            file: object.name.plain(),
             section: section.or_else(|| place.section.clone()),
             pc: place.offset.to_string(),
             function: answer.map(|Answer { function, .. }| Extent {

@@ -17,8 +17,9 @@ pub enum Bytes {
 }
 
 impl Bytes {
-    /// Maps a file, or reads what cannot be mapped.
-    pub fn open(path: &Path) -> io::Result<Self> {
+    /// Maps a file, or reads what cannot be mapped: to its end only if `is_known` says of its first 8 bytes that
+    /// somebody can read it.
+    pub fn open(path: &Path, is_known: impl FnOnce(&[u8]) -> bool) -> io::Result<Self> {
         let mut file = File::open(path)?;
         let metadata = file.metadata()?;
         if metadata.is_file() && metadata.len() != 0 {
@@ -33,32 +34,17 @@ impl Bytes {
             return Err(io::Error::other("a device, not a file or a pipe"));
         }
         let mut bytes = Vec::new();
-        file.by_ref().take(LONGEST_MAGIC).read_to_end(&mut bytes)?;
+        file.by_ref().take(HEAD).read_to_end(&mut bytes)?;
         // A pipe need not end: of what nobody can read, these bytes are enough for the error.
-        if MAGICS.iter().any(|magic| bytes.starts_with(magic)) {
+        if is_known(&bytes) {
             file.read_to_end(&mut bytes)?;
         }
         Ok(Self::Read(bytes))
     }
 }
 
-/// What the files start with that can be read: ELF, archives, fat files, Mach-O, and bare sections.
-const MAGICS: [&[u8]; 12] = [
-    b"\x7fELF",
-    b"!<arch>\n",
-    b"!<thin>\n",
-    &[0xca, 0xfe, 0xba, 0xbe],
-    &[0xca, 0xfe, 0xba, 0xbf],
-    &[0xfe, 0xed, 0xfa, 0xce],
-    &[0xfe, 0xed, 0xfa, 0xcf],
-    &[0xce, 0xfa, 0xed, 0xfe],
-    &[0xcf, 0xfa, 0xed, 0xfe],
-    &[0xe2, 0xde],
-    &[0xde, 0xe2],
-    &[1, 0, 0, 0],
-];
-
-const LONGEST_MAGIC: u64 = 8;
+/// As many bytes as say what a file is.
+const HEAD: u64 = 8;
 
 /// Whether it is a terminal, a disk, or one of those that never end.
 #[cfg(unix)]

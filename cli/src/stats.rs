@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use cfipack_container::{File, Kind, Placement};
 use cfipack_decoder::sframe::Section;
 use cfipack_format::Address;
-use cfipack_roundtrip::stats;
+use cfipack_roundtrip::{Options, most_frequent_first, stats};
 use serde::Serialize;
 
 use crate::cfi_bytes::CfiBytes;
-use crate::conversion::{Conversion, TableOptions, most_frequent_first};
+use crate::conversion::{Conversion, TableOptions};
 use crate::count::{Counts, Number, percent};
 use crate::each::{self, Outcome};
 use crate::escaped::Escaped;
@@ -49,10 +49,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
 }
 
 fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> {
-    if object.is_compact() || matches!(object.contents, Contents::Table(_)) {
-        arguments.table.check_unused()?;
-    }
     if object.is_compact() {
+        arguments.table.check_unused()?;
         return unwind_info::stats::count(object, arguments.json);
     }
     let sections = object.sframe_sections(Address(0))?;
@@ -62,6 +60,9 @@ fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> 
         && file.call_frame_sections()?.is_empty()
     {
         return Ok(Outcome::Absent(CALL_FRAMES));
+    }
+    if !tables.is_empty() {
+        arguments.table.check_unused()?;
     }
     let name = object.name.plain();
     let report = match &object.contents {
@@ -105,7 +106,7 @@ fn coverage(file: &File<'_>, tables: &[Section<'_>]) -> anyhow::Result<Option<Co
     if sections.is_empty() {
         return Ok(None);
     }
-    let report = verify::against(&sections, tables, 0);
+    let report = verify::against(&sections, tables, &Options::default());
     Ok(Some(Coverage {
         functions: report.functions,
         covered: report.equal + report.different,
@@ -270,8 +271,7 @@ impl StatsJson {
         writeln!(out, "  size: {} of {cfi_bytes}", percent(total, cfi_bytes.total()))?;
         let all = Number(*functions, "function");
         writeln!(out, "  covered: {covered} of {all} ({})", percent(*covered, *functions))?;
-        let reasons = reasons.iter().map(|(name, &count)| (name.as_str(), count)).collect();
-        let reasons = most_frequent_first(&reasons);
+        let reasons = most_frequent_first(reasons);
         if !reasons.is_empty() {
             writeln!(out, "  left out: {}", Counts(&reasons).list())?;
         }

@@ -1,23 +1,25 @@
 //! `verify`: a table against the CFI it is for.
 
 use std::io::Write;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use cfipack_container::{CallFrameSection, File, Kind, Placement};
 use cfipack_decoder::sframe;
 use cfipack_format::Address;
-use cfipack_roundtrip::{Options, Report, Table, Violation, kernel_violations, verify};
-use serde::Serialize;
+use cfipack_roundtrip::{KernelViolations, Options, Report, Table, kernel_violations, verify};
 
-use crate::count::{Counts, Number};
-use crate::difference::{self, DifferenceJson};
+use crate::count::Number;
+
 use crate::each::{self, Outcome};
-use crate::input::{self, Input, Object};
+use crate::fault::TableNames;
+use crate::input::{self, Contents, Input, Object};
 use crate::output;
 use crate::place::Places;
 use crate::status::{self, Status};
 use crate::unwind_info;
+use crate::verdict::{self, VerifyJson};
 
 /// Holds a table against the CFI of its file
 #[derive(clap::Args, Debug)]
@@ -50,7 +52,7 @@ pub struct Arguments {
     /// Also check the rules of a strict reader
     #[arg(long, value_name = "NAME")]
     profile: Option<Profile>,
-    /// Bytes between functions that a table may merge
+    /// Bytes between merged functions that a table may answer for
     #[arg(long, value_name = "BYTES", default_value = "0", value_parser = input::number_in(0..=u64::MAX))]
     padding: u64,
     /// One JSON object for each file, one a line
@@ -76,8 +78,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     if let Some(table) = &table {
         let [file] = &files[..] else { bail!("{}: one table, but {} files", table.name, files.len()) };
         // It must be one object too.
-        Input::open(file, slice)?.object(Placement::Apart)?;
-        check_table(table, arguments).with_context(|| table.name.to_string())?;
+        let input = Input::open(file, slice)?;
+        let object = input.object(Placement::Apart)?;
+        check_table(table, &object, arguments).with_context(|| table.name.to_string())?;
     }
     each::for_each(files, slice, Placement::Apart, |object, _| {
         let file = object.file()?;
@@ -102,7 +105,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
 }
 
 /// Whether the table that is not the file's own can be read: otherwise it is at fault, not the file.
-fn check_table(table: &Object<'_>, arguments: &Arguments) -> anyhow::Result<()> {
+fn check_table(table: &Object<'_>, object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<()> {
     table.check_address(arguments.address)?;
     if table.is_compact() {
         return unwind_info::source::Source::with_table(table)?.parse().map(|_| ());
@@ -112,10 +115,16 @@ fn check_table(table: &Object<'_>, arguments: &Arguments) -> anyhow::Result<()> 
     }
     let sections = table.sframe_sections(arguments.address.unwrap_or_default())?;
     let tables: Vec<_> = sections.iter().map(input::tables).collect::<Result<_, _>>()?;
-    if tables.concat().is_empty() {
+    let tables = tables.concat();
+    if tables.is_empty() {
         bail!("there is no .sframe table in it");
     }
-    Ok(())
+    match &object.contents {
+        Contents::File(file) if !file.is_mach_o() => {
+            TableNames::of(&tables, &sections).require_arch(&tables, file.arch(), &object.name)
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check(
@@ -131,18 +140,37 @@ fn check(
         let table = ".sframe table";
         return Ok(if has_cfi { Outcome::Lacking(table) } else { Outcome::Absent(table) });
     }
-    let report = against(&input::call_frame_sections(file)?, &tables, arguments.padding);
+    let names = TableNames::of(&tables, &sections);
+    names.require_arch(&tables, file.arch(), &"the file")?;
+    let options = Options { padding: arguments.padding, ..Options::default() };
+    let report = against(&input::call_frame_sections(file)?, &tables, &options);
     let violations: Vec<_> = match arguments.profile {
-        Some(Profile::Kernel) => tables.iter().flat_map(|table| kernel_violations(table, None)).collect(),
+        Some(Profile::Kernel) => {
+            let text = text(file)?;
+            let limit = options.limit;
+            tables.iter().map(|table| kernel_violations(table, text.clone(), limit)).collect()
+        }
         None => Vec::new(),
     };
     let places = Places::new(file);
     let written = match arguments.json {
-        true => print_json(&VerifyJson::new(&object.name.plain(), &report, &violations, &places)),
-        false => print_all(object, &report, arguments.profile.map(|_| &violations[..]), &places),
+        true => print_json(&VerifyJson::new(&object.name.plain(), &report, &violations, &names, &places)),
+        false => print_all(object, &report, arguments.profile.map(|_| &violations[..]), &names, &places),
     };
-    let status = Status::differs_if(!report.is_complete() || !violations.is_empty());
+    let keeps_rules = violations.iter().all(KernelViolations::is_empty);
+    let status = Status::differs_if(!report.is_complete() || !keeps_rules);
     status::judged(status, written).map(Outcome::Done)
+}
+
+/// The code of a linked file, from its first address to behind its last.
+fn text(file: &File<'_>) -> anyhow::Result<Option<Range<Address>>> {
+    if file.kind() == Kind::Relocatable {
+        return Ok(None);
+    }
+    let code = file.code_sections()?;
+    let start = code.iter().map(|section| section.address).min();
+    let end = code.iter().map(|section| section.address.offset(section.bytes.len() as i64)).max();
+    Ok(start.zip(end).map(|(start, end)| start..end))
 }
 
 fn print_json(report: &VerifyJson<'_>) -> anyhow::Result<()> {
@@ -155,147 +183,34 @@ fn print_json(report: &VerifyJson<'_>) -> anyhow::Result<()> {
 fn print_all(
     object: &Object<'_>,
     report: &Report,
-    violations: Option<&[Violation]>,
+    violations: Option<&[KernelViolations]>,
+    names: &TableNames,
     places: &Places<'_, '_>,
 ) -> anyhow::Result<()> {
     let mut out = output::standard();
     writeln!(out, "{}: {}", object.name, Number(report.functions, "function"))?;
-    print(&mut out, report, places)?;
-    for violation in violations.unwrap_or_default() {
-        let words = violation.words(|address| places.location(address));
-        writeln!(out, "  kernel profile: {words}")?;
+    verdict::print(&mut out, report, names, places)?;
+    for table in violations.unwrap_or_default() {
+        for violation in &table.first {
+            let words = violation.words(|address| places.location(address));
+            writeln!(out, "  kernel profile: {words}")?;
+        }
+        if table.more != 0 {
+            writeln!(out, "  kernel profile: and {} more", table.more)?;
+        }
     }
-    if violations.is_some_and(<[_]>::is_empty) {
+    if violations.is_some_and(|tables| tables.iter().all(KernelViolations::is_empty)) {
         writeln!(out, "  kernel profile: no rule broken")?;
     }
     Ok(out.flush()?)
 }
 
 /// Holds tables against the CFI of a file.
-pub fn against(sections: &[CallFrameSection<'_>], tables: &[sframe::Section<'_>], padding: u64) -> Report {
+pub fn against(
+    sections: &[CallFrameSection<'_>],
+    tables: &[sframe::Section<'_>],
+    options: &Options,
+) -> Report {
     let cfi: Vec<_> = sections.iter().map(|section| section.cfi()).collect();
-    let options = Options { padding, ..Options::default() };
-    verify(&cfi, &Table::new(tables), &options)
-}
-
-/// Writes the report as text, below a line that says what it is about.
-pub fn print(out: &mut impl Write, report: &Report, places: &Places<'_, '_>) -> anyhow::Result<()> {
-    let Report { equal, different, missing, unjudged, .. } = report;
-    write!(out, "  functions: {equal} equal, {different} different, {missing} missing")?;
-    writeln!(out, "{}", Counts(&[("unjudged", *unjudged), ("only in the table", report.extra)]))?;
-    let Report { pcs, pcs_equal, pcs_different, pcs_missing, .. } = report;
-    write!(out, "  pcs: {pcs}: {pcs_equal} equal, {pcs_different} different, {pcs_missing} missing")?;
-    let rest = [
-        ("unjudged", report.pcs_unjudged),
-        ("padding between functions", report.pcs_padding),
-        ("hidden by functions inside others", report.pcs_hidden),
-    ];
-    writeln!(out, "{}", Counts(&rest))?;
-    let reasons = report.reasons_by_count();
-    if !reasons.is_empty() {
-        writeln!(out, "  missing: {}", Counts(&reasons).list())?;
-    }
-    if report.malformed != 0 {
-        writeln!(out, "  {} of the table cannot be read", Number(report.malformed, "function"))?;
-    }
-    for difference in &report.differences {
-        let words = difference::words(
-            places,
-            difference.start..difference.end,
-            difference.function,
-            &difference.words(),
-        );
-        writeln!(out, "  {}: {words}", places.name(difference.start))?;
-    }
-    if report.more_differences != 0 {
-        writeln!(out, "  and {} more", report.more_differences)?;
-    }
-    Ok(())
-}
-
-/// What [`print()`] prints, as `cfipack/verify/1`.
-#[derive(Serialize)]
-pub struct VerifyJson<'r> {
-    schema: &'static str,
-    file: &'r str,
-    #[serde(flatten)]
-    report: ReportJson<'r>,
-    violations: Vec<String>,
-}
-
-impl<'r> VerifyJson<'r> {
-    fn new(file: &'r str, report: &'r Report, violations: &[Violation], places: &Places<'_, '_>) -> Self {
-        let words = |violation: &Violation| violation.words(|address| places.location(address));
-        let violations = violations.iter().map(words).collect();
-        Self { schema: "cfipack/verify/1", file, report: ReportJson::new(report, places), violations }
-    }
-}
-
-/// A report: counts of functions and PCs, and the first differences.
-#[derive(Serialize)]
-pub struct ReportJson<'r> {
-    functions: u64,
-    equal: u64,
-    different: u64,
-    missing: u64,
-    unjudged: u64,
-    duplicates: u64,
-    extra: u64,
-    malformed: u64,
-    pcs: u64,
-    pcs_equal: u64,
-    pcs_different: u64,
-    pcs_missing: u64,
-    pcs_unjudged: u64,
-    pcs_extra: u64,
-    pcs_padding: u64,
-    pcs_hidden: u64,
-    reasons: &'r std::collections::BTreeMap<String, u64>,
-    differences: Vec<DifferenceJson>,
-    more_differences: u64,
-    left_out: Vec<LeftOutJson<'r>>,
-}
-
-#[derive(Serialize)]
-struct LeftOutJson<'r> {
-    function: Option<String>,
-    pc: Option<String>,
-    why: &'r str,
-}
-
-impl<'r> ReportJson<'r> {
-    /// The report in JSON, about a file.
-    pub fn new(report: &'r Report, places: &Places<'_, '_>) -> Self {
-        let differences = report.differences.iter().map(|difference| {
-            let pcs = difference.start..difference.end;
-            DifferenceJson::at(places, pcs, difference.function, &difference.words())
-        });
-        let left_out = report.left_out.iter().map(|left_out| LeftOutJson {
-            function: left_out.function.map(|function| places.location(function)),
-            pc: left_out.pc.map(|pc| places.location(pc)),
-            why: &left_out.why,
-        });
-        Self {
-            functions: report.functions,
-            equal: report.equal,
-            different: report.different,
-            missing: report.missing,
-            unjudged: report.unjudged,
-            duplicates: report.duplicates,
-            extra: report.extra,
-            malformed: report.malformed,
-            pcs: report.pcs,
-            pcs_equal: report.pcs_equal,
-            pcs_different: report.pcs_different,
-            pcs_missing: report.pcs_missing,
-            pcs_unjudged: report.pcs_unjudged,
-            pcs_extra: report.pcs_extra,
-            pcs_padding: report.pcs_padding,
-            pcs_hidden: report.pcs_hidden,
-            reasons: &report.reasons,
-            differences: differences.collect(),
-            more_differences: report.more_differences,
-            left_out: left_out.collect(),
-        }
-    }
+    verify(&cfi, &Table::new(tables), options)
 }

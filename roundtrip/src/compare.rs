@@ -16,18 +16,12 @@ pub(crate) enum Outcome {
 
 /// Holds what a table says of a PC against what the CFI says. `cfi` is not [`Answer::Plt`].
 #[inline]
-pub(crate) fn against_cfi(
-    cfi: &Answer,
-    flags: Flags,
-    table: &TableAnswer,
-    arch: Arch,
-    signals: bool,
-) -> Outcome {
+pub(crate) fn against_cfi(cfi: &Answer, flags: Flags, table: &TableAnswer, arch: Arch) -> Outcome {
     match (cfi, table) {
         (Answer::Nothing, TableAnswer::Nothing) => Outcome::Equal,
         (_, TableAnswer::Nothing) => Outcome::Missing,
         (Answer::Row(row), TableAnswer::Row(in_table, flags_in_table))
-            if same_row(row, in_table, arch) && same_flags(flags, *flags_in_table, row, signals) =>
+            if same_row(row, in_table, arch) && same_flags(flags, *flags_in_table, row) =>
         {
             Outcome::Equal
         }
@@ -37,21 +31,20 @@ pub(crate) fn against_cfi(
 
 /// Holds two tables' answers against each other.
 #[inline]
-pub(crate) fn same_answer(a: &TableAnswer, b: &TableAnswer, arch: Arch, signals: bool) -> bool {
+pub(crate) fn same_answer(a: &TableAnswer, b: &TableAnswer, arch: Arch) -> bool {
     match (a, b) {
         (TableAnswer::Nothing, TableAnswer::Nothing) => true,
         (TableAnswer::Row(a, a_flags), TableAnswer::Row(b, b_flags)) => {
-            same_row(a, b, arch) && same_flags(*a_flags, *b_flags, a, signals)
+            same_row(a, b, arch) && same_flags(*a_flags, *b_flags, a)
         }
         _ => false,
     }
 }
 
-/// The key matters only where something is signed; and only version 3 can say "signal frame"
-/// (`signals`: whether both sides can).
+/// The key matters only where something is signed, "signal frame" only where both sides can say it.
 #[inline]
-fn same_flags(a: Flags, b: Flags, row: &Row, signals: bool) -> bool {
-    (!signals || a.signal == b.signal) && (!row.signed || a.key_b == b.key_b)
+fn same_flags(a: Flags, b: Flags, row: &Row) -> bool {
+    !a.signal_differs(b) && (!row.signed || a.key_b == b.key_b)
 }
 
 /// Whether two rows come to the same.

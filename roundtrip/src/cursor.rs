@@ -1,7 +1,8 @@
 //! What a table says, PC by PC in ascending order.
 
-use cfipack_decoder::sframe::{Function, Rows};
+use cfipack_decoder::sframe::{Fre, Fres, Function};
 use cfipack_format::FunctionOffset;
+use cfipack_format::sframe::Version;
 
 use crate::cfi::Flags;
 use crate::table::{Table, TableAnswer};
@@ -38,16 +39,17 @@ struct Open<'t> {
 enum Content<'t> {
     /// Rows, one after the other.
     Rows(Walk<'t>),
-    /// One answer for each byte of the block that repeats.
-    Slots(Vec<TableAnswer>),
+    /// One answer for each byte of the stub that repeats.
+    Stub(Vec<TableAnswer>),
     Malformed(TableAnswer),
 }
 
-/// Two answers in turn: the one for the PCs up to `next_start`, and the one from there on, which is read
-/// ahead.
+/// Two answers in turn: the one for the PCs up to `next_start`, which counts from the function's start, and
+/// the one from there on, which is read ahead.
 #[derive(Debug)]
 struct Walk<'t> {
-    rows: Rows<'t>,
+    function: Function<'t>,
+    fres: Fres<'t>,
     answers: [TableAnswer; 2],
     /// Which of the two comes next.
     next: usize,
@@ -59,15 +61,17 @@ struct Walk<'t> {
 pub struct Segment<'s> {
     /// One past the last PC.
     pub end: u64,
-    /// The place of the function in the table, if there is one.
+    /// The place of the function in the table, if there is one; the same in all its pieces.
     pub function: Option<usize>,
+    /// The place of the piece.
+    pub(crate) piece: usize,
     says: Says<'s>,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Says<'s> {
     One(&'s TableAnswer),
-    Slots { start: u64, slots: &'s [TableAnswer] },
+    Stub { start: u64, stub: &'s [TableAnswer] },
 }
 
 impl<'s> Segment<'s> {
@@ -76,7 +80,7 @@ impl<'s> Segment<'s> {
     pub fn period(&self) -> u64 {
         match self.says {
             Says::One(_) => 1,
-            Says::Slots { slots, .. } => slots.len() as u64,
+            Says::Stub { stub, .. } => stub.len() as u64,
         }
     }
 
@@ -85,7 +89,7 @@ impl<'s> Segment<'s> {
     pub fn at(&self, pc: u64) -> &'s TableAnswer {
         match self.says {
             Says::One(answer) => answer,
-            Says::Slots { start, slots } => &slots[((pc - start) % slots.len() as u64) as usize],
+            Says::Stub { start, stub } => &stub[(pc.wrapping_sub(start) % stub.len() as u64) as usize],
         }
     }
 }
@@ -98,7 +102,8 @@ impl Cursor<'_, '_> {
         while entries.get(self.at).is_some_and(|entry| entry.end <= pc) {
             self.at += 1;
         }
-        let nothing = |end| Segment { end, function: None, says: Says::One(&TableAnswer::Nothing) };
+        let piece = self.at;
+        let nothing = |end| Segment { end, function: None, piece, says: Says::One(&TableAnswer::Nothing) };
         let Some(entry) = entries.get(self.at) else { return nothing(u64::MAX) };
         if pc < entry.from {
             return nothing(entry.from);
@@ -108,28 +113,32 @@ impl Cursor<'_, '_> {
         }
         let Some(open) = &mut self.open else { return nothing(entry.end) };
         let (end, says) = open.seek(pc, entry.end);
-        Segment { end, function: Some(self.at), says }
+        Segment { end, function: Some(self.table.first_piece(piece)), piece, says }
     }
 }
 
 impl<'t> Open<'t> {
     fn new(table: &Table<'t>, at: usize) -> Self {
         let entry = table.entries[at];
-        let function = match table.sections[entry.section as usize].function(entry.index as usize) {
+        let section = &table.sections[entry.section as usize];
+        let function = match section.function(entry.index as usize) {
             Ok(function) => function,
             Err(error) => {
                 let content = Content::Malformed(TableAnswer::Malformed(error));
                 return Self { at, start: entry.from, flags: Flags::default(), content };
             }
         };
-        let flags = Flags { signal: function.is_signal_frame(), key_b: function.has_pauth_key_b() };
+        // One table may be able to say what another one in the same file cannot.
+        let signal = (section.version() == Version::V3).then(|| function.is_signal_frame());
+        let flags = Flags { signal, key_b: function.has_pauth_key_b() };
         let start = function.start().0;
         let content = if function.is_pc_mask() {
-            slots(&function, flags)
+            let version = table.sections[entry.section as usize].version();
+            stub(&function, version == Version::V1, flags)
         } else {
             let answers = [TableAnswer::Nothing; 2];
-            let mut walk = Walk { rows: function.rows(), answers, next: 1, next_start: 0 };
-            walk.read_ahead(start, flags);
+            let mut walk = Walk { function, fres: function.fres(), answers, next: 1, next_start: 0 };
+            walk.read_ahead(flags);
             Content::Rows(walk)
         };
         Self { at, start, flags, content }
@@ -139,13 +148,16 @@ impl<'t> Open<'t> {
     fn seek(&mut self, pc: u64, end: u64) -> (u64, Says<'_>) {
         match &mut self.content {
             Content::Rows(walk) => {
-                while walk.next_start <= pc {
+                // Not by addresses: the function may go on behind the last one.
+                let offset = pc.wrapping_sub(self.start);
+                while walk.next_start <= offset {
                     walk.next ^= 1;
-                    walk.read_ahead(self.start, self.flags);
+                    walk.read_ahead(self.flags);
                 }
-                (end.min(walk.next_start), Says::One(&walk.answers[walk.next ^ 1]))
+                let next = pc.saturating_add(walk.next_start - offset);
+                (end.min(next), Says::One(&walk.answers[walk.next ^ 1]))
             }
-            Content::Slots(slots) => (end, Says::Slots { start: self.start, slots }),
+            Content::Stub(stub) => (end, Says::Stub { start: self.start, stub }),
             Content::Malformed(answer) => (end, Says::One(answer)),
         }
     }
@@ -153,15 +165,15 @@ impl<'t> Open<'t> {
 
 impl Walk<'_> {
     #[inline]
-    fn read_ahead(&mut self, start: u64, flags: Flags) {
-        match self.rows.next() {
-            Some(Ok(row)) => {
-                self.next_start = start.saturating_add(u64::from(row.start.0));
-                self.answers[self.next] = TableAnswer::Row(row, flags);
+    fn read_ahead(&mut self, flags: Flags) {
+        match self.fres.next() {
+            Some(Ok(fre)) => {
+                self.next_start = u64::from(fre.start.0);
+                self.answers[self.next] = answer(&fre, &self.function, flags);
             }
             // Where it starts is not known, hence neither is where the row before it ends.
             Some(Err(error)) => {
-                self.next_start = start;
+                self.next_start = 0;
                 self.answers[self.next] = TableAnswer::Malformed(error);
             }
             None => self.next_start = u64::MAX,
@@ -169,23 +181,48 @@ impl Walk<'_> {
     }
 }
 
+/// What an FRE says; of a malformed one the PCs are known all the same.
+#[inline]
+fn answer(fre: &Fre, function: &Function<'_>, flags: Flags) -> TableAnswer {
+    match fre.row(function) {
+        Ok(row) => TableAnswer::Row(row, flags),
+        Err(error) => TableAnswer::Malformed(error),
+    }
+}
+
 /// A PC-mask function's answers, byte by byte.
-fn slots<'t>(function: &Function<'t>, flags: Flags) -> Content<'t> {
+fn stub<'t>(function: &Function<'t>, starts_are_masks: bool, flags: Flags) -> Content<'t> {
     // A repetition size of 0 is an error of every lookup.
-    if let Err(error) = function.lookup(FunctionOffset(0)) {
+    if function.rep_size() == 0
+        && let Err(error) = function.lookup(FunctionOffset(0))
+    {
         return Content::Malformed(TableAnswer::Malformed(error));
     }
-    let mut slots = vec![TableAnswer::Nothing; usize::from(function.rep_size()).max(1)];
-    let (mut answer, mut at) = (TableAnswer::Nothing, 0);
-    for row in function.rows() {
-        let row = match row {
-            Ok(row) => row,
+    let mut stub = vec![TableAnswer::Nothing; usize::from(function.rep_size()).max(1)];
+    // Of each offset the start of the row that answers for it.
+    let mut starts = vec![None; stub.len()];
+    for fre in function.fres() {
+        let fre = match fre {
+            Ok(fre) => fre,
             Err(error) => return Content::Malformed(TableAnswer::Malformed(error)),
         };
-        let next = (row.start.0 as usize).clamp(at, slots.len());
-        slots[at..next].fill(answer);
-        (answer, at) = (TableAnswer::Row(row, flags), next);
+        let start = fre.start.0 as usize;
+        if start < stub.len() {
+            (stub[start], starts[start]) = (answer(&fre, function, flags), Some(start));
+        }
     }
-    slots[at..].fill(answer);
-    Content::Slots(slots)
+    for at in 1..stub.len() {
+        if starts[at].is_none() {
+            starts[at] = if starts_are_masks { by_mask(&starts, at) } else { starts[at - 1] };
+            stub[at] = starts[at].map_or(TableAnswer::Nothing, |start| stub[start]);
+        }
+    }
+    Content::Stub(stub)
+}
+
+/// The row of version 1 for an offset that no row starts at, from those for the offsets before it: of the
+/// rows that start at some of its bits the last.
+fn by_mask(starts: &[Option<usize>], at: usize) -> Option<usize> {
+    let one_bit_less = (0..u8::BITS).map(|bit| at & !(1 << bit)).filter(|&less| less != at);
+    one_bit_less.map(|less| starts[less]).max().flatten()
 }

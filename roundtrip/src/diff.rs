@@ -1,13 +1,14 @@
 //! Two tables by meaning.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::Range;
 
-use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch};
 
 use crate::compare::same_answer;
-use crate::repeat::{each_pc, lcm};
+use crate::fault::Fault;
+use crate::kept::{Kept, Piece};
+use crate::repeat::{Recurrence, each_pc, lcm};
 use crate::table::{Table, TableAnswer};
 use crate::verify::Options;
 use crate::words::Answered;
@@ -24,10 +25,13 @@ pub struct Diff {
     pub different: u64,
     /// Functions of `a` for none of whose PCs `b` has an answer.
     pub only_a: u64,
-    /// Functions of `b` for none of whose PCs `a` has an answer.
+    /// Functions of `b` with an answer, for none of whose PCs `a` has one.
     pub only_b: u64,
-    /// What cannot be read in either table.
+    /// What is wrong in either table: functions that cannot be read, or that no search finds; a wrong number of
+    /// FREs in a header; that one is for another architecture than the first of `a`.
     pub malformed: u64,
+    /// The first of that of `.sframe` tables: of `a`, and of `b`, each at most [`Options::limit`].
+    pub faults: [Vec<Fault>; 2],
     /// PCs for which both tables say the same.
     pub pcs_equal: u64,
     /// PCs for which both tables have an answer, and not the same one.
@@ -56,17 +60,25 @@ pub struct TableDifference {
     pub function: Address,
     /// First PC.
     pub start: Address,
-    /// One past the last PC. In a PC-mask function the difference may recur further on; the counts know.
+    /// One past the last PC.
     pub end: Address,
+    /// In a PC-mask function the difference may recur further on.
+    pub recurrence: Recurrence,
     /// What table `a` says, in words.
     pub a: String,
     /// What table `b` says.
     pub b: String,
 }
 
-impl TableDifference {
-    fn is_continued_by(&self, next: &Self) -> bool {
-        self.end == next.start && (self.function, &self.a, &self.b) == (next.function, &next.a, &next.b)
+impl Piece for TableDifference {
+    fn continue_with(&mut self, next: &Self) -> bool {
+        let is_continued = self.end == next.start
+            && (self.function, self.recurrence, &self.a, &self.b)
+                == (next.function, next.recurrence, &next.a, &next.b);
+        if is_continued {
+            self.end = next.end;
+        }
+        is_continued
     }
 }
 
@@ -80,99 +92,128 @@ impl fmt::Display for TableDifference {
 impl TableDifference {
     /// What both say, without the place.
     pub fn words(&self) -> String {
-        format!("A says {}; B says {}", self.a, self.b)
+        format!("A says {}; B says {}{}", self.a, self.b, self.recurrence)
     }
 }
 
-/// What has been seen of a function's PCs.
-#[derive(Clone, Copy, Default)]
-struct Seen {
+/// What was met of a function so far.
+struct Met {
+    /// Its place in the table; none between functions.
     place: Option<usize>,
-    alike: bool,
-    met: bool,
+    /// Whether the other table says the same of all its PCs.
+    is_alike: bool,
+    /// Whether both say something of any.
+    is_met: bool,
 }
 
-impl Seen {
+impl Met {
     fn at(place: Option<usize>) -> Self {
-        Self { place, alike: true, met: false }
+        Self { place, is_alike: true, is_met: false }
+    }
+
+    /// Goes on to another place if it is another; says what was met of the function that was left, if one was.
+    fn go_on(&mut self, place: Option<usize>) -> Option<Self> {
+        if place == self.place {
+            return None;
+        }
+        let left = std::mem::replace(self, Self::at(place));
+        left.place.is_some().then_some(left)
+    }
+}
+
+/// Functions in several pieces, by their places, until the last piece of each has been met.
+#[derive(Default)]
+struct Pieces(BTreeMap<usize, Met>);
+
+impl Pieces {
+    /// What was met of a function that was left; nothing yet if it may have more pieces.
+    fn left(&mut self, table: &Table<'_>, left: Option<Met>) -> Option<Met> {
+        let met = left?;
+        let Some(place) = met.place.filter(|&place| table.is_in_pieces(place)) else { return Some(met) };
+        let all = self.0.entry(place).or_insert(Met::at(Some(place)));
+        all.is_alike &= met.is_alike;
+        all.is_met |= met.is_met;
+        None
     }
 }
 
 /// Compares what two tables say, at every PC for which either has a row.
 /// Of [`Options`], only the limit matters.
 pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
-    let mut diff = Diff { malformed: (a.malformed().len() + b.malformed().len()) as u64, ..Diff::default() };
     let arch = a.arch().or(b.arch()).unwrap_or(Arch::Amd64);
-    let signals = [a, b].iter().all(|table| table.version() == Some(Version::V3));
+    let mut faults = [a, b].map(|table| table.faults_for(arch));
+    let malformed = faults.iter().flatten().count() as u64;
+    faults.iter_mut().for_each(|faults| faults.truncate(options.limit));
+    let mut diff = Diff { malformed, faults, ..Diff::default() };
     let (mut cursor_a, mut cursor_b) = (a.cursor(), b.cursor());
-    let (mut in_a, mut in_b) = (Seen::default(), Seen::default());
+    let (mut met_a, mut met_b) = (Met::at(None), Met::at(None));
+    let (mut pieces_a, mut pieces_b) = (Pieces::default(), Pieces::default());
+    let mut differences = Kept::new(options.limit);
     let mut pc = 0;
     while pc < u64::MAX {
-        let (segment_a, segment_b) = (cursor_a.seek(pc), cursor_b.seek(pc));
-        if segment_a.function != in_a.place {
-            diff.leave_a(in_a);
-            in_a = Seen::at(segment_a.function);
-        }
-        if segment_b.function != in_b.place {
-            diff.leave_b(in_b);
-            in_b = Seen::at(segment_b.function);
-        }
-        let end = segment_a.end.min(segment_b.end);
-        if segment_a.function.is_some() || segment_b.function.is_some() {
-            let extent = |table: &Table<'_>, place: Option<usize>| table.extent(place?);
-            let extent = extent(a, segment_a.function).or_else(|| extent(b, segment_b.function));
-            let function = extent.map(|extent| extent.start);
-            let mut judge = |start: u64, end: u64, times: u64, a: &TableAnswer, b: &TableAnswer| {
-                let pcs = (end - start) * times;
-                let nothing = &TableAnswer::Nothing;
-                if same_answer(a, b, arch, signals) {
-                    diff.pcs_equal += if a == nothing { 0 } else { pcs };
-                    in_a.met |= a != nothing;
-                    in_b.met |= a != nothing;
-                    return;
-                }
-                in_a.alike = false;
-                let count = match (a == nothing, b == nothing) {
-                    (false, true) => &mut diff.pcs_only_a,
-                    (true, _) => &mut diff.pcs_only_b,
-                    (false, false) => {
-                        (in_a.met, in_b.met) = (true, true);
-                        &mut diff.pcs_different
+        let (at_a, at_b) = (cursor_a.seek(pc), cursor_b.seek(pc));
+        let left_a = pieces_a.left(a, met_a.go_on(at_a.function));
+        diff.leave(left_a, pieces_b.left(b, met_b.go_on(at_b.function)));
+        let end = at_a.end.min(at_b.end);
+        let start_in = |table: &Table<'_>, place: Option<usize>| Some(table.extent(place?)?.start);
+        let function = start_in(a, at_a.function).or_else(|| start_in(b, at_b.function));
+        if let Some(function) = function {
+            let mut judge =
+                |start: u64, end: u64, recurrence: Recurrence, a: &TableAnswer, b: &TableAnswer| {
+                    let pcs = (end - start) * recurrence.times;
+                    let has = [a, b].map(|answer| *answer != TableAnswer::Nothing);
+                    let both = has == [true, true];
+                    met_a.is_met |= both;
+                    met_b.is_met |= both;
+                    if same_answer(a, b, arch) {
+                        diff.pcs_equal += if has[0] { pcs } else { 0 };
+                        return;
                     }
-                };
-                *count += pcs;
-                diff.describe(options.limit, function.unwrap_or(start), start..end, || {
+                    met_a.is_alike = false;
+                    // Without a row of its own a function is not only in B.
+                    met_b.is_alike &= !has[1];
+                    let count = match has {
+                        [true, false] => &mut diff.pcs_only_a,
+                        [false, _] => &mut diff.pcs_only_b,
+                        [true, true] => &mut diff.pcs_different,
+                    };
+                    *count += pcs;
                     let words = |own: &TableAnswer, other: &TableAnswer| {
                         Answered { arch, own: *own, other: *other }.to_string()
                     };
-                    [words(a, b), words(b, a)]
-                });
-            };
-            match lcm(segment_a.period(), segment_b.period()) {
-                1 => judge(pc, end, 1, segment_a.at(pc), segment_b.at(pc)),
-                period => each_pc(pc..end, period, |pc, times| {
-                    judge(pc, pc + 1, times, segment_a.at(pc), segment_b.at(pc));
+                    differences.add(TableDifference {
+                        function: Address(function),
+                        start: Address(start),
+                        end: Address(end),
+                        recurrence,
+                        a: words(a, b),
+                        b: words(b, a),
+                    });
+                };
+            match lcm(at_a.period(), at_b.period()) {
+                1 => judge(pc, end, Recurrence::ONCE, at_a.at(pc), at_b.at(pc)),
+                period => each_pc(pc..end, period, |pc, recurrence| {
+                    judge(pc, pc + 1, recurrence, at_a.at(pc), at_b.at(pc));
                 }),
             }
         }
         pc = end;
     }
-    diff.leave_a(in_a);
-    diff.leave_b(in_b);
-    diff.differences.truncate(options.limit);
+    diff.leave(pieces_a.left(a, met_a.go_on(None)), pieces_b.left(b, met_b.go_on(None)));
+    pieces_a.0.into_values().for_each(|met| diff.leave(Some(met), None));
+    pieces_b.0.into_values().for_each(|met| diff.leave(None, Some(met)));
+    (diff.differences, diff.more_differences) = differences.finish();
     diff
 }
 
 impl Diff {
-    fn leave_a(&mut self, seen: Seen) {
-        if seen.place.is_some() {
-            self.count_of_a(seen.alike, seen.met);
+    /// Counts the functions that were left in either table.
+    fn leave(&mut self, a: Option<Met>, b: Option<Met>) {
+        if let Some(a) = a {
+            self.count_of_a(a.is_alike, a.is_met);
         }
-    }
-
-    fn leave_b(&mut self, seen: Seen) {
-        if seen.place.is_some() {
-            self.count_of_b(seen.met);
+        if let Some(b) = b {
+            self.count_of_b(b.is_met || b.is_alike);
         }
     }
 
@@ -189,33 +230,6 @@ impl Diff {
     pub(crate) fn count_of_b(&mut self, is_met: bool) {
         if !is_met {
             self.only_b += 1;
-        }
-    }
-
-    /// Keeps a difference, as part of the last one if it is its continuation; one more than `limit`, which
-    /// the caller takes away when all are known.
-    pub(crate) fn describe(
-        &mut self,
-        limit: usize,
-        function: u64,
-        pcs: Range<u64>,
-        words: impl FnOnce() -> [String; 2],
-    ) {
-        let (function, start, end) = (Address(function), Address(pcs.start), Address(pcs.end));
-        let [a, b] = words();
-        let difference = TableDifference { function, start, end, a, b };
-        let kept = self.differences.len();
-        match self.differences.last_mut() {
-            Some(last) if last.is_continued_by(&difference) => last.end = end,
-            // Of those that are only counted, the last is kept to know what continues it.
-            Some(last) if kept > limit => {
-                *last = difference;
-                self.more_differences += 1;
-            }
-            _ => {
-                self.differences.push(difference);
-                self.more_differences += u64::from(kept >= limit);
-            }
         }
     }
 }

@@ -10,12 +10,10 @@ use cfipack_decoder::sframe::{self, Function, Section};
 use cfipack_format::sframe::{FdeType, Flags, Version};
 use cfipack_format::{Address, SectionOffset};
 
-use crate::table::fde_offset;
-
-/// A rule that a table breaks. Offsets count from the section's start.
+/// A rule of the kernel's reader that a table breaks. Offsets count from the section's start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum Violation {
+pub enum KernelViolation {
     /// The format itself is violated.
     Malformed(sframe::Error),
     /// Another version than 3.
@@ -66,13 +64,13 @@ pub enum Violation {
     },
 }
 
-impl fmt::Display for Violation {
+impl fmt::Display for KernelViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.words(|address| address.to_string()))
     }
 }
 
-impl Violation {
+impl KernelViolation {
     /// In words, with addresses as `place` writes them.
     pub fn words(&self, place: impl FnOnce(Address) -> String) -> String {
         match *self {
@@ -98,67 +96,97 @@ impl Violation {
     }
 }
 
-impl std::error::Error for Violation {}
+impl std::error::Error for KernelViolation {}
 
-/// All rules of the kernel's reader that a table breaks, in the table's order. `text` is the code that
-/// the table may speak of, if known.
-pub fn kernel_violations(section: &Section<'_>, text: Option<Range<Address>>) -> Vec<Violation> {
+/// The rules that a table breaks. Every row may break one, and rows may be shared, so that even a small
+/// table breaks more than memory holds.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct KernelViolations {
+    /// The first, in the table's order, at most as many as asked for.
+    pub first: Vec<KernelViolation>,
+    /// Violations behind those.
+    pub more: u64,
+    limit: usize,
+}
+
+impl KernelViolations {
+    /// Whether no rule is broken.
+    pub fn is_empty(&self) -> bool {
+        self.first.is_empty() && self.more == 0
+    }
+
+    fn push(&mut self, violation: KernelViolation) {
+        match self.first.len() < self.limit {
+            true => self.first.push(violation),
+            false => self.more += 1,
+        }
+    }
+}
+
+/// The rules of the kernel's reader that a table breaks: it describes the first `limit` of them and counts
+/// all. `text` is the code that the table may speak of, if known.
+pub fn kernel_violations(
+    section: &Section<'_>,
+    text: Option<Range<Address>>,
+    limit: usize,
+) -> KernelViolations {
     let header = section.header();
-    let mut found = Vec::new();
-    let mut require = |holds: bool, violation: Violation| {
+    let mut found = KernelViolations { limit, ..KernelViolations::default() };
+    let mut require = |holds: bool, violation: KernelViolation| {
         if !holds {
             found.push(violation);
         }
     };
-    require(section.version() == Version::V3, Violation::Version(section.version()));
-    require(section.is_sorted(), Violation::NotSorted);
-    require(header.flags.contains(Flags::START_PCREL), Violation::NotPcRelative);
-    require(header.auxhdr_len == 0, Violation::AuxiliaryHeader(header.auxhdr_len));
-    require(header.num_fdes != 0, Violation::NoFunctions);
-    require(header.num_fres != 0, Violation::NoRows);
+    require(section.version() == Version::V3, KernelViolation::Version(section.version()));
+    require(section.is_sorted(), KernelViolation::NotSorted);
+    require(header.flags.contains(Flags::START_PCREL), KernelViolation::NotPcRelative);
+    require(header.auxhdr_len == 0, KernelViolation::AuxiliaryHeader(header.auxhdr_len));
+    require(header.num_fdes != 0, KernelViolation::NoFunctions);
+    require(header.num_fres != 0, KernelViolation::NoRows);
     let mut before = None;
     let mut rows = 0;
     for (index, function) in section.functions().enumerate() {
         let function = match function {
             Ok(function) => function,
             Err(error) => {
-                found.push(Violation::Malformed(error));
+                found.push(KernelViolation::Malformed(error));
                 continue;
             }
         };
-        let (offset, start) = (fde_offset(section, index), function.start());
+        let (offset, start) = (section.fde_offset(index), function.start());
         if before.is_some_and(|before| start <= before) {
-            found.push(Violation::StartNotAscending { offset, start });
+            found.push(KernelViolation::StartNotAscending { offset, start });
         }
         before = Some(start);
         let end = start.offset(i64::from(function.size()));
         if text.as_ref().is_some_and(|text| start < text.start || end > text.end) {
-            found.push(Violation::OutsideText { offset, start });
+            found.push(KernelViolation::OutsideText { offset, start });
         }
         if function.fde_type() == FdeType::Flex {
-            found.push(Violation::Flex { offset });
+            found.push(KernelViolation::Flex { offset });
         }
         rows += u64::from(function.num_fres());
         check_rows(&function, &mut found);
     }
     if rows != u64::from(header.num_fres) {
-        found.push(Violation::RowCount { header: header.num_fres, sum: rows });
+        found.push(KernelViolation::RowCount { header: header.num_fres, sum: rows });
     }
     found
 }
 
-fn check_rows(function: &Function<'_>, found: &mut Vec<Violation>) {
+fn check_rows(function: &Function<'_>, found: &mut KernelViolations) {
     let mut before = None;
     for fre in function.fres() {
         let fre = match fre.and_then(|fre| fre.row(function).map(|_| fre)) {
             Ok(fre) => fre,
             Err(error) => {
-                found.push(Violation::Malformed(error));
+                found.push(KernelViolation::Malformed(error));
                 return;
             }
         };
         if before.is_some_and(|before| fre.start.0 <= before) {
-            found.push(Violation::RowNotAscending { offset: fre.offset, start: fre.start.0 });
+            found.push(KernelViolation::RowNotAscending { offset: fre.offset, start: fre.start.0 });
         }
         before = Some(fre.start.0);
     }

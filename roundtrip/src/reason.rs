@@ -8,11 +8,11 @@ use cfipack_format::{Arch, SectionOffset};
 
 /// Finds out what stood in the way of functions.
 ///
-/// Who made the table, and what for, is not known. Only what no table of its version can say is a reason:
-/// what one could say is not in the table for reasons of its maker's.
+/// Where it is not known what made the table, only what no table of its version can say is a reason: what one
+/// could say is not in the table for reasons of its maker's.
 #[derive(Debug)]
 pub(crate) struct Reasons<'a> {
-    version: Version,
+    options: Options,
     builder: Builder<'a>,
     asked: u32,
 }
@@ -21,17 +21,21 @@ pub(crate) struct Reasons<'a> {
 const FUNCTIONS_PER_BUILDER: u32 = 4096;
 
 impl<'a> Reasons<'a> {
-    /// Reasons for functions of `arch`, in a table of this version.
-    pub(crate) fn new(arch: Arch, version: Version) -> Self {
-        let options = Options { version, layout: Layout::Small, flex: true, ..Options::default() };
-        Self { version, builder: Builder::new(arch, options), asked: 0 }
+    /// Reasons for functions of `arch`, in a table that was made with these options.
+    pub(crate) fn new(arch: Arch, options: Options) -> Self {
+        Self { options, builder: Builder::new(arch, options), asked: 0 }
+    }
+
+    /// The options that leave out the fewest functions of a table of this version.
+    pub(crate) fn best(version: Version) -> Options {
+        Options { version, layout: Layout::Small, flex: true, ..Options::default() }
     }
 
     /// What stood in the way of the function whose FDE is at an offset, if anything did.
     pub(crate) fn of(&mut self, section: &cfi::Section<'a>, fde: SectionOffset) -> Option<Unsupported> {
         self.asked += 1;
         if self.asked == FUNCTIONS_PER_BUILDER {
-            *self = Self::new(section.arch, self.version);
+            *self = Self::new(section.arch, self.options);
         }
         let behind = SectionOffset(fde.0.saturating_add(1));
         let function = section.functions_between(fde, behind).next()?.ok()?;

@@ -1,19 +1,44 @@
 //! PCs whose answers repeat: PLT stubs. One period is looked at, and counted as often as it recurs, so that
 //! a table or CFI that merely claims gigabytes of stubs costs nothing.
 
+use std::fmt;
 use std::ops::Range;
 
 use crate::cursor::Segment;
 use crate::table::TableAnswer;
 
+/// How often something said of some PCs is so again further on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Recurrence {
+    /// Bytes from one time to the next.
+    pub period: u64,
+    /// How often in all, at least 1.
+    pub times: u64,
+}
+
+impl Recurrence {
+    pub(crate) const ONCE: Self = Self { period: 1, times: 1 };
+}
+
+/// As the end of a sentence, which is nothing if it does not recur.
+impl fmt::Display for Recurrence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { period, times } = self;
+        match times {
+            1 => Ok(()),
+            _ => write!(f, "; so every {period} bytes, {times} times in all"),
+        }
+    }
+}
+
 /// Calls `visit` for each PC of one period, with the number of periods, and for each PC of the rest.
-pub(crate) fn each_pc(range: Range<u64>, period: u64, mut visit: impl FnMut(u64, u64)) {
+pub(crate) fn each_pc(range: Range<u64>, period: u64, mut visit: impl FnMut(u64, Recurrence)) {
     let times = (range.end - range.start) / period;
     let rest = range.start + times * period;
     if times != 0 {
-        (range.start..range.start + period).for_each(|pc| visit(pc, times));
+        (range.start..range.start + period).for_each(|pc| visit(pc, Recurrence { period, times }));
     }
-    (rest..range.end).for_each(|pc| visit(pc, 1));
+    (rest..range.end).for_each(|pc| visit(pc, Recurrence::ONCE));
 }
 
 /// How many of the PCs of a segment the table answers for.
@@ -22,8 +47,8 @@ pub(crate) fn answered(range: Range<u64>, segment: &Segment<'_>) -> u64 {
     match segment.period() {
         1 if *segment.at(range.start) == TableAnswer::Nothing => {}
         1 => pcs = range.end - range.start,
-        period => each_pc(range, period, |pc, times| {
-            pcs += if *segment.at(pc) == TableAnswer::Nothing { 0 } else { times };
+        period => each_pc(range, period, |pc, recurrence| {
+            pcs += if *segment.at(pc) == TableAnswer::Nothing { 0 } else { recurrence.times };
         }),
     }
     pcs

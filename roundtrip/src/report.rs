@@ -6,6 +6,9 @@ use std::fmt;
 use cfipack_format::{Address, Arch};
 
 use crate::cfi::{Answer, Flags};
+use crate::fault::Fault;
+use crate::kept::Piece;
+use crate::repeat::Recurrence;
 use crate::table::TableAnswer;
 use crate::words::{Answered, RuleWords};
 
@@ -24,13 +27,15 @@ pub struct Report {
     pub different: u64,
     /// Functions with a PC for which the table has no row though the CFI has one, and no different PC.
     pub missing: u64,
-    /// Functions that gimli cannot evaluate to their end, and that do not differ up to there.
+    /// Functions that gimli cannot evaluate to their end, and that do not differ up to there; and those of
+    /// which FDEs with one start say different things.
     pub unjudged: u64,
     /// FDEs that start where another one starts; not in `functions`.
     pub duplicates: u64,
     /// Functions of the table that answer for PCs which no function of the CFI has.
     pub extra: u64,
-    /// Functions of the table that cannot be read.
+    /// What is wrong with the table: functions that cannot be read, or that no search finds; a wrong number of
+    /// FREs in the header; that it is for another architecture.
     pub malformed: u64,
     /// PCs that either side speaks of.
     pub pcs: u64,
@@ -40,7 +45,7 @@ pub struct Report {
     pub pcs_different: u64,
     /// PCs for which the CFI has a row and the table has none.
     pub pcs_missing: u64,
-    /// PCs that gimli cannot say anything about.
+    /// PCs that gimli cannot say anything about, or of which FDEs say different things.
     pub pcs_unjudged: u64,
     /// PCs that only the table answers for, outside all functions of the CFI.
     pub pcs_extra: u64,
@@ -56,6 +61,8 @@ pub struct Report {
     pub differences: Vec<Difference>,
     /// Differences behind those.
     pub more_differences: u64,
+    /// The first of that; as many.
+    pub faults: Vec<Fault>,
     /// The first functions that are missing or unjudged, with the reason in words; as many.
     pub left_out: Vec<LeftOut>,
 }
@@ -73,12 +80,13 @@ impl Report {
 
     /// The reasons, most frequent first, equals by name.
     pub fn reasons_by_count(&self) -> Vec<(&str, u64)> {
-        by_count(&self.reasons)
+        most_frequent_first(&self.reasons)
     }
 }
 
-pub(crate) fn by_count(reasons: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
-    let mut list: Vec<_> = reasons.iter().map(|(name, count)| (name.as_str(), *count)).collect();
+/// Reasons as [`Report::reasons`] counts them, most frequent first, equals by name.
+pub fn most_frequent_first(reasons: &BTreeMap<impl AsRef<str>, u64>) -> Vec<(&str, u64)> {
+    let mut list: Vec<_> = reasons.iter().map(|(name, count)| (name.as_ref(), *count)).collect();
     list.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
     list
 }
@@ -92,13 +100,26 @@ pub struct Difference {
     pub function: Option<Address>,
     /// First PC.
     pub start: Address,
-    /// One past the last PC. In a PC-mask function, or a PLT, the difference may recur further on;
-    /// the report's counts know.
+    /// One past the last PC.
     pub end: Address,
+    /// In a PC-mask function, or a PLT, the difference may recur further on.
+    pub recurrence: Recurrence,
     /// What the CFI says; `None` where it does not know the PC.
     pub cfi: Option<(Answer, Flags)>,
     /// What the table says.
     pub table: TableAnswer,
+}
+
+impl Piece for Difference {
+    fn continue_with(&mut self, next: &Self) -> bool {
+        let is_continued = self.end == next.start
+            && (self.function, self.recurrence, self.cfi, self.table)
+                == (next.function, next.recurrence, next.cfi, next.table);
+        if is_continued {
+            self.end = next.end;
+        }
+        is_continued
+    }
 }
 
 impl fmt::Display for Difference {
@@ -122,7 +143,7 @@ struct DifferenceWords(Difference);
 
 impl fmt::Display for DifferenceWords {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Difference { arch, table, .. } = self.0;
+        let Difference { arch, table, recurrence, .. } = self.0;
         let Some((answer, flags)) = self.0.cfi else {
             let table = Answered { arch, own: table, other: TableAnswer::Nothing };
             return write!(f, "the CFI has no function; the table says {table}");
@@ -139,7 +160,7 @@ impl fmt::Display for DifferenceWords {
                 write!(f, "the caller's stack pointer is {}", RuleWords(arch, rule))?;
             }
         }
-        write!(f, "; the table says {}", Answered { arch, own: table, other: cfi })
+        write!(f, "; the table says {}{recurrence}", Answered { arch, own: table, other: cfi })
     }
 }
 

@@ -1,32 +1,29 @@
 //! The functions of a table, by the PCs that they answer for.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
-use cfipack_decoder::sframe::{self, Function, Section};
-use cfipack_format::sframe::{Header, Version};
-use cfipack_format::{Arch, Row, SectionOffset};
+use cfipack_decoder::sframe::{self, Section};
+use cfipack_format::sframe::Version;
+use cfipack_format::{Arch, Row};
 
 use crate::cfi::Flags;
+use crate::extents::{self, Entry};
+use crate::fault::{Fault, FaultKind};
 
 /// The functions of one or more tables, in order of address, no two of them sharing a PC: each PC
-/// belongs to the function that [`Section::find`] finds for it.
+/// belongs to the function that [`Section::find`] finds for it in the first table that has one. A function
+/// around another one may have several pieces. The last address of all, 2^64-1, belongs to none.
 ///
-/// Memory: 32 bytes a function.
+/// Memory: 24 bytes a function or piece, twice that while it is made; a few more for pieces.
 #[derive(Clone, Debug)]
 pub struct Table<'t> {
     pub(crate) sections: &'t [Section<'t>],
     pub(crate) entries: Vec<Entry>,
-    /// Functions that cannot be read, or not be found.
-    malformed: Vec<sframe::Error>,
-}
-
-/// The PCs for which a function answers.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry {
-    pub from: u64,
-    pub end: u64,
-    pub section: u32,
-    pub index: u32,
+    /// Of the functions in several pieces: the place of the first for that of each.
+    first_pieces: HashMap<usize, usize>,
+    /// Functions that cannot be read, or not be found; headers that count FREs wrongly.
+    faults: Vec<Fault>,
 }
 
 /// What a table says of a PC.
@@ -43,48 +40,15 @@ pub enum TableAnswer {
 impl<'t> Table<'t> {
     /// Sorts the functions of the tables.
     pub fn new(sections: &'t [Section<'t>]) -> Self {
-        let (mut found, mut malformed) = (Vec::new(), Vec::new());
+        let (mut all, mut faults) = (Vec::new(), Vec::new());
         for (number, section) in sections.iter().enumerate() {
-            let mut before = i64::MIN;
-            for (index, function) in section.functions().enumerate() {
-                let function = match function {
-                    Ok(function) => function,
-                    Err(error) => {
-                        malformed.push(error);
-                        continue;
-                    }
-                };
-                let relative = function.start().distance_from(section.address());
-                if section.is_sorted() && relative < before {
-                    malformed.push(sframe::Error::NotSorted { offset: fde_offset(section, index) });
-                }
-                before = relative;
-                if function.size() != 0 {
-                    let from = function.start().0;
-                    let end = from.saturating_add(u64::from(function.size()));
-                    found.push(Entry { from, end, section: number as u32, index: index as u32 });
-                }
-            }
+            let found = functions(section, number, |error| {
+                faults.push(Fault { table: number, kind: FaultKind::Malformed(error) });
+            });
+            extents::append(section, found, &mut all);
         }
-        // Of one start, a sorted table's last function is asked first; an unsorted one's first.
-        found.sort_unstable_by_key(|entry| {
-            let sorted = sections[entry.section as usize].is_sorted();
-            (entry.from, u32::MAX - entry.section, if sorted { entry.index } else { u32::MAX - entry.index })
-        });
-        let mut entries: Vec<Entry> = Vec::with_capacity(found.len());
-        for same_start in found.chunk_by(|a, b| a.from == b.from) {
-            let mut from = same_start[0].from;
-            if let Some(before) = entries.last_mut() {
-                before.end = before.end.min(from);
-            }
-            for entry in same_start.iter().rev() {
-                if entry.end > from {
-                    entries.push(Entry { from, ..*entry });
-                    from = entry.end;
-                }
-            }
-        }
-        Self { sections, entries, malformed }
+        let (entries, first_pieces) = extents::decide(all);
+        Self { sections, entries, first_pieces, faults }
     }
 
     /// Version of the format, if there is a table.
@@ -92,9 +56,30 @@ impl<'t> Table<'t> {
         self.sections.first().map(Section::version)
     }
 
-    /// The PCs for which the function at a place answers.
-    pub fn extent(&self, place: usize) -> Option<Range<u64>> {
+    /// The PCs for which the function at a place answers: of several pieces, those of the one at the place.
+    pub(crate) fn extent(&self, place: usize) -> Option<Range<u64>> {
         self.entries.get(place).map(|entry| entry.from..entry.end)
+    }
+
+    /// What is wrong with the tables, to one that compares them with something of this architecture.
+    pub(crate) fn faults_for(&self, arch: Arch) -> Vec<Fault> {
+        let tables = self.sections.iter().enumerate();
+        let others = tables.filter(|(_, section)| section.arch() != arch);
+        let others = others.map(|(table, section)| Fault { table, kind: FaultKind::Abi(section.abi()) });
+        others.chain(self.faults.iter().copied()).collect()
+    }
+
+    /// The place of a function, which is that of its first piece.
+    pub(crate) fn first_piece(&self, place: usize) -> usize {
+        match self.first_pieces.is_empty() {
+            true => place,
+            false => self.first_pieces.get(&place).copied().unwrap_or(place),
+        }
+    }
+
+    /// Whether the function at a place has several pieces.
+    pub(crate) fn is_in_pieces(&self, place: usize) -> bool {
+        self.first_pieces.contains_key(&place)
     }
 
     /// The architecture, if there is a table.
@@ -103,21 +88,40 @@ impl<'t> Table<'t> {
     }
 
     /// Functions that cannot be read at all, not even to say which PCs they are for; and those that
-    /// no binary search finds, where the index is said to be sorted and is not.
-    pub fn malformed(&self) -> &[sframe::Error] {
-        &self.malformed
-    }
-
-    /// The function at a place, as [`Segment::function`](crate::Segment::function) gives it.
-    pub fn function(&self, place: usize) -> Option<Function<'t>> {
-        let entry = self.entries.get(place)?;
-        self.sections.get(entry.section as usize)?.function(entry.index as usize).ok()
+    /// no binary search finds, where the index is said to be sorted and is not; and a number of FREs in the
+    /// header that is not the functions'.
+    pub fn faults(&self) -> &[Fault] {
+        &self.faults
     }
 }
 
-/// Where an FDE lies in its section.
-pub(crate) fn fde_offset(section: &Section<'_>, index: usize) -> SectionOffset {
-    let header = section.header();
-    let index_start = Header::SIZE + usize::from(header.auxhdr_len) + header.fde_off as usize;
-    SectionOffset(index_start + index * section.version().fde_size())
+/// The functions of a section that can be read and have code; reports what is wrong with it.
+fn functions(section: &Section<'_>, number: usize, mut malformed: impl FnMut(sframe::Error)) -> Vec<Entry> {
+    let mut found = Vec::with_capacity(section.num_functions());
+    let (mut before, mut num_fres) = (i64::MIN, Some(0));
+    for (index, function) in section.functions().enumerate() {
+        let function = match function {
+            Ok(function) => function,
+            Err(error) => {
+                malformed(error);
+                num_fres = None;
+                continue;
+            }
+        };
+        let relative = function.start().distance_from(section.address());
+        if section.is_sorted() && relative < before {
+            malformed(sframe::Error::NotSorted { offset: section.fde_offset(index) });
+        }
+        before = relative;
+        num_fres = num_fres.map(|sum| sum + u64::from(function.num_fres()));
+        if function.size() != 0 {
+            found.push(Entry::relative(section, number, &function));
+        }
+    }
+    // Of a function that cannot be read nobody knows how many it has.
+    let value = section.header().num_fres;
+    if let Some(sum) = num_fres.filter(|sum| *sum != u64::from(value)) {
+        malformed(sframe::Error::NumFres { value, sum });
+    }
+    found
 }

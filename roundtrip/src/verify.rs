@@ -1,16 +1,18 @@
 //! A table against the CFI it is for.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use cfipack_encoder::cfi;
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch};
 
-use crate::cfi::{Answer, Evaluator, Flags, Function, Functions};
+use crate::cfi::{Answer, DISPUTED, Evaluator, Flags, Function, Functions};
 use crate::compare::{Outcome, against_cfi};
 use crate::cursor::Cursor;
+use crate::kept::Kept;
 use crate::reason::Reasons;
-use crate::repeat::{answered, each_pc, lcm};
+use crate::repeat::{Recurrence, answered, each_pc, lcm};
 use crate::report::{Difference, LeftOut, Report};
 use crate::table::{Table, TableAnswer};
 
@@ -23,11 +25,14 @@ pub struct Options {
     /// answered for: the padding between functions that were merged. Taken for 0 where a function of the
     /// CFI cannot be read, which may lie there.
     pub padding: u64,
+    /// What the table was made with, where that is known: the reasons for which functions are missing are
+    /// then those of that conversion.
+    pub made_with: Option<cfipack_encoder::sframe::Options>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { limit: 100, padding: 0 }
+        Self { limit: 100, padding: 0, made_with: None }
     }
 }
 
@@ -39,13 +44,16 @@ pub fn verify(cfi: &[cfi::Section<'_>], tables: &Table<'_>, options: &Options) -
     let functions = Functions::find(cfi);
     // A function that cannot be read may lie in any gap.
     let padding = if functions.unreadable().is_empty() { options.padding } else { 0 };
+    let arch = cfi.first().map(|section| section.arch).or(tables.arch()).unwrap_or(Arch::Amd64);
+    let mut faults = tables.faults_for(arch);
     let mut verifier = Verifier {
         cfi,
         reasons: None,
         cursor: tables.cursor(),
-        arch: cfi.first().map(|section| section.arch).or(tables.arch()).unwrap_or(Arch::Amd64),
-        version: tables.version().unwrap_or(Version::V3),
-        signals: tables.version() == Some(Version::V3),
+        arch,
+        made_with: options
+            .made_with
+            .unwrap_or_else(|| Reasons::best(tables.version().unwrap_or(Version::V3))),
         limit: options.limit,
         padding,
         report: Report {
@@ -53,25 +61,34 @@ pub fn verify(cfi: &[cfi::Section<'_>], tables: &Table<'_>, options: &Options) -
             equal: functions.empty(),
             duplicates: functions.duplicates(),
             pcs_hidden: functions.hidden(),
-            malformed: tables.malformed().len() as u64,
+            malformed: faults.len() as u64,
             ..Report::default()
         },
+        differences: Kept::new(options.limit),
         last_extra: None,
+        extra_in_pieces: HashSet::new(),
     };
     let mut evaluator = Evaluator::new(&functions);
     let mut done = 0;
     for function in functions.as_slice() {
         verifier.gap(done..function.start.0, tables);
-        verifier.function(function, &mut evaluator);
+        if evaluator.is_disputed(&functions, function) {
+            verifier.disputed(function);
+        } else {
+            verifier.function(function, &mut evaluator);
+        }
         done = function.end.0;
     }
     verifier.gap(done..u64::MAX, tables);
     for unreadable in functions.unreadable() {
         verifier.report.functions += 1;
-        verifier.unjudged(None, unreadable.error);
+        verifier.not_evaluated(None, unreadable.error);
     }
-    verifier.report.differences.truncate(options.limit);
-    verifier.report
+    let mut report = verifier.report;
+    (report.differences, report.more_differences) = verifier.differences.finish();
+    faults.truncate(options.limit);
+    report.faults = faults;
+    report
 }
 
 struct Verifier<'v, 't, 'a> {
@@ -79,13 +96,16 @@ struct Verifier<'v, 't, 'a> {
     reasons: Option<Reasons<'a>>,
     cursor: Cursor<'v, 't>,
     arch: Arch,
-    version: Version,
-    signals: bool,
+    made_with: cfipack_encoder::sframe::Options,
     limit: usize,
     padding: u64,
+    /// All but the differences.
     report: Report,
+    differences: Kept<Difference>,
     /// Place of the last function that was counted as extra.
     last_extra: Option<usize>,
+    /// Of those in several pieces, all that were.
+    extra_in_pieces: HashSet<usize>,
 }
 
 /// PCs of one function.
@@ -113,7 +133,7 @@ impl Verifier<'_, '_, '_> {
         report.pcs_unjudged += function.end.0 - judged;
         match result {
             _ if tally.different != 0 => report.different += 1,
-            Err(error) => self.unjudged(Some(function.start), error),
+            Err(error) => self.not_evaluated(Some(function.start), error),
             Ok(()) if tally.missing != 0 => self.missing(function),
             Ok(()) => report.equal += 1,
         }
@@ -128,26 +148,23 @@ impl Verifier<'_, '_, '_> {
         flags: Flags,
         tally: &mut Tally,
     ) {
-        let Self { cursor, arch, signals, limit, report, .. } = self;
-        let mut judge = |range: Range<u64>, times: u64, answer: &Answer, table: &TableAnswer| {
-            let pcs = (range.end - range.start) * times;
-            match against_cfi(answer, flags, table, *arch, *signals) {
+        let Self { cursor, arch, differences, .. } = self;
+        let mut judge = |range: Range<u64>, recurrence: Recurrence, answer: &Answer, table: &TableAnswer| {
+            let pcs = (range.end - range.start) * recurrence.times;
+            match against_cfi(answer, flags, table, *arch) {
                 Outcome::Equal => tally.equal += pcs,
                 Outcome::Missing => tally.missing += pcs,
                 Outcome::Different => {
                     tally.different += pcs;
-                    describe(
-                        report,
-                        *limit,
-                        Difference {
-                            arch: *arch,
-                            function: Some(function.start),
-                            start: Address(range.start),
-                            end: Address(range.end),
-                            cfi: Some((*answer, flags)),
-                            table: *table,
-                        },
-                    );
+                    differences.add(Difference {
+                        arch: *arch,
+                        function: Some(function.start),
+                        start: Address(range.start),
+                        end: Address(range.end),
+                        recurrence,
+                        cfi: Some((*answer, flags)),
+                        table: *table,
+                    });
                 }
             }
         };
@@ -160,10 +177,10 @@ impl Verifier<'_, '_, '_> {
                 _ => segment.period(),
             };
             if period == 1 {
-                judge(pc..end, 1, answer, segment.at(pc));
+                judge(pc..end, Recurrence::ONCE, answer, segment.at(pc));
             } else {
-                each_pc(pc..end, period, |pc, times| {
-                    judge(pc..pc + 1, times, &answer.at(pc), segment.at(pc))
+                each_pc(pc..end, period, |pc, recurrence| {
+                    judge(pc..pc + 1, recurrence, &answer.at(pc), segment.at(pc))
                 });
             }
             pc = end;
@@ -180,7 +197,7 @@ impl Verifier<'_, '_, '_> {
                 let pcs = answered(pc..end, &segment);
                 let holds_both = || {
                     tables
-                        .extent(place)
+                        .extent(segment.piece)
                         .is_some_and(|extent| extent.start < range.start && extent.end > range.end)
                 };
                 if range.end - range.start <= self.padding && holds_both() {
@@ -190,19 +207,19 @@ impl Verifier<'_, '_, '_> {
                     self.report.pcs += pcs;
                     self.report.pcs_different += pcs;
                     self.report.pcs_extra += pcs;
-                    if self.last_extra != Some(place) {
-                        self.last_extra = Some(place);
-                        self.report.extra += 1;
-                    }
-                    let difference = Difference {
+                    let is_known = self.last_extra == Some(place)
+                        || tables.is_in_pieces(place) && !self.extra_in_pieces.insert(place);
+                    self.last_extra = Some(place);
+                    self.report.extra += u64::from(!is_known);
+                    self.differences.add(Difference {
                         arch: self.arch,
                         function: None,
                         start: Address(pc),
                         end: Address(end),
+                        recurrence: Recurrence::ONCE,
                         cfi: None,
                         table: *segment.at(pc),
-                    };
-                    describe(&mut self.report, self.limit, difference);
+                    });
                 }
             }
             pc = end;
@@ -212,7 +229,7 @@ impl Verifier<'_, '_, '_> {
     fn missing(&mut self, function: &Function) {
         self.report.missing += 1;
         let section = self.cfi.get(function.section);
-        let reasons = self.reasons.get_or_insert_with(|| Reasons::new(self.arch, self.version));
+        let reasons = self.reasons.get_or_insert_with(|| Reasons::new(self.arch, self.made_with));
         let unsupported = section.and_then(|section| reasons.of(section, function.fde));
         let name = unsupported.map_or("not-in-the-table", |unsupported| unsupported.reason.name());
         self.leave_out(name.to_owned(), || LeftOut {
@@ -225,9 +242,21 @@ impl Verifier<'_, '_, '_> {
         });
     }
 
-    fn unjudged(&mut self, function: Option<Address>, error: gimli::Error) {
+    /// A function of which the CFI says different things.
+    fn disputed(&mut self, function: &Function) {
+        let pcs = function.end.0 - function.start.0;
+        self.report.functions += 1;
+        self.report.pcs += pcs;
+        self.report.pcs_unjudged += pcs;
+        self.unjudged(Some(function.start), DISPUTED.to_owned());
+    }
+
+    fn not_evaluated(&mut self, function: Option<Address>, error: gimli::Error) {
+        self.unjudged(function, format!("gimli cannot evaluate the CFI: {error}"));
+    }
+
+    fn unjudged(&mut self, function: Option<Address>, why: String) {
         self.report.unjudged += 1;
-        let why = format!("gimli cannot evaluate the CFI: {error}");
         self.leave_out(why.clone(), || LeftOut { function, pc: None, why });
     }
 
@@ -236,28 +265,5 @@ impl Verifier<'_, '_, '_> {
             self.report.left_out.push(left_out());
         }
         *self.report.reasons.entry(reason).or_default() += 1;
-    }
-}
-
-/// Keeps a difference, as part of the last one if it is its continuation; one more than `limit`, which is
-/// taken away when all are known.
-fn describe(report: &mut Report, limit: usize, difference: Difference) {
-    let kept = report.differences.len();
-    let is_continued = |last: &Difference| {
-        last.end == difference.start
-            && (last.function, last.cfi, last.table)
-                == (difference.function, difference.cfi, difference.table)
-    };
-    match report.differences.last_mut() {
-        Some(last) if is_continued(last) => last.end = difference.end,
-        // Of those that are only counted, the last is kept to know what continues it.
-        Some(last) if kept > limit => {
-            *last = difference;
-            report.more_differences += 1;
-        }
-        _ => {
-            report.differences.push(difference);
-            report.more_differences += u64::from(kept >= limit);
-        }
     }
 }

@@ -115,8 +115,8 @@ impl fmt::Display for Answered {
 
 /// Says those flags in which `own` differs from `other`.
 pub(crate) fn flags_apart(f: &mut fmt::Formatter<'_>, own: Flags, other: Flags) -> fmt::Result {
-    if own.signal != other.signal {
-        f.write_str(if own.signal { ", a signal frame" } else { ", no signal frame" })?;
+    if own.signal_differs(other) {
+        f.write_str(if own.signal == Some(true) { ", a signal frame" } else { ", no signal frame" })?;
     }
     if own.key_b != other.key_b {
         f.write_str(if own.key_b { ", key B" } else { ", key A" })?;

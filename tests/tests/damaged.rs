@@ -112,8 +112,8 @@ fn use_file(bytes: &[u8]) {
             let _ = member;
         });
     }
-    for layout in [Placement::Zero, Placement::Apart] {
-        let Ok(file) = File::parse_with(bytes, layout) else { continue };
+    for placement in [Placement::Zero, Placement::Apart] {
+        let Ok(file) = File::parse_with(bytes, placement) else { continue };
         for section in file.call_frame_sections().unwrap_or_default() {
             section.cfi().functions().take(100).for_each(|function| {
                 let _ = function;

@@ -183,7 +183,7 @@ fn fat_files_and_archives_have_members() {
     let mut overlapping = fat(false, &[(7, 3, &x86.object), (7, 3, &x86.object)]);
     overlapping.truncate(4096 + x86.object.len());
     let error = members(&overlapping).unwrap_err().to_string();
-    assert!(error.starts_with("offset 0x1c: damaged fat header"), "{error}");
+    assert!(error.starts_with("offset 0x1c: damaged slice of a fat file"), "{error}");
 }
 
 /// Asks everything there is to ask.

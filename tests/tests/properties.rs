@@ -63,11 +63,12 @@ fn tables_say_what_the_cfi_says() {
 /// caller's frame is what gimli's evaluation makes of them.
 #[test]
 fn rows_find_the_frames_that_the_cfi_finds() {
-    let mut compared = 0;
+    let (mut compared, mut functions) = (0, 0);
     each_section("random CFI, by values", |random, generated, section| {
         for options in all_options() {
             let converted = convert(&[section], generated.arch, TABLE, options);
             let g = generated;
+            functions += g.functions.len();
             compared += if g.debug_frame {
                 by_values(random, g, &converted, Cfi::debug_frame(&g.bytes, g.arch).unwrap())
             } else {
@@ -80,7 +81,8 @@ fn rows_find_the_frames_that_the_cfi_finds() {
             };
         }
     });
-    println!("{compared} frames compared");
+    println!("{compared} frames compared, of {functions} functions");
+    assert!(compared > 2 * functions, "too little is put to the test");
 }
 
 fn by_values<'a, S>(

@@ -1,7 +1,7 @@
 //! Layout `small` at the edges of what it may do, on call frame information made by hand.
 
 use cfipack_encoder::cfi::{self, SectionKind};
-use cfipack_encoder::sframe::Options;
+use cfipack_encoder::sframe::{Builder, Layout, Options, WriteError};
 use cfipack_encoder::{Reason, Unsupported};
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch};
@@ -85,6 +85,30 @@ fn merged_functions_have_as_many_rows_as_asked_for() {
 }
 
 /// Up to 15 bytes between functions are padding.
+/// A table of merged functions is right only where they lie as the CFI has them.
+#[test]
+fn merged_functions_that_are_moved() {
+    let mut frames = EhFrame::default();
+    let cie = frames.cie(b"zR", AT_ENTRY);
+    for start in [0x1000, 0x1010, 0x1020] {
+        frames.function(cie, start, 0x10, &[]);
+    }
+    let section = cfi::Section::new(SectionKind::EhFrame, &frames.0, Address(0), Arch::Amd64);
+    let mut builder = Builder::new(Arch::Amd64, merging(16));
+    builder.push_all(section.functions(), |left_out| panic!("{left_out:?}"));
+    let built = builder.finish();
+    assert_eq!(built.num_fdes(), 1);
+    let write = |address_of: fn(Address) -> Address| {
+        let mut table = vec![0; built.len()];
+        let written = built.write(&mut table, TABLE, address_of);
+        assert_eq!(built.clone().into_bytes(TABLE, address_of), written.map(|()| table));
+        written
+    };
+    assert_eq!(write(|start| Address(start.0 + 0x40_0000)), Ok(()));
+    let apart = WriteError::MergedApart { function: Address(0x1020) };
+    assert_eq!(write(|start| if start.0 == 0x1020 { Address(0x9000) } else { start }), Err(apart));
+}
+
 #[test]
 fn gaps_that_are_merged_across() {
     for (gap, expected) in
@@ -194,4 +218,36 @@ fn equal_starts_stay_in_order() {
     sizes.into_iter().for_each(|(start, size)| cfi.function(cie, start, size, &[]));
     let sorted = [(0x1000, 6, 1), (0x1000, 4, 1), (0x1000, 5, 1), (0x2000, 8, 1)];
     assert_eq!(functions(&cfi.convert(Options::default())), sorted);
+}
+
+/// gas takes no notice of where the caller's stack pointer is, be it between two of its rows only.
+#[test]
+fn a_stack_pointer_that_is_not_the_cfa_for_a_while() {
+    let mut frames = EhFrame::default();
+    let cie = frames.cie(b"zR", AT_ENTRY);
+    // nop, saved at CFA-24, nop, as before, nop, def_cfa_offset 16, nop
+    frames.function(cie, 0x1000, 4, &[0x41, 0x87, 3, 0x41, 0xc7, 0x41, 0x0e, 16]);
+    for layout in [Layout::Gnu, Layout::Small] {
+        let converted = frames.convert(Options { layout, ..Options::default() });
+        let reasons: Vec<_> = converted.unsupported.iter().map(|unsupported| unsupported.reason).collect();
+        assert_eq!(reasons, [Reason::StackPointerRule], "{layout:?}");
+    }
+}
+
+/// On s390x the caller's stack pointer is r15 as it is on entry, 160 bytes below the CFA, and nothing else.
+#[test]
+fn stack_pointers_of_s390x() {
+    for (expression, is_cfa) in [(&[0x7f, 0][..], true), (&[0x7f, 8], false)] {
+        let mut frames = vec![0, 0, 0, 20, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 14, 1, 0x1b];
+        frames.extend([0x0c, 15, 0xa0, 1, 0, 0, 0]);
+        let at = frames.len() as u32;
+        let words = [20, at + 4, 0x1000_u32.wrapping_sub(at + 8), 4];
+        frames.extend(words.into_iter().flat_map(u32::to_be_bytes));
+        // nop, DW_CFA_val_expression r15
+        frames.extend([&[0, 0x42, 0x16, 15, 2], expression, &[0]].concat());
+        let section = cfi::Section::new(SectionKind::EhFrame, &frames, Address(0), Arch::S390x);
+        let converted = convert(&[section], Arch::S390x, TABLE, Options::default());
+        assert_eq!(converted.unsupported.is_empty(), is_cfa, "{:?}", converted.unsupported);
+        assert!(converted.verify(&[section]).is_true());
+    }
 }

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use cfipack_decoder::unwind_info::Section;
-use cfipack_encoder::unwind_info::{Entry, Layout, Options};
+use cfipack_encoder::unwind_info::{Builder, Entry, Layout, Options};
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::{Arch, ImageOffset};
 use cfipack_tests::unwind_table::lay_out;
@@ -33,6 +33,25 @@ fn neighbours_of_a_function_with_an_lsda() {
         let expected =
             [(0x1000, 0x0100_0000, None), (0x1020, 0x4100_0000, Some(0x8000)), (0x1040, 0x0100_0000, None)];
         assert_eq!(entries.collect::<Vec<_>>(), expected, "{layout:?}");
+    }
+}
+
+/// A linker that has discarded an LSDA has it at 0: then there is neither a record nor the flag.
+#[test]
+fn an_lsda_that_is_gone() {
+    let with_lsda = Entry { lsda: NonZeroU32::new(0x8000), ..frame(0x1020) };
+    for layout in LAYOUTS {
+        let mut builder = Builder::new(Arch::Amd64, Options { layout, ..Options::default() });
+        [frame(0x1000), with_lsda].into_iter().for_each(|entry| builder.push(entry));
+        let moved = |offset: ImageOffset| if offset.0 == 0x8000 { ImageOffset(0) } else { offset };
+        let placed = builder.finish().place(None, moved).unwrap();
+        let mut bytes = vec![0; placed.len()];
+        placed.write(&mut bytes, |_| unreachable!("no personality")).unwrap();
+        let section = Section::parse(&bytes).unwrap();
+        assert_eq!(section.all_lsdas().unwrap().count(), 0, "{layout:?}");
+        let entries: Vec<_> = section.entries().map(|entry| entry.unwrap()).collect();
+        assert_eq!(entries.len(), 1, "{layout:?}: they are alike now");
+        assert_eq!(entries[0].encoding.0, 0x0100_0000, "{layout:?}");
     }
 }
 

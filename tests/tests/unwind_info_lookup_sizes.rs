@@ -48,9 +48,9 @@ fn table(kind: PageKind, pages: &[Vec<u32>], end: u32) -> Vec<u8> {
                 page_bytes.extend(header.write());
                 page_bytes.extend((7..12).flat_map(|i| (ENCODING + i).to_le_bytes()));
                 let entries = (0..).zip(functions).map(|(i, function)| {
-                    CompressedEntry::new(function - functions[0], (i % 12) as u8).unwrap().0
+                    CompressedEntry::new(function - functions[0], (i % 12) as u8).unwrap()
                 });
-                page_bytes.extend(entries.flat_map(u32::to_le_bytes));
+                page_bytes.extend(entries.flat_map(CompressedEntry::write));
             }
         }
     }

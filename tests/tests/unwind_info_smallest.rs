@@ -75,7 +75,10 @@ fn palettes_are_near_the_best() {
     let (seed, count) = cases("palettes of layout small against all others", 12);
     let mut random = Random::new(seed);
     let (mut ours, mut least, mut worst) = (0, 0, 0.0_f64);
-    for _ in 0..count {
+    let (mut drawn, mut tried) = (0, 0);
+    while tried < count {
+        drawn += 1;
+        assert!(drawn <= 100 * count, "only {tried} of {drawn} tables had few enough encodings to try all");
         let Some((size, table)) = small(&mut random, 3000) else { continue };
         let keys = keys(&table);
         let mut uses = BTreeMap::<u32, u32>::new();
@@ -93,12 +96,20 @@ fn palettes_are_near_the_best() {
             head(&table) + 4 * common.len() + best_pages(&keys, &common)
         });
         let best = best.min().unwrap();
-        assert!(size >= best, "{size} bytes, and nothing below {best} was thought possible");
+        assert!(
+            size >= best,
+            "a table of {size} bytes, but every palette was tried and the best gave {best}"
+        );
+        tried += 1;
         ours += size;
         least += best;
         worst = worst.max(size as f64 / best as f64 - 1.0);
     }
     let percent = 100.0 * worst;
-    println!("layout small {ours} bytes, the best palettes {least}; at most {percent:.2} % more");
-    assert!(worst < 0.02, "{percent:.2} % over the optimum");
+    println!(
+        "{tried} of {drawn} tables: layout small {ours} bytes, the best palettes {least}; at most {percent:.2} % more"
+    );
+    // A table of a few hundred bytes may be some of them longer, by chance.
+    assert!(ours * 100 <= least * 101, "{ours} bytes, over the optimum of {least} by more than 1 %");
+    assert!(worst < 0.1, "{percent:.2} % over the optimum");
 }

@@ -7,18 +7,19 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 use cfipack_container::{File, Placement};
 use cfipack_encoder::unwind_info::Warning;
+use cfipack_roundtrip::most_frequent_first;
 use cfipack_roundtrip::unwind_info::{Modes, Report, Stats};
 use serde::Serialize;
 
 use super::made::{Made, TableOptions};
 use super::source::Source;
 use super::verify::{self, ReportJson};
-use crate::conversion::most_frequent_first;
 use crate::count::{Counts, Number, percent};
 use crate::each::{self, Outcome};
 use crate::input::{self, CALL_FRAMES, Input, Object};
 use crate::output;
 use crate::place::Places;
+use crate::reasons::MALFORMED;
 use crate::status::{self, Status};
 
 /// Makes an __unwind_info section
@@ -145,13 +146,18 @@ impl Summary<'_, '_> {
         let stats = self.made.stats(self.file)?;
         let encodings = &self.made.entries.encodings;
         if self.made.entries.source == "cfi" {
-            let (functions, left) =
-                (encodings.functions, encodings.unsupported.len() + encodings.malformed.len());
-            let compact = functions - left as u64;
+            let (functions, compact) = (encodings.functions, encodings.compact());
             let all = Number(functions, "function");
-            write!(text, "{name}: {all}: {compact} with a compact encoding")?;
-            writeln!(text, " ({}), {left} in DWARF mode", percent(compact, functions))?;
-            let reasons = most_frequent_first(&encodings.reasons());
+            write!(
+                text,
+                "{name}: {all}: {compact} with a compact encoding ({})",
+                percent(compact, functions)
+            )?;
+            let unread = [("that cannot be read", encodings.malformed.len() as u64)];
+            writeln!(text, ", {} in DWARF mode{}", encodings.unsupported.len(), Counts(&unread))?;
+            let reasons = encodings.reasons();
+            let mut reasons = most_frequent_first(&reasons);
+            reasons.retain(|(name, _)| *name != MALFORMED);
             if !reasons.is_empty() {
                 writeln!(text, "  in DWARF mode: {}", Counts(&reasons).list())?;
             }

@@ -31,5 +31,5 @@ pub fn compare(a: &Object<'_>, b: &Object<'_>, json: bool) -> anyhow::Result<Sta
         tables.push(table.with_context(|| name.to_string())?);
     }
     let diff = diff(&tables[0], &tables[1], &Options::default());
-    comparison::report([a, b], &diff, "entries", json)
+    comparison::report([a, b], &diff, &Default::default(), "entries", json)
 }

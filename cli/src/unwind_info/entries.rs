@@ -1,9 +1,9 @@
 //! The entries of a file, from its tables or its CFI, for a table to be made of.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use cfipack_container::{CallFrameSection, File, Kind};
 use cfipack_decoder::unwind_info::Section;
 use cfipack_encoder::unwind_info::Entry;
@@ -11,7 +11,8 @@ use cfipack_format::compact_unwind::{Encoding, Entry as Row, Mode};
 use cfipack_format::{Address, ImageOffset};
 use cfipack_roundtrip::unwind_info::Meaning;
 
-use super::encodings::{EncodingMode, Encodings, Image, Personalities};
+use super::encodings::{EncodingMode, Encodings, Image};
+use super::personalities::{Personalities, Personality, symbols_by_field};
 use super::source::Source;
 use crate::input;
 
@@ -37,10 +38,7 @@ pub struct Entries {
 impl Entries {
     /// The entries of an image's own table, of an object's rows and the FDEs of functions without a row,
     /// or, for other files and if told so, of the CFI.
-    pub fn of(source: &Source<'_, '_>, from_cfi: bool) -> anyhow::Result<Self> {
-        let Some(file) = source.file else {
-            bail!("a bare __unwind_info does not say for which architecture it is");
-        };
+    pub fn of(file: &File<'_>, source: &Source<'_, '_>, from_cfi: bool) -> anyhow::Result<Self> {
         match (source.parse()?, &source.rows) {
             (Some(table), _) if !from_cfi => Self::of_table(&table, source.base()),
             (_, Some(_)) if !from_cfi => Self::of_object(file, source),
@@ -78,7 +76,8 @@ impl Entries {
             table.lsda(&entry).with_context(name)?;
             let lsda = lsdas.binary_search_by_key(&entry.start, |lsda| lsda.function);
             let slot = usize::from(entry.encoding.personality()).checked_sub(1).and_then(|i| slots.get(i));
-            let personality = slot.map(|slot| personalities.number(base.offset(slot.0.into()).0));
+            let pointer = slot.map(|slot| Personality::Address(base.offset(slot.0.into())));
+            let personality = pointer.map(|pointer| personalities.number(pointer));
             // A number without a personality stays: lld writes what an object's row has there.
             let encoding = if slot.is_some() { entry.encoding.with_personality(0) } else { entry.encoding };
             list.push(Entry {
@@ -98,11 +97,12 @@ impl Entries {
     fn of_object(file: &File<'_>, source: &Source<'_, '_>) -> anyhow::Result<Self> {
         let image = Image::new(Address(0));
         let mut personalities = Personalities::default();
-        let rows = source.rows.as_ref().map_or(&[][..], |compact| &compact.rows);
+        let compact = source.rows.as_ref();
+        let rows = compact.map_or(&[][..], |compact| &compact.rows);
         let is_dwarf = |encoding: Encoding| encoding.mode(file.arch()) == Some(Mode::Dwarf);
         // A row in DWARF mode leaves everything to the FDE.
-        let compact = rows.iter().filter(|row| !is_dwarf(row.encoding));
-        let known: BTreeSet<_> = compact.clone().map(|row| row.function).collect();
+        let rows = rows.iter().filter(|row| !is_dwarf(row.encoding));
+        let known: BTreeSet<_> = rows.clone().map(|row| row.function).collect();
         let sections = file.call_frame_sections()?;
         let encodings = Encodings::of(
             file,
@@ -112,17 +112,22 @@ impl Entries {
             |function| !known.contains(&function.start),
             EncodingMode::Dwarf,
         )?;
-        let symbols = symbols_of_rows(file, source)?;
+        let index = compact.and_then(|compact| compact.section.index);
+        let relocations = index.map(|index| file.relocations(index)).transpose()?;
+        let symbols = symbols_by_field(relocations.unwrap_or_default());
         let mut list = encodings.entries.clone();
-        for row in compact {
+        for row in rows {
             let field = row.offset.0 + Row::personality_at(file.arch().pointer_size());
-            let symbol =
-                |number: NonZeroU32| symbols.get(&(field as u64)).copied().unwrap_or(number.get().into());
+            let symbol = symbols.get(&(field as u64)).map(|symbol| Personality::Symbol(*symbol));
+            let personality = row.personality.and_then(|number| {
+                let address = || compact?.personalities.get(number.get() as usize - 1)?.address;
+                symbol.or_else(|| address().map(Personality::Address))
+            });
             list.push(Entry {
                 function: image.offset(row.function)?,
                 length: row.length,
                 encoding: row.encoding,
-                personality: row.personality.map(|number| personalities.number(symbol(number))),
+                personality: personality.map(|personality| personalities.number(personality)),
                 lsda: row
                     .lsda
                     .map(|lsda| image.offset(lsda))
@@ -185,17 +190,9 @@ impl Entries {
         if file.kind() == Kind::Relocatable {
             return Ok(ImageOffset((number.get() - 1) * u32::from(file.arch().pointer_size())));
         }
-        Image::new(self.base).offset(Address(self.personalities.cell(number))).context("personality")
+        let pointer = self.personalities.pointer(number).unwrap_or(self.base);
+        Image::new(self.base).offset(pointer).context("personality")
     }
-}
-
-/// The symbols that the fields of `__compact_unwind` name, by offset.
-fn symbols_of_rows(file: &File<'_>, source: &Source<'_, '_>) -> anyhow::Result<HashMap<u64, u64>> {
-    let Some(index) = source.rows.as_ref().and_then(|compact| compact.section.index) else {
-        return Ok(HashMap::new());
-    };
-    let relocations = file.relocations(index)?.into_iter();
-    Ok(relocations.filter_map(|relocation| Some((relocation.offset, relocation.symbol? as u64))).collect())
 }
 
 /// What image offsets count from: the Mach-O header; of an ELF file 0, if 32 bits reach all functions

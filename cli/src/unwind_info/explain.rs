@@ -6,15 +6,16 @@ use std::io::Write;
 use cfipack_container::{CallFrameSection, File};
 use cfipack_encoder::cfi::Function;
 use cfipack_format::Address;
-use cfipack_roundtrip::unwind_info::{Meaning, MeaningWords, Table};
+use cfipack_roundtrip::unwind_info::{Code, Meaning, MeaningWords, Table};
 use serde::Serialize;
 
-use super::encodings::Reasons;
+use super::encodings::CompactEncoder;
 use super::source::{Source, check_arch};
 use crate::escaped::Escaped;
 use crate::explanation::{self, Explained};
 use crate::input::Object;
 use crate::place::Places;
+use crate::reasons;
 use crate::status::Status;
 
 /// What a function in DWARF mode is in it for, though it can be encoded: only whoever made the table knows.
@@ -31,7 +32,8 @@ pub fn explain(object: &Object<'_>, address: Option<Address>, json: bool) -> any
         false => Some(source.entries(file.arch(), file.image_base(), source.code())?),
     };
     let sections = file.call_frame_sections()?;
-    let explainer = Explainer { table, places: Places::new(file), reasons: Reasons::of(file)? };
+    let encoder = CompactEncoder::new(source.code());
+    let mut explainer = Explainer { table, places: Places::new(file), encoder };
     let found = match address {
         Some(address) => explainer.at(address, &sections).into_iter().collect(),
         None => explainer.all(&sections),
@@ -40,14 +42,20 @@ pub fn explain(object: &Object<'_>, address: Option<Address>, json: bool) -> any
 }
 
 /// Why functions are in DWARF mode, and how many.
-pub fn reasons_of_dwarf(file: &File<'_>, table: &Table<'_>) -> anyhow::Result<BTreeMap<&'static str, u64>> {
+pub fn reasons_of_dwarf(
+    file: &File<'_>,
+    code: Code<'_>,
+    table: &Table<'_>,
+) -> anyhow::Result<BTreeMap<&'static str, u64>> {
     let mut counts = BTreeMap::new();
-    let reasons = Reasons::of(file)?;
-    for section in &file.call_frame_sections()? {
+    let sections = file.call_frame_sections()?;
+    let mut encoder = CompactEncoder::new(code);
+    for section in &sections {
         for function in section.cfi().functions().flatten() {
             let entry = table.find(function.start);
             if entry.is_some_and(|entry| table.meaning(entry) == Meaning::Dwarf) {
-                let reason = reasons.find(&function).map_or_else(|found| found.reason.name(), |_| ENCODABLE);
+                let found = encoder.encode(&function);
+                let reason = found.map_or_else(|unsupported| unsupported.reason.name(), |_| ENCODABLE);
                 *counts.entry(reason).or_default() += 1;
             }
         }
@@ -55,23 +63,23 @@ pub fn reasons_of_dwarf(file: &File<'_>, table: &Table<'_>) -> anyhow::Result<BT
     Ok(counts)
 }
 
-struct Explainer<'e, 'a> {
+struct Explainer<'e, 'a, 'f> {
     /// None where the file has none.
     table: Option<Table<'e>>,
     places: Places<'e, 'a>,
-    reasons: Reasons<'a>,
+    encoder: CompactEncoder<'e, 'f>,
 }
 
-impl Explainer<'_, '_> {
+impl<'f> Explainer<'_, '_, 'f> {
     /// Every function without a compact encoding.
-    fn all(&self, sections: &[CallFrameSection<'_>]) -> Vec<FunctionJson> {
+    fn all(&mut self, sections: &'f [CallFrameSection<'_>]) -> Vec<FunctionJson> {
         let mut found = Vec::new();
         for section in sections {
             for function in section.cfi().functions() {
                 let explained = match function {
                     Ok(function) => self.function(&function),
                     Err(error) => FunctionJson {
-                        reason: Some("malformed-record"),
+                        reason: Some(reasons::MALFORMED),
                         words: format!("section {}: {error}", section.section.name),
                         ..FunctionJson::default()
                     },
@@ -85,7 +93,7 @@ impl Explainer<'_, '_> {
     }
 
     /// The function that has the address, or the table's entry.
-    fn at(&self, address: Address, sections: &[CallFrameSection<'_>]) -> Option<FunctionJson> {
+    fn at(&mut self, address: Address, sections: &'f [CallFrameSection<'_>]) -> Option<FunctionJson> {
         let has_address = |function: &Function<'_>| {
             address.0.checked_sub(function.start.0).is_some_and(|offset| offset < function.size)
         };
@@ -114,7 +122,7 @@ impl Explainer<'_, '_> {
     }
 
     /// A function of the CFI: its encoding in the table, or the reason that it has none.
-    fn function(&self, function: &Function<'_>) -> FunctionJson {
+    fn function(&mut self, function: &Function<'f>) -> FunctionJson {
         let mut explained = self.place(function.start, function.size);
         if let Some(table) = &self.table {
             let entry = table.find(function.start);
@@ -125,7 +133,7 @@ impl Explainer<'_, '_> {
                 return explained;
             }
         }
-        match self.reasons.find(function) {
+        match self.encoder.encode(function) {
             Err(unsupported) => {
                 explained.pc = Some(self.places.location(unsupported.pc));
                 explained.reason = Some(unsupported.reason.name());

@@ -7,7 +7,7 @@ use std::io::Write as _;
 use anyhow::Context as _;
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::{Address, Arch, ImageOffset};
-use cfipack_roundtrip::unwind_info::{Entry, Meaning, MeaningWords, Table};
+use cfipack_roundtrip::unwind_info::{Entry, Meaning, MeaningWords};
 use cfipack_roundtrip::words::Name;
 use serde::Serialize;
 
@@ -22,18 +22,18 @@ pub fn lookup(object: &Object<'_>, addresses: &[Address], json: bool) -> anyhow:
     let source = Source::with_table(object)?;
     let (arch, base) = (source.arch()?, source.base());
     let section = source.parse()?;
-    // An image's entries are looked up one by one; rows have no order.
     let code = source.code();
+    // An image's entries are looked up one by one; rows have no order.
     let rows = match section {
-        Some(_) => Table::of_object(arch, Vec::new(), code),
-        None => source.entries(arch, base, code)?,
+        Some(_) => None,
+        None => Some(source.entries(arch, base, source.code())?),
     };
     let mut out = output::standard();
     let mut status = Status::Done;
     for &pc in addresses {
         let found = match &section {
             Some(section) => in_image(section, base, pc),
-            None => Ok(rows.find(pc).copied()),
+            None => Ok(rows.as_ref().and_then(|rows| rows.find(pc).copied())),
         };
         let entry = match found {
             Ok(entry) => entry,
@@ -43,7 +43,9 @@ pub fn lookup(object: &Object<'_>, addresses: &[Address], json: bool) -> anyhow:
                 continue;
             }
         };
-        let meaning = entry.map_or(Meaning::Nothing, |entry| rows.meaning(&entry));
+        let meaning = entry.map_or(Meaning::Nothing, |entry| {
+            Meaning::of(arch, entry.encoding, code.starting_at(entry.start))
+        });
         if let Meaning::Malformed(error) = meaning {
             status::report_error(&format_args!("{}: pc {pc}: {error}", object.name));
             status = Status::Failed;
@@ -70,14 +72,7 @@ fn in_image(
     let Some(entry) = section.lookup(ImageOffset(offset)).with_context(name)? else { return Ok(None) };
     let personality = section.personality(&entry).with_context(name)?;
     let lsda = section.lsda(&entry).with_context(name)?;
-    let at = |offset: ImageOffset| base.offset(offset.0.into());
-    Ok(Some(Entry {
-        start: at(entry.start),
-        end: at(entry.end),
-        encoding: entry.encoding,
-        personality: personality.map_or(0, |slot| at(slot).0),
-        lsda: lsda.map(at),
-    }))
+    Ok(Some(Entry::of_image(base, &entry, personality, lsda)))
 }
 
 /// What a table says of a PC.

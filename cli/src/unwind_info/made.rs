@@ -70,7 +70,7 @@ impl Made {
     /// Lays out the entries of a file.
     pub fn of(file: &File<'_>, source: &Source<'_, '_>, options: &TableOptions) -> anyhow::Result<Self> {
         check_arch(file.arch())?;
-        let mut entries = Entries::of(source, options.from_cfi)?;
+        let mut entries = Entries::of(file, source, options.from_cfi)?;
         let mut builder = Builder::new(file.arch(), options.get());
         builder.reserve(entries.list.len());
         for entry in std::mem::take(&mut entries.list) {

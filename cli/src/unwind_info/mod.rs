@@ -9,6 +9,7 @@ mod entries;
 pub mod explain;
 pub mod lookup;
 mod made;
+mod personalities;
 pub mod source;
 pub mod stats;
 pub mod verify;

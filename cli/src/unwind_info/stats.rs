@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use cfipack_container::File;
-use cfipack_format::Address;
-use cfipack_roundtrip::unwind_info::{Meaning, Modes, Stats, Table, modes, stats};
+use cfipack_container::{CompactUnwind, File};
+use cfipack_decoder::unwind_info::Section;
+use cfipack_format::{Address, Arch};
+use cfipack_roundtrip::most_frequent_first;
+use cfipack_roundtrip::unwind_info::{Code, Meaning, Modes, Stats, Table, modes, stats};
 use serde::Serialize;
 
 use super::build::ModesJson;
 use super::explain::reasons_of_dwarf;
 use super::made::{Made, TableOptions};
 use super::source::Source;
-use crate::conversion::most_frequent_first;
 use crate::count::{Counts, percent};
 use crate::each::Outcome;
 use crate::escaped::Escaped;
@@ -24,51 +25,14 @@ use crate::status::Status;
 pub fn count(object: &Object<'_>, json: bool) -> anyhow::Result<Outcome> {
     let source = Source::of(object)?;
     let report = match (source.parse()?, &source.rows) {
-        (Some(section), _) => {
-            let (arch, base) = (source.arch()?, source.base());
-            let table = Table::of_image(arch, base, &section, source.code());
-            StatsJson {
-                table: Some(TableJson::new(&stats(arch, &section))),
-                coverage: source.file.map(|file| coverage(file, &table)).transpose()?.flatten(),
-                ..StatsJson::new(object, "file")
-            }
-        }
-        (None, Some(compact)) => {
-            let modes = modes(source.arch()?, compact.rows.iter().map(|row| row.encoding));
-            let (bytes, rows) = (compact.section.bytes.len(), compact.rows.len());
-            let personalities = compact.personalities.len();
-            let lsdas = compact.rows.iter().filter(|row| row.lsda.is_some()).count();
-            let rows = RowsJson {
-                bytes,
-                rows,
-                modes: ModesJson::new(&modes),
-                personalities,
-                lsdas,
-                words: words(&modes),
-            };
-            StatsJson { rows: Some(rows), ..StatsJson::new(object, "file") }
-        }
+        (Some(section), _) => of_table(object, &source, &section)?,
+        (None, Some(compact)) => of_rows(object, source.arch()?, compact),
         (None, None) => {
             let file = object.file()?;
             if file.call_frame_sections()?.is_empty() {
                 return Ok(Outcome::Absent(CALL_FRAMES));
             }
-            let made = Made::of(file, &source, &TableOptions::FROM_CFI)?;
-            let encodings = &made.entries.encodings;
-            let reasons: BTreeMap<_, _> = encodings.reasons();
-            let coverage = Coverage {
-                functions: encodings.functions,
-                compact: encodings.functions
-                    - (encodings.unsupported.len() + encodings.malformed.len()) as u64,
-                dwarf: encodings.unsupported.len() as u64,
-                none: encodings.malformed.len() as u64,
-                reasons,
-            };
-            StatsJson {
-                table: Some(TableJson::new(&made.stats(file)?)),
-                coverage: Some(coverage),
-                ..StatsJson::new(object, "conversion")
-            }
+            of_cfi(object, file, &source)?
         }
     };
     let mut out = output::standard();
@@ -81,8 +45,56 @@ pub fn count(object: &Object<'_>, json: bool) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done(Status::Done))
 }
 
+/// An image's own table.
+fn of_table(
+    object: &Object<'_>,
+    source: &Source<'_, '_>,
+    section: &Section<'_>,
+) -> anyhow::Result<StatsJson> {
+    let arch = source.arch()?;
+    let table = Table::of_image(arch, source.base(), section, source.code());
+    let coverage = source.file.map(|file| coverage(file, source.code(), &table)).transpose()?;
+    Ok(StatsJson {
+        table: Some(TableJson::new(&stats(arch, section))),
+        coverage: coverage.flatten(),
+        ..StatsJson::new(object, "file")
+    })
+}
+
+/// The rows of an object.
+fn of_rows(object: &Object<'_>, arch: Arch, compact: &CompactUnwind<'_>) -> StatsJson {
+    let modes = modes(arch, compact.rows.iter().map(|row| row.encoding));
+    let rows = RowsJson {
+        bytes: compact.section.bytes.len(),
+        rows: compact.rows.len(),
+        modes: ModesJson::new(&modes),
+        personalities: compact.personalities.len(),
+        lsdas: compact.rows.iter().filter(|row| row.lsda.is_some()).count(),
+        words: words(&modes),
+    };
+    StatsJson { rows: Some(rows), ..StatsJson::new(object, "file") }
+}
+
+/// The table that can be made of a file's CFI.
+fn of_cfi(object: &Object<'_>, file: &File<'_>, source: &Source<'_, '_>) -> anyhow::Result<StatsJson> {
+    let made = Made::of(file, source, &TableOptions::FROM_CFI)?;
+    let encodings = &made.entries.encodings;
+    let coverage = Coverage {
+        functions: encodings.functions,
+        compact: encodings.compact(),
+        dwarf: encodings.unsupported.len() as u64,
+        none: encodings.malformed.len() as u64,
+        reasons: encodings.reasons(),
+    };
+    Ok(StatsJson {
+        table: Some(TableJson::new(&made.stats(file)?)),
+        coverage: Some(coverage),
+        ..StatsJson::new(object, "conversion")
+    })
+}
+
 /// How the functions that the linker noted are unwound; nothing if it noted none.
-fn coverage(file: &File<'_>, table: &Table<'_>) -> anyhow::Result<Option<Coverage>> {
+fn coverage(file: &File<'_>, code: Code<'_>, table: &Table<'_>) -> anyhow::Result<Option<Coverage>> {
     let starts: Vec<Address> = file.function_starts()?;
     if starts.is_empty() {
         return Ok(None);
@@ -96,7 +108,7 @@ fn coverage(file: &File<'_>, table: &Table<'_>) -> anyhow::Result<Option<Coverag
             Meaning::Nothing | Meaning::Malformed(_) => coverage.none += 1,
         }
     }
-    coverage.reasons = reasons_of_dwarf(file, table)?;
+    coverage.reasons = reasons_of_dwarf(file, code, table)?;
     Ok(Some(coverage))
 }
 

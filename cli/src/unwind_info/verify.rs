@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use anyhow::bail;
 use cfipack_container::File;
-use cfipack_format::{Address, Arch};
 use cfipack_roundtrip::Options;
 use cfipack_roundtrip::unwind_info::{
     Code, Image, Report, Table, Violation, row_violations, verify, violations,
@@ -20,6 +18,7 @@ use crate::input::Object;
 use crate::output;
 use crate::place::Places;
 use crate::status::{self, Status};
+use crate::verdict::DUPLICATES;
 
 /// Rules that are described; all are counted.
 const DESCRIBED: usize = 100;
@@ -27,9 +26,7 @@ const DESCRIBED: usize = 100;
 /// Holds a table, the object's own or that of `elsewhere`, against the object's CFI and its readers' rules.
 pub fn check(object: &Object<'_>, elsewhere: Option<&Object<'_>>, json: bool) -> anyhow::Result<Outcome> {
     let own = Source::of(object)?;
-    let Some(file) = own.file else {
-        bail!("this is a bare __unwind_info section, without code or CFI");
-    };
+    let file = object.file()?;
     let other = elsewhere.map(Source::with_table).transpose()?;
     let source = other.as_ref().unwrap_or(&own);
     if source.is_empty() {
@@ -39,7 +36,7 @@ pub fn check(object: &Object<'_>, elsewhere: Option<&Object<'_>>, json: bool) ->
     let table = source.entries(file.arch(), file.image_base(), own.code())?;
     let report = of_file(file, &table)?;
     let broken = match source.parse()? {
-        Some(section) => of_table(file, file.image_base(), &own.code(), &section)?,
+        Some(section) => of_table(file, &own.code(), &section)?,
         None => row_violations(file.arch(), &source.object_rows(), &own.code()),
     };
     let write = || {
@@ -69,7 +66,6 @@ pub fn of_file(file: &File<'_>, table: &Table<'_>) -> anyhow::Result<Report> {
 /// The rules that an image's table breaks.
 fn of_table(
     file: &File<'_>,
-    base: Address,
     code: &Code<'_>,
     section: &cfipack_decoder::unwind_info::Section<'_>,
 ) -> anyhow::Result<Vec<Violation>> {
@@ -79,7 +75,7 @@ fn of_table(
     // Pointers that the loader fills in, in the words of lld, ld-prime, and ld64 with and without i386.
     let names = ["__got", "__auth_got", "__nl_symbol_ptr", "__pointers"];
     let is_slot = |address| file.locate(address).is_some_and(|place| names.contains(&&*place.name));
-    let arch: Arch = file.arch();
+    let (arch, base) = (file.arch(), file.image_base());
     let image = Image { arch, base, code, cfi: &cfi, function_starts: &function_starts, is_slot: &is_slot };
     Ok(violations(section, &image))
 }
@@ -88,7 +84,11 @@ fn of_table(
 pub fn print(out: &mut impl Write, report: &Report, places: &Places<'_, '_>) -> anyhow::Result<()> {
     let Report { equal, different, missing, .. } = report;
     write!(out, "  functions: {equal} equal, {different} different, {missing} missing")?;
-    let rest = [("left to their FDEs", report.dwarf), ("unjudged", report.unjudged)];
+    let rest = [
+        ("left to their FDEs", report.dwarf),
+        ("unjudged", report.unjudged),
+        (DUPLICATES, report.duplicates),
+    ];
     writeln!(out, "{}", Counts(&rest))?;
     let Report { pcs, pcs_equal, pcs_different, pcs_missing, .. } = report;
     write!(out, "  pcs: {pcs}: {pcs_equal} equal, {pcs_different} different, {pcs_missing} missing")?;
@@ -108,7 +108,7 @@ pub fn print(out: &mut impl Write, report: &Report, places: &Places<'_, '_>) -> 
     }
     let reasons = report.reasons_by_count();
     if !reasons.is_empty() {
-        writeln!(out, "  missing: {}", Counts(&reasons).list())?;
+        writeln!(out, "  missing or unjudged: {}", Counts(&reasons).list())?;
     }
     for difference in &report.differences {
         writeln!(out, "  {}: {difference}", places.name(difference.start))?;

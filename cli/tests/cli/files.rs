@@ -94,6 +94,64 @@ fn one_bad_function_costs_itself() {
     );
 }
 
+/// It has no compact entry of whatever mode, and where it would lie is unknown.
+#[test]
+fn an_unreadable_function_is_not_in_dwarf_mode() {
+    let broken = scratch("unreadable").join("broken.so");
+    let mut bytes = fs::read(corpus().join("linked.so")).unwrap();
+    bytes[0x2d0 + 0x44..][..4].copy_from_slice(&3_u32.to_le_bytes());
+    fs::write(&broken, bytes).unwrap();
+    let output = run(&["unwind-info", broken.to_str().unwrap()]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains(": 5 functions: "), "{said}");
+    assert!(said.lines().next().unwrap().ends_with(" in DWARF mode, 1 that cannot be read"), "{said}");
+    assert!(!said.contains("malformed"), "{said}");
+}
+
+/// A file of debugging information has CFI, and of the code only where it lies.
+#[test]
+fn no_compact_encoding_without_code_to_look_for_calls_in() {
+    let stripped = scratch("without-code").join("linked.debug");
+    let mut bytes = fs::read(corpus().join("linked.so")).unwrap();
+    let word = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+    let headers = word(&bytes, 0x28) as usize;
+    for header in (0..usize::from(bytes[0x3c])).map(|number| headers + 64 * number) {
+        // SHF_EXECINSTR, SHT_NOBITS
+        if word(&bytes, header + 8) & 4 != 0 {
+            bytes[header + 4] = 8;
+        }
+    }
+    fs::write(&stripped, bytes).unwrap();
+    let reasons = |file: &str| {
+        let output = run(&["unwind-info", file, "--json"]);
+        let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        summary["reasons"].clone()
+    };
+    let expected = serde_json::json!({ "cfa-expression": 1 });
+    assert_eq!(reasons("linked.so"), expected);
+    let [with_code, without] = ["linked.so", stripped.to_str().unwrap()].map(reasons);
+    assert_eq!(with_code["code-unreadable"], serde_json::Value::Null);
+    assert_eq!(without["code-unreadable"], 1, "{without}");
+}
+
+/// In JSON a file's name is as it is: JSON has escapes of its own.
+#[test]
+fn names_in_json() {
+    let directory = scratch("names");
+    fs::copy(corpus().join("linked.so"), directory.join("a\nb.so")).unwrap();
+    for arguments in
+        [&["dump", "--json"][..], &["lookup", "--json"], &["verify", "--json"], &["stats", "--json"]]
+    {
+        let mut command = command(arguments);
+        command.arg("a\nb.so").current_dir(&directory);
+        if arguments[0] == "lookup" {
+            command.arg("0x27d");
+        }
+        let report: serde_json::Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
+        assert_eq!(report["file"], "a\nb.so", "{arguments:?}");
+    }
+}
+
 #[test]
 fn a_reader_that_has_seen_enough_is_no_error() {
     let mut child = command(&["dump", "linked.so", "linked.so", "linked.so"])

@@ -3,6 +3,7 @@
 mod archives;
 mod compact;
 mod fat;
+mod faults;
 mod files;
 mod json;
 mod objects;

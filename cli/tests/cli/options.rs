@@ -24,7 +24,7 @@ fn what_would_be_ignored_is_refused() {
     fs::write(directory.join("mach-o"), linked("l_6_pers_3.dylib")).unwrap();
     let table = directory.join("table");
     assert!(run(&["linked.so", "--section", table.to_str().unwrap()]).status.success());
-    let cases: [(&[&str], &str); 17] = [
+    let cases: [(&[&str], &str); 21] = [
         (
             &["linked.so", "--layout", "gnu", "--merge-functions", "8"],
             "--merge-functions: layout gnu merges none",
@@ -54,9 +54,25 @@ fn what_would_be_ignored_is_refused() {
             &["verify", "linked.so", "--sframe", "linked.so", "--address", "16"],
             "linked.so: --address: this is not a bare .sframe section",
         ),
+        (
+            &["diff", "linked.so", "linked.so", "--address", "16"],
+            "linked.so: --address: this is not a bare .sframe section",
+        ),
+        (
+            &["diff", "linked.so", "table", "--address", "16", "--address-b", "32"],
+            "linked.so: --address: this is not a bare .sframe section",
+        ),
+        (
+            &["diff", "table", "linked.so", "--address-b", "16"],
+            "linked.so: --address-b: this is not a bare .sframe section",
+        ),
         (&["linked.so", "--arch", "aarch64"], "linked.so: there is no aarch64 in it, but x86_64"),
         (&["dump", "linked.so", "--arch", "arm64"], "linked.so: there is no arm64 in it, but x86_64"),
         (&["stats", "mach-o", "--no-flex"], "mach-o: options of the table: no .sframe table is made of this"),
+        (
+            &["stats", "linked.so", "--no-flex"],
+            "linked.so: options of the table: no .sframe table is made of this",
+        ),
         (
             &["stats", "table", "--layout", "gnu"],
             "table: options of the table: no .sframe table is made of this",

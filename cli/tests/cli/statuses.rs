@@ -54,6 +54,21 @@ fn a_function_that_cannot_be_dumped_is_an_error() {
     }
 }
 
+/// The kernel takes no table that speaks of anything but the code.
+#[test]
+fn a_table_that_lies_elsewhere_speaks_of_other_code() {
+    let table = scratch("elsewhere").join("table");
+    let table = table.to_str().unwrap();
+    assert!(run(&["linked.so", "--section", table]).status.success());
+    let verify = ["verify", "linked.so", "--profile", "kernel", "--sframe", table];
+    for (address, broken) in [("0x0", false), ("0x100000", true)] {
+        let output = run(&[&verify[..], &["--address", address]].concat());
+        let said = String::from_utf8(output.stdout).unwrap();
+        let count = said.matches(" is not within the code\n").count();
+        assert_eq!((output.status.code(), count != 0), (Some(i32::from(broken)), broken), "{said}");
+    }
+}
+
 #[test]
 fn an_address_in_no_function_is_status_1() {
     let output = run(&["explain", "linked.so", "1"]);
@@ -62,4 +77,23 @@ fn an_address_in_no_function_is_status_1() {
     let output = run(&["explain", "--unwind-info", "--json", "linked.so", "1"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(output.stdout.ends_with(b"\"functions\":[]}\n"));
+}
+
+/// The linker left FDEs of other functions where one is: with the symbol of that one it is known, without
+/// none of them is called right.
+#[test]
+fn functions_that_cannot_be_told_apart_are_not_judged() {
+    for (file, status, counts) in [
+        ("at_zero", 0, "  functions: 2 equal, 0 different, 0 missing\n"),
+        (
+            "at_zero.nameless",
+            1,
+            "  functions: 1 equal, 0 different, 0 missing, 1 unjudged, 3 that start where another does\n",
+        ),
+    ] {
+        let output = run(&[file, "--verify"]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(status), "{said}");
+        assert!(said.contains(counts), "{said}");
+    }
 }

@@ -3,16 +3,16 @@
 use cfipack_format::{Cfa, Row, Rule};
 
 /// What the CFI says of some PCs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Answer {
     /// No CFA.
     Nothing,
     /// This row.
     Row(Row),
-    /// `row`, and from byte `from` of each 16-byte slot on with a CFA 8 bytes higher: the expression that
+    /// `row`, and from byte `from` of each 16-byte stub on with a CFA 8 bytes higher: the expression that
     /// ld and lld write for x86-64's PLT. `row.cfa` is a [`Cfa::Register`].
     Plt {
-        /// The row at the start of a slot.
+        /// The row at the start of a stub.
         row: Row,
         /// First PC modulo 16 with the higher CFA.
         from: u64,
@@ -36,10 +36,18 @@ impl Answer {
 }
 
 /// What holds for all rows of a function.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Flags {
-    /// A signal frame.
-    pub signal: bool,
+    /// Whether it is a signal frame. Tables before version 3 cannot say so.
+    pub signal: Option<bool>,
     /// Return addresses are signed with key B.
     pub key_b: bool,
+}
+
+impl Flags {
+    /// Whether only one of two is a signal frame, as far as both can say.
+    #[inline]
+    pub(crate) fn signal_differs(self, other: Self) -> bool {
+        self.signal.zip(other.signal).is_some_and(|(own, other)| own != other)
+    }
 }

@@ -166,12 +166,14 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Evaluate for Frames<'f, 
         let pointer = |pointer: Pointer| match pointer {
             Pointer::Direct(address) | Pointer::Indirect(address) => Address(address),
         };
+        let personality = fde.cie().personality_with_encoding().map(|(encoding, personality)| {
+            let is_relative = encoding.application() == gimli::DW_EH_PE_pcrel;
+            let letters = self.about.letters(fde.cie().offset()).filter(|_| is_relative);
+            Address(pointer(personality).0.wrapping_add(letters.map_or(0, |letters| letters.count)))
+        });
         // A distance of 0 stands for none, and gimli takes it from where it stands.
         let is_none = |lsda: &Address| lsda.0 == 0 || lsda.0.wrapping_sub(address.0) < bytes.len() as u64;
-        Ok(Handler {
-            personality: fde.personality().map(pointer),
-            lsda: fde.lsda().map(pointer).filter(|lsda| !is_none(lsda)),
-        })
+        Ok(Handler { personality, lsda: fde.lsda().map(pointer).filter(|lsda| !is_none(lsda)) })
     }
 }
 
@@ -201,12 +203,13 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Frames<'f, E, S> {
         mut each: impl FnMut(&Translate<'_, 'f, E, S>, Range<u64>, &UnwindTableRow<usize, Deep>, bool, Flags),
     ) -> gimli::Result<()> {
         let fde = self.fde(function)?;
-        let Self { section, about: About { section: about, bases, key_b }, .. } = self;
+        let Self { section, about, .. } = self;
         let flags = Flags {
-            signal: fde.is_signal_trampoline(),
-            key_b: key_b.binary_search(&fde.cie().offset()).is_ok(),
+            signal: Some(fde.is_signal_trampoline()),
+            key_b: about.letters(fde.cie().offset()).is_some_and(|letters| letters.key_b),
         };
-        let translate = Translate { section, cie: fde.cie(), arch: about.arch, first: function.start };
+        let (arch, bases) = (about.section.arch, &about.bases);
+        let translate = Translate { section, cie: fde.cie(), arch, first: function.start };
         let mut cfa_set = None;
         let mut rows = fde.rows(section, bases, context)?;
         let mut number = 0;

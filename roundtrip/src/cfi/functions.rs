@@ -37,7 +37,8 @@ pub struct Unreadable {
 /// The functions of all sections of call frame information, in order of address, no two of them
 /// sharing a PC: as a binary search over start addresses (`.eh_frame_hdr`'s) sees them.
 ///
-/// - FDEs that start at one address are one function: the longest of them, of equals the first.
+/// - FDEs that start at one address are one function: the longest of them, of equals the first. Whether
+///   the others say the same, [`Evaluator::is_disputed`](super::Evaluator::is_disputed) tells.
 /// - A function ends where the next one starts; what it has behind that one's end is
 ///   [hidden](Functions::hidden).
 /// - FDEs of size 0 have no PC and are left out.
@@ -47,8 +48,9 @@ pub struct Unreadable {
 pub struct Functions<'a> {
     sources: Vec<Source<'a>>,
     list: Vec<Function>,
+    /// FDEs that start where one of the list does, in order of address.
+    duplicates: Vec<Function>,
     empty: u64,
-    duplicates: u64,
     hidden: u64,
     unreadable: Vec<Unreadable>,
 }
@@ -66,11 +68,14 @@ impl<'a> Functions<'a> {
         let empty = (found - list.len()) as u64;
         // Of one start the longest first, then in the order of the sections.
         list.sort_unstable_by_key(|f| (f.start, Reverse(f.end), f.section, f.fde));
-        let found = list.len();
-        list.dedup_by_key(|f| f.start);
-        let duplicates = (found - list.len()) as u64;
+        let mut duplicates = Vec::new();
+        list.dedup_by(|other, kept| {
+            let is_duplicate = other.start == kept.start;
+            duplicates.extend(is_duplicate.then_some(*other));
+            is_duplicate
+        });
         let hidden = cut(&mut list);
-        Self { sources, list, empty, duplicates, hidden, unreadable }
+        Self { sources, list, duplicates, empty, hidden, unreadable }
     }
 
     /// The functions, in order of address.
@@ -85,7 +90,14 @@ impl<'a> Functions<'a> {
 
     /// FDEs that start where another one starts, and are not counted as functions of their own.
     pub fn duplicates(&self) -> u64 {
-        self.duplicates
+        self.duplicates.len() as u64
+    }
+
+    /// The FDEs that start where a function does, without its own.
+    pub(super) fn duplicates_of(&self, function: &Function) -> &[Function] {
+        let first = self.duplicates.partition_point(|other| other.start < function.start);
+        let rest = &self.duplicates[first..];
+        &rest[..rest.partition_point(|other| other.start == function.start)]
     }
 
     /// PCs of functions behind another one that lies inside them.

@@ -4,6 +4,7 @@
 //! struct: records are found by the few lines in `record`, everything in them is read and evaluated by gimli.
 
 mod answer;
+mod dispute;
 mod evaluate;
 mod expression;
 mod functions;
@@ -13,6 +14,7 @@ mod storage;
 mod translate;
 
 pub use answer::{Answer, Flags};
+pub(crate) use dispute::DISPUTED;
 pub use evaluate::{Evaluator, Handler};
 pub use functions::{Function, Functions, Unreadable};
 pub(crate) use record::record_offsets;

@@ -22,8 +22,18 @@ pub(super) type Fde<'a, E> = gimli::FrameDescriptionEntry<Reader<'a, E>>;
 pub(super) struct Source<'a> {
     section: Section<'a>,
     bytes: Cow<'a, [u8]>,
-    /// Offsets of the CIEs with augmentation `B`, ascending.
-    key_b: Vec<usize>,
+    letters: Vec<Letters>,
+}
+
+/// The letters `B` and `G` of a CIE's augmentation, which gimli does not get to see.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Letters {
+    /// Where the CIE starts; of several they ascend.
+    pub cie: usize,
+    /// Whether `B` is among them.
+    pub key_b: bool,
+    /// How many they are: by so many bytes gimli sees what follows too early.
+    pub count: u64,
 }
 
 /// What does something with a section in gimli's terms: gimli has a type for each kind of section and
@@ -44,14 +54,22 @@ pub(super) trait Visit<'f> {
 pub(super) struct About<'f> {
     pub section: &'f Section<'f>,
     pub bases: BaseAddresses,
-    /// Offsets of the CIEs with augmentation `B`, ascending.
-    pub key_b: &'f [usize],
+    letters: &'f [Letters],
+}
+
+impl About<'_> {
+    /// What gimli does not get to see of the CIE at an offset, if there is any.
+    #[inline]
+    pub(super) fn letters(&self, cie: usize) -> Option<&Letters> {
+        let found = self.letters.binary_search_by_key(&cie, |letters| letters.cie);
+        found.ok().map(|index| &self.letters[index])
+    }
 }
 
 impl<'a> Source<'a> {
     pub(super) fn new(section: &Section<'a>) -> Self {
-        let (bytes, key_b) = readable(section);
-        let mut source = Self { section: *section, bytes, key_b };
+        let (bytes, letters) = readable(section);
+        let mut source = Self { section: *section, bytes, letters };
         source.take_out_restores();
         source
     }
@@ -64,13 +82,13 @@ impl<'a> Source<'a> {
     }
 
     fn visit_in<'f, V: Visit<'f>, E: Endianity + 'f>(&'f self, visit: V, endian: E) -> V::Output {
-        let Self { section, bytes, key_b } = self;
+        let Self { section, bytes, letters } = self;
         let vendor = if section.arch.is_aarch64() { Vendor::AArch64 } else { Vendor::Default };
         let bases = BaseAddresses::default()
             .set_eh_frame(section.address.0)
             .set_text(section.text.0)
             .set_got(section.data.0);
-        let about = About { section, bases, key_b };
+        let about = About { section, bases, letters };
         let reader = EndianSlice::new(bytes, endian);
         match section.kind {
             SectionKind::EhFrame => {
@@ -89,38 +107,39 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The section with every CIE in a form that gimli 0.34 reads, and the CIEs with augmentation `B`.
+/// The section with every CIE in a form that gimli 0.34 reads, and the letters that were taken out.
 ///
 /// gimli refuses the letters `B` (key B) and `G` (memory tagging), which carry no data, and the
 /// augmentation `eh` of gcc before 3.0, which carries one pointer. They are taken out and the record
-/// is filled up with `DW_CFA_nop`, so that everything else stays where it was. (The position of a
-/// PC-relative personality pointer changes with it: nobody asks for personalities here.)
-fn readable<'a>(section: &Section<'a>) -> (Cow<'a, [u8]>, Vec<usize>) {
+/// is filled up with `DW_CFA_nop`, so that everything else stays where it was but for the CIE's own data:
+/// a PC-relative personality pointer moves with it.
+fn readable<'a>(section: &Section<'a>) -> (Cow<'a, [u8]>, Vec<Letters>) {
     let mut bytes = Cow::Borrowed(section.bytes);
-    let mut key_b = Vec::new();
+    let mut all = Vec::new();
     for record in records(section).filter(|record| record.is_cie) {
         let string = record.body.saturating_add(1);
         let Some(cie) = section.bytes.get(string..record.end) else { continue };
         let Some(length) = cie.iter().position(|&b| b == 0) else { continue };
         let (letters, rest) = cie.split_at(length);
-        if letters.contains(&b'B') {
-            key_b.push(record.offset);
-        }
         let (kept, rest): (Vec<u8>, &[u8]) = if letters == b"eh" {
             let pointer = usize::from(section.arch.pointer_size());
             let Some(rest) = rest.get(1 + pointer..) else { continue };
             (vec![0], rest)
-        } else if letters.iter().any(|b| b"BG".contains(b)) {
-            (letters.iter().copied().filter(|b| !b"BG".contains(b)).collect(), rest)
         } else {
-            continue;
+            let kept: Vec<u8> = letters.iter().copied().filter(|letter| !b"BG".contains(letter)).collect();
+            let count = (letters.len() - kept.len()) as u64;
+            if count == 0 {
+                continue;
+            }
+            all.push(Letters { cie: record.offset, key_b: letters.contains(&b'B'), count });
+            (kept, rest)
         };
         let patched = &mut bytes.to_mut()[string..record.end];
         patched.fill(0);
         patched[..kept.len()].copy_from_slice(&kept);
         patched[kept.len()..kept.len() + rest.len()].copy_from_slice(rest);
     }
-    (bytes, key_b)
+    (bytes, all)
 }
 
 /// The longest CIE, in bytes, that instructions are taken out of: it is read anew for each of its bytes at

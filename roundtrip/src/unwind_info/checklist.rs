@@ -39,13 +39,11 @@ impl fmt::Debug for Image<'_> {
 /// All rules that a table breaks: those of the header and the index first, then page by page.
 pub fn violations(section: &Section<'_>, image: &Image<'_>) -> Vec<Violation> {
     let functions = Functions::find(image.cfi);
-    let mut by_start = functions.as_slice().to_vec();
-    by_start.sort_by_key(|function| function.start);
     let mut checklist = Checklist {
         section,
         image,
         found: Vec::new(),
-        functions: by_start,
+        functions: functions.as_slice(),
         records: image.cfi.first().map(record_offsets).unwrap_or_default(),
         before: None,
     };
@@ -67,7 +65,7 @@ struct Checklist<'c, 'a> {
     image: &'c Image<'c>,
     found: Vec<Violation>,
     /// `__eh_frame`'s, in order of address.
-    functions: Vec<Function>,
+    functions: &'c [Function],
     /// Offsets of all records of `__eh_frame`.
     records: Vec<usize>,
     /// The entry before the one that is looked at.
@@ -117,8 +115,8 @@ impl Checklist<'_, '_> {
                 None => return,
             };
             let (offset, function, index) = (page.entry_offset(number), entry.start, page.base());
-            let is_first = number != 0 || function == index;
-            self.require(is_first, Violation::FirstEntry { offset, function, index });
+            let agrees = number != 0 || function == index;
+            self.require(agrees, Violation::FirstEntry { offset, function, index });
             self.order(&entry);
             self.entry(&entry, offset);
             self.before = Some((offset, entry));

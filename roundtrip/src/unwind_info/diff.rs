@@ -1,12 +1,14 @@
 //! Two tables by meaning.
 
-use cfipack_format::Arch;
+use cfipack_format::{Address, Arch};
 
 use super::words::MeaningWords;
 use super::{Entry, Meaning, Table};
-use crate::Diff;
 use crate::compare::same_row;
+use crate::kept::Kept;
+use crate::repeat::Recurrence;
 use crate::verify::Options;
+use crate::{Diff, TableDifference};
 
 /// What a table says of some PCs.
 #[derive(Clone, Copy)]
@@ -59,6 +61,7 @@ pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
     let malformed = (a.errors().len() + b.errors().len()) as u64;
     let mut diff = Diff { malformed, ..Diff::default() };
     let (mut side_a, mut side_b) = (Side::new(a), Side::new(b));
+    let mut differences = Kept::new(options.limit);
     let mut pc = 0;
     while pc < u64::MAX {
         let ((said_a, end_a), (said_b, end_b)) = (side_a.at(pc), side_b.at(pc));
@@ -79,8 +82,13 @@ pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
             side_a.is_alike = false;
             let entry = said_a.entry.or(said_b.entry);
             let function = entry.map_or(pc, |entry| entry.start.0);
-            diff.describe(options.limit, function, pc..end, || {
-                [&said_a, &said_b].map(|said| words(a.arch, said))
+            differences.add(TableDifference {
+                function: Address(function),
+                start: Address(pc),
+                end: Address(end),
+                recurrence: Recurrence::ONCE,
+                a: words(a.arch, &said_a),
+                b: words(a.arch, &said_b),
             });
         }
         side_a.is_met |= has[1];
@@ -93,7 +101,7 @@ pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
         }
         pc = end;
     }
-    diff.differences.truncate(options.limit);
+    (diff.differences, diff.more_differences) = differences.finish();
     diff
 }
 

@@ -29,4 +29,4 @@ pub use stats::{Bytes, Modes, Stats, modes, stats};
 pub use table::{Entry, Meaning, Table};
 pub use verify::verify;
 pub use violation::Violation;
-pub use words::{CfiWords, MeaningWords};
+pub use words::MeaningWords;

@@ -23,7 +23,8 @@ pub struct Report {
     pub different: u64,
     /// Functions with a PC for which the table has nothing though the CFI has a row, and no different PC.
     pub missing: u64,
-    /// Functions that gimli cannot evaluate to their end, and that do not differ up to there.
+    /// Functions that gimli cannot evaluate to their end, and that do not differ up to there; and those of
+    /// which FDEs with one start say different things.
     pub unjudged: u64,
     /// FDEs that start where another one starts; not in `functions`.
     pub duplicates: u64,
@@ -43,7 +44,7 @@ pub struct Report {
     pub pcs_different: u64,
     /// PCs for which the CFI has a row and the table has nothing.
     pub pcs_missing: u64,
-    /// PCs that gimli cannot say anything about.
+    /// PCs that gimli cannot say anything about, or of which FDEs say different things.
     pub pcs_unjudged: u64,
     /// PCs of compact entries that no function of the CFI has; not in `pcs`.
     pub pcs_without_cfi: u64,
@@ -71,7 +72,7 @@ impl Report {
 
     /// The reasons, most frequent first, equals by name.
     pub fn reasons_by_count(&self) -> Vec<(&str, u64)> {
-        crate::report::by_count(&self.reasons)
+        crate::most_frequent_first(&self.reasons)
     }
 }
 

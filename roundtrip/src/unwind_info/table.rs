@@ -3,7 +3,7 @@
 use cfipack_decoder::compact_unwind::{EncodingError, row};
 use cfipack_decoder::unwind_info::{self, Section};
 use cfipack_format::compact_unwind::{Encoding, Mode};
-use cfipack_format::{Address, Arch, Row, Saved};
+use cfipack_format::{Address, Arch, ImageOffset, Row, Saved};
 
 use super::Code;
 
@@ -23,6 +23,26 @@ pub struct Entry {
     pub lsda: Option<Address>,
 }
 
+impl Entry {
+    /// An entry of an image's `__unwind_info` with its personality's slot and its LSDA; `base` is where the
+    /// image's Mach-O header lies.
+    pub fn of_image(
+        base: Address,
+        entry: &unwind_info::Entry,
+        personality: Option<ImageOffset>,
+        lsda: Option<ImageOffset>,
+    ) -> Self {
+        let at = |offset: ImageOffset| base.offset(offset.0.into());
+        Self {
+            start: at(entry.start),
+            end: at(entry.end),
+            encoding: entry.encoding,
+            personality: personality.map_or(0, |slot| at(slot).0),
+            lsda: lsda.map(at),
+        }
+    }
+}
+
 /// What an entry's encoding means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Meaning {
@@ -34,6 +54,18 @@ pub enum Meaning {
     Row(Row, Saved),
     /// Nothing that can be read.
     Malformed(EncodingError),
+}
+
+impl Meaning {
+    /// What an encoding means for a function whose code, from its start on, is this; empty where there is none.
+    pub fn of(arch: Arch, encoding: Encoding, code: &[u8]) -> Self {
+        match row(encoding, arch, code) {
+            Ok(Some((row, saved))) => Self::Row(row, saved),
+            Ok(None) if encoding.mode(arch) == Some(Mode::Dwarf) => Self::Dwarf,
+            Ok(None) => Self::Nothing,
+            Err(error) => Self::Malformed(error),
+        }
+    }
 }
 
 /// A table's entries in order of address, no two of them sharing a PC, and the code they are for.
@@ -55,7 +87,6 @@ impl<'a> Table<'a> {
     /// The entries of an image's `__unwind_info`; `base` is where its Mach-O header lies. What cannot be
     /// read is in [`Table::errors`].
     pub fn of_image(arch: Arch, base: Address, section: &Section<'_>, code: Code<'a>) -> Self {
-        let at = |offset: cfipack_format::ImageOffset| base.offset(offset.0.into());
         let mut errors = Vec::new();
         let mut entries = Vec::new();
         for entry in section.entries() {
@@ -74,13 +105,7 @@ impl<'a> Table<'a> {
                 errors.push(error);
                 None
             });
-            entries.push(Entry {
-                start: at(entry.start),
-                end: at(entry.end),
-                encoding: entry.encoding,
-                personality: personality.map_or(0, |slot| at(slot).0),
-                lsda: lsda.map(at),
-            });
+            entries.push(Entry::of_image(base, &entry, personality, lsda));
         }
         Self { errors, has_slots: true, ..Self::new(arch, entries, code) }
     }
@@ -131,12 +156,7 @@ impl<'a> Table<'a> {
 
     /// What an entry means.
     pub fn meaning(&self, entry: &Entry) -> Meaning {
-        match row(entry.encoding, self.arch, self.code.starting_at(entry.start)) {
-            Ok(Some((row, saved))) => Meaning::Row(row, saved),
-            Ok(None) if entry.encoding.mode(self.arch) == Some(Mode::Dwarf) => Meaning::Dwarf,
-            Ok(None) => Meaning::Nothing,
-            Err(error) => Meaning::Malformed(error),
-        }
+        Meaning::of(self.arch, entry.encoding, self.code.starting_at(entry.start))
     }
 
     /// The number of the first entry that ends behind a PC.

@@ -10,7 +10,7 @@ use super::report::{Difference, Report};
 use super::step::{is_body, is_step};
 use super::words::{CfiWords, MeaningWords};
 use super::{Entry, Meaning, Table};
-use crate::cfi::{Answer, Evaluator, Function, Functions, Handler};
+use crate::cfi::{Answer, DISPUTED, Evaluator, Function, Functions, Handler};
 use crate::verify::Options;
 
 /// Holds a table against the CFI of its functions, at every PC: exact in the body, and at every call.
@@ -30,13 +30,17 @@ pub fn verify(cfi: &[cfi::Section<'_>], table: &Table<'_>, options: &Options) ->
     let mut done = Address(0);
     for function in functions.as_slice() {
         verifier.gap(done, function.start);
-        verifier.function(function, &mut evaluator);
+        if evaluator.is_disputed(&functions, function) {
+            verifier.disputed(function);
+        } else {
+            verifier.function(function, &mut evaluator);
+        }
         done = function.end;
     }
     verifier.gap(done, Address(u64::MAX));
     for unreadable in functions.unreadable() {
         verifier.report.functions += 1;
-        verifier.unjudged(unreadable.error);
+        verifier.not_evaluated(unreadable.error);
     }
     verifier.report
 }
@@ -80,7 +84,7 @@ impl Verifier<'_> {
         report.pcs_unjudged += function.end.0 - judged;
         match result {
             _ if tally.different != 0 => report.different += 1,
-            Err(error) => self.unjudged(error),
+            Err(error) => self.not_evaluated(error),
             Ok(()) if tally.missing != 0 => {
                 report.missing += 1;
                 let found = self.table.find(function.start);
@@ -228,9 +232,21 @@ impl Verifier<'_> {
         }
     }
 
-    fn unjudged(&mut self, error: gimli::Error) {
+    /// A function of which the CFI says different things.
+    fn disputed(&mut self, function: &Function) {
+        let pcs = function.end.0 - function.start.0;
+        self.report.pcs += pcs;
+        self.report.pcs_unjudged += pcs;
+        self.unjudged(DISPUTED.to_owned());
+    }
+
+    fn not_evaluated(&mut self, error: gimli::Error) {
+        self.unjudged(format!("gimli cannot evaluate the CFI: {error}"));
+    }
+
+    fn unjudged(&mut self, why: String) {
         self.report.unjudged += 1;
-        *self.report.reasons.entry(format!("gimli cannot evaluate the CFI: {error}")).or_default() += 1;
+        *self.report.reasons.entry(why).or_default() += 1;
     }
 }
 

@@ -34,7 +34,7 @@ impl fmt::Display for MeaningWords {
 
 /// What the CFI says of some PCs, with the registers beside the frame pointer and the return address.
 #[derive(Clone, Copy, Debug)]
-pub struct CfiWords<'a>(pub Arch, pub &'a Answer, pub &'a [(Register, Rule)]);
+pub(super) struct CfiWords<'a>(pub(super) Arch, pub(super) &'a Answer, pub(super) &'a [(Register, Rule)]);
 
 impl fmt::Display for CfiWords<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

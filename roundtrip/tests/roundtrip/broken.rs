@@ -2,8 +2,10 @@
 
 use crate::made::{self, Cfi, FP2, Made, SP1, SP2, TABLE_ADDRESS};
 use cfipack_decoder::sframe::Section;
+use cfipack_encoder::cfi::SectionKind;
+use cfipack_format::sframe::Abi;
 use cfipack_format::{Address, Arch};
-use cfipack_roundtrip::{Options, Report, Table, diff, verify};
+use cfipack_roundtrip::{Fault, FaultKind, Options, Report, Table, diff, verify};
 
 /// Two functions: push %rbp; mov %rsp,%rbp; ...; pop %rbp; ret at 0x1000..0x1020, a leaf at 0x1020..0x1024.
 fn cfi() -> Cfi {
@@ -178,6 +180,21 @@ fn unreadable_rows() {
     assert_eq!(different(&report).last(), Some(&0x101f));
 }
 
+/// Where a row is whose words cannot be read is known, and so are its PCs.
+#[test]
+fn an_unreadable_row_among_others() {
+    let mut table = functions();
+    // A row that is not the outermost frame's has words.
+    table[0].rows[1] = (1, 1, vec![]);
+    let found = report(&cfi(), &table);
+    assert_eq!(different(&found), [0x1001, 0x1002, 0x1003]);
+    // In front of the first row nobody says anything.
+    table[0].rows[1] = (1, SP2, vec![16, 0xf0]);
+    table[0].rows[0] = (1, 1, vec![]);
+    let found = report(&cfi(), &table);
+    assert_eq!((different(&found), found.pcs_missing), (vec![], 1));
+}
+
 #[test]
 fn unsorted_index() {
     let mut bytes = made::table(Arch::Amd64, &functions());
@@ -258,8 +275,43 @@ fn diffs() {
          B says CFA = rsp+24, return address at CFA-8, rbp at CFA-16"
     );
 
+    // Without rows it says what a table without it says.
+    let without_rows = [whole[0].clone(), Made::new(0x1020, 4, &[])];
+    for (a, b, equal) in [(&without_rows[..], &whole[..1], 2), (&whole[..1], &without_rows, 1)] {
+        let found = compare(a, b);
+        assert!(found.is_equal());
+        assert_eq!((found.equal, found.only_a, found.only_b), (equal, 0, 0));
+    }
+
+    let found = compare(&whole, &without_rows);
+    assert_eq!((found.equal, found.only_a, found.only_b, found.pcs_only_a), (1, 1, 0, 4));
     let found = compare(&whole, &whole[..1]);
     assert_eq!((found.equal, found.only_a, found.only_b, found.pcs_only_a), (1, 1, 0, 4));
     let found = compare(&whole[..1], &whole);
     assert_eq!((found.equal, found.only_a, found.only_b, found.pcs_only_b), (1, 0, 1, 4));
+}
+
+/// Their registers have the same numbers, and nobody could read it.
+#[test]
+fn a_table_for_the_other_byte_order() {
+    let mut cfi = Cfi::new(Arch::Aarch64, SectionKind::EhFrame);
+    let cie = cfi.cie(b"zR", &[1, 0], &[0x0c, 31, 0]);
+    cfi.fde(cie, 0x1000, 8, &[]);
+    let function = Made::new(0x1000, 8, &[(0, SP1, &[0])]);
+    let [little, big] =
+        [Arch::Aarch64, Arch::Aarch64Be].map(|arch| made::table(arch, std::slice::from_ref(&function)));
+    let [little, big] = [&little, &big].map(|bytes| [Section::parse(bytes, TABLE_ADDRESS).unwrap()]);
+    let [little, big] = [&little, &big].map(|sections| Table::new(sections));
+    let fault = Fault { table: 0, kind: FaultKind::Abi(Abi::Aarch64Be) };
+
+    let found = verify(&[cfi.section()], &little, &Options::default());
+    assert!(found.is_complete() && found.faults.is_empty());
+    let found = verify(&[cfi.section()], &big, &Options::default());
+    assert!(!found.is_true());
+    assert_eq!((found.malformed, found.faults), (1, vec![fault]));
+
+    assert!(diff(&big, &big, &Options::default()).is_equal());
+    let found = diff(&little, &big, &Options::default());
+    assert!(!found.is_equal());
+    assert_eq!((found.malformed, found.faults), (1, [vec![], vec![fault]]));
 }

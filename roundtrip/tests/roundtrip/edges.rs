@@ -1,10 +1,13 @@
 //! Where ranges end, meet and repeat, and rules that are one said in two ways.
 
-use cfipack_decoder::sframe::Section;
+use cfipack_decoder::sframe::{Section, dump};
+use cfipack_encoder::cfi::SectionKind;
 use cfipack_format::compact_unwind::Encoding;
-use cfipack_format::{Address, Arch};
+use cfipack_format::{Address, Arch, Cfa, Register};
 use cfipack_roundtrip::unwind_info::{Code, Entry};
-use cfipack_roundtrip::{Options, Report, Table, Violation, diff, kernel_violations, unwind_info, verify};
+use cfipack_roundtrip::{
+    KernelViolation, Options, Report, Table, TableAnswer, diff, kernel_violations, unwind_info, verify,
+};
 
 use crate::made::{self, Cfi, Made, SP1, TABLE_ADDRESS, flex};
 
@@ -81,13 +84,54 @@ fn stubs_without_cfi() {
     assert_eq!((found.pcs_extra, found.extra, found.pcs), (3 * 12 + 4, 1, 8 + 3 * 12 + 4));
 }
 
+/// A version 1 table of stubs has an answer, and the right one, wherever an instruction starts: in 16 bytes
+/// at 0, 6 and 11. Of the others' bytes, 11 has bits that 12, 13 and 14 have not.
+#[test]
+fn stubs_of_version_1() {
+    let header = [0xe2, 0xde, 1, 1, 3, 0, 0xf8, 0];
+    let fde = [0x2000u32.wrapping_sub(TABLE_ADDRESS.0 as u32), 0x40, 0, 2];
+    let words = [1, 2, 6, 0, 17].into_iter().chain(fde).flat_map(u32::to_le_bytes);
+    let bytes: Vec<u8> = header.into_iter().chain(words).chain([0x10, 0, SP1, 8, 11, SP1, 16]).collect();
+    let section = Section::parse(&bytes, TABLE_ADDRESS).unwrap();
+    section.validate().unwrap();
+    let tables = [section];
+    let table = Table::new(&tables);
+    let mut cursor = table.cursor();
+    let segment = cursor.seek(0x2000);
+    for offset in 0..0x40 {
+        let cfa = if matches!(offset % 16, 11 | 15) { 16 } else { 8 };
+        let TableAnswer::Row(row, _) = segment.at(0x2000 + offset) else { panic!("{offset}") };
+        assert_eq!(row.cfa, Cfa::Register { register: Register(7), offset: cfa }, "{offset}");
+        assert_eq!(section.lookup(Address(0x2000 + offset)), Ok(Some(*row)));
+    }
+}
+
+/// Three stubs and a half that differ in their last 4 bytes, of which the half has none.
+#[test]
+fn a_difference_that_recurs() {
+    let stubs = |cfa: u8| {
+        let mut stubs = Made::new(0x1000, 0x38, &[(0, SP1, &[8]), (12, SP1, &[cfa])]);
+        (stubs.info, stubs.rep_size) = (0x10, 16);
+        made::table(Arch::Amd64, &[stubs])
+    };
+    let [wrong, right] = [stubs(16), stubs(8)];
+    let [wrong, right] = [&wrong, &right].map(|bytes| [Section::parse(bytes, TABLE_ADDRESS).unwrap()]);
+    let report = verify(&[plain(&[(0x1000, 0x38)]).section()], &Table::new(&wrong), &Options::default());
+    assert_eq!(ranges(&report), (vec![(0x100c, 0x1010)], [0x38 - 12, 12, 0]));
+    let recurs = "; so every 16 bytes, 3 times in all";
+    assert!(report.differences[0].to_string().ends_with(recurs), "{}", report.differences[0]);
+    let found = diff(&Table::new(&wrong), &Table::new(&right), &Options::default());
+    assert_eq!((found.differences.len(), found.pcs_different), (1, 12));
+    assert!(found.differences[0].to_string().ends_with(recurs), "{}", found.differences[0]);
+}
+
 #[test]
 fn functions_at_the_edges_of_the_text() {
     let bytes = made::table(Arch::Amd64, &[made(0x1000, 8), made(0x1008, 8)]);
     let outside = |text| {
-        let found = kernel_violations(&Section::parse(&bytes, TABLE_ADDRESS).unwrap(), Some(text));
+        let found = kernel_violations(&Section::parse(&bytes, TABLE_ADDRESS).unwrap(), Some(text), 100).first;
         let start = |violation| match violation {
-            Violation::OutsideText { start, .. } => start.0,
+            KernelViolation::OutsideText { start, .. } => start.0,
             other => panic!("{other}"),
         };
         found.into_iter().map(start).collect::<Vec<_>>()
@@ -121,8 +165,44 @@ fn flags_by_version() {
     let both = |a, b| equal(version_2(a), version_2(b));
     assert!(both(0, 0) && both(0x20, 0x20) && !both(0, 0x20));
     assert!(both(0, 0x80) && both(0xa0, 0x20));
+    let bytes = version_2(0x80);
+    let section = Section::parse(&bytes, TABLE_ADDRESS).unwrap();
+    assert!(!section.function(0).unwrap().is_signal_frame());
+    // readelf 2.47 shows the bit all the same.
+    let mut text = String::new();
+    dump(&section, ".sframe", &mut text).unwrap();
+    assert!(text.contains("size = 8 bytes, attr = \"S\"\n"), "{text}");
     let version_3 = |info| made::table(Arch::Aarch64, &[Made { info, ..made(0x1000, 8) }]);
     assert!(equal(version_3(0x80), version_3(0x80)) && !equal(version_3(0x80), version_3(0)));
+}
+
+/// A file may have tables of several versions: each says what its own can say.
+#[test]
+fn flags_by_version_of_each_table() {
+    let version_2 = version_2(0);
+    let in_v3 = |start, info| made::table(Arch::Aarch64, &[Made { info, ..made(start, 8) }]);
+    let (signal, plain, elsewhere) = (in_v3(0x1000, 0x80), in_v3(0x1000, 0), in_v3(0x2000, 0));
+    let different = |cfi: &Cfi, tables: &[&Vec<u8>]| {
+        let sections: Vec<_> =
+            tables.iter().map(|bytes| Section::parse(bytes, TABLE_ADDRESS).unwrap()).collect();
+        let report = verify(&[cfi.section()], &Table::new(&sections), &Options::default());
+        report.differences.iter().filter(|found| found.start.0 == 0x1000).count()
+    };
+    // As in the tables: CFA = sp + 8, and x30 unchanged; only in that of version 2 it is signed.
+    let cfi = |augmentation, instructions: &[u8]| {
+        let mut cfi = Cfi::new(Arch::Aarch64, SectionKind::EhFrame);
+        let cie = cfi.cie(augmentation, &[1, 0], &[0x0c, 31, 8]);
+        cfi.fde(cie, 0x1000, 8, instructions);
+        cfi
+    };
+    let unsigned = cfi(b"zR", &[]);
+    assert_eq!(different(&unsigned, &[&elsewhere, &plain]), 0);
+    assert_eq!(different(&unsigned, &[&elsewhere, &signal]), 1);
+    let empty_v2 = [&version_2[..8], &[0; 20]].concat();
+    assert_eq!(different(&unsigned, &[&empty_v2, &signal]), 1);
+    // CFA = sp + 16, DW_CFA_AARCH64_negate_ra_state.
+    let signal_frame = cfi(b"zRS", &[0x0e, 16, 0x2d]);
+    assert_eq!(different(&signal_frame, &[&elsewhere, &version_2]), 0);
 }
 
 /// Counted where it starts, if there is no CFI; never twice.

@@ -2,8 +2,9 @@
 
 use cfipack_decoder::sframe::Section;
 use cfipack_encoder::cfi::SectionKind::{self, DebugFrame, EhFrame};
-use cfipack_format::{Arch, Cfa, Register, Row, Rule};
+use cfipack_format::{Address, Arch, Cfa, Register, Row, Rule};
 use cfipack_roundtrip::cfi::{Answer, Evaluator, Functions};
+use cfipack_roundtrip::unwind_info::{self, Code};
 use cfipack_roundtrip::{Options, Report, Table, verify};
 
 use crate::made::{self, Cfi, FP2, Made, SP1, SP2, TABLE_ADDRESS, flex};
@@ -58,6 +59,25 @@ fn key_b_and_tagging() {
             function.info ^= 0x20;
             function.rows[1].1 = 0x03;
             assert_eq!(report(&cfi, &[function]).pcs_different, 4);
+        }
+    }
+}
+
+/// Letters that gimli does not get to see do not move what a pointer is relative to.
+#[test]
+fn personality_beside_key_b() {
+    for augmentation in [&b"zPR"[..], b"zPRB", b"zPRG", b"zPRBG", b"BzPR"] {
+        for (encoding, value) in [(0x9b, vec![0x10, 0, 0, 0]), (0x80, vec![0x10, 0, 0, 0, 0, 0, 0, 0])] {
+            let mut cfi = Cfi::new(Arch::Aarch64, EhFrame);
+            let data = [&[2 + value.len() as u8, encoding][..], &value, &[0]].concat();
+            let cie = cfi.cie(augmentation, &data, &[0x0c, 31, 0]);
+            cfi.fde(cie, 0x1000, 16, &[]);
+            let functions = Functions::find(&[cfi.section()]);
+            let handler = Evaluator::new(&functions).handler(&functions.as_slice()[0]).unwrap();
+            // Behind length, id, version, the letters, three bytes, the data's length and the encoding.
+            let place = cfi.section().address.0 + 8 + 1 + augmentation.len() as u64 + 1 + 3 + 2;
+            let expected = if encoding == 0x9b { place + 0x10 } else { 0x10 };
+            assert_eq!(handler.personality, Some(Address(expected)), "{augmentation:?} {encoding:#x}");
         }
     }
 }
@@ -156,7 +176,7 @@ fn terminators_duplicates_and_empty_functions() {
         cfi.fde(cie, 0x1010, 4, &[]);
         cfi.terminator();
         cfi.fde(cie, 0x1000, 8, &[]);
-        cfi.fde(cie, 0x1000, 8, &[0x41, 0x0e, 99]);
+        cfi.fde(cie, 0x1000, 8, &[0x41, 0x0e, 8]);
         cfi.fde(cie, 0x1000, 0, &[]);
         cfi.fde(cie, 0x1004, 0, &[]);
         cfi.terminator();
@@ -168,6 +188,29 @@ fn terminators_duplicates_and_empty_functions() {
         let found = report(&cfi, &table);
         assert!(found.is_complete(), "{found:#?}");
         assert_eq!((found.functions, found.duplicates, found.pcs), (4, 1, 12));
+    }
+}
+
+/// Which of them is about the code is not known, so that no table is right or wrong about it.
+#[test]
+fn duplicates_that_disagree() {
+    let others: [(u64, &[u8]); 3] = [(8, &[0x41, 0x0e, 99]), (4, &[]), (12, &[])];
+    for (size, instructions) in others {
+        let (mut cfi, cie) = Cfi::amd64();
+        cfi.fde(cie, 0x1000, 8, &[]);
+        cfi.fde(cie, 0x1000, size, instructions);
+        cfi.fde(cie, 0x1010, 4, &[]);
+        let longest = size.max(8);
+        let table =
+            [Made::new(0x1000, longest as u32, &[(0, SP1, &[8])]), Made::new(0x1010, 4, &[(0, SP1, &[8])])];
+        let found = report(&cfi, &table);
+        assert_eq!((found.functions, found.equal, found.unjudged, found.duplicates), (2, 1, 1, 1));
+        assert_eq!((found.pcs_equal, found.pcs_unjudged), (4, longest));
+        assert_eq!(found.left_out[0].function, Some(Address(0x1000)));
+        assert!(found.is_true() && !found.is_complete(), "{found:#?}");
+        let empty = unwind_info::Table::of_object(Arch::Amd64, Vec::new(), Code::new([]));
+        let found = unwind_info::verify(&[cfi.section()], &empty, &Options::default());
+        assert_eq!((found.functions, found.unjudged, found.pcs_unjudged), (2, 1, longest));
     }
 }
 

@@ -1,7 +1,8 @@
 //! Reports that describe only some of the differences count the others.
 
 use cfipack_decoder::sframe::Section;
-use cfipack_roundtrip::{Options, Table, diff, verify};
+use cfipack_format::Arch;
+use cfipack_roundtrip::{Options, Table, diff, kernel_violations, verify};
 
 use crate::made::{self, Cfi, Made, SP1, TABLE_ADDRESS};
 
@@ -24,5 +25,38 @@ fn what_is_not_described_is_counted() {
         assert_eq!((report.differences.len(), report.more_differences), (described, 4 - described as u64));
         let diff = diff(&Table::new(&wrong), &Table::new(&right), &options);
         assert_eq!((diff.differences.len(), diff.more_differences), (described, 4 - described as u64));
+    }
+}
+
+/// Functions that share rows break the kernel's rules once for each of them and each row.
+#[test]
+fn violations_that_are_not_described_are_counted() {
+    let rows = [(0, SP1, &[8u8][..]); 41];
+    let functions = [0x1000, 0x2000, 0x3000].map(|start| Made::new(start, 8, &rows));
+    let mut bytes = made::table(Arch::Amd64, &functions);
+    // All have the FREs of the first.
+    [1, 2].into_iter().for_each(|index| bytes[28 + 16 * index + 12..][..4].fill(0));
+    let section = Section::parse(&bytes, TABLE_ADDRESS).unwrap();
+    for (limit, described) in [(200, 120), (120, 120), (119, 119), (1, 1), (0, 0)] {
+        let found = kernel_violations(&section, None, limit);
+        assert_eq!((found.first.len(), found.more), (described, 120 - described as u64));
+        assert!(!found.is_empty());
+    }
+}
+
+#[test]
+fn faults_that_are_not_described_are_counted() {
+    let functions = [0x1000, 0x2000, 0x3000].map(|start| Made::new(start, 4, &[(0, SP1, &[8])]));
+    let mut bytes = made::table(Cfi::amd64().0.section().arch, &functions);
+    // The last field of each FDE says where the function's rows are.
+    (0..3).for_each(|at| bytes[28 + 16 * at + 12..][..4].fill(0xff));
+    let sections = [Section::parse(&bytes, TABLE_ADDRESS).unwrap()];
+    let table = Table::new(&sections);
+    for (limit, described) in [(100, 3), (2, 2), (0, 0)] {
+        let options = Options { limit, ..Options::default() };
+        let report = verify(&[], &table, &options);
+        assert_eq!((report.faults.len(), report.malformed), (described, 3));
+        let diff = diff(&table, &table, &options);
+        assert_eq!((diff.faults.map(|faults| faults.len()), diff.malformed), ([described; 2], 6));
     }
 }

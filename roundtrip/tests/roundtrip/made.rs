@@ -116,6 +116,17 @@ impl Made {
 
 /// A version 3 table: sorted, starts relative to their fields.
 pub fn table(arch: Arch, functions: &[Made]) -> Vec<u8> {
+    let mut functions = functions.to_vec();
+    functions.sort_by_key(|function| function.start);
+    table_at(TABLE_ADDRESS, arch, SORTED, &functions)
+}
+
+/// What the header says of the index.
+pub const SORTED: u8 = 1;
+pub const UNSORTED: u8 = 0;
+
+/// The same elsewhere, with the functions in this order, which the header says is sorted or not.
+pub fn table_at(address: Address, arch: Arch, sorted: u8, functions: &[Made]) -> Vec<u8> {
     let endian = arch.endian();
     let (abi, fixed_ra) = match arch {
         Arch::Amd64 => (3, -8i8),
@@ -124,10 +135,8 @@ pub fn table(arch: Arch, functions: &[Made]) -> Vec<u8> {
         _ => (4, 0),
     };
     let (mut index, mut fres) = (Vec::new(), Vec::new());
-    let mut functions = functions.to_vec();
-    functions.sort_by_key(|function| function.start);
-    for function in &functions {
-        let field = TABLE_ADDRESS.0 + 28 + index.len() as u64;
+    for function in functions {
+        let field = address.0 + 28 + index.len() as u64;
         index.extend(endian.put_u64(function.start.wrapping_sub(field)));
         index.extend(endian.put_u32(function.size));
         index.extend(endian.put_u32(fres.len() as u32));
@@ -139,7 +148,7 @@ pub fn table(arch: Arch, functions: &[Made]) -> Vec<u8> {
         }
     }
     let mut bytes = endian.put_u16(0xdee2).to_vec();
-    bytes.extend([3, 5, abi, 0, fixed_ra as u8, 0]);
+    bytes.extend([3, 4 | sorted, abi, 0, fixed_ra as u8, 0]);
     let rows: usize = functions.iter().map(|function| function.rows.len()).sum();
     for word in [functions.len(), rows, fres.len(), 0, index.len()] {
         bytes.extend(endian.put_u32(word as u32));

@@ -9,5 +9,6 @@ mod judged;
 mod limits;
 mod mach_o;
 mod made;
+mod overlaps;
 mod page_table;
 mod profile;

@@ -2,12 +2,15 @@
 
 use cfipack_decoder::sframe::Section;
 use cfipack_format::{Address, Arch, SectionOffset};
-use cfipack_roundtrip::{Violation, kernel_violations, stats};
+use cfipack_roundtrip::{KernelViolation, kernel_violations, stats};
 
 use crate::made::{self, Made, SP1, SP2, TABLE_ADDRESS, flex};
 
-fn violations(bytes: &[u8]) -> Vec<Violation> {
-    kernel_violations(&Section::parse(bytes, TABLE_ADDRESS).unwrap(), Some(Address(0x1000)..Address(0x2000)))
+fn violations(bytes: &[u8]) -> Vec<KernelViolation> {
+    let section = Section::parse(bytes, TABLE_ADDRESS).unwrap();
+    let found = kernel_violations(&section, Some(Address(0x1000)..Address(0x2000)), 100);
+    assert_eq!(found.more, 0);
+    found.first
 }
 
 #[test]
@@ -23,18 +26,21 @@ fn kernel_rules() {
     let offset = SectionOffset(44);
     assert_eq!(
         violations(&made::table(Arch::Amd64, &made)),
-        [Violation::StartNotAscending { offset, start }]
+        [KernelViolation::StartNotAscending { offset, start }]
     );
 
     let mut made = good.to_vec();
     made[1].size = 0xffd;
     let (offset, start) = (SectionOffset(44), Address(0x1004));
-    assert_eq!(violations(&made::table(Arch::Amd64, &made)), [Violation::OutsideText { offset, start }]);
+    assert_eq!(
+        violations(&made::table(Arch::Amd64, &made)),
+        [KernelViolation::OutsideText { offset, start }]
+    );
 
     let mut made = good.to_vec();
     made[1].flex = true;
     made[1].rows[0] = (0, flex(2), vec![0x39, 8]);
-    assert_eq!(violations(&made::table(Arch::Amd64, &made)), [Violation::Flex { offset }]);
+    assert_eq!(violations(&made::table(Arch::Amd64, &made)), [KernelViolation::Flex { offset }]);
 
     let mut made = good.to_vec();
     made[0].rows[1].0 = 0;
@@ -42,21 +48,24 @@ fn kernel_rules() {
     let offset = SectionOffset(28 + 32 + 5 + 3);
     assert_eq!(
         violations(&made::table(Arch::Amd64, &made)),
-        [Violation::RowNotAscending { offset, start: 0 }]
+        [KernelViolation::RowNotAscending { offset, start: 0 }]
     );
 
     let mut made = good.to_vec();
     made[0].rows[1].0 = 5;
-    assert!(matches!(violations(&made::table(Arch::Amd64, &made))[..], [Violation::Malformed(_)]));
+    assert!(matches!(violations(&made::table(Arch::Amd64, &made))[..], [KernelViolation::Malformed(_)]));
 
-    assert_eq!(violations(&made::table(Arch::Amd64, &[])), [Violation::NoFunctions, Violation::NoRows]);
+    assert_eq!(
+        violations(&made::table(Arch::Amd64, &[])),
+        [KernelViolation::NoFunctions, KernelViolation::NoRows]
+    );
 
     let mut unsorted = bytes.clone();
     unsorted[3] = 4;
-    assert_eq!(violations(&unsorted), [Violation::NotSorted]);
+    assert_eq!(violations(&unsorted), [KernelViolation::NotSorted]);
     let mut rows = bytes.clone();
     rows[12] = 9;
-    assert_eq!(violations(&rows), [Violation::RowCount { header: 9, sum: 3 }]);
+    assert_eq!(violations(&rows), [KernelViolation::RowCount { header: 9, sum: 3 }]);
 }
 
 #[test]

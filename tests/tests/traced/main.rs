@@ -179,21 +179,21 @@ fn chain_by_table(
         let at = lookup_at(pc, exact);
         let Some(image) = images.find(at, child) else { return (frames, End::NoRow) };
         let in_file = at.wrapping_sub(image.bias);
-        let Some(function) = image.table.find(Address(in_file)).expect("our own table") else {
+        if image.table.find(Address(in_file)).expect("our own table").is_none() {
             let left_out = image.cfi.functions().find(|function| function.contains(&in_file));
             return match left_out.filter(|function| image.left_out.contains(&function.start)) {
                 Some(function) => (frames, End::LeftOut(format!("{} {:#x}", image.name, function.start))),
                 None => (frames, End::NoRow),
             };
-        };
-        let Some(row) = image.table.lookup(Address(in_file)).expect("our own table") else {
+        }
+        let Some(frame) = image.table.lookup_frame(Address(in_file)).expect("our own table") else {
             return (frames, End::NoRow);
         };
-        match step(Arch::Amd64, &row, &registers, |address| stack.word(address.0)) {
+        match step(Arch::Amd64, &frame.row, &registers, |address| stack.word(address.0)) {
             Ok(caller) => {
                 frames.push((pc, caller.cfa.0));
                 registers = Registers { sp: caller.sp, fp: caller.fp, lr: None, others: &[] };
-                (pc, exact) = (caller.pc.0, function.is_signal_frame());
+                (pc, exact) = (caller.pc.0, frame.is_signal_frame);
             }
             Err(StepError::Outermost) => return (frames, End::Outermost),
             Err(StepError::Rule) => return (frames, End::NoRow),

@@ -1,0 +1,52 @@
+//! What is wrong with tables, and where: the same for `verify` and `diff`.
+
+use std::fmt::Display;
+
+use anyhow::bail;
+use cfipack_container::Section;
+use cfipack_decoder::sframe;
+use cfipack_format::Arch;
+use cfipack_roundtrip::Fault;
+
+/// Where tables lie, in words. Of those that nobody named it is `section .sframe`.
+#[derive(Debug, Default)]
+pub struct TableNames(Vec<String>);
+
+impl TableNames {
+    /// Names tables by the sections that they are in.
+    pub fn of(tables: &[sframe::Section<'_>], sections: &[Section<'_>]) -> Self {
+        let name = |table: &sframe::Section<'_>| {
+            let place = |section: &Section<'_>| {
+                let offset = table.address().distance_from(section.address);
+                let is_in = (0..section.bytes.len() as i64).contains(&offset);
+                is_in.then(|| match offset {
+                    0 => format!("section {}", section.name),
+                    _ => format!("section {}: table at offset {offset:#x}", section.name),
+                })
+            };
+            sections.iter().find_map(place).unwrap_or_default()
+        };
+        Self(tables.iter().map(name).collect())
+    }
+
+    /// Refuses tables that are for another architecture than something else: no row of theirs says the same.
+    pub fn require_arch(
+        &self,
+        tables: &[sframe::Section<'_>],
+        arch: Arch,
+        whose: &dyn Display,
+    ) -> anyhow::Result<()> {
+        match tables.iter().zip(&self.0).find(|(table, _)| table.arch() != arch) {
+            Some((table, name)) => {
+                bail!("{name}: offset 0x4: ABI {} is not that of {whose}", table.abi() as u8)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// What is wrong, behind where the table lies.
+    pub fn words(&self, fault: &Fault) -> String {
+        let name = self.0.get(fault.table).map_or("section .sframe", String::as_str);
+        format!("{name}: {}", fault.kind)
+    }
+}

@@ -1,0 +1,73 @@
+//! Personalities, as tables name them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::num::NonZeroU32;
+
+use cfipack_container::{CallFrameSection, File, Kind, Relocation};
+use cfipack_encoder::cfi::Cie;
+use cfipack_format::Address;
+
+/// What a personality is known by.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Personality {
+    /// In an object: the number of the symbol that a relocation names.
+    Symbol(usize),
+    /// In a linked file, where the pointer to it lies; in an object, where it lies itself if no symbol is named.
+    Address(Address),
+}
+
+/// Numbers for personalities, in the order of their first use.
+#[derive(Debug, Default)]
+pub struct Personalities {
+    numbers: HashMap<Personality, NonZeroU32>,
+    known: Vec<Personality>,
+}
+
+impl Personalities {
+    /// The number of a personality.
+    pub fn number(&mut self, personality: Personality) -> NonZeroU32 {
+        *self.numbers.entry(personality).or_insert_with(|| {
+            self.known.push(personality);
+            NonZeroU32::MIN.saturating_add(self.known.len() as u32 - 1)
+        })
+    }
+
+    /// Where the pointer to a personality of a linked file lies.
+    pub fn pointer(&self, number: NonZeroU32) -> Option<Address> {
+        match *self.known.get(number.get() as usize - 1)? {
+            Personality::Address(address) => Some(address),
+            Personality::Symbol(_) => None,
+        }
+    }
+}
+
+/// The symbols that the fields of a section name, by offset.
+pub fn symbols_by_field(relocations: Vec<Relocation>) -> BTreeMap<u64, usize> {
+    relocations.into_iter().filter_map(|relocation| Some((relocation.offset, relocation.symbol?))).collect()
+}
+
+/// Finds the personalities of a section's CIEs.
+#[derive(Debug)]
+pub struct PersonalitiesOfCies<'s> {
+    symbols: BTreeMap<u64, usize>,
+    section: &'s CallFrameSection<'s>,
+}
+
+impl<'s> PersonalitiesOfCies<'s> {
+    /// For the CIEs of a section of a file.
+    pub fn of(file: &File<'_>, section: &'s CallFrameSection<'s>) -> anyhow::Result<Self> {
+        let index = section.section.index.filter(|_| file.kind() == Kind::Relocatable);
+        let relocations = index.map(|index| file.relocations(index)).transpose()?;
+        Ok(Self { symbols: symbols_by_field(relocations.unwrap_or_default()), section })
+    }
+
+    /// The personality of a CIE, if it has one.
+    pub fn personality(&self, cie: &Cie<'_>) -> Option<Personality> {
+        let (_, address) = cie.personality?;
+        // The one relocation of a CIE is its personality's.
+        let length = self.section.section.bytes.get(cie.offset.0..)?.first_chunk()?;
+        let end = cie.offset.0 as u64 + u64::from(self.section.arch.endian().u32(*length));
+        let symbol = self.symbols.range(cie.offset.0 as u64..end).next();
+        Some(symbol.map_or(Personality::Address(address), |(_, symbol)| Personality::Symbol(*symbol)))
+    }
+}

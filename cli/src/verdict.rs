@@ -1,0 +1,160 @@
+//! What `verify` found, as text and as JSON.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use cfipack_roundtrip::{KernelViolation, KernelViolations, Report};
+use serde::Serialize;
+
+use crate::count::Counts;
+use crate::difference::{self, DifferenceJson};
+use crate::fault::TableNames;
+use crate::place::Places;
+
+/// FDEs that are not counted as functions of their own.
+pub const DUPLICATES: &str = "that start where another does";
+
+/// Writes the report as text, below a line that says what it is about.
+pub fn print(
+    out: &mut impl Write,
+    report: &Report,
+    names: &TableNames,
+    places: &Places<'_, '_>,
+) -> anyhow::Result<()> {
+    let Report { equal, different, missing, unjudged, .. } = report;
+    write!(out, "  functions: {equal} equal, {different} different, {missing} missing")?;
+    let rest =
+        [("unjudged", *unjudged), ("only in the table", report.extra), (DUPLICATES, report.duplicates)];
+    writeln!(out, "{}", Counts(&rest))?;
+    let Report { pcs, pcs_equal, pcs_different, pcs_missing, .. } = report;
+    write!(out, "  pcs: {pcs}: {pcs_equal} equal, {pcs_different} different, {pcs_missing} missing")?;
+    let rest = [
+        ("unjudged", report.pcs_unjudged),
+        ("padding between functions", report.pcs_padding),
+        ("hidden by functions inside others", report.pcs_hidden),
+    ];
+    writeln!(out, "{}", Counts(&rest))?;
+    let reasons = report.reasons_by_count();
+    if !reasons.is_empty() {
+        writeln!(out, "  missing or unjudged: {}", Counts(&reasons).list())?;
+    }
+    for fault in &report.faults {
+        writeln!(out, "  {}", names.words(fault))?;
+    }
+    let unsaid = report.malformed - report.faults.len() as u64;
+    if unsaid != 0 {
+        writeln!(out, "  and {unsaid} more in the table")?;
+    }
+    for difference in &report.differences {
+        let words = difference::words(
+            places,
+            difference.start..difference.end,
+            difference.function,
+            &difference.words(),
+        );
+        writeln!(out, "  {}: {words}", places.name(difference.start))?;
+    }
+    if report.more_differences != 0 {
+        writeln!(out, "  and {} more", report.more_differences)?;
+    }
+    Ok(())
+}
+
+/// What [`print()`] prints, as `cfipack/verify/1`.
+#[derive(Serialize)]
+pub struct VerifyJson<'r> {
+    schema: &'static str,
+    file: &'r str,
+    #[serde(flatten)]
+    report: ReportJson<'r>,
+    violations: Vec<String>,
+    more_violations: u64,
+}
+
+impl<'r> VerifyJson<'r> {
+    /// The report in JSON, and the rules of a profile that are broken.
+    pub fn new(
+        file: &'r str,
+        report: &'r Report,
+        violations: &[KernelViolations],
+        names: &TableNames,
+        places: &Places<'_, '_>,
+    ) -> Self {
+        let words = |violation: &KernelViolation| violation.words(|address| places.location(address));
+        let more_violations = violations.iter().map(|table| table.more).sum();
+        let violations = violations.iter().flat_map(|table| &table.first).map(words).collect();
+        let report = ReportJson::new(report, names, places);
+        Self { schema: "cfipack/verify/1", file, report, violations, more_violations }
+    }
+}
+
+/// A report: counts of functions and PCs, and the first differences.
+#[derive(Serialize)]
+pub struct ReportJson<'r> {
+    functions: u64,
+    equal: u64,
+    different: u64,
+    missing: u64,
+    unjudged: u64,
+    duplicates: u64,
+    extra: u64,
+    malformed: u64,
+    faults: Vec<String>,
+    pcs: u64,
+    pcs_equal: u64,
+    pcs_different: u64,
+    pcs_missing: u64,
+    pcs_unjudged: u64,
+    pcs_extra: u64,
+    pcs_padding: u64,
+    pcs_hidden: u64,
+    reasons: &'r BTreeMap<String, u64>,
+    differences: Vec<DifferenceJson>,
+    more_differences: u64,
+    left_out: Vec<LeftOutJson<'r>>,
+}
+
+#[derive(Serialize)]
+struct LeftOutJson<'r> {
+    function: Option<String>,
+    pc: Option<String>,
+    why: &'r str,
+}
+
+impl<'r> ReportJson<'r> {
+    /// The report in JSON, about a file.
+    pub fn new(report: &'r Report, names: &TableNames, places: &Places<'_, '_>) -> Self {
+        let differences = report.differences.iter().map(|difference| {
+            let pcs = difference.start..difference.end;
+            DifferenceJson::at(places, pcs, difference.function, &difference.words())
+        });
+        let left_out = report.left_out.iter().map(|left_out| LeftOutJson {
+            function: left_out.function.map(|function| places.location(function)),
+            pc: left_out.pc.map(|pc| places.location(pc)),
+            why: &left_out.why,
+        });
+        Self {
+            functions: report.functions,
+            equal: report.equal,
+            different: report.different,
+            missing: report.missing,
+            unjudged: report.unjudged,
+            duplicates: report.duplicates,
+            extra: report.extra,
+            malformed: report.malformed,
+            faults: report.faults.iter().map(|fault| names.words(fault)).collect(),
+            pcs: report.pcs,
+            pcs_equal: report.pcs_equal,
+            pcs_different: report.pcs_different,
+            pcs_missing: report.pcs_missing,
+            pcs_unjudged: report.pcs_unjudged,
+            pcs_extra: report.pcs_extra,
+            pcs_padding: report.pcs_padding,
+            pcs_hidden: report.pcs_hidden,
+            reasons: &report.reasons,
+            differences: differences.collect(),
+            more_differences: report.more_differences,
+            left_out: left_out.collect(),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Tables that are damaged: each verb says what is wrong, and where.
+
+use std::fs;
+
+use crate::program::{run, scratch};
+use serde_json::Value;
+
+/// The table that a conversion makes for `linked.so`, sound, and damaged in a file beside it.
+fn damaged(test: &str, damage: impl FnOnce(&mut Vec<u8>)) -> [String; 2] {
+    let directory = scratch(test);
+    let [sound, broken] = ["sound", "broken"].map(|name| directory.join(name).to_str().unwrap().to_string());
+    assert!(run(&["linked.so", "--section", &sound]).status.success());
+    let mut bytes = fs::read(&sound).unwrap();
+    damage(&mut bytes);
+    fs::write(&broken, bytes).unwrap();
+    [sound, broken]
+}
+
+/// Standard output of a run that finds differences.
+fn said(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    let [said, errors] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}{errors}");
+    said
+}
+
+/// `verify` and `diff` say these lines and no others of the table; how many faults they count.
+fn require_said([sound, broken]: [String; 2], faults: &[&str]) {
+    let report = said(&["verify", "linked.so", "--sframe", &broken]);
+    let lines: Vec<_> = report.lines().filter_map(|line| line.strip_prefix("  section ")).collect();
+    assert_eq!(lines, faults, "{report}");
+    assert!(!report.contains("cannot be read"), "{report}");
+    let json: Value =
+        serde_json::from_str(&said(&["verify", "--json", "linked.so", "--sframe", &broken])).unwrap();
+    assert_eq!(json["malformed"], faults.len());
+    let words: Vec<_> = faults.iter().map(|fault| format!("section {fault}")).collect();
+    assert_eq!(json["faults"], serde_json::json!(words));
+
+    let report = said(&["diff", &sound, &broken]);
+    let prefix = format!("{broken}: section ");
+    let lines: Vec<_> = report.lines().filter_map(|line| line.strip_prefix(&prefix)).collect();
+    assert_eq!(lines, faults, "{report}");
+    assert!(report.contains(&format!(", {} malformed\n", faults.len())), "{report}");
+    let json: Value = serde_json::from_str(&said(&["diff", "--json", &broken, &sound])).unwrap();
+    assert_eq!(json["faults"], serde_json::json!([words, []]));
+}
+
+/// The first entry of the index starts at 28; its last field says where the function's rows are.
+#[test]
+fn a_function_that_cannot_be_read() {
+    let tables = damaged("fault_function", |bytes| bytes[28 + 12..][..4].fill(0xff));
+    require_said(tables, &[".sframe: offset 0x1c: FRE offset 0xffffffff is out of bounds"]);
+}
+
+/// The first entry's start moved far behind the others'. All can be read.
+#[test]
+fn an_index_that_is_not_sorted() {
+    let tables = damaged("fault_order", |bytes| bytes[28 + 2] ^= 1);
+    let expected = ".sframe: offset 0x2c: FDE starts before the previous one in a sorted index";
+    require_said(tables, &[expected]);
+}
+
+/// Behind 28 bytes of a table without functions, in the order of the file.
+#[test]
+fn a_table_behind_another_one() {
+    let tables = damaged("fault_second", |bytes| {
+        bytes[28 + 12..][..4].fill(0xff);
+        let empty = [&bytes[..8], &[0; 20]].concat();
+        bytes.splice(0..0, empty);
+    });
+    let fault = "offset 0x1c: FRE offset 0xffffffff is out of bounds";
+    require_said(tables, &[&format!(".sframe: table at offset 0x1c: {fault}")]);
+}
+
+/// AArch64's ABI, whose header has no fixed offset of the return address.
+#[test]
+fn a_table_for_another_architecture() {
+    let [sound, broken] = damaged("fault_abi", |bytes| (bytes[4], bytes[6]) = (2, 0));
+    let fault = "section .sframe: offset 0x4: ABI";
+    for (arguments, expected) in [
+        (
+            &["verify", "linked.so", "--sframe", &broken][..],
+            format!("{broken}: {fault} 2 is not that of linked.so"),
+        ),
+        (&["diff", &sound, &broken], format!("{broken}: {fault} 2 is not that of {sound}")),
+        (&["diff", &broken, &sound], format!("{sound}: {fault} 3 is not that of {broken}")),
+    ] {
+        let output = run(arguments);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), format!("cfi2sframe: error: {expected}\n"));
+    }
+}
+
+/// `dump` prints it as readelf does, and says then that it is wrong.
+#[test]
+fn a_header_with_a_wrong_number_of_fres() {
+    let [sound, broken] = damaged("fault_num_fres", |bytes| bytes[12..14].copy_from_slice(&[0x0f, 0x27]));
+    let dumped = |name: &str| {
+        let output = run(&["dump", name]);
+        (output.status.code(), [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()))
+    };
+    let (status, [text, _]) = dumped(&sound);
+    assert_eq!(status, Some(0));
+    let (_, rest) = text.split_once("Num FREs: ").unwrap();
+    let sum = rest.lines().next().unwrap();
+    let fault = format!(".sframe: offset 0xc: number of FREs is 9999, the functions have {sum}");
+    let (status, [broken_text, error]) = dumped(&broken);
+    assert_eq!(status, Some(2));
+    assert_eq!(broken_text, text.replace(&format!("Num FREs: {sum}"), "Num FREs: 9999"));
+    assert_eq!(error, format!("cfi2sframe: error: {broken}: section {fault}\n"));
+    require_said([sound, broken], &[&fault]);
+}

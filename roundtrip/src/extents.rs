@@ -1,0 +1,122 @@
+//! Which function each PC belongs to, where functions overlap: the one that [`Section::find`] finds.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use cfipack_decoder::sframe::{Function, Section};
+
+/// PCs for which a function answers: all that it has, or a part of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub from: u64,
+    pub end: u64,
+    pub section: u32,
+    pub index: u32,
+}
+
+/// Searches go by addresses relative to the section, negative ones first: as numbers in that order.
+const ORIGIN: u64 = 1 << 63;
+
+impl Entry {
+    /// The PCs of a function, by their distance from the section's start.
+    pub(crate) fn relative(section: &Section<'_>, number: usize, function: &Function<'_>) -> Self {
+        let from = function.start().distance_from(section.address()) as u64 ^ ORIGIN;
+        let end = from.saturating_add(u64::from(function.size()));
+        Self { from, end, section: number as u32, index: function.index() as u32 }
+    }
+
+    fn function(&self) -> (u32, u32) {
+        (self.section, self.index)
+    }
+
+    /// The same PCs by their addresses. A function that goes on behind the last address does so at 0.
+    fn absolute(self, section: &Section<'_>) -> [Option<Self>; 2] {
+        let address = |relative: u64| section.address().0.wrapping_add(relative ^ ORIGIN);
+        let (from, end) = (address(self.from), address(self.end));
+        let entry = |from, end| Some(Self { from, end, ..self }).filter(|entry| entry.from < entry.end);
+        match from < end {
+            true => [entry(from, end), None],
+            false => [entry(from, u64::MAX), entry(0, end)],
+        }
+    }
+}
+
+/// Appends the PCs of a section's functions by their addresses; functions of a sorted section share none.
+pub(crate) fn append(section: &Section<'_>, mut found: Vec<Entry>, all: &mut Vec<Entry>) {
+    if section.is_sorted() {
+        found.sort_unstable_by_key(|entry| (entry.from, entry.index));
+        found = decided_by_start(&found);
+    }
+    all.extend(found.into_iter().flat_map(|entry| entry.absolute(section)).flatten());
+}
+
+/// In a sorted index the last start at or before a PC decides; of functions that start together the last one
+/// that has the PC.
+fn decided_by_start(found: &[Entry]) -> Vec<Entry> {
+    let mut entries = Vec::with_capacity(found.len());
+    let mut rest = found;
+    for same_start in found.chunk_by(|a, b| a.from == b.from) {
+        rest = &rest[same_start.len()..];
+        let next = rest.first().map_or(u64::MAX, |next| next.from);
+        let mut from = same_start[0].from;
+        for entry in same_start.iter().rev() {
+            let end = entry.end.min(next);
+            if end > from {
+                entries.push(Entry { from, end, ..*entry });
+                from = end;
+            }
+        }
+    }
+    entries
+}
+
+/// In order of address, each PC with the function that answers for it; and of functions in several pieces the
+/// place of the first for that of each.
+pub(crate) fn decide(mut found: Vec<Entry>) -> (Vec<Entry>, HashMap<usize, usize>) {
+    found.sort_unstable_by_key(|entry| entry.from);
+    let is_disjoint = found.is_sorted_by(|a, b| a.end <= b.from);
+    let goes_around = found.first().zip(found.last()).is_some_and(|(a, b)| a.from == 0 && b.end == u64::MAX);
+    if is_disjoint && !goes_around {
+        return (found, HashMap::new());
+    }
+    let entries = decided_by_order(&found);
+    let first_pieces = first_pieces(&entries);
+    (entries, first_pieces)
+}
+
+/// The first section that has a PC decides, and there the first function: so an unsorted index is searched.
+fn decided_by_order(found: &[Entry]) -> Vec<Entry> {
+    let mut entries: Vec<Entry> = Vec::with_capacity(found.len());
+    let (mut open, mut pc) = (BinaryHeap::new(), 0);
+    for (at, entry) in found.iter().enumerate() {
+        pc = entry.from.max(pc);
+        open.push(Reverse((entry.section, entry.index, entry.end)));
+        let next = found.get(at + 1).map_or(u64::MAX, |next| next.from);
+        while pc < next
+            && let Some(&Reverse((section, index, end))) = open.peek()
+        {
+            if end <= pc {
+                open.pop();
+                continue;
+            }
+            let end = end.min(next);
+            match entries.last_mut() {
+                Some(last) if last.end == pc && last.function() == (section, index) => last.end = end,
+                _ => entries.push(Entry { from: pc, end, section, index }),
+            }
+            pc = end;
+        }
+    }
+    entries
+}
+
+fn first_pieces(entries: &[Entry]) -> HashMap<usize, usize> {
+    let (mut places, mut first_pieces) = (HashMap::new(), HashMap::new());
+    for (place, entry) in entries.iter().enumerate() {
+        let first = *places.entry(entry.function()).or_insert(place);
+        if first != place {
+            first_pieces.extend([(first, first), (place, first)]);
+        }
+    }
+    first_pieces
+}

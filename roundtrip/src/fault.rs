@@ -1,0 +1,34 @@
+//! What is wrong with a table beside what it says of PCs.
+
+use std::fmt;
+
+use cfipack_decoder::sframe;
+use cfipack_format::sframe::Abi;
+
+/// What is wrong with a table, and where in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fault {
+    /// Which of the tables, counted from 0.
+    pub table: usize,
+    /// What it is, with its offset from the table's start.
+    pub kind: FaultKind,
+}
+
+/// What can be wrong with a table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum FaultKind {
+    /// Something that the format does not allow.
+    Malformed(sframe::Error),
+    /// It is for another architecture than what it is compared with.
+    Abi(Abi),
+}
+
+impl fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(error) => error.fmt(f),
+            Self::Abi(abi) => write!(f, "offset 0x4: ABI {} is of another architecture", *abi as u8),
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The first of the differences that a walk finds, each of them whole.
+
+/// What a walk finds piece by piece.
+pub(crate) trait Piece {
+    /// Goes on to the end of the next piece, if that is only more of the same. Says whether it is.
+    fn continue_with(&mut self, next: &Self) -> bool;
+}
+
+/// The first of what is found, and how many more there are.
+#[derive(Debug)]
+pub(crate) struct Kept<T> {
+    limit: usize,
+    first: Vec<T>,
+    /// Of those that are only counted, the last: to know what continues it.
+    beyond: Option<T>,
+    more: u64,
+}
+
+impl<T: Piece> Kept<T> {
+    /// Keeps `limit` at most, and counts all.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { limit, first: Vec::new(), beyond: None, more: 0 }
+    }
+
+    /// Takes the next piece, in order of address.
+    pub(crate) fn add(&mut self, piece: T) {
+        let last = self.beyond.as_mut().or(self.first.last_mut());
+        if last.is_some_and(|last| last.continue_with(&piece)) {
+            return;
+        }
+        if self.first.len() < self.limit {
+            self.first.push(piece);
+        } else {
+            self.beyond = Some(piece);
+            self.more += 1;
+        }
+    }
+
+    /// Those that were kept, and how many were not.
+    pub(crate) fn finish(self) -> (Vec<T>, u64) {
+        (self.first, self.more)
+    }
+}

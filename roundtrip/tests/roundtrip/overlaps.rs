@@ -1,0 +1,148 @@
+//! Functions that overlap, in one table or several: each PC is answered for as lookups answer.
+
+use cfipack_decoder::sframe::Section;
+use cfipack_format::{Address, Arch, FunctionOffset, Row};
+use cfipack_roundtrip::{Options, Table, TableAnswer, diff, verify};
+
+use crate::made::{self, Cfi, Made, SORTED, SP1, UNSORTED};
+
+/// A xorshift generator: what it gives depends on the seed alone.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+}
+
+/// Some functions of up to 40 bytes from `base` on, with a CFA that no other one has.
+fn functions(random: &mut Random, base: u64, cfa: &mut u8) -> Vec<Made> {
+    let count = 1 + random.below(6);
+    let function = |_| {
+        let start = base.wrapping_add(random.below(48));
+        let mut function = Made::new(start, random.below(40) as u32, &[]);
+        for at in 0..random.below(3) as u8 {
+            *cfa += 1;
+            let row = at * 5 + random.below(4) as u8;
+            if u32::from(row) <= function.size {
+                // One without words is malformed.
+                let row = if random.below(6) == 0 { (row, 1, vec![]) } else { (row, SP1, vec![*cfa]) };
+                function.rows.push(row);
+            }
+        }
+        if random.below(4) == 0 {
+            (function.info, function.rep_size) = (0x10, 16);
+        }
+        function
+    };
+    (0..count).map(function).collect()
+}
+
+/// What the first table that has the PC says of it; an error if that cannot be read.
+fn first(sections: &[Section<'_>], pc: Address) -> Result<Option<Row>, ()> {
+    let function = sections.iter().find_map(|section| section.find(pc).unwrap());
+    let Some(function) = function else { return Ok(None) };
+    function.lookup(FunctionOffset(pc.distance_from(function.start()) as u32)).map_err(|_| ())
+}
+
+#[test]
+fn every_pc_is_answered_for_as_lookups_do() {
+    for seed in 1..=4000_u64 {
+        let mut random = Random(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed));
+        // The last functions go on behind the last address.
+        let base = if random.below(4) == 0 { u64::MAX - 40 } else { 0x1000 };
+        let (mut tables, mut cfa) = (Vec::new(), 0);
+        for number in 0..1 + random.below(3) {
+            let mut functions = functions(&mut random, base, &mut cfa);
+            let address = Address(made::TABLE_ADDRESS.0 + number * 0x1000);
+            let sorted = if random.below(2) == 0 { SORTED } else { UNSORTED };
+            if sorted == SORTED {
+                functions.sort_by_key(|function| Address(function.start).distance_from(address));
+            }
+            tables.push((address, made::table_at(address, Arch::Amd64, sorted, &functions)));
+        }
+        let parsed = tables.iter().map(|(address, bytes)| Section::parse(bytes, *address).unwrap());
+        let sections: Vec<_> = parsed.collect();
+        let table = Table::new(&sections);
+        let mut cursor = table.cursor();
+        let around = if base == 0x1000 { 0x1000..0x1100 } else { 0..0x100 };
+        for pc in around.chain(u64::MAX - 64..u64::MAX) {
+            let expected = first(&sections, Address(pc));
+            let found = match *cursor.seek(pc).at(pc) {
+                TableAnswer::Row(row, _) => Ok(Some(row)),
+                TableAnswer::Nothing => Ok(None),
+                TableAnswer::Malformed(_) => Err(()),
+            };
+            assert_eq!(found, expected, "seed {seed}, pc {pc:#x}");
+        }
+    }
+}
+
+/// 16 bytes with CFA = rsp + 8 but for the 4 in the middle, which are another function's.
+fn nested() -> [Made; 2] {
+    [Made::new(0x1004, 4, &[(0, SP1, &[16])]), Made::new(0x1000, 0x10, &[(0, SP1, &[8])])]
+}
+
+/// Of an unsorted index the first FDE that has the PC is found, though another one starts later.
+#[test]
+fn the_first_of_an_unsorted_index_decides() {
+    let (mut cfi, cie) = Cfi::amd64();
+    cfi.fde(cie, 0x1000, 0x10, &[]);
+    let [inner, outer] = nested();
+    for (functions, equal) in [([&inner, &outer], 12), ([&outer, &inner], 16)] {
+        let functions = functions.map(Made::clone);
+        let bytes = made::table_at(made::TABLE_ADDRESS, Arch::Amd64, UNSORTED, &functions);
+        let sections = [Section::parse(&bytes, made::TABLE_ADDRESS).unwrap()];
+        let report = verify(&[cfi.section()], &Table::new(&sections), &Options::default());
+        assert_eq!((report.pcs_equal, report.pcs_different), (equal, 16 - equal));
+    }
+}
+
+/// A function is one, however many pieces it has.
+#[test]
+fn functions_in_pieces_are_counted_once() {
+    let bytes = made::table_at(made::TABLE_ADDRESS, Arch::Amd64, UNSORTED, &nested());
+    let sections = [Section::parse(&bytes, made::TABLE_ADDRESS).unwrap()];
+    let table = Table::new(&sections);
+    let report = verify(&[Cfi::amd64().0.section()], &table, &Options::default());
+    assert_eq!((report.extra, report.pcs_extra), (2, 16));
+    let whole = diff(&table, &table, &Options::default());
+    assert_eq!((whole.equal, whole.pcs_equal), (2, 16));
+    // The outer function differs in its last piece only.
+    let rows: &[(u8, u8, &[u8])] = &[(0, SP1, &[8]), (4, SP1, &[16]), (8, SP1, &[24])];
+    let other = made::table(Arch::Amd64, &[Made::new(0x1000, 0x10, rows)]);
+    let other = [Section::parse(&other, made::TABLE_ADDRESS).unwrap()];
+    let other = Table::new(&other);
+    let found = diff(&table, &other, &Options::default());
+    assert_eq!((found.equal, found.different, found.pcs_different), (1, 1, 8));
+    let none = Table::new(&[]);
+    assert_eq!((diff(&table, &none, &Options::default()).only_a), 2);
+    assert_eq!((diff(&none, &table, &Options::default()).only_b), 2);
+}
+
+/// A lookup asks one table after the other.
+#[test]
+fn the_first_of_several_tables_decides() {
+    let (mut cfi, cie) = Cfi::amd64();
+    cfi.fde(cie, 0x1000, 0x10, &[]);
+    let [inner, outer] = nested().map(|function| made::table(Arch::Amd64, &[function]));
+    let [inner, outer] = [&inner, &outer].map(|bytes| Section::parse(bytes, made::TABLE_ADDRESS).unwrap());
+    for (sections, equal) in [([inner, outer], 12), ([outer, inner], 16)] {
+        let report = verify(&[cfi.section()], &Table::new(&sections), &Options::default());
+        assert_eq!((report.pcs_equal, report.pcs_different), (equal, 16 - equal));
+    }
+}
+
+/// The function is one, and its rows go on where its addresses start again; the last address is not compared.
+#[test]
+fn a_function_behind_the_last_address() {
+    let function = Made::new(u64::MAX - 7, 16, &[(0, SP1, &[8]), (12, SP1, &[16])]);
+    let bytes = made::table(Arch::Amd64, &[function]);
+    let sections = [Section::parse(&bytes, made::TABLE_ADDRESS).unwrap()];
+    let table = Table::new(&sections);
+    let found = diff(&table, &table, &Options::default());
+    assert_eq!((found.equal, found.pcs_equal), (1, 15));
+}
