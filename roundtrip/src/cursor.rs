@@ -133,8 +133,7 @@ impl<'t> Open<'t> {
         let flags = Flags { signal, key_b: function.has_pauth_key_b() };
         let start = function.start().0;
         let content = if function.is_pc_mask() {
-            let version = table.sections[entry.section as usize].version();
-            stub(&function, version == Version::V1, flags)
+            stub(&function, section.version() == Version::V1, flags)
         } else {
             let answers = [TableAnswer::Nothing; 2];
             let mut walk = Walk { function, fres: function.fres(), answers, next: 1, next_start: 0 };

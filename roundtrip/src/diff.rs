@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 
 use cfipack_format::{Address, Arch};
 
 use crate::compare::same_answer;
 use crate::fault::Fault;
 use crate::kept::{Kept, Piece};
-use crate::repeat::{Recurrence, each_pc, lcm};
+use crate::repeat::{Recurrence, each_piece, lcm};
 use crate::table::{Table, TableAnswer};
 use crate::verify::Options;
 use crate::words::Answered;
@@ -144,66 +145,96 @@ pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
     let mut faults = [a, b].map(|table| table.faults_for(arch));
     let malformed = faults.iter().flatten().count() as u64;
     faults.iter_mut().for_each(|faults| faults.truncate(options.limit));
-    let mut diff = Diff { malformed, faults, ..Diff::default() };
+    let mut comparison = Comparison {
+        arch,
+        diff: Diff { malformed, faults, ..Diff::default() },
+        differences: Kept::new(options.limit),
+        met: [Met::at(None), Met::at(None)],
+    };
     let (mut cursor_a, mut cursor_b) = (a.cursor(), b.cursor());
-    let (mut met_a, mut met_b) = (Met::at(None), Met::at(None));
     let (mut pieces_a, mut pieces_b) = (Pieces::default(), Pieces::default());
-    let mut differences = Kept::new(options.limit);
     let mut pc = 0;
     while pc < u64::MAX {
         let (at_a, at_b) = (cursor_a.seek(pc), cursor_b.seek(pc));
-        let left_a = pieces_a.left(a, met_a.go_on(at_a.function));
-        diff.leave(left_a, pieces_b.left(b, met_b.go_on(at_b.function)));
+        let [left_a, left_b] = comparison.go_on([at_a.function, at_b.function]);
+        comparison.diff.leave(pieces_a.left(a, left_a), pieces_b.left(b, left_b));
         let end = at_a.end.min(at_b.end);
         let start_in = |table: &Table<'_>, place: Option<usize>| Some(table.extent(place?)?.start);
         let function = start_in(a, at_a.function).or_else(|| start_in(b, at_b.function));
         if let Some(function) = function {
-            let mut judge =
-                |start: u64, end: u64, recurrence: Recurrence, a: &TableAnswer, b: &TableAnswer| {
-                    let pcs = (end - start) * recurrence.times;
-                    let has = [a, b].map(|answer| *answer != TableAnswer::Nothing);
-                    let both = has == [true, true];
-                    met_a.is_met |= both;
-                    met_b.is_met |= both;
-                    if same_answer(a, b, arch) {
-                        diff.pcs_equal += if has[0] { pcs } else { 0 };
-                        return;
-                    }
-                    met_a.is_alike = false;
-                    // Without a row of its own a function is not only in B.
-                    met_b.is_alike &= !has[1];
-                    let count = match has {
-                        [true, false] => &mut diff.pcs_only_a,
-                        [false, _] => &mut diff.pcs_only_b,
-                        [true, true] => &mut diff.pcs_different,
-                    };
-                    *count += pcs;
-                    let words = |own: &TableAnswer, other: &TableAnswer| {
-                        Answered { arch, own: *own, other: *other }.to_string()
-                    };
-                    differences.add(TableDifference {
-                        function: Address(function),
-                        start: Address(start),
-                        end: Address(end),
-                        recurrence,
-                        a: words(a, b),
-                        b: words(b, a),
-                    });
-                };
-            match lcm(at_a.period(), at_b.period()) {
-                1 => judge(pc, end, Recurrence::ONCE, at_a.at(pc), at_b.at(pc)),
-                period => each_pc(pc..end, period, |pc, recurrence| {
-                    judge(pc, pc + 1, recurrence, at_a.at(pc), at_b.at(pc));
-                }),
-            }
+            each_piece(pc..end, lcm(at_a.period(), at_b.period()), |range, recurrence| {
+                let (in_a, in_b) = (at_a.at(range.start), at_b.at(range.start));
+                comparison.judge(Address(function), range, recurrence, in_a, in_b);
+            });
         }
         pc = end;
     }
-    diff.leave(pieces_a.left(a, met_a.go_on(None)), pieces_b.left(b, met_b.go_on(None)));
+    let [left_a, left_b] = comparison.go_on([None, None]);
+    let Comparison { mut diff, differences, .. } = comparison;
+    diff.leave(pieces_a.left(a, left_a), pieces_b.left(b, left_b));
     pieces_a.0.into_values().for_each(|met| diff.leave(Some(met), None));
     pieces_b.0.into_values().for_each(|met| diff.leave(None, Some(met)));
     (diff.differences, diff.more_differences) = differences.finish();
     diff
+}
+
+/// What comparing two tables has found so far.
+struct Comparison {
+    arch: Arch,
+    /// All but the differences.
+    diff: Diff,
+    differences: Kept<TableDifference>,
+    /// The functions of `a` and of `b` that the walk is in.
+    met: [Met; 2],
+}
+
+impl Comparison {
+    /// Goes on to other functions where they are others; says what was met of those that were left.
+    fn go_on(&mut self, [a, b]: [Option<usize>; 2]) -> [Option<Met>; 2] {
+        let [met_a, met_b] = &mut self.met;
+        [met_a.go_on(a), met_b.go_on(b)]
+    }
+
+    /// Compares what the tables say of some PCs.
+    #[inline]
+    fn judge(
+        &mut self,
+        function: Address,
+        range: Range<u64>,
+        recurrence: Recurrence,
+        a: &TableAnswer,
+        b: &TableAnswer,
+    ) {
+        let Self { arch, diff, differences, met: [met_a, met_b] } = self;
+        let pcs = (range.end - range.start) * recurrence.times;
+        let has = [a, b].map(|answer| *answer != TableAnswer::Nothing);
+        let both = has == [true, true];
+        met_a.is_met |= both;
+        met_b.is_met |= both;
+        if same_answer(a, b, *arch) {
+            diff.pcs_equal += if has[0] { pcs } else { 0 };
+            return;
+        }
+        met_a.is_alike = false;
+        // Without a row of its own a function is not only in B.
+        met_b.is_alike &= !has[1];
+        *match has {
+            [true, false] => &mut diff.pcs_only_a,
+            [false, _] => &mut diff.pcs_only_b,
+            [true, true] => &mut diff.pcs_different,
+        } += pcs;
+        let words = |own: &TableAnswer, other: &TableAnswer| {
+            Answered { arch: *arch, own: *own, other: *other }.to_string()
+        };
+        differences.add(TableDifference {
+            function,
+            start: Address(range.start),
+            end: Address(range.end),
+            recurrence,
+            a: words(a, b),
+            b: words(b, a),
+        });
+    }
 }
 
 impl Diff {

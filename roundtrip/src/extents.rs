@@ -44,30 +44,40 @@ impl Entry {
 /// Appends the PCs of a section's functions by their addresses; functions of a sorted section share none.
 pub(crate) fn append(section: &Section<'_>, mut found: Vec<Entry>, all: &mut Vec<Entry>) {
     if section.is_sorted() {
-        found.sort_unstable_by_key(|entry| (entry.from, entry.index));
-        found = decided_by_start(&found);
+        decide_by_start(&mut found);
     }
-    all.extend(found.into_iter().flat_map(|entry| entry.absolute(section)).flatten());
+    let mut behind = Vec::new();
+    found.retain_mut(|entry| {
+        let [first, rest] = entry.absolute(section);
+        behind.extend(rest);
+        *entry = first.unwrap_or(*entry);
+        first.is_some()
+    });
+    match all.is_empty() {
+        true => *all = found,
+        false => all.append(&mut found),
+    }
+    all.append(&mut behind);
 }
 
 /// In a sorted index the last start at or before a PC decides; of functions that start together the last one
 /// that has the PC.
-fn decided_by_start(found: &[Entry]) -> Vec<Entry> {
-    let mut entries = Vec::with_capacity(found.len());
-    let mut rest = found;
-    for same_start in found.chunk_by(|a, b| a.from == b.from) {
-        rest = &rest[same_start.len()..];
-        let next = rest.first().map_or(u64::MAX, |next| next.from);
-        let mut from = same_start[0].from;
-        for entry in same_start.iter().rev() {
-            let end = entry.end.min(next);
-            if end > from {
-                entries.push(Entry { from, end, ..*entry });
-                from = end;
-            }
+fn decide_by_start(found: &mut Vec<Entry>) {
+    found.sort_unstable_by_key(|entry| (entry.from, Reverse(entry.index)));
+    let (mut start, mut next) = (u64::MAX, u64::MAX);
+    for entry in found.iter_mut().rev() {
+        if entry.from != start {
+            (start, next) = (entry.from, start);
         }
+        entry.end = entry.end.min(next);
     }
-    entries
+    let mut reached = 0;
+    found.retain_mut(|entry| {
+        entry.from = entry.from.max(reached);
+        let has_pcs = entry.from < entry.end;
+        reached = if has_pcs { entry.end } else { reached };
+        has_pcs
+    });
 }
 
 /// In order of address, each PC with the function that answers for it; and of functions in several pieces the

@@ -31,26 +31,29 @@ impl fmt::Display for Recurrence {
     }
 }
 
-/// Calls `visit` for each PC of one period, with the number of periods, and for each PC of the rest.
-pub(crate) fn each_pc(range: Range<u64>, period: u64, mut visit: impl FnMut(u64, Recurrence)) {
+/// Calls `visit` for the range if its answers do not repeat, of period 1; else for each PC of one period, with
+/// the number of periods, and for each PC of the rest.
+#[inline]
+pub(crate) fn each_piece(range: Range<u64>, period: u64, mut visit: impl FnMut(Range<u64>, Recurrence)) {
+    if period == 1 {
+        return visit(range, Recurrence::ONCE);
+    }
     let times = (range.end - range.start) / period;
     let rest = range.start + times * period;
-    if times != 0 {
-        (range.start..range.start + period).for_each(|pc| visit(pc, Recurrence { period, times }));
-    }
-    (rest..range.end).for_each(|pc| visit(pc, Recurrence::ONCE));
+    let repeated = if times == 0 { range.start } else { range.start + period };
+    let recurring = (range.start..repeated).map(|pc| (pc, Recurrence { period, times }));
+    let once = (rest..range.end).map(|pc| (pc, Recurrence::ONCE));
+    recurring.chain(once).for_each(|(pc, recurrence)| visit(pc..pc + 1, recurrence));
 }
 
 /// How many of the PCs of a segment the table answers for.
 pub(crate) fn answered(range: Range<u64>, segment: &Segment<'_>) -> u64 {
     let mut pcs = 0;
-    match segment.period() {
-        1 if *segment.at(range.start) == TableAnswer::Nothing => {}
-        1 => pcs = range.end - range.start,
-        period => each_pc(range, period, |pc, recurrence| {
-            pcs += if *segment.at(pc) == TableAnswer::Nothing { 0 } else { recurrence.times };
-        }),
-    }
+    each_piece(range, segment.period(), |range, recurrence| {
+        if *segment.at(range.start) != TableAnswer::Nothing {
+            pcs += (range.end - range.start) * recurrence.times;
+        }
+    });
     pcs
 }
 

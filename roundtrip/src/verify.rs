@@ -12,9 +12,9 @@ use crate::compare::{Outcome, against_cfi};
 use crate::cursor::Cursor;
 use crate::kept::Kept;
 use crate::reason::Reasons;
-use crate::repeat::{Recurrence, answered, each_pc, lcm};
+use crate::repeat::{Recurrence, answered, each_piece, lcm};
 use crate::report::{Difference, LeftOut, Report};
-use crate::table::{Table, TableAnswer};
+use crate::table::Table;
 
 /// How to verify.
 #[derive(Clone, Copy, Debug)]
@@ -149,25 +149,6 @@ impl Verifier<'_, '_, '_> {
         tally: &mut Tally,
     ) {
         let Self { cursor, arch, differences, .. } = self;
-        let mut judge = |range: Range<u64>, recurrence: Recurrence, answer: &Answer, table: &TableAnswer| {
-            let pcs = (range.end - range.start) * recurrence.times;
-            match against_cfi(answer, flags, table, *arch) {
-                Outcome::Equal => tally.equal += pcs,
-                Outcome::Missing => tally.missing += pcs,
-                Outcome::Different => {
-                    tally.different += pcs;
-                    differences.add(Difference {
-                        arch: *arch,
-                        function: Some(function.start),
-                        start: Address(range.start),
-                        end: Address(range.end),
-                        recurrence,
-                        cfi: Some((*answer, flags)),
-                        table: *table,
-                    });
-                }
-            }
-        };
         let mut pc = range.start;
         while pc < range.end {
             let segment = cursor.seek(pc);
@@ -176,13 +157,27 @@ impl Verifier<'_, '_, '_> {
                 Answer::Plt { .. } => lcm(16, segment.period()),
                 _ => segment.period(),
             };
-            if period == 1 {
-                judge(pc..end, Recurrence::ONCE, answer, segment.at(pc));
-            } else {
-                each_pc(pc..end, period, |pc, recurrence| {
-                    judge(pc..pc + 1, recurrence, &answer.at(pc), segment.at(pc))
-                });
-            }
+            each_piece(pc..end, period, |range, recurrence| {
+                let pcs = (range.end - range.start) * recurrence.times;
+                let in_stub = matches!(answer, Answer::Plt { .. }).then(|| answer.at(range.start));
+                let (cfi, table) = (in_stub.as_ref().unwrap_or(answer), segment.at(range.start));
+                match against_cfi(cfi, flags, table, *arch) {
+                    Outcome::Equal => tally.equal += pcs,
+                    Outcome::Missing => tally.missing += pcs,
+                    Outcome::Different => {
+                        tally.different += pcs;
+                        differences.add(Difference {
+                            arch: *arch,
+                            function: Some(function.start),
+                            start: Address(range.start),
+                            end: Address(range.end),
+                            recurrence,
+                            cfi: Some((*cfi, flags)),
+                            table: *table,
+                        });
+                    }
+                }
+            });
             pc = end;
         }
     }

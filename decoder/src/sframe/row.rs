@@ -20,6 +20,7 @@ impl Fre {
     ///
     /// # Errors
     /// Its info byte, its number of words or a control word says what no rule has.
+    #[inline]
     pub fn row(&self, function: &Function<'_>) -> Result<Row, Error> {
         self.decode(&function.section, function.fde_type())
     }
