@@ -12,6 +12,7 @@ use cfipack_format::{Address, Arch};
 use cfipack_roundtrip::{Options, Report, most_frequent_first};
 use serde::Serialize;
 
+use crate::ambiguous;
 use crate::cfi_bytes::CfiBytes;
 use crate::conversion::{Conversion, TableOptions};
 use crate::count::{Counts, Number, percent};
@@ -111,6 +112,8 @@ struct Summary<'s, 'a> {
     /// The section.
     bytes: Vec<u8>,
     cfi: CfiBytes,
+    /// Functions with one start that do not say the same.
+    ambiguous: u64,
     report: Option<Report>,
 }
 
@@ -131,18 +134,17 @@ impl<'s, 'a> Summary<'s, 'a> {
         let conversion = Conversion::of(file, sections, &arguments.table, arguments.threads.into())?;
         let address = arguments.address.unwrap_or_default();
         let bytes = if is_relocatable { conversion.relocatable()? } else { conversion.linked(address)? };
-        let mut report = None;
-        if arguments.verify {
-            let relocated =
-                if is_relocatable { Some(relocated(&conversion, &bytes, file.arch())) } else { None };
-            let table = sframe::Section::parse(relocated.as_deref().unwrap_or(&bytes), address)?;
+        let relocated = is_relocatable.then(|| relocated(&conversion, &bytes, file.arch()));
+        let table = sframe::Section::parse(relocated.as_deref().unwrap_or(&bytes), address)?;
+        let ambiguous = ambiguous::count(&table);
+        let report = arguments.verify.then(|| {
             let made_with = arguments.table.get();
             let padding = made_with.padding();
             let options = Options { padding, made_with: Some(made_with), ..Options::default() };
-            report = Some(verify::against(sections, &[table], &options));
-        }
+            verify::against(sections, &[table], &options)
+        });
         let cfi = CfiBytes::of(file, sections)?;
-        Ok(Self { object, file, conversion, bytes, cfi, report })
+        Ok(Self { object, file, conversion, bytes, cfi, ambiguous, report })
     }
 
     /// Whether what was asked for holds: every function that was converted is true, all could be judged,
@@ -177,6 +179,10 @@ impl<'s, 'a> Summary<'s, 'a> {
         if !reasons.is_empty() {
             writeln!(text, "  left out: {}", Counts(&reasons).list())?;
         }
+        if self.ambiguous != 0 {
+            let ambiguous = Number(self.ambiguous, "function");
+            writeln!(text, "  ambiguous: {ambiguous} with the start of one that says something else")?;
+        }
         let (sframe, cfi) = (self.bytes.len() as u64, &self.cfi);
         writeln!(text, "  .sframe: {}, {} of {cfi}", Number(sframe, "byte"), percent(sframe, cfi.total()))?;
         if let Some(report) = &self.report {
@@ -201,6 +207,7 @@ impl<'s, 'a> Summary<'s, 'a> {
             converted: self.conversion.converted(),
             unsupported: self.conversion.left_out(),
             reasons: self.conversion.reasons(),
+            ambiguous: self.ambiguous,
             bytes: BytesJson { sframe: self.bytes.len(), cfi: self.cfi },
             relocations: self.relocations(),
             verify: self
@@ -252,6 +259,7 @@ struct SummaryJson<'r> {
     converted: u64,
     unsupported: u64,
     reasons: BTreeMap<&'static str, u64>,
+    ambiguous: u64,
     bytes: BytesJson,
     #[serde(skip_serializing_if = "Option::is_none")]
     relocations: Option<Vec<RelocationJson>>,

@@ -17,11 +17,11 @@ fn fields(value: &Value, names: &[&str]) -> Value {
 #[test]
 fn convert() {
     let summary = parse(&["linked.so", "--json"]);
-    let names = ["schema", "file", "functions", "converted", "unsupported", "reasons"];
+    let names = ["schema", "file", "functions", "converted", "unsupported", "reasons", "ambiguous"];
     assert_eq!(
         fields(&summary, &names),
         json!({ "schema": "cfipack/convert/1", "file": "linked.so", "functions": 5, "converted": 5,
-            "unsupported": 0, "reasons": {} })
+            "unsupported": 0, "reasons": {}, "ambiguous": 0 })
     );
     // readelf -S: .eh_frame has 0x9c bytes, .eh_frame_hdr 0x34.
     let bytes = fields(&summary["bytes"], &["eh_frame", "eh_frame_hdr"]);

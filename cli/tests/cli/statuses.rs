@@ -95,5 +95,7 @@ fn functions_that_cannot_be_told_apart_are_not_judged() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(status), "{said}");
         assert!(said.contains(counts), "{said}");
+        let ambiguous = "\n  ambiguous: 4 functions with the start of one that says something else\n";
+        assert_eq!(said.contains(ambiguous), status == 1, "{said}");
     }
 }

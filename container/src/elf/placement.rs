@@ -14,7 +14,8 @@ use crate::{Error, Kind, Location};
 pub enum Placement {
     /// Every section at zero, as readelf shows them: addresses are offsets in sections.
     Zero,
-    /// Every section at a place of its own, code first, with room between them: an address identifies a section and an offset ([`File::locate`](crate::File::locate)).
+    /// Every section at a place of its own, code first, with room between them: an address identifies a
+    /// section and an offset ([`File::locate`](crate::File::locate)).
     Apart,
 }
 
