@@ -96,7 +96,8 @@ impl<'a> File<'a> {
 
     /// Every `.eh_frame` that is in force, and behind them every `.debug_frame` as far as it has functions
     /// that they have not: the FDEs of functions that start where another does, and in a linked file of
-    /// those that start in no code (the linker has discarded them), are made unreachable in a copy. What
+    /// those that start where nothing is loaded, or at 0 where neither a section of code nor the symbol of
+    /// a function is (the linker has discarded them), are made unreachable in a copy. What
     /// a post-link optimiser put aside (`.bolt.org.eh_frame`) is not in force. A `.zdebug_frame` is
     /// a compressed `.debug_frame`.
     ///

@@ -189,6 +189,50 @@ fn compression_by_name() {
     assert_eq!(claim(u64::MAX), Error::Compressed { section, size: u64::MAX });
 }
 
+/// The functions, by start and size, that are found of those in the `.debug_frame` of a linked file. Its other
+/// sections are given by flags, address and size, the symbol of a function in the first by address and size.
+fn found_of(sections: &[(u64, u64, usize)], symbol: (u64, u64), functions: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut cfi = b"\x0c\0\0\0\xff\xff\xff\xff\x01\0\x01\x78\x10\x0c\x07\x08".to_vec();
+    functions.iter().for_each(|&(start, size)| cfi.extend(words(&[20, start, size])));
+    let mut all: Vec<_> =
+        sections.iter().map(|&(flags, _, size)| made(".s", PROGBITS, flags, &vec![0; size])).collect();
+    all.push(made(".debug_frame", PROGBITS, 0, &cfi));
+    let mut bytes = object(&all);
+    // ET_EXEC.
+    bytes[16] = 2;
+    let headers = u64::from_le_bytes(bytes[0x28..0x30].try_into().unwrap()) as usize;
+    for (number, (_, address, _)) in sections.iter().enumerate() {
+        bytes[headers + 64 * (number + 1) + 16..][..8].copy_from_slice(&address.to_le_bytes());
+    }
+    let symbols = headers + 64 * (all.len() + 1) + 24;
+    let symbols = u64::from_le_bytes(bytes[symbols..symbols + 8].try_into().unwrap()) as usize;
+    // STT_FUNC of section 1, with the name `.s`.
+    bytes[symbols + 24..][..24].copy_from_slice(&words(&[1 | 2 << 32 | 1 << 48, symbol.0, symbol.1]));
+    let sections = File::parse(&bytes).unwrap().call_frame_sections().unwrap();
+    let functions = sections.iter().flat_map(|section| section.cfi().functions());
+    functions.map(|function| function.unwrap()).map(|function| (function.start.0, function.size)).collect()
+}
+
+/// Of code whose section does not say so, and of code that shares its addresses with data, the FDEs are in
+/// force; those at 0 and in no section are of functions that the linker discarded.
+#[test]
+fn code_in_sections_of_data() {
+    let sections = [(CODE, 0x1000, 16), (ALLOC, 0x2000, 16), (CODE, 0x3000, 16), (ALLOC, 0x3000, 4)];
+    let real = [(0x1000, 4), (0x2000, 4), (0x3000, 4), (0x3008, 4)];
+    let discarded = [(0, 4), (0x1010, 4), (u64::MAX, 4)];
+    assert_eq!(found_of(&sections, (0x1000, 4), &[&real[..], &discarded].concat()), real);
+}
+
+/// Where there is data at 0, as in kernels, a function is there only if a symbol says so.
+#[test]
+fn functions_at_zero() {
+    let found = |flags, symbol| found_of(&[(flags, 0, 32)], (symbol, 8), &[(0, 4), (0, 8)]);
+    assert_eq!(found(ALLOC, 0x10), []);
+    assert_eq!(found(ALLOC, 0), [(0, 8)]);
+    assert_eq!(found(CODE, 0), [(0, 8)]);
+    assert_eq!(found(CODE, 0x10), [(0, 4), (0, 8)]);
+}
+
 #[test]
 fn places_are_aligned() {
     let code = |align| Made { align, ..made(".text", PROGBITS, CODE, &[0x90]) };

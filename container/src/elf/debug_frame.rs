@@ -3,13 +3,13 @@
 //! Code built without unwind tables is described there alone, in files whose C runtime has an `.eh_frame`.
 //! Assemblers and compilers can also be told to write both, which say the same then.
 
+use std::cell::LazyCell;
 use std::collections::HashSet;
 use std::hash::Hash;
 
 use cfipack_encoder::cfi::{Function, SectionKind};
 use cfipack_format::{Address, SectionOffset};
-use object::SectionIndex;
-use object::elf::SHF_EXECINSTR;
+use object::elf::{SHF_ALLOC, SHF_EXECINSTR};
 use object::read::elf::SectionHeader as _;
 
 use super::Elf;
@@ -19,9 +19,13 @@ use crate::{CallFrameSection, Kind};
 
 impl<'a> Elf<'a> {
     /// The sections, every `.eh_frame` first, without the functions of `.debug_frame` that start where
-    /// one of `.eh_frame` does, or where a linked file has no code: those the linker discarded; and of
+    /// one of `.eh_frame` does, or where a linked file can have no code: those the linker discarded; and of
     /// functions of `.debug_frame` with one start without those that are [superfluous](Self::superfluous).
     /// A `.debug_frame` that has nothing else is left out.
+    ///
+    /// Code can be wherever a section is loaded: overlays have code and data at one address, and where no memory
+    /// is protected code runs whose section does not say that it is code. What the linker discarded starts
+    /// at 0, where [more is asked for](CodeAtZero).
     pub(super) fn each_function_once(
         &self,
         mut sections: Vec<CallFrameSection<'a>>,
@@ -34,9 +38,14 @@ impl<'a> Elf<'a> {
         }
         let mut known: Vec<_> = eh_frames.iter().flat_map(starts).collect();
         known.sort_unstable();
+        let is_relocatable = self.headers.kind == Kind::Relocatable;
+        let code_at_zero = LazyCell::new(|| self.code_at_zero());
+        let may_be_code = |function: &Function<'_>| {
+            self.addresses.is_loaded(function.start)
+                && (function.start != Address(0) || code_at_zero.may_be(function))
+        };
         let is_new = |function: &Function<'_>| {
-            known.binary_search(&function.start).is_err()
-                && (self.headers.kind == Kind::Relocatable || self.is_code(function.start))
+            known.binary_search(&function.start).is_err() && (is_relocatable || may_be_code(function))
         };
         sections.retain_mut(|section| is_eh_frame(section) || retain(section, is_new));
         for (section, fde) in self.superfluous(&sections) {
@@ -75,11 +84,34 @@ impl<'a> Elf<'a> {
         superfluous
     }
 
-    /// Whether an address lies in a section of code, be its bytes in the file or not.
-    fn is_code(&self, address: Address) -> bool {
-        let section = self.locate(address).map(|location| SectionIndex(location.section));
-        let header = section.and_then(|index| self.headers.sections.section(index).ok());
-        header.is_some_and(|header| header.sh_flags(self.headers.endian).contains(SHF_EXECINSTR))
+    fn code_at_zero(&self) -> CodeAtZero {
+        let endian = self.headers.endian;
+        let is_code = self.headers.sections.iter().any(|header| {
+            let is_code = header.sh_flags(endian).contains(SHF_ALLOC | SHF_EXECINSTR);
+            is_code && header.sh_addr(endian) == 0 && header.sh_size(endian) != 0
+        });
+        if is_code {
+            return CodeAtZero::Any;
+        }
+        let symbols = Symbols::read(self).ok();
+        CodeAtZero::OfSizes(symbols.map(|symbols| symbols.sizes_of_functions(Address(0))).unwrap_or_default())
+    }
+}
+
+/// What code a linked file can have at 0.
+enum CodeAtZero {
+    /// There is a section of code.
+    Any,
+    /// There is none, but there are symbols of functions of these sizes.
+    OfSizes(HashSet<u64>),
+}
+
+impl CodeAtZero {
+    fn may_be(&self, function: &Function<'_>) -> bool {
+        match self {
+            Self::Any => true,
+            Self::OfSizes(sizes) => sizes.contains(&function.size),
+        }
     }
 }
 

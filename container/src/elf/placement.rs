@@ -32,6 +32,8 @@ pub(crate) struct Addresses {
     all: Vec<u64>,
     /// The sections that have addresses of their own, by address.
     placed: Vec<usize>,
+    /// For each of those, the last end of it and of all before it.
+    reached: Vec<u64>,
 }
 
 impl Addresses {
@@ -41,7 +43,7 @@ impl Addresses {
         let section = |index| headers.sections.section(SectionIndex(index));
         let all = match (headers.kind, placement) {
             (Kind::Relocatable, Placement::Zero) => {
-                return Ok(Self { all: vec![0; count], placed: Vec::new() });
+                return Ok(Self { all: vec![0; count], placed: Vec::new(), reached: Vec::new() });
             }
             (Kind::Relocatable, Placement::Apart) => apart(headers)?,
             (Kind::Linked, _) => {
@@ -51,7 +53,14 @@ impl Addresses {
         };
         let mut placed: Vec<_> = (0..count).filter(|&index| is_placed(headers, index)).collect();
         placed.sort_by_key(|&index| all[index]);
-        Ok(Self { all, placed })
+        let size = |index| section(index).map_or(0, |header| header.sh_size(headers.endian));
+        let mut end = 0;
+        let ends = placed.iter().map(|&index| {
+            end = all[index].saturating_add(size(index)).max(end);
+            end
+        });
+        let reached = ends.collect();
+        Ok(Self { all, placed, reached })
     }
 
     /// Whether several sections lie at one place.
@@ -62,6 +71,12 @@ impl Addresses {
     /// Where a section lies; 0 for one that does not exist.
     pub(crate) fn of(&self, section: usize) -> u64 {
         self.all.get(section).copied().unwrap_or(0)
+    }
+
+    /// Whether an address lies in any section, of which several may overlap.
+    pub(super) fn is_loaded(&self, address: Address) -> bool {
+        let after = self.placed.partition_point(|&index| self.of(index) <= address.0);
+        after.checked_sub(1).is_some_and(|last| address.0 < self.reached[last])
     }
 
     /// The section that an address lies in.
