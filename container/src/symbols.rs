@@ -99,7 +99,9 @@ impl<'a> Symbols<'a> {
     pub(crate) fn sizes_of_functions(&self, start: Address) -> HashSet<u64> {
         let first = self.sorted.partition_point(|entry| entry.address < start.0);
         let here = self.sorted[first..].iter().take_while(|entry| entry.address == start.0);
-        here.filter(|entry| entry.is_function).map(|entry| entry.end - entry.address).collect()
+        here.filter(|entry| entry.is_function)
+            .filter_map(|entry| entry.end.checked_sub(entry.address))
+            .collect()
     }
 
     /// The symbol whose code holds an address: the nearest one before it, if it reaches that far.

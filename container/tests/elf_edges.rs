@@ -233,6 +233,14 @@ fn functions_at_zero() {
     assert_eq!(found(CODE, 0x10), [(0, 4), (0, 8)]);
 }
 
+/// A symbol without a size ends with its section, but not one behind its end.
+#[test]
+fn a_function_behind_its_section() {
+    let sections = [(CODE, 0x1000, 16), (CODE, 0x2000, 16)];
+    let functions = [(0x2000, 4), (0x2000, 8)];
+    assert_eq!(found_of(&sections, (0x2000, 0), &functions), functions);
+}
+
 #[test]
 fn places_are_aligned() {
     let code = |align| Made { align, ..made(".text", PROGBITS, CODE, &[0x90]) };
