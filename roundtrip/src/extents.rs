@@ -41,11 +41,9 @@ impl Entry {
     }
 }
 
-/// Appends the PCs of a section's functions by their addresses; functions of a sorted section share none.
+/// Appends the PCs of a section's functions by their addresses, of which no two share any.
 pub(crate) fn append(section: &Section<'_>, mut found: Vec<Entry>, all: &mut Vec<Entry>) {
-    if section.is_sorted() {
-        decide_by_start(&mut found);
-    }
+    decide_by_start(&mut found);
     let mut behind = Vec::new();
     found.retain_mut(|entry| {
         let [first, rest] = entry.absolute(section);
@@ -60,7 +58,7 @@ pub(crate) fn append(section: &Section<'_>, mut found: Vec<Entry>, all: &mut Vec
     all.append(&mut behind);
 }
 
-/// In a sorted index the last start at or before a PC decides; of functions that start together the last one
+/// The last start at or before a PC decides; of functions that start together the last one
 /// that has the PC.
 fn decide_by_start(found: &mut Vec<Entry>) {
     found.sort_unstable_by_key(|entry| (entry.from, Reverse(entry.index)));
@@ -94,7 +92,7 @@ pub(crate) fn decide(mut found: Vec<Entry>) -> (Vec<Entry>, HashMap<usize, usize
     (entries, first_pieces)
 }
 
-/// The first section that has a PC decides, and there the first function: so an unsorted index is searched.
+/// The first section that has a PC decides.
 fn decided_by_order(found: &[Entry]) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::with_capacity(found.len());
     let (mut open, mut pc) = (BinaryHeap::new(), 0);

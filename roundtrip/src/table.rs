@@ -13,7 +13,7 @@ use crate::fault::{Fault, FaultKind};
 
 /// The functions of one or more tables, in order of address, no two of them sharing a PC: each PC
 /// belongs to the function that [`Section::find`] finds for it in the first table that has one. A function
-/// around another one may have several pieces. The last address of all, 2^64-1, belongs to none.
+/// around one of another table may have several pieces. The last address of all, 2^64-1, belongs to none.
 ///
 /// Memory: 24 bytes a function or piece, twice that while it is made; a few more for pieces.
 #[derive(Clone, Debug)]

@@ -24,7 +24,7 @@ impl<'a> Section<'a> {
     /// Functions of size 0 have no PC.
     ///
     /// Where functions overlap without starting together, the last that starts at or before the PC
-    /// decides. A sorted index that is not sorted gives wrong answers: see [`Section::validate`].
+    /// decides; of those that start together, the last in the index that has it. A sorted index that is not sorted gives wrong answers: see [`Section::validate`].
     ///
     /// # Errors
     /// Those of [`Section::function`].
@@ -150,13 +150,30 @@ impl<'a> Section<'a> {
     fn find_fde(&self, pc: Address) -> Option<(usize, Fde, u32)> {
         let pc = pc.distance_from(self.address());
         if !self.is_sorted() {
-            return (0..self.num_functions()).find_map(|index| {
-                let (fde, start) = self.located(index)?;
-                Some((index, fde, offset_in(pc, start, fde.size)?))
-            });
+            return self.find_fde_unsorted(pc);
         }
         let count = self.count_not_after(pc);
         self.last_that_holds(count, pc, |place| place)
+    }
+
+    /// The same by trying each function: what would be found if the index were sorted.
+    #[cold]
+    #[inline(never)]
+    fn find_fde_unsorted(&self, pc: i64) -> Option<(usize, Fde, u32)> {
+        let (mut deciding, mut found) = (i64::MIN, None);
+        for index in 0..self.num_functions() {
+            let Some((fde, start)) = self.located(index) else { continue };
+            if fde.size == 0 || start > pc || start < deciding {
+                continue;
+            }
+            if start != deciding {
+                (deciding, found) = (start, None);
+            }
+            if let Some(offset) = offset_in(pc, start, fde.size) {
+                found = Some((index, fde, offset));
+            }
+        }
+        found
     }
 
     /// Of the first `count` functions in order of address, the last that has the PC. `index` turns

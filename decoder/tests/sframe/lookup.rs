@@ -72,14 +72,9 @@ fn every_pc_has_the_row_that_trying_all_functions_finds() {
                     let context = format!("{version:?} {flags:?} {pc:#x}");
                     let pc = Address(pc);
                     assert_eq!(cfa_offset(index.lookup(pc).unwrap()), expected, "index {context}");
-                    if section.is_sorted() {
-                        assert_eq!(cfa_offset(section.lookup(pc).unwrap()), expected, "{context}");
-                        let found = section.find(pc).unwrap().map(|f| f.index());
-                        assert_eq!(found, index.find(pc).unwrap().map(|f| f.index()), "{context}");
-                    } else {
-                        let found = section.lookup(pc).unwrap();
-                        assert_eq!(found.is_some(), expected.is_some(), "{context}");
-                    }
+                    assert_eq!(cfa_offset(section.lookup(pc).unwrap()), expected, "{context}");
+                    let found = section.find(pc).unwrap().map(|f| f.index());
+                    assert_eq!(found, index.find(pc).unwrap().map(|f| f.index()), "{context}");
                 }
             }
         }
