@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use cfipack_container::{CallFrameSection, File, Placement};
 use cfipack_decoder::sframe::Section;
-use cfipack_encoder::cfi::Function;
 use cfipack_format::Address;
 use cfipack_roundtrip::words::Words;
 use serde::Serialize;
@@ -105,12 +104,7 @@ fn one_function(
     options: &TableOptions,
     places: &Places<'_, '_>,
 ) -> anyhow::Result<Option<FunctionJson>> {
-    let cfi: Vec<_> = sections.iter().map(CallFrameSection::cfi).collect();
-    let has_address = |function: &Function<'_>| {
-        address.0.checked_sub(function.start.0).is_some_and(|offset| offset < function.size)
-    };
-    let mut functions = cfi.iter().flat_map(|section| section.functions()).flatten();
-    let Some(function) = functions.find(has_address) else { return Ok(None) };
+    let Some(function) = explanation::function_at(sections, address) else { return Ok(None) };
     let mut found = FunctionJson {
         start: Some(places.location(function.start)),
         size: Some(function.size),

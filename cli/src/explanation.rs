@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use cfipack_container::CallFrameSection;
+use cfipack_encoder::cfi::Function;
 use cfipack_format::Address;
 use serde::Serialize;
 
@@ -14,6 +16,15 @@ use crate::status::{self, Status};
 pub trait Explained: Serialize {
     /// Writes it in words.
     fn print(&self, out: &mut dyn Write) -> io::Result<()>;
+}
+
+/// The function that has an address; of several the one that starts last, for which alone a lookup answers.
+pub fn function_at<'s>(sections: &'s [CallFrameSection<'_>], address: Address) -> Option<Function<'s>> {
+    let functions = sections.iter().flat_map(|section| section.cfi().functions()).flatten();
+    let has_address = |function: &Function<'_>| {
+        address.0.checked_sub(function.start.0).is_some_and(|offset| offset < function.size)
+    };
+    functions.filter(has_address).max_by_key(|function| function.start)
 }
 
 /// What there is to say, as `cfipack/explain/1`.

@@ -94,13 +94,8 @@ impl<'f> Explainer<'_, '_, 'f> {
 
     /// The function that has the address, or the table's entry.
     fn at(&mut self, address: Address, sections: &'f [CallFrameSection<'_>]) -> Option<FunctionJson> {
-        let has_address = |function: &Function<'_>| {
-            address.0.checked_sub(function.start.0).is_some_and(|offset| offset < function.size)
-        };
-        for section in sections {
-            if let Some(function) = section.cfi().functions().flatten().find(has_address) {
-                return Some(self.function(&function));
-            }
+        if let Some(function) = explanation::function_at(sections, address) {
+            return Some(self.function(&function));
         }
         let table = self.table.as_ref()?;
         let entry = table.find(address)?;

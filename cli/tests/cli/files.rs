@@ -94,6 +94,23 @@ fn one_bad_function_costs_itself() {
     );
 }
 
+/// Of functions that overlap the one is explained that lookups find.
+#[test]
+fn a_function_inside_another() {
+    let overlapping = scratch("overlapping").join("overlapping.so");
+    let mut bytes = fs::read(corpus().join("linked.so")).unwrap();
+    // The size of the first FDE's function, at 0x260, which reaches beyond the one at 0x283 then.
+    assert_eq!(bytes[0x2d0 + 0x18 + 12..][..4], [0x20, 0, 0, 0]);
+    bytes[0x2d0 + 0x18 + 12] = 0x40;
+    fs::write(&overlapping, bytes).unwrap();
+    let overlapping = overlapping.to_str().unwrap();
+    for (address, start) in [("0x282", "0x281"), ("0x284", "0x283"), ("0x291", "0x260")] {
+        let explained = run(&["explain", overlapping, address]);
+        let explained = String::from_utf8(explained.stdout).unwrap();
+        assert_eq!(explained.split([' ', ':']).next(), Some(start), "{address}: {explained}");
+    }
+}
+
 /// It has no compact entry of whatever mode, and where it would lie is unknown.
 #[test]
 fn an_unreadable_function_is_not_in_dwarf_mode() {
