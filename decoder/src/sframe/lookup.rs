@@ -23,8 +23,9 @@ impl<'a> Section<'a> {
     /// The function that has the PC: by searching the index if it is sorted, else by trying each.
     /// Functions of size 0 have no PC.
     ///
-    /// Where functions overlap without starting together, the last that starts at or before the PC
-    /// decides; of those that start together, the last in the index that has it. A sorted index that is not sorted gives wrong answers: see [`Section::validate`].
+    /// Where functions overlap, the last start at or before the PC decides; of functions that start together
+    /// the last in the index that has it. An index that is said to be sorted and is not gives wrong answers:
+    /// see [`Section::validate`].
     ///
     /// # Errors
     /// Those of [`Section::function`].
