@@ -35,6 +35,17 @@ impl Cut {
         let pages = self.pages.iter().map(|page| IndexEntry::SIZE + page.size());
         ENCODING_SIZE * self.common.len() + pages.sum::<usize>()
     }
+
+    /// Whether it is a single compressed page; no other palette or pages are smaller then.
+    pub(super) fn is_one_compressed_page(&self) -> bool {
+        matches!(self.pages[..], [Page { kind: PageKind::Compressed, .. }])
+    }
+
+    pub(super) fn take_smaller(&mut self, other: Self) {
+        if other.size() < self.size() {
+            *self = other;
+        }
+    }
 }
 
 /// How far a sum of words reaches.

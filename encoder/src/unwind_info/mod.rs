@@ -53,6 +53,7 @@ mod page;
 mod personality;
 mod placed;
 mod section;
+mod settle;
 mod small;
 mod split;
 

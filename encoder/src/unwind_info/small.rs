@@ -21,13 +21,15 @@
 //! candidate held against the others by filling pages as far as they go (of a table of more than
 //! 131072 entries: in 16 pieces of it). The best of them, and the palettes of the other two
 //! layouts, get their best boundaries, and the smallest of these tables wins; so it is never
-//! larger than theirs.
+//! larger than theirs. In a table of up to 1024 entries, where a palette too many shows, palette
+//! and boundaries are then fitted to each other until neither makes it smaller.
 //!
 //! # How far from the optimum
 //!
 //! Boundaries: not at all, but for the tables named above. Palettes: where up to 7 encodings are
-//! repeated, trying all of them has found most random tables as small as can be, all together 0.01 %
-//! larger, and hardly ever one of a few hundred bytes by more than 2 %. No table has fewer bytes than header, personalities, sentinel, LSDA index, 4 for each entry, 4 for each distinct
+//! repeated, trying all of them has found 11017 of 11080 random tables of up to 3000 entries as
+//! small as can be, the others at most 24 bytes and 0.3 % larger. No table has fewer bytes than
+//! header, personalities, sentinel, LSDA index, 4 for each entry, 4 for each distinct
 //! encoding and 20 for every 1021 entries; over 125 images in C, C++ and Rust this layout is
 //! 0.2 % above that, and 0.6 % in the one that is furthest of those above 4 KiB. Only where
 //! thousands of encodings are as rare as each other is it much more, and how much of that any
@@ -43,6 +45,7 @@ use cfipack_format::unwind_info::{MAX_COMPRESSED_OFFSET, MAX_ENCODINGS};
 use super::common_palette::{self, first_by};
 use super::cut::{COMPRESSED, Cut, REGULAR, cut};
 use super::fold::{Folded, Key};
+use super::settle::{Users, settled};
 use super::split::{Page, REGULAR_ENTRIES, WORDS, forward};
 
 /// Lengths at which a ranking of encodings is cut.
@@ -51,6 +54,10 @@ const LENGTHS: [usize; 8] = [0, 4, 8, 16, 32, 48, 64, 96];
 /// Keys of which every candidate palette is tried; of a larger table, a sample.
 const TRIED_KEYS: usize = 1 << 17;
 
+/// Keys of which palette and pages are fitted to each other until neither gets smaller: few enough that a
+/// palette too many is a noticeable part of the table.
+const SETTLED_KEYS: usize = 1 << 10;
+
 /// Pieces of a sample.
 const PIECES: usize = 16;
 
@@ -58,26 +65,25 @@ const PIECES: usize = 16;
 pub(super) fn choose(table: &Folded, arch: Arch) -> (Vec<u32>, Vec<Page>) {
     let own = Search::new(table).best();
     let mut best = cut(table, own);
-    if best.pages.len() > 1 {
-        let ld_prime = common_palette::ld_prime(table, arch);
-        for (common, max_offset) in
-            [(ld_prime, MAX_COMPRESSED_OFFSET), (common_palette::lld(table), MAX_COMPRESSED_OFFSET - 1)]
-        {
-            let candidate = cut(table, common);
-            if !candidate.exact {
-                let pages = forward(table, &candidate.common, max_offset);
-                take_smaller(&mut best, Cut { common: candidate.common.clone(), pages, exact: false });
-            }
-            take_smaller(&mut best, candidate);
+    if best.is_one_compressed_page() {
+        return (best.common, best.pages);
+    }
+    let ld_prime = common_palette::ld_prime(table, arch);
+    for (common, max_offset) in
+        [(ld_prime, MAX_COMPRESSED_OFFSET), (common_palette::lld(table), MAX_COMPRESSED_OFFSET - 1)]
+    {
+        let candidate = cut(table, common);
+        if !candidate.exact {
+            let pages = forward(table, &candidate.common, max_offset);
+            best.take_smaller(Cut { common: candidate.common.clone(), pages, exact: false });
         }
+        best.take_smaller(candidate);
+    }
+    if table.keys.len() <= SETTLED_KEYS {
+        best = settled(table, best);
+        best.take_smaller(settled(table, cut(table, Vec::new())));
     }
     (best.common, best.pages)
-}
-
-fn take_smaller(best: &mut Cut, candidate: Cut) {
-    if candidate.size() < best.size() {
-        *best = candidate;
-    }
 }
 
 /// What an encoding costs in a compressed page.
@@ -152,22 +158,9 @@ impl<'a> Search<'a> {
     /// The encodings that at least two pages use, those of most pages first, with the pages that
     /// a palette leads to.
     fn by_pages(&mut self, common: &[u32]) -> Vec<u32> {
-        let table = self.table;
-        let mut users = vec![0_u32; table.encodings.len()];
-        let mut last = vec![u32::MAX; table.encodings.len()];
-        let mut page = 0;
-        self.fill(common, |keys| {
-            for key in keys {
-                let number = key.encoding as usize;
-                if last[number] != page {
-                    last[number] = page;
-                    users[number] += 1;
-                }
-            }
-            page += 1;
-        });
-        let shared = (0..users.len() as u32).filter(|&number| users[number as usize] > 1).collect();
-        first_by(shared, |n| (Reverse(users[n]), Reverse(table.counts[n]), table.encodings[n]))
+        let mut users = Users::new(self.table);
+        self.fill(common, |keys| users.add(keys));
+        users.ranked(2)
     }
 
     /// Fills pages as far as they go, regular ones where they cost less an entry; tells `page` of
