@@ -1,6 +1,6 @@
 //! What gas 2.47 does with an instruction: which of them end rows, and which make it leave a function out.
 
-use cfipack_format::{Arch, Cfa, Register, Row, Rule};
+use cfipack_format::{Arch, Register, Row, Rule};
 
 use crate::Reason;
 use crate::cfi::Instruction;
@@ -16,18 +16,14 @@ pub(super) enum Effect {
     Flex,
 }
 
-/// The effect of an instruction where `row` holds and, if `begun`, there is a row already; or why gas
-/// leaves the function out.
+/// The effect of an instruction where the CFA is counted from `cfa_base` and, if `begun`, there is a row
+/// already; or why gas leaves the function out.
 pub(super) fn effect(
     arch: Arch,
     instruction: Instruction<'_>,
-    row: &Row,
+    cfa_base: Option<Register>,
     begun: bool,
 ) -> Result<Effect, Reason> {
-    let cfa_base = match row.cfa {
-        Cfa::Register { register, .. } | Cfa::Memory { register, .. } => Some(register),
-        Cfa::Undefined | Cfa::Expression => None,
-    };
     match instruction {
         Instruction::Nop | Instruction::Advance(_) | Instruction::SetLocation(_) => Ok(Effect::None),
         Instruction::DefCfa(register, _) | Instruction::DefCfaRegister(register) => {

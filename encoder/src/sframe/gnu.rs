@@ -5,6 +5,7 @@
 //! registers that it does not track vanish together with their advance. The rows' *contents* here are the
 //! state machine's of DWARF: gas has one slot for remembered states where DWARF has a stack, takes
 //! `.cfi_def_cfa_register`'s offset from the row before, and more. Where gas's row is wrong, ours differs.
+//! What gas leaves out for what it believes of its rows, rightly or not, is left out here too ([`Beliefs`]).
 
 use alloc::vec::Vec;
 use core::iter;
@@ -12,6 +13,7 @@ use core::iter;
 use cfipack_format::sframe::{FdeType, FreType};
 use cfipack_format::{Address, Arch, Cfa, FunctionOffset, Row, Rule};
 
+use super::belief::{Belief, Beliefs};
 use super::effect::{Effect, effect};
 use super::fre::Fre;
 use super::fres::{Fres, MAX_ROWS};
@@ -31,13 +33,8 @@ pub(super) struct GnuRows<'a, 'f, 'b> {
     /// Whether there is a row at all: not before the first instruction or advance.
     begun: bool,
     touched: bool,
-    /// AArch64: whether the return address was last said to be on the stack. To gas it still is
-    /// when it has become undefined since.
-    ra_on_stack: bool,
-    /// The same of the first row, once there is one: gas restores from there and not from the CIE.
-    ra_on_stack_first: Option<bool>,
-    /// The same beside each remembered state.
-    remembered_ra_on_stack: Vec<bool>,
+    /// What gas believes of its rows.
+    beliefs: Beliefs,
     /// The location, from the function's start.
     location: u64,
 }
@@ -59,9 +56,7 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
             flex: false,
             begun: false,
             touched: false,
-            ra_on_stack: false,
-            ra_on_stack_first: None,
-            remembered_ra_on_stack: Vec::new(),
+            beliefs: Beliefs::default(),
             location: 0,
         }
     }
@@ -81,8 +76,7 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
 
     fn run_as(&mut self, fde_type: FdeType) -> Result<(), Unsupported> {
         (self.fde_type, self.begun, self.touched, self.location) = (fde_type, false, false, 0);
-        (self.ra_on_stack, self.ra_on_stack_first) = (false, None);
-        self.remembered_ra_on_stack.clear();
+        self.beliefs = Beliefs::default();
         // gas chooses by the function's size, so that every possible start fits.
         self.fres.begin(FreType::for_start(u32::try_from(self.function.size).unwrap_or(u32::MAX)));
         self.rows().map_err(|reason| self.unsupported(reason))
@@ -138,10 +132,10 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
         initial: &(Row, StackPointer),
         remembered: &mut Vec<State<'a, StackPointer>>,
     ) -> Result<(), Reason> {
-        let effect = effect(self.arch, instruction, &state.row, self.begun)?;
+        let effect = effect(self.arch, instruction, self.beliefs.now.cfa_base, self.begun)?;
         let before = *state;
         state.apply(instruction, self.arch, initial, remembered)?;
-        self.follow_return_address(instruction, &initial.0);
+        self.beliefs.follow(self.arch, instruction, &initial.0);
         if effect == Effect::None {
             // Behind the last PC, where gas ends with a row all the same, what it ignores is true of nothing.
             if self.location == self.function.size {
@@ -152,23 +146,6 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
         self.flex |= effect == Effect::Flex;
         (self.touched, self.begun) = (true, true);
         Ok(())
-    }
-
-    fn follow_return_address(&mut self, instruction: Instruction<'a>, initial: &Row) {
-        let ra = self.arch.return_address();
-        match instruction {
-            Instruction::Offset(register, _) if register == ra => self.ra_on_stack = true,
-            Instruction::SameValue(register) if register == ra => self.ra_on_stack = false,
-            Instruction::Restore(register) if register == ra => {
-                let in_cie = matches!(initial.return_address, Rule::Cfa(_));
-                self.ra_on_stack = self.ra_on_stack_first.unwrap_or(in_cie);
-            }
-            Instruction::RememberState => self.remembered_ra_on_stack.push(self.ra_on_stack),
-            Instruction::RestoreState => {
-                self.ra_on_stack = self.remembered_ra_on_stack.pop().unwrap_or_default();
-            }
-            _ => {}
-        }
     }
 
     /// gas takes no notice of where the caller's stack pointer is.
@@ -186,15 +163,14 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
         if self.location > self.function.size {
             return Ok(());
         }
-        self.ra_on_stack_first.get_or_insert(self.ra_on_stack);
+        self.beliefs.end_row();
         let row = &mut state.row;
         row.start = FunctionOffset(u32::try_from(self.location).map_err(|_| Reason::FunctionSize)?);
         if self.fres.count() == MAX_ROWS {
             return Err(Reason::RowCount);
         }
-        let fp_on_stack = matches!(row.frame_pointer, Rule::Cfa(_));
-        if self.arch.is_aarch64() && row.return_address == Rule::Undefined && fp_on_stack && !self.ra_on_stack
-        {
+        let Belief { fp_on_stack, ra_on_stack, .. } = self.beliefs.now;
+        if self.arch.is_aarch64() && fp_on_stack && !ra_on_stack {
             return Err(Reason::FramePointerAlone);
         }
         match Fre::new(self.arch, row, self.fde_type) {

@@ -41,6 +41,7 @@
 mod absorb;
 mod all;
 mod batch;
+mod belief;
 mod block;
 mod builder;
 mod cies;
