@@ -77,7 +77,8 @@ reasons! {
     ReturnAddressRule = "return-address-rule", "the rule for the return address cannot be said";
     /// A register's offset does not fit its data word.
     RuleOffset(offset: i64) = "rule-offset", "the offset {offset} of a saved register does not fit a data word";
-    /// The frame pointer is saved and the return address is not, which a default FDE cannot say.
+    /// The frame pointer is saved and the return address is not, which a default FDE cannot say. In layout
+    /// `gnu`: so it is to gas.
     FramePointerAlone = "frame-pointer-alone", "the frame pointer is saved and the return address is not";
     /// The return address is in another column than the ABI's.
     ReturnColumn(register: Register) = "return-column", "the return address is in column {register}";
