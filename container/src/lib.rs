@@ -1,7 +1,7 @@
 //! ELF and Mach-O files, fat files and archives: finds call frame information, code and unwind tables.
 //!
 //! You give it the bytes of a file ([`members`], then [`File::parse`]); you get its sections of
-//! call frame information ready for `cfipack_encoder::cfi`, its `.sframe`, `__unwind_info` or
+//! call frame information ready for `cfipack_cfi`, its `.sframe`, `__unwind_info` or
 //! `__compact_unwind` tables, its code and its symbols. Everything is borrowed from the file and
 //! looked at only when asked for, so a memory-mapped library costs the pages of what is used. The
 //! sections of relocatable objects are copied, and the copies relocated.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use cfipack_encoder::cfi;
+use cfipack_cfi as cfi;
 use cfipack_format::{Address, Arch};
 
 /// A section of a file, or a segment where there are no sections.

@@ -42,12 +42,11 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
-pub mod cfi;
 pub mod compact_unwind;
 #[cfg(test)]
 mod eh_frame;
 pub mod sframe;
-mod unsupported;
 pub mod unwind_info;
 
-pub use unsupported::{Reason, Unsupported};
+pub use cfipack_cfi as cfi;
+pub use cfipack_format::{Reason, Unsupported};

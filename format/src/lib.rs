@@ -14,6 +14,7 @@ mod endian;
 mod row;
 mod saved;
 pub mod sframe;
+mod unsupported;
 pub mod unwind_info;
 
 pub use address::{Address, FunctionOffset, ImageOffset, SectionOffset};
@@ -21,3 +22,4 @@ pub use arch::{Arch, Register};
 pub use endian::Endian;
 pub use row::{Cfa, Row, Rule};
 pub use saved::Saved;
+pub use unsupported::{Reason, Unsupported};

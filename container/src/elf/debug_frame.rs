@@ -7,7 +7,7 @@ use std::cell::LazyCell;
 use std::collections::HashSet;
 use std::hash::Hash;
 
-use cfipack_encoder::cfi::{Function, SectionKind};
+use cfipack_cfi::{Function, SectionKind};
 use cfipack_format::{Address, SectionOffset};
 use object::elf::{SHF_ALLOC, SHF_EXECINSTR};
 use object::read::elf::SectionHeader as _;

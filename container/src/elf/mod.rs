@@ -10,7 +10,7 @@ mod take_out;
 
 use std::borrow::Cow;
 
-use cfipack_encoder::cfi;
+use cfipack_cfi as cfi;
 use cfipack_format::Address;
 use object::elf::{self, SectionHeader64};
 use object::read::elf::{Dyn as _, ProgramHeader as _, SectionHeader as _};

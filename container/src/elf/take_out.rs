@@ -1,6 +1,6 @@
 //! Functions taken out of a copy of call frame information, in which all other records stay where they are.
 
-use cfipack_encoder::cfi::{Function, SectionKind};
+use cfipack_cfi::{Function, SectionKind};
 use cfipack_format::SectionOffset;
 
 use super::Elf;

@@ -9,7 +9,7 @@ mod range;
 mod relocate;
 mod symbols;
 
-use cfipack_encoder::cfi;
+use cfipack_cfi as cfi;
 use cfipack_format::Address;
 use object::macho;
 

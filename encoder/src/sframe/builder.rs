@@ -182,7 +182,7 @@ impl<'a> Builder<'a> {
         }
         .inspect_err(|unsupported| {
             // gas keeps the FDE of a signal frame and drops its rows.
-            if function.cie.signal_frame && unsupported.reason.is_gas_own() {
+            if function.cie.signal_frame && is_of_gas(unsupported.reason) {
                 self.fres.begin(FreType::for_start(size));
                 let _ = self.end_gnu(function, size, FdeType::Default);
             }
@@ -210,4 +210,19 @@ fn check(arch: Arch, function: &Function<'_>) -> Result<u32, Unsupported> {
 #[cold]
 fn refused(function: &Function<'_>, reason: Reason) -> Unsupported {
     Unsupported { function: function.start, pc: function.start, reason }
+}
+
+/// Whether gas leaves a function out for this reason too.
+const fn is_of_gas(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::GasInstruction(_)
+            | Reason::GasRegister(_)
+            | Reason::ReturnColumn(_)
+            | Reason::RowCount
+            | Reason::CfaOffset(_)
+            | Reason::CfaWithoutBase
+            | Reason::FramePointerAlone
+            | Reason::InstructionUnknown(_)
+    )
 }

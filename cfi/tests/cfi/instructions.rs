@@ -1,7 +1,7 @@
 //! The instructions' encodings: DWARF 5, sections 6.4.2 and 7.24.
 
-use cfipack_encoder::Reason;
-use cfipack_encoder::cfi::{Instruction, Instructions, Section, SectionKind};
+use cfipack_cfi::{Instruction, Instructions, Section, SectionKind};
+use cfipack_format::Reason;
 use cfipack_format::{Address, Arch, Register};
 
 use crate::plain;

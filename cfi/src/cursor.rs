@@ -4,31 +4,31 @@ use cfipack_format::Endian;
 
 /// A position in a record's bytes. Every read is `None` where the bytes end.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cursor<'a> {
+pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
     endian: Endian,
 }
 
 impl<'a> Cursor<'a> {
     #[inline]
-    pub(super) fn new(bytes: &'a [u8], endian: Endian) -> Self {
+    pub(crate) fn new(bytes: &'a [u8], endian: Endian) -> Self {
         Self { bytes, endian }
     }
 
     /// What has not been read.
     #[inline]
-    pub(super) fn rest(&self) -> &'a [u8] {
+    pub(crate) fn rest(&self) -> &'a [u8] {
         self.bytes
     }
 
     /// Goes on at `rest`, a tail of what has not been read.
     #[inline]
-    pub(super) fn set_rest(&mut self, rest: &'a [u8]) {
+    pub(crate) fn set_rest(&mut self, rest: &'a [u8]) {
         self.bytes = rest;
     }
 
     #[inline]
-    pub(super) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+    pub(crate) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (head, tail) = self.bytes.split_at_checked(count)?;
         self.bytes = tail;
         Some(head)
@@ -42,30 +42,30 @@ impl<'a> Cursor<'a> {
     }
 
     #[inline]
-    pub(super) fn u8(&mut self) -> Option<u8> {
+    pub(crate) fn u8(&mut self) -> Option<u8> {
         let (&head, tail) = self.bytes.split_first()?;
         self.bytes = tail;
         Some(head)
     }
 
     #[inline]
-    pub(super) fn u16(&mut self) -> Option<u16> {
+    pub(crate) fn u16(&mut self) -> Option<u16> {
         Some(self.endian.u16(self.array()?))
     }
 
     #[inline]
-    pub(super) fn u32(&mut self) -> Option<u32> {
+    pub(crate) fn u32(&mut self) -> Option<u32> {
         Some(self.endian.u32(self.array()?))
     }
 
     #[inline]
-    pub(super) fn u64(&mut self) -> Option<u64> {
+    pub(crate) fn u64(&mut self) -> Option<u64> {
         Some(self.endian.u64(self.array()?))
     }
 
     /// An unsigned LEB128. Bits beyond the 64th must be zero.
     #[inline]
-    pub(super) fn uleb(&mut self) -> Option<u64> {
+    pub(crate) fn uleb(&mut self) -> Option<u64> {
         let byte = self.u8()?;
         if byte < 0x80 { Some(u64::from(byte)) } else { self.long_uleb(byte) }
     }
@@ -92,7 +92,7 @@ impl<'a> Cursor<'a> {
 
     /// A signed LEB128. Bits beyond the 64th must repeat the sign.
     #[inline]
-    pub(super) fn sleb(&mut self) -> Option<i64> {
+    pub(crate) fn sleb(&mut self) -> Option<i64> {
         let byte = self.u8()?;
         // The seven bits of a lone byte, their sign in bit 6.
         if byte < 0x80 { Some(i64::from((byte << 1) as i8 >> 1)) } else { self.long_sleb(byte) }

@@ -2,10 +2,10 @@
 
 use cfipack_format::{Address, SectionOffset};
 
-use super::cursor::Cursor;
-use super::pointer::{Bases, PointerEncoding};
-use super::section::Record;
-use super::{Cie, Error, Section};
+use crate::cursor::Cursor;
+use crate::pointer::{Bases, PointerEncoding};
+use crate::section::Record;
+use crate::{Cie, Error, Section};
 
 /// A function: an FDE with its CIE.
 #[derive(Clone, Copy, Debug)]
@@ -21,16 +21,16 @@ pub struct Function<'a> {
     /// The CIE.
     pub cie: Cie<'a>,
     /// The augmentation data, without its length.
-    pub(super) augmentation_data: &'a [u8],
+    pub(crate) augmentation_data: &'a [u8],
     /// The FDE's own instructions, padding included.
     pub instructions: &'a [u8],
     /// The section, whose bases `DW_CFA_set_loc` needs.
-    pub(super) section: Section<'a>,
+    pub(crate) section: Section<'a>,
 }
 
 impl<'a> Function<'a> {
     #[inline]
-    pub(super) fn parse(section: &Section<'a>, cie: &Cie<'a>, record: &Record<'a>) -> Result<Self, Error> {
+    pub(crate) fn parse(section: &Section<'a>, cie: &Cie<'a>, record: &Record<'a>) -> Result<Self, Error> {
         let offset = record.offset;
         let truncated = Error::Truncated { offset };
         let address_size = section.arch.pointer_size();
@@ -82,7 +82,7 @@ impl<'a> Function<'a> {
     }
 
     /// The operand of `DW_CFA_set_loc` at the front of `operand`, and what follows it.
-    pub(super) fn read_location(&self, operand: &'a [u8]) -> Option<(Address, &'a [u8])> {
+    pub(crate) fn read_location(&self, operand: &'a [u8]) -> Option<(Address, &'a [u8])> {
         let section = &self.section;
         let mut cursor = Cursor::new(operand, section.arch.endian());
         let bases = Bases { text: section.text, data: section.data, function: self.start };

@@ -5,9 +5,9 @@ use core::fmt;
 
 use cfipack_format::{Address, Arch, SectionOffset};
 
-use super::cursor::Cursor;
-use super::plain::PlainCies;
-use super::{Cie, Error, Function};
+use crate::cursor::Cursor;
+use crate::plain::PlainCies;
+use crate::{Cie, Error, Function};
 
 /// Which of the two layouts a section has.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -37,15 +37,15 @@ pub struct Section<'a> {
 
 /// A record: a CIE or an FDE.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Record<'a> {
-    pub(super) offset: SectionOffset,
+pub(crate) struct Record<'a> {
+    pub(crate) offset: SectionOffset,
     /// Where the CIE id or CIE pointer lies.
-    pub(super) id_at: usize,
+    pub(crate) id_at: usize,
     /// The CIE id or CIE pointer.
-    pub(super) id: u64,
-    pub(super) is_64_bit: bool,
+    pub(crate) id: u64,
+    pub(crate) is_64_bit: bool,
     /// What follows it.
-    pub(super) body: &'a [u8],
+    pub(crate) body: &'a [u8],
 }
 
 impl<'a> Section<'a> {
@@ -69,13 +69,13 @@ impl<'a> Section<'a> {
 
     /// The address of a tail of the section's bytes.
     #[inline]
-    pub(super) fn address_of(&self, tail_of_record: &'a [u8]) -> Address {
+    pub(crate) fn address_of(&self, tail_of_record: &'a [u8]) -> Address {
         Address(self.address.0.wrapping_add(self.offset_of(tail_of_record) as u64))
     }
 
     /// The offset at which a part of the section's bytes starts.
     #[inline]
-    pub(super) fn offset_of(&self, part: &'a [u8]) -> usize {
+    pub(crate) fn offset_of(&self, part: &'a [u8]) -> usize {
         part.as_ptr().addr().wrapping_sub(self.bytes.as_ptr().addr())
     }
 
@@ -99,13 +99,13 @@ impl<'a> Section<'a> {
 
     /// Where the record at `at` ends, if one starts there.
     #[inline]
-    pub(super) fn record_end(&self, at: usize) -> Option<usize> {
+    pub(crate) fn record_end(&self, at: usize) -> Option<usize> {
         self.extent(at).ok().map(|(_, _, end)| end)
     }
 
     /// The record at `at` and the offset behind it; no record where a terminator stands.
     #[inline]
-    pub(super) fn record(&self, at: usize) -> Result<(Option<Record<'a>>, usize), Error> {
+    pub(crate) fn record(&self, at: usize) -> Result<(Option<Record<'a>>, usize), Error> {
         let (id_at, is_64_bit, end) = self.extent(at)?;
         let mut cursor = Cursor::new(&self.bytes[id_at..end], self.arch.endian());
         let id = if self.kind.id_size(is_64_bit) == 8 { cursor.u64() } else { cursor.u32().map(u64::from) };
@@ -115,7 +115,7 @@ impl<'a> Section<'a> {
         Ok((record, end))
     }
 
-    pub(super) fn is_cie(&self, record: &Record<'a>) -> bool {
+    pub(crate) fn is_cie(&self, record: &Record<'a>) -> bool {
         match self.kind {
             SectionKind::EhFrame => record.id == 0,
             SectionKind::DebugFrame if record.is_64_bit => record.id == u64::MAX,
@@ -125,7 +125,7 @@ impl<'a> Section<'a> {
 
     /// Where the CIE of an FDE starts.
     #[inline]
-    pub(super) fn cie_offset(&self, fde: &Record<'a>) -> Option<usize> {
+    pub(crate) fn cie_offset(&self, fde: &Record<'a>) -> Option<usize> {
         match self.kind {
             SectionKind::EhFrame => fde.id_at.checked_sub(usize::try_from(fde.id).ok()?),
             SectionKind::DebugFrame => usize::try_from(fde.id).ok(),
@@ -152,17 +152,16 @@ impl<'a> Section<'a> {
 /// The functions of a section, in its order.
 #[derive(Clone, Debug)]
 pub struct Functions<'a> {
-    pub(super) section: Section<'a>,
-    pub(super) at: usize,
-    pub(super) end: usize,
+    pub(crate) section: Section<'a>,
+    pub(crate) at: usize,
+    pub(crate) end: usize,
     cies: CieCache<'a>,
-    pub(super) plain_cies: PlainCies,
+    pub(crate) plain_cies: PlainCies,
 }
 
 impl<'a> Functions<'a> {
     /// Where the next record starts.
-    #[cfg(feature = "std")]
-    pub(crate) fn offset(&self) -> SectionOffset {
+    pub fn offset(&self) -> SectionOffset {
         SectionOffset(self.at)
     }
 
@@ -178,7 +177,7 @@ impl<'a> Functions<'a> {
 
     /// The function whose FDE starts at `at`.
     #[cold]
-    pub(crate) fn function_at(&mut self, at: SectionOffset) -> Result<Function<'a>, Error> {
+    pub fn function_at(&mut self, at: SectionOffset) -> Result<Function<'a>, Error> {
         match self.section.record(at.0)? {
             (Some(record), _) => self.function(&record),
             (None, _) => Err(Error::Truncated { offset: at }),

@@ -2,7 +2,7 @@
 
 use cfipack_format::SectionOffset;
 
-use super::Section;
+use crate::Section;
 
 impl Section<'_> {
     /// The offset of the first record at or behind `offset`, or the section's length.
@@ -21,8 +21,7 @@ impl Section<'_> {
     /// does that looks like several records in a row. `None` where nothing near it looks like that, as at the
     /// end of a section: to walk there from its start would take each thread as long as one alone takes.
     /// Nothing in front of `offset` is read but CIEs.
-    #[cfg(feature = "std")]
-    pub(crate) fn likely_record_at_or_after(&self, offset: SectionOffset) -> Option<SectionOffset> {
+    pub fn likely_record_at_or_after(&self, offset: SectionOffset) -> Option<SectionOffset> {
         /// Nearly all records are shorter.
         const WINDOW: usize = 1 << 12;
         let first = offset.0.next_multiple_of(4);
@@ -31,7 +30,6 @@ impl Section<'_> {
     }
 
     /// Whether several records in a row start here, each a CIE or with the offset of one.
-    #[cfg(feature = "std")]
     fn is_likely_record(&self, mut at: usize) -> bool {
         const IN_A_ROW: usize = 8;
         for _ in 0..IN_A_ROW {
@@ -48,12 +46,12 @@ impl Section<'_> {
     }
 }
 
-#[cfg(all(test, feature = "std"))]
+#[cfg(test)]
 mod tests {
     use cfipack_format::{Address, Arch, SectionOffset};
 
-    use crate::cfi::{Section, SectionKind};
     use crate::eh_frame::{CIE, fde};
+    use crate::{Section, SectionKind};
 
     /// A CIE and FDEs of several lengths: the guess is the record that a walk finds.
     #[test]

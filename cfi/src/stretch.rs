@@ -5,17 +5,17 @@
 #[derive(Clone, Copy, Debug)]
 pub struct Stretch<'a> {
     /// The instructions that are left.
-    pub(super) rest: &'a [u8],
+    pub(crate) rest: &'a [u8],
     /// The location in front of them, from the function's start.
-    pub(super) location: u64,
+    pub(crate) location: u64,
     /// The CFA offset there.
-    pub(super) offset: i64,
+    pub(crate) offset: i64,
     /// The function's end: rows start in front of it.
-    pub(super) end: u64,
-    pub(super) code_alignment: u64,
-    pub(super) little_endian: bool,
+    pub(crate) end: u64,
+    pub(crate) code_alignment: u64,
+    pub(crate) little_endian: bool,
     /// The registers, by their bits, that may be saved without anybody caring.
-    pub(super) ignored: u64,
+    pub(crate) ignored: u64,
 }
 
 /// One instruction, or an advance and the CFA offset behind it.

@@ -2,7 +2,7 @@
 
 use cfipack_format::{Endian, Register};
 
-use super::cursor::Cursor;
+use crate::cursor::Cursor;
 
 const DEREF: u8 = 0x06;
 const BREG0: u8 = 0x70;

@@ -2,9 +2,9 @@
 
 use cfipack_format::{Address, Arch, Register, SectionOffset};
 
-use super::cursor::Cursor;
-use super::pointer::{Bases, PointerEncoding};
-use super::{Error, Section, SectionKind};
+use crate::cursor::Cursor;
+use crate::pointer::{Bases, PointerEncoding};
+use crate::{Error, Section, SectionKind};
 
 /// A CIE: what its FDEs have in common.
 #[derive(Clone, Copy, Debug)]
@@ -32,9 +32,9 @@ pub struct Cie<'a> {
     /// The instructions that precede those of every FDE.
     pub instructions: &'a [u8],
     /// Augmentation `z`: FDEs carry augmentation data with its length in front.
-    pub(super) has_data: bool,
+    pub(crate) has_data: bool,
     /// Augmentation `R`: how FDEs store addresses.
-    pub(super) fde_encoding: PointerEncoding,
+    pub(crate) fde_encoding: PointerEncoding,
 }
 
 /// Bytes behind the CIE id, at most. No cache holds as many CIEs as hostile input may have, in turn or
@@ -43,7 +43,7 @@ const MAX_LENGTH: usize = 1024;
 
 impl<'a> Cie<'a> {
     /// Parses the CIE whose record starts at `offset`, with `body` what follows the CIE id.
-    pub(super) fn parse(section: &Section<'a>, offset: SectionOffset, body: &'a [u8]) -> Result<Self, Error> {
+    pub(crate) fn parse(section: &Section<'a>, offset: SectionOffset, body: &'a [u8]) -> Result<Self, Error> {
         let truncated = Error::Truncated { offset };
         if body.len() > MAX_LENGTH {
             return Err(Error::CieLength { offset, length: body.len() });
@@ -157,7 +157,7 @@ impl<'a> Cie<'a> {
 
     /// Whether `other` gives its FDEs' instructions the same meaning.
     #[inline]
-    pub(crate) fn means_the_same(&self, other: &Self) -> bool {
+    pub fn means_the_same(&self, other: &Self) -> bool {
         self.code_alignment == other.code_alignment
             && self.data_alignment == other.data_alignment
             && self.return_address == other.return_address
@@ -184,7 +184,7 @@ fn check_sizes(cursor: &mut Cursor<'_>, arch: Arch, offset: SectionOffset) -> Re
 impl SectionKind {
     /// Bytes of the CIE id, given whether the record is of the 64-bit format.
     #[inline]
-    pub(super) const fn id_size(self, is_64_bit: bool) -> usize {
+    pub(crate) const fn id_size(self, is_64_bit: bool) -> usize {
         match self {
             Self::DebugFrame if is_64_bit => 8,
             _ => 4,
@@ -199,8 +199,8 @@ mod tests {
     use cfipack_format::{Address, Arch, SectionOffset};
 
     use super::MAX_LENGTH;
-    use crate::cfi::{Error, Section, SectionKind};
     use crate::eh_frame::{CIE, fde};
+    use crate::{Error, Section, SectionKind};
 
     #[test]
     fn cies_of_more_bytes_than_any_has_are_refused() {

@@ -1,8 +1,8 @@
 //! What instructions mean: DWARF 5, section 6.4.2.
 
-use cfipack_encoder::cfi::{Change, Interpreter, Registers, RowSink, Section, SectionKind, State};
-use cfipack_encoder::{Reason, Unsupported};
+use cfipack_cfi::{Change, Interpreter, Registers, RowSink, Section, SectionKind, State};
 use cfipack_format::{Address, Arch, Cfa, Register, Row, Rule};
+use cfipack_format::{Reason, Unsupported};
 
 use crate::{START, plain};
 

@@ -2,7 +2,7 @@
 
 use cfipack_format::Address;
 
-use super::cursor::Cursor;
+use crate::cursor::Cursor;
 
 /// How a pointer is stored: a format in the low four bits, what it is relative to in the next three.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -10,10 +10,10 @@ pub struct PointerEncoding(pub u8);
 
 /// What encoded pointers can be relative to.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bases {
-    pub(super) text: Address,
-    pub(super) data: Address,
-    pub(super) function: Address,
+pub(crate) struct Bases {
+    pub(crate) text: Address,
+    pub(crate) data: Address,
+    pub(crate) function: Address,
 }
 
 impl PointerEncoding {
@@ -27,7 +27,7 @@ impl PointerEncoding {
 
     /// The value in its stored format, without a base. `None`: unknown format, or the bytes end.
     #[inline]
-    pub(super) fn read_value(self, cursor: &mut Cursor<'_>, address_size: u8) -> Option<u64> {
+    pub(crate) fn read_value(self, cursor: &mut Cursor<'_>, address_size: u8) -> Option<u64> {
         match self.0 & 0x0f {
             0x0b => Some(cursor.u32()? as i32 as u64),
             0x00 if address_size == 4 => Some(u64::from(cursor.u32()?)),
@@ -44,7 +44,7 @@ impl PointerEncoding {
     /// The address a pointer at address `here` leads to. `None`: the bytes end, the encoding is
     /// unknown, or it names a cell that only a running program has.
     #[inline]
-    pub(super) fn read_address(
+    pub(crate) fn read_address(
         self,
         cursor: &mut Cursor<'_>,
         here: Address,
@@ -73,7 +73,7 @@ impl PointerEncoding {
     }
 
     /// Whether a pointer of this encoding can be passed over: its format is known.
-    pub(super) const fn is_readable(self) -> bool {
+    pub(crate) const fn is_readable(self) -> bool {
         matches!(self.0 & 0x0f, 0..=4 | 9..=0xc)
     }
 

@@ -2,8 +2,8 @@
 
 use cfipack_format::{Address, Arch, Endian, SectionOffset};
 
-use super::pointer::PointerEncoding;
-use super::{Cie, Function, Functions, Section, SectionKind};
+use crate::pointer::PointerEncoding;
+use crate::{Cie, Function, Functions, Section, SectionKind};
 
 /// An FDE of a little-endian `.eh_frame` with 32-bit lengths, `DW_EH_PE_pcrel | DW_EH_PE_sdata4`
 /// pointers and augmentation data.
@@ -17,16 +17,17 @@ use super::{Cie, Function, Functions, Section, SectionKind};
 /// 17    augmentation data, then the instructions
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PlainFde {
-    pub(crate) start: Address,
+pub struct PlainFde {
+    /// First address of the function.
+    pub start: Address,
     /// Bytes of code.
-    pub(crate) size: u32,
+    pub size: u32,
     /// Bytes of the instructions.
-    pub(crate) len: u32,
+    pub len: u32,
     /// Where the FDE starts.
-    pub(crate) at: SectionOffset,
+    pub at: SectionOffset,
     /// Where its CIE starts.
-    pub(crate) cie: SectionOffset,
+    pub cie: SectionOffset,
     /// Bytes of the augmentation data.
     data_len: u8,
 }
@@ -43,13 +44,13 @@ impl PlainFde {
 
     /// Where the next record starts.
     #[inline(always)]
-    pub(super) fn end(&self) -> usize {
+    pub(crate) fn end(&self) -> usize {
         self.code_at() + self.len as usize
     }
 
     /// The instructions, in the section that the FDE is of.
     #[inline(always)]
-    pub(crate) fn code<'a>(&self, section: &'a [u8]) -> Option<Code<'a>> {
+    pub fn code<'a>(&self, section: &'a [u8]) -> Option<Code<'a>> {
         let at = self.code_at();
         Some(Code { at, len: self.len as usize, with_behind: section.get(at..)? })
     }
@@ -57,7 +58,7 @@ impl PlainFde {
 
 /// A function's own instructions, and the bytes behind them.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Code<'a> {
+pub struct Code<'a> {
     /// The instructions and all that follows them in the section: reads need not look for their end.
     with_behind: &'a [u8],
     at: usize,
@@ -67,41 +68,41 @@ pub(crate) struct Code<'a> {
 impl<'a> Code<'a> {
     /// Bytes of the instructions.
     #[inline(always)]
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.len
     }
 
     /// The instructions and all that follows them in the section.
     #[inline(always)]
-    pub(crate) fn with_behind(&self) -> &'a [u8] {
+    pub fn with_behind(&self) -> &'a [u8] {
         self.with_behind
     }
 
     /// Where the instructions start in the section.
     #[inline(always)]
-    pub(crate) fn offset(&self) -> usize {
+    pub fn offset(&self) -> usize {
         self.at
     }
 }
 
 /// The CIEs whose FDEs are plain, of those parsed last, by offset.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PlainCies([usize; Self::COUNT]);
+pub(crate) struct PlainCies([usize; Self::COUNT]);
 
 impl PlainCies {
     const COUNT: usize = 16;
 
-    pub(super) const NONE: Self = Self([usize::MAX; Self::COUNT]);
+    pub(crate) const NONE: Self = Self([usize::MAX; Self::COUNT]);
 
     #[inline(always)]
-    pub(super) fn contains(&self, at: usize) -> bool {
+    pub(crate) fn contains(&self, at: usize) -> bool {
         // CIEs are at least 12 bytes long and 4-aligned.
         self.0[at / 4 % Self::COUNT] == at
     }
 
     /// Takes note of a CIE.
     #[inline]
-    pub(super) fn note(&mut self, section: &Section<'_>, cie: &Cie<'_>) {
+    pub(crate) fn note(&mut self, section: &Section<'_>, cie: &Cie<'_>) {
         let at = cie.offset.0;
         if section.kind == SectionKind::EhFrame
             && section.arch.endian() == Endian::Little
@@ -115,18 +116,18 @@ impl PlainCies {
 
 impl<'a> Functions<'a> {
     /// The architecture of the section.
-    pub(crate) fn arch(&self) -> Arch {
+    pub fn arch(&self) -> Arch {
         self.section.arch
     }
 
     /// The section's bytes.
-    pub(crate) fn section_bytes(&self) -> &'a [u8] {
+    pub fn section_bytes(&self) -> &'a [u8] {
         self.section.bytes
     }
 
     /// About how many records are left that have room for an FDE: CIEs are among them, a few. Exact in a
     /// small section.
-    pub(crate) fn records_left(&self) -> usize {
+    pub fn records_left(&self) -> usize {
         const LEAST: usize = 16;
         const SAMPLE: usize = 1 << 17;
         let (mut at, mut count) = (self.at, 0);
@@ -143,7 +144,7 @@ impl<'a> Functions<'a> {
     /// The next function if its FDE is plain and `known` gives something for its CIE, by where that starts, and
     /// that as well; else nothing happens, and [`Iterator::next`] says what comes.
     #[inline(always)]
-    pub(crate) fn next_plain<T>(&mut self, known: impl Fn(usize) -> Option<T>) -> Option<(PlainFde, T)> {
+    pub fn next_plain<T>(&mut self, known: impl Fn(usize) -> Option<T>) -> Option<(PlainFde, T)> {
         if self.at >= self.end {
             return None;
         }
@@ -154,7 +155,7 @@ impl<'a> Functions<'a> {
 
     /// Whether an FDE is plain if it looks like that and has the CIE at this place.
     #[inline(always)]
-    pub(crate) fn is_plain_cie(&self, at: usize) -> bool {
+    pub fn is_plain_cie(&self, at: usize) -> bool {
         self.plain_cies.contains(at)
     }
 }
@@ -162,7 +163,7 @@ impl<'a> Functions<'a> {
 impl Section<'_> {
     /// The FDE at `at` if it is plain, and what `known` gives for its CIE.
     #[inline(always)]
-    pub(super) fn plain_fde<T>(
+    pub(crate) fn plain_fde<T>(
         &self,
         at: usize,
         known: impl Fn(usize) -> Option<T>,
@@ -195,7 +196,7 @@ impl Section<'_> {
 impl<'a> Function<'a> {
     /// The function of a plain FDE, whose CIE is given.
     #[inline]
-    pub(super) fn of_plain(section: &Section<'a>, cie: &Cie<'a>, fde: &PlainFde) -> Self {
+    pub(crate) fn of_plain(section: &Section<'a>, cie: &Cie<'a>, fde: &PlainFde) -> Self {
         let instructions = fde.code_at()..fde.code_at() + fde.len as usize;
         let data = instructions.start - usize::from(fde.data_len)..instructions.start;
         Self {
@@ -212,7 +213,7 @@ impl<'a> Function<'a> {
 
     /// Its own instructions, and the bytes behind them.
     #[inline]
-    pub(crate) fn code(&self) -> Code<'a> {
+    pub fn code(&self) -> Code<'a> {
         let at = self.section.offset_of(self.instructions);
         let with_behind = self.section.bytes.get(at..).unwrap_or_default();
         Code { at, len: self.instructions.len(), with_behind }
@@ -223,8 +224,8 @@ impl<'a> Function<'a> {
 mod tests {
     use cfipack_format::{Address, Arch, SectionOffset};
 
-    use crate::cfi::{Error, Section, SectionKind};
     use crate::eh_frame::{CIE, fde};
+    use crate::{Error, Section, SectionKind};
 
     /// Behind a plain FDE, one whose CIE pointer leads to the byte in front of the section.
     #[test]

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use cfipack_format::{Address, Register};
+use crate::{Address, Register};
 
 /// A function that a table cannot express, and what stood in the way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -145,20 +145,3 @@ reasons! {
 }
 
 impl core::error::Error for Reason {}
-
-impl Reason {
-    /// Whether gas leaves a function out for this reason too.
-    pub(crate) const fn is_gas_own(self) -> bool {
-        matches!(
-            self,
-            Self::GasInstruction(_)
-                | Self::GasRegister(_)
-                | Self::ReturnColumn(_)
-                | Self::RowCount
-                | Self::CfaOffset(_)
-                | Self::CfaWithoutBase
-                | Self::FramePointerAlone
-                | Self::InstructionUnknown(_)
-        )
-    }
-}

@@ -4,9 +4,9 @@ use alloc::vec::Vec;
 
 use cfipack_format::{Address, Arch, Cfa, Endian, FunctionOffset, Row, Rule};
 
-use super::instruction::Short;
-use super::{Function, Instruction, Instructions, Registers, State, Stretch};
-use crate::{Reason, Unsupported};
+use crate::instruction::Short;
+use crate::{Function, Instruction, Instructions, Registers, State, Stretch};
+use cfipack_format::{Reason, Unsupported};
 
 /// What may differ in a row from the row before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,7 +47,7 @@ pub struct Interpreter<'a, R> {
 
 #[derive(Clone, Debug)]
 struct Initial<'a, R> {
-    cie: super::Cie<'a>,
+    cie: crate::Cie<'a>,
     arch: Arch,
     rules: (Row, R),
     cfa_expression: &'a [u8],
@@ -147,7 +147,7 @@ impl<'a, R: Registers> Interpreter<'a, R> {
     }
 
     /// The state after the instructions of a function's CIE, kept for the next function.
-    pub(crate) fn run_cie(&mut self, function: &Function<'a>) -> Result<State<'a, R>, Unsupported> {
+    pub fn run_cie(&mut self, function: &Function<'a>) -> Result<State<'a, R>, Unsupported> {
         let arch = function.arch();
         let mut state = State::at_entry(arch);
         let entry = (state.row, state.registers);

@@ -4,9 +4,9 @@ use alloc::vec::Vec;
 
 use cfipack_format::{Arch, Cfa, Register, Row, Rule};
 
-use super::Instruction;
-use super::expression::simple;
-use crate::Reason;
+use crate::Instruction;
+use crate::expression::simple;
+use cfipack_format::Reason;
 
 /// The registers beside the CFA, the return address and the frame pointer whose rules matter to
 /// whoever consumes the rows.
@@ -40,7 +40,7 @@ pub struct State<'a, R> {
 const MAX_REMEMBERED: usize = 1024;
 
 /// AArch64's pseudo register for the state of the return address's signature.
-pub(crate) const RA_SIGN_STATE: Register = Register(34);
+pub const RA_SIGN_STATE: Register = Register(34);
 
 impl<'a, R: Registers> State<'a, R> {
     /// The state before any instruction.
@@ -52,7 +52,7 @@ impl<'a, R: Registers> State<'a, R> {
     /// that matters was given a rule, be it the same as before. `initial` is what follows the
     /// CIE's instructions.
     #[inline]
-    pub(crate) fn apply(
+    pub fn apply(
         &mut self,
         instruction: Instruction<'a>,
         arch: Arch,
@@ -126,7 +126,7 @@ impl<'a, R: Registers> State<'a, R> {
 
     /// A rule for a register. Returns whether it matters.
     #[inline]
-    pub(super) fn set(&mut self, arch: Arch, register: Register, rule: Rule) -> Result<bool, Reason> {
+    pub(crate) fn set(&mut self, arch: Arch, register: Register, rule: Rule) -> Result<bool, Reason> {
         if register == arch.frame_pointer() {
             self.row.frame_pointer = rule;
         } else if register == arch.return_address() {

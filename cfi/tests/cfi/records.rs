@@ -1,6 +1,6 @@
 //! Records and CIEs: DWARF 5, section 6.4.1; Linux Standard Base 5.0, section 10.6.1.
 
-use cfipack_encoder::cfi::{Cie, Error, PointerEncoding, Section, SectionKind};
+use cfipack_cfi::{Cie, Error, PointerEncoding, Section, SectionKind};
 use cfipack_format::{Address, Arch, Register, SectionOffset};
 
 use crate::{PLAIN_CIE, SIZE, START, eh_frame, plain};

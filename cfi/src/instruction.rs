@@ -2,9 +2,9 @@
 
 use cfipack_format::{Address, Register};
 
-use super::Function;
-use super::cursor::Cursor;
-use crate::Reason;
+use crate::Function;
+use crate::cursor::Cursor;
+use cfipack_format::Reason;
 
 /// A call frame instruction, factored operands multiplied out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,7 +52,7 @@ pub enum Instruction<'a> {
 /// The commonest instructions in their shortest forms: as in [`Instruction`], which is slower to hand
 /// around.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Short {
+pub(crate) enum Short {
     Nop,
     Advance(u64),
     Offset(Register, i64),
@@ -80,13 +80,13 @@ impl<'a, 'f> Instructions<'a, 'f> {
 
     /// Goes on at `rest`, a tail of what has not been decoded.
     #[inline(always)]
-    pub(super) fn set_rest(&mut self, rest: &'a [u8]) {
+    pub(crate) fn set_rest(&mut self, rest: &'a [u8]) {
         self.cursor.set_rest(rest);
     }
 
     /// Takes the next instruction if it is a short `DW_CFA_offset`.
     #[inline(always)]
-    pub(super) fn short_offset(&mut self) -> Option<(Register, i64)> {
+    pub(crate) fn short_offset(&mut self) -> Option<(Register, i64)> {
         let &[opcode @ 0x80..=0xbf, operand @ 0..=0x7f, ref rest @ ..] = self.cursor.rest() else {
             return None;
         };
@@ -97,7 +97,7 @@ impl<'a, 'f> Instructions<'a, 'f> {
 
     /// Takes the next instruction if it is one of the commonest in its shortest form.
     #[inline(always)]
-    pub(super) fn short(&mut self) -> Option<Short> {
+    pub(crate) fn short(&mut self) -> Option<Short> {
         if let Some((register, offset)) = self.short_offset() {
             return Some(Short::Offset(register, offset));
         }

@@ -1,0 +1,64 @@
+//! DWARF call frame information (CFI): the records of `.eh_frame` and `.debug_frame`, and the
+//! instructions in them, read and interpreted.
+//!
+//! **You give** the bytes of a section, relocated, and the address where they lie in memory. **You get**
+//! its [`Function`]s one by one, and an [`Interpreter`] that runs a function's instructions and pushes
+//! [rows](cfipack_format::Row) into a [`RowSink`]. Nothing is collected on the way and nothing is
+//! allocated per function. Any bytes may be given: a malformed record is an [`Error`] with its offset, a
+//! malformed instruction costs its function, and neither is a panic.
+//!
+//! ```
+//! use cfipack_cfi::{Section, SectionKind};
+//! use cfipack_format::{Address, Arch};
+//!
+//! let eh_frame = [
+//!     // CIE: "zR", pcrel sdata4; def_cfa rsp+8, offset rip -8
+//!     20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0,
+//!     // FDE: one byte of code, a `ret`, at 0x1000
+//!     16, 0, 0, 0, 28, 0, 0, 0, 0xe0, 0x0f, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0,
+//! ];
+//! let section = Section::new(SectionKind::EhFrame, &eh_frame, Address(0), Arch::Amd64);
+//! let function = section.functions().next().expect("a function")?;
+//! assert_eq!((function.start, function.size), (Address(0x1000), 1));
+//! # Ok::<(), cfipack_cfi::Error>(())
+//! ```
+//!
+//! **Not for** finding sections in files or applying relocations (`cfipack-container`), nor for tables
+//! (`cfipack-encoder`).
+//!
+//! Sources: DWARF 5 sections 6.4 and 7.24; the Linux Standard Base 5.0, "Exception Frames"; the
+//! psABIs of x86-64, AArch64 and s390x for their own instructions and augmentation letters.
+
+#![no_std]
+
+extern crate alloc;
+
+mod cie;
+mod cursor;
+mod cut;
+#[cfg(test)]
+#[path = "../../encoder/src/eh_frame.rs"]
+mod eh_frame;
+mod error;
+mod expression;
+mod function;
+mod instruction;
+mod interpreter;
+mod plain;
+mod pointer;
+mod section;
+mod state;
+mod stretch;
+
+pub use cie::Cie;
+pub use error::Error;
+pub use expression::StubCfa;
+pub use function::Function;
+pub use instruction::{Instruction, Instructions};
+pub use interpreter::{Change, Interpreter, RowSink};
+#[doc(hidden)]
+pub use plain::{Code, PlainFde};
+pub use pointer::PointerEncoding;
+pub use section::{Functions, Section, SectionKind};
+pub use state::{RA_SIGN_STATE, Registers, State};
+pub use stretch::{Step, Stretch};
