@@ -11,6 +11,8 @@ use crate::{Error, Section, SectionKind};
 pub struct Cie<'a> {
     /// Where it starts.
     pub offset: SectionOffset,
+    /// 1, 3 or 4.
+    pub version: u8,
     /// The augmentation string, without its zero byte.
     pub augmentation: &'a [u8],
     /// Bytes of code that an advance counts.
@@ -34,7 +36,7 @@ pub struct Cie<'a> {
     /// Augmentation `z`: FDEs carry augmentation data with its length in front.
     pub(crate) has_data: bool,
     /// Augmentation `R`: how FDEs store addresses.
-    pub(crate) fde_encoding: PointerEncoding,
+    pub fde_encoding: PointerEncoding,
 }
 
 /// Bytes behind the CIE id, at most. No cache holds as many CIEs as hostile input may have, in turn or
@@ -71,6 +73,7 @@ impl<'a> Cie<'a> {
         let return_address = u16::try_from(column).map_err(|_| Error::ReturnColumn { offset, column })?;
         let mut cie = Self {
             offset,
+            version,
             augmentation,
             code_alignment,
             data_alignment,

@@ -49,6 +49,7 @@ mod pointer;
 mod section;
 mod state;
 mod stretch;
+pub mod write;
 
 pub use cie::Cie;
 pub use error::Error;

@@ -4,6 +4,7 @@ mod instructions;
 mod pointers;
 mod records;
 mod rows;
+mod written;
 
 /// A record: its length, an id or CIE pointer, a body.
 fn record(section: &mut Vec<u8>, id: u32, body: &[u8]) {

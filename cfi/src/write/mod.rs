@@ -1,0 +1,37 @@
+//! Records and instructions as an assembler writes them.
+//!
+//! A [`Writer`] takes CIEs and FDEs and becomes a section; an [`InstructionWriter`] turns
+//! [instructions](crate::Instruction) into the shortest bytes that hold them. Both write what their
+//! counterparts on the reading side, [`Section`](crate::Section) and
+//! [`Instructions`](crate::Instructions), read.
+//!
+//! ```
+//! use cfipack_cfi::write::{Cie, InstructionWriter, Writer};
+//! use cfipack_cfi::{Instruction, SectionKind};
+//! use cfipack_format::{Address, Arch, Register};
+//!
+//! let mut section = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(0x4000));
+//! let mut at_entry = InstructionWriter::new(Arch::Amd64, 1, -8);
+//! at_entry.put(Instruction::DefCfa(Register(7), 8))?;
+//! at_entry.put(Instruction::Offset(Register(16), -8))?;
+//! let cie = section.cie(&Cie::new(Arch::Amd64, at_entry.as_bytes()))?;
+//! let mut body = InstructionWriter::of(&cie);
+//! body.put(Instruction::Advance(1))?;
+//! body.put(Instruction::DefCfaOffset(16))?;
+//! section.fde(&cie, Address(0x1000), 8, None, body.as_bytes())?;
+//! assert_eq!(section.as_bytes().len(), 24 + 20);
+//! # Ok::<(), cfipack_cfi::write::Error>(())
+//! ```
+
+mod cie;
+mod error;
+mod function;
+mod instruction;
+pub mod leb128;
+mod pointer;
+mod section;
+
+pub use cie::{Cie, WrittenCie};
+pub use error::Error;
+pub use instruction::InstructionWriter;
+pub use section::Writer;

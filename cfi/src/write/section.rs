@@ -1,0 +1,119 @@
+//! A section in the making.
+
+use alloc::vec::Vec;
+
+use cfipack_format::{Address, Arch, SectionOffset};
+
+use super::{Error, leb128};
+use crate::{Section, SectionKind};
+
+/// Writes `.eh_frame` or `.debug_frame`, record by record, in the architecture's byte order.
+#[derive(Clone, Debug)]
+pub struct Writer {
+    pub(super) kind: SectionKind,
+    pub(super) arch: Arch,
+    pub(super) address: Address,
+    /// The base of `DW_EH_PE_textrel` pointers.
+    pub text: Address,
+    /// The base of `DW_EH_PE_datarel` pointers.
+    pub data: Address,
+    /// Records end at a multiple of so many bytes, filled up with `DW_CFA_nop`: 4 in `.eh_frame`, a pointer's
+    /// size in `.debug_frame`, unless it is set; 1 for none.
+    pub alignment: usize,
+    /// Whether records get 64-bit lengths (DWARF 5, section 7.4).
+    pub is_64_bit: bool,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Writer {
+    /// An empty section that is to lie at `address`.
+    pub fn new(kind: SectionKind, arch: Arch, address: Address) -> Self {
+        let alignment = match kind {
+            SectionKind::EhFrame => 4,
+            SectionKind::DebugFrame => arch.pointer_size().into(),
+        };
+        let (text, data) = (Address(0), Address(0));
+        Self { kind, arch, address, text, data, alignment, is_64_bit: false, bytes: Vec::new() }
+    }
+
+    /// The bytes so far.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The bytes.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// The section as its reader takes it.
+    pub fn section(&self) -> Section<'_> {
+        let Self { text, data, .. } = *self;
+        Section { text, data, ..Section::new(self.kind, &self.bytes, self.address, self.arch) }
+    }
+
+    /// The offset at which the next record starts.
+    pub fn offset(&self) -> SectionOffset {
+        SectionOffset(self.bytes.len())
+    }
+
+    /// Appends a zero length, which ends an `.eh_frame`, or a part of it.
+    pub fn terminator(&mut self) {
+        self.u32(0);
+    }
+
+    /// Appends bytes as they are: padding, or what no assembler writes.
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Appends a record: its length, what `body` writes, which starts with the id, and padding. If `body`
+    /// fails nothing is appended.
+    pub(super) fn record<T>(&mut self, body: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
+        let start = self.bytes.len();
+        self.u32(if self.is_64_bit { 0xffff_ffff } else { 0 });
+        if self.is_64_bit {
+            self.u64(0);
+        }
+        let content = self.bytes.len();
+        let result = body(self).inspect_err(|_| self.bytes.truncate(start))?;
+        let end = start + (self.bytes.len() - start).next_multiple_of(self.alignment.max(1));
+        self.bytes.resize(end, 0);
+        let (endian, length) = (self.arch.endian(), end - content);
+        if self.is_64_bit {
+            self.bytes[content - 8..content].copy_from_slice(&endian.put_u64(length as u64));
+        } else {
+            self.bytes[start..content].copy_from_slice(&endian.put_u32(length as u32));
+        }
+        Ok(result)
+    }
+
+    /// Appends a CIE id or a CIE pointer, which `.debug_frame` gives 8 bytes in the 64-bit format.
+    pub(super) fn id(&mut self, id: u64) {
+        if self.kind.id_size(self.is_64_bit) == 8 {
+            self.u64(id);
+        } else {
+            self.u32(id as u32);
+        }
+    }
+
+    pub(super) fn u16(&mut self, value: u16) {
+        self.raw(&self.arch.endian().put_u16(value));
+    }
+
+    pub(super) fn u32(&mut self, value: u32) {
+        self.raw(&self.arch.endian().put_u32(value));
+    }
+
+    pub(super) fn u64(&mut self, value: u64) {
+        self.raw(&self.arch.endian().put_u64(value));
+    }
+
+    pub(super) fn uleb(&mut self, value: u64) {
+        leb128::unsigned(&mut self.bytes, value);
+    }
+
+    pub(super) fn sleb(&mut self, value: i64) {
+        leb128::signed(&mut self.bytes, value);
+    }
+}

@@ -1,0 +1,114 @@
+//! What the writer makes, as gimli reads it.
+
+use cfipack_cfi::write::{Cie, Error, InstructionWriter, Writer};
+use cfipack_cfi::{Instruction, PointerEncoding, SectionKind};
+use cfipack_format::{Address, Arch, Endian, Register};
+use gimli::{BaseAddresses, DebugFrame, EhFrame, EndianSlice, Pointer, RunTimeEndian, UnwindSection};
+
+const ADDRESS: Address = Address(0x4_0000);
+const START: Address = Address(0x1_2340);
+const LSDA: Address = Address(0x5_0000);
+const PERSONALITY: Address = Address(0x6_0000);
+
+/// Every kind of section, format, version and pointer encoding.
+#[test]
+fn records_are_read_by_gimli() {
+    let encodings = [0x00, 0x03, 0x04, 0x0b, 0x0c, 0x1b, 0x1c, 0x23, 0x30, 0x01, 0x09].map(PointerEncoding);
+    for arch in [Arch::Amd64, Arch::Aarch64, Arch::Aarch64Be, Arch::S390x, Arch::I386] {
+        for (kind, version, is_64_bit, encoding) in SHAPES.iter().flat_map(|&(kind, version, is_64_bit)| {
+            encodings.map(|encoding| (kind, version, is_64_bit, encoding))
+        }) {
+            let mut writer = Writer::new(kind, arch, ADDRESS);
+            (writer.is_64_bit, writer.text, writer.data) = (is_64_bit, Address(0x1_0000), Address(0x1_1000));
+            let mut cie = Cie::new(arch, &[]).with_fde_encoding(encoding);
+            cie.version = version;
+            if kind == SectionKind::EhFrame {
+                cie = cie.with_augmentation(b"zPLR");
+                (cie.personality, cie.lsda_encoding) = (Some((encoding, PERSONALITY)), encoding);
+            } else {
+                cie = cie.with_augmentation(b"");
+            }
+            let cie = writer.cie(&cie).unwrap();
+            writer.fde(&cie, START, 0x77, None, &[]).unwrap();
+            let at = writer.offset();
+            let field = writer.fde(&cie, START, 0x77, Some(LSDA), &[0x41, 0x0e, 16]).unwrap();
+            assert!(field > at);
+            check(arch, &writer, at.0);
+        }
+    }
+}
+
+const SHAPES: [(SectionKind, u8, bool); 7] = [
+    (SectionKind::EhFrame, 1, false),
+    (SectionKind::EhFrame, 3, false),
+    (SectionKind::EhFrame, 1, true),
+    (SectionKind::DebugFrame, 1, false),
+    (SectionKind::DebugFrame, 3, true),
+    (SectionKind::DebugFrame, 4, false),
+    (SectionKind::DebugFrame, 4, true),
+];
+
+/// Reads the FDE at an offset with gimli.
+fn check(arch: Arch, writer: &Writer, at: usize) {
+    let endian = match arch.endian() {
+        Endian::Little => RunTimeEndian::Little,
+        Endian::Big => RunTimeEndian::Big,
+    };
+    let section = writer.section();
+    let bases = BaseAddresses::default()
+        .set_eh_frame(section.address.0)
+        .set_text(section.text.0)
+        .set_got(section.data.0);
+    let reader = EndianSlice::new(section.bytes, endian);
+    match section.kind {
+        SectionKind::EhFrame => {
+            let mut frames = EhFrame::from(reader);
+            frames.set_address_size(arch.pointer_size());
+            let fde = frames.fde_from_offset(&bases, at.into(), EhFrame::cie_from_offset).unwrap();
+            assert_eq!((fde.initial_address(), fde.len()), (START.0, 0x77));
+            assert_eq!(fde.lsda(), Some(Pointer::Direct(LSDA.0)));
+            assert_eq!(fde.personality(), Some(Pointer::Direct(PERSONALITY.0)));
+            assert!(fde.instructions(&frames, &bases).next().unwrap().is_some());
+        }
+        SectionKind::DebugFrame => {
+            let mut frames = DebugFrame::from(reader);
+            frames.set_address_size(arch.pointer_size());
+            let fde = frames.fde_from_offset(&bases, at.into(), DebugFrame::cie_from_offset).unwrap();
+            assert_eq!((fde.initial_address(), fde.len()), (START.0, 0x77));
+            assert_eq!(fde.cie().return_address_register().0, arch.return_address().0);
+            assert!(fde.instructions(&frames, &bases).next().unwrap().is_some());
+        }
+    }
+}
+
+/// A record that cannot be written leaves nothing behind.
+#[test]
+fn what_does_not_fit() {
+    let mut writer = Writer::new(SectionKind::EhFrame, Arch::Amd64, ADDRESS);
+    let cie = writer.cie(&Cie::new(Arch::Amd64, &[])).unwrap();
+    let before = writer.as_bytes().to_vec();
+    let far = Address(1 << 40);
+    let encoding = PointerEncoding::PC_RELATIVE_SIGNED_4;
+    let value = far.0 - (ADDRESS.0 + before.len() as u64 + 8);
+    assert_eq!(writer.fde(&cie, far, 1, None, &[]), Err(Error::Pointer { value, encoding }));
+    let mut other = Cie::new(Arch::Amd64, &[]);
+    for (augmentation, letter) in [(&b"zX"[..], b'X'), (b"LR", b'L')] {
+        other = other.with_augmentation(augmentation);
+        assert_eq!(writer.cie(&other).unwrap_err(), Error::Augmentation { letter });
+    }
+    (other.augmentation, other.version) = (b"", 2);
+    assert_eq!(writer.cie(&other).unwrap_err(), Error::Version { version: 2 });
+    (other.version, other.return_address) = (1, Register(256));
+    assert_eq!(writer.cie(&other).unwrap_err(), Error::ReturnColumn { register: Register(256) });
+    assert_eq!(writer.as_bytes(), before);
+
+    let mut instructions = InstructionWriter::new(Arch::Aarch64, 4, -8);
+    let uneven = Error::Factor { value: 6, factor: 4 };
+    assert_eq!(instructions.put(Instruction::Advance(6)), Err(uneven));
+    let uneven = Error::Factor { value: -12, factor: -8 };
+    assert_eq!(instructions.put(Instruction::Offset(Register(29), -12)), Err(uneven));
+    let long = Error::Advance { delta: 1 << 34 };
+    assert_eq!(instructions.put(Instruction::Advance(1 << 34)), Err(long));
+    assert_eq!(instructions.put(Instruction::SetLocation(START)), Err(Error::SetLocation));
+    assert_eq!(instructions.as_bytes(), []);
+}

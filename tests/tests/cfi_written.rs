@@ -1,0 +1,81 @@
+//! Records and instructions are written as assemblers write them: the call frame information of every golden
+//! object, read and written again, has the same bytes.
+
+use std::collections::HashMap;
+
+use cfipack_cfi::write::{Cie, InstructionWriter, Writer, WrittenCie};
+use cfipack_cfi::{Function, Instruction, Instructions, Section};
+use cfipack_container::File;
+use cfipack_tests::corpora::{self, Golden};
+
+/// In these cases an assembler writes a longer form, a negative offset as an unsigned number (LLVM), or an
+/// offset that is no multiple of its factor.
+const NOT_SHORTEST: [&str; 5] =
+    ["x_cfa_m3", "x_cfa_m8", "x_escape_advance8", "x_escape_negative_offset", "x_escape_negative_offset_fp"];
+
+#[test]
+fn what_assemblers_wrote() {
+    for tool in ["gas247", "gas244", "llvm23"] {
+        let mut functions = 0;
+        for golden in corpora::sframe(tool) {
+            let file = File::parse(&golden.object).unwrap();
+            for section in file.call_frame_sections().unwrap() {
+                functions += written_again(&golden, &section.cfi());
+            }
+        }
+        assert!(functions > 100, "{tool}: only {functions} functions");
+    }
+}
+
+/// Writes a section again and compares it. Returns how many functions it has.
+fn written_again(golden: &Golden, section: &Section<'_>) -> usize {
+    let mut writer = Writer::new(section.kind, section.arch, section.address);
+    let mut cies: HashMap<usize, WrittenCie> = HashMap::new();
+    let mut functions = 0;
+    for function in section.functions() {
+        let function = function.unwrap_or_else(|error| panic!("{}: {error}", golden.name));
+        let cie = cies.entry(function.cie.offset.0).or_insert_with(|| {
+            let instructions = assembled(golden, &function, function.cie.instructions);
+            writer.cie(&cie_of(&function, instructions)).unwrap()
+        });
+        let instructions = assembled(golden, &function, function.instructions);
+        // The last record of a section ends at a multiple of a pointer's size.
+        writer.alignment = 1;
+        writer.fde(cie, function.start, function.size, function.lsda(), instructions).unwrap();
+        writer.alignment = 4;
+        functions += 1;
+    }
+    assert_eq!(writer.as_bytes(), section.bytes, "{}", golden.name);
+    functions
+}
+
+fn cie_of<'i>(function: &Function<'i>, instructions: &'i [u8]) -> Cie<'i> {
+    let cie = function.cie;
+    let mut written = Cie::new(function.arch(), instructions)
+        .with_augmentation(cie.augmentation)
+        .with_alignment(cie.code_alignment, cie.data_alignment)
+        .with_fde_encoding(cie.fde_encoding);
+    (written.version, written.return_address) = (cie.version, cie.return_address);
+    (written.personality, written.lsda_encoding) = (cie.personality, cie.lsda_encoding);
+    written
+}
+
+/// Instructions, decoded and written again, which must give the same bytes.
+fn assembled<'b>(golden: &Golden, function: &Function<'_>, bytes: &'b [u8]) -> &'b [u8] {
+    let Golden { name, .. } = golden;
+    if name.rsplit('/').next().is_some_and(|case| NOT_SHORTEST.contains(&case)) {
+        return bytes;
+    }
+    let cie = function.cie;
+    let mut writer = InstructionWriter::new(function.arch(), cie.code_alignment, cie.data_alignment);
+    for instruction in Instructions::new(function, bytes) {
+        match instruction {
+            Err(_) | Ok(Instruction::SetLocation(_)) => return bytes,
+            Ok(instruction) => {
+                writer.put(instruction).unwrap_or_else(|error| panic!("{name}: {instruction:?}: {error}"));
+            }
+        }
+    }
+    assert_eq!(writer.as_bytes(), bytes, "{name}: {}", function.start);
+    bytes
+}
