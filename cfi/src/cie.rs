@@ -2,9 +2,10 @@
 
 use cfipack_format::{Address, Arch, Register, SectionOffset};
 
+use crate::Error;
 use crate::cursor::Cursor;
 use crate::pointer::{Bases, PointerEncoding};
-use crate::{Error, Section, SectionKind};
+use crate::record::Records;
 
 /// A CIE: what its FDEs have in common.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +46,7 @@ const MAX_LENGTH: usize = 1024;
 
 impl<'a> Cie<'a> {
     /// Parses the CIE whose record starts at `offset`, with `body` what follows the CIE id.
-    pub(crate) fn parse(section: &Section<'a>, offset: SectionOffset, body: &'a [u8]) -> Result<Self, Error> {
+    pub(crate) fn parse(section: &Records<'a>, offset: SectionOffset, body: &'a [u8]) -> Result<Self, Error> {
         let truncated = Error::Truncated { offset };
         if body.len() > MAX_LENGTH {
             return Err(Error::CieLength { offset, length: body.len() });
@@ -110,7 +111,7 @@ impl<'a> Cie<'a> {
         &mut self,
         letters: &[u8],
         data: &'a [u8],
-        section: &Section<'a>,
+        section: &Records<'a>,
     ) -> Result<(), Error> {
         let offset = self.offset;
         let truncated = Error::Truncated { offset };
@@ -145,7 +146,7 @@ impl<'a> Cie<'a> {
         &self,
         cursor: &mut Cursor<'a>,
         encoding: PointerEncoding,
-        section: &Section<'a>,
+        section: &Records<'a>,
     ) -> Result<Address, Error> {
         let offset = self.offset;
         if !encoding.is_readable() {
@@ -184,17 +185,6 @@ fn check_sizes(cursor: &mut Cursor<'_>, arch: Arch, offset: SectionOffset) -> Re
     }
 }
 
-impl SectionKind {
-    /// Bytes of the CIE id, given whether the record is of the 64-bit format.
-    #[inline]
-    pub(crate) const fn id_size(self, is_64_bit: bool) -> usize {
-        match self {
-            Self::DebugFrame if is_64_bit => 8,
-            _ => 4,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use alloc::vec::Vec;
@@ -203,7 +193,7 @@ mod tests {
 
     use super::MAX_LENGTH;
     use crate::eh_frame::{CIE, fde};
-    use crate::{Error, Section, SectionKind};
+    use crate::{Error, Functions, Section, SectionKind};
 
     #[test]
     fn cies_of_more_bytes_than_any_has_are_refused() {
@@ -213,7 +203,7 @@ mod tests {
             bytes.resize(8 + length, 0);
             fde(&mut bytes, 0, 0x1000, 8, &[0; 3]);
             let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
-            let read = section.functions().map(|function| function.map(|function| function.size));
+            let read = Functions::new(&section).map(|function| function.map(|function| function.size));
             let expected =
                 if is_read { Ok(8) } else { Err(Error::CieLength { offset: SectionOffset(0), length }) };
             assert_eq!(read.collect::<Vec<_>>(), [expected]);

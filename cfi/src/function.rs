@@ -4,8 +4,8 @@ use cfipack_format::{Address, SectionOffset};
 
 use crate::cursor::Cursor;
 use crate::pointer::{Bases, PointerEncoding};
-use crate::section::Record;
-use crate::{Cie, Error, Section};
+use crate::record::{Record, Records};
+use crate::{Cie, Error};
 
 /// A function: an FDE with its CIE.
 #[derive(Clone, Copy, Debug)]
@@ -25,12 +25,12 @@ pub struct Function<'a> {
     /// The FDE's own instructions, padding included.
     pub instructions: &'a [u8],
     /// The section, whose bases `DW_CFA_set_loc` needs.
-    pub(crate) section: Section<'a>,
+    pub(crate) section: Records<'a>,
 }
 
 impl<'a> Function<'a> {
     #[inline]
-    pub(crate) fn parse(section: &Section<'a>, cie: &Cie<'a>, record: &Record<'a>) -> Result<Self, Error> {
+    pub(crate) fn parse(section: &Records<'a>, cie: &Cie<'a>, record: &Record<'a>) -> Result<Self, Error> {
         let offset = record.offset;
         let truncated = Error::Truncated { offset };
         let address_size = section.arch.pointer_size();

@@ -8,7 +8,7 @@
 //! malformed instruction costs its function, and neither is a panic.
 //!
 //! ```
-//! use cfipack_cfi::{Section, SectionKind};
+//! use cfipack_cfi::{Functions, Section, SectionKind};
 //! use cfipack_format::{Address, Arch};
 //!
 //! let eh_frame = [
@@ -18,7 +18,7 @@
 //!     16, 0, 0, 0, 28, 0, 0, 0, 0xe0, 0x0f, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0,
 //! ];
 //! let section = Section::new(SectionKind::EhFrame, &eh_frame, Address(0), Arch::Amd64);
-//! let function = section.functions().next().expect("a function")?;
+//! let function = Functions::new(&section).next().expect("a function")?;
 //! assert_eq!((function.start, function.size), (Address(0x1000), 1));
 //! # Ok::<(), cfipack_cfi::Error>(())
 //! ```
@@ -35,31 +35,34 @@ extern crate alloc;
 
 mod cie;
 mod cursor;
-mod cut;
 #[cfg(test)]
 #[path = "../../encoder/src/eh_frame.rs"]
 mod eh_frame;
 mod error;
 mod expression;
 mod function;
+mod functions;
 mod instruction;
 mod interpreter;
+mod partition;
 mod plain;
 mod pointer;
-mod section;
+mod record;
 mod state;
 mod stretch;
 pub mod write;
 
+pub use cfipack_format::cfi::{Excluded, Exclusion, Section, SectionKind};
 pub use cie::Cie;
 pub use error::Error;
 pub use expression::StubCfa;
 pub use function::Function;
+pub use functions::Functions;
 pub use instruction::{Instruction, Instructions};
 pub use interpreter::{Change, Interpreter, RowSink};
+pub use partition::{likely_record_at_or_after, record_at_or_after};
 #[doc(hidden)]
 pub use plain::{Code, PlainFde};
 pub use pointer::PointerEncoding;
-pub use section::{Functions, Section, SectionKind};
 pub use state::{RA_SIGN_STATE, Registers, State};
 pub use stretch::{Step, Stretch};

@@ -3,7 +3,8 @@
 use cfipack_format::{Address, Arch, Endian, SectionOffset};
 
 use crate::pointer::PointerEncoding;
-use crate::{Cie, Function, Functions, Section, SectionKind};
+use crate::record::Records;
+use crate::{Cie, Function, Functions, SectionKind};
 
 /// An FDE of a little-endian `.eh_frame` with 32-bit lengths, `DW_EH_PE_pcrel | DW_EH_PE_sdata4`
 /// pointers and augmentation data.
@@ -102,7 +103,7 @@ impl PlainCies {
 
     /// Takes note of a CIE.
     #[inline]
-    pub(crate) fn note(&mut self, section: &Section<'_>, cie: &Cie<'_>) {
+    pub(crate) fn note(&mut self, section: &Records<'_>, cie: &Cie<'_>) {
         let at = cie.offset.0;
         if section.kind == SectionKind::EhFrame
             && section.arch.endian() == Endian::Little
@@ -145,7 +146,7 @@ impl<'a> Functions<'a> {
     /// that as well; else nothing happens, and [`Iterator::next`] says what comes.
     #[inline(always)]
     pub fn next_plain<T>(&mut self, known: impl Fn(usize) -> Option<T>) -> Option<(PlainFde, T)> {
-        if self.at >= self.end {
+        if self.at >= self.end.min(self.next_excluded) {
             return None;
         }
         let (fde, of_cie) = self.section.plain_fde(self.at, known)?;
@@ -160,7 +161,7 @@ impl<'a> Functions<'a> {
     }
 }
 
-impl Section<'_> {
+impl Records<'_> {
     /// The FDE at `at` if it is plain, and what `known` gives for its CIE.
     #[inline(always)]
     pub(crate) fn plain_fde<T>(
@@ -196,7 +197,7 @@ impl Section<'_> {
 impl<'a> Function<'a> {
     /// The function of a plain FDE, whose CIE is given.
     #[inline]
-    pub(crate) fn of_plain(section: &Section<'a>, cie: &Cie<'a>, fde: &PlainFde) -> Self {
+    pub(crate) fn of_plain(section: &Records<'a>, cie: &Cie<'a>, fde: &PlainFde) -> Self {
         let instructions = fde.code_at()..fde.code_at() + fde.len as usize;
         let data = instructions.start - usize::from(fde.data_len)..instructions.start;
         Self {
@@ -225,7 +226,7 @@ mod tests {
     use cfipack_format::{Address, Arch, SectionOffset};
 
     use crate::eh_frame::{CIE, fde};
-    use crate::{Error, Section, SectionKind};
+    use crate::{Error, Functions, Section, SectionKind};
 
     /// Behind a plain FDE, one whose CIE pointer leads to the byte in front of the section.
     #[test]
@@ -235,7 +236,7 @@ mod tests {
             fde(&mut bytes, cie, 0x1000, 8, &[0; 3]);
         }
         let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
-        let mut functions = section.functions();
+        let mut functions = Functions::new(&section);
         assert_eq!(functions.next().unwrap().unwrap().size, 8);
         let dangling = Error::CiePointer { offset: SectionOffset(0x2c), pointer: 0x31 };
         assert_eq!(functions.next().unwrap().unwrap_err(), dangling);
@@ -246,6 +247,6 @@ mod tests {
     fn no_records_are_left_behind_the_last_offset() {
         let section = Section::new(SectionKind::EhFrame, &[0; 32], Address(0), Arch::Amd64);
         let [from, to] = [usize::MAX - 1, usize::MAX].map(SectionOffset);
-        assert_eq!(section.functions_between(from, to).records_left(), 0);
+        assert_eq!(Functions::between(&section, from, to).records_left(), 0);
     }
 }

@@ -20,7 +20,7 @@ pub trait Explained: Serialize {
 
 /// The function that has an address; of several the one that starts last, for which alone a lookup answers.
 pub fn function_at<'s>(sections: &'s [CallFrameSection<'_>], address: Address) -> Option<Function<'s>> {
-    let functions = sections.iter().flat_map(|section| section.cfi().functions()).flatten();
+    let functions = sections.iter().flat_map(|section| cfipack_cfi::Functions::new(&section.cfi())).flatten();
     let has_address = |function: &Function<'_>| {
         address.0.checked_sub(function.start.0).is_some_and(|offset| offset < function.size)
     };

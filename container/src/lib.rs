@@ -11,7 +11,7 @@
 //! let file = cfipack_container::File::parse(bytes)?;
 //! let mut functions = 0;
 //! for section in file.call_frame_sections()? {
-//!     functions += section.cfi().functions().count();
+//!     functions += cfipack_cfi::Functions::new(&section.cfi()).count();
 //! }
 //! # Ok(functions) }
 //! ```

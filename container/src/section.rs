@@ -54,6 +54,7 @@ impl CallFrameSection<'_> {
             arch: self.arch,
             text: self.text,
             data: self.data,
+            excluded: &[],
         }
     }
 }

@@ -12,7 +12,7 @@ fn ask(bytes: &[u8], placement: Placement) {
     for member in members.flatten() {
         let Ok(file) = File::parse_with(member.bytes, placement) else { continue };
         for section in file.call_frame_sections().unwrap_or_default() {
-            for function in section.cfi().functions().flatten().take(100) {
+            for function in cfipack_cfi::Functions::new(&section.cfi()).flatten().take(100) {
                 file.locate(function.start);
             }
             let _ = section.section.index.map(|index| file.relocations(index));

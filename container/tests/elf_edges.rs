@@ -209,7 +209,7 @@ fn found_of(sections: &[(u64, u64, usize)], symbol: (u64, u64), functions: &[(u6
     // STT_FUNC of section 1, with the name `.s`.
     bytes[symbols + 24..][..24].copy_from_slice(&words(&[1 | 2 << 32 | 1 << 48, symbol.0, symbol.1]));
     let sections = File::parse(&bytes).unwrap().call_frame_sections().unwrap();
-    let functions = sections.iter().flat_map(|section| section.cfi().functions());
+    let functions = sections.iter().flat_map(|section| cfipack_cfi::Functions::new(&section.cfi()));
     functions.map(|function| function.unwrap()).map(|function| (function.start.0, function.size)).collect()
 }
 

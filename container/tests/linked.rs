@@ -55,7 +55,12 @@ fn each_function_comes_once() {
     let sections = file.call_frame_sections().unwrap();
     let functions: Vec<Vec<_>> = sections
         .iter()
-        .map(|section| section.cfi().functions().map(|f| f.unwrap()).map(|f| (f.start.0, f.size)).collect())
+        .map(|section| {
+            cfipack_cfi::Functions::new(&section.cfi())
+                .map(|f| f.unwrap())
+                .map(|f| (f.start.0, f.size))
+                .collect()
+        })
         .collect();
     assert_eq!(functions, [vec![(0x40_0087, 3)], vec![(0x40_0078, 6), (0x40_007e, 9)]]);
 }
@@ -67,7 +72,7 @@ fn discarded_functions_that_lie_where_code_is() {
     let functions = |name: &str| {
         let bytes = corpus(name);
         let sections = File::parse(&bytes).unwrap().call_frame_sections().unwrap();
-        let functions = sections.iter().flat_map(|section| section.cfi().functions());
+        let functions = sections.iter().flat_map(|section| cfipack_cfi::Functions::new(&section.cfi()));
         functions.map(|f| f.unwrap()).map(|f| (f.start.0, f.size)).collect::<Vec<_>>()
     };
     assert_eq!(functions("at_zero"), [(0, 6), (6, 12)]);
@@ -123,7 +128,7 @@ fn the_toolchains_own_libraries() {
         let sections = file.call_frame_sections().unwrap();
         assert_eq!(sections.len(), 1, "{name}: .bolt.org.eh_frame is dead");
         let base = sections[0].section.address;
-        let functions = sections[0].cfi().functions().map(|function| function.unwrap());
+        let functions = cfipack_cfi::Functions::new(&sections[0].cfi()).map(|function| function.unwrap());
         let mut starts: Vec<_> =
             functions.map(|function| (function.start.0, base.0 + function.fde.0 as u64)).collect();
         starts.sort_unstable();

@@ -29,7 +29,7 @@ fn gas_objects() -> Vec<(PathBuf, Vec<u8>)> {
 /// Start and size of every function of the `.eh_frame` sections.
 fn functions(file: &File<'_>) -> Vec<(Address, u64)> {
     let sections = file.call_frame_sections().unwrap();
-    let functions = sections.iter().flat_map(|section| section.cfi().functions());
+    let functions = sections.iter().flat_map(|section| cfipack_cfi::Functions::new(&section.cfi()));
     functions.map(|function| function.unwrap()).map(|function| (function.start, function.size)).collect()
 }
 

@@ -9,6 +9,7 @@
 
 mod address;
 mod arch;
+pub mod cfi;
 pub mod compact_unwind;
 mod endian;
 mod row;

@@ -16,7 +16,7 @@
 //! ```
 //! use cfipack_roundtrip::{Options, Table, verify};
 //!
-//! # use cfipack_encoder::cfi;
+//! # use cfipack_format::cfi;
 //! # use cfipack_decoder::sframe;
 //! fn prove(cfi: &[cfi::Section<'_>], tables: &[sframe::Section<'_>]) -> bool {
 //!     let report = verify(cfi, &Table::new(tables), &Options::default());

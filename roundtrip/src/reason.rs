@@ -1,8 +1,8 @@
 //! Why a function is not in a table: asked of the encoder, which is the one that leaves functions out.
 
 use cfipack_encoder::Unsupported;
-use cfipack_encoder::cfi;
 use cfipack_encoder::sframe::{Builder, Layout, Options};
+use cfipack_format::cfi;
 use cfipack_format::sframe::Version;
 use cfipack_format::{Arch, SectionOffset};
 
@@ -38,7 +38,7 @@ impl<'a> Reasons<'a> {
             *self = Self::new(section.arch, self.options);
         }
         let behind = SectionOffset(fde.0.saturating_add(1));
-        let function = section.functions_between(fde, behind).next()?.ok()?;
+        let function = cfipack_cfi::Functions::between(&section, fde, behind).next()?.ok()?;
         self.builder.push(&function).err()
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use cfipack_encoder::cfi;
+use cfipack_format::cfi;
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch};
 

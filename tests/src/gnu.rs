@@ -43,8 +43,11 @@ impl<'a> GasObject<'a> {
     pub fn compare(&self) -> Result<(), String> {
         let arch = self.file.arch();
         let Some(theirs) = &self.table else {
-            let functions: usize =
-                self.call_frames.iter().map(|section| section.cfi().functions().count()).sum();
+            let functions: usize = self
+                .call_frames
+                .iter()
+                .map(|section| cfipack_cfi::Functions::new(&section.cfi()).count())
+                .sum();
             return if functions == 0 { Ok(()) } else { Err("gas wrote no table".into()) };
         };
         let (section, unsupported, malformed) = build(cfi_of(&self.call_frames), arch, OPTIONS);

@@ -65,7 +65,8 @@ impl Library {
     /// Random PCs, uniform over the functions.
     pub fn pcs(&self, count: usize) -> Vec<Address> {
         let cfi = self.cfi();
-        let functions: Vec<_> = cfi.functions().flatten().filter(|function| function.size > 0).collect();
+        let functions: Vec<_> =
+            cfipack_cfi::Functions::new(&cfi).flatten().filter(|function| function.size > 0).collect();
         let mut random = Random::new(1);
         let mut pc = || {
             let function = &functions[random.below(functions.len() as u64) as usize];
@@ -76,7 +77,8 @@ impl Library {
 
     /// The starts of the functions, sorted, from the first one.
     pub fn starts(&self) -> (u64, Vec<u32>) {
-        let mut starts: Vec<_> = self.cfi().functions().flatten().map(|function| function.start.0).collect();
+        let mut starts: Vec<_> =
+            cfipack_cfi::Functions::new(&self.cfi()).flatten().map(|function| function.start.0).collect();
         starts.sort_unstable();
         (starts[0], starts.iter().map(|start| (start - starts[0]) as u32).collect())
     }

@@ -28,7 +28,7 @@ fn check(what: &str, path: Option<PathBuf>, with_code: bool, per_hundred: usize)
         let mut judge = Judge::new(&section.section.bytes, section.section.address, file.arch());
         let mut encoder = Encoder::new();
         let cfi = section.cfi();
-        for function in cfi.functions() {
+        for function in cfipack_cfi::Functions::new(&cfi) {
             let function = function.unwrap();
             functions += 1;
             let code = code_sections.iter().find_map(|section| {

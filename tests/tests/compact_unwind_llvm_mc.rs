@@ -84,7 +84,7 @@ impl Case {
     /// Does something with every function of the CFI.
     fn each_function(&self, mut action: impl FnMut(&Function<'_>, &[u8])) {
         self.with_cfi(|section, code| {
-            for function in section.functions() {
+            for function in cfipack_cfi::Functions::new(&section) {
                 let function = function.unwrap();
                 let end = function.end().0 as usize;
                 action(&function, &code[function.start.0 as usize..end]);

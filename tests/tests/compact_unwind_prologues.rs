@@ -21,7 +21,7 @@ fn what_can_be_said_is_said_and_true() {
         let arch = random.pick(&[Arch::Amd64, Arch::Amd64, Arch::Aarch64]);
         let made = Function::random(&mut random, arch);
         let section = Section::new(SectionKind::EhFrame, &made.eh_frame, Function::SECTION, arch);
-        let function = section.functions().next().unwrap().unwrap();
+        let function = cfipack_cfi::Functions::new(&section).next().unwrap().unwrap();
         let encoding = Encoder::new().encode(&function, Some(&made.code), Mode::Checked);
         let name = match encoding {
             Ok(encoding) => {
@@ -56,7 +56,7 @@ fn nonsense_does_no_harm() {
         let mut section = Section::new(kind, &generated.bytes, Address(generated.address), arch);
         (section.text, section.data) = (Address(generated.text), Address(generated.data));
         let mut encoder = Encoder::new();
-        for function in section.functions() {
+        for function in cfipack_cfi::Functions::new(&section) {
             let function = function.unwrap();
             let mut code: Vec<u8> = (0..function.size.min(100_000)).map(|_| random.next() as u8).collect();
             code.truncate(if random.chance(10) { code.len() / 2 } else { code.len() });

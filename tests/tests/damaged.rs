@@ -75,7 +75,7 @@ fn use_cfi(section: cfi::Section<'_>) {
         let mut builder = Builder::new(section.arch, options);
         builder.push_section(&section, 1, |_| ());
         let mut one_by_one = Builder::new(section.arch, options);
-        for function in section.functions().flatten() {
+        for function in cfipack_cfi::Functions::new(&section).flatten() {
             let _ = one_by_one.push(&function);
         }
         let address = section.address;
@@ -100,7 +100,7 @@ fn use_cfi(section: cfi::Section<'_>) {
 
 /// Whether two functions have a PC in common: then it is not said which one answers.
 fn overlap(section: &cfi::Section<'_>) -> bool {
-    let functions = section.functions().flatten();
+    let functions = cfipack_cfi::Functions::new(&section).flatten();
     let mut ranges: Vec<_> = functions.map(|f| (f.start.0, f.start.0.saturating_add(f.size))).collect();
     ranges.sort_unstable();
     ranges.windows(2).any(|pair| pair[0].1 > pair[1].0)
@@ -115,7 +115,7 @@ fn use_file(bytes: &[u8]) {
     for placement in [Placement::Zero, Placement::Apart] {
         let Ok(file) = File::parse_with(bytes, placement) else { continue };
         for section in file.call_frame_sections().unwrap_or_default() {
-            section.cfi().functions().take(100).for_each(|function| {
+            cfipack_cfi::Functions::new(&section.cfi()).take(100).for_each(|function| {
                 let _ = function;
             });
         }
@@ -216,7 +216,7 @@ fn huge_counts() {
         let mut bytes = section.bytes.to_vec();
         bytes[field..field + 4].fill(0xff);
         let mut builder = Builder::new(section.arch, Options::default());
-        for function in (cfi::Section { bytes: &bytes, ..section }).functions().flatten() {
+        for function in cfipack_cfi::Functions::new(&(cfi::Section { bytes: &bytes, ..section })).flatten() {
             let _ = builder.push(&function);
         }
         assert!(builder.finish().len() < 100 * length, "a table out of proportion to its CFI");

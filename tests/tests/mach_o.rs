@@ -22,7 +22,7 @@ fn symbols(bytes: &[u8]) -> BTreeMap<u64, String> {
 
 fn fde_starts(file: &File<'_>) -> Vec<u64> {
     let sections = file.call_frame_sections().unwrap();
-    let functions = sections.iter().flat_map(|section| section.cfi().functions());
+    let functions = sections.iter().flat_map(|section| cfipack_cfi::Functions::new(&section.cfi()));
     functions.map(|function| function.unwrap().start.0).collect()
 }
 
@@ -193,7 +193,7 @@ fn ask(bytes: &[u8]) {
         let Ok(file) = File::parse(member.bytes) else { continue };
         for section in file.call_frame_sections().unwrap_or_default() {
             assert!(section.section.bytes.len() <= bytes.len());
-            section.cfi().functions().flatten().take(100).for_each(|function| {
+            cfipack_cfi::Functions::new(&section.cfi()).flatten().take(100).for_each(|function| {
                 file.locate(function.start);
             });
             let _ = section.section.index.map(|index| file.relocations(index));

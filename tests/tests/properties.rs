@@ -189,7 +189,8 @@ fn alike(a: Option<Row>, b: Option<Row>) -> bool {
 #[test]
 fn the_way_in_makes_no_difference() {
     each_section("random CFI, pushed in several ways", |random, generated, section| {
-        let functions: Vec<_> = section.functions().map(|function| function.unwrap()).collect();
+        let functions: Vec<_> =
+            cfipack_cfi::Functions::new(&section).map(|function| function.unwrap()).collect();
         for options in all_options().chain([UNSHARED, Options { version: Version::V2, ..UNSHARED }]) {
             let whole = convert(&[section], generated.arch, TABLE, options);
             let bytes = |builder: Builder<'_>| {

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use cfipack_format::{Address, Arch, SectionOffset};
 
 use super::{Error, leb128};
+use crate::record::id_size;
 use crate::{Section, SectionKind};
 
 /// Writes `.eh_frame` or `.debug_frame`, record by record, in the architecture's byte order.
@@ -90,7 +91,7 @@ impl Writer {
 
     /// Appends a CIE id or a CIE pointer, which `.debug_frame` gives 8 bytes in the 64-bit format.
     pub(super) fn id(&mut self, id: u64) {
-        if self.kind.id_size(self.is_64_bit) == 8 {
+        if id_size(self.kind, self.is_64_bit) == 8 {
             self.u64(id);
         } else {
             self.u32(id as u32);

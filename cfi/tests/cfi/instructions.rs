@@ -10,7 +10,7 @@ use crate::plain;
 fn decoded<T>(bytes: &[u8], check: impl FnOnce(Result<Instruction<'_>, Reason>, usize) -> T) -> T {
     let section = plain(&[], bytes);
     let section = Section::new(SectionKind::EhFrame, &section, Address(0), Arch::Amd64);
-    let function = section.functions().next().unwrap().unwrap();
+    let function = cfipack_cfi::Functions::new(&section).next().unwrap().unwrap();
     let mut instructions = Instructions::new(&function, function.instructions);
     let first = instructions.next().unwrap();
     check(first, instructions.rest().len())

@@ -21,7 +21,7 @@ fn function<T>(
     cie.resize(12, 0);
     let bytes = eh_frame(&cie, fde);
     let section = Section::new(SectionKind::EhFrame, &bytes, Address(address), Arch::Amd64);
-    check(&section.functions().next().unwrap().unwrap(), &bytes)
+    check(&cfipack_cfi::Functions::new(&section).next().unwrap().unwrap(), &bytes)
 }
 
 fn words<const N: usize>(words: [u32; N]) -> Vec<u8> {

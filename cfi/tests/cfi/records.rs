@@ -10,7 +10,7 @@ fn cie<T>(body: &[u8], check: impl FnOnce(Result<Cie<'_>, Error>) -> T) -> T {
     let fde = [&START.to_le_bytes()[..], &SIZE.to_le_bytes(), &[0]].concat();
     let bytes = eh_frame(body, &fde);
     let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
-    check(section.functions().next().unwrap().map(|function| function.cie))
+    check(cfipack_cfi::Functions::new(&section).next().unwrap().map(|function| function.cie))
 }
 
 /// A byte in version 1, ULEB128 from version 3 on.
@@ -54,7 +54,7 @@ fn sizes_of_version_4() {
 
 fn found(bytes: &[u8]) -> Vec<Result<u64, Error>> {
     let section = Section::new(SectionKind::EhFrame, bytes, Address(0), Arch::Amd64);
-    section.functions().map(|function| function.map(|function| function.start.0)).collect()
+    cfipack_cfi::Functions::new(&section).map(|function| function.map(|function| function.start.0)).collect()
 }
 
 /// Less than a length field is padding; four bytes are a length, be it of nothing.
@@ -78,7 +78,7 @@ fn lengths_that_are_reserved() {
         bytes[..4].copy_from_slice(&length.to_le_bytes());
         let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
         let error = Error::Length { offset: SectionOffset(0), length: length.into() };
-        let first = section.functions().next().map(|function| function.map(|_| ()));
+        let first = cfipack_cfi::Functions::new(&section).next().map(|function| function.map(|_| ()));
         assert_eq!(first, is_reserved.then_some(Err(error)), "{length:#x}");
     }
 }

@@ -43,7 +43,7 @@ impl<'a> RowSink<'a, Nothing> for Rows {
 fn rows(arch: Arch, cie: &[u8], fde: &[u8]) -> Result<Vec<(Row, Vec<u8>)>, Unsupported> {
     let bytes = plain(cie, fde);
     let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), arch);
-    let function = section.functions().next().unwrap().unwrap();
+    let function = cfipack_cfi::Functions::new(&section).next().unwrap().unwrap();
     let mut rows = Rows::default();
     Interpreter::new().run(&function, &mut rows).map(|()| rows.0)
 }

@@ -77,7 +77,7 @@ impl Encodings {
             let name = || format!("section {}", section.section.name);
             let named = PersonalitiesOfCies::of(file, section)?;
             let reader = section.cfi();
-            for function in reader.functions() {
+            for function in cfipack_cfi::Functions::new(&reader) {
                 let function = match function {
                     Ok(function) => function,
                     Err(error @ cfi::Error::Length { .. }) => return Err(error).with_context(name),

@@ -51,7 +51,7 @@ pub fn reasons_of_dwarf(
     let sections = file.call_frame_sections()?;
     let mut encoder = CompactEncoder::new(code);
     for section in &sections {
-        for function in section.cfi().functions().flatten() {
+        for function in cfipack_cfi::Functions::new(&section.cfi()).flatten() {
             let entry = table.find(function.start);
             if entry.is_some_and(|entry| table.meaning(entry) == Meaning::Dwarf) {
                 let found = encoder.encode(&function);
@@ -75,7 +75,7 @@ impl<'f> Explainer<'_, '_, 'f> {
     fn all(&mut self, sections: &'f [CallFrameSection<'_>]) -> Vec<FunctionJson> {
         let mut found = Vec::new();
         for section in sections {
-            for function in section.cfi().functions() {
+            for function in cfipack_cfi::Functions::new(&section.cfi()) {
                 let explained = match function {
                     Ok(function) => self.function(&function),
                     Err(error) => FunctionJson {

@@ -66,7 +66,8 @@ impl<'a> Elf<'a> {
         }
         let mut found = Vec::new();
         for (index, section) in sections.iter().enumerate().filter(|(_, section)| !is_eh_frame(section)) {
-            let with_code = section.cfi().functions().flatten().filter(|function| function.size != 0);
+            let with_code =
+                cfipack_cfi::Functions::new(&section.cfi()).flatten().filter(|function| function.size != 0);
             let with_others = with_code.filter(|function| several.binary_search(&function.start).is_ok());
             found.extend(with_others.map(|function| (index, function)));
         }
@@ -121,7 +122,7 @@ fn is_eh_frame(section: &CallFrameSection<'_>) -> bool {
 
 /// Where the functions of a section start that have any code.
 fn starts(section: &CallFrameSection<'_>) -> Vec<Address> {
-    let functions = section.cfi().functions().flatten();
+    let functions = cfipack_cfi::Functions::new(&section.cfi()).flatten();
     functions.filter(|function| function.size != 0).map(|function| function.start).collect()
 }
 

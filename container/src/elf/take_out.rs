@@ -27,7 +27,7 @@ pub(super) fn others(
     mut is_kept: impl FnMut(&Function<'_>) -> bool,
 ) -> (Vec<SectionOffset>, bool) {
     let (mut others, mut any) = (Vec::new(), false);
-    for function in section.cfi().functions() {
+    for function in cfipack_cfi::Functions::new(&section.cfi()) {
         match function {
             Ok(function) if !is_kept(&function) => others.push(function.fde),
             _ => any = true,

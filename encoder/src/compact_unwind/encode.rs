@@ -127,7 +127,7 @@ mod tests {
         let mut bytes = CIE.to_vec();
         fde(&mut bytes, 0, 0, size.into(), instructions);
         let section = Section::new(SectionKind::EhFrame, &bytes, cfipack_format::Address(0), Arch::Amd64);
-        let function = section.functions().next().unwrap().unwrap();
+        let function = crate::cfi::Functions::new(&section).next().unwrap().unwrap();
         assert_eq!((function.start.0, function.size), (0, size.into()));
         let encoding = Encoder::new().encode(&function, code, Mode::Checked);
         encoding.map_err(|unsupported| (unsupported.reason, unsupported.pc.0))
@@ -211,7 +211,7 @@ mod tests {
         let mut bytes = Vec::from(*b"\x14\0\0\0\0\0\0\0\x01zR\0\x01\x78\x0b\x01\x1b\x0c\x07\x08\x8b\x01\0\0");
         fde(&mut bytes, 0, 0, 16, &[]);
         let section = Section::new(SectionKind::EhFrame, &bytes, cfipack_format::Address(0), Arch::Amd64);
-        let function = section.functions().next().unwrap().unwrap();
+        let function = crate::cfi::Functions::new(&section).next().unwrap().unwrap();
         let encoding = Encoder::new().encode(&function, None, Mode::Checked);
         let r11 = cfipack_format::Register(11);
         assert_eq!(encoding.map_err(|unsupported| unsupported.reason), Err(Reason::ReturnColumn(r11)));

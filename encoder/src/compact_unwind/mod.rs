@@ -23,7 +23,7 @@
 //! let section = cfi::Section::new(cfi::SectionKind::EhFrame, &eh_frame, Address(0), Arch::Amd64);
 //! let mut encoder = Encoder::new();
 //! let mut table = Builder::new(Arch::Amd64, Options::default());
-//! for function in section.functions() {
+//! for function in cfi::Functions::new(&section) {
 //!     let function = function?;
 //!     let encoding = encoder.encode(&function, Some(&code), Mode::Checked).unwrap_or_else(|unsupported| {
 //!         eprintln!("{unsupported}");

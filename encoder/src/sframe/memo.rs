@@ -151,7 +151,7 @@ mod tests {
 
     fn codes(bytes: &[u8]) -> Vec<Code<'_>> {
         let section = Section::new(SectionKind::EhFrame, bytes, Address(0), Arch::Amd64);
-        section.functions().map(|function| function.unwrap().code()).collect()
+        crate::cfi::Functions::new(&section).map(|function| function.unwrap().code()).collect()
     }
 
     /// Whether a memo of one pair that knows the first instructions, of CIE 0 and ending at 5, finds the

@@ -256,7 +256,7 @@ mod tests {
         let section = Section::new(SectionKind::EhFrame, &bytes, address, Arch::Amd64);
         let options = Options { merge_functions: 16, ..Options::default() };
         let mut builder = Builder::new(Arch::Amd64, options);
-        builder.push_all(section.functions(), |left_out| panic!("{left_out:?}"));
+        builder.push_all(crate::cfi::Functions::new(&section), |left_out| panic!("{left_out:?}"));
         builder.finish().num_fdes()
     }
 
@@ -281,7 +281,7 @@ mod tests {
             let options = Options { merge_functions: 16, ..Options::default() };
             let mut builder = Builder::new(Arch::Amd64, options);
             let mut left_out = 0;
-            builder.push_all(section.functions(), |_| left_out += 1);
+            builder.push_all(crate::cfi::Functions::new(&section), |_| left_out += 1);
             assert_eq!((left_out, builder.finish().num_fdes()), (fdes - 1, fdes));
         }
     }

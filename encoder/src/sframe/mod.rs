@@ -5,7 +5,7 @@
 //! change, or for a relocatable object, whose starts are left to relocations.
 //!
 //! ```
-//! use cfipack_encoder::cfi::{self, SectionKind};
+//! use cfipack_cfi::{self as cfi, Functions, SectionKind};
 //! use cfipack_encoder::sframe::{Builder, Layout, Options};
 //! use cfipack_format::sframe::Version;
 //! use cfipack_format::{Address, Arch};
@@ -18,7 +18,8 @@
 //! ];
 //! let options = Options { version: Version::V2, layout: Layout::Gnu, ..Options::default() };
 //! let mut builder = Builder::new(Arch::Amd64, options);
-//! for function in cfi::Section::new(SectionKind::EhFrame, &eh_frame, Address(0), Arch::Amd64).functions() {
+//! let cfi = cfi::Section::new(SectionKind::EhFrame, &eh_frame, Address(0), Arch::Amd64);
+//! for function in Functions::new(&cfi) {
 //!     if let Err(unsupported) = builder.push(&function?) {
 //!         eprintln!("{unsupported}"); // the table goes without it
 //!     }

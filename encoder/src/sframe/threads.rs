@@ -24,7 +24,7 @@ impl<'a> Builder<'a> {
     ) -> u64 {
         let threads = threads.min(MAX_THREADS);
         if threads <= 1 {
-            return self.push_all(section.functions(), left_out);
+            return self.push_all(crate::cfi::Functions::new(&section), left_out);
         }
         self.threads = self.threads.max(threads);
         let empty = &self.shard();
@@ -39,7 +39,7 @@ impl<'a> Builder<'a> {
                     thread::Builder::new().spawn_scoped(scope, work).ok()
                 })
                 .collect();
-            self.expect(&section.functions());
+            self.expect(&crate::cfi::Functions::new(&section));
             let mut count = 0;
             let mut at = SectionOffset(0);
             for (part, other) in [None].into_iter().chain(others).enumerate() {
@@ -54,7 +54,7 @@ impl<'a> Builder<'a> {
                 }
                 // The first part; or the system had no thread to give, there was no guess where the part starts or a
                 // wrong one, or there is no room for all of it.
-                let mut functions = section.functions_between(at, cut(part + 1));
+                let mut functions = crate::cfi::Functions::between(&section, at, cut(part + 1));
                 count += self.push_rest(&mut functions, &mut left_out);
                 at = functions.offset();
             }
@@ -81,8 +81,8 @@ impl<'a> Shard<'a> {
         from: SectionOffset,
         to: SectionOffset,
     ) -> Option<Self> {
-        let start = section.likely_record_at_or_after(from)?;
-        let mut functions = section.functions_between(start, to);
+        let start = crate::cfi::likely_record_at_or_after(section, from)?;
+        let mut functions = crate::cfi::Functions::between(&section, start, to);
         let mut left_out = Vec::new();
         let count = builder.push_rest(&mut functions, |left| left_out.push(left));
         Some(Self { builder, left_out, count, start, end: functions.offset() })
@@ -126,8 +126,8 @@ mod tests {
         plain(&mut bytes, 21..41);
         let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
         let middle = SectionOffset(bytes.len() / 2);
-        let guess = section.likely_record_at_or_after(middle).unwrap();
-        assert_ne!(guess, section.record_at_or_after(middle));
+        let guess = crate::cfi::likely_record_at_or_after(&section, middle).unwrap();
+        assert_ne!(guess, crate::cfi::record_at_or_after(&section, middle));
         let convert = |threads| {
             let (mut builder, mut left_out) = (Builder::new(Arch::Amd64, Options::default()), Vec::new());
             let count = builder.push_section(&section, threads, |left: LeftOut| left_out.push(left));
@@ -159,7 +159,7 @@ mod tests {
             [&few, &many].map(|bytes| Section::new(SectionKind::EhFrame, bytes, Address(0), Arch::Amd64));
         let convert = |threads| {
             let (mut builder, mut left_out) = (Builder::new(Arch::Amd64, Options::default()), Vec::new());
-            builder.push_all(few.functions(), |left| panic!("{left:?}"));
+            builder.push_all(crate::cfi::Functions::new(&few), |left| panic!("{left:?}"));
             let blocks = builder.entries.blocks.len_in_bytes();
             builder.entries.blocks.end += u32::MAX as usize - blocks;
             let count = builder.push_section(&many, threads, |left| left_out.push(left));

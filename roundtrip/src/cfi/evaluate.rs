@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 
-use cfipack_encoder::cfi::Section;
+use cfipack_format::cfi::Section;
 use cfipack_format::{Address, Register, Rule};
 use gimli::{
     BaseAddresses, CallFrameInstruction, CfaRule, Endianity, Pointer, UnwindContext, UnwindOffset,

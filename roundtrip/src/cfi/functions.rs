@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use cfipack_encoder::cfi::Section;
+use cfipack_format::cfi::Section;
 use cfipack_format::{Address, SectionOffset};
 use gimli::{Endianity, UnwindOffset, UnwindSection};
 

@@ -1,6 +1,6 @@
 //! The judge: what call frame information says, as gimli evaluates it.
 //!
-//! Nothing here runs any code of `cfipack-encoder` beyond its plain [`Section`](cfipack_encoder::cfi::Section)
+//! Nothing here runs any code of `cfipack-encoder` beyond its plain [`Section`](cfipack_format::cfi::Section)
 //! struct: records are found by the few lines in `record`, everything in them is read and evaluated by gimli.
 
 mod answer;

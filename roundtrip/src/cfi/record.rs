@@ -1,6 +1,6 @@
 //! Where the records of a section are.
 
-use cfipack_encoder::cfi::{Section, SectionKind};
+use cfipack_format::cfi::{Section, SectionKind};
 
 /// A CIE or an FDE, of which no more than the kind is known.
 pub(super) struct Record {
@@ -12,10 +12,11 @@ pub(super) struct Record {
     pub is_cie: bool,
 }
 
-/// The records of a section, terminators in the middle skipped. A record that ends beyond the section
+/// The records of a section, without terminators in the middle and [excluded](Section::excluded) FDEs. A record that ends beyond the section
 /// is the last: gimli refuses it, which is how it is reported.
 pub(super) fn records<'s>(section: &Section<'s>) -> impl Iterator<Item = Record> + use<'s> {
-    let (bytes, endian, kind) = (section.bytes, section.arch.endian(), section.kind);
+    let (bytes, endian, kind, excluded) =
+        (section.bytes, section.arch.endian(), section.kind, section.excluded);
     let u32_at = move |at: usize| Some(endian.u32(*bytes.get(at..)?.first_chunk()?));
     let u64_at = move |at: usize| Some(endian.u64(*bytes.get(at..)?.first_chunk()?));
     let mut at = 0;
@@ -42,6 +43,9 @@ pub(super) fn records<'s>(section: &Section<'s>) -> impl Iterator<Item = Record>
                 }
                 SectionKind::DebugFrame => (u32_at(start) == Some(u32::MAX), start + 4),
             };
+            if excluded.binary_search_by_key(&offset, |excluded| excluded.fde.0).is_ok() {
+                continue;
+            }
             return Some(Record { offset, body, end, is_cie });
         }
     })

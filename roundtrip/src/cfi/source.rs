@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use cfipack_encoder::cfi::{Section, SectionKind};
 use cfipack_format::Endian;
+use cfipack_format::cfi::{Section, SectionKind};
 use gimli::{
     BaseAddresses, BigEndian, CallFrameInstruction, DebugFrame, EhFrame, EndianSlice, Endianity,
     LittleEndian, UnwindSection, Vendor,

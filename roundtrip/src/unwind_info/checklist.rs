@@ -3,7 +3,7 @@
 use std::fmt;
 
 use cfipack_decoder::unwind_info::{Entry, Page, Section};
-use cfipack_encoder::cfi;
+use cfipack_format::cfi;
 use cfipack_format::compact_unwind::{Encoding, Mode};
 use cfipack_format::unwind_info::{IndexEntry, LsdaEntry, PERSONALITY_SIZE};
 use cfipack_format::{Address, Arch, ImageOffset, SectionOffset};

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use cfipack_encoder::cfi;
+use cfipack_format::cfi;
 use cfipack_format::{Address, Register, Row, Rule, Saved};
 
 use super::inexact::Inexact;

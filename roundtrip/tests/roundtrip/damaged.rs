@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use cfipack_container::File;
 use cfipack_decoder::sframe::Section;
-use cfipack_encoder::cfi;
+use cfipack_format::cfi;
 use cfipack_roundtrip::{Options, Table, diff, kernel_violations, stats, verify};
 
 use crate::gas::corpus;

@@ -115,7 +115,8 @@ fn signal_frame_of_debug_frame() {
     assert_eq!(report(&cfi, &[function.clone()]).pcs_different, 2);
     function.info = 0x80;
     assert!(report(&cfi, &[function]).is_complete());
-    let signal_frames = cfi.section().functions().map(|function| function.unwrap().cie.signal_frame);
+    let signal_frames =
+        cfipack_cfi::Functions::new(&cfi.section()).map(|function| function.unwrap().cie.signal_frame);
     assert_eq!(signal_frames.collect::<Vec<_>>(), [true]);
 }
 

@@ -1,6 +1,6 @@
 //! CFI and tables made by hand, byte by byte, from the layouts in the specifications.
 
-use cfipack_encoder::cfi::{Section, SectionKind};
+use cfipack_format::cfi::{Section, SectionKind};
 use cfipack_format::{Address, Arch, Endian};
 
 /// Where the CFI is said to lie.

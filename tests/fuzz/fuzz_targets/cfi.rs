@@ -29,7 +29,7 @@ fuzz_target!(|input: &[u8]| {
     let mut at_once = Builder::new(arch, options);
     at_once.push_section(&cfi, threads, |_| ());
     let mut one_by_one = Builder::new(arch, options);
-    for function in cfi.functions() {
+    for function in cfipack_cfi::Functions::new(&cfi) {
         match function {
             Ok(function) => drop(one_by_one.push(&function)),
             Err(_) => one_by_one.note_unread(),
@@ -57,7 +57,7 @@ fuzz_target!(|input: &[u8]| {
 
 /// Whether two functions overlap: then each reader has its own idea of which one answers.
 fn overlap(cfi: &cfi::Section<'_>) -> bool {
-    let functions = cfi.functions().flatten();
+    let functions = cfipack_cfi::Functions::new(&cfi).flatten();
     let mut ranges: Vec<_> = functions.map(|f| (f.start.0, f.start.0.checked_add(f.size))).collect();
     ranges.sort_unstable();
     ranges.iter().any(|range| range.1.is_none())

@@ -16,7 +16,7 @@ fuzz_target!(|bytes: &[u8]| {
         let Ok(file) = File::parse_with(bytes, placement) else { continue };
         if let Ok(sections) = file.call_frame_sections() {
             for section in sections.iter().take(20) {
-                section.cfi().functions().take(1000).for_each(|function| {
+                cfipack_cfi::Functions::new(&section.cfi()).take(1000).for_each(|function| {
                     let _ = function;
                 });
             }

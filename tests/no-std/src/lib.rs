@@ -17,7 +17,7 @@ use cfipack_format::{Address, Arch};
 pub fn convert(eh_frame: &[u8], address: u64, pc: u64) -> usize {
     let cfi = cfi::Section::new(SectionKind::EhFrame, eh_frame, Address(address), Arch::Amd64);
     let mut builder = Builder::new(Arch::Amd64, Options::default());
-    for function in cfi.functions().flatten() {
+    for function in cfipack_cfi::Functions::new(&cfi).flatten() {
         let _ = builder.push(&function);
     }
     let section = builder.finish();

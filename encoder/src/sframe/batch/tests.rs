@@ -221,7 +221,7 @@ fn each<'a>(
     mut push: impl FnMut(&Function<'a>) -> Result<(), Unsupported>,
 ) -> u64 {
     let mut count = 0;
-    for function in section.functions() {
+    for function in crate::cfi::Functions::new(&section) {
         left_out.extend(push(&function.unwrap()).err().map(LeftOut::Unsupported));
         count += 1;
     }
@@ -238,7 +238,7 @@ fn check(section: &Section<'_>, options: Options, context: &str) {
     });
     assert!(single == general, "{context}: one by one");
     let batches = outcome(arch, options, |builder, left_out| {
-        builder.push_all(section.functions(), |left| left_out.push(left))
+        builder.push_all(crate::cfi::Functions::new(&section), |left| left_out.push(left))
     });
     assert!(batches == general, "{context}: in batches");
     #[cfg(feature = "std")]
@@ -285,7 +285,7 @@ fn blocks_at_the_end_of_the_room_for_all() {
     blocks.bytes = vec![0; (1 << 32) + (1 << 16)];
     blocks.end = blocks.front + u32::MAX as usize - 66_000;
     let mut left_out = Vec::new();
-    builder.push_all(section.functions(), |left| left_out.push(left));
+    builder.push_all(crate::cfi::Functions::new(&section), |left| left_out.push(left));
     assert!(builder.entries.blocks.starts.is_sorted());
     let refused =
         |left: &LeftOut| matches!(left, LeftOut::Unsupported(why) if why.reason == Reason::SectionSize);

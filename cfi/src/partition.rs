@@ -1,0 +1,85 @@
+//! Where a section can be divided, for several threads.
+
+use cfipack_format::SectionOffset;
+
+use crate::Section;
+use crate::record::Records;
+
+/// The offset of the first record of a section at or after `offset`, or the section's length. Walks there
+/// from the section's start.
+pub fn record_at_or_after(section: &Section<'_>, offset: SectionOffset) -> SectionOffset {
+    let records = Records(*section);
+    let mut at = 0;
+    while at < offset.0 {
+        match records.record_end(at) {
+            Some(end) => at = end,
+            None => return SectionOffset(section.bytes.len()),
+        }
+    }
+    SectionOffset(at)
+}
+
+/// Where a record starts that is the first at or after `offset`; or, rarely, where something else does that
+/// looks like several records in a row. `None` where nothing near it looks like that, as at the end of a
+/// section: to walk there from its start would take each thread as long as one alone takes. Nothing before
+/// `offset` is read but CIEs.
+pub fn likely_record_at_or_after(section: &Section<'_>, offset: SectionOffset) -> Option<SectionOffset> {
+    /// Nearly all records are shorter.
+    const WINDOW: usize = 1 << 12;
+    let first = offset.0.next_multiple_of(4);
+    let mut places = (first..first.saturating_add(WINDOW)).step_by(4);
+    places.find(|&at| is_likely_record(&Records(*section), at)).map(SectionOffset)
+}
+
+/// Whether several records in a row start here, each a CIE or with the offset of one.
+fn is_likely_record(section: &Records<'_>, mut at: usize) -> bool {
+    const IN_A_ROW: usize = 8;
+    for _ in 0..IN_A_ROW {
+        let Ok((Some(record), end)) = section.record(at) else { return false };
+        let cie = if section.is_cie(&record) { Some(at) } else { section.cie_offset(&record) };
+        let cie = cie.and_then(|cie| section.record(cie).ok()?.0);
+        // Its version comes first.
+        if !cie.is_some_and(|cie| section.is_cie(&cie) && matches!(cie.body, [1 | 3 | 4, ..])) {
+            return false;
+        }
+        at = end;
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use cfipack_format::{Address, Arch, SectionOffset};
+
+    use super::{likely_record_at_or_after, record_at_or_after};
+    use crate::eh_frame::{CIE, fde};
+    use crate::record::Records;
+    use crate::{Section, SectionKind};
+
+    /// A CIE and FDEs of several lengths: the guess is the record that a walk finds.
+    #[test]
+    fn a_guess_is_what_a_walk_finds() {
+        let mut bytes = CIE.to_vec();
+        for number in 0..100u32 {
+            let padding = 3 + number as usize % 7 * 4;
+            fde(&mut bytes, 0, number, 1, &[0; 27][..padding]);
+        }
+        let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
+        for offset in (0..=bytes.len() + 1).map(SectionOffset) {
+            let walked = record_at_or_after(&section, offset);
+            let mut end = Some(walked.0);
+            (0..8).for_each(|_| end = end.and_then(|end| Records(section).record_end(end)));
+            assert_eq!(likely_record_at_or_after(&section, offset), end.map(|_| walked), "{offset}");
+        }
+    }
+
+    /// A walk finds a record at each of these zeros, but takes as long as one thread does for all of them.
+    #[test]
+    fn where_nothing_looks_like_records_there_is_no_guess() {
+        let bytes = [&CIE[..], &[0; 1 << 15]].concat();
+        let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
+        let middle = SectionOffset(1 << 14);
+        assert_eq!(record_at_or_after(&section, middle), middle);
+        assert_eq!(likely_record_at_or_after(&section, middle), None);
+    }
+}

@@ -1,0 +1,88 @@
+//! A section of call frame information (CFI) as it stands in a file, and what its readers must know beside its
+//! bytes. It is read by `cfipack-cfi` and, independently, by the judge in `cfipack-roundtrip`.
+
+use core::fmt;
+
+use crate::{Address, Arch, SectionOffset};
+
+/// Which of the two layouts a section has.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SectionKind {
+    /// `.eh_frame`: CIE pointers count back from their own field; a zero length ends a part (Linux Standard
+    /// Base 5.0, "Exception Frames").
+    EhFrame,
+    /// `.debug_frame`: CIE pointers are offsets in the section (DWARF 5, section 6.4.1).
+    DebugFrame,
+}
+
+/// A section of call frame information.
+#[derive(Clone, Copy, Debug)]
+pub struct Section<'a> {
+    /// Its bytes.
+    pub bytes: &'a [u8],
+    /// Where it lies in memory: the base of PC-relative pointers.
+    pub address: Address,
+    /// Its layout.
+    pub kind: SectionKind,
+    /// The architecture, which gives byte order and pointer size.
+    pub arch: Arch,
+    /// The base of `DW_EH_PE_textrel` pointers.
+    pub text: Address,
+    /// The base of `DW_EH_PE_datarel` pointers (the GOT).
+    pub data: Address,
+    /// FDEs that describe no function of their own, in ascending order of their offsets: readers pass over
+    /// them.
+    pub excluded: &'a [Excluded],
+}
+
+/// An FDE that describes no function of its own.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Excluded {
+    /// Where its record starts.
+    pub fde: SectionOffset,
+    /// Why it does not count.
+    pub reason: Exclusion,
+}
+
+/// Why an FDE does not count.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[non_exhaustive]
+pub enum Exclusion {
+    /// The linker discarded or folded the function and left its FDE.
+    Discarded,
+    /// Another FDE for the same start describes the same function alike.
+    Repeated,
+    /// `.eh_frame`, which unwinders read, describes the function too.
+    Superseded,
+}
+
+impl Exclusion {
+    /// Every reason.
+    pub const ALL: [Self; 3] = [Self::Discarded, Self::Repeated, Self::Superseded];
+
+    /// A short name for counting.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Discarded => "discarded",
+            Self::Repeated => "repeated",
+            Self::Superseded => "superseded",
+        }
+    }
+}
+
+impl fmt::Display for Exclusion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Discarded => "the linker discarded the function",
+            Self::Repeated => "another FDE describes the function alike",
+            Self::Superseded => "an FDE in .eh_frame describes the function",
+        })
+    }
+}
+
+impl<'a> Section<'a> {
+    /// A section whose pointers need no text or data base, and in which all FDEs count.
+    pub const fn new(kind: SectionKind, bytes: &'a [u8], address: Address, arch: Arch) -> Self {
+        Self { bytes, address, kind, arch, text: Address(0), data: Address(0), excluded: &[] }
+    }
+}
