@@ -17,7 +17,7 @@
 //!     20, 0, 0, 0, 28, 0, 0, 0, 0xe0, 0x0f, 0, 0, 16, 0, 0, 0, 0, 0x41, 0x0e, 16, 0, 0, 0, 0,
 //! ];
 //! let options = Options { version: Version::V2, layout: Layout::Gnu, ..Options::default() };
-//! let mut builder = Builder::new(Arch::Amd64, options);
+//! let mut builder = Builder::new(Arch::Amd64, options)?;
 //! for function in cfi::Section::new(SectionKind::EhFrame, &eh_frame, Address(0), Arch::Amd64).functions() {
 //!     if let Err(unsupported) = builder.push(&function?) {
 //!         eprintln!("{unsupported}"); // the table goes without it
