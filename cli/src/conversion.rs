@@ -111,7 +111,7 @@ impl Conversion {
         options: &TableOptions,
         threads: usize,
     ) -> anyhow::Result<Self> {
-        let mut builder = Builder::new(file.arch(), options.get());
+        let mut builder = Builder::new(file.arch(), options.get())?;
         let (mut functions, mut unsupported, mut malformed) = (0, Vec::new(), Vec::new());
         for section in sections {
             // Only a record whose end is unknown hides what follows it.

@@ -111,7 +111,7 @@ fn one_function(
         symbol: places.symbol(function.start),
         ..FunctionJson::default()
     };
-    let mut builder = cfipack_encoder::sframe::Builder::new(file.arch(), options.get());
+    let mut builder = cfipack_encoder::sframe::Builder::new(file.arch(), options.get())?;
     if let Err(unsupported) = builder.push(&function) {
         found.pc = Some(places.location(unsupported.pc));
         found.reason = Some(unsupported.reason.name());

@@ -18,9 +18,8 @@ mod explain;
 mod explanation;
 mod fault;
 mod input;
+mod io;
 mod lookup;
-mod mmap;
-mod output;
 mod place;
 mod reasons;
 mod row;
@@ -34,6 +33,7 @@ mod verify;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use io::{mmap, output};
 
 /// Packs DWARF call frame information (CFI) into a .sframe unwind table,
 /// reads tables back, and proves that they say what the CFI says.

@@ -48,17 +48,26 @@ pub fn exit(result: anyhow::Result<Status>) -> ExitCode {
 
 /// Writes one line about what could not be done.
 pub fn report_error(error: &dyn fmt::Display) {
-    say("error", error);
+    write(&error_line(error));
+}
+
+/// The line, for when nothing can be formatted any more.
+pub fn error_line(error: &dyn fmt::Display) -> String {
+    line("error", error)
 }
 
 /// Writes one line about what was done otherwise than may be expected.
 pub fn warn(warning: &dyn fmt::Display) {
-    say("warning", warning);
+    write(&line("warning", warning));
+}
+
+fn line(kind: &str, text: &dyn fmt::Display) -> String {
+    format!("cfi2sframe: {kind}: {}\n", Escaped(text))
 }
 
 /// Writes to standard error. If that fails there is nobody to tell: the exit status still does.
-fn say(kind: &str, line: &dyn fmt::Display) {
-    let _ = writeln!(io::stderr(), "cfi2sframe: {kind}: {}", Escaped(line));
+fn write(line: &str) {
+    let _ = io::stderr().write_all(line.as_bytes());
 }
 
 /// Whether nobody reads our output any more.

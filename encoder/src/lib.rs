@@ -19,13 +19,13 @@
 //!     16, 0, 0, 0, 28, 0, 0, 0, 0xe0, 0x0f, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0,
 //! ];
 //! let section = cfi::Section::new(cfi::SectionKind::EhFrame, &eh_frame, Address(0), Arch::Amd64);
-//! let mut builder = sframe::Builder::new(Arch::Amd64, sframe::Options::default());
+//! let mut builder = sframe::Builder::new(Arch::Amd64, sframe::Options::default())?;
 //! builder.push_all(cfi::Functions::new(&section), |left_out| panic!("{left_out:?}"));
 //! let table = builder.finish();
 //! assert_eq!(table.len(), 28 + 16 + 5 + 3); // header, FDE, attribute, row
 //! let bytes = table.into_bytes(Address(0x2000), |function| function)?;
 //! assert_eq!(bytes[49..], [0, 3, 8]); // from 0: CFA = sp + 8
-//! # Ok::<(), sframe::WriteError>(())
+//! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
 //! **Not for** finding sections in files, or applying a file's relocations (`cfipack-container`); reading
@@ -49,4 +49,4 @@ pub mod sframe;
 pub mod unwind_info;
 
 pub use cfipack_cfi as cfi;
-pub use cfipack_format::{Reason, Unsupported};
+pub use cfipack_format::{Reason, Unsupported, UnsupportedArch};

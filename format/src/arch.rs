@@ -85,6 +85,19 @@ impl Arch {
     }
 }
 
+impl core::fmt::Display for Arch {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Amd64 => "x86-64",
+            Self::I386 => "i386",
+            Self::Aarch64 => "AArch64",
+            Self::Aarch64Be => "big-endian AArch64",
+            Self::Arm64_32 => "arm64_32",
+            Self::S390x => "s390x",
+        })
+    }
+}
+
 impl core::fmt::Display for Register {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         self.0.fmt(f)

@@ -23,4 +23,4 @@ pub use arch::{Arch, Register};
 pub use endian::Endian;
 pub use row::{Cfa, Row, Rule};
 pub use saved::Saved;
-pub use unsupported::{Reason, Unsupported};
+pub use unsupported::{Reason, Unsupported, UnsupportedArch};

@@ -1,8 +1,8 @@
-//! Why a function cannot be expressed.
+//! Why a function, or an architecture, cannot be expressed.
 
 use core::fmt;
 
-use crate::{Address, Register};
+use crate::{Address, Arch, Register};
 
 /// A function that a table cannot express, and what stood in the way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,6 +22,23 @@ impl fmt::Display for Unsupported {
 }
 
 impl core::error::Error for Unsupported {}
+
+/// An architecture that a format of tables does not have.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct UnsupportedArch {
+    /// The architecture.
+    pub arch: Arch,
+    /// The section that the format is of.
+    pub format: &'static str,
+}
+
+impl fmt::Display for UnsupportedArch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is not defined for {}", self.format, self.arch)
+    }
+}
+
+impl core::error::Error for UnsupportedArch {}
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $variant:ident $(($($field:ident: $kind:ty),*))? = $name:literal, $text:literal;)*) => {

@@ -1,7 +1,7 @@
 //! Why a function is not in a table: asked of the encoder, which is the one that leaves functions out.
 
-use cfipack_encoder::Unsupported;
 use cfipack_encoder::sframe::{Builder, Layout, Options};
+use cfipack_encoder::{Reason, Unsupported};
 use cfipack_format::cfi;
 use cfipack_format::sframe::Version;
 use cfipack_format::{Arch, SectionOffset};
@@ -13,7 +13,8 @@ use cfipack_format::{Arch, SectionOffset};
 #[derive(Debug)]
 pub(crate) struct Reasons<'a> {
     options: Options,
-    builder: Builder<'a>,
+    /// None for an architecture that the format does not have.
+    builder: Option<Builder<'a>>,
     asked: u32,
 }
 
@@ -23,7 +24,7 @@ const FUNCTIONS_PER_BUILDER: u32 = 4096;
 impl<'a> Reasons<'a> {
     /// Reasons for functions of `arch`, in a table that was made with these options.
     pub(crate) fn new(arch: Arch, options: Options) -> Self {
-        Self { options, builder: Builder::new(arch, options), asked: 0 }
+        Self { options, builder: Builder::new(arch, options).ok(), asked: 0 }
     }
 
     /// The options that leave out the fewest functions of a table of this version.
@@ -38,7 +39,11 @@ impl<'a> Reasons<'a> {
             *self = Self::new(section.arch, self.options);
         }
         let behind = SectionOffset(fde.0.saturating_add(1));
-        let function = cfipack_cfi::Functions::between(&section, fde, behind).next()?.ok()?;
-        self.builder.push(&function).err()
+        let function = cfipack_cfi::Functions::between(section, fde, behind).next()?.ok()?;
+        let Some(builder) = &mut self.builder else {
+            let (function, reason) = (function.start, Reason::Architecture);
+            return Some(Unsupported { function, pc: function, reason });
+        };
+        builder.push(&function).err()
     }
 }

@@ -43,7 +43,7 @@ pub fn build<'a>(
     arch: Arch,
     options: Options,
 ) -> (sframe::Section, Vec<Unsupported>, Vec<cfi::Error>) {
-    let mut builder = Builder::new(arch, options);
+    let mut builder = Builder::new(arch, options).expect("an architecture of the format");
     let (mut unsupported, mut malformed) = (Vec::new(), Vec::new());
     for section in sections {
         let left_out = |left_out| match left_out {

@@ -103,7 +103,7 @@ impl Library {
 
 /// The rows of a section, on one or more threads.
 pub fn build(section: &cfi::Section<'_>, options: Options, threads: usize) -> sframe::Section {
-    let mut builder = Builder::new(section.arch, options);
+    let mut builder = Builder::new(section.arch, options).expect("an architecture of the format");
     builder.push_section(section, threads, |_| ());
     builder.finish()
 }

@@ -72,9 +72,9 @@ fn use_table(bytes: &[u8]) {
 /// Everything that can be done with CFI; a table made of it is well-formed and true.
 fn use_cfi(section: cfi::Section<'_>) {
     for options in all_options() {
-        let mut builder = Builder::new(section.arch, options);
+        let mut builder = Builder::new(section.arch, options).unwrap();
         builder.push_section(&section, 1, |_| ());
-        let mut one_by_one = Builder::new(section.arch, options);
+        let mut one_by_one = Builder::new(section.arch, options).unwrap();
         for function in cfipack_cfi::Functions::new(&section).flatten() {
             let _ = one_by_one.push(&function);
         }
@@ -215,7 +215,7 @@ fn huge_counts() {
     for field in 0..length - 4 {
         let mut bytes = section.bytes.to_vec();
         bytes[field..field + 4].fill(0xff);
-        let mut builder = Builder::new(section.arch, Options::default());
+        let mut builder = Builder::new(section.arch, Options::default()).unwrap();
         for function in cfipack_cfi::Functions::new(&(cfi::Section { bytes: &bytes, ..section })).flatten() {
             let _ = builder.push(&function);
         }

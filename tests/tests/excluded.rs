@@ -53,10 +53,14 @@ fn both_sides_pass_over_what_does_not_count() {
         let read: Vec<_> = Functions::new(&section).map(|function| function.unwrap().start).collect();
         assert_eq!(read, kept, "a walk");
         let judged = cfipack_roundtrip::cfi::Functions::find(&[section]);
-        assert!(judged.as_slice().iter().map(|function| function.start).eq(kept.iter().copied()), "the judge");
+        assert!(
+            judged.as_slice().iter().map(|function| function.start).eq(kept.iter().copied()),
+            "the judge"
+        );
         for layout in [Layout::Small, Layout::Gnu] {
             for threads in [1, 2, 3] {
-                let mut builder = Builder::new(Arch::Amd64, Options { layout, ..Options::default() });
+                let mut builder =
+                    Builder::new(Arch::Amd64, Options { layout, ..Options::default() }).unwrap();
                 let pushed = builder.push_section(&section, threads, |left_out| panic!("{left_out:?}"));
                 assert_eq!(pushed, kept.len() as u64, "{layout:?}, {threads} threads");
                 let bytes = builder.finish().into_bytes(TABLE, |start| start).unwrap();

@@ -200,17 +200,17 @@ fn the_way_in_makes_no_difference() {
                 bytes
             };
 
-            let mut builder = Builder::new(generated.arch, options);
+            let mut builder = Builder::new(generated.arch, options).unwrap();
             let refused: Vec<_> =
                 functions.iter().filter_map(|function| builder.push(function).err()).collect();
             assert_eq!(refused, whole.unsupported, "{options:?}");
             assert!(bytes(builder) == whole.bytes, "{options:?}: one by one gives other bytes");
 
-            let mut builder = Builder::new(generated.arch, options);
+            let mut builder = Builder::new(generated.arch, options).unwrap();
             let mut rest = &functions[..];
             while !rest.is_empty() {
                 let (now, later) = rest.split_at(1 + random.below(rest.len() as u64) as usize);
-                let mut shard = Builder::new(generated.arch, options);
+                let mut shard = Builder::new(generated.arch, options).unwrap();
                 for function in now {
                     let _ = shard.push(function);
                 }
@@ -219,7 +219,7 @@ fn the_way_in_makes_no_difference() {
             }
             assert!(bytes(builder) == whole.bytes, "{options:?}: shards give other bytes");
 
-            let mut builder = Builder::new(generated.arch, options);
+            let mut builder = Builder::new(generated.arch, options).unwrap();
             builder.push_section(&section, random.pick(&[2, 3, 8]), |_| ());
             assert!(bytes(builder) == whole.bytes, "{options:?}: threads give other bytes");
         }

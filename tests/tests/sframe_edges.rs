@@ -94,7 +94,7 @@ fn merged_functions_that_are_moved() {
         frames.function(cie, start, 0x10, &[]);
     }
     let section = cfi::Section::new(SectionKind::EhFrame, &frames.0, Address(0), Arch::Amd64);
-    let mut builder = Builder::new(Arch::Amd64, merging(16));
+    let mut builder = Builder::new(Arch::Amd64, merging(16)).unwrap();
     builder.push_all(cfipack_cfi::Functions::new(&section), |left_out| panic!("{left_out:?}"));
     let built = builder.finish();
     assert_eq!(built.num_fdes(), 1);

@@ -8,6 +8,8 @@ mod files;
 mod json;
 mod objects;
 mod options;
+#[cfg(unix)]
+mod outputs;
 mod program;
 mod statuses;
 mod text;

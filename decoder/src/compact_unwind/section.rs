@@ -12,33 +12,47 @@ pub struct Section<'a> {
     pointer_size: u8,
 }
 
-/// The section's length is no multiple of a row's.
+/// Bytes that are no `__compact_unwind` section.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct BadLength {
-    /// Bytes of the section.
-    pub length: usize,
-    /// Bytes of a row: 32 or 20.
-    pub row: usize,
+#[non_exhaustive]
+pub enum SectionError {
+    /// A pointer is neither 4 nor 8 bytes.
+    PointerSize(u8),
+    /// The section's length is no multiple of a row's.
+    Length {
+        /// Bytes of the section.
+        length: usize,
+        /// Bytes of a row: 32 or 20.
+        row: usize,
+    },
 }
 
-impl fmt::Display for BadLength {
+impl fmt::Display for SectionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let whole = self.length - self.length % self.row;
-        write!(f, "offset {whole:#x}: {} bytes of a row of {}", self.length - whole, self.row)
+        match *self {
+            Self::PointerSize(size) => write!(f, "pointers of {size} bytes, neither 4 nor 8"),
+            Self::Length { length, row } => {
+                let whole = length - length % row;
+                write!(f, "offset {whole:#x}: {} bytes of a row of {row}", length - whole)
+            }
+        }
     }
 }
 
-impl core::error::Error for BadLength {}
+impl core::error::Error for SectionError {}
 
 impl<'a> Section<'a> {
     /// Takes a section's bytes; `pointer_size` is 8 or 4 bytes.
     ///
     /// # Errors
-    /// The length is no multiple of a row's.
-    pub fn parse(bytes: &'a [u8], pointer_size: u8) -> Result<Self, BadLength> {
+    /// Pointers have another size, or the length is no multiple of a row's.
+    pub fn parse(bytes: &'a [u8], pointer_size: u8) -> Result<Self, SectionError> {
+        if !matches!(pointer_size, 4 | 8) {
+            return Err(SectionError::PointerSize(pointer_size));
+        }
         let (length, row) = (bytes.len(), Entry::size(pointer_size));
         if length % row != 0 {
-            return Err(BadLength { length, row });
+            return Err(SectionError::Length { length, row });
         }
         Ok(Self { bytes, pointer_size })
     }
@@ -54,5 +68,24 @@ impl<'a> Section<'a> {
         let size = Entry::size(pointer_size);
         let rows = self.bytes.chunks_exact(size).enumerate();
         rows.filter_map(move |(i, b)| Some((SectionOffset(i * size), Entry::read(b, pointer_size)?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Mach-O has pointers of 4 and of 8 bytes; a row is three of them and two words of 4.
+    #[test]
+    fn any_other_pointer_size_is_refused() {
+        for pointer_size in 0..=u8::MAX {
+            let bytes = [0xff; 3 * 255 + 8];
+            let row = 3 * usize::from(pointer_size) + 8;
+            let section = Section::parse(&bytes[..row], pointer_size);
+            match pointer_size {
+                4 | 8 => assert_eq!(section.unwrap().entries().count(), 1),
+                _ => assert_eq!(section.unwrap_err(), SectionError::PointerSize(pointer_size)),
+            }
+        }
     }
 }

@@ -26,7 +26,7 @@ impl Builder<'_> {
     /// There is no room for all of it, or it is for another architecture or version of the format: nothing of
     /// it is added.
     pub fn absorb(&mut self, shard: Self) -> Result<(), Reason> {
-        if shard.arch != self.arch {
+        if shard.abi != self.abi {
             return Err(Reason::Architecture);
         }
         if shard.options.version != self.options.version {
@@ -161,7 +161,7 @@ mod tests {
     /// A builder that has taken these.
     fn filled(bytes: &[u8], options: Options) -> Builder<'_> {
         let section = Section::new(SectionKind::EhFrame, bytes, Address(0), Arch::Amd64);
-        let mut builder = Builder::new(Arch::Amd64, options);
+        let mut builder = Builder::new(Arch::Amd64, options).unwrap();
         builder.push_all(crate::cfi::Functions::new(&section), |left_out| panic!("{left_out:?}"));
         builder
     }
@@ -179,7 +179,7 @@ mod tests {
         let bytes = section();
         for options in options() {
             let shard = filled(&bytes, options);
-            let mut builder = Builder::new(Arch::Amd64, options);
+            let mut builder = Builder::new(Arch::Amd64, options).unwrap();
             let (first, len) = shard.entries.blocks.place(0);
             builder.entries.blocks.end += u32::MAX as usize - len;
             assert_eq!(
@@ -187,7 +187,7 @@ mod tests {
                 (shard.entries.blocks.front, Err(Reason::SectionSize))
             );
             builder.entries.blocks.end -= u32::MAX as usize - len;
-            let mut other = Builder::new(Arch::Amd64, options);
+            let mut other = Builder::new(Arch::Amd64, options).unwrap();
             other.absorb(builder).unwrap();
             other.absorb(shard.clone()).unwrap();
             let [absorbed, pushed] =
@@ -206,7 +206,10 @@ mod tests {
             let version = if options.version == Version::V3 { Version::V2 } else { Version::V3 };
             let other = filled(&bytes, Options { version, ..options });
             assert_eq!(builder.absorb(other), Err(Reason::Version));
-            assert_eq!(builder.absorb(Builder::new(Arch::Aarch64, options)), Err(Reason::Architecture));
+            assert_eq!(
+                builder.absorb(Builder::new(Arch::Aarch64, options).unwrap()),
+                Err(Reason::Architecture)
+            );
             assert_eq!(builder.finish().into_bytes(Address(0), |start| start), before);
         }
     }

@@ -40,7 +40,7 @@ impl<'a> Builder<'a> {
     ) -> u64 {
         let expected = self.expect(functions);
         let mut count = 0;
-        let can_be_common = self.options.layout == Layout::Small && functions.arch() == self.arch;
+        let can_be_common = self.options.layout == Layout::Small && functions.arch() == self.abi.arch();
         let mut batch = Batch::new(functions.section_bytes(), if can_be_common { expected } else { 0 });
         loop {
             if can_be_common {

@@ -297,7 +297,7 @@ mod tests {
         {
             let bytes = twice_the_same(rows);
             let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
-            let mut builder = Builder::new(Arch::Amd64, Options::default());
+            let mut builder = Builder::new(Arch::Amd64, Options::default()).unwrap();
             builder.push_all(crate::cfi::Functions::new(&section), |left_out| panic!("{left_out:?}"));
             let table = builder.finish().into_bytes(Address(0), |start| start).unwrap();
             let (fdes, _) = table[Header::SIZE..].as_chunks::<16>();
@@ -319,7 +319,7 @@ mod tests {
         }
         let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Aarch64);
         let options = Options { version: Version::V2, ..Options::default() };
-        let mut builder = Builder::new(Arch::Aarch64, options);
+        let mut builder = Builder::new(Arch::Aarch64, options).unwrap();
         builder.push_all(crate::cfi::Functions::new(&section), |left_out| panic!("{left_out:?}"));
         let table = builder.finish().into_bytes(Address(0), |start| start).unwrap();
         let (fdes, _) = table[Header::SIZE..].as_chunks::<20>();

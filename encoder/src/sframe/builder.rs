@@ -15,13 +15,13 @@ use super::stack_pointer::StackPointer;
 use super::stubs::StubRows;
 use super::{Layout, Options, Section};
 use crate::cfi::{Function, Interpreter};
-use crate::{Reason, Unsupported};
+use crate::{Reason, Unsupported, UnsupportedArch};
 
 /// Takes functions, one after the other, a section's at once or, as shards that are [absorbed](Self::absorb) in a fixed
 /// order, many at a time, and becomes a [`Section`].
 #[derive(Clone, Debug)]
 pub struct Builder<'a> {
-    pub(super) arch: Arch,
+    pub(super) abi: Abi,
     pub(super) options: Options,
     pub(super) interpreter: Interpreter<'a, StackPointer>,
     pub(super) cies: Cies<'a>,
@@ -33,28 +33,32 @@ pub struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    /// A builder for functions of `arch`. For i386 and arm64_32, which the format has no ABI
-    /// for, every function is refused.
-    pub fn new(arch: Arch, options: Options) -> Self {
+    /// A builder for functions of `arch`.
+    ///
+    /// # Errors
+    /// The format has no ABI for the architecture: i386 and arm64_32.
+    pub fn new(arch: Arch, options: Options) -> Result<Self, UnsupportedArch> {
+        let abi = Abi::of(arch).ok_or(UnsupportedArch { arch, format: ".sframe" })?;
         let version = if options.version == Version::V3 { Version::V3 } else { Version::V2 };
         let options = Options { version, flex: options.flex && version == Version::V3, ..options };
         let fres = Fres::new(arch.endian());
         let seed = fres.seed();
-        Self::with_seed(arch, options, fres, seed)
+        Ok(Self::with_seed(abi, options, fres, seed))
     }
 
     /// A builder without functions, with the same architecture and options: [absorbing](Self::absorb) it
     /// is quicker than any other.
     pub fn shard(&self) -> Self {
-        Self::with_seed(self.arch, self.options, Fres::new(self.arch.endian()), self.entries.blocks.seed())
+        let fres = Fres::new(self.abi.arch().endian());
+        Self::with_seed(self.abi, self.options, fres, self.entries.blocks.seed())
     }
 
-    fn with_seed(arch: Arch, options: Options, fres: Fres, seed: u64) -> Self {
-        let blocks = Blocks::new(options, arch.endian(), seed);
+    fn with_seed(abi: Abi, options: Options, fres: Fres, seed: u64) -> Self {
+        let blocks = Blocks::new(options, abi.arch().endian(), seed);
         let entries = Entries::new(blocks);
         let (cies, common) = (Cies::new(), Common::new());
         let interpreter = Interpreter::new();
-        Self { arch, options, interpreter, cies, common, fres, entries, threads: 1 }
+        Self { abi, options, interpreter, cies, common, fres, entries, threads: 1 }
     }
 
     /// Makes room for this many functions at once; best done first.
@@ -91,18 +95,18 @@ impl<'a> Builder<'a> {
 
     /// Ends the section: nothing is added any more.
     pub fn finish(self) -> Section {
-        let Self { arch, options, entries, threads, .. } = self;
+        let Self { abi, options, entries, threads, .. } = self;
         let merged = match options {
             Options { merge_functions: 2.., layout: Layout::Small, .. } => {
-                merge(arch, options, &entries).ok()
+                merge(abi.arch(), options, &entries).ok()
             }
             _ => None,
         };
-        Section::new(arch, options, merged.unwrap_or(entries), threads)
+        Section::new(abi, options, merged.unwrap_or(entries), threads)
     }
 
     fn push_small(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
-        let size = check(self.arch, function)?;
+        let size = check(self.abi.arch(), function)?;
         if size == 0 {
             return Ok(());
         }
@@ -166,7 +170,7 @@ impl<'a> Builder<'a> {
         let size = u32::try_from(function.size).map_err(|_| refused(function, Reason::FunctionSize))?;
         let before = self.entries.mark();
         let mut rows = GnuRows::new(function, &mut self.interpreter, &mut self.fres);
-        let result = check(self.arch, function).and_then(|_| rows.run(self.options.flex));
+        let result = check(self.abi.arch(), function).and_then(|_| rows.run(self.options.flex));
         match result {
             Ok(fde_type) => {
                 self.end_gnu(function, size, fde_type).map_err(|reason| refused(function, reason))
@@ -198,7 +202,7 @@ impl<'a> Builder<'a> {
 /// What must hold of a function before its instructions are looked at. Returns its size.
 #[inline]
 fn check(arch: Arch, function: &Function<'_>) -> Result<u32, Unsupported> {
-    if function.arch() != arch || Abi::of(arch).is_none() {
+    if function.arch() != arch {
         return Err(refused(function, Reason::Architecture));
     }
     if function.cie.return_address != arch.return_address() {
@@ -225,4 +229,25 @@ const fn is_of_gas(reason: Reason) -> bool {
             | Reason::FramePointerAlone
             | Reason::InstructionUnknown(_)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::string::ToString as _;
+
+    use super::{Arch, Builder, Options};
+
+    /// The SFrame specification, "SFrame ABI/arch Identifier".
+    #[test]
+    fn a_builder_is_for_an_architecture_of_the_format() {
+        for arch in [Arch::Amd64, Arch::Aarch64, Arch::Aarch64Be, Arch::S390x] {
+            assert!(Builder::new(arch, Options::default()).is_ok(), "{arch}");
+        }
+        for arch in [Arch::I386, Arch::Arm64_32] {
+            let refused = Builder::new(arch, Options::default()).unwrap_err();
+            assert_eq!(refused.to_string(), format!(".sframe is not defined for {arch}"));
+            assert_eq!(refused.arch, arch);
+        }
+    }
 }

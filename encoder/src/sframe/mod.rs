@@ -17,11 +17,11 @@
 //!     20, 0, 0, 0, 28, 0, 0, 0, 0xe0, 0x0f, 0, 0, 16, 0, 0, 0, 0, 0x41, 0x0e, 16, 0, 0, 0, 0,
 //! ];
 //! let options = Options { version: Version::V2, layout: Layout::Gnu, ..Options::default() };
-//! let mut builder = Builder::new(Arch::Amd64, options);
+//! let mut builder = Builder::new(Arch::Amd64, options)?;
 //! let cfi = cfi::Section::new(SectionKind::EhFrame, &eh_frame, Address(0), Arch::Amd64);
 //! for function in Functions::new(&cfi) {
 //!     if let Err(unsupported) = builder.push(&function?) {
-//!         eprintln!("{unsupported}"); // the table goes without it
+//!         eprintln!("{unsupported}"); // the table omits it
 //!     }
 //! }
 //! let section = builder.finish();

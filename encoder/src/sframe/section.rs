@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use cfipack_format::sframe::{Abi, Fde, FdeInfo, Flags, Header, Version};
-use cfipack_format::{Address, Arch, SectionOffset};
+use cfipack_format::{Address, SectionOffset};
 
 use super::block::Blocks;
 use super::entries::{Entries, Entry};
@@ -16,7 +16,7 @@ use super::{Layout, Options};
 /// relayout: nothing is read or encoded anew.
 #[derive(Clone, Debug)]
 pub struct Section {
-    arch: Arch,
+    abi: Abi,
     options: Options,
     entries: Vec<Entry>,
     blocks: Blocks,
@@ -79,9 +79,9 @@ impl fmt::Display for WriteError {
 impl core::error::Error for WriteError {}
 
 impl Section {
-    pub(super) fn new(arch: Arch, options: Options, entries: Entries, threads: usize) -> Self {
+    pub(super) fn new(abi: Abi, options: Options, entries: Entries, threads: usize) -> Self {
         let Entries { list, blocks, num_fres, merged, .. } = entries;
-        Self { arch, options, entries: list, blocks, num_fres, merged, threads }
+        Self { abi, options, entries: list, blocks, num_fres, merged, threads }
     }
 
     /// Bytes of the section, exact.
@@ -92,7 +92,7 @@ impl Section {
 
     /// Bytes of the section of a relocatable object. gas 2.47 pads it to a multiple of 8 on s390x.
     pub fn relocatable_len(&self) -> usize {
-        let align = if self.options.layout == Layout::Gnu && self.arch == Arch::S390x { 8 } else { 1 };
+        let align = if self.options.layout == Layout::Gnu && self.abi == Abi::S390x { 8 } else { 1 };
         self.len().next_multiple_of(align)
     }
 
@@ -175,7 +175,7 @@ impl Section {
     fn write_index(&self, out: &mut [u8], entries: &[Entry], address: Address) -> Result<(), WriteError> {
         const V2: usize = Version::V2.fde_size();
         const V3: usize = Version::V3.fde_size();
-        let endian = self.arch.endian();
+        let endian = self.abi.arch().endian();
         let order = Order::new(entries, address);
         if self.options.version != Version::V3 {
             for distance in order.range().into_iter().flat_map(|(least, greatest)| [least, greatest]) {
@@ -229,13 +229,12 @@ impl Section {
     /// Writes the header of a section that ends where `out` does. Returns the index behind it.
     fn write_header<'o>(&self, out: &'o mut [u8], flags: Flags) -> Result<&'o mut [u8], WriteError> {
         let count = |count: usize| u32::try_from(count).map_err(|_| WriteError::Count { count });
-        let abi = Abi::of(self.arch);
         let header = Header {
             version: self.options.version as u8,
             flags,
-            abi: abi.map_or(0, |abi| abi as u8),
+            abi: self.abi as u8,
             fixed_fp_offset: 0,
-            fixed_ra_offset: abi.map_or(0, Abi::fixed_ra_offset),
+            fixed_ra_offset: self.abi.fixed_ra_offset(),
             auxhdr_len: 0,
             num_fdes: count(self.entries.len())?,
             num_fres: count(self.num_fres as usize)?,
@@ -244,7 +243,7 @@ impl Section {
             fre_off: count(self.fres_at() - Header::SIZE)?,
         };
         let (head, rest) = out.split_at_mut(Header::SIZE);
-        head.copy_from_slice(&header.write(self.arch.endian()));
+        head.copy_from_slice(&header.write(self.abi.arch().endian()));
         Ok(&mut rest[..self.fres_at() - Header::SIZE])
     }
 
@@ -260,7 +259,7 @@ impl Section {
             info: attribute.map_or(FdeInfo::empty(), WideAttribute::info),
             rep_size: attribute.map_or(0, WideAttribute::rep_size),
         };
-        let bytes = fde.write(self.options.version, self.arch.endian());
+        let bytes = fde.write(self.options.version, self.abi.arch().endian());
         let mut first = [0; N];
         first.copy_from_slice(&bytes[..N]);
         first

@@ -129,7 +129,8 @@ mod tests {
         let guess = crate::cfi::likely_record_at_or_after(&section, middle).unwrap();
         assert_ne!(guess, crate::cfi::record_at_or_after(&section, middle));
         let convert = |threads| {
-            let (mut builder, mut left_out) = (Builder::new(Arch::Amd64, Options::default()), Vec::new());
+            let (mut builder, mut left_out) =
+                (Builder::new(Arch::Amd64, Options::default()).unwrap(), Vec::new());
             let count = builder.push_section(&section, threads, |left: LeftOut| left_out.push(left));
             let table = builder.finish().into_bytes(Address(0), |start| start).unwrap();
             (table, left_out, count)
@@ -158,7 +159,8 @@ mod tests {
         let [few, many] =
             [&few, &many].map(|bytes| Section::new(SectionKind::EhFrame, bytes, Address(0), Arch::Amd64));
         let convert = |threads| {
-            let (mut builder, mut left_out) = (Builder::new(Arch::Amd64, Options::default()), Vec::new());
+            let (mut builder, mut left_out) =
+                (Builder::new(Arch::Amd64, Options::default()).unwrap(), Vec::new());
             builder.push_all(crate::cfi::Functions::new(&few), |left| panic!("{left:?}"));
             let blocks = builder.entries.blocks.len_in_bytes();
             builder.entries.blocks.end += u32::MAX as usize - blocks;

@@ -49,9 +49,10 @@ impl Entry {
         2 * pointer_size as usize + 8
     }
 
-    /// Reads a row from exactly [`Entry::size`] bytes; `None` for any other length.
+    /// Reads a row from exactly [`Entry::size`] bytes; `None` for any other length, and where a pointer is
+    /// neither 4 nor 8 bytes.
     pub fn read(b: &[u8], pointer_size: u8) -> Option<Self> {
-        if b.len() != Self::size(pointer_size) {
+        if !matches!(pointer_size, 4 | 8) || b.len() != Self::size(pointer_size) {
             return None;
         }
         let word = |at: usize| u32::from_le_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]]);
@@ -71,6 +72,9 @@ impl Entry {
 
     /// The bytes of a row in an array whose first [`Entry::size`] bytes are set. Of a pointer,
     /// the low `pointer_size` bytes are kept.
+    ///
+    /// # Panics
+    /// `pointer_size` is more than 8 bytes, which no Mach-O file has.
     pub fn write(&self, pointer_size: u8) -> [u8; Self::MAX_SIZE] {
         let mut b = [0; Self::MAX_SIZE];
         let width = usize::from(pointer_size);
@@ -108,5 +112,17 @@ mod tests {
         assert_eq!(&bytes[..20], &[4, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0x41, 0x10, 0, 0, 0, 8, 0, 0, 0]);
         assert_eq!(Entry::read(&bytes[..20], 4), Some(Entry { function: 4, ..row }));
         assert_eq!(Entry::read(&bytes[..19], 4), None);
+    }
+
+    #[test]
+    fn pointers_are_of_4_or_8_bytes() {
+        for pointer_size in (0..=u8::MAX).filter(|size| !matches!(size, 4 | 8)) {
+            let bytes = [0xff; 3 * 255 + 8];
+            assert_eq!(
+                Entry::read(&bytes[..Entry::size(pointer_size)], pointer_size),
+                None,
+                "{pointer_size}"
+            );
+        }
     }
 }

@@ -26,9 +26,9 @@ fuzz_target!(|input: &[u8]| {
     };
     let threads = if choice & 128 == 0 { 1 } else { 3 };
     let cfi = cfi::Section::new(kind, bytes, ADDRESS, arch);
-    let mut at_once = Builder::new(arch, options);
+    let mut at_once = Builder::new(arch, options).unwrap();
     at_once.push_section(&cfi, threads, |_| ());
-    let mut one_by_one = Builder::new(arch, options);
+    let mut one_by_one = Builder::new(arch, options).unwrap();
     for function in cfipack_cfi::Functions::new(&cfi) {
         match function {
             Ok(function) => drop(one_by_one.push(&function)),

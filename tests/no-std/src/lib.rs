@@ -16,7 +16,7 @@ use cfipack_format::{Address, Arch};
 /// Converts an `.eh_frame` and looks a PC up in the table: the length of the table, or 0.
 pub fn convert(eh_frame: &[u8], address: u64, pc: u64) -> usize {
     let cfi = cfi::Section::new(SectionKind::EhFrame, eh_frame, Address(address), Arch::Amd64);
-    let mut builder = Builder::new(Arch::Amd64, Options::default());
+    let Ok(mut builder) = Builder::new(Arch::Amd64, Options::default()) else { return 0 };
     for function in cfipack_cfi::Functions::new(&cfi).flatten() {
         let _ = builder.push(&function);
     }

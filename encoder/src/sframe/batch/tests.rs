@@ -209,7 +209,7 @@ fn outcome<'a>(
     options: Options,
     push: impl FnOnce(&mut Builder<'a>, &mut Vec<LeftOut>) -> u64,
 ) -> Outcome {
-    let (mut builder, mut left_out) = (Builder::new(arch, options), Vec::new());
+    let (mut builder, mut left_out) = (Builder::new(arch, options).unwrap(), Vec::new());
     let count = push(&mut builder, &mut left_out);
     (builder.finish().into_bytes(Address(0), |start| start).unwrap(), count, left_out)
 }
@@ -279,7 +279,7 @@ fn blocks_at_the_end_of_the_room_for_all() {
         eh_frame::fde(&mut bytes, 0, 0x10_0000 + number * 0x1_0000, 0x1_0000, &instructions);
     }
     let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
-    let mut builder = Builder::new(Arch::Amd64, Options::default());
+    let mut builder = Builder::new(Arch::Amd64, Options::default()).unwrap();
     builder.reserve(1);
     let blocks = &mut builder.entries.blocks;
     blocks.bytes = vec![0; (1 << 32) + (1 << 16)];

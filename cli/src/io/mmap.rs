@@ -7,6 +7,9 @@ use std::io::{self, Read as _};
 use std::ops::Deref;
 use std::path::Path;
 
+use super::signals;
+use crate::status;
+
 /// The bytes of a file.
 #[derive(Debug)]
 pub enum Bytes {
@@ -24,11 +27,18 @@ impl Bytes {
         let metadata = file.metadata()?;
         if metadata.is_file() && metadata.len() != 0 {
             // SAFETY: the map is read-only, and nothing else here refers to its bytes mutably. If
-            // another process shortens the file meanwhile, a read behind its new end kills this
-            // process with SIGBUS, as it does every program that maps its input; if one rewrites
-            // it, bytes change between two reads of them. No invariant of safe code hangs on two
-            // reads agreeing: everything that reads them checks bounds against the map's length.
-            return Ok(Self::Mapped(unsafe { memmap2::Mmap::map(&file)? }));
+            // another process shortens the file meanwhile, a read behind its new end raises SIGBUS,
+            // which ends this process; if one rewrites it, bytes change between two reads of them.
+            // No invariant of safe code hangs on two reads agreeing: everything that reads them
+            // checks bounds against the map's length.
+            let map = unsafe { memmap2::Mmap::map(&file)? };
+            let addresses = map.as_ptr_range();
+            let message = format!("{}: the file became shorter while it was read", path.display());
+            signals::watch_map(
+                addresses.start as usize..addresses.end as usize,
+                status::error_line(&message),
+            );
+            return Ok(Self::Mapped(map));
         }
         if is_device(&metadata) {
             return Err(io::Error::other("a device, not a file or a pipe"));

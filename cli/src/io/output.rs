@@ -1,24 +1,29 @@
 //! What is written: whole files or none, and standard output.
 
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use serde::Serialize;
+
+use super::descriptors;
+use super::destination::Destination;
+use super::replace::replace;
 
 /// Standard output for text and JSON, buffered.
 pub fn standard() -> BufWriter<Standard> {
     BufWriter::with_capacity(1 << 16, Standard(io::stdout().lock()))
 }
 
-/// Standard output, whose errors name it.
+/// Standard output, whose errors name it. One that is closed when the program starts is an error, too: without it
+/// `/dev/null` would be written.
 #[derive(Debug)]
 pub struct Standard(io::StdoutLock<'static>);
 
 impl Write for Standard {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes).map_err(named)
+        descriptors::check_open(1).and_then(|()| self.0.write(bytes)).map_err(named)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -79,55 +84,25 @@ pub fn is_same_file(a: &Path, b: &Path) -> bool {
 
 /// Whether a path is that of standard output.
 pub fn is_standard(path: &Path) -> bool {
-    ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].map(Path::new).contains(&path)
+    Destination::of(path) == Destination::Descriptor(1)
 }
 
-/// Writes a file as a whole or not at all: beside it first, then in its place. `-` is standard
-/// output, which must not be a terminal.
+/// Writes binary data: a regular file as a whole or not at all, with its links followed; a FIFO, a device or a
+/// descriptor (`-`, `/dev/fd/3`) through, unless it is a terminal that is inherited.
 pub fn binary(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    if is_standard(path) {
-        let mut out = Standard(io::stdout().lock());
-        if out.0.is_terminal() {
-            bail!("standard output is a terminal: not writing binary data to it");
+    let written = match Destination::of(path) {
+        Destination::File(target) => replace(&target, bytes),
+        Destination::Special(target) => {
+            OpenOptions::new().write(true).open(target).and_then(|mut file| file.write_all(bytes))
         }
-        out.write_all(bytes)?;
-        return Ok(out.flush()?);
-    }
-    let is_special = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
-    let written = if is_special { fs::write(path, bytes) } else { replace(&behind_links(path), bytes) };
+        Destination::Descriptor(number) => {
+            let name = if number == 1 { "standard output".into() } else { path.display().to_string() };
+            let mut file = descriptors::copy(number).with_context(|| name.clone())?;
+            if file.is_terminal() {
+                bail!("{name} is a terminal: not writing binary data to it");
+            }
+            return file.write_all(bytes).context(name);
+        }
+    };
     written.with_context(|| path.display().to_string())
-}
-
-/// What a link points to, though it need not exist, is replaced, not the link.
-fn behind_links(path: &Path) -> PathBuf {
-    let mut target = path.to_path_buf();
-    // As many as Linux follows.
-    for _ in 0..40 {
-        let Ok(next) = fs::read_link(&target) else { break };
-        target = target.parent().unwrap_or(Path::new("")).join(next);
-    }
-    target
-}
-
-/// Writes beside `target`, with the permissions of what is there already, and renames.
-fn replace(target: &Path, bytes: &[u8]) -> io::Result<()> {
-    let beside = beside(target);
-    let mut file = OpenOptions::new().write(true).create_new(true).open(&beside)?;
-    let permissions = fs::metadata(target).ok().map(|metadata| metadata.permissions());
-    let kept = permissions.map_or(Ok(()), |permissions| file.set_permissions(permissions));
-    let written = kept.and_then(|()| file.write_all(bytes)).and_then(|()| {
-        drop(file);
-        fs::rename(&beside, target)
-    });
-    if written.is_err() {
-        // The first error is the one to report.
-        let _ = fs::remove_file(&beside);
-    }
-    written
-}
-
-/// A name in the same directory that no other run of this program uses.
-fn beside(target: &Path) -> PathBuf {
-    // Not made from the target's name, which may be as long as names can be.
-    target.with_file_name(format!(".cfi2sframe.{}.tmp", std::process::id()))
 }

@@ -1,0 +1,51 @@
+//! Descriptors that the process inherits: which of the standard ones are closed, and copies by number.
+
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{FromRawFd as _, RawFd};
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// Bit `N`: descriptor `N` is closed when the program starts.
+static CLOSED: AtomicU8 = AtomicU8::new(0);
+
+/// Notes which of descriptors 0 to 2 are closed. It runs before Rust's own start, which opens `/dev/null` in
+/// their place, for reading and writing; so do programs that want their children to be silent, so `/dev/null` itself
+/// is no evidence.
+extern "C" fn note_closed() {
+    for descriptor in 0..=2 {
+        // SAFETY: F_GETFD reads a flag and changes nothing; of a closed descriptor it is an error.
+        if unsafe { libc::fcntl(descriptor, libc::F_GETFD) } == -1 {
+            CLOSED.fetch_or(1 << descriptor, Ordering::Relaxed);
+        }
+    }
+}
+
+// SAFETY: the section holds pointers to functions, which the C runtime calls one after the other, before `main`.
+// The function uses nothing of Rust's runtime: a system call and an atomic.
+#[used]
+#[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
+#[cfg_attr(not(target_vendor = "apple"), unsafe(link_section = ".init_array"))]
+static AT_START: extern "C" fn() = note_closed;
+
+/// An error if a standard descriptor is closed when the program starts.
+pub fn check_open(descriptor: RawFd) -> io::Result<()> {
+    if matches!(descriptor, 0..=2) && CLOSED.load(Ordering::Relaxed) & 1 << descriptor != 0 {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
+    Ok(())
+}
+
+/// A copy of an open descriptor: with the same offset, and appending if that does. What opens `/dev/fd/N` has an offset
+/// of its own on Linux.
+pub fn copy(descriptor: RawFd) -> io::Result<File> {
+    check_open(descriptor)?;
+    // SAFETY: the number comes from the user and may be any; of one that is not open a copy is an error.
+    let copy = unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 3) };
+    if copy == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new, and only the file returned owns it.
+    Ok(unsafe { File::from_raw_fd(copy) })
+}

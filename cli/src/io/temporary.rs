@@ -1,0 +1,148 @@
+//! Temporary files, which do not outlive the process.
+
+use std::collections::hash_map::RandomState;
+use std::ffi::CString;
+use std::fs::{self, File, OpenOptions};
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use super::signals::{self, Doomed};
+
+/// A new file that is removed when it is dropped, or when a signal ends the process.
+#[derive(Debug)]
+pub struct Temporary {
+    /// The file, for writing.
+    pub file: File,
+    path: PathBuf,
+    doomed: Doomed,
+}
+
+impl Temporary {
+    /// A file in the directory of `target`, under a random name: process numbers repeat in containers.
+    ///
+    /// # Errors
+    /// It cannot be created. The error names it.
+    pub fn beside(target: &Path, mode: u32) -> io::Result<Self> {
+        loop {
+            // Not made from the target's name, which may be as long as names can be.
+            let path = target.with_file_name(format!(".cfi2sframe.{:016x}.tmp", random()));
+            match Self::create(&path, mode) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                created => return created.map_err(|error| at(&path, &error)),
+            }
+        }
+    }
+
+    fn create(path: &Path, mode: u32) -> io::Result<Self> {
+        // Before the file exists: a signal may come right after.
+        let doomed = signals::doom(CString::new(path.as_os_str().as_bytes())?);
+        let opened = OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
+        match opened {
+            Ok(file) => Ok(Self { file, path: path.to_path_buf(), doomed }),
+            Err(error) => {
+                doomed.spare();
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives the file its final name, in place of what has it.
+    pub fn rename(self, target: &Path) -> io::Result<()> {
+        fs::rename(&self.path, target).map_err(|error| self.named(&error))?;
+        self.doomed.spare();
+        Ok(())
+    }
+
+    /// An error, with the file's name.
+    pub fn named(&self, error: &io::Error) -> io::Error {
+        at(&self.path, error)
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if self.doomed.is_doomed() {
+            // The error that led here is the one to report.
+            let _ = fs::remove_file(&self.path);
+            self.doomed.spare();
+        }
+    }
+}
+
+fn at(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("temporary file {}: {error}", path.display()))
+}
+
+/// Random bits, from the system's keys for hash maps.
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::{Child, Command, Stdio};
+    use std::time::Duration;
+
+    use super::*;
+
+    const CHILD: &str = "io::temporary::tests::child";
+    const DIRECTORY: &str = "CFI2SFRAME_TEST_DIRECTORY";
+
+    /// Not a test by itself: the process that signals are sent to.
+    #[test]
+    fn child() {
+        let Some(directory) = std::env::var_os(DIRECTORY) else { return };
+        let mut temporary = Temporary::beside(&Path::new(&directory).join("table"), 0o600).unwrap();
+        temporary.file.write_all(b"half a ta").unwrap();
+        println!("ready");
+        io::stdout().flush().unwrap();
+        std::thread::sleep(Duration::from_secs(600));
+    }
+
+    /// The process, when its file exists.
+    fn waiting_child(directory: &Path, script: &str) -> Child {
+        let mut command = Command::new("sh");
+        command.args(["-c", script, "sh"]).arg(std::env::current_exe().unwrap());
+        command.args(["--exact", CHILD, "--nocapture"]).env(DIRECTORY, directory);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
+        assert!(lines.any(|line| line.unwrap().ends_with("ready")));
+        child
+    }
+
+    fn send(signal: &str, child: &Child) {
+        let status = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status();
+        assert!(status.unwrap().success());
+    }
+
+    fn files(directory: &Path) -> usize {
+        fs::read_dir(directory).unwrap().count()
+    }
+
+    #[test]
+    fn signals_remove_it() {
+        let directory = std::env::temp_dir().join(format!("cfi2sframe-signals-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&directory);
+        fs::create_dir(&directory).unwrap();
+        for (signal, number) in [("HUP", libc::SIGHUP), ("INT", libc::SIGINT), ("TERM", libc::SIGTERM)] {
+            let mut child = waiting_child(&directory, r#"exec "$@""#);
+            assert_eq!(files(&directory), 1);
+            send(signal, &child);
+            assert_eq!(child.wait().unwrap().signal(), Some(number));
+            assert_eq!(files(&directory), 0, "{signal}");
+        }
+        // As under nohup.
+        let mut child = waiting_child(&directory, r#"trap "" HUP; exec "$@""#);
+        send("HUP", &child);
+        assert_eq!(files(&directory), 1);
+        assert!(child.try_wait().unwrap().is_none());
+        send("TERM", &child);
+        assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));
+        fs::remove_dir(&directory).unwrap();
+    }
+}

@@ -1,0 +1,253 @@
+//! How outputs are written: as a whole or not at all, with the file's owner and mode, and through descriptors, FIFOs and
+//! devices.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use crate::program::{command, corpus, run, scratch};
+
+/// Number of the user and of the group `nobody`.
+const NOBODY: u32 = 65534;
+
+/// A shell that runs `script`, in which `"$@"` is the program with these arguments.
+fn shell(directory: &Path, script: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", script, "sh", env!("CARGO_BIN_EXE_cfi2sframe")]).args(arguments);
+    command.current_dir(directory).stdin(Stdio::null());
+    command
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// A directory with `linked.so`, and the table of it.
+fn prepared(name: &str) -> (PathBuf, Vec<u8>) {
+    let directory = scratch(name);
+    fs::copy(corpus().join("linked.so"), directory.join("linked.so")).unwrap();
+    (directory, run(&["linked.so", "--section", "-"]).stdout)
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).unwrap();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// Rust opens `/dev/null` in place of a standard descriptor that is closed. Other programs give their children
+/// `/dev/null`, for writing or for both, and mean it.
+#[test]
+fn a_closed_standard_output_is_an_error() {
+    let (directory, _) = prepared("closed");
+    for arguments in [&["linked.so", "--section", "-"][..], &["linked.so", "--json"], &["dump", "linked.so"]]
+    {
+        let output = shell(&directory, r#"exec "$@" >&-"#, arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let said = said(&output);
+        assert!(said.ends_with("standard output: Bad file descriptor (os error 9)\n"), "{said}");
+        for script in [r#"exec "$@" >/dev/null"#, r#"exec "$@" 1<>/dev/null"#, r#"exec "$@" <&-"#] {
+            let output = shell(&directory, script, arguments).output().unwrap();
+            assert_eq!(output.status.code(), Some(0), "{script} {arguments:?}");
+        }
+    }
+    let output = shell(&directory, r#"exec "$@" 2>&-"#, &["linked.so", "--section", "/dev/stderr"]);
+    assert_eq!({ output }.status().unwrap().code(), Some(2));
+}
+
+#[test]
+fn descriptors_are_written_through() {
+    let (directory, table) = prepared("descriptors");
+    symlink("/dev/stdout", directory.join("link")).unwrap();
+    for (section, script) in [
+        ("/dev/fd/3", r#"exec "$@" 3>>file"#),
+        ("/dev/stdout", r#"exec "$@" >>file"#),
+        ("link", r#"exec "$@" >>file"#),
+        ("/proc/self/fd/1", r#"exec "$@" >>file"#),
+        ("/dev/fd/3", r#"exec 3>file; printf before >&3; exec "$@""#),
+    ] {
+        let file = directory.join("file");
+        fs::write(&file, "before").unwrap();
+        let inode = fs::metadata(&file).unwrap().ino();
+        let output = shell(&directory, script, &["linked.so", "--section", section]).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{section}: {}", said(&output));
+        assert_eq!(fs::read(&file).unwrap(), [b"before", &table[..]].concat(), "{section}");
+        assert_eq!(fs::metadata(&file).unwrap().ino(), inode, "{section}");
+    }
+    let output =
+        shell(&directory, r#"exec "$@""#, &["linked.so", "--section", "/dev/stderr"]).output().unwrap();
+    assert!(output.stderr.starts_with(&table));
+    assert_eq!(names(&directory), ["file", "link", "linked.so"]);
+    let output =
+        shell(&directory, r#"exec "$@" 7>&-"#, &["linked.so", "--section", "/dev/fd/7"]).output().unwrap();
+    assert_eq!(said(&output), "cfi2sframe: error: /dev/fd/7: Bad file descriptor (os error 9)\n");
+    let both =
+        shell(&directory, r#"exec "$@""#, &["linked.so", "--json", "--section", "link"]).output().unwrap();
+    assert_eq!(said(&both), "cfi2sframe: error: --section and --json both ask for standard output\n");
+}
+
+#[test]
+fn fifos_and_devices_are_written_through() {
+    let (directory, table) = prepared("special");
+    let fifo = directory.join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let child = shell(&directory, r#"exec "$@""#, &["linked.so", "--section", "fifo"]).spawn().unwrap();
+    let mut read = Vec::new();
+    File::open(&fifo).unwrap().read_to_end(&mut read).unwrap();
+    assert!({ child }.wait().unwrap().success());
+    assert_eq!(read, table);
+    for device in ["/dev/null", "/dev/full"] {
+        let output = run(&["linked.so", "--section", device]);
+        assert_eq!(
+            output.status.code(),
+            Some(if device == "/dev/full" { 2 } else { 0 }),
+            "{}",
+            said(&output)
+        );
+    }
+    assert_eq!(names(&directory), ["fifo", "linked.so"]);
+}
+
+/// In a container every run of the program may have the same process number.
+#[test]
+fn what_another_run_left_is_not_in_the_way() {
+    let (directory, table) = prepared("left");
+    let script = r#"echo left >.cfi2sframe.$$.tmp; exec "$@""#;
+    let output = shell(&directory, script, &["linked.so", "--section", "table"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(fs::read(directory.join("table")).unwrap(), table);
+}
+
+#[test]
+fn a_file_that_cannot_be_written_whole_is_named_and_removed() {
+    let (directory, _) = prepared("limit");
+    fs::write(directory.join("table"), "precious").unwrap();
+    let output =
+        shell(&directory, r#"ulimit -f 0; exec "$@""#, &["linked.so", "--section", "table"]).output();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    let said = said(&output);
+    let temporary = said.strip_prefix("cfi2sframe: error: table: temporary file .cfi2sframe.").unwrap();
+    assert!(temporary.ends_with(".tmp: File too large (os error 27)\n"), "{said}");
+    assert_eq!(fs::read(directory.join("table")).unwrap(), b"precious");
+    assert_eq!(names(&directory), ["linked.so", "table"]);
+}
+
+/// A directory that everybody may write, with the program and its input. The directory of the build may be closed to other users.
+fn open_directory(name: &str) -> PathBuf {
+    let directory = std::env::temp_dir().join(format!("cfi2sframe-{name}-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir(&directory).unwrap();
+    fs::copy(corpus().join("linked.so"), directory.join("linked.so")).unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_cfi2sframe"), directory.join("program")).unwrap();
+    fs::set_permissions(&directory, Permissions::from_mode(0o777)).unwrap();
+    directory
+}
+
+/// Writes `table` there, as `nobody` if this process may do so.
+fn write_as_a_user(directory: &Path) -> Output {
+    let mut command = Command::new(directory.join("program"));
+    command.args(["linked.so", "--section", "table"]).current_dir(directory);
+    if is_root(directory) {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    command.output().unwrap()
+}
+
+/// Whether this process, which made the directory, is the superuser's.
+fn is_root(own: &Path) -> bool {
+    fs::metadata(own).unwrap().uid() == 0
+}
+
+#[test]
+fn a_file_that_may_not_be_written_is_not_replaced() {
+    let directory = open_directory("read-only");
+    let table = directory.join("table");
+    fs::write(&table, "precious").unwrap();
+    fs::set_permissions(&table, Permissions::from_mode(0o444)).unwrap();
+    let output = write_as_a_user(&directory);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(said(&output), "cfi2sframe: error: table: Permission denied (os error 13)\n");
+    assert_eq!(fs::read(&table).unwrap(), b"precious");
+    fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn owner_and_mode_stay_or_the_run_says_why() {
+    let directory = open_directory("owner");
+    if !is_root(&directory) {
+        eprintln!("NOT TESTED, for want of the superuser's rights: owners of outputs");
+        return fs::remove_dir_all(directory).unwrap();
+    }
+    let table = directory.join("table");
+    let state = || fs::metadata(&table).map(|it| (it.uid(), it.gid(), it.mode() & 0o7777)).unwrap();
+    fs::write(&table, "old").unwrap();
+    chown(&table, Some(1), Some(2)).unwrap();
+    fs::set_permissions(&table, Permissions::from_mode(0o6751)).unwrap();
+    let table_name = table.to_str().unwrap();
+    assert!(run(&["linked.so", "--section", table_name]).status.success());
+    assert_eq!(state(), (1, 2, 0o6751));
+    // A user who may write the file may not give it away.
+    fs::set_permissions(&table, Permissions::from_mode(0o6666)).unwrap();
+    let output = write_as_a_user(&directory);
+    assert_eq!(output.status.code(), Some(0));
+    let why = "owner and group 1:2 become 65534:65534: Operation not permitted (os error 1)\n";
+    assert!(said(&output).starts_with(&format!("cfi2sframe: warning: table: {why}")), "{}", said(&output));
+    assert_eq!(state(), (NOBODY, NOBODY, 0o666));
+    fs::remove_dir_all(directory).unwrap();
+}
+
+/// A file that runs cannot be opened for writing, but it can be replaced.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_program_that_runs_is_replaced() {
+    let (directory, table) = prepared("running");
+    let sleep = ["/bin/sleep", "/usr/bin/sleep"].into_iter().find(|path| Path::new(path).exists()).unwrap();
+    let program = directory.join("program");
+    fs::copy(sleep, &program).unwrap();
+    let mut running = Command::new(&program).arg("60").spawn().unwrap();
+    let output = run(&["linked.so", "--section", program.to_str().unwrap()]);
+    running.kill().unwrap();
+    running.wait().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(fs::read(program).unwrap(), table);
+}
+
+#[test]
+fn the_old_file_stands_until_the_new_one_is_whole() {
+    let (directory, table) = prepared("killed");
+    let path = directory.join("table");
+    for delay in 0..40 {
+        fs::write(&path, "precious").unwrap();
+        let mut child = shell(&directory, r#"exec "$@""#, &["linked.so", "--section", "table"]);
+        let mut child = child.stderr(Stdio::null()).spawn().unwrap();
+        thread::sleep(Duration::from_micros(250 * delay));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let found = fs::read(&path).unwrap();
+        assert!(found == b"precious" || found == table, "{found:?}");
+    }
+}
+
+/// The first file is mapped; to open the second one, the program waits for us.
+#[test]
+fn an_input_that_shrinks_is_an_error() {
+    let (directory, _) = prepared("shrinks");
+    let fifo = directory.join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let mut child = command(&["diff", "linked.so", "fifo"]);
+    let child = child.current_dir(&directory).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut other = OpenOptions::new().write(true).open(&fifo).unwrap();
+    File::options().write(true).open(directory.join("linked.so")).unwrap().set_len(0).unwrap();
+    other.write_all(&fs::read(corpus().join("linked.so")).unwrap()).unwrap();
+    drop(other);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{:?}", output.status);
+    assert_eq!(said(&output), "cfi2sframe: error: linked.so: the file became shorter while it was read\n");
+}
