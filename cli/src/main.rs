@@ -22,6 +22,7 @@ mod lookup;
 mod mmap;
 mod output;
 mod place;
+mod reach;
 mod reasons;
 mod row;
 mod same_code;
