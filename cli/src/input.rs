@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Context as _, bail};
-use cfipack_container::{CallFrameSection, File, Kind, Member, Placement, Section, has_known_magic, members};
+use cfipack_container::{CallFrameSection, File, Kind, Member, Placement, Section, members};
 use cfipack_decoder::sframe;
 use cfipack_format::Address;
 
 use crate::escaped::Escaped;
 use crate::mmap::Bytes;
+use crate::reach::{Bare, MAX_ZEROS, Reach};
 
 /// Which of the architectures in a file is meant.
 #[derive(clap::Args, Debug)]
@@ -76,7 +77,9 @@ impl fmt::Display for Name<'_> {
 impl<'s> Input<'s> {
     /// Opens a file, of which what is not of the architecture in `slice` is left aside.
     pub fn open(path: &Path, slice: &'s Slice) -> anyhow::Result<Self> {
-        let bytes = Bytes::open(path, is_known).with_context(|| path.display().to_string())?;
+        let mut reach = Reach::default();
+        let bytes =
+            Bytes::open(path, |bytes| reach.wanted(bytes)).with_context(|| path.display().to_string())?;
         Ok(Self { path: path.to_path_buf(), bytes, slice })
     }
 
@@ -156,25 +159,11 @@ fn arches<'m, 'a: 'm>(
 }
 
 fn contents(bytes: &[u8], placement: Placement) -> Result<Contents<'_>, cfipack_container::Error> {
-    match bare_section(bytes) {
-        Some(contents) => Ok(contents),
+    match Bare::of(bytes) {
+        Some(Bare::Sframe) => Ok(Contents::Table(bytes)),
+        Some(Bare::UnwindInfo) => Ok(Contents::UnwindInfo(bytes)),
         None => File::parse_with(bytes, placement).map(Contents::File),
     }
-}
-
-/// A section that stands alone, by what it starts with.
-fn bare_section(bytes: &[u8]) -> Option<Contents<'_>> {
-    match bytes {
-        [0xe2, 0xde, ..] | [0xde, 0xe2, ..] => Some(Contents::Table(bytes)),
-        // The version, which no object starts with.
-        [1, 0, 0, 0, ..] => Some(Contents::UnwindInfo(bytes)),
-        _ => None,
-    }
-}
-
-/// Whether a file that starts like this may be one that is read here.
-fn is_known(head: &[u8]) -> bool {
-    bare_section(head).is_some() || has_known_magic(head)
 }
 
 impl<'a> Object<'a> {
@@ -250,11 +239,11 @@ impl<'a> Object<'a> {
 
 /// The tables in a `.sframe` section: one, but for linkers that do not know the format and leave
 /// their inputs' one behind the other, and none in a section of size 0, which ld leaves when no
-/// input had a function.
+/// input had a function. Behind more than [`MAX_ZEROS`] zeros nothing is looked for.
 pub fn tables<'s>(section: &'s Section<'_>) -> anyhow::Result<Vec<sframe::Section<'s>>> {
     let mut tables = Vec::new();
     let mut rest = &section.bytes[..];
-    while let Some(zeros) = rest.iter().position(|&byte| byte != 0) {
+    while let Some(zeros) = rest.iter().take(MAX_ZEROS + 1).position(|&byte| byte != 0) {
         rest = &rest[zeros..];
         let offset = section.bytes.len() - rest.len();
         let (table, behind) = sframe::Section::parse_first(rest, section.address.offset(offset as i64))

@@ -21,6 +21,7 @@ mod input;
 mod io;
 mod lookup;
 mod place;
+mod reach;
 mod reasons;
 mod row;
 mod same_code;

@@ -77,6 +77,16 @@ pub enum Error {
         /// How many bytes it is said to become.
         size: u64,
     },
+    /// A compressed section becomes longer than the file's sections may together: 64 bytes for each byte of
+    /// the file.
+    CompressedSize {
+        /// The section.
+        section: SectionName,
+        /// How many bytes it is said to become.
+        size: u64,
+        /// How many bytes are left for it.
+        room: u64,
+    },
     /// A relocation is of a type that fields of data do not have.
     RelocationType {
         /// The section whose field it is.
@@ -166,6 +176,12 @@ impl fmt::Display for Error {
             }
             Self::Compressed { section, size } => {
                 write!(f, "section {section}: offset 0x0: cannot be decompressed to {size:#x} bytes")
+            }
+            Self::CompressedSize { section, size, room } => {
+                write!(
+                    f,
+                    "section {section}: offset 0x0: decompresses to {size:#x} bytes, of which {room:#x} are left: 64 for each byte of the file"
+                )
             }
             Self::RelocationType { section, offset, value } => {
                 write!(f, "section {section}: offset {offset:#x}: relocation type {value} is not one of data")

@@ -99,7 +99,8 @@ impl<'a> File<'a> {
     /// those that start where nothing is loaded, or at 0 where neither a section of code nor the symbol of
     /// a function is (the linker has discarded them), are made unreachable in a copy. What
     /// a post-link optimiser put aside (`.bolt.org.eh_frame`) is not in force. A `.zdebug_frame` is
-    /// a compressed `.debug_frame`.
+    /// a compressed `.debug_frame`. Compressed sections may become 64 bytes for each byte of the file together;
+    /// a section beyond that is an error.
     ///
     /// In a relocatable object, FDEs whose start no relocation gives an address in a section are made
     /// unreachable too: what `ld.lld -r` and `mold -r` leave of functions in discarded groups.

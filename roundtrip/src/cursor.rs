@@ -1,16 +1,18 @@
 //! What a table says, PC by PC in ascending order.
 
+use std::collections::HashMap;
+
 use cfipack_decoder::sframe::{Fre, Fres, Function};
-use cfipack_format::FunctionOffset;
 use cfipack_format::sframe::Version;
 
 use crate::cfi::Flags;
+use crate::stub::Stub;
 use crate::table::{Table, TableAnswer};
 
 impl<'t> Table<'t> {
     /// Walks the table from its first PC on.
     pub fn cursor(&self) -> Cursor<'_, 't> {
-        Cursor { table: self, at: 0, open: None }
+        Cursor { table: self, at: 0, open: None, set_aside: HashMap::new() }
     }
 }
 
@@ -20,11 +22,15 @@ pub struct Cursor<'c, 't> {
     table: &'c Table<'t>,
     at: usize,
     open: Option<Open<'t>>,
+    /// Functions in several pieces, by the place of the first, between two of their pieces: to walk on from
+    /// there, for a walk from their start at each piece would be quadratic.
+    set_aside: HashMap<usize, Open<'t>>,
 }
 
 /// The function that is being walked.
 #[derive(Debug)]
 struct Open<'t> {
+    /// The place of the piece that is being walked, or was walked last.
     at: usize,
     start: u64,
     flags: Flags,
@@ -39,8 +45,8 @@ struct Open<'t> {
 enum Content<'t> {
     /// Rows, one after the other.
     Rows(Walk<'t>),
-    /// One answer for each byte of the stub that repeats.
-    Stub(Vec<TableAnswer>),
+    /// Rows that repeat.
+    Stub(Stub),
     Malformed(TableAnswer),
 }
 
@@ -71,7 +77,7 @@ pub struct Segment<'s> {
 #[derive(Clone, Copy, Debug)]
 enum Says<'s> {
     One(&'s TableAnswer),
-    Stub { start: u64, stub: &'s [TableAnswer] },
+    Stub(&'s Stub),
 }
 
 impl<'s> Segment<'s> {
@@ -80,7 +86,7 @@ impl<'s> Segment<'s> {
     pub fn period(&self) -> u64 {
         match self.says {
             Says::One(_) => 1,
-            Says::Stub { stub, .. } => stub.len() as u64,
+            Says::Stub(stub) => stub.period(),
         }
     }
 
@@ -89,12 +95,21 @@ impl<'s> Segment<'s> {
     pub fn at(&self, pc: u64) -> &'s TableAnswer {
         match self.says {
             Says::One(answer) => answer,
-            Says::Stub { start, stub } => &stub[(pc.wrapping_sub(start) % stub.len() as u64) as usize],
+            Says::Stub(stub) => stub.at(pc),
+        }
+    }
+
+    /// How far the answer for a PC of the segment holds at least: the next PC to ask about.
+    #[inline]
+    pub fn until(&self, pc: u64) -> u64 {
+        match self.says {
+            Says::One(_) => self.end,
+            Says::Stub(stub) => stub.until(pc).min(self.end),
         }
     }
 }
 
-impl Cursor<'_, '_> {
+impl<'t> Cursor<'_, 't> {
     /// What the table says from `pc` on. `pc` must not be less than in the call before.
     #[inline]
     pub fn seek(&mut self, pc: u64) -> Segment<'_> {
@@ -109,11 +124,34 @@ impl Cursor<'_, '_> {
             return nothing(entry.from);
         }
         if self.open.as_ref().is_none_or(|open| open.at != self.at) {
-            self.open = Some(Open::new(self.table, self.at));
+            self.open = Some(self.opened());
         }
         let Some(open) = &mut self.open else { return nothing(entry.end) };
         let (end, says) = open.seek(pc, entry.end);
         Segment { end, function: Some(self.table.first_piece(piece)), piece, says }
+    }
+
+    /// The function of the piece that the walk has come to.
+    fn opened(&mut self) -> Open<'t> {
+        let table = self.table;
+        if let Some(left) = self.open.take()
+            && table.has_pieces_behind(left.at)
+        {
+            self.set_aside.insert(table.first_piece(left.at), left);
+        }
+        let known = match self.set_aside.is_empty() {
+            true => None,
+            false => self.set_aside.remove(&table.first_piece(self.at)),
+        };
+        // What goes on behind the last address has its last rows in its first piece.
+        let is_behind = |open: &Open<'_>| {
+            let [from, last] = [self.at, open.at].map(|at| table.entries[at].from.wrapping_sub(open.start));
+            from >= last
+        };
+        match known.filter(is_behind) {
+            Some(open) => Open { at: self.at, ..open },
+            None => Open::new(table, self.at),
+        }
     }
 }
 
@@ -133,7 +171,10 @@ impl<'t> Open<'t> {
         let flags = Flags { signal, key_b: function.has_pauth_key_b() };
         let start = function.start().0;
         let content = if function.is_pc_mask() {
-            stub(&function, section.version() == Version::V1, flags)
+            match Stub::of(&function, section.version() == Version::V1, flags) {
+                Ok(stub) => Content::Stub(stub),
+                Err(answer) => Content::Malformed(answer),
+            }
         } else {
             let answers = [TableAnswer::Nothing; 2];
             let mut walk = Walk { function, fres: function.fres(), answers, next: 1, next_start: 0 };
@@ -156,7 +197,7 @@ impl<'t> Open<'t> {
                 let next = pc.saturating_add(walk.next_start - offset);
                 (end.min(next), Says::One(&walk.answers[walk.next ^ 1]))
             }
-            Content::Stub(stub) => (end, Says::Stub { start: self.start, stub }),
+            Content::Stub(stub) => (end, Says::Stub(stub)),
             Content::Malformed(answer) => (end, Says::One(answer)),
         }
     }
@@ -182,46 +223,9 @@ impl Walk<'_> {
 
 /// What an FRE says; of a malformed one the PCs are known all the same.
 #[inline]
-fn answer(fre: &Fre, function: &Function<'_>, flags: Flags) -> TableAnswer {
+pub(crate) fn answer(fre: &Fre, function: &Function<'_>, flags: Flags) -> TableAnswer {
     match fre.row(function) {
         Ok(row) => TableAnswer::Row(row, flags),
         Err(error) => TableAnswer::Malformed(error),
     }
-}
-
-/// A PC-mask function's answers, byte by byte.
-fn stub<'t>(function: &Function<'t>, starts_are_masks: bool, flags: Flags) -> Content<'t> {
-    // A repetition size of 0 is an error of every lookup.
-    if function.rep_size() == 0
-        && let Err(error) = function.lookup(FunctionOffset(0))
-    {
-        return Content::Malformed(TableAnswer::Malformed(error));
-    }
-    let mut stub = vec![TableAnswer::Nothing; usize::from(function.rep_size()).max(1)];
-    // Of each offset the start of the row that answers for it.
-    let mut starts = vec![None; stub.len()];
-    for fre in function.fres() {
-        let fre = match fre {
-            Ok(fre) => fre,
-            Err(error) => return Content::Malformed(TableAnswer::Malformed(error)),
-        };
-        let start = fre.start.0 as usize;
-        if start < stub.len() {
-            (stub[start], starts[start]) = (answer(&fre, function, flags), Some(start));
-        }
-    }
-    for at in 1..stub.len() {
-        if starts[at].is_none() {
-            starts[at] = if starts_are_masks { by_mask(&starts, at) } else { starts[at - 1] };
-            stub[at] = starts[at].map_or(TableAnswer::Nothing, |start| stub[start]);
-        }
-    }
-    Content::Stub(stub)
-}
-
-/// The row of version 1 for an offset that no row starts at, from those for the offsets before it: of the
-/// rows that start at some of its bits the last.
-fn by_mask(starts: &[Option<usize>], at: usize) -> Option<usize> {
-    let one_bit_less = (0..u8::BITS).map(|bit| at & !(1 << bit)).filter(|&less| less != at);
-    one_bit_less.map(|less| starts[less]).max().flatten()
 }

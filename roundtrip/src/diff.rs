@@ -162,7 +162,9 @@ pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
         let start_in = |table: &Table<'_>, place: Option<usize>| Some(table.extent(place?)?.start);
         let function = start_in(a, at_a.function).or_else(|| start_in(b, at_b.function));
         if let Some(function) = function {
-            each_piece(pc..end, lcm(at_a.period(), at_b.period()), |range, recurrence| {
+            let period = lcm(at_a.period(), at_b.period());
+            let until = |pc| at_a.until(pc).min(at_b.until(pc));
+            each_piece(pc..end, period, until, |range, recurrence| {
                 let (in_a, in_b) = (at_a.at(range.start), at_b.at(range.start));
                 comparison.judge(Address(function), range, recurrence, in_a, in_b);
             });

@@ -14,6 +14,15 @@ pub(crate) struct Entry {
     pub index: u32,
 }
 
+/// One of several pieces of a function.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    /// The place of the function's first piece.
+    pub first: usize,
+    /// Whether no piece of the function follows.
+    pub is_last: bool,
+}
+
 /// Searches go by addresses relative to the section, negative ones first: as numbers in that order.
 const ORIGIN: u64 = 1 << 63;
 
@@ -78,9 +87,9 @@ fn decide_by_start(found: &mut Vec<Entry>) {
     });
 }
 
-/// In order of address, each PC with the function that answers for it; and of functions in several pieces the
-/// place of the first for that of each.
-pub(crate) fn decide(mut found: Vec<Entry>) -> (Vec<Entry>, HashMap<usize, usize>) {
+/// In order of address, each PC with the function that answers for it; and the pieces of functions that have
+/// several, by their places.
+pub(crate) fn decide(mut found: Vec<Entry>) -> (Vec<Entry>, HashMap<usize, Piece>) {
     found.sort_unstable_by_key(|entry| entry.from);
     let is_disjoint = found.is_sorted_by(|a, b| a.end <= b.from);
     let goes_around = found.first().zip(found.last()).is_some_and(|(a, b)| a.from == 0 && b.end == u64::MAX);
@@ -88,8 +97,8 @@ pub(crate) fn decide(mut found: Vec<Entry>) -> (Vec<Entry>, HashMap<usize, usize
         return (found, HashMap::new());
     }
     let entries = decided_by_order(&found);
-    let first_pieces = first_pieces(&entries);
-    (entries, first_pieces)
+    let pieces = pieces(&entries);
+    (entries, pieces)
 }
 
 /// The first section that has a PC decides.
@@ -118,13 +127,16 @@ fn decided_by_order(found: &[Entry]) -> Vec<Entry> {
     entries
 }
 
-fn first_pieces(entries: &[Entry]) -> HashMap<usize, usize> {
-    let (mut places, mut first_pieces) = (HashMap::new(), HashMap::new());
+/// The pieces of the functions that have several, by their places.
+fn pieces(entries: &[Entry]) -> HashMap<usize, Piece> {
+    let (mut places, mut pieces) = (HashMap::new(), HashMap::new());
     for (place, entry) in entries.iter().enumerate() {
-        let first = *places.entry(entry.function()).or_insert(place);
-        if first != place {
-            first_pieces.extend([(first, first), (place, first)]);
+        let (first, last) = places.entry(entry.function()).or_insert((place, place));
+        if *first != place {
+            pieces.insert(*last, Piece { first: *first, is_last: false });
+            pieces.insert(place, Piece { first: *first, is_last: true });
+            *last = place;
         }
     }
-    first_pieces
+    pieces
 }

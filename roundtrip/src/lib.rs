@@ -40,6 +40,7 @@ mod reason;
 mod repeat;
 mod report;
 mod stats;
+mod stub;
 mod table;
 pub mod unwind_info;
 mod verify;

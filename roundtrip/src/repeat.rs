@@ -31,29 +31,46 @@ impl fmt::Display for Recurrence {
     }
 }
 
-/// Calls `visit` for the range if its answers do not repeat, of period 1; else for each PC of one period, with
-/// the number of periods, and for each PC of the rest.
+/// Calls `visit` for the range if its answers do not repeat, of period 1; else for each part of one period
+/// in which one answer holds, with the number of periods, and for each such part of the rest. `until` tells
+/// of a PC how far its answer holds.
 #[inline]
-pub(crate) fn each_piece(range: Range<u64>, period: u64, mut visit: impl FnMut(Range<u64>, Recurrence)) {
+pub(crate) fn each_piece(
+    range: Range<u64>,
+    period: u64,
+    until: impl Fn(u64) -> u64,
+    mut visit: impl FnMut(Range<u64>, Recurrence),
+) {
     if period == 1 {
         return visit(range, Recurrence::ONCE);
     }
     let times = (range.end - range.start) / period;
     let rest = range.start + times * period;
     let repeated = if times == 0 { range.start } else { range.start + period };
-    let recurring = (range.start..repeated).map(|pc| (pc, Recurrence { period, times }));
-    let once = (rest..range.end).map(|pc| (pc, Recurrence::ONCE));
-    recurring.chain(once).for_each(|(pc, recurrence)| visit(pc..pc + 1, recurrence));
+    let parts = [(range.start..repeated, Recurrence { period, times }), (rest..range.end, Recurrence::ONCE)];
+    for (part, recurrence) in parts {
+        let mut pc = part.start;
+        while pc < part.end {
+            let end = until(pc).min(part.end);
+            visit(pc..end, recurrence);
+            pc = end;
+        }
+    }
 }
 
 /// How many of the PCs of a segment the table answers for.
 pub(crate) fn answered(range: Range<u64>, segment: &Segment<'_>) -> u64 {
     let mut pcs = 0;
-    each_piece(range, segment.period(), |range, recurrence| {
-        if *segment.at(range.start) != TableAnswer::Nothing {
-            pcs += (range.end - range.start) * recurrence.times;
-        }
-    });
+    each_piece(
+        range,
+        segment.period(),
+        |pc| segment.until(pc),
+        |range, recurrence| {
+            if *segment.at(range.start) != TableAnswer::Nothing {
+                pcs += (range.end - range.start) * recurrence.times;
+            }
+        },
+    );
     pcs
 }
 

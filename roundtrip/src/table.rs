@@ -8,7 +8,7 @@ use cfipack_format::sframe::Version;
 use cfipack_format::{Arch, Row};
 
 use crate::cfi::Flags;
-use crate::extents::{self, Entry};
+use crate::extents::{self, Entry, Piece};
 use crate::fault::{Fault, FaultKind};
 
 /// The functions of one or more tables, in order of address, no two of them sharing a PC: each PC
@@ -20,8 +20,8 @@ use crate::fault::{Fault, FaultKind};
 pub struct Table<'t> {
     pub(crate) sections: &'t [Section<'t>],
     pub(crate) entries: Vec<Entry>,
-    /// Of the functions in several pieces: the place of the first for that of each.
-    first_pieces: HashMap<usize, usize>,
+    /// Of the functions in several pieces, by the place of each.
+    pieces: HashMap<usize, Piece>,
     /// Functions that cannot be read, or not be found; headers that count FREs wrongly.
     faults: Vec<Fault>,
 }
@@ -47,8 +47,8 @@ impl<'t> Table<'t> {
             });
             extents::append(section, found, &mut all);
         }
-        let (entries, first_pieces) = extents::decide(all);
-        Self { sections, entries, first_pieces, faults }
+        let (entries, pieces) = extents::decide(all);
+        Self { sections, entries, pieces, faults }
     }
 
     /// Version of the format, if there is a table.
@@ -71,15 +71,20 @@ impl<'t> Table<'t> {
 
     /// The place of a function, which is that of its first piece.
     pub(crate) fn first_piece(&self, place: usize) -> usize {
-        match self.first_pieces.is_empty() {
+        match self.pieces.is_empty() {
             true => place,
-            false => self.first_pieces.get(&place).copied().unwrap_or(place),
+            false => self.pieces.get(&place).map_or(place, |piece| piece.first),
         }
     }
 
     /// Whether the function at a place has several pieces.
     pub(crate) fn is_in_pieces(&self, place: usize) -> bool {
-        self.first_pieces.contains_key(&place)
+        self.pieces.contains_key(&place)
+    }
+
+    /// Whether the function at a place has pieces behind that one.
+    pub(crate) fn has_pieces_behind(&self, place: usize) -> bool {
+        self.pieces.get(&place).is_some_and(|piece| !piece.is_last)
     }
 
     /// The architecture, if there is a table.

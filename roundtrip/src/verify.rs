@@ -7,7 +7,7 @@ use cfipack_format::cfi;
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch};
 
-use crate::cfi::{Answer, DISPUTED, Evaluator, Flags, Function, Functions};
+use crate::cfi::{Answer, DISPUTED, Evaluator, Flags, Function, Functions, Unevaluated};
 use crate::compare::{Outcome, against_cfi};
 use crate::cursor::Cursor;
 use crate::kept::Kept;
@@ -82,7 +82,7 @@ pub fn verify(cfi: &[cfi::Section<'_>], tables: &Table<'_>, options: &Options) -
     verifier.gap(done..u64::MAX, tables);
     for unreadable in functions.unreadable() {
         verifier.report.functions += 1;
-        verifier.not_evaluated(None, unreadable.error);
+        verifier.not_evaluated(None, unreadable.error.into());
     }
     let mut report = verifier.report;
     (report.differences, report.more_differences) = verifier.differences.finish();
@@ -157,7 +157,8 @@ impl Verifier<'_, '_, '_> {
                 Answer::Plt { .. } => lcm(16, segment.period()),
                 _ => segment.period(),
             };
-            each_piece(pc..end, period, |range, recurrence| {
+            let until = |pc| segment.until(pc).min(answer.until(pc));
+            each_piece(pc..end, period, until, |range, recurrence| {
                 let pcs = (range.end - range.start) * recurrence.times;
                 let in_stub = matches!(answer, Answer::Plt { .. }).then(|| answer.at(range.start));
                 let (cfi, table) = (in_stub.as_ref().unwrap_or(answer), segment.at(range.start));
@@ -246,8 +247,8 @@ impl Verifier<'_, '_, '_> {
         self.unjudged(Some(function.start), DISPUTED.to_owned());
     }
 
-    fn not_evaluated(&mut self, function: Option<Address>, error: gimli::Error) {
-        self.unjudged(function, format!("gimli cannot evaluate the CFI: {error}"));
+    fn not_evaluated(&mut self, function: Option<Address>, error: Unevaluated) {
+        self.unjudged(function, error.to_string());
     }
 
     fn unjudged(&mut self, function: Option<Address>, why: String) {

@@ -20,9 +20,12 @@ pub enum Bytes {
 }
 
 impl Bytes {
-    /// Maps a file, or reads what cannot be mapped: to its end only if `is_known` says of its first 8 bytes that
-    /// somebody can read it.
-    pub fn open(path: &Path, is_known: impl FnOnce(&[u8]) -> bool) -> io::Result<Self> {
+    /// Maps a file, or reads what cannot be mapped as far as `wanted` says: it is given the bytes so far, and
+    /// asked again when there are as many as it has asked for.
+    ///
+    /// # Errors
+    /// What reading gives; a device; more than [`MOST`] bytes that cannot be mapped.
+    pub fn open(path: &Path, mut wanted: impl FnMut(&[u8]) -> u64) -> io::Result<Self> {
         let mut file = File::open(path)?;
         let metadata = file.metadata()?;
         if metadata.is_file() && metadata.len() != 0 {
@@ -44,17 +47,23 @@ impl Bytes {
             return Err(io::Error::other("a device, not a file or a pipe"));
         }
         let mut bytes = Vec::new();
-        file.by_ref().take(HEAD).read_to_end(&mut bytes)?;
-        // A pipe need not end: of what nobody can read, these bytes are enough for the error.
-        if is_known(&bytes) {
-            file.read_to_end(&mut bytes)?;
+        loop {
+            let before = bytes.len() as u64;
+            let more = wanted(&bytes).min(MOST + 1).saturating_sub(before);
+            file.by_ref().take(more).read_to_end(&mut bytes)?;
+            let read = bytes.len() as u64;
+            if read > MOST {
+                return Err(io::Error::other("more than 1 GiB, and not a file: save it as one"));
+            }
+            if more == 0 || read == before {
+                return Ok(Self::Read(bytes));
+            }
         }
-        Ok(Self::Read(bytes))
     }
 }
 
-/// As many bytes as say what a file is.
-const HEAD: u64 = 8;
+/// How many bytes are read of what cannot be mapped and need not end, such as a pipe.
+pub const MOST: u64 = 1 << 30;
 
 /// Whether it is a terminal, a disk, or one of those that never end.
 #[cfg(unix)]

@@ -8,10 +8,11 @@ use object::read::elf::SectionHeader as _;
 use object::read::{CompressedData, CompressionFormat};
 
 use super::headers::Headers;
+use super::room::Room;
 use crate::{Error, SectionName};
 
-/// How many bytes one compressed byte may claim to become. zlib reaches 1032 at most, and call
-/// frame information comes nowhere near it: more is refused before memory is taken.
+/// How many bytes one compressed byte may claim to become: zlib reaches 1032 at most. What all sections of
+/// a file may become together, [`Room`] knows.
 const MOST: u64 = 1032;
 
 /// What a section becomes that its header calls compressed.
@@ -19,6 +20,7 @@ pub(super) fn decompress<'a>(
     headers: &Headers<'a>,
     index: usize,
     header: &SectionHeader64<Endianness>,
+    room: &mut Room,
 ) -> Result<Cow<'a, [u8]>, Error> {
     let section = headers.name_for_error(index);
     let headless = Error::CompressionHeader { section, size: header.sh_size(headers.endian) };
@@ -33,18 +35,35 @@ pub(super) fn decompress<'a>(
     };
     let end = offset.checked_add(size).ok_or(refused)?;
     let data = headers.bytes.get(offset as usize..end as usize).ok_or(refused)?;
+    check(data, uncompressed_size, section)?;
+    room.decompress(headers, index, uncompressed_size)?;
     inflate(format, data, uncompressed_size, section)
 }
 
 /// What a section becomes that is compressed in the way of before `SHF_COMPRESSED` (`.zdebug_frame`): "ZLIB",
 /// the size as 8 bytes, big-endian, and a stream of zlib.
-pub(super) fn decompress_by_name<'a>(headers: &Headers<'a>, index: usize) -> Result<Cow<'a, [u8]>, Error> {
+pub(super) fn decompress_by_name<'a>(
+    headers: &Headers<'a>,
+    index: usize,
+    room: &mut Room,
+) -> Result<Cow<'a, [u8]>, Error> {
     let section = headers.name_for_error(index);
     let bytes = headers.section_bytes(index)?;
     let headless = Error::CompressionHeader { section, size: bytes.len() as u64 };
     let (size, data) =
         bytes.strip_prefix(b"ZLIB").and_then(|rest| rest.split_first_chunk()).ok_or(headless)?;
-    inflate(CompressionFormat::Zlib, data, u64::from_be_bytes(*size), section)
+    let size = u64::from_be_bytes(*size);
+    check(data, size, section)?;
+    room.decompress(headers, index, size)?;
+    inflate(CompressionFormat::Zlib, data, size, section)
+}
+
+/// Refuses what no compressed bytes become.
+fn check(data: &[u8], size: u64, section: SectionName) -> Result<(), Error> {
+    match size > (data.len() as u64).saturating_mul(MOST) {
+        true => Err(Error::Compressed { section, size }),
+        false => Ok(()),
+    }
 }
 
 fn inflate(
@@ -54,8 +73,5 @@ fn inflate(
     section: SectionName,
 ) -> Result<Cow<'_, [u8]>, Error> {
     let refused = Error::Compressed { section, size: uncompressed_size };
-    if uncompressed_size > (data.len() as u64).saturating_mul(MOST) {
-        return Err(refused);
-    }
     CompressedData { format, data, uncompressed_size }.decompress().map_err(|_| refused)
 }

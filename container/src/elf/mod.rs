@@ -4,8 +4,10 @@ mod compression;
 mod debug_frame;
 mod eh_frame_hdr;
 mod headers;
+mod linked_symbols;
 mod placement;
 mod relocate;
+mod room;
 mod take_out;
 
 use std::borrow::Cow;
@@ -23,6 +25,7 @@ use headers::Headers;
 pub(crate) use headers::arch_of;
 use placement::Addresses;
 use relocate::RelocationIndex;
+use room::Room;
 
 /// The name of a `.debug_frame` that is compressed as gas and gcc did it before `SHF_COMPRESSED`, and still do
 /// on request (`-gz=zlib-gnu`).
@@ -54,12 +57,14 @@ impl<'a> Elf<'a> {
         &self,
         index: SectionIndex,
         header: &SectionHeader64<Endianness>,
+        room: &mut Room,
     ) -> Result<Section<'a>, Error> {
         let headers = &self.headers;
+        room.copy(headers, index.0, header)?;
         let mut bytes = if header.sh_flags(headers.endian).contains(elf::SHF_COMPRESSED) {
-            compression::decompress(headers, index.0, header)?
+            compression::decompress(headers, index.0, header, room)?
         } else if headers.name(header) == ZDEBUG_FRAME {
-            compression::decompress_by_name(headers, index.0)?
+            compression::decompress_by_name(headers, index.0, room)?
         } else {
             Cow::Borrowed(headers.section_bytes(index.0)?)
         };
@@ -77,7 +82,7 @@ impl<'a> Elf<'a> {
     pub(crate) fn call_frame_sections(&self) -> Result<Vec<CallFrameSection<'a>>, Error> {
         let headers = &self.headers;
         let mut found = Vec::new();
-        let mut room = headers.bytes.len() as u64;
+        let mut room = Room::of(headers);
         for (index, header) in headers.sections.enumerate() {
             let kind = match headers.name(header) {
                 b".eh_frame" if header.sh_flags(headers.endian).contains(elf::SHF_ALLOC) => {
@@ -87,8 +92,7 @@ impl<'a> Elf<'a> {
                 _ => continue,
             };
             if headers.has_bytes(header) {
-                self.claim(index, header, &mut room)?;
-                found.push((kind, self.section(index, header)?));
+                found.push((kind, self.section(index, header, &mut room)?));
             }
         }
         if headers.sections.is_empty() {
@@ -107,13 +111,12 @@ impl<'a> Elf<'a> {
     pub(crate) fn sframe_sections(&self) -> Result<Vec<Section<'a>>, Error> {
         let headers = &self.headers;
         let mut found = Vec::new();
-        let mut room = headers.bytes.len() as u64;
+        let mut room = Room::of(headers);
         for (index, header) in headers.sections.enumerate() {
             let is_sframe =
                 header.sh_type(headers.endian) == elf::SHT_GNU_SFRAME || headers.name(header) == b".sframe";
             if is_sframe && headers.has_bytes(header) {
-                self.claim(index, header, &mut room)?;
-                found.push(self.section(index, header)?);
+                found.push(self.section(index, header, &mut room)?);
             }
         }
         if headers.sections.is_empty() {
@@ -169,23 +172,6 @@ impl<'a> Elf<'a> {
     /// The relocations of a section, in the file's order.
     pub(crate) fn relocations(&self, section: usize) -> Result<Vec<Relocation>, Error> {
         self.relocation_index.relocations(&self.headers, section, self.headers.section_bytes(section)?)
-    }
-
-    /// Sections that are copied must not overlap, or a small file could ask for much memory.
-    fn claim(
-        &self,
-        index: SectionIndex,
-        header: &SectionHeader64<Endianness>,
-        room: &mut u64,
-    ) -> Result<(), Error> {
-        let headers = &self.headers;
-        let size = header.sh_size(headers.endian);
-        *room = room.checked_sub(size).ok_or_else(|| Error::SectionsOverlap {
-            section: headers.name_for_error(index.0),
-            offset: header.sh_offset(headers.endian),
-            size,
-        })?;
-        Ok(())
     }
 
     fn address_of(&self, name: &[u8]) -> Option<u64> {

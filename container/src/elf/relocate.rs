@@ -6,11 +6,12 @@
 use std::borrow::Cow;
 
 use cfipack_format::Arch;
+use object::SectionIndex;
 use object::elf;
-use object::read::elf::{Crel, SectionHeader as _, Sym as _, SymbolTable};
-use object::{Endianness, SectionIndex, SymbolIndex};
+use object::read::elf::{Crel, SectionHeader as _};
 
 use super::headers::Headers;
+use super::linked_symbols::{Defined, ExtendedIndexes, LinkedSymbols};
 use super::placement::Addresses;
 use crate::{Error, Relocation};
 
@@ -19,6 +20,7 @@ use crate::{Error, Relocation};
 pub(super) struct RelocationIndex {
     /// Target and relocation section, sorted.
     pairs: Vec<(usize, usize)>,
+    extended: ExtendedIndexes,
 }
 
 impl RelocationIndex {
@@ -30,7 +32,7 @@ impl RelocationIndex {
         let mut pairs: Vec<_> =
             holders.map(|(index, section)| (section.sh_info(headers.endian) as usize, index.0)).collect();
         pairs.sort_unstable();
-        Self { pairs }
+        Self { pairs, extended: ExtendedIndexes::read(headers) }
     }
 
     /// Applies a section's relocations to its bytes, copying them first if there are any.
@@ -64,8 +66,7 @@ impl RelocationIndex {
                 value: header.sh_size(endian),
             };
             let damaged = |_: object::Error| damage;
-            let symbols = header.link(endian);
-            let symbols = sections.symbol_table_by_index(endian, file, symbols).map_err(damaged)?;
+            let symbols = self.extended.symbols(headers, header.sh_link(endian) as usize).ok_or(damage)?;
             let mut push = |entry: Crel, implicit: bool| {
                 // No field is named twice, so more relocations than bytes are damage, not data.
                 if all.len() > bytes.len() {
@@ -155,7 +156,7 @@ impl Operation {
 fn resolve(
     headers: &Headers<'_>,
     section: usize,
-    symbols: &SymbolTable<'_, elf::FileHeader64<Endianness>>,
+    symbols: &LinkedSymbols<'_>,
     entry: &Crel,
     field_bytes: Option<&[u8]>,
 ) -> Result<Relocation, Error> {
@@ -174,19 +175,14 @@ fn resolve(
     if let Some(bytes) = field_bytes {
         relocation.addend = implicit_addend(headers, section, bytes, &relocation)?;
     }
-    let Some(index) = relocation.symbol.map(SymbolIndex) else { return Ok(relocation) };
-    let missing = |_| Error::RelocationSymbol {
-        section: headers.name_for_error(section),
-        offset: relocation.offset,
-        value: index.0 as u64,
-    };
-    let symbol = symbols.symbol(index).map_err(missing)?;
-    let defined_in = symbols.symbol_section(headers.endian, symbol, index).map_err(missing)?;
-    relocation.section = defined_in.map(|section| section.0).filter(|&section| section != 0);
-    let is_absolute = symbol.st_shndx(headers.endian) == elf::SHN_ABS;
-    if is_absolute || relocation.section.is_some() {
-        relocation.value = symbol.st_value(headers.endian);
-    }
+    let Some(index) = relocation.symbol else { return Ok(relocation) };
+    let Defined { section: defined_in, value } =
+        symbols.defined(headers.endian, index).ok_or_else(|| Error::RelocationSymbol {
+            section: headers.name_for_error(section),
+            offset: relocation.offset,
+            value: index as u64,
+        })?;
+    (relocation.section, relocation.value) = (defined_in, value);
     Ok(relocation)
 }
 

@@ -103,6 +103,21 @@ impl<'a> Section<'a> {
         Ok((section, rest))
     }
 
+    /// How many bytes the table has that `bytes` start with, as its header claims: to know how far to read
+    /// where the end is not known. The header's own size if `bytes` have no header, or one that no version
+    /// has: [`Section::parse`] then says what is wrong with it.
+    pub fn claimed_len(bytes: &[u8]) -> u64 {
+        let claimed = || {
+            let head = bytes.first_chunk()?;
+            let header = Header::read(head, Header::endian_of([head[0], head[1]])?);
+            let version = Version::from_number(header.version)?;
+            let index = u64::from(header.fde_off) + u64::from(header.num_fdes) * version.fde_size() as u64;
+            let fres = u64::from(header.fre_off) + u64::from(header.fre_len);
+            Some((Header::SIZE + usize::from(header.auxhdr_len)) as u64 + index.max(fres))
+        };
+        claimed().unwrap_or(Header::SIZE as u64)
+    }
+
     /// Of a relocatable object: the section with its starts read as their relocations made them.
     /// `is_relative` says of a field whether its relocation subtracts the field's own address. GNU
     /// `as` up to 2.44 wrote such relocations without the flag that says so; the header stays as

@@ -10,6 +10,7 @@
 //! Of several entries at one address (ld64's aliases, lld's empty sections) the last is the one
 //! that has bytes, as in every other reader.
 
+mod claimed;
 mod dump;
 mod entries;
 mod error;

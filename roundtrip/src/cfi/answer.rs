@@ -33,6 +33,16 @@ impl Answer {
         }
         Self::Row(row)
     }
+
+    /// How far the answer for a PC holds at least: the next PC to ask about.
+    #[inline]
+    pub(crate) fn until(&self, pc: u64) -> u64 {
+        match *self {
+            Self::Plt { from, .. } if pc & 15 < from => (pc & !15).saturating_add(from),
+            Self::Plt { .. } => (pc | 15).saturating_add(1),
+            _ => u64::MAX,
+        }
+    }
 }
 
 /// What holds for all rows of a function.

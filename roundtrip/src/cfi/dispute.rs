@@ -10,17 +10,18 @@ use cfipack_format::FunctionOffset;
 use super::answer::Answer;
 use super::evaluate::Evaluator;
 use super::functions::{Function, Functions};
+use super::unevaluated::Unevaluated;
 
 /// Why such a function is not judged.
 pub(crate) const DISPUTED: &str = "FDEs that start at one address say different things";
 
-/// All that an FDE says of a function's PCs, as hashes, for no row is kept; and gimli's error where it ends
-/// early.
+/// All that an FDE says of a function's PCs, as hashes, for no row is kept; and why it ends early, if it
+/// does.
 #[derive(PartialEq)]
 struct Said {
     rows: u64,
     registers: u64,
-    ends: [gimli::Result<()>; 2],
+    ends: [Result<(), Unevaluated>; 2],
 }
 
 impl Evaluator<'_> {

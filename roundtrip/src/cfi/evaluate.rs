@@ -16,6 +16,7 @@ use super::functions::{Function, Functions};
 use super::source::{About, Cie, Fde, Reader, Visit};
 use super::storage::Deep;
 use super::translate::Translate;
+use super::unevaluated::Unevaluated;
 
 /// Evaluates functions, one after the other, with the CIEs and the memory it already has.
 pub struct Evaluator<'f> {
@@ -51,14 +52,14 @@ trait Evaluate {
         context: &mut UnwindContext<usize, Deep>,
         function: &Function,
         sink: Sink<'_>,
-    ) -> gimli::Result<()>;
+    ) -> Result<(), Unevaluated>;
 
     fn evaluate_registers(
         &mut self,
         context: &mut UnwindContext<usize, Deep>,
         function: &Function,
         sink: RegistersSink<'_>,
-    ) -> gimli::Result<()>;
+    ) -> Result<(), Unevaluated>;
 
     fn handler(&mut self, function: &Function) -> gimli::Result<Handler>;
 }
@@ -95,13 +96,12 @@ impl<'f> Evaluator<'f> {
     /// start to its end; what the CFI says of PCs beyond is trimmed.
     ///
     /// # Errors
-    /// gimli's, for the PCs that have not been pushed: instructions that it does not know or that make
-    /// no sense, more than 192 register rules, more than 30 remembered states.
+    /// For the PCs that have not been pushed: what gimli refuses; a CIE that is too long for the number of FDEs.
     pub fn evaluate(
         &mut self,
         function: &Function,
         mut sink: impl FnMut(Range<u64>, &Answer, Flags),
-    ) -> gimli::Result<()> {
+    ) -> Result<(), Unevaluated> {
         match self.sections.get_mut(function.section) {
             Some(section) => section.evaluate(&mut self.context, function, &mut sink),
             None => Ok(()),
@@ -117,7 +117,7 @@ impl<'f> Evaluator<'f> {
         &mut self,
         function: &Function,
         mut sink: impl FnMut(Range<u64>, &Answer, &[(Register, Rule)]),
-    ) -> gimli::Result<()> {
+    ) -> Result<(), Unevaluated> {
         match self.sections.get_mut(function.section) {
             Some(section) => section.evaluate_registers(&mut self.context, function, &mut sink),
             None => Ok(()),
@@ -141,7 +141,7 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Evaluate for Frames<'f, 
         context: &mut UnwindContext<usize, Deep>,
         function: &Function,
         sink: Sink<'_>,
-    ) -> gimli::Result<()> {
+    ) -> Result<(), Unevaluated> {
         self.walk(context, function, |translate, range, row, cfa_is_set, flags| {
             sink(range, &translate.row(row, cfa_is_set), flags);
         })
@@ -152,7 +152,7 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Evaluate for Frames<'f, 
         context: &mut UnwindContext<usize, Deep>,
         function: &Function,
         sink: RegistersSink<'_>,
-    ) -> gimli::Result<()> {
+    ) -> Result<(), Unevaluated> {
         let mut registers = Vec::new();
         self.walk(context, function, |translate, range, row, cfa_is_set, _| {
             translate.registers(row, &mut registers);
@@ -201,9 +201,13 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Frames<'f, E, S> {
         context: &mut UnwindContext<usize, Deep>,
         function: &Function,
         mut each: impl FnMut(&Translate<'_, 'f, E, S>, Range<u64>, &UnwindTableRow<usize, Deep>, bool, Flags),
-    ) -> gimli::Result<()> {
+    ) -> Result<(), Unevaluated> {
         let fde = self.fde(function)?;
         let Self { section, about, .. } = self;
+        let (length, longest) = (fde.cie().entry_len(), about.longest_cie);
+        if length > longest {
+            return Err(Unevaluated::LongCie { length, longest });
+        }
         let flags = Flags {
             signal: Some(fde.is_signal_trampoline()),
             key_b: about.letters(fde.cie().offset()).is_some_and(|letters| letters.key_b),

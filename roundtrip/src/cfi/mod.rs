@@ -12,9 +12,11 @@ mod record;
 mod source;
 mod storage;
 mod translate;
+mod unevaluated;
 
 pub use answer::{Answer, Flags};
 pub(crate) use dispute::DISPUTED;
 pub use evaluate::{Evaluator, Handler};
 pub use functions::{Function, Functions, Unreadable};
 pub(crate) use record::record_offsets;
+pub use unevaluated::Unevaluated;

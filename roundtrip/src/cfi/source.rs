@@ -23,6 +23,7 @@ pub(super) struct Source<'a> {
     section: Section<'a>,
     bytes: Cow<'a, [u8]>,
     letters: Vec<Letters>,
+    longest_cie: usize,
 }
 
 /// The letters `B` and `G` of a CIE's augmentation, which gimli does not get to see.
@@ -55,6 +56,8 @@ pub(super) struct About<'f> {
     pub section: &'f Section<'f>,
     pub bases: BaseAddresses,
     letters: &'f [Letters],
+    /// Bytes of the longest CIE whose instructions are run.
+    pub longest_cie: usize,
 }
 
 impl About<'_> {
@@ -69,7 +72,7 @@ impl About<'_> {
 impl<'a> Source<'a> {
     pub(super) fn new(section: &Section<'a>) -> Self {
         let (bytes, letters) = readable(section);
-        let mut source = Self { section: *section, bytes, letters };
+        let mut source = Self { section: *section, bytes, letters, longest_cie: longest_cie(section) };
         source.take_out_restores();
         source
     }
@@ -82,13 +85,13 @@ impl<'a> Source<'a> {
     }
 
     fn visit_in<'f, V: Visit<'f>, E: Endianity + 'f>(&'f self, visit: V, endian: E) -> V::Output {
-        let Self { section, bytes, letters } = self;
+        let Self { section, bytes, letters, longest_cie } = self;
         let vendor = if section.arch.is_aarch64() { Vendor::AArch64 } else { Vendor::Default };
         let bases = BaseAddresses::default()
             .set_eh_frame(section.address.0)
             .set_text(section.text.0)
             .set_got(section.data.0);
-        let about = About { section, bases, letters };
+        let about = About { section, bases, letters, longest_cie: *longest_cie };
         let reader = EndianSlice::new(bytes, endian);
         match section.kind {
             SectionKind::EhFrame => {
@@ -105,6 +108,17 @@ impl<'a> Source<'a> {
             }
         }
     }
+}
+
+/// How many bytes of CIEs the FDEs of a section may cost together, for each byte of the section: gimli runs a
+/// CIE's instructions again for each FDE, and hostile input has a long CIE under many FDEs, or one CIE in
+/// another. A real FDE has 20 bytes or more, and its CIE some 30.
+const CIE_BYTES: usize = 8;
+
+/// Bytes of the longest CIE that all FDEs of a section could have without costing more than that.
+fn longest_cie(section: &Section<'_>) -> usize {
+    let fdes = records(section).filter(|record| !record.is_cie).count();
+    section.bytes.len().saturating_mul(CIE_BYTES) / fdes.max(1)
 }
 
 /// The section with every CIE in a form that gimli 0.34 reads, and the letters that were taken out.

@@ -176,7 +176,7 @@ impl Checklist<'_, '_> {
             if !goes_on {
                 continue;
             }
-            end_of_parts = index[page + 1].lsda_off;
+            end_of_parts = end_of_parts.max(index[page + 1].lsda_off);
             let lsdas = match self.section.lsdas(page) {
                 Ok(lsdas) => lsdas,
                 Err(error) => {

@@ -10,7 +10,7 @@ use super::report::{Difference, Report};
 use super::step::{is_body, is_step};
 use super::words::{CfiWords, MeaningWords};
 use super::{Entry, Meaning, Table};
-use crate::cfi::{Answer, DISPUTED, Evaluator, Function, Functions, Handler};
+use crate::cfi::{Answer, DISPUTED, Evaluator, Function, Functions, Handler, Unevaluated};
 use crate::verify::Options;
 
 /// Holds a table against the CFI of its functions, at every PC: exact in the body, and at every call.
@@ -40,7 +40,7 @@ pub fn verify(cfi: &[cfi::Section<'_>], table: &Table<'_>, options: &Options) ->
     verifier.gap(done, Address(u64::MAX));
     for unreadable in functions.unreadable() {
         verifier.report.functions += 1;
-        verifier.not_evaluated(unreadable.error);
+        verifier.not_evaluated(unreadable.error.into());
     }
     verifier.report
 }
@@ -240,8 +240,8 @@ impl Verifier<'_> {
         self.unjudged(DISPUTED.to_owned());
     }
 
-    fn not_evaluated(&mut self, error: gimli::Error) {
-        self.unjudged(format!("gimli cannot evaluate the CFI: {error}"));
+    fn not_evaluated(&mut self, error: Unevaluated) {
+        self.unjudged(error.to_string());
     }
 
     fn unjudged(&mut self, why: String) {

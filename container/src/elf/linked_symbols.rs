@@ -1,0 +1,76 @@
+//! The symbols that relocations name: where each is defined.
+
+use std::collections::HashMap;
+
+use object::elf::{self, Sym64};
+use object::read::elf::{SectionHeader as _, Sym as _};
+use object::{Endianness, SectionIndex, U32};
+
+use super::headers::Headers;
+
+/// Which section holds the extended section indexes (`SHT_SYMTAB_SHNDX`) of which symbol table: looked up
+/// once, for a file may have as many sections of relocations as it has sections.
+#[derive(Default, Debug)]
+pub(super) struct ExtendedIndexes {
+    by_table: HashMap<usize, usize>,
+}
+
+/// A symbol table that sections of relocations refer to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LinkedSymbols<'a> {
+    symbols: &'a [Sym64<Endianness>],
+    extended: &'a [U32<Endianness>],
+}
+
+/// Where a symbol is defined.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Defined {
+    /// The section; none for undefined and absolute symbols.
+    pub section: Option<usize>,
+    /// An offset in that section, or an absolute value; 0 for undefined symbols.
+    pub value: u64,
+}
+
+impl ExtendedIndexes {
+    /// Looks at the section headers only.
+    pub(super) fn read(headers: &Headers<'_>) -> Self {
+        let endian = headers.endian;
+        let is_extended =
+            headers.sections.enumerate().filter(|(_, s)| s.sh_type(endian) == elf::SHT_SYMTAB_SHNDX);
+        Self { by_table: is_extended.map(|(index, s)| (s.sh_link(endian) as usize, index.0)).collect() }
+    }
+
+    /// The symbol table that is the section with this index; none if that is no symbol table, or damaged.
+    pub(super) fn symbols<'a>(&self, headers: &Headers<'a>, table: usize) -> Option<LinkedSymbols<'a>> {
+        let (endian, bytes) = (headers.endian, headers.bytes);
+        let header = headers.sections.section(SectionIndex(table)).ok()?;
+        if !matches!(header.sh_type(endian), elf::SHT_SYMTAB | elf::SHT_DYNSYM) {
+            return None;
+        }
+        let symbols = header.data_as_array(endian, bytes).ok()?;
+        let extended = match self.by_table.get(&table) {
+            None => &[],
+            Some(&index) => {
+                let header = headers.sections.section(SectionIndex(index)).ok()?;
+                header.data_as_array(endian, bytes).ok()?
+            }
+        };
+        Some(LinkedSymbols { symbols, extended })
+    }
+}
+
+impl LinkedSymbols<'_> {
+    /// Where the symbol with this index is defined; none if there is no such symbol.
+    pub(super) fn defined(&self, endian: Endianness, index: usize) -> Option<Defined> {
+        let symbol = self.symbols.get(index)?;
+        let number = symbol.st_shndx(endian);
+        let section = match number.index() {
+            Some(section) => Some(usize::from(section)),
+            None if number == elf::SHN_XINDEX => Some(self.extended.get(index)?.get(endian) as usize),
+            None => None,
+        };
+        let section = section.filter(|&section| section != 0);
+        let has_value = number == elf::SHN_ABS || section.is_some();
+        Some(Defined { section, value: if has_value { symbol.st_value(endian) } else { 0 } })
+    }
+}

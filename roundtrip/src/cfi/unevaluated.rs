@@ -1,0 +1,38 @@
+//! Why a function cannot be evaluated.
+
+use std::fmt;
+
+/// Why the judge has nothing to say of a function, or of the rest of one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Unevaluated {
+    /// gimli's error: instructions that it does not know or that make no sense, more than 192 register rules,
+    /// more than 30 remembered states.
+    Gimli(gimli::Error),
+    /// The CIE is too long for the number of FDEs in the section, each of which costs running its instructions.
+    LongCie {
+        /// Bytes of the CIE, without its length field.
+        length: usize,
+        /// The most that are read: 8 times the section's bytes, shared among its FDEs.
+        longest: usize,
+    },
+}
+
+impl From<gimli::Error> for Unevaluated {
+    fn from(error: gimli::Error) -> Self {
+        Self::Gimli(error)
+    }
+}
+
+impl fmt::Display for Unevaluated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gimli(error) => write!(f, "gimli cannot evaluate the CFI: {error}"),
+            Self::LongCie { length, longest } => {
+                write!(f, "the CIE has {length} bytes, of which each FDE of the section may cost {longest}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Unevaluated {}

@@ -1,0 +1,195 @@
+//! Call frame information.
+
+use super::{Input, Shape};
+
+/// Shapes of `.eh_frame`.
+pub const CFI: &[Shape] = &[
+    ("a CIE for each FDE", |n| {
+        many(n, |cfi, i| {
+            let cie = cfi.cie(RULES);
+            cfi.fde(cie, at(i), 16, &[]);
+        })
+    }),
+    ("a long CIE under many FDEs", |n| {
+        with_cie(&[RULES, &[0x90, 1].repeat(12 * n)].concat(), n, |cfi, cie, i| {
+            cfi.fde(cie, at(i), 16, &[]);
+        })
+    }),
+    ("CIEs in each other", nested_cies),
+    ("CIEs with many DW_CFA_restore", |n| {
+        many(n, |cfi, i| {
+            let cie = cfi.cie(&[RULES, &[0xc3; 40]].concat());
+            cfi.fde(cie, at(i), 16, &[]);
+        })
+    }),
+    ("CIEs with long augmentations", |n| {
+        many(n, |cfi, i| {
+            let cie = cfi.cie_with(&[&b"zR"[..], &b"BS".repeat(20)].concat(), &[1, 0], RULES);
+            cfi.fde(cie, at(i), 16, &[]);
+        })
+    }),
+    ("personalities", |n| {
+        many(n, |cfi, i| {
+            let cie = cfi.cie_with(b"zPR", &[&[10, 0][..], &at(i).to_le_bytes(), &[0]].concat(), RULES);
+            cfi.fde(cie, at(i), 16, &[]);
+        })
+    }),
+    ("LSDAs", |n| {
+        let mut cfi = Cfi::default();
+        let cie = cfi.cie_with(b"zLR", &[2, 0, 0], RULES);
+        (0..n).for_each(|i| cfi.fde_with(cie, at(i), 16, &[&[8][..], &at(i).to_le_bytes()].concat(), &[]));
+        Input::Cfi(cfi.bytes)
+    }),
+    ("FDEs of one start", |n| with_cie(RULES, n, |cfi, cie, _| cfi.fde(cie, at(0), 16, &[0x41, 0x0e, 16]))),
+    ("FDEs of one start that disagree", |n| {
+        with_cie(RULES, n, |cfi, cie, i| {
+            cfi.fde(cie, at(0), 16, &[0x41, 0x0e, i as u8 & 0x78]);
+        })
+    }),
+    ("functions around each other", |n| {
+        with_cie(RULES, n, |cfi, cie, i| {
+            cfi.fde(cie, at(i), at(2 * n - i) - at(i), &[0x41, 0x0e, 16, 0x41, 0x0e, 24]);
+        })
+    }),
+    ("functions without code", |n| with_cie(RULES, n, |cfi, cie, i| cfi.fde(cie, at(i), 0, &[]))),
+    ("functions that reach the last address", |n| {
+        with_cie(RULES, n, |cfi, cie, i| {
+            cfi.fde(cie, at(i), u64::MAX - at(i), &[]);
+        })
+    }),
+    ("advances in one function", |n| of_one(&[0x41, 0x0e, 16, 0x41, 0x0e, 8].repeat(4 * n))),
+    ("advances of nothing", |n| of_one(&[0x40].repeat(24 * n))),
+    ("remembered states", |n| of_one(&[&[0x0a].repeat(12 * n)[..], &[0x41, 0x0b].repeat(12 * n)].concat())),
+    ("states remembered and restored", |n| of_one(&[0x0a, 0x41, 0x0b].repeat(8 * n))),
+    ("rules of many registers", |n| {
+        let rules: Vec<_> = (20..180)
+            .flat_map(|register: u16| [7, register as u8 & 0x7f | 0x80, (register >> 7) as u8])
+            .collect();
+        of_one(&[rules, [0x41, 0x0e, 16, 0x41, 0x0e, 8].repeat(4 * n)].concat())
+    }),
+    ("a long expression over many rows", |n| {
+        let length = 8 * n as u16;
+        let expression = [
+            &[0x0f, length as u8 | 0x80, (length >> 7) as u8 | 0x80, (length >> 14) as u8][..],
+            &[0x77, 0][..],
+            &[0x96].repeat(8 * n - 2),
+        ]
+        .concat();
+        of_one(&[expression, [0x41, 0x90, 1].repeat(4 * n)].concat())
+    }),
+    ("a long expression of a register over many rows", |n| {
+        let length = 8 * n as u16;
+        let expression = [
+            &[0x10, 6, length as u8 | 0x80, (length >> 7) as u8 | 0x80, (length >> 14) as u8][..],
+            &[0x77, 0][..],
+            &[0x96].repeat(8 * n - 2),
+        ]
+        .concat();
+        of_one(&[expression, [0x41, 0x90, 1].repeat(4 * n)].concat())
+    }),
+    ("many expressions", |n| of_one(&[0x41, 0x0f, 3, 0x77, 8, 6].repeat(4 * n))),
+    ("functions that no table can represent", |n| {
+        with_cie(RULES, n, |cfi, cie, i| {
+            cfi.fde(cie, at(i), 16, &[0x0f, 2, 0x30, 0x96]);
+        })
+    }),
+    ("instructions that do not exist", |n| {
+        with_cie(RULES, n, |cfi, cie, i| cfi.fde(cie, at(i), 16, &[0x3f]))
+    }),
+    ("locations set", |n| {
+        of_one(
+            &(0..n as u64).flat_map(|i| [&[1][..], &(at(0) + i).to_le_bytes()].concat()).collect::<Vec<_>>(),
+        )
+    }),
+    ("sizes of arguments", |n| of_one(&[0x41, 0x2e, 8].repeat(8 * n))),
+    ("terminators", |n| Input::Cfi(vec![0; 24 * n])),
+    ("FDEs without a CIE", |n| many(n, |cfi, i| cfi.fde(0, at(i), 16, &[]))),
+    ("records of no bytes", |n| Input::Cfi([4, 0, 0, 0, 0, 0, 0, 0].repeat(3 * n))),
+    ("calls of DW_CFA_restore", |n| of_one(&[0x41, 0xc3].repeat(12 * n))),
+    ("different rows in equal functions", |n| {
+        with_cie(RULES, n, |cfi, cie, i| {
+            cfi.fde(cie, at(i), 16, &[0x41, 0x0e, 16, 0x86, 2, 0x43, 0x0d, 6, 0x48, 0x0c, 7, 8]);
+        })
+    }),
+];
+
+/// CFA = rsp+8, return address at CFA-8.
+const RULES: &[u8] = &[0x0c, 7, 8, 0x90, 1];
+
+/// Where the function with this number starts.
+fn at(i: usize) -> u64 {
+    0x10_0000 + 16 * i as u64
+}
+
+/// A section in the making.
+#[derive(Default)]
+struct Cfi {
+    bytes: Vec<u8>,
+}
+
+impl Cfi {
+    fn record(&mut self, id: u32, body: &[u8]) -> usize {
+        let start = self.bytes.len();
+        self.bytes.extend((4 + body.len() as u32).to_le_bytes());
+        self.bytes.extend(id.to_le_bytes());
+        self.bytes.extend(body);
+        start
+    }
+
+    /// A CIE with augmentation `zR` and absolute pointers.
+    fn cie(&mut self, instructions: &[u8]) -> usize {
+        self.cie_with(b"zR", &[1, 0], instructions)
+    }
+
+    /// A CIE of version 1, code alignment 1, data alignment -8; `data` has its length in front.
+    fn cie_with(&mut self, augmentation: &[u8], data: &[u8], instructions: &[u8]) -> usize {
+        let body = [&[1], augmentation, &[0, 1, 0x78, 16], data, instructions].concat();
+        self.record(0, &body)
+    }
+
+    fn fde(&mut self, cie: usize, start: u64, size: u64, instructions: &[u8]) {
+        self.fde_with(cie, start, size, &[0], instructions);
+    }
+
+    fn fde_with(&mut self, cie: usize, start: u64, size: u64, data: &[u8], instructions: &[u8]) {
+        let pointer = (self.bytes.len() + 4 - cie) as u32;
+        self.record(pointer, &[&start.to_le_bytes(), &size.to_le_bytes(), data, instructions].concat());
+    }
+}
+
+/// A section to which `add` adds `n` parts.
+fn many(n: usize, add: impl Fn(&mut Cfi, usize)) -> Input {
+    let mut cfi = Cfi::default();
+    (0..n).for_each(|i| add(&mut cfi, i));
+    Input::Cfi(cfi.bytes)
+}
+
+/// The same behind a CIE, whose place `add` gets to know.
+fn with_cie(instructions: &[u8], n: usize, add: impl Fn(&mut Cfi, usize, usize)) -> Input {
+    let mut cfi = Cfi::default();
+    let cie = cfi.cie(instructions);
+    (0..n).for_each(|i| add(&mut cfi, cie, i));
+    Input::Cfi(cfi.bytes)
+}
+
+/// One function of many bytes.
+fn of_one(instructions: &[u8]) -> Input {
+    with_cie(RULES, 1, |cfi, cie, i| cfi.fde(cie, at(i), 1 << 24, instructions))
+}
+
+/// CIEs each of which has the rest of them for its instructions, as far as they make sense, and an FDE for each.
+fn nested_cies(n: usize) -> Input {
+    let head = [&[1], &b"zR"[..], &[0, 1, 0x78, 16, 1, 0], RULES].concat();
+    let size = 8 + head.len() + 3;
+    let mut cfi = Cfi::default();
+    for i in 0..n {
+        // The next CIE's length, id and head are the operand of an expression of `rbx`.
+        let rest = (n - i) * size - 4;
+        cfi.bytes.extend((rest as u32).to_le_bytes());
+        cfi.bytes.extend([0; 4]);
+        cfi.bytes.extend(&head);
+        cfi.bytes.extend([0x10, 3, 8 + head.len() as u8]);
+    }
+    (0..n).for_each(|i| cfi.fde(i * size, at(i), 16, &[]));
+    Input::Cfi(cfi.bytes)
+}

@@ -1,0 +1,197 @@
+//! ELF files for x86-64, and archives.
+
+use super::{Input, Shape};
+
+/// Shapes of files.
+pub const FILES: &[Shape] = &[
+    ("many .eh_frame sections", |n| {
+        let mut sections = vec![symbols(1, &[(1, 0)])];
+        for i in 0..n {
+            sections.push(Section { flags: ALLOC, bytes: EH_FRAME.to_vec(), ..named(EH) });
+            sections.push(relocations(2 * i as u32 + 2, 1, &[0x20]));
+        }
+        elf(1, sections)
+    }),
+    ("symbol tables for each section of relocations", |n| {
+        let mut sections = Vec::new();
+        for i in 0..n as u32 {
+            sections.push(symbols(3 * i + 1, &[(1, 0)]));
+            sections.push(Section { flags: ALLOC, bytes: EH_FRAME.to_vec(), ..named(EH) });
+            sections.push(relocations(3 * i + 2, 3 * i + 1, &[0x20]));
+        }
+        elf(1, sections)
+    }),
+    ("relocations of one section", |n| {
+        let fields = vec![0x20; 4 * n];
+        let eh_frame = Section { flags: ALLOC, bytes: EH_FRAME.repeat(n), ..named(EH) };
+        elf(1, vec![symbols(1, &[(1, 0)]), eh_frame, relocations(2, 1, &fields)])
+    }),
+    ("sections of code", |n| {
+        elf(
+            1,
+            (0..n).map(|_| Section { flags: ALLOC | CODE, bytes: vec![0x90; 16], ..named(TEXT) }).collect(),
+        )
+    }),
+    ("sections of code at one address", |n| {
+        elf(
+            2,
+            (0..n).map(|_| Section { flags: ALLOC | CODE, bytes: vec![0x90; 16], ..named(TEXT) }).collect(),
+        )
+    }),
+    ("sections that overlap", |n| {
+        let mut input = elf(1, vec![Section { flags: ALLOC, bytes: vec![0; 64 * n], ..named(EH) }; 8]);
+        let Input::File(bytes) = &mut input else { return input };
+        // All at the place of the first.
+        let headers = bytes.len() - 64 * 10;
+        for section in 2..9 {
+            bytes.copy_within(headers + 64 + 24..headers + 64 + 32, headers + 64 * section + 24);
+        }
+        input
+    }),
+    ("symbols at one address", |n| {
+        let symbols_at = symbols(1, &vec![(2, 0); n]);
+        elf(2, vec![symbols_at, Section { flags: ALLOC | CODE, bytes: vec![0x90; 64], ..named(TEXT) }])
+    }),
+    ("FDEs of .debug_frame that start where others do", |n| {
+        let symbols = symbols(1, &(0..n as u64).map(|i| (2, 8 * (i / 2))).collect::<Vec<_>>());
+        let code = Section { flags: ALLOC | CODE, bytes: vec![0x90; 8 * n], ..named(TEXT) };
+        elf(2, vec![symbols, code, Section { bytes: debug_frame(n), ..named(DEBUG) }])
+    }),
+    ("compressed sections", |n| {
+        let section = Section { flags: COMPRESSED, bytes: zeros_compressed(13_000), ..named(DEBUG) };
+        elf(1, vec![section; n])
+    }),
+    ("a compressed section", |n| {
+        elf(
+            1,
+            vec![
+                Section { flags: COMPRESSED, bytes: zeros_compressed(800 * n as u32), ..named(DEBUG) },
+                Section { bytes: vec![0; 24 * n], ..named(TEXT) },
+            ],
+        )
+    }),
+    ("members of an archive", |n| {
+        let Input::File(object) = elf(
+            1,
+            vec![symbols(1, &[(1, 0)]), Section { flags: ALLOC, bytes: EH_FRAME.to_vec(), ..named(EH) }],
+        ) else {
+            return Input::File(Vec::new());
+        };
+        let header = format!("{:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", "m/", 0, 0, 0, 644, object.len());
+        Input::File([&b"!<arch>\n"[..], &[header.as_bytes(), &object].concat().repeat(n)].concat())
+    }),
+    ("empty members of an archive", |n| {
+        let header = format!("{:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", "m/", 0, 0, 0, 644, 0);
+        Input::File([&b"!<arch>\n"[..], &header.as_bytes().repeat(n)].concat())
+    }),
+];
+
+const ALLOC: u64 = 2;
+const CODE: u64 = 4;
+const COMPRESSED: u64 = 0x800;
+const EH: u32 = 1;
+const DEBUG: u32 = 11;
+const TEXT: u32 = 24;
+/// The names, at the offsets above.
+const NAMES: &[u8] = b"\0.eh_frame\0.debug_frame\0.text\0";
+
+/// A CIE, and an FDE whose start is at 0x20, of 4 bytes and relative.
+const EH_FRAME: &[u8] = b"\x14\0\0\0\0\0\0\0\x01zR\0\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01\0\0\
+    \x10\0\0\0\x1c\0\0\0\0\0\0\0\x04\0\0\0\0\0\0\0";
+
+#[derive(Clone, Default)]
+struct Section {
+    name: u32,
+    kind: u32,
+    flags: u64,
+    link: u32,
+    info: u32,
+    entry: u64,
+    bytes: Vec<u8>,
+}
+
+/// `SHT_PROGBITS`.
+fn named(name: u32) -> Section {
+    Section { name, kind: 1, ..Section::default() }
+}
+
+/// `SHT_SYMTAB`, itself the section `own`: functions by section and value, behind the first symbol, which is none.
+fn symbols(own: u32, functions: &[(u16, u64)]) -> Section {
+    let mut bytes = vec![0; 24];
+    for (section, value) in functions {
+        bytes.extend([1, 0, 0, 0, 0x12, 0]);
+        bytes.extend(section.to_le_bytes());
+        bytes.extend(value.to_le_bytes());
+        bytes.extend(8_u64.to_le_bytes());
+    }
+    // Its strings are those of the sections' names, the last section, which `elf` fills in.
+    Section { kind: 2, link: u32::MAX, info: own, entry: 24, bytes, ..named(TEXT) }
+}
+
+/// `SHT_RELA` for a section, of `R_X86_64_PC32` against symbol 1.
+fn relocations(target: u32, symbols: u32, fields: &[u64]) -> Section {
+    let entry = |&field: &u64| [field, 1 << 32 | 2, 0].map(u64::to_le_bytes).concat();
+    let bytes = fields.iter().flat_map(entry).collect();
+    Section { kind: 4, link: symbols, info: target, entry: 24, bytes, ..named(TEXT) }
+}
+
+/// FDEs two of which start at one address each, and disagree.
+fn debug_frame(n: usize) -> Vec<u8> {
+    let mut bytes = b"\x0c\0\0\0\xff\xff\xff\xff\x01\0\x01\x78\x10\x0c\x07\x08".to_vec();
+    for i in 0..n as u64 {
+        bytes.extend([24_u32, 0].map(u32::to_le_bytes).as_flattened());
+        bytes.extend([8 * (i / 2), 4 + 4 * (i % 2)].map(u64::to_le_bytes).as_flattened());
+        bytes.extend([0x41, 0x0e, 16, 0]);
+    }
+    bytes
+}
+
+/// A frame of zstd (RFC 8878) of runs of zeros behind the header of a compressed section.
+fn zeros_compressed(size: u32) -> Vec<u8> {
+    let mut bytes = [2_u64, size.into(), 1].map(u64::to_le_bytes).concat();
+    bytes.extend(b"\x28\xb5\x2f\xfd\xa0");
+    bytes.extend(size.to_le_bytes());
+    let (mut left, most) = (size, 0x1_0000);
+    loop {
+        let run = left.min(most);
+        left -= run;
+        bytes.extend(&(run << 3 | 1 << 1 | u32::from(left == 0)).to_le_bytes()[..3]);
+        bytes.push(0);
+        if left == 0 {
+            // No stream is a thousandth of what it becomes.
+            bytes.resize(bytes.len().max(size as usize / 1000 + 24), 0);
+            return bytes;
+        }
+    }
+}
+
+/// A file of a type with these sections behind the first, which is none, and their names as the last.
+fn elf(kind: u16, mut sections: Vec<Section>) -> Input {
+    sections.insert(0, Section::default());
+    sections.push(Section { kind: 3, bytes: NAMES.to_vec(), ..Section::default() });
+    let last = sections.len() as u32 - 1;
+    let mut bytes = vec![0; 64];
+    let mut headers: Vec<u8> = Vec::new();
+    for (index, section) in sections.iter().enumerate() {
+        let Section { name, kind, flags, link, info, entry, .. } = *section;
+        let link = if link == u32::MAX { last } else { link };
+        headers.extend([name, kind].map(u32::to_le_bytes).as_flattened());
+        let offset = if index == 0 { 0 } else { bytes.len() as u64 };
+        // Beyond 0xff00 sections their number and the names' stand in the first header.
+        let size = if index == 0 { u64::from(last) + 1 } else { section.bytes.len() as u64 };
+        let link = if index == 0 { last } else { link };
+        headers.extend([flags, 0, offset, size].map(u64::to_le_bytes).as_flattened());
+        headers.extend([link, info].map(u32::to_le_bytes).as_flattened());
+        headers.extend([8, entry].map(u64::to_le_bytes).as_flattened());
+        bytes.extend(&section.bytes);
+    }
+    let at = bytes.len() as u64;
+    bytes.extend(headers);
+    bytes[..16].copy_from_slice(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0");
+    bytes[16..20].copy_from_slice([kind, 62].map(u16::to_le_bytes).as_flattened());
+    bytes[20] = 1;
+    bytes[40..48].copy_from_slice(&at.to_le_bytes());
+    let (count, names) = if last < 0xfeff { (last as u16 + 1, last as u16) } else { (0, 0xffff) };
+    bytes[52..64].copy_from_slice([64, 56, 0, 64, count, names].map(u16::to_le_bytes).as_flattened());
+    Input::File(bytes)
+}

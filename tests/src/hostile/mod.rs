@@ -1,0 +1,44 @@
+//! Generators of hostile input: each makes an input of one shape and any size, whose cost is to grow no faster
+//! than its size.
+
+mod cfi;
+mod files;
+mod page_tables;
+mod tables;
+mod work;
+
+pub use cfi::CFI;
+pub use files::FILES;
+pub use page_tables::PAGE_TABLES;
+pub use tables::TABLES;
+
+/// An input.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// An `.eh_frame` for x86-64.
+    Cfi(Vec<u8>),
+    /// Two `.sframe` sections, each with one table or several.
+    Tables([Vec<u8>; 2]),
+    /// An `__unwind_info`.
+    PageTable(Vec<u8>),
+    /// An ELF file, or an archive.
+    File(Vec<u8>),
+}
+
+/// A shape: its name, and what makes an input of about `n` parts.
+pub type Shape = (&'static str, fn(usize) -> Input);
+
+impl Input {
+    /// Its bytes.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Cfi(bytes) | Self::PageTable(bytes) | Self::File(bytes) => bytes.len(),
+            Self::Tables([a, b]) => a.len() + b.len(),
+        }
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

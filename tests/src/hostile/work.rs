@@ -1,0 +1,140 @@
+//! What the program's verbs do with an input, as the library's users do it.
+
+use std::fmt;
+
+use cfipack_container::{File, Placement, members};
+use cfipack_decoder::{sframe, unwind_info};
+use cfipack_encoder::cfi::{self, SectionKind};
+use cfipack_encoder::compact_unwind::{Encoder, Mode};
+use cfipack_encoder::sframe::{Layout, Options};
+use cfipack_format::{Address, Arch};
+use cfipack_roundtrip::unwind_info::{self as compact, Code, Image};
+use cfipack_roundtrip::{Table, diff, kernel_violations, stats, verify};
+
+use super::Input;
+use crate::convert::build;
+
+const ARCH: Arch = Arch::Amd64;
+/// Where tables lie.
+const TABLE: Address = Address(0x1000_0000);
+
+impl Input {
+    /// Reads, converts, verifies, compares and prints it; what is wrong with it does not matter here.
+    pub fn work(&self) {
+        match self {
+            Self::Cfi(bytes) => {
+                cfi(&cfi::Section::new(SectionKind::EhFrame, bytes, Address(0x800_0000), ARCH))
+            }
+            Self::Tables([a, b]) => tables(&all_tables(a), &all_tables(b)),
+            Self::PageTable(bytes) => page_table(bytes),
+            Self::File(bytes) => files(bytes),
+        }
+    }
+}
+
+fn cfi(section: &cfi::Section<'_>) {
+    let sections = [*section];
+    for layout in [Layout::Small, Layout::Gnu] {
+        let options = Options { layout, ..Options::default() };
+        let (table, ..) = build(sections, ARCH, options);
+        let mut bytes = vec![0; table.len()];
+        if table.write(&mut bytes, TABLE, |function| function).is_ok() {
+            let read = all_tables(&bytes);
+            verify(&sections, &Table::new(&read), &cfipack_roundtrip::Options::default());
+        }
+    }
+    let mut encoder = Encoder::new();
+    for function in section.functions().flatten() {
+        let _ = encoder.encode(&function, None, Mode::Checked);
+    }
+    let code = Code::new([]);
+    let empty = compact::Table::of_object(ARCH, Vec::new(), code);
+    compact::verify(&sections, &empty, &cfipack_roundtrip::Options::default());
+}
+
+/// The tables in a section, one behind the other.
+fn all_tables(bytes: &[u8]) -> Vec<sframe::Section<'_>> {
+    let (mut found, mut rest) = (Vec::new(), bytes);
+    while let Some(zeros) = rest.iter().position(|&byte| byte != 0) {
+        let Ok((table, behind)) = sframe::Section::parse_first(&rest[zeros..], TABLE) else { break };
+        found.push(table);
+        rest = behind;
+    }
+    found
+}
+
+fn tables(a: &[sframe::Section<'_>], b: &[sframe::Section<'_>]) {
+    let options = cfipack_roundtrip::Options::default();
+    let (table_a, table_b) = (Table::new(a), Table::new(b));
+    diff(&table_a, &table_b, &options);
+    verify(&[], &table_a, &options);
+    for table in a {
+        let _ = table.validate();
+        stats(table);
+        kernel_violations(table, None, options.limit);
+        let _ = sframe::dump(table, ".sframe", &mut Nowhere);
+        let mut memory = vec![0; sframe::Index::len_for(table)];
+        let Ok(index) = sframe::Index::build(table, &mut memory) else { continue };
+        for function in table.functions().flatten() {
+            let _ = index.lookup(function.start());
+        }
+    }
+}
+
+fn page_table(bytes: &[u8]) {
+    let Ok(section) = unwind_info::Section::parse(bytes) else { return };
+    let code = Code::new([]);
+    let image = Image {
+        arch: ARCH,
+        base: Address(0),
+        code: &code,
+        cfi: &[],
+        function_starts: &[],
+        is_slot: &|_| false,
+    };
+    compact::violations(&section, &image);
+    let options = cfipack_roundtrip::Options::default();
+    let table = compact::Table::of_image(ARCH, Address(0), &section, code.clone());
+    compact::verify(&[], &table, &options);
+    compact::diff(&table, &table, &options);
+    compact::stats(ARCH, &section);
+    let _ = section.dump(&mut Nowhere);
+    for entry in section.entries().flatten() {
+        let _ = section.lookup(entry.start);
+    }
+}
+
+fn files(bytes: &[u8]) {
+    let Ok(members) = members(bytes) else { return };
+    for member in members.flatten() {
+        for placement in [Placement::Zero, Placement::Apart] {
+            let Ok(file) = File::parse_with(member.bytes, placement) else { continue };
+            file_of(&file);
+        }
+    }
+}
+
+fn file_of(file: &File<'_>) {
+    let symbols = file.symbols();
+    for section in file.call_frame_sections().into_iter().flatten() {
+        for function in section.cfi().functions().flatten() {
+            file.locate(function.start);
+            symbols.as_ref().ok().and_then(|symbols| symbols.lookup(function.start));
+        }
+    }
+    for section in file.code_sections().into_iter().flatten() {
+        file.locate(section.address);
+        section.index.map(|index| file.relocations(index));
+    }
+    let _ = file.sframe_sections();
+    let _ = file.eh_frame_hdr_size();
+}
+
+/// Takes text and drops it.
+struct Nowhere;
+
+impl fmt::Write for Nowhere {
+    fn write_str(&mut self, _: &str) -> fmt::Result {
+        Ok(())
+    }
+}

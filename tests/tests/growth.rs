@@ -1,0 +1,194 @@
+//! What hostile input costs grows no faster than the input: instructions and memory, for each shape at three sizes,
+//! each twice the one before it.
+//!
+//! Instructions are counted by valgrind's callgrind, in a process of this test's own that tells it where the work
+//! of a shape ends; memory by an allocator that counts. No clock is read.
+
+#![allow(unsafe_code)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use cfipack_tests::hostile::{CFI, FILES, PAGE_TABLES, Shape, TABLES};
+use cfipack_tests::reference::skipped;
+
+/// Parts of the smallest input.
+const PARTS: usize = 128;
+
+/// How much more twice the input may cost: a sort of twice as much is a little more than twice the work.
+const GROWTH: f64 = 2.3;
+
+/// Instructions for each byte of input, at most: what is linear and too much all the same.
+const INSTRUCTIONS_PER_BYTE: f64 = 30_000.0;
+
+/// Bytes of memory for each byte of input, at most, beside [`ROOM`].
+const MEMORY_PER_BYTE: f64 = 200.0;
+
+/// Memory that any input may take: an evaluator has 150 KB for gimli's rows.
+const ROOM: usize = 1 << 19;
+
+/// All shapes, with the name of their kind.
+fn shapes() -> impl Iterator<Item = (String, &'static Shape)> {
+    let kinds = [("cfi", CFI), ("tables", TABLES), ("page table", PAGE_TABLES), ("file", FILES)];
+    kinds
+        .into_iter()
+        .flat_map(|(kind, shapes)| shapes.iter().map(move |shape| (format!("{kind}: {}", shape.0), shape)))
+}
+
+/// Counts what is allocated.
+struct Counting;
+
+static NOW: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+// SAFETY: everything is passed on to the system's allocator, which keeps the contract.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let now = NOW.fetch_add(layout.size(), Relaxed) + layout.size();
+        PEAK.fetch_max(now, Relaxed);
+        // SAFETY: as of the caller.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        NOW.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: as of the caller.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    // Memory of zeros that nobody touches is not taken; here it counts all the same.
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        let now = NOW.fetch_add(layout.size(), Relaxed) + layout.size();
+        PEAK.fetch_max(now, Relaxed);
+        // SAFETY: as of the caller.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+}
+
+/// A request to callgrind, which sees these instructions and nothing else of them; without it they do nothing.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+fn request(number: u64, argument: *const u8) {
+    let arguments = [number, argument as u64, 0, 0, 0, 0];
+    // SAFETY: the rotations of `rdi` by 128 bits in all leave it as it was, and `rbx` is exchanged with itself.
+    // Valgrind reads the arguments, and the string that one of them points to, and writes `rdx`.
+    unsafe {
+        std::arch::asm!(
+            "rol rdi, 3", "rol rdi, 13", "rol rdi, 61", "rol rdi, 51", "xchg rbx, rbx",
+            in("rax") arguments.as_ptr(),
+            inout("rdx") 0_u64 => _,
+        );
+    }
+}
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+fn request(_: u64, _: *const u8) {}
+
+/// Callgrind's requests, as its manual and its public header number them.
+const ZERO_STATS: u64 = 0x4354_0001;
+const DUMP_STATS_AT: u64 = 0x4354_0003;
+
+/// The process that is measured: says what memory each input takes, and has callgrind write what its work does.
+#[test]
+#[ignore = "started by the test below"]
+fn measured() {
+    for (number, (_, shape)) in shapes().enumerate() {
+        for size in 0..3 {
+            let input = shape.1(PARTS << size);
+            let before = NOW.load(Relaxed);
+            PEAK.store(before, Relaxed);
+            request(ZERO_STATS, std::ptr::null());
+            input.work();
+            request(DUMP_STATS_AT, format!("{number}.{size}\0").as_ptr());
+            println!("\nMEASURED {number}.{size} {} {}", input.len(), PEAK.load(Relaxed) - before);
+        }
+    }
+}
+
+/// Of one input.
+#[derive(Clone, Copy, Default, Debug)]
+struct Cost {
+    bytes: usize,
+    memory: usize,
+    instructions: Option<u64>,
+}
+
+#[test]
+fn hostile_input_costs_in_proportion() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("growth");
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir_all(&directory).unwrap();
+    let program = std::env::current_exe().unwrap();
+    let arguments = ["--exact", "measured", "--ignored", "--nocapture", "--test-threads=1"];
+    let is_there =
+        |tool: &str| Command::new(tool).arg("--version").output().is_ok_and(|o| o.status.success());
+    let counts = cfg!(all(target_arch = "x86_64", target_os = "linux")) && is_there("valgrind");
+    let mut command = match counts {
+        true => Command::new("valgrind"),
+        false => Command::new(&program),
+    };
+    if counts {
+        command.args(["--tool=callgrind", "--callgrind-out-file=counted"]).arg(&program);
+    } else {
+        skipped("instructions for hostile input", "there is no valgrind for x86-64 Linux to count them");
+    }
+    let output = command.args(arguments).current_dir(&directory).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    let mut costs = BTreeMap::new();
+    for line in said.lines().filter_map(|line| line.strip_prefix("MEASURED ")) {
+        let [name, bytes, memory] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let (bytes, memory) = (bytes.parse().unwrap(), memory.parse().unwrap());
+        costs.insert(name.to_owned(), Cost { bytes, memory, instructions: None });
+    }
+    if counts {
+        read_counts(&directory, &mut costs);
+    }
+    let mut faults = Vec::new();
+    for (number, (name, _)) in shapes().enumerate() {
+        let costs = [0, 1, 2].map(|size| costs[&format!("{number}.{size}")]);
+        println!("{name}: {}", costs.map(|cost| format!("{cost:?}")).join(", "));
+        faults.extend(fault(&costs, counts).map(|fault| format!("{name}: {fault}: {costs:#?}")));
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// What callgrind counted, from the files that it wrote: `desc: Trigger: Client Request: NAME`, `totals: N`.
+fn read_counts(directory: &Path, costs: &mut BTreeMap<String, Cost>) {
+    for file in fs::read_dir(directory).unwrap() {
+        let text = fs::read_to_string(file.unwrap().path()).unwrap();
+        let name = text.lines().find_map(|line| line.strip_prefix("desc: Trigger: Client Request: "));
+        let Some(cost) = name.and_then(|name| costs.get_mut(name)) else { continue };
+        let total = text.lines().rev().find_map(|line| line.strip_prefix("totals: "));
+        cost.instructions = total.map(|total| total.trim().parse().unwrap());
+    }
+}
+
+/// What of three costs is too much.
+fn fault(costs: &[Cost; 3], counts: bool) -> Option<&'static str> {
+    let largest = costs[2];
+    if largest.memory > ROOM && largest.memory as f64 > MEMORY_PER_BYTE * largest.bytes as f64 {
+        return Some("more memory than an input may take");
+    }
+    let grows = |of: &dyn Fn(&Cost) -> f64| {
+        costs.windows(2).any(|pair| {
+            let bytes = pair[1].bytes as f64 / pair[0].bytes as f64;
+            of(&pair[1]) > of(&pair[0]) * bytes * GROWTH / 2.0
+        })
+    };
+    if grows(&|cost| cost.memory.max(ROOM) as f64) {
+        return Some("memory grows faster than the input");
+    }
+    let instructions = |cost: &Cost| cost.instructions.expect("callgrind counted it") as f64;
+    if counts && grows(&instructions) {
+        return Some("instructions grow faster than the input");
+    }
+    let is_too_much = counts && instructions(&largest) > INSTRUCTIONS_PER_BYTE * largest.bytes as f64;
+    is_too_much.then_some("more instructions than an input may take")
+}
