@@ -134,7 +134,8 @@ fn place(rule: Rule) -> Option<Option<i64>> {
 fn calls(arch: Arch, code: &[u8]) -> Vec<u64> {
     if !is_x86(arch) {
         let words = code.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap()));
-        let is_call = |word: u32| word & 0xfc00_0000 == 0x9400_0000 || word & 0xffff_fc1f == 0xd63f_0000;
+        // BL; BLR, and BLRAAZ, BLRABZ, BLRAA and BLRAB, which differ in bits 24, 11 and 10.
+        let is_call = |word: u32| word & 0xfc00_0000 == 0x9400_0000 || word & 0xfeff_f000 == 0xd63f_0000;
         return (0..).step_by(4).zip(words).filter(|(_, word)| is_call(*word)).map(|(at, _)| at).collect();
     }
     let decoder = Decoder::new(u32::from(arch.pointer_size()) * 8, code, DecoderOptions::NONE);

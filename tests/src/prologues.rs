@@ -5,6 +5,8 @@ use cfipack_format::{Address, Arch};
 
 use crate::random::Random;
 
+mod arm64;
+
 /// A function: its code, and an `.eh_frame` with its FDE.
 #[derive(Debug)]
 pub struct Function {
@@ -43,8 +45,6 @@ const X86_SAVED: [u8; 6] = [3, 12, 13, 14, 15, 6];
 /// Instructions that are no call: nop; mov eax, ebp (has a byte E8); mov rax, -1 (has bytes FF).
 const X86_OTHERS: [&[u8]; 3] = [&[0x90], &[0x89, 0xe8], &[0x48, 0xc7, 0xc0, 0xff, 0xff, 0xff, 0xff]];
 const X86_CALLS: [&[u8]; 3] = [&[0xe8, 0, 0, 0, 0], &[0xff, 0xd0], &[0xff, 0x15, 0, 0, 0, 0]];
-const ARM64_NOP: [u8; 4] = 0xd503_201f_u32.to_le_bytes();
-const ARM64_BL: [u8; 4] = 0x9400_0001_u32.to_le_bytes();
 
 #[derive(Default)]
 struct Writer {
@@ -127,12 +127,14 @@ impl Writer {
                 self.code.extend((size as u32).to_le_bytes());
                 self.cfa_offset(self.cfa - size);
             }
-            while self.cfa > 8 {
+            let is_merged = random.chance(10);
+            while self.cfa > if is_merged { 16 } else { 8 } {
                 self.x86_others(random, 1);
                 self.code.push(0x58);
                 self.cfa_offset(self.cfa - 8);
             }
-            self.code.push(0xc3);
+            // The rest of the epilogue is another one's, to which a jump leads.
+            self.code.extend(if is_merged { &[0xeb, 0][..] } else { &[0xc3] });
             self.advance();
             self.cfi.push(0x0b);
             self.cfa = body;
@@ -182,68 +184,6 @@ impl Writer {
         }
     }
 
-    fn arm64(&mut self, random: &mut Random) {
-        let mut size = 16 * random.below(200);
-        let framed = random.chance(70);
-        let firsts = [19, 21, 23, 25, 27, 72, 74, 76, 78];
-        let pairs: Vec<u8> = firsts.into_iter().filter(|_| framed && random.chance(50)).collect();
-        if framed {
-            size += 16 + 16 * pairs.len() as u64;
-        } else if random.chance(10) {
-            size += 8 * random.pick(&[1, 20_001]);
-            self.obstacles.push("stack-size");
-        }
-        if random.chance(5) {
-            self.code.extend(ARM64_BL);
-            if size != 0 {
-                self.obstacles.push("call-outside-body");
-            }
-        }
-        if size != 0 {
-            self.code.extend(ARM64_NOP);
-            self.cfa_offset(size);
-        }
-        if framed {
-            (0..=pairs.len()).for_each(|_| self.code.extend(ARM64_NOP));
-            self.advance();
-            self.cfi.extend([0x0c, 29, 16]);
-            self.offset(30, 8);
-            self.offset(29, 16);
-            let hole = random.chance(10);
-            let mut place = if hole { 24 } else { 16 };
-            let swapped = random.chance(5);
-            for first in &pairs {
-                let (one, other) = if swapped { (first + 1, *first) } else { (*first, first + 1) };
-                self.offset(one, place + 8);
-                self.offset(other, place + 16);
-                place += 16;
-            }
-            if (hole || swapped) && !pairs.is_empty() {
-                self.obstacles.push("saved-place");
-            }
-        }
-        self.arm64_body(random);
-        for _ in 0..random.below(3) {
-            self.cfi.push(0x0a);
-            if framed {
-                self.code.extend(ARM64_NOP);
-                self.advance();
-                self.cfi.extend([0x0c, 31]);
-                uleb(&mut self.cfi, size);
-            }
-            self.code.extend(ARM64_NOP);
-            self.advance();
-            self.cfi.extend([0x0e, 0]);
-            if framed {
-                self.cfi.extend([0xc0 | 29, 0xc0 | 30]);
-            }
-            self.code.extend(0xd65f_03c0_u32.to_le_bytes());
-            self.advance();
-            self.cfi.push(0x0b);
-            self.arm64_body(random);
-        }
-    }
-
     /// `push`, with the CFA that it gives.
     fn x86_push(&mut self, register: u8) {
         if register >= 8 {
@@ -287,13 +227,6 @@ impl Writer {
         self.x86_others(random, 10);
         self.code.extend(random.pick(&X86_CALLS));
         self.x86_others(random, 10);
-    }
-
-    fn arm64_body(&mut self, random: &mut Random) {
-        for _ in 0..1 + random.below(8) {
-            self.code.extend(random.pick(&[ARM64_NOP, ARM64_BL]));
-        }
-        self.code.extend(ARM64_BL);
     }
 
     /// Goes on to the end of the code.

@@ -2,15 +2,73 @@
 //! second reader of both finds.
 
 use std::collections::BTreeMap;
+use std::env;
 use std::path::PathBuf;
 
 use cfipack_container::File;
 use cfipack_encoder::cfi::SectionKind;
 use cfipack_encoder::compact_unwind::{Encoder, Mode};
+use cfipack_format::Arch;
 use cfipack_format::compact_unwind::Mode as Kind;
 use cfipack_tests::encoding_by_cfi::{Judge, Judged};
 use cfipack_tests::machine::{system_library, toolchain_library};
 use cfipack_tests::reference::skipped;
+
+/// What became of the functions of some files.
+#[derive(Debug, Default)]
+struct Found {
+    functions: usize,
+    judged: Judged,
+    kinds: BTreeMap<String, usize>,
+}
+
+impl Found {
+    /// Encodes every function of a file.
+    fn add(&mut self, what: &str, file: &File<'_>, with_code: bool) {
+        let code_sections = file.code_sections().unwrap();
+        let sections = file.call_frame_sections().unwrap();
+        for section in sections.iter().filter(|section| section.kind == SectionKind::EhFrame) {
+            let mut judge = Judge::new(&section.section.bytes, section.section.address, file.arch());
+            let mut encoder = Encoder::new();
+            let cfi = section.cfi();
+            for function in cfi.functions() {
+                let function = function.unwrap();
+                self.functions += 1;
+                let code = code_sections.iter().find_map(|section| {
+                    let start = function.start.0.checked_sub(section.address.0)? as usize;
+                    section.bytes.get(start..start.checked_add(function.size as usize)?)
+                });
+                let Some(code) = code else { continue };
+                let name = match encoder.encode(&function, with_code.then_some(code), Mode::Checked) {
+                    Err(unsupported) => format!("DWARF: {}", unsupported.reason.name()),
+                    Ok(encoding) => match judge.judge(encoding, function.fde.0, code) {
+                        Ok(here) => {
+                            self.judged.calls += here.calls;
+                            self.judged.equal += here.equal;
+                            self.judged.different += here.different;
+                            format!("{:?}", encoding.mode(file.arch()).unwrap_or(Kind::None))
+                        }
+                        // Without code nobody looks for calls in what is short enough for a step.
+                        Err(_) if !with_code => "untrue at a call".into(),
+                        Err(error) => panic!("{what}: function {}: {error}", function.start),
+                    },
+                };
+                *self.kinds.entry(name).or_insert(0) += 1;
+            }
+        }
+    }
+
+    /// At least `per_hundred` of 100 functions must have an encoding.
+    fn require(&self, what: &str, per_hundred: usize) {
+        let Self { functions, kinds, .. } = self;
+        println!("{what}: {self:#?}");
+        let dwarf = kinds.iter().filter(|(kind, _)| kind.starts_with("DWARF"));
+        let dwarf: usize = dwarf.map(|(_, count)| count).sum();
+        assert!((functions - dwarf) * 100 >= functions * per_hundred, "{dwarf} of {functions} stay DWARF");
+        let untrue = kinds.get("untrue at a call").copied().unwrap_or(0);
+        assert!(untrue * 500 <= *functions, "{untrue} untrue");
+    }
+}
 
 /// Encodes every function of a library; at least `per_hundred` of 100 must get an encoding.
 fn check(what: &str, path: Option<PathBuf>, with_code: bool, per_hundred: usize) {
@@ -18,49 +76,36 @@ fn check(what: &str, path: Option<PathBuf>, with_code: bool, per_hundred: usize)
         return skipped(what, "this machine does not have it");
     };
     let bytes = std::fs::read(&path).unwrap();
-    let file = File::parse(&bytes).unwrap();
-    let code_sections = file.code_sections().unwrap();
-    let (mut functions, mut judged) = (0, Judged::default());
-    let mut kinds = BTreeMap::new();
-    let mut count = |name: String| *kinds.entry(name).or_insert(0) += 1;
-    let sections = file.call_frame_sections().unwrap();
-    for section in sections.iter().filter(|section| section.kind == SectionKind::EhFrame) {
-        let mut judge = Judge::new(&section.section.bytes, section.section.address, file.arch());
-        let mut encoder = Encoder::new();
-        let cfi = section.cfi();
-        for function in cfipack_cfi::Functions::new(&cfi) {
-            let function = function.unwrap();
-            functions += 1;
-            let code = code_sections.iter().find_map(|section| {
-                let start = function.start.0.checked_sub(section.address.0)? as usize;
-                section.bytes.get(start..start.checked_add(function.size as usize)?)
-            });
-            let Some(code) = code else { continue };
-            match encoder.encode(&function, with_code.then_some(code), Mode::Checked) {
-                Err(unsupported) => count(format!("DWARF: {}", unsupported.reason.name())),
-                Ok(encoding) => {
-                    let here = judge.judge(encoding, function.fde.0, code);
-                    match here {
-                        Ok(here) => {
-                            count(format!("{:?}", encoding.mode(file.arch()).unwrap_or(Kind::None)));
-                            judged.calls += here.calls;
-                            judged.equal += here.equal;
-                            judged.different += here.different;
-                        }
-                        // Without code nobody looks for calls in what is short enough for a step.
-                        Err(_) if !with_code => count("untrue at a call".into()),
-                        Err(error) => panic!("{what}: function {}: {error}", function.start),
-                    }
-                }
-            }
+    let mut found = Found::default();
+    found.add(what, &File::parse(&bytes).unwrap(), with_code);
+    found.require(&format!("{what}, with code: {with_code}"), per_hundred);
+}
+
+/// The Rust libraries among those of `tests/real-libraries/download`, whose functions nearly all have FDEs.
+/// LLVM merges epilogues in one function of a hundred, which is no obstacle.
+#[test]
+fn macos_libraries_in_rust() {
+    let what = "encodings of real macOS libraries";
+    let Some(directory) = env::var_os("CFIPACK_MACOS_LIBRARIES") else {
+        return skipped(what, "CFIPACK_MACOS_LIBRARIES is not set");
+    };
+    let mut found = Found::default();
+    let mut open = vec![PathBuf::from(directory)];
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            open.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            continue;
+        }
+        let bytes = std::fs::read(&path).unwrap();
+        // The standard library's panics name their sources.
+        let is_rust = bytes.windows(7).any(|bytes| bytes == b"/rustc/");
+        let Some(file) = File::parse(&bytes).ok().filter(|_| is_rust) else { continue };
+        if file.arch() == Arch::Aarch64 {
+            found.add(&path.display().to_string(), &file, true);
         }
     }
-    let dwarf: usize =
-        kinds.iter().filter(|(kind, _)| kind.starts_with("DWARF")).map(|(_, count)| count).sum();
-    println!("{what}, with code: {with_code}: {functions} functions, {judged:?}\n{kinds:#?}");
-    assert!((functions - dwarf) * 100 >= functions * per_hundred, "{dwarf} of {functions} stay DWARF");
-    let untrue = kinds.get("untrue at a call").copied().unwrap_or(0);
-    assert!(untrue * 500 <= functions, "{untrue} untrue");
+    assert_ne!(found.functions, 0, "no arm64 library in Rust found");
+    found.require(what, 99);
 }
 
 #[test]

@@ -20,7 +20,7 @@ use crate::place::Places;
 use crate::status::{self, Status};
 use crate::verdict::DUPLICATES;
 
-/// Rules that are described; all are counted.
+/// How often each rule's breaches are described; all are counted.
 const DESCRIBED: usize = 100;
 
 /// Holds a table, the object's own or that of `elsewhere`, against the object's CFI and its readers' rules.
@@ -123,14 +123,44 @@ fn print_violations(out: &mut impl Write, section: &str, violations: &[Violation
     if violations.is_empty() {
         writeln!(out, "  {section}: no rule broken")?;
     }
-    for violation in violations.iter().take(DESCRIBED) {
-        let kind = if violation.is_warning() { "warning: " } else { "" };
-        writeln!(out, "  {section}: {kind}{violation}")?;
-    }
-    if let Some(more) = violations.len().checked_sub(DESCRIBED + 1) {
-        writeln!(out, "  {section}: and {} more", more + 1)?;
+    let Described { first, more } = Described::of(violations);
+    for (is_warning, kind) in [(false, ""), (true, "warning: ")] {
+        for violation in first.iter().filter(|violation| violation.is_warning() == is_warning) {
+            writeln!(out, "  {section}: {kind}{violation}")?;
+        }
+        for ((_, name), more) in more.iter().filter(|((of, _), _)| *of == is_warning) {
+            writeln!(out, "  {section}: {kind}and {more} more {name}")?;
+        }
     }
     Ok(())
+}
+
+/// What is said of broken rules in words.
+struct Described<'v> {
+    /// Errors before warnings; of each rule the first.
+    first: Vec<&'v Violation>,
+    /// How many more there are of each, by whether it is a warning and by name.
+    more: BTreeMap<(bool, &'static str), usize>,
+}
+
+impl<'v> Described<'v> {
+    fn of(violations: &'v [Violation]) -> Self {
+        let mut counts: BTreeMap<_, usize> = BTreeMap::new();
+        let mut first = Vec::new();
+        for violation in violations {
+            let count = counts.entry((violation.is_warning(), violation.name())).or_default();
+            *count += 1;
+            if *count <= DESCRIBED {
+                first.push(violation);
+            }
+        }
+        first.sort_by_key(|violation| violation.is_warning());
+        let more = counts.into_iter().filter_map(|(rule, count)| {
+            let more = count.checked_sub(DESCRIBED).filter(|more| *more != 0)?;
+            Some((rule, more))
+        });
+        Self { first, more: more.collect() }
+    }
 }
 
 /// What is printed, as `cfipack/verify/1`; `violations` and `warnings` count by name.
@@ -142,7 +172,7 @@ struct VerifyJson<'r> {
     report: ReportJson<'r>,
     violations: BTreeMap<&'static str, u64>,
     warnings: BTreeMap<&'static str, u64>,
-    /// The first of both, in words.
+    /// The first of each name in words, `violations` before `warnings`.
     described: Vec<String>,
 }
 
@@ -211,7 +241,7 @@ impl<'r> VerifyJson<'r> {
             let counts = if violation.is_warning() { &mut warnings } else { &mut violations };
             *counts.entry(violation.name()).or_default() += 1;
         }
-        let described = broken.iter().take(DESCRIBED).map(Violation::to_string).collect();
+        let described = Described::of(broken).first.into_iter().map(Violation::to_string).collect();
         let report = ReportJson::new(report);
         Self { schema: "cfipack/verify/1", file, report, violations, warnings, described }
     }

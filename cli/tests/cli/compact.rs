@@ -34,7 +34,7 @@ fn links() -> Vec<String> {
 }
 
 /// Writes `link/` files into a directory of this test's own.
-fn unpack(test: &str, names: &[&str]) -> PathBuf {
+pub fn unpack(test: &str, names: &[&str]) -> PathBuf {
     let directory = scratch(test);
     for name in names {
         fs::write(directory.join(name), linked(name)).unwrap();
@@ -51,7 +51,7 @@ pub fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-fn json_of(directory: &Path, arguments: &[&str]) -> Value {
+pub fn json_of(directory: &Path, arguments: &[&str]) -> Value {
     let output = run_in(directory, arguments);
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
@@ -354,7 +354,7 @@ fn counted() {
 }
 
 /// Where `__unwind_info` lies in a file: its bytes are found there once.
-fn offset_of_table(image: &[u8]) -> usize {
+pub fn offset_of_table(image: &[u8]) -> usize {
     let file = cfipack_container::File::parse(image).unwrap();
     let section = file.unwind_info_section().unwrap().unwrap();
     image.windows(section.bytes.len()).position(|window| window == &*section.bytes).unwrap()

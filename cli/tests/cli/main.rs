@@ -1,6 +1,7 @@
 //! The program from outside: arguments in, streams, files and exit statuses out.
 
 mod archives;
+mod broken_rules;
 mod compact;
 mod fat;
 mod faults;

@@ -4,8 +4,8 @@
 //! every step of the way in (a push, a store, the set-up of the frame) and of the way out. A row is a
 //! *step* to another if everything that it says is what the other says or what held on entry: no
 //! register is saved elsewhere, no more stack is taken. The body is the row that all others are
-//! steps to, and who leaves it comes back only from the state on entry. Calls tell what a step is
-//! not: where a function calls, the encoding must hold.
+//! steps to. Calls tell what a step is not: where a function calls, the encoding must hold. Without the
+//! code, a way out of the body must in addition lead to the state on entry before the body's row recurs.
 
 use cfipack_format::{Arch, Cfa, FunctionOffset, Row};
 
@@ -194,9 +194,7 @@ impl<'c> Rows<'c> {
     /// The row in effect is the body's once more.
     #[inline]
     fn back_in_body(&mut self) -> Result<(), Reason> {
-        if self.on_way_out {
-            return Err(Reason::NotAStep);
-        }
+        self.way_out_ends()?;
         if !core::mem::replace(&mut self.in_body, true) {
             self.has_no_call(self.steps_since, self.start)?;
         }
@@ -211,7 +209,16 @@ impl<'c> Rows<'c> {
         }
         (self.inside, self.inside_long, self.in_body) = (0, 0, true);
         // Calls on the way in are looked for at the end.
-        if self.on_way_out { Err(Reason::NotAStep) } else { Ok(()) }
+        self.way_out_ends()
+    }
+
+    /// A row of a body follows. An epilogue leads to the state on entry first, except where LLVM has
+    /// merged its end with that of another one: it then ends in a branch, and its rows are a step of an
+    /// instruction or two. That they hold no call can only be read from the code.
+    #[inline]
+    fn way_out_ends(&mut self) -> Result<(), Reason> {
+        let is_cut_short = core::mem::replace(&mut self.on_way_out, false);
+        if is_cut_short && self.code.is_none() { Err(Reason::NotAStep) } else { Ok(()) }
     }
 
     /// The row in effect is a step.

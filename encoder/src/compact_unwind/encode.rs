@@ -44,8 +44,8 @@ impl<'a> Encoder<'a> {
     ///
     /// `code` is the function's code from its start on. Without it, x86 stacks of more than 255
     /// words are refused, and so are functions that, outside what looks like their body, have a
-    /// row longer than a step of a prologue or epilogue takes (15 bytes; arm64: 64): there may be
-    /// calls. The same holds for x86 without the feature `iced-x86`, except for the stacks. With
+    /// row longer than a step of a prologue or epilogue takes (15 bytes; arm64: 64), or whose body
+    /// recurs after part of an epilogue: there may be calls. The same holds for x86 without the feature `iced-x86`, except for the stacks. With
     /// the code, no call is outside the body.
     ///
     /// # Errors
@@ -179,6 +179,64 @@ mod tests {
         assert_eq!(encode(50, &late, Some(&code(50, &[(43, CALL)]))), encoding);
         let behind = code(50, &[(34, CALL), (48, &[0xff, 0xd0])]);
         assert_eq!(encode(50, &late, Some(&behind)), Err((Reason::CallOutsideBody, 48)));
+    }
+
+    /// 24, 16, 24: a jump leads from 16 to the rest of another epilogue.
+    #[cfg(feature = "iced-x86")]
+    #[test]
+    fn merged_epilogues_of_x86() {
+        let dip = [0x42, 0x0e, 24, 0x50, 0x0e, 16, 0x44, 0x0e, 24];
+        let encoding = Ok(Encoding::frameless(3, 0, 0));
+        assert_eq!(encode(40, &dip, Some(&code(40, &[(18, &[0xeb, 10])]))), encoding);
+        let call = code(40, &[(18, &[0xff, 0xd0])]);
+        assert_eq!(encode(40, &dip, Some(&call)), Err((Reason::CallOutsideBody, 18)));
+        // 8, 24, 16, 32: what came before it would be steps to the last row.
+        let deeper = [0x42, 0x0e, 24, 0x42, 0x0e, 16, 0x41, 0x0e, 32];
+        assert_eq!(encode(20, &deeper, Some(&code(20, &[]))), Ok(Encoding::frameless(4, 0, 0)));
+        let call = code(20, &[(2, &[0xff, 0xd0])]);
+        assert_eq!(encode(20, &deeper, Some(&call)), Err((Reason::CallOutsideBody, 2)));
+        assert_eq!(encode(20, &deeper, None), Err((Reason::NotAStep, 5)));
+    }
+
+    /// LLVM leaves a row on the `b` at byte 20, which leads into the epilogue at byte 28.
+    #[test]
+    fn merged_epilogues_of_arm64() {
+        let mut bytes = Vec::from(*b"\x14\0\0\0\0\0\0\0\x01zR\0\x01\x78\x1e\x01\x1b\x0c\x1f\0\0\0\0\0");
+        let instructions = [
+            // stp x20, x19, [sp, #-32]!; stp x29, x30, [sp, #16]; add x29, sp, #16
+            0x44, 0x0e, 32, 0x48, 0x0c, 29, 16, 0x9e, 1, 0x9d, 2, 0x93, 3, 0x94, 4,
+            // bl; cbz; b; bl
+            0x0a, 0x48, 0x0c, 31, 32, 0x44, 0x0b, 0x0a, //
+            // ldp x29, x30, [sp, #16]; ldp x20, x19, [sp], #32; ret
+            0x44, 0x0c, 31, 32, 0x48, 0x0e, 0, 0xde, 0xdd, 0xd3, 0xd4, 0x44, 0x0b,
+        ];
+        fde(&mut bytes, 0, 0, 44, &instructions);
+        let section = Section::new(SectionKind::EhFrame, &bytes, cfipack_format::Address(0), Arch::Aarch64);
+        let function = section.functions().next().unwrap().unwrap();
+        let words = |at_20: u32| -> Vec<u8> {
+            let words = [
+                0xa9be_4ff4_u32,
+                0xa901_7bfd,
+                0x9100_43fd,
+                0x9400_0000,
+                0xb400_0060,
+                at_20,
+                0x9400_0000,
+                0xa941_7bfd,
+                0xa8c2_4ff4,
+                0xd65f_03c0,
+                0x9400_0000,
+            ];
+            words.into_iter().flat_map(u32::to_le_bytes).collect()
+        };
+        let encode = |code: Option<&[u8]>| {
+            let encoding = Encoder::new().encode(&function, code, Mode::Checked);
+            encoding.map_err(|unsupported| (unsupported.reason, unsupported.pc.0))
+        };
+        // x29, x30 and the pair x19, x20: llvm-mc 23 gives 0x04000001 for the prologue.
+        assert_eq!(encode(Some(&words(0x1400_0002))), Ok(Encoding(0x0400_0001)));
+        assert_eq!(encode(Some(&words(0x9400_0002))), Err((Reason::CallOutsideBody, 20)));
+        assert_eq!(encode(None), Err((Reason::NotAStep, 24)));
     }
 
     #[test]

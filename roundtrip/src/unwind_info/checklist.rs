@@ -46,6 +46,7 @@ pub fn violations(section: &Section<'_>, image: &Image<'_>) -> Vec<Violation> {
         functions: functions.as_slice(),
         records: image.cfi.first().map(record_offsets).unwrap_or_default(),
         before: None,
+        shadowed: None,
     };
     checklist.index();
     checklist.personalities();
@@ -70,6 +71,9 @@ struct Checklist<'c, 'a> {
     records: Vec<usize>,
     /// The entry before the one that is looked at.
     before: Option<(SectionOffset, Entry)>,
+    /// Where in `found` it stands that the last entry of an address, so far, has no unwind information and
+    /// shadows the one at this offset.
+    shadowed: Option<(usize, SectionOffset)>,
 }
 
 impl Checklist<'_, '_> {
@@ -123,17 +127,29 @@ impl Checklist<'_, '_> {
         }
     }
 
+    /// Of entries at one address readers find the last one.
     fn order(&mut self, entry: &Entry) {
         let Some((offset, before)) = self.before.filter(|(_, before)| before.start == entry.start) else {
+            self.shadowed = None;
             return;
         };
         let function = before.start;
         let is_null = |entry: &Entry| entry.encoding.mode_number() == 0;
-        let shares = is_null(&before) != is_null(entry);
-        self.found.push(match shares {
-            true => Violation::NullShared { offset, function },
-            false => Violation::Shared { offset, function },
-        });
+        let violation = match (is_null(&before), is_null(entry)) {
+            (false, true) => {
+                self.shadowed = Some((self.found.len(), offset));
+                Violation::NullShared { offset, function, is_last: true }
+            }
+            (true, false) => {
+                // One more entry with unwind information: the one before is not the last of them.
+                if let Some((at, offset)) = self.shadowed.take() {
+                    self.found[at] = Violation::Shared { offset, function };
+                }
+                Violation::NullShared { offset, function, is_last: false }
+            }
+            _ => Violation::Shared { offset, function },
+        };
+        self.found.push(violation);
     }
 
     fn entry(&mut self, entry: &Entry, offset: SectionOffset) {

@@ -5,6 +5,8 @@ use std::fmt;
 
 use cfipack_format::Address;
 
+use crate::kept::Piece;
+
 /// Functions are FDEs of the CFI, PCs are bytes of code.
 ///
 /// `functions` is the sum of `equal`, `dwarf`, `different`, `missing` and `unjudged`; `pcs` that of
@@ -53,9 +55,10 @@ pub struct Report {
     pub handlers_different: u64,
     /// Why functions are missing or unjudged, and how many.
     pub reasons: BTreeMap<String, u64>,
-    /// The first differences in order of address, at most [`Options::limit`](crate::Options::limit).
+    /// The first differences in order of address, and after them the first ranges of PCs that are missing;
+    /// of each at most [`Options::limit`](crate::Options::limit).
     pub differences: Vec<Difference>,
-    /// Differences behind those.
+    /// Differences and missing ranges behind those.
     pub more_differences: u64,
 }
 
@@ -93,5 +96,33 @@ impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { function, start, end, words } = self;
         write!(f, "{start}..{end} in the function at {function}: {words}")
+    }
+}
+
+/// PCs of one function for which the CFI has rows and the table nothing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Missing {
+    pub(super) function: Address,
+    pub(super) start: Address,
+    pub(super) end: Address,
+    /// Whether the table has an entry, without unwind information.
+    pub(super) has_entry: bool,
+}
+
+impl Piece for Missing {
+    fn continue_with(&mut self, next: &Self) -> bool {
+        let is_continued =
+            (self.end, self.function, self.has_entry) == (next.start, next.function, next.has_entry);
+        if is_continued {
+            self.end = next.end;
+        }
+        is_continued
+    }
+}
+
+impl From<Missing> for Difference {
+    fn from(Missing { function, start, end, has_entry }: Missing) -> Self {
+        let table = if has_entry { "the table says that there is none" } else { "the table has no entry" };
+        Self { function, start, end, words: format!("the CFI has unwind information; {table}") }
     }
 }

@@ -6,11 +6,12 @@ use cfipack_format::cfi;
 use cfipack_format::{Address, Register, Row, Rule, Saved};
 
 use super::inexact::Inexact;
-use super::report::{Difference, Report};
+use super::report::{Difference, Missing, Report};
 use super::step::{is_body, is_step};
 use super::words::{CfiWords, MeaningWords};
 use super::{Entry, Meaning, Table};
 use crate::cfi::{Answer, DISPUTED, Evaluator, Function, Functions, Handler, Unevaluated};
+use crate::kept::Kept;
 use crate::verify::Options;
 
 /// Holds a table against the CFI of its functions, at every PC: exact in the body, and at every call.
@@ -25,7 +26,8 @@ pub fn verify(cfi: &[cfi::Section<'_>], table: &Table<'_>, options: &Options) ->
         duplicates: functions.duplicates(),
         ..Report::default()
     };
-    let mut verifier = Verifier { table, options, report, inexact: Inexact::default() };
+    let missing = Kept::new(options.limit);
+    let mut verifier = Verifier { table, options, report, missing, inexact: Inexact::default() };
     let mut evaluator = Evaluator::new(&functions);
     let mut done = Address(0);
     for function in functions.as_slice() {
@@ -42,13 +44,18 @@ pub fn verify(cfi: &[cfi::Section<'_>], table: &Table<'_>, options: &Options) ->
         verifier.report.functions += 1;
         verifier.not_evaluated(unreadable.error.into());
     }
-    verifier.report
+    let mut report = verifier.report;
+    let (missing, more) = verifier.missing.finish();
+    report.differences.extend(missing.into_iter().map(Difference::from));
+    report.more_differences += more;
+    report
 }
 
 struct Verifier<'v> {
     table: &'v Table<'v>,
     options: &'v Options,
     report: Report,
+    missing: Kept<Missing>,
     /// PCs of the function for which its entries are not exact.
     inexact: Inexact,
 }
@@ -110,10 +117,10 @@ impl Verifier<'_> {
         while pc < range.end {
             let entry = self.table.entries.get(number);
             let Some(entry) = entry.filter(|entry| entry.start.0 < range.end) else {
-                return self.elsewhere(answer, range.end - pc, tally);
+                return self.elsewhere(function, pc..range.end, answer, tally);
             };
             if pc < entry.start.0 {
-                self.elsewhere(answer, entry.start.0 - pc, tally);
+                self.elsewhere(function, pc..entry.start.0, answer, tally);
                 pc = entry.start.0;
             }
             let end = entry.end.0.min(range.end);
@@ -124,11 +131,30 @@ impl Verifier<'_> {
     }
 
     /// PCs for which there is no entry.
-    fn elsewhere(&self, answer: &Answer, pcs: u64, tally: &mut Tally) {
+    fn elsewhere(&mut self, function: &Function, range: Range<u64>, answer: &Answer, tally: &mut Tally) {
         match self.table.elsewhere {
-            Meaning::Dwarf => tally.dwarf += pcs,
-            _ => tally.nothing(answer, pcs),
+            Meaning::Dwarf => tally.dwarf += range.end - range.start,
+            _ => self.nothing(function, range, answer, false, tally),
         }
+    }
+
+    /// PCs for which the table has nothing, though perhaps an entry.
+    fn nothing(
+        &mut self,
+        function: &Function,
+        range: Range<u64>,
+        answer: &Answer,
+        has_entry: bool,
+        tally: &mut Tally,
+    ) {
+        let pcs = range.end - range.start;
+        if matches!(answer, Answer::Nothing) {
+            tally.equal += pcs;
+            return;
+        }
+        tally.missing += pcs;
+        let (start, end) = (Address(range.start), Address(range.end));
+        self.missing.add(Missing { function: function.start, start, end, has_entry });
     }
 
     /// Compares some PCs for which there is one entry.
@@ -146,7 +172,7 @@ impl Verifier<'_> {
         let meaning = self.table.meaning(entry);
         let mut is_step_of = None;
         match (answer, meaning) {
-            (_, Meaning::Nothing) => return tally.nothing(answer, pcs),
+            (_, Meaning::Nothing) => return self.nothing(function, range, answer, true, tally),
             (_, Meaning::Dwarf) if entry.encoding.dwarf_offset() as usize <= function.fde.0 => {
                 tally.dwarf += pcs;
                 return;
@@ -247,15 +273,5 @@ impl Verifier<'_> {
     fn unjudged(&mut self, why: String) {
         self.report.unjudged += 1;
         *self.report.reasons.entry(why).or_default() += 1;
-    }
-}
-
-impl Tally {
-    /// PCs for which the table has nothing.
-    fn nothing(&mut self, answer: &Answer, pcs: u64) {
-        match answer {
-            Answer::Nothing => self.equal += pcs,
-            _ => self.missing += pcs,
-        }
     }
 }

@@ -50,12 +50,16 @@ pub enum Violation {
         /// Where they start.
         function: ImageOffset,
     },
-    /// An entry without unwind information starts where one with it does: readers find one of them.
+    /// An entry without unwind information starts where one with it does. Readers take the last entry of an
+    /// address: if that is the one without, the function cannot be unwound; otherwise it is a warning, since
+    /// ld-prime writes such pairs.
     NullShared {
         /// Of the first.
         offset: SectionOffset,
         /// Where they start.
         function: ImageOffset,
+        /// Whether the last entry there has no unwind information.
+        is_last: bool,
     },
     /// An LSDA record does not lie above the one before it.
     LsdaOrder {
@@ -202,6 +206,7 @@ impl Violation {
         matches!(
             self,
             Self::Shared { .. }
+                | Self::NullShared { is_last: false, .. }
                 | Self::LsdaOrphan { is_dwarf: true, .. }
                 | Self::FramelessPairs { .. }
                 | Self::Uncovered { .. }

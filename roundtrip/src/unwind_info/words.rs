@@ -74,9 +74,12 @@ impl fmt::Display for Violation {
             Self::Shared { offset, function } => {
                 write!(f, "offset {offset}: the next entry is of function {function} too")
             }
-            Self::NullShared { offset, function } => {
-                write!(f, "offset {offset}: function {function} has an entry with unwind information ")?;
-                f.write_str("and one without")
+            Self::NullShared { offset, function, is_last } => {
+                write!(f, "offset {offset}: function {function} has ")?;
+                f.write_str(match is_last {
+                    true => "unwind information here, and none in its last entry, which readers find",
+                    false => "no unwind information here; the next entry has it",
+                })
             }
             Self::LsdaOrder { offset, function } => {
                 write!(f, "offset {offset}: LSDA of function {function} does not ascend")

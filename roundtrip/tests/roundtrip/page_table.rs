@@ -217,6 +217,41 @@ fn nothing_where_the_cfi_has_a_row() {
     assert_eq!((report.missing, report.pcs_missing, report.pcs_different), (1, 0x20, 0));
     assert_eq!(report.reasons_by_count(), [("no-unwind-information", 1)]);
     assert!(report.is_true() && !report.is_complete());
+    assert_eq!(
+        words(&report),
+        [
+            "0x1020..0x1040 in the function at 0x1020: the CFI has unwind information; the table says that there \
+         is none",
+        ]
+    );
+}
+
+fn words(report: &Report) -> Vec<String> {
+    report.differences.iter().map(|difference| difference.to_string()).collect()
+}
+
+/// The sentinel ends the table inside a function.
+#[test]
+fn no_entry_where_the_cfi_has_a_row() {
+    let mut made = make(Layout::Small);
+    let sentinel = made.index_off() + 12;
+    made.change(sentinel, |end| end - 0x18);
+    // And a register that differs, behind which what is missing stands.
+    made.set_encoding(0, 0x0101_0002);
+    let report = made.report();
+    assert_eq!((report.missing, report.pcs_missing, report.more_differences), (1, 0x18, 0));
+    assert_eq!(
+        words(&report)[1..],
+        ["0x1088..0x10a0 in the function at 0x1080: the CFI has unwind information; the table has no entry",]
+    );
+    assert_eq!(report.differences[0].start.0, 0x1005);
+    // Differences and missing PCs have a limit each.
+    let options = Options { limit: 1, ..Options::default() };
+    made.set_encoding(1, 0x0203_0000);
+    made.set_encoding(2, 0);
+    let report = verify(&[made.cfi.section()], &made.table(), &options);
+    let starts: Vec<_> = report.differences.iter().map(|difference| difference.start.0).collect();
+    assert_eq!((starts, report.more_differences), (vec![0x1005, 0x1040], 2));
 }
 
 #[test]
@@ -310,11 +345,25 @@ fn order() {
     made.change(at, |function| function + 0x30);
     assert_eq!(made.names(), ["malformed"]);
     made = make(Layout::Small);
-    // The entry without unwind information lies where the next function is.
+    // The entry without unwind information lies where the next function is, before its entry.
     let at = made.encoding_at(4) - 4;
     made.change(at, |function| function + 0x10);
     assert_eq!(made.names(), ["null-shares-address"]);
+    assert!(made.violations()[0].is_warning());
+    assert!(made.report().is_complete());
+    // Where three entries start, the last one counts.
+    let at = made.encoding_at(3) - 4;
+    made.change(at, |function| function + 0x20);
+    assert_eq!(made.names(), ["shared-address", "null-shares-address"]);
+    assert!(made.violations().iter().all(Violation::is_warning));
+    made = make(Layout::Small);
+    // It lies where the function before is, after its entry.
+    let at = made.encoding_at(4) - 4;
+    made.change(at, |function| function - 0x10);
+    assert_eq!(made.names(), ["null-shares-address"]);
     assert!(!made.violations()[0].is_warning());
+    let report = made.report();
+    assert_eq!((report.missing, report.pcs_missing), (1, 0x10));
     made = make(Layout::Small);
     let at = made.index_off();
     made.change(at, |function| function - 0x10);

@@ -1,0 +1,71 @@
+//! What `verify` says first of a table of Apple's that breaks rules of its readers, or lacks functions.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::compact::{json_of, offset_of_table, run_in, text, unpack};
+
+fn word(bytes: &mut [u8], at: usize) -> &mut [u8; 4] {
+    bytes[at..].first_chunk_mut().unwrap()
+}
+
+fn offset(bytes: &mut [u8], at: usize) -> usize {
+    u32::from_le_bytes(*word(bytes, at)) as usize
+}
+
+/// 511 entries of a kind that readers disagree on, and behind them an entry of the second page that does not
+/// start where the index says.
+#[test]
+fn errors_come_before_warnings() {
+    let name = "la_2_alt_1022.dylib";
+    let directory = unpack("errors-first", &[name]);
+    let mut image = fs::read(directory.join(name)).unwrap();
+    let table = offset_of_table(&image);
+    let commons = table + offset(&mut image, table + 4);
+    *word(&mut image, commons) = 0x0200_2001_u32.to_le_bytes();
+    let index = table + offset(&mut image, table + 20);
+    let page = offset(&mut image, index + 12 + 4);
+    let entries = page + usize::from(image[table + page + 4]);
+    image[table + entries] += 1;
+    fs::write(directory.join(name), &image).unwrap();
+
+    let report = json_of(&directory, &["verify", "--json", name]);
+    assert_eq!(report["violations"], json!({ "first-entry": 1 }));
+    assert_eq!(report["warnings"]["frameless-pairs"], 511);
+    let described: Vec<_> =
+        report["described"].as_array().unwrap().iter().map(|words| words.as_str()).collect();
+    let first = format!("offset {entries:#x}: the page's first entry is of function ");
+    assert!(described[0].unwrap().starts_with(&first), "{:?}", described[0]);
+    assert_eq!(described.len(), 101);
+
+    let output = run_in(&directory, &["verify", name]);
+    assert_eq!(output.status.code(), Some(1));
+    let stdout = text(output.stdout);
+    let lines: Vec<_> = stdout.lines().filter(|line| line.starts_with("  __unwind_info: ")).collect();
+    assert_eq!(lines.len(), 102);
+    assert!(lines[0].starts_with(&format!("  __unwind_info: {first}")), "{}", lines[0]);
+    assert!(lines[1].starts_with("  __unwind_info: warning: offset "), "{}", lines[1]);
+    assert_eq!(lines[101], "  __unwind_info: warning: and 411 more frameless-pairs");
+}
+
+#[test]
+fn missing_functions_are_named() {
+    let name = "l_8_dwarf_3.dylib";
+    let directory = unpack("missing-named", &[name]);
+    let before = json_of(&directory, &["verify", "--json", name]);
+    assert_eq!((&before["missing"], &before["differences"]), (&json!(0), &json!([])));
+    let mut image = fs::read(directory.join(name)).unwrap();
+    let table = offset_of_table(&image);
+    let commons = table + offset(&mut image, table + 4);
+    *word(&mut image, commons) = [0; 4];
+    fs::write(directory.join(name), &image).unwrap();
+    let report = json_of(&directory, &["verify", "--json", name]);
+    assert_eq!((&report["missing"], &report["different"]), (&json!(1), &json!(0)));
+    let differences = report["differences"].as_array().unwrap();
+    assert_eq!(differences.len(), 1);
+    let words = differences[0]["words"].as_str().unwrap();
+    assert!(words.ends_with("the CFI has unwind information; the table says that there is none"), "{words}");
+    let output = run_in(&directory, &["verify", name]);
+    assert!(text(output.stdout).contains("the table says that there is none\n"));
+}
