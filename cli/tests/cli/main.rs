@@ -11,3 +11,4 @@ mod options;
 mod program;
 mod statuses;
 mod text;
+mod undefined;
