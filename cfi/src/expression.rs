@@ -1,6 +1,6 @@
 //! DWARF expressions that a row can hold (DWARF 5, section 2.5).
 
-use cfipack_format::{Endian, Register};
+use cfipack_format::{Arch, Endian, Register};
 
 use crate::cursor::Cursor;
 
@@ -52,8 +52,11 @@ impl StubCfa {
     /// Bytes of the pushed word.
     pub const PUSHED: i64 = 8;
 
-    /// Recognises the expression.
-    pub fn recognise(expression: &[u8]) -> Option<Self> {
+    /// Recognises the expression. Registers 7 and 16 are rsp and rip on x86-64 alone.
+    pub fn recognise(arch: Arch, expression: &[u8]) -> Option<Self> {
+        if arch != Arch::Amd64 {
+            return None;
+        }
         let mut cursor = Cursor::new(expression, Endian::Little);
         if cursor.u8()? != BREG0 + 7 {
             return None;
@@ -79,8 +82,10 @@ mod tests {
         // DW_OP_breg7 (rsp): 8; DW_OP_breg16 (rip): 0; DW_OP_lit15; DW_OP_and; DW_OP_lit11; DW_OP_ge;
         // DW_OP_lit3; DW_OP_shl; DW_OP_plus
         let expression = [0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22];
-        assert_eq!(StubCfa::recognise(&expression), Some(StubCfa { offset: 8, threshold: 11 }));
-        assert_eq!(StubCfa::recognise(&expression[..10]), None);
+        let recognise = |expression| StubCfa::recognise(Arch::Amd64, expression);
+        assert_eq!(recognise(&expression), Some(StubCfa { offset: 8, threshold: 11 }));
+        assert_eq!(recognise(&expression[..10]), None);
+        assert_eq!(StubCfa::recognise(Arch::Aarch64, &expression), None);
         assert_eq!(simple(&expression), None);
     }
 

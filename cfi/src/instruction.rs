@@ -84,6 +84,27 @@ impl<'a, 'f> Instructions<'a, 'f> {
         self.cursor.set_rest(rest);
     }
 
+    /// Whether the next instruction is one that this program knows and neither DWARF nor the judge of
+    /// `cfipack-roundtrip` does: `DW_CFA_MIPS_advance_loc8`, `DW_CFA_GNU_negative_offset_extended`.
+    pub fn is_outside_dwarf(&self) -> bool {
+        matches!(self.rest(), [0x1d | 0x2f, ..])
+    }
+
+    /// Whether any instruction is such a one.
+    pub fn has_outside_dwarf(mut self) -> bool {
+        // Hardly any function has these bytes.
+        if !self.rest().iter().any(|byte| matches!(byte, 0x1d | 0x2f)) {
+            return false;
+        }
+        while !self.is_outside_dwarf() {
+            match self.next() {
+                Some(Ok(_)) => {}
+                _ => return false,
+            }
+        }
+        true
+    }
+
     /// Takes the next instruction if it is a short `DW_CFA_offset`.
     #[inline(always)]
     pub(crate) fn short_offset(&mut self) -> Option<(Register, i64)> {

@@ -2,11 +2,12 @@
 
 use alloc::vec::Vec;
 
-use cfipack_format::{Address, Arch, Cfa, Endian, FunctionOffset, Row, Rule};
+use cfipack_format::{Address, Arch, Endian, FunctionOffset, Register, Row, Rule};
+
+use cfipack_format::{Reason, Unsupported};
 
 use crate::instruction::Short;
-use crate::{Function, Instruction, Instructions, Registers, State, Stretch};
-use cfipack_format::{Reason, Unsupported};
+use crate::{Function, Instruction, Instructions, RA_SIGN_STATE, Registers, State, Stretch};
 
 /// What may differ in a row from the row before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -152,18 +153,54 @@ impl<'a, R: Registers> Interpreter<'a, R> {
         let mut state = State::at_entry(arch);
         let entry = (state.row, state.registers);
         self.remembered.clear();
+        let mut ruled = Ruled(0);
         for instruction in Instructions::new(function, function.cie.instructions) {
             instruction
                 .and_then(|instruction| match instruction {
                     Instruction::Nop => Ok(false),
                     Instruction::Advance(_) | Instruction::SetLocation(_) => Err(Reason::CieInstruction),
-                    _ => state.apply(instruction, arch, &entry, &mut self.remembered),
+                    // gas writes it for `.cfi_restore` before a function's first instruction.
+                    Instruction::Restore(register) if ruled.has(register) => Err(Reason::CieInstruction),
+                    _ => {
+                        ruled.add(&instruction);
+                        state.apply(instruction, arch, &entry, &mut self.remembered)
+                    }
                 })
                 .map_err(|reason| unsupported(function, 0, reason))?;
         }
         let (rules, cfa_expression) = ((state.row, state.registers), state.cfa_expression);
         self.initial = Some(Initial { cie: function.cie, arch, rules, cfa_expression });
         Ok(state)
+    }
+}
+
+/// The registers, by their bits, that a CIE has given a rule so far; bit 127 for all from 127 on.
+/// `DW_CFA_restore` goes back to the rule that the CIE gives, so in a CIE, and behind a rule for its register,
+/// it has no meaning.
+struct Ruled(u128);
+
+impl Ruled {
+    fn bit(register: Register) -> u128 {
+        1 << register.0.min(127)
+    }
+
+    fn has(&self, register: Register) -> bool {
+        self.0 & Self::bit(register) != 0
+    }
+
+    fn add(&mut self, instruction: &Instruction<'_>) {
+        let register = match *instruction {
+            Instruction::Offset(register, _)
+            | Instruction::Undefined(register)
+            | Instruction::SameValue(register)
+            | Instruction::ValOffset(register, _)
+            | Instruction::Register(register, _)
+            | Instruction::Expression(register, _)
+            | Instruction::ValExpression(register, _) => register,
+            Instruction::NegateRaState => RA_SIGN_STATE,
+            _ => return,
+        };
+        self.0 |= Self::bit(register);
     }
 }
 
@@ -193,7 +230,7 @@ fn take_stretch<'a, R: Registers>(
     instructions: &mut Instructions<'a, '_>,
     sink: &mut impl RowSink<'a, R>,
 ) -> bool {
-    let Cfa::Register { offset, .. } = &mut state.row.cfa else { return false };
+    let Ok((_, offset)) = state.cfa_base() else { return false };
     let rest = instructions.rest();
     let mut stretch = Stretch {
         rest,

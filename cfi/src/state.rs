@@ -29,7 +29,8 @@ pub trait Registers: Copy {
 pub struct State<'a, R> {
     /// The row; its `start` is the PC.
     pub row: Row,
-    /// The expression behind [`Cfa::Expression`].
+    /// The expression that gives the CFA, whatever `row` makes of it; empty where the CFA is a register
+    /// and an offset by `DW_CFA_def_cfa`, which alone the instructions that change one of both may change.
     pub cfa_expression: &'a [u8],
     /// Rules of further registers.
     pub registers: R,
@@ -64,15 +65,12 @@ impl<'a, R: Registers> State<'a, R> {
             | Instruction::ArgsSize(_)
             | Instruction::Advance(_)
             | Instruction::SetLocation(_) => return Ok(false),
-            Instruction::DefCfa(register, offset) => self.row.cfa = Cfa::Register { register, offset },
-            Instruction::DefCfaRegister(register) => match &mut self.row.cfa {
-                Cfa::Register { register: base, .. } => *base = register,
-                _ => return Err(Reason::CfaWithoutBase),
-            },
-            Instruction::DefCfaOffset(offset) => match &mut self.row.cfa {
-                Cfa::Register { offset: bytes, .. } => *bytes = offset,
-                _ => return Err(Reason::CfaWithoutBase),
-            },
+            Instruction::DefCfa(register, offset) => {
+                self.row.cfa = Cfa::Register { register, offset };
+                self.cfa_expression = &[];
+            }
+            Instruction::DefCfaRegister(register) => *self.cfa_base()?.0 = register,
+            Instruction::DefCfaOffset(offset) => *self.cfa_base()?.1 = offset,
             Instruction::DefCfaExpression(block) => {
                 self.row.cfa = match simple(block) {
                     Some(base) if base.deref => Cfa::Memory { register: base.register, offset: base.offset },
@@ -122,6 +120,16 @@ impl<'a, R: Registers> State<'a, R> {
             Instruction::NegateRaState => return Err(Reason::InstructionUnknown(0x2d)),
         }
         Ok(true)
+    }
+
+    /// The register and the offset that the CFA is, where nothing else gives it (DWARF 5, section 6.4.2.2):
+    /// an expression is no base, even one that comes to a register and an offset.
+    #[inline(always)]
+    pub(super) fn cfa_base(&mut self) -> Result<(&mut Register, &mut i64), Reason> {
+        match &mut self.row.cfa {
+            Cfa::Register { register, offset } if self.cfa_expression.is_empty() => Ok((register, offset)),
+            _ => Err(Reason::CfaWithoutBase),
+        }
     }
 
     /// A rule for a register. Returns whether it matters.

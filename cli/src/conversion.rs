@@ -97,6 +97,8 @@ pub struct Conversion {
     pub version: Version,
     /// Functions in the CFI, those left out among them.
     pub functions: u64,
+    /// Functions that are in the section although DWARF does not define what their CFI means.
+    pub outside_dwarf: u64,
     /// Functions that the table cannot express, in the order of the CFI.
     pub unsupported: Vec<Unsupported>,
     /// FDEs that cannot be read.
@@ -128,8 +130,8 @@ impl Conversion {
                 return Err(error).with_context(|| format!("section {}", section.section.name));
             }
         }
-        let version = options.get().version;
-        Ok(Self { section: builder.finish(), version, functions, unsupported, malformed })
+        let (version, outside_dwarf) = (options.get().version, builder.outside_dwarf());
+        Ok(Self { section: builder.finish(), version, functions, outside_dwarf, unsupported, malformed })
     }
 
     /// Functions that are in the section.
@@ -140,6 +142,12 @@ impl Conversion {
     /// Functions that are not.
     pub fn left_out(&self) -> u64 {
         (self.unsupported.len() + self.malformed.len()) as u64
+    }
+
+    /// Functions that are left out since DWARF does not define what their CFI means.
+    pub fn undefined(&self) -> u64 {
+        let undefined = self.unsupported.iter().filter(|unsupported| unsupported.reason.is_undefined());
+        undefined.count() as u64 + self.malformed.len() as u64
     }
 
     /// Why functions are left out, and how many.

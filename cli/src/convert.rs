@@ -37,7 +37,7 @@ pub struct Arguments {
     #[arg(long, value_name = "ADDR", value_parser = input::parse_address)]
     address: Option<Address>,
     /// Hold the result against the CFI, which gimli evaluates; exit status 1 if a function in it
-    /// differs, or if one cannot be read or judged
+    /// differs or cannot be judged, or if one cannot be read
     #[arg(long)]
     verify: bool,
     /// Exit status 1 if fewer of the functions are converted
@@ -152,7 +152,7 @@ impl<'s, 'a> Summary<'s, 'a> {
     fn status(&self, min_coverage: Option<f64>) -> Status {
         let Conversion { unsupported, malformed, .. } = &self.conversion;
         let is_true = self.report.as_ref().is_none_or(|report| {
-            let is_judged = report.unjudged == 0 && malformed.is_empty();
+            let is_judged = report.unjudged_in_table == 0 && report.unreadable == 0 && malformed.is_empty();
             is_judged && report.is_true() && report.missing <= unsupported.len() as u64
         });
         let (converted, functions) = (self.conversion.converted() as f64, self.conversion.functions as f64);
@@ -178,6 +178,13 @@ impl<'s, 'a> Summary<'s, 'a> {
         let reasons = most_frequent_first(&reasons);
         if !reasons.is_empty() {
             writeln!(text, "  left out: {}", Counts(&reasons).list())?;
+        }
+        let Conversion { outside_dwarf, .. } = self.conversion;
+        let undefined = self.conversion.undefined();
+        if outside_dwarf + undefined != 0 {
+            let all = Number(outside_dwarf + undefined, "function");
+            let parts = [("converted", outside_dwarf), ("left out", undefined)];
+            writeln!(text, "  outside what DWARF defines: {all}{}", Counts(&parts))?;
         }
         if self.ambiguous != 0 {
             let ambiguous = Number(self.ambiguous, "function");
@@ -207,6 +214,10 @@ impl<'s, 'a> Summary<'s, 'a> {
             converted: self.conversion.converted(),
             unsupported: self.conversion.left_out(),
             reasons: self.conversion.reasons(),
+            outside_dwarf: OutsideJson {
+                converted: self.conversion.outside_dwarf,
+                left_out: self.conversion.undefined(),
+            },
             ambiguous: self.ambiguous,
             bytes: BytesJson { sframe: self.bytes.len(), cfi: self.cfi },
             relocations: self.relocations(),
@@ -259,12 +270,20 @@ struct SummaryJson<'r> {
     converted: u64,
     unsupported: u64,
     reasons: BTreeMap<&'static str, u64>,
+    outside_dwarf: OutsideJson,
     ambiguous: u64,
     bytes: BytesJson,
     #[serde(skip_serializing_if = "Option::is_none")]
     relocations: Option<Vec<RelocationJson>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     verify: Option<ReportJson<'r>>,
+}
+
+/// Functions whose CFI is outside what DWARF defines.
+#[derive(Serialize)]
+struct OutsideJson {
+    converted: u64,
+    left_out: u64,
 }
 
 /// Bytes of the result and of what it was made from.

@@ -23,13 +23,19 @@ pub fn print(
 ) -> anyhow::Result<()> {
     let Report { equal, different, missing, unjudged, .. } = report;
     write!(out, "  functions: {equal} equal, {different} different, {missing} missing")?;
-    let rest =
-        [("unjudged", *unjudged), ("only in the table", report.extra), (DUPLICATES, report.duplicates)];
+    let rest = [
+        ("unjudged", *unjudged),
+        ("of them in the table", report.unjudged_in_table),
+        ("of them without a place", report.unreadable),
+        ("only in the table", report.extra),
+        (DUPLICATES, report.duplicates),
+    ];
     writeln!(out, "{}", Counts(&rest))?;
     let Report { pcs, pcs_equal, pcs_different, pcs_missing, .. } = report;
     write!(out, "  pcs: {pcs}: {pcs_equal} equal, {pcs_different} different, {pcs_missing} missing")?;
     let rest = [
         ("unjudged", report.pcs_unjudged),
+        ("of them in the table", report.pcs_unjudged_in_table),
         ("padding between functions", report.pcs_padding),
         ("hidden by functions inside others", report.pcs_hidden),
     ];
@@ -96,6 +102,8 @@ pub struct ReportJson<'r> {
     different: u64,
     missing: u64,
     unjudged: u64,
+    unjudged_in_table: u64,
+    unreadable: u64,
     duplicates: u64,
     extra: u64,
     malformed: u64,
@@ -105,6 +113,7 @@ pub struct ReportJson<'r> {
     pcs_different: u64,
     pcs_missing: u64,
     pcs_unjudged: u64,
+    pcs_unjudged_in_table: u64,
     pcs_extra: u64,
     pcs_padding: u64,
     pcs_hidden: u64,
@@ -139,6 +148,8 @@ impl<'r> ReportJson<'r> {
             different: report.different,
             missing: report.missing,
             unjudged: report.unjudged,
+            unjudged_in_table: report.unjudged_in_table,
+            unreadable: report.unreadable,
             duplicates: report.duplicates,
             extra: report.extra,
             malformed: report.malformed,
@@ -148,6 +159,7 @@ impl<'r> ReportJson<'r> {
             pcs_different: report.pcs_different,
             pcs_missing: report.pcs_missing,
             pcs_unjudged: report.pcs_unjudged,
+            pcs_unjudged_in_table: report.pcs_unjudged_in_table,
             pcs_extra: report.pcs_extra,
             pcs_padding: report.pcs_padding,
             pcs_hidden: report.pcs_hidden,

@@ -28,8 +28,10 @@ Every row is compared at every PC of every function, both ways. The CFI is evalu
 by gimli, not by the code that converts.
 Of Mach-O files, compact entries are compared with the CFI of functions that have both:
 exact in the body and at every call; and the table is held against what its readers rely on.
-Exit status 1: a PC differs, is missing in the table, or could not be judged; or the profile's
-rules are broken; or a member of an archive has CFI and no table, where others have one.
+Exit status 1: a PC differs or is missing in the table; or the table answers for one that could
+not be judged; or an FDE cannot be read; or the profile's rules are broken; or a member of an
+archive has CFI and no table, where others have one. Functions that gimli cannot evaluate and
+that are left out of the table are counted and no fault.
 
 Examples:
   cfi2sframe verify a.out                           the table in a.out against its .eh_frame
@@ -158,7 +160,7 @@ fn check(
         false => print_all(object, &report, arguments.profile.map(|_| &violations[..]), &names, &places),
     };
     let keeps_rules = violations.iter().all(KernelViolations::is_empty);
-    let status = Status::differs_if(!report.is_complete() || !keeps_rules);
+    let status = Status::differs_if(!report.is_faultless() || !keeps_rules);
     status::judged(status, written).map(Outcome::Done)
 }
 

@@ -84,7 +84,8 @@ reasons! {
     FlexNeeded = "flex-needed", "the function needs a flex FDE";
     /// There is no rule for the CFA, from some PC on or in the whole function.
     CfaMissing = "cfa-missing", "there is no rule for the CFA";
-    /// `DW_CFA_def_cfa_register` or `_offset` without a CFA of a register and an offset.
+    /// `DW_CFA_def_cfa_register` or `_offset` where the CFA is not a register and an offset but an expression,
+    /// of whatever form, or has no rule.
     CfaWithoutBase = "cfa-without-base", "the CFA is changed where no register and offset are in effect";
     /// The caller's stack pointer is not the CFA.
     StackPointerRule = "stack-pointer-rule", "the caller's stack pointer is not the CFA";
@@ -117,7 +118,8 @@ reasons! {
     InstructionUnknown(opcode: u8) = "instruction-unknown", "call frame instruction {opcode:#04x} is unknown";
     /// An instruction whose operands are cut off or out of range.
     InstructionMalformed(opcode: u8) = "instruction-malformed", "call frame instruction {opcode:#04x} is malformed";
-    /// An instruction in a CIE that only an FDE can have.
+    /// An instruction in a CIE that only an FDE can have: an advance, or `DW_CFA_restore` of a register that the
+    /// CIE has given a rule.
     CieInstruction = "cie-instruction", "the CIE holds an instruction that belongs into an FDE";
     /// `DW_CFA_set_loc` to a lower address.
     LocationBackwards = "location-backwards", "the location moves backwards";
@@ -162,3 +164,18 @@ reasons! {
 }
 
 impl core::error::Error for Reason {}
+
+impl Reason {
+    /// Whether DWARF does not define what the CFI means, so that its readers differ.
+    pub const fn is_undefined(self) -> bool {
+        matches!(
+            self,
+            Self::CfaWithoutBase
+                | Self::InstructionUnknown(_)
+                | Self::InstructionMalformed(_)
+                | Self::CieInstruction
+                | Self::LocationBackwards
+                | Self::RestoreWithoutRemember
+        )
+    }
+}

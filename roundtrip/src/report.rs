@@ -30,6 +30,11 @@ pub struct Report {
     /// Functions that gimli cannot evaluate to their end, and that do not differ up to there; and those of
     /// which FDEs with one start say different things.
     pub unjudged: u64,
+    /// Functions of `unjudged` for which the table answers at a PC that could not be judged: what it says there
+    /// is unproven. The others are left out of the table, which says nothing wrong of them.
+    pub unjudged_in_table: u64,
+    /// Functions of `unjudged` whose record cannot be read: where they lie is unknown.
+    pub unreadable: u64,
     /// FDEs that start where another one starts; not in `functions`.
     pub duplicates: u64,
     /// Functions of the table that answer for PCs which no function of the CFI has.
@@ -47,6 +52,8 @@ pub struct Report {
     pub pcs_missing: u64,
     /// PCs that gimli cannot say anything about, or of which FDEs say different things.
     pub pcs_unjudged: u64,
+    /// PCs of `pcs_unjudged` for which the table answers.
+    pub pcs_unjudged_in_table: u64,
     /// PCs that only the table answers for, outside all functions of the CFI.
     pub pcs_extra: u64,
     /// PCs between two functions of the CFI that are one function in the table: see
@@ -71,6 +78,16 @@ impl Report {
     /// Whether the table never says anything that the CFI does not say. It may still leave functions out.
     pub fn is_true(&self) -> bool {
         self.pcs_different == 0 && self.malformed == 0
+    }
+
+    /// Whether nothing speaks against the table: all that the CFI says and gimli can judge is in it, and nothing
+    /// else. Functions that could not be judged and are left out are no fault.
+    pub fn is_faultless(&self) -> bool {
+        self.is_true()
+            && self.missing == 0
+            && self.pcs_hidden == 0
+            && self.unjudged_in_table == 0
+            && self.unreadable == 0
     }
 
     /// Whether the table says all that the CFI says, and nothing else, and nothing is unjudged.
@@ -158,6 +175,9 @@ impl fmt::Display for DifferenceWords {
             }
             Answer::StackPointer(rule) => {
                 write!(f, "the caller's stack pointer is {}", RuleWords(arch, rule))?;
+            }
+            Answer::SignState(rule) => {
+                write!(f, "the state of the return address's signature is {}", RuleWords(arch, rule))?;
             }
         }
         write!(f, "; the table says {}{recurrence}", Answered { arch, own: table, other: cfi })

@@ -82,6 +82,7 @@ pub fn verify(cfi: &[cfi::Section<'_>], tables: &Table<'_>, options: &Options) -
     verifier.gap(done..u64::MAX, tables);
     for unreadable in functions.unreadable() {
         verifier.report.functions += 1;
+        verifier.report.unreadable += 1;
         verifier.not_evaluated(None, unreadable.error.into());
     }
     let mut report = verifier.report;
@@ -124,6 +125,7 @@ impl Verifier<'_, '_, '_> {
             judged = range.end;
             self.compare(function, range, answer, flags, &mut tally);
         });
+        let in_table = self.answered(judged..function.end.0);
         let report = &mut self.report;
         report.functions += 1;
         report.pcs += function.end.0 - function.start.0;
@@ -131,9 +133,13 @@ impl Verifier<'_, '_, '_> {
         report.pcs_different += tally.different;
         report.pcs_missing += tally.missing;
         report.pcs_unjudged += function.end.0 - judged;
+        report.pcs_unjudged_in_table += in_table;
         match result {
             _ if tally.different != 0 => report.different += 1,
-            Err(error) => self.not_evaluated(Some(function.start), error),
+            Err(error) => {
+                report.unjudged_in_table += u64::from(in_table != 0);
+                self.not_evaluated(Some(function.start), error);
+            }
             Ok(()) if tally.missing != 0 => self.missing(function),
             Ok(()) => report.equal += 1,
         }
@@ -181,6 +187,18 @@ impl Verifier<'_, '_, '_> {
             });
             pc = end;
         }
+    }
+
+    /// How many of some PCs, behind all that were looked at, the table answers for.
+    fn answered(&mut self, range: Range<u64>) -> u64 {
+        let (mut pc, mut pcs) = (range.start, 0);
+        while pc < range.end {
+            let segment = self.cursor.seek(pc);
+            let end = segment.end.min(range.end);
+            pcs += answered(pc..end, &segment);
+            pc = end;
+        }
+        pcs
     }
 
     /// PCs for which there is no CFI.
@@ -241,9 +259,12 @@ impl Verifier<'_, '_, '_> {
     /// A function of which the CFI says different things.
     fn disputed(&mut self, function: &Function) {
         let pcs = function.end.0 - function.start.0;
+        let in_table = self.answered(function.start.0..function.end.0);
         self.report.functions += 1;
         self.report.pcs += pcs;
         self.report.pcs_unjudged += pcs;
+        self.report.unjudged_in_table += u64::from(in_table != 0);
+        self.report.pcs_unjudged_in_table += in_table;
         self.unjudged(Some(function.start), DISPUTED.to_owned());
     }
 

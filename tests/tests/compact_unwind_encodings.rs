@@ -31,7 +31,7 @@ impl Found {
             let mut judge = Judge::new(&section.section.bytes, section.section.address, file.arch());
             let mut encoder = Encoder::new();
             let cfi = section.cfi();
-            for function in cfi.functions() {
+            for function in cfipack_cfi::Functions::new(&cfi) {
                 let function = function.unwrap();
                 self.functions += 1;
                 let code = code_sections.iter().find_map(|section| {

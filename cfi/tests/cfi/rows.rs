@@ -93,6 +93,93 @@ fn an_expression_of_the_cie_holds_in_its_functions() {
     assert_eq!((rows.len(), rows[1].0.cfa), (2, rsp_and_16));
 }
 
+/// DWARF 5, section 6.4.2.2: `DW_CFA_def_cfa_register` and `_offset` are valid where the CFA is a register and
+/// an offset, and not where an expression gives it, whatever that one comes to. Readers differ in what they do
+/// then: `readelf -wF` 2.47 keeps the expression at an offset, gimli and LLVM refuse.
+#[test]
+fn an_expression_is_no_base() {
+    // rsp+8, *(rsp+8), *(rsp+8)+8, and none at all.
+    let expressions: [&[u8]; 4] = [&[2, 0x77, 8], &[3, 0x77, 8, 0x06], &[5, 0x77, 8, 0x06, 0x23, 8], &[0]];
+    // def_cfa_offset, of one and two bytes, def_cfa_offset_sf, def_cfa_register.
+    let changes: [&[u8]; 4] = [&[0x0e, 32], &[0x0e, 0xa0, 1], &[0x13, 0x70], &[0x0d, 6]];
+    for expression in expressions.map(|expression| [&[0x0f], expression].concat()) {
+        for change in changes {
+            // Padding, behind which the shortest forms are read by a loop of their own.
+            let change = [change, &[0x41, 0, 0, 0, 0]].concat();
+            let refused = |cie: &[u8], fde: &[&[u8]]| {
+                let unsupported = rows(Arch::Amd64, cie, &[&fde.concat()[..], &change].concat()).err()?;
+                Some((unsupported.reason, unsupported.pc.0 - START))
+            };
+            let (plain, base) = (&[0x0c, 7, 8][..], Some((Reason::CfaWithoutBase, 4)));
+            assert_eq!(refused(plain, &[&expression, &[0x41]]), base, "{expression:x?} {change:x?}");
+            assert_eq!(refused(plain, &[&[0x41], &expression]), base);
+            assert_eq!(refused(&expression, &[&[0x41]]), base);
+            assert_eq!(refused(&[&expression[..], plain].concat(), &[&[0x41]]), None);
+            assert_eq!(refused(plain, &[&expression, &[0x41], plain]), None);
+            // A state is restored with what gives its CFA.
+            let remembered: [&[u8]; 4] = [&expression, &[0x0a], plain, &[0x41, 0x0b]];
+            assert_eq!(refused(plain, &remembered), base);
+            assert_eq!(refused(plain, &[&[0x0a], &expression, &[0x41, 0x0b]]), None);
+        }
+    }
+    for change in changes {
+        assert_eq!(rows(Arch::Amd64, &[], change).unwrap_err().reason, Reason::CfaWithoutBase);
+        assert_eq!(rows(Arch::Amd64, change, &[]).unwrap_err().reason, Reason::CfaWithoutBase);
+    }
+}
+
+/// `DW_CFA_restore` goes back to the rule that the CIE gives: in the CIE itself there is none to go back to.
+#[test]
+fn a_restore_in_the_cie() {
+    let refused = |cie: &[u8]| {
+        let cie = [&[0x0c, 7, 8], cie].concat();
+        rows(Arch::Amd64, &cie, &[]).err().map(|unsupported| unsupported.reason)
+    };
+    // gas writes it for a register that the CIE does not speak of.
+    for harmless in [&[0xc6][..], &[0xc6, 0x86, 2], &[0x83, 2, 0xc6], &[6, 0x90, 1, 0x83, 2]] {
+        assert_eq!(refused(harmless), None, "{harmless:x?}");
+    }
+    let rules: [&[u8]; 7] = [
+        &[0x86, 2],
+        &[0x07, 6],
+        &[0x08, 6],
+        &[0x14, 6, 2],
+        &[0x09, 6, 3],
+        &[0x10, 6, 2, 0x77, 8],
+        &[0x16, 6, 2, 0x77, 8],
+    ];
+    for rule in rules {
+        assert_eq!(refused(&[rule, &[0xc6]].concat()), Some(Reason::CieInstruction), "{rule:x?}");
+        assert_eq!(refused(&[rule, &[0xc3]].concat()), None);
+    }
+    assert_eq!(refused(&[0x05, 0x90, 1, 2, 0x06, 0x90, 1]), Some(Reason::CieInstruction));
+    let signed = rows(Arch::Aarch64, &[0x0c, 31, 0, 0x2d, 0xc0 | 34], &[]);
+    assert_eq!(signed.unwrap_err().reason, Reason::CieInstruction);
+}
+
+/// CIEs of two sections at one offset, by turns: equal bytes of two architectures, and other instructions.
+#[test]
+fn cies_of_several_sections() {
+    let (cie, other) = ([0x0c, 7, 8], [0x0c, 6, 16]);
+    let sections = [
+        (Arch::Amd64, plain(&cie, &[]), Row::at_entry(Arch::Amd64).return_address, (7, 8)),
+        (Arch::Aarch64, plain(&cie, &[]), Rule::SameValue, (7, 8)),
+        (Arch::Amd64, plain(&other, &[]), Row::at_entry(Arch::Amd64).return_address, (6, 16)),
+        (Arch::Amd64, plain(&cie, &[]), Row::at_entry(Arch::Amd64).return_address, (7, 8)),
+        (Arch::Aarch64, plain(&other, &[]), Rule::SameValue, (6, 16)),
+    ];
+    let mut interpreter = Interpreter::new();
+    for (number, (arch, bytes, return_address, (register, offset))) in sections.iter().enumerate() {
+        let section = Section::new(SectionKind::EhFrame, bytes, Address(0), *arch);
+        let function = cfipack_cfi::Functions::new(&section).next().unwrap().unwrap();
+        let mut rows = Rows::default();
+        interpreter.run(&function, &mut rows).unwrap();
+        let [(row, _)] = &rows.0[..] else { panic!("{:?}", rows.0) };
+        let cfa = Cfa::Register { register: Register(*register), offset: *offset };
+        assert_eq!((row.cfa, row.return_address), (cfa, *return_address), "function {number}");
+    }
+}
+
 #[test]
 fn locations_that_are_set() {
     let set_loc = |address: u64| [&[0x41, 0x0e, 16, 0x01][..], &address.to_le_bytes(), &[0x0e, 24]].concat();

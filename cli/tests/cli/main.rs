@@ -14,3 +14,4 @@ mod outputs;
 mod program;
 mod statuses;
 mod text;
+mod undefined;

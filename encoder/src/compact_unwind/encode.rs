@@ -212,7 +212,7 @@ mod tests {
         ];
         fde(&mut bytes, 0, 0, 44, &instructions);
         let section = Section::new(SectionKind::EhFrame, &bytes, cfipack_format::Address(0), Arch::Aarch64);
-        let function = section.functions().next().unwrap().unwrap();
+        let function = crate::cfi::Functions::new(&section).next().unwrap().unwrap();
         let words = |at_20: u32| -> Vec<u8> {
             let words = [
                 0xa9be_4ff4_u32,

@@ -64,6 +64,7 @@ impl Builder<'_> {
                 list.extend(shard.entries.list.iter().map(number_here));
             }
         });
+        self.outside_dwarf += shard.outside_dwarf;
         self.entries.num_fres += shard.entries.num_fres;
         self.entries.refused.extend(shard.entries.refused);
         self.entries.unread |= shard.entries.unread;

@@ -14,7 +14,7 @@ use super::small::{SmallRows, flags};
 use super::stack_pointer::StackPointer;
 use super::stubs::StubRows;
 use super::{Layout, Options, Section};
-use crate::cfi::{Function, Interpreter};
+use crate::cfi::{Function, Instructions, Interpreter};
 use crate::{Reason, Unsupported, UnsupportedArch};
 
 /// Takes functions, one after the other, a section's at once or, as shards that are [absorbed](Self::absorb) in a fixed
@@ -30,6 +30,8 @@ pub struct Builder<'a> {
     pub(super) entries: Entries,
     /// The most threads that functions were taken on.
     pub(super) threads: usize,
+    /// Functions taken, by whose instructions DWARF does not say what they mean.
+    pub(super) outside_dwarf: u64,
 }
 
 impl<'a> Builder<'a> {
@@ -58,7 +60,14 @@ impl<'a> Builder<'a> {
         let entries = Entries::new(blocks);
         let (cies, common) = (Cies::new(), Common::new());
         let interpreter = Interpreter::new();
-        Self { abi, options, interpreter, cies, common, fres, entries, threads: 1 }
+        Self { abi, options, interpreter, cies, common, fres, entries, threads: 1, outside_dwarf: 0 }
+    }
+
+    /// How many of the functions that were taken have instructions that are not DWARF's and that
+    /// `cfipack-roundtrip` cannot judge (`DW_CFA_MIPS_advance_loc8`, `DW_CFA_GNU_negative_offset_extended`).
+    /// What else DWARF does not define is refused.
+    pub fn outside_dwarf(&self) -> u64 {
+        self.outside_dwarf
     }
 
     /// Makes room for this many functions at once; best done first.
@@ -139,7 +148,18 @@ impl<'a> Builder<'a> {
                 Err(unsupported)
             }
         });
-        result.inspect_err(|_| self.entries.back_to(before))
+        match result {
+            Ok(()) => self.count(function),
+            Err(_) => self.entries.back_to(before),
+        }
+        result
+    }
+
+    /// Counts a function that was not taken as a common one.
+    fn count(&mut self, function: &Function<'a>) {
+        let instructions = [function.cie.instructions, function.instructions];
+        let has_outside = |bytes| Instructions::new(function, bytes).has_outside_dwarf();
+        self.outside_dwarf += u64::from(instructions.into_iter().any(has_outside));
     }
 
     /// Interprets a function and adds its FDE, or several where it has too many rows for one.
@@ -177,7 +197,7 @@ impl<'a> Builder<'a> {
             }
             Err(unsupported) if unsupported.reason == Reason::GasInstruction(0x0f) => {
                 // A PLT, whose FDEs are ld's work and not gas's.
-                self.run_stubs(function, size).map_err(|_| {
+                self.run_stubs(function, size).map(|()| self.count(function)).map_err(|_| {
                     self.entries.back_to(before);
                     unsupported
                 })

@@ -7,7 +7,7 @@ use cfipack_format::sframe::Version;
 use super::common_cie::CommonCie;
 use super::small::flags;
 use super::stack_pointer::StackPointer;
-use crate::cfi::{Cie, Function, Interpreter};
+use crate::cfi::{Cie, Function, Instructions, Interpreter};
 
 /// Real sections have a handful of CIEs; functions of further ones are interpreted every time.
 const MAX_CIES: usize = 16;
@@ -64,7 +64,9 @@ impl<'a> Cies<'a> {
             self.last = last;
         } else if self.known.len() < MAX_CIES {
             let (own, arch, info) = (self.known.len() as u8, function.arch(), flags(&cie, version));
-            let common = interpreter.run_cie(function).ok();
+            // Functions that are counted are not common.
+            let is_counted = Instructions::new(function, cie.instructions).has_outside_dwarf();
+            let common = interpreter.run_cie(function).ok().filter(|_| !is_counted);
             let common = common.and_then(|state| CommonCie::new(own, &cie, &state, arch, info));
             let same = |known: &&Known<'_>| match (&known.common, &common) {
                 (Some(known), Some(common)) => known.means_the_same(common),

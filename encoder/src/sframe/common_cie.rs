@@ -40,7 +40,9 @@ impl CommonCie {
         let row = state.row;
         let Cfa::Register { register, offset } = row.cfa else { return None };
         let offset = u32::try_from(offset).ok().filter(|&offset| offset <= Pattern::MAX_OFFSET)?;
-        let is_usual = cie.return_address == arch.return_address() && state.registers.is_unset();
+        let is_usual = cie.return_address == arch.return_address()
+            && state.registers.is_unset()
+            && state.cfa_expression.is_empty();
         if arch.endian() == Endian::Big || !is_usual {
             return None;
         }

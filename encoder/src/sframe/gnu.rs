@@ -191,7 +191,7 @@ fn instructions<'a>(
     mut instructions: Instructions<'a, '_>,
 ) -> impl Iterator<Item = Result<Instruction<'a>, Reason>> {
     iter::from_fn(move || match instructions.rest() {
-        [opcode @ (0x1d | 0x2f), ..] => Some(Err(Reason::GasInstruction(*opcode))),
+        [opcode, ..] if instructions.is_outside_dwarf() => Some(Err(Reason::GasInstruction(*opcode))),
         _ => instructions.next(),
     })
 }

@@ -28,7 +28,8 @@ impl<'a> RowSink<'a, StackPointer> for StubRows<'_> {
         if state.row.cfa != Cfa::Expression {
             return self.before.row(state, change);
         }
-        let stub = StubCfa::recognise(state.cfa_expression).ok_or(Reason::CfaExpression)?;
+        let stub = StubCfa::recognise(self.before.arch, state.cfa_expression);
+        let stub = stub.ok_or(Reason::CfaExpression)?;
         if !state.registers.is_cfa(self.before.arch, &state.row) {
             return Err(Reason::StackPointerRule);
         }

@@ -19,6 +19,9 @@ pub enum Answer {
     },
     /// The caller's stack pointer is not the CFA, which no `.sframe` row can say.
     StackPointer(Rule),
+    /// AArch64: the state of the return address's signature follows from this rule, which no `.sframe` row
+    /// can say.
+    SignState(Rule),
 }
 
 impl Answer {

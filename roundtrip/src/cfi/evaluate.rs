@@ -7,8 +7,8 @@ use std::ops::Range;
 use cfipack_format::cfi::Section;
 use cfipack_format::{Address, Register, Rule};
 use gimli::{
-    BaseAddresses, CallFrameInstruction, CfaRule, Endianity, Pointer, UnwindContext, UnwindOffset,
-    UnwindSection, UnwindTableRow,
+    BaseAddresses, CallFrameInstruction, Endianity, Pointer, UnwindContext, UnwindOffset, UnwindSection,
+    UnwindTableRow,
 };
 
 use super::answer::{Answer, Flags};
@@ -68,7 +68,8 @@ trait Evaluate {
 struct Frames<'f, E: Endianity, S> {
     section: S,
     about: About<'f>,
-    cies: HashMap<usize, Cie<'f, E>>,
+    /// By their offsets; with each, whether it sets a CFA.
+    cies: HashMap<usize, (Cie<'f, E>, bool)>,
 }
 
 /// Makes [`Frames`].
@@ -96,7 +97,9 @@ impl<'f> Evaluator<'f> {
     /// start to its end; what the CFI says of PCs beyond is trimmed.
     ///
     /// # Errors
-    /// For the PCs that have not been pushed: what gimli refuses; a CIE that is too long for the number of FDEs.
+    /// For the PCs that have not been pushed: what gimli refuses (instructions that it does not know or that
+    /// make no sense, a change of a CFA that is not set, more than 192 register rules, more than 30 remembered
+    /// states); a CIE that is too long for the number of FDEs.
     pub fn evaluate(
         &mut self,
         function: &Function,
@@ -161,7 +164,7 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Evaluate for Frames<'f, 
     }
 
     fn handler(&mut self, function: &Function) -> gimli::Result<Handler> {
-        let fde = self.fde(function)?;
+        let (fde, _) = self.fde(function)?;
         let Section { address, bytes, .. } = *self.about.section;
         let pointer = |pointer: Pointer| match pointer {
             Pointer::Direct(address) | Pointer::Indirect(address) => Address(address),
@@ -178,20 +181,24 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Evaluate for Frames<'f, 
 }
 
 impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Frames<'f, E, S> {
-    /// A function's FDE, with its CIE.
+    /// A function's FDE with its CIE, and whether that one sets a CFA.
     #[inline]
-    fn fde(&mut self, function: &Function) -> gimli::Result<Fde<'f, E>> {
+    fn fde(&mut self, function: &Function) -> gimli::Result<(Fde<'f, E>, bool)> {
         let Self { section, about, cies } = self;
         let partial = section.partial_fde_from_offset(&about.bases, function.fde.0.into())?;
-        partial.parse(|section, bases, offset| {
+        let mut sets_cfa = false;
+        let fde = partial.parse(|section, bases, offset| {
             let at = UnwindOffset::into(offset);
-            if let Some(cie) = cies.get(&at) {
+            if let Some((cie, sets)) = cies.get(&at) {
+                sets_cfa = *sets;
                 return Ok(cie.clone());
             }
             let cie = section.cie_from_offset(bases, offset)?;
-            cies.insert(at, cie.clone());
+            sets_cfa = CfaSet::of_cie(&cie, section, bases).is_ok_and(|of_cie| of_cie.is_set);
+            cies.insert(at, (cie.clone(), sets_cfa));
             Ok(cie)
-        })
+        })?;
+        Ok((fde, sets_cfa))
     }
 
     /// Calls `each` for every row, with the PCs that it is for and whether a CFA is set.
@@ -202,7 +209,7 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Frames<'f, E, S> {
         function: &Function,
         mut each: impl FnMut(&Translate<'_, 'f, E, S>, Range<u64>, &UnwindTableRow<usize, Deep>, bool, Flags),
     ) -> Result<(), Unevaluated> {
-        let fde = self.fde(function)?;
+        let (fde, cie_sets_cfa) = self.fde(function)?;
         let Self { section, about, .. } = self;
         let (length, longest) = (fde.cie().entry_len(), about.longest_cie);
         if length > longest {
@@ -214,15 +221,17 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Frames<'f, E, S> {
         };
         let (arch, bases) = (about.section.arch, &about.bases);
         let translate = Translate { section, cie: fde.cie(), arch, first: function.start };
-        let mut cfa_set = None;
+        let mut cfa_set = match cie_sets_cfa {
+            true => None,
+            false => Some(CfaSet::new(&fde, section, bases)?),
+        };
         let mut rows = fde.rows(section, bases, context)?;
         let mut number = 0;
         while let Some(row) = rows.next_row()? {
             let start = row.start_address().max(function.start.0);
             let end = row.end_address().min(function.end.0);
+            let is_set = cfa_set.as_mut().map_or(Ok(true), |cfa_set| cfa_set.in_row(number))?;
             if start < end {
-                let is_set = *row.cfa() != CfaRule::default()
-                    || cfa_set.get_or_insert_with(|| CfaSet::new(&fde, section, bases)).in_row(number);
                 each(&translate, start..end, row, is_set, flags);
             }
             number += 1;
@@ -231,8 +240,8 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Frames<'f, E, S> {
     }
 }
 
-/// Tells rows in which no instruction has set a CFA from those in which one has set it to `register 0 + 0`:
-/// gimli gives the same row for both.
+/// Tells rows in which no instruction has set a CFA from others, in functions whose CIE sets none: to gimli the
+/// CFA is `register 0 + 0` from the start on, and may be changed.
 struct CfaSet<'s, 'f, E: Endianity> {
     instructions: gimli::CallFrameInstructionIter<'s, Reader<'f, E>>,
     /// Number of the row that `instructions` stands behind; rows end where the location moves.
@@ -246,22 +255,36 @@ impl<'s, 'f, E: Endianity> CfaSet<'s, 'f, E> {
         fde: &Fde<'f, E>,
         section: &'s S,
         bases: &'s BaseAddresses,
-    ) -> Self {
-        let instructions = fde.cie().instructions(section, bases);
+    ) -> gimli::Result<Self> {
+        let of_cie = Self::of_cie(fde.cie(), section, bases)?;
+        Ok(Self { instructions: fde.instructions(section, bases), row: 0, ..of_cie })
+    }
+
+    /// As it is behind the instructions of a CIE.
+    fn of_cie<S: UnwindSection<Reader<'f, E>>>(
+        cie: &Cie<'f, E>,
+        section: &'s S,
+        bases: &'s BaseAddresses,
+    ) -> gimli::Result<Self> {
+        let instructions = cie.instructions(section, bases);
         let mut of_cie = Self { instructions, row: 0, is_set: false, remembered: Vec::new() };
-        of_cie.in_row(u64::MAX - 1);
-        Self { instructions: fde.instructions(section, bases), row: 0, ..of_cie }
+        of_cie.in_row(u64::MAX - 1)?;
+        Ok(of_cie)
     }
 
     /// Whether a CFA is set in a row. Numbers ascend from call to call.
-    fn in_row(&mut self, number: u64) -> bool {
+    ///
+    /// # Errors
+    /// One that is not set is changed.
+    fn in_row(&mut self, number: u64) -> gimli::Result<bool> {
         use CallFrameInstruction::*;
         while self.row <= number {
             match self.instructions.next() {
-                Ok(Some(
-                    DefCfa { .. } | DefCfaSf { .. } | DefCfaRegister { .. } | DefCfaExpression { .. },
-                )) => {
-                    self.is_set = true;
+                Ok(Some(DefCfa { .. } | DefCfaSf { .. } | DefCfaExpression { .. })) => self.is_set = true,
+                Ok(Some(DefCfaRegister { .. } | DefCfaOffset { .. } | DefCfaOffsetSf { .. }))
+                    if !self.is_set =>
+                {
+                    return Err(gimli::Error::CfiInstructionInInvalidContext);
                 }
                 Ok(Some(RememberState)) => self.remembered.push(self.is_set),
                 Ok(Some(RestoreState)) => self.is_set = self.remembered.pop().unwrap_or(self.is_set),
@@ -270,6 +293,6 @@ impl<'s, 'f, E: Endianity> CfaSet<'s, 'f, E> {
                 Ok(None) | Err(_) => break,
             }
         }
-        self.is_set
+        Ok(self.is_set)
     }
 }

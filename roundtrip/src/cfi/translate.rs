@@ -23,7 +23,7 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Translate<'_, 'f, E, S> 
         let arch = self.arch;
         let column = self.cie.return_address_register();
         let (frame_pointer, stack_pointer) = (arch.frame_pointer(), arch.stack_pointer());
-        let (mut of_ra, mut of_fp, mut of_sp, mut signed) = (None, None, None, false);
+        let (mut of_ra, mut of_fp, mut of_sp, mut sign_state) = (None, None, None, None);
         for (register, rule) in row.registers() {
             if *register == column {
                 of_ra = Some(rule);
@@ -32,7 +32,7 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Translate<'_, 'f, E, S> 
             } else if register.0 == stack_pointer.0 {
                 of_sp = Some(rule);
             } else if *register == gimli::AArch64::RA_SIGN_STATE && arch.is_aarch64() {
-                signed = *rule == RegisterRule::Constant(1);
+                sign_state = Some(rule);
             }
         }
         let start = FunctionOffset((row.start_address() - self.first.0) as u32);
@@ -42,6 +42,7 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Translate<'_, 'f, E, S> 
             // Another column keeps its value, which is a register to find the return address in.
             None => Rule::Register { register: Register(column.0), offset: 0 },
         };
+        let signed = matches!(sign_state, Some(RegisterRule::Constant(1)));
         let frame_pointer = of_fp.map_or(Rule::SameValue, |rule| self.rule(rule, frame_pointer));
         if return_address == Rule::Undefined {
             return Answer::Row(Row { start, cfa: Cfa::Undefined, return_address, frame_pointer, signed });
@@ -55,17 +56,24 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Translate<'_, 'f, E, S> 
             CfaRule::Expression(expression) => match self.shape(expression) {
                 Some(Shape::Sum { register, offset }) => Cfa::Register { register, offset },
                 Some(Shape::Load { register, offset }) => Cfa::Memory { register, offset },
-                Some(Shape::Plt { register, offset, from }) => {
+                Some(Shape::Plt { register, offset, from }) if arch == Arch::Amd64 => {
                     plt = Some(from);
                     Cfa::Register { register, offset }
                 }
-                None => Cfa::Expression,
+                Some(Shape::Plt { .. }) | None => Cfa::Expression,
             },
         };
         if let Some(rule) = of_sp {
             let rule = self.rule(rule, stack_pointer);
             if !is_cfa(rule, cfa, arch) {
                 return Answer::StackPointer(rule);
+            }
+        }
+        match sign_state {
+            None | Some(RegisterRule::Constant(_) | RegisterRule::SameValue | RegisterRule::Undefined) => {}
+            Some(rule) => {
+                let own = Register(gimli::AArch64::RA_SIGN_STATE.0);
+                return Answer::SignState(self.rule(rule, own));
             }
         }
         let row = Row { start, cfa, return_address, frame_pointer, signed };

@@ -44,6 +44,9 @@ impl fmt::Display for CfiWords<'_> {
             Answer::StackPointer(rule) => {
                 write!(f, "the caller's stack pointer is {}", RuleWords(arch, *rule))
             }
+            Answer::SignState(rule) => {
+                write!(f, "the state of the return address's signature is {}", RuleWords(arch, *rule))
+            }
             Answer::Row(row) | Answer::Plt { row, .. } => {
                 write!(f, "{}", Words(arch, *row))?;
                 registers.iter().try_for_each(|&(register, found)| rule(f, arch, register, found))

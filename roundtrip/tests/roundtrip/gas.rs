@@ -113,8 +113,9 @@ const WRONG: [(&str, u64, &str); 23] = [
     ("x_sections_sframe", 2, "the CFI has no function; the table says CFA = rsp+8"),
 ];
 
-/// What gimli does not know: instructions of AArch64 and others.
-const UNJUDGED: [(&str, &str); 7] = [
+/// What gimli does not know, instructions of AArch64 and others, and what has no meaning: an offset of a CFA
+/// that an expression gives, or that is not set.
+const UNJUDGED: [(&str, &str); 10] = [
     ("a_negate_pc", "unknown call frame instruction: 0x2c"),
     ("s_window_save", "unknown call frame instruction: 0x2d"),
     ("x_window_save", "unknown call frame instruction: 0x2d"),
@@ -122,6 +123,9 @@ const UNJUDGED: [(&str, &str); 7] = [
     ("x_escape_negative_offset", "unknown call frame instruction: 0x2f"),
     ("x_escape_negative_offset_fp", "unknown call frame instruction: 0x2f"),
     ("x_escape_unknown", "unknown call frame instruction: 0x1c"),
+    ("x_escape_expr_offset", "invalid context for call frame instruction"),
+    ("x_escape_sum_offset", "invalid context for call frame instruction"),
+    ("x_simple_off_nocfa", "invalid context for call frame instruction"),
 ];
 
 #[test]

@@ -12,3 +12,4 @@ mod made;
 mod overlaps;
 mod page_table;
 mod profile;
+mod undefined;

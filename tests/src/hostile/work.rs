@@ -44,7 +44,7 @@ fn cfi(section: &cfi::Section<'_>) {
         }
     }
     let mut encoder = Encoder::new();
-    for function in section.functions().flatten() {
+    for function in cfipack_cfi::Functions::new(&section).flatten() {
         let _ = encoder.encode(&function, None, Mode::Checked);
     }
     let code = Code::new([]);
@@ -117,7 +117,7 @@ fn files(bytes: &[u8]) {
 fn file_of(file: &File<'_>) {
     let symbols = file.symbols();
     for section in file.call_frame_sections().into_iter().flatten() {
-        for function in section.cfi().functions().flatten() {
+        for function in cfipack_cfi::Functions::new(&section.cfi()).flatten() {
             file.locate(function.start);
             symbols.as_ref().ok().and_then(|symbols| symbols.lookup(function.start));
         }

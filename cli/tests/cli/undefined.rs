@@ -1,0 +1,60 @@
+//! CFI that DWARF gives no meaning: what a conversion counts, and what `verify` makes of it.
+
+use serde_json::{Value, json};
+
+use crate::program::run;
+
+/// Status, and the report in JSON.
+fn json(arguments: &[&str]) -> (Option<i32>, Value) {
+    let output = run(&[arguments, &["--json"]].concat());
+    (output.status.code(), serde_json::from_slice(&output.stdout).unwrap())
+}
+
+fn gas(name: &str) -> String {
+    format!("../sframe/x86_64/{name}.gas247.o")
+}
+
+/// gas leaves the function out whose CFA is `rsp+8` by an expression before its offset is changed, and has
+/// a row for the one whose CFA is `*(rbp-8)`.
+#[test]
+fn an_expression_is_no_base() {
+    for (name, in_table) in [("x_escape_sum_offset", 0), ("x_escape_expr_offset", 1)] {
+        let name = gas(name);
+        for layout in [&[][..], &["--sframe-version", "2"], &["--merge-functions", "9"]] {
+            let (status, converted) = json(&[&[&name[..], "--verify"], layout].concat());
+            assert_eq!(status, Some(0), "{converted}");
+            assert_eq!(converted["reasons"], json!({ "cfa-without-base": 1 }));
+            assert_eq!(converted["outside_dwarf"], json!({ "converted": 0, "left_out": 1 }));
+            let verified = &converted["verify"];
+            assert_eq!((&verified["unjudged"], &verified["unjudged_in_table"]), (&json!(1), &json!(0)));
+        }
+        let (status, verified) = json(&["verify", &name]);
+        assert_eq!(status, Some(in_table), "{verified}");
+        assert_eq!(verified["unjudged"], 1);
+        assert_eq!(verified["unjudged_in_table"], in_table);
+        // From the change up to the next `DW_CFA_def_cfa` and beyond: gimli says no more.
+        assert_eq!(verified["pcs_unjudged_in_table"], 2 * in_table);
+    }
+    let output = run(&[&gas("x_escape_expr_offset")]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("\n  outside what DWARF defines: 1 function, 1 left out\n"), "{said}");
+    let output = run(&["verify", &gas("x_escape_expr_offset")]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains(" 0 missing, 1 unjudged, 1 of them in the table\n"), "{said}");
+}
+
+/// Instructions that DWARF does not have and gimli does not know, but that have one meaning.
+#[test]
+fn what_is_converted_and_cannot_be_judged_is_counted() {
+    for name in ["x_escape_advance8", "x_escape_negative_offset", "x_escape_negative_offset_fp"] {
+        for threads in ["1", "2"] {
+            let (status, converted) = json(&[&gas(name), "--threads", threads]);
+            assert_eq!(status, Some(0));
+            assert_eq!(converted["outside_dwarf"], json!({ "converted": 1, "left_out": 0 }), "{name}");
+        }
+        let (status, converted) = json(&[&gas(name), "--verify"]);
+        assert_eq!((status, &converted["verify"]["unjudged_in_table"]), (Some(1), &json!(1)), "{name}");
+    }
+    let (_, converted) = json(&["linked.so"]);
+    assert_eq!(converted["outside_dwarf"], json!({ "converted": 0, "left_out": 0 }));
+}

@@ -1,0 +1,140 @@
+//! CFI that DWARF gives no meaning, and CFI that no row can hold: the judge calls no table right about it.
+
+use cfipack_decoder::sframe::Section;
+use cfipack_encoder::cfi::SectionKind::EhFrame;
+use cfipack_format::{Arch, Cfa, Register, Row, Rule};
+use cfipack_roundtrip::cfi::{Answer, Evaluator, Functions};
+use cfipack_roundtrip::{Options, Report, Table, verify};
+
+use crate::made::{self, Cfi, Made, SP1, TABLE_ADDRESS, flex};
+
+fn report(cfi: &Cfi, functions: &[Made]) -> Report {
+    let section = cfi.section();
+    let bytes = made::table(section.arch, functions);
+    let sections = [Section::parse(&bytes, TABLE_ADDRESS).unwrap()];
+    verify(&[section], &Table::new(&sections), &Options::default())
+}
+
+/// A function of 8 bytes at 0x1000.
+fn function(arch: Arch, cie: &[u8], instructions: &[u8]) -> Cfi {
+    let mut cfi = Cfi::new(arch, EhFrame);
+    let cie = cfi.cie(b"zR", &[1, 0], cie);
+    cfi.fde(cie, 0x1000, 8, instructions);
+    cfi
+}
+
+/// What the judge says of the only function, and whether it can judge it to its end.
+fn judged(cfi: &Cfi) -> (Vec<(u64, Answer)>, bool) {
+    let functions = Functions::find(&[cfi.section()]);
+    let [function] = functions.as_slice() else { panic!("{functions:?}") };
+    let mut found = Vec::new();
+    let mut evaluator = Evaluator::new(&functions);
+    let result = evaluator.evaluate(function, |range, answer, _| found.push((range.start, *answer)));
+    (found, result.is_ok())
+}
+
+const AT_ENTRY: &[u8] = &[0x0c, 7, 8, 0x90, 1];
+
+/// What is left out is not called wrong; what is in the table is not called right.
+#[test]
+fn unjudged_in_the_table_or_left_out() {
+    // CFA = rsp+8 by an expression; advance 4; def_cfa_offset 32.
+    let cfi = function(Arch::Amd64, AT_ENTRY, &[0x0f, 2, 0x77, 8, 0x44, 0x0e, 32]);
+    let unjudged = |functions: &[Made]| {
+        let found = report(&cfi, functions);
+        assert_eq!((found.unjudged, found.pcs_unjudged, found.is_complete()), (1, 4, false));
+        (found.unjudged_in_table, found.pcs_unjudged_in_table, found.is_faultless())
+    };
+    assert_eq!(unjudged(&[]), (0, 0, true));
+    // Only what could be judged is there.
+    assert_eq!(unjudged(&[Made::new(0x1000, 4, &[(0, SP1, &[8])])]), (0, 0, true));
+    assert_eq!(unjudged(&[Made::new(0x1000, 8, &[(0, SP1, &[8]), (4, SP1, &[32])])]), (1, 4, false));
+    assert_eq!(unjudged(&[Made::new(0x1000, 5, &[(0, SP1, &[8])])]), (1, 1, false));
+    // A PLT's rows: of each 2 bytes the second has one.
+    let mut stubs = Made::new(0x1000, 8, &[(1, SP1, &[8])]);
+    (stubs.info, stubs.rep_size) = (0x10, 2);
+    assert_eq!(unjudged(&[stubs]), (1, 2, false));
+}
+
+/// Where FDEs of one start disagree, a table that has neither is not wrong. A record that cannot be read may lie
+/// anywhere.
+#[test]
+fn disputed_and_unreadable() {
+    let (mut cfi, cie) = Cfi::amd64();
+    cfi.fde(cie, 0x1000, 8, &[]);
+    cfi.fde(cie, 0x1000, 8, &[0x41, 0x0e, 16]);
+    let found = report(&cfi, &[]);
+    assert_eq!((found.unjudged, found.unjudged_in_table, found.is_faultless()), (1, 0, true));
+    let found = report(&cfi, &[Made::new(0x1000, 8, &[(0, SP1, &[8])])]);
+    assert_eq!((found.unjudged_in_table, found.pcs_unjudged_in_table), (1, 8));
+    assert!(!found.is_faultless());
+
+    let (mut cfi, _) = Cfi::amd64();
+    let unknown = cfi.cie(b"zQ", &[1, 0], &[]);
+    cfi.fde(unknown, 0x1000, 2, &[]);
+    let found = report(&cfi, &[]);
+    assert_eq!((found.unjudged, found.unreadable, found.unjudged_in_table), (1, 1, 0));
+    assert!(!found.is_faultless());
+}
+
+/// To gimli the CFA is `register 0 + 0` where nothing sets it, and may be changed.
+#[test]
+fn a_cfa_that_is_not_set_is_not_changed() {
+    let nothing = |instructions: &[u8]| judged(&function(Arch::Amd64, &[], instructions));
+    let changes: [&[u8]; 4] = [&[0x0e, 16], &[0x13, 0x7e], &[0x0d, 7], &[0x0d, 0]];
+    for change in changes {
+        assert_eq!(nothing(change), (vec![], false), "{change:x?}");
+        assert_eq!(nothing(&[&[0x44], change].concat()), (vec![(0x1000, Answer::Nothing)], false));
+        // A state without a CFA is restored.
+        let restored = [&[0x0a, 0x0c, 7, 8, 0x44, 0x0b], change].concat();
+        let (found, is_judged) = nothing(&restored);
+        assert_eq!((found.len(), is_judged), (1, false));
+        // Set first.
+        let (found, is_judged) = nothing(&[&[0x0c, 7, 8, 0x44], change].concat());
+        assert_eq!((found.len(), is_judged), (2, true));
+        assert_eq!(judged(&function(Arch::Amd64, change, &[])), (vec![], false));
+    }
+    let (found, _) = nothing(&[0x44, 0x0c, 0, 0]);
+    let rax = Cfa::Register { register: Register(0), offset: 0 };
+    assert_eq!(found[0].1, Answer::Nothing);
+    assert!(matches!(found[1].1, Answer::Row(Row { cfa, .. }) if cfa == rax), "{found:?}");
+    // A CIE that sets one, and takes it back.
+    let (found, _) = judged(&function(Arch::Amd64, &[0x0a, 0x0c, 7, 8, 0x0b], &[]));
+    assert_eq!(found, [(0x1000, Answer::Nothing)]);
+}
+
+/// The ABI of AArch64 lets a rule give the state of the signature; a row has a bit for it and no more.
+#[test]
+fn a_rule_for_the_sign_state() {
+    let row = Made::new(0x1000, 8, &[(0, 0x03, &[0])]);
+    let cie = [0x0c, 31, 0];
+    // DW_CFA_val_expression: lit1; lit0; DW_CFA_offset.
+    for rule in [&[0x16, 34, 1, 0x31][..], &[0x16, 34, 1, 0x30], &[0xa2, 1]] {
+        let cfi = function(Arch::Aarch64, &cie, rule);
+        assert!(matches!(judged(&cfi).0[..], [(0x1000, Answer::SignState(_))]), "{rule:x?}");
+        let found = report(&cfi, &[row.clone()]);
+        assert_eq!((found.pcs_different, found.differences.len()), (8, 1));
+        let words = found.differences[0].to_string();
+        assert!(words.contains("the state of the return address's signature is "), "{words}");
+        assert_eq!(report(&cfi, &[]).pcs_missing, 8);
+    }
+    let as_at_entry = function(Arch::Aarch64, &cie, &[0x08, 34]);
+    assert!(report(&as_at_entry, &[row]).is_complete());
+    // Of an outermost frame nothing matters.
+    let outermost = function(Arch::Aarch64, &cie, &[0xa2, 1, 0x07, 30]);
+    let is_outermost = |answer| matches!(answer, Answer::Row(Row { return_address: Rule::Undefined, .. }));
+    assert!(is_outermost(judged(&outermost).0[0].1));
+}
+
+/// Register 16 is the PC on x86-64 alone.
+#[test]
+fn the_plt_of_another_architecture() {
+    let expression = [0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22];
+    let instructions = [&[0x0f, 11][..], &expression].concat();
+    let cfi = function(Arch::Aarch64, &[0x0c, 31, 0], &instructions);
+    let (found, _) = judged(&cfi);
+    assert!(matches!(found[0].1, Answer::Row(Row { cfa: Cfa::Expression, .. })), "{found:?}");
+    // Counted from x7, as the expression has it.
+    let x7 = Made { flex: true, ..Made::new(0x1000, 8, &[(0, flex(2), &[0x39, 8])]) };
+    assert_eq!(report(&cfi, &[x7]).pcs_different, 8);
+}

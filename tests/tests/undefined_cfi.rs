@@ -1,0 +1,114 @@
+//! Call frame instructions at random, whatever DWARF says of their order: nothing that gimli refuses is
+//! converted, and what is converted is right.
+
+use cfipack_encoder::cfi::{self, SectionKind};
+use cfipack_format::{Address, Arch};
+use cfipack_tests::convert::{all_options, convert};
+use cfipack_tests::random::{Case, Random, cases};
+
+const TABLE: Address = Address(0x100_0000);
+
+/// An instruction, of most kinds, with small operands, about few registers.
+fn instruction(random: &mut Random, arch: Arch, bytes: &mut Vec<u8>) {
+    let registers = [arch.stack_pointer(), arch.frame_pointer(), arch.return_address()];
+    let registers = registers.map(|register| register.0 as u8);
+    let [register, other] = [0, 0].map(|_| match random.below(8) {
+        0 => 3,
+        1 if arch.is_aarch64() => 34,
+        _ => random.pick(&registers),
+    });
+    let base = random.pick(&registers[..2]);
+    let small = random.pick(&[0, 1, 2, 8, 16, 24, 0x40, 0x7f]);
+    let breg = 0x70 + random.pick(&registers).min(31);
+    let offset = small & 0x3f;
+    match random.below(30) {
+        0..6 => bytes.push(0x41 + random.below(3) as u8),
+        6..9 => bytes.extend([0x0c, base, small]),
+        9..13 => bytes.extend([0x0e, small]),
+        13..15 => bytes.extend([0x0d, base]),
+        15 => bytes.extend([0x13, small]),
+        16 => bytes.extend([0x12, base, small]),
+        17..19 => {
+            let expressions: [&[u8]; 5] = [
+                &[2, breg, offset],
+                &[3, breg, offset, 0x06],
+                &[4, breg, offset, 0x23, 8],
+                &[11, 0x77, offset, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22],
+                &[0],
+            ];
+            bytes.push(0x0f);
+            bytes.extend(random.pick(&expressions));
+        }
+        19 => bytes.extend([random.pick(&[0x10, 0x16]), register, 2, breg, offset]),
+        20..22 => bytes.extend([0x80 | register, random.pick(&[1, 2, 3])]),
+        22 => bytes.extend([random.pick(&[0x05, 0x11, 0x14, 0x15]), register, offset]),
+        23 => bytes.push(0xc0 | register),
+        24 => bytes.extend([random.pick(&[0x06, 0x07, 0x08]), register]),
+        25 => bytes.extend([0x09, register, other]),
+        26 => bytes.push(0x0a),
+        27 => bytes.push(0x0b),
+        28 => bytes.push(0x2d),
+        _ => bytes.extend([0x2e, small]),
+    }
+}
+
+fn instructions(random: &mut Random, arch: Arch, limit: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    (0..random.below(limit)).for_each(|_| instruction(random, arch, &mut bytes));
+    bytes
+}
+
+fn record(section: &mut Vec<u8>, arch: Arch, id: u32, body: &[u8]) {
+    let endian = arch.endian();
+    section.extend(endian.put_u32(body.len() as u32 + 4));
+    section.extend(endian.put_u32(id));
+    section.extend(body);
+}
+
+/// An `.eh_frame` of functions with absolute addresses, most of them under a CIE as compilers write it.
+fn eh_frame(random: &mut Random, arch: Arch, functions: u64) -> Vec<u8> {
+    let mut section = Vec::new();
+    let endian = arch.endian();
+    let mut cie = 0;
+    for number in 0..functions {
+        if number % 4 == 0 {
+            cie = section.len();
+            let cfa_offset = if arch == Arch::Amd64 { 8 } else { 0 };
+            let mut initial = vec![0x0c, arch.stack_pointer().0 as u8, cfa_offset];
+            if random.chance(30) {
+                initial = instructions(random, arch, 5);
+            }
+            let head = [1, 0, 1, 0x78, arch.return_address().0 as u8];
+            record(&mut section, arch, 0, &[&head[..], &initial].concat());
+        }
+        let pointer = (section.len() + 4 - cie) as u32;
+        let range = [0x1000 + 0x100 * number, 0x20].map(|word| endian.put_u64(word)).concat();
+        let body = [range, instructions(random, arch, 12)].concat();
+        record(&mut section, arch, pointer, &body);
+    }
+    section
+}
+
+#[test]
+fn what_gimli_refuses_is_not_converted() {
+    let (seed, count) = cases("CFI without regard for its meaning", 400);
+    let (mut functions, mut refused, mut unjudged) = (0, 0, 0);
+    for case in 0..count as u64 {
+        let (_case, mut random) = Case::new(seed.wrapping_add(case));
+        let arch = random.pick(&[Arch::Amd64, Arch::Aarch64, Arch::Aarch64Be, Arch::S390x]);
+        let bytes = eh_frame(&mut random, arch, 40);
+        let section = cfi::Section::new(SectionKind::EhFrame, &bytes, Address(0), arch);
+        for options in all_options() {
+            let converted = convert(&[section], arch, TABLE, options);
+            assert!(converted.malformed.is_empty(), "{:?}", converted.malformed);
+            let report = converted.verify(&[section]);
+            assert!(report.is_true(), "{arch:?} {options:?}: {:?}", report.differences.first());
+            assert_eq!(report.unjudged_in_table, 0, "{arch:?} {options:?}: {:#?}", report.left_out);
+            functions += report.functions;
+            refused += converted.unsupported.len() as u64;
+            unjudged += report.unjudged;
+        }
+    }
+    println!("{refused} of {functions} functions were refused; gimli refuses {unjudged}");
+    assert!(refused * 10 < functions * 9 && unjudged * 20 > functions, "too little is put to the test");
+}
