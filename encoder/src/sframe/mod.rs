@@ -40,6 +40,7 @@
 
 mod absorb;
 mod all;
+mod apart;
 mod batch;
 mod belief;
 mod block;
@@ -57,8 +58,11 @@ mod memo;
 mod merge;
 mod options;
 mod order;
+mod overlap;
 mod parallel;
 mod pattern;
+mod read_back;
+mod rebuilt;
 mod rules;
 mod section;
 mod small;

@@ -9,8 +9,10 @@ use cfipack_format::{Address, Arch, SectionOffset};
 use super::block::Blocks;
 use super::entries::{Entries, Entry};
 use super::order::Order;
+use super::rebuilt::Rebuilt;
 use super::wide_attribute::WideAttribute;
 use super::{Layout, Options};
+use crate::{Reason, Unsupported};
 
 /// A section that needs only addresses. Its size is exact, and it can be written again after a
 /// relayout: nothing is read or encoded anew.
@@ -23,6 +25,8 @@ pub struct Section {
     num_fres: u64,
     /// Functions that are part of another's FDE: where that starts and where they do.
     merged: Vec<(u64, u64)>,
+    /// Functions that were taken and are not in it.
+    omitted: Vec<Unsupported>,
     /// Threads that the index is written on.
     threads: usize,
 }
@@ -38,7 +42,7 @@ pub enum WriteError {
         /// Bytes that are needed.
         needed: usize,
     },
-    /// Version 2 stores starts in 32 bits, and a function is further away.
+    /// Version 2 stores starts in 32 bits, and a function is further away: see [`Section::omit_distant`].
     StartTooFar {
         /// The function's address.
         function: Address,
@@ -79,9 +83,54 @@ impl fmt::Display for WriteError {
 impl core::error::Error for WriteError {}
 
 impl Section {
-    pub(super) fn new(arch: Arch, options: Options, entries: Entries, threads: usize) -> Self {
+    pub(super) fn new(
+        arch: Arch,
+        options: Options,
+        entries: Entries,
+        omitted: Vec<Unsupported>,
+        threads: usize,
+    ) -> Self {
         let Entries { list, blocks, num_fres, merged, .. } = entries;
-        Self { arch, options, entries: list, blocks, num_fres, merged, threads }
+        Self { arch, options, entries: list, blocks, num_fres, merged, omitted, threads }
+    }
+
+    /// Functions that the [builder](super::Builder) took and that are not in the section all the same: see
+    /// [`Builder::finish`](super::Builder::finish) and [`Self::omit_distant`].
+    pub fn omitted(&self) -> &[Unsupported] {
+        &self.omitted
+    }
+
+    /// Omits the functions that version 2, which stores starts in 32 bits, cannot reach from `address`, where the
+    /// section will lie: [`Self::omitted`] has them then, with [`Reason::StartTooFar`], and [`Self::len`] is
+    /// less. `address_of` is that of [`Self::write`], which otherwise refuses the whole section. Version 3
+    /// reaches all.
+    pub fn omit_distant(&mut self, address: Address, mut address_of: impl FnMut(Address) -> Address) {
+        let mut distance = |start| address_of(Address(start)).distance_from(address);
+        let is_near = |distance: i64| i32::try_from(distance).is_ok();
+        if self.options.version == Version::V3
+            || self.entries.iter().all(|entry| is_near(distance(entry.start)))
+        {
+            return;
+        }
+        let mut rebuilt = Rebuilt::new(&self.blocks, self.arch, self.options);
+        for entry in &self.entries {
+            let distance = distance(entry.start);
+            let kept = match is_near(distance) {
+                true => rebuilt.keep(*entry),
+                false => Err(Reason::StartTooFar(distance)),
+            };
+            let Err(reason) = kept else { continue };
+            let merged = self.merged.iter().filter(|(first, _)| *first == entry.start);
+            let starts = [entry.start].into_iter().chain(merged.map(|&(_, function)| function));
+            self.omitted.extend(starts.map(Address).map(|function| Unsupported {
+                function,
+                pc: function,
+                reason,
+            }));
+        }
+        let Entries { list, blocks, num_fres, .. } = rebuilt.finish();
+        self.merged.retain(|(first, _)| list.iter().any(|entry| entry.start == *first));
+        (self.entries, self.blocks, self.num_fres) = (list, blocks, num_fres);
     }
 
     /// Bytes of the section, exact.
