@@ -134,14 +134,18 @@ fn version_2_of_a_file_far_from_0() {
     let directory = scratch("far");
     let file = directory.join("far.so");
     fs::write(&file, moved_up(&fs::read(corpus().join("linked.so")).unwrap())).unwrap();
-    let (file, table) = (file.to_str().unwrap(), directory.join("table"));
+    let without_table = directory.join("far");
+    fs::write(&without_table, moved_up(&fs::read(corpus().join("both_frames")).unwrap())).unwrap();
+    let (file, without_table) = (file.to_str().unwrap(), without_table.to_str().unwrap());
+    let table = directory.join("table");
     let table = table.to_str().unwrap();
     let version_2 = |arguments: &[&str]| {
         let output = run(&[arguments, &["--sframe-version", "2"]].concat());
         let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
         (output.status.code(), text)
     };
-    for arguments in [&[file][..], &[file, "--verify"], &["stats", file], &["explain", file]] {
+    let stats = ["stats", without_table];
+    for arguments in [&[file][..], &[file, "--verify"], &stats, &["explain", file]] {
         let (status, said) = version_2(arguments);
         assert_eq!(status, Some(0), "{arguments:?}: {said}");
         assert!(!said.contains("start-too-far"), "{said}");

@@ -116,7 +116,8 @@ impl<'a> Builder<'a> {
         let omitted = separate(&mut entries, arch, options, threads);
         let merged = match options {
             Options { merge_functions: 2.., layout: Layout::Small, .. } => {
-                merge(arch, options, &entries).ok()
+                let parts = entries.parts.clone();
+                merge(arch, options, &entries).ok().map(|merged| Entries { parts, ..merged })
             }
             _ => None,
         };

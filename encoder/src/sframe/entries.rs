@@ -66,6 +66,9 @@ pub(super) struct Entries {
     pub(super) omitted: Vec<Omitted>,
     /// Numbers of the entries that go on with the function of the one before, ascending.
     pub(super) continued: Vec<usize>,
+    /// Of the entries that go on with a function, where they start and where it does; by their starts, once
+    /// there are all.
+    pub(super) parts: Vec<(u64, u64)>,
     /// Functions that are part of another's FDE: where that starts and where they do.
     pub(super) merged: Vec<(u64, u64)>,
     /// A function could not be read: it may lie in any gap, and nothing may be merged across one.
@@ -76,8 +79,8 @@ impl Entries {
     /// None, and the blocks that there are.
     pub(super) fn new(blocks: Blocks) -> Self {
         let (list, omitted) = (Vec::new(), Vec::new());
-        let (continued, merged) = (Vec::new(), Vec::new());
-        Self { list, blocks, num_fres: 0, omitted, continued, merged, unread: false }
+        let (continued, parts, merged) = (Vec::new(), Vec::new(), Vec::new());
+        Self { list, blocks, num_fres: 0, omitted, continued, parts, merged, unread: false }
     }
 
     #[inline]
@@ -113,6 +116,17 @@ impl Entries {
     /// The next entry goes on with the function of the last one.
     pub(super) fn go_on(&mut self) {
         self.continued.push(self.list.len());
+    }
+
+    /// Of each entry, in order, where its function starts.
+    pub(super) fn function_starts(&self) -> impl Iterator<Item = u64> {
+        let (mut continued, mut function) = (self.continued.iter().peekable(), 0);
+        self.list.iter().enumerate().map(move |(number, entry)| {
+            if continued.next_if_eq(&&number).is_none() {
+                function = entry.start;
+            }
+            function
+        })
     }
 
     /// Adds an entry for the FREs in `fres`.

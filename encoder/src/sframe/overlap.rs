@@ -30,6 +30,11 @@ pub(super) fn separate(
     options: Options,
     threads: usize,
 ) -> Vec<Unsupported> {
+    if !entries.continued.is_empty() {
+        let starts = entries.list.iter().map(|entry| entry.start).zip(entries.function_starts());
+        entries.parts = starts.filter(|(start, function)| start != function).collect();
+        entries.parts.sort_unstable();
+    }
     let sorted = Sorted::new(&entries.list, threads);
     if sorted.are_apart(&entries.omitted) {
         // Whoever writes the index finds it sorted; that of an object is in the order of its functions.
@@ -209,14 +214,20 @@ impl Plan {
         let mut left_out: Vec<_> =
             self.ambiguous.iter().map(|function| unsupported(function.start, Reason::Ambiguous)).collect();
         let mut rebuilt = Rebuilt::new(&entries.blocks, arch, options);
-        for (entry, fate) in entries.list.iter().zip(self.fates) {
+        let functions = entries.function_starts();
+        let mut parts = Vec::new();
+        for ((entry, fate), function) in entries.list.iter().zip(self.fates).zip(functions) {
+            let before = rebuilt.entries().len();
             let added = match fate {
                 Fate::Kept => rebuilt.keep(*entry),
                 Fate::Dropped | Fate::Omitted => Ok(()),
                 Fate::Cut(pieces) => rebuilt.cut(*entry, overlapping(&self.pieces[pieces], entry)),
             };
             left_out.extend(added.err().map(|reason| unsupported(entry.start, reason)));
+            let starts = rebuilt.entries()[before..].iter().map(|entry| entry.start);
+            parts.extend(starts.filter(|start| *start != function).map(|start| (start, function)));
         }
+        parts.sort_unstable();
         let rebuilt = rebuilt.finish();
         entries.omitted.extend(self.ambiguous);
         *entries = Entries {
@@ -226,6 +237,7 @@ impl Plan {
             omitted: core::mem::take(&mut entries.omitted),
             unread: entries.unread,
             continued: Vec::new(),
+            parts,
             merged: Vec::new(),
         };
         left_out

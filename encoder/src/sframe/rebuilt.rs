@@ -41,6 +41,11 @@ impl<'o> Rebuilt<'o> {
         self.new
     }
 
+    /// The entries so far.
+    pub(super) fn entries(&self) -> &[Entry] {
+        &self.new.list
+    }
+
     /// Adds an entry as it is.
     pub(super) fn keep(&mut self, entry: Entry) -> Result<(), Reason> {
         let number = &mut self.numbers[entry.block as usize];

@@ -25,6 +25,8 @@ pub struct Section {
     num_fres: u64,
     /// Functions that are part of another's FDE: where that starts and where they do.
     merged: Vec<(u64, u64)>,
+    /// Of the entries that go on with a function, where they start and where it does, in order.
+    parts: Vec<(u64, u64)>,
     /// Functions that were taken and are not in it.
     omitted: Vec<Unsupported>,
     /// Threads that the index is written on.
@@ -90,8 +92,8 @@ impl Section {
         omitted: Vec<Unsupported>,
         threads: usize,
     ) -> Self {
-        let Entries { list, blocks, num_fres, merged, .. } = entries;
-        Self { arch, options, entries: list, blocks, num_fres, merged, omitted, threads }
+        let Entries { list, blocks, num_fres, merged, parts, .. } = entries;
+        Self { arch, options, entries: list, blocks, num_fres, merged, parts, omitted, threads }
     }
 
     /// Functions that the [builder](super::Builder) took and that are not in the section all the same: see
@@ -105,32 +107,43 @@ impl Section {
     /// less. `address_of` is that of [`Self::write`], which otherwise refuses the whole section. Version 3
     /// reaches all.
     pub fn omit_distant(&mut self, address: Address, mut address_of: impl FnMut(Address) -> Address) {
-        let mut distance = |start| address_of(Address(start)).distance_from(address);
-        let is_near = |distance: i64| i32::try_from(distance).is_ok();
-        if self.options.version == Version::V3
-            || self.entries.iter().all(|entry| is_near(distance(entry.start)))
-        {
+        if self.options.version == Version::V3 {
             return;
         }
-        let mut rebuilt = Rebuilt::new(&self.blocks, self.arch, self.options);
+        let function = |start| match self.parts.binary_search_by_key(&start, |part| part.0) {
+            Ok(part) => self.parts[part].1,
+            Err(_) => start,
+        };
+        let mut far = Vec::new();
         for entry in &self.entries {
-            let distance = distance(entry.start);
-            let kept = match is_near(distance) {
-                true => rebuilt.keep(*entry),
-                false => Err(Reason::StartTooFar(distance)),
-            };
-            let Err(reason) = kept else { continue };
-            let merged = self.merged.iter().filter(|(first, _)| *first == entry.start);
-            let starts = [entry.start].into_iter().chain(merged.map(|&(_, function)| function));
-            self.omitted.extend(starts.map(Address).map(|function| Unsupported {
-                function,
-                pc: function,
-                reason,
-            }));
+            let distance = address_of(Address(entry.start)).distance_from(address);
+            if i32::try_from(distance).is_err() {
+                let merged = &self.merged[self.merged.partition_point(|&(first, _)| first < entry.start)..];
+                let merged = merged.iter().take_while(|&&(first, _)| first == entry.start);
+                let starts = [entry.start].into_iter().chain(merged.map(|&(_, start)| start));
+                far.extend(starts.map(|start| (function(start), distance)));
+            }
+        }
+        if far.is_empty() {
+            return;
+        }
+        far.sort_unstable();
+        far.dedup_by_key(|far| far.0);
+        let is_far = |entry: &Entry| far.binary_search_by_key(&function(entry.start), |far| far.0).is_ok();
+        let mut rebuilt = Rebuilt::new(&self.blocks, self.arch, self.options);
+        for entry in self.entries.iter().filter(|entry| !is_far(entry)) {
+            // There is room: all these blocks were there.
+            let _ = rebuilt.keep(*entry);
         }
         let Entries { list, blocks, num_fres, .. } = rebuilt.finish();
-        self.merged.retain(|(first, _)| list.iter().any(|entry| entry.start == *first));
+        self.omitted.extend(far.into_iter().map(|(start, distance)| {
+            let function = Address(start);
+            Unsupported { function, pc: function, reason: Reason::StartTooFar(distance) }
+        }));
         (self.entries, self.blocks, self.num_fres) = (list, blocks, num_fres);
+        let mut starts: Vec<_> = self.entries.iter().map(|entry| entry.start).collect();
+        starts.sort_unstable();
+        self.merged.retain(|(first, _)| starts.binary_search(first).is_ok());
     }
 
     /// Bytes of the section, exact.
