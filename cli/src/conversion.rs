@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use anyhow::{Context as _, bail};
-use cfipack_container::{CallFrameSection, File};
+use cfipack_container::{CallFrameSection, File, Kind, Section as FileSection};
+use cfipack_encoder::cfi::SectionKind;
 use cfipack_encoder::sframe::{Builder, Layout, LeftOut, Options, Section};
 use cfipack_encoder::{Unsupported, cfi};
 use cfipack_format::Address;
@@ -88,6 +89,24 @@ impl fmt::Display for Malformed {
     }
 }
 
+/// Where the table of a linked file would lie: where its own one does, or behind its `.eh_frame`, or behind its
+/// code.
+pub fn place(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> anyhow::Result<Address> {
+    if file.kind() == Kind::Relocatable {
+        return Ok(Address(0));
+    }
+    if let Some(own) = file.sframe_sections()?.first() {
+        return Ok(own.address);
+    }
+    let end = |section: &FileSection<'_>| section.address.0.saturating_add(section.bytes.len() as u64);
+    let eh_frame = sections.iter().find(|section| section.kind == SectionKind::EhFrame);
+    let end = match eh_frame {
+        Some(eh_frame) => end(&eh_frame.section),
+        None => file.code_sections()?.iter().map(end).max().unwrap_or_default(),
+    };
+    Ok(Address(end.checked_next_multiple_of(8).unwrap_or(end)))
+}
+
 /// A section, and what could not get into it.
 #[derive(Debug)]
 pub struct Conversion {
@@ -99,19 +118,33 @@ pub struct Conversion {
     pub functions: u64,
     /// Functions that are in the section although DWARF does not define what their CFI means.
     pub outside_dwarf: u64,
-    /// Functions that the table cannot express, in the order of the CFI.
+    /// Functions that the table cannot express, in the order of the CFI, and after them those that it cannot
+    /// tell apart or reach.
     pub unsupported: Vec<Unsupported>,
     /// FDEs that cannot be read.
     pub malformed: Vec<Malformed>,
+    /// Where the section of a linked file lies.
+    pub address: Address,
 }
 
 impl Conversion {
-    /// Converts all call frame information of a file.
+    /// Converts all call frame information of a file, to lie where [`place()`] says.
     pub fn of(
         file: &File<'_>,
         sections: &[CallFrameSection<'_>],
         options: &TableOptions,
         threads: usize,
+    ) -> anyhow::Result<Self> {
+        Self::at(file, sections, options, threads, place(file, sections)?)
+    }
+
+    /// The same, to lie at an address.
+    pub fn at(
+        file: &File<'_>,
+        sections: &[CallFrameSection<'_>],
+        options: &TableOptions,
+        threads: usize,
+        address: Address,
     ) -> anyhow::Result<Self> {
         let mut builder = Builder::new(file.arch(), options.get())?;
         let (mut functions, mut unsupported, mut malformed) = (0, Vec::new(), Vec::new());
@@ -131,7 +164,12 @@ impl Conversion {
             }
         }
         let (version, outside_dwarf) = (options.get().version, builder.outside_dwarf());
-        Ok(Self { section: builder.finish(), version, functions, outside_dwarf, unsupported, malformed })
+        let mut section = builder.finish();
+        if file.kind() == Kind::Linked {
+            section.omit_distant(address, |function| function);
+        }
+        unsupported.extend_from_slice(section.omitted());
+        Ok(Self { section, version, functions, outside_dwarf, unsupported, malformed, address })
     }
 
     /// Functions that are in the section.
@@ -155,10 +193,15 @@ impl Conversion {
         reasons::count(&self.unsupported, self.malformed.len())
     }
 
-    /// The section of a linked file, to lie at `address`.
-    pub fn linked(&self, address: Address) -> anyhow::Result<Vec<u8>> {
+    /// Functions that are left out for a reason with this name.
+    pub fn left_out_for(&self, name: &str) -> u64 {
+        self.unsupported.iter().filter(|unsupported| unsupported.reason.name() == name).count() as u64
+    }
+
+    /// The section of a linked file.
+    pub fn linked(&self) -> anyhow::Result<Vec<u8>> {
         let mut bytes = vec![0; self.section.len()];
-        self.section.write(&mut bytes, address, |function| function)?;
+        self.section.write(&mut bytes, self.address, |function| function)?;
         Ok(bytes)
     }
 

@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 use cfipack_container::{CallFrameSection, File, Kind, Placement};
 use cfipack_decoder::sframe;
+use cfipack_encoder::{Reason, Unsupported};
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch};
 use cfipack_roundtrip::{Options, Report, most_frequent_first};
 use serde::Serialize;
 
-use crate::ambiguous;
 use crate::cfi_bytes::CfiBytes;
-use crate::conversion::{Conversion, TableOptions};
+use crate::conversion::{self, Conversion, TableOptions};
 use crate::count::{Counts, Number, percent};
 use crate::fault::TableNames;
 use crate::input::{self, Input, Object};
@@ -33,7 +33,8 @@ pub struct Arguments {
     /// Write the bytes of the .sframe section; "-": standard output
     #[arg(long, value_name = "FILE")]
     section: Option<PathBuf>,
-    /// Where those bytes will lie in memory [default: 0]
+    /// Where those bytes will lie in memory [default: 0]; functions that version 2 cannot reach from there
+    /// are left out
     #[arg(long, value_name = "ADDR", value_parser = input::parse_address)]
     address: Option<Address>,
     /// Hold the result against the CFI, which gimli evaluates; exit status 1 if a function in it
@@ -104,6 +105,10 @@ fn relocated(conversion: &Conversion, bytes: &[u8], arch: Arch) -> Vec<u8> {
     bytes
 }
 
+fn is_far(unsupported: &&Unsupported) -> bool {
+    matches!(unsupported.reason, Reason::StartTooFar(_))
+}
+
 /// A conversion, and what there is to say about it.
 struct Summary<'s, 'a> {
     object: &'s Object<'a>,
@@ -112,8 +117,6 @@ struct Summary<'s, 'a> {
     /// The section.
     bytes: Vec<u8>,
     cfi: CfiBytes,
-    /// Functions with one start that do not say the same.
-    ambiguous: u64,
     report: Option<Report>,
 }
 
@@ -131,12 +134,28 @@ impl<'s, 'a> Summary<'s, 'a> {
         if is_relocatable && arguments.address.is_some() {
             bail!("--address: the linker places the section of a relocatable object");
         }
-        let conversion = Conversion::of(file, sections, &arguments.table, arguments.threads.into())?;
-        let address = arguments.address.unwrap_or_default();
-        let bytes = if is_relocatable { conversion.relocatable()? } else { conversion.linked(address)? };
+        let address = match (arguments.address, &arguments.section) {
+            (Some(address), _) => address,
+            // Where whoever reads the bytes takes them to lie.
+            (None, Some(_)) => Address(0),
+            (None, None) => conversion::place(file, sections)?,
+        };
+        let threads = arguments.threads.into();
+        let conversion = Conversion::at(file, sections, &arguments.table, threads, address)?;
+        if let Some(far) = conversion.section.omitted().iter().find(is_far)
+            && arguments.address.is_none()
+            && arguments.section.is_some()
+        {
+            let place = conversion::place(file, sections)?;
+            bail!(
+                "--address: without it the table lies at 0x0: function {}: {}; {place} would be close",
+                far.function,
+                far.reason
+            );
+        }
+        let bytes = if is_relocatable { conversion.relocatable()? } else { conversion.linked()? };
         let relocated = is_relocatable.then(|| relocated(&conversion, &bytes, file.arch()));
         let table = sframe::Section::parse(relocated.as_deref().unwrap_or(&bytes), address)?;
-        let ambiguous = ambiguous::count(&table);
         let report = arguments.verify.then(|| {
             let made_with = arguments.table.get();
             let padding = made_with.padding();
@@ -144,7 +163,7 @@ impl<'s, 'a> Summary<'s, 'a> {
             verify::against(sections, &[table], &options)
         });
         let cfi = CfiBytes::of(file, sections)?;
-        Ok(Self { object, file, conversion, bytes, cfi, ambiguous, report })
+        Ok(Self { object, file, conversion, bytes, cfi, report })
     }
 
     /// Whether what was asked for holds: every function that was converted is true, all could be judged,
@@ -186,10 +205,6 @@ impl<'s, 'a> Summary<'s, 'a> {
             let parts = [("converted", outside_dwarf), ("left out", undefined)];
             writeln!(text, "  outside what DWARF defines: {all}{}", Counts(&parts))?;
         }
-        if self.ambiguous != 0 {
-            let ambiguous = Number(self.ambiguous, "function");
-            writeln!(text, "  ambiguous: {ambiguous} with the start of one that says something else")?;
-        }
         let (sframe, cfi) = (self.bytes.len() as u64, &self.cfi);
         writeln!(text, "  .sframe: {}, {} of {cfi}", Number(sframe, "byte"), percent(sframe, cfi.total()))?;
         if let Some(report) = &self.report {
@@ -218,7 +233,7 @@ impl<'s, 'a> Summary<'s, 'a> {
                 converted: self.conversion.outside_dwarf,
                 left_out: self.conversion.undefined(),
             },
-            ambiguous: self.ambiguous,
+            ambiguous: self.conversion.left_out_for(Reason::Ambiguous.name()),
             bytes: BytesJson { sframe: self.bytes.len(), cfi: self.cfi },
             relocations: self.relocations(),
             verify: self

@@ -112,7 +112,14 @@ fn one_function(
         ..FunctionJson::default()
     };
     let mut builder = cfipack_encoder::sframe::Builder::new(file.arch(), options.get())?;
-    if let Err(unsupported) = builder.push(&function) {
+    // By itself, and among all others.
+    let of_the_table = || {
+        let all = Conversion::of(file, sections, options, 1)?.section;
+        anyhow::Ok(all.omitted().iter().find(|omitted| omitted.function == function.start).copied())
+    };
+    let unsupported =
+        builder.push(&function).err().map_or_else(of_the_table, |by_itself| Ok(Some(by_itself)))?;
+    if let Some(unsupported) = unsupported {
         found.pc = Some(places.location(unsupported.pc));
         found.reason = Some(unsupported.reason.name());
         found.words = Some(unsupported.reason.to_string());
@@ -120,8 +127,8 @@ fn one_function(
     }
     let section = builder.finish();
     let mut bytes = vec![0; section.len()];
-    section.write(&mut bytes, Address(0), |function| function)?;
-    for part in Section::parse(&bytes, Address(0))?.functions() {
+    section.write(&mut bytes, function.start, |function| function)?;
+    for part in Section::parse(&bytes, function.start)?.functions() {
         let part = part?;
         for row in part.rows() {
             let mut row = row?;

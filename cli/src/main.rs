@@ -3,7 +3,6 @@
 //! Arguments in, reports and files out, nothing else: one file per verb, its options and its
 //! reports beside it.
 
-mod ambiguous;
 mod cfi_bytes;
 mod comparison;
 mod conversion;

@@ -88,9 +88,9 @@ fn converted(name: String, file: &File<'_>, options: &TableOptions) -> anyhow::R
     let conversion = Conversion::of(file, &sections, options, 1)?;
     let bytes = match file.kind() {
         Kind::Relocatable => conversion.relocatable()?,
-        Kind::Linked => conversion.linked(Address(0))?,
+        Kind::Linked => conversion.linked()?,
     };
-    let table = Section::parse(&bytes, Address(0))?;
+    let table = Section::parse(&bytes, conversion.address)?;
     let coverage = Coverage {
         functions: conversion.functions,
         covered: conversion.converted(),

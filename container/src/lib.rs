@@ -109,7 +109,7 @@ impl<'a> File<'a> {
     /// is 0 when linked, where firmware has code), folded equal ones or took one of several groups. Of those
     /// that say the same one is kept. Of those that do not, the ones are kept whose size is that of a symbol
     /// of a function that starts there; if there is none, all are, for they cannot be told apart: a table
-    /// made of them has several functions with that start, and `cfipack_roundtrip::verify` leaves it
+    /// made of them has no function with that start, and `cfipack_roundtrip::verify` leaves it
     /// unjudged. Where all sections lie at [zero](Placement::Zero), equal starts say nothing, and all are kept.
     ///
     /// Without section headers, `.eh_frame` is found through its `.eh_frame_hdr`.

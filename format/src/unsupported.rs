@@ -106,6 +106,10 @@ reasons! {
     Architecture = "architecture", "the table is not for the function's architecture";
     /// Another version of the format than the table's.
     Version = "version", "the table has another version of the format";
+    /// Another function starts where it does and says something else, and nothing tells which of them is there.
+    Ambiguous = "ambiguous", "another function starts there, which does not have the same rows";
+    /// Version 2 stores starts in 32 bits, and the function starts this many bytes from the table.
+    StartTooFar(distance: i64) = "start-too-far", "the function is {distance} bytes away from the table, too far for version 2";
     /// The table has no room for more rows.
     SectionSize = "section-size", "the table's rows exceed 4 GiB";
     /// The function's size or a row's start does not fit 32 bits.

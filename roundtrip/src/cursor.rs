@@ -14,6 +14,12 @@ impl<'t> Table<'t> {
     pub fn cursor(&self) -> Cursor<'_, 't> {
         Cursor { table: self, at: 0, open: None, set_aside: HashMap::new() }
     }
+
+    /// Walks the table from a PC on.
+    pub(crate) fn cursor_at(&self, pc: u64) -> Cursor<'_, 't> {
+        let at = self.entries.partition_point(|entry| entry.end <= pc);
+        Cursor { table: self, at, open: None, set_aside: HashMap::new() }
+    }
 }
 
 /// A place in a table that only moves forward.

@@ -4,7 +4,7 @@ use cfipack_encoder::sframe::{Builder, Layout, Options};
 use cfipack_encoder::{Reason, Unsupported};
 use cfipack_format::cfi;
 use cfipack_format::sframe::Version;
-use cfipack_format::{Arch, SectionOffset};
+use cfipack_format::{Address, Arch, SectionOffset};
 
 /// Finds out what stood in the way of functions.
 ///
@@ -46,4 +46,11 @@ impl<'a> Reasons<'a> {
         };
         builder.push(&function).err()
     }
+}
+
+/// Whether a table of this version, at this address, cannot reach a function: version 2 stores starts in 32 bits.
+pub(crate) fn too_far(version: Version, table: Option<Address>, function: Address) -> Option<Unsupported> {
+    let distance = function.distance_from(table.filter(|_| version != Version::V3)?);
+    let is_far = i32::try_from(distance).is_err();
+    is_far.then_some(Unsupported { function, pc: function, reason: Reason::StartTooFar(distance) })
 }

@@ -59,8 +59,8 @@ pub struct Report {
     /// PCs between two functions of the CFI that are one function in the table: see
     /// [`Options::padding`](crate::Options::padding).
     pub pcs_padding: u64,
-    /// PCs of a function behind another one that lies inside it, which no search by start address finds; not in
-    /// `pcs`.
+    /// PCs of a function after another one that lies inside it, which no search by start address finds for it,
+    /// and for which the table has no row either; not in `pcs`.
     pub pcs_hidden: u64,
     /// Why functions are missing or unjudged, and how many.
     pub reasons: BTreeMap<String, u64>,

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
+use cfipack_decoder::sframe::Section;
 use cfipack_format::cfi;
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch};
@@ -11,10 +12,11 @@ use crate::cfi::{Answer, DISPUTED, Evaluator, Flags, Function, Functions, Uneval
 use crate::compare::{Outcome, against_cfi};
 use crate::cursor::Cursor;
 use crate::kept::Kept;
-use crate::reason::Reasons;
+use crate::reason::{Reasons, too_far};
 use crate::repeat::{Recurrence, answered, each_piece, lcm};
 use crate::report::{Difference, LeftOut, Report};
 use crate::table::Table;
+use tails::Tails;
 
 /// How to verify.
 #[derive(Clone, Copy, Debug)]
@@ -54,13 +56,13 @@ pub fn verify(cfi: &[cfi::Section<'_>], tables: &Table<'_>, options: &Options) -
         made_with: options
             .made_with
             .unwrap_or_else(|| Reasons::best(tables.version().unwrap_or(Version::V3))),
+        table_address: tables.sections.first().map(Section::address),
         limit: options.limit,
         padding,
         report: Report {
             functions: functions.empty(),
             equal: functions.empty(),
             duplicates: functions.duplicates(),
-            pcs_hidden: functions.hidden(),
             malformed: faults.len() as u64,
             ..Report::default()
         },
@@ -69,17 +71,19 @@ pub fn verify(cfi: &[cfi::Section<'_>], tables: &Table<'_>, options: &Options) -
         extra_in_pieces: HashSet::new(),
     };
     let mut evaluator = Evaluator::new(&functions);
-    let mut done = 0;
+    let (mut done, mut all_tails) = (0, functions.all_tails().into_iter().peekable());
     for function in functions.as_slice() {
-        verifier.gap(done..function.start.0, tables);
-        if evaluator.is_disputed(&functions, function) {
+        verifier.gaps(done..function.start.0, &mut all_tails, tables);
+        let mut tails = Tails::of(function, &functions, tables);
+        if evaluator.has_disputed_rows(&functions, function) {
             verifier.disputed(function);
         } else {
-            verifier.function(function, &mut evaluator);
+            verifier.function(function, &mut tails, &mut evaluator);
         }
+        verifier.unjudged_tails(tails);
         done = function.end.0;
     }
-    verifier.gap(done..u64::MAX, tables);
+    verifier.gaps(done..u64::MAX, &mut all_tails, tables);
     for unreadable in functions.unreadable() {
         verifier.report.functions += 1;
         verifier.report.unreadable += 1;
@@ -87,6 +91,7 @@ pub fn verify(cfi: &[cfi::Section<'_>], tables: &Table<'_>, options: &Options) -
     }
     let mut report = verifier.report;
     (report.differences, report.more_differences) = verifier.differences.finish();
+    report.differences.sort_by_key(|difference| difference.start);
     faults.truncate(options.limit);
     report.faults = faults;
     report
@@ -98,6 +103,7 @@ struct Verifier<'v, 't, 'a> {
     cursor: Cursor<'v, 't>,
     arch: Arch,
     made_with: cfipack_encoder::sframe::Options,
+    table_address: Option<Address>,
     limit: usize,
     padding: u64,
     /// All but the differences.
@@ -117,13 +123,24 @@ struct Tally {
     missing: u64,
 }
 
-impl Verifier<'_, '_, '_> {
-    fn function(&mut self, function: &Function, evaluator: &mut Evaluator<'_>) {
+mod tails;
+
+impl<'v, 't> Verifier<'v, 't, '_> {
+    fn function(
+        &mut self,
+        function: &Function,
+        tails: &mut Tails<'v, 't, impl Iterator<Item = Range<u64>>>,
+        evaluator: &mut Evaluator<'_>,
+    ) {
         let mut tally = Tally::default();
         let mut judged = function.start.0;
-        let result = evaluator.evaluate(function, |range, answer, flags| {
-            judged = range.end;
-            self.compare(function, range, answer, flags, &mut tally);
+        let result = evaluator.evaluate(&tails.with(function), |range, answer, flags| {
+            let head = range.start..range.end.min(function.end.0);
+            if !head.is_empty() {
+                judged = head.end;
+                self.compare(function, head, answer, flags, &mut tally);
+            }
+            self.compare_tails(function, range, answer, flags, tails, &mut tally);
         });
         let in_table = self.answered(judged..function.end.0);
         let report = &mut self.report;
@@ -245,6 +262,8 @@ impl Verifier<'_, '_, '_> {
         let section = self.cfi.get(function.section);
         let reasons = self.reasons.get_or_insert_with(|| Reasons::new(self.arch, self.made_with));
         let unsupported = section.and_then(|section| reasons.of(section, function.fde));
+        let unsupported =
+            unsupported.or_else(|| too_far(self.made_with.version, self.table_address, function.start));
         let name = unsupported.map_or("not-in-the-table", |unsupported| unsupported.reason.name());
         self.leave_out(name.to_owned(), || LeftOut {
             function: Some(function.start),

@@ -210,14 +210,21 @@ fn stubs_that_no_function_can_hold() {
     assert_eq!(left_out(0x1000, &longer), refused(0x1000, Reason::CfaExpression));
 }
 
+/// Functions that a linker folds have one address in the end.
 #[test]
 fn equal_starts_stay_in_order() {
-    let mut cfi = EhFrame::default();
-    let cie = cfi.cie(b"zR", AT_ENTRY);
-    let sizes = [(0x2000, 8), (0x1000, 6), (0x1000, 4), (0x1000, 5)];
-    sizes.into_iter().for_each(|(start, size)| cfi.function(cie, start, size, &[]));
-    let sorted = [(0x1000, 6, 1), (0x1000, 4, 1), (0x1000, 5, 1), (0x2000, 8, 1)];
-    assert_eq!(functions(&cfi.convert(Options::default())), sorted);
+    let mut frames = EhFrame::default();
+    let cie = frames.cie(b"zR", AT_ENTRY);
+    let sizes = [(0x2000, 8), (0x1000, 6), (0x1010, 4), (0x1020, 5)];
+    sizes.into_iter().for_each(|(start, size)| frames.function(cie, start, size, &[]));
+    let section = cfi::Section::new(SectionKind::EhFrame, &frames.0, Address(0), Arch::Amd64);
+    let mut builder = Builder::new(Arch::Amd64, Options::default()).unwrap();
+    builder.push_all(cfipack_cfi::Functions::new(&section), |left_out| panic!("{left_out:?}"));
+    let folded = |start: Address| Address(start.0 & !0xff);
+    let bytes = builder.finish().into_bytes(TABLE, folded).unwrap();
+    let table = cfipack_decoder::sframe::Section::parse(&bytes, TABLE).unwrap();
+    let found = table.functions().map(|it| it.unwrap()).map(|it| (it.start().0, it.size()));
+    assert_eq!(found.collect::<Vec<_>>(), [(0x1000, 6), (0x1000, 4), (0x1000, 5), (0x2000, 8)]);
 }
 
 /// gas takes no notice of where the caller's stack pointer is, be it between two of its rows only.
@@ -249,5 +256,53 @@ fn stack_pointers_of_s390x() {
         let converted = convert(&[section], Arch::S390x, TABLE, Options::default());
         assert_eq!(converted.unsupported.is_empty(), is_cfa, "{:?}", converted.unsupported);
         assert!(converted.verify(&[section]).is_true());
+    }
+}
+
+/// A function that version 2 cannot reach is omitted by name, and the rest is exactly as large as it says.
+#[test]
+fn functions_too_far_from_a_table_of_version_2() {
+    let mut frames = EhFrame::default();
+    let cie = frames.cie(b"zR", AT_ENTRY);
+    for (number, start) in [0x1000, 0x1010, 0x7fff_f000].into_iter().enumerate() {
+        frames.function(cie, start, 0x10, &[0x41, 0x0e, 16 + 8 * number as u8]);
+    }
+    let section = cfi::Section::new(SectionKind::EhFrame, &frames.0, Address(0), Arch::Amd64);
+    // The first two lie 2 GiB and more before the table, by 16 bytes and by none.
+    let table = Address(0x1010 + (1 << 31));
+    for (version, merge_functions) in [(Version::V2, 0), (Version::V2, 16), (Version::V3, 0)] {
+        let mut builder = Builder::new(Arch::Amd64, Options { version, ..merging(merge_functions) }).unwrap();
+        builder.push_all(cfipack_cfi::Functions::new(&section), |left_out| panic!("{left_out:?}"));
+        let mut built = builder.finish();
+        let whole = built.len();
+        let write = |built: &cfipack_encoder::sframe::Section| {
+            let mut bytes = vec![0; built.len()];
+            built.write(&mut bytes, table, |start| start).map(|()| bytes)
+        };
+        if version == Version::V2 {
+            let too_far = WriteError::StartTooFar { function: Address(0x1000), distance: -(1 << 31) - 16 };
+            assert_eq!(write(&built), Err(too_far), "{merge_functions}");
+        }
+        built.omit_distant(table, |start| start);
+        let bytes = write(&built).unwrap();
+        let parsed = cfipack_decoder::sframe::Section::parse(&bytes, table).unwrap();
+        parsed.validate().unwrap();
+        let starts: Vec<_> = parsed.functions().map(|function| function.unwrap().start().0).collect();
+        let omitted: Vec<_> = built.omitted().iter().map(|it| (it.function.0, it.reason)).collect();
+        let reason = Reason::StartTooFar(-(1 << 31) - 16);
+        match (version, merge_functions) {
+            (Version::V3, _) => {
+                assert_eq!((starts.len(), built.len(), omitted), (3, whole, vec![]));
+            }
+            (_, 0) => {
+                assert_eq!(starts, [0x1010, 0x7fff_f000]);
+                // An FDE of 20 bytes, and two rows with a start, an info byte and a word.
+                assert_eq!((omitted, whole - built.len()), (vec![(0x1000, reason)], 20 + 2 * 3));
+            }
+            // The two are one FDE.
+            _ => {
+                assert_eq!((starts, omitted), (vec![0x7fff_f000], vec![(0x1000, reason), (0x1010, reason)]));
+            }
+        }
     }
 }

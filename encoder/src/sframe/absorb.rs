@@ -50,6 +50,7 @@ impl Builder<'_> {
             find_all(blocks, other, part * part_len, hashes, numbers);
         });
         let new = New::add(blocks, other, &mut numbers)?;
+        let before = self.entries.list.len();
         let tasks = Vec::from([
             Task::Bytes(&mut blocks.bytes),
             Task::Entries(blocks.index.as_mut(), &mut self.entries.list),
@@ -66,7 +67,8 @@ impl Builder<'_> {
         });
         self.outside_dwarf += shard.outside_dwarf;
         self.entries.num_fres += shard.entries.num_fres;
-        self.entries.refused.extend(shard.entries.refused);
+        self.entries.omitted.extend(shard.entries.omitted);
+        self.entries.continued.extend(shard.entries.continued.iter().map(|number| before + number));
         self.entries.unread |= shard.entries.unread;
         Ok(())
     }

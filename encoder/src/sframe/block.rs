@@ -100,6 +100,17 @@ impl Blocks {
         Ok(self.add_block(hash, bytes, block.len, attribute))
     }
 
+    /// Adds a block of others, or finds it. Returns its number here.
+    pub(super) fn copy(&mut self, others: &Self, number: u32) -> Result<u32, Reason> {
+        let (start, len) = others.place(number as usize);
+        let (bytes, attribute) = (&others.bytes[start..], others.attribute(number).unwrap_or_default());
+        let hash = self.hash(bytes, len);
+        if !self.can_take(hash, bytes, len, attribute) {
+            return Err(Reason::SectionSize);
+        }
+        Ok(self.add_block(hash, bytes, len, attribute))
+    }
+
     /// Writes the attribute in front of a function's FREs if it lies there. Returns it.
     #[inline(always)]
     pub(super) fn begin_block(

@@ -1,15 +1,16 @@
 //! Functions in, a section out.
 
-use cfipack_format::Arch;
 use cfipack_format::sframe::{Abi, FdeType, FreType, Header, Version};
+use cfipack_format::{Address, Arch};
 
 use super::block::Blocks;
 use super::cies::Cies;
 use super::direct::Common;
-use super::entries::Entries;
+use super::entries::{Entries, Omitted};
 use super::fres::Fres;
 use super::gnu::GnuRows;
 use super::merge::merge;
+use super::overlap::separate;
 use super::small::{SmallRows, flags};
 use super::stack_pointer::StackPointer;
 use super::stubs::StubRows;
@@ -85,14 +86,23 @@ impl<'a> Builder<'a> {
     /// section has no row for it.
     #[inline]
     pub fn push(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
+        let before = self.entries.list.len();
         let pushed = match self.options.layout {
             Layout::Small => self.push_small(function),
             Layout::Gnu => self.push_gnu(function),
         };
-        if pushed.is_err() && self.options.merge_functions > 1 {
-            self.entries.refused.push(function.start.0);
+        // gas keeps some FDEs without rows, which nothing else answers for.
+        if pushed.is_err() && self.entries.list.len() == before {
+            self.note_omitted(function.start, function.size);
         }
         pushed
+    }
+
+    /// Takes note of a function of `size` bytes that exists and is not pushed: no other function's rows are
+    /// to answer for its PCs. [`Self::push`] does so itself for what it refuses.
+    #[cold]
+    pub fn note_omitted(&mut self, start: Address, size: u64) {
+        self.entries.omitted.push(Omitted { start: start.0, size });
     }
 
     /// Takes note of a function whose record cannot be read ([`cfi::Error`](crate::cfi::Error)), which
@@ -103,15 +113,28 @@ impl<'a> Builder<'a> {
     }
 
     /// Ends the section: nothing is added any more.
+    ///
+    /// A lookup finds the last function that starts at or before a PC, so functions that share PCs are told
+    /// apart here, by the addresses that the CFI gave: where functions of several sections of code have the same
+    /// ones, as in objects whose sections all lie at 0, the sections must be laid out first.
+    ///
+    /// - A function is cut around those that lie in it or start in it: the table answers for the PCs of one that
+    ///   was refused, or [omitted](Self::note_omitted), with nothing, and with its own rows before and after
+    ///   those. In layout `Gnu` only functions around one that is not in the table are cut.
+    /// - Functions of one start that do not say the same of the same PCs are not in the table:
+    ///   [`Section::omitted`] has them, with [`Reason::Ambiguous`]. So is one that shares its start with one
+    ///   that was refused. Those that say the same are one function in layout `Small`.
     pub fn finish(self) -> Section {
-        let Self { abi, options, entries, threads, .. } = self;
+        let Self { abi, options, mut entries, threads, .. } = self;
+        let omitted = separate(&mut entries, abi.arch(), options, threads);
         let merged = match options {
             Options { merge_functions: 2.., layout: Layout::Small, .. } => {
-                merge(abi.arch(), options, &entries).ok()
+                let parts = entries.parts.clone();
+                merge(abi.arch(), options, &entries).ok().map(|merged| Entries { parts, ..merged })
             }
             _ => None,
         };
-        Section::new(abi, options, merged.unwrap_or(entries), threads)
+        Section::new(abi, options, merged.unwrap_or(entries), omitted, threads)
     }
 
     fn push_small(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {

@@ -18,6 +18,43 @@ pub(super) struct Entry {
     pub(super) block: u32,
 }
 
+impl Entry {
+    /// Bytes of an entry.
+    pub(super) const SIZE: usize = 16;
+
+    /// One past its last PC.
+    #[inline]
+    pub(super) fn end(&self) -> u64 {
+        self.start.saturating_add(self.size.into())
+    }
+
+    #[inline(always)]
+    pub(super) fn to_bytes(self) -> [u8; Self::SIZE] {
+        let low = u128::from(self.size) << 64 | u128::from(self.block) << 96;
+        (u128::from(self.start) | low).to_ne_bytes()
+    }
+
+    #[inline(always)]
+    pub(super) fn from_bytes(bytes: &[u8; Self::SIZE]) -> Self {
+        let all = u128::from_ne_bytes(*bytes);
+        Self { start: all as u64, size: (all >> 64) as u32, block: (all >> 96) as u32 }
+    }
+}
+
+/// A function that has no entry: nothing may answer for its PCs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Omitted {
+    pub(super) start: u64,
+    pub(super) size: u64,
+}
+
+impl Omitted {
+    /// One past its last PC.
+    pub(super) fn end(&self) -> u64 {
+        self.start.saturating_add(self.size)
+    }
+}
+
 /// Entries and the blocks they refer to.
 #[derive(Clone, Debug)]
 pub(super) struct Entries {
@@ -25,8 +62,13 @@ pub(super) struct Entries {
     pub(super) blocks: Blocks,
     /// Rows of all entries together.
     pub(super) num_fres: u64,
-    /// Starts of functions that were refused, which nothing may be merged across; only kept for that.
-    pub(super) refused: Vec<u64>,
+    /// Functions that were refused, and those that were not pushed.
+    pub(super) omitted: Vec<Omitted>,
+    /// Numbers of the entries that go on with the function of the one before, ascending.
+    pub(super) continued: Vec<usize>,
+    /// Of the entries that go on with a function, where they start and where it does; by their starts, once
+    /// there are all.
+    pub(super) parts: Vec<(u64, u64)>,
     /// Functions that are part of another's FDE: where that starts and where they do.
     pub(super) merged: Vec<(u64, u64)>,
     /// A function could not be read: it may lie in any gap, and nothing may be merged across one.
@@ -36,8 +78,9 @@ pub(super) struct Entries {
 impl Entries {
     /// None, and the blocks that there are.
     pub(super) fn new(blocks: Blocks) -> Self {
-        let (list, refused, merged) = (Vec::new(), Vec::new(), Vec::new());
-        Self { list, blocks, num_fres: 0, refused, merged, unread: false }
+        let (list, omitted) = (Vec::new(), Vec::new());
+        let (continued, parts, merged) = (Vec::new(), Vec::new(), Vec::new());
+        Self { list, blocks, num_fres: 0, omitted, continued, parts, merged, unread: false }
     }
 
     #[inline]
@@ -66,6 +109,24 @@ impl Entries {
     pub(super) fn back_to(&mut self, mark: (usize, u64)) {
         self.list.truncate(mark.0);
         self.num_fres = mark.1;
+        let kept = self.continued.partition_point(|&number| number < mark.0);
+        self.continued.truncate(kept);
+    }
+
+    /// The next entry goes on with the function of the last one.
+    pub(super) fn go_on(&mut self) {
+        self.continued.push(self.list.len());
+    }
+
+    /// Of each entry, in order, where its function starts.
+    pub(super) fn function_starts(&self) -> impl Iterator<Item = u64> {
+        let (mut continued, mut function) = (self.continued.iter().peekable(), 0);
+        self.list.iter().enumerate().map(move |(number, entry)| {
+            if continued.next_if_eq(&&number).is_none() {
+                function = entry.start;
+            }
+            function
+        })
     }
 
     /// Adds an entry for the FREs in `fres`.

@@ -7,23 +7,20 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use cfipack_format::sframe::{Attribute, FdeInfo, FdeType, FreInfo, FreType, Version};
+use cfipack_format::sframe::{Attribute, FdeInfo, FdeType, FreType, Version};
 use cfipack_format::{Arch, Endian};
 
 use super::Options;
 use super::block::Blocks;
 use super::entries::{Entries, Entry};
-use super::fre::{Fre, fre_len};
+use super::fre::Fre;
 use super::fres::{Fres, MAX_ROWS};
-use super::wide_attribute::WideAttribute;
+use super::read_back::{Head, Row, read_back};
 use crate::Reason;
 
 /// Functions that become one FDE: many more of the same row save hardly another byte, and time would
 /// grow with the square of their number.
 const MAX_GROUP: usize = 256;
-
-/// A function's row: where it starts, and what follows the start.
-type Row = (u32, Fre);
 
 /// A function as merging sees it.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +35,7 @@ struct Candidate {
     cost: f32,
 }
 
-/// Merges what can be merged. The functions' starts are taken for their addresses; whoever moves them apart
+/// Merges what can be merged, of functions that share no PC. The functions' starts are taken for their addresses; whoever moves them apart
 /// is refused when the section is written.
 pub(super) fn merge(arch: Arch, options: Options, entries: &Entries) -> Result<Entries, Reason> {
     let endian = arch.endian();
@@ -64,8 +61,9 @@ fn candidates(entries: &Entries, version: Version, endian: Endian) -> (Vec<Candi
     let candidates = list.into_iter().map(|entry| {
         let block = entries.blocks.block(entry.block);
         let first = rows.len() as u32;
-        let attribute = entries.blocks.attribute(entry.block);
-        let (info, fde_type, rep_size) = read_block(block, attribute, endian, &mut rows);
+        let (Head { info, fde_type, rep_size, .. }, of_block) =
+            read_back(&entries.blocks, entry.block, endian);
+        rows.extend(of_block);
         let part = block.len() as f32 / shares[entry.block as usize] as f32;
         let cost = version.fde_size() as f32 + part;
         Candidate { entry, info, fde_type, rep_size, rows: (first, rows.len() as u32), cost }
@@ -73,56 +71,32 @@ fn candidates(entries: &Entries, version: Version, endian: Endian) -> (Vec<Candi
     (candidates.collect(), rows)
 }
 
-/// Reads back the rows of a block that was just written, and what it says of the function.
-fn read_block(
-    block: &[u8],
-    attribute: Option<WideAttribute>,
-    endian: Endian,
-    rows: &mut Vec<Row>,
-) -> (FdeInfo, FdeType, u8) {
-    let (info, fde_type, rep_size, mut rest) = match (attribute, block.split_first_chunk()) {
-        (Some(attribute), _) => (attribute.info(), FdeType::Default, attribute.rep_size(), block),
-        (None, Some((attribute, rest))) => {
-            let attribute = Attribute::read(attribute, endian);
-            let fde_type = attribute.fde_type().unwrap_or(FdeType::Default);
-            (attribute.info, fde_type, attribute.rep_size, rest)
-        }
-        (None, None) => (FdeInfo::empty(), FdeType::Default, 0, block),
-    };
-    let width = info.fre_type().map_or(4, FreType::width);
-    while rest.len() > width {
-        let (start, tail) = rest.split_at(width);
-        let start = match endian {
-            Endian::Little => start.iter().rev().fold(0, |value, &byte| value << 8 | u32::from(byte)),
-            Endian::Big => start.iter().fold(0, |value, &byte| value << 8 | u32::from(byte)),
-        };
-        let (fre, tail) = tail.split_at(fre_len(FreInfo(tail[0])).min(tail.len()));
-        rows.push((start, Fre::from_bytes(fre)));
-        rest = tail;
-    }
-    (info, fde_type, rep_size)
-}
-
 /// What may be merged across.
 struct Gaps {
-    /// Starts of functions that were refused, ascending.
-    refused: Vec<u64>,
+    /// Starts of functions that are omitted, ascending, and how far those up to each reach.
+    omitted: Vec<(u64, u64)>,
     /// Bytes of the longest gap.
     longest: u64,
 }
 
 impl Gaps {
     fn of(entries: &Entries, options: Options) -> Self {
-        let mut refused = entries.refused.clone();
-        refused.sort_unstable();
-        Self { refused, longest: if entries.unread { 0 } else { options.padding() } }
+        let mut omitted: Vec<_> =
+            entries.omitted.iter().map(|omitted| (omitted.start, omitted.end())).collect();
+        omitted.sort_unstable();
+        let mut reached = 0;
+        for (_, end) in &mut omitted {
+            reached = reached.max(*end);
+            *end = reached;
+        }
+        Self { omitted, longest: if entries.unread { 0 } else { options.padding() } }
     }
 
-    /// Whether what lies between a function's end and the next one's start is padding.
+    /// Whether what lies between a function's end and the next one's start is nothing or padding.
     fn is_padding(&self, end: u64, next: u64) -> bool {
-        let refused_before = |address| self.refused.partition_point(|&start| start < address);
-        (end..=end.saturating_add(self.longest)).contains(&next)
-            && refused_before(end) == refused_before(next)
+        let before = self.omitted.partition_point(|&(start, _)| start < next);
+        let reached = before.checked_sub(1).map_or(0, |last| self.omitted[last].1);
+        (end..=end.saturating_add(self.longest)).contains(&next) && (end == next || reached <= end)
     }
 }
 

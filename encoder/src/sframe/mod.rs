@@ -41,6 +41,7 @@
 
 mod absorb;
 mod all;
+mod apart;
 mod batch;
 mod belief;
 mod block;
@@ -58,8 +59,11 @@ mod memo;
 mod merge;
 mod options;
 mod order;
+mod overlap;
 mod parallel;
 mod pattern;
+mod read_back;
+mod rebuilt;
 mod rules;
 mod section;
 mod small;

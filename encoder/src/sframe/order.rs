@@ -54,6 +54,11 @@ impl<'e> Order<'e> {
         Self { entries, section, is_sorted, least, greatest, shift }
     }
 
+    /// Whether the entries are in that order already.
+    pub(super) fn is_sorted(&self) -> bool {
+        self.is_sorted
+    }
+
     /// The distances of the first function and of the last, if there are any.
     pub(super) fn range(&self) -> Option<(i64, i64)> {
         (!self.entries.is_empty()).then_some((distance(self.least), distance(self.greatest)))

@@ -9,8 +9,10 @@ use cfipack_format::{Address, SectionOffset};
 use super::block::Blocks;
 use super::entries::{Entries, Entry};
 use super::order::Order;
+use super::rebuilt::Rebuilt;
 use super::wide_attribute::WideAttribute;
 use super::{Layout, Options};
+use crate::{Reason, Unsupported};
 
 /// A section that needs only addresses. Its size is exact, and it can be written again after a
 /// relayout: nothing is read or encoded anew.
@@ -23,6 +25,10 @@ pub struct Section {
     num_fres: u64,
     /// Functions that are part of another's FDE: where that starts and where they do.
     merged: Vec<(u64, u64)>,
+    /// Of the entries that go on with a function, where they start and where it does, in order.
+    parts: Vec<(u64, u64)>,
+    /// Functions that were taken and are not in it.
+    omitted: Vec<Unsupported>,
     /// Threads that the index is written on.
     threads: usize,
 }
@@ -38,7 +44,7 @@ pub enum WriteError {
         /// Bytes that are needed.
         needed: usize,
     },
-    /// Version 2 stores starts in 32 bits, and a function is further away.
+    /// Version 2 stores starts in 32 bits, and a function is further away: see [`Section::omit_distant`].
     StartTooFar {
         /// The function's address.
         function: Address,
@@ -79,9 +85,65 @@ impl fmt::Display for WriteError {
 impl core::error::Error for WriteError {}
 
 impl Section {
-    pub(super) fn new(abi: Abi, options: Options, entries: Entries, threads: usize) -> Self {
-        let Entries { list, blocks, num_fres, merged, .. } = entries;
-        Self { abi, options, entries: list, blocks, num_fres, merged, threads }
+    pub(super) fn new(
+        abi: Abi,
+        options: Options,
+        entries: Entries,
+        omitted: Vec<Unsupported>,
+        threads: usize,
+    ) -> Self {
+        let Entries { list, blocks, num_fres, merged, parts, .. } = entries;
+        Self { abi, options, entries: list, blocks, num_fres, merged, parts, omitted, threads }
+    }
+
+    /// Functions that the [builder](super::Builder) took and that are not in the section all the same: see
+    /// [`Builder::finish`](super::Builder::finish) and [`Self::omit_distant`].
+    pub fn omitted(&self) -> &[Unsupported] {
+        &self.omitted
+    }
+
+    /// Omits the functions that version 2, which stores starts in 32 bits, cannot reach from `address`, where the
+    /// section will lie: [`Self::omitted`] has them then, with [`Reason::StartTooFar`], and [`Self::len`] is
+    /// less. `address_of` is that of [`Self::write`], which otherwise refuses the whole section. Version 3
+    /// reaches all.
+    pub fn omit_distant(&mut self, address: Address, mut address_of: impl FnMut(Address) -> Address) {
+        if self.options.version == Version::V3 {
+            return;
+        }
+        let function = |start| match self.parts.binary_search_by_key(&start, |part| part.0) {
+            Ok(part) => self.parts[part].1,
+            Err(_) => start,
+        };
+        let mut far = Vec::new();
+        for entry in &self.entries {
+            let distance = address_of(Address(entry.start)).distance_from(address);
+            if i32::try_from(distance).is_err() {
+                let merged = &self.merged[self.merged.partition_point(|&(first, _)| first < entry.start)..];
+                let merged = merged.iter().take_while(|&&(first, _)| first == entry.start);
+                let starts = [entry.start].into_iter().chain(merged.map(|&(_, start)| start));
+                far.extend(starts.map(|start| (function(start), distance)));
+            }
+        }
+        if far.is_empty() {
+            return;
+        }
+        far.sort_unstable();
+        far.dedup_by_key(|far| far.0);
+        let is_far = |entry: &Entry| far.binary_search_by_key(&function(entry.start), |far| far.0).is_ok();
+        let mut rebuilt = Rebuilt::new(&self.blocks, self.abi.arch(), self.options);
+        for entry in self.entries.iter().filter(|entry| !is_far(entry)) {
+            // There is room: all these blocks were there.
+            let _ = rebuilt.keep(*entry);
+        }
+        let Entries { list, blocks, num_fres, .. } = rebuilt.finish();
+        self.omitted.extend(far.into_iter().map(|(start, distance)| {
+            let function = Address(start);
+            Unsupported { function, pc: function, reason: Reason::StartTooFar(distance) }
+        }));
+        (self.entries, self.blocks, self.num_fres) = (list, blocks, num_fres);
+        let mut starts: Vec<_> = self.entries.iter().map(|entry| entry.start).collect();
+        starts.sort_unstable();
+        self.merged.retain(|(first, _)| starts.binary_search(first).is_ok());
     }
 
     /// Bytes of the section, exact.

@@ -50,6 +50,9 @@ impl<'b> SmallRows<'b> {
         }
         self.fres.narrow();
         let start = self.start.wrapping_add(self.part.into());
+        if self.part != 0 {
+            self.entries.go_on();
+        }
         self.entries.add(start, end - self.part, self.fres, self.info, self.fde_type, 0)?;
         self.part = end;
         self.fres.begin(self.fre_type);

@@ -53,6 +53,7 @@ impl StubRows<'_> {
             } else {
                 rows.entries.add(rows.start, first, rows.fres, rows.info, rows.fde_type, 0)?;
             }
+            rows.entries.go_on();
         }
         // ld chooses the FRE type by the size of the whole PLT.
         rows.fres.begin(match layout {

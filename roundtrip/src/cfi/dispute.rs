@@ -15,40 +15,59 @@ use super::unevaluated::Unevaluated;
 /// Why such a function is not judged.
 pub(crate) const DISPUTED: &str = "FDEs that start at one address say different things";
 
-/// All that an FDE says of a function's PCs, as hashes, for no row is kept; and why it ends early, if it
-/// does.
+/// What an FDE says of a function's PCs, as a hash, for no row is kept; and why it ends early, if it does.
 #[derive(PartialEq)]
 struct Said {
-    rows: u64,
-    registers: u64,
-    ends: [Result<(), Unevaluated>; 2],
+    hash: u64,
+    end: Result<(), Unevaluated>,
 }
 
 impl Evaluator<'_> {
     /// Whether another FDE that starts where a function does says something else of one of its PCs, or
-    /// nothing.
+    /// nothing; of all registers.
     pub fn is_disputed(&mut self, functions: &Functions<'_>, function: &Function) -> bool {
+        self.is_disputed_by(functions, function, Self::said_of_all)
+    }
+
+    /// The same, but only of the CFA, the return address and the frame pointer.
+    pub fn has_disputed_rows(&mut self, functions: &Functions<'_>, function: &Function) -> bool {
+        self.is_disputed_by(functions, function, Self::said)
+    }
+
+    fn is_disputed_by<T: PartialEq>(
+        &mut self,
+        functions: &Functions<'_>,
+        function: &Function,
+        mut said: impl FnMut(&mut Self, &Function, &RandomState) -> T,
+    ) -> bool {
         let duplicates = functions.duplicates_of(function);
         if duplicates.is_empty() {
             return false;
         }
+        let function = &functions.with_tails(function);
         // Keys of this run's own: no file can be made so that different rows have one hash.
         let keys = RandomState::new();
-        let said = self.said(function, &keys);
+        let by_this = said(self, function, &keys);
         duplicates.iter().any(|other| {
             let end = other.end.min(function.end);
-            end != function.end || self.said(&Function { end, ..*other }, &keys) != said
+            end != function.end || said(self, &Function { end, ..*other }, &keys) != by_this
         })
     }
 
+    /// What an FDE says of the CFA, the return address and the frame pointer.
     fn said(&mut self, function: &Function, keys: &RandomState) -> Said {
-        let (mut rows, mut registers) = (Changes::new(keys), Changes::new(keys));
-        let of_rows =
+        let mut rows = Changes::new(keys);
+        let end =
             self.evaluate(function, |range, answer, flags| rows.add(range.start, (unplaced(answer), flags)));
-        let of_registers =
+        Said { hash: rows.hasher.finish(), end }
+    }
+
+    /// And of all other registers.
+    fn said_of_all(&mut self, function: &Function, keys: &RandomState) -> [Said; 2] {
+        let mut registers = Changes::new(keys);
+        let end =
             self.evaluate_registers(function, |range, _, rules| registers.add(range.start, rules.to_vec()));
-        let [rows, registers] = [rows.hasher, registers.hasher].map(|hasher| hasher.finish());
-        Said { rows, registers, ends: [of_rows, of_registers] }
+        [self.said(function, keys), Said { hash: registers.hasher.finish(), end }]
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::ops::Range;
 
 use cfipack_format::cfi::Section;
 use cfipack_format::{Address, SectionOffset};
@@ -39,8 +40,8 @@ pub struct Unreadable {
 ///
 /// - FDEs that start at one address are one function: the longest of them, of equals the first. Whether
 ///   the others say the same, [`Evaluator::is_disputed`](super::Evaluator::is_disputed) tells.
-/// - A function ends where the next one starts; what it has behind that one's end is
-///   [hidden](Functions::hidden).
+/// - A function ends where the next one starts; what it has behind that one's end are its
+///   [tails](Functions::tails), as far as no function has them that starts later.
 /// - FDEs of size 0 have no PC and are left out.
 ///
 /// Memory: 32 bytes a function, and a copy of a section that has a CIE which gimli must be helped with.
@@ -51,7 +52,8 @@ pub struct Functions<'a> {
     /// FDEs that start where one of the list does, in order of address.
     duplicates: Vec<Function>,
     empty: u64,
-    hidden: u64,
+    /// In order of function, then of address.
+    tails: Vec<Tail>,
     unreadable: Vec<Unreadable>,
 }
 
@@ -74,8 +76,8 @@ impl<'a> Functions<'a> {
             duplicates.extend(is_duplicate.then_some(*other));
             is_duplicate
         });
-        let hidden = cut(&mut list);
-        Self { sources, list, duplicates, empty, hidden, unreadable }
+        let tails = cut(&mut list);
+        Self { sources, list, duplicates, empty, tails, unreadable }
     }
 
     /// The functions, in order of address.
@@ -100,9 +102,29 @@ impl<'a> Functions<'a> {
         &rest[..rest.partition_point(|other| other.start == function.start)]
     }
 
-    /// PCs of functions behind another one that lies inside them.
-    pub fn hidden(&self) -> u64 {
-        self.hidden
+    /// The PCs that a function has behind others that lie inside it, in order: no search by start address
+    /// finds it for them.
+    pub fn tails<'f>(
+        &'f self,
+        function: &Function,
+    ) -> impl Iterator<Item = Range<u64>> + Clone + use<'f, 'a> {
+        let start = function.start;
+        let first = self.tails.partition_point(|tail| tail.function < start);
+        let its_own = self.tails[first..].iter().take_while(move |tail| tail.function == start);
+        its_own.map(|tail| tail.pcs.clone())
+    }
+
+    /// The tails of all functions, in order of address.
+    pub fn all_tails(&self) -> Vec<Range<u64>> {
+        let mut all: Vec<_> = self.tails.iter().map(|tail| tail.pcs.clone()).collect();
+        all.sort_unstable_by_key(|pcs| pcs.start);
+        all
+    }
+
+    /// A function with all its PCs and those of the functions inside it, up to the end of its last tail.
+    pub fn with_tails(&self, function: &Function) -> Function {
+        let end = self.tails(function).last().map_or(function.end, |pcs| Address(pcs.end));
+        Function { end, ..*function }
     }
 
     /// Records that gimli cannot read.
@@ -116,16 +138,41 @@ impl<'a> Functions<'a> {
     }
 }
 
-/// Ends functions, which are sorted, where the next one starts. Returns how many PCs that hides.
-fn cut(list: &mut [Function]) -> u64 {
-    let (mut hidden, mut reached) = (0, Address(0));
+/// PCs of a function behind another one.
+#[derive(Clone, Debug)]
+struct Tail {
+    /// Where the function starts.
+    function: Address,
+    pcs: Range<u64>,
+}
+
+/// Ends functions, which are sorted, where the next one starts. Returns what comes behind that.
+fn cut(list: &mut [Function]) -> Vec<Tail> {
+    let mut tails = Vec::new();
+    // The functions that go on behind the last one, by start: where they start and end.
+    let mut around: Vec<(Address, u64)> = Vec::new();
     for i in 0..list.len() {
-        let next = list.get(i + 1).map_or(Address(u64::MAX), |next| next.start);
-        reached = reached.max(list[i].end);
-        list[i].end = list[i].end.min(next);
-        hidden += reached.min(next).0 - list[i].end.0;
+        let next = list.get(i + 1).map_or(u64::MAX, |next| next.start.0);
+        let Function { start, end, .. } = list[i];
+        if end.0 > next {
+            list[i].end = Address(next);
+            around.push((start, end.0));
+            continue;
+        }
+        let mut pc = end.0;
+        while let Some(&(function, end)) = around.last() {
+            if pc < end.min(next) {
+                tails.push(Tail { function, pcs: pc..end.min(next) });
+                pc = end.min(next);
+            }
+            if end > next {
+                break;
+            }
+            around.pop();
+        }
     }
-    hidden
+    tails.sort_by_key(|tail| tail.function);
+    tails
 }
 
 /// Reads every FDE of a section as far as its addresses.

@@ -187,7 +187,7 @@ fn eh_frame(random: &mut Random, arch: Arch) -> Vec<u8> {
             _ => 1 << random.below(14) | random.below(100) as u32,
         };
         let mut body = Vec::from((at + 4 - random.pick(&cies) as u32).to_le_bytes());
-        body.extend((0x10_0000 + number * 0x1_0000 - (at + 8)).to_le_bytes());
+        body.extend((0x10_0000 + number * 0x8_0000 - (at + 8)).to_le_bytes());
         body.extend(size.to_le_bytes());
         // The augmentation data: none, an LSDA, or a length in two bytes.
         let lengths: [&[u8]; 4] = [&[0], &[0], &[4, 1, 2, 3, 4], &[0x80, 0]];
@@ -231,7 +231,10 @@ fn each<'a>(
 fn check(section: &Section<'_>, options: Options, context: &str) {
     let arch = section.arch;
     let general = outcome(arch, options, |builder, left_out| {
-        each(section, left_out, |function| builder.push_rows(function, function.size as u32))
+        each(section, left_out, |function| {
+            let pushed = builder.push_rows(function, function.size as u32);
+            pushed.inspect_err(|_| builder.note_omitted(function.start, function.size))
+        })
     });
     let single = outcome(arch, options, |builder, left_out| {
         each(section, left_out, |function| builder.push(function))

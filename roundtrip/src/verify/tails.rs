@@ -1,0 +1,107 @@
+//! What a function says of PCs after another one that lies inside it. No search by start address finds it for
+//! them, in a table either unless its maker cut the function: a table need not answer for them, but truly if
+//! it does.
+
+use std::iter::Peekable;
+use std::mem;
+use std::ops::Range;
+
+use cfipack_format::Address;
+
+use super::{Tally, Verifier};
+use crate::cfi::{Answer, Flags, Function, Functions};
+use crate::cursor::Cursor;
+use crate::repeat::answered;
+use crate::table::Table;
+
+/// The tails of a function that have not been judged.
+pub(super) struct Tails<'v, 't, I: Iterator> {
+    /// One past the last PC.
+    end: u64,
+    rest: Peekable<I>,
+    /// For tails only: what the next function says comes before them.
+    cursor: Cursor<'v, 't>,
+}
+
+impl<'v, 't> Tails<'v, 't, std::iter::Empty<Range<u64>>> {
+    pub(super) fn of<'f, 'a>(
+        function: &Function,
+        functions: &'f Functions<'a>,
+        tables: &'v Table<'t>,
+    ) -> Tails<'v, 't, impl Iterator<Item = Range<u64>> + use<'f, 'a>> {
+        let tails = functions.tails(function);
+        let (first, end) = (tails.clone().next(), functions.with_tails(function).end.0);
+        let cursor = first.map_or_else(|| tables.cursor(), |first| tables.cursor_at(first.start));
+        Tails { end, rest: tails.peekable(), cursor }
+    }
+}
+
+impl<I: Iterator<Item = Range<u64>>> Tails<'_, '_, I> {
+    /// The function up to the end of its last tail.
+    pub(super) fn with(&self, function: &Function) -> Function {
+        Function { end: Address(self.end), ..*function }
+    }
+}
+
+impl<'v, 't> Verifier<'v, 't, '_> {
+    /// Compares the PCs of a range that belong to tails.
+    pub(super) fn compare_tails(
+        &mut self,
+        function: &Function,
+        range: Range<u64>,
+        answer: &Answer,
+        flags: Flags,
+        tails: &mut Tails<'v, 't, impl Iterator<Item = Range<u64>>>,
+        tally: &mut Tally,
+    ) {
+        while let Some(tail) = tails.rest.peek_mut().filter(|tail| tail.start < range.end) {
+            let pcs = tail.start.max(range.start)..tail.end.min(range.end);
+            tail.start = pcs.end;
+            if tail.start == tail.end {
+                tails.rest.next();
+            }
+            let mut here = Tally::default();
+            mem::swap(&mut self.cursor, &mut tails.cursor);
+            self.compare(function, pcs, answer, flags, &mut here);
+            mem::swap(&mut self.cursor, &mut tails.cursor);
+            self.report.pcs += here.equal + here.different;
+            self.report.pcs_hidden += here.missing;
+            tally.equal += here.equal;
+            tally.different += here.different;
+        }
+    }
+
+    /// Counts the PCs of the tails that are left: nothing can be held against what the table says of them.
+    pub(super) fn unjudged_tails(&mut self, mut tails: Tails<'_, '_, impl Iterator<Item = Range<u64>>>) {
+        for tail in tails.rest {
+            let mut pc = tail.start;
+            while pc < tail.end {
+                let segment = tails.cursor.seek(pc);
+                let end = segment.end.min(tail.end);
+                let in_table = match segment.function {
+                    Some(_) => answered(pc..end, &segment),
+                    None => 0,
+                };
+                self.report.pcs += in_table;
+                self.report.pcs_unjudged += in_table;
+                self.report.pcs_hidden += end - pc - in_table;
+                pc = end;
+            }
+        }
+    }
+
+    /// PCs for which there is no CFI, in a range between two functions and around the tails in it.
+    pub(super) fn gaps(
+        &mut self,
+        range: Range<u64>,
+        tails: &mut Peekable<impl Iterator<Item = Range<u64>>>,
+        tables: &Table<'_>,
+    ) {
+        let mut start = range.start;
+        while let Some(tail) = tails.next_if(|tail| tail.start < range.end) {
+            self.gap(start..tail.start, tables);
+            start = tail.end;
+        }
+        self.gap(start..range.end, tables);
+    }
+}
