@@ -10,6 +10,7 @@ use cfipack_container::File;
 use cfipack_decoder::unwind_info::Section;
 use cfipack_encoder::unwind_info::Layout;
 use cfipack_format::compact_unwind::Mode;
+use cfipack_format::unwind_info::PageKind;
 use cfipack_format::{Arch, Register};
 use cfipack_roundtrip::Options;
 use cfipack_roundtrip::unwind_info::{self, Code, Image, Meaning, verify, violations};
@@ -37,7 +38,8 @@ fn each_table(directory: &Path, mut check: impl FnMut(&str, &File<'_>, &[u8])) {
             Ok(fat) => fat.arches().iter().map(|arch| arch.data(&*data).unwrap()).collect(),
             Err(_) => vec![&data],
         };
-        for slice in slices {
+        // A fat file may hold archives of objects.
+        for slice in slices.into_iter().filter(|slice| !slice.starts_with(b"!<arch>")) {
             let file = File::parse(slice).unwrap();
             let Some(section) = file.unwind_info_section().unwrap() else { continue };
             check(name, &file, &section.bytes);
@@ -51,27 +53,67 @@ fn layouts_are_what_apples_linker_and_lld_wrote() {
     let Some(directory) = env::var_os("CFIPACK_MACOS_LIBRARIES") else {
         return skipped(what, "CFIPACK_MACOS_LIBRARIES is not set");
     };
-    let (mut ld_prime, mut lld, mut other) = (0, 0, Vec::new());
+    let (mut linkers, mut other) = (BTreeMap::<_, u64>::new(), Vec::new());
     let (mut theirs, mut ours, mut least) = (0, 0, 0);
     each_table(Path::new(&directory), |name, file, bytes| {
         let (arch, table) = (file.arch(), Table::read(bytes));
-        if table.lay_out(arch, Layout::LdPrime) == bytes {
-            ld_prime += 1;
-        } else if table.lay_out(arch, Layout::Lld) == bytes {
-            lld += 1;
-        } else {
+        let linker = linker_of(file, &table, bytes);
+        if linker.is_none() {
             other.push(format!("{name} ({arch:?})"));
         }
+        *linkers.entry(linker).or_default() += 1;
         let small = table.lay_out(arch, Layout::Small);
         assert!(small.len() <= bytes.len(), "{name}: {} bytes, {} in the file", small.len(), bytes.len());
         theirs += bytes.len();
         ours += small.len();
         least += lower_bound(&table);
     });
-    println!("identical: {ld_prime} as ld-prime, {lld} as lld; different: {other:?}");
+    println!("identical: {linkers:?}; different: {other:?}");
     println!("{theirs} bytes in the files, {ours} in layout small, no table can have fewer than {least}");
-    assert!(ld_prime > 0, "no table of Apple's linker found");
+    for layout in [Layout::LdPrime, Layout::Lld, Layout::Ld64] {
+        assert!(linkers.contains_key(&Some(Linker::Layout(layout))), "no table of layout {layout:?} found");
+    }
     assert!(other.is_empty(), "{} differ: {other:?}", other.len());
+}
+
+/// Who wrote a table.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Linker {
+    /// Byte for byte what the layout is.
+    Layout(Layout),
+    /// An ld64 of before 264.3, which asks for a word more than it needs.
+    OldLd64,
+    /// Two entries have one address: no layout imitates that.
+    WithShadow,
+}
+
+/// The linker that wrote a table, by its bytes; `None` if it is none that we know.
+fn linker_of(file: &File<'_>, table: &Table, bytes: &[u8]) -> Option<Linker> {
+    let arch = file.arch();
+    let call_frames = file.call_frame_sections().unwrap();
+    let eh_frame = call_frames.iter().find(|cfi| cfi.section.name == "__eh_frame");
+    let eh_frame_len = eh_frame.map_or(0, |cfi| cfi.section.bytes.len() as u32);
+    let found =
+        [Layout::LdPrime, Layout::Lld].into_iter().find(|&layout| table.lay_out(arch, layout) == bytes);
+    if let Some(layout) = found {
+        return Some(Linker::Layout(layout));
+    }
+    if table.lay_out_ld64(arch, eh_frame_len) == bytes {
+        return Some(Linker::Layout(Layout::Ld64));
+    }
+    if table.entries.windows(2).any(|pair| pair[0].function == pair[1].function) {
+        return Some(Linker::WithShadow);
+    }
+    let full = |page_size: u32| (page_size as usize - 12) / 4 - 1;
+    let last = match 4096 - eh_frame_len % 4096 {
+        0..128 => 4096,
+        size => size,
+    };
+    let is_full = |&(kind, count, locals): &_, page_size| {
+        kind == PageKind::Compressed && count + locals == full(page_size)
+    };
+    let (end, rest) = table.pages.split_last()?;
+    (is_full(end, last) || rest.iter().any(|page| is_full(page, 4096))).then_some(Linker::OldLd64)
 }
 
 /// Bytes that no table of these entries does without.

@@ -126,7 +126,7 @@ fn tables_are_laid_out_anew() {
         let Some(section) = section else { continue };
         fs::write(own, &image).unwrap();
         let mut sizes = Vec::new();
-        for layout in ["small", "lld", "ld-prime"] {
+        for layout in ["small", "lld", "ld-prime", "ld64"] {
             let output = run(&["unwind-info", own, "--layout", layout, "--section", made]);
             assert_eq!(output.status.code(), Some(0), "{name}: {}", text(output.stderr));
             let bytes = fs::read(made).unwrap();
@@ -185,7 +185,7 @@ fn summaries() {
         ("entries", json!(3)),
         ("modes", modes),
         ("personalities", json!(0)),
-        ("lsdas", json!(3)),
+        ("lsdas", json!(0)),
         ("warnings", json!([])),
     ] {
         assert_eq!(summary[name], value, "{name}");
@@ -193,9 +193,15 @@ fn summaries() {
     // llvm-objdump: the section has 4184 bytes.
     assert_eq!(summary["bytes"]["own"], 4184);
     assert!(summary["bytes"]["unwind_info"].as_u64().unwrap() < 200);
-    let omitted =
-        json_of(&directory, &["unwind-info", "--json", "--omit-dwarf-lsda", "l_8_dwarf_lsda.dylib"]);
-    assert_eq!(omitted["lsdas"], 0);
+    for (options, lsdas) in [
+        (&["--omit-dwarf-lsda"][..], 0),
+        (&["--keep-dwarf-lsda"], 3),
+        (&["--layout", "lld"], 3),
+        (&["--layout", "lld", "--omit-dwarf-lsda"], 0),
+    ] {
+        let arguments = [&["unwind-info", "--json", "l_8_dwarf_lsda.dylib"], options].concat();
+        assert_eq!(json_of(&directory, &arguments)["lsdas"], lsdas, "{options:?}");
+    }
     let output = run_in(&directory, &["unwind-info", "l_6_pers_3.dylib", "--layout", "lld"]);
     assert_eq!((output.status.code(), output.stdout.len()), (Some(0), 0));
     assert_eq!(
