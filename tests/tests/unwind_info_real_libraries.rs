@@ -129,14 +129,17 @@ fn lower_bound(table: &Table) -> usize {
 }
 
 /// Who writes tables for a living breaks no rule of their readers: where the verifier says otherwise, it
-/// is the verifier that is wrong. And each function with CFI is right by it.
+/// is the verifier that is wrong. And each function with CFI is right by it. Not so ld64, which gives
+/// hand-written code encodings that cannot be (MKL in torch 1.4, `0x02000000` for a stack of some size):
+/// what the verifier says of its tables is counted.
 #[test]
 fn tables_of_other_linkers_are_true() {
     let what = "tables of real macOS libraries verified";
     let Some(directory) = env::var_os("CFIPACK_MACOS_LIBRARIES") else {
         return skipped(what, "CFIPACK_MACOS_LIBRARIES is not set");
     };
-    let mut warnings: BTreeMap<_, u64> = BTreeMap::new();
+    let (mut warnings, mut of_ld64) = (BTreeMap::<_, u64>::new(), BTreeMap::<_, u64>::new());
+    let mut incomplete = 0;
     let (mut tables, mut functions, mut with_pairs) = (0, 0, 0);
     each_table(Path::new(&directory), |name, file, bytes| {
         let (arch, base) = (file.arch(), file.image_base());
@@ -155,23 +158,32 @@ fn tables_of_other_linkers_are_true() {
             function_starts: &function_starts,
             is_slot: &is_slot,
         };
+        let is_of_ld64 = matches!(
+            linker_of(file, &Table::read(bytes), bytes),
+            Some(Linker::OldLd64 | Linker::Layout(Layout::Ld64))
+        );
         for violation in violations(&section, &image) {
-            assert!(violation.is_warning(), "{name} ({arch:?}): {violation}");
-            *warnings.entry(violation.name()).or_default() += 1;
+            assert!(violation.is_warning() || is_of_ld64, "{name} ({arch:?}): {violation}");
+            let found = if is_of_ld64 { &mut of_ld64 } else { &mut warnings };
+            *found.entry(violation.name()).or_default() += 1;
         }
         let table = unwind_info::Table::of_image(arch, base, &section, code.clone());
         let report = verify(&cfi, &table, &Options::default());
-        assert!(report.is_complete(), "{name} ({arch:?}): {report:?}");
+        assert!(report.is_complete() || is_of_ld64, "{name} ({arch:?}): {report:?}");
+        incomplete += u64::from(!report.is_complete());
         (tables, functions) = (tables + 1, functions + report.functions);
         if arch == Arch::Aarch64 {
             with_pairs += pairs_without_a_frame(name, &table, &code);
         }
     });
     println!("{tables} tables, {functions} functions with CFI; warnings: {warnings:?}");
+    println!("of ld64's: {incomplete} tables that lack functions or have wrong ones, {of_ld64:?}");
     println!("{with_pairs} functions without a frame save registers where their entries say");
     assert!(tables > 0, "no table found");
-    // Two readers take them otherwise than the compiler; lld writes LSDAs that an FDE has too.
-    assert!(warnings.keys().all(|name| ["frameless-pairs", "lsda-orphan"].contains(name)), "{warnings:?}");
+    // Two readers take them otherwise than the compiler; lld and ld64 write LSDAs that an FDE has too, and
+    // lld an entry without unwind information that the next one, of the same address, hides.
+    let known = ["frameless-pairs", "lsda-orphan", "null-shares-address"];
+    assert!(warnings.keys().all(|name| known.contains(name)), "{warnings:?}");
 }
 
 /// Readers disagree on where arm64's functions without a frame have their registers. The code does not:

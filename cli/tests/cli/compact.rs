@@ -130,16 +130,46 @@ fn tables_are_laid_out_anew() {
             let output = run(&["unwind-info", own, "--layout", layout, "--section", made]);
             assert_eq!(output.status.code(), Some(0), "{name}: {}", text(output.stderr));
             let bytes = fs::read(made).unwrap();
-            sizes.push(bytes.len());
+            // A page of ld64 can be larger than 4096 bytes.
+            if layout != "ld64" {
+                sizes.push(bytes.len());
+            }
             if layout == "lld" {
                 assert!(bytes == *section.bytes, "{name}");
             }
             let output = run(&["diff", own, made]);
+            if layout == "ld64" && output.status.code() == Some(1) && !name.contains("persbit") {
+                // Its table ends a byte after the code.
+                let difference = "0 different, 0 only in A, 1 only in B\n";
+                assert!(text(output.stdout.clone()).contains(difference), "{name}: {}", text(output.stdout));
+                continue;
+            }
             // An image for whose entry there is no personality cannot be read without an error.
             let expected = if name.contains("persbit") { Some(1) } else { Some(0) };
             assert_eq!(output.status.code(), expected, "{name} {layout}: {}", text(output.stdout));
         }
         assert_eq!(sizes.iter().min(), Some(&sizes[0]), "{name}: {sizes:?}");
+    }
+}
+
+/// Where a sentinel lies a byte after the code, as ld64's do, only layout `ld64` keeps it there.
+#[test]
+fn the_byte_after_the_code() {
+    let mut image = linked("l_002_one.dylib");
+    let section = cfipack_container::File::parse(&image).unwrap().unwind_info_section().unwrap().unwrap();
+    let header = cfipack_decoder::unwind_info::Section::parse(&section.bytes).unwrap().header();
+    let place = image.windows(section.bytes.len()).position(|bytes| bytes == &*section.bytes).unwrap();
+    let sentinel = place + header.index_off as usize + 12 * (header.index_count as usize - 1);
+    let end = image[sentinel];
+    image[sentinel] += 1;
+    let directory = scratch("byte");
+    fs::write(directory.join("own"), &image).unwrap();
+    for (layout, behind) in [("small", 0), ("ld-prime", 0), ("ld64", 1)] {
+        let output = run_in(&directory, &["unwind-info", "own", "--layout", layout, "--section", "made"]);
+        assert_eq!(output.status.code(), Some(0), "{layout}: {}", text(output.stderr));
+        let made = fs::read(directory.join("made")).unwrap();
+        let made = cfipack_decoder::unwind_info::Section::parse(&made).unwrap();
+        assert_eq!(made.index().last().unwrap().function.0 as u8, end + behind, "{layout}");
     }
 }
 
