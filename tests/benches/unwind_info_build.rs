@@ -16,7 +16,7 @@ use cfipack_tests::random::Random;
 
 const ENTRIES: u32 = 1_000_000;
 const RUNS: usize = 7;
-const LAYOUTS: [Layout; 3] = [Layout::Lld, Layout::LdPrime, Layout::Small];
+const LAYOUTS: [Layout; 4] = [Layout::Lld, Layout::LdPrime, Layout::Ld64, Layout::Small];
 
 /// As in large C++ libraries: some 60 encodings, few of them frequent; of 100 functions, 30 with
 /// an LSDA and `dwarf` in DWARF mode.

@@ -49,7 +49,7 @@ fn time(run: impl Fn() -> u64) -> Duration {
 
 fn main() {
     for dwarf in [0, 5, 50] {
-        for layout in [Layout::Lld, Layout::LdPrime, Layout::Small] {
+        for layout in [Layout::Lld, Layout::LdPrime, Layout::Ld64, Layout::Small] {
             compare(dwarf, layout);
         }
     }

@@ -54,10 +54,33 @@ impl Table {
         }
     }
 
-    /// The entries in a layout.
+    /// The entries in a layout, the LSDAs of DWARF-mode functions among them.
     pub fn lay_out(&self, arch: Arch, layout: Layout) -> Vec<u8> {
-        let options = Options { layout, ..Options::default() };
-        lay_out(arch, options, &self.entries, Some(self.end), |number| self.slots[number as usize - 1])
+        self.lay_out_with(arch, Options { layout, keep_dwarf_lsda: true, ..Options::default() })
+    }
+
+    /// The entries as ld64 lays them out beside an `__eh_frame` of so many bytes.
+    pub fn lay_out_ld64(&self, arch: Arch, eh_frame_len: u32) -> Vec<u8> {
+        // Its sentinel lies one byte behind the end of the code.
+        let mut table = self.clone();
+        table.end.0 -= 1;
+        if let Some(last) = table.entries.last_mut() {
+            last.length -= 1;
+        }
+        table.lay_out_with(arch, Options { layout: Layout::Ld64, eh_frame_len, ..Options::default() })
+    }
+
+    fn lay_out_with(&self, arch: Arch, options: Options) -> Vec<u8> {
+        let slot_of = |number: u32| self.slots[number as usize - 1];
+        let mut entries = self.entries.clone();
+        if let Some(last) = entries.last()
+            && last.encoding == Encoding::NONE
+        {
+            // ld64.lld takes code without information to be of no length: the sentinel is the last one's
+            // address, of which only the first one's is in the table.
+            entries.push(Entry::new(self.end, 0, Encoding::NONE));
+        }
+        lay_out(arch, options, &entries, Some(self.end), slot_of)
     }
 }
 

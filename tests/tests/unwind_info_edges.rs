@@ -5,13 +5,15 @@ use std::num::NonZeroU32;
 use cfipack_decoder::unwind_info::Section;
 use cfipack_encoder::unwind_info::{Builder, Entry, Layout, Options};
 use cfipack_format::compact_unwind::Encoding;
+use cfipack_format::unwind_info::PageKind;
 use cfipack_format::{Arch, ImageOffset};
-use cfipack_tests::unwind_table::lay_out;
+use cfipack_tests::unwind_table::{Table, lay_out};
 
-const LAYOUTS: [Layout; 3] = [Layout::Small, Layout::Lld, Layout::LdPrime];
+const LAYOUTS: [Layout; 4] = [Layout::Small, Layout::Lld, Layout::LdPrime, Layout::Ld64];
 
 fn table(layout: Layout, entries: &[Entry]) -> Vec<u8> {
-    lay_out(Arch::Amd64, Options { layout, ..Options::default() }, entries, None, ImageOffset)
+    let options = Options { layout, keep_dwarf_lsda: true, ..Options::default() };
+    lay_out(Arch::Amd64, options, entries, None, ImageOffset)
 }
 
 /// `push %rbp; mov %rsp,%rbp`.
@@ -64,19 +66,19 @@ fn neighbours_of_dwarf_mode_with_an_lsda() {
         let bytes = table(layout, &[dwarf(0x1000), with_lsda, dwarf(0x1040), dwarf(0x1060)]);
         let section = Section::parse(&bytes).unwrap();
         let starts: Vec<_> = section.entries().map(|entry| entry.unwrap().start.0).collect();
-        // Apple's linker folds none.
-        let count = if layout == Layout::LdPrime { 4 } else { 3 };
+        // Apple's linkers fold none.
+        let count = if [Layout::LdPrime, Layout::Ld64].contains(&layout) { 4 } else { 3 };
         assert_eq!(starts, [0x1000, 0x1020, 0x1040, 0x1060][..count], "{layout:?}");
         let lsdas = section.all_lsdas().unwrap().map(|lsda| (lsda.function.0, lsda.lsda.0));
         assert_eq!(lsdas.collect::<Vec<_>>(), [(0x1020, 0x8000)], "{layout:?}");
     }
 }
 
-/// ld64.lld takes a last function without information to be of no length.
+/// ld64.lld takes a last function without information to be of no length; ld64 ends a byte after the code.
 #[test]
 fn the_end_behind_a_function_without_information() {
     let none = Entry::new(ImageOffset(0x1020), 0x20, Encoding::NONE);
-    for (layout, end) in LAYOUTS.into_iter().zip([0x1040, 0x1020, 0x1040]) {
+    for (layout, end) in LAYOUTS.into_iter().zip([0x1040, 0x1020, 0x1040, 0x1041]) {
         let bytes = table(layout, &[frame(0x1000), none]);
         let index = Section::parse(&bytes).unwrap().index().last().unwrap();
         assert_eq!(index.function.0, end, "{layout:?}");
@@ -96,5 +98,83 @@ fn room_in_the_index_of_ld_prime() {
         let (index_off, first) = (section.header().index_off, section.index().next().unwrap());
         // Without LSDAs pages follow at once.
         assert_eq!(first.page_off, index_off + 12 * slots, "{count}");
+    }
+}
+
+/// Which pages 512 functions fill: 511 entries are enough for a page to stay compressed, and ld64.lld lets
+/// no offset be 0xffffff (its tables for these are in `corpora/compact-unwind`, `l_3_…_and_257th` and
+/// `l_4_gap_512th_…`).
+#[test]
+fn pages_of_511_functions() {
+    const COMPRESSED: PageKind = PageKind::Compressed;
+    // Encodings by turns; the last function is at this distance from the first.
+    let far = |layout, distance: u32| {
+        let alike = |number: u32| Encoding(0x0200_0000 | (number & 1) << 12);
+        let mut entries: Vec<_> =
+            (0..512).map(|number| Entry { encoding: alike(number), ..frame(0x1000 + number) }).collect();
+        entries[511].function.0 = 0x1000 + distance;
+        Table::read(&table(layout, &entries)).pages
+    };
+    let (one, two) = ([(COMPRESSED, 512, 0)], [(COMPRESSED, 511, 0), (COMPRESSED, 1, 0)]);
+    assert_eq!(far(Layout::Lld, 0xff_fffe), one);
+    assert_eq!(far(Layout::Lld, 0xff_ffff), two);
+    assert_eq!(far(Layout::LdPrime, 0xff_ffff), one);
+    assert_eq!(far(Layout::LdPrime, 0x100_0000), two);
+    // The 257th encoding is that of a function with so many before it.
+    let full = |before: u32| {
+        let number = |at: u32| if at == before { 256 } else { at % 256 };
+        let entry = |at| Entry { encoding: Encoding(0x0200_0000 | number(at) << 12), ..frame(0x1000 + at) };
+        let pages = Table::read(&table(Layout::Lld, &(0..512).map(entry).collect::<Vec<_>>())).pages;
+        pages[0]
+    };
+    assert_eq!(full(511), (COMPRESSED, 511, 129));
+    assert_eq!(full(510), (PageKind::Regular, 511, 0));
+}
+
+/// Of a function that falls back to its FDE for want of a fourth personality, the mark of a part that is not
+/// the function's start stays; its encoding and its LSDA flag go, in so far as the layout has them.
+#[test]
+fn what_a_fourth_personality_leaves() {
+    let part = 0x8000_0000;
+    for (layout, lsda) in LAYOUTS.into_iter().zip([0, 0, 0x4000_0000, 0]) {
+        let mut builder = Builder::new(Arch::Amd64, Options { layout, ..Options::default() });
+        for number in 1..=4 {
+            // The fourth one is used least; an object's row may have a number where none should be.
+            for function in 0..5 - number {
+                builder.push(Entry {
+                    encoding: Encoding(0xa104_0001),
+                    personality: NonZeroU32::new(number),
+                    lsda: NonZeroU32::new(0x8000 + number),
+                    fde: NonZeroU32::new(0x18),
+                    ..frame(0x1000 * number + 0x20 * function)
+                });
+            }
+        }
+        let section = builder.finish();
+        assert_eq!(section.warnings().len(), 1, "{layout:?}");
+        let placed = section.place(None, |offset| offset).unwrap();
+        let mut bytes = vec![0; placed.len()];
+        placed.write(&mut bytes, |number| ImageOffset(number.get())).unwrap();
+        let section = Section::parse(&bytes).unwrap();
+        let encodings: Vec<_> = section.entries().map(|entry| entry.unwrap().encoding.0).collect();
+        assert_eq!(encodings[9], part | lsda | 0x0400_0018, "{layout:?}");
+        // ld64.lld takes its number and that of the personality together.
+        let stray = if layout == Layout::Lld { 0x2000_0000 } else { 0 };
+        assert_eq!(encodings[0], 0xd104_0001 | stray, "{layout:?}");
+    }
+}
+
+/// A number of a personality in a row that has none: ld64.lld keeps it (`l_9_persbit_in_obj`), but not of a
+/// row in DWARF mode, which it makes anew from the FDE.
+#[test]
+fn a_number_without_a_personality() {
+    for (layout, kept) in LAYOUTS.into_iter().zip([0, 0x1000_0000, 0, 0]) {
+        let entries = [0x1100_0000, 0x1400_0018].map(Encoding);
+        let entries = [0x1000, 0x1020].into_iter().zip(entries);
+        let entries: Vec<_> = entries.map(|(at, encoding)| Entry { encoding, ..frame(at) }).collect();
+        let bytes = table(layout, &entries);
+        let section = Section::parse(&bytes).unwrap();
+        let encodings: Vec<_> = section.entries().map(|entry| entry.unwrap().encoding.0).collect();
+        assert_eq!(encodings, [0x0100_0000 | kept, 0x0400_0018], "{layout:?}");
     }
 }

@@ -5,16 +5,23 @@ use std::num::NonZeroU32;
 use cfipack_decoder::unwind_info::Section;
 use cfipack_encoder::unwind_info::{Builder, Entry, Layout, Options, Warning};
 use cfipack_format::compact_unwind::{Encoding, Flags};
+use cfipack_format::unwind_info::PageKind;
 use cfipack_format::{Arch, ImageOffset};
 use cfipack_tests::random::{Random, cases};
 use cfipack_tests::reference::Tools;
 use cfipack_tests::unwind_table::{Table, lay_out};
 use cfipack_tests::{mach_object, random_entries};
 
-const LAYOUTS: [Layout; 3] = [Layout::Small, Layout::Lld, Layout::LdPrime];
+const LAYOUTS: [Layout; 4] = [Layout::Small, Layout::Lld, Layout::LdPrime, Layout::Ld64];
 
 fn options(layout: Layout) -> Options {
-    Options { layout, ..Options::default() }
+    Options { layout, keep_dwarf_lsda: true, eh_frame_len: 0x1234, ..Options::default() }
+}
+
+/// Whether a table has a section: Apple's linkers write one for code without unwind information too.
+fn is_written(layout: Layout, entries: &[Entry]) -> bool {
+    let is_apples = matches!(layout, Layout::LdPrime | Layout::Ld64);
+    is_apples || entries.iter().any(|entry| entry.encoding.mode_number() != 0)
 }
 
 fn slot(personality: u32) -> ImageOffset {
@@ -61,8 +68,8 @@ fn every_pc_finds_its_entry() {
         let end = entries.last().unwrap().function.0 + entries.last().unwrap().length;
         for layout in LAYOUTS {
             let bytes = lay_out(arch, options(layout), &entries, None, slot);
-            if entries.iter().all(|entry| entry.encoding == Encoding::NONE) {
-                assert!(bytes.is_empty());
+            assert_eq!(bytes.is_empty(), !is_written(layout, &entries), "table {number}, {layout:?}");
+            if bytes.is_empty() {
                 continue;
             }
             let section = Section::parse(&bytes).unwrap();
@@ -75,7 +82,8 @@ fn every_pc_finds_its_entry() {
             let table = Table::read(&bytes);
             let ends_in_code = entries.last().unwrap().encoding != Encoding::NONE;
             if layout != Layout::Lld || ends_in_code {
-                assert_eq!(table.end.0, end, "table {number}, {layout:?}");
+                let behind = u32::from(layout == Layout::Ld64);
+                assert_eq!(table.end.0, end + behind, "table {number}, {layout:?}");
             }
             let lsdas = table.entries.iter().filter(|entry| entry.lsda.is_some()).count();
             assert_eq!(lsdas, entries.iter().filter(|entry| entry.lsda.is_some()).count());
@@ -87,25 +95,33 @@ fn every_pc_finds_its_entry() {
 fn small_is_never_larger() {
     let (seed, count) = cases("layout small against the others, random tables", 300);
     let mut random = Random::new(seed);
-    let mut sizes = [0; 3];
+    let mut sizes = [0; 4];
     for number in 0..count {
         let arch = random.pick(&[Arch::Amd64, Arch::Aarch64]);
         let most = random.pick(&[4, 700, 5000, 20_000]);
         let entries = random_entries::random(&mut random, arch, most);
         let all = LAYOUTS.map(|layout| lay_out(arch, options(layout), &entries, None, slot));
-        let [small, lld, ld_prime] = all.each_ref().map(Vec::len);
-        assert!(small <= lld && small <= ld_prime, "table {number}: {small}, {lld}, {ld_prime}");
-        if small > 0 {
-            for (kind, count, locals) in Table::read(&all[0]).pages {
-                let size = if kind as u32 == 3 { 12 + 4 * (count + locals) } else { 8 + 8 * count };
-                assert!(size <= 4096, "table {number}: a page of {size} bytes");
-            }
-        }
-        for (sum, size) in sizes.iter_mut().zip([small, lld, ld_prime]) {
+        let all_sizes @ [small, lld, ld_prime, ld64] = all.each_ref().map(Vec::len);
+        let [own_pages, .., pages_of_ld64] = all.each_ref().map(|bytes| largest_page(bytes));
+        // A page of ld64 can be larger than 4096 bytes.
+        let is_least = small <= lld && small <= ld_prime && (small <= ld64 || pages_of_ld64 > 4096);
+        assert!(is_least, "table {number}: {all_sizes:?}");
+        assert!(own_pages <= 4096, "table {number}: a page of {own_pages} bytes");
+        for (sum, size) in sizes.iter_mut().zip(all_sizes) {
             *sum += size;
         }
     }
-    println!("small, lld, ld-prime: {sizes:?}");
+    println!("small, lld, ld-prime, ld64: {sizes:?}");
+}
+
+/// Bytes of the largest page of a table; 0 without one.
+fn largest_page(bytes: &[u8]) -> usize {
+    let pages = if bytes.is_empty() { Vec::new() } else { Table::read(bytes).pages };
+    let sizes = pages.into_iter().map(|(kind, count, locals)| match kind {
+        PageKind::Compressed => 12 + 4 * (count + locals),
+        PageKind::Regular => 8 + 8 * count,
+    });
+    sizes.max().unwrap_or(0)
 }
 
 /// Entries of any numbers at all: every layout takes them and our reader takes every layout.
@@ -137,7 +153,7 @@ fn anything_can_be_pushed() {
                 assert!(starts.is_sorted_by(|a, b| a < b), "table {number}, {layout:?}");
             }
         }
-        assert!(sizes[0] <= sizes[1] && sizes[0] <= sizes[2], "table {number}: {sizes:?}");
+        assert_eq!(sizes[..3].iter().min(), Some(&sizes[0]), "table {number}: {sizes:?}");
     }
 }
 
@@ -254,19 +270,37 @@ fn nothing_shadows_a_function() {
     for entries in [[before, real, none], [before, none, real]] {
         for layout in LAYOUTS {
             let table = Table::read(&lay_out(Arch::Amd64, options(layout), &entries, None, slot));
-            assert_eq!((table.entries, table.end.0), (vec![before, real], 0x1020), "{layout:?}");
+            let behind = u32::from(layout == Layout::Ld64);
+            let real = Entry { length: real.length + behind, ..real };
+            assert_eq!((table.entries, table.end.0), (vec![before, real], 0x1020 + behind), "{layout:?}");
         }
     }
 }
 
+/// No reader gets to them; see `Options::keep_dwarf_lsda`.
 #[test]
-fn dead_lsda_records_go_only_when_asked() {
+fn dead_lsda_records_are_left_out() {
     let mut dwarf = Entry::new(ImageOffset(0x1000), 0x20, Encoding::dwarf(Arch::Amd64, 0x18));
     dwarf.lsda = NonZeroU32::new(0x9000);
-    let kept = lay_out(Arch::Amd64, Options::default(), &[dwarf], None, slot);
-    let asked = Options { omit_dwarf_lsda: true, ..Options::default() };
-    let left_out = lay_out(Arch::Amd64, asked, &[dwarf], None, slot);
-    assert_eq!(kept.len() - left_out.len(), 8);
-    assert_eq!(Section::parse(&kept).unwrap().all_lsdas().unwrap().count(), 1);
-    assert_eq!(Section::parse(&left_out).unwrap().all_lsdas().unwrap().count(), 0);
+    let compact = Entry { encoding: Encoding(0x0100_0000), function: ImageOffset(0x1020), ..dwarf };
+    let records = |options: Options| {
+        let bytes = lay_out(Arch::Amd64, options, &[dwarf, compact], None, slot);
+        let section = Section::parse(&bytes).unwrap();
+        let records: Vec<_> = section.all_lsdas().unwrap().map(|lsda| lsda.function.0).collect();
+        let flags: Vec<_> = section.entries().map(|entry| entry.unwrap().encoding.has_lsda()).collect();
+        (records, flags, bytes.len())
+    };
+    let (both, one) = (vec![0x1000, 0x1020], vec![0x1020]);
+    for layout in LAYOUTS {
+        let (keep, omit) = (
+            Options { layout, keep_dwarf_lsda: true, ..Options::default() },
+            Options { layout, omit_dwarf_lsda: true, ..Options::default() },
+        );
+        let plain = Options { layout, ..Options::default() };
+        let is_reached = layout == Layout::LdPrime;
+        let (kept, omitted, plain) = (records(keep), records(omit), records(plain));
+        assert_eq!((&kept.0, &kept.1), (&both, &vec![is_reached, true]), "{layout:?}");
+        assert_eq!((&omitted.0, &omitted.1), (&one, &vec![false, true]), "{layout:?}");
+        assert_eq!(plain, if layout == Layout::Small { omitted } else { kept }, "{layout:?}");
+    }
 }

@@ -14,7 +14,7 @@ fn cases() -> impl Iterator<Item = (String, Linked)> {
 }
 
 fn in_layout(linked: &Linked, layout: Layout) -> Vec<u8> {
-    let options = Options { layout, ..Options::default() };
+    let options = Options { layout, keep_dwarf_lsda: true, ..Options::default() };
     lay_out(linked.arch, options, &linked.entries, None, |number| linked.slots[number as usize - 1])
 }
 

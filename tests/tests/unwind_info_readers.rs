@@ -20,7 +20,7 @@ use symbolic_debuginfo::macho::{CompactCfiOp, CompactUnwindInfoIter, CompactUnwi
 
 /// A table of many encodings that mean something, in a layout.
 fn random_table(random: &mut Random, arch: Arch) -> Vec<u8> {
-    let layout = random.pick(&[Layout::Small, Layout::Lld, Layout::LdPrime]);
+    let layout = random.pick(&[Layout::Small, Layout::Lld, Layout::LdPrime, Layout::Ld64]);
     let mut at = 0x1000;
     let mut entries = Vec::new();
     for _ in 0..random.below(3000) + 1 {

@@ -124,6 +124,54 @@ fn palettes_are_near_the_best() {
     );
 }
 
+/// Tables of many pages with few encodings, of which every palette can be tried: groups of functions that
+/// are too far apart for a compressed page. Each group has encodings of its own, of its neighbours and of all,
+/// so that palette and boundaries depend on each other.
+fn in_groups(random: &mut Random) -> Vec<Entry> {
+    let encodings = random.between(2, 7) as u32;
+    let (groups, most) = random.pick(&[(12, 6), (40, 12), (40, 40), (6, 300), (3, 1400)]);
+    let (stray, rare) = (random.pick(&[0, 20, 60]), random.pick(&[0, 0, 5, 30]));
+    let mut entries = Vec::new();
+    for group in 0..1 + random.below(groups) as u32 {
+        let own = random.below(encodings.into()) as u32;
+        let mut function = 0x1000 + group * 0x110_0000;
+        for _ in 0..1 + random.below(most) {
+            let number = if random.chance(rare) {
+                1000 + entries.len() as u32
+            } else if random.chance(stray) {
+                random.below(encodings.into()) as u32
+            } else {
+                (own + u32::from(random.chance(50))) % encodings
+            };
+            entries.push(Entry::new(ImageOffset(function), 4, Encoding(0x0200_0000 | number << 10)));
+            function += 4;
+        }
+    }
+    entries
+}
+
+/// What an exhaustive search finds is found: nearly always, and never far from it.
+#[test]
+fn palettes_of_many_pages_are_the_best() {
+    let (seed, count) = cases("palettes of layout small where pages are many", 60);
+    let mut random = Random::new(seed);
+    let (mut exact, mut worst) = (0, 0);
+    for number in 0..count {
+        let entries = in_groups(&mut random);
+        let bytes = lay_out(Arch::Amd64, Options::default(), &entries, None, |_| unreachable!());
+        let least = least(&Table::read(&bytes)).expect("few encodings are repeated");
+        let over = bytes.len().checked_sub(least).expect("no table is smaller than the smallest");
+        assert!(
+            over <= 32 && over * 100 <= least,
+            "table {number}: {over} bytes over the optimum of {least}"
+        );
+        exact += usize::from(over == 0);
+        worst = worst.max(over);
+    }
+    println!("{exact} of {count} as small as can be, the others at most {worst} bytes more");
+    assert!(exact * 50 >= count * 49, "only {exact} of {count} are as small as can be");
+}
+
 /// The size of a table of these groups of encodings, each group too far from the next one to share
 /// a compressed page with it.
 fn size_of(groups: &[Vec<u32>]) -> usize {

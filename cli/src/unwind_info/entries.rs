@@ -40,7 +40,7 @@ impl Entries {
     /// or, for other files and if told so, of the CFI.
     pub fn of(file: &File<'_>, source: &Source<'_, '_>, from_cfi: bool) -> anyhow::Result<Self> {
         match (source.parse()?, &source.rows) {
-            (Some(table), _) if !from_cfi => Self::of_table(&table, source.base()),
+            (Some(table), _) if !from_cfi => Self::of_table(&table, source),
             (_, Some(_)) if !from_cfi => Self::of_object(file, source),
             _ => {
                 let mut entries = Self::of_cfi(file)?;
@@ -64,8 +64,8 @@ impl Entries {
         Ok(lost.count() as u64)
     }
 
-    fn of_table(table: &Section<'_>, base: Address) -> anyhow::Result<Self> {
-        let name = || "section __unwind_info";
+    fn of_table(table: &Section<'_>, source: &Source<'_, '_>) -> anyhow::Result<Self> {
+        let (name, base) = (|| "section __unwind_info", source.base());
         let mut lsdas: Vec<_> = table.all_lsdas().with_context(name)?.collect();
         lsdas.sort_by_key(|lsda| lsda.function);
         let slots: Vec<_> = table.personalities().collect();
@@ -89,7 +89,19 @@ impl Entries {
                 fde: None,
             });
         }
-        let end = table.index().last().map(|sentinel| sentinel.function);
+        let mut end = table.index().last().map(|sentinel| sentinel.function);
+        if let (Some(sentinel), Some(last)) = (&mut end, list.last_mut()) {
+            // The sentinel of ld64 is one byte after the end of the code.
+            let is_after_code = source.is_end_of_code(base.offset(i64::from(sentinel.0) - 1));
+            if is_after_code && last.length > 0 {
+                (sentinel.0, last.length) = (sentinel.0 - 1, last.length - 1);
+            }
+            // ld64.lld gives a symbol without unwind information no length: its sentinel is the
+            // address of the last of several such symbols, of which the table has the first.
+            if last.encoding == Encoding::NONE {
+                list.push(Entry::new(*sentinel, 0, Encoding::NONE));
+            }
+        }
         let encodings = Encodings::default();
         Ok(Self { source: "unwind_info", list, personalities, end, encodings, base, without_fde: 0 })
     }

@@ -21,9 +21,13 @@ pub struct TableOptions {
     /// Make it from call frame information, whatever tables there are
     #[arg(long)]
     from_cfi: bool,
-    /// Leave LSDA records of functions in DWARF mode out: their FDEs have them too
+    /// Omit LSDA records of functions in DWARF mode: readers take them from the FDEs. Layout small
+    /// always does, unless --keep-dwarf-lsda is given
     #[arg(long)]
     omit_dwarf_lsda: bool,
+    /// Keep LSDA records of functions in DWARF mode in layout small
+    #[arg(long, conflicts_with = "omit_dwarf_lsda")]
+    keep_dwarf_lsda: bool,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
@@ -31,19 +35,23 @@ enum LayoutName {
     Small,
     Lld,
     LdPrime,
+    Ld64,
 }
 
 impl TableOptions {
     /// The smallest table of what the CFI says.
-    pub const FROM_CFI: Self = Self { layout: LayoutName::Small, from_cfi: true, omit_dwarf_lsda: false };
+    pub const FROM_CFI: Self =
+        Self { layout: LayoutName::Small, from_cfi: true, omit_dwarf_lsda: false, keep_dwarf_lsda: false };
 
-    fn get(&self) -> Options {
+    fn get(&self, eh_frame_len: u32) -> Options {
         let layout = match self.layout {
             LayoutName::Small => Layout::Small,
             LayoutName::Lld => Layout::Lld,
             LayoutName::LdPrime => Layout::LdPrime,
+            LayoutName::Ld64 => Layout::Ld64,
         };
-        Options { layout, omit_dwarf_lsda: self.omit_dwarf_lsda }
+        let Self { omit_dwarf_lsda, keep_dwarf_lsda, .. } = *self;
+        Options { layout, omit_dwarf_lsda, keep_dwarf_lsda, eh_frame_len }
     }
 
     /// The layout's name, as the option has it.
@@ -52,8 +60,19 @@ impl TableOptions {
             LayoutName::Small => "small",
             LayoutName::Lld => "lld",
             LayoutName::LdPrime => "ld-prime",
+            LayoutName::Ld64 => "ld64",
         }
     }
+}
+
+/// Bytes of a Mach-O file's `__eh_frame`, on which layout `ld64` depends.
+fn eh_frame_len(file: &File<'_>) -> anyhow::Result<u32> {
+    if !file.is_mach_o() {
+        return Ok(0);
+    }
+    let sections = file.call_frame_sections()?;
+    let eh_frame = sections.iter().find(|cfi| cfi.section.name == "__eh_frame");
+    Ok(eh_frame.map_or(0, |cfi| cfi.section.bytes.len() as u32))
 }
 
 /// A table, and what it was made of.
@@ -71,7 +90,7 @@ impl Made {
     pub fn of(file: &File<'_>, source: &Source<'_, '_>, options: &TableOptions) -> anyhow::Result<Self> {
         check_arch(file.arch())?;
         let mut entries = Entries::of(file, source, options.from_cfi)?;
-        let mut builder = Builder::new(file.arch(), options.get());
+        let mut builder = Builder::new(file.arch(), options.get(eh_frame_len(file)?));
         builder.reserve(entries.list.len());
         for entry in std::mem::take(&mut entries.list) {
             builder.push(entry);

@@ -84,6 +84,11 @@ impl<'o, 'a> Source<'o, 'a> {
         Code::new(self.code.iter().map(|section| (section.address, &section.bytes[..])))
     }
 
+    /// Whether a section of code ends at this address.
+    pub fn is_end_of_code(&self, address: Address) -> bool {
+        self.code.iter().any(|section| section.address.offset(section.bytes.len() as i64) == address)
+    }
+
     /// `__unwind_info` as its reader takes it.
     pub fn parse(&self) -> anyhow::Result<Option<unwind_info::Section<'_>>> {
         let Some(section) = &self.table else { return Ok(None) };

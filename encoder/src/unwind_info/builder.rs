@@ -67,7 +67,7 @@ impl Builder {
             self.entries = entries;
         }
         let Self { arch, options, entries, warnings, .. } = self;
-        Section::new(arch, options.layout, entries, kept.numbers.len(), warnings)
+        Section::new(arch, options, entries, kept.numbers.len(), warnings)
     }
 
     /// The entry with the encoding that the table will hold, but for the personality's number.
@@ -86,11 +86,14 @@ impl Builder {
                     self.warnings.push(Warning::FdeOutOfReach { function: entry.function, fde });
                 }
             }
-            if self.options.omit_dwarf_lsda {
-                (entry.lsda, flags) = (None, Flags::empty());
+            if self.options.omits_dwarf_lsda() {
+                entry.lsda = None;
             }
-            if self.options.layout != Layout::LdPrime {
-                (entry.personality, flags) = (None, Flags::empty());
+            if entry.lsda.is_none() || !self.options.flags_dwarf_lsda() {
+                flags = Flags::empty();
+            }
+            if !self.options.names_dwarf_personality() {
+                entry.personality = None;
             }
         }
         // ld64.lld leaves the number in that a row of an object should not have had.

@@ -17,9 +17,9 @@ pub(super) fn lld(table: &Folded) -> Vec<u32> {
     first_by(all, |n| (Reverse(table.counts[n]), Reverse(table.encodings[n])))
 }
 
-/// Apple's linker: encodings used twice and not in DWARF mode, by use; of equally used ones the
+/// Apple's linkers: encodings used twice and not in DWARF mode, by use; of equally used ones the
 /// smaller first.
-pub(super) fn ld_prime(table: &Folded, arch: Arch) -> Vec<u32> {
+pub(super) fn apple(table: &Folded, arch: Arch) -> Vec<u32> {
     let eligible = |&n: &u32| table.counts[n as usize] >= 2 && !is_dwarf(table.encodings[n as usize], arch);
     let eligible = (0..table.encodings.len() as u32).filter(eligible).collect();
     first_by(eligible, |n| (Reverse(table.counts[n]), table.encodings[n]))

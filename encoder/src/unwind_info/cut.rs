@@ -254,7 +254,7 @@ impl<'a> Cutter<'a> {
                 PageKind::Regular => 0,
                 PageKind::Compressed => self.locals(first, end),
             };
-            pages.push(Page { kind, first, count: (end - first) as u16, locals });
+            pages.push(Page::new(kind, first, (end - first) as u16, locals));
             cost = from as usize;
         }
         pages.reverse();

@@ -35,8 +35,9 @@ pub(super) struct Folded {
     pub(super) personalities: Vec<NonZeroU32>,
     /// Where the last entry ends.
     pub(super) end: u32,
-    /// Whether any entry has unwind information.
-    pub(super) informs: bool,
+    /// Whether there is a section at all: in [`Layout::Small`] and [`Layout::Lld`] only if any
+    /// entry has unwind information, in the layouts of Apple's linkers if there is any entry.
+    pub(super) is_written: bool,
 }
 
 /// Sorts and folds, every address changed by `moved`.
@@ -54,7 +55,7 @@ pub(super) fn fold(
         lsdas: Vec::new(),
         personalities: Vec::new(),
         end: 0,
-        informs: false,
+        is_written: matches!(layout, Layout::LdPrime | Layout::Ld64) && !entries.is_empty(),
         previous: Entry::new(ImageOffset(0), 0, Encoding::NONE),
     };
     let mut pending: Option<Entry> = None;
@@ -105,7 +106,7 @@ struct Folder {
     lsdas: Vec<LsdaEntry>,
     personalities: Vec<NonZeroU32>,
     end: u32,
-    informs: bool,
+    is_written: bool,
     /// The entry before.
     previous: Entry,
 }
@@ -122,12 +123,12 @@ impl Folder {
         if folds {
             return;
         }
-        self.informs |= entry.encoding != Encoding::NONE;
+        self.is_written |= entry.encoding != Encoding::NONE;
         let encoding = self.numbered(entry);
         let encoding = match (is_dwarf(encoding, self.arch), self.layout) {
             (false, _) => self.distinct.number(encoding),
-            (true, Layout::LdPrime) => self.distinct.own_number(encoding),
-            (true, Layout::Small | Layout::Lld) => self.distinct.dwarf_number(encoding),
+            (true, Layout::Ld64) => self.distinct.own_number(encoding),
+            (true, Layout::Small | Layout::Lld | Layout::LdPrime) => self.distinct.dwarf_number(encoding),
         };
         self.keys.push(Key { function: entry.function.0, encoding });
         if let Some(lsda) = entry.lsda {
@@ -136,11 +137,11 @@ impl Folder {
     }
 
     /// Whether neighbours with this encoding are one entry: not where the encoding leads to the
-    /// entry's own code, and in [`Layout::LdPrime`] not in DWARF mode.
+    /// entry's own code, and in the layouts of Apple's linkers not in DWARF mode.
     fn may_fold(&self, encoding: Encoding) -> bool {
         match self.arch {
             Arch::Amd64 | Arch::I386 if encoding.mode_number() == 3 => false,
-            _ => self.layout != Layout::LdPrime || !is_dwarf(encoding, self.arch),
+            _ => matches!(self.layout, Layout::Small | Layout::Lld) || !is_dwarf(encoding, self.arch),
         }
     }
 
@@ -164,7 +165,7 @@ impl Folder {
             lsdas: self.lsdas,
             personalities: self.personalities,
             end: self.end,
-            informs: self.informs,
+            is_written: self.is_written,
         }
     }
 }

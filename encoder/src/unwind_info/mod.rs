@@ -18,29 +18,42 @@
 //!
 //! # Layouts
 //!
-//! All three write the header, the common palette, the personalities, the index, the LSDA index
-//! and the pages, in this order, pages forward from the lowest address.
+//! All four write the header, the common palette, the personalities, the index, the LSDA index
+//! and the pages, in this order, the page of the lowest address first.
 //!
-//! | | [`Small`](Layout::Small) | [`Lld`](Layout::Lld) | [`LdPrime`](Layout::LdPrime) |
-//! |---|---|---|---|
-//! | common palette | what saves most | 127 most used, DWARF included; ties: larger encoding first | 127 most used of those used twice, no DWARF; ties: smaller first |
-//! | pages | cut where the bytes are fewest | filled; regular if it would hold under 511 entries and more follow | the same |
-//! | equal DWARF encodings in a page | one slot | one slot | a slot each |
-//! | last offset in a compressed page | 0xffffff | 0xfffffe | 0xffffff |
-//! | padding | none | every page to 4096 bytes | every page's end to 8 bytes, spare index entries |
-//! | folding of DWARF entries | yes | yes | no |
-//! | sentinel | the given end of the code, or the last entry's end | the last entry's end; an entry without information has no length | as `Small` |
-//! | flags and personality of DWARF entries | none | none | as for others |
+//! | | [`Small`](Layout::Small) | [`Lld`](Layout::Lld) | [`LdPrime`](Layout::LdPrime) | [`Ld64`](Layout::Ld64) |
+//! |---|---|---|---|---|
+//! | common palette | what saves most | 127 most used, DWARF included; ties: larger encoding first | 127 most used of those used twice, no DWARF; ties: smaller first | as `LdPrime` |
+//! | pages | cut where the bytes are fewest | filled from the first entry on; regular if it would hold under 511 entries and more follow | as `Lld` | filled from the last entry down; the last page as large as `__eh_frame` leaves of 4096 bytes; regular if that holds more |
+//! | equal DWARF encodings in a page | one slot | one slot | one slot | a slot each |
+//! | last offset in a compressed page | 0xffffff | 0xfffffe | 0xffffff | 0xffff00, from the last entry down |
+//! | padding | none | every page to 4096 bytes | every page's end to 8 bytes, spare index entries | a page that is 4 bytes short of full; the last of several pages begins where it ends at 4096 bytes |
+//! | folding of DWARF entries | yes | yes | no | no |
+//! | sentinel | the given end of the code, or the last entry's end | the last entry's end; an entry without information has no length | as `Small` | a byte after that |
+//! | personality of DWARF entries | none | none | as for others | as for others |
+//! | LSDA of DWARF entries | none | a record, no flag | as for others | a record, no flag |
+//! | no entry has information | no section | no section | a section | a section |
 //!
-//! Sources: the behaviour of ld64.lld 22 and 23.1 and of Apple's linkers ld-1115 to ld-1267, held
-//! against this writer byte for byte in the tests.
+//! Sources: the behaviour of ld64.lld 22 and 23.1, of Apple's linkers ld-1053 to ld-1267 and of ld64
+//! 609 to 820 and older, held against this writer byte for byte in the tests.
+//!
+//! In DWARF mode readers take personality and LSDA from the FDE: LLVM's libunwind looks for an LSDA record
+//! only where the flag is, and replaces what it found with what the FDE names; lldb does not use entries in
+//! DWARF mode; framehop reads no LSDAs. So layout `Small` omits these records
+//! ([`Options::keep_dwarf_lsda`] keeps them).
 //!
 //! Where it would be wrong, no layout imitates: an entry without information that begins where a
-//! function with information begins is left out (ld64.lld 23 lets it shadow the function), a row
-//! with an LSDA always has its flag, and arm64_32's frame mode is not taken for DWARF mode.
-//! Where ld64.lld and Apple's linkers refuse a fourth personality, [`Section::warnings`] names
-//! the functions that were moved to their FDEs instead.
+//! function with information begins is left out (ld64.lld 23 lets it shadow the function, Apple's
+//! linker writes it first, ld64 writes aliases twice), a row outside DWARF mode with an LSDA always has its
+//! flag, an FDE out of reach is not named (ld64 writes the low 24 bits of its offset), and arm64_32's frame
+//! mode is not taken for DWARF mode. Where ld64.lld and Apple's linkers refuse a fourth personality,
+//! [`Section::warnings`] names the functions that were moved to their FDEs instead.
+//!
+//! Layout `Ld64` is that of ld64 264.3 and later. Its predecessors, up to 253.3, ask for one word more than
+//! a page needs: a full page has 1020 words, and 4 bytes of padding. Up to 241 they also fold functions whose
+//! stack size is in their code, and place the pages before the last one anywhere.
 
+mod backward;
 mod builder;
 mod common_palette;
 mod cut;

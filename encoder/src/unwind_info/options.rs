@@ -1,7 +1,7 @@
 //! What kind of table to write.
 
 /// Whose table to write.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Layout {
     /// The fewest bytes that any reader of 4096-byte pages takes.
     #[default]
@@ -10,6 +10,8 @@ pub enum Layout {
     Lld,
     /// What Apple's linker since Xcode 15 writes.
     LdPrime,
+    /// What Apple's linker before Xcode 15 writes: ld64 of versions 264.3 to 956.
+    Ld64,
 }
 
 /// How to write the table.
@@ -17,9 +19,32 @@ pub enum Layout {
 pub struct Options {
     /// Whose table to write.
     pub layout: Layout,
-    /// Leave the LSDA records of DWARF-mode functions out. LLVM's libunwind and lldb take the
-    /// LSDA of such a function from its FDE; in the layouts [`Layout::Small`] and [`Layout::Lld`]
-    /// nothing leads to the record, which costs 8 bytes. [`Layout::Lld`] is no longer
-    /// ld64.lld's with it.
+    /// Omit the LSDA records of DWARF-mode functions, 8 bytes each, in layouts other than
+    /// [`Layout::Small`], which omits them anyway. LLVM's libunwind and lldb take the LSDA of such
+    /// a function from its FDE. The table is no longer the linker's. Overrides `keep_dwarf_lsda`.
     pub omit_dwarf_lsda: bool,
+    /// Keep the LSDA records of DWARF-mode functions in [`Layout::Small`] too. No reader that is
+    /// known follows them: the entry has no LSDA flag there.
+    pub keep_dwarf_lsda: bool,
+    /// Bytes of the image's `__eh_frame`, 0 if it has none. [`Layout::Ld64`] makes the last page
+    /// as small as the part of a 4096-byte page that `__eh_frame` leaves; no other layout depends
+    /// on it.
+    pub eh_frame_len: u32,
+}
+
+impl Options {
+    /// Whether DWARF-mode functions have no LSDA records.
+    pub(super) const fn omits_dwarf_lsda(&self) -> bool {
+        self.omit_dwarf_lsda || (matches!(self.layout, Layout::Small) && !self.keep_dwarf_lsda)
+    }
+
+    /// Whether DWARF-mode entries name their personality, which their FDEs do too.
+    pub(super) const fn names_dwarf_personality(&self) -> bool {
+        matches!(self.layout, Layout::LdPrime | Layout::Ld64)
+    }
+
+    /// Whether DWARF-mode entries have the LSDA flag, without which no reader looks for the record.
+    pub(super) const fn flags_dwarf_lsda(&self) -> bool {
+        matches!(self.layout, Layout::LdPrime)
+    }
 }

@@ -3,13 +3,15 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use cfipack_format::ImageOffset;
-use cfipack_format::compact_unwind::Encoding;
+use cfipack_format::compact_unwind::{DWARF_OFFSET_MAX, Encoding};
 use cfipack_format::unwind_info::{
     CompressedEntry, CompressedPage, ENCODING_SIZE, RegularEntry, RegularPage,
 };
+use cfipack_format::{Arch, ImageOffset};
 
-use super::fold::Key;
+use super::entry::is_dwarf;
+use super::fold::{Folded, Key};
+use super::split::Page;
 
 /// Writes a regular page; returns its bytes.
 pub(super) fn write_regular(out: &mut [u8], keys: &[Key], encodings: &[Encoding]) -> usize {
@@ -32,16 +34,7 @@ pub(super) fn write_compressed(
     encodings: &[Encoding],
     indices: &mut EncodingIndices,
 ) -> usize {
-    let encodings_off = CompressedPage::SIZE + CompressedEntry::SIZE * keys.len();
-    let header = CompressedPage {
-        entries_off: CompressedPage::SIZE as u16,
-        entries_count: keys.len() as u16,
-        encodings_off: encodings_off as u16,
-        encodings_count: locals,
-    };
-    let (head, rest) = out.split_at_mut(CompressedPage::SIZE);
-    head.copy_from_slice(&header.write());
-    let (entries, own) = rest.split_at_mut(encodings_off - CompressedPage::SIZE);
+    let (entries, own) = write_header(out, keys.len(), locals);
     let mut own = own.chunks_exact_mut(ENCODING_SIZE);
     indices.turn_page();
     let base = keys.first().map_or(0, |key| key.function);
@@ -55,7 +48,62 @@ pub(super) fn write_compressed(
             bytes.copy_from_slice(&entry.write());
         }
     }
-    encodings_off + ENCODING_SIZE * usize::from(locals)
+    CompressedPage::SIZE + entries.len() + ENCODING_SIZE * usize::from(locals)
+}
+
+/// The same for a page of [`backward`](super::backward::backward): its own encodings are in the
+/// order of first use from the last entry down, and go on with those of the entries before the
+/// page.
+pub(super) fn write_backward(
+    out: &mut [u8],
+    table: &Folded,
+    arch: Arch,
+    page: &Page,
+    indices: &mut EncodingIndices,
+) -> usize {
+    let first = page.first as usize;
+    let keys = &table.keys[..first + usize::from(page.count)];
+    let (entries, own) = write_header(out, usize::from(page.count), page.locals);
+    let mut own = own.chunks_exact_mut(ENCODING_SIZE);
+    indices.turn_page();
+    for (at, key) in keys.iter().enumerate().rev() {
+        if own.len() == 0 {
+            break;
+        }
+        if indices.index(key.encoding).1
+            && let Some(slot) = own.next()
+        {
+            let mut encoding = table.encodings[key.encoding as usize];
+            if at < first && is_dwarf(encoding, arch) {
+                // ld64 keeps such encodings apart by the number of their entry and replaces it
+                // with the place of the FDE where an entry refers to it.
+                encoding.0 = (encoding.0 & !DWARF_OFFSET_MAX).wrapping_add(at as u32);
+            }
+            slot.copy_from_slice(&encoding.0.to_le_bytes());
+        }
+    }
+    let base = keys[first].function;
+    for (bytes, key) in entries.chunks_exact_mut(CompressedEntry::SIZE).zip(&keys[first..]) {
+        if let Some(entry) = CompressedEntry::new(key.function - base, indices.index(key.encoding).0) {
+            bytes.copy_from_slice(&entry.write());
+        }
+    }
+    CompressedPage::SIZE + entries.len() + ENCODING_SIZE * usize::from(page.locals)
+}
+
+/// Writes the header of a compressed page; gives the room for its entries and for its palette.
+fn write_header(out: &mut [u8], count: usize, locals: u16) -> (&mut [u8], &mut [u8]) {
+    let entries_len = CompressedEntry::SIZE * count;
+    let header = CompressedPage {
+        entries_off: CompressedPage::SIZE as u16,
+        entries_count: count as u16,
+        encodings_off: (CompressedPage::SIZE + entries_len) as u16,
+        encodings_count: locals,
+    };
+    let (head, rest) = out.split_at_mut(CompressedPage::SIZE);
+    head.copy_from_slice(&header.write());
+    let (entries, own) = rest.split_at_mut(entries_len);
+    (entries, &mut own[..ENCODING_SIZE * usize::from(locals)])
 }
 
 /// The index that each encoding has in the page that is being written.

@@ -3,15 +3,15 @@
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
-use cfipack_format::ImageOffset;
 use cfipack_format::unwind_info::{
     ENCODING_SIZE, Header, IndexEntry, LsdaEntry, PERSONALITY_SIZE, PageKind, VERSION,
 };
+use cfipack_format::{Arch, ImageOffset};
 
 use super::error::Error;
 use super::fold::Folded;
 use super::options::Layout;
-use super::page::{EncodingIndices, write_compressed, write_regular};
+use super::page::{EncodingIndices, write_backward, write_compressed, write_regular};
 use super::split::{PAGE_SIZE, Page, REGULAR_ENTRIES};
 
 /// A table with its addresses.
@@ -21,6 +21,7 @@ pub struct Placed {
     /// Numbers of encodings.
     common: Vec<u32>,
     pages: Vec<Page>,
+    arch: Arch,
     layout: Layout,
     /// Index entries there is room for.
     index_slots: usize,
@@ -32,20 +33,21 @@ impl Placed {
         table: Folded,
         common: Vec<u32>,
         pages: Vec<Page>,
+        arch: Arch,
         layout: Layout,
     ) -> Result<Self, Error> {
         let index_slots = match layout {
             // Room for an index of regular pages only, and one more.
             Layout::LdPrime => table.keys.len().div_ceil(REGULAR_ENTRIES) + 2,
-            Layout::Small | Layout::Lld => pages.len() + 1,
+            Layout::Small | Layout::Lld | Layout::Ld64 => pages.len() + 1,
         };
-        let mut placed = Self { table, common, pages, layout, index_slots, len: 0 };
+        let mut placed = Self { table, common, pages, arch, layout, index_slots, len: 0 };
         if placed.pages.is_empty() {
             return Ok(placed);
         }
         let mut end = placed.pages_off();
         for page in &placed.pages {
-            end = placed.page_end(end, page);
+            end = placed.page_end(end + usize::from(page.before), page);
         }
         if u32::try_from(end).is_err() {
             return Err(Error::TooLarge { size: end as u64 });
@@ -54,7 +56,8 @@ impl Placed {
         Ok(placed)
     }
 
-    /// Bytes of the table: 0 if no entry has unwind information, for then there is no section.
+    /// Bytes of the table, 0 where there is no section: where no entry has unwind information, or
+    /// in [`Layout::LdPrime`] and [`Layout::Ld64`] where there is no entry.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -129,6 +132,7 @@ impl Placed {
             Layout::Small => start + page.size(),
             Layout::Lld => start + PAGE_SIZE,
             Layout::LdPrime => (start + page.size()).next_multiple_of(8),
+            Layout::Ld64 => start + page.size() + usize::from(page.padding),
         }
     }
 
@@ -144,6 +148,7 @@ impl Placed {
         let mut before = 0;
         for page in &self.pages {
             let function = ImageOffset(self.table.keys[page.first as usize].function);
+            page_off += usize::from(page.before);
             before += self.table.lsdas[before..].partition_point(|lsda| lsda.function < function);
             put(IndexEntry { function, page_off: page_off as u32, lsda_off: lsda_off(before) });
             page_off = self.page_end(page_off, page);
@@ -153,17 +158,21 @@ impl Placed {
     }
 
     fn write_pages(&self, mut out: &mut [u8]) {
-        let mut indices = EncodingIndices::new(self.table.encodings.len(), &self.common);
+        let encodings = &self.table.encodings[..];
+        let mut indices = EncodingIndices::new(encodings.len(), &self.common);
         for page in &self.pages {
-            let size = self.page_end(self.len - out.len(), page) - (self.len - out.len());
+            let (hole, rest) = out.split_at_mut(page.before.into());
+            hole.fill(0);
+            let start = self.len - rest.len();
             let bytes;
-            (bytes, out) = out.split_at_mut(size);
+            (bytes, out) = rest.split_at_mut(self.page_end(start, page) - start);
             let keys = &self.table.keys[page.first as usize..][..usize::from(page.count)];
             let used = match page.kind {
-                PageKind::Regular => write_regular(bytes, keys, &self.table.encodings),
-                PageKind::Compressed => {
-                    write_compressed(bytes, keys, page.locals, &self.table.encodings, &mut indices)
+                PageKind::Regular => write_regular(bytes, keys, encodings),
+                PageKind::Compressed if self.layout == Layout::Ld64 => {
+                    write_backward(bytes, &self.table, self.arch, page, &mut indices)
                 }
+                PageKind::Compressed => write_compressed(bytes, keys, page.locals, encodings, &mut indices),
             };
             bytes[used..].fill(0);
         }

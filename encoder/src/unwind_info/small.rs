@@ -68,9 +68,9 @@ pub(super) fn choose(table: &Folded, arch: Arch) -> (Vec<u32>, Vec<Page>) {
     if best.is_one_compressed_page() {
         return (best.common, best.pages);
     }
-    let ld_prime = common_palette::ld_prime(table, arch);
+    let apple = common_palette::apple(table, arch);
     for (common, max_offset) in
-        [(ld_prime, MAX_COMPRESSED_OFFSET), (common_palette::lld(table), MAX_COMPRESSED_OFFSET - 1)]
+        [(apple, MAX_COMPRESSED_OFFSET), (common_palette::lld(table), MAX_COMPRESSED_OFFSET - 1)]
     {
         let candidate = cut(table, common);
         if !candidate.exact {

@@ -28,9 +28,17 @@ pub(super) struct Page {
     pub(super) count: u16,
     /// Encodings in its own palette.
     pub(super) locals: u16,
+    /// Unused bytes before it, and behind it; those that follow from where it lies not counted.
+    pub(super) before: u16,
+    pub(super) padding: u16,
 }
 
 impl Page {
+    /// A page with nothing around it.
+    pub(super) const fn new(kind: PageKind, first: u32, count: u16, locals: u16) -> Self {
+        Self { kind, first, count, locals, before: 0, padding: 0 }
+    }
+
     /// Bytes on disk, without padding.
     pub(super) fn size(&self) -> usize {
         let (entries, locals) = (usize::from(self.count), usize::from(self.locals));
@@ -78,7 +86,7 @@ pub(super) fn forward(table: &Folded, common: &[u32], max_offset: u32) -> Vec<Pa
             locals = 0;
             at = keys.len().min(first + REGULAR_ENTRIES);
         }
-        pages.push(Page { kind, first: first as u32, count: (at - first) as u16, locals: locals as u16 });
+        pages.push(Page::new(kind, first as u32, (at - first) as u16, locals as u16));
         first = at;
     }
     pages

@@ -1,0 +1,215 @@
+//! Tables as Apple's linkers lay them out, byte by byte: computed by hand by the rules that real
+//! libraries bear out (`unwind_info_real_libraries`).
+
+use std::num::NonZeroU32;
+
+use cfipack_encoder::unwind_info::{Builder, Entry, Layout, Options};
+use cfipack_format::compact_unwind::Encoding;
+use cfipack_format::unwind_info::PageKind;
+use cfipack_format::{Arch, ImageOffset};
+use cfipack_tests::unwind_table::{Table, lay_out};
+
+fn entry(function: u32, encoding: u32) -> Entry {
+    Entry::new(ImageOffset(function), 0x10, Encoding(encoding))
+}
+
+/// Functions of 16 bytes from 0x1000 on.
+fn row(encodings: impl IntoIterator<Item = u32>) -> Vec<Entry> {
+    (0x1000..).step_by(0x10).zip(encodings).map(|(function, encoding)| entry(function, encoding)).collect()
+}
+
+fn of_layout(layout: Layout, arch: Arch, entries: &[Entry]) -> Vec<u8> {
+    lay_out(arch, Options { layout, ..Options::default() }, entries, None, ImageOffset)
+}
+
+fn ld64(eh_frame_len: u32, entries: &[Entry]) -> Vec<u8> {
+    let options = Options { layout: Layout::Ld64, eh_frame_len, ..Options::default() };
+    lay_out(Arch::Amd64, options, entries, None, ImageOffset)
+}
+
+fn words(bytes: &[u8]) -> Vec<u32> {
+    bytes.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect()
+}
+
+/// Of deltalake for arm64, by ld-1053.12: functions in DWARF mode whose FDEs are not named share an
+/// encoding of the page, and each has its entry.
+#[test]
+fn ld_prime_has_equal_dwarf_encodings_once() {
+    let bytes = of_layout(Layout::LdPrime, Arch::Aarch64, &row([0x0300_0000; 8]));
+    let header = [1, 28, 0, 28, 0, 28, 2];
+    let index = [0x1000, 64, 64, 0x1080, 0, 64, 0, 0, 0];
+    let page = [3, 12 | 8 << 16, 44 | 1 << 16, 0, 0x10, 0x20, 0x30, 0x40, 0x50, 0x60, 0x70, 0x0300_0000];
+    assert_eq!(words(&bytes), [&header[..], &index, &page].concat());
+}
+
+/// Of PySide6, by ld-1115.7.3: code, and nothing to unwind it by.
+#[test]
+fn ld_prime_writes_a_table_of_nothing() {
+    let nothing = row([0, 0, 0, 0]);
+    let header = [1, 28, 0, 28, 0, 28, 2];
+    let index = [0x1000, 64, 64, 0x1040, 0, 64, 0, 0, 0];
+    let page = [3, 12 | 1 << 16, 16 | 1 << 16, 0, 0];
+    let padding = [0];
+    let bytes = of_layout(Layout::LdPrime, Arch::Amd64, &nothing);
+    assert_eq!(bytes.len(), 88);
+    assert_eq!(words(&bytes), [&header[..], &index, &page, &padding].concat());
+    for layout in [Layout::Small, Layout::Lld] {
+        assert!(of_layout(layout, Arch::Amd64, &nothing).is_empty(), "{layout:?}");
+    }
+    for layout in [Layout::LdPrime, Layout::Ld64] {
+        assert!(of_layout(layout, Arch::Amd64, &[]).is_empty(), "{layout:?}: no code");
+    }
+}
+
+/// Used twice, and by more than one function that does not fold into its neighbour; none in DWARF mode.
+#[test]
+fn what_apples_linkers_make_common() {
+    let (often, high, low, once, dwarf) = (0x0109_0000, 0x0107_0000, 0x0105_0000, 0x0101_0000, 0x0400_0018);
+    let folded = 0x0103_0000;
+    let encodings =
+        [high, often, low, often, once, dwarf, often, dwarf, low, dwarf, high, dwarf, folded, folded];
+    for layout in [Layout::LdPrime, Layout::Ld64] {
+        let table = Table::read(&of_layout(layout, Arch::Amd64, &row(encodings)));
+        assert_eq!(table.common, [often, low, high].map(Encoding), "{layout:?}");
+        // 128 encodings, each used twice: the largest has no room.
+        let many = (0..256).map(|number| 0x0200_0000 | (127 - number % 128) << 16);
+        let table = Table::read(&of_layout(layout, Arch::Amd64, &row(many)));
+        let expected: Vec<_> = (0..127).map(|number| Encoding(0x0200_0000 | number << 16)).collect();
+        assert_eq!(table.common, expected, "{layout:?}");
+        assert_eq!(table.pages[0].2, 1, "{layout:?}");
+    }
+}
+
+/// The most there can be: every page regular but for the order of its entries, and a full palette.
+#[test]
+fn the_room_that_ld_prime_needs() {
+    for pages in [1, 2, 5] {
+        for last in [1, 2, 200, 255, 511] {
+            let count = 511 * (pages - 1) + last;
+            // 127 encodings that are used twice, then as many as there are functions.
+            let twice = (0..254).map(|number| 0x0200_0000 | (number % 127) << 8);
+            let encodings = twice.chain((0..).map(|number| 0x0100_0000 | number));
+            let mut builder =
+                Builder::new(Arch::Amd64, Options { layout: Layout::LdPrime, ..Options::default() });
+            row(encodings.take(count)).into_iter().for_each(|entry| builder.push(entry));
+            let section = builder.finish();
+            let (len, most) = (section.place(None, |offset| offset).unwrap().len(), section.max_len());
+            assert!(len <= most, "{count} functions: {len} bytes, {most} promised");
+            // A single page of few functions is compressed: encodings that are used twice cost less there.
+            let is_tight = pages > 1 || last == 511;
+            assert!(!is_tight || most <= len + 16, "{count} functions: {len} bytes, {most} promised");
+        }
+    }
+}
+
+const A: u32 = 0x0100_0000;
+const B: u32 = 0x0201_0000;
+
+/// `A` and `B` by turns.
+fn by_turns(count: usize) -> impl Iterator<Item = u32> {
+    [A, B].into_iter().cycle().take(count)
+}
+
+/// Bytes of an `__eh_frame` that leaves 128 bytes for the last page, 29 words without its header.
+const LEAVES_128: u32 = 5 * 4096 - 128;
+
+/// Each page starts from the highest address, and the last one ends where a page of memory does.
+#[test]
+fn ld64_fills_pages_from_the_end() {
+    let bytes = ld64(LEAVES_128, &row(by_turns(40)));
+    let header = [1, 28, 2, 36, 0, 36, 3];
+    let common = [A, B];
+    let first_of_last = 0x1000 + 0x10 * 11;
+    let index = [0x1000, 72, 72, first_of_last, 4096, 72, 0x1000 + 0x10 * 40 + 1, 0, 72];
+    let at = |number: u32| (number % 2) << 24 | 0x10 * number;
+    let first: Vec<u32> = [3, 12 | 11 << 16, 56].into_iter().chain((0..11).map(at)).collect();
+    let hole = [0; (4096 - 128) / 4];
+    let flipped = |number: u32| at(number) ^ 1 << 24;
+    let last: Vec<u32> = [3, 12 | 29 << 16, 128].into_iter().chain((0..29).map(flipped)).collect();
+    assert_eq!(words(&bytes), [&header[..], &common, &index, &first, &hole, &last].concat());
+    // Without an __eh_frame, and where it leaves less than 128 bytes, the last page has 4096.
+    for eh_frame_len in [0, 4096, LEAVES_128 + 1, LEAVES_128 + 127] {
+        assert_eq!(Table::read(&ld64(eh_frame_len, &row(by_turns(40)))).pages.len(), 1, "{eh_frame_len}");
+    }
+}
+
+/// Encodings that brought entries over the edge stay, and stand for nothing: real tables have one or two
+/// such in a page.
+#[test]
+fn ld64_leaves_encodings_in_a_page_that_was_full() {
+    // In DWARF mode the FDE's place comes last, and never where no entry asks for it: until then the entry's
+    // number keeps such encodings apart.
+    let own = |number: u32| 0x0205_0000 | number;
+    let dwarf = |number: u32| 0x0400_0018 | number << 12;
+    let pages = |own: fn(u32) -> u32, before: u32, count: usize| {
+        let entries: Vec<_> = by_turns(3).chain((0..before).map(own)).chain(by_turns(count)).collect();
+        let bytes = ld64(LEAVES_128, &row(entries.iter().copied()));
+        let table = Table::read(&bytes);
+        let read: Vec<_> = table.entries.iter().map(|entry| entry.encoding.0).collect();
+        assert_eq!(read, entries);
+        let words = words(&bytes);
+        (table.pages, words[words.len() - 2], words[words.len() - 1])
+    };
+    let compressed = |count, locals| (PageKind::Compressed, count, locals);
+    // One word is free: the next entry takes two, and only the one before it is refused.
+    let (found, second, last) = pages(own, 2, 28);
+    assert_eq!((found, second, last), (vec![compressed(5, 2), compressed(28, 2)], own(1), own(0)));
+    let (found, second, last) = pages(dwarf, 2, 28);
+    assert_eq!((found, second, last), (vec![compressed(5, 2), compressed(28, 2)], 0x0400_0004, 0x0400_0003));
+    // None is free: the encoding of the next entry takes the last one's.
+    let (found, _, last) = pages(own, 1, 29);
+    assert_eq!((found, last), (vec![compressed(5, 1), compressed(28, 1)], own(0)));
+}
+
+/// With 30 entries for 29 words, the last one that is taken finds none before it that could be refused.
+#[test]
+fn ld64_goes_over_the_edge_of_its_first_page() {
+    let bytes = ld64(LEAVES_128, &row(by_turns(30)));
+    assert_eq!(Table::read(&bytes).pages, [(PageKind::Compressed, 30, 0)]);
+    assert_eq!(bytes.len(), 28 + 8 + 24 + 132);
+}
+
+/// Where half an entry with an encoding of its own would have room, the page is longer by that.
+#[test]
+fn ld64_pads_what_is_nearly_full() {
+    for (count, size) in [(27, 12 + 27 * 4), (28, 128), (29, 128)] {
+        let bytes = ld64(LEAVES_128, &row(by_turns(count)));
+        assert_eq!(bytes.len(), 28 + 8 + 24 + size, "{count}");
+        assert_eq!(Table::read(&bytes).pages, [(PageKind::Compressed, count, 0)]);
+    }
+}
+
+/// ld64 counts from the last entry down, up to 0xffff00. It makes a regular page of what is short, but
+/// not where it has met the first entry of all.
+#[test]
+fn the_reach_of_a_page_of_ld64() {
+    let pages = |far: u32, gap: u32| {
+        let mut entries = row(by_turns(far as usize + 10));
+        let distance = 0x10 * 10;
+        entries[far as usize..].iter_mut().for_each(|entry| entry.function.0 += gap - distance);
+        Table::read(&ld64(LEAVES_128, &entries)).pages
+    };
+    let compressed = |count| (PageKind::Compressed, count, 0);
+    assert_eq!(pages(1, 0xff_ff00), [compressed(11)]);
+    assert_eq!(pages(1, 0xff_ff01), [compressed(1), compressed(10)]);
+    assert_eq!(pages(2, 0xff_ff01), [(PageKind::Regular, 12, 0)]);
+    // As many as a regular page of 128 bytes has.
+    assert_eq!(pages(8, 0xff_ff01), [compressed(3), (PageKind::Regular, 15, 0)]);
+}
+
+/// Functions in DWARF mode do not fold, and each has an encoding to itself; the personality is in it, and
+/// the LSDA flag is not, though there is a record.
+#[test]
+fn dwarf_mode_of_ld64() {
+    let mut entries = row([0x0400_0018; 3]);
+    entries[1].personality = NonZeroU32::new(9);
+    entries[1].lsda = NonZeroU32::new(0x8000);
+    let bytes = ld64(0, &entries);
+    let header = [1, 28, 0, 28, 1, 32, 2];
+    let personality = [9];
+    let index = [0x1000, 64, 56, 0x1031, 0, 64];
+    let lsda = [0x1010, 0x8000];
+    let page = [3, 12 | 3 << 16, 24 | 3 << 16, 2 << 24, 1 << 24 | 0x10, 0x20];
+    let own = [0x0400_0018, 0x1400_0018, 0x0400_0018];
+    assert_eq!(words(&bytes), [&header[..], &personality, &index, &lsda, &page, &own].concat());
+}
