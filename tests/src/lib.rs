@@ -15,6 +15,7 @@ pub mod prologues;
 pub mod random;
 pub mod random_entries;
 pub mod reference;
+pub mod traced;
 pub mod unwind_table;
 pub mod workload;
 
