@@ -8,6 +8,7 @@ pub mod corpora;
 pub mod directives;
 pub mod encoding_by_cfi;
 pub mod gnu;
+pub mod judges;
 pub mod linked;
 pub mod mach_object;
 pub mod machine;
