@@ -5,8 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use cfipack_container::File;
+use cfipack_encoder::cfi;
 use cfipack_encoder::sframe::Options;
-use cfipack_format::Address;
+use cfipack_format::{Address, Arch};
 use cfipack_tests::cfi_bytes::CfiBytes;
 use cfipack_tests::convert::{cfi_of, convert};
 use cfipack_tests::corpora;
@@ -105,6 +106,66 @@ fn conclude(what: &str, names: &[String], compared: Vec<[Compared; 2]>) -> [Comp
     totals
 }
 
+/// One function of four bytes at 0x1000: `push rbp; pop rbp; ret`.
+const PUSH_POP: [u8; 52] = [
+    0x14, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0, //
+    0x18, 0, 0, 0, 0x1c, 0, 0, 0, 0xe0, 0x0f, 0, 0, 4, 0, 0, 0, 0, 0x41, 0x0e, 16, 0x86, 2, 0x42, 0xc6, 0x0e,
+    8, 0, 0,
+];
+
+/// What each tool prints of it.
+const PRINTED: [&str; 2] = [
+    "Contents of the .eh_frame section:\n\n\n\
+     00000000 0000000000000014 00000000 CIE \"zR\" cf=1 df=-8 ra=16\n   LOC           CFA      ra\n\
+     0000000000000000 rsp+8    c-8\n\n\
+     00000018 0000000000000018 0000001c FDE cie=00000000 pc=0000000000001000..0000000000001004\n\
+     \u{20}  LOC           CFA      rbp   ra\n\
+     0000000000001000 rsp+8    u     c-8\n\
+     0000000000001001 rsp+16   c-16  c-8\n\
+     0000000000001003 rsp+8    u     c-8\n",
+    ".eh_frame contents:\n\n\
+     00000018 00000018 0000001c FDE cie=00000000 pc=00001000...00001004\n\
+     \u{20} 0x1000: CFA=RSP+8: RIP=[CFA-8]\n\
+     \u{20} 0x1001: CFA=RSP+16: RBP=[CFA-16], RIP=[CFA-8]\n\
+     \u{20} 0x1003: CFA=RSP+8: RIP=[CFA-8]\n",
+];
+
+/// Needs no tools: a judge that passes everything proves nothing.
+#[test]
+fn a_row_that_differs_is_found() {
+    let cfi = cfi::Section::new(cfi::SectionKind::EhFrame, &PUSH_POP, Address(0), Arch::Amd64);
+    let converted = convert(&[cfi], Arch::Amd64, Address(0x2000), Options::default());
+    let parsers = [readelf::parse, dwarfdump::parse];
+    let differences = |tool: usize, text: &str| {
+        let sections = parsers[tool](text, Arch::Amd64);
+        assert_eq!((sections.len(), sections[0].1.len()), (1, 1));
+        compare(&cfi, &converted, &sections[0].1).differences.len()
+    };
+    for (tool, text) in PRINTED.iter().enumerate() {
+        assert_eq!(differences(tool, text), 0, "{text}");
+    }
+    let wrong = [
+        (0, "rsp+16", "rsp+24"),
+        (0, "rsp+16", "rbp+16"),
+        (0, "c-16", "u   "),
+        (0, "c-16  c-8", "c-16  c-0"),
+        (0, "01003", "01002"),
+        (1, "CFA=RSP+16", "CFA=RSP+24"),
+        (1, "RBP=[CFA-16]", "RBP=CFA-16"),
+        (1, "RBP=[CFA-16], ", ""),
+        (1, "RBP=[CFA-16], RIP=[CFA-8]", "RBP=[CFA-16], RIP=undefined"),
+        (1, "CFA=RSP+16", "CFA=DW_OP_breg7 RSP+16, DW_OP_deref"),
+        (1, "0x1003", "0x1002"),
+    ];
+    for (tool, right, wrong) in wrong {
+        let text = PRINTED[tool].replace(right, wrong);
+        assert_ne!(text, PRINTED[tool], "{right}");
+        assert_ne!(differences(tool, &text), 0, "{text}");
+    }
+    let expression = PRINTED[1].replace("CFA=RSP+16", "CFA=DW_OP_breg7 RSP+8, DW_OP_plus_uconst 0x8");
+    assert_eq!(differences(1, &expression), 0, "the same CFA by an expression");
+}
+
 #[test]
 fn goldens() {
     let Some(tools) = Tools::find("goldens by readelf and llvm-dwarfdump") else { return };
@@ -124,7 +185,7 @@ fn goldens() {
 #[test]
 fn machine_libraries() {
     let Some(tools) = Tools::find("libraries by readelf and llvm-dwarfdump") else { return };
-    for name in ["libc.so.6", "libgcc_s.so.1", "libm.so.6"] {
+    for name in ["libc.so.6", "libgcc_s.so.1", "libm.so.6", "libcrypto.so.3"] {
         match system_library(name) {
             Some(path) => library(&tools, &path),
             None => skipped(name, "this machine does not have it"),
@@ -177,16 +238,20 @@ fn debian_libraries() {
         return skipped(what, "CFIPACK_DEBIAN_LIBRARIES is not set (tests/debian-libraries/download DIR)");
     };
     let Some(tools) = Tools::find(what) else { return };
+    // Functions whose CFI DWARF does not define.
+    library(&tools, &Path::new(&directory).join("arm64/libc6/files/usr/lib/aarch64-linux-gnu/libmvec.so.1"));
     for (arch, machine) in [("arm64", "aarch64"), ("s390x", "s390x")] {
         let root = Path::new(&directory).join(arch);
         let libraries = format!("files/usr/lib/{machine}-linux-gnu");
         for file in [
             format!("libc6/{libraries}/libc.so.6"),
             format!("libgcrypt20/{libraries}/libgcrypt.so.20.5.0"),
+            format!("libssl3t64/{libraries}/libcrypto.so.3"),
+            format!("libstdc++6/{libraries}/libstdc++.so.6.0.33"),
+            "openssl/files/usr/bin/openssl".into(),
             "ocaml/files/usr/bin/ocamllex.opt".into(),
         ] {
             library(&tools, &root.join(file));
         }
     }
-    library(&tools, &Path::new(&directory).join("arm64/libc6/files/usr/lib/aarch64-linux-gnu/libmvec.so.1"));
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Bound::{Excluded, Unbounded};
 use std::ops::Range;
 
 use cfipack_container::File;
@@ -54,7 +55,7 @@ impl Images {
     }
 
     fn mapping(&self, address: u64) -> Option<Option<usize>> {
-        let (range, image) = self.mappings.range(address + 1..).next()?.1;
+        let (range, image) = self.mappings.range((Excluded(address), Unbounded)).next()?.1;
         range.contains(&address).then_some(*image)
     }
 
