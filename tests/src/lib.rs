@@ -9,6 +9,7 @@ pub mod directives;
 pub mod encoding_by_cfi;
 pub mod gnu;
 pub mod hostile;
+pub mod judges;
 pub mod linked;
 pub mod mach_object;
 pub mod machine;
@@ -16,6 +17,7 @@ pub mod prologues;
 pub mod random;
 pub mod random_entries;
 pub mod reference;
+pub mod traced;
 pub mod unwind_table;
 pub mod workload;
 

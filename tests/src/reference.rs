@@ -55,6 +55,11 @@ impl Tools {
         chroot.output().expect("chroot runs")
     }
 
+    /// Runs a tool that may complain; what it prints to its standard output.
+    pub fn print(&self, command: &[&str]) -> String {
+        String::from_utf8_lossy(&self.run(command).stdout).into_owned()
+    }
+
     /// Runs a tool that must succeed; its standard output.
     pub fn run_well(&self, command: &[&str]) -> String {
         let output = self.run(command);

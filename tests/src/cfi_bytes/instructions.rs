@@ -48,7 +48,7 @@ impl Writer<'_> {
         let by = self.random.below(steps.min(limit) + 1);
         let to = at + by * cie.code_alignment;
         match self.random.below(5) {
-            0 => {
+            0 if self.set_loc => {
                 // set_loc, whose operand is an address with a place of its own
                 let start = self.cfi.bytes.len();
                 self.put([0x01]);

@@ -44,6 +44,10 @@ struct Cie {
 
 struct Writer<'r> {
     random: &'r mut Random,
+    /// Records of the one shape that compilers write, whatever their instructions.
+    common: bool,
+    /// `DW_CFA_set_loc` among the instructions.
+    set_loc: bool,
     cfi: CfiBytes,
 }
 
@@ -56,6 +60,17 @@ const BASES: [u8; 4] = [0x00, 0x10, 0x20, 0x30];
 impl CfiBytes {
     /// A section for `count` functions.
     pub fn random(random: &mut Random, arch: Arch, count: usize) -> Self {
+        Self::generate(random, arch, count, false, true)
+    }
+
+    /// The same with records in the one shape that compilers write, which every reader takes: an `.eh_frame` of
+    /// 32-bit lengths, version 1, augmentation `zR` or `zRS`, 4-byte PC-relative pointers. The instructions are as
+    /// wild, `DW_CFA_set_loc` among them or not.
+    pub fn random_instructions(random: &mut Random, arch: Arch, count: usize, set_loc: bool) -> Self {
+        Self::generate(random, arch, count, true, set_loc)
+    }
+
+    fn generate(random: &mut Random, arch: Arch, count: usize, common: bool, set_loc: bool) -> Self {
         let mut starts = Vec::new();
         let mut at: u64 = random.pick(&[0x1000, 0x40_0000]);
         for _ in 0..count {
@@ -69,7 +84,7 @@ impl CfiBytes {
             }
         }
         let cfi = Self {
-            debug_frame: random.chance(25),
+            debug_frame: !common && random.chance(25),
             arch,
             bytes: Vec::new(),
             address: at.next_multiple_of(8) + random.pick(&[0, 0x10_0000]),
@@ -77,7 +92,7 @@ impl CfiBytes {
             data: at.next_multiple_of(4096) + 0x20_0000,
             functions: starts.clone(),
         };
-        let mut writer = Writer { random, cfi };
+        let mut writer = Writer { random, common, set_loc, cfi };
         writer.section(&starts);
         writer.cfi
     }
@@ -87,13 +102,13 @@ impl Writer<'_> {
     fn section(&mut self, functions: &[Range<u64>]) {
         let mut cies = vec![self.cie(true)];
         for function in functions {
-            if !self.cfi.debug_frame && self.random.chance(3) {
+            if !self.common && !self.cfi.debug_frame && self.random.chance(3) {
                 // A terminator; no FDE behind it refers to a CIE before it.
                 self.cfi.bytes.extend([0; 4]);
                 cies = vec![self.cie(true)];
             }
             if self.random.chance(20) {
-                cies.push(self.cie(false));
+                cies.push(self.cie(self.common));
             }
             let preferred = self.random.pick(&cies);
             if !self.fde(preferred, function) {
@@ -144,7 +159,7 @@ impl Writer<'_> {
     /// A record: its length, what `body` writes, padding up to the length.
     fn record<T>(&mut self, body: impl FnOnce(&mut Self, bool) -> Option<T>) -> Option<T> {
         let start = self.cfi.bytes.len();
-        let long = self.random.chance(10);
+        let long = !self.common && self.random.chance(10);
         if long {
             self.u32(0xffff_ffff);
             self.u64(0);
@@ -179,11 +194,15 @@ impl Writer<'_> {
                 (true, false) => w.u32(u32::MAX),
                 (true, true) => w.u64(u64::MAX),
             }
-            let version = if debug_frame { w.random.pick(&[1, 3, 4]) } else { w.random.pick(&[1, 1, 3]) };
+            let version = match (debug_frame, w.common) {
+                (true, _) => w.random.pick(&[1, 3, 4]),
+                (false, false) => w.random.pick(&[1, 1, 3]),
+                (false, true) => 1,
+            };
             w.put([version]);
             let augmented = !debug_frame && (plain || w.random.chance(80));
-            let with_lsda = augmented && w.random.chance(30);
-            let with_personality = augmented && w.random.chance(30);
+            let with_lsda = augmented && !w.common && w.random.chance(30);
+            let with_personality = augmented && !w.common && w.random.chance(30);
             let signal_frame = augmented && w.random.chance(10);
             let mut augmentation = String::new();
             for (letter, present) in [
@@ -244,7 +263,8 @@ impl Writer<'_> {
             w.pointer(cie.encoding & 0x0f, function.end - function.start)?;
             if cie.augmented {
                 // An LSDA pointer of 0; else data that nobody asked for.
-                let length = if cie.with_lsda { 4 } else { w.random.pick(&[0, 0, 0, 3]) };
+                let length =
+                    if cie.with_lsda { 4 } else { if w.common { 0 } else { w.random.pick(&[0, 0, 0, 3]) } };
                 w.uleb(length);
                 w.put(&[0; 4][..length as usize]);
             }

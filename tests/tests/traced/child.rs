@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::ptr::null_mut;
 
-use cfipack_tests::by_cfi::Registers;
+use cfipack_tests::traced::{Process, Stopped};
 
 /// The child, stopped before its next instruction.
 #[derive(Debug)]
@@ -20,15 +20,6 @@ pub struct Child {
     memory: File,
     /// A signal to deliver with the next step.
     signal: libc::c_int,
-}
-
-/// A stopped child's registers.
-#[derive(Clone, Debug)]
-pub struct Stopped {
-    /// The next instruction.
-    pub pc: u64,
-    /// All registers that have DWARF numbers.
-    pub registers: Registers,
 }
 
 impl Child {
@@ -99,9 +90,10 @@ impl Child {
         }
         Stopped { pc: r.rip, registers }
     }
+}
 
-    /// A part of the child's memory, as much of it as there is.
-    pub fn read(&self, address: u64, buffer: &mut [u8]) -> usize {
+impl Process for Child {
+    fn read(&self, address: u64, buffer: &mut [u8]) -> usize {
         let mut done = 0;
         while done < buffer.len() {
             match self.memory.read_at(&mut buffer[done..], address + done as u64) {
@@ -112,8 +104,7 @@ impl Child {
         done
     }
 
-    /// The child's mappings, as the kernel writes them.
-    pub fn maps(&self) -> String {
+    fn maps(&self) -> String {
         std::fs::read_to_string(format!("/proc/{}/maps", self.pid)).expect("the child is there")
     }
 }

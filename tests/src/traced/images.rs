@@ -2,26 +2,30 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Bound::{Excluded, Unbounded};
 use std::ops::Range;
 
 use cfipack_container::File;
 use cfipack_decoder::sframe::Section;
 use cfipack_encoder::sframe::Options;
 use cfipack_format::Address;
-use cfipack_tests::by_cfi::Cfi;
-use cfipack_tests::convert::{cfi_of, convert};
 use gimli::{EhFrame, EndianSlice, RunTimeEndian};
 use object::{Object, ObjectSegment};
 
-use super::child::Child;
+use super::Process;
+use crate::by_cfi::Cfi;
+use crate::convert::{cfi_of, convert};
 
 /// A mapped file (or the kernel's vDSO).
 #[derive(Debug)]
 pub struct Image {
+    /// Its file name.
     pub name: String,
     /// From an address in the file to where it is mapped.
     pub bias: u64,
+    /// Its CFI.
     pub cfi: Cfi<'static, EhFrame<EndianSlice<'static, RunTimeEndian>>>,
+    /// The table made of it.
     pub table: Section<'static>,
     /// Functions that the table leaves out.
     pub left_out: Vec<u64>,
@@ -37,27 +41,27 @@ pub struct Images {
 
 impl Images {
     /// The image that has an address, looked for anew among the mappings if it is not known.
-    pub fn find(&mut self, address: u64, child: &Child) -> Option<&mut Image> {
+    pub fn find(&mut self, address: u64, process: &dyn Process) -> Option<&mut Image> {
         if self.mapping(address).is_none() {
-            self.read(child);
+            self.read(process);
         }
         let number = self.mapping(address).flatten()?;
         Some(&mut self.list[number])
     }
 
-    /// How many there are.
-    pub fn len(&self) -> usize {
+    /// How many images have CFI.
+    pub fn count(&self) -> usize {
         self.list.len()
     }
 
     fn mapping(&self, address: u64) -> Option<Option<usize>> {
-        let (range, image) = self.mappings.range(address + 1..).next()?.1;
+        let (range, image) = self.mappings.range((Excluded(address), Unbounded)).next()?.1;
         range.contains(&address).then_some(*image)
     }
 
-    fn read(&mut self, child: &Child) {
+    fn read(&mut self, process: &dyn Process) {
         let mut first: Option<(String, u64)> = None;
-        for line in child.maps().lines() {
+        for line in process.maps().lines() {
             let mut fields = line.split_ascii_whitespace();
             let (Some(range), Some(flags), Some(offset)) = (fields.next(), fields.next(), fields.next())
             else {
@@ -75,16 +79,16 @@ impl Images {
                 continue;
             }
             let (_, base) = first.clone().filter(|(file, _)| file == name).unwrap_or((String::new(), start));
-            let image = self.image(name, base, start..end, child);
+            let image = self.image(name, base, start..end, process);
             self.mappings.insert(end, (start..end, image));
         }
     }
 
-    fn image(&mut self, name: &str, base: u64, range: Range<u64>, child: &Child) -> Option<usize> {
+    fn image(&mut self, name: &str, base: u64, range: Range<u64>, process: &dyn Process) -> Option<usize> {
         let bytes = match name {
             "[vdso]" => {
                 let mut bytes = vec![0; (range.end - range.start) as usize];
-                child.read(range.start, &mut bytes);
+                process.read(range.start, &mut bytes);
                 bytes
             }
             _ => fs::read(name).ok()?,

@@ -1,0 +1,98 @@
+//! Converts the CFI of every ELF file below some directories and holds each table against its CFI.
+//!
+//!     cargo run --release -p cfipack-tests --bin sweep -- /usr/bin /usr/lib
+//!
+//! Prints a line for each file that a table differs from, that cannot be read, or that has a function whose CFI
+//! DWARF does not define or gimli does not evaluate; then totals for each architecture. Exit status 1 if any PC
+//! differs, or if a function is in a table though its CFI is not defined.
+
+mod totals;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use cfipack_container::File;
+use totals::Totals;
+
+/// Totals by architecture.
+type ByArch = BTreeMap<String, Totals>;
+
+fn main() -> ExitCode {
+    let directories: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
+    if directories.is_empty() {
+        eprintln!("usage: sweep DIRECTORY...");
+        return ExitCode::from(2);
+    }
+    let mut files = Vec::new();
+    let mut seen = BTreeSet::new();
+    for directory in &directories {
+        collect(directory, &mut seen, &mut files);
+    }
+    let next = AtomicUsize::new(0);
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let work = || {
+        let mut totals = ByArch::new();
+        while let Some(path) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+            sweep(path, &mut totals);
+        }
+        totals
+    };
+    let mut totals = ByArch::new();
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        for (arch, found) in workers.into_iter().flat_map(|worker| worker.join().expect("no panic")) {
+            totals.entry(arch).or_default().add(&found);
+        }
+    });
+    for (arch, totals) in &totals {
+        println!("\n{arch}\n{totals}");
+    }
+    ExitCode::from(u8::from(totals.values().any(Totals::is_wrong)))
+}
+
+/// The ELF files below a directory, each once, whatever links lead to it.
+fn collect(directory: &Path, seen: &mut BTreeSet<(u64, u64)>, files: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(directory) else { return };
+    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+        let Ok(metadata) = path.symlink_metadata() else { continue };
+        if metadata.is_dir() {
+            collect(&path, seen, files);
+        } else if metadata.is_file() && is_elf(&path) && seen.insert((metadata.dev(), metadata.ino())) {
+            files.push(path);
+        }
+    }
+}
+
+fn is_elf(path: &Path) -> bool {
+    use std::io::Read;
+    let mut magic = [0; 4];
+    fs::File::open(path).is_ok_and(|mut file| file.read_exact(&mut magic).is_ok()) && magic == *b"\x7fELF"
+}
+
+fn sweep(path: &Path, totals: &mut ByArch) {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            println!("{}: {error}", path.display());
+            return totals.entry("unknown architecture".into()).or_default().unreadable();
+        }
+    };
+    match File::parse(&bytes) {
+        Ok(file) => {
+            let totals = totals.entry(format!("{:?}", file.arch())).or_default();
+            if let Err(error) = totals.file(path, &file) {
+                println!("{}: {error}", path.display());
+                totals.unreadable();
+            }
+        }
+        Err(error) => {
+            println!("{}: {error}", path.display());
+            totals.entry("unknown architecture".into()).or_default().unreadable();
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! What the files of one architecture add up to.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+use cfipack_container::File;
+use cfipack_encoder::cfi;
+use cfipack_encoder::sframe::Options;
+use cfipack_format::Address;
+use cfipack_format::sframe::Abi;
+use cfipack_roundtrip::cfi::{Evaluator, Functions, Unevaluated};
+use cfipack_tests::convert::{Converted, cfi_of, convert};
+
+#[derive(Default)]
+pub struct Totals {
+    files: u64,
+    without_cfi: u64,
+    without_format: u64,
+    unreadable: u64,
+    cfi_bytes: u64,
+    table_bytes: u64,
+    functions: u64,
+    converted: u64,
+    malformed: u64,
+    left_out: BTreeMap<&'static str, u64>,
+    /// Functions whose CFI DWARF does not define, and those of them that are in the table.
+    undefined: u64,
+    undefined_converted: u64,
+    /// Functions that gimli does not evaluate for any other reason, by what it says; and those in the table.
+    unevaluated: BTreeMap<String, u64>,
+    unevaluated_converted: u64,
+    /// Functions of which several FDEs say different things, and records that gimli cannot read.
+    disputed: u64,
+    pcs: u64,
+    pcs_equal: u64,
+    pcs_different: u64,
+    pcs_missing: u64,
+    pcs_unjudged: u64,
+}
+
+/// Functions of a file that gimli does not evaluate.
+#[derive(Default)]
+struct Refused {
+    functions: u64,
+    converted: Vec<Address>,
+}
+
+/// What gimli says of CFI that DWARF does not define: a CFA's register or offset changed while the CFA is an
+/// expression, a state restored that was not remembered, an instruction that the standard does not have.
+fn is_undefined(error: Unevaluated) -> bool {
+    use gimli::Error::{CfiInstructionInInvalidContext, PopWithEmptyStack, UnknownCallFrameInstruction};
+    matches!(
+        error,
+        Unevaluated::Gimli(
+            CfiInstructionInInvalidContext | PopWithEmptyStack | UnknownCallFrameInstruction(_)
+        )
+    )
+}
+
+impl Totals {
+    /// Converts and verifies a file.
+    pub fn file(&mut self, path: &Path, file: &File<'_>) -> Result<(), String> {
+        let sections = file.call_frame_sections().map_err(|error| error.to_string())?;
+        self.files += 1;
+        if Abi::of(file.arch()).is_none() {
+            self.without_format += 1;
+            return Ok(());
+        }
+        let cfi = cfi_of(&sections);
+        if cfi.iter().all(|section| section.bytes.is_empty()) {
+            self.without_cfi += 1;
+            return Ok(());
+        }
+        let converted = convert(&cfi, file.arch(), Address(0), Options::default());
+        let report = converted.verify(&cfi);
+        if let Some(difference) = report.differences.first() {
+            println!("{}: {} PCs differ: {difference}", path.display(), report.pcs_different);
+        }
+        if report.unjudged != 0 {
+            let not_evaluated = self.unjudged(path, &cfi, &converted);
+            self.disputed += report.unjudged - not_evaluated;
+        }
+        self.cfi_bytes += cfi.iter().map(|section| section.bytes.len() as u64).sum::<u64>();
+        self.table_bytes += converted.bytes.len() as u64;
+        self.functions += converted.functions as u64;
+        let left_out = converted.unsupported.len() + converted.malformed.len();
+        self.converted += (converted.functions - left_out) as u64;
+        self.malformed += converted.malformed.len() as u64;
+        for unsupported in &converted.unsupported {
+            *self.left_out.entry(unsupported.reason.name()).or_default() += 1;
+        }
+        self.pcs += report.pcs;
+        self.pcs_equal += report.pcs_equal;
+        self.pcs_different += report.pcs_different;
+        self.pcs_missing += report.pcs_missing;
+        self.pcs_unjudged += report.pcs_unjudged;
+        Ok(())
+    }
+
+    /// Counts the functions that gimli does not evaluate, and those of them that the table has all the same; how
+    /// many they are.
+    fn unjudged(&mut self, path: &Path, cfi: &[cfi::Section<'_>], converted: &Converted) -> u64 {
+        let functions = Functions::find(cfi);
+        let mut evaluator = Evaluator::new(&functions);
+        let table = converted.table();
+        let mut by_error: BTreeMap<String, Refused> = BTreeMap::new();
+        for function in functions.as_slice() {
+            let Err(error) = evaluator.evaluate(function, |_, _, _| ()) else { continue };
+            let found = table.find(function.start).expect("a table that was just written");
+            let is_converted = found.is_some_and(|found| found.start() == function.start);
+            if is_undefined(error) {
+                self.undefined += 1;
+                self.undefined_converted += u64::from(is_converted);
+            } else {
+                *self.unevaluated.entry(error.to_string()).or_default() += 1;
+                self.unevaluated_converted += u64::from(is_converted);
+            }
+            let refused = by_error.entry(error.to_string()).or_default();
+            refused.functions += 1;
+            if is_converted {
+                refused.converted.push(function.start);
+            }
+        }
+        for (error, Refused { functions, converted }) in &by_error {
+            let path = path.display();
+            let converted: Vec<_> = converted.iter().map(Address::to_string).collect();
+            println!(
+                "{path}: {functions} functions: {error}; in the table: {}{}",
+                converted.len(),
+                converted.iter().map(|start| format!(" {start}")).collect::<String>()
+            );
+        }
+        by_error.values().map(|refused| refused.functions).sum()
+    }
+
+    /// Counts a file that cannot be read.
+    pub fn unreadable(&mut self) {
+        self.files += 1;
+        self.unreadable += 1;
+    }
+
+    /// Whether a table says something that the CFI does not say.
+    pub fn is_wrong(&self) -> bool {
+        self.pcs_different != 0 || self.undefined_converted != 0 || self.unevaluated_converted != 0
+    }
+
+    /// Takes over what another thread has counted.
+    pub fn add(&mut self, other: &Self) {
+        self.files += other.files;
+        self.without_cfi += other.without_cfi;
+        self.without_format += other.without_format;
+        self.unreadable += other.unreadable;
+        self.cfi_bytes += other.cfi_bytes;
+        self.table_bytes += other.table_bytes;
+        self.functions += other.functions;
+        self.converted += other.converted;
+        self.malformed += other.malformed;
+        self.undefined += other.undefined;
+        self.undefined_converted += other.undefined_converted;
+        self.unevaluated_converted += other.unevaluated_converted;
+        self.disputed += other.disputed;
+        self.pcs += other.pcs;
+        self.pcs_equal += other.pcs_equal;
+        self.pcs_different += other.pcs_different;
+        self.pcs_missing += other.pcs_missing;
+        self.pcs_unjudged += other.pcs_unjudged;
+        for (&reason, count) in &other.left_out {
+            *self.left_out.entry(reason).or_default() += count;
+        }
+        for (error, count) in &other.unevaluated {
+            *self.unevaluated.entry(error.clone()).or_default() += count;
+        }
+    }
+}
+
+impl fmt::Display for Totals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { without_cfi, without_format, unreadable, .. } = self;
+        let mut line = |name: &str, count: u64, note: &str| writeln!(f, "{name:<26}{count:>12}  {note}");
+        let aside = format!("{without_cfi} without CFI, {unreadable} unreadable");
+        line("  files", self.files, &aside)?;
+        if *without_format != 0 {
+            return line("  not in the format", *without_format, "");
+        }
+        line("  CFI", self.cfi_bytes, &format!("bytes; tables {} bytes", self.table_bytes))?;
+        line("  functions", self.functions, "")?;
+        line("  converted", self.converted, "")?;
+        line("  omitted", self.left_out.values().sum(), &format!("{} more are malformed", self.malformed))?;
+        for (reason, &count) in &self.left_out {
+            line("", count, reason)?;
+        }
+        line("  undefined by DWARF", self.undefined, &format!("{} in tables", self.undefined_converted))?;
+        let unevaluated = self.unevaluated.values().sum();
+        line("  not evaluated else", unevaluated, &format!("{} in tables", self.unevaluated_converted))?;
+        for (error, &count) in &self.unevaluated {
+            line("", count, error)?;
+        }
+        line("  ambiguous or unreadable", self.disputed, "")?;
+        line("  PCs", self.pcs, "")?;
+        line("    equal", self.pcs_equal, "")?;
+        line("    different", self.pcs_different, "")?;
+        line("    of omitted functions", self.pcs_missing, "")?;
+        line("    unjudged", self.pcs_unjudged, "")
+    }
+}

@@ -1,0 +1,192 @@
+//! A table's rows against the rows that a tool prints.
+
+use std::collections::BTreeSet;
+
+use cfipack_decoder::sframe::Section;
+use cfipack_encoder::cfi;
+use cfipack_format::{Address, Arch, Cfa, Register, Row, Rule};
+
+use super::expression::{Value, evaluate};
+use super::{Fdes, Printed, Told};
+use crate::convert::Converted;
+
+/// What was compared.
+#[derive(Clone, Debug, Default)]
+pub struct Compared {
+    /// Functions of which rows were compared.
+    pub functions: u64,
+    /// Functions that the table omits.
+    pub omitted: u64,
+    /// Functions of which the tool prints no rows.
+    pub without_rows: u64,
+    /// Rows (places where either side's row changes) that are alike.
+    pub rows: u64,
+    /// Of those, rows of which the tool prints a part only.
+    pub partly: u64,
+    /// Rows that differ, in words.
+    pub differences: Vec<String>,
+}
+
+impl Compared {
+    /// Adds another's counts.
+    pub fn add(&mut self, other: Self) {
+        self.functions += other.functions;
+        self.omitted += other.omitted;
+        self.without_rows += other.without_rows;
+        self.rows += other.rows;
+        self.partly += other.partly;
+        self.differences.extend(other.differences);
+    }
+}
+
+/// How a printed row and a table's row compare.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Outcome {
+    Alike,
+    /// As far as the tool prints it.
+    AlikeInPart,
+    Different,
+}
+
+/// Compares a table with what a tool prints of one section of the CFI that it is made from.
+pub fn compare(section: &cfi::Section<'_>, converted: &Converted, fdes: &Fdes) -> Compared {
+    let table = converted.table();
+    let omitted: BTreeSet<_> = converted.unsupported.iter().map(|unsupported| unsupported.function).collect();
+    let mut compared = Compared::default();
+    for function in
+        cfipack_cfi::Functions::new(&section).filter_map(Result::ok).filter(|function| function.size != 0)
+    {
+        if omitted.contains(&function.start) {
+            compared.omitted += 1;
+            continue;
+        }
+        let Some(fde) = fdes.get(&(function.fde.0 as u64)) else {
+            compared.without_rows += 1;
+            continue;
+        };
+        compared.functions += 1;
+        for at in places(&table, function.start, function.size, fde.rows.iter().map(|row| row.at)) {
+            let pc = Address(function.start.0.wrapping_add(at));
+            let ours = table.lookup(pc).expect("a table that was just written");
+            let theirs = fde.row(at);
+            let outcome = match (&ours, theirs) {
+                (Some(ours), Some(theirs)) => alike(ours, theirs, section.arch, pc.0),
+                (None, None) => Outcome::Alike,
+                // Without a CFA there is no row.
+                (None, Some(theirs)) if theirs.cfa == Told::Unset => Outcome::Alike,
+                _ => Outcome::Different,
+            };
+            match outcome {
+                Outcome::Different => {
+                    let place = format!("FDE {:#x}, {} +{at:#x}", function.fde.0, function.start);
+                    compared.differences.push(format!("{place}: table {ours:?}; printed {theirs:?}"));
+                }
+                Outcome::Alike => compared.rows += 1,
+                Outcome::AlikeInPart => {
+                    compared.rows += 1;
+                    compared.partly += 1;
+                }
+            }
+        }
+    }
+    compared
+}
+
+/// Where a row of either side starts or ends, from the function's start; of a PLT every PC of three stubs.
+fn places(
+    table: &Section<'_>,
+    start: Address,
+    size: u64,
+    printed: impl Iterator<Item = u64>,
+) -> impl Iterator<Item = u64> {
+    let mut places: BTreeSet<u64> = printed.flat_map(|at| [at.saturating_sub(1), at]).collect();
+    places.extend([0, size - 1]);
+    if let Some(function) = table.find(start).expect("a table that was just written") {
+        let base = start.0 - function.start().0;
+        let rows = function.rows().filter_map(Result::ok).map(|row| u64::from(row.start.0));
+        places
+            .extend(rows.filter(|&at| at >= base).flat_map(|at| [(at - base).saturating_sub(1), at - base]));
+        places.extend(0..if function.is_pc_mask() { 48 } else { 0 });
+    }
+    places.into_iter().take_while(move |&at| at < size)
+}
+
+fn alike(ours: &Row, theirs: &Printed, arch: Arch, pc: u64) -> Outcome {
+    let outermost = Told::Is(Rule::Undefined);
+    if ours.return_address == Rule::Undefined || theirs.return_address == outermost {
+        // Of an outermost frame nothing else matters.
+        return match &theirs.return_address {
+            Told::Is(Rule::Undefined) if ours.return_address == Rule::Undefined => Outcome::Alike,
+            Told::Unset if ours.return_address == Rule::Undefined => Outcome::AlikeInPart,
+            _ => Outcome::Different,
+        };
+    }
+    let cfa = match &theirs.cfa {
+        Told::Is(cfa) => Some(*cfa),
+        Told::Expression(text) => match evaluate(text, arch, pc) {
+            Some(Value::Register(register, offset)) => Some(Cfa::Register { register, offset }),
+            Some(Value::Memory(register, offset)) => Some(Cfa::Memory { register, offset }),
+            _ => return Outcome::Different,
+        },
+        Told::Hidden | Told::Value(_) | Told::Unset => None,
+    };
+    // `register 0 + 0` is a CFA as well.
+    let cfa = cfa.or_else(|| {
+        let zero = Cfa::Register { register: Register(0), offset: 0 };
+        (theirs.cfa == Told::Unset).then_some(zero)
+    });
+    let own = if theirs.narrow { narrowed(ours.cfa) } else { ours.cfa };
+    if cfa.is_some_and(|cfa| cfa != own) || theirs.signed.is_some_and(|signed| signed != ours.signed) {
+        return Outcome::Different;
+    }
+    let pushed = if arch == Arch::Amd64 { Rule::Cfa(-8) } else { Rule::SameValue };
+    let return_address = rule(&theirs.return_address, ours.return_address, pushed, ours.cfa, arch, pc);
+    let frame_pointer = rule(&theirs.frame_pointer, ours.frame_pointer, Rule::SameValue, ours.cfa, arch, pc);
+    match (return_address, frame_pointer) {
+        (Outcome::Different, _) | (_, Outcome::Different) => Outcome::Different,
+        (Outcome::Alike, Outcome::Alike) if cfa.is_some() => Outcome::Alike,
+        _ => Outcome::AlikeInPart,
+    }
+}
+
+fn narrowed(cfa: Cfa) -> Cfa {
+    match cfa {
+        Cfa::Register { register, offset } => Cfa::Register { register, offset: i64::from(offset as i32) },
+        cfa => cfa,
+    }
+}
+
+/// `unset`: what a register has of which the CFI says nothing.
+fn rule(theirs: &Told<Rule>, ours: Rule, unset: Rule, cfa: Cfa, arch: Arch, pc: u64) -> Outcome {
+    let theirs = match theirs {
+        Told::Is(rule) => *rule,
+        Told::Expression(text) => match evaluate(text, arch, pc) {
+            Some(Value::Register(register, offset)) => Rule::Memory { register, offset },
+            _ => return Outcome::Different,
+        },
+        Told::Value(text) => match evaluate(text, arch, pc) {
+            Some(Value::Register(register, offset)) => Rule::Register { register, offset },
+            Some(Value::Memory(register, offset)) => Rule::Memory { register, offset },
+            _ => return Outcome::Different,
+        },
+        Told::Hidden => return Outcome::AlikeInPart,
+        Told::Unset if ours == unset || ours == Rule::Undefined => return Outcome::AlikeInPart,
+        Told::Unset => return Outcome::Different,
+    };
+    if from_cfa(theirs, cfa) == from_cfa(ours, cfa) { Outcome::Alike } else { Outcome::Different }
+}
+
+/// One form for what can be put in two: places and values counted from the CFA's own register.
+fn from_cfa(rule: Rule, cfa: Cfa) -> Rule {
+    match (rule, cfa) {
+        (Rule::Memory { register, offset }, Cfa::Register { register: base, offset: of_cfa })
+            if register == base =>
+        {
+            Rule::Cfa(offset.wrapping_sub(of_cfa))
+        }
+        (Rule::ValCfa(offset), Cfa::Register { register, offset: of_cfa }) => {
+            Rule::Register { register, offset: of_cfa.wrapping_add(offset) }
+        }
+        (rule, _) => rule,
+    }
+}

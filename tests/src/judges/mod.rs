@@ -1,0 +1,72 @@
+//! What other people's tools print of call frame information, row by row, and whether a table's rows are those.
+//!
+//! `readelf -wF` (binutils) and `llvm-dwarfdump --eh-frame` share no code with gimli, by which `roundtrip`
+//! judges, nor with each other. What each cannot print, or prints wrongly, stands with the code that knows it:
+//! [`readelf`], [`dwarfdump`], [`compare`].
+
+pub mod compare;
+pub mod dwarfdump;
+pub mod expression;
+pub mod image;
+pub mod readelf;
+pub mod registers;
+
+use std::collections::BTreeMap;
+
+use cfipack_format::{Cfa, Rule};
+
+/// FDEs by their offsets in a section.
+pub type Fdes = BTreeMap<u64, Fde>;
+
+/// An FDE as a tool prints it.
+#[derive(Clone, Debug, Default)]
+pub struct Fde {
+    /// First address, as printed: of a relocatable object it may be anything.
+    pub start: u64,
+    /// The rows, in order; of several at one place the last one holds.
+    pub rows: Vec<Printed>,
+}
+
+/// A row as a tool prints it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Printed {
+    /// From the FDE's start.
+    pub at: u64,
+    /// The CFA.
+    pub cfa: Told<Cfa>,
+    /// The return address.
+    pub return_address: Told<Rule>,
+    /// The frame pointer.
+    pub frame_pointer: Told<Rule>,
+    /// Whether the return address is signed, from a tool that prints it.
+    pub signed: Option<bool>,
+    /// Whether the CFA's offset is cut to 32 bits.
+    pub narrow: bool,
+}
+
+/// What a tool prints of a CFA or a register.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Told<T> {
+    /// This.
+    Is(T),
+    /// The value at the place that an expression gives, or for a CFA that place: the expression's text.
+    Expression(String),
+    /// A value that an expression gives: the expression's text.
+    Value(String),
+    /// That there is an expression, and no more.
+    Hidden,
+    /// The register is undefined, or nothing is said of it: the tool does not tell them apart. There is no CFA.
+    Unset,
+}
+
+impl Fde {
+    /// The row that holds at an offset from the start.
+    pub fn row(&self, at: u64) -> Option<&Printed> {
+        self.rows.iter().rev().find(|row| row.at <= at)
+    }
+}
+
+/// A number as the tools print it, with a sign or without.
+fn signed(text: &str) -> Option<i64> {
+    text.strip_prefix('+').unwrap_or(text).parse().ok()
+}

@@ -1,0 +1,142 @@
+//! `readelf -wF`: interpreted frames.
+//!
+//! What it does not print:
+//! - which expression stands for a CFA (`exp`) or a register (`exp`, `vexp`);
+//! - `u` is a register of which nothing is said, or one that `DW_CFA_undefined` makes undefined;
+//! - that there is no CFA: it is register 0 plus 0;
+//! - rows of an FDE whose instructions are all `DW_CFA_nop`: those of its CIE hold.
+//!
+//! It takes the CIE pointer of a 64-bit record in `.eh_frame` for 8 bytes and not 4.
+
+use std::collections::BTreeMap;
+
+use cfipack_format::{Arch, Cfa, Register, Rule};
+
+use super::{Fde, Fdes, Printed, Told, registers, signed};
+
+/// The sections that `readelf -wF` printed, each with its name, in order.
+pub fn parse(text: &str, arch: Arch) -> Vec<(String, Fdes)> {
+    let mut sections = Vec::new();
+    let mut records = Records::default();
+    for line in text.lines() {
+        if let Some(name) =
+            line.strip_prefix("Contents of the ").and_then(|rest| rest.strip_suffix(" section:"))
+        {
+            records = Records::default();
+            sections.push((name.to_owned(), Fdes::new()));
+            continue;
+        }
+        let Some((_, fdes)) = sections.last_mut() else { continue };
+        records.line(line, arch, fdes);
+    }
+    for (_, fdes) in &mut sections {
+        fdes.retain(|_, fde| !fde.rows.is_empty());
+    }
+    sections
+}
+
+/// The record whose rows follow.
+#[derive(Default)]
+struct Records {
+    cies: BTreeMap<u64, Vec<Printed>>,
+    /// Offset of the CIE that is printed now.
+    cie: Option<u64>,
+    /// Offset of the FDE that is printed now.
+    fde: Option<u64>,
+    /// Whether that FDE has rows of its own.
+    has_rows: bool,
+    /// Names of the columns behind LOC and CFA.
+    columns: Vec<String>,
+}
+
+impl Records {
+    fn line(&mut self, line: &str, arch: Arch, fdes: &mut Fdes) {
+        let mut tokens = line.split_ascii_whitespace();
+        let (Some(first), second) = (tokens.next(), tokens.next()) else { return };
+        if first == "LOC" {
+            self.columns = tokens.map(str::to_owned).collect();
+        } else if let Some((_, about)) = line.split_once(" FDE cie=") {
+            let offset = hexadecimal(first);
+            let cie = about.split_ascii_whitespace().next().and_then(hexadecimal);
+            let start = about.split_once("pc=").and_then(|(_, range)| hexadecimal(range.split_once("..")?.0));
+            let (Some(offset), Some(start)) = (offset, start) else { panic!("readelf: {line}") };
+            let rows = cie.and_then(|cie| self.cies.get(&cie)).cloned().unwrap_or_default();
+            fdes.insert(offset, Fde { start, rows });
+            (self.cie, self.fde, self.has_rows) = (None, Some(offset), false);
+        } else if line.contains(" CIE \"") {
+            (self.cie, self.fde) = (hexadecimal(first), None);
+            self.cies.insert(self.cie.expect("an offset"), Vec::new());
+        } else if let (Some(loc), Some(cfa)) = (hexadecimal(first).filter(|_| first.len() == 16), second) {
+            self.row(loc, cfa, tokens, arch, fdes);
+        }
+    }
+
+    fn row<'t>(
+        &mut self,
+        loc: u64,
+        cfa: &str,
+        rest: impl Iterator<Item = &'t str>,
+        arch: Arch,
+        fdes: &mut Fdes,
+    ) {
+        let mut row = Printed {
+            at: loc,
+            cfa: self::cfa(cfa, arch),
+            return_address: Told::Unset,
+            frame_pointer: Told::Unset,
+            signed: None,
+            narrow: false,
+        };
+        // A register has its name in brackets behind it.
+        let cells = rest.filter(|token| !token.starts_with('('));
+        for (column, cell) in self.columns.iter().zip(cells) {
+            if column == "ra" {
+                row.return_address = rule(cell);
+            } else if registers::number(arch, column) == Some(arch.frame_pointer()) {
+                row.frame_pointer = rule(cell);
+            }
+        }
+        if let Some(cie) = self.cie {
+            self.cies.entry(cie).or_default().push(row);
+        } else if let Some(fde) = self.fde.and_then(|fde| fdes.get_mut(&fde)) {
+            // The first row of its own takes the place of the CIE's.
+            if !std::mem::replace(&mut self.has_rows, true) {
+                fde.rows.clear();
+            }
+            row.at = loc.wrapping_sub(fde.start);
+            fde.rows.push(row);
+        }
+    }
+}
+
+fn hexadecimal(text: &str) -> Option<u64> {
+    u64::from_str_radix(text, 16).ok()
+}
+
+fn cfa(cell: &str, arch: Arch) -> Told<Cfa> {
+    if cell == "exp" {
+        return Told::Hidden;
+    }
+    let parsed = cell.rfind(['+', '-']).and_then(|sign| {
+        let register = registers::number(arch, &cell[..sign])?;
+        Some(Cfa::Register { register, offset: signed(&cell[sign..])? })
+    });
+    match parsed {
+        Some(Cfa::Register { register: Register(0), offset: 0 }) => Told::Unset,
+        Some(cfa) => Told::Is(cfa),
+        // A register that no table can name.
+        None => Told::Hidden,
+    }
+}
+
+fn rule(cell: &str) -> Told<Rule> {
+    let number = || signed(&cell[1..]);
+    match cell.as_bytes()[0] {
+        b'c' => Told::Is(Rule::Cfa(number().expect(cell))),
+        b'v' if cell != "vexp" => Told::Is(Rule::ValCfa(number().expect(cell))),
+        b'r' => Told::Is(Rule::Register { register: Register(cell[1..].parse().expect(cell)), offset: 0 }),
+        b's' => Told::Is(Rule::SameValue),
+        b'u' => Told::Unset,
+        _ => Told::Hidden,
+    }
+}

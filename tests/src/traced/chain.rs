@@ -1,0 +1,109 @@
+//! Chains of frames: from the innermost one as far up as the rows lead.
+
+use cfipack_decoder::sframe::{Registers, StepError, step};
+use cfipack_format::{Address, Arch, Register};
+
+use super::images::Images;
+use super::{Process, Stopped};
+use crate::by_cfi::Stop;
+
+/// Chains longer than this are cut.
+const DEPTH: usize = 200;
+
+/// One frame: where it is, and its canonical frame address.
+pub type Frame = (u64, u64);
+
+/// Why a chain ends.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum End {
+    /// A row says that the frame is outermost.
+    Outermost,
+    /// No image, no function or no row for the PC.
+    NoRow,
+    /// The table leaves the function out.
+    LeftOut(String),
+    /// A caller's row counts its CFA from a register that no table restores.
+    Unrestored(Register),
+    /// A register or memory that cannot be had.
+    Lost,
+    /// It is longer than chains may be.
+    Long,
+}
+
+/// Callers are looked up by the byte in front of the return address, which belongs to the call; what a
+/// signal interrupted by the PC itself.
+fn lookup_at(pc: u64, exact: bool) -> u64 {
+    if exact { pc } else { pc.wrapping_sub(1) }
+}
+
+/// The chain by CFI, as gimli evaluates it.
+pub fn by_cfi(
+    stopped: &Stopped,
+    memory: &dyn Fn(u64) -> Option<u64>,
+    images: &mut Images,
+    process: &dyn Process,
+) -> (Vec<Frame>, End) {
+    let (mut pc, mut registers, mut exact) = (stopped.pc, stopped.registers, true);
+    let mut frames = Vec::new();
+    while frames.len() < DEPTH {
+        let at = lookup_at(pc, exact);
+        let Some(image) = images.find(at, process) else { return (frames, End::NoRow) };
+        match image.cfi.caller(at.wrapping_sub(image.bias), &registers, memory) {
+            Ok(caller) => {
+                let Some(return_address) = caller.return_address else { return (frames, End::Lost) };
+                frames.push((pc, caller.cfa));
+                (pc, registers, exact) = (return_address, caller.registers, caller.signal_frame);
+            }
+            Err(Stop::Outermost) => return (frames, End::Outermost),
+            Err(Stop::NoRow) => return (frames, End::NoRow),
+            Err(Stop::Lost) => return (frames, End::Lost),
+            Err(Stop::Malformed(error)) => panic!("{}: {at:#x}: {error}", image.name),
+        }
+    }
+    (frames, End::Long)
+}
+
+/// The chain by our tables.
+pub fn by_table(
+    stopped: &Stopped,
+    memory: &dyn Fn(u64) -> Option<u64>,
+    images: &mut Images,
+    process: &dyn Process,
+) -> (Vec<Frame>, End) {
+    let others: Vec<_> = (0..16).map(|n| (Register(n), stopped.registers[usize::from(n)].unwrap())).collect();
+    let (sp, fp) = (stopped.registers[7].unwrap(), stopped.registers[6]);
+    let mut registers = Registers { sp, fp, lr: None, others: &others };
+    let (mut pc, mut exact) = (stopped.pc, true);
+    let mut frames = Vec::new();
+    while frames.len() < DEPTH {
+        let at = lookup_at(pc, exact);
+        let Some(image) = images.find(at, process) else { return (frames, End::NoRow) };
+        let in_file = at.wrapping_sub(image.bias);
+        if image.table.find(Address(in_file)).expect("our own table").is_none() {
+            let left_out = image.cfi.functions().find(|function| function.contains(&in_file));
+            return match left_out.filter(|function| image.left_out.contains(&function.start)) {
+                Some(function) => (frames, End::LeftOut(format!("{} {:#x}", image.name, function.start))),
+                None => (frames, End::NoRow),
+            };
+        }
+        let Some(frame) = image.table.lookup_frame(Address(in_file)).expect("our own table") else {
+            return (frames, End::NoRow);
+        };
+        match step(Arch::Amd64, &frame.row, &registers, |address| memory(address.0)) {
+            Ok(caller) => {
+                frames.push((pc, caller.cfa.0));
+                registers = Registers { sp: caller.sp, fp: caller.fp, lr: None, others: &[] };
+                (pc, exact) = (caller.pc.0, frame.is_signal_frame);
+            }
+            Err(StepError::Outermost) => return (frames, End::Outermost),
+            Err(StepError::Rule) => return (frames, End::NoRow),
+            Err(StepError::Register { register })
+                if !frames.is_empty() && register != Arch::Amd64.frame_pointer() =>
+            {
+                return (frames, End::Unrestored(register));
+            }
+            Err(StepError::Register { .. } | StepError::Memory { .. }) => return (frames, End::Lost),
+        }
+    }
+    (frames, End::Long)
+}

@@ -1,0 +1,106 @@
+# Run by gdb (tests/tests/gdb/main.rs): stops a program at many places and writes to the file CFIPACK_BACKTRACES,
+# at each, what unwinding needs and the frames that gdb finds. One line each:
+#
+#   started           the program can be run
+#   map LINE          a line of /proc/PID/maps; all of them again whenever they change
+#   stop PC R0 .. R15 the registers by DWARF number
+#   stack ADDRESS HEX the stack from a little below the stack pointer
+#   frame PC CFA      from the innermost; the outermost one, which has no caller, has no CFA
+#   end REASON        why gdb goes no further
+#
+# CFIPACK_STOPS, CFIPACK_STOPS_SEED: how many stops, and what makes the distances between them.
+import os
+import random
+
+NAMES = "rax rdx rcx rbx rsi rdi rbp rsp r8 r9 r10 r11 r12 r13 r14 r15".split()
+maps = None
+out = open(os.environ["CFIPACK_BACKTRACES"], "w")
+
+
+def put(*words):
+    print(*words, file=out)
+
+
+def command(text):
+    gdb.execute(text, to_string=True)
+
+
+def value(frame, name):
+    return int(frame.read_register(name)) & 0xFFFFFFFFFFFFFFFF
+
+
+def mappings():
+    global maps
+    with open("/proc/%d/maps" % gdb.selected_inferior().pid) as file:
+        now = file.read().splitlines()
+    if now != maps:
+        maps = now
+        for line in maps:
+            put("map", line)
+
+
+def stack_ends(address):
+    for line in maps:
+        start, end = (int(part, 16) for part in line.split()[0].split("-"))
+        if start <= address < end:
+            return start, end
+    return address, address
+
+
+def report():
+    mappings()
+    frame = gdb.newest_frame()
+    put("stop %x" % frame.pc(), *("%x" % value(frame, name) for name in NAMES))
+    frames = []
+    while frame is not None:
+        last = frame
+        # An inlined function, and one that left by a tail call, has no frame of its own on the stack.
+        if frame.type() not in (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME):
+            frames.append(frame)
+        frame = frame.older()
+    lines, top = [], value(frames[0], "rsp")
+    start, limit = stack_ends(top)
+    for frame, caller in zip(frames, frames[1:]):
+        # On x86-64 the caller's stack pointer is the CFA.
+        cfa = value(caller, "rsp")
+        top = max(top, cfa)
+        lines.append("frame %x %x" % (frame.pc(), cfa))
+    lines.append("frame %x" % frames[-1].pc())
+    lines.append("end " + gdb.frame_stop_reason_string(last.unwind_stop_reason()))
+    start = max(start, value(frames[0], "rsp") - 256)
+    memory = gdb.selected_inferior().read_memory(start, min(limit, top + 256) - start)
+    put("stack %x" % start, bytes(memory).hex())
+    put("\n".join(lines))
+
+
+def alive():
+    return gdb.selected_inferior().pid != 0
+
+
+for setting in (
+    "confirm off", "pagination off", "width 0", "debuginfod enabled off", "auto-load off", "startup-with-shell off",
+    "backtrace past-main on", "backtrace past-entry on", "backtrace limit unlimited", "unwindonsignal on",
+):
+    try:
+        command("set " + setting)
+    except gdb.error:
+        pass  # A gdb that has no such setting does not need it.
+command("handle SIGUSR1 nostop noprint pass")
+random.seed(os.environ["CFIPACK_STOPS_SEED"])
+stops = int(os.environ["CFIPACK_STOPS"])
+# A few in the dynamic loader, the rest behind the start of main.
+try:
+    command("starti > /dev/null")
+except gdb.error as error:
+    print("cannot start:", error)
+    command("quit")
+put("started")
+for number in range(stops):
+    if number == stops // 8:
+        command("tbreak main")
+        command("continue")
+    if not alive():
+        break
+    report()
+    command("stepi %d" % random.randint(1, 120))
+out.close()

@@ -1,0 +1,197 @@
+//! gdb's backtraces against [`step`](cfipack_decoder::sframe::step) over our tables: programs are stopped at many
+//! places, and from the registers and the stack that gdb reads there our chain of frames is gdb's.
+//!
+//! What gdb knows better or otherwise:
+//! - where no table has the PC, it goes on by analysing code: our chain ends there and is the start of gdb's;
+//! - so does it where a table omits a function, or a caller's row counts from a register that tables do not
+//!   restore.
+
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use cfipack_tests::random::cases;
+use cfipack_tests::reference::skipped;
+use cfipack_tests::traced::chain::{End, Frame, by_table};
+use cfipack_tests::traced::images::Images;
+use cfipack_tests::traced::{Process, Stopped};
+
+/// What gdb prints of a program, read line by line.
+#[derive(Default)]
+struct Backtraces {
+    maps: String,
+    /// Whether the line before was one of the mappings.
+    in_maps: bool,
+    stack: (u64, Vec<u8>),
+}
+
+/// A stop: where, and gdb's frames.
+struct Stop {
+    stopped: Stopped,
+    frames: Vec<Frame>,
+    outermost: u64,
+    end: String,
+}
+
+impl Process for Backtraces {
+    fn maps(&self) -> String {
+        self.maps.clone()
+    }
+
+    /// The vDSO is not there: chains through it end.
+    fn read(&self, _: u64, _: &mut [u8]) -> usize {
+        0
+    }
+}
+
+impl Backtraces {
+    fn word(&self, address: u64) -> Option<u64> {
+        let (start, bytes) = &self.stack;
+        let at = usize::try_from(address.checked_sub(*start)?).ok()?;
+        bytes.get(at..).and_then(<[u8]>::first_chunk).map(|&word| u64::from_le_bytes(word))
+    }
+
+    /// Takes a line; whether a stop is complete.
+    fn line(&mut self, line: &str, stop: &mut Stop) -> bool {
+        let (kind, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let numbers = || rest.split(' ').map(|number| u64::from_str_radix(number, 16).expect("hexadecimal"));
+        match kind {
+            "map" => {
+                if !std::mem::replace(&mut self.in_maps, true) {
+                    self.maps.clear();
+                }
+                self.maps += rest;
+                self.maps += "\n";
+                return false;
+            }
+            "stop" => {
+                let numbers: Vec<_> = numbers().collect();
+                let mut registers = [None; 160];
+                for (register, number) in registers.iter_mut().zip(&numbers[1..]) {
+                    *register = Some(*number);
+                }
+                registers[16] = Some(numbers[0]);
+                stop.stopped = Stopped { pc: numbers[0], registers };
+                stop.frames.clear();
+            }
+            "stack" => {
+                let (address, bytes) = rest.split_once(' ').expect("an address and bytes");
+                let digits = bytes.as_bytes().chunks_exact(2).map(|pair| std::str::from_utf8(pair).unwrap());
+                let bytes = digits.map(|pair| u8::from_str_radix(pair, 16).expect("hexadecimal"));
+                self.stack = (u64::from_str_radix(address, 16).expect("hexadecimal"), bytes.collect());
+            }
+            "frame" => match numbers().collect::<Vec<_>>()[..] {
+                [pc, cfa] => stop.frames.push((pc, cfa)),
+                [pc] => stop.outermost = pc,
+                _ => panic!("{line}"),
+            },
+            "end" => stop.end = rest.to_owned(),
+            _ => {}
+        }
+        self.in_maps = false;
+        kind == "end"
+    }
+}
+
+/// What gdb writes with its script; `None` after saying why there is nothing.
+fn run_gdb(what: &str, program: &Path, stops: usize, seed: u64) -> Option<String> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gdb/backtraces.py");
+    let written = program.with_extension("backtraces");
+    let _ = fs::remove_file(&written);
+    let mut gdb = Command::new("gdb");
+    gdb.args(["-nx", "-batch", "-x"]).arg(script).arg(program).stdin(Stdio::null());
+    gdb.env("CFIPACK_BACKTRACES", &written);
+    gdb.env("CFIPACK_STOPS", stops.to_string()).env("CFIPACK_STOPS_SEED", seed.to_string());
+    let Ok(output) = gdb.output() else {
+        skipped(what, "there is no gdb");
+        return None;
+    };
+    let text = fs::read_to_string(&written).unwrap_or_default();
+    if !text.starts_with("started") {
+        let error = String::from_utf8_lossy(&output.stderr);
+        skipped(what, &format!("gdb cannot run its script or a program here: {error}"));
+        return None;
+    }
+    Some(text)
+}
+
+fn compare(what: &str, program: &Path, stops: usize) {
+    let (seed, stops) = cases(what, stops);
+    let Some(text) = run_gdb(what, program, stops, seed) else { return };
+    let process = RefCell::new(Backtraces::default());
+    let mut images = Images::default();
+    let mut stop = Stop {
+        stopped: Stopped { pc: 0, registers: [None; 160] },
+        frames: Vec::new(),
+        outermost: 0,
+        end: String::new(),
+    };
+    let (mut compared, mut frames, mut whole) = (0, 0, 0);
+    let mut ends = BTreeMap::new();
+    for line in text.lines() {
+        if !process.borrow_mut().line(line, &mut stop) {
+            continue;
+        }
+        let process = process.borrow();
+        let memory = |address| process.word(address);
+        let (ours, end) = by_table(&stop.stopped, &memory, &mut images, &*process);
+        let place = || {
+            let Stop { stopped, frames, outermost, end: theirs } = &stop;
+            let pc = stopped.pc;
+            format!("{what}, {pc:#x}: ours {ours:x?} {end:?}\ngdb {frames:x?} {outermost:x} {theirs}")
+        };
+        assert!(stop.frames.starts_with(&ours), "{}", place());
+        // gdb analyses code where there is no row.
+        let is_cut = !matches!(end, End::Outermost);
+        assert!(is_cut || stop.frames.len() == ours.len(), "{}", place());
+        assert!(!matches!(end, End::Lost | End::Long), "{}", place());
+        compared += 1;
+        frames += ours.len();
+        whole += usize::from(!is_cut);
+        *ends.entry(format!("{end:?}; gdb: {}", stop.end)).or_insert(0) += 1;
+    }
+    println!(
+        "{what}: {compared} stops in {} images, {frames} frames, {whole} chains to their end",
+        images.count()
+    );
+    ends.iter().for_each(|(end, count)| println!("    {count}: {end}"));
+    assert!(compared * 2 > stops, "the program ended after {compared} of {stops} stops");
+    assert!(frames > 2 * compared && whole * 4 > compared, "too little was unwound");
+}
+
+fn compare_c(number: usize, options: &[&str]) {
+    let what = format!("gdb, C program {}", options.join(" "));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/traced/program.c");
+    let program = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("gdb-{number}"));
+    let compiled = Command::new("cc").args(options).arg("-o").arg(&program).arg(&source).output();
+    match compiled {
+        Ok(output) if output.status.success() => compare(&what, &program, 100),
+        _ => skipped(&what, "there is no C compiler for it"),
+    }
+}
+
+#[test]
+fn c_program() {
+    let all: [&[&str]; 6] = [
+        &["-O0"],
+        &["-O1", "-mno-red-zone"],
+        &["-O2"],
+        &["-O2", "-fno-omit-frame-pointer"],
+        &["-Os", "-fcf-protection=full", "-fstack-protector-all"],
+        &["-O2", "-static"],
+    ];
+    for (number, options) in all.iter().enumerate() {
+        compare_c(number, options);
+    }
+}
+
+#[test]
+fn rust_program() {
+    let program = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("gdb-rust");
+    fs::copy(env!("CARGO_BIN_EXE_traced"), &program).expect("a copy of the program");
+    compare("gdb, Rust program", &program, 100);
+}
