@@ -152,8 +152,7 @@ impl<'s, 'a> Summary<'s, 'a> {
     fn status(&self, min_coverage: Option<f64>) -> Status {
         let Conversion { unsupported, malformed, .. } = &self.conversion;
         let is_true = self.report.as_ref().is_none_or(|report| {
-            let is_judged =
-                report.unjudged_in_table == 0 && report.unreadable == 0 && malformed.is_empty();
+            let is_judged = report.unjudged_in_table == 0 && report.unreadable == 0 && malformed.is_empty();
             is_judged && report.is_true() && report.missing <= unsupported.len() as u64
         });
         let (converted, functions) = (self.conversion.converted() as f64, self.conversion.functions as f64);

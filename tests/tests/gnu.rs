@@ -41,7 +41,8 @@ fn exceptions() -> BTreeMap<String, &'static str> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/gnu-exceptions.md");
     let (mut heading, mut exceptions) = ("", BTreeMap::new());
     for line in std::fs::read_to_string(path).unwrap().lines() {
-        heading = [NOT_CARRIED, WRONG, UNDEFINED].into_iter().find(|&heading| heading == line).unwrap_or(heading);
+        heading =
+            [NOT_CARRIED, WRONG, UNDEFINED].into_iter().find(|&heading| heading == line).unwrap_or(heading);
         if let Some((name, _)) = line.strip_prefix("| `").and_then(|line| line.split_once('`')) {
             exceptions.insert(name.to_string(), heading);
         }

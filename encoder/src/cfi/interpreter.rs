@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use cfipack_format::{Address, Arch, Endian, FunctionOffset, Register, Row, Rule};
 
 use super::instruction::Short;
-use super::{Function, Instruction, Instructions, RA_SIGN_STATE, Registers, State, Stretch};
+use super::{Function, Instruction, Instructions, Registers, State, Stretch};
 use crate::{Reason, Unsupported};
 
 /// What may differ in a row from the row before.
@@ -196,7 +196,14 @@ impl Ruled {
             | Instruction::Register(register, _)
             | Instruction::Expression(register, _)
             | Instruction::ValExpression(register, _) => register,
-            Instruction::NegateRaState => RA_SIGN_STATE,
+            // About the whole state, or none of DWARF's.
+            Instruction::RememberState
+            | Instruction::RestoreState
+            | Instruction::NegateRaState
+            | Instruction::ArgsSize(_) => {
+                self.0 = u128::MAX;
+                return;
+            }
             _ => return,
         };
         self.0 |= Self::bit(register);

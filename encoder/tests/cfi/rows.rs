@@ -99,8 +99,7 @@ fn an_expression_of_the_cie_holds_in_its_functions() {
 #[test]
 fn an_expression_is_no_base() {
     // rsp+8, *(rsp+8), *(rsp+8)+8, and none at all.
-    let expressions: [&[u8]; 4] =
-        [&[2, 0x77, 8], &[3, 0x77, 8, 0x06], &[5, 0x77, 8, 0x06, 0x23, 8], &[0]];
+    let expressions: [&[u8]; 4] = [&[2, 0x77, 8], &[3, 0x77, 8, 0x06], &[5, 0x77, 8, 0x06, 0x23, 8], &[0]];
     // def_cfa_offset, of one and two bytes, def_cfa_offset_sf, def_cfa_register.
     let changes: [&[u8]; 4] = [&[0x0e, 32], &[0x0e, 0xa0, 1], &[0x13, 0x70], &[0x0d, 6]];
     for expression in expressions.map(|expression| [&[0x0f], expression].concat()) {
@@ -154,6 +153,11 @@ fn a_restore_in_the_cie() {
         assert_eq!(refused(&[rule, &[0xc3]].concat()), None);
     }
     assert_eq!(refused(&[0x05, 0x90, 1, 2, 0x06, 0x90, 1]), Some(Reason::CieInstruction));
+    // About the whole state.
+    for instruction in [&[0x0a][..], &[0x0a, 0x0b], &[0x2e, 8]] {
+        let cie = [instruction, &[0xc6]].concat();
+        assert_eq!(refused(&cie), Some(Reason::CieInstruction), "{instruction:x?}");
+    }
     let signed = rows(Arch::Aarch64, &[0x0c, 31, 0, 0x2d, 0xc0 | 34], &[]);
     assert_eq!(signed.unwrap_err().reason, Reason::CieInstruction);
 }

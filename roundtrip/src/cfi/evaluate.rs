@@ -7,8 +7,8 @@ use std::ops::Range;
 use cfipack_encoder::cfi::Section;
 use cfipack_format::{Address, Register, Rule};
 use gimli::{
-    BaseAddresses, CallFrameInstruction, Endianity, Pointer, UnwindContext, UnwindOffset,
-    UnwindSection, UnwindTableRow,
+    BaseAddresses, CallFrameInstruction, Endianity, Pointer, UnwindContext, UnwindOffset, UnwindSection,
+    UnwindTableRow,
 };
 
 use super::answer::{Answer, Flags};

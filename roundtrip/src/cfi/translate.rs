@@ -70,8 +70,7 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Translate<'_, 'f, E, S> 
             }
         }
         match sign_state {
-            None
-            | Some(RegisterRule::Constant(_) | RegisterRule::SameValue | RegisterRule::Undefined) => {}
+            None | Some(RegisterRule::Constant(_) | RegisterRule::SameValue | RegisterRule::Undefined) => {}
             Some(rule) => {
                 let own = Register(gimli::AArch64::RA_SIGN_STATE.0);
                 return Answer::SignState(self.rule(rule, own));

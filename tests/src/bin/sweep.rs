@@ -3,7 +3,7 @@
 //!     cargo run --release -p cfipack-tests --bin sweep -- /usr/bin /usr/lib
 //!
 //! Prints a line for each file that a table differs from or that cannot be read, then totals.
-//! Exit status 1 if any PC differs.
+//! Exit status 1 if any PC differs, or if a table has one that gimli cannot judge.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -33,6 +33,7 @@ struct Totals {
     pcs: u64,
     pcs_different: u64,
     pcs_unjudged: u64,
+    pcs_unjudged_in_table: u64,
 }
 
 fn main() -> ExitCode {
@@ -63,7 +64,7 @@ fn main() -> ExitCode {
             .fold(Totals::default(), Totals::plus)
     });
     totals.print();
-    ExitCode::from(u8::from(totals.pcs_different > 0))
+    ExitCode::from(u8::from(totals.pcs_different + totals.pcs_unjudged_in_table > 0))
 }
 
 /// The ELF files below a directory, each once, whatever links lead to it.
@@ -121,6 +122,10 @@ impl Totals {
         self.pcs += report.pcs;
         self.pcs_different += report.pcs_different;
         self.pcs_unjudged += report.pcs_unjudged;
+        self.pcs_unjudged_in_table += report.pcs_unjudged_in_table;
+        if report.pcs_unjudged_in_table != 0 {
+            println!("{}: {} PCs in the table are unjudged", path.display(), report.pcs_unjudged_in_table);
+        }
         Ok(())
     }
 
@@ -140,6 +145,7 @@ impl Totals {
             pcs: self.pcs + other.pcs,
             pcs_different: self.pcs_different + other.pcs_different,
             pcs_unjudged: self.pcs_unjudged + other.pcs_unjudged,
+            pcs_unjudged_in_table: self.pcs_unjudged_in_table + other.pcs_unjudged_in_table,
             unsupported: self.unsupported,
         }
     }
@@ -158,5 +164,6 @@ impl Totals {
         println!("PCs             {:>12}", self.pcs);
         println!("differing PCs   {:>12}", self.pcs_different);
         println!("unjudged PCs    {:>12}", self.pcs_unjudged);
+        println!("  in the tables {:>12}", self.pcs_unjudged_in_table);
     }
 }
