@@ -7,7 +7,7 @@ use cfipack_format::{Address, Arch, Endian, FunctionOffset, Register, Row, Rule}
 use cfipack_format::{Reason, Unsupported};
 
 use crate::instruction::Short;
-use crate::{Function, Instruction, Instructions, RA_SIGN_STATE, Registers, State, Stretch};
+use crate::{Function, Instruction, Instructions, Registers, State, Stretch};
 
 /// What may differ in a row from the row before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -197,7 +197,14 @@ impl Ruled {
             | Instruction::Register(register, _)
             | Instruction::Expression(register, _)
             | Instruction::ValExpression(register, _) => register,
-            Instruction::NegateRaState => RA_SIGN_STATE,
+            // About the whole state, or none of DWARF's.
+            Instruction::RememberState
+            | Instruction::RestoreState
+            | Instruction::NegateRaState
+            | Instruction::ArgsSize(_) => {
+                self.0 = u128::MAX;
+                return;
+            }
             _ => return,
         };
         self.0 |= Self::bit(register);

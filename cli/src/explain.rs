@@ -1,12 +1,14 @@
 //! `explain`: why a function has no row.
 
+use std::fmt;
 use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
 use cfipack_container::{CallFrameSection, File, Placement};
-use cfipack_decoder::sframe::Section;
-use cfipack_format::Address;
+use cfipack_decoder::sframe::{Function, Section};
+use cfipack_format::{Address, Arch, RegisterName};
+use cfipack_roundtrip::innermost;
 use cfipack_roundtrip::words::Words;
 use serde::Serialize;
 
@@ -27,7 +29,8 @@ use crate::unwind_info;
 Exit status 1: no function has the ADDRESS.
 
 Examples:
-  cfi2sframe explain libcrypto.so                every function that is left out, and why
+  cfi2sframe explain libcrypto.so                every function that is left out, and why; and
+                                                 those that only an innermost frame is unwound by
   cfi2sframe explain libcrypto.so 0x1a2b40       one function: its reason, or its rows
   cfi2sframe explain foo.o .text.foo+0x4         the same in an object
   cfi2sframe explain foo.o '.text.foo[5]+0x4'    of several .text.foo, the section with index 5
@@ -70,7 +73,13 @@ fn explain(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status>
     }
     let sections = input::call_frame_sections(file)?;
     let explained = match address {
-        None => left_out(&Conversion::of(file, &sections, &arguments.table, 1)?, &places),
+        None => {
+            let conversion = Conversion::of(file, &sections, &arguments.table, 1)?;
+            let mut explained = left_out(&conversion, &places);
+            let address = conversion.address;
+            explained.extend(innermost_only(file.arch(), &conversion.linked()?, address, &places)?);
+            explained
+        }
         Some(address) => {
             one_function(file, &sections, address, &arguments.table, &places)?.into_iter().collect()
         }
@@ -94,6 +103,28 @@ fn left_out(conversion: &Conversion, places: &Places<'_, '_>) -> Vec<FunctionJso
         ..FunctionJson::default()
     });
     unsupported.chain(malformed).collect()
+}
+
+/// Every function of a table with a row by which none but an innermost frame can be unwound.
+fn innermost_only(
+    arch: Arch,
+    table: &[u8],
+    address: Address,
+    places: &Places<'_, '_>,
+) -> anyhow::Result<Vec<FunctionJson>> {
+    let mut found = Vec::new();
+    for function in Section::parse(table, address)?.functions() {
+        let function = function?;
+        let start = function.start();
+        found.extend(InnermostJson::of(arch, &function, places).map(|innermost| FunctionJson {
+            start: Some(places.location(start)),
+            size: Some(function.size().into()),
+            symbol: places.symbol(start),
+            innermost_only: Some(innermost),
+            ..FunctionJson::default()
+        }));
+    }
+    Ok(found)
 }
 
 /// The function that has the address: what it is left out for, or its rows.
@@ -130,6 +161,7 @@ fn one_function(
     section.write(&mut bytes, function.start, |function| function)?;
     for part in Section::parse(&bytes, function.start)?.functions() {
         let part = part?;
+        found.innermost_only = found.innermost_only.or_else(|| InnermostJson::of(file.arch(), &part, places));
         for row in part.rows() {
             let mut row = row?;
             // A function with very many rows has parts, and so has a PLT.
@@ -144,7 +176,8 @@ fn one_function(
     Ok(Some(found))
 }
 
-/// A function: either `reason`, in one word and in several, or `rows`.
+/// A function: either `reason`, in one word and in several, or `rows`; or in the list of all that are not or not
+/// wholly covered, `innermost_only`.
 #[derive(Serialize, Default)]
 struct FunctionJson {
     start: Option<String>,
@@ -153,9 +186,32 @@ struct FunctionJson {
     pc: Option<String>,
     reason: Option<&'static str>,
     words: Option<String>,
+    innermost_only: Option<InnermostJson>,
     rows: Vec<RowOfPart>,
     #[serde(skip)]
     row_words: Vec<String>,
+}
+
+/// The first PC with a row by which none but an innermost frame can be unwound, and the register that it needs.
+#[derive(Serialize)]
+struct InnermostJson {
+    pc: String,
+    register: String,
+}
+
+impl InnermostJson {
+    fn of(arch: Arch, function: &Function<'_>, places: &Places<'_, '_>) -> Option<Self> {
+        let (row, register) = innermost(arch, function)?;
+        let pc = places.location(function.start().offset(row.start.0.into()));
+        Some(Self { pc, register: RegisterName(arch, register).to_string() })
+    }
+}
+
+impl fmt::Display for InnermostJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pc, register } = self;
+        write!(f, "from {} on by {register}, which no table restores for a caller", Escaped(pc))
+    }
 }
 
 /// A row, `start` from the function's start; `repeats` is the size of a PLT's stub, after which it applies
@@ -175,13 +231,18 @@ impl Explained for FunctionJson {
         if let Some(symbol) = &self.symbol {
             write!(out, " <{}>", Escaped(symbol))?;
         }
+        if let Some(innermost) = self.innermost_only.as_ref().filter(|_| self.rows.is_empty()) {
+            return writeln!(out, ": unwound as an innermost frame only: {innermost}");
+        }
         match (&self.words, &self.pc) {
             (Some(words), Some(pc)) => writeln!(out, ": left out: at {} {words}", Escaped(pc)),
             (Some(words), None) => writeln!(out, "left out: {}", Escaped(words)),
             (None, _) => {
                 let rows = Number(self.rows.len() as u64, "row");
                 writeln!(out, ": {}, {rows}", Number(self.size.unwrap_or(0), "byte"))?;
-                self.row_words.iter().try_for_each(|row| writeln!(out, "  {row}"))
+                self.row_words.iter().try_for_each(|row| writeln!(out, "  {row}"))?;
+                let innermost = self.innermost_only.iter();
+                innermost.map(|words| writeln!(out, "  an innermost frame only: {words}")).collect()
             }
         }
     }

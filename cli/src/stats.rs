@@ -145,6 +145,7 @@ struct TableJson {
     pc_mask: u64,
     signal_frames: u64,
     key_b: u64,
+    innermost_only: u64,
     without_rows: u64,
     malformed: u64,
     code: u64,
@@ -194,6 +195,7 @@ impl TableJson {
             pc_mask: stats.pc_mask,
             signal_frames: stats.signal,
             key_b: stats.key_b,
+            innermost_only: stats.innermost_only,
             without_rows: stats.without_rows,
             malformed: stats.malformed,
             code: stats.code,
@@ -238,6 +240,7 @@ impl TableJson {
             ("PC-mask", self.pc_mask),
             ("signal frames", self.signal_frames),
             ("with key B", self.key_b),
+            ("not unwound but as innermost frames", self.innermost_only),
             ("without rows", self.without_rows),
             ("that cannot be read", self.malformed),
         ];

@@ -91,6 +91,27 @@ impl Row {
         }
     }
 
+    /// A register that the CFA or the return address is found by and that no row restores for a caller: any but
+    /// the stack pointer and the frame pointer. Only the innermost frame, or one that a signal interrupted, has
+    /// it; by this row no other can be unwound with a table alone. A return address that is still in its own
+    /// register is not meant: functions have it there until they call.
+    pub fn innermost_register(&self, arch: Arch) -> Option<Register> {
+        if self.return_address == Rule::Undefined {
+            return None;
+        }
+        let base = match self.cfa {
+            Cfa::Register { register, .. } | Cfa::Memory { register, .. } => Some(register),
+            Cfa::Undefined | Cfa::Expression => None,
+        };
+        let source = match self.return_address {
+            Rule::Register { register, offset: 0 } if register == arch.return_address() => None,
+            Rule::Register { register, .. } | Rule::Memory { register, .. } => Some(register),
+            _ => None,
+        };
+        let is_restored = |register| register == arch.stack_pointer() || register == arch.frame_pointer();
+        [base, source].into_iter().flatten().find(|&register| !is_restored(register))
+    }
+
     /// Whether both rows unwind alike, wherever they start. Of two outermost frames nothing else
     /// matters, since nobody unwinds further.
     #[inline]

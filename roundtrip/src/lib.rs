@@ -52,6 +52,6 @@ pub use fault::{Fault, FaultKind};
 pub use kernel::{KernelViolation, KernelViolations, kernel_violations};
 pub use repeat::Recurrence;
 pub use report::{Difference, LeftOut, Report, most_frequent_first};
-pub use stats::{Bytes, Stats, stats};
+pub use stats::{Bytes, Stats, innermost, stats};
 pub use table::{Table, TableAnswer};
 pub use verify::{Options, verify};

@@ -2,6 +2,7 @@
 
 use cfipack_decoder::sframe::{self, Function, Section};
 use cfipack_format::sframe::{Attribute, FdeType, FreInfo, Header, Version};
+use cfipack_format::{Arch, Register, Row};
 
 /// Bytes, functions and rows of a table.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +22,9 @@ pub struct Stats {
     pub signal: u64,
     /// Functions whose return addresses are signed with key B.
     pub key_b: u64,
+    /// Functions with a row by which none but an innermost frame can be unwound, see
+    /// [`Row::innermost_register`](cfipack_format::Row::innermost_register).
+    pub innermost_only: u64,
     /// Functions without rows.
     pub without_rows: u64,
     /// Functions that cannot be read to their end.
@@ -89,6 +93,9 @@ pub fn stats(section: &Section<'_>) -> Stats {
     for sharing in blocks.chunk_by(|a, b| a.0 == b.0) {
         let function = section.function(sharing[0].1 as usize);
         let before = stats.bytes.blocks();
+        if function.as_ref().is_ok_and(|function| innermost(section.arch(), function).is_some()) {
+            stats.innermost_only += sharing.len() as u64;
+        }
         if function.and_then(|function| stats.count_block(&function, section.version())).is_err() {
             stats.malformed += 1;
         }
@@ -107,6 +114,16 @@ pub fn stats(section: &Section<'_>) -> Stats {
     bytes.total = headers + u64::from(header.fre_off) + u64::from(header.fre_len);
     bytes.other = bytes.total.saturating_sub(bytes.header + bytes.index + bytes.blocks());
     stats
+}
+
+/// The first row of a function by which none but an innermost frame can be unwound, and the register that is to
+/// blame.
+pub fn innermost(arch: Arch, function: &Function<'_>) -> Option<(Row, Register)> {
+    // The rows of others name the stack pointer and the frame pointer.
+    if function.fde_type() != FdeType::Flex {
+        return None;
+    }
+    function.rows().flatten().find_map(|row| Some((row, row.innermost_register(arch)?)))
 }
 
 impl Bytes {

@@ -75,12 +75,15 @@ pub fn verify(cfi: &[cfi::Section<'_>], tables: &Table<'_>, options: &Options) -
     for function in functions.as_slice() {
         verifier.gaps(done..function.start.0, &mut all_tails, tables);
         let mut tails = Tails::of(function, &functions, tables);
+        let in_table = verifier.report.unjudged_in_table;
         if evaluator.has_disputed_rows(&functions, function) {
             verifier.disputed(function);
         } else {
             verifier.function(function, &mut tails, &mut evaluator);
         }
-        verifier.unjudged_tails(tails);
+        if verifier.unjudged_tails(tails) != 0 && verifier.report.unjudged_in_table == in_table {
+            verifier.report.unjudged_in_table += 1;
+        }
         done = function.end.0;
     }
     verifier.gaps(done..u64::MAX, &mut all_tails, tables);

@@ -153,6 +153,11 @@ fn a_restore_in_the_cie() {
         assert_eq!(refused(&[rule, &[0xc3]].concat()), None);
     }
     assert_eq!(refused(&[0x05, 0x90, 1, 2, 0x06, 0x90, 1]), Some(Reason::CieInstruction));
+    // About the whole state.
+    for instruction in [&[0x0a][..], &[0x0a, 0x0b], &[0x2e, 8]] {
+        let cie = [instruction, &[0xc6]].concat();
+        assert_eq!(refused(&cie), Some(Reason::CieInstruction), "{instruction:x?}");
+    }
     let signed = rows(Arch::Aarch64, &[0x0c, 31, 0, 0x2d, 0xc0 | 34], &[]);
     assert_eq!(signed.unwrap_err().reason, Reason::CieInstruction);
 }

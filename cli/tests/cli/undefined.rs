@@ -20,7 +20,12 @@ fn gas(name: &str) -> String {
 fn an_expression_is_no_base() {
     for (name, in_table) in [("x_escape_sum_offset", 0), ("x_escape_expr_offset", 1)] {
         let name = gas(name);
-        for layout in [&[][..], &["--sframe-version", "2"], &["--merge-functions", "9"]] {
+        let version_2 = ["--sframe-version", "2"];
+        for layout in [&[][..], &["--merge-functions", "9"], &version_2] {
+            // Version 2 has no row for the load either.
+            if in_table == 1 && layout == version_2 {
+                continue;
+            }
             let (status, converted) = json(&[&[&name[..], "--verify"], layout].concat());
             assert_eq!(status, Some(0), "{converted}");
             assert_eq!(converted["reasons"], json!({ "cfa-without-base": 1 }));

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use cfipack_format::{Address, Arch, Cfa, Register, Row, Rule};
+use cfipack_format::{Address, Arch, Cfa, Register, RegisterName, Row, Rule};
 
 /// The registers of a frame, as far as they are known.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +30,7 @@ impl Registers<'_> {
         } else {
             self.others.iter().find(|(other, _)| *other == register).map(|&(_, value)| value)
         };
-        known.ok_or(StepError::Register { register })
+        known.ok_or(StepError::Register { arch, register })
     }
 }
 
@@ -79,8 +79,11 @@ impl Caller {
 pub enum StepError {
     /// The row says so: the frame is outermost. The way to the end of a stack.
     Outermost,
-    /// A rule needs a register that is not known.
+    /// A rule needs a register that is not known: in a caller any but the stack pointer and the frame pointer,
+    /// see [`Row::innermost_register`].
     Register {
+        /// For the register's name.
+        arch: Arch,
         /// Which.
         register: Register,
     },
@@ -97,7 +100,13 @@ impl fmt::Display for StepError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Outermost => f.write_str("the frame is outermost"),
-            Self::Register { register } => write!(f, "register {} is not known", register.0),
+            Self::Register { arch, register } => {
+                write!(f, "the value of {} is not known", RegisterName(*arch, *register))?;
+                if *register == arch.stack_pointer() || *register == arch.frame_pointer() {
+                    return Ok(());
+                }
+                f.write_str(": a table does not restore it for a caller")
+            }
             Self::Memory { address } => write!(f, "no memory at {address}"),
             Self::Rule => f.write_str("a rule that no table has"),
         }
@@ -137,7 +146,7 @@ pub fn step(
         Rule::Cfa(offset) => read(cfa.wrapping_add_signed(offset)),
         Rule::Register { register, offset } => Ok(registers.get(register, arch)?.wrapping_add_signed(offset)),
         Rule::Memory { register, offset } => read(registers.get(register, arch)?.wrapping_add_signed(offset)),
-        Rule::Undefined => Err(StepError::Register { register }),
+        Rule::Undefined => Err(StepError::Register { arch, register }),
         Rule::ValCfa(_) | Rule::Expression => Err(StepError::Rule),
     };
     let pc = recover(row.return_address, arch.return_address())?;

@@ -27,7 +27,7 @@ fn amd64_behind_push_rbp() {
     assert_eq!(missing, Err(StepError::Memory { address: Address(0x7fe8) }));
     let unknown = Registers { fp: None, ..registers };
     let missing = step(Arch::Amd64, &row, &unknown, memory(&stack));
-    assert_eq!(missing, Err(StepError::Register { register: Register(6) }));
+    assert_eq!(missing, Err(StepError::Register { arch: Arch::Amd64, register: Register(6) }));
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn a_row_names_another_register() {
     let caller = step(Arch::Amd64, &row, &registers, memory(&[])).unwrap();
     assert_eq!((caller.pc, caller.sp, caller.fp), (Address(0x1234), 0x9000, None));
     let missing = step(Arch::Amd64, &row, &Registers { others: &others[..1], ..registers }, memory(&[]));
-    assert_eq!(missing, Err(StepError::Register { register: Register(11) }));
+    assert_eq!(missing, Err(StepError::Register { arch: Arch::Amd64, register: Register(11) }));
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn aarch64_leaf_and_signed_frame() {
     let caller = step(Arch::Aarch64, &leaf, &registers, memory(&[])).unwrap();
     assert_eq!((caller.pc, caller.sp), (Address(0x40_0100), 0x8000));
     let again = step(Arch::Aarch64, &leaf, &caller.registers(), memory(&[]));
-    assert_eq!(again, Err(StepError::Register { register: Register(30) }));
+    assert_eq!(again, Err(StepError::Register { arch: Arch::Aarch64, register: Register(30) }));
 
     // paciasp; stp x29, x30, [sp, #-32]!; mov x29, sp
     let frame = Row { signed: true, ..row((29, 32), Rule::Cfa(-24), Rule::Cfa(-32)) };
@@ -93,6 +93,50 @@ fn s390x_register_save_area() {
     let caller = step(Arch::S390x, &row, &registers, memory(&stack)).unwrap();
     assert_eq!((caller.pc, caller.cfa), (Address(0x4_0000), Address(0x1120)));
     assert_eq!((caller.sp, caller.fp), (0x1080, Some(0x1_1111)));
+}
+
+/// `_dl_runtime_resolve` of glibc keeps the stack pointer in rbx while it calls: its caller is found from the
+/// innermost frame only.
+#[test]
+fn a_base_that_only_the_innermost_frame_has() {
+    let resolve = row((3, 24), Rule::Cfa(-8), Rule::SameValue);
+    assert_eq!(resolve.innermost_register(Arch::Amd64), Some(Register(3)));
+    let stack = [(0x7010, 0x40_0100)];
+    let rbx = [(Register(3), 0x7000)];
+    let registers = Registers { sp: 0x6f00, fp: Some(0), lr: None, others: &rbx };
+    let caller = step(Arch::Amd64, &resolve, &registers, memory(&stack)).unwrap();
+    assert_eq!((caller.pc, caller.sp), (Address(0x40_0100), 0x7018));
+    let error = step(Arch::Amd64, &resolve, &caller.registers(), memory(&stack)).unwrap_err();
+    assert_eq!(error, StepError::Register { arch: Arch::Amd64, register: Register(3) });
+    let words = "the value of rbx is not known: a table does not restore it for a caller";
+    assert_eq!(error.to_string(), words);
+}
+
+#[test]
+fn registers_that_a_table_restores() {
+    let of = |arch: Arch, cfa, return_address| {
+        let row = Row { cfa, return_address, ..row((0, 0), Rule::SameValue, Rule::SameValue) };
+        row.innermost_register(arch).map(|register| register.0)
+    };
+    let plain = |register| Cfa::Register { register: Register(register), offset: 16 };
+    let loaded = |register| Cfa::Memory { register: Register(register), offset: -8 };
+    let from = |register, offset| Rule::Register { register: Register(register), offset };
+    let at = |register| Rule::Memory { register: Register(register), offset: 0 };
+    for (arch, [sp, fp], other) in
+        [(Arch::Amd64, [7, 6], 10), (Arch::Aarch64, [31, 29], 9), (Arch::S390x, [15, 11], 12)]
+    {
+        for register in [sp, fp] {
+            assert_eq!(of(arch, plain(register), Rule::Cfa(-8)), None);
+            assert_eq!(of(arch, loaded(register), at(register)), None);
+        }
+        assert_eq!(of(arch, plain(other), Rule::Cfa(-8)), Some(other));
+        assert_eq!(of(arch, loaded(other), Rule::Cfa(-8)), Some(other));
+        assert_eq!(of(arch, plain(sp), from(other, 0)), Some(other));
+        assert_eq!(of(arch, plain(sp), at(other)), Some(other));
+        assert_eq!(of(arch, plain(other), Rule::Undefined), None);
+        assert_eq!(of(arch, plain(sp), Rule::SameValue), None);
+        assert_eq!(of(arch, plain(sp), from(arch.return_address().0, 0)), None);
+    }
 }
 
 #[test]

@@ -71,8 +71,13 @@ impl<'v, 't> Verifier<'v, 't, '_> {
         }
     }
 
-    /// Counts the PCs of the tails that are left: nothing can be held against what the table says of them.
-    pub(super) fn unjudged_tails(&mut self, mut tails: Tails<'_, '_, impl Iterator<Item = Range<u64>>>) {
+    /// Counts the PCs of the tails that are left: what the table answers for them cannot be judged. Returns for
+    /// how many it does.
+    pub(super) fn unjudged_tails(
+        &mut self,
+        mut tails: Tails<'_, '_, impl Iterator<Item = Range<u64>>>,
+    ) -> u64 {
+        let mut all_in_table = 0;
         for tail in tails.rest {
             let mut pc = tail.start;
             while pc < tail.end {
@@ -84,10 +89,13 @@ impl<'v, 't> Verifier<'v, 't, '_> {
                 };
                 self.report.pcs += in_table;
                 self.report.pcs_unjudged += in_table;
+                self.report.pcs_unjudged_in_table += in_table;
+                all_in_table += in_table;
                 self.report.pcs_hidden += end - pc - in_table;
                 pc = end;
             }
         }
+        all_in_table
     }
 
     /// PCs for which there is no CFI, in a range between two functions and around the tails in it.

@@ -97,7 +97,7 @@ pub fn by_table(
             }
             Err(StepError::Outermost) => return (frames, End::Outermost),
             Err(StepError::Rule) => return (frames, End::NoRow),
-            Err(StepError::Register { register })
+            Err(StepError::Register { register, .. })
                 if !frames.is_empty() && register != Arch::Amd64.frame_pointer() =>
             {
                 return (frames, End::Unrestored(register));

@@ -1,0 +1,41 @@
+//! Rows that only an innermost frame can be unwound by.
+
+use serde_json::{Value, json};
+
+use crate::program::run;
+
+fn json(arguments: &[&str]) -> Value {
+    let output = run(&[arguments, &["--json"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn text(arguments: &[&str]) -> String {
+    String::from_utf8(run(arguments).stdout).unwrap()
+}
+
+/// The CFA is counted from r10 for a while; from its source: after `lea 8(%rsp),%r10`, of 5 bytes.
+const DRAP: &str = "../sframe/x86_64/x_drap.gas247.o";
+
+#[test]
+fn functions_are_counted_and_the_register_is_named() {
+    for (file, count) in [(DRAP, 1), ("linked.so", 0)] {
+        // In its own table, and converted.
+        assert_eq!(json(&["stats", file])["tables"][0]["innermost_only"], count, "{file}");
+    }
+    assert!(text(&["stats", DRAP]).contains(", 1 not unwound but as innermost frames\n"));
+
+    let innermost = json!({ "pc": ".text+0x5", "register": "r10" });
+    for address in [&[][..], &[".text+0"]] {
+        let explained = json(&[&["explain", DRAP], address].concat());
+        let [function] = &explained["functions"].as_array().unwrap()[..] else { panic!("{explained}") };
+        assert_eq!(function["innermost_only"], innermost);
+        assert_eq!((&function["start"], &function["reason"]), (&json!(".text+0x0"), &Value::Null));
+    }
+    let words = "by r10, which no table restores for a caller\n";
+    let listed = format!(".text+0x0 <f>: unwound as an innermost frame only: from .text+0x5 on {words}");
+    assert_eq!(text(&["explain", DRAP]), listed);
+    let one = text(&["explain", DRAP, ".text+0"]);
+    assert!(one.ends_with(&format!("\n  an innermost frame only: from .text+0x5 on {words}")), "{one}");
+    assert_eq!(json(&["explain", "linked.so"])["functions"], json!([]));
+}

@@ -1,0 +1,37 @@
+//! What registers are called.
+
+use core::fmt;
+
+use crate::{Arch, Register};
+
+/// A register's assembler name. Registers that have none in the psABI's DWARF numbering, or that
+/// unwinding never meets, are called by number.
+#[derive(Clone, Copy, Debug)]
+pub struct RegisterName(pub Arch, pub Register);
+
+impl fmt::Display for RegisterName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const AMD64: [&str; 17] = [
+            "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13",
+            "r14", "r15", "ra",
+        ];
+        // The psABI of s390x numbers the floating-point registers f0 f2 f4 f6, f1 f3 f5 f7, and so on.
+        const S390X_F: [u8; 16] = [0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15];
+        const I386: [&str; 8] = ["eax", "ecx", "edx", "ebx", "ebp", "esp", "esi", "edi"];
+        let number = self.1.0;
+        match self.0 {
+            // Mach-O's numbering.
+            Arch::I386 if usize::from(number) < I386.len() => f.write_str(I386[usize::from(number)]),
+            Arch::Amd64 if usize::from(number) < AMD64.len() => f.write_str(AMD64[usize::from(number)]),
+            Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 => match number {
+                0..31 => write!(f, "x{number}"),
+                31 => f.write_str("sp"),
+                64..96 => write!(f, "d{}", number - 64),
+                _ => write!(f, "register {number}"),
+            },
+            Arch::S390x if number < 16 => write!(f, "r{number}"),
+            Arch::S390x if number < 32 => write!(f, "f{}", S390X_F[usize::from(number - 16)]),
+            _ => write!(f, "register {number}"),
+        }
+    }
+}
