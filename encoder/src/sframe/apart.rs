@@ -42,14 +42,14 @@ impl<'e> Sorted<'e> {
 
     /// Whether no two functions share a PC, those that are omitted among them.
     pub(super) fn are_apart(&self, omitted: &[Omitted]) -> bool {
-        let entries = (0..).map_while(|place| self.get(place));
+        let mut entries = (0..).map_while(|place| self.get(place));
         let mut reached = 0;
         let is_behind = |entry: Entry| {
             let is_behind = reached <= entry.start;
             reached = entry.end();
             is_behind
         };
-        entries.map(is_behind).all(|is_behind| is_behind) && omitted.iter().all(|omitted| self.lack(omitted))
+        entries.all(is_behind) && omitted.iter().all(|omitted| self.lack(omitted))
     }
 
     /// Whether none of the entries, which are apart, has a PC of a function.
