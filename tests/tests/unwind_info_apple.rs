@@ -121,7 +121,7 @@ fn ld64_fills_pages_from_the_end() {
     let common = [A, B];
     let first_of_last = 0x1000 + 0x10 * 11;
     let index = [0x1000, 72, 72, first_of_last, 4096, 72, 0x1000 + 0x10 * 40 + 1, 0, 72];
-    let at = |number: u32| (number % 2) << 24 | 0x10 * number;
+    let at = |number: u32| ((number % 2) << 24) | (0x10 * number);
     let first: Vec<u32> = [3, 12 | 11 << 16, 56].into_iter().chain((0..11).map(at)).collect();
     let hole = [0; (4096 - 128) / 4];
     let flipped = |number: u32| at(number) ^ 1 << 24;
