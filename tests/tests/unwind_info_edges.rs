@@ -8,6 +8,7 @@ use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::unwind_info::PageKind;
 use cfipack_format::{Arch, ImageOffset};
 use cfipack_tests::unwind_table::{Table, lay_out};
+use macho_unwind_info::UnwindInfo;
 
 const LAYOUTS: [Layout; 4] = [Layout::Small, Layout::Lld, Layout::LdPrime, Layout::Ld64];
 
@@ -176,5 +177,36 @@ fn a_number_without_a_personality() {
         let section = Section::parse(&bytes).unwrap();
         let encodings: Vec<_> = section.entries().map(|entry| entry.unwrap().encoding.0).collect();
         assert_eq!(encodings, [0x0100_0000 | kept, 0x0400_0018], "{layout:?}");
+    }
+}
+
+/// A table of one regular page, made by hand, for code up to 0x1030.
+fn regular(entries: &[(u32, u32)]) -> Vec<u8> {
+    // Header: version, palette, personalities and index, each with its offset and count.
+    let mut words = vec![1, 28, 0, 28, 0, 28, 2];
+    // Index: the page, the sentinel.
+    words.extend([0x1000, 52, 52, 0x1030, 0, 52]);
+    // Kind; the entries' offset and count, of 16 bits each.
+    words.extend([2, 8 | (entries.len() as u32) << 16]);
+    words.extend(entries.iter().flat_map(|&(function, encoding)| [function, encoding]));
+    words.into_iter().flat_map(u32::to_le_bytes).collect()
+}
+
+/// Of entries at one address readers find the last: macho-unwind-info, and a lookup.
+#[test]
+fn the_last_entry_of_an_address_is_found() {
+    const FRAME: u32 = 0x0100_0000;
+    for encodings in [&[0, FRAME][..], &[FRAME, 0], &[0, 0, FRAME], &[FRAME, 0, FRAME], &[FRAME, FRAME, 0]] {
+        let mut entries = vec![(0x1000, 0x0201_0000)];
+        entries.extend(encodings.iter().map(|&encoding| (0x1010, encoding)));
+        entries.push((0x1020, 0x0202_0000));
+        let bytes = regular(&entries);
+        let (ours, theirs) = (Section::parse(&bytes).unwrap(), UnwindInfo::parse(&bytes).unwrap());
+        for pc in [0x1010, 0x1018, 0x101f] {
+            let last = encodings.last().copied();
+            assert_eq!(theirs.lookup(pc).unwrap().map(|function| function.opcode), last, "{encodings:x?}");
+            let entry = ours.lookup(ImageOffset(pc)).unwrap();
+            assert_eq!(entry.map(|entry| entry.encoding.0), last, "{encodings:x?}");
+        }
     }
 }

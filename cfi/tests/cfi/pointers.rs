@@ -1,7 +1,7 @@
 //! Encoded pointers: Linux Standard Base 5.0, section 10.5.1, "DWARF Exception Header Encoding".
 
-use cfipack_cfi::{Function, Instruction, Instructions, Section, SectionKind};
-use cfipack_format::{Address, Arch};
+use cfipack_cfi::{Error, Function, Instruction, Instructions, Section, SectionKind};
+use cfipack_format::{Address, Arch, SectionOffset};
 use gimli::{BaseAddresses, EhFrame, LittleEndian, UnwindSection};
 
 use crate::eh_frame;
@@ -53,6 +53,21 @@ fn aligned() {
         function(address, b"zR", &[0x50], &fde, |function, _| {
             assert_eq!((function.start, function.size), (Address(0x12_3456_789a), 0x100), "{padding}");
         });
+    }
+}
+
+/// `DW_EH_PE_indirect`: a start that lies in a cell which only a running program has is refused.
+/// So are formats that the LSB does not have.
+#[test]
+fn starts_that_no_file_has() {
+    // start, size; length of the augmentation data
+    let fde = [&words([0x1234, 0, 0x100, 0]), &[0][..]].concat();
+    for encoding in [0x80, 0x8b, 0x90, 0x9b, 0xab, 0xbb, 0x1d, 0x1e] {
+        let cie = [1, b'z', b'R', 0, 1, 0x78, 16, 1, encoding, 0, 0, 0];
+        let bytes = eh_frame(&cie, &fde);
+        let section = Section::new(SectionKind::EhFrame, &bytes, Address(ADDRESS), Arch::Amd64);
+        let found: Vec<_> = cfipack_cfi::Functions::new(&section).map(|function| function.map(|_| ())).collect();
+        assert_eq!(found, [Err(Error::PointerEncoding { offset: SectionOffset(0), encoding })]);
     }
 }
 

@@ -7,6 +7,7 @@ mod lookup;
 mod masks;
 mod odd_rows;
 mod readelf;
+mod relocated;
 mod rows;
 mod step;
 mod table;

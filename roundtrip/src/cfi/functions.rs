@@ -195,6 +195,13 @@ impl<'f> Visit<'f> for Scan<'_> {
                     cie.or_insert_with(|| frames.cie_from_offset(bases, offset)).clone()
                 })
             });
+            // gimli gives the address of the cell for what is in it, which only a running program knows.
+            let parsed = parsed.and_then(|parsed| match parsed.cie().fde_address_encoding() {
+                Some(encoding) if encoding.is_indirect() => {
+                    Err(gimli::Error::UnsupportedPointerEncoding(encoding))
+                }
+                _ => Ok(parsed),
+            });
             let (section, fde) = (self.section, SectionOffset(record.offset));
             match parsed {
                 Ok(parsed) => self.list.push(Function {

@@ -67,6 +67,32 @@ fn a_gap_as_long_as_padding_may_be() {
     assert_eq!(ranges(&report(&cfi, 7, &[made(0x1000, 0x18)])), (vec![(0x1008, 0x1010)], [16, 8, 8]));
 }
 
+/// What a function of the table ends or starts with is no padding between two functions that it holds.
+#[test]
+fn a_gap_that_no_function_goes_around() {
+    let cfi = plain(&[(0x1000, 8), (0x1010, 8)]);
+    let ends_there = [made(0x1000, 0x10), made(0x1010, 8)];
+    let starts_there = [made(0x1000, 8), made(0x1008, 0x10)];
+    let is_there = [made(0x1000, 8), made(0x1008, 8), made(0x1010, 8)];
+    for functions in [&ends_there[..], &starts_there, &is_there] {
+        let found = report(&cfi, 8, functions);
+        assert_eq!(ranges(&found), (vec![(0x1008, 0x1010)], [16, 8, 8]));
+        assert_eq!((found.extra, found.pcs_padding), (1, 0));
+    }
+}
+
+/// An FDE whose start is a cell of a running program (`DW_EH_PE_indirect`) is judged by none.
+#[test]
+fn a_start_that_no_file_has() {
+    let (mut cfi, cie) = Cfi::amd64();
+    cfi.fde(cie, 0x1000, 8, &[]);
+    let cie = cfi.cie(b"zR", &[1, 0x80], &[0x0c, 7, 8, 0x90, 1]);
+    cfi.fde(cie, 0x1010, 8, &[]);
+    let found = report(&cfi, 0, &[made(0x1000, 8)]);
+    assert_eq!((found.functions, found.equal, found.unjudged), (2, 1, 1), "{found:?}");
+    assert_eq!((found.pcs_equal, found.pcs_different), (8, 0));
+}
+
 /// A function of the table reaches beyond that of the CFI on both sides: it is one, with two differences.
 #[test]
 fn extra_on_both_sides() {

@@ -2,7 +2,7 @@
 
 use cfipack_decoder::sframe::Section;
 use cfipack_format::{Address, Arch, FunctionOffset, Row};
-use cfipack_roundtrip::{Options, Table, TableAnswer, diff, verify};
+use cfipack_roundtrip::{Options, Report, Table, TableAnswer, diff, verify};
 
 use crate::made::{self, Cfi, Made, SORTED, SP1, UNSORTED};
 
@@ -124,6 +124,52 @@ fn functions_in_pieces_are_counted_once() {
     let none = Table::new(&[]);
     assert_eq!((diff(&table, &none, &Options::default()).only_a), 2);
     assert_eq!((diff(&none, &table, &Options::default()).only_b), 2);
+}
+
+/// The table's functions at these starts and of these sizes, each in a table of its own; those before go first.
+fn in_tables(functions: &[(u64, u32)]) -> Vec<Vec<u8>> {
+    let one =
+        |&(start, size): &(u64, u32)| made::table(Arch::Amd64, &[Made::new(start, size, &[(0, SP1, &[8])])]);
+    functions.iter().map(one).collect()
+}
+
+/// Holds tables against functions with the row of their CIE, CFA = rsp + 8, at these starts and of these sizes.
+fn held_against(functions: &[(u64, u64)], tables: &[Vec<u8>], padding: u64) -> Report {
+    let (mut cfi, cie) = Cfi::amd64();
+    functions.iter().for_each(|&(start, size)| cfi.fde(cie, start, size, &[]));
+    let sections: Vec<_> =
+        tables.iter().map(|bytes| Section::parse(bytes, made::TABLE_ADDRESS).unwrap()).collect();
+    verify(&[cfi.section()], &Table::new(&sections), &Options { padding, ..Options::default() })
+}
+
+/// A function in three pieces is one extra function, whichever of its pieces no CFI has.
+#[test]
+fn pieces_that_no_cfi_has() {
+    let tables = in_tables(&[(0x1004, 4), (0x100c, 4), (0x1000, 0x14)]);
+    let all = [(0x1000, 4), (0x1004, 4), (0x1008, 4), (0x100c, 4), (0x1010, 4)];
+    let extra = |missing: &[usize]| {
+        let present = all.iter().enumerate().filter(|(place, _)| !missing.contains(place));
+        let present: Vec<_> = present.map(|(_, function)| *function).collect();
+        let report = held_against(&present, &tables, 0);
+        (report.extra, report.pcs_extra)
+    };
+    assert_eq!(extra(&[]), (0, 0));
+    for piece in [0, 2, 4] {
+        assert_eq!(extra(&[piece]), (1, 4), "{piece}");
+    }
+    assert_eq!([extra(&[0, 2]), extra(&[2, 4]), extra(&[0, 2, 4])], [(1, 8), (1, 8), (1, 12)]);
+    assert_eq!([extra(&[0, 1, 2]), extra(&[0, 1, 2, 3, 4])], [(2, 12), (3, 20)]);
+}
+
+/// Padding lies within one piece: what is on the other side of a piece's end belongs to another function.
+#[test]
+fn padding_in_a_piece() {
+    let tables = in_tables(&[(0x1004, 4), (0x1000, 0x20)]);
+    let apart = [(0x1000, 4), (0x1004, 4), (0x1008, 4), (0x1010, 0x10)];
+    let report = held_against(&apart, &tables, 4);
+    assert_eq!((report.pcs_padding, report.pcs_extra, report.pcs_equal), (4, 0, 0x1c));
+    let report = held_against(&[apart[0], apart[1], apart[3]], &tables, 8);
+    assert_eq!((report.pcs_padding, report.pcs_extra, report.pcs_equal), (0, 8, 0x18));
 }
 
 /// A lookup asks one table after the other.

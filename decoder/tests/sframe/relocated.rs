@@ -1,0 +1,60 @@
+//! Tables of relocatable objects, whose relocations tell what the starts count from.
+
+use cfipack_decoder::sframe::Section;
+use cfipack_format::sframe::{Abi, Flags, Version};
+use cfipack_format::{Address, SectionOffset};
+
+use crate::table::{ADDRESS, Function, table};
+
+/// Bytes of the header, and of an FDE of a version (SFrame 2 and 3, "SFrame Header", "SFrame FDE").
+const HEADER: usize = 28;
+const VERSIONS: [(Version, usize); 2] = [(Version::V2, 20), (Version::V3, 16)];
+
+/// Two functions of 0x20 bytes, at 0x1000 and 0x1100 from what the header says that starts count from.
+fn functions() -> [Function; 2] {
+    [0x1000, 0x1100].map(|start| Function::new(ADDRESS + start, 0x20, &[&[0, 3, 8]]))
+}
+
+/// The starts, which lookups know too.
+fn starts(section: &Section<'_>) -> [u64; 2] {
+    let starts = [0, 1].map(|index| section.function(index).unwrap().start());
+    for start in starts {
+        assert!(
+            section.lookup(start).unwrap().is_some() && section.lookup(start.offset(0x1f)).unwrap().is_some()
+        );
+        assert_eq!(section.lookup(start.offset(0x20)).unwrap(), None);
+    }
+    starts.map(|start| start.0)
+}
+
+/// Without the flag, starts count from the section. They count from their fields if every relocation
+/// subtracts its field's address: a table with another one is no table of gas up to 2.44.
+#[test]
+fn every_start_has_to_be_relative_to_its_field() {
+    for (version, size) in VERSIONS {
+        let bytes = table(version, Abi::Amd64, Flags::FDE_SORTED, &functions());
+        let section = Section::parse(&bytes, Address(ADDRESS)).unwrap();
+        let fields = [HEADER, HEADER + size];
+        let as_stored = [ADDRESS + 0x1000, ADDRESS + 0x1100];
+        for relative in [&[][..], &fields[..1], &fields[1..]] {
+            let relocated = section.relocated(|field| relative.contains(&field.0));
+            assert_eq!(starts(&relocated), as_stored, "{version:?}: {relative:?}");
+        }
+        let relocated = section.relocated(|field| fields.contains(&field.0));
+        assert_eq!(starts(&relocated), [ADDRESS + 0x1000 + 28, ADDRESS + 0x1100 + 28 + size as u64]);
+        assert_eq!(relocated.header(), section.header());
+    }
+}
+
+/// What the header says holds, whatever the relocations are.
+#[test]
+fn the_flag_holds() {
+    for (version, size) in VERSIONS {
+        let bytes = table(version, Abi::Amd64, Flags::FDE_SORTED | Flags::START_PCREL, &functions());
+        let section = Section::parse(&bytes, Address(ADDRESS)).unwrap();
+        let first_only = |field: SectionOffset| field.0 != HEADER + size;
+        for relocated in [section.relocated(|_| false), section.relocated(first_only)] {
+            assert_eq!(starts(&relocated), [ADDRESS + 0x1000, ADDRESS + 0x1100]);
+        }
+    }
+}
