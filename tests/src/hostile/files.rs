@@ -65,7 +65,7 @@ pub const FILES: &[Shape] = &[
         elf(
             1,
             vec![
-                Section { flags: COMPRESSED, bytes: zeros_compressed(800 * n as u32), ..named(DEBUG) },
+                Section { flags: COMPRESSED, bytes: zeros_compressed(1024 * n as u32), ..named(DEBUG) },
                 Section { bytes: vec![0; 24 * n], ..named(TEXT) },
             ],
         )
