@@ -272,6 +272,30 @@ fn bytes_that_become_too_many() {
     assert_eq!(error, Error::Compressed { section, size });
 }
 
+/// Each section becomes what zstd may make of it, and together they are more than 64 bytes for each byte of the file.
+#[cfg(feature = "compression")]
+#[test]
+fn sections_that_become_too_many_bytes_together() {
+    const COMPRESSED: u64 = 0x800;
+    let size = 13 * 1032_u32;
+    let block = (size << 3 | 1 << 1 | 1).to_le_bytes();
+    let frame = [&b"\x28\xb5\x2f\xfd\xa0"[..], &size.to_le_bytes(), &block[..3], &[0]].concat();
+    let section = [words(&[2, size.into(), 1]), frame].concat();
+    let sections = std::iter::repeat_with(|| made(".debug_frame", PROGBITS, COMPRESSED, &section));
+    let bytes = object(&sections.take(40).collect::<Vec<_>>());
+    let room = 64 * bytes.len() as u64 % u64::from(size);
+    let error = File::parse(&bytes).unwrap().call_frame_sections().unwrap_err();
+    let section = SectionName::new(".debug_frame");
+    assert_eq!(error, Error::CompressedSize { section, size: size.into(), room });
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "section .debug_frame: offset 0x0: decompresses to 0x3468 bytes, of which {room:#x} are left: 64 for \
+             each byte of the file"
+        )
+    );
+}
+
 fn corpus(name: &str) -> Vec<u8> {
     let corpora = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora");
     std::fs::read(corpora.join(name)).unwrap()

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
-use cfipack_format::{Address, Arch};
+use cfipack_format::{Address, Arch, FunctionOffset};
 
 use crate::compare::same_answer;
 use crate::fault::Fault;
@@ -97,6 +97,44 @@ impl TableDifference {
     }
 }
 
+/// A difference whose words are found only if it is one of the first.
+struct Found {
+    function: Address,
+    range: Range<u64>,
+    recurrence: Recurrence,
+    /// What either table says, without the places that their rows start at.
+    says: [TableAnswer; 2],
+}
+
+impl Piece for Found {
+    fn continue_with(&mut self, next: &Self) -> bool {
+        let is_continued = self.range.end == next.range.start
+            && (self.function, self.recurrence, &self.says) == (next.function, next.recurrence, &next.says);
+        if is_continued {
+            self.range.end = next.range.end;
+        }
+        is_continued
+    }
+}
+
+impl Found {
+    fn describe(self, arch: Arch) -> TableDifference {
+        let Self { function, range, recurrence, says: [a, b] } = self;
+        let words = |own, other| Answered { arch, own, other }.to_string();
+        let (start, end) = (Address(range.start), Address(range.end));
+        TableDifference { function, start, end, recurrence, a: words(a, b), b: words(b, a) }
+    }
+}
+
+/// An answer without the place that its row starts at.
+fn unplaced(answer: &TableAnswer) -> TableAnswer {
+    let mut answer = *answer;
+    if let TableAnswer::Row(row, _) = &mut answer {
+        row.start = FunctionOffset(0);
+    }
+    answer
+}
+
 /// What was met of a function so far.
 struct Met {
     /// Its place in the table; none between functions.
@@ -176,7 +214,9 @@ pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
     diff.leave(pieces_a.left(a, left_a), pieces_b.left(b, left_b));
     pieces_a.0.into_values().for_each(|met| diff.leave(Some(met), None));
     pieces_b.0.into_values().for_each(|met| diff.leave(None, Some(met)));
-    (diff.differences, diff.more_differences) = differences.finish();
+    let (first, more) = differences.finish();
+    diff.differences = first.into_iter().map(|found| found.describe(arch)).collect();
+    diff.more_differences = more;
     diff
 }
 
@@ -185,7 +225,7 @@ struct Comparison {
     arch: Arch,
     /// All but the differences.
     diff: Diff,
-    differences: Kept<TableDifference>,
+    differences: Kept<Found>,
     /// The functions of `a` and of `b` that the walk is in.
     met: [Met; 2],
 }
@@ -225,17 +265,7 @@ impl Comparison {
             [false, _] => &mut diff.pcs_only_b,
             [true, true] => &mut diff.pcs_different,
         } += pcs;
-        let words = |own: &TableAnswer, other: &TableAnswer| {
-            Answered { arch: *arch, own: *own, other: *other }.to_string()
-        };
-        differences.add(TableDifference {
-            function,
-            start: Address(range.start),
-            end: Address(range.end),
-            recurrence,
-            a: words(a, b),
-            b: words(b, a),
-        });
+        differences.add(Found { function, range, recurrence, says: [unplaced(a), unplaced(b)] });
     }
 }
 

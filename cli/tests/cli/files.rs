@@ -218,6 +218,53 @@ fn what_never_ends_is_not_read() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
+/// A pipe that stays open behind a section that says itself where it ends, and one that never ends.
+#[cfg(unix)]
+#[test]
+fn a_bare_section_is_read_as_far_as_it_claims() {
+    let directory = scratch("endless");
+    let table = directory.join("table");
+    let made = run(&["linked.so", "--section", table.to_str().unwrap(), "--address", "0"]);
+    assert!(made.status.success());
+    let mut twice = fs::read(&table).unwrap();
+    twice.extend([0; 100]);
+    twice.extend(fs::read(&table).unwrap());
+    // Offset 6 of compact-unwind.md's header: the index, here a sentinel alone.
+    let page_table = [1_u32, 28, 0, 28, 0, 28, 1, 0x1000, 0, 40].map(u32::to_le_bytes).concat();
+    for section in [fs::read(&table).unwrap(), twice, page_table] {
+        let file = directory.join("section");
+        fs::write(&file, &section).unwrap();
+        let expected = run(&["dump", file.to_str().unwrap()]);
+        assert!(expected.status.success(), "{}", String::from_utf8_lossy(&expected.stderr));
+        let mut child =
+            command(&["dump", "/dev/stdin"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut endless = child.stdin.take().unwrap();
+        endless.write_all(&section).unwrap();
+        // Until the other end is closed.
+        while endless.write_all(&[0; 4096]).is_ok() {}
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        assert_eq!(output.stdout, expected.stdout);
+    }
+}
+
+/// The hole behind a table in a sparse file is not searched for another.
+#[cfg(unix)]
+#[test]
+fn a_hole_behind_a_table_is_not_read() {
+    let directory = scratch("hole");
+    let table = directory.join("table");
+    let made = run(&["linked.so", "--section", table.to_str().unwrap(), "--address", "0"]);
+    assert!(made.status.success());
+    let expected = run(&["dump", table.to_str().unwrap()]);
+    let file = fs::OpenOptions::new().append(true).open(&table).unwrap();
+    // Reading all of it would take an hour.
+    file.set_len(1 << 42).unwrap();
+    let output = run(&["dump", table.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.stdout, expected.stdout);
+}
+
 #[cfg(unix)]
 #[test]
 fn an_output_keeps_its_permissions_and_its_link() {

@@ -1,7 +1,5 @@
 //! The symbols that relocations name: where each is defined.
 
-use std::collections::HashMap;
-
 use object::elf::{self, Sym64};
 use object::read::elf::{SectionHeader as _, Sym as _};
 use object::{Endianness, SectionIndex, U32};
@@ -12,7 +10,8 @@ use super::headers::Headers;
 /// once, for a file may have as many sections of relocations as it has sections.
 #[derive(Default, Debug)]
 pub(super) struct ExtendedIndexes {
-    by_table: HashMap<usize, usize>,
+    /// Symbol table and section of indexes, sorted.
+    pairs: Vec<(usize, usize)>,
 }
 
 /// A symbol table that sections of relocations refer to.
@@ -37,7 +36,9 @@ impl ExtendedIndexes {
         let endian = headers.endian;
         let is_extended =
             headers.sections.enumerate().filter(|(_, s)| s.sh_type(endian) == elf::SHT_SYMTAB_SHNDX);
-        Self { by_table: is_extended.map(|(index, s)| (s.sh_link(endian) as usize, index.0)).collect() }
+        let mut pairs: Vec<_> = is_extended.map(|(index, s)| (s.sh_link(endian) as usize, index.0)).collect();
+        pairs.sort_unstable();
+        Self { pairs }
     }
 
     /// The symbol table that is the section with this index; none if that is no symbol table, or damaged.
@@ -48,12 +49,14 @@ impl ExtendedIndexes {
             return None;
         }
         let symbols = header.data_as_array(endian, bytes).ok()?;
-        let extended = match self.by_table.get(&table) {
-            None => &[],
-            Some(&index) => {
+        // Of several the last counts.
+        let after = self.pairs.partition_point(|pair| pair.0 <= table);
+        let extended = match after.checked_sub(1).map(|last| self.pairs[last]) {
+            Some((of, index)) if of == table => {
                 let header = headers.sections.section(SectionIndex(index)).ok()?;
                 header.data_as_array(endian, bytes).ok()?
             }
+            _ => &[],
         };
         Some(LinkedSymbols { symbols, extended })
     }

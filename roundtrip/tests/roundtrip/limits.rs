@@ -1,7 +1,8 @@
 //! Reports that describe only some of the differences count the others.
 
 use cfipack_decoder::sframe::Section;
-use cfipack_format::Arch;
+use cfipack_encoder::cfi::SectionKind;
+use cfipack_format::{Address, Arch};
 use cfipack_roundtrip::{Options, Table, diff, kernel_violations, verify};
 
 use crate::made::{self, Cfi, Made, SP1, TABLE_ADDRESS};
@@ -59,4 +60,55 @@ fn faults_that_are_not_described_are_counted() {
         let diff = diff(&table, &table, &options);
         assert_eq!((diff.faults.map(|faults| faults.len()), diff.malformed), ([described; 2], 6));
     }
+}
+
+/// The CIE is judged if its FDEs are few, and not if their number would make its instructions costly.
+#[test]
+fn a_long_cie_under_many_fdes_is_not_judged() {
+    for (count, judged) in [(1, true), (400, false)] {
+        let mut cfi = Cfi::new(Arch::Amd64, SectionKind::EhFrame);
+        // CFA = rsp+8, return address at CFA-8, the latter 1000 times.
+        let rules = [&[0x0c, 7, 8][..], &[0x90, 1].repeat(1000)].concat();
+        let cie = cfi.cie(b"zR", &[1, 0], &rules);
+        let starts: Vec<u64> = (0..count).map(|number| 0x1000 + 16 * number).collect();
+        starts.iter().for_each(|&start| cfi.fde(cie, start, 4, &[]));
+        let functions: Vec<_> = starts.iter().map(|&start| Made::new(start, 4, &[(0, SP1, &[16])])).collect();
+        let bytes = made::table(Arch::Amd64, &functions);
+        let table = [Section::parse(&bytes, TABLE_ADDRESS).unwrap()];
+        let report = verify(&[cfi.section()], &Table::new(&table), &Options::default());
+        let expected = if judged { (count, 0) } else { (0, count) };
+        assert_eq!((report.different, report.unjudged), expected);
+        if !judged {
+            // 8 times the section's bytes, for each of 400 FDEs.
+            let longest = 8 * cfi.section().bytes.len() / 400;
+            let why = format!("of which each FDE of the section may cost {longest}");
+            assert!(report.reasons.keys().all(|reason| reason.ends_with(&why)), "{:?}", report.reasons);
+        }
+    }
+}
+
+/// Stubs whose periods have nothing in common, compared row by row, come to what a lookup at each PC does.
+#[test]
+fn stubs_of_coprime_periods() {
+    let table = |period: u8, rows: &[(u8, u8, &[u8])]| {
+        let mut stubs = Made::new(0x1000, 10_000, rows);
+        (stubs.info, stubs.rep_size) = (0x10, period);
+        made::table(Arch::Amd64, &[stubs])
+    };
+    let bytes = [
+        table(15, &[(2, SP1, &[8]), (7, SP1, &[16]), (9, SP1, &[8])]),
+        table(7, &[(0, SP1, &[8]), (3, SP1, &[16])]),
+    ];
+    let [a, b] = [&bytes[0], &bytes[1]].map(|bytes| [Section::parse(bytes, TABLE_ADDRESS).unwrap()]);
+    let mut counts = [0; 3];
+    for pc in 0x1000..0x1000 + 10_000 {
+        let cfa = |section: &Section<'_>| section.lookup(Address(pc)).unwrap().map(|row| row.cfa);
+        match (cfa(&a[0]), cfa(&b[0])) {
+            (None, _) => counts[2] += 1,
+            (a, b) => counts[usize::from(a != b)] += 1,
+        }
+    }
+    let found = diff(&Table::new(&a), &Table::new(&b), &Options::default());
+    assert_eq!([found.pcs_equal, found.pcs_different, found.pcs_only_b], counts);
+    assert_eq!(found.pcs_only_a, 0);
 }

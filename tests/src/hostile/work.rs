@@ -75,7 +75,8 @@ fn tables(a: &[sframe::Section<'_>], b: &[sframe::Section<'_>]) {
         let _ = sframe::dump(table, ".sframe", &mut Nowhere);
         let mut memory = vec![0; sframe::Index::len_for(table)];
         let Ok(index) = sframe::Index::build(table, &mut memory) else { continue };
-        for function in table.functions().flatten() {
+        // A lookup among functions without code may look at all of them.
+        for function in table.functions().flatten().take(64) {
             let _ = index.lookup(function.start());
         }
     }
