@@ -66,7 +66,8 @@ fn starts_that_no_file_has() {
         let cie = [1, b'z', b'R', 0, 1, 0x78, 16, 1, encoding, 0, 0, 0];
         let bytes = eh_frame(&cie, &fde);
         let section = Section::new(SectionKind::EhFrame, &bytes, Address(ADDRESS), Arch::Amd64);
-        let found: Vec<_> = cfipack_cfi::Functions::new(&section).map(|function| function.map(|_| ())).collect();
+        let found: Vec<_> =
+            cfipack_cfi::Functions::new(&section).map(|function| function.map(|_| ())).collect();
         assert_eq!(found, [Err(Error::PointerEncoding { offset: SectionOffset(0), encoding })]);
     }
 }

@@ -85,6 +85,20 @@ fn the_sign_state_is_restored() {
     assert_eq!(signed(&signed_at_entry, &[0x41, 0x2d, 0x41, 0xc0 | 34]), [true, false, true]);
 }
 
+/// DWARF 5, 6.4.2.3: an instruction changes the rule of its register alone. On x86-64, register 34 is one like any other.
+#[test]
+fn other_registers_have_no_part_in_the_sign_state() {
+    for instruction in [&[0xc0 | 19][..], &[0x80 | 19, 2]] {
+        let rows = rows(Arch::Aarch64, &[0x0c, 31, 0], &[&[0x2d, 0x41], instruction].concat()).unwrap();
+        let signed: Vec<_> = rows.iter().map(|(row, _)| row.signed).collect();
+        assert_eq!(signed, [true], "{instruction:02x?}");
+    }
+    for instruction in [&[0xc0 | 34][..], &[0x80 | 34, 2]] {
+        let rows = rows(Arch::Amd64, &[0x0c, 7, 8], &[&[0x41], instruction].concat()).unwrap();
+        assert_eq!(rows.len(), 1, "{instruction:02x?}");
+    }
+}
+
 #[test]
 fn an_expression_of_the_cie_holds_in_its_functions() {
     let rows = rows(Arch::Amd64, &[0x0f, 3, 0x77, 8, 0x1f], &[0x41, 0x0c, 7, 16]).unwrap();
