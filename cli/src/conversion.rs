@@ -99,6 +99,8 @@ pub struct Conversion {
     pub functions: u64,
     /// Functions that are in the section although DWARF does not define what their CFI means.
     pub outside_dwarf: u64,
+    /// Functions that are left out and of which that is so too.
+    pub undefined: u64,
     /// Functions that the table cannot express, in the order of the CFI.
     pub unsupported: Vec<Unsupported>,
     /// FDEs that cannot be read.
@@ -131,7 +133,16 @@ impl Conversion {
             }
         }
         let (version, outside_dwarf) = (options.get().version, builder.outside_dwarf());
-        Ok(Self { section: builder.finish(), version, functions, outside_dwarf, unsupported, malformed })
+        let undefined = builder.undefined() + malformed.len() as u64;
+        Ok(Self {
+            section: builder.finish(),
+            version,
+            functions,
+            outside_dwarf,
+            undefined,
+            unsupported,
+            malformed,
+        })
     }
 
     /// Functions that are in the section.
@@ -142,12 +153,6 @@ impl Conversion {
     /// Functions that are not.
     pub fn left_out(&self) -> u64 {
         (self.unsupported.len() + self.malformed.len()) as u64
-    }
-
-    /// Functions that are left out since DWARF does not define what their CFI means.
-    pub fn undefined(&self) -> u64 {
-        let undefined = self.unsupported.iter().filter(|unsupported| unsupported.reason.is_undefined());
-        undefined.count() as u64 + self.malformed.len() as u64
     }
 
     /// Why functions are left out, and how many.

@@ -65,6 +65,7 @@ impl Builder<'_> {
             }
         });
         self.outside_dwarf += shard.outside_dwarf;
+        self.undefined += shard.undefined;
         self.entries.num_fres += shard.entries.num_fres;
         self.entries.refused.extend(shard.entries.refused);
         self.entries.unread |= shard.entries.unread;

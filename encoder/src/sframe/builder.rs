@@ -14,7 +14,7 @@ use super::small::{SmallRows, flags};
 use super::stack_pointer::StackPointer;
 use super::stubs::StubRows;
 use super::{Layout, Options, Section};
-use crate::cfi::{Function, Instructions, Interpreter};
+use crate::cfi::{Change, Function, Instructions, Interpreter, RowSink, State};
 use crate::{Reason, Unsupported};
 
 /// Takes functions, one after the other, a section's at once or, as shards that are [absorbed](Self::absorb) in a fixed
@@ -32,6 +32,8 @@ pub struct Builder<'a> {
     pub(super) threads: usize,
     /// Functions taken, by whose instructions DWARF does not say what they mean.
     pub(super) outside_dwarf: u64,
+    /// The same of functions that were refused.
+    pub(super) undefined: u64,
 }
 
 impl<'a> Builder<'a> {
@@ -56,7 +58,18 @@ impl<'a> Builder<'a> {
         let entries = Entries::new(blocks);
         let (cies, common) = (Cies::new(), Common::new());
         let interpreter = Interpreter::new();
-        Self { arch, options, interpreter, cies, common, fres, entries, threads: 1, outside_dwarf: 0 }
+        Self {
+            arch,
+            options,
+            interpreter,
+            cies,
+            common,
+            fres,
+            entries,
+            threads: 1,
+            outside_dwarf: 0,
+            undefined: 0,
+        }
     }
 
     /// How many of the functions that were taken have instructions that are not DWARF's and that
@@ -85,8 +98,11 @@ impl<'a> Builder<'a> {
             Layout::Small => self.push_small(function),
             Layout::Gnu => self.push_gnu(function),
         };
-        if pushed.is_err() && self.options.merge_functions > 1 {
-            self.entries.refused.push(function.start.0);
+        if let Err(Unsupported { reason, .. }) = pushed {
+            self.undefined += u64::from(reason.is_undefined() || self.is_undefined(function));
+            if self.options.merge_functions > 1 {
+                self.entries.refused.push(function.start.0);
+            }
         }
         pushed
     }
@@ -151,6 +167,18 @@ impl<'a> Builder<'a> {
         result
     }
 
+    /// How many of the functions that were refused have CFI to which DWARF gives no meaning, be it behind
+    /// what they were refused for: see [`Reason::is_undefined`].
+    pub fn undefined(&self) -> u64 {
+        self.undefined
+    }
+
+    #[cold]
+    fn is_undefined(&mut self, function: &Function<'a>) -> bool {
+        let ran = self.interpreter.run(function, &mut Unread);
+        ran.is_err_and(|unsupported| unsupported.reason.is_undefined())
+    }
+
     /// Counts a function that was not taken as a common one.
     fn count(&mut self, function: &Function<'a>) {
         let instructions = [function.cie.instructions, function.instructions];
@@ -212,6 +240,15 @@ impl<'a> Builder<'a> {
     fn end_gnu(&mut self, function: &Function<'a>, size: u32, fde_type: FdeType) -> Result<(), Reason> {
         let info = flags(&function.cie, self.options.version);
         self.entries.add(function.start.0, size, &mut self.fres, info, fde_type, 0)
+    }
+}
+
+/// Takes rows of which nobody wants to know.
+struct Unread;
+
+impl<'a> RowSink<'a, StackPointer> for Unread {
+    fn row(&mut self, _: &State<'a, StackPointer>, _: Change) -> Result<(), Reason> {
+        Ok(())
     }
 }
 
