@@ -118,6 +118,8 @@ pub struct Conversion {
     pub functions: u64,
     /// Functions that are in the section although DWARF does not define what their CFI means.
     pub outside_dwarf: u64,
+    /// Functions that are left out and of which that is so too.
+    pub undefined: u64,
     /// Functions that the table cannot express, in the order of the CFI, and after them those that it cannot
     /// tell apart or reach.
     pub unsupported: Vec<Unsupported>,
@@ -164,12 +166,13 @@ impl Conversion {
             }
         }
         let (version, outside_dwarf) = (options.get().version, builder.outside_dwarf());
+        let undefined = builder.undefined() + malformed.len() as u64;
         let mut section = builder.finish();
         if file.kind() == Kind::Linked {
             section.omit_distant(address, |function| function);
         }
         unsupported.extend_from_slice(section.omitted());
-        Ok(Self { section, version, functions, outside_dwarf, unsupported, malformed, address })
+        Ok(Self { section, version, functions, outside_dwarf, undefined, unsupported, malformed, address })
     }
 
     /// Functions that are in the section.
@@ -180,12 +183,6 @@ impl Conversion {
     /// Functions that are not.
     pub fn left_out(&self) -> u64 {
         (self.unsupported.len() + self.malformed.len()) as u64
-    }
-
-    /// Functions that are left out since DWARF does not define what their CFI means.
-    pub fn undefined(&self) -> u64 {
-        let undefined = self.unsupported.iter().filter(|unsupported| unsupported.reason.is_undefined());
-        undefined.count() as u64 + self.malformed.len() as u64
     }
 
     /// Why functions are left out, and how many.

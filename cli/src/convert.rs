@@ -198,8 +198,7 @@ impl<'s, 'a> Summary<'s, 'a> {
         if !reasons.is_empty() {
             writeln!(text, "  left out: {}", Counts(&reasons).list())?;
         }
-        let Conversion { outside_dwarf, .. } = self.conversion;
-        let undefined = self.conversion.undefined();
+        let Conversion { outside_dwarf, undefined, .. } = self.conversion;
         if outside_dwarf + undefined != 0 {
             let all = Number(outside_dwarf + undefined, "function");
             let parts = [("converted", outside_dwarf), ("left out", undefined)];
@@ -231,7 +230,7 @@ impl<'s, 'a> Summary<'s, 'a> {
             reasons: self.conversion.reasons(),
             outside_dwarf: OutsideJson {
                 converted: self.conversion.outside_dwarf,
-                left_out: self.conversion.undefined(),
+                left_out: self.conversion.undefined,
             },
             ambiguous: self.conversion.left_out_for(Reason::Ambiguous.name()),
             bytes: BytesJson { sframe: self.bytes.len(), cfi: self.cfi },

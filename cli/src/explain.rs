@@ -241,8 +241,8 @@ impl Explained for FunctionJson {
                 let rows = Number(self.rows.len() as u64, "row");
                 writeln!(out, ": {}, {rows}", Number(self.size.unwrap_or(0), "byte"))?;
                 self.row_words.iter().try_for_each(|row| writeln!(out, "  {row}"))?;
-                let innermost = self.innermost_only.iter();
-                innermost.map(|words| writeln!(out, "  an innermost frame only: {words}")).collect()
+                let mut innermost = self.innermost_only.iter();
+                innermost.try_for_each(|words| writeln!(out, "  an innermost frame only: {words}"))
             }
         }
     }

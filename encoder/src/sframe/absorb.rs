@@ -66,6 +66,7 @@ impl Builder<'_> {
             }
         });
         self.outside_dwarf += shard.outside_dwarf;
+        self.undefined += shard.undefined;
         self.entries.num_fres += shard.entries.num_fres;
         self.entries.omitted.extend(shard.entries.omitted);
         self.entries.continued.extend(shard.entries.continued.iter().map(|number| before + number));

@@ -15,7 +15,7 @@ use super::small::{SmallRows, flags};
 use super::stack_pointer::StackPointer;
 use super::stubs::StubRows;
 use super::{Layout, Options, Section};
-use crate::cfi::{Function, Instructions, Interpreter};
+use crate::cfi::{Change, Function, Instructions, Interpreter, RowSink, State};
 use crate::{Reason, Unsupported, UnsupportedArch};
 
 /// Takes functions, one after the other, a section's at once or, as shards that are [absorbed](Self::absorb) in a fixed
@@ -33,6 +33,8 @@ pub struct Builder<'a> {
     pub(super) threads: usize,
     /// Functions taken, by whose instructions DWARF does not say what they mean.
     pub(super) outside_dwarf: u64,
+    /// The same of functions that were refused.
+    pub(super) undefined: u64,
 }
 
 impl<'a> Builder<'a> {
@@ -61,7 +63,18 @@ impl<'a> Builder<'a> {
         let entries = Entries::new(blocks);
         let (cies, common) = (Cies::new(), Common::new());
         let interpreter = Interpreter::new();
-        Self { abi, options, interpreter, cies, common, fres, entries, threads: 1, outside_dwarf: 0 }
+        Self {
+            abi,
+            options,
+            interpreter,
+            cies,
+            common,
+            fres,
+            entries,
+            threads: 1,
+            outside_dwarf: 0,
+            undefined: 0,
+        }
     }
 
     /// How many of the functions that were taken have instructions that are not DWARF's and that
@@ -91,9 +104,12 @@ impl<'a> Builder<'a> {
             Layout::Small => self.push_small(function),
             Layout::Gnu => self.push_gnu(function),
         };
-        // gas keeps some FDEs without rows, which nothing else answers for.
-        if pushed.is_err() && self.entries.list.len() == before {
-            self.note_omitted(function.start, function.size);
+        if let Err(Unsupported { reason, .. }) = pushed {
+            self.undefined += u64::from(reason.is_undefined() || self.is_undefined(function));
+            // gas keeps some FDEs without rows, which nothing else answers for.
+            if self.entries.list.len() == before {
+                self.note_omitted(function.start, function.size);
+            }
         }
         pushed
     }
@@ -178,6 +194,18 @@ impl<'a> Builder<'a> {
         result
     }
 
+    /// How many of the functions that were refused have CFI to which DWARF gives no meaning, be it behind
+    /// what they were refused for: see [`Reason::is_undefined`].
+    pub fn undefined(&self) -> u64 {
+        self.undefined
+    }
+
+    #[cold]
+    fn is_undefined(&mut self, function: &Function<'a>) -> bool {
+        let ran = self.interpreter.run(function, &mut Unread);
+        ran.is_err_and(|unsupported| unsupported.reason.is_undefined())
+    }
+
     /// Counts a function that was not taken as a common one.
     fn count(&mut self, function: &Function<'a>) {
         let instructions = [function.cie.instructions, function.instructions];
@@ -239,6 +267,15 @@ impl<'a> Builder<'a> {
     fn end_gnu(&mut self, function: &Function<'a>, size: u32, fde_type: FdeType) -> Result<(), Reason> {
         let info = flags(&function.cie, self.options.version);
         self.entries.add(function.start.0, size, &mut self.fres, info, fde_type, 0)
+    }
+}
+
+/// Takes rows of which nobody wants to know.
+struct Unread;
+
+impl<'a> RowSink<'a, StackPointer> for Unread {
+    fn row(&mut self, _: &State<'a, StackPointer>, _: Change) -> Result<(), Reason> {
+        Ok(())
     }
 }
 

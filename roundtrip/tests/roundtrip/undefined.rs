@@ -112,7 +112,7 @@ fn a_rule_for_the_sign_state() {
     for rule in [&[0x16, 34, 1, 0x31][..], &[0x16, 34, 1, 0x30], &[0xa2, 1]] {
         let cfi = function(Arch::Aarch64, &cie, rule);
         assert!(matches!(judged(&cfi).0[..], [(0x1000, Answer::SignState(_))]), "{rule:x?}");
-        let found = report(&cfi, &[row.clone()]);
+        let found = report(&cfi, std::slice::from_ref(&row));
         assert_eq!((found.pcs_different, found.differences.len()), (8, 1));
         let words = found.differences[0].to_string();
         assert!(words.contains("the state of the return address's signature is "), "{words}");
