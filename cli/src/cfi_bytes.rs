@@ -18,7 +18,8 @@ impl CfiBytes {
     /// Of the sections that were read, and the index that belongs to them.
     pub fn of(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> anyhow::Result<Self> {
         let of_kind = |kind| {
-            let sections = sections.iter().filter(|section| section.kind == kind);
+            let sections =
+                sections.iter().filter(|section| section.kind == kind && !section.is_superfluous());
             sections.map(|section| section.section.bytes.len() as u64).sum()
         };
         Ok(Self {

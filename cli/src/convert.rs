@@ -16,6 +16,7 @@ use serde::Serialize;
 use crate::cfi_bytes::CfiBytes;
 use crate::conversion::{self, Conversion, TableOptions};
 use crate::count::{Counts, Number, percent};
+use crate::excluded::{self, Excluded};
 use crate::fault::TableNames;
 use crate::input::{self, Input, Object};
 use crate::output;
@@ -117,6 +118,8 @@ struct Summary<'s, 'a> {
     /// The section.
     bytes: Vec<u8>,
     cfi: CfiBytes,
+    /// FDEs that describe no function of their own.
+    excluded: Excluded,
     report: Option<Report>,
 }
 
@@ -163,7 +166,7 @@ impl<'s, 'a> Summary<'s, 'a> {
             verify::against(sections, &[table], &options)
         });
         let cfi = CfiBytes::of(file, sections)?;
-        Ok(Self { object, file, conversion, bytes, cfi, report })
+        Ok(Self { object, file, conversion, bytes, cfi, excluded: excluded::count(sections), report })
     }
 
     /// Whether what was asked for holds: every function that was converted is true, all could be judged,
@@ -197,6 +200,9 @@ impl<'s, 'a> Summary<'s, 'a> {
         let reasons = most_frequent_first(&reasons);
         if !reasons.is_empty() {
             writeln!(text, "  left out: {}", Counts(&reasons).list())?;
+        }
+        if let Some(line) = excluded::line(&self.excluded) {
+            writeln!(text, "{line}")?;
         }
         let Conversion { outside_dwarf, undefined, .. } = self.conversion;
         if outside_dwarf + undefined != 0 {
@@ -233,6 +239,7 @@ impl<'s, 'a> Summary<'s, 'a> {
                 left_out: self.conversion.undefined,
             },
             ambiguous: self.conversion.left_out_for(Reason::Ambiguous.name()),
+            excluded: &self.excluded,
             bytes: BytesJson { sframe: self.bytes.len(), cfi: self.cfi },
             relocations: self.relocations(),
             verify: self
@@ -286,6 +293,7 @@ struct SummaryJson<'r> {
     reasons: BTreeMap<&'static str, u64>,
     outside_dwarf: OutsideJson,
     ambiguous: u64,
+    excluded: &'r Excluded,
     bytes: BytesJson,
     #[serde(skip_serializing_if = "Option::is_none")]
     relocations: Option<Vec<RelocationJson>>,

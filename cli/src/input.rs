@@ -263,10 +263,15 @@ pub const CALL_FRAMES: &str = "call frame information";
 /// The call frame information of a file, which must have some.
 pub fn call_frame_sections<'a>(file: &File<'a>) -> anyhow::Result<Vec<CallFrameSection<'a>>> {
     let sections = file.call_frame_sections()?;
-    if sections.is_empty() {
+    if !describe_functions(&sections) {
         bail!("there is no {CALL_FRAMES} in it");
     }
     Ok(sections)
+}
+
+/// Whether sections are more than what the linker left of discarded functions.
+pub fn describe_functions(sections: &[CallFrameSection<'_>]) -> bool {
+    !sections.iter().all(CallFrameSection::is_superfluous)
 }
 
 /// A number between these two.

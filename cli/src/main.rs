@@ -13,6 +13,7 @@ mod difference;
 mod dump;
 mod each;
 mod escaped;
+mod excluded;
 mod explain;
 mod explanation;
 mod fault;

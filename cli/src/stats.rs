@@ -57,7 +57,7 @@ fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> 
     let tables = object.tables(&sections)?;
     if let Contents::File(file) = &object.contents
         && tables.is_empty()
-        && file.call_frame_sections()?.is_empty()
+        && !input::describe_functions(&file.call_frame_sections()?)
     {
         return Ok(Outcome::Absent(CALL_FRAMES));
     }
@@ -103,7 +103,7 @@ fn converted(name: String, file: &File<'_>, options: &TableOptions) -> anyhow::R
 /// What the file's own tables cover of its CFI; nothing if it has none.
 fn coverage(file: &File<'_>, tables: &[Section<'_>]) -> anyhow::Result<Option<Coverage>> {
     let sections = file.call_frame_sections()?;
-    if sections.is_empty() {
+    if !input::describe_functions(&sections) {
         return Ok(None);
     }
     let report = verify::against(&sections, tables, &Options::default());

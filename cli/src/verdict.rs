@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::count::Counts;
 use crate::difference::{self, DifferenceJson};
+use crate::excluded::Excluded;
 use crate::fault::TableNames;
 use crate::place::Places;
 
@@ -75,6 +76,7 @@ pub struct VerifyJson<'r> {
     report: ReportJson<'r>,
     violations: Vec<String>,
     more_violations: u64,
+    excluded: &'r Excluded,
 }
 
 impl<'r> VerifyJson<'r> {
@@ -83,6 +85,7 @@ impl<'r> VerifyJson<'r> {
         file: &'r str,
         report: &'r Report,
         violations: &[KernelViolations],
+        excluded: &'r Excluded,
         names: &TableNames,
         places: &Places<'_, '_>,
     ) -> Self {
@@ -90,7 +93,7 @@ impl<'r> VerifyJson<'r> {
         let more_violations = violations.iter().map(|table| table.more).sum();
         let violations = violations.iter().flat_map(|table| &table.first).map(words).collect();
         let report = ReportJson::new(report, names, places);
-        Self { schema: "cfipack/verify/1", file, report, violations, more_violations }
+        Self { schema: "cfipack/verify/1", file, report, violations, more_violations, excluded }
     }
 }
 

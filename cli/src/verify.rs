@@ -13,6 +13,7 @@ use cfipack_roundtrip::{KernelViolations, Options, Report, Table, kernel_violati
 use crate::count::Number;
 
 use crate::each::{self, Outcome};
+use crate::excluded::{self, Excluded};
 use crate::fault::TableNames;
 use crate::input::{self, Contents, Input, Object};
 use crate::output;
@@ -138,14 +139,15 @@ fn check(
     let sections = table.sframe_sections(arguments.address.unwrap_or_default())?;
     let tables = table.tables(&sections)?;
     if tables.is_empty() {
-        let has_cfi = !file.call_frame_sections()?.is_empty();
+        let has_cfi = input::describe_functions(&file.call_frame_sections()?);
         let table = ".sframe table";
         return Ok(if has_cfi { Outcome::Lacking(table) } else { Outcome::Absent(table) });
     }
     let names = TableNames::of(&tables, &sections);
     names.require_arch(&tables, file.arch(), &"the file")?;
     let options = Options { padding: arguments.padding, ..Options::default() };
-    let report = against(&input::call_frame_sections(file)?, &tables, &options);
+    let sections = input::call_frame_sections(file)?;
+    let (report, excluded) = (against(&sections, &tables, &options), excluded::count(&sections));
     let violations: Vec<_> = match arguments.profile {
         Some(Profile::Kernel) => {
             let text = text(file)?;
@@ -156,8 +158,18 @@ fn check(
     };
     let places = Places::new(file);
     let written = match arguments.json {
-        true => print_json(&VerifyJson::new(&object.name.plain(), &report, &violations, &names, &places)),
-        false => print_all(object, &report, arguments.profile.map(|_| &violations[..]), &names, &places),
+        true => print_json(&VerifyJson::new(
+            &object.name.plain(),
+            &report,
+            &violations,
+            &excluded,
+            &names,
+            &places,
+        )),
+        false => {
+            let violations = arguments.profile.map(|_| &violations[..]);
+            print_all(object, &report, violations, &excluded, &names, &places)
+        }
     };
     let keeps_rules = violations.iter().all(KernelViolations::is_empty);
     let status = Status::differs_if(!report.is_faultless() || !keeps_rules);
@@ -186,12 +198,16 @@ fn print_all(
     object: &Object<'_>,
     report: &Report,
     violations: Option<&[KernelViolations]>,
+    excluded: &Excluded,
     names: &TableNames,
     places: &Places<'_, '_>,
 ) -> anyhow::Result<()> {
     let mut out = output::standard();
     writeln!(out, "{}: {}", object.name, Number(report.functions, "function"))?;
     verdict::print(&mut out, report, names, places)?;
+    if let Some(line) = excluded::line(excluded) {
+        writeln!(out, "{line}")?;
+    }
     for table in violations.unwrap_or_default() {
         for violation in &table.first {
             let words = violation.words(|address| places.location(address));

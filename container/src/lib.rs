@@ -94,23 +94,23 @@ impl<'a> File<'a> {
         }
     }
 
-    /// Every `.eh_frame` that is in force, and behind them every `.debug_frame` as far as it has functions
-    /// that they have not: the FDEs of functions that start where another does, and in a linked file of
-    /// those that start where nothing is loaded, or at 0 where neither a section of code nor the symbol of
-    /// a function is (the linker has discarded them), are made unreachable in a copy. What
-    /// a post-link optimiser put aside (`.bolt.org.eh_frame`) is not in force. A `.zdebug_frame` is
-    /// a compressed `.debug_frame`. Compressed sections may become 64 bytes for each byte of the file together;
-    /// a section beyond that is an error.
+    /// Every `.eh_frame` that is in force, and after them every `.debug_frame`. The bytes are the file's own;
+    /// FDEs that describe no function of their own are [listed](CallFrameSection::excluded) beside them:
     ///
-    /// In a relocatable object, FDEs whose start no relocation gives an address in a section are made
-    /// unreachable too: what `ld.lld -r` and `mold -r` leave of functions in discarded groups.
+    /// - of `.debug_frame`, those that start where one of `.eh_frame` does, and in a linked file those that start
+    ///   where nothing is loaded, or at 0 where neither a section of code nor the symbol of a function is: the
+    ///   linker has discarded the function;
+    /// - of several in `.debug_frame` with one start, all that repeat another. If the rest disagree, those whose
+    ///   size is not that of a symbol of a function there (a linker discarded functions, whose start is 0 when
+    ///   linked, folded equal ones, or took one of several groups). If no symbol decides, all of them count: a
+    ///   table made of them has no function with that start, and `cfipack_roundtrip::verify` leaves it unjudged.
+    ///   Where all sections lie at [zero](Placement::Zero), equal starts mean nothing, and all count;
+    /// - in a relocatable object, those whose start no relocation gives an address in a section: what
+    ///   `ld.lld -r` and `mold -r` leave of functions in discarded groups.
     ///
-    /// Several FDEs of `.debug_frame` may have one start, because a linker discarded functions (their start
-    /// is 0 when linked, where firmware has code), folded equal ones or took one of several groups. Of those
-    /// that say the same one is kept. Of those that do not, the ones are kept whose size is that of a symbol
-    /// of a function that starts there; if there is none, all are, for they cannot be told apart: a table
-    /// made of them has no function with that start, and `cfipack_roundtrip::verify` leaves it
-    /// unjudged. Where all sections lie at [zero](Placement::Zero), equal starts say nothing, and all are kept.
+    /// What a post-link optimiser put aside (`.bolt.org.eh_frame`) is not in force. A `.zdebug_frame` is a
+    /// compressed `.debug_frame`. Compressed sections may become 64 bytes for each byte of the file together; a
+    /// section beyond that is an error.
     ///
     /// Without section headers, `.eh_frame` is found through its `.eh_frame_hdr`.
     pub fn call_frame_sections(&self) -> Result<Vec<CallFrameSection<'a>>, Error> {

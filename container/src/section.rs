@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use cfipack_cfi as cfi;
+use cfipack_cfi::{self as cfi, Excluded, Functions};
 use cfipack_format::{Address, Arch};
 
 /// A section of a file, or a segment where there are no sections.
@@ -31,6 +31,8 @@ pub struct CallFrameSection<'a> {
     pub text: Address,
     /// The base of `DW_EH_PE_datarel` pointers: the GOT.
     pub data: Address,
+    /// FDEs that describe no function of their own, in ascending order of their offsets.
+    pub excluded: Vec<Excluded>,
 }
 
 /// A place in a section.
@@ -45,6 +47,11 @@ pub struct Location<'a> {
 }
 
 impl CallFrameSection<'_> {
+    /// Whether all that the section describes is [excluded](Self::excluded).
+    pub fn is_superfluous(&self) -> bool {
+        !self.excluded.is_empty() && Functions::new(&self.cfi()).next().is_none()
+    }
+
     /// The section as its reader takes it.
     pub fn cfi(&self) -> cfi::Section<'_> {
         cfi::Section {
@@ -54,7 +61,7 @@ impl CallFrameSection<'_> {
             arch: self.arch,
             text: self.text,
             data: self.data,
-            excluded: &[],
+            excluded: &self.excluded,
         }
     }
 }

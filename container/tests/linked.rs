@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
+use cfipack_cfi::{Excluded, Exclusion};
 use cfipack_container::{File, Kind, members};
 use cfipack_format::Address;
 
@@ -78,6 +79,41 @@ fn discarded_functions_that_lie_where_code_is() {
     assert_eq!(functions("at_zero"), [(0, 6), (6, 12)]);
     // Nothing says which of them is there.
     assert_eq!(functions("at_zero.nameless"), [(0, 8), (0, 6), (6, 12), (0, 5), (0, 9)]);
+}
+
+/// What does not count is listed beside the bytes, which stay those of the file: the FDEs are where `readelf -wf`
+/// shows them, for the reasons that `corpora/container/*.s` give.
+#[test]
+fn excluded_functions_are_listed_and_left_alone() {
+    use object::{Object as _, ObjectSection as _};
+
+    use Exclusion::{Discarded, Repeated, Superseded};
+    for (name, reasons) in [
+        ("at_zero", &[Discarded, Discarded, Discarded, Repeated][..]),
+        ("at_zero.nameless", &[Repeated]),
+        ("both_frames", &[Discarded, Superseded]),
+        ("linked.so", &[]),
+    ] {
+        let bytes = corpus(name);
+        let object = object::File::parse(&*bytes).unwrap();
+        let sections = File::parse(&bytes).unwrap().call_frame_sections().unwrap();
+        let mut found = Vec::new();
+        for section in &sections {
+            let raw = object.section_by_name(&section.section.name).unwrap().data().unwrap();
+            assert_eq!(section.section.bytes, raw, "{name}");
+            assert!(section.excluded.is_sorted());
+            for Excluded { fde, reason } in &section.excluded {
+                // The length of a record, and a CIE pointer that is no CIE's.
+                let words =
+                    [0, 4].map(|at| raw[fde.0 + at..][..4].try_into().map(u32::from_le_bytes).unwrap());
+                assert!(words[0] >= 16 && fde.0 + words[0] as usize <= raw.len(), "{name}: {fde}");
+                assert!(words[1] < u32::MAX, "{name}: {fde}");
+                found.push(*reason);
+            }
+        }
+        found.sort_unstable();
+        assert_eq!(found, reasons, "{name}");
+    }
 }
 
 #[test]

@@ -7,21 +7,19 @@ use std::cell::LazyCell;
 use std::collections::HashSet;
 use std::hash::Hash;
 
-use cfipack_cfi::{Function, SectionKind};
-use cfipack_format::{Address, SectionOffset};
+use cfipack_cfi::{Excluded, Exclusion, Function, SectionKind};
+use cfipack_format::Address;
 use object::elf::{SHF_ALLOC, SHF_EXECINSTR};
 use object::read::elf::SectionHeader as _;
 
 use super::Elf;
-use super::take_out::{others, take_out};
 use crate::symbols::Symbols;
 use crate::{CallFrameSection, Kind};
 
 impl<'a> Elf<'a> {
-    /// The sections, every `.eh_frame` first, without the functions of `.debug_frame` that start where
-    /// one of `.eh_frame` does, or where a linked file can have no code: those the linker discarded; and of
-    /// functions of `.debug_frame` with one start without those that are [superfluous](Self::superfluous).
-    /// A `.debug_frame` that has nothing else is left out.
+    /// The sections, every `.eh_frame` first. Excluded are the functions of `.debug_frame` that start where one
+    /// of `.eh_frame` does, those that start where a linked file can have no code, which the linker discarded,
+    /// and of functions of `.debug_frame` with one start those that are [superfluous](Self::superfluous).
     ///
     /// Code can be wherever a section is loaded: overlays have code and data at one address, and where no memory
     /// is protected code runs whose section does not say that it is code. What the linker discarded starts
@@ -44,22 +42,28 @@ impl<'a> Elf<'a> {
             self.addresses.is_loaded(function.start)
                 && (function.start != Address(0) || code_at_zero.may_be(function))
         };
-        let is_new = |function: &Function<'_>| {
-            known.binary_search(&function.start).is_err() && (is_relocatable || may_be_code(function))
-        };
-        sections.retain_mut(|section| is_eh_frame(section) || retain(section, is_new));
-        for (section, fde) in self.superfluous(&sections) {
-            take_out(&mut sections[section], fde);
+        for section in sections.iter_mut().filter(|section| !is_eh_frame(section)) {
+            section.exclude_where(|function| {
+                if known.binary_search(&function.start).is_ok() {
+                    Some(Exclusion::Superseded)
+                } else {
+                    (!is_relocatable && !may_be_code(function)).then_some(Exclusion::Discarded)
+                }
+            });
+        }
+        let superfluous = self.superfluous(&sections);
+        for found in superfluous.chunk_by(|(one, _), (other, _)| one == other) {
+            sections[found[0].0].exclude(found.iter().map(|(_, excluded)| *excluded));
         }
         sections
     }
 
-    /// Of FDEs of `.debug_frame` that start at one address, which to take out, by section and offset.
+    /// Of FDEs of `.debug_frame` that start at one address, which to exclude, in order of their sections.
     ///
     /// Linkers leave the FDEs of functions that they discarded, with a start of 0, which is code in
     /// firmware; and those of functions that they folded, or took from another group, with the start of
     /// the one that is kept.
-    fn superfluous(&self, sections: &[CallFrameSection<'a>]) -> Vec<(usize, SectionOffset)> {
+    fn superfluous(&self, sections: &[CallFrameSection<'a>]) -> Vec<(usize, Excluded)> {
         let several = shared_starts(sections);
         if several.is_empty() {
             return Vec::new();
@@ -82,6 +86,7 @@ impl<'a> Elf<'a> {
             };
             superfluous.extend(superfluous_of(group, sizes));
         }
+        superfluous.sort_unstable();
         superfluous
     }
 
@@ -136,34 +141,30 @@ fn shared_starts(sections: &[CallFrameSection<'_>]) -> Vec<Address> {
     several
 }
 
-/// Keeps some of a section's functions, and what cannot be read. Returns whether there is any.
-fn retain(section: &mut CallFrameSection<'_>, is_kept: impl FnMut(&Function<'_>) -> bool) -> bool {
-    let (others, any) = others(section, is_kept);
-    if any {
-        others.into_iter().for_each(|fde| take_out(section, fde));
-    }
-    any
-}
-
 /// Of FDEs with one start those that repeat another, and, if the rest disagree, those whose size is none of
 /// the `sizes` of functions there; if that is so for all, the rest remain: the verifier leaves them unjudged.
 fn superfluous_of(
     group: &[(usize, Function<'_>)],
     sizes: impl FnOnce() -> Option<HashSet<u64>>,
-) -> Vec<(usize, SectionOffset)> {
+) -> Vec<(usize, Excluded)> {
     let mut seen = HashSet::new();
-    let (different, mut superfluous): (Vec<_>, Vec<_>) =
+    let (different, repeated): (Vec<_>, Vec<_>) =
         group.iter().partition(|(_, function)| seen.insert(said(function)));
+    let mut discarded = Vec::new();
     if different.len() > 1
         && let Some(sizes) = sizes()
     {
         let (named, others): (Vec<_>, Vec<_>) =
             different.into_iter().partition(|(_, function)| sizes.contains(&function.size));
         if !named.is_empty() {
-            superfluous.extend(others);
+            discarded = others;
         }
     }
-    superfluous.into_iter().map(|(section, function)| (section, function.fde)).collect()
+    let because = |reason| {
+        move |(section, function): (usize, Function<'_>)| (section, Excluded { fde: function.fde, reason })
+    };
+    let repeated = repeated.into_iter().map(because(Exclusion::Repeated));
+    repeated.chain(discarded.into_iter().map(because(Exclusion::Discarded))).collect()
 }
 
 /// What an FDE says of the code at its start, in its own bytes and those of its CIE.

@@ -3,12 +3,12 @@
 mod compression;
 mod debug_frame;
 mod eh_frame_hdr;
+mod excluded;
 mod headers;
 mod linked_symbols;
 mod placement;
 mod relocate;
 mod room;
-mod take_out;
 
 use std::borrow::Cow;
 
@@ -100,10 +100,17 @@ impl<'a> Elf<'a> {
             found.extend(section.map(|section| (cfi::SectionKind::EhFrame, section)));
         }
         let (text, data) = (self.text_base(), self.data_base());
-        let with_bases = |(kind, section)| CallFrameSection { section, kind, arch: headers.arch, text, data };
+        let with_bases = |(kind, section)| CallFrameSection {
+            section,
+            kind,
+            arch: headers.arch,
+            text,
+            data,
+            excluded: Vec::new(),
+        };
         let mut sections: Vec<_> = found.into_iter().map(with_bases).collect();
         if headers.kind == Kind::Relocatable {
-            sections.iter_mut().try_for_each(|section| self.take_out_discarded(section))?;
+            sections.iter_mut().try_for_each(|section| self.exclude_discarded(section))?;
         }
         Ok(self.each_function_once(sections))
     }

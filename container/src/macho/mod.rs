@@ -34,7 +34,8 @@ impl<'a> MachO<'a> {
         }
         let text = self.find(b"__text").map_or(0, |index| self.sections[index].address);
         let (text, data) = (Address(text), Address(0));
-        Ok(vec![CallFrameSection { section, kind: cfi::SectionKind::EhFrame, arch: self.arch, text, data }])
+        let (kind, excluded) = (cfi::SectionKind::EhFrame, Vec::new());
+        Ok(vec![CallFrameSection { section, kind, arch: self.arch, text, data, excluded }])
     }
 
     /// `__unwind_info`, which linked files have.
