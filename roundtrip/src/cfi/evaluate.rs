@@ -194,7 +194,9 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Frames<'f, E, S> {
                 return Ok(cie.clone());
             }
             let cie = section.cie_from_offset(bases, offset)?;
-            sets_cfa = CfaSet::of_cie(&cie, section, bases).is_ok_and(|of_cie| of_cie.is_set);
+            // Of a longer one not a single instruction is run.
+            sets_cfa = cie.entry_len() <= about.longest_cie
+                && CfaSet::of_cie(&cie, section, bases).is_ok_and(|of_cie| of_cie.is_set);
             cies.insert(at, (cie.clone(), sets_cfa));
             Ok(cie)
         })?;
