@@ -54,6 +54,8 @@ pub use cie::Cie;
 pub use error::Error;
 pub use expression::StubCfa;
 pub use function::Function;
+#[doc(hidden)]
+pub use instruction::Short;
 pub use instruction::{Instruction, Instructions};
 pub use interpreter::{Change, Interpreter, RowSink};
 #[doc(hidden)]

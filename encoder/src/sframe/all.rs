@@ -45,18 +45,18 @@ impl<'a> Builder<'a> {
         loop {
             if can_be_common {
                 batch.fill(functions);
-            }
-            let is_full = batch.is_full();
-            count += batch.len() as u64;
-            self.push_batch(&mut batch, |builder, at| {
-                builder.push_general(functions.function_at(at), &mut left_out);
-            });
-            if is_full {
-                continue;
+                let is_full = batch.is_full();
+                count += batch.len() as u64;
+                self.push_batch(&mut batch, |builder, at| {
+                    builder.push_one(functions.function_at(at), &mut left_out);
+                });
+                if is_full {
+                    continue;
+                }
             }
             let Some(function) = functions.next() else { return count };
             count += 1;
-            if let Some((cie, number)) = self.push_general(function, &mut left_out)
+            if let Some((cie, number)) = self.push_one(function, &mut left_out)
                 && functions.is_plain_cie(cie.0)
             {
                 batch.note(cie, number);
@@ -65,7 +65,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Adds a function that no batch takes. Returns its CIE and that one's number.
-    fn push_general(
+    fn push_one(
         &mut self,
         function: Result<Function<'a>, cfi::Error>,
         left_out: &mut impl FnMut(LeftOut),

@@ -8,7 +8,7 @@ use super::cies::Cies;
 use super::direct::Common;
 use super::entries::Entries;
 use super::fres::Fres;
-use super::gnu::GnuRows;
+use super::gnu::{Gnu, GnuRows};
 use super::merge::merge;
 use super::small::{SmallRows, flags};
 use super::stack_pointer::StackPointer;
@@ -26,6 +26,7 @@ pub struct Builder<'a> {
     pub(super) interpreter: Interpreter<'a, StackPointer>,
     pub(super) cies: Cies<'a>,
     pub(super) common: Common,
+    gnu: Gnu<'a>,
     pub(super) fres: Fres,
     pub(super) entries: Entries,
     /// The most threads that functions were taken on.
@@ -54,7 +55,8 @@ impl<'a> Builder<'a> {
         let entries = Entries::new(blocks);
         let (cies, common) = (Cies::new(), Common::new());
         let interpreter = Interpreter::new();
-        Self { arch, options, interpreter, cies, common, fres, entries, threads: 1 }
+        let gnu = Gnu::default();
+        Self { arch, options, interpreter, cies, common, gnu, fres, entries, threads: 1 }
     }
 
     /// Makes room for this many functions at once; best done first.
@@ -80,6 +82,17 @@ impl<'a> Builder<'a> {
             self.entries.refused.push(function.start.0);
         }
         pushed
+    }
+
+    /// As [`push`](Self::push) in layout `Small`, without the fast paths: what they are measured and tested
+    /// against.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push)'s.
+    #[doc(hidden)]
+    pub fn push_general(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
+        let size = check(self.arch, function)?;
+        self.push_rows(function, size)
     }
 
     /// Takes note of a function whose record cannot be read ([`cfi::Error`](crate::cfi::Error)), which
@@ -165,7 +178,7 @@ impl<'a> Builder<'a> {
     fn push_gnu(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
         let size = u32::try_from(function.size).map_err(|_| refused(function, Reason::FunctionSize))?;
         let before = self.entries.mark();
-        let mut rows = GnuRows::new(function, &mut self.interpreter, &mut self.fres);
+        let mut rows = GnuRows::new(function, &mut self.interpreter, &mut self.gnu, &mut self.fres);
         let result = check(self.arch, function).and_then(|_| rows.run(self.options.flex));
         match result {
             Ok(fde_type) => {
