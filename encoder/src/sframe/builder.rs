@@ -103,7 +103,8 @@ impl<'a> Builder<'a> {
     }
 
     /// Ends the section: nothing is added any more.
-    pub fn finish(self) -> Section {
+    pub fn finish(mut self) -> Section {
+        self.settle();
         let Self { arch, options, entries, threads, .. } = self;
         let merged = match options {
             Options { merge_functions: 2.., layout: Layout::Small, .. } => {
@@ -112,6 +113,12 @@ impl<'a> Builder<'a> {
             _ => None,
         };
         Section::new(arch, options, merged.unwrap_or(entries), threads)
+    }
+
+    /// Looks up the blocks of the functions that came last.
+    #[inline]
+    pub(super) fn settle(&mut self) {
+        self.entries.settle(&mut self.fres);
     }
 
     fn push_small(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
@@ -139,7 +146,7 @@ impl<'a> Builder<'a> {
         }
         let before = self.entries.mark();
         let result = self.run_small(function, size, FdeType::Default).or_else(|unsupported| {
-            self.entries.back_to(before);
+            self.entries.back_to(before, &mut self.fres);
             if unsupported.reason == Reason::CfaExpression {
                 self.run_stubs(function, size)
             } else if self.options.flex {
@@ -148,7 +155,7 @@ impl<'a> Builder<'a> {
                 Err(unsupported)
             }
         });
-        result.inspect_err(|_| self.entries.back_to(before))
+        result.inspect_err(|_| self.entries.back_to(before, &mut self.fres))
     }
 
     /// Interprets a function and adds its FDE, or several where it has too many rows for one.
@@ -187,7 +194,7 @@ impl<'a> Builder<'a> {
             Err(unsupported) if unsupported.reason == Reason::GasInstruction(0x0f) => {
                 // A PLT, whose FDEs are ld's work and not gas's.
                 self.run_stubs(function, size).map_err(|_| {
-                    self.entries.back_to(before);
+                    self.entries.back_to(before, &mut self.fres);
                     unsupported
                 })
             }

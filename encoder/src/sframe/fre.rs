@@ -266,17 +266,18 @@ fn out_of_range(words: [i64; 3]) -> Reason {
 }
 
 /// The CFA's data word: its offset, on s390x counted from 160 in units of 8 bytes.
-#[inline]
+#[inline(always)]
 fn cfa_word(arch: Arch, offset: i64) -> Result<i64, Reason> {
-    let word = if arch == Arch::S390x {
-        if offset % 8 != 0 {
-            return Err(Reason::CfaOffset(offset));
-        }
-        offset.checked_sub(160).ok_or(Reason::CfaOffset(offset))? / 8
-    } else {
-        offset
-    };
+    let word = if arch == Arch::S390x { s390x_word(offset)? } else { offset };
     if word == i64::from(word as i32) { Ok(word) } else { Err(Reason::CfaOffset(offset)) }
+}
+
+#[cold]
+fn s390x_word(offset: i64) -> Result<i64, Reason> {
+    if offset % 8 != 0 {
+        return Err(Reason::CfaOffset(offset));
+    }
+    Ok(offset.checked_sub(160).ok_or(Reason::CfaOffset(offset))? / 8)
 }
 
 /// The data words of a flex FRE.

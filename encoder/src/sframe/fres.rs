@@ -155,7 +155,7 @@ impl Fres {
         let width = self.fre_type.width();
         let start_bytes = match self.endian {
             Endian::Little => start.to_le_bytes(),
-            Endian::Big => (start << (32 - 8 * width)).to_be_bytes(),
+            Endian::Big => big_endian(start, width),
         };
         self.last_start = start;
         let room = &mut self.bytes[self.end..][..ROOM];
@@ -291,6 +291,16 @@ impl Fres {
         self.base = self.end;
     }
 
+    /// Where the next function's room starts.
+    pub(super) fn base(&self) -> usize {
+        self.base
+    }
+
+    /// Forgets the blocks that were kept since the room started there.
+    pub(super) fn back_to(&mut self, base: usize) {
+        self.base = base;
+    }
+
     /// Forgets the blocks that were kept.
     pub(super) fn clear(&mut self) {
         self.base = 0;
@@ -303,6 +313,12 @@ pub(super) struct Block {
     start: usize,
     /// Its bytes.
     pub(super) len: usize,
+}
+
+/// The lowest `width` bytes of a start, the highest first.
+#[cold]
+fn big_endian(start: u32, width: usize) -> [u8; 4] {
+    (start << (32 - 8 * width)).to_be_bytes()
 }
 
 /// [`fre_len`] by the info byte.

@@ -53,7 +53,7 @@ impl<'b> SmallRows<'b> {
         }
         self.fres.narrow();
         let start = self.start.wrapping_add(self.part.into());
-        self.entries.add(start, end - self.part, self.fres, self.info, self.fde_type, 0)?;
+        self.entries.add_later(start, end - self.part, self.fres, self.info, self.fde_type)?;
         self.part = end;
         self.fres.begin(self.fre_type);
         Ok(())
