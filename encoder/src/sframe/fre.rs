@@ -114,7 +114,7 @@ impl Fre {
     }
 
     /// The FRE of a row in a function of the given type.
-    #[inline]
+    #[inline(always)]
     pub(super) fn new(arch: Arch, row: &Row, fde_type: FdeType) -> Result<Self, Reason> {
         if matches!(row.return_address, Rule::Undefined) {
             return Ok(Self::Short(ShortFre(u64::from(FreInfo::OUTERMOST.0) | 1 << 56)));
@@ -125,7 +125,7 @@ impl Fre {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn default(arch: Arch, row: &Row) -> Result<Self, Reason> {
         let Cfa::Register { register, offset } = row.cfa else {
             return Err(cfa_needs_flex(row.cfa));
