@@ -317,3 +317,6 @@ impl FlexWords {
         self.push_pair(control, offset, Reason::RuleOffset)
     }
 }
+
+#[cfg(test)]
+mod tests;
