@@ -52,10 +52,15 @@ pub enum Instruction<'a> {
 /// The commonest instructions in their shortest forms: as in [`Instruction`], which is slower to hand
 /// around.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Short {
+pub enum Short {
+    /// All padding that follows at once.
     Nop,
+    /// Bytes of code.
     Advance(u64),
+    /// Of a register below 64.
     Offset(Register, i64),
+    /// Of less than 2^14.
+    DefCfaOffset(i64),
 }
 
 /// The instructions of a CIE or an FDE.
@@ -116,11 +121,29 @@ impl<'a, 'f> Instructions<'a, 'f> {
         Some((Register(u16::from(opcode & 0x3f)), offset))
     }
 
-    /// Takes the next instruction if it is one of the commonest in its shortest form.
+    /// Takes the next instruction if it is a `DW_CFA_def_cfa_offset` of less than 2^14, in its shortest form.
     #[inline(always)]
-    pub(crate) fn short(&mut self) -> Option<Short> {
+    pub(crate) fn short_cfa_offset(&mut self) -> Option<i64> {
+        let (offset, rest) = match *self.cursor.rest() {
+            [0x0e, low @ 0..=0x7f, ref rest @ ..] => (low.into(), rest),
+            [0x0e, low, high @ 0..=0x7f, ref rest @ ..] => {
+                (i64::from(low & 0x7f) | i64::from(high) << 7, rest)
+            }
+            _ => return None,
+        };
+        self.cursor.set_rest(rest);
+        Some(offset)
+    }
+
+    /// Takes the next instruction if it is one of the commonest in its shortest form.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn short(&mut self) -> Option<Short> {
         if let Some((register, offset)) = self.short_offset() {
             return Some(Short::Offset(register, offset));
+        }
+        if let Some(offset) = self.short_cfa_offset() {
+            return Some(Short::DefCfaOffset(offset));
         }
         let (short, rest) = match *self.cursor.rest() {
             [opcode @ 0x40..=0x7f, ref rest @ ..] => {

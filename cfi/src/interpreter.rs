@@ -93,14 +93,23 @@ impl<'a, R: Registers> Interpreter<'a, R> {
                 Some(Short::Offset(register, offset)) => {
                     let (mut register, mut offset) = (register, offset);
                     loop {
-                        let matters = state.set(arch, register, Rule::Cfa(offset));
-                        if matters.map_err(|reason| refused(location, reason))? {
-                            change = Some(Change::Any);
+                        // A short form's register is below 64.
+                        if ignored >> register.0 & 1 == 0 {
+                            let matters = state.set(arch, register, Rule::Cfa(offset));
+                            if matters.map_err(|reason| refused(location, reason))? {
+                                change = Some(Change::Any);
+                            }
                         }
                         // They come several at a time.
                         let Some(next) = instructions.short_offset() else { break };
                         (register, offset) = next;
                     }
+                    continue;
+                }
+                Some(Short::DefCfaOffset(bytes)) => {
+                    let base = state.cfa_base().map_err(|reason| refused(location, reason))?;
+                    *base.1 = bytes;
+                    change.get_or_insert(Change::CfaOffset);
                     continue;
                 }
                 None => {

@@ -58,6 +58,8 @@ pub use error::Error;
 pub use expression::StubCfa;
 pub use function::Function;
 pub use functions::Functions;
+#[doc(hidden)]
+pub use instruction::Short;
 pub use instruction::{Instruction, Instructions};
 pub use interpreter::{Change, Interpreter, RowSink};
 pub use partition::{likely_record_at_or_after, record_at_or_after};

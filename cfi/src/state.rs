@@ -125,7 +125,7 @@ impl<'a, R: Registers> State<'a, R> {
     /// The register and the offset that the CFA is, where nothing else gives it (DWARF 5, section 6.4.2.2):
     /// an expression is no base, even one that comes to a register and an offset.
     #[inline(always)]
-    pub(super) fn cfa_base(&mut self) -> Result<(&mut Register, &mut i64), Reason> {
+    pub fn cfa_base(&mut self) -> Result<(&mut Register, &mut i64), Reason> {
         match &mut self.row.cfa {
             Cfa::Register { register, offset } if self.cfa_expression.is_empty() => Ok((register, offset)),
             _ => Err(Reason::CfaWithoutBase),

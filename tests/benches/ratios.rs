@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use cfipack_decoder::sframe::{Index, Section, dump};
 use cfipack_encoder::sframe::{Layout, Options};
+use cfipack_format::sframe::Version;
 use cfipack_roundtrip::{Table, verify};
 use cfipack_tests::workload::{Fresh, Library, libraries};
 
@@ -30,6 +31,7 @@ fn main() {
             continue;
         }
         conversion(library, "fresh output");
+        layers(library);
         sizes(library);
         lookup(library);
         whole_tables(library);
@@ -76,24 +78,52 @@ fn report_each(what: &str, yardstick: &str, (time, yard): (Duration, Duration), 
 
 fn conversion(library: &'static Library, memory: &str) {
     let small = Options::default();
-    let gnu = Options { layout: Layout::Gnu, ..small };
-    let (mut gimli, mut again) = (library.gimli(), library.gimli());
-    let times = by_turns(|| library.convert(small, 1), || gimli.walk());
-    report(&format!("convert, small, {memory}"), "gimli walks all rows", times, true);
-    let times = by_turns(|| library.convert(gnu, 1), || again.walk());
-    report(&format!("convert, gnu, {memory}"), "gimli walks all rows", times, true);
+    let mut gimli = library.gimli();
+    for (what, options) in [
+        ("small", small),
+        ("gnu", Options { layout: Layout::Gnu, ..small }),
+        ("version 2", Options { version: Version::V2, ..small }),
+    ] {
+        let times = by_turns(|| library.convert(options, 1), || gimli.walk());
+        report(&format!("convert, {what}, {memory}"), "gimli walks all rows", times, true);
+    }
+    let times = by_turns(
+        || library.convert_each(small, |builder, function| builder.push_general(function)),
+        || gimli.walk(),
+    );
+    report(&format!("general path, {memory}"), "gimli walks all rows", times, true);
     let times = by_turns(|| library.convert(small, 2), || library.convert(small, 1));
     report("convert, small, two threads", "one thread", times, true);
 }
 
+/// What each layer of the fast path earns: with it, and without it and those above it.
+fn layers(library: &'static Library) {
+    let small = Options::default();
+    let unshared = Options { share: false, ..small };
+    // Nothing is remembered where nothing is shared.
+    for (what, options) in [("batches and memo", small), ("batches, nothing shared", unshared)] {
+        let times = by_turns(
+            || library.convert(options, 1),
+            || library.convert_each(options, |builder, function| builder.push(function)),
+        );
+        report(what, "direct runs, one function at a time", times, true);
+    }
+    let direct = || library.convert_each(small, |builder, function| builder.push(function));
+    let times =
+        by_turns(direct, || library.convert_each(small, |builder, function| builder.push_general(function)));
+    report("direct runs", "general path", times, true);
+}
+
 fn sizes(library: &'static Library) {
     let small = Options::default();
+    let general = library.convert_each(small, |builder, function| builder.push_general(function));
     let gnu = Options { layout: Layout::Gnu, ..small };
     let [one, two, gnu] =
         [(small, 1), (small, 2), (gnu, 1)].map(|(options, threads)| library.convert(options, threads));
-    let same = if one[..] == two[..] { "identical" } else { "DIFFERENT" };
+    let [two, general] = [two, general].map(|other| if one == other { "identical" } else { "DIFFERENT" });
     let share = 100.0 * one.len() as f64 / gnu.len() as f64;
-    println!("  bytes: small {} ({share:.1} % of gnu's {}); by two threads {same}", one.len(), gnu.len());
+    println!("  bytes: small {} ({share:.1} % of gnu's {})", one.len(), gnu.len());
+    println!("  by two threads {two}; by the general path {general}");
 }
 
 fn lookup(library: &'static Library) {

@@ -5,8 +5,8 @@ use std::env;
 use std::process::Command;
 
 use cfipack_container::{CallFrameSection, File};
-use cfipack_encoder::cfi;
 use cfipack_encoder::sframe::{self, Builder, Options};
+use cfipack_encoder::{Unsupported, cfi};
 use cfipack_format::{Address, Arch};
 use gimli::{
     BaseAddresses, CieOrFde, CommonInformationEntry, EhFrame, EhFrameHdr, EndianSlice, LittleEndian,
@@ -60,6 +60,23 @@ impl Library {
     pub fn convert(&self, options: Options, threads: usize) -> Vec<u8> {
         let section = build(&self.cfi(), options, threads);
         section.into_bytes(self.table_address(), |function| function).expect("a table in reach")
+    }
+
+    /// The same on one thread, each function pushed by itself in this way.
+    pub fn convert_each(
+        &self,
+        options: Options,
+        push: impl for<'a> Fn(&mut Builder<'a>, &cfi::Function<'a>) -> Result<(), Unsupported>,
+    ) -> Vec<u8> {
+        let cfi = self.cfi();
+        let mut builder = Builder::new(cfi.arch, options).unwrap();
+        builder.reserve(cfipack_cfi::Functions::new(&cfi).records_left());
+        for function in cfipack_cfi::Functions::new(&cfi) {
+            if let Ok(function) = &function {
+                let _ = push(&mut builder, function);
+            }
+        }
+        builder.finish().into_bytes(self.table_address(), |function| function).expect("a table in reach")
     }
 
     /// Random PCs, uniform over the functions.

@@ -25,13 +25,15 @@ impl Builder<'_> {
     /// # Errors
     /// There is no room for all of it, or it is for another architecture or version of the format: nothing of
     /// it is added.
-    pub fn absorb(&mut self, shard: Self) -> Result<(), Reason> {
+    pub fn absorb(&mut self, mut shard: Self) -> Result<(), Reason> {
         if shard.abi != self.abi {
             return Err(Reason::Architecture);
         }
         if shard.options.version != self.options.version {
             return Err(Reason::Version);
         }
+        self.settle();
+        shard.settle();
         let (other, blocks) = (&shard.entries.blocks, &mut self.entries.blocks);
         let hashes = match (&blocks.index, &other.index) {
             (None, _) => Cow::Borrowed(&[][..]),

@@ -45,18 +45,23 @@ impl<'a> Builder<'a> {
         loop {
             if can_be_common {
                 batch.fill(functions);
+                let is_full = batch.is_full();
+                count += batch.len() as u64;
+                if batch.len() > 0 {
+                    self.push_batch(&mut batch, |builder, at| {
+                        builder.push_one(&functions.function_at(at), &mut left_out);
+                    });
+                }
+                if is_full {
+                    continue;
+                }
             }
-            let is_full = batch.is_full();
-            count += batch.len() as u64;
-            self.push_batch(&mut batch, |builder, at| {
-                builder.push_general(functions.function_at(at), &mut left_out);
-            });
-            if is_full {
-                continue;
-            }
-            let Some(function) = functions.next() else { return count };
+            let Some(function) = functions.next() else {
+                self.settle();
+                return count;
+            };
             count += 1;
-            if let Some((cie, number)) = self.push_general(function, &mut left_out)
+            if let Some((cie, number)) = self.push_one(&function, &mut left_out)
                 && functions.is_plain_cie(cie.0)
             {
                 batch.note(cie, number);
@@ -65,14 +70,14 @@ impl<'a> Builder<'a> {
     }
 
     /// Adds a function that no batch takes. Returns its CIE and that one's number.
-    fn push_general(
+    fn push_one(
         &mut self,
-        function: Result<Function<'a>, cfi::Error>,
+        function: &Result<Function<'a>, cfi::Error>,
         left_out: &mut impl FnMut(LeftOut),
     ) -> Option<(SectionOffset, u8)> {
         match function {
-            Ok(function) => match self.push(&function) {
-                Ok(()) => self.number(&function).map(|number| (function.cie.offset, number)),
+            Ok(function) => match self.push(function) {
+                Ok(()) => self.number(function).map(|number| (function.cie.offset, number)),
                 Err(unsupported) => {
                     left_out(LeftOut::Unsupported(unsupported));
                     None
@@ -80,7 +85,7 @@ impl<'a> Builder<'a> {
             },
             Err(error) => {
                 self.note_unread();
-                left_out(LeftOut::Malformed(error));
+                left_out(LeftOut::Malformed(*error));
                 None
             }
         }

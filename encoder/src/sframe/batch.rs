@@ -119,6 +119,7 @@ impl<'a> Builder<'a> {
         batch: &mut Batch<'a>,
         mut general: impl FnMut(&mut Self, SectionOffset),
     ) {
+        self.settle();
         self.run_batch(batch);
         self.entries.blocks.touch(batch.ran.iter().map(|ran| ran.hash));
         let mut next = 0;
@@ -129,6 +130,7 @@ impl<'a> Builder<'a> {
             let Some(end) = ran.end.filter(|_| blocks.can_take(ran.hash, bytes, len, ran.attribute)) else {
                 self.push_entries(&batch.functions[next..number], &batch.gave[next..]);
                 general(self, batch.functions[number].fde.at);
+                self.settle();
                 next = number + 1;
                 continue;
             };
@@ -163,6 +165,7 @@ impl<'a> Builder<'a> {
     #[inline]
     pub(super) fn push_common(&mut self, cie: u8, start: Address, code: &Code<'a>, size: u32) -> bool {
         let Some((_, attribute)) = self.run_common(cie, code, size) else { return false };
+        self.settle();
         let block = self.fres.block(self.options.version);
         let (bytes, len) = (self.fres.with_behind(block), block.len);
         let blocks = &mut self.entries.blocks;

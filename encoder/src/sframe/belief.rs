@@ -5,7 +5,7 @@ use cfipack_format::{Arch, Register, Row, Rule};
 use crate::cfi::Instruction;
 
 /// What gas believes of a row.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Belief {
     /// The register that the CFA is counted from.
     pub(super) cfa_base: Option<Register>,
@@ -16,7 +16,7 @@ pub(super) struct Belief {
 }
 
 /// The same of a function's rows.
-#[derive(Default)]
+#[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Beliefs {
     /// Of the row that is being made.
     pub(super) now: Belief,
@@ -28,6 +28,7 @@ pub(super) struct Beliefs {
 
 impl Beliefs {
     /// A row ends here.
+    #[inline]
     pub(super) fn end_row(&mut self) {
         self.first.get_or_insert(self.now);
     }

@@ -54,6 +54,12 @@ impl Blocks {
         Self { bytes, front: 0, end: 0, starts, attributes, index, seed, version, endian }
     }
 
+    /// The version of the format.
+    #[inline(always)]
+    pub(super) fn version(&self) -> Version {
+        self.version
+    }
+
     /// What blocks are hashed with.
     pub(super) fn seed(&self) -> u64 {
         self.seed

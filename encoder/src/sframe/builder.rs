@@ -8,7 +8,7 @@ use super::cies::Cies;
 use super::direct::Common;
 use super::entries::{Entries, Omitted};
 use super::fres::Fres;
-use super::gnu::GnuRows;
+use super::gnu::{Gnu, GnuRows};
 use super::merge::merge;
 use super::overlap::separate;
 use super::small::{SmallRows, flags};
@@ -27,6 +27,7 @@ pub struct Builder<'a> {
     pub(super) interpreter: Interpreter<'a, StackPointer>,
     pub(super) cies: Cies<'a>,
     pub(super) common: Common,
+    gnu: Gnu<'a>,
     pub(super) fres: Fres,
     pub(super) entries: Entries,
     /// The most threads that functions were taken on.
@@ -63,12 +64,14 @@ impl<'a> Builder<'a> {
         let entries = Entries::new(blocks);
         let (cies, common) = (Cies::new(), Common::new());
         let interpreter = Interpreter::new();
+        let gnu = Gnu::default();
         Self {
             abi,
             options,
             interpreter,
             cies,
             common,
+            gnu,
             fres,
             entries,
             threads: 1,
@@ -121,6 +124,17 @@ impl<'a> Builder<'a> {
         self.entries.omitted.push(Omitted { start: start.0, size });
     }
 
+    /// As [`push`](Self::push) in layout `Small`, without the fast paths: what they are measured and tested
+    /// against.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push)'s.
+    #[doc(hidden)]
+    pub fn push_general(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
+        let size = check(self.abi.arch(), function)?;
+        self.push_rows(function, size)
+    }
+
     /// Takes note of a function whose record cannot be read ([`cfi::Error`](crate::cfi::Error)), which
     /// [`Options::merge_functions`] must know of: where it lies is unknown, so no gap is merged across.
     /// [`Self::push_all`] and [`Self::push_section`] see such records themselves.
@@ -140,17 +154,26 @@ impl<'a> Builder<'a> {
     /// - Functions of one start that do not say the same of the same PCs are not in the table:
     ///   [`Section::omitted`] has them, with [`Reason::Ambiguous`]. So is one that shares its start with one
     ///   that was refused. Those that say the same are one function in layout `Small`.
-    pub fn finish(self) -> Section {
+    pub fn finish(mut self) -> Section {
+        self.settle();
         let Self { abi, options, mut entries, threads, .. } = self;
         let omitted = separate(&mut entries, abi.arch(), options, threads);
         let merged = match options {
             Options { merge_functions: 2.., layout: Layout::Small, .. } => {
-                let parts = entries.parts.clone();
-                merge(abi.arch(), options, &entries).ok().map(|merged| Entries { parts, ..merged })
+                merge(abi.arch(), options, &entries).ok().map(|mut merged| {
+                    merged.parts.clone_from(&entries.parts);
+                    merged
+                })
             }
             _ => None,
         };
         Section::new(abi, options, merged.unwrap_or(entries), omitted, threads)
+    }
+
+    /// Looks up the blocks of the functions that came last.
+    #[inline]
+    pub(super) fn settle(&mut self) {
+        self.entries.settle(&mut self.fres);
     }
 
     fn push_small(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
@@ -178,7 +201,7 @@ impl<'a> Builder<'a> {
         }
         let before = self.entries.mark();
         let result = self.run_small(function, size, FdeType::Default).or_else(|unsupported| {
-            self.entries.back_to(before);
+            self.entries.back_to(before, &mut self.fres);
             if unsupported.reason == Reason::CfaExpression {
                 self.run_stubs(function, size)
             } else if self.options.flex {
@@ -189,7 +212,7 @@ impl<'a> Builder<'a> {
         });
         match result {
             Ok(()) => self.count(function),
-            Err(_) => self.entries.back_to(before),
+            Err(_) => self.entries.back_to(before, &mut self.fres),
         }
         result
     }
@@ -240,7 +263,7 @@ impl<'a> Builder<'a> {
     fn push_gnu(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
         let size = u32::try_from(function.size).map_err(|_| refused(function, Reason::FunctionSize))?;
         let before = self.entries.mark();
-        let mut rows = GnuRows::new(function, &mut self.interpreter, &mut self.fres);
+        let mut rows = GnuRows::new(function, &mut self.interpreter, &mut self.gnu, &mut self.fres);
         let result = check(self.abi.arch(), function).and_then(|_| rows.run(self.options.flex));
         match result {
             Ok(fde_type) => {
@@ -249,7 +272,7 @@ impl<'a> Builder<'a> {
             Err(unsupported) if unsupported.reason == Reason::GasInstruction(0x0f) => {
                 // A PLT, whose FDEs are ld's work and not gas's.
                 self.run_stubs(function, size).map(|()| self.count(function)).map_err(|_| {
-                    self.entries.back_to(before);
+                    self.entries.back_to(before, &mut self.fres);
                     unsupported
                 })
             }

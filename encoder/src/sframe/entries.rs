@@ -4,8 +4,9 @@ use alloc::vec::Vec;
 
 use cfipack_format::sframe::{FdeInfo, FdeType};
 
-use super::block::Blocks;
-use super::fres::Fres;
+use super::block::{Blocks, GROUP};
+use super::fres::{Block, Fres};
+use super::wide_attribute::WideAttribute;
 use crate::Reason;
 
 /// One entry of the function index in the making.
@@ -73,14 +74,44 @@ pub(super) struct Entries {
     pub(super) merged: Vec<(u64, u64)>,
     /// A function could not be read: it may lie in any gap, and nothing may be merged across one.
     pub(super) unread: bool,
+    /// The last entries, whose blocks are looked up together, and where the first's room for rows was.
+    pending: Vec<Pending>,
+    pending_from: usize,
+    /// Bytes of their blocks.
+    pending_len: usize,
 }
+
+/// An entry with a block that is to be looked up.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    entry: usize,
+    block: Block,
+    hash: u32,
+    attribute: WideAttribute,
+}
+
+/// The longest block that waits for others.
+const LONGEST_PENDING: usize = 1 << 12;
 
 impl Entries {
     /// None, and the blocks that there are.
     pub(super) fn new(blocks: Blocks) -> Self {
-        let (list, omitted) = (Vec::new(), Vec::new());
+        let (list, omitted, pending) = (Vec::new(), Vec::new(), Vec::new());
         let (continued, parts, merged) = (Vec::new(), Vec::new(), Vec::new());
-        Self { list, blocks, num_fres: 0, omitted, continued, parts, merged, unread: false }
+        let (num_fres, pending_from, pending_len, unread) = (0, 0, 0, false);
+        Self {
+            list,
+            blocks,
+            num_fres,
+            omitted,
+            continued,
+            parts,
+            merged,
+            unread,
+            pending,
+            pending_from,
+            pending_len,
+        }
     }
 
     #[inline]
@@ -106,7 +137,9 @@ impl Entries {
     }
 
     /// Takes back what was added since `mark`; blocks stay, unused.
-    pub(super) fn back_to(&mut self, mark: (usize, u64)) {
+    #[cold]
+    pub(super) fn back_to(&mut self, mark: (usize, u64), fres: &mut Fres) {
+        self.settle(fres);
         self.list.truncate(mark.0);
         self.num_fres = mark.1;
         let kept = self.continued.partition_point(|&number| number < mark.0);
@@ -140,8 +173,59 @@ impl Entries {
         fde_type: FdeType,
         rep_size: u8,
     ) -> Result<(), Reason> {
+        self.settle(fres);
         let block = self.blocks.add(fres, info, fde_type, rep_size)?;
         self.push(start, size, block, fres.count());
         Ok(())
+    }
+
+    /// As [`add`](Self::add), but looks the block up later, [together](Blocks::touch) with others: the FREs stay
+    /// in `fres` until [`settle`](Self::settle).
+    #[inline]
+    pub(super) fn add_later(
+        &mut self,
+        start: u64,
+        size: u32,
+        fres: &mut Fres,
+        info: FdeInfo,
+        fde_type: FdeType,
+    ) -> Result<(), Reason> {
+        let attribute = self.blocks.begin_block(fres, info, fde_type, 0);
+        let block = fres.block(self.blocks.version());
+        let all = self.pending_len + block.len;
+        if self.blocks.index.is_none() || block.len > LONGEST_PENDING || !self.blocks.has_room(all) {
+            return self.add(start, size, fres, info, fde_type, 0);
+        }
+        let hash = self.blocks.hash(fres.with_behind(block), block.len);
+        if self.pending.is_empty() {
+            self.pending_from = fres.base();
+        }
+        self.pending.push(Pending { entry: self.list.len(), block, hash, attribute });
+        self.pending_len = all;
+        self.push(start, size, u32::MAX, fres.count());
+        fres.keep();
+        if self.pending.len() == GROUP {
+            self.settle(fres);
+        }
+        Ok(())
+    }
+
+    /// Looks up the blocks of the last entries. Before other blocks are added, and before the entries are read.
+    #[inline]
+    pub(super) fn settle(&mut self, fres: &mut Fres) {
+        if !self.pending.is_empty() {
+            self.settle_pending(fres);
+        }
+    }
+
+    #[inline(never)]
+    fn settle_pending(&mut self, fres: &mut Fres) {
+        self.blocks.touch(self.pending.iter().map(|pending| pending.hash));
+        for Pending { entry, block, hash, attribute } in self.pending.drain(..) {
+            let number = self.blocks.add_block(hash, fres.with_behind(block), block.len, attribute);
+            self.list[entry].block = number;
+        }
+        self.pending_len = 0;
+        fres.back_to(self.pending_from);
     }
 }

@@ -7,47 +7,117 @@ use crate::Reason;
 
 /// An FRE behind its start offset: the info byte and the data words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Fre {
-    bytes: [u8; Self::MAX_SIZE],
+pub(super) enum Fre {
+    /// Nearly every one.
+    Short(ShortFre),
+    Long(LongFre),
+}
+
+/// Up to seven bytes as a number, the first in the lowest, and in the highest how many they are. Bytes that are
+/// written one by one and then read together make a processor wait for its store buffer; a number does not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct ShortFre(u64);
+
+/// More bytes, and zeros behind them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct LongFre {
+    bytes: [u8; Fre::MAX_SIZE],
     len: u8,
 }
 
-impl Fre {
-    /// The info byte and six words of four bytes; rounded up so that a copy is two vectors.
-    pub(super) const MAX_SIZE: usize = 32;
-
+impl ShortFre {
     /// No row's.
-    pub(super) const NONE: Self = Self { bytes: [0; Self::MAX_SIZE], len: 0 };
+    pub(super) const NONE: Self = Self(0);
 
-    /// The FRE with these bytes, which were one's; more than an FRE can have are ignored.
-    pub(super) fn from_bytes(bytes: &[u8]) -> Self {
-        let mut padded = [0; Self::MAX_SIZE];
-        padded.iter_mut().zip(bytes).for_each(|(slot, byte)| *slot = *byte);
-        Self { bytes: padded, len: bytes.len().min(Self::MAX_SIZE) as u8 }
+    /// None's that is short, but of such a length.
+    pub(super) fn of_long(fre: &LongFre) -> Self {
+        Self(u64::from(fre.len) << 56)
     }
 
+    /// The bytes, and others behind them.
+    #[inline(always)]
+    pub(super) fn bytes(self) -> [u8; 8] {
+        self.0.to_le_bytes()
+    }
+
+    /// Bytes of the info byte and the words.
+    #[inline(always)]
+    pub(super) fn len(self) -> usize {
+        (self.0 >> 56) as usize
+    }
+
+    /// As a number.
+    pub(super) fn number(self) -> u64 {
+        self.0
+    }
+
+    /// This FRE of a default FDE as it is with another offset of the CFA; none where the words have, or may
+    /// have, another size then.
+    #[inline(always)]
+    pub(super) fn with_cfa_offset(self, arch: Arch, offset: i64) -> Option<Self> {
+        let word = cfa_word(arch, offset).ok()?;
+        let info = FreInfo(self.0 as u8);
+        let size = WordSize::for_signed(word).filter(|&size| info.word_size() == Some(size))?;
+        let (bits, mask) = match (size, arch.endian()) {
+            (WordSize::B1, _) => (u16::from(word as u8), 0xff),
+            (WordSize::B2, Endian::Little) => (word as u16, 0xffff),
+            (WordSize::B2, Endian::Big) => ((word as u16).swap_bytes(), 0xffff),
+            (WordSize::B4, _) => return None,
+        };
+        (info.count() != 0).then_some(Self(self.0 & !(mask << 8) | u64::from(bits) << 8))
+    }
+}
+
+impl LongFre {
     /// The bytes, and zeros behind them.
-    pub(super) fn bytes(&self) -> &[u8; Self::MAX_SIZE] {
+    pub(super) fn bytes(&self) -> &[u8; Fre::MAX_SIZE] {
         &self.bytes
-    }
-
-    /// Up to seven bytes as a number, the first in the lowest, and in the highest how many they are.
-    pub(super) fn as_short(&self) -> Option<u64> {
-        let mut bytes = *self.bytes.first_chunk().filter(|_| self.len <= 7)?;
-        bytes[7] = self.len;
-        Some(u64::from_le_bytes(bytes))
     }
 
     /// Bytes of the info byte and the words.
     pub(super) fn len(&self) -> usize {
         self.len.into()
     }
+}
+
+impl Fre {
+    /// The info byte and six words of four bytes; rounded up so that a copy is two vectors.
+    pub(super) const MAX_SIZE: usize = 32;
+
+    /// The FRE with these bytes, which were one's; more than an FRE can have are ignored.
+    pub(super) fn from_bytes(bytes: &[u8]) -> Self {
+        let mut padded = [0; Self::MAX_SIZE];
+        padded.iter_mut().zip(bytes).for_each(|(slot, byte)| *slot = *byte);
+        let len = bytes.len().min(Self::MAX_SIZE) as u8;
+        match *padded.as_chunks().0 {
+            [first, ..] if len <= 7 => {
+                Self::Short(ShortFre(u64::from_le_bytes(first) | u64::from(len) << 56))
+            }
+            _ => Self::Long(LongFre { bytes: padded, len }),
+        }
+    }
+
+    /// Bytes of the info byte and the words.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Short(fre) => fre.len(),
+            Self::Long(fre) => fre.len(),
+        }
+    }
+
+    /// Up to seven bytes.
+    pub(super) fn as_short(&self) -> Option<ShortFre> {
+        match self {
+            Self::Short(fre) => Some(*fre),
+            Self::Long(_) => None,
+        }
+    }
 
     /// The FRE of a row in a function of the given type.
-    #[inline]
+    #[inline(always)]
     pub(super) fn new(arch: Arch, row: &Row, fde_type: FdeType) -> Result<Self, Reason> {
-        if row.return_address == Rule::Undefined {
-            return Ok(Self::from_bytes(&[FreInfo::OUTERMOST.0]));
+        if matches!(row.return_address, Rule::Undefined) {
+            return Ok(Self::Short(ShortFre(u64::from(FreInfo::OUTERMOST.0) | 1 << 56)));
         }
         match fde_type {
             FdeType::Default => Self::default(arch, row),
@@ -55,7 +125,7 @@ impl Fre {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn default(arch: Arch, row: &Row) -> Result<Self, Reason> {
         let Cfa::Register { register, offset } = row.cfa else {
             return Err(cfa_needs_flex(row.cfa));
@@ -70,72 +140,77 @@ impl Fre {
             Rule::Cfa(offset) => Some(offset),
             _ => return Err(Reason::FramePointerRule),
         };
-        if arch == Arch::Amd64 {
-            if row.return_address != Rule::Cfa(Abi::Amd64.fixed_ra_offset().into()) {
-                return Err(Reason::ReturnAddressRule);
+        let (count, words) = if arch == Arch::Amd64 {
+            match row.return_address {
+                Rule::Cfa(offset) if offset == Abi::Amd64.fixed_ra_offset().into() => {}
+                _ => return Err(Reason::ReturnAddressRule),
             }
-            return match fp {
-                None => Self::signed_words(arch.endian(), sp_based, row.signed, [cfa]),
-                Some(fp) => Self::signed_words(arch.endian(), sp_based, row.signed, [cfa, fp]),
-            };
-        }
-        let ra = match (row.return_address, fp) {
-            (Rule::SameValue, None) => {
-                return Self::signed_words(arch.endian(), sp_based, row.signed, [cfa]);
+            (1 + u8::from(fp.is_some()), [cfa, fp.unwrap_or(0), 0])
+        } else {
+            match (row.return_address, fp) {
+                (Rule::SameValue, None) => (1, [cfa, 0, 0]),
+                // An RA word of 0 is padding.
+                (Rule::SameValue, Some(fp)) if arch == Arch::S390x => (3, [cfa, 0, fp]),
+                (Rule::SameValue, Some(_)) => return Err(Reason::FramePointerAlone),
+                (Rule::Cfa(0), _) => return Err(Reason::ReturnAddressRule),
+                (Rule::Cfa(ra), None) => (2, [cfa, ra, 0]),
+                (Rule::Cfa(ra), Some(fp)) => (3, [cfa, ra, fp]),
+                _ => return Err(Reason::ReturnAddressRule),
             }
-            // An RA word of 0 is padding.
-            (Rule::SameValue, Some(_)) if arch == Arch::S390x => 0,
-            (Rule::SameValue, Some(_)) => return Err(Reason::FramePointerAlone),
-            (Rule::Cfa(0), _) => return Err(Reason::ReturnAddressRule),
-            (Rule::Cfa(offset), _) => offset,
-            _ => return Err(Reason::ReturnAddressRule),
         };
-        match fp {
-            None => Self::signed_words(arch.endian(), sp_based, row.signed, [cfa, ra]),
-            Some(fp) => Self::signed_words(arch.endian(), sp_based, row.signed, [cfa, ra, fp]),
-        }
+        Self::signed_words(arch.endian(), sp_based, row.signed, count, words)
     }
 
-    /// The FRE with these words, in the narrowest size that holds them all.
-    #[inline]
-    fn signed_words<const N: usize>(
+    /// The FRE with the first `count` of these words, in the narrowest size that holds them all; the others
+    /// are 0.
+    #[inline(always)]
+    fn signed_words(
         endian: Endian,
         sp_based: bool,
         signed: bool,
-        words: [i64; N],
+        count: u8,
+        words: [i64; 3],
     ) -> Result<Self, Reason> {
-        let mut size = WordSize::B1;
-        for word in words {
-            size = size.max(WordSize::for_signed(word).ok_or(Reason::RuleOffset(word))?);
+        // The bits that differ from the sign.
+        let bits = words.iter().fold(0, |bits, word| bits | (word ^ word >> 63));
+        let size = match WordSize::for_signed(bits) {
+            Some(size) => size,
+            None => return Err(out_of_range(words)),
+        };
+        let info = FreInfo::new(sp_based, count, size, signed);
+        if size == WordSize::B4 {
+            return Ok(Self::pack(endian, info, size, &words.map(|word| word as u32)[..count.into()]));
         }
-        let info = FreInfo::new(sp_based, N as u8, size, signed);
-        Ok(Self::pack(endian, info, size, words.map(|word| word as u32)))
+        let width = 8 * size.width();
+        let mut head = u64::from(info.0);
+        for (number, word) in words.into_iter().enumerate() {
+            let word = match endian {
+                Endian::Little => word as u32 & (0xffff >> (16 - width)),
+                Endian::Big => u32::from((word as u16).swap_bytes() >> (16 - width)),
+            };
+            head |= u64::from(word) << (8 + number * width);
+        }
+        let len = 1 + usize::from(count) * size.width();
+        Ok(Self::Short(ShortFre(head | (len as u64) << 56)))
     }
 
-    #[inline]
-    fn pack<const N: usize>(endian: Endian, info: FreInfo, size: WordSize, words: [u32; N]) -> Self {
+    /// The FRE with these words, at most six.
+    #[cold]
+    fn pack(endian: Endian, info: FreInfo, size: WordSize, words: &[u32]) -> Self {
         let mut bytes = [0; Self::MAX_SIZE];
         bytes[0] = info.0;
-        match size {
-            WordSize::B1 => {
-                for (slot, word) in bytes[1..].iter_mut().zip(words) {
-                    *slot = word as u8;
-                }
-            }
-            WordSize::B2 => {
-                for (slot, word) in bytes[1..].chunks_exact_mut(2).zip(words) {
-                    slot.copy_from_slice(&endian.put_u16(word as u16));
-                }
-            }
-            WordSize::B4 => {
-                for (slot, word) in bytes[1..].chunks_exact_mut(4).zip(words) {
-                    slot.copy_from_slice(&endian.put_u32(word));
-                }
+        let (width, slots) = (size.width(), &mut bytes[1..]);
+        for (slot, word) in slots.chunks_exact_mut(width).zip(words) {
+            match size {
+                WordSize::B1 => slot[0] = *word as u8,
+                WordSize::B2 => slot.copy_from_slice(&endian.put_u16(*word as u16)),
+                WordSize::B4 => slot.copy_from_slice(&endian.put_u32(*word)),
             }
         }
-        Self { bytes, len: (1 + N * size.width()) as u8 }
+        Self::from_bytes(&bytes[..1 + words.len() * width])
     }
 
+    #[inline(never)]
     fn flex(arch: Arch, row: &Row) -> Result<Self, Reason> {
         let mut words = FlexWords { words: [0; 6], count: 0, size: WordSize::B1 };
         let (register, offset, deref) = match row.cfa {
@@ -160,10 +235,7 @@ impl Fre {
             words.push_rule(row.frame_pointer, Reason::FramePointerRule)?;
         }
         let info = FreInfo::new(false, words.count as u8, words.size, row.signed);
-        let mut fre = Self::pack(arch.endian(), info, words.size, words.words);
-        // `pack` has written six words; those behind the count are zero.
-        fre.len = (1 + words.count * words.size.width()) as u8;
-        Ok(fre)
+        Ok(Self::pack(arch.endian(), info, words.size, &words.words[..words.count]))
     }
 }
 
@@ -176,6 +248,7 @@ pub(super) const fn fre_len(info: FreInfo) -> usize {
     }
 }
 
+#[cold]
 fn cfa_needs_flex(cfa: Cfa) -> Reason {
     match cfa {
         Cfa::Undefined => Reason::CfaMissing,
@@ -185,18 +258,26 @@ fn cfa_needs_flex(cfa: Cfa) -> Reason {
     }
 }
 
+/// Why words have no size: the first that is too far away for any.
+#[cold]
+fn out_of_range(words: [i64; 3]) -> Reason {
+    let too_far = words.into_iter().find(|&word| WordSize::for_signed(word).is_none());
+    Reason::RuleOffset(too_far.unwrap_or_default())
+}
+
 /// The CFA's data word: its offset, on s390x counted from 160 in units of 8 bytes.
-#[inline]
+#[inline(always)]
 fn cfa_word(arch: Arch, offset: i64) -> Result<i64, Reason> {
-    let word = if arch == Arch::S390x {
-        if offset % 8 != 0 {
-            return Err(Reason::CfaOffset(offset));
-        }
-        offset.checked_sub(160).ok_or(Reason::CfaOffset(offset))? / 8
-    } else {
-        offset
-    };
+    let word = if arch == Arch::S390x { s390x_word(offset)? } else { offset };
     if word == i64::from(word as i32) { Ok(word) } else { Err(Reason::CfaOffset(offset)) }
+}
+
+#[cold]
+fn s390x_word(offset: i64) -> Result<i64, Reason> {
+    if offset % 8 != 0 {
+        return Err(Reason::CfaOffset(offset));
+    }
+    Ok(offset.checked_sub(160).ok_or(Reason::CfaOffset(offset))? / 8)
 }
 
 /// The data words of a flex FRE.
@@ -236,3 +317,6 @@ impl FlexWords {
         self.push_pair(control, offset, Reason::RuleOffset)
     }
 }
+
+#[cfg(test)]
+mod tests;

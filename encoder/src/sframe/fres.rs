@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use cfipack_format::Endian;
 use cfipack_format::sframe::{Attribute, FreInfo, FreType, Version};
 
-use super::fre::{Fre, fre_len};
+use super::fre::{Fre, LongFre, ShortFre, fre_len};
 
 /// The FREs of a function, behind room for its attribute and behind blocks that are kept.
 #[derive(Clone, Debug)]
@@ -20,7 +20,8 @@ pub(super) struct Fres {
     count: u32,
     fre_type: FreType,
     last_start: u32,
-    last: Fre,
+    /// The last row's FRE; of a long one the length.
+    last: ShortFre,
     endian: Endian,
 }
 
@@ -40,7 +41,7 @@ pub(super) const MAX_ROWS: u32 = u16::MAX as u32;
 
 impl Fres {
     pub(super) fn new(endian: Endian) -> Self {
-        let last = Fre::NONE;
+        let last = ShortFre::NONE;
         let (bytes, fre_type) = (vec![0; BUFFER + BEYOND], FreType::Addr1);
         Self {
             bytes,
@@ -62,7 +63,7 @@ impl Fres {
         self.count = 0;
         self.fre_type = fre_type;
         self.last_start = 0;
-        self.last = Fre::NONE;
+        self.last = ShortFre::NONE;
     }
 
     /// The buffer, and where in it the first row of a function goes.
@@ -105,35 +106,82 @@ impl Fres {
         self.count
     }
 
+    /// The last row's FRE if it is short.
+    #[inline(always)]
+    pub(super) fn last(&self) -> ShortFre {
+        self.last
+    }
+
     /// Whether the last row has these very bytes.
     #[inline]
     pub(super) fn repeats(&self, fre: &Fre) -> bool {
-        self.last == *fre
+        match fre {
+            Fre::Short(fre) => self.last == *fre,
+            Fre::Long(fre) => {
+                self.last == ShortFre::of_long(fre)
+                    && self.bytes.get(self.end - fre.len()..self.end) == fre.bytes().get(..fre.len())
+            }
+        }
     }
 
     /// Appends a row; `start` fits the FRE type.
+    #[inline]
     pub(super) fn push(&mut self, start: u32, fre: &Fre) {
+        match fre {
+            Fre::Short(fre) => self.push_short(start, *fre),
+            Fre::Long(fre) => self.push_long(start, fre),
+        }
+    }
+
+    /// As [`push`](Self::push).
+    #[inline(always)]
+    pub(super) fn push_short(&mut self, start: u32, fre: ShortFre) {
+        let (room, width) = self.begin_row(start);
+        room[width..][..8].copy_from_slice(&fre.bytes());
+        self.end_row(fre);
+    }
+
+    #[cold]
+    fn push_long(&mut self, start: u32, fre: &LongFre) {
+        let (room, width) = self.begin_row(start);
+        room[width..][..Fre::MAX_SIZE].copy_from_slice(fre.bytes());
+        self.end_row(ShortFre::of_long(fre));
+    }
+
+    /// Writes a row's start. Returns room for the row, and the start's width.
+    #[inline(always)]
+    fn begin_row(&mut self, start: u32) -> (&mut [u8], usize) {
         self.grow_to(self.end + ROOM);
         let width = self.fre_type.width();
         let start_bytes = match self.endian {
             Endian::Little => start.to_le_bytes(),
-            Endian::Big => (start << (32 - 8 * width)).to_be_bytes(),
+            Endian::Big => big_endian(start, width),
         };
+        self.last_start = start;
         let room = &mut self.bytes[self.end..][..ROOM];
         room[..4].copy_from_slice(&start_bytes);
-        room[width..][..Fre::MAX_SIZE].copy_from_slice(fre.bytes());
-        self.end += width + fre.len();
+        (room, width)
+    }
+
+    /// Counts a row of which this is the last FRE then.
+    #[inline(always)]
+    fn end_row(&mut self, last: ShortFre) {
+        self.end += self.fre_type.width() + last.len();
         self.count += 1;
-        self.last_start = start;
-        self.last = *fre;
+        self.last = last;
     }
 
     /// Makes room for rows up to `end`.
-    #[inline]
+    #[inline(always)]
     fn grow_to(&mut self, end: usize) {
         if self.bytes.len() < end + BEYOND {
-            self.bytes.resize((end + BEYOND).next_power_of_two(), 0);
+            self.grow(end + BEYOND);
         }
+    }
+
+    #[cold]
+    fn grow(&mut self, len: usize) {
+        self.bytes.resize(len.next_power_of_two(), 0);
     }
 
     /// Rewrites the starts with the narrowest type that holds them all.
@@ -146,25 +194,33 @@ impl Fres {
     }
 
     /// Writes the rows anew, behind where they are.
-    #[cold]
-    fn narrow_to(&mut self, narrowest: FreType) {
+    #[inline(never)]
+    fn narrow_to(&mut self, narrowest: FreType) -> Option<()> {
         let (wide, width) = (self.fre_type.width(), narrowest.width());
-        let first = self.end + Attribute::SIZE;
+        // More is read than a row.
+        let first = self.end + ROOM;
         self.grow_to(first + (self.end - self.first) + ROOM);
-        let (mut from, mut to) = (self.first, first);
-        let mut row = [0; ROOM];
-        while from < self.end {
-            row.copy_from_slice(&self.bytes[from..from + ROOM]);
-            let start = if self.endian == Endian::Little { 0 } else { wide - width };
-            let len = fre_len(FreInfo(row[wide]));
-            let room = &mut self.bytes[to..to + ROOM];
-            room[..width].copy_from_slice(&row[start..start + width]);
-            room[width..][..Fre::MAX_SIZE].copy_from_slice(&row[wide..][..Fre::MAX_SIZE]);
-            from += wide + len;
-            to += width + len;
+        let (before, behind) = self.bytes.split_at_mut(first);
+        let (mut rows, mut to) = (&before[self.first..], behind);
+        // Where the start's low bytes are.
+        let low = if self.endian == Endian::Little { 0 } else { wide - width };
+        let mut len_so_far = 0;
+        for _ in 0..self.count {
+            let row: &[u8; ROOM] = rows.first_chunk()?;
+            let room: &mut [u8; ROOM] = to.first_chunk_mut()?;
+            let len = usize::from(FRE_LENS[usize::from(row[wide])]);
+            room[..4].copy_from_slice(&row[low..][..4]);
+            if len <= 8 {
+                room[width..][..8].copy_from_slice(&row[wide..][..8]);
+            } else {
+                room[width..][..Fre::MAX_SIZE].copy_from_slice(&row[wide..][..Fre::MAX_SIZE]);
+            }
+            rows = &rows[wide + len..];
+            to = &mut to[width + len..];
+            len_so_far += width + len;
         }
-        (self.first, self.end) = (first, to);
-        self.fre_type = narrowest;
+        (self.first, self.end, self.fre_type) = (first, first + len_so_far, narrowest);
+        Some(())
     }
 
     /// As [`narrow`](Self::narrow), for little-endian FREs of up to seven bytes.
@@ -235,6 +291,16 @@ impl Fres {
         self.base = self.end;
     }
 
+    /// Where the next function's room starts.
+    pub(super) fn base(&self) -> usize {
+        self.base
+    }
+
+    /// Forgets the blocks that were kept since the room started there.
+    pub(super) fn back_to(&mut self, base: usize) {
+        self.base = base;
+    }
+
     /// Forgets the blocks that were kept.
     pub(super) fn clear(&mut self) {
         self.base = 0;
@@ -247,6 +313,12 @@ pub(super) struct Block {
     start: usize,
     /// Its bytes.
     pub(super) len: usize,
+}
+
+/// The lowest `width` bytes of a start, the highest first.
+#[cold]
+fn big_endian(start: u32, width: usize) -> [u8; 4] {
+    (start << (32 - 8 * width)).to_be_bytes()
 }
 
 /// [`fre_len`] by the info byte.

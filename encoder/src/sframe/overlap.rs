@@ -228,18 +228,11 @@ impl Plan {
             parts.extend(starts.filter(|start| *start != function).map(|start| (start, function)));
         }
         parts.sort_unstable();
-        let rebuilt = rebuilt.finish();
-        entries.omitted.extend(self.ambiguous);
-        *entries = Entries {
-            list: rebuilt.list,
-            blocks: rebuilt.blocks,
-            num_fres: rebuilt.num_fres,
-            omitted: core::mem::take(&mut entries.omitted),
-            unread: entries.unread,
-            continued: Vec::new(),
-            parts,
-            merged: Vec::new(),
-        };
+        let mut rebuilt = rebuilt.finish();
+        rebuilt.omitted = core::mem::take(&mut entries.omitted);
+        rebuilt.omitted.extend(self.ambiguous);
+        (rebuilt.unread, rebuilt.parts) = (entries.unread, parts);
+        *entries = rebuilt;
         left_out
     }
 }

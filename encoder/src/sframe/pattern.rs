@@ -2,7 +2,7 @@
 
 use cfipack_format::{Arch, Cfa, Endian, Row, Rule};
 
-use super::fre::Fre;
+use super::fre::{Fre, ShortFre};
 
 /// How many bytes an FRE has.
 #[inline(always)]
@@ -37,7 +37,7 @@ impl Pattern {
         }
         let fre = |offset| {
             let row = Row { cfa: Cfa::Register { register, offset }, ..*row };
-            Fre::default(arch, &row).ok()?.as_short()
+            Fre::default(arch, &row).ok()?.as_short().map(ShortFre::number)
         };
         Some(Self { small: fre(0)?, large: fre(0x80)? & !0xff_ff00 })
     }

@@ -72,7 +72,7 @@ impl<'o> Rebuilt<'o> {
                 true => self.cut_stubs(entry, head, &rows, from..to),
                 false => self.add(entry, head, &rows, from..to, 0),
             };
-            added.inspect_err(|_| self.new.back_to(mark))?;
+            added.inspect_err(|_| self.new.back_to(mark, &mut self.fres))?;
         }
         Ok(())
     }

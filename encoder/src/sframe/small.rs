@@ -4,11 +4,11 @@ use cfipack_format::sframe::{FdeInfo, FdeType, FreType, Version};
 use cfipack_format::{Arch, Cfa, Rule};
 
 use super::entries::Entries;
-use super::fre::Fre;
+use super::fre::{Fre, ShortFre};
 use super::fres::{Fres, MAX_ROWS};
 use super::stack_pointer::StackPointer;
 use crate::Reason;
-use crate::cfi::{Change, Cie, Function, RowSink, State};
+use crate::cfi::{Change, Cie, Function, RowSink, State, Stretch};
 
 /// Takes the rows of one function.
 #[derive(Debug)]
@@ -25,6 +25,9 @@ pub(super) struct SmallRows<'b> {
     pub(super) part: u32,
     /// Starts that the FDE in the making has room for.
     pub(super) fre_type: FreType,
+    /// Whether the FRE of a row follows from the last one if only the CFA's offset differs: it is one of a
+    /// default FDE, and nothing is said of the stack pointer, which would depend on the CFA.
+    offset_is_all: bool,
 }
 
 impl<'b> SmallRows<'b> {
@@ -40,7 +43,7 @@ impl<'b> SmallRows<'b> {
         fres.begin(fre_type);
         let info = flags(&function.cie, version);
         let (arch, start) = (function.arch(), function.start.0);
-        Self { arch, version, info, fde_type, fres, entries, start, part: 0, fre_type }
+        Self { arch, version, info, fde_type, fres, entries, start, part: 0, fre_type, offset_is_all: false }
     }
 
     /// Ends the FDE in the making at `end`, from the function's start.
@@ -53,7 +56,7 @@ impl<'b> SmallRows<'b> {
         if self.part != 0 {
             self.entries.go_on();
         }
-        self.entries.add(start, end - self.part, self.fres, self.info, self.fde_type, 0)?;
+        self.entries.add_later(start, end - self.part, self.fres, self.info, self.fde_type)?;
         self.part = end;
         self.fres.begin(self.fre_type);
         Ok(())
@@ -61,11 +64,61 @@ impl<'b> SmallRows<'b> {
 }
 
 impl<'a> RowSink<'a, StackPointer> for SmallRows<'_> {
-    fn row(&mut self, state: &State<'a, StackPointer>, _: Change) -> Result<(), Reason> {
+    #[inline(always)]
+    fn row(&mut self, state: &State<'a, StackPointer>, change: Change) -> Result<(), Reason> {
+        match self.with_offset(state, change) {
+            Some(fre) if self.fres.count() < MAX_ROWS => {
+                if self.fres.last() != fre {
+                    self.fres.push_short(state.row.start.0 - self.part, fre);
+                }
+                Ok(())
+            }
+            _ => self.any_row(state),
+        }
+    }
+
+    #[inline(always)]
+    fn stretch(&mut self, stretch: &mut Stretch<'a>) {
+        if !self.offset_is_all {
+            return;
+        }
+        while let Some(step) = stretch.next() {
+            if stretch.row_ends(&step) {
+                let (location, offset) = stretch.row();
+                let Ok(start) = u32::try_from(location) else { break };
+                let Some(fre) = self.fres.last().with_cfa_offset(self.arch, offset) else { break };
+                if self.fres.last() != fre {
+                    if self.fres.count() >= MAX_ROWS {
+                        break;
+                    }
+                    self.fres.push_short(start - self.part, fre);
+                }
+            }
+            stretch.take(step);
+        }
+    }
+}
+
+impl SmallRows<'_> {
+    /// The FRE of a row that differs from the one before in the CFA's offset only, if it follows from the last
+    /// FRE.
+    #[inline(always)]
+    fn with_offset(&self, state: &State<'_, StackPointer>, change: Change) -> Option<ShortFre> {
+        match (change, state.row.cfa) {
+            (Change::CfaOffset, Cfa::Register { offset, .. }) if self.offset_is_all => {
+                self.fres.last().with_cfa_offset(self.arch, offset)
+            }
+            _ => None,
+        }
+    }
+
+    #[inline(never)]
+    fn any_row(&mut self, state: &State<'_, StackPointer>) -> Result<(), Reason> {
         let row = &state.row;
-        if row.return_address != Rule::Undefined {
+        self.offset_is_all = self.fde_type == FdeType::Default && state.registers.is_unset();
+        if !matches!(row.return_address, Rule::Undefined) {
             // Nothing is said yet.
-            if row.cfa == Cfa::Undefined && self.fres.count() == 0 && self.part == 0 {
+            if matches!(row.cfa, Cfa::Undefined) && self.fres.count() == 0 && self.part == 0 {
                 return Ok(());
             }
             if !state.registers.is_cfa(self.arch, row) {

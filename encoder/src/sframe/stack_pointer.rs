@@ -46,12 +46,13 @@ impl Registers for StackPointer {
 
 impl StackPointer {
     /// Whether CFI says nothing.
+    #[inline(always)]
     pub(super) fn is_unset(&self) -> bool {
-        self.rule == Rule::SameValue
+        matches!(self.rule, Rule::SameValue)
     }
 
     /// Whether the rule comes to the CFA, `row`'s (plus [`Arch::stack_pointer_from_cfa`]).
-    #[inline]
+    #[inline(always)]
     pub(super) fn is_cfa(&self, arch: Arch, row: &Row) -> bool {
         self.is_unset() || self.comes_to_cfa(arch, row)
     }
