@@ -218,6 +218,12 @@ fn llvm_objdump_prints_what_we_print() {
             }
             tools.write("f", mach_object::image_with_table(arch, &bytes));
             let theirs = tools.run_well(&["llvm-objdump-23", "--unwind-info", "f"]);
+            // llvm-objdump reads no more than 4096 bytes of a page; ld64's can have a word more.
+            let is_long = |&(_, entries, encodings): &(PageKind, usize, usize)| entries + encodings > 1021;
+            if layout == Layout::Ld64 && Table::read(&bytes).pages.iter().any(is_long) {
+                assert!(theirs.contains("warning: attempt to read past end of buffer"), "table {number}");
+                continue;
+            }
             let mut ours = String::new();
             Section::parse(&bytes).unwrap().dump(&mut ours).unwrap();
             assert!(
