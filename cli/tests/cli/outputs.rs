@@ -145,7 +145,11 @@ fn open_directory(name: &str) -> PathBuf {
     let _ = fs::remove_dir_all(&directory);
     fs::create_dir(&directory).unwrap();
     fs::copy(corpus().join("linked.so"), directory.join("linked.so")).unwrap();
-    fs::copy(env!("CARGO_BIN_EXE_cfi2sframe"), directory.join("program")).unwrap();
+    // By another process: while this one has a program open for writing, a child that another test starts has too,
+    // and such a program cannot be run.
+    let copied =
+        Command::new("cp").arg(env!("CARGO_BIN_EXE_cfi2sframe")).arg(directory.join("program")).status();
+    assert!(copied.unwrap().success());
     fs::set_permissions(&directory, Permissions::from_mode(0o777)).unwrap();
     directory
 }
