@@ -192,6 +192,8 @@ fn c_program() {
 #[test]
 fn rust_program() {
     let program = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("gdb-rust");
-    fs::copy(env!("CARGO_BIN_EXE_traced"), &program).expect("a copy of the program");
+    // By another process, so that no child of another test holds the program open for writing.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_traced")).arg(&program).status();
+    assert!(copied.expect("cp").success(), "a copy of the program");
     compare("gdb, Rust program", &program, 100);
 }
