@@ -29,7 +29,7 @@ fn encode(
 ) -> u32 {
     let mut encoder = Encoder::new();
     let mut sum = 0u32;
-    for function in cfipack_cfi::Functions::new(&section) {
+    for function in cfipack_cfi::Functions::new(section) {
         let Ok(function) = &function else { continue };
         let code = code.and_then(|code| {
             let after = code.partition_point(|(address, _)| *address <= function.start);

@@ -60,7 +60,7 @@ pub fn convert(sections: &[cfi::Section<'_>], arch: Arch, address: Address, opti
     let (section, unsupported, malformed) = build(sections.iter().copied(), arch, options);
     let mut bytes = vec![0; section.len()];
     section.write(&mut bytes, address, |function| function).expect("the table reaches its functions");
-    let functions = sections.iter().map(|section| cfipack_cfi::Functions::new(&section).count()).sum();
+    let functions = sections.iter().map(|section| cfipack_cfi::Functions::new(section).count()).sum();
     Converted { bytes, address, unsupported, malformed, functions }
 }
 

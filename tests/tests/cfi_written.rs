@@ -32,7 +32,7 @@ fn written_again(golden: &Golden, section: &Section<'_>) -> usize {
     let mut writer = Writer::new(section.kind, section.arch, section.address);
     let mut cies: HashMap<usize, WrittenCie> = HashMap::new();
     let mut functions = 0;
-    for function in cfipack_cfi::Functions::new(&section) {
+    for function in cfipack_cfi::Functions::new(section) {
         let function = function.unwrap_or_else(|error| panic!("{}: {error}", golden.name));
         let cie = cies.entry(function.cie.offset.0).or_insert_with(|| {
             let instructions = assembled(golden, &function, function.cie.instructions);

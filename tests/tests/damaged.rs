@@ -100,7 +100,7 @@ fn use_cfi(section: cfi::Section<'_>) {
 
 /// Whether two functions have a PC in common: then it is not said which one answers.
 fn overlap(section: &cfi::Section<'_>) -> bool {
-    let functions = cfipack_cfi::Functions::new(&section).flatten();
+    let functions = cfipack_cfi::Functions::new(section).flatten();
     let mut ranges: Vec<_> = functions.map(|f| (f.start.0, f.start.0.saturating_add(f.size))).collect();
     ranges.sort_unstable();
     ranges.windows(2).any(|pair| pair[0].1 > pair[1].0)

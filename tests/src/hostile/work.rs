@@ -44,7 +44,7 @@ fn cfi(section: &cfi::Section<'_>) {
         }
     }
     let mut encoder = Encoder::new();
-    for function in cfipack_cfi::Functions::new(&section).flatten() {
+    for function in cfipack_cfi::Functions::new(section).flatten() {
         let _ = encoder.encode(&function, None, Mode::Checked);
     }
     let code = Code::new([]);

@@ -54,7 +54,7 @@ pub fn compare(section: &cfi::Section<'_>, converted: &Converted, fdes: &Fdes) -
     let omitted: BTreeSet<_> = converted.unsupported.iter().map(|unsupported| unsupported.function).collect();
     let mut compared = Compared::default();
     for function in
-        cfipack_cfi::Functions::new(&section).filter_map(Result::ok).filter(|function| function.size != 0)
+        cfipack_cfi::Functions::new(section).filter_map(Result::ok).filter(|function| function.size != 0)
     {
         if omitted.contains(&function.start) {
             compared.omitted += 1;
