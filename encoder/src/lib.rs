@@ -37,6 +37,7 @@
 //! - `iced-x86`: finds the calls in x86 code, without which fewer functions have a compact encoding.
 
 #![no_std]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 extern crate alloc;
 #[cfg(feature = "std")]
