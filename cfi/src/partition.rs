@@ -8,7 +8,7 @@ use crate::record::Records;
 /// The offset of the first record of a section at or after `offset`, or the section's length. Walks there
 /// from the section's start.
 pub fn record_at_or_after(section: &Section<'_>, offset: SectionOffset) -> SectionOffset {
-    let records = Records(*section);
+    let records = Records::new(section, true);
     let mut at = 0;
     while at < offset.0 {
         match records.record_end(at) {
@@ -26,9 +26,10 @@ pub fn record_at_or_after(section: &Section<'_>, offset: SectionOffset) -> Secti
 pub fn likely_record_at_or_after(section: &Section<'_>, offset: SectionOffset) -> Option<SectionOffset> {
     /// Nearly all records are shorter.
     const WINDOW: usize = 1 << 12;
+    let records = Records::new(section, true);
     let first = offset.0.next_multiple_of(4);
     let mut places = (first..first.saturating_add(WINDOW)).step_by(4);
-    places.find(|&at| is_likely_record(&Records(*section), at)).map(SectionOffset)
+    places.find(|&at| is_likely_record(&records, at)).map(SectionOffset)
 }
 
 /// Whether several records in a row start here, each a CIE or with the offset of one.
@@ -69,7 +70,7 @@ mod tests {
         for offset in (0..=section.bytes.len() + 1).map(SectionOffset) {
             let walked = record_at_or_after(&section, offset);
             let mut end = Some(walked.0);
-            (0..8).for_each(|_| end = end.and_then(|end| Records(section).record_end(end)));
+            (0..8).for_each(|_| end = end.and_then(|end| Records::new(&section, true).record_end(end)));
             assert_eq!(likely_record_at_or_after(&section, offset), end.map(|_| walked), "{offset}");
         }
     }

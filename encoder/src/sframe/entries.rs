@@ -11,7 +11,7 @@ use crate::Reason;
 /// One entry of the function index in the making.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
-    /// The start that the CFI gives.
+    /// The function's key, which is its address where it has one, and what an entry that goes on with it adds.
     pub(super) start: u64,
     pub(super) size: u32,
     /// The number of its [block](Blocks).
@@ -73,6 +73,8 @@ pub(super) struct Entries {
     pub(super) merged: Vec<(u64, u64)>,
     /// A function could not be read: it may lie in any gap, and nothing may be merged across one.
     pub(super) unread: bool,
+    /// Whether the functions' keys are their addresses; none as long as there is no function.
+    pub(super) have_addresses: Option<bool>,
 }
 
 impl Entries {
@@ -80,7 +82,17 @@ impl Entries {
     pub(super) fn new(blocks: Blocks) -> Self {
         let (list, omitted) = (Vec::new(), Vec::new());
         let (continued, parts, merged) = (Vec::new(), Vec::new(), Vec::new());
-        Self { list, blocks, num_fres: 0, omitted, continued, parts, merged, unread: false }
+        Self {
+            list,
+            blocks,
+            num_fres: 0,
+            omitted,
+            continued,
+            parts,
+            merged,
+            unread: false,
+            have_addresses: None,
+        }
     }
 
     #[inline]

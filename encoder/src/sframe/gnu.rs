@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use core::iter;
 
 use cfipack_format::sframe::{FdeType, FreType};
-use cfipack_format::{Address, Arch, Cfa, FunctionOffset, Row, Rule};
+use cfipack_format::{Arch, Cfa, FunctionOffset, Row, Rule};
 
 use super::belief::{Belief, Beliefs};
 use super::effect::{Effect, effect};
@@ -83,8 +83,7 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
     }
 
     fn unsupported(&self, reason: Reason) -> Unsupported {
-        let pc = Address(self.function.start.0.wrapping_add(self.location));
-        Unsupported { function: self.function.start, pc, reason }
+        Unsupported { function: self.function.key, offset: self.location, reason }
     }
 
     fn rows(&mut self) -> Result<(), Reason> {
@@ -101,7 +100,7 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
             let instruction = instruction?;
             let advanced = match instruction {
                 Instruction::Advance(delta) => self.location.saturating_add(delta),
-                Instruction::SetLocation(address) => address.0.wrapping_sub(function.start.0),
+                Instruction::SetLocation(address) => function.location_of(address)?,
                 _ => {
                     self.apply(instruction, &mut state, &initial, &mut remembered)?;
                     continue;
