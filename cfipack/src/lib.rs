@@ -7,7 +7,9 @@
 //! # A linker
 //! A [builder](encoder::sframe::Builder) takes the functions of all inputs and becomes a section whose
 //! size is exact before the code has addresses; `write` encodes the starts when they are known, and
-//! again after a relayout. A linker needs
+//! again after a relayout. The example [`linker.rs`] links two objects whose functions have the same
+//! offsets, one of them dead, and writes the table at two layouts. The page [For linkers] describes
+//! keys, dead functions, relocations, shards, pools and relayout. A linker needs
 //! `default-features = false, features = ["encoder"]`, which depends on bitflags alone.
 //!
 //! # An assembler or JIT
@@ -23,7 +25,9 @@
 //! `default-features = false, features = ["decoder"]`, which does not allocate.
 //!
 //! [`convert.rs`]: https://docs.rs/crate/cfipack/latest/source/examples/convert.rs
+//! [`linker.rs`]: https://docs.rs/crate/cfipack/latest/source/examples/linker.rs
 //! [`unwind.rs`]: https://docs.rs/crate/cfipack/latest/source/examples/unwind.rs
+//! [For linkers]: for_linkers
 //!
 //! # Features
 //! All are defaults. Without any, the crate is [`format`](mod@format) alone, `no_std` and without
@@ -60,3 +64,7 @@ pub use cfipack_format as format;
 #[cfg(feature = "roundtrip")]
 #[doc(inline)]
 pub use cfipack_roundtrip as roundtrip;
+
+#[cfg(all(any(doc, doctest), feature = "encoder"))]
+#[doc = include_str!("../docs/for-linkers.md")]
+pub mod for_linkers {}

@@ -45,6 +45,15 @@ fn convert_reports_usage() {
     assert!(!output.status.success());
 }
 
+/// Two objects with functions at equal offsets, one of them dead: four remain, at two layouts.
+#[test]
+fn linker_writes_two_layouts_that_verify() {
+    let output = example("linker").output().unwrap();
+    let printed = succeeded(&output);
+    assert!(printed.starts_with("4 functions, "), "{printed}");
+    assert_eq!(printed.matches(": verified").count(), 2, "{printed}");
+}
+
 /// The functions of the child stand in the order of its calls, and the stack ends where the process began.
 #[test]
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
