@@ -28,8 +28,8 @@ pub struct Cie<'a> {
     pub pauth_key_b: bool,
     /// Augmentation `G`: the frame's stack memory is tagged (AArch64).
     pub tagged: bool,
-    /// Augmentation `P`: how the personality routine is found, and the cell or routine itself.
-    pub personality: Option<(PointerEncoding, Address)>,
+    /// Augmentation `P`: the personality routine.
+    pub personality: Option<Personality>,
     /// Augmentation `L`: how FDEs store their LSDA.
     pub lsda_encoding: PointerEncoding,
     /// The instructions that precede those of every FDE.
@@ -38,6 +38,18 @@ pub struct Cie<'a> {
     pub(crate) has_data: bool,
     /// Augmentation `R`: how FDEs store addresses.
     pub fde_encoding: PointerEncoding,
+}
+
+/// A CIE's personality routine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Personality {
+    /// How the routine is found: by its address, or by a cell that holds it.
+    pub encoding: PointerEncoding,
+    /// Where the pointer lies, which a relocation of a relocatable object names.
+    pub field: SectionOffset,
+    /// The routine or the cell; none in [unrelocated](crate::Functions::keyed) input, where the relocation of the
+    /// field has it.
+    pub address: Option<Address>,
 }
 
 /// Bytes behind the CIE id, at most. No cache holds as many CIEs as hostile input may have, in turn or
@@ -128,8 +140,7 @@ impl<'a> Cie<'a> {
                 b'P' => {
                     let encoding = PointerEncoding(cursor.u8().ok_or(truncated)?);
                     if encoding != PointerEncoding::OMITTED {
-                        self.personality =
-                            Some((encoding, self.personality(&mut cursor, encoding, section)?));
+                        self.personality = Some(self.personality(&mut cursor, encoding, section)?);
                     }
                 }
                 b'S' => self.signal_frame = true,
@@ -147,16 +158,18 @@ impl<'a> Cie<'a> {
         cursor: &mut Cursor<'a>,
         encoding: PointerEncoding,
         section: &Records<'a>,
-    ) -> Result<Address, Error> {
+    ) -> Result<Personality, Error> {
         let offset = self.offset;
         if !encoding.is_readable() {
             return Err(Error::PointerEncoding { offset, encoding: encoding.0 });
         }
+        let field = SectionOffset(section.offset_of(cursor.rest()));
         let here = section.address_of(cursor.rest());
         let bases = Bases { text: section.text, data: section.data, function: Address(0) };
-        PointerEncoding(encoding.0 & 0x7f)
+        let address = PointerEncoding(encoding.0 & 0x7f)
             .read_address(cursor, here, &bases, section.arch.pointer_size())
-            .ok_or(Error::Truncated { offset })
+            .ok_or(Error::Truncated { offset })?;
+        Ok(Personality { encoding, field, address: section.is_placed.then_some(address) })
     }
 
     /// Whether `other` gives its FDEs' instructions the same meaning.
@@ -187,22 +200,25 @@ fn check_sizes(cursor: &mut Cursor<'_>, arch: Arch, offset: SectionOffset) -> Re
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec;
     use alloc::vec::Vec;
 
     use cfipack_format::{Address, Arch, SectionOffset};
 
     use super::MAX_LENGTH;
-    use crate::eh_frame::{CIE, fde};
-    use crate::{Error, Functions, Section, SectionKind};
+    use crate::write::{Cie, Writer};
+    use crate::{Error, Functions, SectionKind};
 
     #[test]
     fn cies_of_more_bytes_than_any_has_are_refused() {
         for (length, is_read) in [(MAX_LENGTH, true), (MAX_LENGTH + 1, false)] {
-            let mut bytes = Vec::from((length as u32 + 4).to_le_bytes());
-            bytes.extend(&CIE[4..]);
-            bytes.resize(8 + length, 0);
-            fde(&mut bytes, 0, 0x1000, 8, &[0; 3]);
-            let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
+            let mut writer = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(0));
+            writer.alignment = 1;
+            // Nine bytes stand between the id and the instructions.
+            let cie = writer.cie(&Cie::new(Arch::Amd64, &vec![0; length - 9])).unwrap();
+            assert_eq!(writer.as_bytes().len(), 8 + length);
+            writer.fde(&cie, Address(0x1000), 8, None, &[]).unwrap();
+            let section = writer.section();
             let read = Functions::new(&section).map(|function| function.map(|function| function.size));
             let expected =
                 if is_read { Ok(8) } else { Err(Error::CieLength { offset: SectionOffset(0), length }) };

@@ -77,6 +77,11 @@ pub enum Error {
         /// The column.
         column: u64,
     },
+    /// An FDE of an unrelocated `.debug_frame`, whose CIE pointer is subject to relocation.
+    Unrelocated {
+        /// Where the FDE starts.
+        offset: SectionOffset,
+    },
 }
 
 impl Error {
@@ -92,7 +97,8 @@ impl Error {
             | Self::PointerEncoding { offset, .. }
             | Self::AddressSize { offset, .. }
             | Self::SegmentSize { offset, .. }
-            | Self::ReturnColumn { offset, .. } => offset,
+            | Self::ReturnColumn { offset, .. }
+            | Self::Unrelocated { offset } => offset,
         }
     }
 }
@@ -117,6 +123,7 @@ impl fmt::Display for Error {
                 write!(f, "segment selectors of {size} bytes are not supported")
             }
             Self::ReturnColumn { column, .. } => write!(f, "return-address column {column} does not exist"),
+            Self::Unrelocated { .. } => write!(f, "the CIE pointer of .debug_frame is not relocated"),
         }
     }
 }

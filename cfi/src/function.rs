@@ -1,17 +1,19 @@
 //! The frame description entry.
 
-use cfipack_format::{Address, SectionOffset};
+use cfipack_format::{Address, Key, Reason, SectionOffset};
 
 use crate::cursor::Cursor;
 use crate::pointer::{Bases, PointerEncoding};
 use crate::record::{Record, Records};
-use crate::{Cie, Error};
+use crate::{Cie, Error, Keys};
 
 /// A function: an FDE with its CIE.
 #[derive(Clone, Copy, Debug)]
 pub struct Function<'a> {
-    /// First address.
-    pub start: Address,
+    /// What the caller knows the function by: in [relocated](crate::Functions::new) input its first address.
+    pub key: Key,
+    /// The first address; none in [unrelocated](crate::Functions::keyed) input, where it is not known.
+    pub start: Option<Address>,
     /// Bytes of code.
     pub size: u64,
     /// Where the FDE starts.
@@ -30,7 +32,12 @@ pub struct Function<'a> {
 
 impl<'a> Function<'a> {
     #[inline]
-    pub(crate) fn parse(section: &Records<'a>, cie: &Cie<'a>, record: &Record<'a>) -> Result<Self, Error> {
+    pub(crate) fn parse(
+        section: &Records<'a>,
+        cie: &Cie<'a>,
+        record: &Record<'a>,
+        keys: &mut impl Keys,
+    ) -> Result<Option<Self>, Error> {
         let offset = record.offset;
         let truncated = Error::Truncated { offset };
         let address_size = section.arch.pointer_size();
@@ -51,22 +58,29 @@ impl<'a> Function<'a> {
                 (start, encoding.read_value(&mut cursor, address_size).ok_or(truncated)?)
             }
         };
+        let start_field = SectionOffset(section.offset_of(record.body));
+        if !section.is_placed && cie.fde_encoding.is_aligned() {
+            // Where the field lies depends on the section's address.
+            return Err(Error::PointerEncoding { offset, encoding: cie.fde_encoding.0 });
+        }
+        let Some(key) = keys.key(start_field, start) else { return Ok(None) };
         let mut augmentation_data: &[u8] = &[];
         if cie.has_data {
             let length = cursor.uleb().ok_or(truncated)?;
             let length = usize::try_from(length).map_err(|_| truncated)?;
             augmentation_data = cursor.take(length).ok_or(truncated)?;
         }
-        Ok(Self {
-            start,
+        Ok(Some(Self {
+            key,
+            start: section.is_placed.then_some(start),
             size,
             fde: offset,
-            start_field: SectionOffset(section.offset_of(record.body)),
+            start_field,
             cie: *cie,
             augmentation_data,
             instructions: cursor.rest(),
             section: *section,
-        })
+        }))
     }
 
     /// The architecture of the section.
@@ -75,37 +89,64 @@ impl<'a> Function<'a> {
         self.section.arch
     }
 
-    /// The address behind the last byte.
+    /// The address after the last byte, if the first one is known.
     #[inline]
-    pub fn end(&self) -> Address {
-        Address(self.start.0.wrapping_add(self.size))
+    pub fn end(&self) -> Option<Address> {
+        self.start.map(|start| Address(start.0.wrapping_add(self.size)))
     }
 
-    /// The operand of `DW_CFA_set_loc` at the front of `operand`, and what follows it.
+    /// The distance of an address from the function's start, in bytes; addresses wrap.
+    ///
+    /// # Errors
+    /// [`Reason::PlaceUnknown`]: the function has no address.
+    pub fn location_of(&self, pc: Address) -> Result<u64, Reason> {
+        self.start.map(|start| pc.0.wrapping_sub(start.0)).ok_or(Reason::PlaceUnknown)
+    }
+
+    /// The operand of `DW_CFA_set_loc` at the front of `operand`, and what follows it. Without relocation it is
+    /// some address.
     pub(crate) fn read_location(&self, operand: &'a [u8]) -> Option<(Address, &'a [u8])> {
         let section = &self.section;
         let mut cursor = Cursor::new(operand, section.arch.endian());
-        let bases = Bases { text: section.text, data: section.data, function: self.start };
+        let function = self.start.unwrap_or_default();
+        let bases = Bases { text: section.text, data: section.data, function };
         let here = section.address_of(operand);
         let size = section.arch.pointer_size();
         let address = self.cie.fde_encoding.read_address(&mut cursor, here, &bases, size)?;
         Some((address, cursor.rest()))
     }
 
+    /// Augmentation `L`: where the pointer to the language-specific data area (LSDA) lies, which a relocation of a
+    /// relocatable object names. A zero there, without relocation, stands for none.
+    pub fn lsda_field(&self) -> Option<SectionOffset> {
+        let has_field =
+            self.cie.lsda_encoding != PointerEncoding::OMITTED && !self.augmentation_data.is_empty();
+        has_field.then(|| SectionOffset(self.section.offset_of(self.augmentation_data)))
+    }
+
     /// Augmentation `L`: the language-specific data area, or the cell with its address if the CIE's
     /// encoding is indirect; none where the value is zero.
-    pub fn lsda(&self) -> Option<Address> {
-        let encoding = PointerEncoding(self.cie.lsda_encoding.0 & 0x7f);
-        if self.cie.lsda_encoding == PointerEncoding::OMITTED || self.augmentation_data.is_empty() {
-            return None;
+    ///
+    /// # Errors
+    /// [`Reason::PlaceUnknown`]: the input is not relocated, and the relocation of [`Self::lsda_field`] has what
+    /// the pointer is.
+    pub fn lsda(&self) -> Result<Option<Address>, Reason> {
+        match (self.lsda_field(), self.start) {
+            (None, _) => Ok(None),
+            (Some(_), None) => Err(Reason::PlaceUnknown),
+            (Some(_), Some(start)) => Ok(self.placed_lsda(start)),
         }
+    }
+
+    fn placed_lsda(&self, function: Address) -> Option<Address> {
+        let encoding = PointerEncoding(self.cie.lsda_encoding.0 & 0x7f);
         let section = &self.section;
         let size = section.arch.pointer_size();
         let cursor = Cursor::new(self.augmentation_data, section.arch.endian());
         if encoding.read_value(&mut cursor.clone(), size)? == 0 {
             return None;
         }
-        let bases = Bases { text: section.text, data: section.data, function: self.start };
+        let bases = Bases { text: section.text, data: section.data, function };
         encoding.read_address(&mut cursor.clone(), section.address_of(self.augmentation_data), &bases, size)
     }
 }

@@ -3,16 +3,66 @@
 use alloc::boxed::Box;
 use core::fmt;
 
-use cfipack_format::SectionOffset;
+use cfipack_format::{Address, Key, SectionOffset};
 
-use crate::plain::PlainCies;
+use crate::plain::{PlainCies, PlainFde};
 use crate::record::{Record, Records};
-use crate::{Cie, Error, Excluded, Function, Section};
+use crate::{Cie, Error, Excluded, Function, Section, SectionKind};
+
+/// What the functions of a section are known by: their [`Addresses`] in relocated input, or what a closure
+/// [resolves](Resolved) in unrelocated input.
+pub trait Keys: sealed::Sealed {
+    /// Whether the keys are the functions' addresses.
+    const ARE_ADDRESSES: bool;
+
+    /// The key of the function whose start field lies at an offset and stands for an address; none for a
+    /// function that is dead.
+    #[doc(hidden)]
+    fn key(&mut self, start_field: SectionOffset, start: Address) -> Option<Key>;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Addresses {}
+    impl<F> Sealed for super::Resolved<F> {}
+}
+
+/// The keys are the functions' addresses: the section is relocated.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Addresses;
+
+impl Keys for Addresses {
+    const ARE_ADDRESSES: bool = true;
+
+    #[inline(always)]
+    fn key(&mut self, _: SectionOffset, start: Address) -> Option<Key> {
+        Some(Key(start.0))
+    }
+}
+
+/// The keys are what a closure gives for the offset of a function's start field.
+#[derive(Clone, Copy)]
+pub struct Resolved<F>(F);
+
+impl<F> fmt::Debug for Resolved<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Resolved")
+    }
+}
+
+impl<F: FnMut(SectionOffset) -> Option<Key>> Keys for Resolved<F> {
+    const ARE_ADDRESSES: bool = false;
+
+    #[inline(always)]
+    fn key(&mut self, start_field: SectionOffset, _: Address) -> Option<Key> {
+        (self.0)(start_field)
+    }
+}
 
 /// The functions of a section, in its order. A malformed record is an item of its own; the iterator goes on
 /// after it if its length is credible, else it ends.
 #[derive(Clone, Debug)]
-pub struct Functions<'a> {
+pub struct Functions<'a, K = Addresses> {
     pub(crate) section: Records<'a>,
     pub(crate) at: usize,
     pub(crate) end: usize,
@@ -21,25 +71,53 @@ pub struct Functions<'a> {
     excluded: &'a [Excluded],
     cies: CieCache<'a>,
     pub(crate) plain_cies: PlainCies,
+    pub(crate) keys: K,
 }
 
 impl<'a> Functions<'a> {
-    /// All functions of a section.
+    /// All functions of a section that is relocated: their keys are their addresses.
     pub fn new(section: &Section<'a>) -> Self {
         Self::between(section, SectionOffset(0), SectionOffset(section.bytes.len()))
     }
 
     /// The functions whose FDEs start in a range of offsets, the first of which is a record's.
     pub fn between(section: &Section<'a>, from: SectionOffset, to: SectionOffset) -> Self {
+        Self::with_keys(section, from, to, Addresses)
+    }
+}
+
+impl<'a, F: FnMut(SectionOffset) -> Option<Key>> Functions<'a, Resolved<F>> {
+    /// All functions of a `.eh_frame` that is not relocated, as it stands in a relocatable object. `key_of` gives,
+    /// for the offset of each FDE's start field, the key of the function that the field's relocation leads to, or
+    /// none for a function that is dead, which is passed over. It is asked once for each FDE, in ascending order of
+    /// offsets: a walk along sorted relocations answers it. The section's address and bases are not used.
+    ///
+    /// The functions have no [start](Function::start). What needs one is refused:
+    /// [`Reason::PlaceUnknown`](cfipack_format::Reason::PlaceUnknown) for `DW_CFA_set_loc` and LSDAs, and, for each
+    /// FDE of `.debug_frame`, whose CIE pointers are subject to relocation too, [`Error::Unrelocated`].
+    pub fn keyed(section: &Section<'a>, key_of: F) -> Self {
+        Self::keyed_between(section, SectionOffset(0), SectionOffset(section.bytes.len()), key_of)
+    }
+
+    /// As [`keyed`](Self::keyed), of the functions whose FDEs start in a range of offsets, the first of which is a
+    /// record's.
+    pub fn keyed_between(section: &Section<'a>, from: SectionOffset, to: SectionOffset, key_of: F) -> Self {
+        Self::with_keys(section, from, to, Resolved(key_of))
+    }
+}
+
+impl<'a, K: Keys> Functions<'a, K> {
+    fn with_keys(section: &Section<'a>, from: SectionOffset, to: SectionOffset, keys: K) -> Self {
         let end = to.0.min(section.bytes.len());
         let mut functions = Self {
-            section: Records(*section),
+            section: Records::new(section, K::ARE_ADDRESSES),
             at: from.0,
             end,
             next_excluded: 0,
             excluded: section.excluded,
             cies: CieCache::default(),
             plain_cies: PlainCies::NONE,
+            keys,
         };
         functions.find_excluded();
         functions
@@ -59,37 +137,38 @@ impl<'a> Functions<'a> {
         SectionOffset(self.at)
     }
 
+    /// The function of an FDE, unless it is dead.
     #[inline]
-    fn function(&mut self, record: &Record<'a>) -> Result<Function<'a>, Error> {
+    fn function(&mut self, record: &Record<'a>) -> Result<Option<Function<'a>>, Error> {
         let section = &self.section;
+        if !section.is_placed && section.kind == SectionKind::DebugFrame {
+            return Err(Error::Unrelocated { offset: record.offset });
+        }
         let dangling = Error::CiePointer { offset: record.offset, pointer: record.id };
         let at = section.cie_offset(record).ok_or(dangling)?;
         let cie = self.cies.get(at, || section.cie(at, record))?;
         self.plain_cies.note(section, cie);
-        Function::parse(section, cie, record)
+        Function::parse(section, cie, record, &mut self.keys)
     }
 
-    /// The function whose FDE starts at `at`.
+    /// The function of a plain FDE that was [taken](Self::next_plain).
     #[cold]
-    pub fn function_at(&mut self, at: SectionOffset) -> Result<Function<'a>, Error> {
-        match self.section.record(at.0)? {
-            (Some(record), _) => self.function(&record),
-            (None, _) => Err(Error::Truncated { offset: at }),
-        }
+    pub fn function_of(&mut self, fde: &PlainFde) -> Result<Function<'a>, Error> {
+        let section = &self.section;
+        let cie = self.cies.get(fde.cie.0, || section.cie_of_plain(fde.cie))?;
+        Ok(Function::of_plain(section, cie, fde))
     }
 }
 
-impl<'a> Iterator for Functions<'a> {
+impl<'a, K: Keys> Iterator for Functions<'a, K> {
     type Item = Result<Function<'a>, Error>;
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let is_plain = |cie| self.plain_cies.contains(cie).then_some(());
-        if self.at < self.end.min(self.next_excluded)
-            && let Some((fde, ())) = self.section.plain_fde(self.at, is_plain)
-        {
-            self.at = fde.end();
-            let section = &self.section;
+        let Self { section, plain_cies, keys, .. } = self;
+        let is_plain = |cie| plain_cies.contains(cie).then_some(());
+        let end = self.end.min(self.next_excluded);
+        if let Some((fde, ())) = section.take_plain_fde(&mut self.at, end, keys, is_plain) {
             let cie = self.cies.get(fde.cie.0, || section.cie_of_plain(fde.cie));
             return Some(cie.map(|cie| Function::of_plain(section, cie, &fde)));
         }
@@ -110,14 +189,17 @@ impl<'a> Iterator for Functions<'a> {
             self.at = next;
             match record {
                 Some(_) if is_excluded => {}
-                Some(record) if !self.section.is_cie(&record) => return Some(self.function(&record)),
+                Some(record) if !self.section.is_cie(&record) => {
+                    if let Some(function) = self.function(&record).transpose() {
+                        return Some(function);
+                    }
+                }
                 _ => {}
             }
         }
         None
     }
 }
-
 /// The CIEs parsed last, by offset: real sections have a handful, hostile ones as many as FDEs.
 #[derive(Clone)]
 struct CieCache<'a>(Box<[Option<(usize, Cie<'a>)>; 16]>);

@@ -269,14 +269,13 @@ fn take_stretch<'a, R: Registers>(
 /// The location of an address at or behind `from`.
 #[cold]
 fn advance_to(function: &Function<'_>, from: u64, address: Address) -> Result<u64, Reason> {
-    let target = address.0.wrapping_sub(function.start.0);
+    let target = function.location_of(address)?;
     if target < from || target > i64::MAX as u64 { Err(Reason::LocationBackwards) } else { Ok(target) }
 }
 
 #[cold]
 fn unsupported(function: &Function<'_>, location: u64, reason: Reason) -> Unsupported {
-    let pc = Address(function.start.0.wrapping_add(location));
-    Unsupported { function: function.start, pc, reason }
+    Unsupported { function: function.key, offset: location, reason }
 }
 
 #[inline(always)]

@@ -19,7 +19,7 @@
 //! ];
 //! let section = Section::new(SectionKind::EhFrame, &eh_frame, Address(0), Arch::Amd64);
 //! let function = Functions::new(&section).next().expect("a function")?;
-//! assert_eq!((function.start, function.size), (Address(0x1000), 1));
+//! assert_eq!((function.start, function.size), (Some(Address(0x1000)), 1));
 //! # Ok::<(), cfipack_cfi::Error>(())
 //! ```
 //!
@@ -35,9 +35,6 @@ extern crate alloc;
 
 mod cie;
 mod cursor;
-#[cfg(test)]
-#[path = "../../encoder/src/eh_frame.rs"]
-mod eh_frame;
 mod error;
 mod expression;
 mod function;
@@ -53,11 +50,11 @@ mod stretch;
 pub mod write;
 
 pub use cfipack_format::cfi::{Excluded, Exclusion, Section, SectionKind};
-pub use cie::Cie;
+pub use cie::{Cie, Personality};
 pub use error::Error;
 pub use expression::StubCfa;
 pub use function::Function;
-pub use functions::Functions;
+pub use functions::{Addresses, Functions, Keys, Resolved};
 #[doc(hidden)]
 pub use instruction::Short;
 pub use instruction::{Instruction, Instructions};

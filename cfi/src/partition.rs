@@ -8,7 +8,7 @@ use crate::record::Records;
 /// The offset of the first record of a section at or after `offset`, or the section's length. Walks there
 /// from the section's start.
 pub fn record_at_or_after(section: &Section<'_>, offset: SectionOffset) -> SectionOffset {
-    let records = Records(*section);
+    let records = Records::new(section, true);
     let mut at = 0;
     while at < offset.0 {
         match records.record_end(at) {
@@ -26,9 +26,10 @@ pub fn record_at_or_after(section: &Section<'_>, offset: SectionOffset) -> Secti
 pub fn likely_record_at_or_after(section: &Section<'_>, offset: SectionOffset) -> Option<SectionOffset> {
     /// Nearly all records are shorter.
     const WINDOW: usize = 1 << 12;
+    let records = Records::new(section, true);
     let first = offset.0.next_multiple_of(4);
     let mut places = (first..first.saturating_add(WINDOW)).step_by(4);
-    places.find(|&at| is_likely_record(&Records(*section), at)).map(SectionOffset)
+    places.find(|&at| is_likely_record(&records, at)).map(SectionOffset)
 }
 
 /// Whether several records in a row start here, each a CIE or with the offset of one.
@@ -52,23 +53,24 @@ mod tests {
     use cfipack_format::{Address, Arch, SectionOffset};
 
     use super::{likely_record_at_or_after, record_at_or_after};
-    use crate::eh_frame::{CIE, fde};
+    use crate::SectionKind;
     use crate::record::Records;
-    use crate::{Section, SectionKind};
+    use crate::write::{Cie, Writer};
 
     /// A CIE and FDEs of several lengths: the guess is the record that a walk finds.
     #[test]
     fn a_guess_is_what_a_walk_finds() {
-        let mut bytes = CIE.to_vec();
-        for number in 0..100u32 {
+        let mut writer = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(0));
+        let cie = writer.cie(&Cie::new(Arch::Amd64, &[])).unwrap();
+        for number in 0..100 {
             let padding = 3 + number as usize % 7 * 4;
-            fde(&mut bytes, 0, number, 1, &[0; 27][..padding]);
+            writer.fde(&cie, Address(number), 1, None, &[0; 27][..padding]).unwrap();
         }
-        let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
-        for offset in (0..=bytes.len() + 1).map(SectionOffset) {
+        let section = writer.section();
+        for offset in (0..=section.bytes.len() + 1).map(SectionOffset) {
             let walked = record_at_or_after(&section, offset);
             let mut end = Some(walked.0);
-            (0..8).for_each(|_| end = end.and_then(|end| Records(section).record_end(end)));
+            (0..8).for_each(|_| end = end.and_then(|end| Records::new(&section, true).record_end(end)));
             assert_eq!(likely_record_at_or_after(&section, offset), end.map(|_| walked), "{offset}");
         }
     }
@@ -76,8 +78,10 @@ mod tests {
     /// A walk finds a record at each of these zeros, but takes as long as one thread does for all of them.
     #[test]
     fn where_nothing_looks_like_records_there_is_no_guess() {
-        let bytes = [&CIE[..], &[0; 1 << 15]].concat();
-        let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
+        let mut writer = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(0));
+        writer.cie(&Cie::new(Arch::Amd64, &[])).unwrap();
+        writer.raw(&[0; 1 << 15]);
+        let section = writer.section();
         let middle = SectionOffset(1 << 14);
         assert_eq!(record_at_or_after(&section, middle), middle);
         assert_eq!(likely_record_at_or_after(&section, middle), None);

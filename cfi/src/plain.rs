@@ -1,10 +1,10 @@
 //! FDEs of the kind that nearly every linked file has, read with a few loads.
 
-use cfipack_format::{Address, Arch, Endian, SectionOffset};
+use cfipack_format::{Arch, Endian, Key, SectionOffset};
 
 use crate::pointer::PointerEncoding;
 use crate::record::Records;
-use crate::{Cie, Function, Functions, SectionKind};
+use crate::{Cie, Function, Functions, Keys, SectionKind};
 
 /// An FDE of a little-endian `.eh_frame` with 32-bit lengths, `DW_EH_PE_pcrel | DW_EH_PE_sdata4`
 /// pointers and augmentation data.
@@ -19,8 +19,8 @@ use crate::{Cie, Function, Functions, SectionKind};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct PlainFde {
-    /// First address of the function.
-    pub start: Address,
+    /// What the caller knows the function by: in relocated input its first address.
+    pub key: Key,
     /// Bytes of code.
     pub size: u32,
     /// Bytes of the instructions.
@@ -36,6 +36,12 @@ pub struct PlainFde {
 impl PlainFde {
     /// Where the augmentation data starts, from the FDE's start.
     const DATA: usize = 17;
+
+    /// Where the field of the function's start lies.
+    #[inline(always)]
+    pub(crate) fn start_field(&self) -> SectionOffset {
+        SectionOffset(self.at.0 + 8)
+    }
 
     /// Where the instructions start in the section.
     #[inline(always)]
@@ -69,6 +75,7 @@ pub struct Code<'a> {
 impl<'a> Code<'a> {
     /// Bytes of the instructions.
     #[inline(always)]
+    #[expect(clippy::len_without_is_empty, reason = "only an inner loop needs the length")]
     pub fn len(&self) -> usize {
         self.len
     }
@@ -120,7 +127,7 @@ impl PlainCies {
     }
 }
 
-impl<'a> Functions<'a> {
+impl<'a, K: Keys> Functions<'a, K> {
     /// The architecture of the section.
     pub fn arch(&self) -> Arch {
         self.section.arch
@@ -151,12 +158,8 @@ impl<'a> Functions<'a> {
     /// that as well; else nothing happens, and [`Iterator::next`] says what comes.
     #[inline(always)]
     pub fn next_plain<T>(&mut self, known: impl Fn(usize) -> Option<T>) -> Option<(PlainFde, T)> {
-        if self.at >= self.end.min(self.next_excluded) {
-            return None;
-        }
-        let (fde, of_cie) = self.section.plain_fde(self.at, known)?;
-        self.at = fde.end();
-        Some((fde, of_cie))
+        let end = self.end.min(self.next_excluded);
+        self.section.take_plain_fde(&mut self.at, end, &mut self.keys, known)
     }
 
     /// Whether an FDE is plain if it looks like that and has the CIE at this place.
@@ -167,7 +170,27 @@ impl<'a> Functions<'a> {
 }
 
 impl Records<'_> {
-    /// The FDE at `at` if it is plain, and what `known` gives for its CIE.
+    /// The FDE at `at` if it is plain and starts before `end`, and what `known` gives for its CIE; after those of dead
+    /// functions. `at` is where the next record starts then.
+    #[inline(always)]
+    pub(crate) fn take_plain_fde<T>(
+        &self,
+        at: &mut usize,
+        end: usize,
+        keys: &mut impl Keys,
+        known: impl Fn(usize) -> Option<T>,
+    ) -> Option<(PlainFde, T)> {
+        while *at < end {
+            let (fde, of_cie) = self.plain_fde(*at, &known)?;
+            *at = fde.end();
+            if let Some(key) = keys.key(fde.start_field(), fde.key.address()) {
+                return Some((PlainFde { key, ..fde }, of_cie));
+            }
+        }
+        None
+    }
+
+    /// The FDE at `at` if it is plain, its key what stands for its start, and what `known` gives for its CIE.
     #[inline(always)]
     pub(crate) fn plain_fde<T>(
         &self,
@@ -193,9 +216,9 @@ impl Records<'_> {
             return None;
         }
         let field = self.address.offset(at as i64 + 8);
-        let start = field.offset(start.into());
+        let key = Key::from(field.offset(start.into()));
         let (at, cie) = (SectionOffset(at), SectionOffset(cie));
-        Some((PlainFde { start, size, len, at, cie, data_len }, of_cie))
+        Some((PlainFde { key, size, len, at, cie, data_len }, of_cie))
     }
 }
 
@@ -206,10 +229,11 @@ impl<'a> Function<'a> {
         let instructions = fde.code_at()..fde.code_at() + fde.len as usize;
         let data = instructions.start - usize::from(fde.data_len)..instructions.start;
         Self {
-            start: fde.start,
+            key: fde.key,
+            start: section.is_placed.then_some(fde.key.address()),
             size: fde.size.into(),
             fde: fde.at,
-            start_field: SectionOffset(fde.at.0 + 8),
+            start_field: fde.start_field(),
             cie: *cie,
             augmentation_data: section.bytes.get(data).unwrap_or_default(),
             instructions: section.bytes.get(instructions).unwrap_or_default(),
@@ -230,16 +254,19 @@ impl<'a> Function<'a> {
 mod tests {
     use cfipack_format::{Address, Arch, SectionOffset};
 
-    use crate::eh_frame::{CIE, fde};
+    use crate::write::{Cie, Writer};
     use crate::{Error, Functions, Section, SectionKind};
 
-    /// Behind a plain FDE, one whose CIE pointer leads to the byte in front of the section.
+    /// After a plain FDE, one whose CIE pointer leads to the byte before the section.
     #[test]
     fn a_cie_in_front_of_the_section() {
-        let mut bytes = CIE.to_vec();
-        for cie in [0, u32::MAX] {
-            fde(&mut bytes, cie, 0x1000, 8, &[0; 3]);
+        let mut writer = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(0));
+        let cie = writer.cie(&Cie::new(Arch::Amd64, &[0; 7])).unwrap();
+        for _ in 0..2 {
+            writer.fde(&cie, Address(0x1000), 8, None, &[0; 3]).unwrap();
         }
+        let mut bytes = writer.into_bytes();
+        bytes[0x30] += 1;
         let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
         let mut functions = Functions::new(&section);
         assert_eq!(functions.next().unwrap().unwrap().size, 8);

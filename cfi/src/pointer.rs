@@ -72,6 +72,11 @@ impl PointerEncoding {
         Self::ABSOLUTE.read_value(cursor, address_size).map(Address)
     }
 
+    /// `DW_EH_PE_aligned`: whether padding up to a multiple of the pointer's size precedes it.
+    pub(crate) const fn is_aligned(self) -> bool {
+        self.0 & 0x70 == 0x50
+    }
+
     /// Whether a pointer of this encoding can be passed over: its format is known.
     pub(crate) const fn is_readable(self) -> bool {
         matches!(self.0 & 0x0f, 0..=4 | 9..=0xc)

@@ -15,14 +15,18 @@ use crate::{Cie, Error, Section, SectionKind};
 ///
 /// DWARF 5, section 7.4, for the 64-bit format; a CIE's id is 0 in `.eh_frame` and all ones in `.debug_frame`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Records<'a>(pub(crate) Section<'a>);
+pub(crate) struct Records<'a> {
+    section: Section<'a>,
+    /// Whether the bytes are relocated and the section's address is known.
+    pub(crate) is_placed: bool,
+}
 
 impl<'a> Deref for Records<'a> {
     type Target = Section<'a>;
 
     #[inline(always)]
     fn deref(&self) -> &Section<'a> {
-        &self.0
+        &self.section
     }
 }
 
@@ -40,6 +44,11 @@ pub(crate) struct Record<'a> {
 }
 
 impl<'a> Records<'a> {
+    /// The records of a section that is relocated, if it `is_placed`, or of one that is not.
+    pub(crate) fn new(section: &Section<'a>, is_placed: bool) -> Self {
+        Self { section: *section, is_placed }
+    }
+
     /// The address of a tail of the section's bytes.
     #[inline]
     pub(crate) fn address_of(&self, tail_of_record: &'a [u8]) -> Address {

@@ -6,10 +6,10 @@ use std::fmt;
 use anyhow::{Context as _, bail};
 use cfipack_container::{CallFrameSection, File, Kind, Section as FileSection};
 use cfipack_encoder::cfi::SectionKind;
-use cfipack_encoder::sframe::{Builder, Layout, LeftOut, Options, Section};
+use cfipack_encoder::sframe::{Builder, Layout, LeftOut, Options, Section, Threads};
 use cfipack_encoder::{Unsupported, cfi};
-use cfipack_format::Address;
 use cfipack_format::sframe::Version;
+use cfipack_format::{Address, Key};
 
 use crate::input::number_in;
 use crate::reasons;
@@ -127,6 +127,8 @@ pub struct Conversion {
     pub malformed: Vec<Malformed>,
     /// Where the section of a linked file lies.
     pub address: Address,
+    /// The threads that it is written on.
+    pool: Threads,
 }
 
 impl Conversion {
@@ -149,6 +151,7 @@ impl Conversion {
         address: Address,
     ) -> anyhow::Result<Self> {
         let mut builder = Builder::new(file.arch(), options.get())?;
+        let pool = Threads(threads);
         let (mut functions, mut unsupported, mut malformed) = (0, Vec::new(), Vec::new());
         for section in sections {
             // Only a record whose end is unknown hides what follows it.
@@ -160,19 +163,29 @@ impl Conversion {
                     malformed.push(Malformed { section: section.section.name.to_string(), error });
                 }
             };
-            functions += builder.push_section(&section.cfi(), threads, left_out);
+            functions += builder.push_section(&section.cfi(), &pool, left_out);
             if let Some(error) = end_is_unknown {
                 return Err(error).with_context(|| format!("section {}", section.section.name));
             }
         }
         let (version, outside_dwarf) = (options.get().version, builder.outside_dwarf());
         let undefined = builder.undefined() + malformed.len() as u64;
-        let mut section = builder.finish();
+        let mut section = builder.finish_on(&pool);
         if file.kind() == Kind::Linked {
-            section.omit_distant(address, |function| function);
+            section.omit_distant(address, Key::address);
         }
         unsupported.extend_from_slice(section.omitted());
-        Ok(Self { section, version, functions, outside_dwarf, undefined, unsupported, malformed, address })
+        Ok(Self {
+            section,
+            version,
+            functions,
+            outside_dwarf,
+            undefined,
+            unsupported,
+            malformed,
+            address,
+            pool,
+        })
     }
 
     /// Functions that are in the section.
@@ -198,7 +211,7 @@ impl Conversion {
     /// The section of a linked file.
     pub fn linked(&self) -> anyhow::Result<Vec<u8>> {
         let mut bytes = vec![0; self.section.len()];
-        self.section.write(&mut bytes, self.address, |function| function)?;
+        self.section.write_on(&self.pool, &mut bytes, self.address, Key::address)?;
         Ok(bytes)
     }
 

@@ -95,7 +95,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
 fn relocated(conversion: &Conversion, bytes: &[u8], arch: Arch) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let endian = arch.endian();
-    for (field, start) in conversion.section.start_fields() {
+    for field in conversion.section.start_fields() {
+        let (field, start) = (field.field, field.address());
         let distance = start.distance_from(Address(field.0 as u64)).cast_unsigned();
         if conversion.version == Version::V3 {
             bytes[field.0..][..8].copy_from_slice(&endian.put_u64(distance));
@@ -256,7 +257,8 @@ impl<'s, 'a> Summary<'s, 'a> {
         }
         let kind = relocation_type(self.file.arch(), self.conversion.version);
         let fields = self.conversion.section.start_fields();
-        let relocations = fields.map(|(field, start)| {
+        let relocations = fields.map(|field| {
+            let (field, start) = (field.field, field.address());
             let place = self.file.locate(start);
             RelocationJson {
                 offset: field.to_string(),

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use cfipack_container::{CallFrameSection, File, Placement};
 use cfipack_decoder::sframe::{Function, Section};
-use cfipack_format::{Address, Arch, RegisterName};
+use cfipack_format::{Address, Arch, Key, RegisterName};
 use cfipack_roundtrip::innermost;
 use cfipack_roundtrip::words::Words;
 use serde::Serialize;
@@ -90,9 +90,9 @@ fn explain(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status>
 /// Every function that a conversion leaves out.
 fn left_out(conversion: &Conversion, places: &Places<'_, '_>) -> Vec<FunctionJson> {
     let unsupported = conversion.unsupported.iter().map(|unsupported| FunctionJson {
-        start: Some(places.location(unsupported.function)),
-        symbol: places.symbol(unsupported.function),
-        pc: Some(places.location(unsupported.pc)),
+        start: Some(places.location(unsupported.function.address())),
+        symbol: places.symbol(unsupported.function.address()),
+        pc: Some(places.location(unsupported.pc())),
         reason: Some(unsupported.reason.name()),
         words: Some(unsupported.reason.to_string()),
         ..FunctionJson::default()
@@ -137,35 +137,35 @@ fn one_function(
 ) -> anyhow::Result<Option<FunctionJson>> {
     let Some(function) = explanation::function_at(sections, address) else { return Ok(None) };
     let mut found = FunctionJson {
-        start: Some(places.location(function.start)),
+        start: Some(places.location(function.key.address())),
         size: Some(function.size),
-        symbol: places.symbol(function.start),
+        symbol: places.symbol(function.key.address()),
         ..FunctionJson::default()
     };
     let mut builder = cfipack_encoder::sframe::Builder::new(file.arch(), options.get())?;
     // By itself, and among all others.
     let of_the_table = || {
         let all = Conversion::of(file, sections, options, 1)?.section;
-        anyhow::Ok(all.omitted().iter().find(|omitted| omitted.function == function.start).copied())
+        anyhow::Ok(all.omitted().iter().find(|omitted| omitted.function == function.key).copied())
     };
     let unsupported =
         builder.push(&function).err().map_or_else(of_the_table, |by_itself| Ok(Some(by_itself)))?;
     if let Some(unsupported) = unsupported {
-        found.pc = Some(places.location(unsupported.pc));
+        found.pc = Some(places.location(unsupported.pc()));
         found.reason = Some(unsupported.reason.name());
         found.words = Some(unsupported.reason.to_string());
         return Ok(Some(found));
     }
     let section = builder.finish();
     let mut bytes = vec![0; section.len()];
-    section.write(&mut bytes, function.start, |function| function)?;
-    for part in Section::parse(&bytes, function.start)?.functions() {
+    section.write(&mut bytes, function.key.address(), Key::address)?;
+    for part in Section::parse(&bytes, function.key.address())?.functions() {
         let part = part?;
         found.innermost_only = found.innermost_only.or_else(|| InnermostJson::of(file.arch(), &part, places));
         for row in part.rows() {
             let mut row = row?;
             // A function with very many rows has parts, and so has a PLT.
-            row.start.0 += part.start().distance_from(function.start) as u32;
+            row.start.0 += part.start().distance_from(function.key.address()) as u32;
             let repeats = part.is_pc_mask().then(|| format!(", repeating every {} bytes", part.rep_size()));
             let words = Words(file.arch(), row);
             found.row_words.push(format!("+{}: {words}{}", row.start, repeats.unwrap_or_default()));

@@ -22,7 +22,7 @@ pub trait Explained: Serialize {
 pub fn function_at<'s>(sections: &'s [CallFrameSection<'_>], address: Address) -> Option<Function<'s>> {
     let functions = sections.iter().flat_map(|section| cfipack_cfi::Functions::new(&section.cfi())).flatten();
     let has_address = |function: &Function<'_>| {
-        address.0.checked_sub(function.start.0).is_some_and(|offset| offset < function.size)
+        address.0.checked_sub(function.key.0).is_some_and(|offset| offset < function.size)
     };
     functions.filter(has_address).max_by_key(|function| function.start)
 }

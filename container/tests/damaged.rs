@@ -13,7 +13,7 @@ fn ask(bytes: &[u8], placement: Placement) {
         let Ok(file) = File::parse_with(member.bytes, placement) else { continue };
         for section in file.call_frame_sections().unwrap_or_default() {
             for function in cfipack_cfi::Functions::new(&section.cfi()).flatten().take(100) {
-                file.locate(function.start);
+                file.locate(function.key.address());
             }
             let _ = section.section.index.map(|index| file.relocations(index));
         }

@@ -210,7 +210,7 @@ fn found_of(sections: &[(u64, u64, usize)], symbol: (u64, u64), functions: &[(u6
     bytes[symbols + 24..][..24].copy_from_slice(&words(&[1 | 2 << 32 | 1 << 48, symbol.0, symbol.1]));
     let sections = File::parse(&bytes).unwrap().call_frame_sections().unwrap();
     let functions = sections.iter().flat_map(|section| cfipack_cfi::Functions::new(&section.cfi()));
-    functions.map(|function| function.unwrap()).map(|function| (function.start.0, function.size)).collect()
+    functions.map(|function| function.unwrap()).map(|function| (function.key.0, function.size)).collect()
 }
 
 /// Of code whose section does not say so, and of code that shares its addresses with data, the FDEs are in

@@ -59,7 +59,7 @@ fn each_function_comes_once() {
         .map(|section| {
             cfipack_cfi::Functions::new(&section.cfi())
                 .map(|f| f.unwrap())
-                .map(|f| (f.start.0, f.size))
+                .map(|f| (f.key.0, f.size))
                 .collect()
         })
         .collect();
@@ -74,7 +74,7 @@ fn discarded_functions_that_lie_where_code_is() {
         let bytes = corpus(name);
         let sections = File::parse(&bytes).unwrap().call_frame_sections().unwrap();
         let functions = sections.iter().flat_map(|section| cfipack_cfi::Functions::new(&section.cfi()));
-        functions.map(|f| f.unwrap()).map(|f| (f.start.0, f.size)).collect::<Vec<_>>()
+        functions.map(|f| f.unwrap()).map(|f| (f.key.0, f.size)).collect::<Vec<_>>()
     };
     assert_eq!(functions("at_zero"), [(0, 6), (6, 12)]);
     // Nothing says which of them is there.
@@ -166,7 +166,7 @@ fn the_toolchains_own_libraries() {
         let base = sections[0].section.address;
         let functions = cfipack_cfi::Functions::new(&sections[0].cfi()).map(|function| function.unwrap());
         let mut starts: Vec<_> =
-            functions.map(|function| (function.start.0, base.0 + function.fde.0 as u64)).collect();
+            functions.map(|function| (function.key.0, base.0 + function.fde.0 as u64)).collect();
         starts.sort_unstable();
         let mut table = search_table(&bytes);
         table.sort_unstable();

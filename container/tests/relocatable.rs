@@ -30,7 +30,10 @@ fn gas_objects() -> Vec<(PathBuf, Vec<u8>)> {
 fn functions(file: &File<'_>) -> Vec<(Address, u64)> {
     let sections = file.call_frame_sections().unwrap();
     let functions = sections.iter().flat_map(|section| cfipack_cfi::Functions::new(&section.cfi()));
-    functions.map(|function| function.unwrap()).map(|function| (function.start, function.size)).collect()
+    functions
+        .map(|function| function.unwrap())
+        .map(|function| (function.key.address(), function.size))
+        .collect()
 }
 
 /// `pc` and `size` of every FDE in a dump by readelf.

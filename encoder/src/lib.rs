@@ -10,7 +10,7 @@
 //!
 //! ```
 //! use cfipack_encoder::{cfi, sframe};
-//! use cfipack_format::{Address, Arch};
+//! use cfipack_format::{Address, Arch, Key};
 //!
 //! let eh_frame = [
 //!     // CIE: "zR", pcrel sdata4; def_cfa rsp+8, offset rip -8
@@ -23,7 +23,7 @@
 //! builder.push_all(cfi::Functions::new(&section), |left_out| panic!("{left_out:?}"));
 //! let table = builder.finish();
 //! assert_eq!(table.len(), 28 + 16 + 5 + 3); // header, FDE, attribute, row
-//! let bytes = table.into_bytes(Address(0x2000), |function| function)?;
+//! let bytes = table.into_bytes(Address(0x2000), Key::address)?;
 //! assert_eq!(bytes[49..], [0, 3, 8]); // from 0: CFA = sp + 8
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
@@ -33,10 +33,12 @@
 //!
 //! # Features
 //! The crate is `no_std` + `alloc`.
-//! - `std`, a default: converts a section on several threads, [`sframe::Builder::push_section`].
+//! - `std`, a default: [`sframe::Threads`], threads of the standard library. Without it the caller lends its own: see
+//!   [`sframe::Pool`].
 //! - `iced-x86`: finds the calls in x86 code, without which fewer functions have a compact encoding.
 
 #![no_std]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 extern crate alloc;
 #[cfg(feature = "std")]

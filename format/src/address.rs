@@ -1,6 +1,7 @@
-//! The four kinds of position, as four types that do not mix.
+//! The four kinds of position, and the keys of what has no position yet, as types that do not mix.
 
 use core::fmt;
+use core::num::NonZeroU64;
 
 /// A virtual address: of code, of a section, or a PC.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -18,6 +19,50 @@ pub struct FunctionOffset(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ImageOffset(pub u32);
 
+/// What a caller knows a function by: any number that it chooses, unique per function and independent of where
+/// its call frame information lies. For the functions of a finished file it is the function's address, for an
+/// image's `__unwind_info` often its [image offset](ImageOffset); for a linker, which has no addresses yet, say, the
+/// number of an input section and an offset in it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Key(pub u64);
+
+/// What a caller knows a language-specific data area (LSDA) by: any number but 0. It is no function's [`Key`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LsdaKey(pub NonZeroU64);
+
+impl LsdaKey {
+    /// The key with this number; none for 0.
+    #[inline]
+    pub const fn new(number: u64) -> Option<Self> {
+        match NonZeroU64::new(number) {
+            Some(number) => Some(Self(number)),
+            None => None,
+        }
+    }
+}
+
+impl Key {
+    /// The address that the key is, where functions are known by their addresses.
+    #[inline]
+    pub const fn address(self) -> Address {
+        Address(self.0)
+    }
+}
+
+impl From<Address> for Key {
+    #[inline]
+    fn from(address: Address) -> Self {
+        Self(address.0)
+    }
+}
+
+impl From<ImageOffset> for Key {
+    #[inline]
+    fn from(offset: ImageOffset) -> Self {
+        Self(offset.0.into())
+    }
+}
+
 macro_rules! hexadecimal {
     ($($kind:ty),*) => {$(
         impl fmt::Display for $kind {
@@ -27,7 +72,7 @@ macro_rules! hexadecimal {
         }
     )*};
 }
-hexadecimal!(Address, SectionOffset, FunctionOffset, ImageOffset);
+hexadecimal!(Address, SectionOffset, FunctionOffset, ImageOffset, Key, LsdaKey);
 
 impl Address {
     /// This address moved by a signed distance, wrapping as machines do.

@@ -2,22 +2,35 @@
 
 use core::fmt;
 
-use crate::{Address, Arch, Register};
+use crate::{Address, Arch, Key, Register};
 
 /// A function that a table cannot express, and what stood in the way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Unsupported {
-    /// Start of the function.
-    pub function: Address,
-    /// First PC at which the CFI says what the table cannot.
-    pub pc: Address,
+    /// The function.
+    pub function: Key,
+    /// The first PC at which the CFI has what the table cannot represent, in bytes from the function's start.
+    pub offset: u64,
     /// What it says.
     pub reason: Reason,
 }
 
+impl Unsupported {
+    /// A function as a whole.
+    pub const fn function(function: Key, reason: Reason) -> Self {
+        Self { function, offset: 0, reason }
+    }
+
+    /// The first PC at which the CFI has what the table cannot represent, where functions are known by their
+    /// addresses.
+    pub const fn pc(&self) -> Address {
+        Address(self.function.0.wrapping_add(self.offset))
+    }
+}
+
 impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "function {} at pc {}: {}", self.function, self.pc, self.reason)
+        write!(f, "function {} at +{:#x}: {}", self.function, self.offset, self.reason)
     }
 }
 
@@ -110,6 +123,12 @@ reasons! {
     Ambiguous = "ambiguous", "another function starts there, which does not have the same rows";
     /// Version 2 stores starts in 32 bits, and the function starts this many bytes from the table.
     StartTooFar(distance: i64) = "start-too-far", "the function is {distance} bytes away from the table, too far for version 2";
+    /// The function has a key and no address yet, and something needs its address: `DW_CFA_set_loc`, the stubs of a
+    /// PLT, merging with its neighbours.
+    PlaceUnknown = "place-unknown", "the function has no address yet, and its rows depend on it";
+    /// The table's other functions are known by their addresses and this one by a key alone, or the other way
+    /// round.
+    KeysMixed = "keys-mixed", "one table has functions with addresses or functions without, not both";
     /// The table has no room for more rows.
     SectionSize = "section-size", "the table's rows exceed 4 GiB";
     /// The function's size or a row's start does not fit 32 bits.

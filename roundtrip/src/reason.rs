@@ -41,8 +41,7 @@ impl<'a> Reasons<'a> {
         let behind = SectionOffset(fde.0.saturating_add(1));
         let function = cfipack_cfi::Functions::between(section, fde, behind).next()?.ok()?;
         let Some(builder) = &mut self.builder else {
-            let (function, reason) = (function.start, Reason::Architecture);
-            return Some(Unsupported { function, pc: function, reason });
+            return Some(Unsupported::function(function.key, Reason::Architecture));
         };
         builder.push(&function).err()
     }
@@ -52,5 +51,5 @@ impl<'a> Reasons<'a> {
 pub(crate) fn too_far(version: Version, table: Option<Address>, function: Address) -> Option<Unsupported> {
     let distance = function.distance_from(table.filter(|_| version != Version::V3)?);
     let is_far = i32::try_from(distance).is_err();
-    is_far.then_some(Unsupported { function, pc: function, reason: Reason::StartTooFar(distance) })
+    is_far.then_some(Unsupported::function(function.into(), Reason::StartTooFar(distance)))
 }

@@ -270,7 +270,7 @@ impl<'v, 't> Verifier<'v, 't, '_> {
         let name = unsupported.map_or("not-in-the-table", |unsupported| unsupported.reason.name());
         self.leave_out(name.to_owned(), || LeftOut {
             function: Some(function.start),
-            pc: unsupported.map(|unsupported| unsupported.pc),
+            pc: unsupported.map(|unsupported| unsupported.pc()),
             why: match unsupported {
                 Some(unsupported) => unsupported.reason.to_string(),
                 None => "the function could be in the table and is not".to_owned(),

@@ -32,9 +32,9 @@ fn encode(
     for function in cfipack_cfi::Functions::new(section) {
         let Ok(function) = &function else { continue };
         let code = code.and_then(|code| {
-            let after = code.partition_point(|(address, _)| *address <= function.start);
+            let after = code.partition_point(|(address, _)| *address <= function.key.address());
             let (address, bytes) = code[after.checked_sub(1)?];
-            let start = (function.start.0 - address.0) as usize;
+            let start = (function.key.0 - address.0) as usize;
             bytes.get(start..start + function.size as usize)
         });
         let encoding = encoder.encode(function, code, Mode::Checked).unwrap_or_else(|unsupported| {

@@ -6,9 +6,9 @@ use cfipack_container::CallFrameSection;
 use cfipack_decoder::sframe::Section;
 use cfipack_encoder::Unsupported;
 use cfipack_encoder::cfi;
-use cfipack_encoder::sframe::{self, Builder, Layout, LeftOut, Options};
+use cfipack_encoder::sframe::{self, Builder, Layout, LeftOut, Options, Serial};
 use cfipack_format::sframe::Version;
-use cfipack_format::{Address, Arch};
+use cfipack_format::{Address, Arch, Key};
 use cfipack_roundtrip::{Report, Table, verify};
 
 /// A table, and what did not go into it.
@@ -50,7 +50,7 @@ pub fn build<'a>(
             LeftOut::Unsupported(reason) => unsupported.push(reason),
             LeftOut::Malformed(error) => malformed.push(error),
         };
-        builder.push_section(&section, 1, left_out);
+        builder.push_section(&section, &Serial, left_out);
     }
     (builder.finish(), unsupported, malformed)
 }
@@ -59,7 +59,7 @@ pub fn build<'a>(
 pub fn convert(sections: &[cfi::Section<'_>], arch: Arch, address: Address, options: Options) -> Converted {
     let (section, unsupported, malformed) = build(sections.iter().copied(), arch, options);
     let mut bytes = vec![0; section.len()];
-    section.write(&mut bytes, address, |function| function).expect("the table reaches its functions");
+    section.write(&mut bytes, address, Key::address).expect("the table reaches its functions");
     let functions = sections.iter().map(|section| cfipack_cfi::Functions::new(section).count()).sum();
     Converted { bytes, address, unsupported, malformed, functions }
 }

@@ -56,7 +56,7 @@ impl<'a> GasObject<'a> {
         section.write_relocatable(&mut ours).map_err(|error| error.to_string())?;
 
         // The container has applied the relocations, which carry the addends: take them out again.
-        let starts: Vec<_> = section.start_fields().collect();
+        let starts: Vec<_> = section.start_fields().map(|start| (start.field, start.address())).collect();
         let mut relocated = theirs.bytes.to_vec();
         for &(SectionOffset(at), _) in &starts {
             relocated.get_mut(at..at + 8).ok_or("fewer functions than in the CFI")?.fill(0);

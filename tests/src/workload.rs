@@ -5,9 +5,9 @@ use std::env;
 use std::process::Command;
 
 use cfipack_container::{CallFrameSection, File};
-use cfipack_encoder::sframe::{self, Builder, Options};
+use cfipack_encoder::sframe::{self, Builder, Options, Threads};
 use cfipack_encoder::{Unsupported, cfi};
-use cfipack_format::{Address, Arch};
+use cfipack_format::{Address, Arch, Key};
 use gimli::{
     BaseAddresses, CieOrFde, CommonInformationEntry, EhFrame, EhFrameHdr, EndianSlice, LittleEndian,
     ParsedEhFrameHdr, UnwindContext, UnwindSection,
@@ -59,7 +59,9 @@ impl Library {
     /// process runs with [`Fresh::Output`].
     pub fn convert(&self, options: Options, threads: usize) -> Vec<u8> {
         let section = build(&self.cfi(), options, threads);
-        section.into_bytes(self.table_address(), |function| function).expect("a table in reach")
+        section
+            .into_bytes_on(&Threads(threads), self.table_address(), Key::address)
+            .expect("a table in reach")
     }
 
     /// The same on one thread, each function pushed by itself in this way.
@@ -76,7 +78,7 @@ impl Library {
                 let _ = push(&mut builder, function);
             }
         }
-        builder.finish().into_bytes(self.table_address(), |function| function).expect("a table in reach")
+        builder.finish().into_bytes(self.table_address(), Key::address).expect("a table in reach")
     }
 
     /// Random PCs, uniform over the functions.
@@ -87,7 +89,7 @@ impl Library {
         let mut random = Random::new(1);
         let mut pc = || {
             let function = &functions[random.below(functions.len() as u64) as usize];
-            Address(function.start.0 + random.below(function.size))
+            Address(function.key.0 + random.below(function.size))
         };
         (0..count).map(|_| pc()).collect()
     }
@@ -95,7 +97,7 @@ impl Library {
     /// The starts of the functions, sorted, from the first one.
     pub fn starts(&self) -> (u64, Vec<u32>) {
         let mut starts: Vec<_> =
-            cfipack_cfi::Functions::new(&self.cfi()).flatten().map(|function| function.start.0).collect();
+            cfipack_cfi::Functions::new(&self.cfi()).flatten().map(|function| function.key.0).collect();
         starts.sort_unstable();
         (starts[0], starts.iter().map(|start| (start - starts[0]) as u32).collect())
     }
@@ -121,8 +123,9 @@ impl Library {
 /// The rows of a section, on one or more threads.
 pub fn build(section: &cfi::Section<'_>, options: Options, threads: usize) -> sframe::Section {
     let mut builder = Builder::new(section.arch, options).expect("an architecture of the format");
-    builder.push_section(section, threads, |_| ());
-    builder.finish()
+    let pool = Threads(threads);
+    builder.push_section(section, &pool, |_| ());
+    builder.finish_on(&pool)
 }
 
 /// Which memory is fresh from the kernel, as all of a program's first allocations are; glibc hands freed

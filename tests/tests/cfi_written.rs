@@ -41,7 +41,9 @@ fn written_again(golden: &Golden, section: &Section<'_>) -> usize {
         let instructions = assembled(golden, &function, function.instructions);
         // The last record of a section ends at a multiple of a pointer's size.
         writer.alignment = 1;
-        writer.fde(cie, function.start, function.size, function.lsda(), instructions).unwrap();
+        writer
+            .fde(cie, function.key.address(), function.size, function.lsda().unwrap(), instructions)
+            .unwrap();
         writer.alignment = 4;
         functions += 1;
     }
@@ -56,7 +58,8 @@ fn cie_of<'i>(function: &Function<'i>, instructions: &'i [u8]) -> Cie<'i> {
         .with_alignment(cie.code_alignment, cie.data_alignment)
         .with_fde_encoding(cie.fde_encoding);
     (written.version, written.return_address) = (cie.version, cie.return_address);
-    (written.personality, written.lsda_encoding) = (cie.personality, cie.lsda_encoding);
+    let personality = cie.personality.and_then(|it| Some((it.encoding, it.address?)));
+    (written.personality, written.lsda_encoding) = (personality, cie.lsda_encoding);
     written
 }
 
@@ -76,6 +79,6 @@ fn assembled<'b>(golden: &Golden, function: &Function<'_>, bytes: &'b [u8]) -> &
             }
         }
     }
-    assert_eq!(writer.as_bytes(), bytes, "{name}: {}", function.start);
+    assert_eq!(writer.as_bytes(), bytes, "{name}: {}", function.key.address());
     bytes
 }

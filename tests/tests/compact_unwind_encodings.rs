@@ -35,7 +35,7 @@ impl Found {
                 let function = function.unwrap();
                 self.functions += 1;
                 let code = code_sections.iter().find_map(|section| {
-                    let start = function.start.0.checked_sub(section.address.0)? as usize;
+                    let start = function.key.0.checked_sub(section.address.0)? as usize;
                     section.bytes.get(start..start.checked_add(function.size as usize)?)
                 });
                 let Some(code) = code else { continue };
@@ -50,7 +50,7 @@ impl Found {
                         }
                         // Without code nobody looks for calls in what is short enough for a step.
                         Err(_) if !with_code => "untrue at a call".into(),
-                        Err(error) => panic!("{what}: function {}: {error}", function.start),
+                        Err(error) => panic!("{what}: function {}: {error}", function.key.address()),
                     },
                 };
                 *self.kinds.entry(name).or_insert(0) += 1;

@@ -86,8 +86,8 @@ impl Case {
         self.with_cfi(|section, code| {
             for function in cfipack_cfi::Functions::new(&section) {
                 let function = function.unwrap();
-                let end = function.end().0 as usize;
-                action(&function, &code[function.start.0 as usize..end]);
+                let end = function.end().unwrap().0 as usize;
+                action(&function, &code[function.key.0 as usize..end]);
             }
         });
     }
@@ -206,7 +206,7 @@ fn fdes_give_llvm_mcs_encodings() {
         case.each_function(|function, code| {
             let mode = Mode::LlvmMc { foreign_personality: case.foreign_personality() };
             let encoding = Encoder::new().encode(function, Some(code), mode);
-            let theirs = rows.get(&function.start.0).copied().unwrap_or(Encoding::NONE);
+            let theirs = rows.get(&function.key.0).copied().unwrap_or(Encoding::NONE);
             assert_eq!(or_dwarf(case.arch, encoding), theirs, "{} {encoding:?}", case.name);
             functions += 1;
         });
@@ -236,7 +236,7 @@ fn checked_encodings_differ_as_documented() {
         let rows = case.rows().unwrap_or_default();
         case.each_function(|function, code| {
             let encoding = Encoder::new().encode(function, Some(code), Mode::Checked);
-            let theirs = rows.get(&function.start.0).copied().unwrap_or(Encoding::NONE);
+            let theirs = rows.get(&function.key.0).copied().unwrap_or(Encoding::NONE);
             if or_dwarf(case.arch, encoding) != theirs {
                 differences.push(difference(&case, theirs, encoding));
             }
@@ -261,8 +261,8 @@ fn checked_encodings_are_true() {
         case.each_function(|function, code| {
             let encoding = Encoder::new().encode(function, Some(code), Mode::Checked);
             entries.extend(encoding.ok().map(|encoding| Entry {
-                start: function.start,
-                end: function.end(),
+                start: function.key.address(),
+                end: function.end().unwrap(),
                 encoding,
                 personality: 0,
                 lsda: None,

@@ -4,8 +4,8 @@
 use cfipack_container::{File, Placement, members};
 use cfipack_decoder::sframe::{Section, dump};
 use cfipack_encoder::cfi;
-use cfipack_encoder::sframe::{Builder, Options};
-use cfipack_format::{Address, Arch};
+use cfipack_encoder::sframe::{Builder, Options, Serial};
+use cfipack_format::{Address, Arch, Key};
 use cfipack_roundtrip::{Table, verify};
 use cfipack_tests::convert::{all_options, convert};
 use cfipack_tests::corpora::{self, Golden};
@@ -73,7 +73,7 @@ fn use_table(bytes: &[u8]) {
 fn use_cfi(section: cfi::Section<'_>) {
     for options in all_options() {
         let mut builder = Builder::new(section.arch, options).unwrap();
-        builder.push_section(&section, 1, |_| ());
+        builder.push_section(&section, &Serial, |_| ());
         let mut one_by_one = Builder::new(section.arch, options).unwrap();
         for function in cfipack_cfi::Functions::new(&section).flatten() {
             let _ = one_by_one.push(&function);
@@ -82,7 +82,7 @@ fn use_cfi(section: cfi::Section<'_>) {
         let [bytes, again] = [builder, one_by_one].map(|builder| {
             let table = builder.finish();
             let mut bytes = vec![0; table.len()];
-            table.write(&mut bytes, address, |function| function).map(|()| bytes)
+            table.write(&mut bytes, address, Key::address).map(|()| bytes)
         });
         assert_eq!(bytes, again, "{options:?}: the way in makes a difference");
         let Ok(bytes) = bytes else { continue }; // version 2, and a function too far away
@@ -101,7 +101,7 @@ fn use_cfi(section: cfi::Section<'_>) {
 /// Whether two functions have a PC in common: then it is not said which one answers.
 fn overlap(section: &cfi::Section<'_>) -> bool {
     let functions = cfipack_cfi::Functions::new(section).flatten();
-    let mut ranges: Vec<_> = functions.map(|f| (f.start.0, f.start.0.saturating_add(f.size))).collect();
+    let mut ranges: Vec<_> = functions.map(|f| (f.key.0, f.key.0.saturating_add(f.size))).collect();
     ranges.sort_unstable();
     ranges.windows(2).any(|pair| pair[0].1 > pair[1].0)
 }

@@ -3,8 +3,8 @@
 
 use cfipack_cfi::write::{Cie, InstructionWriter, Writer};
 use cfipack_cfi::{Excluded, Exclusion, Functions, Instruction, Section, SectionKind};
-use cfipack_encoder::sframe::{Builder, Layout, Options};
-use cfipack_format::{Address, Arch, Register};
+use cfipack_encoder::sframe::{Builder, Layout, Options, Threads};
+use cfipack_format::{Address, Arch, Key, Register};
 use cfipack_roundtrip::{Table, verify};
 use cfipack_tests::random::{self, Case};
 
@@ -50,7 +50,7 @@ fn both_sides_pass_over_what_does_not_count() {
             }
         }
         let section = Section { excluded: &excluded, ..writer.section() };
-        let read: Vec<_> = Functions::new(&section).map(|function| function.unwrap().start).collect();
+        let read: Vec<_> = Functions::new(&section).map(|function| function.unwrap().key.address()).collect();
         assert_eq!(read, kept, "a walk");
         let judged = cfipack_roundtrip::cfi::Functions::find(&[section]);
         assert!(
@@ -61,9 +61,10 @@ fn both_sides_pass_over_what_does_not_count() {
             for threads in [1, 2, 3] {
                 let mut builder =
                     Builder::new(Arch::Amd64, Options { layout, ..Options::default() }).unwrap();
-                let pushed = builder.push_section(&section, threads, |left_out| panic!("{left_out:?}"));
+                let pushed =
+                    builder.push_section(&section, &Threads(threads), |left_out| panic!("{left_out:?}"));
                 assert_eq!(pushed, kept.len() as u64, "{layout:?}, {threads} threads");
-                let bytes = builder.finish().into_bytes(TABLE, |start| start).unwrap();
+                let bytes = builder.finish().into_bytes(TABLE, Key::address).unwrap();
                 let tables = [cfipack_decoder::sframe::Section::parse(&bytes, TABLE).unwrap()];
                 let report = verify(&[section], &Table::new(&tables), &Default::default());
                 assert!(report.is_true(), "{report:?}");

@@ -3,7 +3,7 @@
 
 use cfipack_container::{File, Placement};
 use cfipack_encoder::Reason;
-use cfipack_format::{Address, Cfa};
+use cfipack_format::{Address, Cfa, Key};
 use cfipack_roundtrip::words::Name;
 use cfipack_tests::convert::{all_options, cfi_of, convert};
 use cfipack_tests::directives::{TARGETS, Target};
@@ -88,7 +88,7 @@ fn expressions_are_what_readelf_makes_of_them() {
             let converted = convert(&cfi, target.arch, Address(0x100_0000), options);
             let report = converted.verify(&cfi);
             assert!(report.is_true() && report.unjudged_in_table == 0, "{:#?}", report.differences);
-            let refused = |start| converted.unsupported.iter().find(|other| other.function == Address(start));
+            let refused = |start| converted.unsupported.iter().find(|other| other.function == Key(start));
             for (start, rows) in &functions {
                 if let Some(unsupported) = refused(*start) {
                     without_base += u64::from(unsupported.reason == Reason::CfaWithoutBase);

@@ -23,7 +23,7 @@ fn symbols(bytes: &[u8]) -> BTreeMap<u64, String> {
 fn fde_starts(file: &File<'_>) -> Vec<u64> {
     let sections = file.call_frame_sections().unwrap();
     let functions = sections.iter().flat_map(|section| cfipack_cfi::Functions::new(&section.cfi()));
-    functions.map(|function| function.unwrap().start.0).collect()
+    functions.map(|function| function.unwrap().key.0).collect()
 }
 
 /// x86-64's FDEs hold distances, arm64's have pairs of relocations.
@@ -194,7 +194,7 @@ fn ask(bytes: &[u8]) {
         for section in file.call_frame_sections().unwrap_or_default() {
             assert!(section.section.bytes.len() <= bytes.len());
             cfipack_cfi::Functions::new(&section.cfi()).flatten().take(100).for_each(|function| {
-                file.locate(function.start);
+                file.locate(function.key.address());
             });
             let _ = section.section.index.map(|index| file.relocations(index));
         }

@@ -5,9 +5,9 @@ use cfipack_container::File;
 use cfipack_decoder::sframe::Section as Table;
 use cfipack_encoder::Reason;
 use cfipack_encoder::cfi::{Section, SectionKind};
-use cfipack_encoder::sframe::{Builder, Layout, LeftOut, Options};
+use cfipack_encoder::sframe::{Builder, Layout, LeftOut, Options, Threads};
 use cfipack_format::sframe::Version;
-use cfipack_format::{Address, Arch, Cfa};
+use cfipack_format::{Address, Arch, Cfa, Key};
 use cfipack_roundtrip::{Report, verify};
 use cfipack_tests::convert::{all_options, cfi_of, convert};
 use cfipack_tests::random::{Case, Random, cases};
@@ -108,7 +108,7 @@ impl Made {
         let bytes = eh_frame(functions);
         let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
         let (mut builder, mut refused) = (Builder::new(Arch::Amd64, options).unwrap(), 0);
-        builder.push_section(&section, threads, |left_out| {
+        builder.push_section(&section, &Threads(threads), |left_out| {
             assert!(matches!(left_out, LeftOut::Unsupported(_)), "{left_out:?}");
             refused += 1;
         });
@@ -119,7 +119,7 @@ impl Made {
         });
         let ambiguous = ambiguous.collect();
         let mut table = vec![0; built.len()];
-        built.write(&mut table, TABLE, |start| start).unwrap();
+        built.write(&mut table, TABLE, Key::address).unwrap();
         let parsed = [Table::parse(&table, TABLE).unwrap()];
         parsed[0].validate().unwrap();
         let padding = options.padding();

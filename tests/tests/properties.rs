@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use cfipack_decoder::sframe::{self, Section, StepError, step};
 use cfipack_encoder::cfi::{self, SectionKind};
-use cfipack_encoder::sframe::{Builder, Layout, Options};
+use cfipack_encoder::sframe::{Builder, Layout, Options, Threads};
 use cfipack_format::sframe::Version;
-use cfipack_format::{Address, Arch, FunctionOffset, Register, Row};
+use cfipack_format::{Address, Arch, FunctionOffset, Key, Register, Row};
 use cfipack_tests::by_cfi::{Cfi, Registers, Stop};
 use cfipack_tests::cfi_bytes::CfiBytes;
 use cfipack_tests::convert::{Converted, all_options, convert};
@@ -196,7 +196,7 @@ fn the_way_in_makes_no_difference() {
             let bytes = |builder: Builder<'_>| {
                 let section = builder.finish();
                 let mut bytes = vec![0; section.len()];
-                section.write(&mut bytes, TABLE, |function| function).unwrap();
+                section.write(&mut bytes, TABLE, Key::address).unwrap();
                 bytes
             };
 
@@ -220,7 +220,7 @@ fn the_way_in_makes_no_difference() {
             assert!(bytes(builder) == whole.bytes, "{options:?}: shards give other bytes");
 
             let mut builder = Builder::new(generated.arch, options).unwrap();
-            builder.push_section(&section, random.pick(&[2, 3, 8]), |_| ());
+            builder.push_section(&section, &Threads(random.pick(&[2, 3, 8])), |_| ());
             assert!(bytes(builder) == whole.bytes, "{options:?}: threads give other bytes");
         }
     });

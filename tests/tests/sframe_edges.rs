@@ -4,7 +4,7 @@ use cfipack_encoder::cfi::{self, SectionKind};
 use cfipack_encoder::sframe::{Builder, Layout, Options, WriteError};
 use cfipack_encoder::{Reason, Unsupported};
 use cfipack_format::sframe::Version;
-use cfipack_format::{Address, Arch};
+use cfipack_format::{Address, Arch, Key};
 use cfipack_tests::convert::{Converted, convert};
 
 const TABLE: Address = Address(0x100_0000);
@@ -98,15 +98,15 @@ fn merged_functions_that_are_moved() {
     builder.push_all(cfipack_cfi::Functions::new(&section), |left_out| panic!("{left_out:?}"));
     let built = builder.finish();
     assert_eq!(built.num_fdes(), 1);
-    let write = |address_of: fn(Address) -> Address| {
+    let write = |address_of: fn(Key) -> Address| {
         let mut table = vec![0; built.len()];
         let written = built.write(&mut table, TABLE, address_of);
         assert_eq!(built.clone().into_bytes(TABLE, address_of), written.map(|()| table));
         written
     };
     assert_eq!(write(|start| Address(start.0 + 0x40_0000)), Ok(()));
-    let apart = WriteError::MergedApart { function: Address(0x1020) };
-    assert_eq!(write(|start| if start.0 == 0x1020 { Address(0x9000) } else { start }), Err(apart));
+    let apart = WriteError::MergedApart { function: Key(0x1020) };
+    assert_eq!(write(|start| if start.0 == 0x1020 { Address(0x9000) } else { start.address() }), Err(apart));
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn stubs_that_no_function_can_hold() {
     let plt = [&[0x0e, 16, 0x46, 0x0e, 24, 0x4a], STUBS].concat();
     let (reason, found) = left_out(0x1000, &plt);
     assert_eq!((reason, found), (None, vec![(0x1000, 16, 2), (0x1010, 48, 2)]));
-    let refused = |start, reason| (Some((Address(start), reason)), vec![]);
+    let refused = |start, reason| (Some((Key(start), reason)), vec![]);
     assert_eq!(left_out(0x1008, &plt), refused(0x1008, Reason::StubAlignment));
     // Stubs start at a multiple of 16, whatever precedes them.
     let short = [&[0x0e, 16, 0x46, 0x0e, 24, 0x42], STUBS].concat();
@@ -220,7 +220,7 @@ fn equal_starts_stay_in_order() {
     let section = cfi::Section::new(SectionKind::EhFrame, &frames.0, Address(0), Arch::Amd64);
     let mut builder = Builder::new(Arch::Amd64, Options::default()).unwrap();
     builder.push_all(cfipack_cfi::Functions::new(&section), |left_out| panic!("{left_out:?}"));
-    let folded = |start: Address| Address(start.0 & !0xff);
+    let folded = |start: Key| Address(start.0 & !0xff);
     let bytes = builder.finish().into_bytes(TABLE, folded).unwrap();
     let table = cfipack_decoder::sframe::Section::parse(&bytes, TABLE).unwrap();
     let found = table.functions().map(|it| it.unwrap()).map(|it| (it.start().0, it.size()));
@@ -277,13 +277,13 @@ fn functions_too_far_from_a_table_of_version_2() {
         let whole = built.len();
         let write = |built: &cfipack_encoder::sframe::Section| {
             let mut bytes = vec![0; built.len()];
-            built.write(&mut bytes, table, |start| start).map(|()| bytes)
+            built.write(&mut bytes, table, Key::address).map(|()| bytes)
         };
         if version == Version::V2 {
             let too_far = WriteError::StartTooFar { function: Address(0x1000), distance: -(1 << 31) - 16 };
             assert_eq!(write(&built), Err(too_far), "{merge_functions}");
         }
-        built.omit_distant(table, |start| start);
+        built.omit_distant(table, Key::address);
         let bytes = write(&built).unwrap();
         let parsed = cfipack_decoder::sframe::Section::parse(&bytes, table).unwrap();
         parsed.validate().unwrap();

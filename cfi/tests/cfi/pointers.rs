@@ -35,8 +35,8 @@ fn relative_to_the_function() {
     let fde = [&words([0x1234, 0x100]), &[4, 0x77, 0, 0, 0, 0x01, 0x10, 0, 0, 0][..]].concat();
     let udata4 = 0x43;
     function(ADDRESS, b"zRL", &[udata4; 2], &fde, |function, _| {
-        assert_eq!((function.start, function.size), (Address(0x1234), 0x100));
-        assert_eq!(function.lsda(), Some(Address(0x1234 + 0x77)));
+        assert_eq!((function.key.address(), function.size), (Address(0x1234), 0x100));
+        assert_eq!(function.lsda().unwrap(), Some(Address(0x1234 + 0x77)));
         let first = Instructions::new(function, function.instructions).next();
         assert_eq!(first, Some(Ok(Instruction::SetLocation(Address(0x1244)))));
     });
@@ -51,7 +51,11 @@ fn aligned() {
         let pointer = 0x12_3456_789a_u64.to_le_bytes();
         let fde = [&vec![0xee; padding][..], &pointer, &0x100_u64.to_le_bytes(), &[0]].concat();
         function(address, b"zR", &[0x50], &fde, |function, _| {
-            assert_eq!((function.start, function.size), (Address(0x12_3456_789a), 0x100), "{padding}");
+            assert_eq!(
+                (function.key.address(), function.size),
+                (Address(0x12_3456_789a), 0x100),
+                "{padding}"
+            );
         });
     }
 }
@@ -86,7 +90,7 @@ fn a_size_of_2_gigabytes() {
                     break fde.parse(EhFrame::cie_from_offset).unwrap();
                 }
             };
-            assert_eq!((function.start.0, function.size), (fde.initial_address(), fde.len()));
+            assert_eq!((function.key.0, function.size), (fde.initial_address(), fde.len()));
         });
     }
 }
@@ -97,7 +101,11 @@ fn language_specific_data() {
     let lsda = |encoding, value: u32| {
         let fde = [&words([0x1000, 0x100]), &[4][..], &value.to_le_bytes()].concat();
         function(ADDRESS, b"zRL", &[0x1b, encoding], &fde, |function, bytes| {
-            (function.lsda(), function.cie.lsda_encoding.is_indirect(), ADDRESS + bytes.len() as u64 - 4)
+            (
+                function.lsda().unwrap(),
+                function.cie.lsda_encoding.is_indirect(),
+                ADDRESS + bytes.len() as u64 - 4,
+            )
         })
     };
     for (encoding, indirect) in [(0x1b, false), (0x9b, true)] {

@@ -33,8 +33,13 @@ fn a_personality_that_is_omitted() {
         assert_eq!((cie.personality, cie.instructions), (None, &[0x0c, 7, 8][..]));
     });
     cie(b"\x01zPR\0\x01\x78\x10\x06\x03\x44\x33\x22\x11\x00\x0c\x07\x08", |cie| {
-        let udata4 = (PointerEncoding(3), Address(0x1122_3344));
-        assert_eq!(cie.unwrap().personality, Some(udata4));
+        let personality = cie.unwrap().personality.expect("a personality");
+        assert_eq!(
+            (personality.encoding, personality.address),
+            (PointerEncoding(3), Some(Address(0x1122_3344)))
+        );
+        // After length and id, version, augmentation, two factors, the return column, a length and the encoding.
+        assert_eq!(personality.field, SectionOffset(8 + 1 + 4 + 3 + 2));
     });
 }
 
@@ -54,7 +59,7 @@ fn sizes_of_version_4() {
 
 fn found(bytes: &[u8]) -> Vec<Result<u64, Error>> {
     let section = Section::new(SectionKind::EhFrame, bytes, Address(0), Arch::Amd64);
-    cfipack_cfi::Functions::new(&section).map(|function| function.map(|function| function.start.0)).collect()
+    cfipack_cfi::Functions::new(&section).map(|function| function.map(|function| function.key.0)).collect()
 }
 
 /// Less than a length field is padding; four bytes are a length, be it of nothing.

@@ -50,7 +50,7 @@ fn rows(arch: Arch, cie: &[u8], fde: &[u8]) -> Result<Vec<(Row, Vec<u8>)>, Unsup
 
 fn refused(fde: &[u8]) -> Option<(Reason, u64)> {
     let unsupported = rows(Arch::Amd64, &[0x0c, 7, 8], fde).err();
-    unsupported.map(|unsupported| (unsupported.reason, unsupported.pc.0 - START))
+    unsupported.map(|unsupported| (unsupported.reason, unsupported.pc().0 - START))
 }
 
 /// `DW_CFA_expression` gives the place of the register, so a load in it is one too many for a row;
@@ -122,7 +122,7 @@ fn an_expression_is_no_base() {
             let change = [change, &[0x41, 0, 0, 0, 0]].concat();
             let refused = |cie: &[u8], fde: &[&[u8]]| {
                 let unsupported = rows(Arch::Amd64, cie, &[&fde.concat()[..], &change].concat()).err()?;
-                Some((unsupported.reason, unsupported.pc.0 - START))
+                Some((unsupported.reason, unsupported.pc().0 - START))
             };
             let (plain, base) = (&[0x0c, 7, 8][..], Some((Reason::CfaWithoutBase, 4)));
             assert_eq!(refused(plain, &[&expression, &[0x41]]), base, "{expression:x?} {change:x?}");

@@ -101,7 +101,7 @@ impl Encodings {
                 let is_eh_frame = section.kind == SectionKind::EhFrame;
                 let personality = named.personality(&function.cie);
                 found.entries.push(Entry {
-                    function: image.offset(function.start).with_context(name)?,
+                    function: image.offset(function.key.address()).with_context(name)?,
                     length: u32::try_from(function.size).unwrap_or(u32::MAX),
                     encoding,
                     personality: personality.map(|personality| personalities.number(personality)),
@@ -124,7 +124,7 @@ pub enum EncodingMode {
 }
 
 fn lsda(function: &Function<'_>, image: Image) -> anyhow::Result<Option<NonZeroU32>> {
-    let Some(address) = function.lsda() else { return Ok(None) };
+    let Some(address) = function.lsda()? else { return Ok(None) };
     Ok(NonZeroU32::new(image.offset(address)?.0))
 }
 
@@ -144,6 +144,6 @@ impl<'c, 'f> CompactEncoder<'c, 'f> {
     /// The encoding of a function, or what stands in the way.
     pub fn encode(&mut self, function: &Function<'f>) -> Result<Encoding, Unsupported> {
         // Where the file has no code, as one of debugging information, calls cannot be found in it either.
-        self.encoder.encode(function, Some(self.code.starting_at(function.start)), Mode::Checked)
+        self.encoder.encode(function, Some(self.code.starting_at(function.key.address())), Mode::Checked)
     }
 }

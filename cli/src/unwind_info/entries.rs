@@ -121,7 +121,7 @@ impl Entries {
             &sections,
             image,
             &mut personalities,
-            |function| !known.contains(&function.start),
+            |function| !known.contains(&function.key.address()),
             EncodingMode::Dwarf,
         )?;
         let index = compact.and_then(|compact| compact.section.index);

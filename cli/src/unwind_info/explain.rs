@@ -52,7 +52,7 @@ pub fn reasons_of_dwarf(
     let mut encoder = CompactEncoder::new(code);
     for section in &sections {
         for function in cfipack_cfi::Functions::new(&section.cfi()).flatten() {
-            let entry = table.find(function.start);
+            let entry = table.find(function.key.address());
             if entry.is_some_and(|entry| table.meaning(entry) == Meaning::Dwarf) {
                 let found = encoder.encode(&function);
                 let reason = found.map_or_else(|unsupported| unsupported.reason.name(), |_| ENCODABLE);
@@ -118,9 +118,9 @@ impl<'f> Explainer<'_, '_, 'f> {
 
     /// A function of the CFI: its encoding in the table, or the reason that it has none.
     fn function(&mut self, function: &Function<'f>) -> FunctionJson {
-        let mut explained = self.place(function.start, function.size);
+        let mut explained = self.place(function.key.address(), function.size);
         if let Some(table) = &self.table {
-            let entry = table.find(function.start);
+            let entry = table.find(function.key.address());
             let meaning = entry.map_or(Meaning::Nothing, |entry| table.meaning(entry));
             explained.encoding = entry.map(|entry| entry.encoding.to_string());
             if let Meaning::Row(..) | Meaning::Malformed(_) = meaning {
@@ -130,7 +130,7 @@ impl<'f> Explainer<'_, '_, 'f> {
         }
         match self.encoder.encode(function) {
             Err(unsupported) => {
-                explained.pc = Some(self.places.location(unsupported.pc));
+                explained.pc = Some(self.places.location(unsupported.pc()));
                 explained.reason = Some(unsupported.reason.name());
                 explained.words = unsupported.reason.to_string();
             }

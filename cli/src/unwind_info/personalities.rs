@@ -48,26 +48,24 @@ pub fn symbols_by_field(relocations: Vec<Relocation>) -> BTreeMap<u64, usize> {
 
 /// Finds the personalities of a section's CIEs.
 #[derive(Debug)]
-pub struct PersonalitiesOfCies<'s> {
+pub struct PersonalitiesOfCies {
     symbols: BTreeMap<u64, usize>,
-    section: &'s CallFrameSection<'s>,
 }
 
-impl<'s> PersonalitiesOfCies<'s> {
+impl PersonalitiesOfCies {
     /// For the CIEs of a section of a file.
-    pub fn of(file: &File<'_>, section: &'s CallFrameSection<'s>) -> anyhow::Result<Self> {
+    pub fn of(file: &File<'_>, section: &CallFrameSection<'_>) -> anyhow::Result<Self> {
         let index = section.section.index.filter(|_| file.kind() == Kind::Relocatable);
         let relocations = index.map(|index| file.relocations(index)).transpose()?;
-        Ok(Self { symbols: symbols_by_field(relocations.unwrap_or_default()), section })
+        Ok(Self { symbols: symbols_by_field(relocations.unwrap_or_default()) })
     }
 
     /// The personality of a CIE, if it has one.
     pub fn personality(&self, cie: &Cie<'_>) -> Option<Personality> {
-        let (_, address) = cie.personality?;
-        // The one relocation of a CIE is its personality's.
-        let length = self.section.section.bytes.get(cie.offset.0..)?.first_chunk()?;
-        let end = cie.offset.0 as u64 + u64::from(self.section.arch.endian().u32(*length));
-        let symbol = self.symbols.range(cie.offset.0 as u64..end).next();
-        Some(symbol.map_or(Personality::Address(address), |(_, symbol)| Personality::Symbol(*symbol)))
+        let personality = cie.personality?;
+        match self.symbols.get(&(personality.field.0 as u64)) {
+            Some(symbol) => Some(Personality::Symbol(*symbol)),
+            None => personality.address.map(Personality::Address),
+        }
     }
 }

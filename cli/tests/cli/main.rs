@@ -8,6 +8,7 @@ mod faults;
 mod files;
 mod innermost;
 mod json;
+mod manual;
 mod objects;
 mod options;
 #[cfg(unix)]

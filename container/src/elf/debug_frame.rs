@@ -39,12 +39,12 @@ impl<'a> Elf<'a> {
         let is_relocatable = self.headers.kind == Kind::Relocatable;
         let code_at_zero = LazyCell::new(|| self.code_at_zero());
         let may_be_code = |function: &Function<'_>| {
-            self.addresses.is_loaded(function.start)
-                && (function.start != Address(0) || code_at_zero.may_be(function))
+            self.addresses.is_loaded(function.key.address())
+                && (function.key.address() != Address(0) || code_at_zero.may_be(function))
         };
         for section in sections.iter_mut().filter(|section| !is_eh_frame(section)) {
             section.exclude_where(|function| {
-                if known.binary_search(&function.start).is_ok() {
+                if known.binary_search(&function.key.address()).is_ok() {
                     Some(Exclusion::Superseded)
                 } else {
                     (!is_relocatable && !may_be_code(function)).then_some(Exclusion::Discarded)
@@ -72,17 +72,18 @@ impl<'a> Elf<'a> {
         for (index, section) in sections.iter().enumerate().filter(|(_, section)| !is_eh_frame(section)) {
             let with_code =
                 cfipack_cfi::Functions::new(&section.cfi()).flatten().filter(|function| function.size != 0);
-            let with_others = with_code.filter(|function| several.binary_search(&function.start).is_ok());
+            let with_others =
+                with_code.filter(|function| several.binary_search(&function.key.address()).is_ok());
             found.extend(with_others.map(|function| (index, function)));
         }
-        found.sort_by_key(|(_, function)| function.start);
+        found.sort_by_key(|(_, function)| function.key.address());
         let mut symbols = None;
         let mut superfluous = Vec::new();
         for group in found.chunk_by(|(_, a), (_, b)| a.start == b.start) {
             // Without symbols that can be read all remain.
             let sizes = || {
                 let symbols = symbols.get_or_insert_with(|| Symbols::read(self).ok());
-                symbols.as_ref().map(|symbols| symbols.sizes_of_functions(group[0].1.start))
+                symbols.as_ref().map(|symbols| symbols.sizes_of_functions(group[0].1.key.address()))
             };
             superfluous.extend(superfluous_of(group, sizes));
         }
@@ -128,7 +129,7 @@ fn is_eh_frame(section: &CallFrameSection<'_>) -> bool {
 /// Where the functions of a section start that have any code.
 fn starts(section: &CallFrameSection<'_>) -> Vec<Address> {
     let functions = cfipack_cfi::Functions::new(&section.cfi()).flatten();
-    functions.filter(|function| function.size != 0).map(|function| function.start).collect()
+    functions.filter(|function| function.size != 0).map(|function| function.key.address()).collect()
 }
 
 /// Where several functions of `.debug_frame` start, ascending.

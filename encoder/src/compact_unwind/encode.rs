@@ -58,7 +58,7 @@ impl<'a> Encoder<'a> {
         code: Option<&[u8]>,
         mode: Mode,
     ) -> Result<Encoding, Unsupported> {
-        let refused = |reason| Unsupported { function: function.start, pc: function.start, reason };
+        let refused = |reason| Unsupported::function(function.key, reason);
         let arch = function.arch();
         if !matches!(arch, Arch::Amd64 | Arch::I386 | Arch::Aarch64 | Arch::Arm64_32) {
             return Err(refused(Reason::Architecture));
@@ -83,10 +83,8 @@ impl<'a> Encoder<'a> {
         arch: Arch,
         code: Option<&[u8]>,
     ) -> Result<Encoding, Unsupported> {
-        let refused = |(reason, at): (Reason, u32)| {
-            let pc = cfipack_format::Address(function.start.0.wrapping_add(at.into()));
-            Unsupported { function: function.start, pc, reason }
-        };
+        let refused =
+            |(reason, at): (Reason, u32)| Unsupported { function: function.key, offset: at.into(), reason };
         if function.cie.signal_frame {
             return Err(refused((Reason::SignalFrame, 0)));
         }
@@ -128,9 +126,9 @@ mod tests {
         fde(&mut bytes, 0, 0, size.into(), instructions);
         let section = Section::new(SectionKind::EhFrame, &bytes, cfipack_format::Address(0), Arch::Amd64);
         let function = crate::cfi::Functions::new(&section).next().unwrap().unwrap();
-        assert_eq!((function.start.0, function.size), (0, size.into()));
+        assert_eq!((function.key.0, function.size), (0, size.into()));
         let encoding = Encoder::new().encode(&function, code, Mode::Checked);
-        encoding.map_err(|unsupported| (unsupported.reason, unsupported.pc.0))
+        encoding.map_err(|unsupported| (unsupported.reason, unsupported.offset))
     }
 
     /// Nops, with other bytes at some places.
@@ -231,7 +229,7 @@ mod tests {
         };
         let encode = |code: Option<&[u8]>| {
             let encoding = Encoder::new().encode(&function, code, Mode::Checked);
-            encoding.map_err(|unsupported| (unsupported.reason, unsupported.pc.0))
+            encoding.map_err(|unsupported| (unsupported.reason, unsupported.offset))
         };
         // x29, x30 and the pair x19, x20: llvm-mc 23 gives 0x04000001 for the prologue.
         assert_eq!(encode(Some(&words(0x1400_0002))), Ok(Encoding(0x0400_0001)));

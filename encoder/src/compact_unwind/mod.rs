@@ -31,7 +31,7 @@
 //!     });
 //!     // 32 bytes of stack; rbx below the return address.
 //!     assert_eq!(encoding, Encoding::frameless(4, 1, 0));
-//!     table.push(Entry::new(ImageOffset(function.start.0 as u32), function.size as u32, encoding));
+//!     table.push(Entry::new(ImageOffset(function.key.0 as u32), function.size as u32, encoding));
 //! }
 //! # Ok::<(), cfi::Error>(())
 //! ```

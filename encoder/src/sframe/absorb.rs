@@ -5,11 +5,11 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::Builder;
 use super::block::{Blocks, GROUP};
 use super::entries::Entry;
 use super::hash_index::HashIndex;
-use super::parallel::run;
+use super::pool::for_each;
+use super::{Builder, Pool, Serial};
 use crate::Reason;
 
 /// For fewer blocks it is not worth while to start a thread.
@@ -20,17 +20,28 @@ const NOT_HERE: u32 = u32::MAX;
 
 impl Builder<'_> {
     /// Adds what another builder has taken, as if its functions had been pushed here one by one; how it laid out
-    /// rows stays.
+    /// rows stays. Shards that are built at the same time and absorbed in a fixed order always give the same bytes.
     ///
     /// # Errors
-    /// There is no room for all of it, or it is for another architecture or version of the format: nothing of
-    /// it is added.
-    pub fn absorb(&mut self, mut shard: Self) -> Result<(), Reason> {
+    /// There is no room for all of it, it is for another architecture or version of the format, or only one of
+    /// both has functions with addresses ([`Reason::KeysMixed`]): nothing of it is added.
+    pub fn absorb(&mut self, shard: Self) -> Result<(), Reason> {
+        self.absorb_on(&Serial, shard)
+    }
+
+    /// As [`absorb`](Self::absorb), on the threads of a pool.
+    ///
+    /// # Errors
+    /// Those of [`absorb`](Self::absorb).
+    pub fn absorb_on(&mut self, pool: &dyn Pool, mut shard: Self) -> Result<(), Reason> {
         if shard.abi != self.abi {
             return Err(Reason::Architecture);
         }
         if shard.options.version != self.options.version {
             return Err(Reason::Version);
+        }
+        if let Some(have_addresses) = shard.entries.have_addresses {
+            self.can_take(have_addresses)?;
         }
         self.settle();
         shard.settle();
@@ -43,12 +54,12 @@ impl Builder<'_> {
                 places.map(|(start, len)| blocks.hash(&other.bytes[start..], len)).collect()
             }
         };
-        let threads = if other.len() < LEAST_OF_A_THREAD { 1 } else { self.threads };
+        let pool = if other.len() < LEAST_OF_A_THREAD { &Serial } else { pool };
         let mut numbers = vec![NOT_HERE; other.len()];
         // Several parts for each, as some start late.
-        let part_len = hashes.len().div_ceil(4 * threads).max(1);
+        let part_len = hashes.len().div_ceil(4 * pool.threads().max(1)).max(1);
         let parts = numbers.chunks_mut(part_len).zip(hashes.chunks(part_len)).enumerate().collect();
-        run(threads, parts, |(part, (numbers, hashes))| {
+        for_each(pool, parts, |(part, (numbers, hashes))| {
             find_all(blocks, other, part * part_len, hashes, numbers);
         });
         let new = New::add(blocks, other, &mut numbers)?;
@@ -57,7 +68,7 @@ impl Builder<'_> {
             Task::Bytes(&mut blocks.bytes),
             Task::Entries(blocks.index.as_mut(), &mut self.entries.list),
         ]);
-        run(threads, tasks, |task| match task {
+        for_each(pool, tasks, |task| match task {
             Task::Bytes(bytes) => new.copy(other, bytes),
             Task::Entries(index, list) => {
                 if let Some(index) = index {
@@ -73,6 +84,7 @@ impl Builder<'_> {
         self.entries.omitted.extend(shard.entries.omitted);
         self.entries.continued.extend(shard.entries.continued.iter().map(|number| before + number));
         self.entries.unread |= shard.entries.unread;
+        self.entries.have_addresses = self.entries.have_addresses.or(shard.entries.have_addresses);
         Ok(())
     }
 }
@@ -148,7 +160,7 @@ mod tests {
     use alloc::vec::Vec;
 
     use cfipack_format::sframe::Version;
-    use cfipack_format::{Address, Arch};
+    use cfipack_format::{Address, Arch, Key};
 
     use super::super::{Builder, Options};
     use crate::Reason;
@@ -197,7 +209,7 @@ mod tests {
             other.absorb(builder).unwrap();
             other.absorb(shard.clone()).unwrap();
             let [absorbed, pushed] =
-                [other, shard].map(|it| it.finish().into_bytes(Address(0), |start| start));
+                [other, shard].map(|it| it.finish().into_bytes(Address(0), Key::address));
             assert_eq!(absorbed, pushed, "{options:?}");
         }
     }
@@ -208,7 +220,7 @@ mod tests {
         let bytes = section();
         for options in options() {
             let mut builder = filled(&bytes, options);
-            let before = builder.clone().finish().into_bytes(Address(0), |start| start);
+            let before = builder.clone().finish().into_bytes(Address(0), Key::address);
             let version = if options.version == Version::V3 { Version::V2 } else { Version::V3 };
             let other = filled(&bytes, Options { version, ..options });
             assert_eq!(builder.absorb(other), Err(Reason::Version));
@@ -216,7 +228,7 @@ mod tests {
                 builder.absorb(Builder::new(Arch::Aarch64, options).unwrap()),
                 Err(Reason::Architecture)
             );
-            assert_eq!(builder.finish().into_bytes(Address(0), |start| start), before);
+            assert_eq!(builder.finish().into_bytes(Address(0), Key::address), before);
         }
     }
 

@@ -5,7 +5,7 @@ use cfipack_format::SectionOffset;
 use super::batch::Batch;
 use super::{Builder, Layout};
 use crate::Unsupported;
-use crate::cfi::{self, Function, Functions};
+use crate::cfi::{self, Function, Functions, Keys};
 
 /// A function that a section goes without.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,7 +18,7 @@ pub enum LeftOut {
 
 impl<'a> Builder<'a> {
     /// Makes room for functions if no room was made yet. Returns how many there are about.
-    pub(super) fn expect(&mut self, functions: &Functions<'_>) -> usize {
+    pub(super) fn expect(&mut self, functions: &Functions<'_, impl Keys>) -> usize {
         let count = functions.records_left();
         if self.entries.list.capacity() == 0 {
             self.reserve(count);
@@ -26,21 +26,28 @@ impl<'a> Builder<'a> {
         count
     }
 
-    /// Adds a section's functions, all that are left, faster than one by one. `left_out` is told of
-    /// each that is not in the section, in order. Returns how many functions there were.
-    pub fn push_all(&mut self, mut functions: Functions<'a>, left_out: impl FnMut(LeftOut)) -> u64 {
+    /// Adds a section's functions, all that are left, faster than one by one. `left_out` is called with
+    /// each that is not in the section, in order. Returns how many functions there were, those that are dead not
+    /// among them.
+    pub fn push_all<K: Keys>(
+        &mut self,
+        mut functions: Functions<'a, K>,
+        left_out: impl FnMut(LeftOut),
+    ) -> u64 {
         self.push_rest(&mut functions, left_out)
     }
 
     /// As [`push_all`](Self::push_all); `functions` are at their end then.
-    pub(super) fn push_rest(
+    pub(super) fn push_rest<K: Keys>(
         &mut self,
-        functions: &mut Functions<'a>,
+        functions: &mut Functions<'a, K>,
         mut left_out: impl FnMut(LeftOut),
     ) -> u64 {
         let expected = self.expect(functions);
         let mut count = 0;
-        let can_be_common = self.options.layout == Layout::Small && functions.arch() == self.abi.arch();
+        let can_be_common = self.options.layout == Layout::Small
+            && functions.arch() == self.abi.arch()
+            && self.can_take(K::ARE_ADDRESSES).is_ok();
         let mut batch = Batch::new(functions.section_bytes(), if can_be_common { expected } else { 0 });
         loop {
             if can_be_common {
@@ -48,8 +55,8 @@ impl<'a> Builder<'a> {
                 let is_full = batch.is_full();
                 count += batch.len() as u64;
                 if batch.len() > 0 {
-                    self.push_batch(&mut batch, |builder, at| {
-                        builder.push_one(&functions.function_at(at), &mut left_out);
+                    self.push_batch(&mut batch, |builder, fde| {
+                        builder.push_one(&functions.function_of(fde), &mut left_out);
                     });
                 }
                 if is_full {

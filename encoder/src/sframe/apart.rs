@@ -7,6 +7,7 @@ use cfipack_format::Address;
 
 use super::entries::{Entry, Omitted};
 use super::order::Order;
+use super::pool::Pool;
 
 /// Distances from here rise as addresses do.
 const MIDDLE: Address = Address(1 << 63);
@@ -20,15 +21,15 @@ pub(super) enum Sorted<'e> {
 }
 
 impl<'e> Sorted<'e> {
-    /// Sorts entries, on as many threads.
-    pub(super) fn new(entries: &'e [Entry], threads: usize) -> Self {
+    /// Sorts entries, on the threads of a pool.
+    pub(super) fn new(entries: &'e [Entry], pool: &dyn Pool) -> Self {
         let order = Order::new(entries, MIDDLE);
         if order.is_sorted() {
             return Self::Already(entries);
         }
         let mut bytes = vec![[0; Entry::SIZE]; entries.len()];
         let start = |bytes: &[u8; Entry::SIZE]| Address(Entry::from_bytes(bytes).start).distance_from(MIDDLE);
-        order.write(threads, &mut bytes, |entry, _| entry.to_bytes(), start, |_, _| ());
+        order.write(pool, &mut bytes, |entry, _| entry.to_bytes(), start, |_, _| ());
         Self::Copied(bytes)
     }
 
@@ -42,14 +43,22 @@ impl<'e> Sorted<'e> {
 
     /// Whether no two functions share a PC, those that are omitted among them.
     pub(super) fn are_apart(&self, omitted: &[Omitted]) -> bool {
+        self.overlap(omitted).is_none()
+    }
+
+    /// Where a function starts that shares a PC with another one, if there is one, those that are omitted among
+    /// them.
+    pub(super) fn overlap(&self, omitted: &[Omitted]) -> Option<u64> {
         let mut entries = (0..).map_while(|place| self.get(place));
         let mut reached = 0;
-        let is_behind = |entry: Entry| {
-            let is_behind = reached <= entry.start;
+        let is_reached = |entry: &Entry| {
+            let is_reached = entry.start < reached;
             reached = entry.end();
-            is_behind
+            is_reached
         };
-        entries.all(is_behind) && omitted.iter().all(|omitted| self.lack(omitted))
+        let entry = entries.find(is_reached).map(|entry| entry.start);
+        let lies_in_one = || omitted.iter().find(|omitted| !self.lack(omitted)).map(|omitted| omitted.start);
+        entry.or_else(lies_in_one)
     }
 
     /// Whether none of the entries, which are apart, has a PC of a function.

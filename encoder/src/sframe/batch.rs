@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 
 use cfipack_format::sframe::FdeType;
-use cfipack_format::{Address, SectionOffset};
+use cfipack_format::{Key as FunctionKey, SectionOffset};
 
 use super::Builder;
 use super::block::GROUP;
@@ -14,7 +14,7 @@ use super::entries::Entry;
 use super::fres::Block;
 use super::memo::{Key, Memo, Remembered};
 use super::wide_attribute::WideAttribute;
-use crate::cfi::{Code, Functions, PlainFde};
+use crate::cfi::{Code, Functions, Keys, PlainFde};
 
 /// A function of a batch.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +78,7 @@ impl<'a> Batch<'a> {
 
     /// Takes functions until there is no room for more or the next one is of another kind.
     #[inline(never)]
-    pub(super) fn fill(&mut self, functions: &mut Functions<'a>) {
+    pub(super) fn fill(&mut self, functions: &mut Functions<'a, impl Keys>) {
         let cies = &self.cies;
         let number = |cie: usize| {
             let (at, number) = cies[cie / 4 % CIES];
@@ -111,13 +111,13 @@ impl<'a> Batch<'a> {
 }
 
 impl<'a> Builder<'a> {
-    /// Adds the functions of a batch, which is empty then. `general` adds one whose FDE starts at an
-    /// offset the general way.
+    /// Adds the functions of a batch, which is empty then. `general` adds the one of an FDE
+    /// the general way.
     #[inline]
     pub(super) fn push_batch(
         &mut self,
         batch: &mut Batch<'a>,
-        mut general: impl FnMut(&mut Self, SectionOffset),
+        mut general: impl FnMut(&mut Self, &PlainFde),
     ) {
         self.settle();
         self.run_batch(batch);
@@ -129,7 +129,7 @@ impl<'a> Builder<'a> {
             let blocks = &self.entries.blocks;
             let Some(end) = ran.end.filter(|_| blocks.can_take(ran.hash, bytes, len, ran.attribute)) else {
                 self.push_entries(&batch.functions[next..number], &batch.gave[next..]);
-                general(self, batch.functions[number].fde.at);
+                general(self, &batch.functions[number].fde);
                 self.settle();
                 next = number + 1;
                 continue;
@@ -156,14 +156,14 @@ impl<'a> Builder<'a> {
     #[inline(always)]
     fn push_entries(&mut self, functions: &[Taken], gave: &[Remembered]) {
         self.entries.extend(functions.iter().zip(gave).map(|(Taken { fde, .. }, gave)| {
-            let entry = Entry { start: fde.start.0, size: fde.size, block: gave.block };
+            let entry = Entry { start: fde.key.0, size: fde.size, block: gave.block };
             (entry, gave.num_fres)
         }));
     }
 
     /// Adds a function if it is of the common kind.
     #[inline]
-    pub(super) fn push_common(&mut self, cie: u8, start: Address, code: &Code<'a>, size: u32) -> bool {
+    pub(super) fn push_common(&mut self, cie: u8, function: FunctionKey, code: &Code<'a>, size: u32) -> bool {
         let Some((_, attribute)) = self.run_common(cie, code, size) else { return false };
         self.settle();
         let block = self.fres.block(self.options.version);
@@ -174,7 +174,7 @@ impl<'a> Builder<'a> {
             return false;
         }
         let block = blocks.add_block(hash, bytes, len, attribute);
-        self.entries.push(start.0, size, block, self.fres.count());
+        self.entries.push(function.0, size, block, self.fres.count());
         true
     }
 

@@ -1,7 +1,9 @@
 //! Functions in, a section out.
 
+use alloc::vec::Vec;
+
 use cfipack_format::sframe::{Abi, FdeType, FreType, Header, Version};
-use cfipack_format::{Address, Arch};
+use cfipack_format::{Arch, Key};
 
 use super::block::Blocks;
 use super::cies::Cies;
@@ -14,7 +16,7 @@ use super::overlap::separate;
 use super::small::{SmallRows, flags};
 use super::stack_pointer::StackPointer;
 use super::stubs::StubRows;
-use super::{Layout, Options, Section};
+use super::{Layout, Options, Pool, Section, Serial};
 use crate::cfi::{Change, Function, Instructions, Interpreter, RowSink, State};
 use crate::{Reason, Unsupported, UnsupportedArch};
 
@@ -30,8 +32,6 @@ pub struct Builder<'a> {
     gnu: Gnu<'a>,
     pub(super) fres: Fres,
     pub(super) entries: Entries,
-    /// The most threads that functions were taken on.
-    pub(super) threads: usize,
     /// Functions taken, by whose instructions DWARF does not say what they mean.
     pub(super) outside_dwarf: u64,
     /// The same of functions that were refused.
@@ -65,19 +65,8 @@ impl<'a> Builder<'a> {
         let (cies, common) = (Cies::new(), Common::new());
         let interpreter = Interpreter::new();
         let gnu = Gnu::default();
-        Self {
-            abi,
-            options,
-            interpreter,
-            cies,
-            common,
-            gnu,
-            fres,
-            entries,
-            threads: 1,
-            outside_dwarf: 0,
-            undefined: 0,
-        }
+        let (outside_dwarf, undefined) = (0, 0);
+        Self { abi, options, interpreter, cies, common, gnu, fres, entries, outside_dwarf, undefined }
     }
 
     /// How many of the functions that were taken have instructions that are not DWARF's and that
@@ -95,13 +84,21 @@ impl<'a> Builder<'a> {
         self.entries.blocks.reserve(index, functions / 5 * 2);
     }
 
-    /// Adds a function.
+    /// Adds a function. Its key is unique: [`Section::write`] asks for the address of each.
+    ///
+    /// Functions of [unrelocated](crate::cfi::Functions::keyed) input have a key and no address. What needs the
+    /// address is refused with [`Reason::PlaceUnknown`]: `DW_CFA_set_loc`, PLTs, and all of them where
+    /// [`Options::merge_functions`] merges neighbours. All functions of a builder have addresses, or none has: the
+    /// others are refused with [`Reason::KeysMixed`].
     ///
     /// # Errors
     /// The format cannot express it, in layout `Gnu` gas leaves it out, or the section has no more room: the
     /// section has no row for it.
     #[inline]
     pub fn push(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
+        let have_addresses = function.start.is_some();
+        self.can_take(have_addresses).map_err(|reason| refused(function, reason))?;
+        self.entries.have_addresses = Some(have_addresses);
         let before = self.entries.list.len();
         let pushed = match self.options.layout {
             Layout::Small => self.push_small(function),
@@ -111,17 +108,27 @@ impl<'a> Builder<'a> {
             self.undefined += u64::from(reason.is_undefined() || self.is_undefined(function));
             // gas keeps some FDEs without rows, which nothing else answers for.
             if self.entries.list.len() == before {
-                self.note_omitted(function.start, function.size);
+                self.note_omitted(function.key, function.size);
             }
         }
         pushed
     }
 
     /// Takes note of a function of `size` bytes that exists and is not pushed: no other function's rows are
-    /// to answer for its PCs. [`Self::push`] does so itself for what it refuses.
+    /// to answer for its PCs. Where functions have no addresses, [`Section::write`] asks for its address too. [`Self::push`] does so itself for what it refuses.
     #[cold]
-    pub fn note_omitted(&mut self, start: Address, size: u64) {
-        self.entries.omitted.push(Omitted { start: start.0, size });
+    pub fn note_omitted(&mut self, function: Key, size: u64) {
+        self.entries.omitted.push(Omitted { start: function.0, size });
+    }
+
+    /// Whether functions can be taken that have addresses, or have none.
+    #[inline]
+    pub(super) fn can_take(&self, have_addresses: bool) -> Result<(), Reason> {
+        match self.entries.have_addresses {
+            Some(others) if others != have_addresses => Err(Reason::KeysMixed),
+            _ if !have_addresses && self.options.merges() => Err(Reason::PlaceUnknown),
+            _ => Ok(()),
+        }
     }
 
     /// As [`push`](Self::push) in layout `Small`, without the fast paths: what they are measured and tested
@@ -154,20 +161,28 @@ impl<'a> Builder<'a> {
     /// - Functions of one start that do not say the same of the same PCs are not in the table:
     ///   [`Section::omitted`] has them, with [`Reason::Ambiguous`]. So is one that shares its start with one
     ///   that was refused. Those that say the same are one function in layout `Small`.
-    pub fn finish(mut self) -> Section {
+    ///
+    /// Where functions without addresses lie is known only when the section is written, and its size does not
+    /// depend on it: [`Section::write`] refuses those that share PCs.
+    pub fn finish(self) -> Section {
+        self.finish_on(&Serial)
+    }
+
+    /// As [`finish`](Self::finish), on the threads of a pool.
+    pub fn finish_on(mut self, pool: &dyn Pool) -> Section {
         self.settle();
-        let Self { abi, options, mut entries, threads, .. } = self;
-        let omitted = separate(&mut entries, abi.arch(), options, threads);
-        let merged = match options {
-            Options { merge_functions: 2.., layout: Layout::Small, .. } => {
-                merge(abi.arch(), options, &entries).ok().map(|mut merged| {
-                    merged.parts.clone_from(&entries.parts);
-                    merged
-                })
-            }
-            _ => None,
-        };
-        Section::new(abi, options, merged.unwrap_or(entries), omitted, threads)
+        let Self { abi, options, mut entries, .. } = self;
+        if entries.have_addresses == Some(false) {
+            return Section::new(abi, options, entries, Vec::new());
+        }
+        let omitted = separate(&mut entries, abi.arch(), options, pool);
+        if options.merges()
+            && let Ok(mut merged) = merge(abi.arch(), options, &entries)
+        {
+            merged.parts = entries.parts;
+            entries = merged;
+        }
+        Section::new(abi, options, entries, omitted)
     }
 
     /// Looks up the blocks of the functions that came last.
@@ -182,7 +197,7 @@ impl<'a> Builder<'a> {
             return Ok(());
         }
         let common = match self.number(function) {
-            Some(cie) => self.push_common(cie, function.start, &function.code(), size),
+            Some(cie) => self.push_common(cie, function.key, &function.code(), size),
             None => false,
         };
         if common { Ok(()) } else { self.push_rows(function, size) }
@@ -257,7 +272,7 @@ impl<'a> Builder<'a> {
             SmallRows::begin(function, version, FdeType::Default, size, &mut self.fres, &mut self.entries);
         let mut rows = StubRows { before, stubs: None };
         self.interpreter.run(function, &mut rows)?;
-        rows.finish(size, layout).map_err(|reason| refused(function, reason))
+        rows.finish(size, layout, function.start.is_some()).map_err(|reason| refused(function, reason))
     }
 
     fn push_gnu(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
@@ -289,7 +304,7 @@ impl<'a> Builder<'a> {
 
     fn end_gnu(&mut self, function: &Function<'a>, size: u32, fde_type: FdeType) -> Result<(), Reason> {
         let info = flags(&function.cie, self.options.version);
-        self.entries.add(function.start.0, size, &mut self.fres, info, fde_type, 0)
+        self.entries.add(function.key.0, size, &mut self.fres, info, fde_type, 0)
     }
 }
 
@@ -316,7 +331,7 @@ fn check(arch: Arch, function: &Function<'_>) -> Result<u32, Unsupported> {
 
 #[cold]
 fn refused(function: &Function<'_>, reason: Reason) -> Unsupported {
-    Unsupported { function: function.start, pc: function.start, reason }
+    Unsupported::function(function.key, reason)
 }
 
 /// Whether gas leaves a function out for this reason too.

@@ -12,7 +12,7 @@ use crate::Reason;
 /// One entry of the function index in the making.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
-    /// The start that the CFI gives.
+    /// The function's key, which is its address where it has one, and what an entry that goes on with it adds.
     pub(super) start: u64,
     pub(super) size: u32,
     /// The number of its [block](Blocks).
@@ -74,6 +74,8 @@ pub(super) struct Entries {
     pub(super) merged: Vec<(u64, u64)>,
     /// A function could not be read: it may lie in any gap, and nothing may be merged across one.
     pub(super) unread: bool,
+    /// Whether the functions' keys are their addresses; none as long as there is no function.
+    pub(super) have_addresses: Option<bool>,
     /// The last entries, whose blocks are looked up together, and where the first's room for rows was.
     pending: Vec<Pending>,
     pending_from: usize,
@@ -108,6 +110,7 @@ impl Entries {
             parts,
             merged,
             unread,
+            have_addresses: None,
             pending,
             pending_from,
             pending_len,

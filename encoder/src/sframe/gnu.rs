@@ -10,7 +10,7 @@
 use alloc::vec::Vec;
 
 use cfipack_format::sframe::{FdeType, FreType};
-use cfipack_format::{Address, Arch, Cfa, Row, Rule};
+use cfipack_format::{Arch, Cfa, Row, Rule};
 
 use super::belief::{Belief, Beliefs};
 use super::effect::{Effect, effect};
@@ -110,8 +110,7 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
 
     #[cold]
     fn unsupported(&self, reason: Reason) -> Unsupported {
-        let pc = Address(self.function.start.0.wrapping_add(self.so_far.location));
-        Unsupported { function: self.function.start, pc, reason }
+        Unsupported { function: self.function.key, offset: self.so_far.location, reason }
     }
 
     fn rows(&mut self) -> Result<(), Reason> {
@@ -186,9 +185,7 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
     ) -> Result<(), Reason> {
         match instruction {
             Instruction::Advance(delta) => self.advance(state, self.so_far.location.saturating_add(delta)),
-            Instruction::SetLocation(address) => {
-                self.advance(state, address.0.wrapping_sub(self.function.start.0))
-            }
+            Instruction::SetLocation(address) => self.advance(state, self.function.location_of(address)?),
             _ => self.apply(instruction, state, initial),
         }
     }

@@ -35,6 +35,47 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
+//! # Before linking
+//!
+//! A function carries a [key](cfipack_format::Key). For a finished file it is the function's address; a linker, whose
+//! inputs have no addresses yet, chooses it: [`Functions::keyed`](crate::cfi::Functions::keyed) asks for the key of
+//! each FDE's start field, which the field's relocation tells, or whether the function is dead. So functions at equal
+//! offsets of several objects go into one builder, and [`Section::write`] asks for the address of each key, on several
+//! threads if a [`Pool`] is lent.
+//!
+//! ```
+//! use cfipack_cfi::{self as cfi, Functions, SectionKind};
+//! use cfipack_encoder::sframe::{Builder, Options};
+//! use cfipack_format::{Address, Arch, Key, SectionOffset};
+//!
+//! // The `.eh_frame` of an object, not relocated: the start fields of both FDEs, at 32 and 52, hold zeros.
+//! let eh_frame = [
+//!     20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0,
+//!     16, 0, 0, 0, 28, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0, 0, // 16 bytes of code
+//!     16, 0, 0, 0, 48, 0, 0, 0, 0, 0, 0, 0, 32, 0, 0, 0, 0, 0, 0, 0, // 32 bytes of code
+//! ];
+//! let cfi = cfi::Section::new(SectionKind::EhFrame, &eh_frame, Address(0), Arch::Amd64);
+//! let mut builder = Builder::new(Arch::Amd64, Options::default())?;
+//! for object in [0, 1] {
+//!     // What the linker knows of this object's relocations: the section that each names. The second function
+//!     // of the second object is dead.
+//!     let key_of = |start_field: SectionOffset| match (object, start_field.0) {
+//!         (_, 32) => Some(Key(object << 32 | 1)),
+//!         (0, 52) => Some(Key(object << 32 | 2)),
+//!         _ => None,
+//!     };
+//!     builder.push_all(Functions::keyed(&cfi, key_of), |left_out| eprintln!("{left_out:?}"));
+//! }
+//! let section = builder.finish();
+//! assert_eq!(section.num_fdes(), 3);
+//! let mut bytes = vec![0; section.len()];
+//! for base in [0x1000, 0x5000] {
+//!     let address_of = |key: Key| Address(base + 0x100 * (key.0 >> 32) + 0x20 * (key.0 & 3));
+//!     section.write(&mut bytes, Address(0x2000), address_of)?;
+//! }
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
+//!
 //! A function that cannot be expressed is an [`Unsupported`](crate::Unsupported); the table does without it,
 //! and whoever unwinds has to turn to its CFI. A table has no saved registers but the frame pointer and the
 //! return address, and no personalities: it is for stack traces, not for exceptions.
@@ -60,8 +101,9 @@ mod merge;
 mod options;
 mod order;
 mod overlap;
-mod parallel;
 mod pattern;
+mod place;
+mod pool;
 mod read_back;
 mod rebuilt;
 mod rules;
@@ -69,7 +111,6 @@ mod section;
 mod small;
 mod stack_pointer;
 mod stubs;
-#[cfg(feature = "std")]
 mod threads;
 mod track;
 mod wide_attribute;
@@ -78,4 +119,7 @@ mod words;
 pub use all::LeftOut;
 pub use builder::Builder;
 pub use options::{Layout, Options};
-pub use section::{Section, WriteError};
+#[cfg(feature = "std")]
+pub use pool::Threads;
+pub use pool::{Pool, Serial, Task};
+pub use section::{Section, StartField, WriteError};

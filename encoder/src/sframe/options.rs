@@ -32,11 +32,17 @@ pub struct Options {
     /// Neighbouring functions, up to 256, become one FDE as long as it has no more rows than this; 0
     /// and 1 leave every function its own FDE. PCs in the [padding](Self::padding) between merged functions
     /// are then answered too. What is merged is chosen by the addresses that the CFI gives: functions of one
-    /// entry must keep their distance from each other ([`WriteError::MergedApart`](super::WriteError)).
+    /// entry must keep their distance from each other ([`WriteError::MergedApart`](super::WriteError)). Functions
+    /// without addresses are refused ([`Reason::PlaceUnknown`](crate::Reason::PlaceUnknown)).
     pub merge_functions: u32,
 }
 
 impl Options {
+    /// Whether neighbouring functions become one FDE.
+    pub(super) fn merges(&self) -> bool {
+        self.merge_functions > 1 && self.layout == Layout::Small
+    }
+
     /// Bytes between two functions that may be merged: 15 at most, and none without merging. Beside a function
     /// that [cannot be read](super::Builder::note_unread) nothing is merged across a gap.
     pub fn padding(&self) -> u64 {

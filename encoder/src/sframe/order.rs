@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use cfipack_format::Address;
 
 use super::entries::Entry;
-use super::parallel::run;
+use super::pool::{Pool, for_each};
 
 /// Puts FDEs of `N` bytes into the order of their functions' signed distances from the section, which
 /// is how starts are stored; equal ones stay in the order of their entries.
@@ -64,12 +64,12 @@ impl<'e> Order<'e> {
         (!self.entries.is_empty()).then_some((distance(self.least), distance(self.greatest)))
     }
 
-    /// Writes all FDEs, on as many threads: `fde` gives that of an entry at a distance, `start` reads the
+    /// Writes all FDEs, on the threads of a pool: `fde` gives that of an entry at a distance, `start` reads the
     /// distance again, and `finish` puts in what its rank decides.
     #[inline(always)]
     pub(super) fn write<const N: usize>(
         &self,
-        threads: usize,
+        pool: &dyn Pool,
         out: &mut [[u8; N]],
         fde: impl Fn(&Entry, i64) -> [u8; N] + Sync,
         start: impl Fn(&[u8; N]) -> i64 + Sync,
@@ -84,9 +84,9 @@ impl<'e> Order<'e> {
             return;
         }
         let mut ranks = self.bucket_starts();
-        run(
-            threads,
-            self.parts(threads, &mut ranks, out),
+        for_each(
+            pool,
+            self.parts(pool.threads(), &mut ranks, out),
             |Part { first_bucket, ranks, first_rank, out }| {
                 for entry in self.entries {
                     let Some(rank) = ranks.get_mut(self.bucket(entry).wrapping_sub(first_bucket)) else {

@@ -13,10 +13,11 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::ops::Range;
 
-use cfipack_format::{Address, Arch};
+use cfipack_format::{Arch, Key};
 
 use super::apart::Sorted;
 use super::entries::{Entries, Entry, Omitted};
+use super::pool::Pool;
 use super::read_back::{Head, read_back};
 use super::rebuilt::Rebuilt;
 use super::{Layout, Options};
@@ -28,14 +29,14 @@ pub(super) fn separate(
     entries: &mut Entries,
     arch: Arch,
     options: Options,
-    threads: usize,
+    pool: &dyn Pool,
 ) -> Vec<Unsupported> {
     if !entries.continued.is_empty() {
         let starts = entries.list.iter().map(|entry| entry.start).zip(entries.function_starts());
         entries.parts = starts.filter(|(start, function)| start != function).collect();
         entries.parts.sort_unstable();
     }
-    let sorted = Sorted::new(&entries.list, threads);
+    let sorted = Sorted::new(&entries.list, pool);
     if sorted.are_apart(&entries.omitted) {
         // Whoever writes the index finds it sorted; that of an object is in the order of its functions.
         let sorted = sorted.into_copy().filter(|_| options.layout == Layout::Small);
@@ -207,10 +208,7 @@ impl Plan {
     }
 
     fn carry_out(self, entries: &mut Entries, arch: Arch, options: Options) -> Vec<Unsupported> {
-        let unsupported = |start, reason| {
-            let function = Address(start);
-            Unsupported { function, pc: function, reason }
-        };
+        let unsupported = |start, reason| Unsupported::function(Key(start), reason);
         let mut left_out: Vec<_> =
             self.ambiguous.iter().map(|function| unsupported(function.start, Reason::Ambiguous)).collect();
         let mut rebuilt = Rebuilt::new(&entries.blocks, arch, options);
@@ -231,7 +229,8 @@ impl Plan {
         let mut rebuilt = rebuilt.finish();
         rebuilt.omitted = core::mem::take(&mut entries.omitted);
         rebuilt.omitted.extend(self.ambiguous);
-        (rebuilt.unread, rebuilt.parts) = (entries.unread, parts);
+        (rebuilt.unread, rebuilt.have_addresses) = (entries.unread, entries.have_addresses);
+        rebuilt.parts = parts;
         *entries = rebuilt;
         left_out
     }

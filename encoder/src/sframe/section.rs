@@ -4,14 +4,16 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use cfipack_format::sframe::{Abi, Fde, FdeInfo, Flags, Header, Version};
-use cfipack_format::{Address, SectionOffset};
+use cfipack_format::{Address, Key, SectionOffset};
 
+use super::apart::Sorted;
 use super::block::Blocks;
-use super::entries::{Entries, Entry};
+use super::entries::{Entries, Entry, Omitted};
 use super::order::Order;
+use super::place::{Place, Places, part_of};
 use super::rebuilt::Rebuilt;
 use super::wide_attribute::WideAttribute;
-use super::{Layout, Options};
+use super::{Layout, Options, Pool, Serial};
 use crate::{Reason, Unsupported};
 
 /// A section that needs only addresses. Its size is exact, and it can be written again after a
@@ -21,16 +23,33 @@ pub struct Section {
     abi: Abi,
     options: Options,
     entries: Vec<Entry>,
+    places: Places,
     blocks: Blocks,
     num_fres: u64,
-    /// Functions that are part of another's FDE: where that starts and where they do.
-    merged: Vec<(u64, u64)>,
-    /// Of the entries that go on with a function, where they start and where it does, in order.
-    parts: Vec<(u64, u64)>,
+    /// Functions that are part of another's FDE: that one's start and theirs.
+    merged: Vec<(Place, Place)>,
     /// Functions that were taken and are not in it.
     omitted: Vec<Unsupported>,
-    /// Threads that the index is written on.
-    threads: usize,
+    /// Where functions have no addresses yet: those that were refused, and those that were not pushed.
+    unplaced: Option<Vec<Omitted>>,
+}
+
+/// The field of a start in the function index.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StartField {
+    /// Where the field lies in the section.
+    pub field: SectionOffset,
+    /// The function.
+    pub function: Key,
+    /// Bytes from the function's start to the start that the field has.
+    pub offset: u64,
+}
+
+impl StartField {
+    /// The start, where functions are known by their addresses.
+    pub const fn address(&self) -> Address {
+        Address(self.function.0.wrapping_add(self.offset))
+    }
 }
 
 /// A section that cannot be written where it was asked to be.
@@ -53,7 +72,12 @@ pub enum WriteError {
     },
     /// [Merged](Options::merge_functions) functions do not keep their distance.
     MergedApart {
-        /// The start that the CFI gave of one of them.
+        /// One of them.
+        function: Key,
+    },
+    /// Functions that had no addresses when the section was finished share PCs.
+    Overlap {
+        /// The address at which one starts that another one has reached.
         function: Address,
     },
     /// More functions, rows or bytes of them than the header can count.
@@ -75,6 +99,9 @@ impl fmt::Display for WriteError {
             Self::MergedApart { function } => {
                 write!(f, "function {function} does not keep its distance from the one it is merged with")
             }
+            Self::Overlap { function } => {
+                write!(f, "the function at {function} starts or lies in another one")
+            }
             Self::Count { count } => {
                 write!(f, "{count} functions, rows or bytes do not fit the header's 32 bits")
             }
@@ -85,15 +112,13 @@ impl fmt::Display for WriteError {
 impl core::error::Error for WriteError {}
 
 impl Section {
-    pub(super) fn new(
-        abi: Abi,
-        options: Options,
-        entries: Entries,
-        omitted: Vec<Unsupported>,
-        threads: usize,
-    ) -> Self {
-        let Entries { list, blocks, num_fres, merged, parts, .. } = entries;
-        Self { abi, options, entries: list, blocks, num_fres, merged, parts, omitted, threads }
+    pub(super) fn new(abi: Abi, options: Options, entries: Entries, omitted: Vec<Unsupported>) -> Self {
+        let places = Places::of(&entries);
+        let Entries { list, blocks, num_fres, merged, parts, have_addresses, .. } = entries;
+        let place = |start| Place::new(part_of(&parts, start).unwrap_or(start), start);
+        let merged = merged.into_iter().map(|(first, start)| (place(first), place(start))).collect();
+        let unplaced = (have_addresses == Some(false)).then_some(entries.omitted);
+        Self { abi, options, entries: list, places, blocks, num_fres, merged, omitted, unplaced }
     }
 
     /// Functions that the [builder](super::Builder) took and that are not in the section all the same: see
@@ -106,22 +131,19 @@ impl Section {
     /// section will lie: [`Self::omitted`] has them then, with [`Reason::StartTooFar`], and [`Self::len`] is
     /// less. `address_of` is that of [`Self::write`], which otherwise refuses the whole section. Version 3
     /// reaches all.
-    pub fn omit_distant(&mut self, address: Address, mut address_of: impl FnMut(Address) -> Address) {
+    pub fn omit_distant(&mut self, address: Address, address_of: impl Fn(Key) -> Address) {
         if self.options.version == Version::V3 {
             return;
         }
-        let function = |start| match self.parts.binary_search_by_key(&start, |part| part.0) {
-            Ok(part) => self.parts[part].1,
-            Err(_) => start,
-        };
         let mut far = Vec::new();
-        for entry in &self.entries {
-            let distance = address_of(Address(entry.start)).distance_from(address);
+        for place in self.places.iter(0, &self.entries) {
+            let distance = place.address(&address_of).distance_from(address);
             if i32::try_from(distance).is_err() {
-                let merged = &self.merged[self.merged.partition_point(|&(first, _)| first < entry.start)..];
-                let merged = merged.iter().take_while(|&&(first, _)| first == entry.start);
-                let starts = [entry.start].into_iter().chain(merged.map(|&(_, start)| start));
-                far.extend(starts.map(|start| (function(start), distance)));
+                let start = place.start();
+                let merged = self.merged.partition_point(|(first, _)| first.start() < start);
+                let merged = self.merged[merged..].iter().take_while(|(first, _)| first.start() == start);
+                let places = [place].into_iter().chain(merged.map(|&(_, other)| other));
+                far.extend(places.map(|place| (place.function, distance)));
             }
         }
         if far.is_empty() {
@@ -129,21 +151,21 @@ impl Section {
         }
         far.sort_unstable();
         far.dedup_by_key(|far| far.0);
-        let is_far = |entry: &Entry| far.binary_search_by_key(&function(entry.start), |far| far.0).is_ok();
+        let is_near = |place: Place| far.binary_search_by_key(&place.function, |far| far.0).is_err();
+        let is_kept: Vec<_> = self.places.iter(0, &self.entries).map(is_near).collect();
         let mut rebuilt = Rebuilt::new(&self.blocks, self.abi.arch(), self.options);
-        for entry in self.entries.iter().filter(|entry| !is_far(entry)) {
+        for (entry, _) in self.entries.iter().zip(&is_kept).filter(|(_, is_kept)| **is_kept) {
             // There is room: all these blocks were there.
             let _ = rebuilt.keep(*entry);
         }
         let Entries { list, blocks, num_fres, .. } = rebuilt.finish();
-        self.omitted.extend(far.into_iter().map(|(start, distance)| {
-            let function = Address(start);
-            Unsupported { function, pc: function, reason: Reason::StartTooFar(distance) }
-        }));
+        let reason = |(function, distance)| Unsupported::function(function, Reason::StartTooFar(distance));
+        self.omitted.extend(far.into_iter().map(reason));
+        self.places.retain(&is_kept);
         (self.entries, self.blocks, self.num_fres) = (list, blocks, num_fres);
         let mut starts: Vec<_> = self.entries.iter().map(|entry| entry.start).collect();
         starts.sort_unstable();
-        self.merged.retain(|(first, _)| starts.binary_search(first).is_ok());
+        self.merged.retain(|(first, _)| starts.binary_search(&first.start()).is_ok());
     }
 
     /// Bytes of the section, exact.
@@ -163,40 +185,57 @@ impl Section {
         self.entries.len()
     }
 
-    /// The start of each entry in the terms of the CFI, with the offset of the field that a relocatable object
+    /// The start of each entry, with the offset of the field that a relocatable object
     /// relocates, in the order they were pushed; with [`Options::merge_functions`] in that of their addresses.
     /// Mostly the start of a function. It lies inside one of which there are several entries: a PLT, whose
-    /// stubs have their own, and a function with more rows than an entry can count.
-    pub fn start_fields(&self) -> impl Iterator<Item = (SectionOffset, Address)> + '_ {
+    /// stubs have their own, a function with more rows than an entry can count, and one around another function.
+    pub fn start_fields(&self) -> impl Iterator<Item = StartField> + '_ {
         let size = self.options.version.fde_size();
-        self.entries
-            .iter()
-            .enumerate()
-            .map(move |(number, entry)| (SectionOffset(Header::SIZE + number * size), Address(entry.start)))
+        self.places.iter(0, &self.entries).enumerate().map(move |(number, place)| StartField {
+            field: SectionOffset(Header::SIZE + number * size),
+            function: place.function,
+            offset: place.offset,
+        })
     }
 
     /// Writes the section of a linked file into `out`, of [`Self::len`] bytes. The section will lie at
-    /// `address`; `address_of` gives the final address of one that the CFI gave. It is asked for the starts
-    /// of functions and what else [`Self::start_fields`] names; all of a function moves as its start does, a
-    /// PLT by a multiple of its stubs' size.
+    /// `address`; `address_of` gives the address of the function with a key, which, where functions were known
+    /// by their addresses, is the one that the CFI gave. All of a function moves as its start does, a
+    /// PLT by a multiple of its stubs' size, and functions that share PCs alike.
+    ///
+    /// Where functions have no addresses, `address_of` is asked for those that were refused, too.
     ///
     /// # Errors
     /// `out` has another length, a function is too far away for version 2, merged functions do not keep their
-    /// distance, or there are more functions, rows or bytes of them than the header can count.
+    /// distance, functions without addresses turn out to share PCs, or there are more functions, rows or bytes of
+    /// them than the header can count. `out` may have been written to.
     pub fn write(
         &self,
         out: &mut [u8],
         address: Address,
-        mut address_of: impl FnMut(Address) -> Address,
+        address_of: impl Fn(Key) -> Address + Sync,
+    ) -> Result<(), WriteError> {
+        self.write_on(&Serial, out, address, address_of)
+    }
+
+    /// As [`Self::write`], on the threads of a pool, several of which may ask `address_of` at the same time.
+    ///
+    /// # Errors
+    /// Those of [`Self::write`].
+    pub fn write_on(
+        &self,
+        pool: &dyn Pool,
+        out: &mut [u8],
+        address: Address,
+        address_of: impl Fn(Key) -> Address + Sync,
     ) -> Result<(), WriteError> {
         if out.len() != self.len() {
             return Err(WriteError::OutputLength { given: out.len(), needed: self.len() });
         }
-        let moved = |entry: &Entry| Entry { start: address_of(Address(entry.start)).0, ..*entry };
-        let entries: Vec<_> = self.entries.iter().map(moved).collect();
-        self.check_merged(&mut address_of)?;
+        let mut entries = self.entries.clone();
+        self.give_addresses(pool, &mut entries, &address_of)?;
         out[self.fres_at()..].copy_from_slice(self.blocks.bytes());
-        self.write_index(out, &entries, address)
+        self.write_index(pool, out, &entries, address)
     }
 
     /// The bytes of the section of a linked file, as by [`Self::write`], but without a copy.
@@ -204,26 +243,55 @@ impl Section {
     /// # Errors
     /// Those of [`Self::write`] but for the length.
     pub fn into_bytes(
-        mut self,
+        self,
         address: Address,
-        mut address_of: impl FnMut(Address) -> Address,
+        address_of: impl Fn(Key) -> Address + Sync,
     ) -> Result<Vec<u8>, WriteError> {
-        for entry in &mut self.entries {
-            entry.start = address_of(Address(entry.start)).0;
-        }
-        self.check_merged(&mut address_of)?;
+        self.into_bytes_on(&Serial, address, address_of)
+    }
+
+    /// As [`Self::into_bytes`], on the threads of a pool.
+    ///
+    /// # Errors
+    /// Those of [`Self::write`] but for the length.
+    pub fn into_bytes_on(
+        mut self,
+        pool: &dyn Pool,
+        address: Address,
+        address_of: impl Fn(Key) -> Address + Sync,
+    ) -> Result<Vec<u8>, WriteError> {
+        let mut entries = core::mem::take(&mut self.entries);
+        self.give_addresses(pool, &mut entries, &address_of)?;
+        self.entries = entries;
         let mut bytes = self.blocks.take_bytes(self.fres_at());
-        self.write_index(&mut bytes, &self.entries, address)?;
+        self.write_index(pool, &mut bytes, &self.entries, address)?;
         Ok(bytes)
     }
 
-    /// Whether merged functions keep their distance.
-    fn check_merged(&self, address_of: &mut impl FnMut(Address) -> Address) -> Result<(), WriteError> {
-        for &(first, function) in &self.merged {
-            let [from, to] = [first, function].map(|start| address_of(Address(start)).0);
-            if to.wrapping_sub(from) != function.wrapping_sub(first) {
-                return Err(WriteError::MergedApart { function: Address(function) });
+    /// Gives entries the addresses of their functions, and sees whether these can lie there.
+    fn give_addresses(
+        &self,
+        pool: &dyn Pool,
+        entries: &mut Vec<Entry>,
+        address_of: &(impl Fn(Key) -> Address + Sync),
+    ) -> Result<(), WriteError> {
+        self.places.move_all(pool, entries, address_of);
+        for (first, other) in &self.merged {
+            let [from, to] = [first, other].map(|place| place.address(address_of).0);
+            if to.wrapping_sub(from) != other.start().wrapping_sub(first.start()) {
+                return Err(WriteError::MergedApart { function: other.function });
             }
+        }
+        let Some(omitted) = &self.unplaced else { return Ok(()) };
+        let at_its_address =
+            |omitted: &Omitted| Omitted { start: address_of(Key(omitted.start)).0, size: omitted.size };
+        let omitted: Vec<_> = omitted.iter().map(at_its_address).collect();
+        let sorted = Sorted::new(entries, pool);
+        if let Some(function) = sorted.overlap(&omitted) {
+            return Err(WriteError::Overlap { function: Address(function) });
+        }
+        if let Some(sorted) = sorted.into_copy() {
+            entries.iter_mut().zip(sorted).for_each(|(entry, sorted)| *entry = sorted);
         }
         Ok(())
     }
@@ -234,7 +302,13 @@ impl Section {
     }
 
     /// Writes the header and the index of a linked file in front of the FREs.
-    fn write_index(&self, out: &mut [u8], entries: &[Entry], address: Address) -> Result<(), WriteError> {
+    fn write_index(
+        &self,
+        pool: &dyn Pool,
+        out: &mut [u8],
+        entries: &[Entry],
+        address: Address,
+    ) -> Result<(), WriteError> {
         const V2: usize = Version::V2.fde_size();
         const V3: usize = Version::V3.fde_size();
         let endian = self.abi.arch().endian();
@@ -249,7 +323,7 @@ impl Section {
             // Before its first erratum the version knew no starts relative to their field.
             let (fdes, _) = self.write_header(out, Flags::FDE_SORTED)?.as_chunks_mut::<V2>();
             let start = |&[a, b, c, d, ..]: &[u8; V2]| i64::from(endian.u32([a, b, c, d]) as i32);
-            order.write(self.threads, fdes, |entry, distance| self.fde(entry, distance), start, |_, _| ());
+            order.write(pool, fdes, |entry, distance| self.fde(entry, distance), start, |_, _| ());
             return Ok(());
         }
         let flags = Flags::FDE_SORTED | Flags::START_PCREL;
@@ -261,7 +335,7 @@ impl Section {
             let relative = start(fde).wrapping_sub(field);
             fde[..8].copy_from_slice(&endian.put_u64(relative as u64));
         };
-        order.write(self.threads, fdes, |entry, distance| self.fde(entry, distance), start, finish);
+        order.write(pool, fdes, |entry, distance| self.fde(entry, distance), start, finish);
         Ok(())
     }
 

@@ -42,7 +42,7 @@ impl<'b> SmallRows<'b> {
         let fre_type = FreType::for_start(size.saturating_sub(1));
         fres.begin(fre_type);
         let info = flags(&function.cie, version);
-        let (arch, start) = (function.arch(), function.start.0);
+        let (arch, start) = (function.arch(), function.key.0);
         Self { arch, version, info, fde_type, fres, entries, start, part: 0, fre_type, offset_is_all: false }
     }
 

@@ -39,9 +39,13 @@ impl<'a> RowSink<'a, StackPointer> for StubRows<'_> {
 }
 
 impl StubRows<'_> {
-    /// Writes both FDEs of a PLT of `size` bytes.
-    pub(super) fn finish(mut self, size: u32, layout: Layout) -> Result<(), Reason> {
+    /// Writes both FDEs of a PLT of `size` bytes. Stubs start at multiples of their size, of which a PLT without an
+    /// address (not `is_placed`) cannot be known.
+    pub(super) fn finish(mut self, size: u32, layout: Layout, is_placed: bool) -> Result<(), Reason> {
         let (row, stub) = self.stubs.ok_or(Reason::CfaExpression)?;
+        if !is_placed {
+            return Err(Reason::PlaceUnknown);
+        }
         let rows = &mut self.before;
         let first = row.start.0;
         if (rows.start.wrapping_add(first.into())) % u64::from(StubCfa::SIZE) != 0 {

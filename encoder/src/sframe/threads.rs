@@ -1,106 +1,134 @@
 //! A section's functions taken on several threads.
 
-use std::panic::resume_unwind;
-use std::thread;
-use std::vec::Vec;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 
-use cfipack_format::SectionOffset;
+use cfipack_format::{Key, SectionOffset};
 
-use super::{Builder, LeftOut};
-use crate::cfi::Section;
+use super::{Builder, LeftOut, Pool, Task};
+use crate::cfi::{Functions, Keys, Section};
 
-/// More do not help: what they made is absorbed by one.
+/// More do not help: what they produce is absorbed by one.
 const MAX_THREADS: usize = 256;
 
 impl<'a> Builder<'a> {
-    /// Adds all functions of a section, on as many threads, which the [section](super::Section) is
-    /// then written on as well. The result does not depend on their number.
+    /// Adds all functions of a relocated section, on the threads of a pool. The result does not depend on it.
     /// Otherwise like [`push_all`](Self::push_all).
     pub fn push_section(
         &mut self,
         section: &Section<'a>,
-        threads: usize,
+        pool: &dyn Pool,
+        left_out: impl FnMut(LeftOut),
+    ) -> u64 {
+        self.push_parts(section, pool, |from, to| Functions::between(section, from, to), left_out)
+    }
+
+    /// As [`push_section`](Self::push_section), of a section that is not relocated: see
+    /// [`Functions::keyed`](crate::cfi::Functions::keyed). With several threads `key_of` may be asked for one offset
+    /// several times, and in any order.
+    pub fn push_section_keyed(
+        &mut self,
+        section: &Section<'a>,
+        pool: &dyn Pool,
+        key_of: impl Fn(SectionOffset) -> Option<Key> + Sync,
+        left_out: impl FnMut(LeftOut),
+    ) -> u64 {
+        let part = |from, to| Functions::keyed_between(section, from, to, &key_of);
+        self.push_parts(section, pool, part, left_out)
+    }
+
+    /// `functions` gives those of the section between two offsets.
+    fn push_parts<K: Keys>(
+        &mut self,
+        section: &Section<'a>,
+        pool: &dyn Pool,
+        functions: impl Fn(SectionOffset, SectionOffset) -> Functions<'a, K> + Sync,
         mut left_out: impl FnMut(LeftOut),
     ) -> u64 {
-        let threads = threads.min(MAX_THREADS);
-        if threads <= 1 {
-            return self.push_all(crate::cfi::Functions::new(section), left_out);
-        }
-        self.threads = self.threads.max(threads);
-        let empty = &self.shard();
+        let parts = pool.threads().clamp(1, MAX_THREADS);
         // Where a part starts.
         let length = section.bytes.len() as u128;
-        let cut = |part| SectionOffset((length * part as u128 / threads as u128) as usize);
-        thread::scope(|scope| {
-            let others: Vec<_> = (1..threads)
-                .map(|part| {
-                    let (from, to) = (cut(part), cut(part + 1));
-                    let work = move || Shard::convert(empty.clone(), section, from, to);
-                    thread::Builder::new().spawn_scoped(scope, work).ok()
-                })
-                .collect();
-            self.expect(&crate::cfi::Functions::new(section));
-            let mut count = 0;
-            let mut at = SectionOffset(0);
-            for (part, other) in [None].into_iter().chain(others).enumerate() {
-                let shard = other.and_then(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
-                if let Some(shard) = shard
-                    && shard.start == at
-                    && self.absorb(shard.builder).is_ok()
-                {
-                    shard.left_out.into_iter().for_each(&mut left_out);
-                    (count, at) = (count + shard.count, shard.end);
-                    continue;
-                }
-                // The first part; or the system had no thread to give, there was no guess where the part starts or a
-                // wrong one, or there is no room for all of it.
-                let mut functions = crate::cfi::Functions::between(section, at, cut(part + 1));
-                count += self.push_rest(&mut functions, &mut left_out);
-                at = functions.offset();
-            }
-            count
-        })
+        let cut = |part| SectionOffset((length * part as u128 / parts as u128) as usize);
+        let whole = functions(cut(0), cut(parts));
+        if parts == 1 {
+            return self.push_all(whole, left_out);
+        }
+        self.expect(&whole);
+        let (empty, functions) = (&self.shard(), &functions);
+        let mut first = None;
+        let mut others: Vec<Option<Shard<'a>>> = (1..parts).map(|_| None).collect();
+        let (builder, into) = (&mut *self, &mut first);
+        // The first part needs no absorbing.
+        let task: Task<'_> = Box::new(move || *into = Some(Part::push(builder, functions(cut(0), cut(1)))));
+        let tasks = others.iter_mut().zip(1..).map(|(into, part)| -> Task<'_> {
+            Box::new(move || {
+                let start = crate::cfi::likely_record_at_or_after(section, cut(part));
+                *into = start.map(|start| {
+                    let mut builder = empty.clone();
+                    let part = Part::push(&mut builder, functions(start, cut(part + 1)));
+                    Shard { builder, start, part }
+                });
+            })
+        });
+        pool.run([task].into_iter().chain(tasks).collect());
+        let (mut count, mut at) = (0, SectionOffset(0));
+        let mut take = |part: Part| {
+            part.left_out.into_iter().for_each(&mut left_out);
+            count += part.count;
+            part.end
+        };
+        if let Some(part) = first {
+            at = take(part);
+        }
+        for (other, end) in others.into_iter().zip((2..).map(cut)) {
+            let absorbed =
+                other.filter(|shard| shard.start == at).and_then(|Shard { builder, part, .. }| {
+                    self.absorb_on(pool, builder).ok()?;
+                    Some(part)
+                });
+            // There was no guess where the part starts or a wrong one, there is no room for all of it, or the
+            // pool did not run the task.
+            at = take(absorbed.unwrap_or_else(|| Part::push(self, functions(at, end))));
+        }
+        count
     }
 }
 
-/// A part of a section, converted.
-struct Shard<'a> {
-    builder: Builder<'a>,
-    left_out: Vec<LeftOut>,
+/// What came of the functions of a part of a section.
+struct Part {
     count: u64,
-    start: SectionOffset,
+    left_out: Vec<LeftOut>,
     /// Where the next part starts.
     end: SectionOffset,
 }
 
-impl<'a> Shard<'a> {
-    /// Converts the part between two cuts, if it can be guessed where it starts.
-    fn convert(
-        mut builder: Builder<'a>,
-        section: &Section<'a>,
-        from: SectionOffset,
-        to: SectionOffset,
-    ) -> Option<Self> {
-        let start = crate::cfi::likely_record_at_or_after(section, from)?;
-        let mut functions = crate::cfi::Functions::between(section, start, to);
+/// A part of a section in a builder of its own.
+struct Shard<'a> {
+    builder: Builder<'a>,
+    start: SectionOffset,
+    part: Part,
+}
+
+impl Part {
+    fn push<'a, K: Keys>(builder: &mut Builder<'a>, mut functions: Functions<'a, K>) -> Self {
         let mut left_out = Vec::new();
         let count = builder.push_rest(&mut functions, |left| left_out.push(left));
-        Some(Self { builder, left_out, count, start, end: functions.offset() })
+        Self { count, left_out, end: functions.offset() }
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "std"))]
 mod tests {
     use std::vec::Vec;
 
-    use cfipack_format::{Address, Arch, SectionOffset};
+    use cfipack_format::{Address, Arch, Key, SectionOffset};
 
     use super::{Builder, LeftOut};
     #[cfg(target_pointer_width = "64")]
     use crate::Reason;
     use crate::cfi::{Section, SectionKind};
     use crate::eh_frame;
-    use crate::sframe::Options;
+    use crate::sframe::{Options, Threads};
 
     /// Appends an FDE of the function with this number, with a multiple of 4 bytes and 3.
     fn fde(bytes: &mut Vec<u8>, number: u32, instructions: &[u8]) {
@@ -131,8 +159,9 @@ mod tests {
         let convert = |threads| {
             let (mut builder, mut left_out) =
                 (Builder::new(Arch::Amd64, Options::default()).unwrap(), Vec::new());
-            let count = builder.push_section(&section, threads, |left: LeftOut| left_out.push(left));
-            let table = builder.finish().into_bytes(Address(0), |start| start).unwrap();
+            let count =
+                builder.push_section(&section, &Threads(threads), |left: LeftOut| left_out.push(left));
+            let table = builder.finish().into_bytes(Address(0), Key::address).unwrap();
             (table, left_out, count)
         };
         let expected = convert(1);
@@ -164,9 +193,9 @@ mod tests {
             builder.push_all(crate::cfi::Functions::new(&few), |left| panic!("{left:?}"));
             let blocks = builder.entries.blocks.len_in_bytes();
             builder.entries.blocks.end += u32::MAX as usize - blocks;
-            let count = builder.push_section(&many, threads, |left| left_out.push(left));
+            let count = builder.push_section(&many, &Threads(threads), |left| left_out.push(left));
             builder.entries.blocks.end -= u32::MAX as usize - blocks;
-            let table = builder.finish().into_bytes(Address(0), |start| start).unwrap();
+            let table = builder.finish().into_bytes(Address(0), Key::address).unwrap();
             (table, left_out, count)
         };
         let expected = convert(1);

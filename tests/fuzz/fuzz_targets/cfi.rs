@@ -5,9 +5,9 @@
 
 use cfipack_decoder::sframe::Section;
 use cfipack_encoder::cfi::{self, SectionKind};
-use cfipack_encoder::sframe::{Builder, Layout, Options};
+use cfipack_encoder::sframe::{Builder, Layout, Options, Threads};
 use cfipack_format::sframe::Version;
-use cfipack_format::{Address, Arch};
+use cfipack_format::{Address, Arch, Key};
 use cfipack_roundtrip::{Table, verify};
 use libfuzzer_sys::fuzz_target;
 
@@ -27,7 +27,7 @@ fuzz_target!(|input: &[u8]| {
     let threads = if choice & 128 == 0 { 1 } else { 3 };
     let cfi = cfi::Section::new(kind, bytes, ADDRESS, arch);
     let mut at_once = Builder::new(arch, options).unwrap();
-    at_once.push_section(&cfi, threads, |_| ());
+    at_once.push_section(&cfi, &Threads(threads), |_| ());
     let mut one_by_one = Builder::new(arch, options).unwrap();
     for function in cfipack_cfi::Functions::new(&cfi) {
         match function {
@@ -38,7 +38,7 @@ fuzz_target!(|input: &[u8]| {
     let [table, again] = [at_once, one_by_one].map(|builder| {
         let section = builder.finish();
         let mut table = vec![0; section.len()];
-        section.write(&mut table, ADDRESS, |function| function).map(|()| table)
+        section.write(&mut table, ADDRESS, Key::address).map(|()| table)
     });
     assert_eq!(table, again, "the way in makes a difference");
     let Ok(table) = table else { return }; // version 2, and a function too far away

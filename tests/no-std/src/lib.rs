@@ -11,7 +11,7 @@ use core::panic::PanicInfo;
 use cfipack_decoder::sframe::Section;
 use cfipack_encoder::cfi::{self, SectionKind};
 use cfipack_encoder::sframe::{Builder, Options};
-use cfipack_format::{Address, Arch};
+use cfipack_format::{Address, Arch, Key};
 
 /// Converts an `.eh_frame` and looks a PC up in the table: the length of the table, or 0.
 pub fn convert(eh_frame: &[u8], address: u64, pc: u64) -> usize {
@@ -22,7 +22,7 @@ pub fn convert(eh_frame: &[u8], address: u64, pc: u64) -> usize {
     }
     let section = builder.finish();
     let mut table = vec![0; section.len()];
-    if section.write(&mut table, Address(address), |function| function).is_err() {
+    if section.write(&mut table, Address(address), Key::address).is_err() {
         return 0;
     }
     let table = Section::parse(&table, Address(address));

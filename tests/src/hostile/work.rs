@@ -7,7 +7,7 @@ use cfipack_decoder::{sframe, unwind_info};
 use cfipack_encoder::cfi::{self, SectionKind};
 use cfipack_encoder::compact_unwind::{Encoder, Mode};
 use cfipack_encoder::sframe::{Layout, Options};
-use cfipack_format::{Address, Arch};
+use cfipack_format::{Address, Arch, Key};
 use cfipack_roundtrip::unwind_info::{self as compact, Code, Image};
 use cfipack_roundtrip::{Table, diff, kernel_violations, stats, verify};
 
@@ -38,7 +38,7 @@ fn cfi(section: &cfi::Section<'_>) {
         let options = Options { layout, ..Options::default() };
         let (table, ..) = build(sections, ARCH, options);
         let mut bytes = vec![0; table.len()];
-        if table.write(&mut bytes, TABLE, |function| function).is_ok() {
+        if table.write(&mut bytes, TABLE, Key::address).is_ok() {
             let read = all_tables(&bytes);
             verify(&sections, &Table::new(&read), &cfipack_roundtrip::Options::default());
         }
@@ -119,8 +119,8 @@ fn file_of(file: &File<'_>) {
     let symbols = file.symbols();
     for section in file.call_frame_sections().into_iter().flatten() {
         for function in cfipack_cfi::Functions::new(&section.cfi()).flatten() {
-            file.locate(function.start);
-            symbols.as_ref().ok().and_then(|symbols| symbols.lookup(function.start));
+            file.locate(function.key.address());
+            symbols.as_ref().ok().and_then(|symbols| symbols.lookup(function.key.address()));
         }
     }
     for section in file.code_sections().into_iter().flatten() {

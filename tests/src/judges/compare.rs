@@ -56,7 +56,7 @@ pub fn compare(section: &cfi::Section<'_>, converted: &Converted, fdes: &Fdes) -
     for function in
         cfipack_cfi::Functions::new(section).filter_map(Result::ok).filter(|function| function.size != 0)
     {
-        if omitted.contains(&function.start) {
+        if omitted.contains(&function.key) {
             compared.omitted += 1;
             continue;
         }
@@ -65,8 +65,8 @@ pub fn compare(section: &cfi::Section<'_>, converted: &Converted, fdes: &Fdes) -
             continue;
         };
         compared.functions += 1;
-        for at in places(&table, function.start, function.size, fde.rows.iter().map(|row| row.at)) {
-            let pc = Address(function.start.0.wrapping_add(at));
+        for at in places(&table, function.key.address(), function.size, fde.rows.iter().map(|row| row.at)) {
+            let pc = Address(function.key.0.wrapping_add(at));
             let ours = table.lookup(pc).expect("a table that was just written");
             let theirs = fde.row(at);
             let outcome = match (&ours, theirs) {
@@ -78,7 +78,7 @@ pub fn compare(section: &cfi::Section<'_>, converted: &Converted, fdes: &Fdes) -
             };
             match outcome {
                 Outcome::Different => {
-                    let place = format!("FDE {:#x}, {} +{at:#x}", function.fde.0, function.start);
+                    let place = format!("FDE {:#x}, {} +{at:#x}", function.fde.0, function.key.address());
                     compared.differences.push(format!("{place}: table {ours:?}; printed {theirs:?}"));
                 }
                 Outcome::Alike => compared.rows += 1,

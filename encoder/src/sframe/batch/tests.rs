@@ -1,19 +1,18 @@
 //! Every way into a section against the interpreter, on call frame information made at random.
 
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
 use cfipack_format::sframe::Version;
-use cfipack_format::{Address, Arch};
+use cfipack_format::{Address, Arch, Key, SectionOffset};
 
-use super::super::{Builder, LeftOut, Options};
-#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
-use crate::Reason;
-use crate::Unsupported;
-use crate::cfi::{Function, Section, SectionKind};
+use super::super::{Builder, Layout, LeftOut, Options, Pool, Serial, Task};
+use crate::cfi::{Function, Functions, Section, SectionKind};
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 use crate::eh_frame;
+use crate::{Reason, Unsupported};
 
 /// A generator of numbers (Marsaglia's xorshift64).
 struct Random(u64);
@@ -158,8 +157,9 @@ fn cie(random: &mut Random, arch: Arch, section: &mut Vec<u8>) -> usize {
     record(section, &body, random.below(9) as usize)
 }
 
-/// An `.eh_frame` whose functions repeat each other at times, and that may end right behind the last.
-fn eh_frame(random: &mut Random, arch: Arch) -> Vec<u8> {
+/// An `.eh_frame` whose functions, of `max_size` bytes at most and 0x80000 apart, repeat each other at times, and
+/// that may end right behind the last.
+fn eh_frame(random: &mut Random, arch: Arch, max_size: u32) -> Vec<u8> {
     let mut section = Vec::new();
     let (mut cies, mut programs) = (Vec::new(), Vec::new());
     let is_large = arch == Arch::Aarch64 && random.below(20) == 0;
@@ -180,12 +180,13 @@ fn eh_frame(random: &mut Random, arch: Arch) -> Vec<u8> {
         }
         let at = section.len() as u32;
         let size = match random.below(20) {
-            0 => 0,
+            0 => 0_u32,
             1..=4 => 0x4_0000,
             5 => i32::MAX as u32,
             _ if is_large => 0x100_0000,
             _ => 1 << random.below(14) | random.below(100) as u32,
-        };
+        }
+        .min(max_size);
         let mut body = Vec::from((at + 4 - random.pick(&cies) as u32).to_le_bytes());
         body.extend((0x10_0000 + number * 0x8_0000 - (at + 8)).to_le_bytes());
         body.extend(size.to_le_bytes());
@@ -211,7 +212,7 @@ fn outcome<'a>(
 ) -> Outcome {
     let (mut builder, mut left_out) = (Builder::new(arch, options).unwrap(), Vec::new());
     let count = push(&mut builder, &mut left_out);
-    (builder.finish().into_bytes(Address(0), |start| start).unwrap(), count, left_out)
+    (builder.finish().into_bytes(Address(0), Key::address).unwrap(), count, left_out)
 }
 
 /// Adds a section's functions one by one.
@@ -233,7 +234,7 @@ fn check(section: &Section<'_>, options: Options, context: &str) {
     let general = outcome(arch, options, |builder, left_out| {
         each(section, left_out, |function| {
             let pushed = builder.push_rows(function, function.size as u32);
-            pushed.inspect_err(|_| builder.note_omitted(function.start, function.size))
+            pushed.inspect_err(|_| builder.note_omitted(function.key, function.size))
         })
     });
     let single = outcome(arch, options, |builder, left_out| {
@@ -246,11 +247,87 @@ fn check(section: &Section<'_>, options: Options, context: &str) {
     assert!(batches == general, "{context}: in batches");
     #[cfg(feature = "std")]
     for threads in [2, 5] {
+        use crate::sframe::Threads;
         let threaded = outcome(arch, options, |builder, left_out| {
-            builder.push_section(section, threads, |left| left_out.push(left))
+            builder.push_section(section, &Threads(threads), |left| left_out.push(left))
         });
         assert!(threaded == general, "{context}: on {threads} threads");
     }
+}
+
+/// Functions that are known by keys, in several ways, against those of the same section that are known by their
+/// addresses. The keys are neither addresses nor in their order: they count down from the greatest number by the
+/// FDEs' offsets, each less than the parts of a function apart.
+fn check_keyed(section: &Section<'_>, options: Options, context: &str) -> bool {
+    let functions = Functions::new(section).map(Result::unwrap);
+    let starts: BTreeMap<_, _> = functions.map(|function| (function.start_field, function.key)).collect();
+    let key_of =
+        |field: SectionOffset| Some(Key(u64::MAX - field.0 as u64)).filter(|_| starts.contains_key(&field));
+    let address_of = |key: Key| starts[&SectionOffset((u64::MAX - key.0) as usize)].address();
+    let by_address = |left: LeftOut| match left {
+        LeftOut::Unsupported(left) => {
+            LeftOut::Unsupported(Unsupported { function: address_of(left.function).into(), ..left })
+        }
+        malformed => malformed,
+    };
+    let mut has_set_loc = false;
+    let placed = outcome(section.arch, options, |builder, left_out| {
+        builder.push_all(Functions::new(section), |left| left_out.push(left))
+    });
+    for way in 0..4 {
+        let (mut builder, mut left_out) = (Builder::new(section.arch, options).unwrap(), Vec::new());
+        let mut record = |left| left_out.push(by_address(left));
+        let count = match way {
+            0 => {
+                let pushed =
+                    Functions::keyed(section, key_of).map(|function| builder.push(&function.unwrap()));
+                pushed.map(|pushed| pushed.unwrap_or_else(|why| record(LeftOut::Unsupported(why)))).count()
+                    as u64
+            }
+            1 => builder.push_all(Functions::keyed(section, key_of), record),
+            2 => builder.push_section_keyed(section, &Serial, key_of, record),
+            _ => builder.push_section_keyed(section, &Reversed, key_of, record),
+        };
+        has_set_loc |= left_out
+            .iter()
+            .any(|left| matches!(left, LeftOut::Unsupported(why) if why.reason == Reason::PlaceUnknown));
+        let keyed =
+            (builder.finish().into_bytes_on(&Reversed, Address(0), address_of).unwrap(), count, left_out);
+        assert!(has_set_loc || keyed == placed, "{context}: way {way}");
+    }
+    !has_set_loc
+}
+
+/// A pool that runs tasks in the wrong order, and drops one in three.
+struct Reversed;
+
+impl Pool for Reversed {
+    fn threads(&self) -> usize {
+        3
+    }
+
+    fn run<'t>(&self, tasks: Vec<Task<'t>>) {
+        let tasks = tasks.into_iter().enumerate().rev();
+        tasks.filter(|(number, _)| number % 3 != 1).for_each(|(_, task)| task());
+    }
+}
+
+#[test]
+fn functions_with_keys_give_what_functions_with_addresses_give() {
+    let mut compared = 0;
+    for seed in 1..=200 {
+        for arch in [Arch::Amd64, Arch::Aarch64] {
+            let random = &mut Random(u64::wrapping_mul(seed, 0x9e37_79b9_7f4a_7c15));
+            let bytes = eh_frame(random, arch, 0x7_ffff);
+            let (version, layout) =
+                (random.pick(&[Version::V2, Version::V3]), random.pick(&[Layout::Small, Layout::Gnu]));
+            let options = Options { version, layout, share: random.below(4) != 0, ..Options::default() };
+            let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), arch);
+            compared +=
+                u64::from(check_keyed(&section, options, &format!("seed {seed}, {arch:?}, {options:?}")));
+        }
+    }
+    assert!(compared > 200, "{compared}");
 }
 
 #[test]
@@ -258,7 +335,7 @@ fn every_way_gives_what_the_interpreter_makes_of_a_section() {
     for seed in 1..=300 {
         for arch in [Arch::Amd64, Arch::Aarch64] {
             let random = &mut Random(u64::wrapping_mul(seed, 0x9e37_79b9_7f4a_7c15));
-            let bytes = eh_frame(random, arch);
+            let bytes = eh_frame(random, arch, u32::MAX);
             let version = random.pick(&[Version::V2, Version::V3]);
             let (share, merge_functions) = (random.below(4) != 0, random.pick(&[0, 16]));
             let options = Options { version, share, merge_functions, ..Options::default() };

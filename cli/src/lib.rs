@@ -2,6 +2,9 @@
 //!
 //! Arguments in, reports and files out, nothing else: one file per verb, its options and its
 //! reports beside it.
+//!
+//! This is a library only so that the command's definition can be read by the example `manual`, which writes
+//! man pages and shell completions. The libraries that the command uses are those of `cfipack`.
 
 mod cfi_bytes;
 mod comparison;
@@ -33,7 +36,7 @@ mod verify;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use io::{mmap, output};
 
 /// Packs DWARF call frame information (CFI) into a .sframe unwind table,
@@ -86,7 +89,13 @@ enum Verb {
     UnwindInfo(unwind_info::build::Arguments),
 }
 
-fn main() -> ExitCode {
+/// The command's definition.
+pub fn command() -> clap::Command {
+    CommandLine::command()
+}
+
+/// Runs the command with the arguments of the process.
+pub fn main() -> ExitCode {
     let arguments = CommandLine::parse();
     let result = match &arguments.verb {
         None => convert::run(&arguments.convert),

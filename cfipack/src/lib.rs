@@ -1,0 +1,70 @@
+//! Unwind tables from DWARF call frame information (CFI): GNU `.sframe` and Apple `__unwind_info`,
+//! written, read and verified against the CFI.
+//!
+//! This crate re-exports the libraries of cfipack as modules, each behind a feature. Start with the task
+//! that is yours:
+//!
+//! # A linker
+//! A [builder](encoder::sframe::Builder) takes the functions of all inputs and becomes a section whose
+//! size is exact before the code has addresses; `write` encodes the starts when they are known, and
+//! again after a relayout. The example [`linker.rs`] links two objects whose functions have the same
+//! offsets, one of them dead, and writes the table at two layouts. The page [For linkers] describes
+//! keys, dead functions, relocations, shards, pools and relayout. A linker needs
+//! `default-features = false, features = ["encoder"]`, which depends on bitflags alone.
+//!
+//! # An assembler or JIT
+//! The call frame information that an assembler has as bytes, or writes with
+//! [`cfi::write`], becomes a table in the same way; `write_relocatable` gives the section of
+//! an object, and `start_fields` the fields that need relocations. The example [`convert.rs`] packs the
+//! CFI of a file into a `.sframe` section, verifies the section and writes it.
+//!
+//! # A profiler
+//! A [view](decoder::sframe::Section) borrows a table and finds the row of a PC;
+//! [`step`](decoder::sframe::step) goes from a frame's registers to its caller's. The
+//! example [`unwind.rs`] stops a process and prints its stack. A profiler needs
+//! `default-features = false, features = ["decoder"]`, which does not allocate.
+//!
+//! [`convert.rs`]: https://docs.rs/crate/cfipack/latest/source/examples/convert.rs
+//! [`linker.rs`]: https://docs.rs/crate/cfipack/latest/source/examples/linker.rs
+//! [`unwind.rs`]: https://docs.rs/crate/cfipack/latest/source/examples/unwind.rs
+//! [For linkers]: for_linkers
+//!
+//! # Features
+//! All are defaults. Without any, the crate is [`format`](mod@format) alone, `no_std` and without
+//! allocation.
+//!
+//! | feature | adds | needs |
+//! |---|---|---|
+//! | `cfi` | [`cfi`]: DWARF CFI, read, interpreted, written | `alloc` |
+//! | `decoder` | [`decoder`]: tables, read | |
+//! | `encoder` | [`encoder`]: tables, written; enables `cfi` | `alloc` |
+//! | `std` | conversion of a section on several threads | `std` |
+//! | `iced-x86` | with `encoder`: finds calls in x86 code, for compact unwind encodings | iced-x86 |
+//! | `container` | [`container`]: ELF, Mach-O, fat and `ar` files; enables `cfi`, `std` | object |
+//! | `compression` | with `container`: compressed sections | object's decompressors |
+//! | `roundtrip` | [`roundtrip`]: verification, comparison, statistics; enables `decoder`, `std` | gimli, iced-x86 |
+
+#![no_std]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[cfg(feature = "cfi")]
+#[doc(inline)]
+pub use cfipack_cfi as cfi;
+#[cfg(feature = "container")]
+#[doc(inline)]
+pub use cfipack_container as container;
+#[cfg(feature = "decoder")]
+#[doc(inline)]
+pub use cfipack_decoder as decoder;
+#[cfg(feature = "encoder")]
+#[doc(inline)]
+pub use cfipack_encoder as encoder;
+#[doc(inline)]
+pub use cfipack_format as format;
+#[cfg(feature = "roundtrip")]
+#[doc(inline)]
+pub use cfipack_roundtrip as roundtrip;
+
+#[cfg(all(any(doc, doctest), feature = "encoder"))]
+#[doc = include_str!("../docs/for-linkers.md")]
+pub mod for_linkers {}
