@@ -1,10 +1,13 @@
 //! Holds an unwind table against the call frame information it came from, or two tables against each other.
 //!
-//! You give it sections of CFI and tables as `cfipack-encoder` and `cfipack-decoder` name them; you get
-//! [reports](Report) in plain structs.
+//! You give it sections of CFI, as [`cfipack_format::cfi`] describes them, and tables that `cfipack-decoder` has
+//! parsed; you get [reports](Report) in plain structs.
 //!
-//! - [`verify`]: the table against the CFI, at every PC, both ways. The CFI is [evaluated](cfi) by gimli: the
-//!   encoder's own reading of it is never asked, but for the words that say why it left a function out.
+//! The crate shares no code with what it judges: it depends on neither `cfipack-cfi` nor `cfipack-encoder`. gimli
+//! evaluates the CFI, and the reasons for which functions are missing come from the caller.
+//!
+//! - [`verify`]: the table against the CFI, at every PC, both ways, as gimli [evaluates](cfi) it.
+//!   [`verify_with_reasons`] asks the caller why functions are missing.
 //! - [`diff`]: two tables by meaning.
 //! - [`stats`]: where the bytes of a table go.
 //! - [`unwind_info`]: the same for `__unwind_info` and `__compact_unwind`, and what their readers rely on.
@@ -36,7 +39,7 @@ mod extents;
 mod fault;
 mod kept;
 mod kernel;
-mod reason;
+mod missing;
 mod repeat;
 mod report;
 mod stats;
@@ -50,8 +53,9 @@ pub use cursor::{Cursor, Segment};
 pub use diff::{Diff, TableDifference, diff};
 pub use fault::{Fault, FaultKind};
 pub use kernel::{KernelViolation, KernelViolations, kernel_violations};
+pub use missing::MissingFunction;
 pub use repeat::Recurrence;
 pub use report::{Difference, LeftOut, Report, most_frequent_first};
 pub use stats::{Bytes, Stats, innermost, stats};
 pub use table::{Table, TableAnswer};
-pub use verify::{Options, verify};
+pub use verify::{Options, verify, verify_with_reasons};

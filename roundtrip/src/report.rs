@@ -27,6 +27,9 @@ pub struct Report {
     pub different: u64,
     /// Functions with a PC for which the table has no row though the CFI has one, and no different PC.
     pub missing: u64,
+    /// Functions of `missing` for which the caller of [`verify_with_reasons`](crate::verify_with_reasons) gave no
+    /// reason: omitted without a report. Without a caller who knows the reasons, all of `missing`.
+    pub unexplained: u64,
     /// Functions that gimli cannot evaluate to their end, and that do not differ up to there; and those of
     /// which FDEs with one start say different things.
     pub unjudged: u64,

@@ -43,7 +43,7 @@ impl<I: Iterator<Item = Range<u64>>> Tails<'_, '_, I> {
     }
 }
 
-impl<'v, 't> Verifier<'v, 't, '_> {
+impl<'v, 't> Verifier<'v, 't, '_, '_> {
     /// Compares the PCs of a range that belong to tails.
     pub(super) fn compare_tails(
         &mut self,

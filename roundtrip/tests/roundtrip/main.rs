@@ -9,6 +9,7 @@ mod judged;
 mod limits;
 mod mach_o;
 mod made;
+mod missing;
 mod overlaps;
 mod page_table;
 mod profile;
