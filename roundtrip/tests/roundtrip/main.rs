@@ -12,5 +12,6 @@ mod made;
 mod missing;
 mod overlaps;
 mod page_table;
+mod planted;
 mod profile;
 mod undefined;
