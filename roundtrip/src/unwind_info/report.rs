@@ -5,7 +5,7 @@ use std::fmt;
 
 use cfipack_format::Address;
 
-use crate::kept::Piece;
+use crate::limited::Piece;
 
 /// Functions are FDEs of the CFI, PCs are bytes of code.
 ///

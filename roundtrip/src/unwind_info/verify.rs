@@ -11,8 +11,8 @@ use super::step::{is_body, is_step};
 use super::words::{CfiWords, MeaningWords};
 use super::{Entry, Meaning, Table};
 use crate::cfi::{Answer, DISPUTED, Evaluator, Function, Functions, Handler, Unevaluated};
-use crate::kept::Kept;
-use crate::verify::Options;
+use crate::limited::Limited;
+use crate::options::Options;
 
 /// Holds a table against the CFI of its functions, at every PC: exact in the body, and at every call.
 ///
@@ -26,7 +26,7 @@ pub fn verify(cfi: &[cfi::Section<'_>], table: &Table<'_>, options: &Options) ->
         duplicates: functions.duplicates(),
         ..Report::default()
     };
-    let missing = Kept::new(options.limit);
+    let missing = Limited::new(options.limit);
     let mut verifier = Verifier { table, options, report, missing, inexact: Inexact::default() };
     let mut evaluator = Evaluator::new(&functions);
     let mut done = Address(0);
@@ -55,7 +55,7 @@ struct Verifier<'v> {
     table: &'v Table<'v>,
     options: &'v Options,
     report: Report,
-    missing: Kept<Missing>,
+    missing: Limited<Missing>,
     /// PCs of the function for which its entries are not exact.
     inexact: Inexact,
 }

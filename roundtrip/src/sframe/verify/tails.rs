@@ -10,9 +10,9 @@ use cfipack_format::Address;
 
 use super::{Tally, Verifier};
 use crate::cfi::{Answer, Flags, Function, Functions};
-use crate::cursor::Cursor;
-use crate::repeat::answered;
-use crate::table::Table;
+use crate::sframe::cursor::Cursor;
+use crate::sframe::repeat::answered;
+use crate::sframe::table::Table;
 
 /// The tails of a function that have not been judged.
 pub(super) struct Tails<'v, 't, I: Iterator> {

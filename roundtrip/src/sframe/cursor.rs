@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use cfipack_decoder::sframe::{Fre, Fres, Function};
 use cfipack_format::sframe::Version;
 
+use super::stub::Stub;
+use super::table::{Table, TableAnswer};
 use crate::cfi::Flags;
-use crate::stub::Stub;
-use crate::table::{Table, TableAnswer};
 
 impl<'t> Table<'t> {
     /// Walks the table from its first PC on.

@@ -7,9 +7,9 @@ use cfipack_decoder::sframe::{self, Section};
 use cfipack_format::sframe::Version;
 use cfipack_format::{Arch, Row};
 
+use super::extents::{self, Entry, Piece};
+use super::fault::{Fault, FaultKind};
 use crate::cfi::Flags;
-use crate::extents::{self, Entry, Piece};
-use crate::fault::{Fault, FaultKind};
 
 /// The functions of one or more tables, in order of address, no two of them sharing a PC: each PC
 /// belongs to the function that [`Section::find`] finds for it in the first table that has one. A function

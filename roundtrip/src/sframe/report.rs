@@ -5,11 +5,11 @@ use std::fmt;
 
 use cfipack_format::{Address, Arch};
 
+use super::fault::Fault;
+use super::repeat::Recurrence;
+use super::table::TableAnswer;
 use crate::cfi::{Answer, Flags};
-use crate::fault::Fault;
-use crate::kept::Piece;
-use crate::repeat::Recurrence;
-use crate::table::TableAnswer;
+use crate::limited::Piece;
 use crate::words::{Answered, RuleWords};
 
 /// What holding a table against CFI found. Functions are FDEs of the CFI, PCs are bytes of code.

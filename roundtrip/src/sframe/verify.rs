@@ -1,4 +1,4 @@
-//! A table against the CFI it is for.
+//! Verifies tables against the CFI of their file.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -6,34 +6,18 @@ use std::ops::Range;
 use cfipack_format::cfi;
 use cfipack_format::{Address, Arch, Unsupported};
 
+use super::compare::{Outcome, against_cfi};
+use super::cursor::Cursor;
+use super::missing::{MissingFunction, Reasons};
+use super::repeat::{Recurrence, answered, each_piece, lcm};
+use super::report::{Difference, LeftOut, Report};
+use super::table::Table;
 use crate::cfi::{Answer, DISPUTED, Evaluator, Flags, Function, Functions, Unevaluated};
-use crate::compare::{Outcome, against_cfi};
-use crate::cursor::Cursor;
-use crate::kept::Kept;
-use crate::missing::{MissingFunction, Reasons};
-use crate::repeat::{Recurrence, answered, each_piece, lcm};
-use crate::report::{Difference, LeftOut, Report};
-use crate::table::Table;
+use crate::limited::Limited;
+use crate::options::Options;
 use tails::Tails;
 
-/// How to verify.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// How many differences, and how many functions left out, the report describes; it counts all.
-    pub limit: usize,
-    /// Where one function of the table holds two of the CFI, this many bytes between them may be
-    /// answered for: the padding between functions that were merged. Taken for 0 where a function of the
-    /// CFI cannot be read, which may lie there.
-    pub padding: u64,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { limit: 100, padding: 0 }
-    }
-}
-
-/// Holds tables against the CFI they are for: every row at every PC of every function, both ways.
+/// Compares tables with the CFI of their file: every row at every PC of every function, both ways.
 ///
 /// The CFI is evaluated by gimli, both are walked side by side, and no row is kept: time in proportion to
 /// the rows, memory in proportion to the functions. A PC that only the table answers for is a difference.
@@ -83,7 +67,7 @@ fn run<'a>(
             malformed: faults.len() as u64,
             ..Report::default()
         },
-        differences: Kept::new(options.limit),
+        differences: Limited::new(options.limit),
         last_extra: None,
         extra_in_pieces: HashSet::new(),
     };
@@ -127,7 +111,7 @@ struct Verifier<'v, 't, 'a, 'r> {
     padding: u64,
     /// All but the differences.
     report: Report,
-    differences: Kept<Difference>,
+    differences: Limited<Difference>,
     /// Place of the last function that was counted as extra.
     last_extra: Option<usize>,
     /// Of those in several pieces, all that were.

@@ -4,8 +4,8 @@
 use std::fmt;
 use std::ops::Range;
 
-use crate::cursor::Segment;
-use crate::table::TableAnswer;
+use super::cursor::Segment;
+use super::table::TableAnswer;
 
 /// How often something said of some PCs is so again further on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,9 +3,9 @@
 use cfipack_decoder::sframe::Function;
 use cfipack_format::FunctionOffset;
 
+use super::cursor::answer;
+use super::table::TableAnswer;
 use crate::cfi::Flags;
-use crate::cursor::answer;
-use crate::table::TableAnswer;
 
 /// The answers of one repetition, by row.
 #[derive(Debug)]
