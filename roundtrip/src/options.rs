@@ -1,4 +1,4 @@
-//! What both formats' comparisons can be told.
+//! Options of verifications and comparisons, for both formats.
 
 /// How to verify, or to compare two tables.
 #[derive(Clone, Copy, Debug)]

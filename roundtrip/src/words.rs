@@ -1,4 +1,4 @@
-//! Rows in words, with the architectures' register names.
+//! Rows as text, with the architectures' register names.
 
 use std::fmt;
 

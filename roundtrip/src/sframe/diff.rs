@@ -43,7 +43,7 @@ pub struct Diff {
     pub pcs_only_b: u64,
     /// The first differences in order of address, at most [`Options::limit`].
     pub differences: Vec<TableDifference>,
-    /// Differences behind those.
+    /// Differences after those.
     pub more_differences: u64,
 }
 

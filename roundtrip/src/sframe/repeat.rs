@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::cursor::Segment;
 use super::table::TableAnswer;
 
-/// How often something said of some PCs is so again further on.
+/// How often what holds for some PCs holds again further on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Recurrence {
     /// Bytes from one time to the next.

@@ -82,7 +82,7 @@ impl<'t> Table<'t> {
         self.pieces.contains_key(&place)
     }
 
-    /// Whether the function at a place has pieces behind that one.
+    /// Whether the function at a place has pieces after that one.
     pub(crate) fn has_pieces_behind(&self, place: usize) -> bool {
         self.pieces.get(&place).is_some_and(|piece| !piece.is_last)
     }
@@ -123,7 +123,7 @@ fn functions(section: &Section<'_>, number: usize, mut malformed: impl FnMut(sfr
             found.push(Entry::relative(section, number, &function));
         }
     }
-    // Of a function that cannot be read nobody knows how many it has.
+    // It is unknown how many a function has that cannot be read.
     let value = section.header().num_fres;
     if let Some(sum) = num_fres.filter(|sum| *sum != u64::from(value)) {
         malformed(sframe::Error::NumFres { value, sum });

@@ -19,7 +19,7 @@ use tails::Tails;
 
 /// Compares tables with the CFI of their file: every row at every PC of every function, both ways.
 ///
-/// The CFI is evaluated by gimli, both are walked side by side, and no row is kept: time in proportion to
+/// The CFI is evaluated by gimli, both are walked side by side, and no row is stored: time in proportion to
 /// the rows, memory in proportion to the functions. A PC that only the table answers for is a difference.
 ///
 /// Functions that the table lacks are counted under `not-in-the-table`, whatever the reason is.
@@ -209,7 +209,7 @@ impl<'v, 't> Verifier<'v, 't, '_, '_> {
         }
     }
 
-    /// How many of some PCs, behind all that were looked at, the table answers for.
+    /// How many of some PCs, after all that were looked at, the table answers for.
     fn answered(&mut self, range: Range<u64>) -> u64 {
         let (mut pc, mut pcs) = (range.start, 0);
         while pc < range.end {

@@ -14,7 +14,7 @@ use crate::cfi::{Answer, DISPUTED, Evaluator, Function, Functions, Handler, Unev
 use crate::limited::Limited;
 use crate::options::Options;
 
-/// Holds a table against the CFI of its functions, at every PC: exact in the body, and at every call.
+/// Compares a table with the CFI of its functions, at every PC: exact in the body, and at every call.
 ///
 /// Compact entries are compared with the rows that gimli evaluates, register by register. Entries in DWARF
 /// mode are right if the function's FDE is reached from the offset that they give.
@@ -253,7 +253,7 @@ impl Verifier<'_> {
             }
             let pcs = entry.end.min(end).0.saturating_sub(entry.start.max(start).0);
             self.report.pcs_without_cfi += pcs;
-            // An entry goes on behind a function that it also has.
+            // An entry continues after a function that it also has.
             self.report.without_cfi += u64::from(entry.start >= start && pcs != 0);
         }
     }

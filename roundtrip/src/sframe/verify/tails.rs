@@ -1,4 +1,4 @@
-//! What a function says of PCs after another one that lies inside it. No search by start address finds it for
+//! The PCs that a function has after another one that lies inside it. No search by start address finds it for
 //! them, in a table either unless its maker cut the function: a table need not answer for them, but truly if
 //! it does.
 
