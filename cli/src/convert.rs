@@ -19,6 +19,7 @@ use crate::count::{Counts, Number, percent};
 use crate::excluded::{self, Excluded};
 use crate::fault::TableNames;
 use crate::input::{self, Input, Object};
+use crate::missing::OfConversion;
 use crate::output;
 use crate::place::Places;
 use crate::status::{self, Status};
@@ -161,22 +162,21 @@ impl<'s, 'a> Summary<'s, 'a> {
         let relocated = is_relocatable.then(|| relocated(&conversion, &bytes, file.arch()));
         let table = sframe::Section::parse(relocated.as_deref().unwrap_or(&bytes), address)?;
         let report = arguments.verify.then(|| {
-            let made_with = arguments.table.get();
-            let padding = made_with.padding();
-            let options = Options { padding, made_with: Some(made_with), ..Options::default() };
-            verify::against(sections, &[table], &options)
+            let options = Options { padding: arguments.table.get().padding(), ..Options::default() };
+            let omitted = OfConversion::new(&conversion.unsupported);
+            verify::against(sections, &[table], &options, |missing| omitted.reason(missing))
         });
         let cfi = CfiBytes::of(file, sections)?;
         Ok(Self { object, file, conversion, bytes, cfi, excluded: excluded::count(sections), report })
     }
 
-    /// Whether what was asked for holds: every function that was converted is true, all could be judged,
-    /// and they are enough. What the format cannot express is left out without being asked.
+    /// Whether what was asked for holds: every function that was converted is true, all could be judged, they are
+    /// enough, and no function is missing but those that the conversion reports as left out.
     fn status(&self, min_coverage: Option<f64>) -> Status {
-        let Conversion { unsupported, malformed, .. } = &self.conversion;
+        let malformed = &self.conversion.malformed;
         let is_true = self.report.as_ref().is_none_or(|report| {
             let is_judged = report.unjudged_in_table == 0 && report.unreadable == 0 && malformed.is_empty();
-            is_judged && report.is_true() && report.missing <= unsupported.len() as u64
+            is_judged && report.is_true() && report.unexplained == 0
         });
         let (converted, functions) = (self.conversion.converted() as f64, self.conversion.functions as f64);
         let too_few = min_coverage.filter(|percent| converted * 100.0 < percent * functions);

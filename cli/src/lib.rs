@@ -23,6 +23,7 @@ mod fault;
 mod input;
 mod io;
 mod lookup;
+mod missing;
 mod place;
 mod reach;
 mod reasons;

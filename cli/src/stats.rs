@@ -106,7 +106,7 @@ fn coverage(file: &File<'_>, tables: &[Section<'_>]) -> anyhow::Result<Option<Co
     if !input::describe_functions(&sections) {
         return Ok(None);
     }
-    let report = verify::against(&sections, tables, &Options::default());
+    let report = verify::against_any(&sections, tables, &Options::default());
     Ok(Some(Coverage {
         functions: report.functions,
         covered: report.equal + report.different,

@@ -7,8 +7,11 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 use cfipack_container::{CallFrameSection, File, Kind, Placement};
 use cfipack_decoder::sframe;
+use cfipack_encoder::Unsupported;
 use cfipack_format::Address;
-use cfipack_roundtrip::{KernelViolations, Options, Report, Table, kernel_violations, verify};
+use cfipack_roundtrip::{
+    KernelViolations, MissingFunction, Options, Report, Table, kernel_violations, verify_with_reasons,
+};
 
 use crate::count::Number;
 
@@ -16,6 +19,7 @@ use crate::each::{self, Outcome};
 use crate::excluded::{self, Excluded};
 use crate::fault::TableNames;
 use crate::input::{self, Contents, Input, Object};
+use crate::missing::OfAnyTable;
 use crate::output;
 use crate::place::Places;
 use crate::status::{self, Status};
@@ -147,7 +151,8 @@ fn check(
     names.require_arch(&tables, file.arch(), &"the file")?;
     let options = Options { padding: arguments.padding, ..Options::default() };
     let sections = input::call_frame_sections(file)?;
-    let (report, excluded) = (against(&sections, &tables, &options), excluded::count(&sections));
+    let report = against_any(&sections, &tables, &options);
+    let excluded = excluded::count(&sections);
     let violations: Vec<_> = match arguments.profile {
         Some(Profile::Kernel) => {
             let text = text(file)?;
@@ -223,12 +228,23 @@ fn print_all(
     Ok(out.flush()?)
 }
 
-/// Holds tables against the CFI of a file.
-pub fn against(
+/// Compares tables of any origin with the CFI of their file.
+pub fn against_any(
     sections: &[CallFrameSection<'_>],
     tables: &[sframe::Section<'_>],
     options: &Options,
 ) -> Report {
+    let mut reasons = OfAnyTable::new(tables);
+    against(sections, tables, options, |missing| reasons.reason(missing))
+}
+
+/// Compares tables with the CFI of a file; `reason` says why functions are missing.
+pub fn against<'s>(
+    sections: &'s [CallFrameSection<'_>],
+    tables: &[sframe::Section<'_>],
+    options: &Options,
+    reason: impl FnMut(&MissingFunction<'s>) -> Option<Unsupported>,
+) -> Report {
     let cfi: Vec<_> = sections.iter().map(|section| section.cfi()).collect();
-    verify(&cfi, &Table::new(tables), options)
+    verify_with_reasons(&cfi, &Table::new(tables), options, reason)
 }

@@ -1,16 +1,23 @@
-//! Holds an unwind table against the call frame information it came from, or two tables against each other.
+//! Verifies unwind tables against the call frame information (CFI) that they represent, and compares two tables by
+//! meaning.
 //!
-//! You give it sections of CFI and tables as `cfipack-encoder` and `cfipack-decoder` name them; you get
-//! [reports](Report) in plain structs.
+//! You give it sections of CFI, as [`cfipack_format::cfi`] describes them, and tables that `cfipack-decoder` has
+//! parsed; you get [reports](Report) in plain structs.
 //!
-//! - [`verify`]: the table against the CFI, at every PC, both ways. The CFI is [evaluated](cfi) by gimli: the
-//!   encoder's own reading of it is never asked, but for the words that say why it left a function out.
+//! The crate shares no interpretation of CFI with what it judges: it depends on neither `cfipack-cfi` nor
+//! `cfipack-encoder`. gimli evaluates the CFI, and the caller gives the reasons for which functions are missing.
+//!
+//! - [`verify`]: the table against the CFI, at every PC, both ways, as gimli [evaluates](cfi) it.
+//!   [`verify_with_reasons`] asks the caller why functions are missing.
 //! - [`diff`]: two tables by meaning.
-//! - [`stats`]: where the bytes of a table go.
-//! - [`unwind_info`]: the same for `__unwind_info` and `__compact_unwind`, and what their readers rely on.
-//! - [`kernel_violations`]: what the Linux kernel's reader would refuse.
+//! - [`stats`]: what the bytes of a table are for.
+//! - [`unwind_info`]: the same for `__unwind_info` and `__compact_unwind`, and the rules that their readers rely on.
+//! - [`kernel_violations`]: what the Linux kernel's reader refuses.
 //!
-//! CFI and tables are walked side by side in ascending order of address and no row is kept: memory is in
+//! The items for `.sframe`, the format that most callers have, are exported at the root, as are those of both formats
+//! ([`Options`], [`Diff`], [`Recurrence`]).
+//!
+//! CFI and tables are walked side by side in ascending order of address and no row is stored: memory is in
 //! proportion to the number of functions.
 //!
 //! ```
@@ -29,29 +36,16 @@
 //! ```
 
 pub mod cfi;
-mod compare;
-mod cursor;
-mod diff;
-mod extents;
-mod fault;
-mod kept;
-mod kernel;
-mod reason;
-mod repeat;
-mod report;
-mod stats;
-mod stub;
-mod table;
+mod limited;
+mod options;
+mod same_row;
+mod sframe;
 pub mod unwind_info;
-mod verify;
 pub mod words;
 
-pub use cursor::{Cursor, Segment};
-pub use diff::{Diff, TableDifference, diff};
-pub use fault::{Fault, FaultKind};
-pub use kernel::{KernelViolation, KernelViolations, kernel_violations};
-pub use repeat::Recurrence;
-pub use report::{Difference, LeftOut, Report, most_frequent_first};
-pub use stats::{Bytes, Stats, innermost, stats};
-pub use table::{Table, TableAnswer};
-pub use verify::{Options, verify};
+pub use options::Options;
+pub use sframe::{
+    Bytes, Cursor, Diff, Difference, Fault, FaultKind, KernelViolation, KernelViolations, LeftOut,
+    MissingFunction, Recurrence, Report, Segment, Stats, Table, TableAnswer, TableDifference, diff,
+    innermost, kernel_violations, most_frequent_first, stats, verify, verify_with_reasons,
+};

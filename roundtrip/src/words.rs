@@ -1,4 +1,4 @@
-//! Rows in words, with the architectures' register names.
+//! Rows as text, with the architectures' register names.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ pub use cfipack_format::RegisterName as Name;
 use cfipack_format::{Arch, Cfa, Row, Rule};
 
 use crate::cfi::Flags;
-use crate::table::TableAnswer;
+use crate::sframe::TableAnswer;
 
 /// A row as `CFA = rsp+16, return address at CFA-8, rbp at CFA-16`. Registers that keep their value are
 /// not mentioned, but for a return address.

@@ -1,6 +1,7 @@
 //! From a file to a table, as the library's users do it.
 
 use std::borrow::Borrow;
+use std::collections::HashMap;
 
 use cfipack_container::CallFrameSection;
 use cfipack_decoder::sframe::Section;
@@ -9,7 +10,7 @@ use cfipack_encoder::cfi;
 use cfipack_encoder::sframe::{self, Builder, Layout, LeftOut, Options, Serial};
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Key};
-use cfipack_roundtrip::{Report, Table, verify};
+use cfipack_roundtrip::{Report, Table, verify_with_reasons};
 
 /// A table, and what did not go into it.
 #[derive(Clone, Debug)]
@@ -20,6 +21,8 @@ pub struct Converted {
     pub address: Address,
     /// Functions that the table cannot express.
     pub unsupported: Vec<Unsupported>,
+    /// Functions that the table cannot tell apart from others.
+    pub omitted: Vec<Unsupported>,
     /// FDEs that cannot be read.
     pub malformed: Vec<cfi::Error>,
     /// FDEs of the CFI.
@@ -60,8 +63,9 @@ pub fn convert(sections: &[cfi::Section<'_>], arch: Arch, address: Address, opti
     let (section, unsupported, malformed) = build(sections.iter().copied(), arch, options);
     let mut bytes = vec![0; section.len()];
     section.write(&mut bytes, address, Key::address).expect("the table reaches its functions");
+    let omitted = section.omitted().to_vec();
     let functions = sections.iter().map(|section| cfipack_cfi::Functions::new(section).count()).sum();
-    Converted { bytes, address, unsupported, malformed, functions }
+    Converted { bytes, address, unsupported, omitted, malformed, functions }
 }
 
 /// The sections as the CFI's reader takes them.
@@ -75,9 +79,14 @@ impl Converted {
         Section::parse(&self.bytes, self.address).expect("what was written can be read")
     }
 
-    /// Holds the table against its CFI.
+    /// Compares the table with its CFI; functions are missing for the reasons that the conversion gave.
     pub fn verify(&self, cfi: &[cfi::Section<'_>]) -> Report {
         let sections = [self.table()];
-        verify(cfi, &Table::new(&sections), &cfipack_roundtrip::Options::default())
+        let reported = self.unsupported.iter().chain(&self.omitted);
+        let reported: HashMap<_, _> = reported.map(|omitted| (omitted.function, *omitted)).collect();
+        let options = cfipack_roundtrip::Options::default();
+        verify_with_reasons(cfi, &Table::new(&sections), &options, |missing| {
+            reported.get(&missing.start.into()).copied()
+        })
     }
 }

@@ -126,7 +126,7 @@ impl Made {
         let report = verify(
             &[section],
             &cfipack_roundtrip::Table::new(&parsed),
-            &cfipack_roundtrip::Options { padding, made_with: Some(options), ..Default::default() },
+            &cfipack_roundtrip::Options { padding, ..Default::default() },
         );
         Self { bytes: table, refused, ambiguous, report }
     }

@@ -1,8 +1,8 @@
-//! What the judge says.
+//! The judge's answer for a PC.
 
 use cfipack_format::{Cfa, Row, Rule};
 
-/// What the CFI says of some PCs.
+/// What the CFI gives for some PCs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Answer {
     /// No CFA.
@@ -17,10 +17,10 @@ pub enum Answer {
         /// First PC modulo 16 with the higher CFA.
         from: u64,
     },
-    /// The caller's stack pointer is not the CFA, which no `.sframe` row can say.
+    /// The caller's stack pointer is not the CFA, which no `.sframe` row can represent.
     StackPointer(Rule),
     /// AArch64: the state of the return address's signature follows from this rule, which no `.sframe` row
-    /// can say.
+    /// can represent.
     SignState(Rule),
 }
 
@@ -51,14 +51,14 @@ impl Answer {
 /// What holds for all rows of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Flags {
-    /// Whether it is a signal frame. Tables before version 3 cannot say so.
+    /// Whether it is a signal frame. Tables before version 3 do not represent it.
     pub signal: Option<bool>,
     /// Return addresses are signed with key B.
     pub key_b: bool,
 }
 
 impl Flags {
-    /// Whether only one of two is a signal frame, as far as both can say.
+    /// Whether only one of two is a signal frame, as far as both can represent.
     #[inline]
     pub(crate) fn signal_differs(self, other: Self) -> bool {
         self.signal.zip(other.signal).is_some_and(|(own, other)| own != other)

@@ -15,7 +15,7 @@ use super::unevaluated::Unevaluated;
 /// Why such a function is not judged.
 pub(crate) const DISPUTED: &str = "FDEs that start at one address say different things";
 
-/// What an FDE says of a function's PCs, as a hash, for no row is kept; and why it ends early, if it does.
+/// What an FDE gives for a function's PCs, as a hash, for no row is stored; and why it ends early, if it does.
 #[derive(PartialEq)]
 struct Said {
     hash: u64,
@@ -80,7 +80,7 @@ fn unplaced(answer: &Answer) -> Answer {
     answer
 }
 
-/// What is said of PCs that follow each other, hashed where it changes.
+/// The answers for PCs that follow each other, hashed where it changes.
 struct Changes<T> {
     hasher: DefaultHasher,
     last: Option<T>,

@@ -1,4 +1,4 @@
-//! Runs gimli over functions, row by row.
+//! Evaluates functions with gimli, row by row.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -246,7 +246,7 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Frames<'f, E, S> {
 /// CFA is `register 0 + 0` from the start on, and may be changed.
 struct CfaSet<'s, 'f, E: Endianity> {
     instructions: gimli::CallFrameInstructionIter<'s, Reader<'f, E>>,
-    /// Number of the row that `instructions` stands behind; rows end where the location moves.
+    /// Number of the row that `instructions` stands after; rows end where the location moves.
     row: u64,
     is_set: bool,
     remembered: Vec<bool>,
@@ -262,7 +262,7 @@ impl<'s, 'f, E: Endianity> CfaSet<'s, 'f, E> {
         Ok(Self { instructions: fde.instructions(section, bases), row: 0, ..of_cie })
     }
 
-    /// As it is behind the instructions of a CIE.
+    /// As it is after the instructions of a CIE.
     fn of_cie<S: UnwindSection<Reader<'f, E>>>(
         cie: &Cie<'f, E>,
         section: &'s S,

@@ -40,7 +40,7 @@ pub struct Unreadable {
 ///
 /// - FDEs that start at one address are one function: the longest of them, of equals the first. Whether
 ///   the others say the same, [`Evaluator::is_disputed`](super::Evaluator::is_disputed) tells.
-/// - A function ends where the next one starts; what it has behind that one's end are its
+/// - A function ends where the next one starts; what it has after that one's end are its
 ///   [tails](Functions::tails), as far as no function has them that starts later.
 /// - FDEs of size 0 have no PC and are left out.
 ///
@@ -58,7 +58,7 @@ pub struct Functions<'a> {
 }
 
 impl<'a> Functions<'a> {
-    /// Finds the functions. What cannot be read is kept in [`Functions::unreadable`].
+    /// Finds the functions. Those that cannot be read are in [`Functions::unreadable`].
     pub fn find(sections: &[Section<'a>]) -> Self {
         let sources: Vec<_> = sections.iter().map(Source::new).collect();
         let (mut list, mut unreadable) = (Vec::new(), Vec::new());
@@ -102,7 +102,7 @@ impl<'a> Functions<'a> {
         &rest[..rest.partition_point(|other| other.start == function.start)]
     }
 
-    /// The PCs that a function has behind others that lie inside it, in order: no search by start address
+    /// The PCs that a function has after others that lie inside it, in order: no search by start address
     /// finds it for them.
     pub fn tails<'f>(
         &'f self,
@@ -138,7 +138,7 @@ impl<'a> Functions<'a> {
     }
 }
 
-/// PCs of a function behind another one.
+/// PCs of a function after another one.
 #[derive(Clone, Debug)]
 struct Tail {
     /// Where the function starts.
@@ -146,10 +146,10 @@ struct Tail {
     pcs: Range<u64>,
 }
 
-/// Ends functions, which are sorted, where the next one starts. Returns what comes behind that.
+/// Ends functions, which are sorted, where the next one starts. Returns what comes after that.
 fn cut(list: &mut [Function]) -> Vec<Tail> {
     let mut tails = Vec::new();
-    // The functions that go on behind the last one, by start: where they start and end.
+    // The functions that continue after the last one, by start: where they start and end.
     let mut around: Vec<(Address, u64)> = Vec::new();
     for i in 0..list.len() {
         let next = list.get(i + 1).map_or(u64::MAX, |next| next.start.0);

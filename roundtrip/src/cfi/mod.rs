@@ -1,7 +1,7 @@
 //! The judge: what call frame information says, as gimli evaluates it.
 //!
-//! Nothing here runs any code of `cfipack-encoder` beyond its plain [`Section`](cfipack_format::cfi::Section)
-//! struct: records are found by the few lines in `record`, everything in them is read and evaluated by gimli.
+//! It shares no code with `cfipack-cfi`, the reader that conversions use: the few lines in `record` find the records
+//! of a [`Section`](cfipack_format::cfi::Section), and gimli reads and evaluates everything in them.
 
 mod answer;
 mod dispute;

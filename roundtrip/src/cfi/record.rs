@@ -5,15 +5,15 @@ use cfipack_format::cfi::{Section, SectionKind};
 /// A CIE or an FDE, of which no more than the kind is known.
 pub(super) struct Record {
     pub offset: usize,
-    /// First byte behind the CIE pointer.
+    /// First byte after the CIE pointer.
     pub body: usize,
     /// One past the last byte.
     pub end: usize,
     pub is_cie: bool,
 }
 
-/// The records of a section, without terminators in the middle and [excluded](Section::excluded) FDEs. A record that ends beyond the section
-/// is the last: gimli refuses it, which is how it is reported.
+/// The records of a section, without terminators in the middle and [excluded](Section::excluded) FDEs. A record that
+/// ends beyond the section is the last: gimli refuses it, and so it is reported.
 pub(super) fn records<'s>(section: &Section<'s>) -> impl Iterator<Item = Record> + use<'s> {
     let (bytes, endian, kind, excluded) =
         (section.bytes, section.arch.endian(), section.kind, section.excluded);
@@ -35,7 +35,7 @@ pub(super) fn records<'s>(section: &Section<'s>) -> impl Iterator<Item = Record>
             let end = usize::try_from(length).ok().and_then(|length| start.checked_add(length));
             let end = end.unwrap_or(usize::MAX);
             at = end.min(bytes.len());
-            // In `.eh_frame` the CIE pointer has 4 bytes even behind a 64-bit length.
+            // In `.eh_frame` the CIE pointer has 4 bytes even after a 64-bit length.
             let (is_cie, body) = match kind {
                 SectionKind::EhFrame => (u32_at(start) == Some(0), start + 4),
                 SectionKind::DebugFrame if start == offset + 12 => {

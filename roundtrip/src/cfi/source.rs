@@ -163,7 +163,7 @@ const LONGEST: usize = 128;
 impl Source<'_> {
     /// Takes `DW_CFA_restore` out of CIEs, which gimli 0.34 refuses there. gas writes it for a
     /// `.cfi_restore` before a function's first instruction. It goes back to what the CIE says of
-    /// a register, and where the CIE has said nothing of it yet, it changes nothing.
+    /// a register, and where the CIE has given it no rule yet, it changes nothing.
     fn take_out_restores(&mut self) {
         let section = self.section;
         for cie in records(&section).filter(|record| record.is_cie) {

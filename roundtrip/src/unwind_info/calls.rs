@@ -5,7 +5,7 @@ use std::ops::Range;
 use cfipack_format::Arch;
 use iced_x86::{Decoder, DecoderOptions, FlowControl};
 
-/// Calls `visit` with the offset behind every call in `code`, in ascending order. x86 code is decoded from
+/// Calls `visit` with the offset after every call in `code`, in ascending order. x86 code is decoded from
 /// its first byte on, which has to be an instruction's.
 pub(super) fn each_return(arch: Arch, code: &[u8], mut visit: impl FnMut(u64)) {
     match arch {

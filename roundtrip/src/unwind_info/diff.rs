@@ -4,10 +4,10 @@ use cfipack_format::{Address, Arch};
 
 use super::words::MeaningWords;
 use super::{Entry, Meaning, Table};
-use crate::compare::same_row;
-use crate::kept::Kept;
-use crate::repeat::Recurrence;
-use crate::verify::Options;
+use crate::limited::Limited;
+use crate::options::Options;
+use crate::same_row::same_row;
+use crate::sframe::Recurrence;
 use crate::{Diff, TableDifference};
 
 /// What a table says of some PCs.
@@ -61,7 +61,7 @@ pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
     let malformed = (a.errors().len() + b.errors().len()) as u64;
     let mut diff = Diff { malformed, ..Diff::default() };
     let (mut side_a, mut side_b) = (Side::new(a), Side::new(b));
-    let mut differences = Kept::new(options.limit);
+    let mut differences = Limited::new(options.limit);
     let mut pc = 0;
     while pc < u64::MAX {
         let ((said_a, end_a), (said_b, end_b)) = (side_a.at(pc), side_b.at(pc));

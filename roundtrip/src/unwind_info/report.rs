@@ -5,7 +5,7 @@ use std::fmt;
 
 use cfipack_format::Address;
 
-use crate::kept::Piece;
+use crate::limited::Piece;
 
 /// Functions are FDEs of the CFI, PCs are bytes of code.
 ///
@@ -30,7 +30,7 @@ pub struct Report {
     pub unjudged: u64,
     /// FDEs that start where another one starts; not in `functions`.
     pub duplicates: u64,
-    /// Compact entries with PCs that no function of the CFI has: nothing to hold them against.
+    /// Compact entries with PCs that no function of the CFI has: nothing to compare them with.
     pub without_cfi: u64,
     /// PCs of the CFI's functions.
     pub pcs: u64,
@@ -46,7 +46,7 @@ pub struct Report {
     pub pcs_different: u64,
     /// PCs for which the CFI has a row and the table has nothing.
     pub pcs_missing: u64,
-    /// PCs that gimli cannot say anything about, or of which FDEs say different things.
+    /// PCs that gimli cannot evaluate, or for which FDEs differ.
     pub pcs_unjudged: u64,
     /// PCs of compact entries that no function of the CFI has; not in `pcs`.
     pub pcs_without_cfi: u64,
@@ -58,7 +58,7 @@ pub struct Report {
     /// The first differences in order of address, and after them the first ranges of PCs that are missing;
     /// of each at most [`Options::limit`](crate::Options::limit).
     pub differences: Vec<Difference>,
-    /// Differences and missing ranges behind those.
+    /// Differences and missing ranges after those.
     pub more_differences: u64,
 }
 

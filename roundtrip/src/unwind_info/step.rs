@@ -4,7 +4,7 @@ use cfipack_format::{Arch, Cfa, Register, Row, Rule, Saved};
 
 /// Whether a row of the CFI is the body's: it unwinds alike, and so do all other registers.
 pub(super) fn is_body(arch: Arch, row: &Row, registers: &[(Register, Rule)], body: &(Row, Saved)) -> bool {
-    crate::compare::same_row(row, &body.0, arch)
+    crate::same_row::same_row(row, &body.0, arch)
         && registers.len() == body.1.as_slice().len()
         && are_saved_there(registers, &body.1)
 }

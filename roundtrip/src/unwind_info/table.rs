@@ -12,7 +12,7 @@ use super::Code;
 pub struct Entry {
     /// First byte.
     pub start: Address,
-    /// First byte behind it.
+    /// First byte after it.
     pub end: Address,
     /// How it is unwound.
     pub encoding: Encoding,
@@ -159,7 +159,7 @@ impl<'a> Table<'a> {
         Meaning::of(self.arch, entry.encoding, self.code.starting_at(entry.start))
     }
 
-    /// The number of the first entry that ends behind a PC.
+    /// The number of the first entry that ends after a PC.
     pub(super) fn first_ending_behind(&self, pc: Address) -> usize {
         self.entries.partition_point(|entry| entry.end <= pc)
     }

@@ -11,10 +11,10 @@ use super::step::{is_body, is_step};
 use super::words::{CfiWords, MeaningWords};
 use super::{Entry, Meaning, Table};
 use crate::cfi::{Answer, DISPUTED, Evaluator, Function, Functions, Handler, Unevaluated};
-use crate::kept::Kept;
-use crate::verify::Options;
+use crate::limited::Limited;
+use crate::options::Options;
 
-/// Holds a table against the CFI of its functions, at every PC: exact in the body, and at every call.
+/// Compares a table with the CFI of its functions, at every PC: exact in the body, and at every call.
 ///
 /// Compact entries are compared with the rows that gimli evaluates, register by register. Entries in DWARF
 /// mode are right if the function's FDE is reached from the offset that they give.
@@ -26,7 +26,7 @@ pub fn verify(cfi: &[cfi::Section<'_>], table: &Table<'_>, options: &Options) ->
         duplicates: functions.duplicates(),
         ..Report::default()
     };
-    let missing = Kept::new(options.limit);
+    let missing = Limited::new(options.limit);
     let mut verifier = Verifier { table, options, report, missing, inexact: Inexact::default() };
     let mut evaluator = Evaluator::new(&functions);
     let mut done = Address(0);
@@ -55,7 +55,7 @@ struct Verifier<'v> {
     table: &'v Table<'v>,
     options: &'v Options,
     report: Report,
-    missing: Kept<Missing>,
+    missing: Limited<Missing>,
     /// PCs of the function for which its entries are not exact.
     inexact: Inexact,
 }
@@ -253,7 +253,7 @@ impl Verifier<'_> {
             }
             let pcs = entry.end.min(end).0.saturating_sub(entry.start.max(start).0);
             self.report.pcs_without_cfi += pcs;
-            // An entry goes on behind a function that it also has.
+            // An entry continues after a function that it also has.
             self.report.without_cfi += u64::from(entry.start >= start && pcs != 0);
         }
     }

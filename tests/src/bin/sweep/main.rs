@@ -4,7 +4,7 @@
 //!
 //! Prints a line for each file that a table differs from, that cannot be read, or that has a function whose CFI
 //! DWARF does not define or gimli does not evaluate; then totals for each architecture. Exit status 1 if any PC
-//! differs, or if a function is in a table though its CFI is not defined.
+//! differs, if a function is in a table though its CFI is not defined, or if one is missing without a reason.
 
 mod totals;
 

@@ -37,6 +37,8 @@ pub struct Totals {
     pcs_different: u64,
     pcs_missing: u64,
     pcs_unjudged: u64,
+    /// Functions that are missing in a table and that the conversion did not report as omitted.
+    unexplained: u64,
 }
 
 /// Functions of a file that gimli does not evaluate.
@@ -76,6 +78,10 @@ impl Totals {
         let report = converted.verify(&cfi);
         if let Some(difference) = report.differences.first() {
             println!("{}: {} PCs differ: {difference}", path.display(), report.pcs_different);
+        }
+        if converted.malformed.is_empty() && report.unexplained != 0 {
+            println!("{}: {} functions missing without a reason", path.display(), report.unexplained);
+            self.unexplained += report.unexplained;
         }
         if report.unjudged != 0 {
             let not_evaluated = self.unjudged(path, &cfi, &converted);
@@ -140,9 +146,12 @@ impl Totals {
         self.unreadable += 1;
     }
 
-    /// Whether a table says something that the CFI does not say.
+    /// Whether a table differs from its CFI, or lacks a function that the conversion did not report.
     pub fn is_wrong(&self) -> bool {
-        self.pcs_different != 0 || self.undefined_converted != 0 || self.unevaluated_converted != 0
+        self.pcs_different != 0
+            || self.undefined_converted != 0
+            || self.unevaluated_converted != 0
+            || self.unexplained != 0
     }
 
     /// Takes over what another thread has counted.
@@ -165,6 +174,7 @@ impl Totals {
         self.pcs_different += other.pcs_different;
         self.pcs_missing += other.pcs_missing;
         self.pcs_unjudged += other.pcs_unjudged;
+        self.unexplained += other.unexplained;
         for (&reason, count) in &other.left_out {
             *self.left_out.entry(reason).or_default() += count;
         }
@@ -201,6 +211,7 @@ impl fmt::Display for Totals {
         line("    equal", self.pcs_equal, "")?;
         line("    different", self.pcs_different, "")?;
         line("    of omitted functions", self.pcs_missing, "")?;
-        line("    unjudged", self.pcs_unjudged, "")
+        line("    unjudged", self.pcs_unjudged, "")?;
+        line("  missing without reason", self.unexplained, "")
     }
 }

@@ -1,18 +1,18 @@
-//! What comparisons find.
+//! The report of a verification.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use cfipack_format::{Address, Arch};
 
+use super::fault::Fault;
+use super::repeat::Recurrence;
+use super::table::TableAnswer;
 use crate::cfi::{Answer, Flags};
-use crate::fault::Fault;
-use crate::kept::Piece;
-use crate::repeat::Recurrence;
-use crate::table::TableAnswer;
+use crate::limited::Piece;
 use crate::words::{Answered, RuleWords};
 
-/// What holding a table against CFI found. Functions are FDEs of the CFI, PCs are bytes of code.
+/// What the comparison of a table with CFI found. Functions are FDEs of the CFI, PCs are bytes of code.
 ///
 /// `pcs` is the sum of `pcs_equal`, `pcs_different`, `pcs_missing`, `pcs_unjudged` and `pcs_padding`;
 /// `functions` that of `equal`, `different`, `missing` and `unjudged`.
@@ -21,12 +21,15 @@ use crate::words::{Answered, RuleWords};
 pub struct Report {
     /// Functions of the CFI; several FDEs for one address are one function.
     pub functions: u64,
-    /// Functions for which the table says at every PC what the CFI says; those without code among them.
+    /// Functions for which table and CFI agree at every PC; those without code among them.
     pub equal: u64,
-    /// Functions with a PC for which it says something else.
+    /// Functions with a PC for which they differ.
     pub different: u64,
     /// Functions with a PC for which the table has no row though the CFI has one, and no different PC.
     pub missing: u64,
+    /// Functions of `missing` for which the caller of [`verify_with_reasons`](crate::verify_with_reasons) gave no
+    /// reason: omitted without a report. Without a caller who knows the reasons, all of `missing`.
+    pub unexplained: u64,
     /// Functions that gimli cannot evaluate to their end, and that do not differ up to there; and those of
     /// which FDEs with one start say different things.
     pub unjudged: u64,
@@ -42,15 +45,15 @@ pub struct Report {
     /// What is wrong with the table: functions that cannot be read, or that no search finds; a wrong number of
     /// FREs in the header; that it is for another architecture.
     pub malformed: u64,
-    /// PCs that either side speaks of.
+    /// PCs that the table or the CFI covers.
     pub pcs: u64,
-    /// PCs for which both say the same; also that there is no CFA.
+    /// PCs for which both agree; also that there is no CFA.
     pub pcs_equal: u64,
     /// PCs for which they differ, `pcs_extra` among them.
     pub pcs_different: u64,
     /// PCs for which the CFI has a row and the table has none.
     pub pcs_missing: u64,
-    /// PCs that gimli cannot say anything about, or of which FDEs say different things.
+    /// PCs that gimli cannot evaluate, or for which FDEs differ.
     pub pcs_unjudged: u64,
     /// PCs of `pcs_unjudged` for which the table answers.
     pub pcs_unjudged_in_table: u64,
@@ -66,7 +69,7 @@ pub struct Report {
     pub reasons: BTreeMap<String, u64>,
     /// The first differences in order of address, at most [`Options::limit`](crate::Options::limit).
     pub differences: Vec<Difference>,
-    /// Differences behind those.
+    /// Differences after those.
     pub more_differences: u64,
     /// The first of that; as many.
     pub faults: Vec<Fault>,
@@ -75,7 +78,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether the table never says anything that the CFI does not say. It may still leave functions out.
+    /// Whether the table agrees with the CFI wherever it answers. It may omit functions.
     pub fn is_true(&self) -> bool {
         self.pcs_different == 0 && self.malformed == 0
     }
@@ -90,7 +93,7 @@ impl Report {
             && self.unreadable == 0
     }
 
-    /// Whether the table says all that the CFI says, and nothing else, and nothing is unjudged.
+    /// Whether the table has all rows of the CFI, and no others, and nothing is unjudged.
     pub fn is_complete(&self) -> bool {
         self.is_true() && self.equal == self.functions && self.pcs_hidden == 0
     }
@@ -121,9 +124,9 @@ pub struct Difference {
     pub end: Address,
     /// In a PC-mask function, or a PLT, the difference may recur further on.
     pub recurrence: Recurrence,
-    /// What the CFI says; `None` where it does not know the PC.
+    /// The CFI's answer; `None` where it has no function for the PC.
     pub cfi: Option<(Answer, Flags)>,
-    /// What the table says.
+    /// The table's answer.
     pub table: TableAnswer,
 }
 
@@ -184,7 +187,7 @@ impl fmt::Display for DifferenceWords {
     }
 }
 
-/// A function that is missing in the table, or that nobody could judge.
+/// A function that is missing in the table, or that gimli could not judge.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeftOut {
     /// First address, where known.

@@ -1,4 +1,4 @@
-//! What a function says of PCs after another one that lies inside it. No search by start address finds it for
+//! The PCs that a function has after another one that lies inside it. No search by start address finds it for
 //! them, in a table either unless its maker cut the function: a table need not answer for them, but truly if
 //! it does.
 
@@ -10,9 +10,9 @@ use cfipack_format::Address;
 
 use super::{Tally, Verifier};
 use crate::cfi::{Answer, Flags, Function, Functions};
-use crate::cursor::Cursor;
-use crate::repeat::answered;
-use crate::table::Table;
+use crate::sframe::cursor::Cursor;
+use crate::sframe::repeat::answered;
+use crate::sframe::table::Table;
 
 /// The tails of a function that have not been judged.
 pub(super) struct Tails<'v, 't, I: Iterator> {
@@ -43,7 +43,7 @@ impl<I: Iterator<Item = Range<u64>>> Tails<'_, '_, I> {
     }
 }
 
-impl<'v, 't> Verifier<'v, 't, '_> {
+impl<'v, 't> Verifier<'v, 't, '_, '_> {
     /// Compares the PCs of a range that belong to tails.
     pub(super) fn compare_tails(
         &mut self,

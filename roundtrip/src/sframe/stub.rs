@@ -1,11 +1,11 @@
-//! What a PC-mask function of a table says: rows that repeat after some bytes.
+//! The answers of a PC-mask function: rows that repeat after some bytes.
 
 use cfipack_decoder::sframe::Function;
 use cfipack_format::FunctionOffset;
 
+use super::cursor::answer;
+use super::table::TableAnswer;
 use crate::cfi::Flags;
-use crate::cursor::answer;
-use crate::table::TableAnswer;
 
 /// The answers of one repetition, by row.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl Stub {
         &self.rows[self.row(pc).0].1
     }
 
-    /// The first PC behind `pc` that another row answers for, or that the next repetition starts at.
+    /// The first PC after `pc` that another row answers for, or that the next repetition starts at.
     pub(crate) fn until(&self, pc: u64) -> u64 {
         let (row, offset) = self.row(pc);
         let end = self.rows.get(row + 1).map_or(self.period, |next| next.0);

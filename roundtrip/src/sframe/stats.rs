@@ -54,7 +54,7 @@ pub struct Stats {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Bytes {
-    /// The whole table, padding behind it not included.
+    /// The whole table, padding after it not included.
     pub total: u64,
     /// Header and auxiliary header.
     pub header: u64,

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use cfipack_decoder::sframe::{Fre, Fres, Function};
 use cfipack_format::sframe::Version;
 
+use super::stub::Stub;
+use super::table::{Table, TableAnswer};
 use crate::cfi::Flags;
-use crate::stub::Stub;
-use crate::table::{Table, TableAnswer};
 
 impl<'t> Table<'t> {
     /// Walks the table from its first PC on.
@@ -149,7 +149,7 @@ impl<'t> Cursor<'_, 't> {
             true => None,
             false => self.set_aside.remove(&table.first_piece(self.at)),
         };
-        // What goes on behind the last address has its last rows in its first piece.
+        // What continues after the last address has its last rows in its first piece.
         let is_behind = |open: &Open<'_>| {
             let [from, last] = [self.at, open.at].map(|at| table.entries[at].from.wrapping_sub(open.start));
             from >= last
@@ -194,7 +194,7 @@ impl<'t> Open<'t> {
     fn seek(&mut self, pc: u64, end: u64) -> (u64, Says<'_>) {
         match &mut self.content {
             Content::Rows(walk) => {
-                // Not by addresses: the function may go on behind the last one.
+                // Not by addresses: the function may continue after the last one.
                 let offset = pc.wrapping_sub(self.start);
                 while walk.next_start <= offset {
                     walk.next ^= 1;

@@ -1,48 +1,53 @@
-//! A table against the CFI it is for.
+//! Verifies tables against the CFI of their file.
 
 use std::collections::HashSet;
 use std::ops::Range;
 
-use cfipack_decoder::sframe::Section;
 use cfipack_format::cfi;
-use cfipack_format::sframe::Version;
-use cfipack_format::{Address, Arch};
+use cfipack_format::{Address, Arch, Unsupported};
 
+use super::compare::{Outcome, against_cfi};
+use super::cursor::Cursor;
+use super::missing::{MissingFunction, Reasons};
+use super::repeat::{Recurrence, answered, each_piece, lcm};
+use super::report::{Difference, LeftOut, Report};
+use super::table::Table;
 use crate::cfi::{Answer, DISPUTED, Evaluator, Flags, Function, Functions, Unevaluated};
-use crate::compare::{Outcome, against_cfi};
-use crate::cursor::Cursor;
-use crate::kept::Kept;
-use crate::reason::{Reasons, too_far};
-use crate::repeat::{Recurrence, answered, each_piece, lcm};
-use crate::report::{Difference, LeftOut, Report};
-use crate::table::Table;
+use crate::limited::Limited;
+use crate::options::Options;
 use tails::Tails;
 
-/// How to verify.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// How many differences, and how many functions left out, the report describes; it counts all.
-    pub limit: usize,
-    /// Where one function of the table holds two of the CFI, this many bytes between them may be
-    /// answered for: the padding between functions that were merged. Taken for 0 where a function of the
-    /// CFI cannot be read, which may lie there.
-    pub padding: u64,
-    /// What the table was made with, where that is known: the reasons for which functions are missing are
-    /// then those of that conversion.
-    pub made_with: Option<cfipack_encoder::sframe::Options>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { limit: 100, padding: 0, made_with: None }
-    }
-}
-
-/// Holds tables against the CFI they are for: every row at every PC of every function, both ways.
+/// Compares tables with the CFI of their file: every row at every PC of every function, both ways.
 ///
-/// The CFI is evaluated by gimli, both are walked side by side, and no row is kept: time in proportion to
+/// The CFI is evaluated by gimli, both are walked side by side, and no row is stored: time in proportion to
 /// the rows, memory in proportion to the functions. A PC that only the table answers for is a difference.
+///
+/// Functions that the table lacks are counted under `not-in-the-table`, whatever the reason is.
 pub fn verify(cfi: &[cfi::Section<'_>], tables: &Table<'_>, options: &Options) -> Report {
+    run(cfi, tables, options, None)
+}
+
+/// The same, with the reason for each function that the table lacks, as `reason` gives it: what the table's
+/// producer omitted, or what no table of that version can represent. `None` is for a function that could be in
+/// the table: [`Report::unexplained`] counts those.
+///
+/// `reason` is called once for each of [`Report::missing`], in ascending order of address. It changes the words
+/// of the report and no verdict.
+pub fn verify_with_reasons<'a>(
+    cfi: &[cfi::Section<'a>],
+    tables: &Table<'_>,
+    options: &Options,
+    mut reason: impl FnMut(&MissingFunction<'a>) -> Option<Unsupported>,
+) -> Report {
+    run(cfi, tables, options, Some(&mut reason))
+}
+
+fn run<'a>(
+    cfi: &[cfi::Section<'a>],
+    tables: &Table<'_>,
+    options: &Options,
+    reasons: Option<Reasons<'_, 'a>>,
+) -> Report {
     let functions = Functions::find(cfi);
     // A function that cannot be read may lie in any gap.
     let padding = if functions.unreadable().is_empty() { options.padding } else { 0 };
@@ -50,13 +55,9 @@ pub fn verify(cfi: &[cfi::Section<'_>], tables: &Table<'_>, options: &Options) -
     let mut faults = tables.faults_for(arch);
     let mut verifier = Verifier {
         cfi,
-        reasons: None,
+        reasons,
         cursor: tables.cursor(),
         arch,
-        made_with: options
-            .made_with
-            .unwrap_or_else(|| Reasons::best(tables.version().unwrap_or(Version::V3))),
-        table_address: tables.sections.first().map(Section::address),
         limit: options.limit,
         padding,
         report: Report {
@@ -66,7 +67,7 @@ pub fn verify(cfi: &[cfi::Section<'_>], tables: &Table<'_>, options: &Options) -
             malformed: faults.len() as u64,
             ..Report::default()
         },
-        differences: Kept::new(options.limit),
+        differences: Limited::new(options.limit),
         last_extra: None,
         extra_in_pieces: HashSet::new(),
     };
@@ -100,18 +101,17 @@ pub fn verify(cfi: &[cfi::Section<'_>], tables: &Table<'_>, options: &Options) -
     report
 }
 
-struct Verifier<'v, 't, 'a> {
+struct Verifier<'v, 't, 'a, 'r> {
     cfi: &'v [cfi::Section<'a>],
-    reasons: Option<Reasons<'a>>,
+    /// `None`: the caller does not know any.
+    reasons: Option<Reasons<'r, 'a>>,
     cursor: Cursor<'v, 't>,
     arch: Arch,
-    made_with: cfipack_encoder::sframe::Options,
-    table_address: Option<Address>,
     limit: usize,
     padding: u64,
     /// All but the differences.
     report: Report,
-    differences: Kept<Difference>,
+    differences: Limited<Difference>,
     /// Place of the last function that was counted as extra.
     last_extra: Option<usize>,
     /// Of those in several pieces, all that were.
@@ -128,7 +128,7 @@ struct Tally {
 
 mod tails;
 
-impl<'v, 't> Verifier<'v, 't, '_> {
+impl<'v, 't> Verifier<'v, 't, '_, '_> {
     fn function(
         &mut self,
         function: &Function,
@@ -209,7 +209,7 @@ impl<'v, 't> Verifier<'v, 't, '_> {
         }
     }
 
-    /// How many of some PCs, behind all that were looked at, the table answers for.
+    /// How many of some PCs, after all that were looked at, the table answers for.
     fn answered(&mut self, range: Range<u64>) -> u64 {
         let (mut pc, mut pcs) = (range.start, 0);
         while pc < range.end {
@@ -262,18 +262,22 @@ impl<'v, 't> Verifier<'v, 't, '_> {
 
     fn missing(&mut self, function: &Function) {
         self.report.missing += 1;
-        let section = self.cfi.get(function.section);
-        let reasons = self.reasons.get_or_insert_with(|| Reasons::new(self.arch, self.made_with));
-        let unsupported = section.and_then(|section| reasons.of(section, function.fde));
-        let unsupported =
-            unsupported.or_else(|| too_far(self.made_with.version, self.table_address, function.start));
+        let missing = self.cfi.get(function.section).map(|&section| MissingFunction {
+            section,
+            fde: function.fde,
+            start: function.start,
+        });
+        let unsupported = self.reasons.as_mut().zip(missing).and_then(|(reason, missing)| reason(&missing));
+        self.report.unexplained += u64::from(unsupported.is_none());
+        let is_known = self.reasons.is_some();
         let name = unsupported.map_or("not-in-the-table", |unsupported| unsupported.reason.name());
         self.leave_out(name.to_owned(), || LeftOut {
             function: Some(function.start),
             pc: unsupported.map(|unsupported| unsupported.pc()),
             why: match unsupported {
                 Some(unsupported) => unsupported.reason.to_string(),
-                None => "the function could be in the table and is not".to_owned(),
+                None if is_known => "the function could be in the table and is not".to_owned(),
+                None => "the function is not in the table".to_owned(),
             },
         });
     }

@@ -4,10 +4,10 @@
 use std::fmt;
 use std::ops::Range;
 
-use crate::cursor::Segment;
-use crate::table::TableAnswer;
+use super::cursor::Segment;
+use super::table::TableAnswer;
 
-/// How often something said of some PCs is so again further on.
+/// How often what holds for some PCs holds again further on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Recurrence {
     /// Bytes from one time to the next.

@@ -38,7 +38,7 @@ impl Entry {
         (self.section, self.index)
     }
 
-    /// The same PCs by their addresses. A function that goes on behind the last address does so at 0.
+    /// The same PCs by their addresses. A function that continues after the last address does so at 0.
     fn absolute(self, section: &Section<'_>) -> [Option<Self>; 2] {
         let address = |relative: u64| section.address().0.wrapping_add(relative ^ ORIGIN);
         let (from, end) = (address(self.from), address(self.end));

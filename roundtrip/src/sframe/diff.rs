@@ -6,12 +6,12 @@ use std::ops::Range;
 
 use cfipack_format::{Address, Arch, FunctionOffset};
 
-use crate::compare::same_answer;
-use crate::fault::Fault;
-use crate::kept::{Kept, Piece};
-use crate::repeat::{Recurrence, each_piece, lcm};
-use crate::table::{Table, TableAnswer};
-use crate::verify::Options;
+use super::compare::same_answer;
+use super::fault::Fault;
+use super::repeat::{Recurrence, each_piece, lcm};
+use super::table::{Table, TableAnswer};
+use crate::limited::{Limited, Piece};
+use crate::options::Options;
 use crate::words::Answered;
 
 /// What comparing table `a` with table `b` found, by [`diff`] or [`unwind_info::diff`](crate::unwind_info::diff).
@@ -43,7 +43,7 @@ pub struct Diff {
     pub pcs_only_b: u64,
     /// The first differences in order of address, at most [`Options::limit`].
     pub differences: Vec<TableDifference>,
-    /// Differences behind those.
+    /// Differences after those.
     pub more_differences: u64,
 }
 
@@ -186,7 +186,7 @@ pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
     let mut comparison = Comparison {
         arch,
         diff: Diff { malformed, faults, ..Diff::default() },
-        differences: Kept::new(options.limit),
+        differences: Limited::new(options.limit),
         met: [Met::at(None), Met::at(None)],
     };
     let (mut cursor_a, mut cursor_b) = (a.cursor(), b.cursor());
@@ -225,7 +225,7 @@ struct Comparison {
     arch: Arch,
     /// All but the differences.
     diff: Diff,
-    differences: Kept<Found>,
+    differences: Limited<Found>,
     /// The functions of `a` and of `b` that the walk is in.
     met: [Met; 2],
 }

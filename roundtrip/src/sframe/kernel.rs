@@ -35,7 +35,7 @@ pub enum KernelViolation {
         /// The sum over the functions.
         sum: u64,
     },
-    /// A function that does not start behind the start of the one before it; so of two functions that
+    /// A function that does not start after the start of the one before it; so of two functions that
     /// share their code, or of one without code.
     StartNotAscending {
         /// Of the FDE.
@@ -55,7 +55,7 @@ pub enum KernelViolation {
         /// Of the FDE.
         offset: SectionOffset,
     },
-    /// A row that does not start behind the start of the one before it.
+    /// A row that does not start after the start of the one before it.
     RowNotAscending {
         /// Of the FRE.
         offset: SectionOffset,
@@ -105,7 +105,7 @@ impl std::error::Error for KernelViolation {}
 pub struct KernelViolations {
     /// The first, in the table's order, at most as many as asked for.
     pub first: Vec<KernelViolation>,
-    /// Violations behind those.
+    /// Violations after those.
     pub more: u64,
     limit: usize,
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a table beside what it says of PCs.
+//! Faults of a table other than wrong answers for PCs.
 
 use std::fmt;
 

@@ -7,9 +7,9 @@ use cfipack_decoder::sframe::{self, Section};
 use cfipack_format::sframe::Version;
 use cfipack_format::{Arch, Row};
 
+use super::extents::{self, Entry, Piece};
+use super::fault::{Fault, FaultKind};
 use crate::cfi::Flags;
-use crate::extents::{self, Entry, Piece};
-use crate::fault::{Fault, FaultKind};
 
 /// The functions of one or more tables, in order of address, no two of them sharing a PC: each PC
 /// belongs to the function that [`Section::find`] finds for it in the first table that has one. A function
@@ -82,7 +82,7 @@ impl<'t> Table<'t> {
         self.pieces.contains_key(&place)
     }
 
-    /// Whether the function at a place has pieces behind that one.
+    /// Whether the function at a place has pieces after that one.
     pub(crate) fn has_pieces_behind(&self, place: usize) -> bool {
         self.pieces.get(&place).is_some_and(|piece| !piece.is_last)
     }
@@ -123,7 +123,7 @@ fn functions(section: &Section<'_>, number: usize, mut malformed: impl FnMut(sfr
             found.push(Entry::relative(section, number, &function));
         }
     }
-    // Of a function that cannot be read nobody knows how many it has.
+    // It is unknown how many a function has that cannot be read.
     let value = section.header().num_fres;
     if let Some(sum) = num_fres.filter(|sum| *sum != u64::from(value)) {
         malformed(sframe::Error::NumFres { value, sum });

@@ -1,14 +1,14 @@
-//! The first of the differences that a walk finds, each of them whole.
+//! A limited number of the differences that a walk finds, the first ones, each of them whole.
 
 /// What a walk finds piece by piece.
 pub(crate) trait Piece {
-    /// Goes on to the end of the next piece, if that is only more of the same. Says whether it is.
+    /// Goes on to the end of the next piece, if that is only more of the same. Returns whether it is.
     fn continue_with(&mut self, next: &Self) -> bool;
 }
 
 /// The first of what is found, and how many more there are.
 #[derive(Debug)]
-pub(crate) struct Kept<T> {
+pub(crate) struct Limited<T> {
     limit: usize,
     first: Vec<T>,
     /// Of those that are only counted, the last: to know what continues it.
@@ -16,8 +16,8 @@ pub(crate) struct Kept<T> {
     more: u64,
 }
 
-impl<T: Piece> Kept<T> {
-    /// Keeps `limit` at most, and counts all.
+impl<T: Piece> Limited<T> {
+    /// Stores `limit` at most, and counts all.
     pub(crate) fn new(limit: usize) -> Self {
         Self { limit, first: Vec::new(), beyond: None, more: 0 }
     }
@@ -36,7 +36,7 @@ impl<T: Piece> Kept<T> {
         }
     }
 
-    /// Those that were kept, and how many were not.
+    /// The pieces that are stored, and how many more there are.
     pub(crate) fn finish(self) -> (Vec<T>, u64) {
         (self.first, self.more)
     }

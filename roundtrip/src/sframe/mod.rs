@@ -1,0 +1,29 @@
+//! The judge of `.sframe` tables: verification against CFI, comparison of two tables, counts, and the kernel's rules.
+//!
+//! A [`Table`] is the tables of a file as a search by start address sees them. A [`Cursor`] walks it in ascending
+//! order of address, beside the functions of the CFI ([`verify`]) or another cursor ([`diff`]).
+
+mod compare;
+mod cursor;
+mod diff;
+mod extents;
+mod fault;
+mod kernel;
+mod missing;
+mod repeat;
+mod report;
+mod stats;
+mod stub;
+mod table;
+mod verify;
+
+pub use cursor::{Cursor, Segment};
+pub use diff::{Diff, TableDifference, diff};
+pub use fault::{Fault, FaultKind};
+pub use kernel::{KernelViolation, KernelViolations, kernel_violations};
+pub use missing::MissingFunction;
+pub use repeat::Recurrence;
+pub use report::{Difference, LeftOut, Report, most_frequent_first};
+pub use stats::{Bytes, Stats, innermost, stats};
+pub use table::{Table, TableAnswer};
+pub use verify::{verify, verify_with_reasons};

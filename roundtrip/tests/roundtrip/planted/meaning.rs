@@ -1,0 +1,250 @@
+//! What CFI means: each frame is unwound on a machine with random registers and memory, by gimli alone. No code
+//! of the judge or of the encoder takes part.
+
+use std::ops::Range;
+
+use cfipack_format::{Arch, Endian};
+use gimli::{
+    BaseAddresses, CfaRule, EhFrame, EndianSlice, EvaluationResult, Expression, Location, Register,
+    RegisterRule, RunTimeEndian, UnwindContext, UnwindSection, UnwindTableRow, Value, Vendor,
+};
+
+use crate::made::CFI_ADDRESS;
+
+type Reader<'a> = EndianSlice<'a, RunTimeEndian>;
+type Row = UnwindTableRow<usize>;
+
+/// A value of the caller; none where the CFI gives none.
+type Number = Option<u64>;
+
+/// What unwinding a frame gives.
+#[derive(PartialEq, Debug)]
+enum Caller {
+    /// The return address is undefined: there is no caller.
+    None,
+    Frame {
+        cfa: Number,
+        return_address: Number,
+        frame_pointer: Number,
+        stack_pointer: Number,
+        signed: Number,
+    },
+}
+
+/// A function's rows, up to the instruction that gimli refuses, if there is one.
+struct Function {
+    pcs: Range<u64>,
+    column: Register,
+    encoding: gimli::Encoding,
+    rows: Vec<Row>,
+    sets_cfa: bool,
+}
+
+/// The functions of a section.
+pub struct Frames<'a> {
+    arch: Arch,
+    section: EhFrame<Reader<'a>>,
+    functions: Vec<Function>,
+}
+
+/// How the CFI of two sections relates.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Relation {
+    /// Every frame of every function unwinds alike.
+    Same,
+    /// Some frame does not.
+    Different,
+    /// No frame differs for which there are rows, but not all PCs have one: gimli refuses an instruction.
+    Undefined,
+}
+
+/// The value of a register, or what the memory holds at an address.
+fn random(kind: u64, place: u64) -> u64 {
+    let mut value = place.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ kind.wrapping_mul(0xd1b5_4a32_d192_ed03);
+    for _ in 0..3 {
+        value = (value ^ value >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    }
+    value ^ value >> 32
+}
+
+impl<'a> Frames<'a> {
+    /// Reads a section; none if gimli cannot read one of its records.
+    pub fn read(bytes: &'a [u8], arch: Arch) -> Option<Self> {
+        let endian = match arch.endian() {
+            Endian::Little => RunTimeEndian::Little,
+            Endian::Big => RunTimeEndian::Big,
+        };
+        let mut section = EhFrame::new(bytes, endian);
+        section.set_address_size(8);
+        section.set_vendor(if arch.is_aarch64() { Vendor::AArch64 } else { Vendor::Default });
+        let bases = BaseAddresses::default().set_eh_frame(CFI_ADDRESS.0);
+        let (mut functions, mut entries) = (Vec::new(), section.entries(&bases));
+        let mut context = UnwindContext::new();
+        while let Some(entry) = entries.next().ok()? {
+            let gimli::CieOrFde::Fde(partial) = entry else { continue };
+            let fde = partial.parse(EhFrame::cie_from_offset).ok()?;
+            let mut rows = Vec::new();
+            let sets_cfa = sets_cfa_first(&section, &bases, &fde);
+            if sets_cfa != Some(false)
+                && let Ok(mut table) = fde.rows(&section, &bases, &mut context)
+            {
+                while let Ok(Some(row)) = table.next_row() {
+                    rows.push(row.clone());
+                }
+            }
+            functions.push(Function {
+                pcs: fde.initial_address()..fde.initial_address() + fde.len(),
+                column: fde.cie().return_address_register(),
+                encoding: fde.cie().encoding(),
+                rows,
+                sets_cfa: sets_cfa == Some(true),
+            });
+        }
+        Some(Self { arch, section, functions })
+    }
+
+    /// Whether every function has a row for every PC, with a CFA.
+    pub fn are_whole(&self) -> bool {
+        self.functions.iter().all(|function| function.sets_cfa) && self.compare(self) == Relation::Same
+    }
+
+    /// Compares every function with the one of another section at the same place.
+    pub fn compare(&self, other: &Self) -> Relation {
+        assert_eq!(self.functions.len(), other.functions.len());
+        let mut relation = Relation::Same;
+        for (function, with) in self.functions.iter().zip(&other.functions) {
+            assert_eq!(function.pcs, with.pcs);
+            match self.relation(function, other, with) {
+                Relation::Same => {}
+                Relation::Different => return Relation::Different,
+                Relation::Undefined => relation = Relation::Undefined,
+            }
+        }
+        relation
+    }
+
+    fn relation(&self, function: &Function, other: &Self, with: &Function) -> Relation {
+        let mut pc = function.pcs.start;
+        while pc < function.pcs.end {
+            let here = function.rows.iter().find(|row| row.contains(pc));
+            let there = with.rows.iter().find(|row| row.contains(pc));
+            let Some((here, there)) = here.zip(there) else { return Relation::Undefined };
+            let end = here.end_address().min(there.end_address()).min(function.pcs.end);
+            // An expression may depend on the PC, as that of a PLT does on its place among 16 bytes.
+            let mut samples = pc..end.min(pc + 16);
+            if !samples.all(|pc| self.unwind(function, here, pc) == other.unwind(with, there, pc)) {
+                return Relation::Different;
+            }
+            pc = end;
+        }
+        Relation::Same
+    }
+
+    fn unwind(&self, function: &Function, row: &Row, pc: u64) -> Caller {
+        let arch = self.arch;
+        let register = |number: u16| match (arch, number) {
+            (Arch::Amd64, 16) => pc,
+            _ => random(1, number.into()),
+        };
+        let evaluate = |expression: &gimli::UnwindExpression<usize>, initial| {
+            let expression = expression.get(&self.section).ok()?;
+            evaluate(expression, function.encoding, &register, initial)
+        };
+        let cfa = match row.cfa() {
+            CfaRule::RegisterAndOffset { register: base, offset } => {
+                Some(register(base.0).wrapping_add(offset.cast_unsigned()))
+            }
+            CfaRule::Expression(expression) => evaluate(expression, None),
+        };
+        let value = |own: u16, rule: &RegisterRule<usize>| match rule {
+            RegisterRule::SameValue => Some(register(own)),
+            RegisterRule::Offset(offset) => Some(random(2, cfa?.wrapping_add_signed(*offset))),
+            RegisterRule::ValOffset(offset) => Some(cfa?.wrapping_add_signed(*offset)),
+            RegisterRule::Register(other) => Some(register(other.0)),
+            RegisterRule::Expression(expression) => Some(random(2, evaluate(expression, cfa)?)),
+            RegisterRule::ValExpression(expression) => evaluate(expression, cfa),
+            RegisterRule::Constant(value) => Some(*value),
+            _ => None,
+        };
+        let rule = |own: Register| row.register(own);
+        if rule(function.column) == Some(RegisterRule::Undefined) {
+            return Caller::None;
+        }
+        let return_address = match rule(function.column) {
+            Some(rule) => value(function.column.0, &rule),
+            // The call has pushed it.
+            None if arch == Arch::Amd64 && function.column.0 == 16 => value(16, &RegisterRule::Offset(-8)),
+            None => Some(register(function.column.0)),
+        };
+        let frame_pointer = arch.frame_pointer().0;
+        let frame_pointer =
+            value(frame_pointer, &rule(Register(frame_pointer)).unwrap_or(RegisterRule::SameValue));
+        let by_abi = cfa.map(|cfa| cfa.wrapping_add_signed(arch.stack_pointer_from_cfa()));
+        let stack_pointer = match rule(Register(arch.stack_pointer().0)) {
+            None | Some(RegisterRule::SameValue) => by_abi,
+            // s390x saves it on entry like any other register, when it has the value that the ABI gives it.
+            Some(RegisterRule::Offset(_) | RegisterRule::Register(_)) if arch == Arch::S390x => by_abi,
+            Some(rule) => value(arch.stack_pointer().0, &rule),
+        };
+        let signed = match rule(gimli::AArch64::RA_SIGN_STATE).filter(|_| arch.is_aarch64()) {
+            None | Some(RegisterRule::SameValue | RegisterRule::Undefined) => Some(0),
+            Some(rule) => value(gimli::AArch64::RA_SIGN_STATE.0, &rule),
+        };
+        Caller::Frame { cfa, return_address, frame_pointer, stack_pointer, signed }
+    }
+}
+
+/// Whether the first instruction about the CFA sets it: gimli starts with a CFA that no instruction has set, and
+/// changes that. None without such instructions.
+fn sets_cfa_first<'a>(
+    section: &EhFrame<Reader<'a>>,
+    bases: &BaseAddresses,
+    fde: &gimli::FrameDescriptionEntry<Reader<'a>>,
+) -> Option<bool> {
+    use gimli::CallFrameInstruction as I;
+    let lists = [fde.cie().instructions(section, bases), fde.instructions(section, bases)];
+    for mut list in lists {
+        while let Ok(Some(instruction)) = list.next() {
+            match instruction {
+                I::DefCfa { .. } | I::DefCfaSf { .. } | I::DefCfaExpression { .. } => return Some(true),
+                I::DefCfaRegister { .. } | I::DefCfaOffset { .. } | I::DefCfaOffsetSf { .. } => {
+                    return Some(false);
+                }
+                _ => {}
+            }
+        }
+    }
+    None
+}
+
+fn evaluate(
+    expression: Expression<Reader<'_>>,
+    encoding: gimli::Encoding,
+    register: &impl Fn(u16) -> u64,
+    initial: Number,
+) -> Number {
+    let mut evaluation = expression.evaluation(encoding);
+    evaluation.set_max_iterations(1000);
+    if let Some(initial) = initial {
+        evaluation.set_initial_value(initial);
+    }
+    let mut result = evaluation.evaluate().ok()?;
+    loop {
+        result = match result {
+            EvaluationResult::Complete => break,
+            EvaluationResult::RequiresRegister { register: number, .. } => {
+                evaluation.resume_with_register(Value::Generic(register(number.0))).ok()?
+            }
+            EvaluationResult::RequiresMemory { address, size, .. } => {
+                let mask = u64::MAX >> (64 - 8 * u32::from(size.clamp(1, 8)));
+                evaluation.resume_with_memory(Value::Generic(random(2, address) & mask)).ok()?
+            }
+            _ => return None,
+        };
+    }
+    match evaluation.result()[..] {
+        [gimli::Piece { location: Location::Address { address }, .. }] => Some(address),
+        [gimli::Piece { location: Location::Value { value }, .. }] => value.to_u64(u64::MAX).ok(),
+        _ => None,
+    }
+}

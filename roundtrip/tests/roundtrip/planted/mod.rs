@@ -1,0 +1,221 @@
+//! The judge and the judged share no interpreter: a defect in either is found by the other.
+//!
+//! A defective interpreter reads CFI as if it were other CFI. So one side of the comparison gets the CFI of an
+//! object that gas wrote, and the other side the same with instructions altered: the table is made of altered CFI
+//! and verified against the original (a defect of the interpreter in `cfipack-cfi`), or made of the original and
+//! verified against altered CFI (a defect of the judge). The report must show the alteration exactly if it changes
+//! how a frame is unwound, which `meaning` decides by executing gimli's rows.
+
+mod defects;
+mod meaning;
+mod places;
+
+use std::collections::BTreeMap;
+
+use cfipack_container::File;
+use cfipack_decoder::sframe;
+use cfipack_encoder::sframe::{Builder, Options as TableOptions, Serial};
+use cfipack_format::cfi::{Section, SectionKind};
+use cfipack_format::{Arch, Cfa, Key, Rule};
+use cfipack_roundtrip::cfi::Answer;
+use cfipack_roundtrip::{Difference, Options, Report, Table, verify};
+
+use crate::gas::corpus;
+use crate::made::{self, CFI_ADDRESS, TABLE_ADDRESS};
+use defects::{DEFECTS, List};
+use meaning::{Frames, Relation};
+use places::{Places, instructions};
+
+/// The CFI of an object that gas wrote, all of which a table holds.
+struct Object {
+    name: String,
+    arch: Arch,
+    bytes: Vec<u8>,
+    places: Places,
+    table: Vec<u8>,
+}
+
+/// A table of CFI.
+fn table(bytes: &[u8], arch: Arch) -> Vec<u8> {
+    let mut builder = Builder::new(arch, TableOptions::default()).unwrap();
+    builder.push_section(&section(bytes, arch), &Serial, |_| ());
+    let built = builder.finish();
+    let mut table = vec![0; built.len()];
+    built.write(&mut table, TABLE_ADDRESS, Key::address).unwrap();
+    table
+}
+
+fn section(bytes: &[u8], arch: Arch) -> Section<'_> {
+    Section::new(SectionKind::EhFrame, bytes, CFI_ADDRESS, arch)
+}
+
+fn judge(bytes: &[u8], arch: Arch, table: &[u8]) -> Report {
+    let tables = [sframe::Section::parse(table, TABLE_ADDRESS).unwrap()];
+    verify(&[section(bytes, arch)], &Table::new(&tables), &Options::default())
+}
+
+impl Object {
+    /// None if gimli needs help to read the CFI, or if a table does not hold every function.
+    fn new(name: &str, bytes: &[u8], arch: Arch) -> Option<Self> {
+        let meaning = Frames::read(bytes, arch)?;
+        let table = table(bytes, arch);
+        let is_whole = judge(bytes, arch, &table).is_complete();
+        let places = Places::find(bytes, arch).filter(|_| is_whole && meaning.are_whole())?;
+        Some(Self { name: name.to_owned(), arch, bytes: bytes.to_vec(), places, table })
+    }
+}
+
+/// gas's objects of the corpus, and instructions that none of these has.
+fn objects() -> Vec<Object> {
+    let mut objects = Vec::new();
+    for path in corpus(".gas247.o") {
+        let object = std::fs::read(&path).unwrap();
+        let file = File::parse(&object).unwrap();
+        for frames in file.call_frame_sections().unwrap() {
+            let name = path.file_name().unwrap().to_str().unwrap();
+            let object = Object::new(name, &frames.section.bytes, file.arch());
+            objects.extend(object.filter(|_| frames.kind == SectionKind::EhFrame));
+        }
+    }
+    assert!(objects.len() > 200, "{} objects", objects.len());
+    let (mut cfi, cie) = made::Cfi::amd64();
+    // def_cfa_sf rsp+16; val_offset_sf rsp 0; val_expression rsp = rsp+16.
+    cfi.fde(cie, 0x1000, 8, &[0x41, 0x12, 7, 0x7e, 0x41, 0x15, 7, 0, 0x41, 0x16, 7, 2, 0x77, 16, 0, 0]);
+    objects.push(Object::new("rare instructions", cfi.section().bytes, Arch::Amd64).unwrap());
+    objects
+}
+
+/// What came of alterations.
+#[derive(Default, Debug)]
+struct Tally {
+    different: u32,
+    same: u32,
+    undefined: u32,
+    /// Reports on frames that unwind alike by instructions that the encoder or gimli refuses, or by an expression
+    /// of a form that the judge does not know: functions are omitted, unjudged or different to be safe.
+    refused: u32,
+}
+
+/// Whether the CFI's side of a difference is an expression of a form that the judge does not know.
+fn has_unread_expression(difference: &Difference) -> bool {
+    match difference.cfi {
+        Some((Answer::Row(row), _)) => {
+            let rules = [row.return_address, row.frame_pointer];
+            row.cfa == Cfa::Expression || rules.contains(&Rule::Expression)
+        }
+        Some((Answer::StackPointer(rule) | Answer::SignState(rule), _)) => rule == Rule::Expression,
+        _ => false,
+    }
+}
+
+impl Object {
+    /// Gives one side altered CFI, then the other. `what` says how it was altered.
+    fn try_both(&self, altered: &[u8], what: &dyn Fn() -> String, tally: &mut Tally) {
+        let original = Frames::read(&self.bytes, self.arch).unwrap();
+        let Some(frames) = Frames::read(altered, self.arch) else {
+            tally.undefined += 1;
+            return;
+        };
+        let relation = original.compare(&frames);
+        let defective_encoder = judge(&self.bytes, self.arch, &table(altered, self.arch));
+        let defective_judge = judge(altered, self.arch, &self.table);
+        let describe = |side: &str| format!("{}, {}, defective {side}", self.name, what());
+        match relation {
+            Relation::Different => {
+                tally.different += 1;
+                assert!(!defective_encoder.is_faultless(), "{}", describe("encoder"));
+                assert!(!defective_judge.is_faultless(), "{}", describe("judge"));
+            }
+            Relation::Same => {
+                tally.same += 1;
+                for (report, side) in [(defective_encoder, "encoder"), (defective_judge, "judge")] {
+                    let is_unread = report.differences.iter().all(has_unread_expression);
+                    assert!(is_unread, "{}: {:#?}", describe(side), report.differences);
+                    tally.refused += u32::from(!report.is_complete());
+                }
+            }
+            // The table has rows for PCs for which the judge has none.
+            Relation::Undefined => {
+                tally.undefined += 1;
+                assert!(!defective_judge.is_faultless(), "{}", describe("judge"));
+            }
+        }
+    }
+
+    /// The CFI with a defect in every FDE in which it fits, if it is in any.
+    fn with_defect(&self, apply: fn(&mut List)) -> Option<Vec<u8>> {
+        let mut altered = self.bytes.clone();
+        for place in &self.places.of_fdes {
+            let original = instructions(&self.bytes[place.clone()]);
+            let mut list = original.clone();
+            apply(&mut list);
+            let bytes = list.concat();
+            if list != original && bytes.len() <= place.len() {
+                altered[place.clone()].fill(0);
+                altered[place.start..][..bytes.len()].copy_from_slice(&bytes);
+            }
+        }
+        (altered != self.bytes).then_some(altered)
+    }
+}
+
+/// Each rule of the interpreter is broken, one after the other.
+#[test]
+fn each_rule() {
+    let objects = objects();
+    let mut found = BTreeMap::new();
+    for defect in &DEFECTS {
+        let tally: &mut Tally = found.entry(defect.name).or_default();
+        for object in &objects {
+            let Some(altered) = object.with_defect(defect.apply) else { continue };
+            object.try_both(&altered, &|| defect.name.to_owned(), tally);
+        }
+    }
+    for (name, places, value) in [
+        ("code alignment ignored", (|places| &places.code_alignments) as fn(&Places) -> &Vec<usize>, 1),
+        ("data alignment ignored", |places| &places.data_alignments, 1),
+    ] {
+        let tally = found.entry(name).or_default();
+        for object in &objects {
+            let mut altered = object.bytes.clone();
+            places(&object.places).iter().for_each(|&at| altered[at] = value);
+            object.try_both(&altered, &|| name.to_owned(), tally);
+        }
+    }
+    for (name, tally) in &found {
+        println!("{name}: {tally:?}");
+    }
+    let unseen: Vec<_> = found.iter().filter(|(_, tally)| tally.different == 0).collect();
+    assert!(unseen.is_empty(), "no object shows {unseen:?}");
+}
+
+/// Each bit of each instruction of each object is changed, in CIEs and in FDEs.
+#[test]
+fn each_bit() {
+    let mut tally = Tally::default();
+    for object in objects() {
+        let mut altered = object.bytes.clone();
+        for at in object.places.of_cies.iter().chain(&object.places.of_fdes).cloned().flatten() {
+            for bit in 0..8 {
+                altered[at] ^= 1 << bit;
+                object.try_both(&altered, &|| format!("bit {bit} of byte {at:#x}"), &mut tally);
+                altered[at] ^= 1 << bit;
+            }
+        }
+    }
+    println!("{tally:?}");
+    assert!(tally.different > 1000 && tally.same > 1000, "{tally:?}");
+}
+
+/// The judge shares no code with what it judges, by its list of dependencies.
+#[test]
+fn the_judge_depends_on_no_interpreter() {
+    let manifest = include_str!("../../../Cargo.toml");
+    let dependencies = manifest.split("\n[dependencies]\n").nth(1).unwrap().split("\n[").next().unwrap();
+    let names = dependencies
+        .lines()
+        .filter(|line| !line.is_empty())
+        .map(|line| line.split(['.', ' ']).next().unwrap());
+    let names: Vec<_> = names.collect();
+    assert_eq!(names, ["cfipack-format", "cfipack-decoder", "gimli", "iced-x86"]);
+}
