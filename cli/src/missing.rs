@@ -80,3 +80,34 @@ impl OfConversion {
         self.0.get(&missing.start.into()).copied()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use cfipack_cfi::SectionKind;
+    use cfipack_cfi::write::{Cie, Writer};
+    use cfipack_roundtrip::{Options, Table, verify_with_reasons};
+
+    use super::*;
+
+    /// A conversion that omits one function and reports another does not pass, though the numbers agree.
+    #[test]
+    fn which_functions_a_conversion_omitted() {
+        let mut cfi = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(0x4000));
+        let cie = cfi.cie(&Cie::new(Arch::Amd64, &[0x0c, 7, 8, 0x90, 1])).unwrap();
+        cfi.fde(&cie, Address(0x1000), 4, None, &[]).unwrap();
+        let section = cfi::Section::new(SectionKind::EhFrame, cfi.as_bytes(), Address(0x4000), Arch::Amd64);
+        for (reported, unexplained) in [(0x1000, 0), (0x1004, 1)] {
+            let function = Address(reported);
+            let reason = Reason::CfaExpression;
+            let omitted = OfConversion::new(&[Unsupported { function, pc: function, reason }]);
+            let reason = |missing: &MissingFunction<'_>| omitted.reason(missing);
+            let report = verify_with_reasons(&[section], &Table::new(&[]), &Options::default(), reason);
+            assert_eq!((report.missing, report.unexplained), (1, unexplained));
+        }
+        let mut any = OfAnyTable::new(&[]);
+        let options = Options::default();
+        let report =
+            verify_with_reasons(&[section], &Table::new(&[]), &options, |missing| any.reason(missing));
+        assert_eq!((report.missing, report.unexplained), (1, 1));
+    }
+}
