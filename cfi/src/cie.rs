@@ -187,22 +187,25 @@ fn check_sizes(cursor: &mut Cursor<'_>, arch: Arch, offset: SectionOffset) -> Re
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec;
     use alloc::vec::Vec;
 
     use cfipack_format::{Address, Arch, SectionOffset};
 
     use super::MAX_LENGTH;
-    use crate::eh_frame::{CIE, fde};
-    use crate::{Error, Functions, Section, SectionKind};
+    use crate::write::{Cie, Writer};
+    use crate::{Error, Functions, SectionKind};
 
     #[test]
     fn cies_of_more_bytes_than_any_has_are_refused() {
         for (length, is_read) in [(MAX_LENGTH, true), (MAX_LENGTH + 1, false)] {
-            let mut bytes = Vec::from((length as u32 + 4).to_le_bytes());
-            bytes.extend(&CIE[4..]);
-            bytes.resize(8 + length, 0);
-            fde(&mut bytes, 0, 0x1000, 8, &[0; 3]);
-            let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
+            let mut writer = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(0));
+            writer.alignment = 1;
+            // Nine bytes stand between the id and the instructions.
+            let cie = writer.cie(&Cie::new(Arch::Amd64, &vec![0; length - 9])).unwrap();
+            assert_eq!(writer.as_bytes().len(), 8 + length);
+            writer.fde(&cie, Address(0x1000), 8, None, &[]).unwrap();
+            let section = writer.section();
             let read = Functions::new(&section).map(|function| function.map(|function| function.size));
             let expected =
                 if is_read { Ok(8) } else { Err(Error::CieLength { offset: SectionOffset(0), length }) };

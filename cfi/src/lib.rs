@@ -35,9 +35,6 @@ extern crate alloc;
 
 mod cie;
 mod cursor;
-#[cfg(test)]
-#[path = "../../encoder/src/eh_frame.rs"]
-mod eh_frame;
 mod error;
 mod expression;
 mod function;

@@ -52,20 +52,21 @@ mod tests {
     use cfipack_format::{Address, Arch, SectionOffset};
 
     use super::{likely_record_at_or_after, record_at_or_after};
-    use crate::eh_frame::{CIE, fde};
+    use crate::SectionKind;
     use crate::record::Records;
-    use crate::{Section, SectionKind};
+    use crate::write::{Cie, Writer};
 
     /// A CIE and FDEs of several lengths: the guess is the record that a walk finds.
     #[test]
     fn a_guess_is_what_a_walk_finds() {
-        let mut bytes = CIE.to_vec();
-        for number in 0..100u32 {
+        let mut writer = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(0));
+        let cie = writer.cie(&Cie::new(Arch::Amd64, &[])).unwrap();
+        for number in 0..100 {
             let padding = 3 + number as usize % 7 * 4;
-            fde(&mut bytes, 0, number, 1, &[0; 27][..padding]);
+            writer.fde(&cie, Address(number), 1, None, &[0; 27][..padding]).unwrap();
         }
-        let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
-        for offset in (0..=bytes.len() + 1).map(SectionOffset) {
+        let section = writer.section();
+        for offset in (0..=section.bytes.len() + 1).map(SectionOffset) {
             let walked = record_at_or_after(&section, offset);
             let mut end = Some(walked.0);
             (0..8).for_each(|_| end = end.and_then(|end| Records(section).record_end(end)));
@@ -76,8 +77,10 @@ mod tests {
     /// A walk finds a record at each of these zeros, but takes as long as one thread does for all of them.
     #[test]
     fn where_nothing_looks_like_records_there_is_no_guess() {
-        let bytes = [&CIE[..], &[0; 1 << 15]].concat();
-        let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
+        let mut writer = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(0));
+        writer.cie(&Cie::new(Arch::Amd64, &[])).unwrap();
+        writer.raw(&[0; 1 << 15]);
+        let section = writer.section();
         let middle = SectionOffset(1 << 14);
         assert_eq!(record_at_or_after(&section, middle), middle);
         assert_eq!(likely_record_at_or_after(&section, middle), None);

@@ -225,16 +225,19 @@ impl<'a> Function<'a> {
 mod tests {
     use cfipack_format::{Address, Arch, SectionOffset};
 
-    use crate::eh_frame::{CIE, fde};
+    use crate::write::{Cie, Writer};
     use crate::{Error, Functions, Section, SectionKind};
 
-    /// Behind a plain FDE, one whose CIE pointer leads to the byte in front of the section.
+    /// After a plain FDE, one whose CIE pointer leads to the byte before the section.
     #[test]
     fn a_cie_in_front_of_the_section() {
-        let mut bytes = CIE.to_vec();
-        for cie in [0, u32::MAX] {
-            fde(&mut bytes, cie, 0x1000, 8, &[0; 3]);
+        let mut writer = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(0));
+        let cie = writer.cie(&Cie::new(Arch::Amd64, &[0; 7])).unwrap();
+        for _ in 0..2 {
+            writer.fde(&cie, Address(0x1000), 8, None, &[0; 3]).unwrap();
         }
+        let mut bytes = writer.into_bytes();
+        bytes[0x30] += 1;
         let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
         let mut functions = Functions::new(&section);
         assert_eq!(functions.next().unwrap().unwrap().size, 8);

@@ -4,4 +4,6 @@ mod damaged;
 mod elf_edges;
 mod linked;
 mod magic;
+#[path = "../../../tests/src/random/mod.rs"]
+mod random;
 mod relocatable;

@@ -5,6 +5,8 @@ mod broken;
 mod damaged;
 mod edges;
 mod gas;
+#[path = "../../../tests/src/gas_errors.rs"]
+mod gas_errors;
 mod judged;
 mod limits;
 mod mach_o;
@@ -12,4 +14,6 @@ mod made;
 mod overlaps;
 mod page_table;
 mod profile;
+#[path = "../../../tests/src/random/generator.rs"]
+mod random;
 mod undefined;

@@ -14,24 +14,11 @@ use crate::Unsupported;
 use crate::cfi::{Function, Section, SectionKind};
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 use crate::eh_frame;
-
-/// A generator of numbers (Marsaglia's xorshift64).
-struct Random(u64);
+use crate::random::Random;
 
 impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 20) % bound
-    }
-
     fn byte(&mut self, from: u8, to: u8) -> u8 {
         from + self.below(u64::from(to - from) + 1) as u8
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len() as u64) as usize]
     }
 }
 
@@ -257,7 +244,7 @@ fn check(section: &Section<'_>, options: Options, context: &str) {
 fn every_way_gives_what_the_interpreter_makes_of_a_section() {
     for seed in 1..=300 {
         for arch in [Arch::Amd64, Arch::Aarch64] {
-            let random = &mut Random(u64::wrapping_mul(seed, 0x9e37_79b9_7f4a_7c15));
+            let random = &mut Random::new(seed);
             let bytes = eh_frame(random, arch);
             let version = random.pick(&[Version::V2, Version::V3]);
             let (share, merge_functions) = (random.below(4) != 0, random.pick(&[0, 16]));
