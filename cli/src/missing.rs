@@ -99,7 +99,7 @@ mod tests {
         for (reported, unexplained) in [(0x1000, 0), (0x1004, 1)] {
             let function = Address(reported);
             let reason = Reason::CfaExpression;
-            let omitted = OfConversion::new(&[Unsupported { function, pc: function, reason }]);
+            let omitted = OfConversion::new(&[Unsupported::function(function.into(), reason)]);
             let reason = |missing: &MissingFunction<'_>| omitted.reason(missing);
             let report = verify_with_reasons(&[section], &Table::new(&[]), &Options::default(), reason);
             assert_eq!((report.missing, report.unexplained), (1, unexplained));

@@ -7,6 +7,7 @@ pub mod convert;
 pub mod corpora;
 pub mod directives;
 pub mod encoding_by_cfi;
+pub mod gas_errors;
 pub mod gnu;
 pub mod hostile;
 pub mod judges;

@@ -1,7 +1,9 @@
 //! Random Mach-O objects with `__compact_unwind` rows and FDEs, for linkers to link.
 
-use cfipack_format::Arch;
+use cfipack_cfi::write::{Cie, Writer as CfiWriter};
+use cfipack_cfi::{PointerEncoding, SectionKind as CfiKind};
 use cfipack_format::compact_unwind::{Encoding, Entry as Row, Flags};
+use cfipack_format::{Address, Arch};
 use object::write::{Object, Relocation, SectionId, Symbol, SymbolId, SymbolSection};
 use object::{
     Architecture, BinaryFormat, Endianness, RelocationFlags, SectionKind, SymbolFlags, SymbolKind,
@@ -197,19 +199,21 @@ impl Writer<'_> {
 
     /// A CIE without personality, and an FDE each; lld keeps them where no row speaks.
     fn fdes(&mut self, fdes: &[(SymbolId, u32)]) {
-        let cie = [16, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x10, 0, 0, 0];
-        self.object.append_section_data(self.cfi, &cie, 8);
+        let mut written = CfiWriter::new(CfiKind::EhFrame, Arch::Amd64, Address(0));
+        let pc_relative = PointerEncoding(0x10);
+        let cie = written.cie(&Cie::new(Arch::Amd64, &[]).with_fde_encoding(pc_relative)).unwrap();
+        let mut starts = Vec::new();
         for &(function, length) in fdes {
-            let words = 7 + self.random.below(4) as usize;
-            let mut fde = vec![0; 4 * words];
-            fde[..4].copy_from_slice(&(4 * words as u32 - 4).to_le_bytes());
-            fde[16..20].copy_from_slice(&length.to_le_bytes());
-            let at = self.object.append_section_data(self.cfi, &fde, 4);
-            let cie_pointer = (at as u32 + 4).to_le_bytes();
-            self.object.section_mut(self.cfi).data_mut()[at as usize + 4..][..4]
-                .copy_from_slice(&cie_pointer);
-            let section = self.object.section_symbol(self.cfi);
-            self.pointer(self.cfi, at + 8, function, Some(section));
+            let nops = &[0; 12][..4 * self.random.below(4) as usize];
+            // The start is the relocation's.
+            let start = written.fde(&cie, Address(0), length.into(), None, nops).unwrap();
+            starts.push((start.0 as u64, function));
+        }
+        let at = self.object.append_section_data(self.cfi, written.as_bytes(), 8);
+        assert_eq!(at, 0, "offsets in FDEs are those of the section");
+        let section = self.object.section_symbol(self.cfi);
+        for (start, function) in starts {
+            self.pointer(self.cfi, start, function, Some(section));
         }
     }
 

@@ -1,6 +1,8 @@
 //! Random functions with the prologues and epilogues that compilers write, as code and as
 //! asynchronous CFI, some of them with what no compact encoding can say.
 
+use cfipack_cfi::SectionKind;
+use cfipack_cfi::write::{self, Cie, leb128};
 use cfipack_format::{Address, Arch};
 
 use crate::random::Random;
@@ -246,7 +248,7 @@ impl Writer {
         self.advance();
         self.cfa = offset;
         self.cfi.push(0x0e);
-        uleb(&mut self.cfi, offset);
+        leb128::unsigned(&mut self.cfi, offset);
     }
 
     /// A register is saved so many bytes below the CFA.
@@ -256,45 +258,22 @@ impl Writer {
         } else {
             self.cfi.extend([0x05, register]);
         }
-        uleb(&mut self.cfi, below / 8);
+        leb128::unsigned(&mut self.cfi, below / 8);
     }
 
     fn eh_frame(&self, arch: Arch) -> Vec<u8> {
-        let (return_column, initial): (u8, &[u8]) = match arch {
-            Arch::Amd64 => (16, &[0x0c, 7, 8, 0x90, 1]),
-            _ => (30, &[0x0c, 31, 0]),
+        let initial: &[u8] = match arch {
+            Arch::Amd64 => &[0x0c, 7, 8, 0x90, 1],
+            _ => &[0x0c, 31, 0],
         };
-        let mut bytes = Vec::new();
-        let mut cie = vec![0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, return_column, 1, 0x1b];
-        cie.extend(initial);
-        record(&mut bytes, &cie);
-        let fde = bytes.len() as u64 + 4;
-        let distance = Function::START.wrapping_sub(Function::SECTION.0 + fde + 4) as u32;
-        let mut body = (fde as u32).to_le_bytes().to_vec();
-        body.extend(distance.to_le_bytes());
-        body.extend((self.code.len() as u32).to_le_bytes());
-        body.push(0);
-        body.extend(&self.cfi);
-        record(&mut bytes, &body);
-        bytes.extend([0; 4]);
-        bytes
+        let mut section = write::Writer::new(SectionKind::EhFrame, arch, Function::SECTION);
+        section.alignment = 8;
+        let cie = section.cie(&Cie::new(arch, initial).with_alignment(1, -8)).unwrap();
+        let size = self.code.len() as u64;
+        section.fde(&cie, Address(Function::START), size, None, &self.cfi).unwrap();
+        section.terminator();
+        section.into_bytes()
     }
-}
-
-/// A record, padded.
-fn record(bytes: &mut Vec<u8>, body: &[u8]) {
-    let length = body.len().next_multiple_of(8) + 4;
-    bytes.extend((length as u32).to_le_bytes());
-    bytes.extend(body);
-    bytes.resize(bytes.len() + length - body.len(), 0);
-}
-
-fn uleb(bytes: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        bytes.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
 }
 
 fn shuffle(random: &mut Random, items: &mut [u8]) {

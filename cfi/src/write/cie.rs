@@ -35,12 +35,15 @@ pub struct Cie<'a> {
     pub lsda_encoding: PointerEncoding,
     /// Letter `R`: of the starts and sizes in FDEs. Without the letter, and in `.debug_frame`, absolute.
     pub fde_encoding: PointerEncoding,
+    /// Bytes that stand in place of the augmentation data, their length included, whatever the letters are: for what
+    /// no assembler writes, and readers must bear.
+    pub augmentation_data: Option<&'a [u8]>,
     /// The instructions.
     pub instructions: &'a [u8],
 }
 
 /// A CIE that has been written, for the FDEs that refer to it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct WrittenCie {
     /// Where it starts.
     pub offset: SectionOffset,
@@ -72,6 +75,7 @@ impl<'a> Cie<'a> {
             personality: None,
             lsda_encoding: PointerEncoding::OMITTED,
             fde_encoding: PointerEncoding::PC_RELATIVE_SIGNED_4,
+            augmentation_data: None,
             instructions,
         }
     }
@@ -91,8 +95,13 @@ impl<'a> Cie<'a> {
         Self { fde_encoding, ..self }
     }
 
+    /// The same with these bytes as augmentation data, their length included.
+    pub fn with_augmentation_data(self, data: &'a [u8]) -> Self {
+        Self { augmentation_data: Some(data), ..self }
+    }
+
     /// Writes what follows the length of the augmentation data.
-    fn augmentation_data(&self, writer: &mut Writer) -> Result<(), Error> {
+    fn write_augmentation_data(&self, writer: &mut Writer) -> Result<(), Error> {
         for &letter in &self.augmentation[1..] {
             match (letter, self.personality) {
                 (b'P', Some((encoding, routine))) => {
@@ -142,8 +151,8 @@ impl Writer {
         self.raw(cie.augmentation);
         self.raw(&[0]);
         match cie.augmentation {
-            [b'z', ..] => {}
             b"eh" => self.value(PointerEncoding::ABSOLUTE, 0)?,
+            _ if has_data || cie.augmentation_data.is_some() => {}
             letters => {
                 let with_data = letters.iter().find(|letter| !b"SBG".contains(letter));
                 with_data.map_or(Ok(()), |&letter| Err(Error::Augmentation { letter }))?;
@@ -162,8 +171,10 @@ impl Writer {
             (1, Err(_)) => return Err(Error::ReturnColumn { register }),
             _ => self.uleb(register.0.into()),
         }
-        if has_data {
-            self.with_length(|writer| cie.augmentation_data(writer))?;
+        match cie.augmentation_data {
+            Some(data) => self.raw(data),
+            None if has_data => self.with_length(|writer| cie.write_augmentation_data(writer))?,
+            None => {}
         }
         self.raw(cie.instructions);
         Ok(())

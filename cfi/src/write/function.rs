@@ -25,6 +25,45 @@ impl Writer {
         lsda: Option<Address>,
         instructions: &[u8],
     ) -> Result<SectionOffset, Error> {
+        self.fde_body(cie, start, size, instructions, |writer| {
+            if !cie.has_data {
+                return Ok(());
+            }
+            writer.with_length(|writer| match (cie.lsda_encoding, lsda) {
+                (PointerEncoding::OMITTED, _) => Ok(()),
+                (encoding, Some(lsda)) => writer.pointer(encoding, lsda),
+                (encoding, None) => writer.value(encoding, 0),
+            })
+        })
+    }
+
+    /// The same with these bytes as augmentation data, their length included: for what no assembler writes, and
+    /// readers must bear.
+    ///
+    /// # Errors
+    /// The start or the size does not fit; nothing is appended then.
+    pub fn fde_with_augmentation_data(
+        &mut self,
+        cie: &WrittenCie,
+        start: Address,
+        size: u64,
+        data: &[u8],
+        instructions: &[u8],
+    ) -> Result<SectionOffset, Error> {
+        self.fde_body(cie, start, size, instructions, |writer| {
+            writer.raw(data);
+            Ok(())
+        })
+    }
+
+    fn fde_body(
+        &mut self,
+        cie: &WrittenCie,
+        start: Address,
+        size: u64,
+        instructions: &[u8],
+        augmentation_data: impl FnOnce(&mut Self) -> Result<(), Error>,
+    ) -> Result<SectionOffset, Error> {
         self.record(|writer| {
             let here = writer.bytes.len();
             writer.id(match writer.kind {
@@ -34,13 +73,7 @@ impl Writer {
             let start_field = writer.offset();
             writer.pointer(cie.fde_encoding, start)?;
             writer.value(cie.fde_encoding, size)?;
-            if cie.has_data {
-                writer.with_length(|writer| match (cie.lsda_encoding, lsda) {
-                    (PointerEncoding::OMITTED, _) => Ok(()),
-                    (encoding, Some(lsda)) => writer.pointer(encoding, lsda),
-                    (encoding, None) => writer.value(encoding, 0),
-                })?;
-            }
+            augmentation_data(writer)?;
             writer.raw(instructions);
             Ok(start_field)
         })

@@ -7,8 +7,11 @@ use super::section::Writer;
 use crate::PointerEncoding;
 
 impl Writer {
-    /// Appends a pointer to `target`, relative to what its encoding says.
-    pub(super) fn pointer(&mut self, encoding: PointerEncoding, target: Address) -> Result<(), Error> {
+    /// Appends a pointer to `target`, relative to what its encoding says: in a record the writer does so itself.
+    ///
+    /// # Errors
+    /// The distance does not fit, or the encoding is none that can be written.
+    pub fn pointer(&mut self, encoding: PointerEncoding, target: Address) -> Result<(), Error> {
         let base = match encoding.0 & 0x70 {
             0x00 => Address(0),
             0x10 => Address(self.address.0.wrapping_add(self.bytes.len() as u64)),

@@ -37,6 +37,11 @@ impl Writer {
         Self { kind, arch, address, text, data, alignment, is_64_bit: false, bytes: Vec::new() }
     }
 
+    /// A section that lies at `address` and starts with these bytes.
+    pub fn after(kind: SectionKind, arch: Arch, address: Address, bytes: Vec<u8>) -> Self {
+        Self { bytes, ..Self::new(kind, arch, address) }
+    }
+
     /// The bytes so far.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes

@@ -1,4 +1,5 @@
-//! Call frame information written out byte by byte, as DWARF 5 and the LSB have it.
+//! Call frame information written out byte by byte, as DWARF 5 and the LSB have it: it judges the reader, so nothing but
+//! `written` uses the writer.
 
 mod instructions;
 mod pointers;

@@ -81,6 +81,37 @@ fn check(arch: Arch, writer: &Writer, at: usize) {
     }
 }
 
+/// Augmentation data as it is given: under letters with another meaning, longer than a reader asks for, with a length of
+/// two bytes.
+#[test]
+fn augmentation_data_by_hand() {
+    let mut writer = Writer::new(SectionKind::EhFrame, Arch::Amd64, ADDRESS);
+    writer.alignment = 1;
+    let cie = Cie::new(Arch::Amd64, &[0x0c, 7, 8]).with_augmentation_data(&[3, 0x1b, 0xaa, 0xbb]);
+    let cie = writer.cie(&cie).unwrap();
+    let at = writer.offset().0;
+    assert_eq!(writer.as_bytes()[4..], *b"\0\0\0\0\x01zR\0\x01\x78\x10\x03\x1b\xaa\xbb\x0c\x07\x08");
+    writer.fde_with_augmentation_data(&cie, START, 0x77, &[0x82, 0, 1, 2], &[0x41, 0x0e, 16]).unwrap();
+    assert_eq!(writer.as_bytes()[at + 16..], [0x82, 0, 1, 2, 0x41, 0x0e, 16]);
+    check_start(&writer, at);
+    let odd = Cie::new(Arch::Amd64, &[]).with_augmentation(b"BzQ").with_augmentation_data(&[0xee]);
+    let at = writer.offset().0;
+    writer.cie(&odd).unwrap();
+    assert_eq!(writer.as_bytes()[at + 4..], *b"\0\0\0\0\x01BzQ\0\x01\x78\x10\xee");
+}
+
+/// The start and size of an FDE of x86-64, and its last instruction, as gimli reads them.
+fn check_start(writer: &Writer, at: usize) {
+    let bases = BaseAddresses::default().set_eh_frame(ADDRESS.0);
+    let frames = EhFrame::new(writer.as_bytes(), gimli::LittleEndian);
+    let fde = frames.fde_from_offset(&bases, at.into(), EhFrame::cie_from_offset).unwrap();
+    assert_eq!((fde.initial_address(), fde.len()), (START.0, 0x77));
+    let mut instructions = fde.instructions(&frames, &bases);
+    assert_eq!(instructions.next(), Ok(Some(gimli::CallFrameInstruction::AdvanceLoc { delta: 1 })));
+    assert_eq!(instructions.next(), Ok(Some(gimli::CallFrameInstruction::DefCfaOffset { offset: 16 })));
+    assert_eq!(instructions.next(), Ok(None));
+}
+
 /// A record that cannot be written leaves nothing behind.
 #[test]
 fn what_does_not_fit() {

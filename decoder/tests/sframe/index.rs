@@ -4,25 +4,12 @@ use cfipack_decoder::sframe::{self as decoder, Error, Frame, Index, Section};
 use cfipack_format::sframe::{Abi, FdeInfo, Flags, FreInfo, FreType, Header, Version, WordSize};
 use cfipack_format::{Address, Endian};
 
+use crate::random::Random;
 use crate::table::{ADDRESS, Function, table};
 
-/// SplitMix64.
-struct Random(u64);
-
 impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ mixed >> 31) % limit
-    }
-
     fn one_in(&mut self, number: u64) -> bool {
         self.below(number) == 0
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len() as u64) as usize]
     }
 
     /// An FRE of a DEFAULT function, of a FLEX one, or the outermost frame's.
@@ -133,7 +120,7 @@ const ABIS: [Abi; 3] = [Abi::Amd64, Abi::Aarch64Be, Abi::S390x];
 #[test]
 fn random_tables() {
     for seed in 0..300 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let (version, abi) = (random.pick(&VERSIONS), random.pick(&ABIS));
         let mut functions = random.functions(version, abi);
         let mut flags = Flags::FDE_SORTED;
@@ -167,7 +154,7 @@ fn random_tables() {
 #[test]
 fn damaged_random_tables() {
     for seed in 0..300 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let (version, abi) = (random.pick(&VERSIONS), random.pick(&ABIS));
         let functions = random.functions(version, abi);
         let mut bytes = table(version, abi, Flags::FDE_SORTED, &functions);

@@ -416,13 +416,10 @@ fn outermost_and_nothing() {
 #[test]
 fn other_return_column() {
     // The return address in column 5, saved at CFA-8 or nowhere.
-    let mut bytes = Cfi::new(Arch::Amd64, EhFrame);
-    let mut cie = vec![1, b'z', b'R', 0, 1, 0x78, 5, 1, 0, 0x0c, 7, 8];
-    cie.resize(16, 0);
-    bytes.raw(&[20, 0, 0, 0, 0, 0, 0, 0]);
-    bytes.raw(&cie);
-    bytes.fde(0, 0x1000, 4, &[0x42, 0x85, 1]);
-    let rules: Vec<_> = answers(&bytes)
+    let mut cfi = Cfi::new(Arch::Amd64, EhFrame);
+    let cie = cfi.cie_with(b"zR", &[1, 0], &[0x0c, 7, 8], Register(5));
+    cfi.fde(cie, 0x1000, 4, &[0x42, 0x85, 1]);
+    let rules: Vec<_> = answers(&cfi)
         .into_iter()
         .map(|(start, _, answer)| match answer {
             Answer::Row(row) => (start, row.return_address),

@@ -1,89 +1,74 @@
-//! CFI and tables made by hand, byte by byte, from the layouts in the specifications.
+//! CFI, its instructions and augmentation data by hand; and tables made by hand, byte by byte, from the layouts in the
+//! specifications.
 
+use cfipack_cfi::PointerEncoding;
+use cfipack_cfi::write::{Cie, Writer, WrittenCie};
 use cfipack_format::cfi::{Section, SectionKind};
-use cfipack_format::{Address, Arch, Endian};
+use cfipack_format::{Address, Arch, Register};
 
 /// Where the CFI is said to lie.
 pub const CFI_ADDRESS: Address = Address(0x80_0000);
 /// Where the table is said to lie.
 pub const TABLE_ADDRESS: Address = Address(0x90_0000);
 
-/// A section of CFI in the making.
-pub struct Cfi {
-    arch: Arch,
-    kind: SectionKind,
-    bytes: Vec<u8>,
-}
+/// A section of CFI in the making, without padding.
+pub struct Cfi(Writer);
 
 impl Cfi {
     pub fn new(arch: Arch, kind: SectionKind) -> Self {
-        Self { arch, kind, bytes: Vec::new() }
+        let mut writer = Writer::new(kind, arch, CFI_ADDRESS);
+        writer.alignment = 1;
+        Self(writer)
     }
 
     /// What x86-64 compilers write: `zR` with absolute pointers, CFA = rsp+8, RA at CFA-8.
-    pub fn amd64() -> (Self, usize) {
+    pub fn amd64() -> (Self, WrittenCie) {
         let mut cfi = Self::new(Arch::Amd64, SectionKind::EhFrame);
         let cie = cfi.cie(b"zR", &[1, 0], &[0x0c, 7, 8, 0x90, 1]);
         (cfi, cie)
     }
 
     pub fn section(&self) -> Section<'_> {
-        Section::new(self.kind, &self.bytes, CFI_ADDRESS, self.arch)
-    }
-
-    fn endian(&self) -> Endian {
-        self.arch.endian()
-    }
-
-    fn record(&mut self, id: u32, body: &[u8]) -> usize {
-        let start = self.bytes.len();
-        let length = self.endian().put_u32(4 + body.len() as u32);
-        self.bytes.extend(length);
-        self.bytes.extend(self.endian().put_u32(id));
-        self.bytes.extend(body);
-        start
+        self.0.section()
     }
 
     /// A CIE of version 1 with code alignment 1, data alignment -8 and the architecture's return column.
-    /// `data` stands behind the return column: augmentation data with its length.
-    pub fn cie(&mut self, augmentation: &[u8], data: &[u8], instructions: &[u8]) -> usize {
-        let mut body = vec![1];
-        body.extend(augmentation);
-        body.push(0);
-        if augmentation == b"eh" {
-            body.extend([0xee; 8]);
-        }
-        body.extend([1, 0x78, self.arch.return_address().0 as u8]);
-        body.extend(data);
-        body.extend(instructions);
-        self.record(if self.kind == SectionKind::EhFrame { 0 } else { u32::MAX }, &body)
+    /// `data` stands after the return column: augmentation data with its length.
+    pub fn cie(&mut self, augmentation: &[u8], data: &[u8], instructions: &[u8]) -> WrittenCie {
+        self.cie_with(augmentation, data, instructions, self.section().arch.return_address())
+    }
+
+    /// The same with another return column.
+    pub fn cie_with(
+        &mut self,
+        augmentation: &[u8],
+        data: &[u8],
+        instructions: &[u8],
+        column: Register,
+    ) -> WrittenCie {
+        let cie = Cie::new(self.section().arch, instructions).with_alignment(1, -8);
+        let cie = cie.with_augmentation(augmentation).with_augmentation_data(data);
+        let mut cie = cie.with_fde_encoding(PointerEncoding::ABSOLUTE);
+        cie.return_address = column;
+        self.0.cie(&cie).unwrap()
     }
 
     /// An FDE of a CIE with absolute pointers; with `data` empty one without augmentation data.
-    pub fn fde_with(&mut self, cie: usize, start: u64, size: u64, data: &[u8], instructions: &[u8]) {
-        let mut body = Vec::new();
-        body.extend(self.endian().put_u64(start));
-        body.extend(self.endian().put_u64(size));
-        body.extend(data);
-        body.extend(instructions);
-        let pointer = match self.kind {
-            SectionKind::EhFrame => self.bytes.len() + 4 - cie,
-            SectionKind::DebugFrame => cie,
-        };
-        self.record(pointer as u32, &body);
+    pub fn fde_with(&mut self, cie: WrittenCie, start: u64, size: u64, data: &[u8], instructions: &[u8]) {
+        self.0.fde_with_augmentation_data(&cie, Address(start), size, data, instructions).unwrap();
     }
 
     /// An FDE of a CIE with augmentation `z`.
-    pub fn fde(&mut self, cie: usize, start: u64, size: u64, instructions: &[u8]) {
+    pub fn fde(&mut self, cie: WrittenCie, start: u64, size: u64, instructions: &[u8]) {
         self.fde_with(cie, start, size, &[0], instructions);
     }
 
     pub fn terminator(&mut self) {
-        self.bytes.extend([0; 4]);
+        self.0.terminator();
     }
 
     pub fn raw(&mut self, bytes: &[u8]) {
-        self.bytes.extend(bytes);
+        self.0.raw(bytes);
     }
 }
 

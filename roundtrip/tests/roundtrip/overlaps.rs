@@ -5,18 +5,7 @@ use cfipack_format::{Address, Arch, FunctionOffset, Row};
 use cfipack_roundtrip::{Options, Report, Table, TableAnswer, diff, verify};
 
 use crate::made::{self, Cfi, Made, SORTED, SP1, UNSORTED};
-
-/// A xorshift generator: what it gives depends on the seed alone.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
-}
+use crate::random::Random;
 
 /// Some functions of up to 40 bytes from `base` on, with a CFA that no other one has.
 fn functions(random: &mut Random, base: u64, cfa: &mut u8) -> Vec<Made> {
@@ -51,7 +40,7 @@ fn first(sections: &[Section<'_>], pc: Address) -> Result<Option<Row>, ()> {
 #[test]
 fn every_pc_is_answered_for_as_lookups_do() {
     for seed in 1..=4000_u64 {
-        let mut random = Random(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed));
+        let mut random = Random::new(seed);
         // The last functions go on behind the last address.
         let base = if random.below(4) == 0 { u64::MAX - 40 } else { 0x1000 };
         let (mut tables, mut cfa) = (Vec::new(), 0);

@@ -1,4 +1,4 @@
-//! A program to be traced instruction by instruction (`tests/tests/traced.rs`): calls of many
+//! A program to be traced instruction by instruction (`tests/tests/traced/main.rs`): calls of many
 //! shapes, through the standard library and the C library, deep and shallow.
 
 use std::collections::BTreeMap;

@@ -1,10 +1,12 @@
-//! The call frame instructions of the generated records.
+//! The call frame instructions of the generated records: byte by byte, for an assembler writes one form of each
+//! instruction where readers must take all of them.
 
 use std::ops::Range;
 
-use cfipack_format::Arch;
+use cfipack_cfi::write::Writer;
+use cfipack_format::{Address, Arch};
 
-use super::{Cie, Writer};
+use super::{Cie, Generator};
 
 /// What an instruction may rely on.
 #[derive(Clone, Copy)]
@@ -15,34 +17,35 @@ struct State {
     remembered: u32,
 }
 
-impl Writer<'_> {
-    pub(super) fn initial_instructions(&mut self, cie: &Cie) {
-        let arch = self.cfi.arch;
+impl Generator<'_> {
+    pub(super) fn initial_instructions(&mut self, data_alignment: i64) {
+        let arch = self.arch;
         let offset = if arch == Arch::Amd64 { 8 } else { -arch.stack_pointer_from_cfa() };
         self.put([0x0c]); // def_cfa
         self.uleb(arch.stack_pointer().0.into());
         self.uleb(offset as u64);
         if arch == Arch::Amd64 {
-            self.register_at(0x05, 16, -8, cie); // offset_extended
+            self.register_at(0x05, 16, -8, data_alignment); // offset_extended
         }
         if self.random.chance(10) {
-            self.save(cie);
+            self.save(data_alignment);
         }
     }
 
     /// Instructions over the whole function, in ascending order of location.
-    pub(super) fn function_instructions(&mut self, cie: &Cie, function: &Range<u64>) {
+    /// The first lies at the address `place`.
+    pub(super) fn function_instructions(&mut self, cie: &Cie, function: &Range<u64>, place: u64) {
         let mut state = State { cfa_is_register: true, remembered: 0 };
         let mut at = function.start;
         for _ in 0..self.random.pick(&[0, 1, 3, 8, 20]) {
             if self.random.chance(70) {
-                at = self.advance(cie, at, function.end);
+                at = self.advance(cie, at, function.end, place);
             }
             state = self.instruction(cie, state);
         }
     }
 
-    fn advance(&mut self, cie: &Cie, at: u64, end: u64) -> u64 {
+    fn advance(&mut self, cie: &Cie, at: u64, end: u64, place: u64) -> u64 {
         let steps = end.saturating_sub(at) / cie.code_alignment;
         let limit = self.random.pick(&[1, 4, 63, 300, 70_000]);
         let by = self.random.below(steps.min(limit) + 1);
@@ -50,20 +53,23 @@ impl Writer<'_> {
         match self.random.below(5) {
             0 if self.set_loc => {
                 // set_loc, whose operand is an address with a place of its own
-                let start = self.cfi.bytes.len();
-                self.put([0x01]);
-                if self.pointer(cie.encoding, to).is_none() {
-                    self.cfi.bytes.truncate(start);
+                let operand = Address(place + self.instructions.len() as u64 + 1);
+                let section = self.writer.section();
+                let mut pointer = Writer::new(section.kind, self.arch, operand);
+                (pointer.text, pointer.data) = (section.text, section.data);
+                if pointer.pointer(cie.encoding, Address(to)).is_err() {
                     return at;
                 }
+                self.put([0x01]);
+                self.put(pointer.as_bytes());
             }
             1 => {
                 self.put([0x04]);
-                self.u32(by as u32);
+                self.put(self.arch.endian().put_u32(by as u32));
             }
             2 if by < 65536 => {
                 self.put([0x03]);
-                self.u16(by as u16);
+                self.put(self.arch.endian().put_u16(by as u16));
             }
             3 if by < 256 => self.put([0x02, by as u8]),
             _ if by < 64 => self.put([0x40 | by as u8]),
@@ -75,7 +81,7 @@ impl Writer<'_> {
     fn instruction(&mut self, cie: &Cie, state: State) -> State {
         match self.random.below(100) {
             0..35 => return State { cfa_is_register: self.cfa(cie, state), ..state },
-            35..60 => self.save(cie),
+            35..60 => self.save(cie.data_alignment),
             60..72 => {
                 let register = self.register();
                 match self.random.below(4) {
@@ -98,7 +104,7 @@ impl Writer<'_> {
                 let (register, other) = (self.register(), self.random.below(17));
                 self.put([0x09, register as u8, other as u8]); // register
             }
-            92..94 if self.cfi.arch.is_aarch64() => self.put([0x2d]), // negate_ra_state
+            92..94 if self.arch.is_aarch64() => self.put([0x2d]), // negate_ra_state
             94..96 => {
                 self.put([0x2e]); // GNU_args_size
                 let size = self.random.below(1000);
@@ -112,7 +118,7 @@ impl Writer<'_> {
 
     /// Something about the CFA; whether it is a register plus an offset afterwards.
     fn cfa(&mut self, cie: &Cie, state: State) -> bool {
-        let arch = self.cfi.arch;
+        let arch = self.arch;
         let (stack, frame) = (arch.stack_pointer().0.into(), arch.frame_pointer().0.into());
         let register = self.random.pick(&[stack, stack, stack, frame, frame, 10]);
         let limit = self.random.pick(&[8, 16, 100, 9000, 0x1000_0000]);
@@ -155,29 +161,29 @@ impl Writer<'_> {
 
     /// A register that tables track, or another.
     fn register(&mut self) -> u64 {
-        let arch = self.cfi.arch;
+        let arch = self.arch;
         let tracked = [arch.frame_pointer().0, arch.frame_pointer().0, arch.return_address().0];
         let register = self.random.pick(&tracked);
         if self.random.chance(50) { register.into() } else { self.random.pick(&[3, 12, 13, 20]) }
     }
 
-    fn save(&mut self, cie: &Cie) {
+    fn save(&mut self, data_alignment: i64) {
         let register = self.register();
         let offset = -8 * self.random.between(0, 40);
         match self.random.below(7) {
-            0 => self.register_at(0x05, register, offset, cie), // offset_extended
-            1 => self.register_at(0x11, register, offset, cie), // offset_extended_sf
-            2 if self.random.chance(20) => self.register_at(0x14, register, offset, cie), // val_offset
-            3 if self.random.chance(20) => self.register_at(0x15, register, offset, cie), // val_offset_sf
+            0 => self.register_at(0x05, register, offset, data_alignment), // offset_extended
+            1 => self.register_at(0x11, register, offset, data_alignment), // offset_extended_sf
+            2 if self.random.chance(20) => self.register_at(0x14, register, offset, data_alignment), // val_offset
+            3 if self.random.chance(20) => self.register_at(0x15, register, offset, data_alignment), // val_offset_sf
             _ => {
                 self.put([0x80 | register as u8 & 0x3f]); // offset
-                self.uleb((offset / cie.data_alignment).unsigned_abs());
+                self.uleb((offset / data_alignment).unsigned_abs());
             }
         }
     }
 
-    fn register_at(&mut self, opcode: u8, register: u64, offset: i64, cie: &Cie) {
-        let factored = offset / cie.data_alignment;
+    fn register_at(&mut self, opcode: u8, register: u64, offset: i64, data_alignment: i64) {
+        let factored = offset / data_alignment;
         self.put([opcode]);
         self.uleb(register);
         match opcode {
@@ -190,7 +196,7 @@ impl Writer<'_> {
     fn expression(&mut self) {
         let opcode = self.random.pick(&[0x10, 0x10, 0x16]);
         let register = self.register();
-        let base = self.random.pick(&[self.cfi.arch.stack_pointer().0, self.cfi.arch.frame_pointer().0]);
+        let base = self.random.pick(&[self.arch.stack_pointer().0, self.arch.frame_pointer().0]);
         let offset = self.random.below(64);
         self.put([opcode]);
         self.uleb(register);

@@ -5,9 +5,12 @@
 
 mod instructions;
 
+use std::mem::take;
 use std::ops::Range;
 
-use cfipack_format::{Arch, Endian};
+use cfipack_cfi::write::{self, Writer, WrittenCie, leb128};
+use cfipack_cfi::{PointerEncoding, SectionKind};
+use cfipack_format::{Address, Arch};
 
 use crate::random::Random;
 
@@ -33,26 +36,28 @@ pub struct CfiBytes {
 /// What an FDE must know of its CIE.
 #[derive(Clone, Copy, Debug)]
 struct Cie {
-    offset: usize,
+    written: WrittenCie,
     /// Of the pointers in its FDEs, and of the operand of `DW_CFA_set_loc`.
-    encoding: u8,
-    augmented: bool,
-    with_lsda: bool,
+    encoding: PointerEncoding,
+    /// Its FDEs have augmentation data, which holds nothing.
+    has_free_data: bool,
     code_alignment: u64,
     data_alignment: i64,
 }
 
-struct Writer<'r> {
+struct Generator<'r> {
     random: &'r mut Random,
     /// Records of the one shape that compilers write, whatever their instructions.
     common: bool,
     /// `DW_CFA_set_loc` among the instructions.
     set_loc: bool,
-    cfi: CfiBytes,
+    arch: Arch,
+    writer: Writer,
+    /// The instructions of the record that is being made.
+    instructions: Vec<u8>,
 }
 
-const ABSPTR: u8 = 0x00;
-const PCREL_SDATA4: u8 = 0x1b;
+const PCREL_SDATA4: PointerEncoding = PointerEncoding::PC_RELATIVE_SIGNED_4;
 /// Formats (low bits) that bases (high bits) combine with.
 const FORMATS: [u8; 9] = [0x00, 0x01, 0x02, 0x03, 0x04, 0x09, 0x0a, 0x0b, 0x0c];
 const BASES: [u8; 4] = [0x00, 0x10, 0x20, 0x30];
@@ -83,216 +88,140 @@ impl CfiBytes {
                 starts.swap(i, random.below(i as u64 + 1) as usize);
             }
         }
-        let cfi = Self {
-            debug_frame: !common && random.chance(25),
-            arch,
-            bytes: Vec::new(),
-            address: at.next_multiple_of(8) + random.pick(&[0, 0x10_0000]),
-            text: 0x800,
-            data: at.next_multiple_of(4096) + 0x20_0000,
-            functions: starts.clone(),
+        let kind = match !common && random.chance(25) {
+            true => SectionKind::DebugFrame,
+            false => SectionKind::EhFrame,
         };
-        let mut writer = Writer { random, common, set_loc, cfi };
-        writer.section(&starts);
-        writer.cfi
+        let address = at.next_multiple_of(8) + random.pick(&[0, 0x10_0000]);
+        let mut writer = Writer::new(kind, arch, Address(address));
+        (writer.text, writer.data) = (Address(0x800), Address(at.next_multiple_of(4096) + 0x20_0000));
+        let instructions = Vec::new();
+        let mut generator = Generator { random, common, set_loc, arch, writer, instructions };
+        generator.section(&starts);
+        let Writer { text, data, .. } = generator.writer;
+        Self {
+            debug_frame: kind == SectionKind::DebugFrame,
+            arch,
+            bytes: generator.writer.into_bytes(),
+            address,
+            text: text.0,
+            data: data.0,
+            functions: starts,
+        }
     }
 }
 
-impl Writer<'_> {
+impl Generator<'_> {
+    fn is_debug_frame(&self) -> bool {
+        self.writer.section().kind == SectionKind::DebugFrame
+    }
+
     fn section(&mut self, functions: &[Range<u64>]) {
         let mut cies = vec![self.cie(true)];
         for function in functions {
-            if !self.common && !self.cfi.debug_frame && self.random.chance(3) {
-                // A terminator; no FDE behind it refers to a CIE before it.
-                self.cfi.bytes.extend([0; 4]);
+            if !self.common && !self.is_debug_frame() && self.random.chance(3) {
+                // A terminator; no FDE after it refers to a CIE before it.
+                self.writer.terminator();
                 cies = vec![self.cie(true)];
             }
             if self.random.chance(20) {
                 cies.push(self.cie(self.common));
             }
             let preferred = self.random.pick(&cies);
-            if !self.fde(preferred, function) {
-                assert!(self.fde(cies[0], function), "the first CIE of a part fits every function");
+            if self.fde(preferred, function).is_err() {
+                self.fde(cies[0], function).expect("the first CIE of a part fits every function");
             }
         }
-        if !self.cfi.debug_frame && self.random.chance(50) {
-            self.cfi.bytes.extend([0; 4]);
+        if !self.is_debug_frame() && self.random.chance(50) {
+            self.writer.terminator();
         }
-    }
-
-    fn endian(&self) -> Endian {
-        self.cfi.arch.endian()
     }
 
     fn put(&mut self, bytes: impl AsRef<[u8]>) {
-        self.cfi.bytes.extend_from_slice(bytes.as_ref());
+        self.instructions.extend_from_slice(bytes.as_ref());
     }
 
-    fn u16(&mut self, value: u16) {
-        self.put(self.endian().put_u16(value));
+    fn uleb(&mut self, value: u64) {
+        leb128::unsigned(&mut self.instructions, value);
     }
 
-    fn u32(&mut self, value: u32) {
-        self.put(self.endian().put_u32(value));
+    fn sleb(&mut self, value: i64) {
+        leb128::signed(&mut self.instructions, value);
     }
 
-    fn u64(&mut self, value: u64) {
-        self.put(self.endian().put_u64(value));
-    }
-
-    fn uleb(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.put([value as u8 | 0x80]);
-            value >>= 7;
-        }
-        self.put([value as u8]);
-    }
-
-    fn sleb(&mut self, mut value: i64) {
-        while !(-64..64).contains(&value) {
-            self.put([value as u8 | 0x80]);
-            value >>= 7;
-        }
-        self.put([value as u8 & 0x7f]);
-    }
-
-    /// A record: its length, what `body` writes, padding up to the length.
-    fn record<T>(&mut self, body: impl FnOnce(&mut Self, bool) -> Option<T>) -> Option<T> {
-        let start = self.cfi.bytes.len();
-        let long = !self.common && self.random.chance(10);
-        if long {
-            self.u32(0xffff_ffff);
-            self.u64(0);
-        } else {
-            self.u32(0);
-        }
-        let content = self.cfi.bytes.len();
-        let Some(result) = body(self, long) else {
-            self.cfi.bytes.truncate(start);
-            return None;
-        };
+    /// The instructions of a record, with padding.
+    fn take_instructions(&mut self) -> Vec<u8> {
         let padding = self.random.pick(&[0, 3, 8]);
-        let end = (self.cfi.bytes.len() + padding).next_multiple_of(4);
-        self.cfi.bytes.resize(end, 0); // DW_CFA_nop
-        let length = (end - content) as u64;
-        let endian = self.endian();
-        if long {
-            self.cfi.bytes[content - 8..content].copy_from_slice(&endian.put_u64(length));
-        } else {
-            self.cfi.bytes[content - 4..content].copy_from_slice(&endian.put_u32(length as u32));
-        }
-        Some(result)
+        self.put(&[0; 8][..padding]); // DW_CFA_nop
+        take(&mut self.instructions)
     }
 
     /// `plain`: with an encoding that holds every function of a small image.
     fn cie(&mut self, plain: bool) -> Cie {
-        let offset = self.cfi.bytes.len();
-        let debug_frame = self.cfi.debug_frame;
-        let written = self.record(|w, long| {
-            match (debug_frame, long) {
-                (false, _) => w.u32(0), // 4 bytes even behind a 64-bit length
-                (true, false) => w.u32(u32::MAX),
-                (true, true) => w.u64(u64::MAX),
-            }
-            let version = match (debug_frame, w.common) {
-                (true, _) => w.random.pick(&[1, 3, 4]),
-                (false, false) => w.random.pick(&[1, 1, 3]),
-                (false, true) => 1,
-            };
-            w.put([version]);
-            let augmented = !debug_frame && (plain || w.random.chance(80));
-            let with_lsda = augmented && !w.common && w.random.chance(30);
-            let with_personality = augmented && !w.common && w.random.chance(30);
-            let signal_frame = augmented && w.random.chance(10);
-            let mut augmentation = String::new();
-            for (letter, present) in [
-                ('z', augmented),
-                ('P', with_personality),
-                ('L', with_lsda),
-                ('R', augmented),
-                ('S', signal_frame),
-            ] {
-                augmentation.extend(present.then_some(letter));
-            }
-            w.put(&augmentation);
-            w.put([0]);
-            if version == 4 {
-                w.put([8, 0]); // address size, segment selector size
-            }
-            let code_alignment = w.random.pick(&[1, 1, 2, 4]);
-            let data_alignment = w.random.pick(&[-8, -8, -8, -4, 8, -1]);
-            w.uleb(code_alignment);
-            w.sleb(data_alignment);
-            let return_address = w.cfi.arch.return_address().0;
-            w.put([return_address as u8]); // a byte in version 1, one byte of ULEB128 in the others
-            let encoding = match (augmented, plain) {
-                (false, _) => ABSPTR,
-                (true, true) => PCREL_SDATA4,
-                (true, false) => w.random.pick(&BASES) | w.random.pick(&FORMATS),
-            };
-            if augmented {
-                let mut data = Vec::new();
-                if with_personality {
-                    data.extend([0x03, 1, 2, 3, 4]); // udata4
-                }
-                if with_lsda {
-                    data.push(PCREL_SDATA4);
-                }
-                data.push(encoding);
-                w.uleb(data.len() as u64);
-                w.put(data);
-            }
-            let cie = Cie { offset, encoding, augmented, with_lsda, code_alignment, data_alignment };
-            w.initial_instructions(&cie);
-            Some(cie)
-        });
-        written.expect("a CIE can always be written")
-    }
-
-    /// Whether the CIE's pointer encoding can hold the function; if not, nothing is written.
-    fn fde(&mut self, cie: Cie, function: &Range<u64>) -> bool {
-        let debug_frame = self.cfi.debug_frame;
-        let written = self.record(|w, long| {
-            let here = w.cfi.bytes.len();
-            match (debug_frame, long) {
-                (false, _) => w.u32((here - cie.offset) as u32),
-                (true, false) => w.u32(cie.offset as u32),
-                (true, true) => w.u64(cie.offset as u64),
-            }
-            w.pointer(cie.encoding, function.start)?;
-            w.pointer(cie.encoding & 0x0f, function.end - function.start)?;
-            if cie.augmented {
-                // An LSDA pointer of 0; else data that nobody asked for.
-                let length =
-                    if cie.with_lsda { 4 } else { if w.common { 0 } else { w.random.pick(&[0, 0, 0, 3]) } };
-                w.uleb(length);
-                w.put(&[0; 4][..length as usize]);
-            }
-            w.function_instructions(&cie, function);
-            Some(())
-        });
-        written.is_some()
-    }
-
-    /// A pointer; `None` if it does not fit its encoding.
-    fn pointer(&mut self, encoding: u8, value: u64) -> Option<()> {
-        let base = match encoding & 0x70 {
-            0x10 => self.cfi.address + self.cfi.bytes.len() as u64,
-            0x20 => self.cfi.text,
-            0x30 => self.cfi.data,
-            _ => 0,
+        let (debug_frame, common) = (self.is_debug_frame(), self.common);
+        let version = match (debug_frame, common) {
+            (true, _) => self.random.pick(&[1, 3, 4]),
+            (false, false) => self.random.pick(&[1, 1, 3]),
+            (false, true) => 1,
         };
-        let distance = value.wrapping_sub(base);
-        let signed = distance as i64;
-        match encoding & 0x0f {
-            0x00 | 0x04 | 0x0c => self.u64(distance),
-            0x01 => self.uleb(distance),
-            0x09 => self.sleb(signed),
-            0x02 => self.u16(distance.try_into().ok()?),
-            0x03 => self.u32(distance.try_into().ok()?),
-            0x0a => self.u16(i16::try_from(signed).ok()? as u16),
-            _ => self.u32(i32::try_from(signed).ok()? as u32),
+        let augmented = !debug_frame && (plain || self.random.chance(80));
+        let with_lsda = augmented && !common && self.random.chance(30);
+        let with_personality = augmented && !common && self.random.chance(30);
+        let signal_frame = augmented && self.random.chance(10);
+        let mut augmentation = Vec::new();
+        for (letter, present) in [
+            (b'z', augmented),
+            (b'P', with_personality),
+            (b'L', with_lsda),
+            (b'R', augmented),
+            (b'S', signal_frame),
+        ] {
+            augmentation.extend(present.then_some(letter));
         }
-        Some(())
+        let code_alignment = self.random.pick(&[1, 1, 2, 4]);
+        let data_alignment = self.random.pick(&[-8, -8, -8, -4, 8, -1]);
+        let encoding = match (augmented, plain) {
+            (false, _) => PointerEncoding::ABSOLUTE,
+            (true, true) => PCREL_SDATA4,
+            (true, false) => PointerEncoding(self.random.pick(&BASES) | self.random.pick(&FORMATS)),
+        };
+        self.initial_instructions(data_alignment);
+        let instructions = self.take_instructions();
+        self.writer.is_64_bit = !common && self.random.chance(10);
+        let mut cie = write::Cie::new(self.arch, &instructions)
+            .with_augmentation(&augmentation)
+            .with_alignment(code_alignment, data_alignment)
+            .with_fde_encoding(encoding);
+        cie.version = version;
+        cie.lsda_encoding = if with_lsda { PCREL_SDATA4 } else { PointerEncoding::OMITTED };
+        let udata4 = PointerEncoding(0x03);
+        cie.personality = with_personality.then_some((udata4, Address(0x0102_0304)));
+        let written = self.writer.cie(&cie).expect("a CIE can always be written");
+        let has_free_data = augmented && !with_lsda;
+        Cie { written, encoding, has_free_data, code_alignment, data_alignment }
+    }
+
+    /// An error if the CIE's pointer encoding cannot hold the function; nothing is written then.
+    fn fde(&mut self, cie: Cie, function: &Range<u64>) -> Result<(), write::Error> {
+        let Cie { written, has_free_data, .. } = cie;
+        let (start, size) = (Address(function.start), function.end - function.start);
+        // Data that nobody asked for.
+        let data: &[u8] = match has_free_data && !self.common && self.random.chance(25) {
+            true => &[3, 0, 0, 0],
+            false => &[],
+        };
+        let write = |writer: &mut Writer, instructions: &[u8]| match data {
+            [] => writer.fde(&written, start, size, None, instructions),
+            data => writer.fde_with_augmentation_data(&written, start, size, data, instructions),
+        };
+        // Whether it fits, and where the instructions will lie: `DW_CFA_set_loc` depends on it.
+        let is_64_bit = !self.common && self.random.chance(10);
+        let mut trial = self.writer.clone();
+        (trial.is_64_bit, trial.alignment) = (is_64_bit, 1);
+        write(&mut trial, &[])?;
+        self.function_instructions(&cie, function, trial.section().address.0 + trial.offset().0 as u64);
+        let instructions = self.take_instructions();
+        self.writer.is_64_bit = is_64_bit;
+        write(&mut self.writer, &instructions).map(|_| ())
     }
 }

@@ -1,5 +1,9 @@
 //! Call frame information.
 
+use cfipack_cfi::write::{Cie, Writer, WrittenCie};
+use cfipack_cfi::{PointerEncoding, SectionKind};
+use cfipack_format::{Address, Arch, SectionOffset};
+
 use super::{Input, Shape};
 
 /// Shapes of `.eh_frame`.
@@ -7,7 +11,7 @@ pub const CFI: &[Shape] = &[
     ("a CIE for each FDE", |n| {
         many(n, |cfi, i| {
             let cie = cfi.cie(RULES);
-            cfi.fde(cie, at(i), 16, &[]);
+            cfi.fde(&cie, at(i), 16, &[]);
         })
     }),
     ("a long CIE under many FDEs", |n| {
@@ -19,26 +23,26 @@ pub const CFI: &[Shape] = &[
     ("CIEs with many DW_CFA_restore", |n| {
         many(n, |cfi, i| {
             let cie = cfi.cie(&[RULES, &[0xc3; 40]].concat());
-            cfi.fde(cie, at(i), 16, &[]);
+            cfi.fde(&cie, at(i), 16, &[]);
         })
     }),
     ("CIEs with long augmentations", |n| {
         many(n, |cfi, i| {
             let cie = cfi.cie_with(&[&b"zR"[..], &b"BS".repeat(20)].concat(), &[1, 0], RULES);
-            cfi.fde(cie, at(i), 16, &[]);
+            cfi.fde(&cie, at(i), 16, &[]);
         })
     }),
     ("personalities", |n| {
         many(n, |cfi, i| {
             let cie = cfi.cie_with(b"zPR", &[&[10, 0][..], &at(i).to_le_bytes(), &[0]].concat(), RULES);
-            cfi.fde(cie, at(i), 16, &[]);
+            cfi.fde(&cie, at(i), 16, &[]);
         })
     }),
     ("LSDAs", |n| {
-        let mut cfi = Cfi::default();
+        let mut cfi = Cfi::new();
         let cie = cfi.cie_with(b"zLR", &[2, 0, 0], RULES);
-        (0..n).for_each(|i| cfi.fde_with(cie, at(i), 16, &[&[8][..], &at(i).to_le_bytes()].concat(), &[]));
-        Input::Cfi(cfi.bytes)
+        (0..n).for_each(|i| cfi.fde_with(&cie, at(i), 16, &[&[8][..], &at(i).to_le_bytes()].concat(), &[]));
+        cfi.into_input()
     }),
     ("FDEs of one start", |n| with_cie(RULES, n, |cfi, cie, _| cfi.fde(cie, at(0), 16, &[0x41, 0x0e, 16]))),
     ("FDEs of one start that disagree", |n| {
@@ -103,7 +107,7 @@ pub const CFI: &[Shape] = &[
     }),
     ("sizes of arguments", |n| of_one(&[0x41, 0x2e, 8].repeat(8 * n))),
     ("terminators", |n| Input::Cfi(vec![0; 24 * n])),
-    ("FDEs without a CIE", |n| many(n, |cfi, i| cfi.fde(0, at(i), 16, &[]))),
+    ("FDEs without a CIE", |n| many(n, |cfi, i| cfi.fde(&cie_at(0), at(i), 16, &[]))),
     ("records of no bytes", |n| Input::Cfi([4, 0, 0, 0, 0, 0, 0, 0].repeat(3 * n))),
     ("calls of DW_CFA_restore", |n| of_one(&[0x41, 0xc3].repeat(12 * n))),
     ("different rows in equal functions", |n| {
@@ -121,55 +125,61 @@ fn at(i: usize) -> u64 {
     0x10_0000 + 16 * i as u64
 }
 
-/// A section in the making.
-#[derive(Default)]
-struct Cfi {
-    bytes: Vec<u8>,
-}
+/// A section of x86-64 in the making: without padding, with absolute pointers.
+struct Cfi(Writer);
 
 impl Cfi {
-    fn record(&mut self, id: u32, body: &[u8]) -> usize {
-        let start = self.bytes.len();
-        self.bytes.extend((4 + body.len() as u32).to_le_bytes());
-        self.bytes.extend(id.to_le_bytes());
-        self.bytes.extend(body);
-        start
+    fn new() -> Self {
+        let mut writer = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(0));
+        writer.alignment = 1;
+        Self(writer)
     }
 
-    /// A CIE with augmentation `zR` and absolute pointers.
-    fn cie(&mut self, instructions: &[u8]) -> usize {
+    fn into_input(self) -> Input {
+        Input::Cfi(self.0.into_bytes())
+    }
+
+    /// A CIE with augmentation `zR`.
+    fn cie(&mut self, instructions: &[u8]) -> WrittenCie {
         self.cie_with(b"zR", &[1, 0], instructions)
     }
 
-    /// A CIE of version 1, code alignment 1, data alignment -8; `data` has its length in front.
-    fn cie_with(&mut self, augmentation: &[u8], data: &[u8], instructions: &[u8]) -> usize {
-        let body = [&[1], augmentation, &[0, 1, 0x78, 16], data, instructions].concat();
-        self.record(0, &body)
+    /// One with another augmentation; `data` starts with its length.
+    fn cie_with(&mut self, augmentation: &[u8], data: &[u8], instructions: &[u8]) -> WrittenCie {
+        let cie = Cie::new(Arch::Amd64, instructions).with_augmentation(augmentation);
+        let cie = cie.with_fde_encoding(PointerEncoding::ABSOLUTE).with_augmentation_data(data);
+        self.0.cie(&cie).unwrap()
     }
 
-    fn fde(&mut self, cie: usize, start: u64, size: u64, instructions: &[u8]) {
+    fn fde(&mut self, cie: &WrittenCie, start: u64, size: u64, instructions: &[u8]) {
         self.fde_with(cie, start, size, &[0], instructions);
     }
 
-    fn fde_with(&mut self, cie: usize, start: u64, size: u64, data: &[u8], instructions: &[u8]) {
-        let pointer = (self.bytes.len() + 4 - cie) as u32;
-        self.record(pointer, &[&start.to_le_bytes(), &size.to_le_bytes(), data, instructions].concat());
+    fn fde_with(&mut self, cie: &WrittenCie, start: u64, size: u64, data: &[u8], instructions: &[u8]) {
+        self.0.fde_with_augmentation_data(cie, Address(start), size, data, instructions).unwrap();
     }
 }
 
 /// A section to which `add` adds `n` parts.
 fn many(n: usize, add: impl Fn(&mut Cfi, usize)) -> Input {
-    let mut cfi = Cfi::default();
+    let mut cfi = Cfi::new();
     (0..n).for_each(|i| add(&mut cfi, i));
-    Input::Cfi(cfi.bytes)
+    cfi.into_input()
 }
 
-/// The same behind a CIE, whose place `add` gets to know.
-fn with_cie(instructions: &[u8], n: usize, add: impl Fn(&mut Cfi, usize, usize)) -> Input {
-    let mut cfi = Cfi::default();
+/// The same after a CIE, which `add` gets to know.
+fn with_cie(instructions: &[u8], n: usize, add: impl Fn(&mut Cfi, &WrittenCie, usize)) -> Input {
+    let mut cfi = Cfi::new();
     let cie = cfi.cie(instructions);
-    (0..n).for_each(|i| add(&mut cfi, cie, i));
-    Input::Cfi(cfi.bytes)
+    (0..n).for_each(|i| add(&mut cfi, &cie, i));
+    cfi.into_input()
+}
+
+/// A CIE of [`Cfi::cie`] at this offset, whatever lies there.
+fn cie_at(offset: usize) -> WrittenCie {
+    let mut cie = Cfi::new().cie(&[]);
+    cie.offset = SectionOffset(offset);
+    cie
 }
 
 /// One function of many bytes.
@@ -181,15 +191,16 @@ fn of_one(instructions: &[u8]) -> Input {
 fn nested_cies(n: usize) -> Input {
     let head = [&[1], &b"zR"[..], &[0, 1, 0x78, 16, 1, 0], RULES].concat();
     let size = 8 + head.len() + 3;
-    let mut cfi = Cfi::default();
+    let mut cfi = Cfi::new();
     for i in 0..n {
         // The next CIE's length, id and head are the operand of an expression of `rbx`.
         let rest = (n - i) * size - 4;
-        cfi.bytes.extend((rest as u32).to_le_bytes());
-        cfi.bytes.extend([0; 4]);
-        cfi.bytes.extend(&head);
-        cfi.bytes.extend([0x10, 3, 8 + head.len() as u8]);
+        // By hand: no writer knows records in each other.
+        cfi.0.raw(&(rest as u32).to_le_bytes());
+        cfi.0.raw(&[0; 4]);
+        cfi.0.raw(&head);
+        cfi.0.raw(&[0x10, 3, 8 + head.len() as u8]);
     }
-    (0..n).for_each(|i| cfi.fde(i * size, at(i), 16, &[]));
-    Input::Cfi(cfi.bytes)
+    (0..n).for_each(|i| cfi.fde(&cie_at(i * size), at(i), 16, &[]));
+    cfi.into_input()
 }

@@ -1,5 +1,9 @@
 //! ELF files for x86-64, and archives.
 
+use cfipack_cfi::SectionKind;
+use cfipack_cfi::write::{Cie, Writer};
+use cfipack_format::{Address, Arch, SectionOffset};
+
 use super::{Input, Shape};
 
 /// Shapes of files.
@@ -7,7 +11,7 @@ pub const FILES: &[Shape] = &[
     ("many .eh_frame sections", |n| {
         let mut sections = vec![symbols(1, &[(1, 0)])];
         for i in 0..n {
-            sections.push(Section { flags: ALLOC, bytes: EH_FRAME.to_vec(), ..named(EH) });
+            sections.push(Section { flags: ALLOC, bytes: eh_frame(), ..named(EH) });
             sections.push(relocations(2 * i as u32 + 2, 1, &[0x20]));
         }
         elf(1, sections)
@@ -16,14 +20,14 @@ pub const FILES: &[Shape] = &[
         let mut sections = Vec::new();
         for i in 0..n as u32 {
             sections.push(symbols(3 * i + 1, &[(1, 0)]));
-            sections.push(Section { flags: ALLOC, bytes: EH_FRAME.to_vec(), ..named(EH) });
+            sections.push(Section { flags: ALLOC, bytes: eh_frame(), ..named(EH) });
             sections.push(relocations(3 * i + 2, 3 * i + 1, &[0x20]));
         }
         elf(1, sections)
     }),
     ("relocations of one section", |n| {
         let fields = vec![0x20; 4 * n];
-        let eh_frame = Section { flags: ALLOC, bytes: EH_FRAME.repeat(n), ..named(EH) };
+        let eh_frame = Section { flags: ALLOC, bytes: eh_frame().repeat(n), ..named(EH) };
         elf(1, vec![symbols(1, &[(1, 0)]), eh_frame, relocations(2, 1, &fields)])
     }),
     ("sections of code", |n| {
@@ -69,10 +73,9 @@ pub const FILES: &[Shape] = &[
         )
     }),
     ("members of an archive", |n| {
-        let Input::File(object) = elf(
-            1,
-            vec![symbols(1, &[(1, 0)]), Section { flags: ALLOC, bytes: EH_FRAME.to_vec(), ..named(EH) }],
-        ) else {
+        let Input::File(object) =
+            elf(1, vec![symbols(1, &[(1, 0)]), Section { flags: ALLOC, bytes: eh_frame(), ..named(EH) }])
+        else {
             return Input::File(Vec::new());
         };
         let header = format!("{:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", "m/", 0, 0, 0, 644, object.len());
@@ -93,9 +96,14 @@ const TEXT: u32 = 24;
 /// The names, at the offsets above.
 const NAMES: &[u8] = b"\0.eh_frame\0.debug_frame\0.text\0";
 
-/// A CIE, and an FDE whose start is at 0x20, of 4 bytes and relative.
-const EH_FRAME: &[u8] = b"\x14\0\0\0\0\0\0\0\x01zR\0\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01\0\0\
-    \x10\0\0\0\x1c\0\0\0\0\0\0\0\x04\0\0\0\0\0\0\0";
+/// A CIE, and an FDE of 4 bytes whose start field is at 0x20 and holds 0.
+fn eh_frame() -> Vec<u8> {
+    let mut section = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(0));
+    let cie = section.cie(&Cie::new(Arch::Amd64, &[0x0c, 7, 8, 0x90, 1])).unwrap();
+    let field = section.fde(&cie, Address(0x20), 4, None, &[]).unwrap();
+    assert_eq!(field, SectionOffset(0x20));
+    section.into_bytes()
+}
 
 #[derive(Clone, Default)]
 struct Section {
@@ -135,13 +143,14 @@ fn relocations(target: u32, symbols: u32, fields: &[u64]) -> Section {
 
 /// FDEs two of which start at one address each, and disagree.
 fn debug_frame(n: usize) -> Vec<u8> {
-    let mut bytes = b"\x0c\0\0\0\xff\xff\xff\xff\x01\0\x01\x78\x10\x0c\x07\x08".to_vec();
+    let mut section = Writer::new(SectionKind::DebugFrame, Arch::Amd64, Address(0));
+    section.alignment = 4;
+    let cie = Cie::new(Arch::Amd64, &[0x0c, 7, 8]).with_augmentation(b"");
+    let cie = section.cie(&cie).unwrap();
     for i in 0..n as u64 {
-        bytes.extend([24_u32, 0].map(u32::to_le_bytes).as_flattened());
-        bytes.extend([8 * (i / 2), 4 + 4 * (i % 2)].map(u64::to_le_bytes).as_flattened());
-        bytes.extend([0x41, 0x0e, 16, 0]);
+        section.fde(&cie, Address(8 * (i / 2)), 4 + 4 * (i % 2), None, &[0x41, 0x0e, 16]).unwrap();
     }
-    bytes
+    section.into_bytes()
 }
 
 /// A frame of zstd (RFC 8878) of runs of zeros behind the header of a compressed section.

@@ -1,6 +1,8 @@
 //! Functions of arm64.
 
-use super::{Writer, uleb};
+use cfipack_cfi::write::leb128;
+
+use super::Writer;
 use crate::random::Random;
 
 const NOP: [u8; 4] = 0xd503_201f_u32.to_le_bytes();
@@ -60,7 +62,7 @@ impl Writer {
                 self.code.extend(NOP);
                 self.advance();
                 self.cfi.extend([0x0c, 31]);
-                uleb(&mut self.cfi, size);
+                leb128::unsigned(&mut self.cfi, size);
             }
             self.code.extend(NOP);
             self.advance();
@@ -80,7 +82,7 @@ impl Writer {
     fn arm64_merged_epilogue(&mut self, random: &mut Random, left: u64) {
         self.advance();
         self.cfi.extend([0x0c, 31]);
-        uleb(&mut self.cfi, left);
+        leb128::unsigned(&mut self.cfi, left);
         if random.chance(10) {
             self.code.extend(BL);
             self.obstacles.push("call-outside-body");

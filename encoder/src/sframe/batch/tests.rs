@@ -12,25 +12,12 @@ use super::super::{Builder, Layout, LeftOut, Options, Pool, Serial, Task};
 use crate::cfi::{Function, Functions, Section, SectionKind};
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 use crate::eh_frame;
+use crate::random::Random;
 use crate::{Reason, Unsupported};
 
-/// A generator of numbers (Marsaglia's xorshift64).
-struct Random(u64);
-
 impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 20) % bound
-    }
-
     fn byte(&mut self, from: u8, to: u8) -> u8 {
         from + self.below(u64::from(to - from) + 1) as u8
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len() as u64) as usize]
     }
 }
 
@@ -317,7 +304,7 @@ fn functions_with_keys_give_what_functions_with_addresses_give() {
     let mut compared = 0;
     for seed in 1..=200 {
         for arch in [Arch::Amd64, Arch::Aarch64] {
-            let random = &mut Random(u64::wrapping_mul(seed, 0x9e37_79b9_7f4a_7c15));
+            let random = &mut Random::new(seed);
             let bytes = eh_frame(random, arch, 0x7_ffff);
             let (version, layout) =
                 (random.pick(&[Version::V2, Version::V3]), random.pick(&[Layout::Small, Layout::Gnu]));
@@ -334,7 +321,7 @@ fn functions_with_keys_give_what_functions_with_addresses_give() {
 fn every_way_gives_what_the_interpreter_makes_of_a_section() {
     for seed in 1..=300 {
         for arch in [Arch::Amd64, Arch::Aarch64] {
-            let random = &mut Random(u64::wrapping_mul(seed, 0x9e37_79b9_7f4a_7c15));
+            let random = &mut Random::new(seed);
             let bytes = eh_frame(random, arch, u32::MAX);
             let version = random.pick(&[Version::V2, Version::V3]);
             let (share, merge_functions) = (random.below(4) != 0, random.pick(&[0, 16]));

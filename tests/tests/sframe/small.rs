@@ -1,5 +1,5 @@
 //! Layout `small` of every golden, as text: what a change does to it shows in the snapshots'
-//! difference. `INSTA_UPDATE=always cargo test -p cfipack-tests --test small` blesses them; a table
+//! difference. `INSTA_UPDATE=always cargo test -p cfipack-tests --test sframe small` blesses them; a table
 //! that does not say what the CFI says cannot be blessed.
 
 use std::fmt::Write;

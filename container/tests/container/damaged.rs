@@ -1,10 +1,11 @@
 //! Damaged files: every question has an answer or an error, never a panic.
 
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use cfipack_container::{File, Placement, members};
 use cfipack_format::Address;
+
+use crate::random::{Case, cases};
 
 /// Asks everything there is to ask.
 fn ask(bytes: &[u8], placement: Placement) {
@@ -50,37 +51,19 @@ fn every_byte_damaged_and_every_length_cut() {
     }
 }
 
-/// The seed that `CFIPACK_SEED` sets, else a fresh one; printed, so that a run that fails can be repeated.
-fn seed() -> u64 {
-    let seed = match std::env::var("CFIPACK_SEED") {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("CFIPACK_SEED is not a number: {text}")),
-        Err(_) => SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64,
-    };
-    println!("damaged files: CFIPACK_SEED={seed}");
-    seed
-}
-
 /// Several bytes at once.
 #[test]
 fn random_damage() {
-    let seed = seed();
-    let mut state = seed | 1;
-    let mut random = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    };
+    let (seed, count) = cases("damaged files", 15_000);
     let interesting = [0, 1, 4, 8, 16, 0x7f, 0x80, 0xfe, 0xff];
-    for name in ["linkable.o", "linked.so", "sectionless.so"] {
-        let whole = corpus(name);
-        for _ in 0..5_000 {
-            let mut bytes = whole.clone();
-            for _ in 0..1 + random() % 6 {
-                let at = (random() % bytes.len() as u64) as usize;
-                bytes[at] = interesting[(random() % interesting.len() as u64) as usize];
-            }
-            ask(&bytes, Placement::Apart);
+    let files = ["linkable.o", "linked.so", "sectionless.so"].map(corpus);
+    for seed in (0..count as u64).map(|case| seed.wrapping_add(case)) {
+        let (_case, mut random) = Case::new(seed);
+        let mut bytes = files[random.below(3) as usize].clone();
+        for _ in 0..1 + random.below(6) {
+            let at = random.below(bytes.len() as u64) as usize;
+            bytes[at] = random.pick(&interesting);
         }
+        ask(&bytes, Placement::Apart);
     }
 }

@@ -1,7 +1,9 @@
 //! ELF files put together field by field (the System V ABI's "Object Files"; the x86-64 psABI's relocations).
 
+use cfipack_cfi::SectionKind;
+use cfipack_cfi::write::{Cie, Writer};
 use cfipack_container::{Error, File, Placement, SectionName, members};
-use cfipack_format::Address;
+use cfipack_format::{Address, Arch};
 
 const PROGBITS: u32 = 1;
 const RELA: u32 = 4;
@@ -192,11 +194,14 @@ fn compression_by_name() {
 /// The functions, by start and size, that are found of those in the `.debug_frame` of a linked file. Its other
 /// sections are given by flags, address and size, the symbol of a function in the first by address and size.
 fn found_of(sections: &[(u64, u64, usize)], symbol: (u64, u64), functions: &[(u64, u64)]) -> Vec<(u64, u64)> {
-    let mut cfi = b"\x0c\0\0\0\xff\xff\xff\xff\x01\0\x01\x78\x10\x0c\x07\x08".to_vec();
-    functions.iter().for_each(|&(start, size)| cfi.extend(words(&[20, start, size])));
+    let mut cfi = Writer::new(SectionKind::DebugFrame, Arch::Amd64, Address(0));
+    let cie = cfi.cie(&Cie::new(Arch::Amd64, &[0x0c, 7, 8]).with_augmentation(b"")).unwrap();
+    for &(start, size) in functions {
+        cfi.fde(&cie, Address(start), size, None, &[]).unwrap();
+    }
     let mut all: Vec<_> =
         sections.iter().map(|&(flags, _, size)| made(".s", PROGBITS, flags, &vec![0; size])).collect();
-    all.push(made(".debug_frame", PROGBITS, 0, &cfi));
+    all.push(made(".debug_frame", PROGBITS, 0, cfi.as_bytes()));
     let mut bytes = object(&all);
     // ET_EXEC.
     bytes[16] = 2;
@@ -315,17 +320,15 @@ fn the_got_is_where_the_dynamic_section_says() {
 /// `.eh_frame_hdr` with a table or without.
 fn segments(has_table: bool) -> (Vec<u8>, usize) {
     let (header, frames) = (0x100_u64, 0x200);
-    let mut cfi = Vec::new();
+    let mut cfi = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(frames));
     let mut fdes = Vec::new();
     for start in [0x1000, 0x2000] {
-        let cie = cfi.len();
-        cfi.extend(*b"\x0c\0\0\0\0\0\0\0\x01\0\x01\x78\x10\x0c\x07\x08");
-        fdes.push(cfi.len());
-        cfi.extend([20, 0, 0, 0]);
-        cfi.extend((cfi.len() as u32 - cie as u32).to_le_bytes());
-        cfi.extend(words(&[start, 8]));
-        cfi.extend([0; 4]);
+        let cie = cfi.cie(&Cie::new(Arch::Amd64, &[0x0c, 7, 8]).with_augmentation(b"")).unwrap();
+        fdes.push(cfi.offset().0);
+        cfi.fde(&cie, Address(start), 8, None, &[]).unwrap();
+        cfi.terminator();
     }
+    let cfi = cfi.into_bytes();
     let mut hdr = if has_table { vec![1, 0x1b, 3, 0x3b] } else { vec![1, 0x1b, 0xff, 0xff] };
     hdr.extend((frames as u32 - (header as u32 + 4)).to_le_bytes());
     if has_table {

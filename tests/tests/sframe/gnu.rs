@@ -3,11 +3,11 @@
 //! `docs/gnu-exceptions.md` lists the goldens for which it is not, and why. The list is exact: a
 //! golden on it that comes to match fails the test as one that stops matching does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use cfipack_tests::corpora;
 use cfipack_tests::gnu::GasObject;
+use cfipack_tests::{corpora, gas_errors};
 
 const NOT_CARRIED: &str = "## What `.eh_frame` does not carry";
 const WRONG: &str = "## Where gas's row is wrong";
@@ -34,6 +34,22 @@ fn goldens_are_what_gas_wrote() {
     println!("{} of {} goldens are as gas wrote them", goldens.len() - different.len(), goldens.len());
     println!("{explanations}");
     assert_eq!(different, exceptions(), "left: what differs; right: what docs/gnu-exceptions.md says");
+}
+
+/// The document names every golden in which gas is wrong, and no other. Where gas writes no CFI, there is nothing that
+/// its table contradicts.
+#[test]
+fn errors_of_gas_are_documented() {
+    let documented = exceptions();
+    let headings: BTreeMap<_, _> = documented
+        .iter()
+        .map(|(name, &heading)| (name.split_once('/').expect("DIRECTORY/CASE").1, heading))
+        .collect();
+    let documented: BTreeSet<_> =
+        headings.iter().filter(|&(_, &heading)| heading == WRONG).map(|(&name, _)| name).collect();
+    let without_cfi = |name: &str| headings.get(name) == Some(&NOT_CARRIED);
+    let known = gas_errors::WRONG.iter().map(|&(name, ..)| name).filter(|&name| !without_cfi(name));
+    assert_eq!(documented, known.collect(), "left: docs/gnu-exceptions.md; right: tests/src/gas_errors.rs");
 }
 
 /// The goldens in the first column of the document's tables, with the heading above.

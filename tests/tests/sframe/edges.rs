@@ -1,6 +1,7 @@
 //! Layout `small` at the edges of what it may do, on call frame information made by hand.
 
-use cfipack_encoder::cfi::{self, SectionKind};
+use cfipack_cfi::SectionKind;
+use cfipack_cfi::write::{Cie, Writer, WrittenCie};
 use cfipack_encoder::sframe::{Builder, Layout, Options, WriteError};
 use cfipack_encoder::{Reason, Unsupported};
 use cfipack_format::sframe::Version;
@@ -9,35 +10,28 @@ use cfipack_tests::convert::{Converted, convert};
 
 const TABLE: Address = Address(0x100_0000);
 
-/// An `.eh_frame` in the making. Its CIEs have PC-relative pointers of four bytes.
-#[derive(Default)]
-struct EhFrame(Vec<u8>);
+/// An `.eh_frame` in the making. Its CIEs have PC-relative pointers of four bytes; no record has padding.
+struct EhFrame(Writer);
 
 impl EhFrame {
-    /// A CIE, and where it starts: code in bytes, data in units of -8, the return address at CFA-8.
-    fn cie(&mut self, augmentation: &[u8], instructions: &[u8]) -> u32 {
-        let at = self.0.len();
-        let head = [&[0, 0, 0, 0, 1], augmentation, &[0, 1, 0x78, 16, 1, 0x1b]].concat();
-        self.record(&[&head, instructions, &[0x90, 1]].concat());
-        at as u32
+    fn new() -> Self {
+        let mut writer = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(0));
+        writer.alignment = 1;
+        Self(writer)
     }
 
-    fn function(&mut self, cie: u32, start: u32, size: u32, instructions: &[u8]) {
-        let at = self.0.len() as u32;
-        let words = [at + 4 - cie, start.wrapping_sub(at + 8), size];
-        let mut body: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
-        body.push(0);
-        body.extend(instructions);
-        self.record(&body);
+    /// A CIE: code in bytes, data in units of -8, the return address at CFA-8.
+    fn cie(&mut self, augmentation: &[u8], instructions: &[u8]) -> WrittenCie {
+        let instructions = [instructions, &[0x90, 1]].concat();
+        self.0.cie(&Cie::new(Arch::Amd64, &instructions).with_augmentation(augmentation)).unwrap()
     }
 
-    fn record(&mut self, body: &[u8]) {
-        self.0.extend((body.len() as u32).to_le_bytes());
-        self.0.extend(body);
+    fn function(&mut self, cie: WrittenCie, start: u32, size: u32, instructions: &[u8]) {
+        self.0.fde(&cie, Address(start.into()), size.into(), None, instructions).unwrap();
     }
 
     fn convert(&self, options: Options) -> Converted {
-        let section = cfi::Section::new(SectionKind::EhFrame, &self.0, Address(0), Arch::Amd64);
+        let section = self.0.section();
         let converted = convert(&[section], Arch::Amd64, TABLE, options);
         converted.table().validate().unwrap();
         let report = cfipack_roundtrip::verify(
@@ -66,7 +60,7 @@ fn merging(merge_functions: u32) -> Options {
 
 #[test]
 fn merged_functions_have_as_many_rows_as_asked_for() {
-    let mut cfi = EhFrame::default();
+    let mut cfi = EhFrame::new();
     let cie = cfi.cie(b"zR", AT_ENTRY);
     // push, push; and a function that has the row that the one before ends with, and two more.
     cfi.function(cie, 0x1000, 16, &[0x41, 0x0e, 16, 0x41, 0x0e, 24]);
@@ -76,7 +70,7 @@ fn merged_functions_have_as_many_rows_as_asked_for() {
     assert_eq!(functions(&cfi.convert(merging(4))), apart);
     assert_eq!(functions(&cfi.convert(merging(0))), apart);
     // Another row than the one before ends with.
-    let mut cfi = EhFrame::default();
+    let mut cfi = EhFrame::new();
     let cie = cfi.cie(b"zR", AT_ENTRY);
     cfi.function(cie, 0x1000, 16, &[0x41, 0x0e, 16]);
     cfi.function(cie, 0x1010, 16, &[0x41, 0x0e, 16]);
@@ -88,12 +82,12 @@ fn merged_functions_have_as_many_rows_as_asked_for() {
 /// A table of merged functions is right only where they lie as the CFI has them.
 #[test]
 fn merged_functions_that_are_moved() {
-    let mut frames = EhFrame::default();
+    let mut frames = EhFrame::new();
     let cie = frames.cie(b"zR", AT_ENTRY);
     for start in [0x1000, 0x1010, 0x1020] {
         frames.function(cie, start, 0x10, &[]);
     }
-    let section = cfi::Section::new(SectionKind::EhFrame, &frames.0, Address(0), Arch::Amd64);
+    let section = frames.0.section();
     let mut builder = Builder::new(Arch::Amd64, merging(16)).unwrap();
     builder.push_all(cfipack_cfi::Functions::new(&section), |left_out| panic!("{left_out:?}"));
     let built = builder.finish();
@@ -114,7 +108,7 @@ fn gaps_that_are_merged_across() {
     for (gap, expected) in
         [(15, &[(0x1000, 47, 1)][..]), (16, &[(0x1000, 16, 1), (0x1020, 16, 1)]), (0, &[(0x1000, 32, 1)])]
     {
-        let mut cfi = EhFrame::default();
+        let mut cfi = EhFrame::new();
         let cie = cfi.cie(b"zR", AT_ENTRY);
         cfi.function(cie, 0x1000, 16, &[]);
         cfi.function(cie, 0x1010 + gap, 16, &[]);
@@ -125,7 +119,7 @@ fn gaps_that_are_merged_across() {
 /// The unwinder takes a signal frame's PC as it is, and looks up the byte before it in others.
 #[test]
 fn signal_frames_are_not_merged() {
-    let mut cfi = EhFrame::default();
+    let mut cfi = EhFrame::new();
     let cie = cfi.cie(b"zRS", AT_ENTRY);
     cfi.function(cie, 0x1000, 16, &[]);
     cfi.function(cie, 0x1010, 16, &[]);
@@ -137,7 +131,7 @@ const STUBS: &[u8] = &[0x0f, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33,
 
 #[test]
 fn stubs_are_not_merged() {
-    let mut cfi = EhFrame::default();
+    let mut cfi = EhFrame::new();
     let cie = cfi.cie(b"zR", AT_ENTRY);
     cfi.function(cie, 0x1000, 32, STUBS);
     cfi.function(cie, 0x1020, 32, STUBS);
@@ -150,7 +144,7 @@ fn stubs_are_not_merged() {
 /// In front of its first row a function has none, not that of its neighbour.
 #[test]
 fn functions_without_a_row_at_their_start_are_not_merged() {
-    let mut cfi = EhFrame::default();
+    let mut cfi = EhFrame::new();
     let (with, without) = (cfi.cie(b"zR", AT_ENTRY), cfi.cie(b"zR", &[]));
     cfi.function(with, 0x1000, 16, &[]);
     cfi.function(without, 0x1010, 16, &[0x44, 0x0c, 7, 8]);
@@ -162,7 +156,7 @@ fn functions_without_a_row_at_their_start_are_not_merged() {
 /// What a function's last instruction says holds from its end on, so in a longer one only.
 #[test]
 fn alike_but_for_the_last_byte() {
-    let mut cfi = EhFrame::default();
+    let mut cfi = EhFrame::new();
     let cie = cfi.cie(b"zR", AT_ENTRY);
     let instructions = [0x41, 0x0e, 16, 0x4f, 0x0e, 24];
     // Functions are remembered by the batch.
@@ -178,7 +172,7 @@ fn alike_but_for_the_last_byte() {
 /// Version 2 counts a function's rows in 32 bits.
 #[test]
 fn a_large_function_of_version_2() {
-    let mut cfi = EhFrame::default();
+    let mut cfi = EhFrame::new();
     let cie = cfi.cie(b"zR", AT_ENTRY);
     let instructions = [0x41, 0x0e, 16, 0x41, 0x0e, 8].repeat(35_000);
     cfi.function(cie, 0x1000, 70_001, &instructions);
@@ -189,7 +183,7 @@ fn a_large_function_of_version_2() {
 #[test]
 fn stubs_that_no_function_can_hold() {
     let left_out = |start: u32, instructions: &[u8]| {
-        let mut cfi = EhFrame::default();
+        let mut cfi = EhFrame::new();
         let cie = cfi.cie(b"zR", AT_ENTRY);
         cfi.function(cie, start, 0x40, instructions);
         let converted = cfi.convert(Options::default());
@@ -213,11 +207,11 @@ fn stubs_that_no_function_can_hold() {
 /// Functions that a linker folds have one address in the end.
 #[test]
 fn equal_starts_stay_in_order() {
-    let mut frames = EhFrame::default();
+    let mut frames = EhFrame::new();
     let cie = frames.cie(b"zR", AT_ENTRY);
     let sizes = [(0x2000, 8), (0x1000, 6), (0x1010, 4), (0x1020, 5)];
     sizes.into_iter().for_each(|(start, size)| frames.function(cie, start, size, &[]));
-    let section = cfi::Section::new(SectionKind::EhFrame, &frames.0, Address(0), Arch::Amd64);
+    let section = frames.0.section();
     let mut builder = Builder::new(Arch::Amd64, Options::default()).unwrap();
     builder.push_all(cfipack_cfi::Functions::new(&section), |left_out| panic!("{left_out:?}"));
     let folded = |start: Key| Address(start.0 & !0xff);
@@ -230,7 +224,7 @@ fn equal_starts_stay_in_order() {
 /// gas takes no notice of where the caller's stack pointer is, be it between two of its rows only.
 #[test]
 fn a_stack_pointer_that_is_not_the_cfa_for_a_while() {
-    let mut frames = EhFrame::default();
+    let mut frames = EhFrame::new();
     let cie = frames.cie(b"zR", AT_ENTRY);
     // nop, saved at CFA-24, nop, as before, nop, def_cfa_offset 16, nop
     frames.function(cie, 0x1000, 4, &[0x41, 0x87, 3, 0x41, 0xc7, 0x41, 0x0e, 16]);
@@ -245,14 +239,12 @@ fn a_stack_pointer_that_is_not_the_cfa_for_a_while() {
 #[test]
 fn stack_pointers_of_s390x() {
     for (expression, is_cfa) in [(&[0x7f, 0][..], true), (&[0x7f, 8], false)] {
-        let mut frames = vec![0, 0, 0, 20, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 14, 1, 0x1b];
-        frames.extend([0x0c, 15, 0xa0, 1, 0, 0, 0]);
-        let at = frames.len() as u32;
-        let words = [20, at + 4, 0x1000_u32.wrapping_sub(at + 8), 4];
-        frames.extend(words.into_iter().flat_map(u32::to_be_bytes));
+        let mut frames = Writer::new(SectionKind::EhFrame, Arch::S390x, Address(0));
+        let cie = frames.cie(&Cie::new(Arch::S390x, &[0x0c, 15, 0xa0, 1])).unwrap();
         // nop, DW_CFA_val_expression r15
-        frames.extend([&[0, 0x42, 0x16, 15, 2], expression, &[0]].concat());
-        let section = cfi::Section::new(SectionKind::EhFrame, &frames, Address(0), Arch::S390x);
+        let instructions = [&[0x42, 0x16, 15, 2], expression].concat();
+        frames.fde(&cie, Address(0x1000), 4, None, &instructions).unwrap();
+        let section = frames.section();
         let converted = convert(&[section], Arch::S390x, TABLE, Options::default());
         assert_eq!(converted.unsupported.is_empty(), is_cfa, "{:?}", converted.unsupported);
         assert!(converted.verify(&[section]).is_true());
@@ -262,12 +254,12 @@ fn stack_pointers_of_s390x() {
 /// A function that version 2 cannot reach is omitted by name, and the rest is exactly as large as it says.
 #[test]
 fn functions_too_far_from_a_table_of_version_2() {
-    let mut frames = EhFrame::default();
+    let mut frames = EhFrame::new();
     let cie = frames.cie(b"zR", AT_ENTRY);
     for (number, start) in [0x1000, 0x1010, 0x7fff_f000].into_iter().enumerate() {
         frames.function(cie, start, 0x10, &[0x41, 0x0e, 16 + 8 * number as u8]);
     }
-    let section = cfi::Section::new(SectionKind::EhFrame, &frames.0, Address(0), Arch::Amd64);
+    let section = frames.0.section();
     // The first two lie 2 GiB and more before the table, by 16 bytes and by none.
     let table = Address(0x1010 + (1 << 31));
     for (version, merge_functions) in [(Version::V2, 0), (Version::V2, 16), (Version::V3, 0)] {

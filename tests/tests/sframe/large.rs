@@ -1,40 +1,35 @@
 //! Functions beyond what one FDE can hold.
 
-use cfipack_encoder::cfi::{self, SectionKind};
+use cfipack_cfi::write::{Cie, InstructionWriter, Writer};
+use cfipack_cfi::{Instruction, SectionKind};
 use cfipack_encoder::sframe::{Layout, Options};
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch};
 use cfipack_tests::convert::{Converted, convert};
 
-const FUNCTION: u64 = 0x1000;
+const FUNCTION: Address = Address(0x1000);
 const TABLE: Address = Address(0x100_0000);
 
 /// An `.eh_frame` of one function with a row at each of its first `rows` bytes.
-fn eh_frame(rows: u32) -> Vec<u8> {
-    let mut cie = vec![0, 0, 0, 0, 1, 0, 1, 0x78, 16]; // id, version, no augmentation, alignments, column
-    cie.extend([0x0c, 7, 8, 0x90, 1]); // def_cfa rsp+8; offset rip -8
-    let mut instructions = Vec::new();
+fn eh_frame(rows: u32) -> Writer {
+    let mut section = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(0x80_0000));
+    // def_cfa rsp+8; offset rip -8
+    let cie = Cie::new(Arch::Amd64, &[0x0c, 7, 8, 0x90, 1]).with_augmentation(b"");
+    let cie = section.cie(&cie).unwrap();
+    let mut instructions = InstructionWriter::of(&cie);
     for row in 1..rows {
+        instructions.put(Instruction::Advance(1)).unwrap();
         let offset = if row % 2 == 0 { 16 } else { 24 };
-        instructions.extend([0x41, 0x0e, offset]); // advance_loc 1; def_cfa_offset
+        instructions.put(Instruction::DefCfaOffset(offset)).unwrap();
     }
-    let mut fde = FUNCTION.to_le_bytes().to_vec();
-    fde.extend(u64::from(rows).to_le_bytes());
-    fde.extend(instructions);
-    let mut section = Vec::new();
-    section.extend((cie.len() as u32).to_le_bytes());
-    section.extend(&cie);
-    let pointer = section.len() as u32 + 4;
-    section.extend((fde.len() as u32 + 4).to_le_bytes());
-    section.extend(pointer.to_le_bytes());
-    section.extend(&fde);
+    section.fde(&cie, FUNCTION, rows.into(), None, instructions.as_bytes()).unwrap();
     section
 }
 
 /// Converted and verified.
 fn converted(rows: u32, options: Options) -> Converted {
-    let bytes = eh_frame(rows);
-    let section = cfi::Section::new(SectionKind::EhFrame, &bytes, Address(0x80_0000), Arch::Amd64);
+    let written = eh_frame(rows);
+    let section = written.section();
     let converted = convert(&[section], Arch::Amd64, TABLE, options);
     converted.table().validate().unwrap();
     let report = converted.verify(&[section]);

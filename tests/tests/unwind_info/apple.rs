@@ -1,5 +1,5 @@
 //! Tables as Apple's linkers lay them out, byte by byte: computed by hand by the rules that real
-//! libraries bear out (`unwind_info_real_libraries`).
+//! libraries bear out (`real_libraries`).
 
 use std::num::NonZeroU32;
 

@@ -1,6 +1,7 @@
 //! Functions that share PCs, some of which no table can represent: each PC is answered by the function that starts
 //! last of those that have it, or by nothing. What is expected is found here byte by byte.
 
+use cfipack_cfi::write::{Cie, Writer};
 use cfipack_container::File;
 use cfipack_decoder::sframe::Section as Table;
 use cfipack_encoder::Reason;
@@ -81,17 +82,14 @@ impl Function {
 
 /// An `.eh_frame` at 0 with these functions.
 fn eh_frame(functions: &[Function]) -> Vec<u8> {
-    let mut bytes = Vec::from(*b"\x14\0\0\0\0\0\0\0\x01zR\0\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01\0\0");
+    let mut section = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(0));
+    section.alignment = 1;
+    let cie = section.cie(&Cie::new(Arch::Amd64, &[0x0c, 7, 8, 0x90, 1])).unwrap();
     for function in functions {
-        let (at, instructions) = (bytes.len() as u32, function.instructions());
-        let start = (function.start as u32).wrapping_sub(at + 8);
-        for word in [13 + instructions.len() as u32, at + 4, start, function.size as u32] {
-            bytes.extend(word.to_le_bytes());
-        }
-        bytes.push(0);
-        bytes.extend(instructions);
+        let instructions = function.instructions();
+        section.fde(&cie, Address(function.start), function.size, None, &instructions).unwrap();
     }
-    bytes
+    section.into_bytes()
 }
 
 /// A table of some functions.

@@ -242,7 +242,7 @@ fn checked_encodings_differ_as_documented() {
             }
         });
     }
-    let document = include_str!("../../docs/compact-unwind-differences.md");
+    let document = include_str!("../../../docs/compact-unwind-differences.md");
     let documented = document.lines().filter_map(|line| {
         let (line, _why) = line.strip_suffix(" |")?.rsplit_once(" | ")?;
         let is_case = line.starts_with("| x") || line.starts_with("| i") || line.starts_with("| a");

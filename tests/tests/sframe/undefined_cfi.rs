@@ -1,7 +1,8 @@
 //! Call frame instructions at random, whatever DWARF says of their order: nothing that gimli refuses is
 //! converted, and what is converted is right.
 
-use cfipack_encoder::cfi::{self, SectionKind};
+use cfipack_cfi::write::{Cie, Writer};
+use cfipack_cfi::{self as cfi, SectionKind};
 use cfipack_format::{Address, Arch};
 use cfipack_tests::convert::{all_options, convert};
 use cfipack_tests::random::{Case, Random, cases};
@@ -58,35 +59,28 @@ fn instructions(random: &mut Random, arch: Arch, limit: u64) -> Vec<u8> {
     bytes
 }
 
-fn record(section: &mut Vec<u8>, arch: Arch, id: u32, body: &[u8]) {
-    let endian = arch.endian();
-    section.extend(endian.put_u32(body.len() as u32 + 4));
-    section.extend(endian.put_u32(id));
-    section.extend(body);
-}
-
 /// An `.eh_frame` of functions with absolute addresses, most of them under a CIE as compilers write it.
 fn eh_frame(random: &mut Random, arch: Arch, functions: u64) -> Vec<u8> {
-    let mut section = Vec::new();
-    let endian = arch.endian();
-    let mut cie = 0;
+    let mut section = Writer::new(SectionKind::EhFrame, arch, Address(0));
+    section.alignment = 1;
+    let mut cie = None;
     for number in 0..functions {
-        if number % 4 == 0 {
-            cie = section.len();
-            let cfa_offset = if arch == Arch::Amd64 { 8 } else { 0 };
-            let mut initial = vec![0x0c, arch.stack_pointer().0 as u8, cfa_offset];
-            if random.chance(30) {
-                initial = instructions(random, arch, 5);
+        let cie = match cie {
+            Some(cie) if number % 4 != 0 => cie,
+            _ => {
+                let cfa_offset = if arch == Arch::Amd64 { 8 } else { 0 };
+                let mut initial = vec![0x0c, arch.stack_pointer().0 as u8, cfa_offset];
+                if random.chance(30) {
+                    initial = instructions(random, arch, 5);
+                }
+                let plain = Cie::new(arch, &initial).with_augmentation(b"").with_alignment(1, -8);
+                *cie.insert(section.cie(&plain).unwrap())
             }
-            let head = [1, 0, 1, 0x78, arch.return_address().0 as u8];
-            record(&mut section, arch, 0, &[&head[..], &initial].concat());
-        }
-        let pointer = (section.len() + 4 - cie) as u32;
-        let range = [0x1000 + 0x100 * number, 0x20].map(|word| endian.put_u64(word)).concat();
-        let body = [range, instructions(random, arch, 12)].concat();
-        record(&mut section, arch, pointer, &body);
+        };
+        let instructions = instructions(random, arch, 12);
+        section.fde(&cie, Address(0x1000 + 0x100 * number), 0x20, None, &instructions).unwrap();
     }
-    section
+    section.into_bytes()
 }
 
 #[test]

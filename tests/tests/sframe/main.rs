@@ -1,0 +1,18 @@
+//! CFI to `.sframe` and back: goldens, other people's tools and readers, real binaries, properties.
+
+mod cfi_written;
+mod damaged;
+mod dump;
+mod edges;
+mod excluded;
+mod gnu;
+mod judges;
+mod large;
+mod live_cfa_expressions;
+mod live_gas;
+mod overlaps;
+mod properties;
+mod readers;
+mod real;
+mod small;
+mod undefined_cfi;

@@ -1,0 +1,16 @@
+//! `__unwind_info`, and the Mach-O files it lies in: tables of lld and of Apple's linkers, other people's readers,
+//! random tables.
+
+mod apple;
+mod damaged;
+mod dump;
+mod edges;
+mod framehop;
+mod layouts;
+mod links;
+mod live_lld;
+mod lookup_sizes;
+mod mach_o;
+mod readers;
+mod real_libraries;
+mod smallest;
