@@ -66,6 +66,8 @@ pub(super) struct Entries {
     pub(super) omitted: Vec<Omitted>,
     /// Numbers of the entries that go on with the function of the one before, ascending.
     pub(super) continued: Vec<usize>,
+    /// Numbers of the entries that have no rows since their functions were refused, ascending.
+    pub(super) refused: Vec<usize>,
     /// Of the entries that go on with a function, where they start and where it does; by their starts, once
     /// there are all.
     pub(super) parts: Vec<(u64, u64)>,
@@ -79,8 +81,8 @@ impl Entries {
     /// None, and the blocks that there are.
     pub(super) fn new(blocks: Blocks) -> Self {
         let (list, omitted) = (Vec::new(), Vec::new());
-        let (continued, parts, merged) = (Vec::new(), Vec::new(), Vec::new());
-        Self { list, blocks, num_fres: 0, omitted, continued, parts, merged, unread: false }
+        let (continued, refused, parts, merged) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { list, blocks, num_fres: 0, omitted, continued, refused, parts, merged, unread: false }
     }
 
     #[inline]
