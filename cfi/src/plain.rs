@@ -73,6 +73,12 @@ impl<'a> Code<'a> {
         self.len
     }
 
+    /// Whether there are no instructions.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// The instructions and all that follows them in the section.
     #[inline(always)]
     pub fn with_behind(&self) -> &'a [u8] {

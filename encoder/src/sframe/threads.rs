@@ -24,7 +24,7 @@ impl<'a> Builder<'a> {
     ) -> u64 {
         let threads = threads.min(MAX_THREADS);
         if threads <= 1 {
-            return self.push_all(crate::cfi::Functions::new(&section), left_out);
+            return self.push_all(crate::cfi::Functions::new(section), left_out);
         }
         self.threads = self.threads.max(threads);
         let empty = &self.shard();
@@ -39,7 +39,7 @@ impl<'a> Builder<'a> {
                     thread::Builder::new().spawn_scoped(scope, work).ok()
                 })
                 .collect();
-            self.expect(&crate::cfi::Functions::new(&section));
+            self.expect(&crate::cfi::Functions::new(section));
             let mut count = 0;
             let mut at = SectionOffset(0);
             for (part, other) in [None].into_iter().chain(others).enumerate() {
@@ -54,7 +54,7 @@ impl<'a> Builder<'a> {
                 }
                 // The first part; or the system had no thread to give, there was no guess where the part starts or a
                 // wrong one, or there is no room for all of it.
-                let mut functions = crate::cfi::Functions::between(&section, at, cut(part + 1));
+                let mut functions = crate::cfi::Functions::between(section, at, cut(part + 1));
                 count += self.push_rest(&mut functions, &mut left_out);
                 at = functions.offset();
             }
@@ -82,7 +82,7 @@ impl<'a> Shard<'a> {
         to: SectionOffset,
     ) -> Option<Self> {
         let start = crate::cfi::likely_record_at_or_after(section, from)?;
-        let mut functions = crate::cfi::Functions::between(&section, start, to);
+        let mut functions = crate::cfi::Functions::between(section, start, to);
         let mut left_out = Vec::new();
         let count = builder.push_rest(&mut functions, |left| left_out.push(left));
         Some(Self { builder, left_out, count, start, end: functions.offset() })
