@@ -81,6 +81,7 @@ impl<'a> Code<'a> {
     }
 
     /// Whether there are no instructions.
+    #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -174,15 +174,7 @@ impl Entries {
             let before = after.checked_sub(1).map(|i| ranges[i]);
             before.is_some_and(|(first, length)| start == first || start.0 - first.0 < length)
         };
-        let sections = file.code_sections()?;
-        let end_of = |address: Address| {
-            let inside = |offset: u64, size: usize| offset < size as u64;
-            let found = sections.iter().find(|section| {
-                let offset = address.0.checked_sub(section.address.0);
-                offset.is_some_and(|offset| inside(offset, section.bytes.len()))
-            })?;
-            Some(found.address.offset(found.bytes.len() as i64))
-        };
+        let end_of = ends_of_code(file)?;
         for address in file.symbols()?.addresses() {
             let Some(end) = end_of(address) else { continue };
             let Ok(start) = image.offset(address) else { continue };
@@ -205,6 +197,18 @@ impl Entries {
         let pointer = self.personalities.pointer(number).unwrap_or(self.base);
         Image::new(self.base).offset(pointer).context("personality")
     }
+}
+
+/// Where the section of code ends that has an address.
+fn ends_of_code(file: &File<'_>) -> anyhow::Result<impl Fn(Address) -> Option<Address>> {
+    let sections = file.code_sections()?.into_iter().filter(|section| !section.bytes.is_empty());
+    let mut ranges: Vec<_> = sections.map(|section| (section.address, section.bytes.len())).collect();
+    ranges.sort_unstable();
+    Ok(move |address: Address| {
+        let after = ranges.partition_point(|&(start, _)| start <= address);
+        let (start, size) = *ranges.get(after.checked_sub(1)?)?;
+        (address.0 - start.0 < size as u64).then(|| start.offset(size as i64))
+    })
 }
 
 /// What image offsets count from: the Mach-O header; of an ELF file 0, if 32 bits reach all functions

@@ -6,6 +6,7 @@ mod compact;
 mod fat;
 mod faults;
 mod files;
+mod growth;
 mod innermost;
 mod json;
 mod manual;

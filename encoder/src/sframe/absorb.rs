@@ -83,6 +83,7 @@ impl Builder<'_> {
         self.entries.num_fres += shard.entries.num_fres;
         self.entries.omitted.extend(shard.entries.omitted);
         self.entries.continued.extend(shard.entries.continued.iter().map(|number| before + number));
+        self.entries.refused.extend(shard.entries.refused.iter().map(|number| before + number));
         self.entries.unread |= shard.entries.unread;
         self.entries.have_addresses = self.entries.have_addresses.or(shard.entries.have_addresses);
         Ok(())

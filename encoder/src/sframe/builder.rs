@@ -109,6 +109,8 @@ impl<'a> Builder<'a> {
             // gas keeps some FDEs without rows, which nothing else answers for.
             if self.entries.list.len() == before {
                 self.note_omitted(function.key, function.size);
+            } else {
+                self.entries.refused.push(before);
             }
         }
         pushed

@@ -67,6 +67,8 @@ pub(super) struct Entries {
     pub(super) omitted: Vec<Omitted>,
     /// Numbers of the entries that go on with the function of the one before, ascending.
     pub(super) continued: Vec<usize>,
+    /// Numbers of the entries that have no rows since their functions were refused, ascending.
+    pub(super) refused: Vec<usize>,
     /// Of the entries that go on with a function, where they start and where it does; by their starts, once
     /// there are all.
     pub(super) parts: Vec<(u64, u64)>,
@@ -106,6 +108,7 @@ impl Entries {
             blocks,
             num_fres,
             omitted,
+            refused: Vec::new(),
             continued,
             parts,
             merged,

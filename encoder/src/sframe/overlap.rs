@@ -183,7 +183,7 @@ impl Plan {
             first = its_pieces.end;
             let is_whole = of_group[0].pcs == (group.start..group.end);
             if is_hole {
-                plan.omit(group);
+                plan.omit(group, &entries.refused);
             } else if layout == Layout::Small || is_around_a_hole(group) || has_parts(group) {
                 let (fate, others) =
                     (if is_whole { Fate::Kept } else { Fate::Cut(its_pieces) }, Fate::Dropped);
@@ -200,9 +200,12 @@ impl Plan {
         }
     }
 
-    fn omit(&mut self, group: &Group<'_>) {
+    /// Omits a group. Those of its functions that were refused are known to be omitted.
+    fn omit(&mut self, group: &Group<'_>, refused: &[usize]) {
         self.set(group.spans, &Fate::Omitted);
-        let in_the_table = group.spans.iter().filter(|span| !span.entries.is_empty());
+        let is_refused =
+            |span: &Span| span.entries.is_empty() || refused.binary_search(&span.entries.start).is_ok();
+        let in_the_table = group.spans.iter().filter(|span| !is_refused(span));
         self.ambiguous
             .extend(in_the_table.map(|span| Omitted { start: span.start, size: span.end - span.start }));
     }

@@ -110,7 +110,8 @@ impl<'o> Rebuilt<'o> {
         for (start, fre) in rows {
             self.fres.push((base + start).saturating_sub(pcs.start), fre);
         }
-        if self.fres.count() == 0 {
+        // In layout `Gnu` others are cut around it only if nothing answers for its PCs: an FDE without rows, then.
+        if self.fres.count() == 0 && self.layout == Layout::Small {
             return Ok(());
         }
         if self.layout == Layout::Small {

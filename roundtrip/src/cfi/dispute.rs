@@ -7,7 +7,7 @@ use std::hash::{BuildHasher as _, DefaultHasher, Hash, Hasher as _, RandomState}
 
 use cfipack_format::FunctionOffset;
 
-use super::answer::Answer;
+use super::answer::{Answer, Flags};
 use super::evaluate::Evaluator;
 use super::functions::{Function, Functions};
 use super::unevaluated::Unevaluated;
@@ -29,9 +29,17 @@ impl Evaluator<'_> {
         self.is_disputed_by(functions, function, Self::said_of_all)
     }
 
-    /// The same, but only of the CFA, the return address and the frame pointer.
-    pub fn has_disputed_rows(&mut self, functions: &Functions<'_>, function: &Function) -> bool {
-        self.is_disputed_by(functions, function, Self::said)
+    /// The same, but only of the CFA, the return address and the frame pointer; and of whether it is a signal
+    /// frame, where `signal` asks for it.
+    pub fn has_disputed_rows(
+        &mut self,
+        functions: &Functions<'_>,
+        function: &Function,
+        signal: bool,
+    ) -> bool {
+        self.is_disputed_by(functions, function, |evaluator, function, keys| {
+            evaluator.said(function, keys, signal)
+        })
     }
 
     fn is_disputed_by<T: PartialEq>(
@@ -55,10 +63,12 @@ impl Evaluator<'_> {
     }
 
     /// What an FDE says of the CFA, the return address and the frame pointer.
-    fn said(&mut self, function: &Function, keys: &RandomState) -> Said {
+    fn said(&mut self, function: &Function, keys: &RandomState, signal: bool) -> Said {
         let mut rows = Changes::new(keys);
-        let end =
-            self.evaluate(function, |range, answer, flags| rows.add(range.start, (unplaced(answer), flags)));
+        let end = self.evaluate(function, |range, answer, flags| {
+            let flags = Flags { signal: flags.signal.filter(|_| signal), ..flags };
+            rows.add(range.start, (unplaced(answer), flags));
+        });
         Said { hash: rows.hasher.finish(), end }
     }
 
@@ -67,7 +77,7 @@ impl Evaluator<'_> {
         let mut registers = Changes::new(keys);
         let end =
             self.evaluate_registers(function, |range, _, rules| registers.add(range.start, rules.to_vec()));
-        [self.said(function, keys), Said { hash: registers.hasher.finish(), end }]
+        [self.said(function, keys, true), Said { hash: registers.hasher.finish(), end }]
     }
 }
 

@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
+use cfipack_decoder::sframe::Section;
 use cfipack_format::cfi;
+use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Unsupported};
 
 use super::compare::{Outcome, against_cfi};
@@ -72,12 +74,15 @@ fn run<'a>(
         extra_in_pieces: HashSet::new(),
     };
     let mut evaluator = Evaluator::new(&functions);
+    // Tables that do not represent which functions are signal frames cannot be wrong about it.
+    let is_v2 = |table: &Section<'_>| table.version() == Version::V2;
+    let signal = tables.sections.is_empty() || !tables.sections.iter().all(is_v2);
     let (mut done, mut all_tails) = (0, functions.all_tails().into_iter().peekable());
     for function in functions.as_slice() {
         verifier.gaps(done..function.start.0, &mut all_tails, tables);
         let mut tails = Tails::of(function, &functions, tables);
         let in_table = verifier.report.unjudged_in_table;
-        if evaluator.has_disputed_rows(&functions, function) {
+        if evaluator.has_disputed_rows(&functions, function, signal) {
             verifier.disputed(function);
         } else {
             verifier.function(function, &mut tails, &mut evaluator);

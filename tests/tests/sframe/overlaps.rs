@@ -30,11 +30,12 @@ struct Function {
     start: u64,
     size: u64,
     rows: Vec<(u8, Said)>,
+    is_signal: bool,
 }
 
 impl Function {
     fn new(start: u64, size: u64, rows: &[(u8, Said)]) -> Self {
-        Self { start, size, rows: rows.to_vec() }
+        Self { start, size, rows: rows.to_vec(), is_signal: false }
     }
 
     fn has(&self, pc: u64) -> bool {
@@ -84,10 +85,12 @@ impl Function {
 fn eh_frame(functions: &[Function]) -> Vec<u8> {
     let mut section = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(0));
     section.alignment = 1;
-    let cie = section.cie(&Cie::new(Arch::Amd64, &[0x0c, 7, 8, 0x90, 1])).unwrap();
+    let cie = Cie::new(Arch::Amd64, &[0x0c, 7, 8, 0x90, 1]);
+    let [plain, of_signals] = [cie, cie.with_augmentation(b"zRS")].map(|cie| section.cie(&cie).unwrap());
     for function in functions {
-        let instructions = function.instructions();
-        section.fde(&cie, Address(function.start), function.size, None, &instructions).unwrap();
+        let (instructions, cie) =
+            (function.instructions(), if function.is_signal { &of_signals } else { &plain });
+        section.fde(cie, Address(function.start), function.size, None, &instructions).unwrap();
     }
     section.into_bytes()
 }
@@ -151,13 +154,15 @@ fn owners(functions: &[Function], pc: u64) -> Vec<&Function> {
     functions.iter().filter(|it| it.size != 0 && Some(it.start) == start).collect()
 }
 
-/// Whether functions of one start, which has code, cannot be told apart.
-fn is_ambiguous(functions: &[Function], start: u64, pcs: std::ops::Range<u64>) -> bool {
+/// Whether functions of one start, which has code, cannot be told apart; by a table of version 2, which does not
+/// represent which of them are signal frames.
+fn is_ambiguous(functions: &[Function], start: u64, pcs: std::ops::Range<u64>, version: Version) -> bool {
     let here: Vec<_> = functions.iter().filter(|it| it.start == start && it.size != 0).collect();
     let is_owned = |pc: &u64| owners(functions, *pc).iter().any(|it| it.start == start);
     let Some(last) = pcs.rev().find(is_owned) else { return false };
     let is_said = here.iter().all(|it| it.is_representable());
-    let differs = |pc| here.iter().any(|it| !it.has(pc) || it.at(pc) != here[0].at(pc));
+    let same_kind = |it: &Function| version == Version::V2 || it.is_signal == here[0].is_signal;
+    let differs = |pc| here.iter().any(|it| !it.has(pc) || it.at(pc) != here[0].at(pc) || !same_kind(it));
     here.len() > 1 && (!is_said || (start..=last).any(differs))
 }
 
@@ -166,7 +171,7 @@ fn random_functions(random: &mut Random) -> Vec<Function> {
     for _ in 0..2 + random.below(8) {
         let start = 0x1000 + random.below(96);
         let size = random.pick(&[0, 1, 5, 16, 30, 60, 90]);
-        let mut function = Function { start, size, rows: Vec::new() };
+        let mut function = Function { start, size, rows: Vec::new(), is_signal: random.chance(15) };
         let mut at = 0;
         for number in 0..1 + random.below(4) {
             // Few of them, so that functions agree at times.
@@ -185,7 +190,7 @@ fn random_functions(random: &mut Random) -> Vec<Function> {
         {
             function.start = other.start;
             if random.chance(70) {
-                function = Function { size: function.size, ..other.clone() };
+                function = Function { size: function.size, is_signal: function.is_signal, ..other.clone() };
             }
         }
         let size = function.size.max(1);
@@ -215,7 +220,8 @@ fn every_pc_is_answered_by_its_owner() {
                 for pc in pcs.clone() {
                     let owner = owners(&functions, pc).first().copied();
                     let owner = owner.filter(|owner| {
-                        owner.is_representable() && !is_ambiguous(&functions, owner.start, pcs.clone())
+                        owner.is_representable()
+                            && !is_ambiguous(&functions, owner.start, pcs.clone(), options.version)
                     });
                     let (expected, found) = (owner.map(|owner| owner.at(pc)), made.at(pc));
                     let is_padding = functions.iter().all(|it| !it.has(pc)) && merge_functions != 0;
@@ -230,8 +236,9 @@ fn every_pc_is_answered_by_its_owner() {
                 }
                 let starts = functions.iter().filter(|it| it.size != 0 && it.is_representable());
                 let starts = starts.map(|it| it.start);
-                let mut expected: Vec<_> =
-                    starts.filter(|&start| is_ambiguous(&functions, start, pcs.clone())).collect();
+                let mut expected: Vec<_> = starts
+                    .filter(|&start| is_ambiguous(&functions, start, pcs.clone(), options.version))
+                    .collect();
                 let mut found = made.ambiguous.clone();
                 expected.sort_unstable();
                 found.sort_unstable();
@@ -278,6 +285,50 @@ fn rows_after_a_function_inside_another() {
         assert_eq!([0x100f, 0x101f, 0x1020, 0x1030].map(|pc| made.at(pc)), expected, "{options:?}");
         assert_eq!(made.report.pcs_hidden, if small { 0 } else { 0x20 }, "{options:?}");
         assert!(made.report.is_true() && made.report.is_complete() == small, "{options:?}");
+    }
+}
+
+/// gas keeps an FDE without rows for a signal frame that it cannot represent: it hides the function around it,
+/// in pieces too.
+#[test]
+fn a_signal_frame_without_rows_around_a_function() {
+    let outer = Function::new(0x1000, 0x20, &[(0, Said::Rsp(8))]);
+    let signal = Function { is_signal: true, ..Function::new(0x1010, 0x20, &[(0, Said::Unsaid)]) };
+    let inner = Function::new(0x1028, 8, &[(0, Said::Unsaid)]);
+    for options in all_options() {
+        let made = Made::new(&[outer.clone(), signal.clone(), inner.clone()], options, 1);
+        assert_eq!(made.at(0x100f), Some(8), "{options:?}");
+        let in_signal_frame = (0x1010..0x1030).filter_map(|pc| made.at(pc)).collect::<Vec<_>>();
+        assert_eq!(in_signal_frame, [], "{options:?}");
+        assert!(made.report.is_true(), "{options:?}: {:?}", made.report.differences.first());
+    }
+}
+
+/// Of functions of one start, one that is refused, of which gas keeps an FDE, is not reported again as ambiguous.
+#[test]
+fn what_is_refused_is_not_ambiguous() {
+    let signal = Function { is_signal: true, ..Function::new(0x1000, 0x20, &[(0, Said::Unsaid)]) };
+    let other = Function::new(0x1000, 0x20, &[(0, Said::Rsp(24))]);
+    for (options, threads) in all_options().flat_map(|options| [(options, 1), (options, 3)]) {
+        let made = Made::new(&[signal.clone(), other.clone()], options, threads);
+        assert_eq!((made.refused, &made.ambiguous[..]), (1, &[0x1000][..]), "{options:?}");
+        assert_eq!(made.functions(), [], "{options:?}");
+    }
+}
+
+/// A table of version 2 does not represent which of two functions of one start is a signal frame, and is true of
+/// both.
+#[test]
+fn signal_frames_of_one_start() {
+    let function = Function::new(0x1000, 0x20, &[(0, Said::Rsp(8)), (4, Said::Rsp(16))]);
+    let signal = Function { is_signal: true, ..function.clone() };
+    for options in all_options() {
+        let made = Made::new(&[function.clone(), signal.clone()], options, 1);
+        let is_v2 = options.version == Version::V2;
+        assert_eq!(made.at(0x1004), is_v2.then_some(16), "{options:?}");
+        let report = &made.report;
+        assert_eq!((report.unjudged, report.unjudged_in_table), (u64::from(!is_v2), 0), "{options:?}");
+        assert_eq!(report.equal, u64::from(is_v2), "{options:?}");
     }
 }
 

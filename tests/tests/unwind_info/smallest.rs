@@ -124,6 +124,43 @@ fn palettes_are_near_the_best() {
     );
 }
 
+/// Palettes of the most frequent encodings, as many as these.
+const LENGTHS: [usize; 9] = [0, 4, 8, 16, 32, 48, 64, 96, MAX_COMMON];
+
+/// Of tables that are too large to have palette and boundaries fitted to each other, none is larger than with the
+/// best of some palettes of frequent encodings, nor than it was: each of these tables is one that a worse choice
+/// makes larger.
+#[test]
+fn palettes_of_frequent_encodings_are_no_better() {
+    for (seed, known) in [
+        (14, 17_664),
+        (30, 15_732),
+        (36, 12_056),
+        (52, 8_628),
+        (88, 12_324),
+        (108, 12_752),
+        (128, 13_760),
+        (148, 15_200),
+    ] {
+        let mut random = Random::new(seed);
+        let most = random.pick(&[30, 300, 3000]);
+        let (size, table) = small(&mut random, most).expect("it has entries");
+        assert!(size <= known, "table {seed}: {size} bytes, which were {known}");
+        let keys = keys(&table);
+        let mut uses = BTreeMap::<u32, usize>::new();
+        for &(_, encoding) in &keys {
+            *uses.entry(encoding).or_default() += 1;
+        }
+        let mut ranked: Vec<_> = uses.into_iter().filter(|&(_, uses)| uses > 1).collect();
+        ranked.sort_by_key(|&(encoding, uses)| (std::cmp::Reverse(uses), encoding));
+        for length in LENGTHS {
+            let common: HashSet<_> = ranked.iter().take(length).map(|&(encoding, _)| encoding).collect();
+            let other = head(&table) + 4 * common.len() + best_pages(&keys, &common, &HashSet::new());
+            assert!(size <= other, "table {seed}: {size} bytes, {other} with {length} common encodings");
+        }
+    }
+}
+
 /// Tables of many pages with few encodings, of which every palette can be tried: groups of functions that
 /// are too far apart for a compressed page. Each group has encodings of its own, of its neighbours and of all,
 /// so that palette and boundaries depend on each other.

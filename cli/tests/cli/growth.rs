@@ -1,0 +1,84 @@
+//! What the program does beyond its libraries grows no faster than its input either: instructions, as callgrind
+//! counts them.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::program::scratch;
+
+/// A relocatable object of so many sections of code, with a symbol each, of which the first has an FDE.
+fn sections_of_code(n: usize) -> Vec<u8> {
+    let eh_frame = b"\x14\0\0\0\0\0\0\0\x01zR\0\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01\0\0\
+        \x10\0\0\0\x1c\0\0\0\0\0\0\0\x04\0\0\0\0\0\0\0";
+    // A global STT_FUNC, of 16 bytes, at offset 0.
+    let symbol = |section: u16| {
+        let place = [&[11, 0, 0, 0, 0x12, 0][..], &section.to_le_bytes()].concat();
+        [&place[..], &[0; 8], &16_u64.to_le_bytes()].concat()
+    };
+    let symbols: Vec<_> = (0..=n as u16).flat_map(symbol).collect();
+    // R_X86_64_PC32 against symbol 1.
+    let relocation = [0x20, 1 << 32 | 2, 0_u64].map(u64::to_le_bytes).concat();
+    let names = b"\0.eh_frame\0.text\0";
+    let n = n as u32;
+    // Name, type, flags, link, info, size of an entry, bytes.
+    let code = (1, 6, 0, 0, 0, &[0x90; 16][..]);
+    let mut sections = vec![(0, 0, 0, 0, 0, &[][..])];
+    sections.extend((0..n).map(|_| code));
+    sections.extend([
+        (1, 2, 0, 0, 0, &eh_frame[..]),
+        (4, 0, n + 3, n + 1, 24, &relocation),
+        (2, 0, n + 4, 1, 24, &symbols),
+        (3, 0, 0, 0, 0, names),
+    ]);
+    let (mut bytes, mut headers) = (vec![0; 64], Vec::new());
+    for (kind, flags, link, info, entry, contents) in sections {
+        let name = if flags == 2 { 1 } else { 11_u32 };
+        headers.extend([name, kind].map(u32::to_le_bytes).concat());
+        let at = bytes.len() as u64;
+        headers.extend([flags, 0, at, contents.len() as u64].map(u64::to_le_bytes).concat());
+        headers.extend([link, info].map(u32::to_le_bytes).concat());
+        headers.extend([8_u64, entry].map(u64::to_le_bytes).concat());
+        bytes.extend(contents);
+    }
+    let (at, last) = (bytes.len() as u64, n as u16 + 4);
+    bytes.extend(headers);
+    bytes[..16].copy_from_slice(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0");
+    bytes[16..20].copy_from_slice(&[1_u16, 62].map(u16::to_le_bytes).concat());
+    bytes[20] = 1;
+    bytes[40..48].copy_from_slice(&at.to_le_bytes());
+    bytes[52..64].copy_from_slice(&[64, 56, 0, 64, last + 1, last].map(u16::to_le_bytes).concat());
+    bytes
+}
+
+/// Instructions of the program.
+fn instructions(directory: &Path, arguments: &[&str]) -> u64 {
+    let mut command = Command::new("valgrind");
+    command.args(["--tool=callgrind", "--callgrind-out-file=counted", env!("CARGO_BIN_EXE_cfi2sframe")]);
+    let output = command.args(arguments).current_dir(directory).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let counted = fs::read_to_string(directory.join("counted")).unwrap();
+    let total = counted.lines().rev().find_map(|line| line.strip_prefix("totals: "));
+    total.unwrap().trim().parse().unwrap()
+}
+
+#[test]
+fn sections_of_code_cost_in_proportion() {
+    let is_there = Command::new("valgrind").arg("--version").output().is_ok_and(|it| it.status.success());
+    if !is_there || !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
+        println!("SKIPPED: growth: there is no valgrind for x86-64 Linux to count instructions");
+        return;
+    }
+    let directory = scratch("growth");
+    for verb in ["unwind-info", "explain", "stats"] {
+        let [once, twice] = [3000, 6000].map(|n| {
+            fs::write(directory.join("object"), sections_of_code(n)).unwrap();
+            instructions(&directory, &[verb, "object"])
+        });
+        // What starting costs counts in both.
+        assert!(
+            twice as f64 <= 2.3 * once as f64,
+            "{verb}: {once} instructions, {twice} for twice the input"
+        );
+    }
+}
