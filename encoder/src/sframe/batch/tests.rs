@@ -222,7 +222,7 @@ fn each<'a>(
     mut push: impl FnMut(&Function<'a>) -> Result<(), Unsupported>,
 ) -> u64 {
     let mut count = 0;
-    for function in crate::cfi::Functions::new(&section) {
+    for function in crate::cfi::Functions::new(section) {
         left_out.extend(push(&function.unwrap()).err().map(LeftOut::Unsupported));
         count += 1;
     }
@@ -242,7 +242,7 @@ fn check(section: &Section<'_>, options: Options, context: &str) {
     });
     assert!(single == general, "{context}: one by one");
     let batches = outcome(arch, options, |builder, left_out| {
-        builder.push_all(crate::cfi::Functions::new(&section), |left| left_out.push(left))
+        builder.push_all(crate::cfi::Functions::new(section), |left| left_out.push(left))
     });
     assert!(batches == general, "{context}: in batches");
     #[cfg(feature = "std")]
