@@ -39,6 +39,18 @@ impl LsdaKey {
             None => None,
         }
     }
+
+    /// The key of an LSDA that is known by its image offset; none for 0, where the Mach-O header is.
+    #[inline]
+    pub const fn at(offset: ImageOffset) -> Option<Self> {
+        Self::new(offset.0 as u64)
+    }
+
+    /// The image offset that the key is, where LSDAs are known by these; of another number its low 32 bits.
+    #[inline]
+    pub const fn image_offset(self) -> ImageOffset {
+        ImageOffset(self.0.get() as u32)
+    }
 }
 
 impl Key {
@@ -46,6 +58,12 @@ impl Key {
     #[inline]
     pub const fn address(self) -> Address {
         Address(self.0)
+    }
+
+    /// The image offset that the key is, where functions are known by these; of another number its low 32 bits.
+    #[inline]
+    pub const fn image_offset(self) -> ImageOffset {
+        ImageOffset(self.0 as u32)
     }
 }
 

@@ -11,7 +11,7 @@ use std::{env, fs};
 
 use cfipack_encoder::unwind_info::{Builder, Entry, Layout, Options};
 use cfipack_format::compact_unwind::Encoding;
-use cfipack_format::{Arch, ImageOffset};
+use cfipack_format::{Arch, ImageOffset, Key, LsdaKey};
 use cfipack_tests::random::Random;
 
 const ENTRIES: u32 = 1_000_000;
@@ -34,7 +34,7 @@ fn entries(dwarf: u64) -> Vec<Entry> {
         };
         let mut entry = Entry::new(ImageOffset(function), length, encoding);
         if random.chance(30) {
-            entry.lsda = NonZeroU32::new(0x800_0000 + function / 4);
+            entry.lsda = LsdaKey::at(ImageOffset(0x800_0000 + function / 4));
             entry.personality = NonZeroU32::new(1);
         }
         function += length;
@@ -45,11 +45,11 @@ fn entries(dwarf: u64) -> Vec<Entry> {
 
 /// The whole way from entries to bytes in fresh memory; returns the size of the table.
 fn build(entries: &[Entry], layout: Layout) -> usize {
-    let mut builder = Builder::new(Arch::Amd64, Options { layout, ..Options::default() });
+    let mut builder = Builder::new(Arch::Amd64, Options { layout, ..Options::default() }).unwrap();
     for &entry in entries {
         builder.push(entry);
     }
-    let placed = builder.finish().place(None, |offset| offset).unwrap();
+    let placed = builder.finish().place(None, Key::image_offset, LsdaKey::image_offset).unwrap();
     let mut bytes = vec![0; placed.len()];
     placed.write(&mut bytes, |_| ImageOffset(8)).unwrap();
     black_box(bytes).len()

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use cfipack_decoder::unwind_info::Section;
 use cfipack_encoder::unwind_info::{Entry, Layout, Options};
 use cfipack_format::compact_unwind::Encoding;
-use cfipack_format::{Arch, ImageOffset};
+use cfipack_format::{Arch, ImageOffset, LsdaKey};
 use cfipack_tests::random::Random;
 use cfipack_tests::unwind_table::lay_out;
 use macho_unwind_info::UnwindInfo;
@@ -32,7 +32,7 @@ fn entries(dwarf: u64) -> Vec<Entry> {
             fde += 8 * (3 + random.below(3) as u32);
             entry.encoding = Encoding::dwarf(Arch::Amd64, fde);
         } else if random.chance(40) {
-            entry.lsda = NonZeroU32::new(0x800_0000 + function / 4);
+            entry.lsda = LsdaKey::at(ImageOffset(0x800_0000 + function / 4));
             entry.personality = NonZeroU32::new(1);
         }
         function += length;

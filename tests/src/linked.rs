@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 
 use cfipack_encoder::unwind_info::Entry;
 use cfipack_format::compact_unwind::{Encoding, Entry as Row};
-use cfipack_format::{Arch, ImageOffset};
+use cfipack_format::{Arch, ImageOffset, LsdaKey};
 use gimli::UnwindSection;
 use object::read::macho::MachOFile64;
 use object::{Architecture, Object, ObjectSection, ObjectSegment, ObjectSymbol, RelocationTarget};
@@ -136,11 +136,11 @@ impl Moves<'_> {
                 let Some(function) = self.code_in_image(function) else { continue };
                 let lsda = target(Row::lsda_at(8), row.lsda).map(|(_, address)| self.lsda_in_image(address));
                 let entry = Entry {
-                    function: ImageOffset(function),
+                    function: ImageOffset(function).into(),
                     length: row.length,
                     encoding: row.encoding,
                     personality: personality.and_then(|at| NonZeroU32::new(at as u32 + 1)),
-                    lsda: lsda.and_then(NonZeroU32::new),
+                    lsda: lsda.and_then(|lsda| LsdaKey::new(lsda.into())),
                     fde: None,
                 };
                 entries.insert(function, entry);
@@ -177,7 +177,7 @@ impl Moves<'_> {
             *entry = Entry {
                 length: fde.len().try_into().unwrap(),
                 encoding: Encoding::dwarf(arch, 0),
-                lsda: lsda.and_then(NonZeroU32::new),
+                lsda: lsda.and_then(|lsda| LsdaKey::new(lsda.into())),
                 fde: NonZeroU32::new(fde.offset().try_into().unwrap()),
                 ..*entry
             };

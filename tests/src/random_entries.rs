@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use cfipack_encoder::unwind_info::Entry;
 use cfipack_format::compact_unwind::{Encoding, Flags};
-use cfipack_format::{Arch, ImageOffset};
+use cfipack_format::{Arch, ImageOffset, LsdaKey};
 
 use crate::random::Random;
 
@@ -29,7 +29,7 @@ pub fn random(random: &mut Random, arch: Arch, most: u64) -> Vec<Entry> {
     for _ in 0..1 + random.below(most) {
         let length = 4 * (1 + random.below(30) as u32);
         let mut entry = match entries.last() {
-            Some(&last) if random.chance(alike) => Entry { function: ImageOffset(at), length, ..last },
+            Some(&last) if random.chance(alike) => Entry { function: ImageOffset(at).into(), length, ..last },
             _ => Entry::new(ImageOffset(at), length, encoding(random, arch, encodings)),
         };
         if random.chance(none) {
@@ -42,7 +42,7 @@ pub fn random(random: &mut Random, arch: Arch, most: u64) -> Vec<Entry> {
             entry.personality = NonZeroU32::new(random.below(u64::from(personalities) + 1) as u32);
             entry.lsda = None;
             if random.chance(lsda) {
-                entry.lsda = NonZeroU32::new(END + at / 16);
+                entry.lsda = LsdaKey::at(ImageOffset(END + at / 16));
             }
         }
         entries.push(entry);

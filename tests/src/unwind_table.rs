@@ -6,7 +6,7 @@ use cfipack_decoder::unwind_info::Section;
 use cfipack_encoder::unwind_info::{Builder, Entry, Layout, Options};
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::unwind_info::PageKind;
-use cfipack_format::{Arch, ImageOffset};
+use cfipack_format::{Arch, ImageOffset, Key, LsdaKey};
 
 /// What a table says. Personalities are known by their numbers in it.
 #[derive(Clone, Debug)]
@@ -33,11 +33,11 @@ impl Table {
             let entry = entry.unwrap();
             let lsda = lsdas.binary_search_by_key(&entry.start, |lsda| lsda.0);
             Entry {
-                function: entry.start,
+                function: entry.start.into(),
                 length: entry.end.0 - entry.start.0,
                 encoding: Encoding(entry.encoding.0 & !0x3000_0000),
                 personality: NonZeroU32::new(entry.encoding.personality().into()),
-                lsda: lsda.ok().and_then(|at| NonZeroU32::new(lsdas[at].1)),
+                lsda: lsda.ok().and_then(|at| LsdaKey::at(ImageOffset(lsdas[at].1))),
                 fde: None,
             }
         });
@@ -93,13 +93,13 @@ pub fn lay_out(
     end: Option<ImageOffset>,
     slot_of: impl Fn(u32) -> ImageOffset,
 ) -> Vec<u8> {
-    let mut builder = Builder::new(arch, options);
+    let mut builder = Builder::new(arch, options).expect("an architecture of the format");
     for &entry in entries {
         builder.push(entry);
     }
     let section = builder.finish();
     assert!(section.warnings().is_empty(), "{}", section.warnings()[0]);
-    let placed = section.place(end, |offset| offset).unwrap();
+    let placed = section.place(end, Key::image_offset, LsdaKey::image_offset).unwrap();
     assert!(placed.len() <= section.max_len(), "{} bytes, {} promised", placed.len(), section.max_len());
     let mut bytes = vec![0xaa; placed.len()];
     placed.write(&mut bytes, |personality| slot_of(personality.get())).unwrap();

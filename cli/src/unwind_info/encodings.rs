@@ -10,7 +10,7 @@ use cfipack_encoder::cfi::{self, Function, SectionKind};
 use cfipack_encoder::compact_unwind::{Encoder, Mode};
 use cfipack_encoder::unwind_info::Entry;
 use cfipack_format::compact_unwind::Encoding;
-use cfipack_format::{Address, ImageOffset};
+use cfipack_format::{Address, ImageOffset, LsdaKey};
 use cfipack_roundtrip::unwind_info::Code;
 
 use super::personalities::{Personalities, PersonalitiesOfCies};
@@ -101,7 +101,7 @@ impl Encodings {
                 let is_eh_frame = section.kind == SectionKind::EhFrame;
                 let personality = named.personality(&function.cie);
                 found.entries.push(Entry {
-                    function: image.offset(function.key.address()).with_context(name)?,
+                    function: image.offset(function.key.address()).with_context(name)?.into(),
                     length: u32::try_from(function.size).unwrap_or(u32::MAX),
                     encoding,
                     personality: personality.map(|personality| personalities.number(personality)),
@@ -123,9 +123,9 @@ pub enum EncodingMode {
     Dwarf,
 }
 
-fn lsda(function: &Function<'_>, image: Image) -> anyhow::Result<Option<NonZeroU32>> {
+fn lsda(function: &Function<'_>, image: Image) -> anyhow::Result<Option<LsdaKey>> {
     let Some(address) = function.lsda()? else { return Ok(None) };
-    Ok(NonZeroU32::new(image.offset(address)?.0))
+    Ok(LsdaKey::at(image.offset(address)?))
 }
 
 /// Finds compact encodings, one function after the other.

@@ -8,7 +8,7 @@ use cfipack_container::{CallFrameSection, File, Kind};
 use cfipack_decoder::unwind_info::Section;
 use cfipack_encoder::unwind_info::Entry;
 use cfipack_format::compact_unwind::{Encoding, Entry as Row, Mode};
-use cfipack_format::{Address, ImageOffset};
+use cfipack_format::{Address, ImageOffset, LsdaKey};
 use cfipack_roundtrip::unwind_info::Meaning;
 
 use super::encodings::{EncodingMode, Encodings, Image};
@@ -54,7 +54,8 @@ impl Entries {
     fn count_without_fde(&self, file: &File<'_>, source: &Source<'_, '_>) -> anyhow::Result<u64> {
         let own = source.entries(file.arch(), self.base, source.code())?;
         let with_fde = self.list.iter().filter(|entry| entry.encoding != Encoding::NONE);
-        let mut starts: Vec<_> = with_fde.map(|entry| self.base.offset(entry.function.0.into())).collect();
+        let mut starts: Vec<_> =
+            with_fde.map(|entry| self.base.offset(entry.function.image_offset().0.into())).collect();
         starts.sort_unstable();
         let lost = own.entries().iter().filter(|entry| {
             let after = starts.partition_point(|start| *start < entry.start);
@@ -81,11 +82,11 @@ impl Entries {
             // A number without a personality stays: lld writes what an object's row has there.
             let encoding = if slot.is_some() { entry.encoding.with_personality(0) } else { entry.encoding };
             list.push(Entry {
-                function: entry.start,
+                function: entry.start.into(),
                 length: entry.end.0 - entry.start.0,
                 encoding,
                 personality,
-                lsda: lsda.ok().and_then(|at| NonZeroU32::new(lsdas[at].lsda.0)),
+                lsda: lsda.ok().and_then(|at| LsdaKey::at(lsdas[at].lsda)),
                 fde: None,
             });
         }
@@ -136,15 +137,11 @@ impl Entries {
                 symbol.or_else(|| address().map(Personality::Address))
             });
             list.push(Entry {
-                function: image.offset(row.function)?,
+                function: image.offset(row.function)?.into(),
                 length: row.length,
                 encoding: row.encoding,
                 personality: personality.map(|personality| personalities.number(personality)),
-                lsda: row
-                    .lsda
-                    .map(|lsda| image.offset(lsda))
-                    .transpose()?
-                    .and_then(|lsda| NonZeroU32::new(lsda.0)),
+                lsda: row.lsda.map(|lsda| image.offset(lsda)).transpose()?.and_then(LsdaKey::at),
                 fde: None,
             });
         }
@@ -167,7 +164,8 @@ impl Entries {
 
     /// Adds an entry for every symbol of code without one, and where the code ends.
     fn with_code(mut self, file: &File<'_>, image: Image) -> anyhow::Result<Self> {
-        let mut ranges: Vec<_> = self.list.iter().map(|entry| (entry.function, entry.length)).collect();
+        let mut ranges: Vec<_> =
+            self.list.iter().map(|entry| (entry.function.image_offset(), entry.length)).collect();
         ranges.sort_unstable();
         let is_known = |start: ImageOffset| {
             let after = ranges.partition_point(|range| range.0 <= start);

@@ -4,7 +4,7 @@ use anyhow::bail;
 use cfipack_container::{File, Kind};
 use cfipack_decoder::unwind_info::Section;
 use cfipack_encoder::unwind_info::{Builder, Layout, Options, Warning};
-use cfipack_format::ImageOffset;
+use cfipack_format::{ImageOffset, Key, LsdaKey};
 use cfipack_roundtrip::unwind_info::{Report, Stats, Table, stats};
 
 use super::entries::Entries;
@@ -90,14 +90,14 @@ impl Made {
     pub fn of(file: &File<'_>, source: &Source<'_, '_>, options: &TableOptions) -> anyhow::Result<Self> {
         check_arch(file.arch())?;
         let mut entries = Entries::of(file, source, options.from_cfi)?;
-        let mut builder = Builder::new(file.arch(), options.get(eh_frame_len(file)?));
+        let mut builder = Builder::new(file.arch(), options.get(eh_frame_len(file)?))?;
         builder.reserve(entries.list.len());
         for entry in std::mem::take(&mut entries.list) {
             builder.push(entry);
         }
         let section = builder.finish();
         let warnings = section.warnings().to_vec();
-        let placed = section.place(entries.end, |offset| offset)?;
+        let placed = section.place(entries.end, Key::image_offset, LsdaKey::image_offset)?;
         let mut bytes = vec![0; placed.len()];
         let mut lost = None;
         placed.write(&mut bytes, |number| {

@@ -272,7 +272,7 @@ impl Section {
     fn give_addresses(
         &self,
         pool: &dyn Pool,
-        entries: &mut Vec<Entry>,
+        entries: &mut [Entry],
         address_of: &(impl Fn(Key) -> Address + Sync),
     ) -> Result<(), WriteError> {
         self.places.move_all(pool, entries, address_of);

@@ -3,8 +3,8 @@
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
-use cfipack_format::Arch;
 use cfipack_format::compact_unwind::{DWARF_OFFSET_MAX, Encoding, Flags};
+use cfipack_format::{Arch, UnsupportedArch};
 
 use super::entry::{Entry, is_dwarf};
 use super::error::Warning;
@@ -24,8 +24,16 @@ pub struct Builder {
 
 impl Builder {
     /// A table for code of `arch`: x86-64, i386, arm64 or arm64_32.
-    pub const fn new(arch: Arch, options: Options) -> Self {
-        Self { arch, options, entries: Vec::new(), personalities: Personalities::new(), warnings: Vec::new() }
+    ///
+    /// # Errors
+    /// The format has no encodings for the architecture: s390x and big-endian AArch64.
+    pub fn new(arch: Arch, options: Options) -> Result<Self, UnsupportedArch> {
+        match arch {
+            Arch::Amd64 | Arch::I386 | Arch::Aarch64 | Arch::Arm64_32 => {}
+            _ => return Err(UnsupportedArch { arch, format: "__unwind_info" }),
+        }
+        let (entries, personalities, warnings) = (Vec::new(), Personalities::new(), Vec::new());
+        Ok(Self { arch, options, entries, personalities, warnings })
     }
 
     /// Makes room for this many more entries.
@@ -33,7 +41,8 @@ impl Builder {
         self.entries.reserve(entries);
     }
 
-    /// Adds an entry. Any order will do; the order of addresses is the fastest. Of two entries at
+    /// Adds an entry. Any order will do; the order of addresses is the fastest. Its keys stand for what
+    /// [`Section::place`] is told of them. Of two entries at
     /// one address, the later one counts, unless it has no unwind information and the other has.
     #[inline]
     pub fn push(&mut self, entry: Entry) {

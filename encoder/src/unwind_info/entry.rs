@@ -3,16 +3,15 @@
 use core::num::NonZeroU32;
 
 use cfipack_format::compact_unwind::Encoding;
-use cfipack_format::{Arch, ImageOffset};
+use cfipack_format::{Arch, Key, LsdaKey};
 
 /// One range of code and how it is unwound: a function, or one of the parts that a function has.
 ///
-/// Zero never is the place of an LSDA or an FDE (the Mach-O header and the first CIE are there),
-/// nor, on disk, the number of a personality.
+/// Zero never is the place of an FDE (the first CIE is there), nor, on disk, the number of a personality.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Entry {
-    /// Start of the range.
-    pub function: ImageOffset,
+    /// The start of the range: any number that the caller knows it by, its image offset for instance.
+    pub function: Key,
     /// Bytes of the range. Only that of the last one is written: it ends the table.
     pub length: u32,
     /// How it is unwound. Its LSDA flag and personality number are set when the table is
@@ -22,8 +21,8 @@ pub struct Entry {
     pub encoding: Encoding,
     /// Its personality: any number the caller knows it by.
     pub personality: Option<NonZeroU32>,
-    /// Image offset of its LSDA.
-    pub lsda: Option<NonZeroU32>,
+    /// Its LSDA: any number but 0 that the caller knows it by, its image offset for instance.
+    pub lsda: Option<LsdaKey>,
     /// Offset of its FDE in the image's `__eh_frame`, if it has one. In DWARF mode it takes the
     /// place of the encoding's own offset; in other modes it is used if the function has to
     /// fall back to DWARF.
@@ -32,8 +31,8 @@ pub struct Entry {
 
 impl Entry {
     /// An entry without personality, LSDA and FDE.
-    pub const fn new(function: ImageOffset, length: u32, encoding: Encoding) -> Self {
-        Self { function, length, encoding, personality: None, lsda: None, fde: None }
+    pub fn new(function: impl Into<Key>, length: u32, encoding: Encoding) -> Self {
+        Self { function: function.into(), length, encoding, personality: None, lsda: None, fde: None }
     }
 }
 

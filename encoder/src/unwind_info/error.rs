@@ -3,7 +3,7 @@
 use core::fmt;
 use core::num::NonZeroU32;
 
-use cfipack_format::ImageOffset;
+use cfipack_format::Key;
 
 /// A function that the table cannot hold as it was given. The table is right all the same, as
 /// long as the function has an FDE.
@@ -13,7 +13,7 @@ pub enum Warning {
     /// Three personalities are used more than this function's: it fell back to DWARF mode.
     FourthPersonality {
         /// The function, as it was pushed.
-        function: ImageOffset,
+        function: Key,
         /// Its personality.
         personality: NonZeroU32,
         /// Its FDE; without one the entry only says that it is in DWARF mode, and the function
@@ -24,7 +24,7 @@ pub enum Warning {
     /// `__eh_frame`.
     FdeOutOfReach {
         /// The function, as it was pushed.
-        function: ImageOffset,
+        function: Key,
         /// Offset of the FDE.
         fde: NonZeroU32,
     },
@@ -34,7 +34,7 @@ impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::FourthPersonality { function, personality, fde } => {
-                write!(f, "function at {function}: three personalities are used more than its own, ")?;
+                write!(f, "function {function}: three personalities are used more than its own, ")?;
                 write!(f, "number {personality}; ")?;
                 match fde {
                     Some(fde) => write!(f, "its FDE at {fde:#x} takes over"),
@@ -42,7 +42,7 @@ impl fmt::Display for Warning {
                 }
             }
             Self::FdeOutOfReach { function, fde } => {
-                write!(f, "function at {function}: its FDE at {fde:#x} is out of the table's reach; ")?;
+                write!(f, "function {function}: its FDE at {fde:#x} is out of the table's reach; ")?;
                 write!(f, "readers have to search for it")
             }
         }

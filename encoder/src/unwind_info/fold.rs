@@ -5,7 +5,7 @@ use core::num::NonZeroU32;
 
 use cfipack_format::compact_unwind::{Encoding, Flags};
 use cfipack_format::unwind_info::LsdaEntry;
-use cfipack_format::{Arch, ImageOffset};
+use cfipack_format::{Arch, ImageOffset, Key as FunctionKey, LsdaKey};
 
 use super::distinct::Distinct;
 use super::entry::{Entry, is_dwarf};
@@ -40,12 +40,25 @@ pub(super) struct Folded {
     pub(super) is_written: bool,
 }
 
-/// Sorts and folds, every address changed by `moved`.
+/// An entry with its place.
+#[derive(Clone, Copy)]
+struct Placed {
+    /// Image offset of the range.
+    function: u32,
+    /// Image offset of its LSDA.
+    lsda: Option<NonZeroU32>,
+    length: u32,
+    encoding: Encoding,
+    personality: Option<NonZeroU32>,
+}
+
+/// Sorts and folds, functions and LSDAs at these places.
 pub(super) fn fold(
     entries: &[Entry],
     arch: Arch,
     layout: Layout,
-    moved: impl Fn(ImageOffset) -> ImageOffset,
+    function_at: impl Fn(FunctionKey) -> ImageOffset,
+    lsda_at: impl Fn(LsdaKey) -> ImageOffset,
 ) -> Folded {
     let mut folder = Folder {
         arch,
@@ -56,10 +69,10 @@ pub(super) fn fold(
         personalities: Vec::new(),
         end: 0,
         is_written: matches!(layout, Layout::LdPrime | Layout::Ld64) && !entries.is_empty(),
-        previous: Entry::new(ImageOffset(0), 0, Encoding::NONE),
+        previous: Placed { function: 0, lsda: None, length: 0, encoding: Encoding::NONE, personality: None },
     };
-    let mut pending: Option<Entry> = None;
-    in_order(entries, &moved, |entry| {
+    let mut pending: Option<Placed> = None;
+    in_order(entries, &function_at, &lsda_at, |entry| {
         if let Some(previous) = pending.replace(entry) {
             if previous.function != entry.function {
                 folder.take(previous);
@@ -72,25 +85,30 @@ pub(super) fn fold(
         folder.take(last);
         let ends_at_start = layout == Layout::Lld && last.encoding == Encoding::NONE;
         let length = if ends_at_start { 0 } else { last.length };
-        folder.end = last.function.0.saturating_add(length);
+        folder.end = last.function.saturating_add(length);
     }
     folder.done()
 }
 
-/// Calls `visit` with every entry in the order of moved addresses, then of pushing.
-fn in_order(entries: &[Entry], moved: &impl Fn(ImageOffset) -> ImageOffset, mut visit: impl FnMut(Entry)) {
+/// Calls `visit` with every entry in the order of addresses, then of pushing.
+fn in_order(
+    entries: &[Entry],
+    function_at: &impl Fn(FunctionKey) -> ImageOffset,
+    lsda_at: &impl Fn(LsdaKey) -> ImageOffset,
+    mut visit: impl FnMut(Placed),
+) {
     let place = |entry: &Entry| {
-        let lsda = entry.lsda.and_then(|lsda| NonZeroU32::new(moved(ImageOffset(lsda.get())).0));
-        let mut encoding = entry.encoding;
+        let Entry { length, mut encoding, personality, .. } = *entry;
+        let lsda = entry.lsda.and_then(|lsda| NonZeroU32::new(lsda_at(lsda).0));
         if lsda.is_none() && entry.lsda.is_some() {
             encoding.0 &= !Flags::HAS_LSDA.bits();
         }
-        Entry { function: moved(entry.function), lsda, encoding, ..*entry }
+        Placed { function: function_at(entry.function).0, lsda, length, encoding, personality }
     };
-    if entries.is_sorted_by_key(|entry| moved(entry.function)) {
+    if entries.is_sorted_by_key(|entry| function_at(entry.function)) {
         return entries.iter().for_each(|entry| visit(place(entry)));
     }
-    let address = |(at, entry): (usize, &Entry)| u64::from(moved(entry.function).0) << 32 | at as u64;
+    let address = |(at, entry): (usize, &Entry)| u64::from(function_at(entry.function).0) << 32 | at as u64;
     let mut order: Vec<u64> = entries.iter().enumerate().map(address).collect();
     order.sort_unstable();
     for at in order {
@@ -108,11 +126,11 @@ struct Folder {
     end: u32,
     is_written: bool,
     /// The entry before.
-    previous: Entry,
+    previous: Placed,
 }
 
 impl Folder {
-    fn take(&mut self, entry: Entry) {
+    fn take(&mut self, entry: Placed) {
         let folds = !self.keys.is_empty()
             && entry.encoding == self.previous.encoding
             && entry.personality == self.previous.personality
@@ -130,9 +148,10 @@ impl Folder {
             (true, Layout::Ld64) => self.distinct.own_number(encoding),
             (true, Layout::Small | Layout::Lld | Layout::LdPrime) => self.distinct.dwarf_number(encoding),
         };
-        self.keys.push(Key { function: entry.function.0, encoding });
+        self.keys.push(Key { function: entry.function, encoding });
         if let Some(lsda) = entry.lsda {
-            self.lsdas.push(LsdaEntry { function: entry.function, lsda: ImageOffset(lsda.get()) });
+            let [function, lsda] = [entry.function, lsda.get()].map(ImageOffset);
+            self.lsdas.push(LsdaEntry { function, lsda });
         }
     }
 
@@ -147,7 +166,7 @@ impl Folder {
 
     /// The encoding with the number of its personality: numbers go by first use. ORed, as ld64.lld does:
     /// only in [`Layout::Lld`] can there be another number already, and the table must then be lld's.
-    fn numbered(&mut self, entry: Entry) -> Encoding {
+    fn numbered(&mut self, entry: Placed) -> Encoding {
         let Some(personality) = entry.personality else { return entry.encoding };
         let known = self.personalities.iter().position(|&known| known == personality);
         let index = known.unwrap_or_else(|| {

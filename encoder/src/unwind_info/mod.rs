@@ -3,17 +3,18 @@
 //! ```
 //! use cfipack_encoder::unwind_info::{Builder, Entry, Layout, Options};
 //! use cfipack_format::compact_unwind::Encoding;
-//! use cfipack_format::{Arch, ImageOffset};
+//! use cfipack_format::{Arch, ImageOffset, Key, LsdaKey};
 //!
-//! let mut builder = Builder::new(Arch::Amd64, Options { layout: Layout::Lld, ..Options::default() });
+//! let mut builder = Builder::new(Arch::Amd64, Options { layout: Layout::Lld, ..Options::default() })?;
 //! builder.push(Entry::new(ImageOffset(0x400), 0x20, Encoding::frame(0, [0; 5])));
 //! let section = builder.finish();
 //! let reserved = section.max_len(); // before anything has an address
-//! let placed = section.place(None, |offset| offset)?; // again after a relayout, nothing re-read
+//! // Again after a relayout, nothing re-read: here the keys are image offsets.
+//! let placed = section.place(None, Key::image_offset, LsdaKey::image_offset)?;
 //! assert!(placed.len() <= reserved);
 //! let mut bytes = vec![0; placed.len()];
 //! placed.write(&mut bytes, |_personality| unreachable!("no entry has one"))?;
-//! # Ok::<(), cfipack_encoder::unwind_info::Error>(())
+//! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
 //! # Layouts

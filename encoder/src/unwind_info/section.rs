@@ -6,7 +6,7 @@ use cfipack_format::unwind_info::{
     CompressedPage, ENCODING_SIZE, Header, IndexEntry, LsdaEntry, MAX_COMPRESSED_OFFSET, PERSONALITY_SIZE,
     RegularEntry, RegularPage,
 };
-use cfipack_format::{Arch, ImageOffset};
+use cfipack_format::{Arch, ImageOffset, Key, LsdaKey};
 
 use super::backward::backward;
 use super::common_palette::MAX_COMMON;
@@ -76,21 +76,22 @@ impl Section {
             }
     }
 
-    /// Sorts the entries and cuts them into pages, now that addresses are known: `moved` tells,
-    /// for the image offset of a function or an LSDA as it was pushed, where it is now. `end` is
+    /// Sorts the entries and cuts them into pages, now that addresses are known: `function_at` gives the image
+    /// offset of a function, `lsda_at` that of an LSDA, by its key. `end` is
     /// the end of the code that the table speaks for, the end of `__text`; [`Layout::Lld`] does
     /// without, and the others take the end of the last entry if it is not given or lies lower
-    /// ([`Layout::Ld64`] writes one more than it). An LSDA that is at 0 now is none.
+    /// ([`Layout::Ld64`] writes one more than it). An LSDA at 0, where the Mach-O header is, is none.
     ///
     /// # Errors
     /// The table would be larger than 4 GiB.
     pub fn place(
         &self,
         end: Option<ImageOffset>,
-        moved: impl Fn(ImageOffset) -> ImageOffset,
+        function_at: impl Fn(Key) -> ImageOffset,
+        lsda_at: impl Fn(LsdaKey) -> ImageOffset,
     ) -> Result<Placed, Error> {
         let Self { arch, options: Options { layout, eh_frame_len, .. }, .. } = *self;
-        let mut table = fold(&self.entries, arch, layout, moved);
+        let mut table = fold(&self.entries, arch, layout, function_at, lsda_at);
         if let Some(end) = end
             && layout != Layout::Lld
         {

@@ -6,7 +6,7 @@ use cfipack_decoder::unwind_info::Section;
 use cfipack_encoder::unwind_info::{Builder, Entry, Layout, Options as TableOptions};
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::unwind_info::PageKind;
-use cfipack_format::{Address, Arch, ImageOffset};
+use cfipack_format::{Address, Arch, ImageOffset, Key, LsdaKey};
 use cfipack_roundtrip::Options;
 use cfipack_roundtrip::unwind_info::{
     Code, Image, Report, Table, Violation, diff, modes, stats, verify, violations,
@@ -59,7 +59,7 @@ fn make(layout: Layout) -> Made {
     put(0x40, &[0x48, 0x81, 0xec, 0, 0x10, 0, 0]);
     put(0x80, &[0x55, 0x48, 0x89, 0xe5]);
     let entry = |at, length, encoding| Entry::new(ImageOffset(at), length, encoding);
-    let mut builder = Builder::new(Arch::Amd64, TableOptions { layout, ..TableOptions::default() });
+    let mut builder = Builder::new(Arch::Amd64, TableOptions { layout, ..TableOptions::default() }).unwrap();
     builder.push(entry(0x1000, 0x20, Encoding::frame(1, [1, 0, 0, 0, 0])));
     builder.push(entry(0x1020, 0x20, Encoding::frameless(4, 0, 0)));
     builder.push(entry(0x1040, 0x20, Encoding::frameless_indirect(3, 1, 0, 0)));
@@ -68,10 +68,10 @@ fn make(layout: Layout) -> Made {
     builder.push(entry(0x1070, 0x10, Encoding::NONE));
     builder.push(Entry {
         personality: NonZeroU32::new(1),
-        lsda: NonZeroU32::new(LSDA),
+        lsda: LsdaKey::at(ImageOffset(LSDA)),
         ..entry(0x1080, 0x20, Encoding::frame(0, [0; 5]))
     });
-    let placed = builder.finish().place(None, |offset| offset).unwrap();
+    let placed = builder.finish().place(None, Key::image_offset, LsdaKey::image_offset).unwrap();
     let mut table = vec![0; placed.len()];
     placed.write(&mut table, |_| ImageOffset(SLOT)).unwrap();
     Made { table, cfi, code }

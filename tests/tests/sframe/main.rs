@@ -7,6 +7,7 @@ mod edges;
 mod excluded;
 mod gnu;
 mod judges;
+mod keys;
 mod large;
 mod live_cfa_expressions;
 mod live_gas;

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use cfipack_encoder::unwind_info::{Builder, Entry, Layout, Options};
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::unwind_info::PageKind;
-use cfipack_format::{Arch, ImageOffset};
+use cfipack_format::{Arch, ImageOffset, Key, LsdaKey};
 use cfipack_tests::unwind_table::{Table, lay_out};
 
 fn entry(function: u32, encoding: u32) -> Entry {
@@ -90,10 +90,13 @@ fn the_room_that_ld_prime_needs() {
             let twice = (0..254).map(|number| 0x0200_0000 | (number % 127) << 8);
             let encodings = twice.chain((0..).map(|number| 0x0100_0000 | number));
             let mut builder =
-                Builder::new(Arch::Amd64, Options { layout: Layout::LdPrime, ..Options::default() });
+                Builder::new(Arch::Amd64, Options { layout: Layout::LdPrime, ..Options::default() }).unwrap();
             row(encodings.take(count)).into_iter().for_each(|entry| builder.push(entry));
             let section = builder.finish();
-            let (len, most) = (section.place(None, |offset| offset).unwrap().len(), section.max_len());
+            let (len, most) = (
+                section.place(None, Key::image_offset, LsdaKey::image_offset).unwrap().len(),
+                section.max_len(),
+            );
             assert!(len <= most, "{count} functions: {len} bytes, {most} promised");
             // A single page of few functions is compressed: encodings that are used twice cost less there.
             let is_tight = pages > 1 || last == 511;
@@ -186,7 +189,7 @@ fn the_reach_of_a_page_of_ld64() {
     let pages = |far: u32, gap: u32| {
         let mut entries = row(by_turns(far as usize + 10));
         let distance = 0x10 * 10;
-        entries[far as usize..].iter_mut().for_each(|entry| entry.function.0 += gap - distance);
+        entries[far as usize..].iter_mut().for_each(|entry| entry.function.0 += u64::from(gap - distance));
         Table::read(&ld64(LEAVES_128, &entries)).pages
     };
     let compressed = |count| (PageKind::Compressed, count, 0);
@@ -203,7 +206,7 @@ fn the_reach_of_a_page_of_ld64() {
 fn dwarf_mode_of_ld64() {
     let mut entries = row([0x0400_0018; 3]);
     entries[1].personality = NonZeroU32::new(9);
-    entries[1].lsda = NonZeroU32::new(0x8000);
+    entries[1].lsda = LsdaKey::new(0x8000);
     let bytes = ld64(0, &entries);
     let header = [1, 28, 0, 28, 1, 32, 2];
     let personality = [9];

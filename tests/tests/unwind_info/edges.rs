@@ -6,7 +6,7 @@ use cfipack_decoder::unwind_info::Section;
 use cfipack_encoder::unwind_info::{Builder, Entry, Layout, Options};
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::unwind_info::PageKind;
-use cfipack_format::{Arch, ImageOffset};
+use cfipack_format::{Arch, ImageOffset, Key, LsdaKey};
 use cfipack_tests::unwind_table::{Table, lay_out};
 use macho_unwind_info::UnwindInfo;
 
@@ -25,7 +25,7 @@ fn frame(function: u32) -> Entry {
 /// The flag and the LSDA are of one function: neither is its neighbour's.
 #[test]
 fn neighbours_of_a_function_with_an_lsda() {
-    let with_lsda = Entry { lsda: NonZeroU32::new(0x8000), ..frame(0x1020) };
+    let with_lsda = Entry { lsda: LsdaKey::at(ImageOffset(0x8000)), ..frame(0x1020) };
     for layout in LAYOUTS {
         let bytes = table(layout, &[frame(0x1000), with_lsda, frame(0x1040), frame(0x1060)]);
         let section = Section::parse(&bytes).unwrap();
@@ -42,12 +42,13 @@ fn neighbours_of_a_function_with_an_lsda() {
 /// A linker that has discarded an LSDA has it at 0: then there is neither a record nor the flag.
 #[test]
 fn an_lsda_that_is_gone() {
-    let with_lsda = Entry { lsda: NonZeroU32::new(0x8000), ..frame(0x1020) };
+    let with_lsda = Entry { lsda: LsdaKey::at(ImageOffset(0x8000)), ..frame(0x1020) };
     for layout in LAYOUTS {
-        let mut builder = Builder::new(Arch::Amd64, Options { layout, ..Options::default() });
+        let mut builder = Builder::new(Arch::Amd64, Options { layout, ..Options::default() }).unwrap();
         [frame(0x1000), with_lsda].into_iter().for_each(|entry| builder.push(entry));
         let moved = |offset: ImageOffset| if offset.0 == 0x8000 { ImageOffset(0) } else { offset };
-        let placed = builder.finish().place(None, moved).unwrap();
+        let placed =
+            builder.finish().place(None, Key::image_offset, |lsda| moved(lsda.image_offset())).unwrap();
         let mut bytes = vec![0; placed.len()];
         placed.write(&mut bytes, |_| unreachable!("no personality")).unwrap();
         let section = Section::parse(&bytes).unwrap();
@@ -62,7 +63,7 @@ fn an_lsda_that_is_gone() {
 #[test]
 fn neighbours_of_dwarf_mode_with_an_lsda() {
     let dwarf = |function| Entry { encoding: Encoding::dwarf(Arch::Amd64, 0x18), ..frame(function) };
-    let with_lsda = Entry { lsda: NonZeroU32::new(0x8000), ..dwarf(0x1020) };
+    let with_lsda = Entry { lsda: LsdaKey::at(ImageOffset(0x8000)), ..dwarf(0x1020) };
     for layout in LAYOUTS {
         let bytes = table(layout, &[dwarf(0x1000), with_lsda, dwarf(0x1040), dwarf(0x1060)]);
         let section = Section::parse(&bytes).unwrap();
@@ -113,7 +114,7 @@ fn pages_of_511_functions() {
         let alike = |number: u32| Encoding(0x0200_0000 | (number & 1) << 12);
         let mut entries: Vec<_> =
             (0..512).map(|number| Entry { encoding: alike(number), ..frame(0x1000 + number) }).collect();
-        entries[511].function.0 = 0x1000 + distance;
+        entries[511].function = ImageOffset(0x1000 + distance).into();
         Table::read(&table(layout, &entries)).pages
     };
     let (one, two) = ([(COMPRESSED, 512, 0)], [(COMPRESSED, 511, 0), (COMPRESSED, 1, 0)]);
@@ -138,14 +139,14 @@ fn pages_of_511_functions() {
 fn what_a_fourth_personality_leaves() {
     let part = 0x8000_0000;
     for (layout, lsda) in LAYOUTS.into_iter().zip([0, 0, 0x4000_0000, 0]) {
-        let mut builder = Builder::new(Arch::Amd64, Options { layout, ..Options::default() });
+        let mut builder = Builder::new(Arch::Amd64, Options { layout, ..Options::default() }).unwrap();
         for number in 1..=4 {
             // The fourth one is used least; an object's row may have a number where none should be.
             for function in 0..5 - number {
                 builder.push(Entry {
                     encoding: Encoding(0xa104_0001),
                     personality: NonZeroU32::new(number),
-                    lsda: NonZeroU32::new(0x8000 + number),
+                    lsda: LsdaKey::at(ImageOffset(0x8000 + number)),
                     fde: NonZeroU32::new(0x18),
                     ..frame(0x1000 * number + 0x20 * function)
                 });
@@ -153,7 +154,7 @@ fn what_a_fourth_personality_leaves() {
         }
         let section = builder.finish();
         assert_eq!(section.warnings().len(), 1, "{layout:?}");
-        let placed = section.place(None, |offset| offset).unwrap();
+        let placed = section.place(None, Key::image_offset, LsdaKey::image_offset).unwrap();
         let mut bytes = vec![0; placed.len()];
         placed.write(&mut bytes, |number| ImageOffset(number.get())).unwrap();
         let section = Section::parse(&bytes).unwrap();
@@ -208,5 +209,44 @@ fn the_last_entry_of_an_address_is_found() {
             let entry = ours.lookup(ImageOffset(pc)).unwrap();
             assert_eq!(entry.map(|entry| entry.encoding.0), last, "{encodings:x?}");
         }
+    }
+}
+
+/// Apple's `compact_unwind_encoding.h` has encodings for four architectures.
+#[test]
+fn a_builder_is_for_an_architecture_of_the_format() {
+    for arch in [Arch::Amd64, Arch::I386, Arch::Aarch64, Arch::Arm64_32] {
+        assert!(Builder::new(arch, Options::default()).is_ok(), "{arch}");
+    }
+    for arch in [Arch::S390x, Arch::Aarch64Be] {
+        assert_eq!(Builder::new(arch, Options::default()).map(|_| ()).unwrap_err().arch, arch);
+    }
+}
+
+/// Keys that are no offsets, and a function and an LSDA of the same number, are as good as image offsets.
+#[test]
+fn keys_of_functions_and_of_lsdas() {
+    let number = |at: u64| 0xdead_0000_0000_0000 | at;
+    for layout in [Layout::Small, Layout::Lld, Layout::LdPrime, Layout::Ld64] {
+        let options = Options { layout, ..Options::default() };
+        let [mut offsets, mut keys] = [(); 2].map(|()| Builder::new(Arch::Amd64, options).unwrap());
+        for at in 1..700_u32 {
+            let encoding = Encoding(0x0100_0000 | at % 7);
+            let entry = Entry::new(ImageOffset(0x100 * at), 0x100, encoding);
+            offsets.push(Entry { lsda: LsdaKey::at(ImageOffset(0x10_0000 + 4 * at)), ..entry });
+            let at = number(at.into());
+            keys.push(Entry { lsda: LsdaKey::new(at), ..Entry::new(Key(at), 0x100, encoding) });
+        }
+        let [offsets, keys] = [offsets, keys].map(Builder::finish);
+        let expected = offsets.place(None, Key::image_offset, LsdaKey::image_offset).unwrap();
+        let function_at = |key: Key| ImageOffset(0x100 * key.0 as u32);
+        let lsda_at = |key: LsdaKey| ImageOffset(0x10_0000 + 4 * key.0.get() as u32);
+        let found = keys.place(None, function_at, lsda_at).unwrap();
+        let [expected, found] = [expected, found].map(|placed| {
+            let mut bytes = vec![0; placed.len()];
+            placed.write(&mut bytes, |_| unreachable!("no entry has a personality")).unwrap();
+            bytes
+        });
+        assert!(!found.is_empty() && expected == found, "{layout:?}");
     }
 }

@@ -6,7 +6,7 @@ use cfipack_decoder::unwind_info::Section;
 use cfipack_encoder::unwind_info::{Builder, Entry, Layout, Options, Warning};
 use cfipack_format::compact_unwind::{Encoding, Flags};
 use cfipack_format::unwind_info::PageKind;
-use cfipack_format::{Arch, ImageOffset};
+use cfipack_format::{Arch, ImageOffset, Key, LsdaKey};
 use cfipack_tests::random::{Random, cases};
 use cfipack_tests::reference::Tools;
 use cfipack_tests::unwind_table::{Table, lay_out};
@@ -38,13 +38,13 @@ fn is_dwarf(arch: Arch, encoding: Encoding) -> bool {
 type Answer = (Encoding, Option<ImageOffset>, Option<ImageOffset>);
 
 fn expected(arch: Arch, entries: &[Entry], pc: ImageOffset) -> Answer {
-    let entry = entries[entries.partition_point(|entry| entry.function <= pc) - 1];
+    let entry = entries[entries.partition_point(|entry| entry.function.image_offset() <= pc) - 1];
     if is_dwarf(arch, entry.encoding) {
         return (entry.encoding, None, None);
     }
     let flags = if entry.lsda.is_some() { Flags::HAS_LSDA } else { Flags::empty() };
     let personality = entry.personality.map(|personality| slot(personality.get()));
-    (entry.encoding.with_flags(flags), personality, entry.lsda.map(|lsda| ImageOffset(lsda.get())))
+    (entry.encoding.with_flags(flags), personality, entry.lsda.map(LsdaKey::image_offset))
 }
 
 fn found(arch: Arch, section: &Section<'_>, pc: ImageOffset) -> Answer {
@@ -65,7 +65,7 @@ fn every_pc_finds_its_entry() {
         let arch = random.pick(&[Arch::Amd64, Arch::I386, Arch::Aarch64, Arch::Arm64_32]);
         let most = random.pick(&[4, 700, 5000]);
         let entries = random_entries::random(&mut random, arch, most);
-        let end = entries.last().unwrap().function.0 + entries.last().unwrap().length;
+        let end = entries.last().unwrap().function.image_offset().0 + entries.last().unwrap().length;
         for layout in LAYOUTS {
             let bytes = lay_out(arch, options(layout), &entries, None, slot);
             assert_eq!(bytes.is_empty(), !is_written(layout, &entries), "table {number}, {layout:?}");
@@ -74,7 +74,7 @@ fn every_pc_finds_its_entry() {
             }
             let section = Section::parse(&bytes).unwrap();
             for _ in 0..200 {
-                let last = entries.last().unwrap().function.0;
+                let last = entries.last().unwrap().function.image_offset().0;
                 let pc = ImageOffset(random.between(0x1000, last.into()) as u32);
                 let (expected, found) = (expected(arch, &entries, pc), found(arch, &section, pc));
                 assert_eq!(found, expected, "table {number}, {layout:?}, {arch:?}, {pc}");
@@ -135,11 +135,11 @@ fn anything_can_be_pushed() {
         let entries = (0..random.below(1500)).map(|_| {
             let mut any = || random.next() as u32 & if random.chance(50) { mask } else { u32::MAX };
             Entry {
-                function: ImageOffset(any()),
+                function: ImageOffset(any()).into(),
                 length: any(),
                 encoding: Encoding(any()),
                 personality: NonZeroU32::new(any() % 4),
-                lsda: NonZeroU32::new(any()),
+                lsda: LsdaKey::at(ImageOffset(any())),
                 fde: NonZeroU32::new(any() & 0xff_ffff),
             }
         });
@@ -170,13 +170,13 @@ fn neither_the_order_of_pushing_nor_shards_matter() {
         for layout in LAYOUTS {
             let sorted = lay_out(Arch::Amd64, options(layout), &entries, None, slot);
             assert!(lay_out(Arch::Amd64, options(layout), &shuffled, None, slot) == sorted, "table {number}");
-            let mut shards = Builder::new(Arch::Amd64, options(layout));
+            let mut shards = Builder::new(Arch::Amd64, options(layout)).unwrap();
             for shard in entries.chunks(100) {
-                let mut builder = Builder::new(Arch::Amd64, options(layout));
+                let mut builder = Builder::new(Arch::Amd64, options(layout)).unwrap();
                 shard.iter().for_each(|&entry| builder.push(entry));
                 shards.absorb(builder);
             }
-            let placed = shards.finish().place(None, |offset| offset).unwrap();
+            let placed = shards.finish().place(None, Key::image_offset, LsdaKey::image_offset).unwrap();
             let mut bytes = vec![0; placed.len()];
             placed.write(&mut bytes, |personality| slot(personality.get())).unwrap();
             assert!(bytes == sorted, "table {number}");
@@ -187,14 +187,14 @@ fn neither_the_order_of_pushing_nor_shards_matter() {
 #[test]
 fn functions_may_move() {
     let entries = random_entries::random(&mut Random::new(1), Arch::Amd64, 3000);
-    let mut builder = Builder::new(Arch::Amd64, Options::default());
+    let mut builder = Builder::new(Arch::Amd64, Options::default()).unwrap();
     let far = |offset: ImageOffset| ImageOffset(offset.0 ^ 0x40);
     for &entry in &entries {
-        let lsda = entry.lsda.and_then(|lsda| NonZeroU32::new(far(ImageOffset(lsda.get())).0));
-        builder.push(Entry { function: far(entry.function), lsda, ..entry });
+        let lsda = entry.lsda.and_then(|lsda| LsdaKey::at(far(lsda.image_offset())));
+        builder.push(Entry { function: far(entry.function.image_offset()).into(), lsda, ..entry });
     }
     let section = builder.finish();
-    let placed = section.place(None, far).unwrap();
+    let placed = section.place(None, |key| far(key.image_offset()), |key| far(key.image_offset())).unwrap();
     let mut bytes = vec![0; placed.len()];
     placed.write(&mut bytes, |personality| slot(personality.get())).unwrap();
     assert!(bytes == lay_out(Arch::Amd64, Options::default(), &entries, None, slot));
@@ -237,13 +237,13 @@ fn llvm_objdump_prints_what_we_print() {
 #[test]
 fn a_fourth_personality_falls_back_to_dwarf() {
     for layout in LAYOUTS {
-        let mut builder = Builder::new(Arch::Aarch64, options(layout));
+        let mut builder = Builder::new(Arch::Aarch64, options(layout)).unwrap();
         // Personality 1 is used once, 2 twice, and so on.
         let users = [1, 2, 2, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 5];
         for (number, personality) in (0..).zip(users) {
             let mut entry = Entry::new(ImageOffset(0x100 * number + 0x100), 0x100, Encoding(0x0400_0000));
             entry.personality = NonZeroU32::new(personality);
-            entry.lsda = NonZeroU32::new(0x8000 + number);
+            entry.lsda = LsdaKey::at(ImageOffset(0x8000 + number));
             entry.fde = NonZeroU32::new(if number == 2 { 0x1234_5678 } else { 0x20 * number + 0x18 });
             builder.push(entry);
         }
@@ -253,12 +253,10 @@ fn a_fourth_personality_falls_back_to_dwarf() {
             _ => None,
         });
         assert_eq!(moved.collect::<Vec<_>>(), [(0x100, 1), (0x200, 2), (0x300, 2)]);
-        let unreachable = Warning::FdeOutOfReach {
-            function: ImageOffset(0x300),
-            fde: NonZeroU32::new(0x1234_5678).unwrap(),
-        };
+        let unreachable =
+            Warning::FdeOutOfReach { function: Key(0x300), fde: NonZeroU32::new(0x1234_5678).unwrap() };
         assert_eq!(section.warnings().iter().filter(|&&warning| warning == unreachable).count(), 1);
-        let placed = section.place(None, |offset| offset).unwrap();
+        let placed = section.place(None, Key::image_offset, LsdaKey::image_offset).unwrap();
         let mut bytes = vec![0; placed.len()];
         placed.write(&mut bytes, |personality| slot(personality.get())).unwrap();
         let table = Table::read(&bytes);
@@ -287,8 +285,8 @@ fn nothing_shadows_a_function() {
 #[test]
 fn dead_lsda_records_are_left_out() {
     let mut dwarf = Entry::new(ImageOffset(0x1000), 0x20, Encoding::dwarf(Arch::Amd64, 0x18));
-    dwarf.lsda = NonZeroU32::new(0x9000);
-    let compact = Entry { encoding: Encoding(0x0100_0000), function: ImageOffset(0x1020), ..dwarf };
+    dwarf.lsda = LsdaKey::new(0x9000);
+    let compact = Entry { encoding: Encoding(0x0100_0000), function: Key(0x1020), ..dwarf };
     let records = |options: Options| {
         let bytes = lay_out(Arch::Amd64, options, &[dwarf, compact], None, slot);
         let section = Section::parse(&bytes).unwrap();

@@ -14,7 +14,8 @@ type Key = (u32, u32);
 
 fn keys(table: &Table) -> Vec<Key> {
     let number = |personality: Option<std::num::NonZeroU32>| personality.map_or(0, |number| number.get());
-    let key = |entry: &Entry| (entry.function.0, entry.encoding.0 | number(entry.personality) << 28);
+    let key =
+        |entry: &Entry| (entry.function.image_offset().0, entry.encoding.0 | number(entry.personality) << 28);
     table.entries.iter().map(key).collect()
 }
 

@@ -1,0 +1,219 @@
+//! Functions that a linker knows by keys: objects with equal offsets, dead functions, sizes first, addresses later.
+
+use cfipack_cfi::write::{Cie, InstructionWriter, Writer};
+use cfipack_cfi::{Excluded, Exclusion, Functions, Instruction, Section, SectionKind};
+use cfipack_encoder::sframe::{Builder, LeftOut, Options, Pool, Serial, Task, Threads, WriteError};
+use cfipack_format::{Address, Arch, Key, Reason, Register, SectionOffset};
+use cfipack_roundtrip::{Table, verify};
+use cfipack_tests::convert::all_options;
+use cfipack_tests::random::Random;
+
+const TABLE: Address = Address(0x800_0000);
+const ARCH: Arch = Arch::Amd64;
+
+/// A function of an object: the start field of its FDE, and the code's size.
+#[derive(Clone, Copy)]
+struct Function {
+    fde: SectionOffset,
+    start_field: SectionOffset,
+    size: u64,
+    is_dead: bool,
+}
+
+/// An object's `.eh_frame`, its start fields zero, as a compiler leaves them to relocations.
+struct Object {
+    eh_frame: Vec<u8>,
+    functions: Vec<Function>,
+}
+
+impl Object {
+    /// Functions that push a different number of words; one in five is dead.
+    fn random(random: &mut Random, count: u64) -> Self {
+        let mut writer = Writer::new(SectionKind::EhFrame, ARCH, Address(0));
+        let mut at_entry = InstructionWriter::new(ARCH, 1, -8);
+        at_entry.put(Instruction::DefCfa(Register(7), 8)).unwrap();
+        at_entry.put(Instruction::Offset(Register(16), -8)).unwrap();
+        let cie = writer.cie(&Cie::new(ARCH, at_entry.as_bytes())).unwrap();
+        let functions = (0..count).map(|_| {
+            let mut body = InstructionWriter::new(ARCH, 1, -8);
+            let pushes = random.below(6) as i64;
+            for push in 0..pushes {
+                body.put(Instruction::Advance(1 + random.below(3))).unwrap();
+                body.put(Instruction::DefCfaOffset(16 + 8 * push)).unwrap();
+            }
+            let (fde, size) = (writer.offset(), 32 + random.below(32));
+            let start_field = writer.fde(&cie, Address(0), size, None, body.as_bytes()).unwrap();
+            Function { fde, start_field, size, is_dead: random.chance(20) }
+        });
+        let functions: Vec<_> = functions.collect();
+        let mut eh_frame = writer.as_bytes().to_vec();
+        functions.iter().for_each(|it| eh_frame[it.start_field.0..][..4].fill(0));
+        Self { eh_frame, functions }
+    }
+
+    fn section(&self) -> Section<'_> {
+        Section::new(SectionKind::EhFrame, &self.eh_frame, Address(0), ARCH)
+    }
+
+    /// The key of a start field: the object's number, and the field's.
+    fn key(&self, number: u64, start_field: SectionOffset) -> Option<Key> {
+        let found = self.functions.binary_search_by_key(&start_field, |it| it.start_field);
+        let function = found.expect("a start field");
+        (!self.functions[function].is_dead).then_some(Key(number << 32 | function as u64))
+    }
+
+    /// The section as a linker relocates it (`S + A - P`), and its dead FDEs.
+    fn relocated(&self, address: Address, starts: &[u64]) -> (Vec<u8>, Vec<Excluded>) {
+        let mut bytes = self.eh_frame.clone();
+        for (it, start) in self.functions.iter().zip(starts) {
+            let place = address.0 + it.start_field.0 as u64;
+            bytes[it.start_field.0..][..4].copy_from_slice(&(start.wrapping_sub(place) as u32).to_le_bytes());
+        }
+        let dead = self.functions.iter().filter(|it| it.is_dead);
+        (bytes, dead.map(|it| Excluded { fde: it.fde, reason: Exclusion::Discarded }).collect())
+    }
+}
+
+/// Where a linker puts the functions of each object, in an order and at distances that chance decides.
+fn layout(random: &mut Random, objects: &[Object]) -> Vec<Vec<u64>> {
+    let mut starts: Vec<_> = objects.iter().map(|object| vec![0; object.functions.len()]).collect();
+    let all = objects
+        .iter()
+        .enumerate()
+        .flat_map(|(object, it)| (0..it.functions.len()).map(move |at| (object, at)));
+    let mut all: Vec<_> = all.map(|place| (random.next(), place)).collect();
+    all.sort_unstable();
+    let mut address = 0x40_0000 + 16 * random.below(1000);
+    for (_, (object, at)) in all {
+        starts[object][at] = address;
+        address += objects[object].functions[at].size + random.below(40);
+    }
+    starts
+}
+
+/// A pool of the caller's own: a thread for each task.
+struct EachItsThread;
+
+impl Pool for EachItsThread {
+    fn threads(&self) -> usize {
+        3
+    }
+
+    fn run<'t>(&self, tasks: Vec<Task<'t>>) {
+        std::thread::scope(|scope| tasks.into_iter().rev().for_each(|task| drop(scope.spawn(task))));
+    }
+}
+
+fn refuse(left_out: LeftOut) {
+    panic!("{left_out:?}");
+}
+
+/// The size comes first; then the table is written for two layouts of the code, and each says what gimli reads from
+/// the relocated CFI. Placed input gives the same bytes, and so does every pool.
+#[test]
+fn objects_with_equal_offsets_are_linked() {
+    let random = &mut Random::new(12);
+    for round in 0..12 {
+        let count = 1 + random.below(if round % 4 == 3 { 900 } else { 20 });
+        let objects = [Object::random(random, count), Object::random(random, count)];
+        assert_eq!(objects[0].functions[0].start_field, objects[1].functions[0].start_field);
+        let layouts = [layout(random, &objects), layout(random, &objects)];
+        for options in all_options() {
+            let pools: [&dyn Pool; 3] = [&Serial, &Threads(2), &EachItsThread];
+            let mut tables = Vec::new();
+            for pool in pools {
+                let mut builder = Builder::new(ARCH, options).unwrap();
+                for (number, object) in (0..).zip(&objects) {
+                    // Each in a shard of its own, in any order of time.
+                    let mut shard = builder.shard();
+                    let key_of = |field| object.key(number, field);
+                    let count = shard.push_section_keyed(&object.section(), pool, key_of, refuse);
+                    assert_eq!(count, object.functions.iter().filter(|it| !it.is_dead).count() as u64);
+                    builder.absorb_on(pool, shard).unwrap();
+                }
+                let section = builder.finish_on(pool);
+                let written = layouts.each_ref().map(|starts| {
+                    let mut bytes = vec![0; section.len()];
+                    let address_of =
+                        |key: Key| Address(starts[(key.0 >> 32) as usize][key.0 as u32 as usize]);
+                    section.write_on(pool, &mut bytes, TABLE, address_of).unwrap();
+                    bytes
+                });
+                tables.push(written);
+            }
+            assert!(tables.windows(2).all(|pair| pair[0] == pair[1]), "{options:?}: pools differ");
+            for (starts, bytes) in layouts.iter().zip(&tables[0]) {
+                check(&objects, starts, bytes, options);
+            }
+        }
+    }
+}
+
+/// Compares a table with the CFI as it is after linking, and with the table of placed functions.
+fn check(objects: &[Object; 2], starts: &[Vec<u64>], bytes: &[u8], options: Options) {
+    let addresses = [Address(0x600_0000), Address(0x700_0000)];
+    let relocated = [0, 1].map(|number| objects[number].relocated(addresses[number], &starts[number]));
+    let sections = [0, 1].map(|number| Section {
+        excluded: &relocated[number].1,
+        ..Section::new(SectionKind::EhFrame, &relocated[number].0, addresses[number], ARCH)
+    });
+    let tables = [cfipack_decoder::sframe::Section::parse(bytes, TABLE).unwrap()];
+    let report = verify(&sections, &Table::new(&tables), &Default::default());
+    let living = objects.iter().flat_map(|object| &object.functions).filter(|it| !it.is_dead).count() as u64;
+    assert!(report.is_faultless(), "{options:?}: {:?}", report.differences.first());
+    assert_eq!((report.equal, report.missing), (living, 0), "{options:?}");
+    let mut builder = Builder::new(ARCH, options).unwrap();
+    sections.iter().for_each(|section| {
+        builder.push_section(section, &Serial, refuse);
+    });
+    assert!(
+        builder.finish().into_bytes(TABLE, Key::address).unwrap() == bytes,
+        "{options:?}: placed differs"
+    );
+}
+
+/// What needs addresses is refused by name.
+#[test]
+fn what_needs_addresses_is_refused() {
+    let object = Object::random(&mut Random::new(3), 2);
+    let keyed = |field: SectionOffset| Some(Key(field.0 as u64));
+    let reasons = |options, first: &dyn Fn(&mut Builder<'_>)| {
+        let mut builder = Builder::new(ARCH, options).unwrap();
+        first(&mut builder);
+        let mut reasons = Vec::new();
+        builder.push_all(Functions::keyed(&object.section(), keyed), |left_out| match left_out {
+            LeftOut::Unsupported(unsupported) => reasons.push(unsupported.reason),
+            LeftOut::Malformed(error) => panic!("{error}"),
+        });
+        reasons
+    };
+    let merging = Options { merge_functions: 16, ..Options::default() };
+    assert_eq!(reasons(merging, &|_| ()), [Reason::PlaceUnknown; 2]);
+    assert_eq!(reasons(Options::default(), &|_| ()), []);
+
+    // Functions with addresses and without in one builder, in either order, and by shards.
+    let mut builder = Builder::new(ARCH, Options::default()).unwrap();
+    builder.push_all(Functions::keyed(&object.section(), keyed), refuse);
+    let placed = Functions::new(&object.section()).next().unwrap().unwrap();
+    assert_eq!(builder.push(&placed).unwrap_err().reason, Reason::KeysMixed);
+    let mut other = builder.shard();
+    other.push(&placed).unwrap();
+    assert_eq!(builder.absorb(other), Err(Reason::KeysMixed));
+
+    // `DW_CFA_set_loc` to an address that only a relocation knows.
+    let mut writer = Writer::new(SectionKind::EhFrame, ARCH, Address(0));
+    let cie = writer.cie(&Cie::new(ARCH, &[0x0c, 7, 8, 0x90, 1])).unwrap();
+    writer.fde(&cie, Address(0), 64, None, &[0x01, 0, 0, 0, 0, 0x0e, 16]).unwrap();
+    let section = writer.section();
+    let function = Functions::keyed(&section, keyed).next().unwrap().unwrap();
+    let mut builder = Builder::new(ARCH, Options::default()).unwrap();
+    let refused = builder.push(&function).unwrap_err();
+    assert_eq!((refused.function, refused.reason), (function.key, Reason::PlaceUnknown));
+    assert_eq!((function.start, function.end()), (None, None));
+
+    // Two functions that turn out to share PCs.
+    let mut builder = Builder::new(ARCH, Options::default()).unwrap();
+    builder.push_all(Functions::keyed(&object.section(), keyed), refuse);
+    let overlapping = builder.finish().into_bytes(TABLE, |key| Address(0x1000 + key.0 / 16));
+    assert!(matches!(overlapping, Err(WriteError::Overlap { .. })), "{overlapping:?}");
+}
