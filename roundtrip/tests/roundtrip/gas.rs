@@ -92,8 +92,8 @@ fn gas_247() {
 /// gas 2.44: rules for the return address that are not the default's, undefined registers and rules for the
 /// stack pointer are passed over; remembered states are those of the row before.
 #[rustfmt::skip]
-const WRONG_IN_GAS_244: [(&str, u64); 48] = [
-    ("a_key_b_debug_frame", 4), ("a_negate_restore_34", 8), ("a_unaligned", 4),
+const WRONG_IN_GAS_244: [(&str, u64); 49] = [
+    ("a_key_b_debug_frame", 4), ("a_negate_restore_34", 8), ("a_pac_epilogue_amid", 4), ("a_unaligned", 4),
     ("a_register_sp", 4), ("a_remember_nested_fp", 4), ("a_restore_first_row", 4), ("a_same_lr", 4), ("a_same_lr_fp_kept", 4),
     ("a_signal_err_pac_b", 4), ("a_undef_fp", 4), ("a_undef_lr", 12), ("a_undef_lr_back", 4), ("a_undef_lr_pac", 4),
     ("a_undef_lr_restore", 4), ("a_val_offset_sp", 4), ("x_all_skip", 1), ("x_cfa_m3", 1),
