@@ -5,37 +5,37 @@ use alloc::vec::Vec;
 use cfipack_format::sframe::{Abi, FdeType, FreType, Header, Version};
 use cfipack_format::{Arch, Key};
 
-use super::block::Blocks;
-use super::cies::Cies;
-use super::direct::Common;
-use super::entries::{Entries, Omitted};
-use super::fres::Fres;
-use super::gnu::{Gnu, GnuRows};
-use super::merge::merge;
-use super::overlap::separate;
-use super::small::{SmallRows, flags};
-use super::stack_pointer::StackPointer;
-use super::stubs::StubRows;
-use super::{Layout, Options, Pool, Section, Serial};
 use crate::cfi::{Change, Function, Instructions, Interpreter, RowSink, State};
+use crate::sframe::fast::cies::Cies;
+use crate::sframe::fast::direct::Common;
+use crate::sframe::rows::fres::Fres;
+use crate::sframe::rows::gnu::{Gnu, GnuRows};
+use crate::sframe::rows::small::{SmallRows, flags};
+use crate::sframe::rows::stack_pointer::StackPointer;
+use crate::sframe::rows::stubs::StubRows;
+use crate::sframe::table::block::Blocks;
+use crate::sframe::table::entries::{Entries, Omitted};
+use crate::sframe::table::merge::merge;
+use crate::sframe::table::overlap::separate;
+use crate::sframe::{Layout, Options, Pool, Section, Serial};
 use crate::{Reason, Unsupported, UnsupportedArch};
 
 /// Takes functions, one after the other, a section's at once or, as shards that are [absorbed](Self::absorb) in a fixed
 /// order, many at a time, and becomes a [`Section`].
 #[derive(Clone, Debug)]
 pub struct Builder<'a> {
-    pub(super) abi: Abi,
-    pub(super) options: Options,
-    pub(super) interpreter: Interpreter<'a, StackPointer>,
-    pub(super) cies: Cies<'a>,
-    pub(super) common: Common,
+    pub(crate) abi: Abi,
+    pub(crate) options: Options,
+    pub(crate) interpreter: Interpreter<'a, StackPointer>,
+    pub(crate) cies: Cies<'a>,
+    pub(crate) common: Common,
     gnu: Gnu<'a>,
-    pub(super) fres: Fres,
-    pub(super) entries: Entries,
+    pub(crate) fres: Fres,
+    pub(crate) entries: Entries,
     /// Functions taken, by whose instructions DWARF does not say what they mean.
-    pub(super) outside_dwarf: u64,
+    pub(crate) outside_dwarf: u64,
     /// The same of functions that were refused.
-    pub(super) undefined: u64,
+    pub(crate) undefined: u64,
 }
 
 impl<'a> Builder<'a> {
@@ -125,7 +125,7 @@ impl<'a> Builder<'a> {
 
     /// Whether functions can be taken that have addresses, or have none.
     #[inline]
-    pub(super) fn can_take(&self, have_addresses: bool) -> Result<(), Reason> {
+    pub(crate) fn can_take(&self, have_addresses: bool) -> Result<(), Reason> {
         match self.entries.have_addresses {
             Some(others) if others != have_addresses => Err(Reason::KeysMixed),
             _ if !have_addresses && self.options.merges() => Err(Reason::PlaceUnknown),
@@ -189,7 +189,7 @@ impl<'a> Builder<'a> {
 
     /// Looks up the blocks of the functions that came last.
     #[inline]
-    pub(super) fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         self.entries.settle(&mut self.fres);
     }
 
@@ -206,13 +206,13 @@ impl<'a> Builder<'a> {
     }
 
     #[inline]
-    pub(super) fn number(&mut self, function: &Function<'a>) -> Option<u8> {
+    pub(crate) fn number(&mut self, function: &Function<'a>) -> Option<u8> {
         self.cies.number(function, self.options.version, &mut self.interpreter)
     }
 
     /// Adds a function of any kind.
     #[cold]
-    pub(super) fn push_rows(&mut self, function: &Function<'a>, size: u32) -> Result<(), Unsupported> {
+    pub(crate) fn push_rows(&mut self, function: &Function<'a>, size: u32) -> Result<(), Unsupported> {
         if size == 0 {
             return Ok(());
         }

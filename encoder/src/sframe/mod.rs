@@ -80,46 +80,18 @@
 //! and whoever unwinds has to turn to its CFI. A table has no saved registers but the frame pointer and the
 //! return address, and no personalities: it is for stack traces, not for exceptions.
 
-mod absorb;
-mod all;
-mod apart;
-mod batch;
-mod belief;
-mod block;
 mod builder;
-mod cies;
-mod common_cie;
-mod direct;
-mod effect;
-mod entries;
-mod fre;
-mod fres;
-mod gnu;
-mod hash_index;
-mod memo;
-mod merge;
+mod fast;
 mod options;
-mod order;
-mod overlap;
-mod pattern;
-mod place;
-mod pool;
-mod read_back;
-mod rebuilt;
-mod rules;
-mod section;
-mod small;
-mod stack_pointer;
-mod stubs;
-mod threads;
-mod track;
-mod wide_attribute;
-mod words;
+mod parallel;
+mod push_all;
+mod rows;
+mod table;
 
-pub use all::LeftOut;
 pub use builder::Builder;
 pub use options::{Layout, Options};
 #[cfg(feature = "std")]
-pub use pool::Threads;
-pub use pool::{Pool, Serial, Task};
-pub use section::{Section, StartField, WriteError};
+pub use parallel::pool::Threads;
+pub use parallel::pool::{Pool, Serial, Task};
+pub use push_all::LeftOut;
+pub use table::section::{Section, StartField, WriteError};

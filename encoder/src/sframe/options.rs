@@ -39,7 +39,7 @@ pub struct Options {
 
 impl Options {
     /// Whether neighbouring functions become one FDE.
-    pub(super) fn merges(&self) -> bool {
+    pub(crate) fn merges(&self) -> bool {
         self.merge_functions > 1 && self.layout == Layout::Small
     }
 

@@ -13,7 +13,7 @@ use cfipack_format::unwind_info::{
     CompressedEntry, CompressedPage, MAX_ENCODINGS, PageKind, RegularEntry, RegularPage,
 };
 
-use super::fold::Folded;
+use super::dedup_entries::Folded;
 use super::split::{PAGE_SIZE, Page};
 
 /// How far the first entry of a compressed page may lie before the last one: ld64 leaves room for

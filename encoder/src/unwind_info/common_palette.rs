@@ -5,8 +5,8 @@ use core::cmp::Reverse;
 
 use cfipack_format::Arch;
 
+use super::dedup_entries::Folded;
 use super::entry::is_dwarf;
-use super::fold::Folded;
 
 /// The most common encodings: no writer has more, so no reader has met more.
 pub(super) const MAX_COMMON: usize = 127;

@@ -57,17 +57,17 @@
 mod backward;
 mod builder;
 mod common_palette;
-mod cut;
-mod distinct;
+mod dedup_entries;
+mod encoding_ids;
 mod entry;
 mod error;
-mod fold;
+mod min_pages;
 mod options;
 mod page;
 mod personality;
 mod placed;
+mod refine;
 mod section;
-mod settle;
 mod small;
 mod split;
 

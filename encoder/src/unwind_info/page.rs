@@ -9,8 +9,8 @@ use cfipack_format::unwind_info::{
 };
 use cfipack_format::{Arch, ImageOffset};
 
+use super::dedup_entries::{Folded, Key};
 use super::entry::is_dwarf;
-use super::fold::{Folded, Key};
 use super::split::Page;
 
 /// Writes a regular page; returns its bytes.

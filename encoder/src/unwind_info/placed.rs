@@ -8,8 +8,8 @@ use cfipack_format::unwind_info::{
 };
 use cfipack_format::{Arch, ImageOffset};
 
+use super::dedup_entries::Folded;
 use super::error::Error;
-use super::fold::Folded;
 use super::options::Layout;
 use super::page::{EncodingIndices, write_backward, write_compressed, write_regular};
 use super::split::{PAGE_SIZE, Page, REGULAR_ENTRIES};

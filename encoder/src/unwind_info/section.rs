@@ -10,9 +10,9 @@ use cfipack_format::{Arch, ImageOffset, Key, LsdaKey};
 
 use super::backward::backward;
 use super::common_palette::MAX_COMMON;
+use super::dedup_entries::fold;
 use super::entry::Entry;
 use super::error::{Error, Warning};
-use super::fold::fold;
 use super::options::{Layout, Options};
 use super::placed::Placed;
 use super::split::{PAGE_SIZE, REGULAR_ENTRIES, forward};

@@ -43,9 +43,9 @@ use cfipack_format::Arch;
 use cfipack_format::unwind_info::{MAX_COMPRESSED_OFFSET, MAX_ENCODINGS};
 
 use super::common_palette::{self, first_by};
-use super::cut::{COMPRESSED, Cut, REGULAR, cut};
-use super::fold::{Folded, Key};
-use super::settle::{Users, settled};
+use super::dedup_entries::{Folded, Key};
+use super::min_pages::{COMPRESSED, Cut, REGULAR, cut};
+use super::refine::{Users, settled};
 use super::split::{Page, REGULAR_ENTRIES, WORDS, forward};
 
 /// Lengths at which a ranking of encodings is cut.

@@ -7,7 +7,7 @@ use cfipack_format::unwind_info::{
     CompressedEntry, CompressedPage, ENCODING_SIZE, MAX_ENCODINGS, PageKind, RegularEntry, RegularPage,
 };
 
-use super::fold::Folded;
+use super::dedup_entries::Folded;
 
 /// The most bytes of a page.
 pub(super) const PAGE_SIZE: usize = 4096;

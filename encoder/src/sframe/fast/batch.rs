@@ -1,0 +1,217 @@
+//! Common functions on their way into a section, a batch at a time.
+//!
+//! Each step is done for all functions of a batch before the next one: what a step waits for, memory
+//! above all, it then awaits for all of them together.
+
+use alloc::vec::Vec;
+
+use cfipack_format::sframe::FdeType;
+use cfipack_format::{Key as FunctionKey, SectionOffset};
+
+use crate::cfi::{Code, Functions, Keys, PlainFde};
+use crate::sframe::Builder;
+use crate::sframe::fast::memo::{Key, Memo, Remembered};
+use crate::sframe::rows::fres::Block;
+use crate::sframe::table::block::GROUP;
+use crate::sframe::table::entries::Entry;
+use crate::sframe::table::wide_attribute::WideAttribute;
+
+/// A function of a batch.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    fde: PlainFde,
+    cie: u8,
+}
+
+/// A function that is not remembered, and its FREs in the buffer.
+#[derive(Clone, Copy, Debug)]
+struct Ran {
+    /// Its number in the batch.
+    number: usize,
+    /// The location that its instructions end at; none where it has to go the general way.
+    end: Option<u64>,
+    block: Block,
+    num_fres: u32,
+    attribute: WideAttribute,
+    hash: u32,
+}
+
+/// More CIEs are rarely in turn.
+const CIES: usize = 16;
+
+/// Functions that are taken together.
+#[derive(Debug)]
+pub(crate) struct Batch<'a> {
+    section: &'a [u8],
+    /// Where the CIEs of late start whose FDEs are plain, and their numbers.
+    cies: [(usize, u8); CIES],
+    functions: Vec<Taken>,
+    keys: [Key; GROUP],
+    /// What their instructions have given.
+    gave: [Remembered; GROUP],
+    /// Those that are not remembered.
+    ran: Vec<Ran>,
+    memo: Memo,
+}
+
+impl<'a> Batch<'a> {
+    /// For the functions of a section that has so many.
+    pub(crate) fn new(section: &'a [u8], functions: usize) -> Self {
+        let (taken, ran) = (Vec::with_capacity(GROUP), Vec::with_capacity(GROUP));
+        let (keys, gave) = ([Key::NONE; GROUP], [Remembered { block: 0, num_fres: 0 }; GROUP]);
+        let cies = [(usize::MAX, 0); CIES];
+        Self { section, cies, functions: taken, keys, gave, ran, memo: Memo::new(functions) }
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.functions.len() == GROUP
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.functions.len()
+    }
+
+    /// Takes note of the number of a CIE whose FDEs are plain.
+    pub(crate) fn note(&mut self, cie: SectionOffset, number: u8) {
+        self.cies[cie.0 / 4 % CIES] = (cie.0, number);
+    }
+
+    /// Takes functions until there is no room for more or the next one is of another kind.
+    #[inline(never)]
+    pub(crate) fn fill(&mut self, functions: &mut Functions<'a, impl Keys>) {
+        let cies = &self.cies;
+        let number = |cie: usize| {
+            let (at, number) = cies[cie / 4 % CIES];
+            (at == cie).then_some(number)
+        };
+        while self.functions.len() < GROUP
+            && let Some((fde, cie)) = functions.next_plain(number)
+        {
+            self.functions.push(Taken { fde, cie });
+        }
+    }
+
+    /// Finds what is remembered. Returns the numbers of the functions for which nothing is.
+    #[inline(never)]
+    fn find(&mut self) -> ([usize; GROUP], usize) {
+        for (key, Taken { fde, cie }) in self.keys.iter_mut().zip(&self.functions) {
+            *key = fde.code(self.section).map_or(Key::NONE, |code| self.memo.key(*cie, &code));
+        }
+        let (mut missing, mut count) = ([0; GROUP], 0);
+        let found = self.gave.iter_mut().zip(&self.keys).zip(&self.functions);
+        for (number, ((gave, key), Taken { fde, .. })) in found.enumerate() {
+            let code = fde.code(self.section);
+            let remembered = code.and_then(|code| self.memo.find(*key, self.section, &code, fde.size));
+            missing[count % GROUP] = number;
+            count += usize::from(remembered.is_none());
+            *gave = remembered.unwrap_or(*gave);
+        }
+        (missing, count)
+    }
+}
+
+impl<'a> Builder<'a> {
+    /// Adds the functions of a batch, which is empty then. `general` adds the one of an FDE
+    /// the general way.
+    #[inline]
+    pub(crate) fn push_batch(
+        &mut self,
+        batch: &mut Batch<'a>,
+        mut general: impl FnMut(&mut Self, &PlainFde),
+    ) {
+        self.settle();
+        self.run_batch(batch);
+        self.entries.blocks.touch(batch.ran.iter().map(|ran| ran.hash));
+        let mut next = 0;
+        for ran in &batch.ran {
+            let number = ran.number;
+            let (bytes, len) = (self.fres.with_behind(ran.block), ran.block.len);
+            let blocks = &self.entries.blocks;
+            let Some(end) = ran.end.filter(|_| blocks.can_take(ran.hash, bytes, len, ran.attribute)) else {
+                self.push_entries(&batch.functions[next..number], &batch.gave[next..]);
+                general(self, &batch.functions[number].fde);
+                self.settle();
+                next = number + 1;
+                continue;
+            };
+            let block = self.entries.blocks.add_block(ran.hash, bytes, len, ran.attribute);
+            let gave = Remembered { block, num_fres: ran.num_fres };
+            batch.gave[number] = gave;
+            let fde = &batch.functions[number].fde;
+            // Without sharing each function has a block of its own.
+            if end < u64::from(fde.size)
+                && self.options.share
+                && let Some(code) = fde.code(batch.section)
+            {
+                batch.memo.remember(batch.keys[number], &code, end, gave);
+            }
+        }
+        self.push_entries(&batch.functions[next..], &batch.gave[next..]);
+        self.fres.clear();
+        batch.functions.clear();
+        batch.ran.clear();
+    }
+
+    /// Adds the entries of functions whose blocks are known.
+    #[inline(always)]
+    fn push_entries(&mut self, functions: &[Taken], gave: &[Remembered]) {
+        self.entries.extend(functions.iter().zip(gave).map(|(Taken { fde, .. }, gave)| {
+            let entry = Entry { start: fde.key.0, size: fde.size, block: gave.block };
+            (entry, gave.num_fres)
+        }));
+    }
+
+    /// Adds a function if it is of the common kind.
+    #[inline]
+    pub(crate) fn push_common(&mut self, cie: u8, function: FunctionKey, code: &Code<'a>, size: u32) -> bool {
+        let Some((_, attribute)) = self.run_common(cie, code, size) else { return false };
+        self.settle();
+        let block = self.fres.block(self.options.version);
+        let (bytes, len) = (self.fres.with_behind(block), block.len);
+        let blocks = &mut self.entries.blocks;
+        let hash = blocks.hash(bytes, len);
+        if !blocks.can_take(hash, bytes, len, attribute) {
+            return false;
+        }
+        let block = blocks.add_block(hash, bytes, len, attribute);
+        self.entries.push(function.0, size, block, self.fres.count());
+        true
+    }
+
+    /// Finds or makes the FREs of the functions of a batch.
+    #[inline(always)]
+    fn run_batch(&mut self, batch: &mut Batch<'a>) {
+        let (missing, count) = batch.find();
+        for &number in &missing[..count] {
+            let Taken { fde, cie } = &batch.functions[number];
+            let code = fde.code(batch.section);
+            let ran = code.and_then(|code| self.run_common(*cie, &code, fde.size));
+            let (end, attribute) = ran.unzip();
+            let (block, num_fres) = (self.fres.block(self.options.version), self.fres.count());
+            if end.is_some() {
+                self.fres.keep();
+            }
+            let attribute = attribute.unwrap_or_default();
+            batch.ran.push(Ran { number, end, block, num_fres, attribute, hash: 0 });
+        }
+        for ran in batch.ran.iter_mut().filter(|ran| ran.end.is_some()) {
+            ran.hash = self.entries.blocks.hash(self.fres.with_behind(ran.block), ran.block.len);
+        }
+    }
+
+    /// Puts the FREs of a function into the buffer if it is of the common kind. Returns the location that its
+    /// instructions end at, and its attribute.
+    #[inline(always)]
+    fn run_common(&mut self, cie: u8, code: &Code<'a>, size: u32) -> Option<(u64, WideAttribute)> {
+        if size == 0 {
+            return None;
+        }
+        let common = self.cies.common(cie)?;
+        let end = self.common.run(common, code, size, &mut self.fres)?;
+        let attribute = self.entries.blocks.begin_block(&mut self.fres, common.info, FdeType::Default, 0);
+        Some((end, attribute))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,360 @@
+//! Every way into a section against the interpreter, on call frame information made at random.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use cfipack_format::sframe::Version;
+use cfipack_format::{Address, Arch, Key, SectionOffset};
+
+use crate::cfi::{Function, Functions, Section, SectionKind};
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+use crate::eh_frame;
+use crate::random::Random;
+use crate::sframe::{Builder, Layout, LeftOut, Options, Pool, Serial, Task};
+use crate::{Reason, Unsupported};
+
+impl Random {
+    fn byte(&mut self, from: u8, to: u8) -> u8 {
+        from + self.below(u64::from(to - from) + 1) as u8
+    }
+}
+
+/// Offsets at which a word becomes wider, or an operand longer, as ULEB128.
+const OFFSETS: [&[u8]; 9] = [
+    &[0x00],
+    &[0x7f],
+    &[0x80, 0x01],
+    &[0x88, 0x00],
+    &[0xff, 0x7f],
+    &[0x80, 0x80, 0x01],
+    &[0xff, 0xff, 0x01],
+    &[0x80, 0x80, 0x02],
+    &[0xff, 0xff, 0xff, 0xff, 0x07],
+];
+
+/// An instruction: mostly a common one, at times one at the edge of it, rarely a malformed one.
+fn instruction(random: &mut Random, arch: Arch, bytes: &mut Vec<u8>) {
+    let is_aarch64 = arch == Arch::Aarch64;
+    let [stack, frame, link] = [arch.stack_pointer(), arch.frame_pointer(), arch.return_address()];
+    let bases = [stack.0 as u8, frame.0 as u8];
+    let last = if is_aarch64 { 34 } else { 17 };
+    let (low, short) = (random.byte(0, 0x3f), random.byte(0, 0x7f));
+    match random.below(44) {
+        0..=11 => bytes.extend([0x40 | low, 0x0e, short]),
+        12..=15 => bytes.push(0x40 | low),
+        16 => bytes.extend([0x02, random.byte(0, 255)]),
+        17 => bytes.extend([0x03, random.byte(0, 255), random.byte(0, 4)]),
+        18 => bytes.extend([0x04, short, random.byte(0, 1), 0, 0]),
+        19..=20 => bytes.extend([0x0e, 0x80 | short, random.byte(0, 0x7f)]),
+        21..=22 => {
+            bytes.push(0x0e);
+            bytes.extend(random.pick(&OFFSETS));
+        }
+        23..=26 => bytes.extend([0x80 | random.byte(0, last), random.byte(0, 20)]),
+        27 => bytes.extend([0x80 | low, short]),
+        28..=29 => bytes.push(0xc0 | random.byte(0, last)),
+        30 => bytes.extend([0x0d, random.pick(&bases)]),
+        31 => bytes.extend([0x0c, random.pick(&bases), short]),
+        32 => {
+            bytes.extend([0x0c, random.byte(6, 8).max(bases[1])]);
+            bytes.extend(random.pick(&OFFSETS));
+        }
+        33..=34 => bytes.push(0x0a),
+        35..=36 => bytes.push(0x0b),
+        37 => bytes.extend([0x2e, short]),
+        38 => bytes.extend([0x2e, 0x80 | short, short]),
+        39 => bytes.push(0),
+        // A frame record, in either order: LLVM's and GCC's.
+        40 => {
+            let (opcode, length) = random.pick(&[(0x80, 2), (0x80, 2), (0xc0, 1)]);
+            let (link, frame) = ([opcode | link.0 as u8, 1], [opcode | frame.0 as u8, 2]);
+            let (first, second) = random.pick(&[(link, frame), (frame, link)]);
+            bytes.extend(first[..length].iter().chain(&second[..length]));
+        }
+        41..=42 if is_aarch64 => bytes.push(0x2d),
+        41..=42 => bytes.extend([0x40 | low, 0x0e, 16, 0x86, 2]),
+        _ => bytes.push(if random.below(20) == 0 { random.byte(0, 255) } else { 0 }),
+    }
+}
+
+/// Instructions, at times cut in the middle of the last one, or as many bytes as something ends at.
+fn program(random: &mut Random, arch: Arch) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for _ in 0..random.below(40) >> random.below(6) {
+        instruction(random, arch, &mut bytes);
+    }
+    match random.below(8) {
+        0 => bytes.truncate(random.below(bytes.len() as u64 + 1) as usize),
+        1 => {
+            let len = random.pick(&[63, 64, 65, 128, 254, 255, 256, 900, 1100]);
+            while bytes.len() < len {
+                instruction(random, arch, &mut bytes);
+            }
+            bytes.truncate(len);
+        }
+        // Pushes only, which are common up to 4088 bytes.
+        2 => {
+            let count = random.pick(&[10, 20, 30, 60, 90, 1361, 1362, 1363]);
+            (0..count).for_each(|_| bytes.extend([0x41, 0x0e, random.byte(1, 0x7f)]));
+        }
+        _ => {}
+    }
+    bytes
+}
+
+/// The longest FREs, one for two bytes of instructions: more than a batch of such functions has room for.
+fn large_program(random: &mut Random) -> Vec<u8> {
+    let mut bytes = Vec::from(*b"\x0e\x80\x04\x9d\x02\x9e\x01\x04\0\0\x02\0");
+    (0..random.byte(230, 249)).for_each(|_| bytes.extend([0x40 | random.byte(1, 4), 0x2d, 0x41, 0x2d]));
+    bytes
+}
+
+/// Appends a record, with `padding` bytes in it and behind its body. Returns where it starts.
+fn record(section: &mut Vec<u8>, body: &[u8], padding: usize) -> usize {
+    let at = section.len();
+    section.extend(((body.len() + padding) as u32).to_le_bytes());
+    section.extend(body);
+    section.resize(section.len() + padding, 0);
+    at
+}
+
+/// Appends a CIE. Its FDEs have PC-relative pointers of four bytes.
+fn cie(random: &mut Random, arch: Arch, section: &mut Vec<u8>) -> usize {
+    let is_aarch64 = arch == Arch::Aarch64;
+    let mut body = Vec::from(*b"\0\0\0\0\x01");
+    let augmentations: [(&[u8], &[u8]); 4] = [
+        (b"zR\0", b"\x01\x1b"),
+        (b"zRS\0", b"\x01\x1b"),
+        (b"zLR\0", b"\x02\x1b\x1b"),
+        (b"zRB\0", b"\x01\x1b"),
+    ];
+    let (letters, data) = augmentations[random.below(if is_aarch64 { 4 } else { 3 }) as usize];
+    body.extend(letters);
+    // Factors of 1 to 256, 256 being larger than those of common functions, and of -8 or -4.
+    body.extend(random.pick::<&[u8]>(&[&[1], &[1], &[4], &[4], &[0xff, 1], &[0x80, 2]]));
+    body.extend([random.pick(&[0x78, 0x7c]), arch.return_address().0 as u8]);
+    body.extend(data);
+    let at_entry: &[u8] = if is_aarch64 { b"\x0c\x1f\x00" } else { b"\x0c\x07\x08\x90\x01" };
+    body.extend(at_entry);
+    if random.below(4) == 0 {
+        instruction(random, arch, &mut body);
+    }
+    record(section, &body, random.below(9) as usize)
+}
+
+/// An `.eh_frame` whose functions, of `max_size` bytes at most and 0x80000 apart, repeat each other at times, and
+/// that may end right behind the last.
+fn eh_frame(random: &mut Random, arch: Arch, max_size: u32) -> Vec<u8> {
+    let mut section = Vec::new();
+    let (mut cies, mut programs) = (Vec::new(), Vec::new());
+    let is_large = arch == Arch::Aarch64 && random.below(20) == 0;
+    let most_cies = if is_large { 1 } else { random.pick(&[1, 1, 3, 20]) };
+    for number in 0..60u32 {
+        if cies.is_empty() || cies.len() < most_cies && random.below(3) == 0 {
+            cies.push(cie(random, arch, &mut section));
+        }
+        let repeats = !programs.is_empty() && !is_large && random.below(2) == 0;
+        let mut instructions: Vec<u8> = match programs.len() as u64 {
+            count if repeats => Vec::clone(&programs[random.below(count) as usize]),
+            _ if is_large => large_program(random),
+            _ => program(random, arch),
+        };
+        // Now and then one differs from another in its last byte only.
+        if let Some(byte) = instructions.last_mut().filter(|_| !is_large && random.below(6) == 0) {
+            *byte ^= 1;
+        }
+        let at = section.len() as u32;
+        let size = match random.below(20) {
+            0 => 0_u32,
+            1..=4 => 0x4_0000,
+            5 => i32::MAX as u32,
+            _ if is_large => 0x100_0000,
+            _ => 1 << random.below(14) | random.below(100) as u32,
+        }
+        .min(max_size);
+        let mut body = Vec::from((at + 4 - random.pick(&cies) as u32).to_le_bytes());
+        body.extend((0x10_0000 + number * 0x8_0000 - (at + 8)).to_le_bytes());
+        body.extend(size.to_le_bytes());
+        // The augmentation data: none, an LSDA, or a length in two bytes.
+        let lengths: [&[u8]; 4] = [&[0], &[0], &[4, 1, 2, 3, 4], &[0x80, 0]];
+        body.extend(if is_large { lengths[0] } else { random.pick(&lengths) });
+        body.extend(&instructions);
+        programs.push(instructions);
+        let is_padded = random.below(4) != 0;
+        record(&mut section, &body, if is_padded { 12 - body.len() % 8 } else { 0 });
+    }
+    section.resize(section.len() + random.pick(&[0, 4, 64]), 0);
+    section
+}
+
+/// What a builder became, how many functions it was given, and those it went without.
+type Outcome = (Vec<u8>, u64, Vec<LeftOut>);
+
+fn outcome<'a>(
+    arch: Arch,
+    options: Options,
+    push: impl FnOnce(&mut Builder<'a>, &mut Vec<LeftOut>) -> u64,
+) -> Outcome {
+    let (mut builder, mut left_out) = (Builder::new(arch, options).unwrap(), Vec::new());
+    let count = push(&mut builder, &mut left_out);
+    (builder.finish().into_bytes(Address(0), Key::address).unwrap(), count, left_out)
+}
+
+/// Adds a section's functions one by one.
+fn each<'a>(
+    section: &Section<'a>,
+    left_out: &mut Vec<LeftOut>,
+    mut push: impl FnMut(&Function<'a>) -> Result<(), Unsupported>,
+) -> u64 {
+    let mut count = 0;
+    for function in crate::cfi::Functions::new(section) {
+        left_out.extend(push(&function.unwrap()).err().map(LeftOut::Unsupported));
+        count += 1;
+    }
+    count
+}
+
+fn check(section: &Section<'_>, options: Options, context: &str) {
+    let arch = section.arch;
+    let general = outcome(arch, options, |builder, left_out| {
+        each(section, left_out, |function| {
+            let pushed = builder.push_rows(function, function.size as u32);
+            pushed.inspect_err(|_| builder.note_omitted(function.key, function.size))
+        })
+    });
+    let single = outcome(arch, options, |builder, left_out| {
+        each(section, left_out, |function| builder.push(function))
+    });
+    assert!(single == general, "{context}: one by one");
+    let batches = outcome(arch, options, |builder, left_out| {
+        builder.push_all(crate::cfi::Functions::new(section), |left| left_out.push(left))
+    });
+    assert!(batches == general, "{context}: in batches");
+    #[cfg(feature = "std")]
+    for threads in [2, 5] {
+        use crate::sframe::Threads;
+        let threaded = outcome(arch, options, |builder, left_out| {
+            builder.push_section(section, &Threads(threads), |left| left_out.push(left))
+        });
+        assert!(threaded == general, "{context}: on {threads} threads");
+    }
+}
+
+/// Functions that are known by keys, in several ways, against those of the same section that are known by their
+/// addresses. The keys are neither addresses nor in their order: they count down from the greatest number by the
+/// FDEs' offsets, each less than the parts of a function apart.
+fn check_keyed(section: &Section<'_>, options: Options, context: &str) -> bool {
+    let functions = Functions::new(section).map(Result::unwrap);
+    let starts: BTreeMap<_, _> = functions.map(|function| (function.start_field, function.key)).collect();
+    let key_of =
+        |field: SectionOffset| Some(Key(u64::MAX - field.0 as u64)).filter(|_| starts.contains_key(&field));
+    let address_of = |key: Key| starts[&SectionOffset((u64::MAX - key.0) as usize)].address();
+    let by_address = |left: LeftOut| match left {
+        LeftOut::Unsupported(left) => {
+            LeftOut::Unsupported(Unsupported { function: address_of(left.function).into(), ..left })
+        }
+        malformed => malformed,
+    };
+    let mut has_set_loc = false;
+    let placed = outcome(section.arch, options, |builder, left_out| {
+        builder.push_all(Functions::new(section), |left| left_out.push(left))
+    });
+    for way in 0..4 {
+        let (mut builder, mut left_out) = (Builder::new(section.arch, options).unwrap(), Vec::new());
+        let mut record = |left| left_out.push(by_address(left));
+        let count = match way {
+            0 => {
+                let pushed =
+                    Functions::keyed(section, key_of).map(|function| builder.push(&function.unwrap()));
+                pushed.map(|pushed| pushed.unwrap_or_else(|why| record(LeftOut::Unsupported(why)))).count()
+                    as u64
+            }
+            1 => builder.push_all(Functions::keyed(section, key_of), record),
+            2 => builder.push_section_keyed(section, &Serial, key_of, record),
+            _ => builder.push_section_keyed(section, &Reversed, key_of, record),
+        };
+        has_set_loc |= left_out
+            .iter()
+            .any(|left| matches!(left, LeftOut::Unsupported(why) if why.reason == Reason::PlaceUnknown));
+        let keyed =
+            (builder.finish().into_bytes_on(&Reversed, Address(0), address_of).unwrap(), count, left_out);
+        assert!(has_set_loc || keyed == placed, "{context}: way {way}");
+    }
+    !has_set_loc
+}
+
+/// A pool that runs tasks in the wrong order, and drops one in three.
+struct Reversed;
+
+impl Pool for Reversed {
+    fn threads(&self) -> usize {
+        3
+    }
+
+    fn run<'t>(&self, tasks: Vec<Task<'t>>) {
+        let tasks = tasks.into_iter().enumerate().rev();
+        tasks.filter(|(number, _)| number % 3 != 1).for_each(|(_, task)| task());
+    }
+}
+
+#[test]
+fn functions_with_keys_give_what_functions_with_addresses_give() {
+    let mut compared = 0;
+    for seed in 1..=200 {
+        for arch in [Arch::Amd64, Arch::Aarch64] {
+            let random = &mut Random::new(seed);
+            let bytes = eh_frame(random, arch, 0x7_ffff);
+            let (version, layout) =
+                (random.pick(&[Version::V2, Version::V3]), random.pick(&[Layout::Small, Layout::Gnu]));
+            let options = Options { version, layout, share: random.below(4) != 0, ..Options::default() };
+            let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), arch);
+            compared +=
+                u64::from(check_keyed(&section, options, &format!("seed {seed}, {arch:?}, {options:?}")));
+        }
+    }
+    assert!(compared > 200, "{compared}");
+}
+
+#[test]
+fn every_way_gives_what_the_interpreter_makes_of_a_section() {
+    for seed in 1..=300 {
+        for arch in [Arch::Amd64, Arch::Aarch64] {
+            let random = &mut Random::new(seed);
+            let bytes = eh_frame(random, arch, u32::MAX);
+            let version = random.pick(&[Version::V2, Version::V3]);
+            let (share, merge_functions) = (random.below(4) != 0, random.pick(&[0, 16]));
+            let options = Options { version, share, merge_functions, ..Options::default() };
+            let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), arch);
+            check(&section, options, &format!("seed {seed}, {arch:?}, {options:?}"));
+        }
+    }
+}
+
+/// Functions of a batch whose blocks go on up to the end of what starts of 32 bits reach: those that general ones
+/// leave no room for are refused. What is not touched of 4 GiB takes no memory.
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+#[test]
+fn blocks_at_the_end_of_the_room_for_all() {
+    let mut bytes = eh_frame::CIE.to_vec();
+    // The first is alone, for its CIE; two are too long for common ones.
+    let pushes = [1, 7000, 7000, 1300, 1300, 1300, 1300];
+    for (count, number) in pushes.into_iter().zip(0..) {
+        let pushed = (0..count).flat_map(|push| [0x41, 0x0e, 1 + (push + number) as u8 % 100]);
+        let instructions: Vec<u8> = pushed.chain([0; 8]).collect();
+        eh_frame::fde(&mut bytes, 0, 0x10_0000 + number * 0x1_0000, 0x1_0000, &instructions);
+    }
+    let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
+    let mut builder = Builder::new(Arch::Amd64, Options::default()).unwrap();
+    builder.reserve(1);
+    let blocks = &mut builder.entries.blocks;
+    blocks.bytes = vec![0; (1 << 32) + (1 << 16)];
+    blocks.end = blocks.front + u32::MAX as usize - 66_000;
+    let mut left_out = Vec::new();
+    builder.push_all(crate::cfi::Functions::new(&section), |left| left_out.push(left));
+    assert!(builder.entries.blocks.starts.is_sorted());
+    let refused =
+        |left: &LeftOut| matches!(left, LeftOut::Unsupported(why) if why.reason == Reason::SectionSize);
+    assert!(left_out.len() == 3 && left_out.iter().all(refused), "{left_out:?}");
+}

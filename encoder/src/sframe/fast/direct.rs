@@ -1,0 +1,122 @@
+//! Functions of the common kind, straight from their instructions to FREs.
+//!
+//! Nearly every function does no more than move its CFA's offset and save registers. What such
+//! instructions can change is a few bits of state, and the FRE follows from it by a table; so this
+//! does what the interpreter and the encoder of rows do, in a fraction of the time. It gives
+//! up on whatever is not common, malformed instructions among it, and the function then goes the
+//! general way from the start.
+
+use cfipack_format::sframe::FreType;
+
+use crate::cfi::Code;
+use crate::sframe::fast::common_cie::CommonCie;
+use crate::sframe::fast::pattern::Pattern;
+use crate::sframe::fast::rules::{Now, Rules, States};
+use crate::sframe::fast::track::{LOOKAHEAD, Track};
+use crate::sframe::rows::fres::{BUFFER, Fres};
+
+/// Runs common functions.
+#[derive(Clone, Debug)]
+pub(crate) struct Common {
+    /// The patterns of late: functions save their registers in few ways.
+    patterns: [(Rules, Pattern); Self::PATTERNS],
+}
+
+impl Common {
+    const PATTERNS: usize = 64;
+
+    pub(crate) fn new() -> Self {
+        Self { patterns: [(Rules::NONE, Pattern::NONE); Self::PATTERNS] }
+    }
+
+    /// Puts the rows of a function of `size` bytes, not 0, into `fres`. Returns the location that its
+    /// instructions end at, from its start.
+    #[inline]
+    pub(crate) fn run(
+        &mut self,
+        cie: &CommonCie,
+        code: &Code<'_>,
+        size: u32,
+        fres: &mut Fres,
+    ) -> Option<u64> {
+        let location = match FreType::for_start(size - 1) {
+            FreType::Addr1 => self.run_as::<1>(cie, code, FreType::Addr1, fres),
+            FreType::Addr2 => self.run_as::<2>(cie, code, FreType::Addr2, fres),
+            FreType::Addr4 => self.run_as::<4>(cie, code, FreType::Addr4, fres),
+        }?;
+        if location >= size.into() {
+            if location >> (8 * fres.fre_type().width()) != 0 {
+                self.run_beyond(cie, code, fres)?;
+            }
+            fres.trim(size);
+        }
+        fres.narrow_short();
+        Some(location)
+    }
+
+    /// Puts the rows of a function into `fres` whose instructions go on far behind its end.
+    #[cold]
+    fn run_beyond(&mut self, cie: &CommonCie, code: &Code<'_>, fres: &mut Fres) -> Option<()> {
+        let location = self.run_as::<4>(cie, code, FreType::Addr4, fres)?;
+        (location <= u32::MAX.into()).then_some(())
+    }
+
+    /// Puts the rows of a function into `fres`, starts cut to `WIDTH` bytes.
+    #[inline]
+    fn run_as<const WIDTH: usize>(
+        &mut self,
+        cie: &CommonCie,
+        code: &Code<'_>,
+        fre_type: FreType,
+        fres: &mut Fres,
+    ) -> Option<u64> {
+        let instructions = code.with_behind().get(..code.len() + LOOKAHEAD)?;
+        let (room, first) = fres.room()?;
+        // A row takes two bytes of instructions or more. So many of them never fit that nothing can overflow.
+        if first + (code.len().min(BUFFER) / 2 + 2) * (WIDTH + 8) > BUFFER {
+            return None;
+        }
+        let CommonCie { rules, offset, pattern, reading, .. } = *cie;
+        let mut states = States::new(Now { rules, offset });
+        let mut track = Track::<WIDTH>::new(instructions, pattern, offset, room, first);
+        while !track.run(&reading) {
+            states.now.offset = track.offset();
+            let (pattern, rest) = self.change(cie, &mut states, track.rest)?;
+            track.rest = rest;
+            track.set_pattern(pattern, states.now.offset);
+        }
+        if track.rest.len() < LOOKAHEAD {
+            // An operand is missing.
+            return None;
+        }
+        let location = track.location;
+        let (end, last_start) = track.finish();
+        fres.take(fre_type, end.end(), end.rows(), last_start);
+        Some(location)
+    }
+
+    /// Applies an instruction, or two of a frame record. Returns the pattern then, and the instructions that
+    /// are left.
+    #[inline(never)]
+    fn change<'i>(
+        &mut self,
+        cie: &CommonCie,
+        states: &mut States,
+        mut rest: &'i [u8],
+    ) -> Option<(Pattern, &'i [u8])> {
+        loop {
+            let len = states.apply(cie, *rest.first_chunk()?)?;
+            rest = &rest[len..];
+            // Both rules of a frame record at once: no row of AArch64 may have the frame pointer's alone.
+            if rest.len() <= LOOKAHEAD || !cie.is_of_frame_record(rest[0]) {
+                break;
+            }
+        }
+        let rules = states.now.rules;
+        let slot = &mut self.patterns[rules.hash() % Self::PATTERNS];
+        if slot.0 != rules {
+            *slot = (rules, cie.pattern(rules)?);
+        }
+        Some((slot.1, rest))
+    }
+}

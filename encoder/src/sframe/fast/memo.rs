@@ -1,0 +1,206 @@
+//! Functions whose call frame instructions have been seen before.
+//!
+//! Two functions with the same instructions and CIEs of one number have the same rows, wherever they
+//! lie. Most functions of a large program repeat another one's, so remembering where instructions
+//! stand and what they gave saves much of the interpreting. The memo forgets: what is not found is
+//! interpreted again, and the sharing of equal blocks does not depend on it.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::cfi::Code;
+use crate::sframe::fast::chunk::{CHUNK, mix, same_words, words};
+
+/// Instructions that have been interpreted, what they gave, and what else must be equal for them to
+/// give it again.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    /// Where the instructions start in the section.
+    at: u32,
+    /// The block that they gave.
+    block: u32,
+    /// The location that they end at: it lies inside any function they can stand for.
+    end: u32,
+    /// The rows that they gave.
+    num_fres: u16,
+    mark: Mark,
+}
+
+/// What tells most instructions apart that are not the same: few must be looked at, which takes long.
+///
+/// | bits | meaning |
+/// |---|---|
+/// | 0-7 | bytes of the instructions |
+/// | 8-11 | number of the CIE |
+/// | 12-15 | part of a hash of the instructions |
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Mark(u16);
+
+/// What a function is remembered by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key {
+    slot: u32,
+    mark: Mark,
+}
+
+impl Key {
+    /// That of instructions that are not remembered.
+    pub(crate) const NONE: Self = Self { slot: 0, mark: Memo::NONE };
+}
+
+/// What a function's instructions gave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Remembered {
+    /// The number of the block.
+    pub(crate) block: u32,
+    /// Its rows.
+    pub(crate) num_fres: u32,
+}
+
+/// Instructions of one section that have been interpreted.
+#[derive(Clone, Debug)]
+pub(crate) struct Memo {
+    /// A power of two of pairs, which instructions with the same hash share: the later ones come first.
+    slots: Vec<[Slot; 2]>,
+}
+
+impl Memo {
+    /// The longest instructions that are remembered, in bytes.
+    const LONGEST: usize = 0xff;
+    /// That of instructions that are not remembered, and of no others: none are empty.
+    const NONE: Mark = Mark(0);
+
+    /// For a section of so many functions, most of which repeat others' instructions.
+    pub(crate) fn new(functions: usize) -> Self {
+        let empty = Slot { at: 0, block: 0, end: u32::MAX, num_fres: 0, mark: Self::NONE };
+        Self { slots: vec![[empty; 2]; (functions / 6).next_power_of_two()] }
+    }
+
+    /// What a function is remembered by whose CIE has this number, below 16.
+    #[inline(always)]
+    pub(crate) fn key(&self, cie: u8, code: &Code<'_>) -> Key {
+        let len = code.len();
+        let Some(head) = code.with_behind().first_chunk() else { return Key::NONE };
+        let hash = mix(0, &words(head, len));
+        let mark = len as u16 | u16::from(cie % 16) << 8;
+        let hash = (hash ^ u64::from(mark)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mark = Mark(mark | (hash >> 48) as u16 & 0xf000);
+        let slot = (hash >> 20) as usize & (self.slots.len() - 1);
+        let can_be = (len <= Self::LONGEST) & (len > 0);
+        if can_be { Key { slot: slot as u32, mark } } else { Key::NONE }
+    }
+
+    /// What a function of `size` bytes with the same instructions, of this section, gave.
+    #[inline(always)]
+    pub(crate) fn find(&self, key: Key, section: &[u8], code: &Code<'_>, size: u32) -> Option<Remembered> {
+        let pair = &self.slots[key.slot as usize];
+        let Slot { at, block, end, num_fres, mark } = pair[usize::from(pair[0].mark != key.mark)];
+        if (mark != key.mark) | (size <= end) {
+            return None;
+        }
+        let found = same(section.get(at as usize..)?, code.with_behind(), code.len());
+        found.then_some(Remembered { block, num_fres: num_fres.into() })
+    }
+
+    /// Remembers what instructions gave that end at `end`, from the function's start.
+    #[inline]
+    pub(crate) fn remember(&mut self, key: Key, code: &Code<'_>, end: u64, gave: Remembered) {
+        let (at, end) = (u32::try_from(code.offset()), u32::try_from(end));
+        if let (Ok(at), Ok(end), Ok(num_fres)) = (at, end, u16::try_from(gave.num_fres))
+            && key.mark != Self::NONE
+        {
+            let [first, second] = &mut self.slots[key.slot as usize];
+            // The same instructions again, mostly: several functions of one batch may have them.
+            if first.mark != key.mark {
+                *second = *first;
+            }
+            *first = Slot { at, block: gave.block, end, num_fres, mark: key.mark };
+        }
+    }
+}
+
+/// Whether the first `len` bytes are the same.
+#[inline(always)]
+fn same(one: &[u8], two: &[u8], len: usize) -> bool {
+    let (Some(one_head), Some(two_head)) = (one.first_chunk(), two.first_chunk()) else {
+        return false;
+    };
+    same_words(&words(one_head, len), &words(two_head, len))
+        && (len <= CHUNK || one.get(CHUNK..len) == two.get(CHUNK..len))
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use cfipack_format::{Address, Arch};
+
+    use super::{Memo, Remembered};
+    use crate::cfi::{Code, Section, SectionKind};
+    use crate::eh_frame::{CIE, fde};
+
+    /// A section of functions with these instructions.
+    fn section(instructions: &[&[u8]], size: u32) -> Vec<u8> {
+        let mut bytes = CIE.to_vec();
+        for instructions in instructions {
+            fde(&mut bytes, 0, 0, size, instructions);
+        }
+        bytes.extend([0; super::CHUNK]);
+        bytes
+    }
+
+    fn codes(bytes: &[u8]) -> Vec<Code<'_>> {
+        let section = Section::new(SectionKind::EhFrame, bytes, Address(0), Arch::Amd64);
+        crate::cfi::Functions::new(&section).map(|function| function.unwrap().code()).collect()
+    }
+
+    /// Whether a memo of one pair that knows the first instructions, of CIE 0 and ending at 5, finds the
+    /// second ones.
+    fn finds(known: &[u8], wanted: &[u8], cie: u8, size: u32) -> bool {
+        let bytes = section(&[known, wanted], size);
+        let codes = codes(&bytes);
+        let mut memo = Memo::new(1);
+        let gave = Remembered { block: 3, num_fres: 2 };
+        memo.remember(memo.key(0, &codes[0]), &codes[0], 5, gave);
+        memo.find(memo.key(cie, &codes[1]), &bytes, &codes[1], size).is_some_and(|found| found == gave)
+    }
+
+    /// A pair keeps the last two instructions, be the same remembered again or not.
+    #[test]
+    fn two_of_a_hash() {
+        let bytes = section(&[&[0x41], &[0x42, 0x43], &[0x44, 0x45, 0x46]], 6);
+        let codes = codes(&bytes);
+        let found = |remembered: &[usize]| {
+            let mut memo = Memo::new(1);
+            for &number in remembered {
+                let gave = Remembered { block: number as u32, num_fres: 1 };
+                memo.remember(memo.key(0, &codes[number]), &codes[number], 5, gave);
+            }
+            [0, 1, 2].map(|number| {
+                let code = &codes[number];
+                memo.find(memo.key(0, code), &bytes, code, 6).map(|gave| gave.block as usize)
+            })
+        };
+        assert_eq!(found(&[0, 1]), [Some(0), Some(1), None]);
+        assert_eq!(found(&[0, 1, 1]), [Some(0), Some(1), None]);
+        assert_eq!(found(&[0, 1, 2]), [None, Some(1), Some(2)]);
+    }
+
+    #[test]
+    fn only_the_same_instructions_are_found() {
+        // Those of some lengths, each byte of which is like no other's near it.
+        for len in [1, 2, 7, 8, 63, 64, 65, 127, 128, 129, 254, 255] {
+            let known: Vec<u8> = (0..len).map(|at| (3 * at) as u8).collect();
+            assert!(finds(&known, &known, 0, 6), "{len}");
+            assert!(!finds(&known, &known, 0, 5), "{len}: beyond the function");
+            for at in 0..len {
+                let mut other = known.clone();
+                other[at] ^= 0x10;
+                assert!(!finds(&known, &other, 0, 6), "{len}: byte {at}");
+            }
+            assert!(!finds(&known, &known[1..], 0, 6) && !finds(&known[1..], &known, 0, 6), "{len}");
+            assert!((1..16).all(|cie| !finds(&known, &known, cie, 6)), "{len}: another CIE");
+        }
+        assert!(!finds(&[], &[], 0, 6) && !finds(&[1; 256], &[1; 256], 0, 6));
+    }
+}

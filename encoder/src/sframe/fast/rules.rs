@@ -1,0 +1,146 @@
+//! What common instructions change besides locations, and how.
+
+use crate::sframe::fast::common_cie::CommonCie;
+
+/// What common instructions can change but for the CFA's offset, and which CIE gave the rest.
+///
+/// | bits | meaning |
+/// |---|---|
+/// | 0 | the CFA is counted from the frame pointer, else from the stack pointer |
+/// | 1 | AArch64: the return address is signed |
+/// | 8-15 | operand of the `DW_CFA_offset` in effect for the frame pointer; 0: what the CIE says holds |
+/// | 16-23 | likewise for the return address |
+/// | 24-31 | number of the CIE |
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Rules(u32);
+
+impl Rules {
+    const ON_FRAME_POINTER: u32 = 1;
+    const SIGNED: u32 = 1 << 1;
+    /// Where the operand for the frame pointer is.
+    pub(crate) const FRAME_POINTER: u32 = 8;
+    /// Where the operand for the return address is.
+    pub(crate) const RETURN_ADDRESS: u32 = 16;
+    const CIE: u32 = 24;
+    /// Those of a CIE that there cannot be.
+    pub(crate) const NONE: Self = Self(u32::MAX);
+
+    pub(crate) fn new(cie: u8, on_frame_pointer: bool, signed: bool) -> Self {
+        let signed = if signed { Self::SIGNED } else { 0 };
+        Self(u32::from(cie) << Self::CIE | signed).on_frame_pointer(on_frame_pointer)
+    }
+
+    #[inline]
+    fn on_frame_pointer(self, whether: bool) -> Self {
+        Self(self.0 & !Self::ON_FRAME_POINTER | u32::from(whether))
+    }
+
+    /// With another operand at the bits from `shift` on.
+    #[inline]
+    pub(crate) fn with(self, shift: u32, operand: u8) -> Self {
+        Self(self.0 & !(0xff << shift) | u32::from(operand) << shift)
+    }
+
+    /// Those that another CIE gives.
+    pub(crate) fn of_cie(self, other: Self) -> Self {
+        const CIES: u32 = 0xff << Rules::CIE;
+        Self(self.0 & !CIES | other.0 & CIES)
+    }
+
+    pub(crate) fn is_on_frame_pointer(self) -> bool {
+        self.0 & Self::ON_FRAME_POINTER != 0
+    }
+
+    pub(crate) fn is_signed(self) -> bool {
+        self.0 & Self::SIGNED != 0
+    }
+
+    pub(crate) fn operand(self, shift: u32) -> u8 {
+        (self.0 >> shift) as u8
+    }
+
+    /// Spreads rules that functions have over small numbers.
+    #[inline(always)]
+    pub(crate) fn hash(self) -> usize {
+        (self.0 ^ self.0 >> 7 ^ self.0 >> 14 ^ self.0 >> 20) as usize
+    }
+}
+
+/// How deep `DW_CFA_remember_state` nests in common functions.
+const MAX_REMEMBERED: usize = 4;
+
+/// What common instructions change.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Now {
+    pub(crate) rules: Rules,
+    /// The CFA's.
+    pub(crate) offset: u32,
+}
+
+/// What holds, and what `DW_CFA_remember_state` has put aside.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct States {
+    pub(crate) now: Now,
+    remembered: [Now; MAX_REMEMBERED],
+    depth: usize,
+}
+
+impl States {
+    #[inline(always)]
+    pub(crate) fn new(now: Now) -> Self {
+        Self { now, remembered: [now; MAX_REMEMBERED], depth: 0 }
+    }
+
+    /// Applies the instruction that these bytes begin with. Returns its length.
+    #[inline(always)]
+    pub(crate) fn apply(&mut self, cie: &CommonCie, bytes: [u8; 4]) -> Option<usize> {
+        let Self { now, remembered, depth } = self;
+        Some(match bytes {
+            // DW_CFA_remember_state
+            [0x0a, ..] => {
+                *remembered.get_mut(*depth)? = *now;
+                *depth += 1;
+                1
+            }
+            // DW_CFA_restore_state
+            [0x0b, ..] => {
+                *depth = depth.checked_sub(1)?;
+                *now = *remembered.get(*depth)?;
+                1
+            }
+            // DW_CFA_offset
+            [opcode @ 0x80..=0xbf, operand @ 1..0x80, ..] => {
+                now.rules = cie.with(now.rules, opcode & 0x3f, operand)?;
+                2
+            }
+            // DW_CFA_restore
+            [opcode @ 0xc0..=0xff, ..] => {
+                now.rules = cie.with(now.rules, opcode & 0x3f, 0)?;
+                1
+            }
+            // DW_CFA_def_cfa, DW_CFA_def_cfa_register
+            [0x0c, register @ 0..0x80, value @ 0..0x80, _] => {
+                now.rules = now.rules.on_frame_pointer(cie.is_frame_pointer(register)?);
+                now.offset = value.into();
+                3
+            }
+            [0x0c, register @ 0..0x80, low, high @ 0..0x80] => {
+                now.rules = now.rules.on_frame_pointer(cie.is_frame_pointer(register)?);
+                now.offset = u32::from(low & 0x7f) | u32::from(high) << 7;
+                4
+            }
+            [0x0d, register @ 0..0x80, ..] => {
+                now.rules = now.rules.on_frame_pointer(cie.is_frame_pointer(register)?);
+                2
+            }
+            // DW_CFA_AARCH64_negate_ra_state
+            [0x2d, ..] if cie.is_aarch64() => {
+                now.rules = Rules(now.rules.0 ^ Rules::SIGNED);
+                1
+            }
+            // DW_CFA_GNU_args_size, with a larger operand than most
+            [0x2e, 0x80..=0xff, 0..0x80, _] => 3,
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,240 @@
+//! The inner loop of the encoder: pushes and pops.
+
+use core::hint;
+
+use crate::sframe::fast::pattern::{Pattern, bytes_of};
+use crate::sframe::rows::fres::{BEYOND, BUFFER, Room};
+
+/// Bytes behind the instructions: so many are read at once.
+pub(crate) const LOOKAHEAD: usize = 8;
+
+/// What the instructions of a CIE's functions are read by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Reading {
+    pub(crate) code_alignment: u64,
+    /// Registers, by their bits, that may be saved without anybody caring.
+    pub(crate) ignored: u64,
+}
+
+impl Reading {
+    /// 1 if the lowest bytes are a `DW_CFA_offset` with a short operand, of a register that is
+    /// ignored, else 0.
+    #[inline(always)]
+    fn is_ignored_save(&self, bytes: u64) -> u64 {
+        let is_save = bytes & 0x80c0 == 0x0080;
+        self.ignored >> (bytes & 0x3f) & u64::from(is_save)
+    }
+}
+
+/// Where the next row goes, and how many there are: a single addition counts a row and makes room for it.
+///
+/// | bits | meaning |
+/// |---|---|
+/// | 0-31 | where in the buffer |
+/// | 32-63 | rows |
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place(u64);
+
+impl Place {
+    const ROW: u64 = 1 << 32;
+
+    /// No rows yet, and where the first goes.
+    pub(crate) fn new(first: usize) -> Self {
+        Self(first as u64)
+    }
+
+    /// Where the rows end.
+    pub(crate) fn end(self) -> usize {
+        self.0 as u32 as usize
+    }
+
+    /// How many rows there are.
+    pub(crate) fn rows(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
+
+/// A function's instructions on their way to rows, as far as nothing but the location and the CFA's
+/// offset changes. Starts are written in `WIDTH` bytes.
+#[derive(Debug)]
+pub(crate) struct Track<'a, 'r, const WIDTH: usize> {
+    /// The instructions that are left, and [`LOOKAHEAD`] bytes.
+    pub(crate) rest: &'a [u8],
+    /// The location in front of them, from the function's start.
+    pub(crate) location: u64,
+    /// What the [FRE](Pattern) of the row there is, so far.
+    fre: u64,
+    /// What that row adds to the place.
+    step: u64,
+    /// The FRE of the row before.
+    last: u64,
+    place: Place,
+    room: &'r mut Room,
+    pattern: Pattern,
+    small_step: u64,
+}
+
+impl<'a, 'r, const WIDTH: usize> Track<'a, 'r, WIDTH> {
+    /// The start of a function whose rows go to `first` in a buffer with room for all.
+    #[inline(always)]
+    pub(crate) fn new(
+        rest: &'a [u8],
+        pattern: Pattern,
+        offset: u32,
+        room: &'r mut Room,
+        first: usize,
+    ) -> Self {
+        // No FRE has all bits set.
+        let (last, place) = (u64::MAX, Place::new(first));
+        let mut track =
+            Self { rest, location: 0, fre: 0, step: 0, last, place, room, pattern, small_step: 0 };
+        track.set_pattern(pattern, offset);
+        track
+    }
+
+    /// The CFA's offset.
+    #[inline(always)]
+    pub(crate) fn offset(&self) -> u32 {
+        self.pattern.offset(self.fre)
+    }
+
+    /// Changes the row there is.
+    #[inline(always)]
+    pub(crate) fn set_pattern(&mut self, pattern: Pattern, offset: u32) {
+        self.pattern = pattern;
+        self.small_step = Self::step(pattern.small_fre(0));
+        self.set_fre(pattern.fre(offset));
+    }
+
+    #[inline(always)]
+    fn set_fre(&mut self, fre: u64) {
+        (self.fre, self.step) = (fre, Self::step(fre));
+    }
+
+    #[inline(always)]
+    fn step(fre: u64) -> u64 {
+        (Place::ROW | WIDTH as u64) + bytes_of(fre)
+    }
+
+    /// Ends the last row. Returns where the rows end, and the start of the last one.
+    #[inline(always)]
+    pub(crate) fn finish(&mut self) -> (Place, u32) {
+        self.end_row();
+        let last = self.place.end() - WIDTH - bytes_of(self.last) as usize;
+        let mut start = [0; 4];
+        start[..WIDTH].copy_from_slice(&self.room[last % BUFFER..][..WIDTH]);
+        (self.place, u32::from_le_bytes(start))
+    }
+
+    /// Adds the row there is so far unless it repeats the one before; without branching, which nobody
+    /// could predict.
+    #[inline(always)]
+    fn end_row(&mut self) {
+        let room = &mut self.room[self.place.0 as usize % BUFFER..][..BEYOND];
+        room[..4].copy_from_slice(&(self.location as u32).to_le_bytes());
+        room[WIDTH..WIDTH + 8].copy_from_slice(&self.fre.to_le_bytes());
+        self.place.0 += hint::select_unpredictable(self.fre == self.last, 0, self.step);
+        self.last = self.fre;
+    }
+
+    /// Goes on until something else than the location or the CFA's offset may change. Returns
+    /// whether that is so, or all instructions have been read.
+    #[inline(always)]
+    pub(crate) fn run(&mut self, reading: &Reading) -> bool {
+        loop {
+            // DW_CFA_advance_loc, not of 0, and DW_CFA_def_cfa_offset or DW_CFA_GNU_args_size of up to 0x7f:
+            // most of all.
+            let word = loop {
+                let Some(word) = self.next_word() else { return true };
+                let beyond_one = (word & 0x80_dfff).wrapping_sub(0x0e41);
+                if beyond_one >= 0x3f {
+                    break word;
+                }
+                self.end_row();
+                self.location += (beyond_one + 1) * reading.code_alignment;
+                let fre = self.pattern.small_fre(word >> 16 & 0x7f);
+                self.fre = hint::select_unpredictable(word & 0x2000 == 0, fre, self.fre);
+                // Where the FRE stays, the row repeats the one before, and the step does not matter.
+                self.step = self.small_step;
+                self.rest = &self.rest[3..];
+            };
+            let left = self.rest.len() - LOOKAHEAD;
+            // DW_CFA_offset, often several
+            let first = reading.is_ignored_save(word);
+            if first != 0 {
+                let second = first & u64::from(left > 2) & reading.is_ignored_save(word >> 16);
+                let third = second & u64::from(left > 4) & reading.is_ignored_save(word >> 32);
+                let fourth = third & u64::from(left > 6) & reading.is_ignored_save(word >> 48);
+                self.rest = &self.rest[2 * (first + second + third + fourth) as usize..];
+                continue;
+            }
+            // Another DW_CFA_advance_loc, and what often follows it
+            let advance = &ADVANCES[usize::from(word as u8)];
+            let mut len = usize::from(advance.len);
+            if advance.len != 0 {
+                let distance = word >> advance.shift & advance.mask;
+                if distance == 0 {
+                    return false;
+                }
+                self.end_row();
+                self.location += distance * reading.code_alignment;
+            }
+            let next = word >> (8 * len);
+            len += match next as u8 {
+                _ if len >= left => 0,
+                // DW_CFA_def_cfa_offset
+                0x0e if next & 0x8000 == 0 => {
+                    (self.fre, self.step) = (self.pattern.small_fre(next >> 8 & 0x7f), self.small_step);
+                    2
+                }
+                0x0e if next & 0x80_0000 == 0 => {
+                    self.set_fre(self.pattern.fre((next >> 8) as u32 & 0x7f | (next >> 9) as u32 & 0x3f80));
+                    3
+                }
+                // DW_CFA_GNU_args_size
+                0x2e if next & 0x8000 == 0 => 2,
+                // DW_CFA_restore
+                opcode @ 0xc0.. if reading.ignored >> (opcode & 0x3f) & 1 != 0 => 1,
+                // DW_CFA_nop: padding up to the end
+                0x00 if left <= 8 && word << (64 - 8 * left) == 0 => left,
+                0x00 => 1,
+                _ if len == 0 => return false,
+                _ => 0,
+            };
+            self.rest = &self.rest[len..];
+        }
+    }
+
+    /// The next instructions, the first byte in the lowest; none at their end.
+    #[inline(always)]
+    fn next_word(&self) -> Option<u64> {
+        if self.rest.len() <= LOOKAHEAD {
+            return None;
+        }
+        self.rest.first_chunk().map(|word| u64::from_le_bytes(*word))
+    }
+}
+
+/// How an instruction that advances says how far.
+#[derive(Clone, Copy, Debug)]
+struct Advance {
+    /// Where the distance is in the instruction.
+    mask: u64,
+    shift: u8,
+    /// Bytes of the instruction; 0 for instructions that do not advance.
+    len: u8,
+}
+
+/// By opcode.
+static ADVANCES: [Advance; 256] = {
+    let mut advances = [Advance { mask: 0, shift: 0, len: 0 }; 256];
+    let mut opcode = 0x40;
+    while opcode < 0x80 {
+        advances[opcode] = Advance { mask: 0x3f, shift: 0, len: 1 };
+        opcode += 1;
+    }
+    advances[0x02] = Advance { mask: 0xff, shift: 8, len: 2 };
+    advances[0x03] = Advance { mask: 0xffff, shift: 8, len: 3 };
+    advances[0x04] = Advance { mask: 0xffff_ffff, shift: 8, len: 5 };
+    advances
+};

@@ -1,0 +1,8 @@
+//! Several threads: parts of a section are converted as shards and absorbed in order.
+//!
+//! In: a section of CFI, or shards that the caller filled. Out: one builder. The bytes of the section are the same for any
+//! number of threads.
+
+pub(crate) mod pool;
+pub(crate) mod push_section;
+pub(crate) mod shards;

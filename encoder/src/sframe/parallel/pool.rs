@@ -1,0 +1,111 @@
+//! Threads that work is done on: the caller's, or those of the standard library.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// A piece of work that a [`Pool`] runs.
+pub type Task<'t> = Box<dyn FnOnce() + Send + 't>;
+
+/// Threads that a caller lends: its own pool (rayon's, a jobserver's), [`Threads`] of the standard library, or
+/// [`Serial`] for none. What is written never depends on it.
+///
+/// ```
+/// use cfipack_encoder::sframe::{Pool, Task};
+///
+/// /// Two threads at most.
+/// struct Pair;
+///
+/// impl Pool for Pair {
+///     fn threads(&self) -> usize {
+///         2
+///     }
+///
+///     fn run<'t>(&self, mut tasks: Vec<Task<'t>>) {
+///         let others = tasks.split_off(tasks.len() / 2);
+///         std::thread::scope(|scope| {
+///             scope.spawn(|| others.into_iter().for_each(|task| task()));
+///             tasks.into_iter().for_each(|task| task());
+///         });
+///     }
+/// }
+/// ```
+pub trait Pool: Sync {
+    /// About how many tasks run at the same time, which is how finely work is divided; with 1 or 0 the caller's
+    /// thread does all of it and [`run`](Self::run) is not called.
+    fn threads(&self) -> usize;
+
+    /// Runs all tasks, in any order and on any threads, the caller's among them, and returns when all have ended.
+    /// A task that panics must make this panic.
+    fn run<'t>(&self, tasks: Vec<Task<'t>>);
+}
+
+impl<P: Pool + ?Sized> Pool for &P {
+    fn threads(&self) -> usize {
+        (**self).threads()
+    }
+
+    fn run<'t>(&self, tasks: Vec<Task<'t>>) {
+        (**self).run(tasks);
+    }
+}
+
+/// No pool: the caller's thread does everything.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Serial;
+
+impl Pool for Serial {
+    fn threads(&self) -> usize {
+        1
+    }
+
+    fn run<'t>(&self, tasks: Vec<Task<'t>>) {
+        tasks.into_iter().for_each(|task| task());
+    }
+}
+
+/// So many threads of the standard library, the caller's among them, started where there is work for them. Where
+/// the system gives no thread, those that there are do its work.
+#[cfg(feature = "std")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Threads(pub usize);
+
+#[cfg(feature = "std")]
+impl Pool for Threads {
+    fn threads(&self) -> usize {
+        self.0
+    }
+
+    fn run<'t>(&self, tasks: Vec<Task<'t>>) {
+        let others = self.0.min(tasks.len()).saturating_sub(1);
+        let tasks = std::sync::Mutex::new(tasks.into_iter());
+        let next = || tasks.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next();
+        let worker = || {
+            while let Some(task) = next() {
+                task();
+            }
+        };
+        std::thread::scope(|scope| {
+            let spawn = || std::thread::Builder::new().spawn_scoped(scope, worker).ok();
+            let threads: Vec<_> = (0..others).map_while(|_| spawn()).collect();
+            worker();
+            for thread in threads {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            }
+        });
+    }
+}
+
+/// Does what is to be done for each part, at the same time where the pool can.
+pub(crate) fn for_each<T: Send>(pool: &dyn Pool, parts: Vec<T>, work: impl Fn(T) + Sync) {
+    let mut parts: Vec<_> = parts.into_iter().map(Some).collect();
+    if pool.threads() > 1 && parts.len() > 1 {
+        let work = &work;
+        pool.run(parts.iter_mut().map(|part| task_of(part, work)).collect());
+    }
+    // Without a pool all of them; with one those that it did not run.
+    parts.into_iter().flatten().for_each(work);
+}
+
+fn task_of<'t, T: Send>(part: &'t mut Option<T>, work: &'t (impl Fn(T) + Sync)) -> Task<'t> {
+    Box::new(move || part.take().into_iter().for_each(work))
+}

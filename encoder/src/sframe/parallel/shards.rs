@@ -1,0 +1,247 @@
+//! What one builder has taken, added to another.
+
+use alloc::borrow::Cow;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use crate::Reason;
+use crate::sframe::parallel::pool::for_each;
+use crate::sframe::table::block::{Blocks, GROUP};
+use crate::sframe::table::entries::Entry;
+use crate::sframe::table::hash_index::HashIndex;
+use crate::sframe::{Builder, Pool, Serial};
+
+/// For fewer blocks it is not worth while to start a thread.
+const LEAST_OF_A_THREAD: usize = 1 << 12;
+
+/// The number of a block that is not here.
+const NOT_HERE: u32 = u32::MAX;
+
+impl Builder<'_> {
+    /// Adds what another builder has taken, as if its functions had been pushed here one by one; how it laid out
+    /// rows stays. Shards that are built at the same time and absorbed in a fixed order always give the same bytes.
+    ///
+    /// # Errors
+    /// There is no room for all of it, it is for another architecture or version of the format, or only one of
+    /// both has functions with addresses ([`Reason::KeysMixed`]): nothing of it is added.
+    pub fn absorb(&mut self, shard: Self) -> Result<(), Reason> {
+        self.absorb_on(&Serial, shard)
+    }
+
+    /// As [`absorb`](Self::absorb), on the threads of a pool.
+    ///
+    /// # Errors
+    /// Those of [`absorb`](Self::absorb).
+    pub fn absorb_on(&mut self, pool: &dyn Pool, mut shard: Self) -> Result<(), Reason> {
+        if shard.abi != self.abi {
+            return Err(Reason::Architecture);
+        }
+        if shard.options.version != self.options.version {
+            return Err(Reason::Version);
+        }
+        if let Some(have_addresses) = shard.entries.have_addresses {
+            self.can_take(have_addresses)?;
+        }
+        self.settle();
+        shard.settle();
+        let (other, blocks) = (&shard.entries.blocks, &mut self.entries.blocks);
+        let hashes = match (&blocks.index, &other.index) {
+            (None, _) => Cow::Borrowed(&[][..]),
+            (_, Some(index)) if other.seed() == blocks.seed() => Cow::Borrowed(index.hashes()),
+            _ => {
+                let places = (0..other.len()).map(|number| other.place(number));
+                places.map(|(start, len)| blocks.hash(&other.bytes[start..], len)).collect()
+            }
+        };
+        let pool = if other.len() < LEAST_OF_A_THREAD { &Serial } else { pool };
+        let mut numbers = vec![NOT_HERE; other.len()];
+        // Several parts for each, as some start late.
+        let part_len = hashes.len().div_ceil(4 * pool.threads().max(1)).max(1);
+        let parts = numbers.chunks_mut(part_len).zip(hashes.chunks(part_len)).enumerate().collect();
+        for_each(pool, parts, |(part, (numbers, hashes))| {
+            find_all(blocks, other, part * part_len, hashes, numbers);
+        });
+        let new = New::add(blocks, other, &mut numbers)?;
+        let before = self.entries.list.len();
+        let tasks = Vec::from([
+            Task::Bytes(&mut blocks.bytes),
+            Task::Entries(blocks.index.as_mut(), &mut self.entries.list),
+        ]);
+        for_each(pool, tasks, |task| match task {
+            Task::Bytes(bytes) => new.copy(other, bytes),
+            Task::Entries(index, list) => {
+                if let Some(index) = index {
+                    new.numbers.iter().for_each(|&there| index.push(hashes[there]));
+                }
+                let number_here = |entry: &Entry| Entry { block: numbers[entry.block as usize], ..*entry };
+                list.extend(shard.entries.list.iter().map(number_here));
+            }
+        });
+        self.outside_dwarf += shard.outside_dwarf;
+        self.undefined += shard.undefined;
+        self.entries.num_fres += shard.entries.num_fres;
+        self.entries.omitted.extend(shard.entries.omitted);
+        self.entries.continued.extend(shard.entries.continued.iter().map(|number| before + number));
+        self.entries.refused.extend(shard.entries.refused.iter().map(|number| before + number));
+        self.entries.unread |= shard.entries.unread;
+        self.entries.have_addresses = self.entries.have_addresses.or(shard.entries.have_addresses);
+        Ok(())
+    }
+}
+
+/// What is done at the same time.
+enum Task<'t> {
+    Bytes(&'t mut Vec<u8>),
+    Entries(Option<&'t mut HashIndex>, &'t mut Vec<Entry>),
+}
+
+/// Finds the numbers here of another builder's blocks from `first` on, which have these hashes.
+fn find_all(blocks: &Blocks, other: &Blocks, first: usize, hashes: &[u32], numbers: &mut [u32]) {
+    let groups = numbers.chunks_mut(GROUP).zip(hashes.chunks(GROUP));
+    for ((numbers, hashes), first) in groups.zip((first..).step_by(GROUP)) {
+        blocks.touch(hashes.iter().copied());
+        for ((place, hash), number) in numbers.iter_mut().zip(hashes).zip(first..) {
+            let (start, len) = other.place(number);
+            let found = blocks.find(
+                *hash,
+                &other.bytes[start..],
+                len,
+                other.attribute(number as u32).unwrap_or_default(),
+            );
+            *place = found.unwrap_or(NOT_HERE);
+        }
+    }
+}
+
+/// The blocks of another builder that are not here. Where it shares blocks, no two of them are the same.
+struct New {
+    /// Their numbers there.
+    numbers: Vec<usize>,
+    /// Where their bytes lie there, in pieces, and where they go.
+    pieces: Vec<Range<usize>>,
+    at: usize,
+}
+
+impl New {
+    /// Gives numbers to the blocks that have none, and adds all but their bytes and hashes.
+    fn add(blocks: &mut Blocks, other: &Blocks, numbers: &mut [u32]) -> Result<Self, Reason> {
+        let (first, at) = (blocks.len() as u32, blocks.end);
+        let mut new = Self { numbers: Vec::new(), pieces: Vec::new(), at };
+        for (number, place) in numbers.iter_mut().enumerate().filter(|(_, place)| **place == NOT_HERE) {
+            let (start, len) = other.place(number);
+            if !blocks.has_room(len) {
+                blocks.back_to(first, at);
+                return Err(Reason::SectionSize);
+            }
+            *place = blocks.add_place(len, other.attribute(number as u32).unwrap_or_default());
+            new.numbers.push(number);
+            match new.pieces.last_mut() {
+                Some(piece) if piece.end == start => piece.end += len,
+                _ => new.pieces.push(start..start + len),
+            }
+        }
+        if !new.numbers.is_empty() {
+            blocks.make_room();
+        }
+        Ok(new)
+    }
+
+    fn copy(&self, other: &Blocks, bytes: &mut [u8]) {
+        let mut at = self.at;
+        for piece in &self.pieces {
+            bytes[at..at + piece.len()].copy_from_slice(&other.bytes[piece.clone()]);
+            at += piece.len();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use cfipack_format::sframe::Version;
+    use cfipack_format::{Address, Arch, Key};
+
+    use crate::Reason;
+    use crate::cfi::{Section, SectionKind};
+    use crate::eh_frame::{CIE, fde};
+    use crate::sframe::{Builder, Options};
+
+    /// A section of three functions, the last of which has the rows of the first.
+    fn section() -> Vec<u8> {
+        let mut bytes = CIE.to_vec();
+        for (number, instructions) in (0..).zip([*b"\x41\x0e\x10", *b"\x42\x0e\x10", *b"\x41\x0e\x10"]) {
+            fde(&mut bytes, 0, 0x1000 + 0x100 * number, 0x100, &instructions);
+        }
+        bytes
+    }
+
+    /// A builder that has taken these.
+    fn filled(bytes: &[u8], options: Options) -> Builder<'_> {
+        let section = Section::new(SectionKind::EhFrame, bytes, Address(0), Arch::Amd64);
+        let mut builder = Builder::new(Arch::Amd64, options).unwrap();
+        builder.push_all(crate::cfi::Functions::new(&section), |left_out| panic!("{left_out:?}"));
+        builder
+    }
+
+    fn options() -> impl Iterator<Item = Options> {
+        let versions = [Version::V2, Version::V3].into_iter();
+        versions
+            .flat_map(|version| [true, false].map(|share| Options { version, share, ..Options::default() }))
+    }
+
+    /// A builder that was refused a shard goes on as if it had never been given it.
+    #[cfg(target_pointer_width = "64")]
+    #[test]
+    fn a_shard_that_there_is_no_room_for() {
+        let bytes = section();
+        for options in options() {
+            let shard = filled(&bytes, options);
+            let mut builder = Builder::new(Arch::Amd64, options).unwrap();
+            let (first, len) = shard.entries.blocks.place(0);
+            builder.entries.blocks.end += u32::MAX as usize - len;
+            assert_eq!(
+                (first, builder.absorb(shard.clone())),
+                (shard.entries.blocks.front, Err(Reason::SectionSize))
+            );
+            builder.entries.blocks.end -= u32::MAX as usize - len;
+            let mut other = Builder::new(Arch::Amd64, options).unwrap();
+            other.absorb(builder).unwrap();
+            other.absorb(shard.clone()).unwrap();
+            let [absorbed, pushed] =
+                [other, shard].map(|it| it.finish().into_bytes(Address(0), Key::address));
+            assert_eq!(absorbed, pushed, "{options:?}");
+        }
+    }
+
+    /// Rows of another version or architecture would mean something else.
+    #[test]
+    fn a_shard_of_another_kind() {
+        let bytes = section();
+        for options in options() {
+            let mut builder = filled(&bytes, options);
+            let before = builder.clone().finish().into_bytes(Address(0), Key::address);
+            let version = if options.version == Version::V3 { Version::V2 } else { Version::V3 };
+            let other = filled(&bytes, Options { version, ..options });
+            assert_eq!(builder.absorb(other), Err(Reason::Version));
+            assert_eq!(
+                builder.absorb(Builder::new(Arch::Aarch64, options).unwrap()),
+                Err(Reason::Architecture)
+            );
+            assert_eq!(builder.finish().into_bytes(Address(0), Key::address), before);
+        }
+    }
+
+    /// Blocks that were not shared are found all the same.
+    #[test]
+    fn a_shard_that_shares_nothing() {
+        let bytes = section();
+        for options in options().filter(|options| options.share) {
+            let [mut shared, apart] = [true, false].map(|share| filled(&bytes, Options { share, ..options }));
+            let len = shared.entries.blocks.len_in_bytes();
+            shared.absorb(apart).unwrap();
+            assert_eq!((shared.entries.list.len(), shared.entries.blocks.len_in_bytes()), (6, len));
+        }
+    }
+}

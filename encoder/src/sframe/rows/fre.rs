@@ -1,0 +1,322 @@
+//! A function's FREs: rows become bytes (layout: [`cfipack_format::sframe`], "frame row entry").
+
+use cfipack_format::sframe::{Abi, CONTROL_CFA_SLOT, ControlWord, FdeType, FreInfo, WordSize};
+use cfipack_format::{Arch, Cfa, Endian, Row, Rule};
+
+use crate::Reason;
+
+/// An FRE behind its start offset: the info byte and the data words.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fre {
+    /// Nearly every one.
+    Short(ShortFre),
+    Long(LongFre),
+}
+
+/// Up to seven bytes as a number, the first in the lowest, and in the highest how many they are. Bytes that are
+/// written one by one and then read together make a processor wait for its store buffer; a number does not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ShortFre(u64);
+
+/// More bytes, and zeros behind them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct LongFre {
+    bytes: [u8; Fre::MAX_SIZE],
+    len: u8,
+}
+
+impl ShortFre {
+    /// No row's.
+    pub(crate) const NONE: Self = Self(0);
+
+    /// None's that is short, but of such a length.
+    pub(crate) fn of_long(fre: &LongFre) -> Self {
+        Self(u64::from(fre.len) << 56)
+    }
+
+    /// The bytes, and others behind them.
+    #[inline(always)]
+    pub(crate) fn bytes(self) -> [u8; 8] {
+        self.0.to_le_bytes()
+    }
+
+    /// Bytes of the info byte and the words.
+    #[inline(always)]
+    pub(crate) fn len(self) -> usize {
+        (self.0 >> 56) as usize
+    }
+
+    /// As a number.
+    pub(crate) fn number(self) -> u64 {
+        self.0
+    }
+
+    /// This FRE of a default FDE as it is with another offset of the CFA; none where the words have, or may
+    /// have, another size then.
+    #[inline(always)]
+    pub(crate) fn with_cfa_offset(self, arch: Arch, offset: i64) -> Option<Self> {
+        let word = cfa_word(arch, offset).ok()?;
+        let info = FreInfo(self.0 as u8);
+        let size = WordSize::for_signed(word).filter(|&size| info.word_size() == Some(size))?;
+        let (bits, mask) = match (size, arch.endian()) {
+            (WordSize::B1, _) => (u16::from(word as u8), 0xff),
+            (WordSize::B2, Endian::Little) => (word as u16, 0xffff),
+            (WordSize::B2, Endian::Big) => ((word as u16).swap_bytes(), 0xffff),
+            (WordSize::B4, _) => return None,
+        };
+        (info.count() != 0).then_some(Self(self.0 & !(mask << 8) | u64::from(bits) << 8))
+    }
+}
+
+impl LongFre {
+    /// The bytes, and zeros behind them.
+    pub(crate) fn bytes(&self) -> &[u8; Fre::MAX_SIZE] {
+        &self.bytes
+    }
+
+    /// Bytes of the info byte and the words.
+    pub(crate) fn len(&self) -> usize {
+        self.len.into()
+    }
+}
+
+impl Fre {
+    /// The info byte and six words of four bytes; rounded up so that a copy is two vectors.
+    pub(crate) const MAX_SIZE: usize = 32;
+
+    /// The FRE with these bytes, which were one's; more than an FRE can have are ignored.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
+        let mut padded = [0; Self::MAX_SIZE];
+        padded.iter_mut().zip(bytes).for_each(|(slot, byte)| *slot = *byte);
+        let len = bytes.len().min(Self::MAX_SIZE) as u8;
+        match *padded.as_chunks().0 {
+            [first, ..] if len <= 7 => {
+                Self::Short(ShortFre(u64::from_le_bytes(first) | u64::from(len) << 56))
+            }
+            _ => Self::Long(LongFre { bytes: padded, len }),
+        }
+    }
+
+    /// Bytes of the info byte and the words.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Short(fre) => fre.len(),
+            Self::Long(fre) => fre.len(),
+        }
+    }
+
+    /// Up to seven bytes.
+    pub(crate) fn as_short(&self) -> Option<ShortFre> {
+        match self {
+            Self::Short(fre) => Some(*fre),
+            Self::Long(_) => None,
+        }
+    }
+
+    /// The FRE of a row in a function of the given type.
+    #[inline(always)]
+    pub(crate) fn new(arch: Arch, row: &Row, fde_type: FdeType) -> Result<Self, Reason> {
+        if matches!(row.return_address, Rule::Undefined) {
+            return Ok(Self::Short(ShortFre(u64::from(FreInfo::OUTERMOST.0) | 1 << 56)));
+        }
+        match fde_type {
+            FdeType::Default => Self::default(arch, row),
+            FdeType::Flex => Self::flex(arch, row),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn default(arch: Arch, row: &Row) -> Result<Self, Reason> {
+        let Cfa::Register { register, offset } = row.cfa else {
+            return Err(cfa_needs_flex(row.cfa));
+        };
+        let sp_based = register == arch.stack_pointer();
+        if !sp_based && register != arch.frame_pointer() {
+            return Err(Reason::CfaRegister(register));
+        }
+        let cfa = cfa_word(arch, offset)?;
+        let fp = match row.frame_pointer {
+            Rule::SameValue => None,
+            Rule::Cfa(offset) => Some(offset),
+            _ => return Err(Reason::FramePointerRule),
+        };
+        let (count, words) = if arch == Arch::Amd64 {
+            match row.return_address {
+                Rule::Cfa(offset) if offset == Abi::Amd64.fixed_ra_offset().into() => {}
+                _ => return Err(Reason::ReturnAddressRule),
+            }
+            (1 + u8::from(fp.is_some()), [cfa, fp.unwrap_or(0), 0])
+        } else {
+            match (row.return_address, fp) {
+                (Rule::SameValue, None) => (1, [cfa, 0, 0]),
+                // An RA word of 0 is padding.
+                (Rule::SameValue, Some(fp)) if arch == Arch::S390x => (3, [cfa, 0, fp]),
+                (Rule::SameValue, Some(_)) => return Err(Reason::FramePointerAlone),
+                (Rule::Cfa(0), _) => return Err(Reason::ReturnAddressRule),
+                (Rule::Cfa(ra), None) => (2, [cfa, ra, 0]),
+                (Rule::Cfa(ra), Some(fp)) => (3, [cfa, ra, fp]),
+                _ => return Err(Reason::ReturnAddressRule),
+            }
+        };
+        Self::signed_words(arch.endian(), sp_based, row.signed, count, words)
+    }
+
+    /// The FRE with the first `count` of these words, in the narrowest size that holds them all; the others
+    /// are 0.
+    #[inline(always)]
+    fn signed_words(
+        endian: Endian,
+        sp_based: bool,
+        signed: bool,
+        count: u8,
+        words: [i64; 3],
+    ) -> Result<Self, Reason> {
+        // The bits that differ from the sign.
+        let bits = words.iter().fold(0, |bits, word| bits | (word ^ word >> 63));
+        let size = match WordSize::for_signed(bits) {
+            Some(size) => size,
+            None => return Err(out_of_range(words)),
+        };
+        let info = FreInfo::new(sp_based, count, size, signed);
+        if size == WordSize::B4 {
+            return Ok(Self::pack(endian, info, size, &words.map(|word| word as u32)[..count.into()]));
+        }
+        let width = 8 * size.width();
+        let mut head = u64::from(info.0);
+        for (number, word) in words.into_iter().enumerate() {
+            let word = match endian {
+                Endian::Little => word as u32 & (0xffff >> (16 - width)),
+                Endian::Big => u32::from((word as u16).swap_bytes() >> (16 - width)),
+            };
+            head |= u64::from(word) << (8 + number * width);
+        }
+        let len = 1 + usize::from(count) * size.width();
+        Ok(Self::Short(ShortFre(head | (len as u64) << 56)))
+    }
+
+    /// The FRE with these words, at most six.
+    #[cold]
+    fn pack(endian: Endian, info: FreInfo, size: WordSize, words: &[u32]) -> Self {
+        let mut bytes = [0; Self::MAX_SIZE];
+        bytes[0] = info.0;
+        let (width, slots) = (size.width(), &mut bytes[1..]);
+        for (slot, word) in slots.chunks_exact_mut(width).zip(words) {
+            match size {
+                WordSize::B1 => slot[0] = *word as u8,
+                WordSize::B2 => slot.copy_from_slice(&endian.put_u16(*word as u16)),
+                WordSize::B4 => slot.copy_from_slice(&endian.put_u32(*word)),
+            }
+        }
+        Self::from_bytes(&bytes[..1 + words.len() * width])
+    }
+
+    #[inline(never)]
+    fn flex(arch: Arch, row: &Row) -> Result<Self, Reason> {
+        let mut words = FlexWords { words: [0; 6], count: 0, size: WordSize::B1 };
+        let (register, offset, deref) = match row.cfa {
+            Cfa::Register { register, offset } => (register, offset, false),
+            Cfa::Memory { register, offset } => (register, offset, true),
+            Cfa::Undefined => return Err(Reason::CfaMissing),
+            Cfa::Expression => return Err(Reason::CfaExpression),
+        };
+        words.push_pair(
+            ControlWord::register(register, deref),
+            cfa_word(arch, offset)?,
+            Reason::CfaOffset,
+        )?;
+        let fixed = Row::at_entry(arch).return_address;
+        let has_fp = row.frame_pointer != Rule::SameValue;
+        if row.return_address != fixed {
+            words.push_rule(row.return_address, Reason::ReturnAddressRule)?;
+        } else if has_fp {
+            words.push(0, WordSize::B1);
+        }
+        if has_fp {
+            words.push_rule(row.frame_pointer, Reason::FramePointerRule)?;
+        }
+        let info = FreInfo::new(false, words.count as u8, words.size, row.signed);
+        Ok(Self::pack(arch.endian(), info, words.size, &words.words[..words.count]))
+    }
+}
+
+/// [`FreInfo::fre_len`] of an FRE that was made here, whose word size is valid.
+#[inline]
+pub(crate) const fn fre_len(info: FreInfo) -> usize {
+    match info.fre_len() {
+        Some(len) => len,
+        None => 1,
+    }
+}
+
+#[cold]
+fn cfa_needs_flex(cfa: Cfa) -> Reason {
+    match cfa {
+        Cfa::Undefined => Reason::CfaMissing,
+        Cfa::Expression => Reason::CfaExpression,
+        Cfa::Register { register, .. } => Reason::CfaRegister(register),
+        Cfa::Memory { .. } => Reason::CfaMemory,
+    }
+}
+
+/// Why words have no size: the first that is too far away for any.
+#[cold]
+fn out_of_range(words: [i64; 3]) -> Reason {
+    let too_far = words.into_iter().find(|&word| WordSize::for_signed(word).is_none());
+    Reason::RuleOffset(too_far.unwrap_or_default())
+}
+
+/// The CFA's data word: its offset, on s390x counted from 160 in units of 8 bytes.
+#[inline(always)]
+fn cfa_word(arch: Arch, offset: i64) -> Result<i64, Reason> {
+    let word = if arch == Arch::S390x { s390x_word(offset)? } else { offset };
+    if word == i64::from(word as i32) { Ok(word) } else { Err(Reason::CfaOffset(offset)) }
+}
+
+#[cold]
+fn s390x_word(offset: i64) -> Result<i64, Reason> {
+    if offset % 8 != 0 {
+        return Err(Reason::CfaOffset(offset));
+    }
+    Ok(offset.checked_sub(160).ok_or(Reason::CfaOffset(offset))? / 8)
+}
+
+/// The data words of a flex FRE.
+struct FlexWords {
+    words: [u32; 6],
+    count: usize,
+    size: WordSize,
+}
+
+impl FlexWords {
+    fn push(&mut self, word: u32, size: WordSize) {
+        self.words[self.count] = word;
+        self.count += 1;
+        self.size = self.size.max(size);
+    }
+
+    fn push_pair(
+        &mut self,
+        control: ControlWord,
+        offset: i64,
+        too_far: fn(i64) -> Reason,
+    ) -> Result<(), Reason> {
+        let size = WordSize::for_signed(offset).ok_or(too_far(offset))?;
+        self.push(control.0, WordSize::for_unsigned(control.0));
+        self.push(offset as u32, size);
+        Ok(())
+    }
+
+    /// The pair for a rule.
+    fn push_rule(&mut self, rule: Rule, cannot: Reason) -> Result<(), Reason> {
+        let (control, offset) = match rule {
+            Rule::Cfa(offset) => (CONTROL_CFA_SLOT, offset),
+            Rule::Register { register, offset } => (ControlWord::register(register, false), offset),
+            Rule::Memory { register, offset } => (ControlWord::register(register, true), offset),
+            Rule::SameValue | Rule::ValCfa(_) | Rule::Undefined | Rule::Expression => return Err(cannot),
+        };
+        self.push_pair(control, offset, Reason::RuleOffset)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! What gas 2.47 does with an instruction: which of them end rows, and which make it leave a function out.
+
+use cfipack_format::{Arch, Register, Row, Rule};
+
+use crate::Reason;
+use crate::cfi::Instruction;
+
+/// What gas does with an instruction.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// It is of no interest.
+    None,
+    /// The row ends at the next advance.
+    Touch,
+    /// Likewise, and the function's FDE becomes flex.
+    Flex,
+}
+
+/// The effect of an instruction where the CFA is counted from `cfa_base` and, if `begun`, there is a row
+/// already; or why gas leaves the function out.
+pub(crate) fn effect(
+    arch: Arch,
+    instruction: Instruction<'_>,
+    cfa_base: Option<Register>,
+    begun: bool,
+) -> Result<Effect, Reason> {
+    match instruction {
+        Instruction::Nop | Instruction::Advance(_) | Instruction::SetLocation(_) => Ok(Effect::None),
+        Instruction::DefCfa(register, _) | Instruction::DefCfaRegister(register) => {
+            cfa_register(arch, register).ok_or(Reason::GasRegister(register))
+        }
+        Instruction::DefCfaOffset(_) | Instruction::RestoreState => Ok(Effect::Touch),
+        Instruction::NegateRaState if arch.is_aarch64() => Ok(Effect::Touch),
+        Instruction::NegateRaState => Err(Reason::GasInstruction(0x2d)),
+        // One byte of offset from rbp, then a load: what GCC writes where it realigns the stack.
+        Instruction::DefCfaExpression([0x76, _, 0x06]) if arch == Arch::Amd64 => Ok(Effect::Flex),
+        Instruction::DefCfaExpression(_) => Err(Reason::GasInstruction(0x0f)),
+        Instruction::RememberState if !begun => Err(Reason::GasInstruction(0x0a)),
+        Instruction::ArgsSize(size)
+            if size != 0 && (cfa_base != Some(arch.frame_pointer()) || size >= 0x80) =>
+        {
+            Err(Reason::GasInstruction(0x2e))
+        }
+        Instruction::RememberState | Instruction::ArgsSize(_) => Ok(Effect::None),
+        Instruction::Expression(register, block) => {
+            expression(arch, register, block, cfa_base).ok_or(Reason::GasInstruction(0x10))
+        }
+        Instruction::ValExpression(..) => Err(Reason::GasInstruction(0x16)),
+        Instruction::Offset(register, _)
+        | Instruction::ValOffset(register, _)
+        | Instruction::Register(register, _)
+        | Instruction::Restore(register)
+        | Instruction::SameValue(register)
+        | Instruction::Undefined(register) => {
+            rule(arch, register, instruction).ok_or(Reason::GasRegister(register))
+        }
+    }
+}
+
+/// Whether the ABI leaves the return address's place open; where it does not, gas ignores most of what
+/// is said of it.
+fn tracks_return_address(arch: Arch) -> bool {
+    arch != Arch::Amd64
+}
+
+/// The effect of another register for the CFA; `None`: gas refuses it.
+fn cfa_register(arch: Arch, register: Register) -> Option<Effect> {
+    if register == arch.stack_pointer() || register == arch.frame_pointer() {
+        Some(Effect::Touch)
+    } else if arch.is_aarch64() {
+        None
+    } else {
+        Some(Effect::Flex)
+    }
+}
+
+/// The effect of a rule for a register, which `instruction` gives; `None`: gas refuses it.
+fn rule(arch: Arch, register: Register, instruction: Instruction<'_>) -> Option<Effect> {
+    if register == arch.frame_pointer() {
+        frame_pointer_rule(arch, instruction)
+    } else if register == arch.return_address() {
+        return_address_rule(arch, instruction)
+    } else if register == arch.stack_pointer() {
+        stack_pointer_rule(arch, instruction)
+    } else {
+        Some(Effect::None)
+    }
+}
+
+/// The same for the frame pointer: a row has its place on the stack, a flex FDE a register too.
+fn frame_pointer_rule(arch: Arch, instruction: Instruction<'_>) -> Option<Effect> {
+    match instruction {
+        Instruction::Undefined(_) | Instruction::ValOffset(..) => None,
+        Instruction::Register(..) if arch.is_aarch64() => None,
+        Instruction::Register(..) => Some(Effect::Flex),
+        _ => Some(Effect::Touch),
+    }
+}
+
+/// The same for the return address.
+fn return_address_rule(arch: Arch, instruction: Instruction<'_>) -> Option<Effect> {
+    let tracked = tracks_return_address(arch);
+    match instruction {
+        Instruction::Undefined(_) => Some(Effect::Touch),
+        Instruction::Register(..) if arch.is_aarch64() => None,
+        Instruction::Register(..) => Some(Effect::Flex),
+        Instruction::ValOffset(..) if tracked => None,
+        Instruction::Offset(_, offset) if !tracked => {
+            let in_its_place = Rule::Cfa(offset) == Row::at_entry(arch).return_address;
+            Some(if in_its_place { Effect::Touch } else { Effect::Flex })
+        }
+        _ => Some(if tracked { Effect::Touch } else { Effect::None }),
+    }
+}
+
+/// The same for the stack pointer, which rows take for the CFA.
+fn stack_pointer_rule(arch: Arch, instruction: Instruction<'_>) -> Option<Effect> {
+    match instruction {
+        Instruction::Undefined(_) => None,
+        Instruction::Register(..) if arch != Arch::S390x => None,
+        Instruction::ValOffset(_, offset) if offset != arch.stack_pointer_from_cfa() => None,
+        _ => Some(Effect::None),
+    }
+}
+
+/// The effect of `DW_CFA_expression`, of which gas takes only one-byte offsets from a register; `None`:
+/// it refuses it.
+fn expression(arch: Arch, register: Register, block: &[u8], cfa_base: Option<Register>) -> Option<Effect> {
+    if block.len() != 2 || register.0 >= 0x80 {
+        return None;
+    }
+    if register == arch.frame_pointer() {
+        return Some(Effect::Flex);
+    }
+    let is_return_address = register == arch.return_address() && tracks_return_address(arch);
+    if register == arch.stack_pointer() || is_return_address || Some(register) == cfa_base {
+        return None;
+    }
+    Some(Effect::None)
+}

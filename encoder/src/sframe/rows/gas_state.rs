@@ -1,0 +1,69 @@
+//! What gas 2.47 believes of its rows, where that decides whether it leaves a function out.
+
+use cfipack_format::{Arch, Register, Row, Rule};
+
+use crate::cfi::Instruction;
+
+/// What gas believes of a row.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Belief {
+    /// The register that the CFA is counted from.
+    pub(crate) cfa_base: Option<Register>,
+    /// Whether the frame pointer is on the stack.
+    pub(crate) fp_on_stack: bool,
+    /// Whether the return address is. To gas it still is when it has become undefined since.
+    pub(crate) ra_on_stack: bool,
+}
+
+/// The same of a function's rows.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Beliefs {
+    /// Of the row that is being made.
+    pub(crate) now: Belief,
+    /// Of the first row, once there is one: gas restores from there and not from the CIE.
+    first: Option<Belief>,
+    /// Of the row where the state was remembered last. There is but one, and restoring leaves it.
+    remembered: Belief,
+}
+
+impl Beliefs {
+    /// A row ends here.
+    #[inline]
+    pub(crate) fn end_row(&mut self) {
+        self.first.get_or_insert(self.now);
+    }
+
+    /// Follows an instruction in a function whose CIE makes the row `initial`.
+    pub(crate) fn follow(&mut self, arch: Arch, instruction: Instruction<'_>, initial: &Row) {
+        match instruction {
+            Instruction::DefCfa(register, _) | Instruction::DefCfaRegister(register) => {
+                self.now.cfa_base = Some(register);
+            }
+            // The only one that gas takes.
+            Instruction::DefCfaExpression(_) => self.now.cfa_base = Some(arch.frame_pointer()),
+            Instruction::Offset(register, _) => self.set_on_stack(arch, register, true),
+            Instruction::SameValue(register) => self.set_on_stack(arch, register, false),
+            Instruction::Restore(register) => {
+                let on_stack = |rule| matches!(rule, Rule::Cfa(_));
+                let first = self.first.unwrap_or(Belief {
+                    fp_on_stack: on_stack(initial.frame_pointer),
+                    ra_on_stack: on_stack(initial.return_address),
+                    ..self.now
+                });
+                let is_fp = register == arch.frame_pointer();
+                self.set_on_stack(arch, register, if is_fp { first.fp_on_stack } else { first.ra_on_stack });
+            }
+            Instruction::RememberState => self.remembered = self.now,
+            Instruction::RestoreState => self.now = self.remembered,
+            _ => {}
+        }
+    }
+
+    fn set_on_stack(&mut self, arch: Arch, register: Register, on_stack: bool) {
+        if register == arch.frame_pointer() {
+            self.now.fp_on_stack = on_stack;
+        } else if register == arch.return_address() {
+            self.now.ra_on_stack = on_stack;
+        }
+    }
+}

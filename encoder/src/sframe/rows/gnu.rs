@@ -1,0 +1,310 @@
+//! Layout `gnu`: the row structure of gas 2.47.
+//!
+//! gas does not compare rows. It ends a row where an instruction that it tracks is followed by an
+//! advance, even if nothing has changed, and always at the function's end; instructions on
+//! registers that it does not track vanish together with their advance. The rows' *contents* here are the
+//! state machine's of DWARF: gas has one slot for remembered states where DWARF has a stack, takes
+//! `.cfi_def_cfa_register`'s offset from the row before, and more. Where gas's row is wrong, ours differs.
+//! What gas leaves out for what it believes of its rows, rightly or not, is left out here too ([`Beliefs`]).
+
+use alloc::vec::Vec;
+
+use cfipack_format::sframe::{FdeType, FreType};
+use cfipack_format::{Arch, Cfa, Row, Rule};
+
+use crate::cfi::{Cie, Function, Instruction, Instructions, Interpreter, Registers, Short, State};
+use crate::sframe::rows::fre::Fre;
+use crate::sframe::rows::fres::{Fres, MAX_ROWS};
+use crate::sframe::rows::gas_instruction::{Effect, effect};
+use crate::sframe::rows::gas_state::{Belief, Beliefs};
+use crate::sframe::rows::stack_pointer::StackPointer;
+use crate::{Reason, Unsupported};
+
+/// What is needed for every function.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Gnu<'a> {
+    /// Where the functions of the CIE that was used last begin.
+    start: Option<Start<'a>>,
+    /// States put aside by `DW_CFA_remember_state`.
+    remembered: Vec<State<'a, StackPointer>>,
+}
+
+/// What holds after a CIE's instructions.
+#[derive(Clone, Debug)]
+struct Start<'a> {
+    cie: Cie<'a>,
+    /// What registers are restored to.
+    initial: (Row, StackPointer),
+    state: State<'a, StackPointer>,
+    so_far: SoFar,
+}
+
+/// What gas knows of a function up to a PC.
+#[derive(Clone, Copy, Debug)]
+struct SoFar {
+    /// Whether a flex FDE turned out to be needed.
+    flex: bool,
+    /// Whether there is a row at all: not before the first instruction or advance.
+    begun: bool,
+    touched: bool,
+    /// Whether nothing but the CFA's offset differs from the row of the last FRE.
+    only_offset: bool,
+    /// What gas believes of its rows.
+    beliefs: Beliefs,
+    /// The location, from the function's start.
+    location: u64,
+    /// The row in force where the location came to, if something has changed since that gas takes no notice of.
+    entered: Option<Row>,
+}
+
+/// The rows of one function as gas would write them.
+pub(crate) struct GnuRows<'a, 'f, 'b> {
+    function: &'f Function<'a>,
+    interpreter: &'b mut Interpreter<'a, StackPointer>,
+    gnu: &'b mut Gnu<'a>,
+    fres: &'b mut Fres,
+    arch: Arch,
+    fde_type: FdeType,
+    so_far: SoFar,
+}
+
+impl SoFar {
+    fn new(arch: Arch) -> Self {
+        let entered = Some(Row::at_entry(arch));
+        let beliefs = Beliefs::default();
+        Self { flex: false, begun: false, touched: false, only_offset: false, beliefs, location: 0, entered }
+    }
+}
+
+impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
+    pub(crate) fn new(
+        function: &'f Function<'a>,
+        interpreter: &'b mut Interpreter<'a, StackPointer>,
+        gnu: &'b mut Gnu<'a>,
+        fres: &'b mut Fres,
+    ) -> Self {
+        let arch = function.arch();
+        let (fde_type, so_far) = (FdeType::Default, SoFar::new(arch));
+        Self { function, interpreter, gnu, fres, arch, fde_type, so_far }
+    }
+
+    /// Writes the rows. Returns the type of the FDE.
+    pub(crate) fn run(&mut self, flex_allowed: bool) -> Result<FdeType, Unsupported> {
+        self.run_as(FdeType::Default)?;
+        if !self.so_far.flex {
+            return Ok(FdeType::Default);
+        }
+        if !flex_allowed {
+            return Err(self.unsupported(Reason::FlexNeeded));
+        }
+        self.run_as(FdeType::Flex)?;
+        Ok(FdeType::Flex)
+    }
+
+    fn run_as(&mut self, fde_type: FdeType) -> Result<(), Unsupported> {
+        self.fde_type = fde_type;
+        // gas chooses by the function's size, so that every possible start fits.
+        self.fres.begin(FreType::for_start(u32::try_from(self.function.size).unwrap_or(u32::MAX)));
+        self.rows().map_err(|reason| self.unsupported(reason))
+    }
+
+    #[cold]
+    fn unsupported(&self, reason: Reason) -> Unsupported {
+        Unsupported { function: self.function.key, offset: self.so_far.location, reason }
+    }
+
+    fn rows(&mut self) -> Result<(), Reason> {
+        let function = self.function;
+        self.gnu.remembered.clear();
+        let (initial, mut state) = self.start()?;
+        let ignored = initial.1.ignored(self.arch);
+        let mut instructions = Instructions::new(function, function.instructions);
+        loop {
+            match instructions.short() {
+                Some(Short::Nop) => {}
+                Some(Short::Advance(delta)) => {
+                    self.advance(&state, self.so_far.location.saturating_add(delta))?;
+                }
+                Some(Short::DefCfaOffset(bytes)) => {
+                    *state.cfa_base()?.1 = bytes;
+                    (self.so_far.touched, self.so_far.begun) = (true, true);
+                }
+                // gas does not track the register, and no row has it.
+                Some(Short::Offset(register, _)) if ignored >> register.0 & 1 != 0 => {}
+                Some(Short::Offset(register, offset)) => {
+                    self.apply(Instruction::Offset(register, offset), &mut state, &initial)?;
+                }
+                None => match next(&mut instructions) {
+                    Some(instruction) => self.instruction(instruction?, &mut state, &initial)?,
+                    None => break,
+                },
+            }
+        }
+        self.check_stack_pointer(&state)?;
+        if self.so_far.begun { self.push(&state) } else { Ok(()) }
+    }
+
+    /// What the CIE's registers are restored to, and the state in which the function's own instructions begin.
+    #[inline]
+    fn start(&mut self) -> Result<((Row, StackPointer), State<'a, StackPointer>), Reason> {
+        let (cie, flex) = (&self.function.cie, self.so_far.flex);
+        match &self.gnu.start {
+            // In a function without code no state is kept.
+            Some(start) if self.function.size != 0 && start.cie.means_the_same(cie) => {
+                self.so_far = SoFar { flex: start.so_far.flex || flex, ..start.so_far };
+                Ok((start.initial, start.state))
+            }
+            _ => self.run_cie(),
+        }
+    }
+
+    #[cold]
+    fn run_cie(&mut self) -> Result<((Row, StackPointer), State<'a, StackPointer>), Reason> {
+        let function = self.function;
+        self.gnu.start = None;
+        self.so_far = SoFar { flex: self.so_far.flex, ..SoFar::new(self.arch) };
+        let initial = self.interpreter.run_cie(function).map_err(|unsupported| unsupported.reason)?;
+        let initial = (initial.row, initial.registers);
+        let mut state = State::at_entry(self.arch);
+        let mut instructions = Instructions::new(function, function.cie.instructions);
+        while let Some(instruction) = next(&mut instructions) {
+            self.instruction(instruction?, &mut state, &initial)?;
+        }
+        if function.size != 0 && self.gnu.remembered.is_empty() && self.fde_type == FdeType::Default {
+            self.gnu.start = Some(Start { cie: function.cie, initial, state, so_far: self.so_far });
+        }
+        Ok((initial, state))
+    }
+
+    /// Carries out an instruction.
+    fn instruction(
+        &mut self,
+        instruction: Instruction<'a>,
+        state: &mut State<'a, StackPointer>,
+        initial: &(Row, StackPointer),
+    ) -> Result<(), Reason> {
+        match instruction {
+            Instruction::Advance(delta) => self.advance(state, self.so_far.location.saturating_add(delta)),
+            Instruction::SetLocation(address) => self.advance(state, self.function.location_of(address)?),
+            _ => self.apply(instruction, state, initial),
+        }
+    }
+
+    #[inline(always)]
+    fn advance(&mut self, state: &State<'a, StackPointer>, target: u64) -> Result<(), Reason> {
+        let SoFar { location, touched, entered, .. } = &self.so_far;
+        if target < *location {
+            return Err(Reason::LocationBackwards);
+        }
+        if target > *location {
+            // What gas ignores by mistake must not be lost.
+            if *touched || entered.is_some_and(|entered| !entered.unwinds_as(&state.row)) {
+                self.push(state)?;
+            }
+            self.check_stack_pointer(state)?;
+            let so_far = &mut self.so_far;
+            (so_far.begun, so_far.touched, so_far.location, so_far.entered) = (true, false, target, None);
+        }
+        Ok(())
+    }
+
+    /// Carries out an instruction that does not advance.
+    fn apply(
+        &mut self,
+        instruction: Instruction<'a>,
+        state: &mut State<'a, StackPointer>,
+        initial: &(Row, StackPointer),
+    ) -> Result<(), Reason> {
+        let so_far = &mut self.so_far;
+        let effect = effect(self.arch, instruction, so_far.beliefs.now.cfa_base, so_far.begun)?;
+        let remembered = &mut self.gnu.remembered;
+        if effect == Effect::None && so_far.location == self.function.size {
+            // Behind the last PC, where gas ends with a row all the same, what it ignores is true of nothing.
+            let mut ignored = *state;
+            ignored.apply(instruction, self.arch, initial, remembered)?;
+            so_far.beliefs.follow(self.arch, instruction, &initial.0);
+            return Ok(());
+        }
+        so_far.only_offset = false;
+        if effect == Effect::None {
+            so_far.entered.get_or_insert(state.row);
+        } else {
+            so_far.flex |= effect == Effect::Flex;
+            (so_far.touched, so_far.begun) = (true, true);
+        }
+        state.apply(instruction, self.arch, initial, remembered)?;
+        so_far.beliefs.follow(self.arch, instruction, &initial.0);
+        Ok(())
+    }
+
+    /// gas takes no notice of where the caller's stack pointer is.
+    #[inline(always)]
+    fn check_stack_pointer(&self, state: &State<'a, StackPointer>) -> Result<(), Reason> {
+        if state.registers.is_unset() { Ok(()) } else { self.check_stack_pointer_rule(state) }
+    }
+
+    #[cold]
+    fn check_stack_pointer_rule(&self, state: &State<'a, StackPointer>) -> Result<(), Reason> {
+        let State { row, registers, .. } = state;
+        let has_caller = row.cfa != Cfa::Undefined && row.return_address != Rule::Undefined;
+        let is_inside = self.so_far.location < self.function.size;
+        if is_inside && has_caller && !registers.is_cfa(self.arch, row) {
+            return Err(Reason::StackPointerRule);
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn push(&mut self, state: &State<'a, StackPointer>) -> Result<(), Reason> {
+        let so_far = &mut self.so_far;
+        if so_far.only_offset
+            && let Cfa::Register { offset, .. } = state.row.cfa
+            && let Some(fre) = self.fres.last().with_cfa_offset(self.arch, offset)
+            && so_far.location <= self.function.size
+            && let Ok(start) = u32::try_from(so_far.location)
+            && self.fres.count() < MAX_ROWS
+        {
+            self.fres.push_short(start, fre);
+            return Ok(());
+        }
+        self.push_any(state)
+    }
+
+    #[inline(never)]
+    fn push_any(&mut self, state: &State<'a, StackPointer>) -> Result<(), Reason> {
+        let so_far = &mut self.so_far;
+        if so_far.location > self.function.size {
+            return Ok(());
+        }
+        so_far.beliefs.end_row();
+        let start = u32::try_from(so_far.location).map_err(|_| Reason::FunctionSize)?;
+        if self.fres.count() == MAX_ROWS {
+            return Err(Reason::RowCount);
+        }
+        let Belief { fp_on_stack, ra_on_stack, .. } = so_far.beliefs.now;
+        if self.arch.is_aarch64() && fp_on_stack && !ra_on_stack {
+            return Err(Reason::FramePointerAlone);
+        }
+        match Fre::new(self.arch, &state.row, self.fde_type) {
+            Ok(fre) => {
+                so_far.only_offset = self.fde_type == FdeType::Default;
+                self.fres.push(start, &fre);
+            }
+            Err(reason) if self.fde_type == FdeType::Flex => return Err(reason),
+            Err(reason @ (Reason::FramePointerAlone | Reason::CfaOffset(_) | Reason::RuleOffset(_))) => {
+                return Err(reason);
+            }
+            Err(_) => (so_far.only_offset, so_far.flex) = (false, true),
+        }
+        Ok(())
+    }
+}
+
+/// The next instruction. Refuses those that gas never writes by itself and refuses in `.cfi_escape`:
+/// `DW_CFA_MIPS_advance_loc8` and `DW_CFA_GNU_negative_offset_extended`.
+fn next<'a>(instructions: &mut Instructions<'a, '_>) -> Option<Result<Instruction<'a>, Reason>> {
+    match instructions.rest() {
+        [opcode, ..] if instructions.is_outside_dwarf() => Some(Err(Reason::GasInstruction(*opcode))),
+        _ => instructions.next(),
+    }
+}

@@ -1,0 +1,145 @@
+//! Layout `small`: rows become FREs, those that repeat the one before are dropped.
+
+use cfipack_format::sframe::{FdeInfo, FdeType, FreType, Version};
+use cfipack_format::{Arch, Cfa, Rule};
+
+use crate::Reason;
+use crate::cfi::{Change, Cie, Function, RowSink, State, Stretch};
+use crate::sframe::rows::fre::{Fre, ShortFre};
+use crate::sframe::rows::fres::{Fres, MAX_ROWS};
+use crate::sframe::rows::stack_pointer::StackPointer;
+use crate::sframe::table::entries::Entries;
+
+/// Takes the rows of one function.
+#[derive(Debug)]
+pub(crate) struct SmallRows<'b> {
+    pub(crate) arch: Arch,
+    pub(crate) version: Version,
+    pub(crate) info: FdeInfo,
+    pub(crate) fde_type: FdeType,
+    pub(crate) fres: &'b mut Fres,
+    pub(crate) entries: &'b mut Entries,
+    /// The function's start.
+    pub(crate) start: u64,
+    /// Where the FDE in the making starts, from the function's start.
+    pub(crate) part: u32,
+    /// Starts that the FDE in the making has room for.
+    pub(crate) fre_type: FreType,
+    /// Whether the FRE of a row follows from the last one if only the CFA's offset differs: it is one of a
+    /// default FDE, and nothing is said of the stack pointer, which would depend on the CFA.
+    offset_is_all: bool,
+}
+
+impl<'b> SmallRows<'b> {
+    pub(crate) fn begin(
+        function: &Function<'_>,
+        version: Version,
+        fde_type: FdeType,
+        size: u32,
+        fres: &'b mut Fres,
+        entries: &'b mut Entries,
+    ) -> Self {
+        let fre_type = FreType::for_start(size.saturating_sub(1));
+        fres.begin(fre_type);
+        let info = flags(&function.cie, version);
+        let (arch, start) = (function.arch(), function.key.0);
+        Self { arch, version, info, fde_type, fres, entries, start, part: 0, fre_type, offset_is_all: false }
+    }
+
+    /// Ends the FDE in the making at `end`, from the function's start.
+    pub(crate) fn end_part(&mut self, end: u32) -> Result<(), Reason> {
+        if self.fres.count() == 0 {
+            return Err(Reason::CfaMissing);
+        }
+        self.fres.narrow();
+        let start = self.start.wrapping_add(self.part.into());
+        if self.part != 0 {
+            self.entries.go_on();
+        }
+        self.entries.add_later(start, end - self.part, self.fres, self.info, self.fde_type)?;
+        self.part = end;
+        self.fres.begin(self.fre_type);
+        Ok(())
+    }
+}
+
+impl<'a> RowSink<'a, StackPointer> for SmallRows<'_> {
+    #[inline(always)]
+    fn row(&mut self, state: &State<'a, StackPointer>, change: Change) -> Result<(), Reason> {
+        match self.with_offset(state, change) {
+            Some(fre) if self.fres.count() < MAX_ROWS => {
+                if self.fres.last() != fre {
+                    self.fres.push_short(state.row.start.0 - self.part, fre);
+                }
+                Ok(())
+            }
+            _ => self.any_row(state),
+        }
+    }
+
+    #[inline(always)]
+    fn stretch(&mut self, stretch: &mut Stretch<'a>) {
+        if !self.offset_is_all {
+            return;
+        }
+        while let Some(step) = stretch.next() {
+            if stretch.row_ends(&step) {
+                let (location, offset) = stretch.row();
+                let Ok(start) = u32::try_from(location) else { break };
+                let Some(fre) = self.fres.last().with_cfa_offset(self.arch, offset) else { break };
+                if self.fres.last() != fre {
+                    if self.fres.count() >= MAX_ROWS {
+                        break;
+                    }
+                    self.fres.push_short(start - self.part, fre);
+                }
+            }
+            stretch.take(step);
+        }
+    }
+}
+
+impl SmallRows<'_> {
+    /// The FRE of a row that differs from the one before in the CFA's offset only, if it follows from the last
+    /// FRE.
+    #[inline(always)]
+    fn with_offset(&self, state: &State<'_, StackPointer>, change: Change) -> Option<ShortFre> {
+        match (change, state.row.cfa) {
+            (Change::CfaOffset, Cfa::Register { offset, .. }) if self.offset_is_all => {
+                self.fres.last().with_cfa_offset(self.arch, offset)
+            }
+            _ => None,
+        }
+    }
+
+    #[inline(never)]
+    fn any_row(&mut self, state: &State<'_, StackPointer>) -> Result<(), Reason> {
+        let row = &state.row;
+        self.offset_is_all = self.fde_type == FdeType::Default && state.registers.is_unset();
+        if !matches!(row.return_address, Rule::Undefined) {
+            // Nothing is said yet.
+            if matches!(row.cfa, Cfa::Undefined) && self.fres.count() == 0 && self.part == 0 {
+                return Ok(());
+            }
+            if !state.registers.is_cfa(self.arch, row) {
+                return Err(Reason::StackPointerRule);
+            }
+        }
+        let fre = Fre::new(self.arch, row, self.fde_type)?;
+        if !self.fres.repeats(&fre) {
+            if self.fres.count() >= MAX_ROWS && self.version == Version::V3 {
+                self.end_part(row.start.0)?;
+            }
+            self.fres.push(row.start.0 - self.part, &fre);
+        }
+        Ok(())
+    }
+}
+
+/// What an FDE says of the whole function.
+pub(crate) fn flags(cie: &Cie<'_>, version: Version) -> FdeInfo {
+    let mut info = FdeInfo::empty();
+    info.set(FdeInfo::PAUTH_KEY_B, cie.pauth_key_b);
+    info.set(FdeInfo::SIGNAL, cie.signal_frame && version == Version::V3);
+    info
+}

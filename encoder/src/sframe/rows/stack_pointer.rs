@@ -1,0 +1,78 @@
+//! Whether the caller's stack pointer is the CFA, which every row of `.sframe` takes for granted.
+
+use cfipack_format::{Arch, Cfa, Register, Row, Rule};
+
+use crate::cfi::{RA_SIGN_STATE, Registers};
+
+/// The rule for the stack pointer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StackPointer {
+    register: Register,
+    /// [`Rule::SameValue`] where CFI says nothing: by every ABI the stack pointer is then found
+    /// from the CFA, and unwinders take `DW_CFA_same_value` the same way.
+    rule: Rule,
+}
+
+impl Registers for StackPointer {
+    fn at_entry(arch: Arch) -> Self {
+        Self { register: arch.stack_pointer(), rule: Rule::SameValue }
+    }
+
+    #[inline]
+    fn set(&mut self, register: Register, rule: Rule) -> bool {
+        if register != self.register {
+            return false;
+        }
+        self.rule = rule;
+        true
+    }
+
+    #[inline]
+    fn ignored(&self, arch: Arch) -> u64 {
+        let tracked = [self.register, arch.frame_pointer(), arch.return_address()];
+        let sign_state = if arch.is_aarch64() { 1 << RA_SIGN_STATE.0 } else { 0 };
+        !tracked.iter().fold(sign_state, |bits, register| bits | 1 << register.0)
+    }
+
+    #[inline]
+    fn restore(&mut self, register: Register, initial: &Self) -> bool {
+        if register != self.register {
+            return false;
+        }
+        self.rule = initial.rule;
+        true
+    }
+}
+
+impl StackPointer {
+    /// Whether CFI says nothing.
+    #[inline(always)]
+    pub(crate) fn is_unset(&self) -> bool {
+        matches!(self.rule, Rule::SameValue)
+    }
+
+    /// Whether the rule comes to the CFA, `row`'s (plus [`Arch::stack_pointer_from_cfa`]).
+    #[inline(always)]
+    pub(crate) fn is_cfa(&self, arch: Arch, row: &Row) -> bool {
+        self.is_unset() || self.comes_to_cfa(arch, row)
+    }
+
+    #[cold]
+    fn comes_to_cfa(&self, arch: Arch, row: &Row) -> bool {
+        match self.rule {
+            Rule::SameValue => true,
+            Rule::ValCfa(offset) => offset == arch.stack_pointer_from_cfa(),
+            // s390x functions save r15 as it is on entry, 160 bytes below the CFA by the ABI.
+            Rule::Cfa(_) | Rule::Register { offset: 0, .. } if arch == Arch::S390x => true,
+            Rule::Register { register, offset } => {
+                let offset = offset.checked_sub(arch.stack_pointer_from_cfa());
+                offset.is_some_and(|offset| row.cfa == Cfa::Register { register, offset })
+            }
+            // Signal trampolines: both are loaded from the saved context.
+            Rule::Memory { register, offset } if arch.stack_pointer_from_cfa() == 0 => {
+                row.cfa == Cfa::Memory { register, offset }
+            }
+            Rule::Memory { .. } | Rule::Cfa(_) | Rule::Undefined | Rule::Expression => false,
+        }
+    }
+}

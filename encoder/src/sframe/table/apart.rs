@@ -1,0 +1,83 @@
+//! Whether functions share PCs: found by putting them into order.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use cfipack_format::Address;
+
+use crate::sframe::parallel::pool::Pool;
+use crate::sframe::table::entries::{Entry, Omitted};
+use crate::sframe::table::order::Order;
+
+/// Distances from here rise as addresses do.
+const MIDDLE: Address = Address(1 << 63);
+
+/// Entries in the order of their starts; equal ones stay in order.
+pub(crate) enum Sorted<'e> {
+    /// They are.
+    Already(&'e [Entry]),
+    /// In a copy, as bytes.
+    Copied(Vec<[u8; Entry::SIZE]>),
+}
+
+impl<'e> Sorted<'e> {
+    /// Sorts entries, on the threads of a pool.
+    pub(crate) fn new(entries: &'e [Entry], pool: &dyn Pool) -> Self {
+        let order = Order::new(entries, MIDDLE);
+        if order.is_sorted() {
+            return Self::Already(entries);
+        }
+        let mut bytes = vec![[0; Entry::SIZE]; entries.len()];
+        let start = |bytes: &[u8; Entry::SIZE]| Address(Entry::from_bytes(bytes).start).distance_from(MIDDLE);
+        order.write(pool, &mut bytes, |entry, _| entry.to_bytes(), start, |_, _| ());
+        Self::Copied(bytes)
+    }
+
+    /// The entry at a place.
+    fn get(&self, place: usize) -> Option<Entry> {
+        match self {
+            Self::Already(entries) => entries.get(place).copied(),
+            Self::Copied(bytes) => bytes.get(place).map(Entry::from_bytes),
+        }
+    }
+
+    /// Whether no two functions share a PC, those that are omitted among them.
+    pub(crate) fn are_apart(&self, omitted: &[Omitted]) -> bool {
+        self.overlap(omitted).is_none()
+    }
+
+    /// Where a function starts that shares a PC with another one, if there is one, those that are omitted among
+    /// them.
+    pub(crate) fn overlap(&self, omitted: &[Omitted]) -> Option<u64> {
+        let mut entries = (0..).map_while(|place| self.get(place));
+        let mut reached = 0;
+        let is_reached = |entry: &Entry| {
+            let is_reached = entry.start < reached;
+            reached = entry.end();
+            is_reached
+        };
+        let entry = entries.find(is_reached).map(|entry| entry.start);
+        let lies_in_one = || omitted.iter().find(|omitted| !self.lack(omitted)).map(|omitted| omitted.start);
+        entry.or_else(lies_in_one)
+    }
+
+    /// Whether none of the entries, which are apart, has a PC of a function.
+    fn lack(&self, function: &Omitted) -> bool {
+        let len = match self {
+            Self::Already(entries) => entries.partition_point(|entry| entry.start < function.end()),
+            Self::Copied(bytes) => {
+                bytes.partition_point(|bytes| Entry::from_bytes(bytes).start < function.end())
+            }
+        };
+        let last = len.checked_sub(1).and_then(|last| self.get(last));
+        function.size == 0 || last.is_none_or(|last| last.end() <= function.start)
+    }
+
+    /// The entries, if they were not in order before.
+    pub(crate) fn into_copy(self) -> Option<impl Iterator<Item = Entry> + use<>> {
+        match self {
+            Self::Already(_) => None,
+            Self::Copied(bytes) => Some(bytes.into_iter().map(|bytes| Entry::from_bytes(&bytes))),
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! Attribute and FREs of functions, each distinct block once in layout `small`.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::{hint, mem};
+
+use cfipack_format::Endian;
+use cfipack_format::sframe::{Attribute, FdeInfo, FdeType, MAX_FRES_PER_BYTE, Version};
+
+use crate::Reason;
+use crate::sframe::fast::chunk::CHUNK;
+use crate::sframe::rows::fres::Fres;
+use crate::sframe::table::hash_index::{HashIndex, hash};
+use crate::sframe::table::wide_attribute::WideAttribute;
+use crate::sframe::{Layout, Options};
+
+/// The FRE sub-section in the making. A block is a function's attribute and FREs; before version 3,
+/// where the attribute lies in the FDE, the FREs alone. Blocks are numbered.
+#[derive(Clone, Debug)]
+pub(crate) struct Blocks {
+    /// The blocks, behind room for the section's header and index; behind them [`CHUNK`] bytes or more.
+    pub(crate) bytes: Vec<u8>,
+    /// Bytes of that room.
+    pub(crate) front: usize,
+    /// Where the last block ends.
+    pub(crate) end: usize,
+    /// Where each block starts.
+    pub(crate) starts: Vec<u32>,
+    /// What the FDEs of each block say; empty in version 3.
+    attributes: Vec<WideAttribute>,
+    /// The blocks by their bytes; none where nothing is shared.
+    pub(crate) index: Option<HashIndex>,
+    seed: u64,
+    version: Version,
+    endian: Endian,
+}
+
+/// How many functions are taken together, and their blocks looked up: with more, those that repeat another
+/// of the same batch cost more than is saved.
+pub(crate) const GROUP: usize = 16;
+
+/// The longest block that functions share. An FRE has two bytes or more, so that these have no more FREs
+/// than readers take for the least FDE.
+const LONGEST_SHARED: usize = 2 * MAX_FRES_PER_BYTE * Version::V3.fde_size();
+
+/// Bytes of a block, for reserving.
+const TYPICAL_SIZE: usize = 64;
+
+impl Blocks {
+    pub(crate) fn new(options: Options, endian: Endian, seed: u64) -> Self {
+        let index = (options.layout == Layout::Small && options.share).then(HashIndex::new);
+        let version = options.version;
+        let (bytes, starts, attributes) = (vec![0; CHUNK], Vec::new(), Vec::new());
+        Self { bytes, front: 0, end: 0, starts, attributes, index, seed, version, endian }
+    }
+
+    /// The version of the format.
+    #[inline(always)]
+    pub(crate) fn version(&self) -> Version {
+        self.version
+    }
+
+    /// What blocks are hashed with.
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Makes room in front of the first block and for this many blocks, in a builder that has none.
+    pub(crate) fn reserve(&mut self, front: usize, blocks: usize) {
+        if self.starts.is_empty() {
+            // Zeroed memory is not touched before it is used.
+            self.bytes = vec![0; front + blocks * TYPICAL_SIZE + CHUNK];
+            (self.front, self.end) = (front, front);
+        }
+        self.starts.reserve(blocks);
+        if let Some(index) = &mut self.index {
+            index.reserve(blocks);
+        }
+    }
+
+    /// The sub-section's bytes behind `front` bytes that are to be written.
+    pub(crate) fn take_bytes(&mut self, front: usize) -> Vec<u8> {
+        let mut bytes = mem::take(&mut self.bytes);
+        let blocks = self.front..self.end;
+        bytes.resize(bytes.len().max(front + blocks.len()), 0);
+        bytes.copy_within(blocks.clone(), front);
+        bytes.truncate(front + blocks.len());
+        bytes
+    }
+
+    /// Adds a function's FREs, or finds them. Returns the block's number.
+    pub(crate) fn add(
+        &mut self,
+        fres: &mut Fres,
+        info: FdeInfo,
+        fde_type: FdeType,
+        rep_size: u8,
+    ) -> Result<u32, Reason> {
+        let attribute = self.begin_block(fres, info, fde_type, rep_size);
+        let block = fres.block(self.version);
+        let bytes = fres.with_behind(block);
+        let hash = self.hash(bytes, block.len);
+        if !self.can_take(hash, bytes, block.len, attribute) {
+            return Err(Reason::SectionSize);
+        }
+        Ok(self.add_block(hash, bytes, block.len, attribute))
+    }
+
+    /// Adds a block of others, or finds it. Returns its number here.
+    pub(crate) fn copy(&mut self, others: &Self, number: u32) -> Result<u32, Reason> {
+        let (start, len) = others.place(number as usize);
+        let (bytes, attribute) = (&others.bytes[start..], others.attribute(number).unwrap_or_default());
+        let hash = self.hash(bytes, len);
+        if !self.can_take(hash, bytes, len, attribute) {
+            return Err(Reason::SectionSize);
+        }
+        Ok(self.add_block(hash, bytes, len, attribute))
+    }
+
+    /// Writes the attribute in front of a function's FREs if it lies there. Returns it.
+    #[inline(always)]
+    pub(crate) fn begin_block(
+        &self,
+        fres: &mut Fres,
+        info: FdeInfo,
+        fde_type: FdeType,
+        rep_size: u8,
+    ) -> WideAttribute {
+        let num_fres = fres.count();
+        let info = info.with_fre_type(fres.fre_type());
+        if self.version == Version::V3 {
+            let attribute = Attribute { num_fres: num_fres as u16, info, info2: fde_type as u8, rep_size };
+            fres.set_attribute(&attribute.write(self.endian));
+        }
+        WideAttribute::new(num_fres, info, rep_size)
+    }
+
+    /// Whether blocks of this many bytes can be added.
+    #[inline(always)]
+    pub(crate) fn has_room(&self, len: usize) -> bool {
+        u32::try_from(self.end - self.front + len).is_ok()
+    }
+
+    /// Where a block starts in the bytes, and its length.
+    #[inline]
+    pub(crate) fn place(&self, number: usize) -> (usize, usize) {
+        let start = self.front + self.starts[number] as usize;
+        let end = self.starts.get(number + 1).map_or(self.end, |&end| self.front + end as usize);
+        (start, end - start)
+    }
+
+    /// Where a block lies in the FRE sub-section.
+    #[inline]
+    pub(crate) fn offset(&self, number: u32) -> u32 {
+        self.starts[number as usize]
+    }
+
+    /// What the FDEs of a block say, before version 3.
+    #[inline]
+    pub(crate) fn attribute(&self, number: u32) -> Option<WideAttribute> {
+        self.attributes.get(number as usize).copied()
+    }
+
+    /// How many blocks there are.
+    pub(crate) fn len(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// Bytes of the sub-section.
+    pub(crate) fn len_in_bytes(&self) -> usize {
+        self.bytes().len()
+    }
+
+    /// The whole sub-section.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes[self.front..self.end]
+    }
+
+    /// The bytes of a block.
+    pub(crate) fn block(&self, number: u32) -> &[u8] {
+        let (start, len) = self.place(number as usize);
+        &self.bytes[start..start + len]
+    }
+
+    /// The hash of a block of `len` bytes, behind which [`CHUNK`] more can be read.
+    #[inline(always)]
+    pub(crate) fn hash(&self, bytes: &[u8], len: usize) -> u32 {
+        if self.index.is_some() { hash(self.seed, bytes, len) } else { 0 }
+    }
+
+    /// Reads what [`add_block`](Self::add_block) is going to read for blocks with these hashes. Few of
+    /// that lies in the processor's caches, and all of it together is there hardly later than one.
+    pub(crate) fn touch(&self, hashes: impl Iterator<Item = u32>) {
+        let Some(index) = &self.index else { return };
+        let mut first = [None; GROUP];
+        for (first, hash) in first.iter_mut().zip(hashes) {
+            *first = index.first(hash);
+        }
+        let byte = |number: u32| self.bytes[self.front + self.starts[number as usize] as usize];
+        hint::black_box(first.into_iter().flatten().map(byte).fold(0, u8::wrapping_add));
+    }
+
+    /// Whether a block is here or there is room for it.
+    #[inline(always)]
+    pub(crate) fn can_take(&self, hash: u32, bytes: &[u8], len: usize, attribute: WideAttribute) -> bool {
+        self.has_room(len) || self.find(hash, bytes, len, attribute).is_some()
+    }
+
+    /// Adds a block that [can be taken](Self::can_take): the first `len` bytes of these, behind which
+    /// [`CHUNK`] more can be read. Returns its number.
+    #[inline]
+    pub(crate) fn add_block(&mut self, hash: u32, bytes: &[u8], len: usize, attribute: WideAttribute) -> u32 {
+        match self.find(hash, bytes, len, attribute) {
+            Some(number) => number,
+            None => self.append_block(hash, bytes, len, attribute),
+        }
+    }
+
+    /// The number of a block that is here.
+    #[inline(always)]
+    pub(crate) fn find(&self, hash: u32, bytes: &[u8], len: usize, attribute: WideAttribute) -> Option<u32> {
+        if len > LONGEST_SHARED {
+            return None;
+        }
+        let (known, starts, attributes) = (&self.bytes[self.front..], &self.starts, &self.attributes);
+        // A block ends where its attribute says, so equal bytes from its start on are the block.
+        self.index.as_ref()?.find(hash, |number| {
+            let start = starts[number as usize] as usize;
+            known.get(start..start + len) == bytes.get(..len)
+                && attributes.get(number as usize).is_none_or(|&known| known == attribute)
+        })
+    }
+
+    /// Adds a block that is not here.
+    #[inline(always)]
+    fn append_block(&mut self, hash: u32, bytes: &[u8], len: usize, attribute: WideAttribute) -> u32 {
+        let at = self.end;
+        let number = self.add_place(len, attribute);
+        if let Some(index) = &mut self.index {
+            index.push(hash);
+        }
+        self.make_room();
+        // A chunk at a time.
+        let (from, _) = bytes.as_chunks::<CHUNK>();
+        let (to, _) = self.bytes[at..].as_chunks_mut::<CHUNK>();
+        for (to, from) in to.iter_mut().zip(from).take(len.div_ceil(CHUNK)) {
+            *to = *from;
+        }
+        number
+    }
+
+    /// Adds a block of `len` bytes, but neither these nor its hash.
+    #[inline(always)]
+    pub(crate) fn add_place(&mut self, len: usize, attribute: WideAttribute) -> u32 {
+        let number = self.starts.len() as u32;
+        self.starts.push((self.end - self.front) as u32);
+        self.end += len;
+        if self.version != Version::V3 {
+            self.attributes.push(attribute);
+        }
+        number
+    }
+
+    /// Takes back the [places](Self::add_place) from the one with this number on, the first of which starts
+    /// at `end` in the bytes.
+    #[cold]
+    pub(crate) fn back_to(&mut self, first: u32, end: usize) {
+        self.starts.truncate(first as usize);
+        self.attributes.truncate(first as usize);
+        self.end = end;
+    }
+
+    /// Makes room for the bytes of all blocks.
+    #[inline(always)]
+    pub(crate) fn make_room(&mut self) {
+        if self.bytes.len() < self.end + CHUNK {
+            self.grow(self.end + CHUNK);
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, len: usize) {
+        self.bytes.resize(len + len / 8, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use cfipack_format::sframe::{FdeInfo, Header, Version};
+    use cfipack_format::{Address, Arch, Key};
+
+    use crate::cfi::{Section, SectionKind};
+    use crate::eh_frame::{CIE, fde};
+    use crate::sframe::{Builder, Options};
+
+    /// An `.eh_frame` of two functions with the same rows, one at each of their bytes.
+    fn twice_the_same(rows: u32) -> Vec<u8> {
+        let mut bytes = CIE.to_vec();
+        // `advance_loc` by 1, `def_cfa_offset`.
+        let pushes = [[0x41, 0x0e, 16], [0x41, 0x0e, 8]].into_iter().cycle().take(rows as usize - 1);
+        let instructions: Vec<_> = pushes.flatten().collect();
+        (1..3).for_each(|number| fde(&mut bytes, 0, 0x10_0000 * number, rows, &instructions));
+        bytes
+    }
+
+    /// Readers refuse tables with many more rows than bytes, so blocks of more than 2048 bytes are not shared.
+    /// Up to 256 rows these have three bytes a row, then four.
+    #[test]
+    fn long_blocks_are_not_shared() {
+        for (rows, shared) in
+            [(255, true), (256, true), (257, true), (510, true), (511, false), (5_000, false)]
+        {
+            let bytes = twice_the_same(rows);
+            let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
+            let mut builder = Builder::new(Arch::Amd64, Options::default()).unwrap();
+            builder.push_all(crate::cfi::Functions::new(&section), |left_out| panic!("{left_out:?}"));
+            let table = builder.finish().into_bytes(Address(0), Key::address).unwrap();
+            let (fdes, _) = table[Header::SIZE..].as_chunks::<16>();
+            assert_eq!(fdes[0][12..] == fdes[1][12..], shared, "{rows} rows");
+        }
+    }
+
+    /// Version 2 says by FDE which key signs return addresses: the same rows are two blocks then.
+    #[test]
+    fn equal_rows_of_different_keys() {
+        let mut bytes = Vec::new();
+        for (number, key) in [b'S', b'B'].into_iter().enumerate() {
+            let cie = bytes.len() as u32;
+            bytes.extend(*b"\x14\0\0\0\0\0\0\0\x01zR");
+            bytes.extend([key, 0, 4, 0x78, 30, 1, 0x1b, 0x0c, 31, 0, 0, 0, 0]);
+            let at = bytes.len() as u32;
+            let words = [16, at + 4 - cie, 0x1000 + 0x100 * number as u32 - (at + 8), 0x100, 0];
+            bytes.extend(words.into_iter().flat_map(u32::to_le_bytes));
+        }
+        let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Aarch64);
+        let options = Options { version: Version::V2, ..Options::default() };
+        let mut builder = Builder::new(Arch::Aarch64, options).unwrap();
+        builder.push_all(crate::cfi::Functions::new(&section), |left_out| panic!("{left_out:?}"));
+        let table = builder.finish().into_bytes(Address(0), Key::address).unwrap();
+        let (fdes, _) = table[Header::SIZE..].as_chunks::<20>();
+        let infos = [fdes[0][16], fdes[1][16]].map(FdeInfo::from_bits_retain);
+        assert_eq!(infos, [FdeInfo::empty(), FdeInfo::PAUTH_KEY_B]);
+    }
+}

@@ -1,0 +1,237 @@
+//! The function index in the making.
+
+use alloc::vec::Vec;
+
+use cfipack_format::sframe::{FdeInfo, FdeType};
+
+use crate::Reason;
+use crate::sframe::rows::fres::{Block, Fres};
+use crate::sframe::table::block::{Blocks, GROUP};
+use crate::sframe::table::wide_attribute::WideAttribute;
+
+/// One entry of the function index in the making.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    /// The function's key, which is its address where it has one, and what an entry that goes on with it adds.
+    pub(crate) start: u64,
+    pub(crate) size: u32,
+    /// The number of its [block](Blocks).
+    pub(crate) block: u32,
+}
+
+impl Entry {
+    /// Bytes of an entry.
+    pub(crate) const SIZE: usize = 16;
+
+    /// One past its last PC.
+    #[inline]
+    pub(crate) fn end(&self) -> u64 {
+        self.start.saturating_add(self.size.into())
+    }
+
+    #[inline(always)]
+    pub(crate) fn to_bytes(self) -> [u8; Self::SIZE] {
+        let low = u128::from(self.size) << 64 | u128::from(self.block) << 96;
+        (u128::from(self.start) | low).to_ne_bytes()
+    }
+
+    #[inline(always)]
+    pub(crate) fn from_bytes(bytes: &[u8; Self::SIZE]) -> Self {
+        let all = u128::from_ne_bytes(*bytes);
+        Self { start: all as u64, size: (all >> 64) as u32, block: (all >> 96) as u32 }
+    }
+}
+
+/// A function that has no entry: nothing may answer for its PCs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Omitted {
+    pub(crate) start: u64,
+    pub(crate) size: u64,
+}
+
+impl Omitted {
+    /// One past its last PC.
+    pub(crate) fn end(&self) -> u64 {
+        self.start.saturating_add(self.size)
+    }
+}
+
+/// Entries and the blocks they refer to.
+#[derive(Clone, Debug)]
+pub(crate) struct Entries {
+    pub(crate) list: Vec<Entry>,
+    pub(crate) blocks: Blocks,
+    /// Rows of all entries together.
+    pub(crate) num_fres: u64,
+    /// Functions that were refused, and those that were not pushed.
+    pub(crate) omitted: Vec<Omitted>,
+    /// Numbers of the entries that go on with the function of the one before, ascending.
+    pub(crate) continued: Vec<usize>,
+    /// Numbers of the entries that have no rows since their functions were refused, ascending.
+    pub(crate) refused: Vec<usize>,
+    /// Of the entries that go on with a function, where they start and where it does; by their starts, once
+    /// there are all.
+    pub(crate) parts: Vec<(u64, u64)>,
+    /// Functions that are part of another's FDE: where that starts and where they do.
+    pub(crate) merged: Vec<(u64, u64)>,
+    /// A function could not be read: it may lie in any gap, and nothing may be merged across one.
+    pub(crate) unread: bool,
+    /// Whether the functions' keys are their addresses; none as long as there is no function.
+    pub(crate) have_addresses: Option<bool>,
+    /// The last entries, whose blocks are looked up together, and where the first's room for rows was.
+    pending: Vec<Pending>,
+    pending_from: usize,
+    /// Bytes of their blocks.
+    pending_len: usize,
+}
+
+/// An entry with a block that is to be looked up.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    entry: usize,
+    block: Block,
+    hash: u32,
+    attribute: WideAttribute,
+}
+
+/// The longest block that waits for others.
+const LONGEST_PENDING: usize = 1 << 12;
+
+impl Entries {
+    /// None, and the blocks that there are.
+    pub(crate) fn new(blocks: Blocks) -> Self {
+        let (list, omitted, pending) = (Vec::new(), Vec::new(), Vec::new());
+        let (continued, parts, merged) = (Vec::new(), Vec::new(), Vec::new());
+        let (num_fres, pending_from, pending_len, unread) = (0, 0, 0, false);
+        Self {
+            list,
+            blocks,
+            num_fres,
+            omitted,
+            refused: Vec::new(),
+            continued,
+            parts,
+            merged,
+            unread,
+            have_addresses: None,
+            pending,
+            pending_from,
+            pending_len,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, start: u64, size: u32, block: u32, num_fres: u32) {
+        self.num_fres += u64::from(num_fres);
+        self.list.push(Entry { start, size, block });
+    }
+
+    /// Adds several entries, with the rows of each.
+    #[inline(always)]
+    pub(crate) fn extend(&mut self, entries: impl ExactSizeIterator<Item = (Entry, u32)>) {
+        let num_fres = &mut self.num_fres;
+        self.list.extend(entries.map(|(entry, fres)| {
+            *num_fres += u64::from(fres);
+            entry
+        }));
+    }
+
+    /// How far the entries have come.
+    #[inline]
+    pub(crate) fn mark(&self) -> (usize, u64) {
+        (self.list.len(), self.num_fres)
+    }
+
+    /// Takes back what was added since `mark`; blocks stay, unused.
+    #[cold]
+    pub(crate) fn back_to(&mut self, mark: (usize, u64), fres: &mut Fres) {
+        self.settle(fres);
+        self.list.truncate(mark.0);
+        self.num_fres = mark.1;
+        let kept = self.continued.partition_point(|&number| number < mark.0);
+        self.continued.truncate(kept);
+    }
+
+    /// The next entry goes on with the function of the last one.
+    pub(crate) fn go_on(&mut self) {
+        self.continued.push(self.list.len());
+    }
+
+    /// Of each entry, in order, where its function starts.
+    pub(crate) fn function_starts(&self) -> impl Iterator<Item = u64> {
+        let (mut continued, mut function) = (self.continued.iter().peekable(), 0);
+        self.list.iter().enumerate().map(move |(number, entry)| {
+            if continued.next_if_eq(&&number).is_none() {
+                function = entry.start;
+            }
+            function
+        })
+    }
+
+    /// Adds an entry for the FREs in `fres`.
+    #[inline]
+    pub(crate) fn add(
+        &mut self,
+        start: u64,
+        size: u32,
+        fres: &mut Fres,
+        info: FdeInfo,
+        fde_type: FdeType,
+        rep_size: u8,
+    ) -> Result<(), Reason> {
+        self.settle(fres);
+        let block = self.blocks.add(fres, info, fde_type, rep_size)?;
+        self.push(start, size, block, fres.count());
+        Ok(())
+    }
+
+    /// As [`add`](Self::add), but looks the block up later, [together](Blocks::touch) with others: the FREs stay
+    /// in `fres` until [`settle`](Self::settle).
+    #[inline]
+    pub(crate) fn add_later(
+        &mut self,
+        start: u64,
+        size: u32,
+        fres: &mut Fres,
+        info: FdeInfo,
+        fde_type: FdeType,
+    ) -> Result<(), Reason> {
+        let attribute = self.blocks.begin_block(fres, info, fde_type, 0);
+        let block = fres.block(self.blocks.version());
+        let all = self.pending_len + block.len;
+        if self.blocks.index.is_none() || block.len > LONGEST_PENDING || !self.blocks.has_room(all) {
+            return self.add(start, size, fres, info, fde_type, 0);
+        }
+        let hash = self.blocks.hash(fres.with_behind(block), block.len);
+        if self.pending.is_empty() {
+            self.pending_from = fres.base();
+        }
+        self.pending.push(Pending { entry: self.list.len(), block, hash, attribute });
+        self.pending_len = all;
+        self.push(start, size, u32::MAX, fres.count());
+        fres.keep();
+        if self.pending.len() == GROUP {
+            self.settle(fres);
+        }
+        Ok(())
+    }
+
+    /// Looks up the blocks of the last entries. Before other blocks are added, and before the entries are read.
+    #[inline]
+    pub(crate) fn settle(&mut self, fres: &mut Fres) {
+        if !self.pending.is_empty() {
+            self.settle_pending(fres);
+        }
+    }
+
+    #[inline(never)]
+    fn settle_pending(&mut self, fres: &mut Fres) {
+        self.blocks.touch(self.pending.iter().map(|pending| pending.hash));
+        for Pending { entry, block, hash, attribute } in self.pending.drain(..) {
+            let number = self.blocks.add_block(hash, fres.with_behind(block), block.len, attribute);
+            self.list[entry].block = number;
+        }
+        self.pending_len = 0;
+        fres.back_to(self.pending_from);
+    }
+}

@@ -1,0 +1,109 @@
+//! A hash table of indices into something else.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::sframe::fast::chunk::{CHUNK, mix, words};
+
+/// Finds the index of an item, the items being numbered as they come, by its hash; the items themselves lie
+/// elsewhere.
+#[derive(Clone, Debug)]
+pub(crate) struct HashIndex {
+    /// A power of two of them. An index is less than that: it lies in the low bits, which say where a hash
+    /// is looked for, and the hash's other bits above. Few bytes, as each is likely not in a cache.
+    slots: Vec<u32>,
+    /// The hash of each index.
+    hashes: Vec<u32>,
+}
+
+/// An empty slot: at most two thirds of the slots are taken, so no index has all bits set. Not 0: memory that
+/// only the kernel has filled with zeros would be faulted in twice, when a slot is read first and when one is
+/// written, for which all other threads are interrupted.
+const NONE: u32 = u32::MAX;
+
+impl HashIndex {
+    pub(crate) fn new() -> Self {
+        Self { slots: vec![NONE; 256], hashes: Vec::new() }
+    }
+
+    /// The index with this hash that `is_equal` accepts; some with another hash may be asked for too.
+    #[inline]
+    pub(crate) fn find(&self, hash: u32, mut is_equal: impl FnMut(u32) -> bool) -> Option<u32> {
+        let mask = self.slots.len() as u32 - 1;
+        let mut at = hash;
+        loop {
+            let slot = self.slots[(at & mask) as usize];
+            if slot == NONE {
+                return None;
+            }
+            if (slot ^ hash) & !mask == 0 && is_equal(slot & mask) {
+                return Some(slot & mask);
+            }
+            at = at.wrapping_add(1);
+        }
+    }
+
+    /// The index that [`find`](Self::find) looks at first, if it may have this hash.
+    #[inline(always)]
+    pub(crate) fn first(&self, hash: u32) -> Option<u32> {
+        let mask = self.slots.len() as u32 - 1;
+        let slot = self.slots[(hash & mask) as usize];
+        ((slot ^ hash) & !mask == 0 && slot != NONE).then_some(slot & mask)
+    }
+
+    /// The hash of each index.
+    pub(crate) fn hashes(&self) -> &[u32] {
+        &self.hashes
+    }
+
+    /// Makes room for this many indices at once.
+    pub(crate) fn reserve(&mut self, indices: usize) {
+        self.hashes.reserve(indices);
+        let len = ((self.hashes.len() + indices) * 3 / 2).next_power_of_two();
+        if len > self.slots.len() {
+            self.grow_to(len);
+        }
+    }
+
+    /// Adds the next index.
+    #[inline]
+    pub(crate) fn push(&mut self, hash: u32) {
+        if self.hashes.len() * 3 >= self.slots.len() * 2 {
+            self.grow_to(self.slots.len() * 2);
+        }
+        place(&mut self.slots, hash, self.hashes.len());
+        self.hashes.push(hash);
+    }
+
+    #[cold]
+    fn grow_to(&mut self, len: usize) {
+        self.slots = vec![NONE; len];
+        for (index, &hash) in self.hashes.iter().enumerate() {
+            place(&mut self.slots, hash, index);
+        }
+    }
+}
+
+fn place(slots: &mut [u32], hash: u32, index: usize) {
+    let mask = slots.len() as u32 - 1;
+    let mut at = hash;
+    while slots[(at & mask) as usize] != NONE {
+        at = at.wrapping_add(1);
+    }
+    slots[(at & mask) as usize] = hash & !mask | index as u32;
+}
+
+/// Hashes the first `len` of bytes, behind which [`CHUNK`] more can be read; `seed` keeps anybody from
+/// preparing bytes whose hashes collide.
+#[inline(always)]
+pub(crate) fn hash(seed: u64, mut bytes: &[u8], mut len: usize) -> u32 {
+    let mut sum = seed ^ len as u64;
+    while let Some(chunk) = bytes.first_chunk() {
+        sum = mix(sum, &words(chunk, len));
+        if len <= CHUNK {
+            break;
+        }
+        (bytes, len) = (&bytes[CHUNK..], len - CHUNK);
+    }
+    (sum ^ sum >> 32) as u32
+}

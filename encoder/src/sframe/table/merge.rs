@@ -1,0 +1,268 @@
+//! Neighbouring functions as one FDE: an FDE is a range of PCs to whoever looks one up.
+//!
+//! What is merged is chosen by dynamic programming over the functions in address order: the cheapest
+//! way to cut them into FDEs of at most so many rows. A function that shares its block with others
+//! pays its part of the block, so sharing is given up only where merging saves more.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use cfipack_format::sframe::{Attribute, FdeInfo, FdeType, FreType, Version};
+use cfipack_format::{Arch, Endian};
+
+use crate::Reason;
+use crate::sframe::Options;
+use crate::sframe::rows::fre::Fre;
+use crate::sframe::rows::fres::{Fres, MAX_ROWS};
+use crate::sframe::table::block::Blocks;
+use crate::sframe::table::entries::{Entries, Entry};
+use crate::sframe::table::read_back::{Head, Row, read_back};
+
+/// Functions that become one FDE: many more of the same row save hardly another byte, and time would
+/// grow with the square of their number.
+const MAX_GROUP: usize = 256;
+
+/// A function as merging sees it.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    entry: Entry,
+    info: FdeInfo,
+    fde_type: FdeType,
+    rep_size: u8,
+    /// Its rows in the list of all rows.
+    rows: (u32, u32),
+    /// What it costs by itself, in bytes; the block's part in fractions.
+    cost: f32,
+}
+
+/// Merges what can be merged, of functions that share no PC. The functions' starts are taken for their addresses; whoever moves them apart
+/// is refused when the section is written.
+pub(crate) fn merge(arch: Arch, options: Options, entries: &Entries) -> Result<Entries, Reason> {
+    let endian = arch.endian();
+    let (candidates, rows) = candidates(entries, options.version, endian);
+    let cuts = cuts(&candidates, &rows, &Gaps::of(entries, options), options);
+    let mut fres = Fres::new(endian);
+    let blocks = Blocks::new(options, endian, fres.seed());
+    let mut merged = Entries::new(blocks);
+    merged.list.reserve(entries.list.len());
+    for group in cuts {
+        write(&candidates[group.0..group.1], &rows, &mut fres, &mut merged)?;
+    }
+    Ok(merged)
+}
+
+/// The functions in address order, and all their rows.
+fn candidates(entries: &Entries, version: Version, endian: Endian) -> (Vec<Candidate>, Vec<Row>) {
+    let mut list = entries.list.clone();
+    list.sort_by_key(|entry| entry.start);
+    let mut shares = vec![0u32; entries.blocks.len()];
+    list.iter().for_each(|entry| shares[entry.block as usize] += 1);
+    let mut rows = Vec::new();
+    let candidates = list.into_iter().map(|entry| {
+        let block = entries.blocks.block(entry.block);
+        let first = rows.len() as u32;
+        let (Head { info, fde_type, rep_size, .. }, of_block) =
+            read_back(&entries.blocks, entry.block, endian);
+        rows.extend(of_block);
+        let part = block.len() as f32 / shares[entry.block as usize] as f32;
+        let cost = version.fde_size() as f32 + part;
+        Candidate { entry, info, fde_type, rep_size, rows: (first, rows.len() as u32), cost }
+    });
+    (candidates.collect(), rows)
+}
+
+/// What may be merged across.
+struct Gaps {
+    /// Starts of functions that are omitted, ascending, and how far those up to each reach.
+    omitted: Vec<(u64, u64)>,
+    /// Bytes of the longest gap.
+    longest: u64,
+}
+
+impl Gaps {
+    fn of(entries: &Entries, options: Options) -> Self {
+        let mut omitted: Vec<_> =
+            entries.omitted.iter().map(|omitted| (omitted.start, omitted.end())).collect();
+        omitted.sort_unstable();
+        let mut reached = 0;
+        for (_, end) in &mut omitted {
+            reached = reached.max(*end);
+            *end = reached;
+        }
+        Self { omitted, longest: if entries.unread { 0 } else { options.padding() } }
+    }
+
+    /// Whether what lies between a function's end and the next one's start is nothing or padding.
+    fn is_padding(&self, end: u64, next: u64) -> bool {
+        let before = self.omitted.partition_point(|&(start, _)| start < next);
+        let reached = before.checked_sub(1).map_or(0, |last| self.omitted[last].1);
+        (end..=end.saturating_add(self.longest)).contains(&next) && (end == next || reached <= end)
+    }
+}
+
+/// Whether `next` can go on where `last` ends.
+fn can_follow(last: &Candidate, next: &Candidate, rows: &[Row], gaps: &Gaps) -> bool {
+    // Stubs repeat, and a signal frame's PC is taken as it is: neither is any other function.
+    let alone = FdeInfo::PC_MASK | FdeInfo::SIGNAL;
+    let Some(end) = last.entry.start.checked_add(last.entry.size.into()) else { return false };
+    let starts_with_a_row = rows.get(next.rows.0 as usize).is_some_and(|row| row.0 == 0);
+    !last.info.intersects(alone)
+        && !next.info.intersects(alone)
+        && last.info.with_fre_type(FreType::Addr1) == next.info.with_fre_type(FreType::Addr1)
+        && last.fde_type == next.fde_type
+        && starts_with_a_row
+        && gaps.is_padding(end, next.entry.start)
+}
+
+/// The functions cut into groups, as ranges of candidates.
+fn cuts(candidates: &[Candidate], rows: &[Row], gaps: &Gaps, options: Options) -> Vec<(usize, usize)> {
+    let fixed = options.version.fde_size() + if options.version == Version::V3 { Attribute::SIZE } else { 0 };
+    let max_rows = options.merge_functions.min(MAX_ROWS);
+    // The cheapest way to have the first so many functions, and where its last group starts.
+    let mut best = vec![(f32::INFINITY, 0); candidates.len() + 1];
+    best[0] = (0.0, 0);
+    for first in 0..candidates.len() {
+        let so_far = best[first].0;
+        let alone = so_far + candidates[first].cost;
+        if alone < best[first + 1].0 {
+            best[first + 1] = (alone, first);
+        }
+        let mut group = Group::new(&candidates[first], rows);
+        for next in first + 1..candidates.len().min(first + MAX_GROUP) {
+            let (from, to) = candidates[next].rows;
+            // Only its first row may repeat the one before.
+            let has_too_many_rows = group.rows + (to - from) > max_rows + 1;
+            if has_too_many_rows || !can_follow(&candidates[next - 1], &candidates[next], rows, gaps) {
+                break;
+            }
+            let Some(offset) = group.add(&candidates[next], rows) else { break };
+            if group.rows > max_rows {
+                break;
+            }
+            let width = FreType::for_start(offset).width();
+            let cost = so_far + (fixed + group.rows as usize * width + group.bytes) as f32;
+            if cost < best[next + 1].0 {
+                best[next + 1] = (cost, first);
+            }
+        }
+    }
+    let mut cuts = Vec::new();
+    let mut end = candidates.len();
+    while end > 0 {
+        let first = best[end].1;
+        cuts.push((first, end));
+        end = first;
+    }
+    cuts.reverse();
+    cuts
+}
+
+/// Rows and bytes of a group in the making.
+struct Group {
+    start: u64,
+    rows: u32,
+    /// Bytes of the FREs but for their starts.
+    bytes: usize,
+    last: Option<Fre>,
+    last_start: u32,
+}
+
+impl Group {
+    fn new(first: &Candidate, rows: &[Row]) -> Self {
+        let mut group = Self { start: first.entry.start, rows: 0, bytes: 0, last: None, last_start: 0 };
+        group.add(first, rows);
+        group
+    }
+
+    /// Adds a function. Returns the start of the group's last row, if the group is not too large.
+    fn add(&mut self, candidate: &Candidate, rows: &[Row]) -> Option<u32> {
+        let offset = u32::try_from(candidate.entry.start - self.start).ok()?;
+        offset.checked_add(candidate.entry.size)?;
+        for (start, fre) in &rows[candidate.rows.0 as usize..candidate.rows.1 as usize] {
+            if self.last != Some(*fre) {
+                self.rows += 1;
+                self.bytes += fre.len();
+                self.last = Some(*fre);
+                self.last_start = offset + start;
+            }
+        }
+        Some(self.last_start)
+    }
+}
+
+/// Writes a group as one FDE.
+fn write(group: &[Candidate], rows: &[Row], fres: &mut Fres, merged: &mut Entries) -> Result<(), Reason> {
+    let (Some(first), Some(last)) = (group.first(), group.last()) else { return Ok(()) };
+    let start = first.entry.start;
+    let size = (last.entry.start - start) as u32 + last.entry.size;
+    fres.begin(FreType::for_start(size.saturating_sub(1)));
+    for candidate in group {
+        let offset = (candidate.entry.start - start) as u32;
+        for (row, fre) in &rows[candidate.rows.0 as usize..candidate.rows.1 as usize] {
+            if !fres.repeats(fre) {
+                fres.push(offset + row, fre);
+            }
+        }
+    }
+    let others = group.iter().skip(1).map(|candidate| (start, candidate.entry.start));
+    merged.merged.extend(others);
+    fres.narrow();
+    merged.add(start, size, fres, first.info, first.fde_type, first.rep_size)
+}
+
+#[cfg(test)]
+mod tests {
+    use cfipack_format::{Address, Arch};
+
+    use super::MAX_GROUP;
+    use crate::cfi::{Section, SectionKind};
+    use crate::eh_frame::{CIE, fde};
+    use crate::sframe::{Builder, Options};
+
+    /// How many FDEs a section becomes of `count` functions of 16 bytes from `start` on, each behind the
+    /// one before, and all with the row that their CIE gives.
+    fn merged(start: u64, count: u32) -> usize {
+        let mut bytes = CIE.to_vec();
+        for number in 0..count {
+            fde(&mut bytes, 0, 0x10_0000 + 16 * number, 16, &[0; 3]);
+        }
+        let address = Address(start.wrapping_sub(0x10_0000));
+        let section = Section::new(SectionKind::EhFrame, &bytes, address, Arch::Amd64);
+        let options = Options { merge_functions: 16, ..Options::default() };
+        let mut builder = Builder::new(Arch::Amd64, options).unwrap();
+        builder.push_all(crate::cfi::Functions::new(&section), |left_out| panic!("{left_out:?}"));
+        builder.finish().num_fdes()
+    }
+
+    #[test]
+    fn functions_of_one_row_are_merged_so_many_at_a_time() {
+        assert_eq!(merged(0x1000, MAX_GROUP as u32), 1);
+        assert_eq!(merged(0x1000, 4 * MAX_GROUP as u32 + 1), 5);
+    }
+
+    /// Where a function lies whose CIE cannot be read nobody knows: it may be the gap.
+    #[test]
+    fn no_gap_is_merged_across_beside_a_function_that_cannot_be_read() {
+        for (version, fdes) in [(1, 1), (9, 2)] {
+            let mut bytes = [CIE, CIE].concat();
+            // The version of the second.
+            bytes[CIE.len() + 8] = version;
+            // The function of the second CIE fills the gap between the others.
+            for (cie, start, size) in [(0, 0, 4), (24, 4, 8), (0, 12, 4)] {
+                fde(&mut bytes, cie, 0x10_0000 + start, size, &[0; 3]);
+            }
+            let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
+            let options = Options { merge_functions: 16, ..Options::default() };
+            let mut builder = Builder::new(Arch::Amd64, options).unwrap();
+            let mut left_out = 0;
+            builder.push_all(crate::cfi::Functions::new(&section), |_| left_out += 1);
+            assert_eq!((left_out, builder.finish().num_fdes()), (fdes - 1, fdes));
+        }
+    }
+
+    #[test]
+    fn nothing_follows_the_last_address() {
+        assert_eq!(merged(u64::MAX - 31, 2), 1);
+        assert_eq!(merged(u64::MAX - 31, 3), 2);
+    }
+}

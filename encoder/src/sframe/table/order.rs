@@ -1,0 +1,183 @@
+//! FDEs in the order of their addresses.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use cfipack_format::Address;
+
+use crate::sframe::parallel::pool::{Pool, for_each};
+use crate::sframe::table::entries::Entry;
+
+/// Puts FDEs of `N` bytes into the order of their functions' signed distances from the section, which
+/// is how starts are stored; equal ones stay in the order of their entries.
+///
+/// Functions of one image are spread about evenly, so a bucket for every few of them takes most of the
+/// work: an FDE is written once, and then moved, if at all, to a place next to it.
+pub(crate) struct Order<'e> {
+    entries: &'e [Entry],
+    section: Address,
+    is_sorted: bool,
+    /// The least key and the greatest.
+    least: u64,
+    greatest: u64,
+    /// Bits by which keys of one bucket differ.
+    shift: u32,
+}
+
+/// More buckets, and counting takes longer than what is saved.
+const MAX_BUCKET_BITS: u32 = 15;
+/// For fewer functions it is not worth while to start a thread.
+const LEAST_OF_A_THREAD: usize = 1 << 14;
+
+/// Buckets in a row.
+struct Part<'o, const N: usize> {
+    first_bucket: usize,
+    /// The rank that the next FDE of each bucket gets.
+    ranks: &'o mut [u32],
+    /// The first bucket's first rank.
+    first_rank: usize,
+    /// Their FDEs.
+    out: &'o mut [[u8; N]],
+}
+
+impl<'e> Order<'e> {
+    pub(crate) fn new(entries: &'e [Entry], section: Address) -> Self {
+        let (mut least, mut greatest, mut last, mut is_sorted) = (u64::MAX, 0, 0, true);
+        for entry in entries {
+            let key = key(section, entry);
+            is_sorted &= last <= key;
+            (least, greatest, last) = (least.min(key), greatest.max(key), key);
+        }
+        let spread = greatest.saturating_sub(least);
+        let bits = (entries.len() as u64).checked_ilog2().unwrap_or(0).min(MAX_BUCKET_BITS);
+        let shift = (u64::BITS - spread.leading_zeros()).saturating_sub(bits);
+        Self { entries, section, is_sorted, least, greatest, shift }
+    }
+
+    /// Whether the entries are in that order already.
+    pub(crate) fn is_sorted(&self) -> bool {
+        self.is_sorted
+    }
+
+    /// The distances of the first function and of the last, if there are any.
+    pub(crate) fn range(&self) -> Option<(i64, i64)> {
+        (!self.entries.is_empty()).then_some((distance(self.least), distance(self.greatest)))
+    }
+
+    /// Writes all FDEs, on the threads of a pool: `fde` gives that of an entry at a distance, `start` reads the
+    /// distance again, and `finish` puts in what its rank decides.
+    #[inline(always)]
+    pub(crate) fn write<const N: usize>(
+        &self,
+        pool: &dyn Pool,
+        out: &mut [[u8; N]],
+        fde: impl Fn(&Entry, i64) -> [u8; N] + Sync,
+        start: impl Fn(&[u8; N]) -> i64 + Sync,
+        finish: impl Fn(usize, &mut [u8; N]) + Sync,
+    ) {
+        let fde = |entry| fde(entry, distance(key(self.section, entry)));
+        if self.is_sorted {
+            for (rank, (slot, entry)) in out.iter_mut().zip(self.entries).enumerate() {
+                *slot = fde(entry);
+                finish(rank, slot);
+            }
+            return;
+        }
+        let mut ranks = self.bucket_starts();
+        for_each(
+            pool,
+            self.parts(pool.threads(), &mut ranks, out),
+            |Part { first_bucket, ranks, first_rank, out }| {
+                for entry in self.entries {
+                    let Some(rank) = ranks.get_mut(self.bucket(entry).wrapping_sub(first_bucket)) else {
+                        continue;
+                    };
+                    out[*rank as usize - first_rank] = fde(entry);
+                    *rank += 1;
+                }
+                // Each bucket's start has become its end.
+                let mut from = 0;
+                for &mut end in ranks {
+                    let end = end as usize - first_rank;
+                    let bucket = &mut out[from..end];
+                    sort(bucket, &start);
+                    bucket.iter_mut().zip(first_rank + from..).for_each(|(fde, rank)| finish(rank, fde));
+                    from = end;
+                }
+            },
+        );
+    }
+
+    /// Cuts the buckets into parts of about as many functions each.
+    fn parts<'o, const N: usize>(
+        &self,
+        threads: usize,
+        mut ranks: &'o mut [u32],
+        mut out: &'o mut [[u8; N]],
+    ) -> Vec<Part<'o, N>> {
+        let (mut first_bucket, mut first_rank) = (0, 0);
+        let mut parts = Vec::new();
+        for left in (2..=threads.min(self.entries.len() / LEAST_OF_A_THREAD)).rev() {
+            let middle = first_rank + out.len() / left;
+            let (here, behind) = ranks.split_at_mut(ranks.partition_point(|&rank| (rank as usize) < middle));
+            let end = behind.first().map_or(first_rank + out.len(), |&rank| rank as usize);
+            let (fdes, others) = out.split_at_mut(end - first_rank);
+            let buckets = here.len();
+            parts.push(Part { first_bucket, ranks: here, first_rank, out: fdes });
+            (first_bucket, first_rank, ranks, out) = (first_bucket + buckets, end, behind, others);
+        }
+        parts.push(Part { first_bucket, ranks, first_rank, out });
+        parts
+    }
+
+    #[inline]
+    fn bucket(&self, entry: &Entry) -> usize {
+        self.bucket_of(key(self.section, entry))
+    }
+
+    #[inline]
+    fn bucket_of(&self, key: u64) -> usize {
+        ((key - self.least) >> self.shift) as usize
+    }
+
+    fn bucket_starts(&self) -> Vec<u32> {
+        let mut starts = vec![0u32; self.bucket_of(self.greatest) + 1];
+        self.entries.iter().for_each(|entry| starts[self.bucket(entry)] += 1);
+        let mut rank = 0;
+        for start in &mut starts {
+            rank += core::mem::replace(start, rank);
+        }
+        starts
+    }
+}
+
+/// Sorts the FDEs of a bucket, mostly few; equal ones stay in order.
+#[inline(always)]
+fn sort<const N: usize>(bucket: &mut [[u8; N]], start: impl Fn(&[u8; N]) -> i64) {
+    const FEW: usize = 16;
+    if bucket.len() > FEW {
+        bucket.sort_by_key(start);
+        return;
+    }
+    for next in 1..bucket.len() {
+        let fde = bucket[next];
+        let mut at = next;
+        while at > 0 && start(&bucket[at - 1]) > start(&fde) {
+            bucket[at] = bucket[at - 1];
+            at -= 1;
+        }
+        bucket[at] = fde;
+    }
+}
+
+/// The distance from the section, from 0 for the most negative.
+#[inline]
+fn key(section: Address, entry: &Entry) -> u64 {
+    entry.start.wrapping_sub(section.0) ^ 1 << 63
+}
+
+/// The distance that a key stands for.
+#[inline]
+fn distance(key: u64) -> i64 {
+    (key ^ 1 << 63) as i64
+}

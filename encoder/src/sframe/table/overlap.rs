@@ -1,0 +1,275 @@
+//! Functions that share PCs: each PC is left to one of them, or to none.
+//!
+//! A search by start addresses finds for a PC the last function that starts at or before it. Hence a PC
+//! belongs to the function that starts last of those that have it, and an entry around another one
+//! is cut into those before, between and after what lies in it. That one may be a function that is omitted:
+//! its PCs are answered by nothing.
+//!
+//! Functions of one start are one if they say the same. Otherwise nothing tells which of them is there: linkers
+//! leave FDEs of functions that they discarded. None of them is in the table then.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use core::ops::Range;
+
+use cfipack_format::{Arch, Key};
+
+use crate::sframe::parallel::pool::Pool;
+use crate::sframe::table::apart::Sorted;
+use crate::sframe::table::entries::{Entries, Entry, Omitted};
+use crate::sframe::table::read_back::{Head, read_back};
+use crate::sframe::table::rebuilt::Rebuilt;
+use crate::sframe::{Layout, Options};
+use crate::{Reason, Unsupported};
+
+/// Sees to it that no two functions share a PC; in layout `Gnu`, whose entries are gas's, only where the row for
+/// the PC would be wrong. Returns the functions that it omits.
+pub(crate) fn separate(
+    entries: &mut Entries,
+    arch: Arch,
+    options: Options,
+    pool: &dyn Pool,
+) -> Vec<Unsupported> {
+    if !entries.continued.is_empty() {
+        let starts = entries.list.iter().map(|entry| entry.start).zip(entries.function_starts());
+        entries.parts = starts.filter(|(start, function)| start != function).collect();
+        entries.parts.sort_unstable();
+    }
+    let sorted = Sorted::new(&entries.list, pool);
+    if sorted.are_apart(&entries.omitted) {
+        // Whoever writes the index finds it sorted; that of an object is in the order of its functions.
+        let sorted = sorted.into_copy().filter(|_| options.layout == Layout::Small);
+        for (entry, sorted) in entries.list.iter_mut().zip(sorted.into_iter().flatten()) {
+            *entry = sorted;
+        }
+        entries.continued.clear();
+        return Vec::new();
+    }
+    drop(sorted);
+    let plan = Plan::of(entries, arch, options.layout);
+    if plan.fates.iter().all(|fate| *fate == Fate::Kept) {
+        return Vec::new();
+    }
+    plan.carry_out(entries, arch, options)
+}
+
+/// What becomes of an entry.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Fate {
+    Kept,
+    /// Another one says the same.
+    Dropped,
+    /// Its function is ambiguous.
+    Omitted,
+    /// It answers for these [pieces](Plan::pieces) only.
+    Cut(Range<usize>),
+}
+
+/// What becomes of all entries.
+struct Plan {
+    /// By entry.
+    fates: Vec<Fate>,
+    pieces: Vec<Range<u64>>,
+    /// Functions that are omitted.
+    ambiguous: Vec<Omitted>,
+}
+
+/// A function: its entries, of which one that is omitted has none.
+#[derive(Clone, Debug)]
+struct Span {
+    start: u64,
+    end: u64,
+    entries: Range<usize>,
+}
+
+/// Functions of one start.
+struct Group<'s> {
+    start: u64,
+    /// The end of the longest, which comes first.
+    end: u64,
+    spans: &'s [Span],
+}
+
+/// PCs that belong to a group.
+#[derive(Clone, Debug)]
+struct Piece {
+    group: usize,
+    pcs: Range<u64>,
+}
+
+/// All functions that have code, by start, of one start the longest first.
+fn spans(entries: &Entries) -> Vec<Span> {
+    let mut spans: Vec<Span> = Vec::with_capacity(entries.list.len() + entries.omitted.len());
+    let mut continued = entries.continued.iter().peekable();
+    for (number, entry) in entries.list.iter().enumerate() {
+        if continued.next_if_eq(&&number).is_some()
+            && let Some(last) = spans.last_mut()
+        {
+            (last.end, last.entries.end) = (entry.end(), number + 1);
+        } else {
+            spans.push(Span { start: entry.start, end: entry.end(), entries: number..number + 1 });
+        }
+    }
+    spans.extend(entries.omitted.iter().map(|omitted| Span {
+        start: omitted.start,
+        end: omitted.end(),
+        entries: 0..0,
+    }));
+    spans.retain(|span| span.start < span.end);
+    spans.sort_by_key(|span| (span.start, Reverse(span.end)));
+    spans
+}
+
+/// Which group each PC belongs to: in order of address, the one that starts last of those that have it.
+fn owners(groups: &[Group<'_>]) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = Vec::with_capacity(groups.len());
+    let (mut open, mut pc) = (Vec::<usize>::new(), 0);
+    for (number, group) in
+        groups.iter().enumerate().map(|(number, group)| (number, Some(group))).chain([(0, None)])
+    {
+        let next = group.map_or(u64::MAX, |group| group.start);
+        while pc < next
+            && let Some(&top) = open.last()
+        {
+            let end = groups[top].end.min(next);
+            if pc < end {
+                pieces.push(Piece { group: top, pcs: pc..end });
+                pc = end;
+            } else {
+                open.pop();
+            }
+        }
+        open.push(number);
+        pc = next;
+    }
+    pieces
+}
+
+impl Plan {
+    fn of(entries: &Entries, arch: Arch, layout: Layout) -> Self {
+        let spans = spans(entries);
+        let groups: Vec<_> = spans
+            .chunk_by(|a, b| a.start == b.start)
+            .map(|spans| Group { start: spans[0].start, end: spans[0].end, spans })
+            .collect();
+        let mut pieces = owners(&groups);
+        // Those of a group stay in order.
+        pieces.sort_by_key(|piece| piece.group);
+        let of_groups: Vec<_> = pieces.chunk_by(|a, b| a.group == b.group).collect();
+        let is_hole = |(group, pieces): (&Group<'_>, &&[Piece])| {
+            let reach = pieces.last().map_or(group.start, |piece| piece.pcs.end);
+            let is_known = |span: &Span| !span.entries.is_empty();
+            !group.spans.iter().all(is_known) || !say_the_same(entries, arch, group, reach)
+        };
+        let are_holes: Vec<_> = groups.iter().zip(&of_groups).map(is_hole).collect();
+        let mut hole_starts: Vec<_> =
+            pieces.iter().filter(|piece| are_holes[piece.group]).map(|piece| piece.pcs.start).collect();
+        hole_starts.sort_unstable();
+        let is_around_a_hole = |group: &Group<'_>| {
+            let next = hole_starts.partition_point(|&start| start <= group.start);
+            hole_starts.get(next).is_some_and(|&start| start < group.end)
+        };
+        // A part may start behind a function that starts in the part before.
+        let has_parts = |group: &Group<'_>| group.spans.iter().any(|span| span.entries.len() > 1);
+        let mut plan = Self {
+            fates: vec![Fate::Kept; entries.list.len()],
+            pieces: pieces.iter().map(|piece| piece.pcs.clone()).collect(),
+            ambiguous: Vec::new(),
+        };
+        let mut first = 0;
+        for ((group, of_group), is_hole) in groups.iter().zip(of_groups).zip(are_holes) {
+            let its_pieces = first..first + of_group.len();
+            first = its_pieces.end;
+            let is_whole = of_group[0].pcs == (group.start..group.end);
+            if is_hole {
+                plan.omit(group, &entries.refused);
+            } else if layout == Layout::Small || is_around_a_hole(group) || has_parts(group) {
+                let (fate, others) =
+                    (if is_whole { Fate::Kept } else { Fate::Cut(its_pieces) }, Fate::Dropped);
+                plan.set(&group.spans[..1], &fate);
+                plan.set(&group.spans[1..], &others);
+            }
+        }
+        plan
+    }
+
+    fn set(&mut self, spans: &[Span], fate: &Fate) {
+        for entry in spans.iter().flat_map(|span| span.entries.clone()) {
+            self.fates[entry] = fate.clone();
+        }
+    }
+
+    /// Omits a group. Those of its functions that were refused are known to be omitted.
+    fn omit(&mut self, group: &Group<'_>, refused: &[usize]) {
+        self.set(group.spans, &Fate::Omitted);
+        let is_refused =
+            |span: &Span| span.entries.is_empty() || refused.binary_search(&span.entries.start).is_ok();
+        let in_the_table = group.spans.iter().filter(|span| !is_refused(span));
+        self.ambiguous
+            .extend(in_the_table.map(|span| Omitted { start: span.start, size: span.end - span.start }));
+    }
+
+    fn carry_out(self, entries: &mut Entries, arch: Arch, options: Options) -> Vec<Unsupported> {
+        let unsupported = |start, reason| Unsupported::function(Key(start), reason);
+        let mut left_out: Vec<_> =
+            self.ambiguous.iter().map(|function| unsupported(function.start, Reason::Ambiguous)).collect();
+        let mut rebuilt = Rebuilt::new(&entries.blocks, arch, options);
+        let functions = entries.function_starts();
+        let mut parts = Vec::new();
+        for ((entry, fate), function) in entries.list.iter().zip(self.fates).zip(functions) {
+            let before = rebuilt.entries().len();
+            let added = match fate {
+                Fate::Kept => rebuilt.keep(*entry),
+                Fate::Dropped | Fate::Omitted => Ok(()),
+                Fate::Cut(pieces) => rebuilt.cut(*entry, overlapping(&self.pieces[pieces], entry)),
+            };
+            left_out.extend(added.err().map(|reason| unsupported(entry.start, reason)));
+            let starts = rebuilt.entries()[before..].iter().map(|entry| entry.start);
+            parts.extend(starts.filter(|start| *start != function).map(|start| (start, function)));
+        }
+        parts.sort_unstable();
+        let mut rebuilt = rebuilt.finish();
+        rebuilt.omitted = core::mem::take(&mut entries.omitted);
+        rebuilt.omitted.extend(self.ambiguous);
+        (rebuilt.unread, rebuilt.have_addresses) = (entries.unread, entries.have_addresses);
+        rebuilt.parts = parts;
+        *entries = rebuilt;
+        left_out
+    }
+}
+
+/// Those of some ranges in order that have PCs of an entry.
+fn overlapping<'p>(pieces: &'p [Range<u64>], entry: &Entry) -> &'p [Range<u64>] {
+    let first = pieces.partition_point(|pcs| pcs.end <= entry.start);
+    let pieces = &pieces[first..];
+    &pieces[..pieces.partition_point(|pcs| pcs.start < entry.end())]
+}
+
+/// Whether all functions of a group say the same of the PCs up to `reach`.
+fn say_the_same(entries: &Entries, arch: Arch, group: &Group<'_>, reach: u64) -> bool {
+    let Some((first, others)) = group.spans.split_first() else { return true };
+    others.iter().all(|other| {
+        other.end >= reach && said(entries, arch, first, reach).eq(said(entries, arch, other, reach))
+    })
+}
+
+/// What a function says of its PCs up to `reach`, where that changes.
+fn said<'e>(
+    entries: &'e Entries,
+    arch: Arch,
+    function: &Span,
+    reach: u64,
+) -> impl Iterator<Item = (u64, Head, crate::sframe::rows::fre::Fre)> + use<'e> {
+    let mut last = None;
+    let rows = entries.list[function.entries.clone()].iter().flat_map(move |entry| {
+        let (head, rows) = read_back(&entries.blocks, entry.block, arch.endian());
+        let head = head.without_starts();
+        rows.map(move |(start, fre)| (entry.start.saturating_add(start.into()), head, fre))
+    });
+    rows.take_while(move |row| row.0 < reach).filter(move |&(_, head, fre)| {
+        let is_new = last != Some((head, fre));
+        last = Some((head, fre));
+        is_new
+    })
+}

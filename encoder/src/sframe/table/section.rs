@@ -1,0 +1,403 @@
+//! The finished section: its exact size, and its bytes once addresses are known.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use cfipack_format::sframe::{Abi, Fde, FdeInfo, Flags, Header, Version};
+use cfipack_format::{Address, Key, SectionOffset};
+
+use crate::sframe::table::apart::Sorted;
+use crate::sframe::table::block::Blocks;
+use crate::sframe::table::entries::{Entries, Entry, Omitted};
+use crate::sframe::table::order::Order;
+use crate::sframe::table::place::{Place, Places, part_of};
+use crate::sframe::table::rebuilt::Rebuilt;
+use crate::sframe::table::wide_attribute::WideAttribute;
+use crate::sframe::{Layout, Options, Pool, Serial};
+use crate::{Reason, Unsupported};
+
+/// A section that needs only addresses. Its size is exact, and it can be written again after a
+/// relayout: nothing is read or encoded anew.
+#[derive(Clone, Debug)]
+pub struct Section {
+    abi: Abi,
+    options: Options,
+    entries: Vec<Entry>,
+    places: Places,
+    blocks: Blocks,
+    num_fres: u64,
+    /// Functions that are part of another's FDE: that one's start and theirs.
+    merged: Vec<(Place, Place)>,
+    /// Functions that were taken and are not in it.
+    omitted: Vec<Unsupported>,
+    /// Where functions have no addresses yet: those that were refused, and those that were not pushed.
+    unplaced: Option<Vec<Omitted>>,
+}
+
+/// The field of a start in the function index.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StartField {
+    /// Where the field lies in the section.
+    pub field: SectionOffset,
+    /// The function.
+    pub function: Key,
+    /// Bytes from the function's start to the start that the field has.
+    pub offset: u64,
+}
+
+impl StartField {
+    /// The start, where functions are known by their addresses.
+    pub const fn address(&self) -> Address {
+        Address(self.function.0.wrapping_add(self.offset))
+    }
+}
+
+/// A section that cannot be written where it was asked to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// The output has another length than [`Section::len`].
+    OutputLength {
+        /// Bytes that were given.
+        given: usize,
+        /// Bytes that are needed.
+        needed: usize,
+    },
+    /// Version 2 stores starts in 32 bits, and a function is further away: see [`Section::omit_distant`].
+    StartTooFar {
+        /// The function's address.
+        function: Address,
+        /// Its distance from the section or field, in bytes.
+        distance: i64,
+    },
+    /// [Merged](Options::merge_functions) functions do not keep their distance.
+    MergedApart {
+        /// One of them.
+        function: Key,
+    },
+    /// Functions that had no addresses when the section was finished share PCs.
+    Overlap {
+        /// The address at which one starts that another one has reached.
+        function: Address,
+    },
+    /// More functions, rows or bytes of them than the header can count.
+    Count {
+        /// The number.
+        count: usize,
+    },
+}
+
+impl fmt::Display for WriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::OutputLength { given, needed } => {
+                write!(f, "the output has {given} bytes, the section {needed}")
+            }
+            Self::StartTooFar { function, distance } => {
+                write!(f, "function {function} is {distance} bytes away, too far for version 2")
+            }
+            Self::MergedApart { function } => {
+                write!(f, "function {function} does not keep its distance from the one it is merged with")
+            }
+            Self::Overlap { function } => {
+                write!(f, "the function at {function} starts or lies in another one")
+            }
+            Self::Count { count } => {
+                write!(f, "{count} functions, rows or bytes do not fit the header's 32 bits")
+            }
+        }
+    }
+}
+
+impl core::error::Error for WriteError {}
+
+impl Section {
+    pub(crate) fn new(abi: Abi, options: Options, entries: Entries, omitted: Vec<Unsupported>) -> Self {
+        let places = Places::of(&entries);
+        let Entries { list, blocks, num_fres, merged, parts, have_addresses, .. } = entries;
+        let place = |start| Place::new(part_of(&parts, start).unwrap_or(start), start);
+        let merged = merged.into_iter().map(|(first, start)| (place(first), place(start))).collect();
+        let unplaced = (have_addresses == Some(false)).then_some(entries.omitted);
+        Self { abi, options, entries: list, places, blocks, num_fres, merged, omitted, unplaced }
+    }
+
+    /// Functions that the [builder](crate::sframe::Builder) took and that are not in the section all the same: see
+    /// [`Builder::finish`](crate::sframe::Builder::finish) and [`Self::omit_distant`].
+    pub fn omitted(&self) -> &[Unsupported] {
+        &self.omitted
+    }
+
+    /// Omits the functions that version 2, which stores starts in 32 bits, cannot reach from `address`, where the
+    /// section will lie: [`Self::omitted`] has them then, with [`Reason::StartTooFar`], and [`Self::len`] is
+    /// less. `address_of` is that of [`Self::write`], which otherwise refuses the whole section. Version 3
+    /// reaches all.
+    pub fn omit_distant(&mut self, address: Address, address_of: impl Fn(Key) -> Address) {
+        if self.options.version == Version::V3 {
+            return;
+        }
+        let mut far = Vec::new();
+        for place in self.places.iter(0, &self.entries) {
+            let distance = place.address(&address_of).distance_from(address);
+            if i32::try_from(distance).is_err() {
+                let start = place.start();
+                let merged = self.merged.partition_point(|(first, _)| first.start() < start);
+                let merged = self.merged[merged..].iter().take_while(|(first, _)| first.start() == start);
+                let places = [place].into_iter().chain(merged.map(|&(_, other)| other));
+                far.extend(places.map(|place| (place.function, distance)));
+            }
+        }
+        if far.is_empty() {
+            return;
+        }
+        far.sort_unstable();
+        far.dedup_by_key(|far| far.0);
+        let is_near = |place: Place| far.binary_search_by_key(&place.function, |far| far.0).is_err();
+        let is_kept: Vec<_> = self.places.iter(0, &self.entries).map(is_near).collect();
+        let mut rebuilt = Rebuilt::new(&self.blocks, self.abi.arch(), self.options);
+        for (entry, _) in self.entries.iter().zip(&is_kept).filter(|(_, is_kept)| **is_kept) {
+            // There is room: all these blocks were there.
+            let _ = rebuilt.keep(*entry);
+        }
+        let Entries { list, blocks, num_fres, .. } = rebuilt.finish();
+        let reason = |(function, distance)| Unsupported::function(function, Reason::StartTooFar(distance));
+        self.omitted.extend(far.into_iter().map(reason));
+        self.places.retain(&is_kept);
+        (self.entries, self.blocks, self.num_fres) = (list, blocks, num_fres);
+        let mut starts: Vec<_> = self.entries.iter().map(|entry| entry.start).collect();
+        starts.sort_unstable();
+        self.merged.retain(|(first, _)| starts.binary_search(&first.start()).is_ok());
+    }
+
+    /// Bytes of the section, exact.
+    #[expect(clippy::len_without_is_empty, reason = "a section is never empty: it has a header")]
+    pub fn len(&self) -> usize {
+        self.fres_at() + self.blocks.len_in_bytes()
+    }
+
+    /// Bytes of the section of a relocatable object. gas 2.47 pads it to a multiple of 8 on s390x.
+    pub fn relocatable_len(&self) -> usize {
+        let align = if self.options.layout == Layout::Gnu && self.abi == Abi::S390x { 8 } else { 1 };
+        self.len().next_multiple_of(align)
+    }
+
+    /// Entries of the function index.
+    pub fn num_fdes(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The start of each entry, with the offset of the field that a relocatable object
+    /// relocates, in the order they were pushed; with [`Options::merge_functions`] in that of their addresses.
+    /// Mostly the start of a function. It lies inside one of which there are several entries: a PLT, whose
+    /// stubs have their own, a function with more rows than an entry can count, and one around another function.
+    pub fn start_fields(&self) -> impl Iterator<Item = StartField> + '_ {
+        let size = self.options.version.fde_size();
+        self.places.iter(0, &self.entries).enumerate().map(move |(number, place)| StartField {
+            field: SectionOffset(Header::SIZE + number * size),
+            function: place.function,
+            offset: place.offset,
+        })
+    }
+
+    /// Writes the section of a linked file into `out`, of [`Self::len`] bytes. The section will lie at
+    /// `address`; `address_of` gives the address of the function with a key, which, where functions were known
+    /// by their addresses, is the one that the CFI gave. All of a function moves as its start does, a
+    /// PLT by a multiple of its stubs' size, and functions that share PCs alike.
+    ///
+    /// Where functions have no addresses, `address_of` is asked for those that were refused, too.
+    ///
+    /// # Errors
+    /// `out` has another length, a function is too far away for version 2, merged functions do not keep their
+    /// distance, functions without addresses turn out to share PCs, or there are more functions, rows or bytes of
+    /// them than the header can count. `out` may have been written to.
+    pub fn write(
+        &self,
+        out: &mut [u8],
+        address: Address,
+        address_of: impl Fn(Key) -> Address + Sync,
+    ) -> Result<(), WriteError> {
+        self.write_on(&Serial, out, address, address_of)
+    }
+
+    /// As [`Self::write`], on the threads of a pool, several of which may ask `address_of` at the same time.
+    ///
+    /// # Errors
+    /// Those of [`Self::write`].
+    pub fn write_on(
+        &self,
+        pool: &dyn Pool,
+        out: &mut [u8],
+        address: Address,
+        address_of: impl Fn(Key) -> Address + Sync,
+    ) -> Result<(), WriteError> {
+        if out.len() != self.len() {
+            return Err(WriteError::OutputLength { given: out.len(), needed: self.len() });
+        }
+        let mut entries = self.entries.clone();
+        self.give_addresses(pool, &mut entries, &address_of)?;
+        out[self.fres_at()..].copy_from_slice(self.blocks.bytes());
+        self.write_index(pool, out, &entries, address)
+    }
+
+    /// The bytes of the section of a linked file, as by [`Self::write`], but without a copy.
+    ///
+    /// # Errors
+    /// Those of [`Self::write`] but for the length.
+    pub fn into_bytes(
+        self,
+        address: Address,
+        address_of: impl Fn(Key) -> Address + Sync,
+    ) -> Result<Vec<u8>, WriteError> {
+        self.into_bytes_on(&Serial, address, address_of)
+    }
+
+    /// As [`Self::into_bytes`], on the threads of a pool.
+    ///
+    /// # Errors
+    /// Those of [`Self::write`] but for the length.
+    pub fn into_bytes_on(
+        mut self,
+        pool: &dyn Pool,
+        address: Address,
+        address_of: impl Fn(Key) -> Address + Sync,
+    ) -> Result<Vec<u8>, WriteError> {
+        let mut entries = core::mem::take(&mut self.entries);
+        self.give_addresses(pool, &mut entries, &address_of)?;
+        self.entries = entries;
+        let mut bytes = self.blocks.take_bytes(self.fres_at());
+        self.write_index(pool, &mut bytes, &self.entries, address)?;
+        Ok(bytes)
+    }
+
+    /// Gives entries the addresses of their functions, and sees whether these can lie there.
+    fn give_addresses(
+        &self,
+        pool: &dyn Pool,
+        entries: &mut [Entry],
+        address_of: &(impl Fn(Key) -> Address + Sync),
+    ) -> Result<(), WriteError> {
+        self.places.move_all(pool, entries, address_of);
+        for (first, other) in &self.merged {
+            let [from, to] = [first, other].map(|place| place.address(address_of).0);
+            if to.wrapping_sub(from) != other.start().wrapping_sub(first.start()) {
+                return Err(WriteError::MergedApart { function: other.function });
+            }
+        }
+        let Some(omitted) = &self.unplaced else { return Ok(()) };
+        let at_its_address =
+            |omitted: &Omitted| Omitted { start: address_of(Key(omitted.start)).0, size: omitted.size };
+        let omitted: Vec<_> = omitted.iter().map(at_its_address).collect();
+        let sorted = Sorted::new(entries, pool);
+        if let Some(function) = sorted.overlap(&omitted) {
+            return Err(WriteError::Overlap { function: Address(function) });
+        }
+        if let Some(sorted) = sorted.into_copy() {
+            entries.iter_mut().zip(sorted).for_each(|(entry, sorted)| *entry = sorted);
+        }
+        Ok(())
+    }
+
+    /// Where the FRE sub-section starts, behind header and index.
+    fn fres_at(&self) -> usize {
+        Header::SIZE + self.entries.len() * self.options.version.fde_size()
+    }
+
+    /// Writes the header and the index of a linked file in front of the FREs.
+    fn write_index(
+        &self,
+        pool: &dyn Pool,
+        out: &mut [u8],
+        entries: &[Entry],
+        address: Address,
+    ) -> Result<(), WriteError> {
+        const V2: usize = Version::V2.fde_size();
+        const V3: usize = Version::V3.fde_size();
+        let endian = self.abi.arch().endian();
+        let order = Order::new(entries, address);
+        if self.options.version != Version::V3 {
+            for distance in order.range().into_iter().flat_map(|(least, greatest)| [least, greatest]) {
+                if i32::try_from(distance).is_err() {
+                    let function = Address(address.0.wrapping_add(distance as u64));
+                    return Err(WriteError::StartTooFar { function, distance });
+                }
+            }
+            // Before its first erratum the version knew no starts relative to their field.
+            let (fdes, _) = self.write_header(out, Flags::FDE_SORTED)?.as_chunks_mut::<V2>();
+            let start = |&[a, b, c, d, ..]: &[u8; V2]| i64::from(endian.u32([a, b, c, d]) as i32);
+            order.write(pool, fdes, |entry, distance| self.fde(entry, distance), start, |_, _| ());
+            return Ok(());
+        }
+        let flags = Flags::FDE_SORTED | Flags::START_PCREL;
+        let (fdes, _) = self.write_header(out, flags)?.as_chunks_mut::<V3>();
+        let start = |&[a, b, c, d, e, f, g, h, ..]: &[u8; V3]| endian.u64([a, b, c, d, e, f, g, h]) as i64;
+        let finish = |rank: usize, fde: &mut [u8; V3]| {
+            // From the section's address to each field's.
+            let field = (Header::SIZE + rank * V3) as i64;
+            let relative = start(fde).wrapping_sub(field);
+            fde[..8].copy_from_slice(&endian.put_u64(relative as u64));
+        };
+        order.write(pool, fdes, |entry, distance| self.fde(entry, distance), start, finish);
+        Ok(())
+    }
+
+    /// Writes the section of a relocatable object into `out`, of [`Self::relocatable_len`] bytes. Starts are zero:
+    /// each of [`Self::start_fields`] wants a relocation against its function, relative to the field. Merged
+    /// functions must be of one section, in which they keep their distance. binutils up to 2.44 refuses to
+    /// link objects of version 2 whose starts say that they are relative to their fields, as these do.
+    ///
+    /// # Errors
+    /// `out` has another length, or there are more functions, rows or bytes of them than the header can count.
+    pub fn write_relocatable(&self, out: &mut [u8]) -> Result<(), WriteError> {
+        let needed = self.relocatable_len();
+        if out.len() != needed {
+            return Err(WriteError::OutputLength { given: out.len(), needed });
+        }
+        let (out, padding) = out.split_at_mut(self.len());
+        padding.fill(0);
+        out[self.fres_at()..].copy_from_slice(self.blocks.bytes());
+        let index = self.write_header(out, Flags::START_PCREL)?;
+        let size = self.options.version.fde_size();
+        for (slot, entry) in index.chunks_exact_mut(size).zip(&self.entries) {
+            slot.copy_from_slice(&self.fde::<{ Fde::MAX_SIZE }>(entry, 0)[..size]);
+        }
+        Ok(())
+    }
+
+    /// Writes the header of a section that ends where `out` does. Returns the index behind it.
+    fn write_header<'o>(&self, out: &'o mut [u8], flags: Flags) -> Result<&'o mut [u8], WriteError> {
+        let count = |count: usize| u32::try_from(count).map_err(|_| WriteError::Count { count });
+        let header = Header {
+            version: self.options.version as u8,
+            flags,
+            abi: self.abi as u8,
+            fixed_fp_offset: 0,
+            fixed_ra_offset: self.abi.fixed_ra_offset(),
+            auxhdr_len: 0,
+            num_fdes: count(self.entries.len())?,
+            num_fres: count(self.num_fres as usize)?,
+            fre_len: count(out.len() - self.fres_at())?,
+            fde_off: 0,
+            fre_off: count(self.fres_at() - Header::SIZE)?,
+        };
+        let (head, rest) = out.split_at_mut(Header::SIZE);
+        head.copy_from_slice(&header.write(self.abi.arch().endian()));
+        Ok(&mut rest[..self.fres_at() - Header::SIZE])
+    }
+
+    /// The first bytes of an entry's FDE; of its start as many bits as fit.
+    #[inline(always)]
+    fn fde<const N: usize>(&self, entry: &Entry, start: i64) -> [u8; N] {
+        let attribute = self.blocks.attribute(entry.block);
+        let fde = Fde {
+            start,
+            size: entry.size,
+            fre_off: self.blocks.offset(entry.block),
+            num_fres: attribute.map_or(0, WideAttribute::num_fres),
+            info: attribute.map_or(FdeInfo::empty(), WideAttribute::info),
+            rep_size: attribute.map_or(0, WideAttribute::rep_size),
+        };
+        let bytes = fde.write(self.options.version, self.abi.arch().endian());
+        let mut first = [0; N];
+        first.copy_from_slice(&bytes[..N]);
+        first
+    }
+}

@@ -1,0 +1,190 @@
+//! Sorted entries, the equal neighbours folded into one.
+
+use alloc::vec::Vec;
+use core::num::NonZeroU32;
+
+use cfipack_format::compact_unwind::{Encoding, Flags};
+use cfipack_format::unwind_info::LsdaEntry;
+use cfipack_format::{Arch, ImageOffset, Key as FunctionKey, LsdaKey};
+
+use super::encoding_ids::Distinct;
+use super::entry::{Entry, is_dwarf};
+use super::options::Layout;
+
+/// An entry of the table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Key {
+    /// Image offset of the range.
+    pub(super) function: u32,
+    /// Number of its encoding.
+    pub(super) encoding: u32,
+}
+
+/// What the pages are made of.
+#[derive(Debug)]
+pub(super) struct Folded {
+    /// Sorted by function, each function once.
+    pub(super) keys: Vec<Key>,
+    /// Encoding by number.
+    pub(super) encodings: Vec<Encoding>,
+    /// How many keys have it, by number.
+    pub(super) counts: Vec<u32>,
+    /// Sorted by function.
+    pub(super) lsdas: Vec<LsdaEntry>,
+    /// In the order of their numbers.
+    pub(super) personalities: Vec<NonZeroU32>,
+    /// Where the last entry ends.
+    pub(super) end: u32,
+    /// Whether there is a section at all: in [`Layout::Small`] and [`Layout::Lld`] only if any
+    /// entry has unwind information, in the layouts of Apple's linkers if there is any entry.
+    pub(super) is_written: bool,
+}
+
+/// An entry with its place.
+#[derive(Clone, Copy)]
+struct Placed {
+    /// Image offset of the range.
+    function: u32,
+    /// Image offset of its LSDA.
+    lsda: Option<NonZeroU32>,
+    length: u32,
+    encoding: Encoding,
+    personality: Option<NonZeroU32>,
+}
+
+/// Sorts and folds, functions and LSDAs at these places.
+pub(super) fn fold(
+    entries: &[Entry],
+    arch: Arch,
+    layout: Layout,
+    function_at: impl Fn(FunctionKey) -> ImageOffset,
+    lsda_at: impl Fn(LsdaKey) -> ImageOffset,
+) -> Folded {
+    let mut folder = Folder {
+        arch,
+        layout,
+        distinct: Distinct::new(),
+        keys: Vec::with_capacity(entries.len()),
+        lsdas: Vec::new(),
+        personalities: Vec::new(),
+        end: 0,
+        is_written: matches!(layout, Layout::LdPrime | Layout::Ld64) && !entries.is_empty(),
+        previous: Placed { function: 0, lsda: None, length: 0, encoding: Encoding::NONE, personality: None },
+    };
+    let mut pending: Option<Placed> = None;
+    in_order(entries, &function_at, &lsda_at, |entry| {
+        if let Some(previous) = pending.replace(entry) {
+            if previous.function != entry.function {
+                folder.take(previous);
+            } else if entry.encoding == Encoding::NONE {
+                pending = Some(previous);
+            }
+        }
+    });
+    if let Some(last) = pending {
+        folder.take(last);
+        let ends_at_start = layout == Layout::Lld && last.encoding == Encoding::NONE;
+        let length = if ends_at_start { 0 } else { last.length };
+        folder.end = last.function.saturating_add(length);
+    }
+    folder.done()
+}
+
+/// Calls `visit` with every entry in the order of addresses, then of pushing.
+fn in_order(
+    entries: &[Entry],
+    function_at: &impl Fn(FunctionKey) -> ImageOffset,
+    lsda_at: &impl Fn(LsdaKey) -> ImageOffset,
+    mut visit: impl FnMut(Placed),
+) {
+    let place = |entry: &Entry| {
+        let Entry { length, mut encoding, personality, .. } = *entry;
+        let lsda = entry.lsda.and_then(|lsda| NonZeroU32::new(lsda_at(lsda).0));
+        if lsda.is_none() && entry.lsda.is_some() {
+            encoding.0 &= !Flags::HAS_LSDA.bits();
+        }
+        Placed { function: function_at(entry.function).0, lsda, length, encoding, personality }
+    };
+    if entries.is_sorted_by_key(|entry| function_at(entry.function)) {
+        return entries.iter().for_each(|entry| visit(place(entry)));
+    }
+    let address = |(at, entry): (usize, &Entry)| u64::from(function_at(entry.function).0) << 32 | at as u64;
+    let mut order: Vec<u64> = entries.iter().enumerate().map(address).collect();
+    order.sort_unstable();
+    for at in order {
+        visit(place(&entries[at as u32 as usize]));
+    }
+}
+
+struct Folder {
+    arch: Arch,
+    layout: Layout,
+    distinct: Distinct,
+    keys: Vec<Key>,
+    lsdas: Vec<LsdaEntry>,
+    personalities: Vec<NonZeroU32>,
+    end: u32,
+    is_written: bool,
+    /// The entry before.
+    previous: Placed,
+}
+
+impl Folder {
+    fn take(&mut self, entry: Placed) {
+        let folds = !self.keys.is_empty()
+            && entry.encoding == self.previous.encoding
+            && entry.personality == self.previous.personality
+            && entry.lsda.is_none()
+            && self.previous.lsda.is_none()
+            && self.may_fold(entry.encoding);
+        self.previous = entry;
+        if folds {
+            return;
+        }
+        self.is_written |= entry.encoding != Encoding::NONE;
+        let encoding = self.numbered(entry);
+        let encoding = match (is_dwarf(encoding, self.arch), self.layout) {
+            (false, _) => self.distinct.number(encoding),
+            (true, Layout::Ld64) => self.distinct.own_number(encoding),
+            (true, Layout::Small | Layout::Lld | Layout::LdPrime) => self.distinct.dwarf_number(encoding),
+        };
+        self.keys.push(Key { function: entry.function, encoding });
+        if let Some(lsda) = entry.lsda {
+            let [function, lsda] = [entry.function, lsda.get()].map(ImageOffset);
+            self.lsdas.push(LsdaEntry { function, lsda });
+        }
+    }
+
+    /// Whether neighbours with this encoding are one entry: not where the encoding leads to the
+    /// entry's own code, and in the layouts of Apple's linkers not in DWARF mode.
+    fn may_fold(&self, encoding: Encoding) -> bool {
+        match self.arch {
+            Arch::Amd64 | Arch::I386 if encoding.mode_number() == 3 => false,
+            _ => matches!(self.layout, Layout::Small | Layout::Lld) || !is_dwarf(encoding, self.arch),
+        }
+    }
+
+    /// The encoding with the number of its personality: numbers go by first use. ORed, as ld64.lld does:
+    /// only in [`Layout::Lld`] can there be another number already, and the table must then be lld's.
+    fn numbered(&mut self, entry: Placed) -> Encoding {
+        let Some(personality) = entry.personality else { return entry.encoding };
+        let known = self.personalities.iter().position(|&known| known == personality);
+        let index = known.unwrap_or_else(|| {
+            self.personalities.push(personality);
+            self.personalities.len() - 1
+        });
+        Encoding(entry.encoding.0 | (index as u32 + 1) << 28)
+    }
+
+    fn done(self) -> Folded {
+        Folded {
+            keys: self.keys,
+            encodings: self.distinct.encodings,
+            counts: self.distinct.counts,
+            lsdas: self.lsdas,
+            personalities: self.personalities,
+            end: self.end,
+            is_written: self.is_written,
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! The best page boundaries for a common palette.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use cfipack_format::unwind_info::{
+    ENCODING_SIZE, IndexEntry, MAX_COMPRESSED_OFFSET, MAX_ENCODINGS, PageKind,
+};
+
+use super::dedup_entries::{Folded, Key};
+use super::split::{Page, REGULAR_ENTRIES, WORDS};
+
+/// Words that a compressed page costs before its entries: header 3, index entry 3.
+pub(super) const COMPRESSED: usize = 6;
+
+/// Words that a regular page costs before its entries: header 2, index entry 3.
+pub(super) const REGULAR: usize = 5;
+
+/// So many starts of pages are tried in any table, and one for every 8 keys; of a table that asks
+/// for more, one in `STRIDE` keys from there on.
+const STARTS: usize = 1 << 12;
+const STRIDE: u32 = 64;
+
+/// A common palette with its pages.
+pub(super) struct Cut {
+    pub(super) common: Vec<u32>,
+    pub(super) pages: Vec<Page>,
+    /// Whether there are no better pages for the palette.
+    pub(super) exact: bool,
+}
+
+impl Cut {
+    /// Bytes that the choice of palette and pages decides.
+    pub(super) fn size(&self) -> usize {
+        let pages = self.pages.iter().map(|page| IndexEntry::SIZE + page.size());
+        ENCODING_SIZE * self.common.len() + pages.sum::<usize>()
+    }
+
+    /// Whether it is a single compressed page; no other palette or pages are smaller then.
+    pub(super) fn is_one_compressed_page(&self) -> bool {
+        matches!(self.pages[..], [Page { kind: PageKind::Compressed, .. }])
+    }
+
+    pub(super) fn take_smaller(&mut self, other: Self) {
+        if other.size() < self.size() {
+            *self = other;
+        }
+    }
+}
+
+/// How far a sum of words reaches.
+#[derive(Clone, Copy)]
+struct Reach {
+    /// The first key that is not in a page yet.
+    key: u32,
+    /// What had been spent before the last page.
+    from: u32,
+    kind: PageKind,
+}
+
+/// A key whose encoding is not common, and that is not the only one to have it.
+struct Repeat {
+    at: u32,
+    /// The key after the one before that has the encoding; 0 if there is none before.
+    after: u32,
+}
+
+/// Cuts a table into pages.
+struct Cutter<'a> {
+    keys: &'a [Key],
+    /// In the order of keys.
+    repeats: Vec<Repeat>,
+    /// How many keys before each one, and in all, have an encoding of their own that is not common.
+    once: Vec<u32>,
+    /// Encodings that a page may have for its own.
+    room: usize,
+    /// Distinct encodings among the repeats.
+    distinct: usize,
+}
+
+/// The best pages for a common palette, of at most 127 encodings.
+pub(super) fn cut(table: &Folded, common: Vec<u32>) -> Cut {
+    let cutter = Cutter::new(table, &common);
+    let end = table.keys.len() as u32;
+    let mut reach = vec![Reach { key: 0, from: 0, kind: PageKind::Compressed }];
+    let mut starts = table.keys.len() / 8 + STARTS;
+    // The least that is spent for the furthest key, and the key from which on to start a page.
+    let (mut furthest, mut next) = (0, 0);
+    let mut cost = 0;
+    while reach[furthest].key < end {
+        if reach[furthest].key < reach[cost].key {
+            furthest = cost;
+        }
+        let first = reach[furthest].key;
+        if first < end && (first >= next || cost + 1 == reach.len()) {
+            cutter.spend(&mut reach, furthest, first as usize);
+            starts = starts.saturating_sub(1);
+            next = first + if starts > 0 { 1 } else { STRIDE };
+            cost = furthest;
+        }
+        cost += 1;
+    }
+    let exact = starts > 0;
+    let pages = cutter.pages(&reach, furthest);
+    Cut { common, pages, exact }
+}
+
+impl<'a> Cutter<'a> {
+    fn new(table: &'a Folded, common: &[u32]) -> Self {
+        /// In `after`: the encoding is common.
+        const COMMON: u32 = u32::MAX;
+        let mut after = vec![0; table.encodings.len()];
+        for &number in common {
+            after[number as usize] = COMMON;
+        }
+        let mut once = Vec::with_capacity(table.keys.len() + 1);
+        let mut repeats = Vec::new();
+        let (mut count, mut distinct) = (0, 0);
+        for (key, at) in table.keys.iter().zip(0..) {
+            once.push(count);
+            let number = key.encoding as usize;
+            if after[number] == COMMON {
+                continue;
+            }
+            if table.counts[number] == 1 {
+                count += 1;
+                continue;
+            }
+            distinct += usize::from(after[number] == 0);
+            repeats.push(Repeat { at, after: after[number] });
+            after[number] = at + 1;
+        }
+        once.push(count);
+        Self { keys: &table.keys, repeats, once, room: MAX_ENCODINGS - common.len(), distinct }
+    }
+
+    /// Keys from `first` to before `end` whose encoding is common or repeated.
+    fn shared(&self, first: usize, end: usize) -> usize {
+        end - first - (self.once[end] - self.once[first]) as usize
+    }
+
+    /// Whether a compressed page holds the keys from `first` to before `end`, of which `repeated`
+    /// bring a repeated encoding into its palette.
+    fn fits(&self, first: usize, end: usize, repeated: usize) -> bool {
+        let entries = end - first;
+        let locals = (self.once[end] - self.once[first]) as usize + repeated;
+        entries + locals <= WORDS && locals <= self.room && self.reaches(first, end)
+    }
+
+    /// Whether all keys from `first` to before `end` lie in reach of the first one.
+    fn reaches(&self, first: usize, end: usize) -> bool {
+        let last = self.keys[end - 1].function;
+        last <= self.keys[first].function.saturating_add(MAX_COMPRESSED_OFFSET)
+    }
+
+    /// The repeats from a key on.
+    fn repeats_from(&self, first: usize) -> &[Repeat] {
+        &self.repeats[self.repeats.partition_point(|repeat| (repeat.at as usize) < first)..]
+    }
+
+    /// The longest compressed page from a key on: the key after it, and what the page costs above
+    /// [`COMPRESSED`]. `dearer` hears of every key that raises the cost, and the cost before it.
+    fn compressed(&self, first: usize, mut dearer: impl FnMut(usize, usize)) -> (usize, usize) {
+        let mut last = self.keys.len().min(first + WORDS);
+        let mut low = first + 1;
+        let mut cost = 0;
+        for repeat in self.repeats_from(first) {
+            let at = repeat.at as usize;
+            if at >= last {
+                break;
+            }
+            if repeat.after as usize > first {
+                continue;
+            }
+            if !self.fits(first, at + 1, cost + 1) {
+                last = at;
+                break;
+            }
+            if at > first {
+                dearer(at, cost);
+            }
+            low = at + 1;
+            cost += 1;
+        }
+        // All up to `low` fits; the end is where the rest no longer does.
+        while low < last {
+            let middle = (low + last).div_ceil(2);
+            if self.fits(first, middle, cost) { low = middle } else { last = middle - 1 }
+        }
+        (low, cost)
+    }
+
+    /// Notes how far one more page reaches that starts at a key, for all that it may cost.
+    fn spend(&self, reach: &mut Vec<Reach>, spent: usize, first: usize) {
+        let mut note = |kind: PageKind, page: usize, key: usize| {
+            let cost = spent + page;
+            if reach.len() <= cost {
+                reach.resize(cost + 1, Reach { key: 0, from: 0, kind });
+            }
+            if (reach[cost].key as usize) < key {
+                reach[cost] = Reach { key: key as u32, from: spent as u32, kind };
+            }
+        };
+        let (end, cost) =
+            self.compressed(first, |key, cost| note(PageKind::Compressed, COMPRESSED + cost, key));
+        note(PageKind::Compressed, COMPRESSED + cost, end);
+        self.regular(first, end, cost, |key, cost| note(PageKind::Regular, REGULAR + cost, key));
+    }
+
+    /// Tells of the regular pages from a key on that the longest compressed one, which ends before
+    /// `end` and costs `cost`, leaves a use for: the keys after them, and what they cost above
+    /// [`REGULAR`].
+    fn regular(&self, first: usize, end: usize, cost: usize, mut page: impl FnMut(usize, usize)) {
+        let last = self.keys.len().min(first + REGULAR_ENTRIES);
+        let mut repeats = self.repeats_from(first).iter().peekable();
+        let mut shared = 0;
+        // As long as each encoding is new, a regular page is a word cheaper.
+        for at in first..last.min(end) {
+            if self.once[at] == self.once[at + 1] {
+                let repeat = repeats.next_if(|repeat| repeat.at as usize == at);
+                if repeat.is_none_or(|repeat| repeat.after as usize > first) {
+                    break;
+                }
+                shared += 1;
+            }
+            page(at + 1, shared);
+        }
+        if end >= last || self.two_are_cheaper(first, end, last, cost) {
+            return;
+        }
+        let mut shared = self.shared(first, end);
+        for at in end..last {
+            shared += usize::from(self.once[at] == self.once[at + 1]);
+            page(at + 1, shared);
+        }
+    }
+
+    /// Whether, past the longest compressed page, a second one gets as far as a regular page that
+    /// ends before `last`, and both together never cost more.
+    fn two_are_cheaper(&self, first: usize, end: usize, last: usize, cost: usize) -> bool {
+        let second = last - end;
+        let two = 2 * COMPRESSED + cost + second.min(self.distinct);
+        let holds = second <= self.room && 2 * second <= WORDS && self.reaches(end, last);
+        holds && two <= REGULAR + self.shared(first, end)
+    }
+
+    /// The pages that led to a cost.
+    fn pages(&self, reach: &[Reach], mut cost: usize) -> Vec<Page> {
+        let mut pages = Vec::new();
+        while reach[cost].key > 0 {
+            let Reach { key: end, from, kind } = reach[cost];
+            let first = reach[from as usize].key;
+            let locals = match kind {
+                PageKind::Regular => 0,
+                PageKind::Compressed => self.locals(first, end),
+            };
+            pages.push(Page::new(kind, first, (end - first) as u16, locals));
+            cost = from as usize;
+        }
+        pages.reverse();
+        pages
+    }
+
+    /// Encodings that a compressed page of these keys has for its own.
+    fn locals(&self, first: u32, end: u32) -> u16 {
+        let page = self.repeats_from(first as usize).iter().take_while(|repeat| repeat.at < end);
+        let repeated = page.filter(|repeat| repeat.after <= first).count() as u32;
+        (self.once[end as usize] - self.once[first as usize] + repeated) as u16
+    }
+}

@@ -1,0 +1,70 @@
+//! A palette and pages that suit each other.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use core::ops::RangeInclusive;
+
+use cfipack_format::unwind_info::PageKind;
+
+use super::common_palette::first_by;
+use super::dedup_entries::{Folded, Key};
+use super::min_pages::{Cut, cut};
+
+/// So many compressed pages may be asked for an encoding that is to be common. 2 is where it saves
+/// a word; 1 costs nothing and makes room in a page, 3 leaves the other pages more encodings.
+const LEAST_USERS: RangeInclusive<u32> = 1..=3;
+
+/// Makes those encodings common that several pages use, and cuts new pages for them, for as long
+/// as the table gets smaller.
+pub(super) fn settled(table: &Folded, mut best: Cut) -> Cut {
+    let mut size = usize::MAX;
+    while best.size() < size {
+        size = best.size();
+        let mut users = Users::new(table);
+        for page in best.pages.iter().filter(|page| page.kind == PageKind::Compressed) {
+            users.add(&table.keys[page.first as usize..][..page.count.into()]);
+        }
+        for least in LEAST_USERS {
+            best.take_smaller(cut(table, users.ranked(least)));
+        }
+    }
+    best
+}
+
+/// How many pages use each encoding.
+pub(super) struct Users<'a> {
+    table: &'a Folded,
+    /// By number of the encoding.
+    counts: Vec<u32>,
+    /// By number: the last page that used it.
+    last: Vec<u32>,
+    page: u32,
+}
+
+impl<'a> Users<'a> {
+    pub(super) fn new(table: &'a Folded) -> Self {
+        let none = vec![0; table.encodings.len()];
+        Self { table, counts: none.clone(), last: none, page: 0 }
+    }
+
+    /// Counts a page with these keys.
+    pub(super) fn add(&mut self, keys: &[Key]) {
+        self.page += 1;
+        for key in keys {
+            let number = key.encoding as usize;
+            if self.last[number] != self.page {
+                self.last[number] = self.page;
+                self.counts[number] += 1;
+            }
+        }
+    }
+
+    /// The encodings that at least `least` pages use, those of most pages first, as many as can be
+    /// common.
+    pub(super) fn ranked(&self, least: u32) -> Vec<u32> {
+        let Self { table, counts, .. } = self;
+        let used = (0..counts.len() as u32).filter(|&number| counts[number as usize] >= least).collect();
+        first_by(used, |n| (Reverse(counts[n]), Reverse(table.counts[n]), table.encodings[n]))
+    }
+}
