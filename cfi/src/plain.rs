@@ -75,7 +75,6 @@ pub struct Code<'a> {
 impl<'a> Code<'a> {
     /// Bytes of the instructions.
     #[inline(always)]
-    #[expect(clippy::len_without_is_empty, reason = "only an inner loop needs the length")]
     pub fn len(&self) -> usize {
         self.len
     }

@@ -16,7 +16,10 @@ impl Random {
     }
 
     /// Any number.
-    #[expect(clippy::should_implement_trait, reason = "it never ends")]
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "it never ends; where the module is private, nothing asks"
+    )]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

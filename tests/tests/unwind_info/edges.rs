@@ -231,7 +231,7 @@ fn keys_of_functions_and_of_lsdas() {
         let options = Options { layout, ..Options::default() };
         let [mut offsets, mut keys] = [(); 2].map(|()| Builder::new(Arch::Amd64, options).unwrap());
         for at in 1..700_u32 {
-            let encoding = Encoding(0x0100_0000 | at % 7);
+            let encoding = Encoding(0x0100_0000 | (at % 7));
             let entry = Entry::new(ImageOffset(0x100 * at), 0x100, encoding);
             offsets.push(Entry { lsda: LsdaKey::at(ImageOffset(0x10_0000 + 4 * at)), ..entry });
             let at = number(at.into());
