@@ -22,7 +22,7 @@
 //! ];
 //! let section = cfi::Section::new(cfi::SectionKind::EhFrame, &eh_frame, Address(0), Arch::Amd64);
 //! let mut encoder = Encoder::new();
-//! let mut table = Builder::new(Arch::Amd64, Options::default());
+//! let mut table = Builder::new(Arch::Amd64, Options::default())?;
 //! for function in cfi::Functions::new(&section) {
 //!     let function = function?;
 //!     let encoding = encoder.encode(&function, Some(&code), Mode::Checked).unwrap_or_else(|unsupported| {
@@ -33,7 +33,7 @@
 //!     assert_eq!(encoding, Encoding::frameless(4, 1, 0));
 //!     table.push(Entry::new(ImageOffset(function.key.0 as u32), function.size as u32, encoding));
 //! }
-//! # Ok::<(), cfi::Error>(())
+//! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
 //! An assembler's, for an object:
