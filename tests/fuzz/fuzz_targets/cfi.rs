@@ -58,7 +58,7 @@ fuzz_target!(|input: &[u8]| {
 /// Whether two functions overlap: then each reader has its own idea of which one answers.
 fn overlap(cfi: &cfi::Section<'_>) -> bool {
     let functions = cfipack_cfi::Functions::new(&cfi).flatten();
-    let mut ranges: Vec<_> = functions.map(|f| (f.start.0, f.start.0.checked_add(f.size))).collect();
+    let mut ranges: Vec<_> = functions.map(|f| (f.key.0, f.key.0.checked_add(f.size))).collect();
     ranges.sort_unstable();
     ranges.iter().any(|range| range.1.is_none())
         || ranges.windows(2).any(|pair| pair[0].1.is_some_and(|end| end > pair[1].0) || pair[0].0 == pair[1].0)
