@@ -18,14 +18,14 @@ use crate::sframe::table::wide_attribute::WideAttribute;
 
 /// A function of a batch.
 #[derive(Clone, Copy, Debug)]
-struct Taken {
+struct BatchFunction {
     fde: PlainFde,
     cie: u8,
 }
 
 /// A function that is not remembered, and its FREs in the buffer.
 #[derive(Clone, Copy, Debug)]
-struct Ran {
+struct MissedFunction {
     /// Its number in the batch.
     number: usize,
     /// The location that its instructions end at; none where it has to go the general way.
@@ -45,22 +45,30 @@ pub(crate) struct Batch<'a> {
     section: &'a [u8],
     /// Where the CIEs of late start whose FDEs are plain, and their numbers.
     cies: [(usize, u8); CIES],
-    functions: Vec<Taken>,
+    functions: Vec<BatchFunction>,
     keys: [Key; GROUP],
     /// What their instructions have given.
-    gave: [Remembered; GROUP],
+    results: [Remembered; GROUP],
     /// Those that are not remembered.
-    ran: Vec<Ran>,
+    missed: Vec<MissedFunction>,
     memo: Memo,
 }
 
 impl<'a> Batch<'a> {
     /// For the functions of a section that has so many.
     pub(crate) fn new(section: &'a [u8], functions: usize) -> Self {
-        let (taken, ran) = (Vec::with_capacity(GROUP), Vec::with_capacity(GROUP));
-        let (keys, gave) = ([Key::NONE; GROUP], [Remembered { block: 0, num_fres: 0 }; GROUP]);
+        let (functions_of_batch, missed) = (Vec::with_capacity(GROUP), Vec::with_capacity(GROUP));
+        let (keys, results) = ([Key::NONE; GROUP], [Remembered { block: 0, num_fres: 0 }; GROUP]);
         let cies = [(usize::MAX, 0); CIES];
-        Self { section, cies, functions: taken, keys, gave, ran, memo: Memo::new(functions) }
+        Self {
+            section,
+            cies,
+            functions: functions_of_batch,
+            keys,
+            results,
+            missed,
+            memo: Memo::new(functions),
+        }
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -87,24 +95,24 @@ impl<'a> Batch<'a> {
         while self.functions.len() < GROUP
             && let Some((fde, cie)) = functions.next_plain(number)
         {
-            self.functions.push(Taken { fde, cie });
+            self.functions.push(BatchFunction { fde, cie });
         }
     }
 
     /// Finds what is remembered. Returns the numbers of the functions for which nothing is.
     #[inline(never)]
     fn find(&mut self) -> ([usize; GROUP], usize) {
-        for (key, Taken { fde, cie }) in self.keys.iter_mut().zip(&self.functions) {
+        for (key, BatchFunction { fde, cie }) in self.keys.iter_mut().zip(&self.functions) {
             *key = fde.code(self.section).map_or(Key::NONE, |code| self.memo.key(*cie, &code));
         }
         let (mut missing, mut count) = ([0; GROUP], 0);
-        let found = self.gave.iter_mut().zip(&self.keys).zip(&self.functions);
-        for (number, ((gave, key), Taken { fde, .. })) in found.enumerate() {
+        let found = self.results.iter_mut().zip(&self.keys).zip(&self.functions);
+        for (number, ((result, key), BatchFunction { fde, .. })) in found.enumerate() {
             let code = fde.code(self.section);
             let remembered = code.and_then(|code| self.memo.find(*key, self.section, &code, fde.size));
             missing[count % GROUP] = number;
             count += usize::from(remembered.is_none());
-            *gave = remembered.unwrap_or(*gave);
+            *result = remembered.unwrap_or(*result);
         }
         (missing, count)
     }
@@ -121,43 +129,45 @@ impl<'a> Builder<'a> {
     ) {
         self.settle();
         self.run_batch(batch);
-        self.entries.blocks.touch(batch.ran.iter().map(|ran| ran.hash));
+        self.entries.blocks.touch(batch.missed.iter().map(|function| function.hash));
         let mut next = 0;
-        for ran in &batch.ran {
-            let number = ran.number;
-            let (bytes, len) = (self.fres.with_behind(ran.block), ran.block.len);
+        for function in &batch.missed {
+            let number = function.number;
+            let (bytes, len) = (self.fres.with_behind(function.block), function.block.len);
             let blocks = &self.entries.blocks;
-            let Some(end) = ran.end.filter(|_| blocks.can_take(ran.hash, bytes, len, ran.attribute)) else {
-                self.push_entries(&batch.functions[next..number], &batch.gave[next..]);
+            let Some(end) =
+                function.end.filter(|_| blocks.can_take(function.hash, bytes, len, function.attribute))
+            else {
+                self.push_entries(&batch.functions[next..number], &batch.results[next..]);
                 general(self, &batch.functions[number].fde);
                 self.settle();
                 next = number + 1;
                 continue;
             };
-            let block = self.entries.blocks.add_block(ran.hash, bytes, len, ran.attribute);
-            let gave = Remembered { block, num_fres: ran.num_fres };
-            batch.gave[number] = gave;
+            let block = self.entries.blocks.add_block(function.hash, bytes, len, function.attribute);
+            let result = Remembered { block, num_fres: function.num_fres };
+            batch.results[number] = result;
             let fde = &batch.functions[number].fde;
             // Without sharing each function has a block of its own.
             if end < u64::from(fde.size)
                 && self.options.share
                 && let Some(code) = fde.code(batch.section)
             {
-                batch.memo.remember(batch.keys[number], &code, end, gave);
+                batch.memo.remember(batch.keys[number], &code, end, result);
             }
         }
-        self.push_entries(&batch.functions[next..], &batch.gave[next..]);
+        self.push_entries(&batch.functions[next..], &batch.results[next..]);
         self.fres.clear();
         batch.functions.clear();
-        batch.ran.clear();
+        batch.missed.clear();
     }
 
     /// Adds the entries of functions whose blocks are known.
     #[inline(always)]
-    fn push_entries(&mut self, functions: &[Taken], gave: &[Remembered]) {
-        self.entries.extend(functions.iter().zip(gave).map(|(Taken { fde, .. }, gave)| {
-            let entry = Entry { start: fde.key.0, size: fde.size, block: gave.block };
-            (entry, gave.num_fres)
+    fn push_entries(&mut self, functions: &[BatchFunction], results: &[Remembered]) {
+        self.entries.extend(functions.iter().zip(results).map(|(BatchFunction { fde, .. }, result)| {
+            let entry = Entry { start: fde.key.0, size: fde.size, block: result.block };
+            (entry, result.num_fres)
         }));
     }
 
@@ -183,19 +193,20 @@ impl<'a> Builder<'a> {
     fn run_batch(&mut self, batch: &mut Batch<'a>) {
         let (missing, count) = batch.find();
         for &number in &missing[..count] {
-            let Taken { fde, cie } = &batch.functions[number];
+            let BatchFunction { fde, cie } = &batch.functions[number];
             let code = fde.code(batch.section);
-            let ran = code.and_then(|code| self.run_common(*cie, &code, fde.size));
-            let (end, attribute) = ran.unzip();
+            let result = code.and_then(|code| self.run_common(*cie, &code, fde.size));
+            let (end, attribute) = result.unzip();
             let (block, num_fres) = (self.fres.block(self.options.version), self.fres.count());
             if end.is_some() {
                 self.fres.keep();
             }
             let attribute = attribute.unwrap_or_default();
-            batch.ran.push(Ran { number, end, block, num_fres, attribute, hash: 0 });
+            batch.missed.push(MissedFunction { number, end, block, num_fres, attribute, hash: 0 });
         }
-        for ran in batch.ran.iter_mut().filter(|ran| ran.end.is_some()) {
-            ran.hash = self.entries.blocks.hash(self.fres.with_behind(ran.block), ran.block.len);
+        for function in batch.missed.iter_mut().filter(|function| function.end.is_some()) {
+            function.hash =
+                self.entries.blocks.hash(self.fres.with_behind(function.block), function.block.len);
         }
     }
 

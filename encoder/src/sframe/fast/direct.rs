@@ -11,7 +11,7 @@ use cfipack_format::sframe::FreType;
 use crate::cfi::Code;
 use crate::sframe::fast::common_cie::CommonCie;
 use crate::sframe::fast::pattern::Pattern;
-use crate::sframe::fast::rules::{Now, Rules, States};
+use crate::sframe::fast::rules::{FrameState, Rules, States};
 use crate::sframe::fast::track::{LOOKAHEAD, Track};
 use crate::sframe::rows::fres::{BUFFER, Fres};
 
@@ -77,13 +77,13 @@ impl Common {
             return None;
         }
         let CommonCie { rules, offset, pattern, reading, .. } = *cie;
-        let mut states = States::new(Now { rules, offset });
+        let mut states = States::new(FrameState { rules, offset });
         let mut track = Track::<WIDTH>::new(instructions, pattern, offset, room, first);
         while !track.run(&reading) {
-            states.now.offset = track.offset();
+            states.current.offset = track.offset();
             let (pattern, rest) = self.change(cie, &mut states, track.rest)?;
             track.rest = rest;
-            track.set_pattern(pattern, states.now.offset);
+            track.set_pattern(pattern, states.current.offset);
         }
         if track.rest.len() < LOOKAHEAD {
             // An operand is missing.
@@ -112,7 +112,7 @@ impl Common {
                 break;
             }
         }
-        let rules = states.now.rules;
+        let rules = states.current.rules;
         let slot = &mut self.patterns[rules.hash() % Self::PATTERNS];
         if slot.0 != rules {
             *slot = (rules, cie.pattern(rules)?);

@@ -2,7 +2,7 @@
 //!
 //! Two functions with the same instructions and CIEs of one number have the same rows, wherever they
 //! lie. Most functions of a large program repeat another one's, so remembering where instructions
-//! stand and what they gave saves much of the interpreting. The memo forgets: what is not found is
+//! stand and what they result in saves much of the interpreting. The memo forgets: what is not found is
 //! interpreted again, and the sharing of equal blocks does not depend on it.
 
 use alloc::vec;
@@ -11,17 +11,17 @@ use alloc::vec::Vec;
 use crate::cfi::Code;
 use crate::sframe::fast::chunk::{CHUNK, mix, same_words, words};
 
-/// Instructions that have been interpreted, what they gave, and what else must be equal for them to
+/// Instructions that have been interpreted, what they result in, and what else must be equal for them to
 /// give it again.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     /// Where the instructions start in the section.
     at: u32,
-    /// The block that they gave.
+    /// The block that they result in.
     block: u32,
     /// The location that they end at: it lies inside any function they can stand for.
     end: u32,
-    /// The rows that they gave.
+    /// The rows that they result in.
     num_fres: u16,
     mark: Mark,
 }
@@ -48,7 +48,7 @@ impl Key {
     pub(crate) const NONE: Self = Self { slot: 0, mark: Memo::NONE };
 }
 
-/// What a function's instructions gave.
+/// What a function's instructions result in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Remembered {
     /// The number of the block.
@@ -90,7 +90,7 @@ impl Memo {
         if can_be { Key { slot: slot as u32, mark } } else { Key::NONE }
     }
 
-    /// What a function of `size` bytes with the same instructions, of this section, gave.
+    /// What a function of `size` bytes with the same instructions, of this section, results in.
     #[inline(always)]
     pub(crate) fn find(&self, key: Key, section: &[u8], code: &Code<'_>, size: u32) -> Option<Remembered> {
         let pair = &self.slots[key.slot as usize];
@@ -102,11 +102,11 @@ impl Memo {
         found.then_some(Remembered { block, num_fres: num_fres.into() })
     }
 
-    /// Remembers what instructions gave that end at `end`, from the function's start.
+    /// Remembers what instructions result in that end at `end`, from the function's start.
     #[inline]
-    pub(crate) fn remember(&mut self, key: Key, code: &Code<'_>, end: u64, gave: Remembered) {
+    pub(crate) fn remember(&mut self, key: Key, code: &Code<'_>, end: u64, result: Remembered) {
         let (at, end) = (u32::try_from(code.offset()), u32::try_from(end));
-        if let (Ok(at), Ok(end), Ok(num_fres)) = (at, end, u16::try_from(gave.num_fres))
+        if let (Ok(at), Ok(end), Ok(num_fres)) = (at, end, u16::try_from(result.num_fres))
             && key.mark != Self::NONE
         {
             let [first, second] = &mut self.slots[key.slot as usize];
@@ -114,7 +114,7 @@ impl Memo {
             if first.mark != key.mark {
                 *second = *first;
             }
-            *first = Slot { at, block: gave.block, end, num_fres, mark: key.mark };
+            *first = Slot { at, block: result.block, end, num_fres, mark: key.mark };
         }
     }
 }
@@ -160,9 +160,9 @@ mod tests {
         let bytes = section(&[known, wanted], size);
         let codes = codes(&bytes);
         let mut memo = Memo::new(1);
-        let gave = Remembered { block: 3, num_fres: 2 };
-        memo.remember(memo.key(0, &codes[0]), &codes[0], 5, gave);
-        memo.find(memo.key(cie, &codes[1]), &bytes, &codes[1], size).is_some_and(|found| found == gave)
+        let result = Remembered { block: 3, num_fres: 2 };
+        memo.remember(memo.key(0, &codes[0]), &codes[0], 5, result);
+        memo.find(memo.key(cie, &codes[1]), &bytes, &codes[1], size).is_some_and(|found| found == result)
     }
 
     /// A pair keeps the last two instructions, be the same remembered again or not.
@@ -173,12 +173,12 @@ mod tests {
         let found = |remembered: &[usize]| {
             let mut memo = Memo::new(1);
             for &number in remembered {
-                let gave = Remembered { block: number as u32, num_fres: 1 };
-                memo.remember(memo.key(0, &codes[number]), &codes[number], 5, gave);
+                let result = Remembered { block: number as u32, num_fres: 1 };
+                memo.remember(memo.key(0, &codes[number]), &codes[number], 5, result);
             }
             [0, 1, 2].map(|number| {
                 let code = &codes[number];
-                memo.find(memo.key(0, code), &bytes, code, 6).map(|gave| gave.block as usize)
+                memo.find(memo.key(0, code), &bytes, code, 6).map(|result| result.block as usize)
             })
         };
         assert_eq!(found(&[0, 1]), [Some(0), Some(1), None]);

@@ -71,7 +71,7 @@ const MAX_REMEMBERED: usize = 4;
 
 /// What common instructions change.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Now {
+pub(crate) struct FrameState {
     pub(crate) rules: Rules,
     /// The CFA's.
     pub(crate) offset: u32,
@@ -80,62 +80,62 @@ pub(crate) struct Now {
 /// What holds, and what `DW_CFA_remember_state` has put aside.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct States {
-    pub(crate) now: Now,
-    remembered: [Now; MAX_REMEMBERED],
+    pub(crate) current: FrameState,
+    remembered: [FrameState; MAX_REMEMBERED],
     depth: usize,
 }
 
 impl States {
     #[inline(always)]
-    pub(crate) fn new(now: Now) -> Self {
-        Self { now, remembered: [now; MAX_REMEMBERED], depth: 0 }
+    pub(crate) fn new(current: FrameState) -> Self {
+        Self { current, remembered: [current; MAX_REMEMBERED], depth: 0 }
     }
 
     /// Applies the instruction that these bytes begin with. Returns its length.
     #[inline(always)]
     pub(crate) fn apply(&mut self, cie: &CommonCie, bytes: [u8; 4]) -> Option<usize> {
-        let Self { now, remembered, depth } = self;
+        let Self { current, remembered, depth } = self;
         Some(match bytes {
             // DW_CFA_remember_state
             [0x0a, ..] => {
-                *remembered.get_mut(*depth)? = *now;
+                *remembered.get_mut(*depth)? = *current;
                 *depth += 1;
                 1
             }
             // DW_CFA_restore_state
             [0x0b, ..] => {
                 *depth = depth.checked_sub(1)?;
-                *now = *remembered.get(*depth)?;
+                *current = *remembered.get(*depth)?;
                 1
             }
             // DW_CFA_offset
             [opcode @ 0x80..=0xbf, operand @ 1..0x80, ..] => {
-                now.rules = cie.with(now.rules, opcode & 0x3f, operand)?;
+                current.rules = cie.with(current.rules, opcode & 0x3f, operand)?;
                 2
             }
             // DW_CFA_restore
             [opcode @ 0xc0..=0xff, ..] => {
-                now.rules = cie.with(now.rules, opcode & 0x3f, 0)?;
+                current.rules = cie.with(current.rules, opcode & 0x3f, 0)?;
                 1
             }
             // DW_CFA_def_cfa, DW_CFA_def_cfa_register
             [0x0c, register @ 0..0x80, value @ 0..0x80, _] => {
-                now.rules = now.rules.on_frame_pointer(cie.is_frame_pointer(register)?);
-                now.offset = value.into();
+                current.rules = current.rules.on_frame_pointer(cie.is_frame_pointer(register)?);
+                current.offset = value.into();
                 3
             }
             [0x0c, register @ 0..0x80, low, high @ 0..0x80] => {
-                now.rules = now.rules.on_frame_pointer(cie.is_frame_pointer(register)?);
-                now.offset = u32::from(low & 0x7f) | u32::from(high) << 7;
+                current.rules = current.rules.on_frame_pointer(cie.is_frame_pointer(register)?);
+                current.offset = u32::from(low & 0x7f) | u32::from(high) << 7;
                 4
             }
             [0x0d, register @ 0..0x80, ..] => {
-                now.rules = now.rules.on_frame_pointer(cie.is_frame_pointer(register)?);
+                current.rules = current.rules.on_frame_pointer(cie.is_frame_pointer(register)?);
                 2
             }
             // DW_CFA_AARCH64_negate_ra_state
             [0x2d, ..] if cie.is_aarch64() => {
-                now.rules = Rules(now.rules.0 ^ Rules::SIGNED);
+                current.rules = Rules(current.rules.0 ^ Rules::SIGNED);
                 1
             }
             // DW_CFA_GNU_args_size, with a larger operand than most

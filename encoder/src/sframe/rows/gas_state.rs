@@ -6,7 +6,7 @@ use crate::cfi::Instruction;
 
 /// What gas believes of a row.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Belief {
+pub(crate) struct GasState {
     /// The register that the CFA is counted from.
     pub(crate) cfa_base: Option<Register>,
     /// Whether the frame pointer is on the stack.
@@ -17,53 +17,53 @@ pub(crate) struct Belief {
 
 /// The same of a function's rows.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Beliefs {
+pub(crate) struct GasStates {
     /// Of the row that is being made.
-    pub(crate) now: Belief,
+    pub(crate) current: GasState,
     /// Of the first row, once there is one: gas restores from there and not from the CIE.
-    first: Option<Belief>,
+    first: Option<GasState>,
     /// Of the row where the state was remembered last. There is but one, and restoring leaves it.
-    remembered: Belief,
+    remembered: GasState,
 }
 
-impl Beliefs {
+impl GasStates {
     /// A row ends here.
     #[inline]
     pub(crate) fn end_row(&mut self) {
-        self.first.get_or_insert(self.now);
+        self.first.get_or_insert(self.current);
     }
 
     /// Follows an instruction in a function whose CIE makes the row `initial`.
     pub(crate) fn follow(&mut self, arch: Arch, instruction: Instruction<'_>, initial: &Row) {
         match instruction {
             Instruction::DefCfa(register, _) | Instruction::DefCfaRegister(register) => {
-                self.now.cfa_base = Some(register);
+                self.current.cfa_base = Some(register);
             }
             // The only one that gas takes.
-            Instruction::DefCfaExpression(_) => self.now.cfa_base = Some(arch.frame_pointer()),
+            Instruction::DefCfaExpression(_) => self.current.cfa_base = Some(arch.frame_pointer()),
             Instruction::Offset(register, _) => self.set_on_stack(arch, register, true),
             Instruction::SameValue(register) => self.set_on_stack(arch, register, false),
             Instruction::Restore(register) => {
                 let on_stack = |rule| matches!(rule, Rule::Cfa(_));
-                let first = self.first.unwrap_or(Belief {
+                let first = self.first.unwrap_or(GasState {
                     fp_on_stack: on_stack(initial.frame_pointer),
                     ra_on_stack: on_stack(initial.return_address),
-                    ..self.now
+                    ..self.current
                 });
                 let is_fp = register == arch.frame_pointer();
                 self.set_on_stack(arch, register, if is_fp { first.fp_on_stack } else { first.ra_on_stack });
             }
-            Instruction::RememberState => self.remembered = self.now,
-            Instruction::RestoreState => self.now = self.remembered,
+            Instruction::RememberState => self.remembered = self.current,
+            Instruction::RestoreState => self.current = self.remembered,
             _ => {}
         }
     }
 
     fn set_on_stack(&mut self, arch: Arch, register: Register, on_stack: bool) {
         if register == arch.frame_pointer() {
-            self.now.fp_on_stack = on_stack;
+            self.current.fp_on_stack = on_stack;
         } else if register == arch.return_address() {
-            self.now.ra_on_stack = on_stack;
+            self.current.ra_on_stack = on_stack;
         }
     }
 }

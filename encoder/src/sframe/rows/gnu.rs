@@ -5,7 +5,7 @@
 //! registers that it does not track vanish together with their advance. The rows' *contents* here are the
 //! state machine's of DWARF: gas has one slot for remembered states where DWARF has a stack, takes
 //! `.cfi_def_cfa_register`'s offset from the row before, and more. Where gas's row is wrong, ours differs.
-//! What gas leaves out for what it believes of its rows, rightly or not, is left out here too ([`Beliefs`]).
+//! What gas leaves out for what it believes of its rows, rightly or not, is left out here too ([`GasStates`]).
 
 use alloc::vec::Vec;
 
@@ -16,7 +16,7 @@ use crate::cfi::{Cie, Function, Instruction, Instructions, Interpreter, Register
 use crate::sframe::rows::fre::Fre;
 use crate::sframe::rows::fres::{Fres, MAX_ROWS};
 use crate::sframe::rows::gas_instruction::{Effect, effect};
-use crate::sframe::rows::gas_state::{Belief, Beliefs};
+use crate::sframe::rows::gas_state::{GasState, GasStates};
 use crate::sframe::rows::stack_pointer::StackPointer;
 use crate::{Reason, Unsupported};
 
@@ -50,7 +50,7 @@ struct SoFar {
     /// Whether nothing but the CFA's offset differs from the row of the last FRE.
     only_offset: bool,
     /// What gas believes of its rows.
-    beliefs: Beliefs,
+    gas: GasStates,
     /// The location, from the function's start.
     location: u64,
     /// The row in force where the location came to, if something has changed since that gas takes no notice of.
@@ -71,8 +71,8 @@ pub(crate) struct GnuRows<'a, 'f, 'b> {
 impl SoFar {
     fn new(arch: Arch) -> Self {
         let entered = Some(Row::at_entry(arch));
-        let beliefs = Beliefs::default();
-        Self { flex: false, begun: false, touched: false, only_offset: false, beliefs, location: 0, entered }
+        let gas = GasStates::default();
+        Self { flex: false, begun: false, touched: false, only_offset: false, gas, location: 0, entered }
     }
 }
 
@@ -216,13 +216,13 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
         initial: &(Row, StackPointer),
     ) -> Result<(), Reason> {
         let so_far = &mut self.so_far;
-        let effect = effect(self.arch, instruction, so_far.beliefs.now.cfa_base, so_far.begun)?;
+        let effect = effect(self.arch, instruction, so_far.gas.current.cfa_base, so_far.begun)?;
         let remembered = &mut self.gnu.remembered;
         if effect == Effect::None && so_far.location == self.function.size {
             // Behind the last PC, where gas ends with a row all the same, what it ignores is true of nothing.
             let mut ignored = *state;
             ignored.apply(instruction, self.arch, initial, remembered)?;
-            so_far.beliefs.follow(self.arch, instruction, &initial.0);
+            so_far.gas.follow(self.arch, instruction, &initial.0);
             return Ok(());
         }
         so_far.only_offset = false;
@@ -233,7 +233,7 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
             (so_far.touched, so_far.begun) = (true, true);
         }
         state.apply(instruction, self.arch, initial, remembered)?;
-        so_far.beliefs.follow(self.arch, instruction, &initial.0);
+        so_far.gas.follow(self.arch, instruction, &initial.0);
         Ok(())
     }
 
@@ -276,12 +276,12 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
         if so_far.location > self.function.size {
             return Ok(());
         }
-        so_far.beliefs.end_row();
+        so_far.gas.end_row();
         let start = u32::try_from(so_far.location).map_err(|_| Reason::FunctionSize)?;
         if self.fres.count() == MAX_ROWS {
             return Err(Reason::RowCount);
         }
-        let Belief { fp_on_stack, ra_on_stack, .. } = so_far.beliefs.now;
+        let GasState { fp_on_stack, ra_on_stack, .. } = so_far.gas.current;
         if self.arch.is_aarch64() && fp_on_stack && !ra_on_stack {
             return Err(Reason::FramePointerAlone);
         }
