@@ -17,3 +17,4 @@ pub(crate) mod read_back;
 pub(crate) mod rebuilt;
 pub(crate) mod section;
 pub(crate) mod wide_attribute;
+pub(crate) mod write_error;
