@@ -141,7 +141,7 @@ impl<'s, 'a> Summary<'s, 'a> {
         }
         let address = match (arguments.address, &arguments.section) {
             (Some(address), _) => address,
-            // Where whoever reads the bytes takes them to lie.
+            // Where the verbs that read the bytes assume them to lie.
             (None, Some(_)) => Address(0),
             (None, None) => conversion::place(file, sections)?,
         };

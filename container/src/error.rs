@@ -74,7 +74,7 @@ pub enum Error {
     Compressed {
         /// The section.
         section: SectionName,
-        /// How many bytes it is said to become.
+        /// Its uncompressed size in bytes, as its header claims.
         size: u64,
     },
     /// A compressed section becomes longer than the file's sections may together: 64 bytes for each byte of
@@ -82,7 +82,7 @@ pub enum Error {
     CompressedSize {
         /// The section.
         section: SectionName,
-        /// How many bytes it is said to become.
+        /// Its uncompressed size in bytes, as its header claims.
         size: u64,
         /// How many bytes are left for it.
         room: u64,

@@ -135,7 +135,7 @@ fn print_violations(out: &mut impl Write, section: &str, violations: &[Violation
     Ok(())
 }
 
-/// What is said of broken rules in words.
+/// Broken rules in words.
 struct Described<'v> {
     /// Errors before warnings; of each rule the first.
     first: Vec<&'v Violation>,

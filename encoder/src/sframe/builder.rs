@@ -310,7 +310,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Takes rows of which nobody wants to know.
+/// Discards rows.
 struct Unread;
 
 impl<'a> RowSink<'a, StackPointer> for Unread {

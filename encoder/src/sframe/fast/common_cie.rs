@@ -23,7 +23,7 @@ pub(crate) struct CommonCie {
     frame_pointer: Register,
     pub(crate) reading: Reading,
     data_alignment: i64,
-    /// What an FDE says of the whole function.
+    /// The FDE flags that hold for the whole function.
     pub(crate) info: FdeInfo,
 }
 

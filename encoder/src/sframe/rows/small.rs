@@ -117,7 +117,7 @@ impl SmallRows<'_> {
         let row = &state.row;
         self.offset_is_all = self.fde_type == FdeType::Default && state.registers.is_unset();
         if !matches!(row.return_address, Rule::Undefined) {
-            // Nothing is said yet.
+            // There is no rule yet.
             if matches!(row.cfa, Cfa::Undefined) && self.fres.count() == 0 && self.part == 0 {
                 return Ok(());
             }
@@ -136,7 +136,7 @@ impl SmallRows<'_> {
     }
 }
 
-/// What an FDE says of the whole function.
+/// The FDE flags that hold for the whole function.
 pub(crate) fn flags(cie: &Cie<'_>, version: Version) -> FdeInfo {
     let mut info = FdeInfo::empty();
     info.set(FdeInfo::PAUTH_KEY_B, cie.pauth_key_b);

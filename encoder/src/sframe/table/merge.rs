@@ -35,8 +35,8 @@ struct Candidate {
     cost: f32,
 }
 
-/// Merges what can be merged, of functions that share no PC. The functions' starts are taken for their addresses; whoever moves them apart
-/// is refused when the section is written.
+/// Merges neighbours among functions that share no PC. Their keys are taken for their addresses: if they are moved
+/// apart later, [`Section::write`](crate::sframe::Section::write) refuses the table.
 pub(crate) fn merge(arch: Arch, options: Options, entries: &Entries) -> Result<Entries, Reason> {
     let endian = arch.endian();
     let (candidates, rows) = candidates(entries, options.version, endian);

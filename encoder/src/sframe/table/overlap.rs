@@ -254,7 +254,7 @@ fn say_the_same(entries: &Entries, arch: Arch, group: &Group<'_>, reach: u64) ->
     })
 }
 
-/// What a function says of its PCs up to `reach`, where that changes.
+/// The rows of a function up to `reach`, where they change.
 fn said<'e>(
     entries: &'e Entries,
     arch: Arch,

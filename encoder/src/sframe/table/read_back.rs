@@ -10,7 +10,7 @@ use crate::sframe::table::wide_attribute::WideAttribute;
 /// A row: where it starts, and what follows the start.
 pub(crate) type Row = (u32, Fre);
 
-/// What a block says of its functions as a whole.
+/// The part of a block that holds for its functions as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Head {
     pub(crate) num_fres: u32,

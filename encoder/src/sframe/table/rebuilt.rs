@@ -1,4 +1,4 @@
-//! Entries made anew from others, with no block that nothing refers to.
+//! Entries rebuilt from others, without the blocks that no entry refers to.
 
 use alloc::vec;
 use alloc::vec::Vec;
