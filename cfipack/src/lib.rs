@@ -43,10 +43,15 @@
 //! | `container` | [`container`]: ELF, Mach-O, fat and `ar` files; enables `cfi`, `std` | object |
 //! | `compression` | with `container`: compressed sections | object's decompressors |
 //! | `roundtrip` | [`roundtrip`]: verification, comparison, statistics; enables `decoder`, `std` | gimli, iced-x86 |
+//! | `linker` | [`linker`]: the inputs of a link to one table; enables `decoder`, `encoder` | `alloc` |
+//! | `assembler` | [`assembler`]: CFI directives to tables and what runtimes register; enables `encoder` | `alloc` |
 
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "assembler")]
+#[doc(inline)]
+pub use cfipack_assembler as assembler;
 #[cfg(feature = "cfi")]
 #[doc(inline)]
 pub use cfipack_cfi as cfi;
@@ -61,6 +66,9 @@ pub use cfipack_decoder as decoder;
 pub use cfipack_encoder as encoder;
 #[doc(inline)]
 pub use cfipack_format as format;
+#[cfg(feature = "linker")]
+#[doc(inline)]
+pub use cfipack_linker as linker;
 #[cfg(feature = "roundtrip")]
 #[doc(inline)]
 pub use cfipack_roundtrip as roundtrip;

@@ -1,0 +1,10 @@
+//! Unwind tables for a linker: call frame information and tables of many objects in, one table out.
+//!
+//! A linker gives the sections of its input objects before relocation, and what it knows of them: which functions
+//! live, under which [keys](format::Key), and which stubs it will write. It gets a table whose size is exact before
+//! anything has an address, and which is written into the output when addresses are known, again after each
+//! relayout, without reading an input twice.
+
+#![cfg_attr(not(feature = "std"), no_std)]
+
+pub use cfipack_format as format;
