@@ -1,11 +1,11 @@
-//! Links two objects as a linker does whose output has a `.sframe` section: sizes first, addresses later.
+//! Links two objects into an output with a `.sframe` section, as a linker does: sizes first, addresses later.
 //!
 //! ```sh
 //! cargo run --example linker
 //! ```
 //!
 //! The functions of both objects start at offset 0 of their sections, and one function is dead. The call
-//! frame information is taken as it stands in the objects, before relocation. The table is written at two
+//! frame information is read as it is in the objects, before relocation. The table is written at two
 //! layouts, and each time compared with the relocated call frame information.
 
 use std::collections::HashMap;
@@ -119,7 +119,7 @@ fn code_end(addresses: &HashMap<Key, Address>) -> u64 {
     addresses.values().map(|address| address.0 + 0x1000).max().unwrap_or(0)
 }
 
-/// The `.eh_frame` of an object as its reader takes it. It has no address yet.
+/// The `.eh_frame` of an object, for its reader. It has no address yet.
 fn eh_frame(object: &Object) -> cfipack::cfi::Section<'_> {
     cfipack::cfi::Section::new(SectionKind::EhFrame, &object.eh_frame, Address(0), ARCH)
 }

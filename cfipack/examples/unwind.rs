@@ -1,11 +1,11 @@
-//! Prints the stack of a process, walked by `.sframe` tables.
+//! Prints the stack of a process, which it walks with `.sframe` tables.
 //!
 //! ```sh
 //! cargo run --example unwind            # starts itself as a child that waits, and prints the child's stack
 //! cargo run --example unwind -- PID     # a process of this user
 //! ```
 //!
-//! A mapped file that has a `.sframe` section is unwound by that; the call frame information of any other
+//! It uses the `.sframe` section of a mapped file that has one; the call frame information of any other
 //! file is packed into a table first. Linux on x86-64.
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -70,7 +70,7 @@ mod child {
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod profiler {
-    //! A profiler in small.
+    //! A small profiler.
 
     use std::collections::HashMap;
     use std::error::Error;
@@ -97,10 +97,10 @@ mod profiler {
         path: String,
     }
 
-    /// What a profiler keeps of a file.
+    /// The data that a profiler keeps for a file.
     struct Image {
         bytes: Vec<u8>,
-        /// A `.sframe` section, and where it lies in terms of the file's addresses.
+        /// A `.sframe` section, and its place among the file's addresses.
         table: (Vec<u8>, Address),
     }
 
@@ -207,7 +207,7 @@ mod profiler {
         }
     }
 
-    /// The file's own `.sframe` section, or one made of its call frame information.
+    /// The file's own `.sframe` section, or one built from its call frame information.
     fn table_of(file: &container::File<'_>) -> Result<(Vec<u8>, Address), Box<dyn Error>> {
         if let Some(section) = file.sframe_sections()?.into_iter().next() {
             return Ok((section.bytes.into_owned(), section.address));

@@ -1,8 +1,7 @@
-//! Unwind tables from DWARF call frame information (CFI): GNU `.sframe` and Apple `__unwind_info`,
-//! written, read and verified against the CFI.
+//! This crate writes, reads and verifies unwind tables from DWARF call frame information (CFI): GNU `.sframe` and
+//! Apple `__unwind_info`.
 //!
-//! This crate re-exports the libraries of cfipack as modules, each behind a feature. Start with the task
-//! that is yours:
+//! It re-exports the libraries of cfipack as modules, each with a feature of its own. Start with your task:
 //!
 //! # A linker
 //! A [builder](encoder::sframe::Builder) takes the functions of all inputs and becomes a section whose

@@ -1,4 +1,4 @@
-//! The examples, run.
+//! Runs the examples.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -27,7 +27,7 @@ fn scratch(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// This very program: of ELF and an architecture of the format only on some hosts.
+/// The input is this program, on hosts where it is an ELF file of an architecture of the format.
 #[test]
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "s390x")))]
 fn convert_writes_a_table_that_verifies() {
@@ -58,7 +58,7 @@ fn linker_writes_two_layouts_that_verify() {
     assert_eq!(printed.matches(": verified").count(), 2, "{printed}");
 }
 
-/// The functions of the child stand in the order of its calls, and the stack ends where the process began.
+/// The functions of the child are in the order of its calls, and the stack ends at the process's entry.
 #[test]
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 fn unwind_prints_the_stack_of_its_child() {

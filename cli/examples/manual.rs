@@ -1,4 +1,4 @@
-//! Writes the man pages and shell completions of the command, made from its own definition, to a directory.
+//! Writes the man pages and shell completions of the command, generated from its definition, to a directory.
 //!
 //! ```sh
 //! cargo run -p cfi2sframe --example manual -- DIR

@@ -1,4 +1,4 @@
-//! How large the call frame information is that a table stands beside.
+//! Sizes of a file's sections of call frame information.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use cfipack_container::{CallFrameSection, File};
 use cfipack_encoder::cfi::SectionKind;
 use serde::Serialize;
 
-/// Bytes of the sections that a table does the work of.
+/// Bytes of each section of call frame information.
 #[derive(Clone, Copy, Serialize, Debug)]
 pub struct CfiBytes {
     eh_frame: u64,
@@ -15,7 +15,7 @@ pub struct CfiBytes {
 }
 
 impl CfiBytes {
-    /// Of the sections that were read, and the index that belongs to them.
+    /// The sizes of `sections`, and of the index `.eh_frame_hdr`.
     pub fn of(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> anyhow::Result<Self> {
         let of_kind = |kind| {
             let sections =
@@ -29,7 +29,7 @@ impl CfiBytes {
         })
     }
 
-    /// All of them.
+    /// The sum of the sizes.
     pub fn total(&self) -> u64 {
         self.eh_frame + self.eh_frame_hdr + self.debug_frame
     }

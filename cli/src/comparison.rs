@@ -1,4 +1,4 @@
-//! What `diff` says of two tables, whatever their format.
+//! The report of `diff`, for both formats.
 
 use std::io::Write as _;
 
@@ -12,8 +12,8 @@ use crate::output;
 use crate::place::Places;
 use crate::status::{self, Status};
 
-/// Says what comparing `objects` found. `counted` is what the tables' functions are called there, `faults` what
-/// is wrong with the tables, in words.
+/// Prints the result of the comparison of `objects`. `counted` is the word for what the tables describe; `faults`
+/// describes the tables' defects.
 pub fn report(
     objects: [&Object<'_>; 2],
     diff: &Diff,
@@ -79,14 +79,14 @@ fn print_faults(
             writeln!(out, "{}: {fault}", object.name)?;
         }
     }
-    let said = faults.iter().flatten().count() as u64;
-    if said != 0 && said < diff.malformed {
-        writeln!(out, "and {} more in the tables", diff.malformed - said)?;
+    let printed = faults.iter().flatten().count() as u64;
+    if printed != 0 && printed < diff.malformed {
+        writeln!(out, "and {} more in the tables", diff.malformed - printed)?;
     }
     Ok(())
 }
 
-/// The comparison.
+/// The report, as `cfipack/diff/1`.
 #[derive(Serialize)]
 struct DiffJson<'f> {
     schema: &'static str,

@@ -1,4 +1,4 @@
-//! From a file's CFI to a `.sframe` section in memory, on one thread or many.
+//! Converts a file's CFI into a `.sframe` section in memory, on one thread or several.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,20 +14,20 @@ use cfipack_format::{Address, Key};
 use crate::input::number_in;
 use crate::reasons;
 
-/// Options of the section that is made
+/// Options of the table
 #[derive(clap::Args, Clone, Copy, Debug)]
 #[command(next_help_heading = "Options of the table")]
 pub struct TableOptions {
-    /// small shares equal rows; gnu is what gas and ld write
+    /// small: equal rows are shared; gnu: the bytes that gas writes
     #[arg(long, value_name = "NAME", value_enum, default_value = "small")]
     layout: LayoutName,
     /// Version of the format: 2 or 3
     #[arg(long, value_name = "N", default_value = "3", value_parser = number_in(2..=3_u8))]
     sframe_version: u8,
-    /// Leave out what needs flex FDEs, for readers without them
+    /// Omit functions that need flex FDEs, for readers that do not support them
     #[arg(long)]
     no_flex: bool,
-    /// Give each function rows of its own, for binutils on machines of the other byte order
+    /// Do not share rows between functions, for binutils on machines of the other byte order
     #[arg(long)]
     no_sharing: bool,
     /// Merge neighbouring functions into FDEs of up to N rows
@@ -59,24 +59,24 @@ impl TableOptions {
     /// Refuses options that layout `gnu` would ignore.
     pub fn check(&self) -> anyhow::Result<()> {
         if matches!(self.layout, LayoutName::Gnu) && self.merge_functions != 0 {
-            bail!("--merge-functions: layout gnu merges none");
+            bail!("--merge-functions: layout gnu does not merge functions");
         }
         if matches!(self.layout, LayoutName::Gnu) && self.no_sharing {
-            bail!("--no-sharing: layout gnu shares nothing");
+            bail!("--no-sharing: layout gnu does not share rows");
         }
         Ok(())
     }
 
-    /// Refuses all that say anything but what is the default, where no table is made.
+    /// Refuses every option that is not the default, where no table is built.
     pub fn check_unused(&self) -> anyhow::Result<()> {
         if self.get() != Options::default() {
-            bail!("options of the table: no .sframe table is made of this");
+            bail!("options of the table: no .sframe table is built for this input");
         }
         Ok(())
     }
 }
 
-/// An FDE that cannot be read, and the section that it is in.
+/// An FDE that cannot be read, and its section.
 #[derive(Debug)]
 pub struct Malformed {
     section: String,
@@ -89,8 +89,8 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// Where the table of a linked file would lie: where its own one does, or behind its `.eh_frame`, or behind its
-/// code.
+/// The address that the table of a linked file is built for: that of its own `.sframe`, else the end of its
+/// `.eh_frame`, else the end of its code.
 pub fn place(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> anyhow::Result<Address> {
     if file.kind() == Kind::Relocatable {
         return Ok(Address(0));
@@ -107,32 +107,32 @@ pub fn place(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> anyhow::Resu
     Ok(Address(end.checked_next_multiple_of(8).unwrap_or(end)))
 }
 
-/// A section, and what could not get into it.
+/// A section, and the functions that it omits.
 #[derive(Debug)]
 pub struct Conversion {
     /// The section.
     pub section: Section,
     /// The version of the format.
     pub version: Version,
-    /// Functions in the CFI, those left out among them.
+    /// Functions in the CFI, omitted ones included.
     pub functions: u64,
-    /// Functions that are in the section although DWARF does not define what their CFI means.
+    /// Functions in the section whose CFI DWARF does not define.
     pub outside_dwarf: u64,
-    /// Functions that are left out and of which that is so too.
+    /// Omitted functions whose CFI DWARF does not define.
     pub undefined: u64,
-    /// Functions that the table cannot express, in the order of the CFI, and after them those that it cannot
-    /// tell apart or reach.
+    /// Functions that the table cannot represent, in the order of the CFI, and after them those that it cannot
+    /// distinguish or reach.
     pub unsupported: Vec<Unsupported>,
     /// FDEs that cannot be read.
     pub malformed: Vec<Malformed>,
-    /// Where the section of a linked file lies.
+    /// The address of a linked file's section.
     pub address: Address,
-    /// The threads that it is written on.
+    /// The threads that write the section.
     pool: Threads,
 }
 
 impl Conversion {
-    /// Converts all call frame information of a file, to lie where [`place()`] says.
+    /// Converts all call frame information of a file, for a table at the address that [`place()`] returns.
     pub fn of(
         file: &File<'_>,
         sections: &[CallFrameSection<'_>],
@@ -142,7 +142,7 @@ impl Conversion {
         Self::at(file, sections, options, threads, place(file, sections)?)
     }
 
-    /// The same, to lie at an address.
+    /// Converts all call frame information of a file, for a table at `address`.
     pub fn at(
         file: &File<'_>,
         sections: &[CallFrameSection<'_>],
@@ -156,14 +156,14 @@ impl Conversion {
         for section in sections {
             // Only a record whose end is unknown hides what follows it.
             let mut end_is_unknown = None;
-            let left_out = |left| match left {
+            let omitted = |left_out| match left_out {
                 LeftOut::Unsupported(reason) => unsupported.push(reason),
                 LeftOut::Malformed(error @ cfi::Error::Length { .. }) => end_is_unknown = Some(error),
                 LeftOut::Malformed(error) => {
                     malformed.push(Malformed { section: section.section.name.to_string(), error });
                 }
             };
-            functions += builder.push_section(&section.cfi(), &pool, left_out);
+            functions += builder.push_section(&section.cfi(), &pool, omitted);
             if let Some(error) = end_is_unknown {
                 return Err(error).with_context(|| format!("section {}", section.section.name));
             }
@@ -188,23 +188,23 @@ impl Conversion {
         })
     }
 
-    /// Functions that are in the section.
+    /// Functions in the section.
     pub fn converted(&self) -> u64 {
-        self.functions - self.left_out()
+        self.functions - self.omitted()
     }
 
-    /// Functions that are not.
-    pub fn left_out(&self) -> u64 {
+    /// Functions that the section omits.
+    pub fn omitted(&self) -> u64 {
         (self.unsupported.len() + self.malformed.len()) as u64
     }
 
-    /// Why functions are left out, and how many.
+    /// The number of omitted functions by reason.
     pub fn reasons(&self) -> BTreeMap<&'static str, u64> {
         reasons::count(&self.unsupported, self.malformed.len())
     }
 
-    /// Functions that are left out for a reason with this name.
-    pub fn left_out_for(&self, name: &str) -> u64 {
+    /// The number of functions omitted for the reason of this name.
+    pub fn omitted_for(&self, name: &str) -> u64 {
         self.unsupported.iter().filter(|unsupported| unsupported.reason.name() == name).count() as u64
     }
 

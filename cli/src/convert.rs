@@ -1,4 +1,4 @@
-//! The conversion, the verb without a name: CFI in, a `.sframe` section out.
+//! The conversion, which runs when no verb is given: CFI in, a `.sframe` section out.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -32,26 +32,26 @@ pub struct Arguments {
     /// Object or linked file with .eh_frame or .debug_frame
     #[arg(value_name = "INPUT", required = true)]
     input: Option<PathBuf>,
-    /// Write the bytes of the .sframe section; "-": standard output
+    /// Write the .sframe section to FILE; "-" is standard output
     #[arg(long, value_name = "FILE")]
     section: Option<PathBuf>,
-    /// Where those bytes will lie in memory [default: 0]; functions that version 2 cannot reach from there
-    /// are left out
+    /// Address of the section in memory [default: 0]; functions that version 2 cannot reach from
+    /// this address are omitted
     #[arg(long, value_name = "ADDR", value_parser = input::parse_address)]
     address: Option<Address>,
-    /// Hold the result against the CFI, which gimli evaluates; exit status 1 if a function in it
-    /// differs or cannot be judged, or if one cannot be read
+    /// Verify the table against the CFI as gimli evaluates it; exit status 1 if a function in the table
+    /// differs or cannot be judged, or if an FDE cannot be read
     #[arg(long)]
     verify: bool,
-    /// Exit status 1 if fewer of the functions are converted
+    /// Exit status 1 if less than PERCENT of the functions is converted
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     min_coverage: Option<f64>,
-    /// The summary as one JSON object on standard output
+    /// Print the summary as one JSON object on standard output
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     slice: input::Slice,
-    /// Threads to convert on; the bytes are the same for all
+    /// Number of threads; the bytes do not depend on it
     #[arg(long, value_name = "N", default_value = "1", value_parser = input::number_in(1..=256_u16))]
     threads: u16,
     #[command(flatten)]
@@ -68,10 +68,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let section = arguments.section.as_deref();
     let Some(path) = arguments.input.as_deref() else { bail!("an INPUT is needed") };
     if arguments.json && section.is_some_and(output::is_standard) {
-        bail!("--section and --json both ask for standard output");
+        bail!("--section and --json both write to standard output");
     }
     if arguments.address.is_some() && section.is_none() {
-        bail!("--address: without --section no bytes are written");
+        bail!("--address: needs --section, without which no bytes are written");
     }
     arguments.table.check()?;
     if section.is_some_and(|section| output::is_same_file(section, path)) {
@@ -91,8 +91,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     status::judged(summary.status(arguments.min_coverage), written)
 }
 
-/// The section of a relocatable object as it would be at address 0, with every section of code where
-/// [`Placement::Apart`] has it: what a linker would make of the bytes and their relocations.
+/// The section of a relocatable object, relocated for address 0 with every section of code where
+/// [`Placement::Apart`] places it.
 fn relocated(conversion: &Conversion, bytes: &[u8], arch: Arch) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let endian = arch.endian();
@@ -112,7 +112,7 @@ fn is_far(unsupported: &&Unsupported) -> bool {
     matches!(unsupported.reason, Reason::StartTooFar(_))
 }
 
-/// A conversion, and what there is to say about it.
+/// A conversion, and the data of its report.
 struct Summary<'s, 'a> {
     object: &'s Object<'a>,
     file: &'s File<'a>,
@@ -141,7 +141,7 @@ impl<'s, 'a> Summary<'s, 'a> {
         }
         let address = match (arguments.address, &arguments.section) {
             (Some(address), _) => address,
-            // Where the verbs that read the bytes assume them to lie.
+            // The address that the verbs which read a bare section assume.
             (None, Some(_)) => Address(0),
             (None, None) => conversion::place(file, sections)?,
         };
@@ -153,7 +153,7 @@ impl<'s, 'a> Summary<'s, 'a> {
         {
             let place = conversion::place(file, sections)?;
             bail!(
-                "--address: without it the table lies at 0x0: function {}: {}; {place} would be close",
+                "--address: the default, 0x0, is too far: function {}: {}; {place} is near the code",
                 far.function,
                 far.reason
             );
@@ -170,8 +170,8 @@ impl<'s, 'a> Summary<'s, 'a> {
         Ok(Self { object, file, conversion, bytes, cfi, excluded: excluded::count(sections), report })
     }
 
-    /// Whether what was asked for holds: every function that was converted is true, all could be judged, they are
-    /// enough, and no function is missing but those that the conversion reports as left out.
+    /// Whether the requested checks pass: every converted function is judged and equal, enough are converted, and
+    /// only functions that the conversion reports as omitted are missing.
     fn status(&self, min_coverage: Option<f64>) -> Status {
         let malformed = &self.conversion.malformed;
         let is_true = self.report.as_ref().is_none_or(|report| {
@@ -192,15 +192,15 @@ impl<'s, 'a> Summary<'s, 'a> {
     /// Writes it to standard error, in one piece.
     fn print(&self) -> anyhow::Result<()> {
         let Conversion { functions, .. } = self.conversion;
-        let (converted, left_out) = (self.conversion.converted(), self.conversion.left_out());
+        let (converted, omitted) = (self.conversion.converted(), self.conversion.omitted());
         let mut text = Vec::new();
         let all = Number(functions, "function");
         write!(text, "{}: {all}: {converted} converted", self.object.name)?;
-        writeln!(text, " ({}), {left_out} left out", percent(converted, functions))?;
+        writeln!(text, " ({}), {omitted} omitted", percent(converted, functions))?;
         let reasons = self.conversion.reasons();
         let reasons = most_frequent_first(&reasons);
         if !reasons.is_empty() {
-            writeln!(text, "  left out: {}", Counts(&reasons).list())?;
+            writeln!(text, "  omitted: {}", Counts(&reasons).list())?;
         }
         if let Some(line) = excluded::line(&self.excluded) {
             writeln!(text, "{line}")?;
@@ -208,8 +208,8 @@ impl<'s, 'a> Summary<'s, 'a> {
         let Conversion { outside_dwarf, undefined, .. } = self.conversion;
         if outside_dwarf + undefined != 0 {
             let all = Number(outside_dwarf + undefined, "function");
-            let parts = [("converted", outside_dwarf), ("left out", undefined)];
-            writeln!(text, "  outside what DWARF defines: {all}{}", Counts(&parts))?;
+            let parts = [("converted", outside_dwarf), ("omitted", undefined)];
+            writeln!(text, "  CFI not defined by DWARF: {all}{}", Counts(&parts))?;
         }
         let (sframe, cfi) = (self.bytes.len() as u64, &self.cfi);
         writeln!(text, "  .sframe: {}, {} of {cfi}", Number(sframe, "byte"), percent(sframe, cfi.total()))?;
@@ -233,13 +233,13 @@ impl<'s, 'a> Summary<'s, 'a> {
             file: self.object.name.plain(),
             functions: self.conversion.functions,
             converted: self.conversion.converted(),
-            unsupported: self.conversion.left_out(),
+            unsupported: self.conversion.omitted(),
             reasons: self.conversion.reasons(),
             outside_dwarf: OutsideJson {
                 converted: self.conversion.outside_dwarf,
                 left_out: self.conversion.undefined,
             },
-            ambiguous: self.conversion.left_out_for(Reason::Ambiguous.name()),
+            ambiguous: self.conversion.omitted_for(Reason::Ambiguous.name()),
             excluded: &self.excluded,
             bytes: BytesJson { sframe: self.bytes.len(), cfi: self.cfi },
             relocations: self.relocations(),
@@ -250,7 +250,7 @@ impl<'s, 'a> Summary<'s, 'a> {
         }
     }
 
-    /// What a relocatable object's section needs; null for a linked file.
+    /// The relocations that a relocatable object's section needs; null for a linked file.
     fn relocations(&self) -> Option<Vec<RelocationJson>> {
         if self.file.kind() != Kind::Relocatable {
             return None;
@@ -272,7 +272,7 @@ impl<'s, 'a> Summary<'s, 'a> {
     }
 }
 
-/// The relocation of a start field, which is relative to itself, as gas writes it.
+/// The type of a start field's relocation, which is relative to the field, as gas writes it.
 fn relocation_type(arch: Arch, version: Version) -> &'static str {
     match (arch, version) {
         (Arch::S390x, Version::V3) => "R_390_PC64",
@@ -284,7 +284,7 @@ fn relocation_type(arch: Arch, version: Version) -> &'static str {
     }
 }
 
-/// The summary.
+/// The summary, as `cfipack/convert/1`.
 #[derive(Serialize)]
 struct SummaryJson<'r> {
     schema: &'static str,
@@ -303,14 +303,14 @@ struct SummaryJson<'r> {
     verify: Option<ReportJson<'r>>,
 }
 
-/// Functions whose CFI is outside what DWARF defines.
+/// Functions whose CFI DWARF does not define.
 #[derive(Serialize)]
 struct OutsideJson {
     converted: u64,
     left_out: u64,
 }
 
-/// Bytes of the result and of what it was made from.
+/// Bytes of the table and of its CFI.
 #[derive(Serialize)]
 struct BytesJson {
     sframe: usize,
@@ -318,7 +318,7 @@ struct BytesJson {
     cfi: CfiBytes,
 }
 
-/// A relocation against the symbol of a section. `section` is its place in the section table: names
+/// A relocation against the symbol of a section. `section` is its index in the section table: names
 /// need not be unique.
 #[derive(Serialize)]
 struct RelocationJson {

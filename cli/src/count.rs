@@ -1,9 +1,8 @@
-//! Counts in words.
+//! Counts as text.
 
 use std::fmt;
 
-/// Counts and what they count. As a continuation of a sentence: those that are not 0, each behind a
-/// comma.
+/// Counts and what they count. Prints those that are not 0, each after a comma, to continue a line.
 #[derive(Debug)]
 pub struct Counts<'a>(pub &'a [(&'a str, u64)]);
 
@@ -15,7 +14,7 @@ impl fmt::Display for Counts<'_> {
 }
 
 impl Counts<'_> {
-    /// The same as a sentence of its own.
+    /// The same without the first comma.
     pub fn list(&self) -> String {
         self.to_string().trim_start_matches(", ").to_string()
     }
@@ -48,7 +47,7 @@ mod tests {
     use super::{Number, percent};
 
     #[test]
-    fn percentages_are_rounded_but_not_up_to_all() {
+    fn percentages_below_100_are_not_rounded_to_100() {
         let cases = [
             (2, 3, "66.67 %"),
             (1, 3, "33.33 %"),
@@ -65,7 +64,7 @@ mod tests {
 
     #[test]
     fn one_is_singular() {
-        let said = [0, 1, 2].map(|count| Number(count, "byte").to_string());
-        assert_eq!(said, ["0 bytes", "1 byte", "2 bytes"]);
+        let printed = [0, 1, 2].map(|count| Number(count, "byte").to_string());
+        assert_eq!(printed, ["0 bytes", "1 byte", "2 bytes"]);
     }
 }

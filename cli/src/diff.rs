@@ -1,4 +1,4 @@
-//! `diff`: two tables by meaning.
+//! `diff`: compares two tables by meaning.
 
 use std::path::PathBuf;
 
@@ -17,28 +17,28 @@ use crate::unwind_info;
 /// Compares two tables by meaning
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Compares what each answers at every PC, however it is cut into functions.
-Relocatable objects are compared where their sections of code have the same names, sizes and order.
-Exit status 1: they answer differently for some PC.
+Compares the rows of both tables at every PC, however each is divided into functions.
+Relocatable objects are compared if their sections of code have the same names, sizes and order.
+Exit status 1: the tables differ at a PC.
 
 Examples:
   cfi2sframe diff a.out.old a.out
   cfi2sframe diff small gnu                  two bare sections, as --section writes them
   cfi2sframe diff a.out table --address-b 0x2f0")]
 pub struct Arguments {
-    /// An object or linked file with a table, or a bare .sframe or __unwind_info section
+    /// Object or linked file with a table, or a bare .sframe or __unwind_info section
     #[arg(value_name = "A")]
     a: PathBuf,
-    /// The same
+    /// Object, linked file or bare section to compare with A
     #[arg(value_name = "B")]
     b: PathBuf,
-    /// Where a bare .sframe section lies in memory [default: 0]
+    /// Address of a bare .sframe section in memory [default: 0]
     #[arg(long, value_name = "ADDR", value_parser = input::parse_address)]
     address: Option<Address>,
-    /// Where B lies, if not at the same place
+    /// Address of B, if it is not that of A
     #[arg(long, value_name = "ADDR", value_parser = input::parse_address)]
     address_b: Option<Address>,
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -69,7 +69,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     for (object, sections) in [&a, &b].into_iter().zip(&sections) {
         let found = object.tables(sections).with_context(|| object.name.to_string())?;
         if found.is_empty() {
-            bail!("{}: there is no .sframe table in it", object.name);
+            bail!("{}: the file has no .sframe table", object.name);
         }
         tables.push(found);
     }

@@ -1,4 +1,4 @@
-//! PCs at which two things differ, in JSON: the same for every verb.
+//! Differences at a range of PCs, as text and JSON: the same for every verb.
 
 use std::fmt::Display;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::place::Places;
 
-/// Some PCs that differ.
+/// A range of PCs at which two descriptions differ.
 #[derive(Serialize)]
 pub struct DifferenceJson {
     start: String,
@@ -18,7 +18,7 @@ pub struct DifferenceJson {
 }
 
 impl DifferenceJson {
-    /// The PCs, the function that has them if one does, and what there is to say of them.
+    /// The PCs, the function that contains them if there is one, and a description.
     pub fn new<A: Display>(pcs: Range<A>, function: Option<A>, words: &impl Display) -> Self {
         Self {
             start: pcs.start.to_string(),
@@ -28,7 +28,7 @@ impl DifferenceJson {
         }
     }
 
-    /// The same, with each place as it is known in its file.
+    /// The same, with each place as its file names it.
     pub fn at(
         places: &Places<'_, '_>,
         pcs: Range<Address>,
@@ -44,7 +44,7 @@ impl DifferenceJson {
     }
 }
 
-/// Which PCs of which function differ, and what there is to say of them.
+/// The PCs, their function and a description, as text.
 pub fn words(
     places: &Places<'_, '_>,
     pcs: Range<Address>,

@@ -1,4 +1,4 @@
-//! `dump`: tables as text, as readelf and llvm-objdump print them, or as JSON.
+//! `dump`: prints tables as readelf and llvm-objdump do, or as JSON.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -22,30 +22,30 @@ use crate::unwind_info;
 /// Prints tables as readelf --sframe and llvm-objdump --unwind-info do
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-The text is that of binutils 2.47 or LLVM 23, byte for byte. What cannot be read is said
-in its place, and makes exit status 2 when all else has been printed.
+The text is that of binutils 2.47 or LLVM 23, byte for byte. A part that cannot be read is
+replaced by an error, and the exit status is 2 after the rest is printed.
 
 Examples:
   cfi2sframe dump a.out                     as readelf --sframe a.out
   cfi2sframe dump libfoo.dylib              as llvm-objdump --unwind-info libfoo.dylib
   cfi2sframe dump --json libfoo.so | jq '.functions[0].rows'
-  cfi2sframe dump --address 0x2f0 table     of a bare section, as --section writes it")]
+  cfi2sframe dump --address 0x2f0 table     a bare section, as --section writes it")]
 pub struct Arguments {
     /// Objects, linked files, archives of objects, or bare .sframe or __unwind_info sections
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Where a bare .sframe section lies in memory [default: 0]
+    /// Address of a bare .sframe section in memory [default: 0]
     #[arg(long, value_name = "ADDR", value_parser = input::parse_address)]
     address: Option<Address>,
-    /// One JSON object for each table, one a line
+    /// Print one JSON object for each table, one per line
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     slice: input::Slice,
 }
 
-/// Dumps every table of every file. In text, sections of relocatable objects are at 0, as readelf has them;
-/// JSON says which one a function is in.
+/// Dumps every table of every file. In text, sections of relocatable objects are at 0, as in readelf's output;
+/// JSON names the section of each function.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let placement = if arguments.json { Placement::Apart } else { Placement::Zero };
     each::for_each(&arguments.files, &arguments.slice, placement, |object, several| {
@@ -53,8 +53,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     })
 }
 
-/// Dumps the tables of an object. What cannot be read is said in its place, and is an error when all else
-/// has been printed.
+/// Dumps the tables of an object. A part that cannot be read is replaced by an error, which is returned after the
+/// rest is printed.
 fn dump(object: &Object<'_>, several: bool, arguments: &Arguments) -> anyhow::Result<Outcome> {
     object.check_address(arguments.address)?;
     if object.is_compact() {
@@ -73,7 +73,7 @@ fn dump(object: &Object<'_>, several: bool, arguments: &Arguments) -> anyhow::Re
             }
             continue;
         }
-        // Text goes by the header alone, as readelf's does.
+        // Text follows the header alone, as readelf's does.
         for table in input::tables(section)? {
             if several && !found {
                 writeln!(out, "\nFile: {}", object.name)?;
@@ -95,7 +95,7 @@ fn dump(object: &Object<'_>, several: bool, arguments: &Arguments) -> anyhow::Re
     }
 }
 
-/// What is wrong with the first function that cannot be read, else with the header's number of FREs.
+/// The error of the first function that cannot be read, else that of the header's number of FREs.
 fn first_error(table: &Section<'_>) -> Option<sframe::Error> {
     let mut sum = 0;
     for function in table.functions() {
@@ -113,7 +113,7 @@ fn first_error(table: &Section<'_>) -> Option<sframe::Error> {
     (sum != u64::from(value)).then_some(sframe::Error::NumFres { value, sum })
 }
 
-/// A table.
+/// A table, as `cfipack/dump/1`.
 #[derive(Serialize)]
 struct TableJson<'a> {
     schema: &'static str,
@@ -172,7 +172,7 @@ enum Entry {
     Error { index: usize, error: String },
 }
 
-/// A function: `repeats` is the size of a PLT's stub, after which the rows apply again. In an object,
+/// A function. `repeats` is the size of a PLT's stub, after which the rows apply again. In an object,
 /// `start` is an offset in `section`, which is null in other files.
 #[derive(Serialize)]
 struct FunctionJson {

@@ -1,4 +1,4 @@
-//! The same done to every object in every file.
+//! Applies a verb to every object in every file.
 
 use std::path::{Path, PathBuf};
 
@@ -8,19 +8,19 @@ use cfipack_container::Placement;
 use crate::input::{Input, Object, Slice};
 use crate::status::{self, Status};
 
-/// What came of doing something to an object.
+/// The result of a verb for one object.
 #[derive(Clone, Copy, Debug)]
 pub enum Outcome {
-    /// It was done.
+    /// The verb ran.
     Done(Status),
-    /// There is nothing of this kind in it, which is an error if there is none in the whole file.
+    /// The object has nothing of this kind, which is an error if no object of the file has.
     Absent(&'static str),
-    /// The same, though its CFI asks for it: said of a member if others have it.
+    /// The same, although the object has CFI: reported for a member if others have a table.
     Lacking(&'static str),
 }
 
-/// Does the same to every object in every file. What fails is reported and the rest still done.
-/// `each` is told whether there may be more than one, which asks for a heading.
+/// Applies `each` to every object in every file. Failures are reported, and the others are still processed. The
+/// second argument of `each` is whether there may be several objects, which need headings.
 pub fn for_each(
     paths: &[PathBuf],
     slice: &Slice,
@@ -38,7 +38,7 @@ pub fn for_each(
     Ok(worst)
 }
 
-/// Does the same to every object in a file.
+/// Applies `each` to every object in a file.
 fn for_each_in(
     path: &Path,
     slice: &Slice,
@@ -77,18 +77,18 @@ fn for_each_in(
         }
     }
     let Some(worst) = worst else {
-        bail!("{}: there is no {} in it", path.display(), absent.unwrap_or("object"));
+        bail!("{}: the file has no {}", path.display(), absent.unwrap_or("object"));
     };
     if !is_done || lacking.is_empty() {
         return Ok(worst);
     }
     for (name, what) in lacking {
-        status::warn(&format_args!("{name}: there is call frame information in it, but no {what}"));
+        status::warn(&format_args!("{name}: has call frame information, but no {what}"));
     }
     Ok(worst.max(Status::Differs))
 }
 
-/// What a result comes to. An error is reported; there is no status if nobody reads on.
+/// The status of a result, after its error is reported; none if standard output has no reader any more.
 fn reported(result: anyhow::Result<Status>) -> Option<Status> {
     match result {
         Ok(status) => Some(status),

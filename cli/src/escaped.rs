@@ -1,8 +1,8 @@
-//! Names from outside, which may hold line breaks and what terminals obey.
+//! Escapes names from input files, which may contain line breaks and control sequences of terminals.
 
 use std::fmt::{self, Write as _};
 
-/// Text whose control characters are written as escapes: one line stays one line.
+/// Text whose control characters are printed as escapes, so that one line stays one line.
 #[derive(Debug)]
 pub struct Escaped<T>(pub T);
 

@@ -7,10 +7,10 @@ use cfipack_roundtrip::most_frequent_first;
 
 use crate::count::{Counts, Number};
 
-/// How many FDEs do not count, by the reason's name.
+/// The number of excluded FDEs by the reason's name.
 pub type Excluded = BTreeMap<&'static str, u64>;
 
-/// Counts those of some sections.
+/// Counts the excluded FDEs of sections.
 pub fn count(sections: &[CallFrameSection<'_>]) -> Excluded {
     let mut counts = Excluded::new();
     for excluded in sections.iter().flat_map(|section| &section.excluded) {
@@ -19,9 +19,9 @@ pub fn count(sections: &[CallFrameSection<'_>]) -> Excluded {
     counts
 }
 
-/// The line of a report about them, if there are any.
+/// The line of a report about excluded FDEs, if there are any.
 pub fn line(excluded: &Excluded) -> Option<String> {
     let all = excluded.values().sum();
     let counts = most_frequent_first(excluded);
-    (all != 0).then(|| format!("  passed over: {}: {}", Number(all, "FDE"), Counts(&counts).list()))
+    (all != 0).then(|| format!("  excluded: {}: {}", Number(all, "FDE"), Counts(&counts).list()))
 }

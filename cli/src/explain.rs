@@ -1,4 +1,4 @@
-//! `explain`: why a function has no row.
+//! `explain`: prints why functions are omitted, or one function's rows.
 
 use std::fmt;
 use std::io::Write;
@@ -23,39 +23,39 @@ use crate::row::RowJson;
 use crate::status::Status;
 use crate::unwind_info;
 
-/// Says why functions are left out of a table
+/// Explains why a table omits functions
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Exit status 1: no function has the ADDRESS.
+Exit status 1: no function contains ADDRESS.
 
 Examples:
-  cfi2sframe explain libcrypto.so                every function that is left out, and why; and
-                                                 those that only an innermost frame is unwound by
+  cfi2sframe explain libcrypto.so                every omitted function and the reason; and every
+                                                 function unwound as an innermost frame only
   cfi2sframe explain libcrypto.so 0x1a2b40       one function: its reason, or its rows
   cfi2sframe explain foo.o .text.foo+0x4         the same in an object
-  cfi2sframe explain foo.o '.text.foo[5]+0x4'    of several .text.foo, the section with index 5
-  cfi2sframe explain --no-flex a.out             what readers without flex FDEs miss
-  cfi2sframe explain libfoo.dylib                every function in DWARF mode, and why")]
+  cfi2sframe explain foo.o '.text.foo[5]+0x4'    the .text.foo with index 5 of several
+  cfi2sframe explain --no-flex a.out             what a table without flex FDEs omits
+  cfi2sframe explain libfoo.dylib                every function in DWARF mode and the reason")]
 pub struct Arguments {
     /// Object or linked file with CFI
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// An address in one function, decimal or behind 0x hexadecimal; in an object SECTION+OFFSET
+    /// An address in the function, decimal or hexadecimal with 0x; in an object SECTION+OFFSET
     #[arg(value_name = "ADDRESS", value_parser = place::parse)]
     address: Option<Written>,
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     slice: input::Slice,
-    /// Of an ELF file too: why functions would have no compact encoding
+    /// Explain why functions have no compact encoding, for ELF files too
     #[arg(long)]
     unwind_info: bool,
     #[command(flatten)]
     table: TableOptions,
 }
 
-/// Explains what is left out.
+/// Explains what a table omits.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let input = Input::open(&arguments.file, &arguments.slice)?;
     let object = input.object(Placement::Apart)?;
@@ -75,7 +75,7 @@ fn explain(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status>
     let explained = match address {
         None => {
             let conversion = Conversion::of(file, &sections, &arguments.table, 1)?;
-            let mut explained = left_out(&conversion, &places);
+            let mut explained = omitted(&conversion, &places);
             let address = conversion.address;
             explained.extend(innermost_only(file.arch(), &conversion.linked()?, address, &places)?);
             explained
@@ -84,11 +84,11 @@ fn explain(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status>
             one_function(file, &sections, address, &arguments.table, &places)?.into_iter().collect()
         }
     };
-    explanation::report(object, &explained, address, "no function is left out", arguments.json)
+    explanation::report(object, &explained, address, "no function is omitted", arguments.json)
 }
 
-/// Every function that a conversion leaves out.
-fn left_out(conversion: &Conversion, places: &Places<'_, '_>) -> Vec<FunctionJson> {
+/// Every function that a conversion omits.
+fn omitted(conversion: &Conversion, places: &Places<'_, '_>) -> Vec<FunctionJson> {
     let unsupported = conversion.unsupported.iter().map(|unsupported| FunctionJson {
         start: Some(places.location(unsupported.function.address())),
         symbol: places.symbol(unsupported.function.address()),
@@ -105,7 +105,7 @@ fn left_out(conversion: &Conversion, places: &Places<'_, '_>) -> Vec<FunctionJso
     unsupported.chain(malformed).collect()
 }
 
-/// Every function of a table with a row by which none but an innermost frame can be unwound.
+/// Every function of a table with a row that unwinds an innermost frame only.
 fn innermost_only(
     arch: Arch,
     table: &[u8],
@@ -127,7 +127,7 @@ fn innermost_only(
     Ok(found)
 }
 
-/// The function that has the address: what it is left out for, or its rows.
+/// The function that contains the address: the reason why it is omitted, or its rows.
 fn one_function(
     file: &File<'_>,
     sections: &[CallFrameSection<'_>],
@@ -143,7 +143,7 @@ fn one_function(
         ..FunctionJson::default()
     };
     let mut builder = cfipack_encoder::sframe::Builder::new(file.arch(), options.get())?;
-    // By itself, and among all others.
+    // A function can be omitted by itself, or because of the others.
     let of_the_table = || {
         let all = Conversion::of(file, sections, options, 1)?.section;
         anyhow::Ok(all.omitted().iter().find(|omitted| omitted.function == function.key).copied())
@@ -164,7 +164,7 @@ fn one_function(
         found.innermost_only = found.innermost_only.or_else(|| InnermostJson::of(file.arch(), &part, places));
         for row in part.rows() {
             let mut row = row?;
-            // A function with very many rows has parts, and so has a PLT.
+            // A function with very many rows is divided into parts, and so is a PLT.
             row.start.0 += part.start().distance_from(function.key.address()) as u32;
             let repeats = part.is_pc_mask().then(|| format!(", repeating every {} bytes", part.rep_size()));
             let words = Words(file.arch(), row);
@@ -176,8 +176,8 @@ fn one_function(
     Ok(Some(found))
 }
 
-/// A function: either `reason`, in one word and in several, or `rows`; or in the list of all that are not or not
-/// wholly covered, `innermost_only`.
+/// A function: `reason` and its description `words`, or `rows`; `innermost_only` in the list of all functions that
+/// are not covered completely.
 #[derive(Serialize, Default)]
 struct FunctionJson {
     start: Option<String>,
@@ -192,7 +192,7 @@ struct FunctionJson {
     row_words: Vec<String>,
 }
 
-/// The first PC with a row by which none but an innermost frame can be unwound, and the register that it needs.
+/// The first PC with a row that unwinds an innermost frame only, and the register that it needs.
 #[derive(Serialize)]
 struct InnermostJson {
     pc: String,
@@ -210,7 +210,7 @@ impl InnermostJson {
 impl fmt::Display for InnermostJson {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { pc, register } = self;
-        write!(f, "from {} on by {register}, which no table restores for a caller", Escaped(pc))
+        write!(f, "from {} on, its CFA depends on {register}, which tables do not restore", Escaped(pc))
     }
 }
 
@@ -235,14 +235,14 @@ impl Explained for FunctionJson {
             return writeln!(out, ": unwound as an innermost frame only: {innermost}");
         }
         match (&self.words, &self.pc) {
-            (Some(words), Some(pc)) => writeln!(out, ": left out: at {} {words}", Escaped(pc)),
-            (Some(words), None) => writeln!(out, "left out: {}", Escaped(words)),
+            (Some(words), Some(pc)) => writeln!(out, ": omitted: at {} {words}", Escaped(pc)),
+            (Some(words), None) => writeln!(out, "omitted: {}", Escaped(words)),
             (None, _) => {
                 let rows = Number(self.rows.len() as u64, "row");
                 writeln!(out, ": {}, {rows}", Number(self.size.unwrap_or(0), "byte"))?;
                 self.row_words.iter().try_for_each(|row| writeln!(out, "  {row}"))?;
                 let mut innermost = self.innermost_only.iter();
-                innermost.try_for_each(|words| writeln!(out, "  an innermost frame only: {words}"))
+                innermost.try_for_each(|words| writeln!(out, "  unwound as an innermost frame only: {words}"))
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What `explain` says of functions, in words or as JSON, for both formats.
+//! The report of `explain`, as text or JSON, for both formats.
 
 use std::io::{self, Write};
 
@@ -12,13 +12,13 @@ use crate::output;
 use crate::place::Places;
 use crate::status::{self, Status};
 
-/// What there is to say of a function.
+/// What `explain` prints about a function.
 pub trait Explained: Serialize {
-    /// Writes it in words.
+    /// Writes it as text.
     fn print(&self, out: &mut dyn Write) -> io::Result<()>;
 }
 
-/// The function that has an address; of several the one that starts last, for which alone a lookup answers.
+/// The function that contains an address; of several the one that starts last, which a lookup finds.
 pub fn function_at<'s>(sections: &'s [CallFrameSection<'_>], address: Address) -> Option<Function<'s>> {
     let functions = sections.iter().flat_map(|section| cfipack_cfi::Functions::new(&section.cfi())).flatten();
     let has_address = |function: &Function<'_>| {
@@ -27,7 +27,7 @@ pub fn function_at<'s>(sections: &'s [CallFrameSection<'_>], address: Address) -
     functions.filter(has_address).max_by_key(|function| function.start)
 }
 
-/// What there is to say, as `cfipack/explain/1`.
+/// The report, as `cfipack/explain/1`.
 #[derive(Serialize)]
 struct ExplainJson<'e, F> {
     schema: &'static str,
@@ -35,8 +35,8 @@ struct ExplainJson<'e, F> {
     functions: &'e [F],
 }
 
-/// Writes what there is to say of functions: of the one at `address`, or else of all that are left out,
-/// where `none` says that none is.
+/// Prints the explanation of the function at `address`, or else of all omitted functions; `none` is the text for an
+/// empty list.
 pub fn report<F: Explained>(
     object: &Object<'_>,
     functions: &[F],
@@ -63,7 +63,7 @@ fn write<F: Explained>(
         match address {
             Some(address) => {
                 let place = Places::of(object).location(address);
-                writeln!(out, "{}: no function has the address {place}", object.name)?;
+                writeln!(out, "{}: no function contains {place}", object.name)?;
             }
             None => writeln!(out, "{}: {none}", object.name)?,
         }

@@ -1,4 +1,4 @@
-//! What is wrong with tables, and where: the same for `verify` and `diff`.
+//! Defects of tables and where they are: the same for `verify` and `diff`.
 
 use std::fmt::Display;
 
@@ -8,12 +8,12 @@ use cfipack_decoder::sframe;
 use cfipack_format::Arch;
 use cfipack_roundtrip::Fault;
 
-/// Where tables lie, in words. Of those that nobody named it is `section .sframe`.
+/// The names of tables; one without a name is `section .sframe`.
 #[derive(Debug, Default)]
 pub struct TableNames(Vec<String>);
 
 impl TableNames {
-    /// Names tables by the sections that they are in.
+    /// Names tables by their sections.
     pub fn of(tables: &[sframe::Section<'_>], sections: &[Section<'_>]) -> Self {
         let name = |table: &sframe::Section<'_>| {
             let place = |section: &Section<'_>| {
@@ -29,7 +29,7 @@ impl TableNames {
         Self(tables.iter().map(name).collect())
     }
 
-    /// Refuses tables that are for another architecture than something else: no row of theirs says the same.
+    /// Refuses tables for another architecture than `arch`, which is that of `whose`.
     pub fn require_arch(
         &self,
         tables: &[sframe::Section<'_>],
@@ -44,7 +44,7 @@ impl TableNames {
         }
     }
 
-    /// What is wrong, behind where the table lies.
+    /// A fault as text, after the name of its table.
     pub fn words(&self, fault: &Fault) -> String {
         let name = self.0.get(fault.table).map_or("section .sframe", String::as_str);
         format!("{name}: {}", fault.kind)

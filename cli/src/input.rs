@@ -1,4 +1,4 @@
-//! Files named on the command line, with the objects and tables in them.
+//! Input files, and the objects and tables in them.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -16,15 +16,15 @@ use crate::escaped::Escaped;
 use crate::mmap::Bytes;
 use crate::reach::{Bare, MAX_ZEROS, Reach};
 
-/// Which of the architectures in a file is meant.
+/// The selected architecture of a fat file.
 #[derive(clap::Args, Debug)]
 pub struct Slice {
-    /// Only this architecture: x86_64, arm64, i386, aarch64, s390x, ...
+    /// Read only this architecture: x86_64, arm64, i386, aarch64, s390x, ...
     #[arg(long, value_name = "ARCH")]
     arch: Option<String>,
 }
 
-/// A file named on the command line.
+/// An input file.
 #[derive(Debug)]
 pub struct Input<'s> {
     path: PathBuf,
@@ -32,16 +32,16 @@ pub struct Input<'s> {
     slice: &'s Slice,
 }
 
-/// An object or linked file, or the bytes of a section that stand alone.
+/// An object, a linked file or a bare section.
 #[derive(Debug)]
 pub struct Object<'a> {
-    /// Where it was found.
+    /// Its name.
     pub name: Name<'a>,
-    /// What it is.
+    /// Its contents.
     pub contents: Contents<'a>,
 }
 
-/// What an input is.
+/// The contents of an input.
 #[derive(Debug)]
 pub enum Contents<'a> {
     /// An object or linked file.
@@ -56,12 +56,12 @@ pub enum Contents<'a> {
 #[derive(Clone, Debug)]
 pub struct Name<'a> {
     path: &'a Path,
-    /// Its name in the archive or the fat file that the file is.
+    /// Its name in the archive or fat file.
     pub member: Option<String>,
 }
 
 impl Name<'_> {
-    /// The name as it is, for JSON.
+    /// The name without escapes, for JSON.
     pub fn plain(&self) -> String {
         let member = self.member.as_ref().map(|member| format!("({member})"));
         format!("{}{}", self.path.display(), member.unwrap_or_default())
@@ -75,7 +75,7 @@ impl fmt::Display for Name<'_> {
 }
 
 impl<'s> Input<'s> {
-    /// Opens a file, of which what is not of the architecture in `slice` is left aside.
+    /// Opens a file; members for other architectures than that of `slice` are ignored.
     pub fn open(path: &Path, slice: &'s Slice) -> anyhow::Result<Self> {
         let mut reach = Reach::default();
         let bytes =
@@ -90,19 +90,19 @@ impl<'s> Input<'s> {
         match (members.pop(), members.is_empty()) {
             (Some(member), true) => {
                 let object = self.member(member, placement)?;
-                object.with_context(|| format!("{name}: there is no object in it"))
+                object.with_context(|| format!("{name}: the file has no object"))
             }
             (last, _) => {
                 let arches = arches(members.iter().chain(&last));
                 if arches.contains(", ") {
-                    bail!("{name}: there are several architectures in it, choose one with --arch: {arches}");
+                    bail!("{name}: the file has several architectures, choose one with --arch: {arches}");
                 }
-                bail!("{name}: an archive, where one object is needed: extract its members")
+                bail!("{name}: an archive; this command needs one object: extract its members")
             }
         }
     }
 
-    /// The objects in the file: the members of an archive that are objects, or itself.
+    /// The objects in the file: the members of an archive that are objects, or the file itself.
     pub fn objects(
         &self,
         placement: Placement,
@@ -111,19 +111,19 @@ impl<'s> Input<'s> {
         Ok(members.into_iter().filter_map(move |member| self.member(member, placement).transpose()))
     }
 
-    /// What is in the file, but for other architectures than the one that is meant.
+    /// The members of the file, without those for other architectures than the selected one.
     fn members(&self) -> anyhow::Result<Vec<Result<Member<'_>, cfipack_container::Error>>> {
         let name = || self.path.display().to_string();
         let all: Vec<_> = members(&self.bytes).with_context(name)?.collect();
-        let Some(meant) = &self.slice.arch else { return Ok(all) };
+        let Some(selected) = &self.slice.arch else { return Ok(all) };
         let arches = arches(&all);
-        let is_meant = |member: &Result<Member<'_>, _>| {
+        let is_selected = |member: &Result<Member<'_>, _>| {
             let arch = member.as_ref().ok().and_then(|member| member.arch.as_ref());
-            arch.is_none_or(|arch| arch == meant)
+            arch.is_none_or(|arch| arch == selected)
         };
-        let members: Vec<_> = all.into_iter().filter(is_meant).collect();
+        let members: Vec<_> = all.into_iter().filter(is_selected).collect();
         if members.is_empty() && !arches.is_empty() {
-            bail!("{}: there is no {meant} in it, but {arches}", name());
+            bail!("{}: the file has no {selected}, but {arches}", name());
         }
         Ok(members)
     }
@@ -138,7 +138,7 @@ impl<'s> Input<'s> {
         let name = Name { path: &self.path, member: member.name.map(String::from) };
         match contents(member.bytes, placement) {
             Ok(contents) => Ok(Some(Object { name, contents })),
-            // An archive holds what it likes.
+            // An archive may contain any file.
             Err(cfipack_container::Error::NotObject { .. }) if is_of_archive => Ok(None),
             Err(error) => Err(error).with_context(|| name.to_string()),
         }
@@ -167,21 +167,21 @@ fn contents(bytes: &[u8], placement: Placement) -> Result<Contents<'_>, cfipack_
 }
 
 impl<'a> Object<'a> {
-    /// The object or linked file, where a table alone does not do.
+    /// The object or linked file; a bare section is an error.
     pub fn file(&self) -> anyhow::Result<&File<'a>> {
         match &self.contents {
             Contents::File(file) => Ok(file),
-            Contents::Table(_) => bail!("this is a bare .sframe section, without code or CFI"),
+            Contents::Table(_) => bail!("a bare .sframe section has no code and no CFI"),
             Contents::UnwindInfo(_) => {
-                bail!("this is a bare __unwind_info section, without code or CFI")
+                bail!("a bare __unwind_info section has no code and no CFI")
             }
         }
     }
 
-    /// Whether it can be told where it lies: only a bare `.sframe` section does not say so itself.
+    /// Refuses `--address` for anything but a bare `.sframe` section, which alone does not contain its address.
     pub fn check_address(&self, address: Option<Address>) -> anyhow::Result<()> {
         if address.is_some() && !self.is_bare_sframe() {
-            bail!("--address: this is not a bare .sframe section");
+            bail!("--address: the input is not a bare .sframe section");
         }
         Ok(())
     }
@@ -191,7 +191,7 @@ impl<'a> Object<'a> {
         matches!(self.contents, Contents::Table(_))
     }
 
-    /// Whether its tables are of compact unwind: a Mach-O file, or a bare `__unwind_info`.
+    /// Whether its tables are compact unwind tables: those of a Mach-O file or a bare `__unwind_info`.
     pub fn is_compact(&self) -> bool {
         match &self.contents {
             Contents::File(file) => file.is_mach_o(),
@@ -200,13 +200,13 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Whether it has sections, and no addresses yet.
+    /// Whether it is a relocatable object, whose sections have no addresses yet.
     pub fn is_relocatable(&self) -> bool {
         matches!(&self.contents, Contents::File(file) if file.kind() == Kind::Relocatable)
     }
 
-    /// The tables in its `.sframe` sections. In a relocatable object starts are read as their
-    /// relocations made them, whatever the header says.
+    /// The tables in its `.sframe` sections. In a relocatable object, relocations decide whether starts are relative
+    /// to their fields, not the header.
     pub fn tables<'s>(&self, sections: &'s [Section<'_>]) -> anyhow::Result<Vec<sframe::Section<'s>>> {
         let mut all = Vec::new();
         for section in sections {
@@ -225,7 +225,7 @@ impl<'a> Object<'a> {
         Ok(all)
     }
 
-    /// Its `.sframe` sections; `address` is where a bare one lies.
+    /// Its `.sframe` sections; `address` is that of a bare one.
     pub fn sframe_sections(&self, address: Address) -> anyhow::Result<Vec<Section<'a>>> {
         match &self.contents {
             Contents::File(file) => Ok(file.sframe_sections()?),
@@ -237,44 +237,44 @@ impl<'a> Object<'a> {
     }
 }
 
-/// The tables in a `.sframe` section: one, but for linkers that do not know the format and leave
-/// their inputs' one behind the other, and none in a section of size 0, which ld leaves when no
-/// input had a function. Behind more than [`MAX_ZEROS`] zeros nothing is looked for.
+/// The tables in a `.sframe` section. There is one, except that linkers which do not know the format concatenate
+/// those of their inputs, and that ld writes a section of size 0 if no input has a function. The search stops after
+/// more than [`MAX_ZEROS`] zeros.
 pub fn tables<'s>(section: &'s Section<'_>) -> anyhow::Result<Vec<sframe::Section<'s>>> {
     let mut tables = Vec::new();
     let mut rest = &section.bytes[..];
     while let Some(zeros) = rest.iter().take(MAX_ZEROS + 1).position(|&byte| byte != 0) {
         rest = &rest[zeros..];
         let offset = section.bytes.len() - rest.len();
-        let (table, behind) = sframe::Section::parse_first(rest, section.address.offset(offset as i64))
+        let (table, remaining) = sframe::Section::parse_first(rest, section.address.offset(offset as i64))
             .with_context(|| match offset {
                 0 => format!("section {}", section.name),
                 _ => format!("section {}: table at offset {offset:#x}", section.name),
             })?;
         tables.push(table);
-        rest = behind;
+        rest = remaining;
     }
     Ok(tables)
 }
 
-/// What there is none of in a file without `.eh_frame` and `.debug_frame`.
+/// The name in messages of what `.eh_frame` and `.debug_frame` contain.
 pub const CALL_FRAMES: &str = "call frame information";
 
-/// The call frame information of a file, which must have some.
+/// The sections of call frame information of a file; an error if it has none.
 pub fn call_frame_sections<'a>(file: &File<'a>) -> anyhow::Result<Vec<CallFrameSection<'a>>> {
     let sections = file.call_frame_sections()?;
     if !describe_functions(&sections) {
-        bail!("there is no {CALL_FRAMES} in it");
+        bail!("the file has no {CALL_FRAMES}");
     }
     Ok(sections)
 }
 
-/// Whether sections are more than what the linker left of discarded functions.
+/// Whether sections describe any function, and not only discarded ones.
 pub fn describe_functions(sections: &[CallFrameSection<'_>]) -> bool {
     !sections.iter().all(CallFrameSection::is_superfluous)
 }
 
-/// A number between these two.
+/// A parser of numbers in a range.
 pub fn number_in<T>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone
 where
     T: FromStr + PartialOrd + fmt::Display + Clone,
@@ -285,13 +285,13 @@ where
     }
 }
 
-/// An address as people write them: decimal, or hexadecimal with `0x`.
+/// Parses an address: decimal, or hexadecimal with `0x`.
 pub fn parse_address(text: &str) -> Result<Address, String> {
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
     let value = digits.map_or_else(|| text.parse(), |digits| u64::from_str_radix(digits, 16));
     let explained = |error: std::num::ParseIntError| match error.kind() {
-        IntErrorKind::PosOverflow => "it does not fit into 64 bits",
-        _ => "an address is written 1234 or 0x4d2",
+        IntErrorKind::PosOverflow => "the number does not fit into 64 bits",
+        _ => "an address has the form 1234 or 0x4d2",
     };
     value.map(Address).map_err(|error| explained(error).to_string())
 }

@@ -1,7 +1,7 @@
-//! `cfi2sframe`: packs DWARF call frame information into `.sframe`, reads it back and proves it.
+//! `cfi2sframe`: the command that converts DWARF call frame information to `.sframe`, reads tables and verifies them.
 //!
-//! Arguments in, reports and files out, nothing else: one file per verb, its options and its
-//! reports beside it.
+//! Arguments in, reports and files out, nothing else: one file per verb, with its options; reports in files of
+//! their own.
 //!
 //! This is a library only so that the command's definition can be read by the example `manual`, which writes
 //! man pages and shell completions. The libraries that the command uses are those of `cfipack`.
@@ -40,8 +40,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use io::{mmap, output};
 
-/// Packs DWARF call frame information (CFI) into a .sframe unwind table,
-/// reads tables back, and proves that they say what the CFI says.
+/// Converts DWARF call frame information (CFI) to a .sframe unwind table,
+/// reads tables back, and verifies them against the CFI.
 #[derive(Parser, Debug)]
 #[command(
     name = "cfi2sframe",
@@ -60,24 +60,24 @@ struct CommandLine {
 }
 
 const HELP: &str = "\
-Without a command, INPUT's CFI is converted; a summary goes to standard error.
-The bytes of --section are for memory at --address, since starts are relative to their
-own place; of a relocatable object they are those before relocation, and --json gives
-the relocations. Without --section there is only the summary.
-Addresses are decimal, or hexadecimal behind 0x.
+Without a command, cfi2sframe converts INPUT's CFI and prints a summary to standard error.
+--section writes the table for memory at --address, because starts of functions are relative
+to their fields; for a relocatable object it writes the bytes before relocation, and --json
+lists the relocations. Without --section, only the summary is printed.
+Addresses are decimal, or hexadecimal with the prefix 0x.
 
 Exit status:
-  0  done; functions that the table cannot express are left out, counted, and no failure
-  1  done, and something differs, is not covered, or fails the check that was asked for
+  0  done; functions that the table cannot represent are omitted and counted
+  1  done, and something differs, is not covered, or fails the requested check
      (in a conversion: --min-coverage or --verify)
-  2  could not: usage, input or output, malformed input
+  2  error: usage, input or output, malformed input
 
 Examples:
-  cfi2sframe libfoo.so                             how large it would be, and what is left out
-  cfi2sframe libfoo.so --section table --verify    write it, and prove it
-  cfi2sframe foo.o --section foo.sframe --json     with its relocations
+  cfi2sframe libfoo.so                             the table's size, and what it omits
+  cfi2sframe libfoo.so --section table --verify    write the table and verify it
+  cfi2sframe foo.o --section foo.sframe --json     write the table and list its relocations
   cfi2sframe dump a.out                            the table in a.out, as readelf prints it
-  cfi2sframe help verify                           more about a command";
+  cfi2sframe help verify                           the options of a command";
 
 #[derive(Subcommand, Debug)]
 enum Verb {

@@ -1,4 +1,4 @@
-//! `lookup`: the row that answers for a PC.
+//! `lookup`: prints the row for a PC.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -18,7 +18,7 @@ use crate::row::RowJson;
 use crate::status::{self, Status};
 use crate::unwind_info;
 
-/// Prints the row that answers for a PC, in words
+/// Prints the row for a PC
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Exit status 1: an address has no row.
@@ -27,20 +27,20 @@ Examples:
   cfi2sframe lookup a.out 0x1139
   cfi2sframe lookup --json a.out 0x1139 0x1140 | jq .row.cfa
   cfi2sframe lookup foo.o .text.foo+0x4              in an object
-  cfi2sframe lookup foo.o '.text.foo[5]+0x4'         of several .text.foo, the section with index 5
+  cfi2sframe lookup foo.o '.text.foo[5]+0x4'         the .text.foo with index 5 of several
   cfi2sframe lookup --address 0x2f0 table 0x1139     in a bare section, as --section writes it")]
 pub struct Arguments {
-    /// An object, a linked file, or a bare .sframe section
+    /// Object, linked file, or bare .sframe or __unwind_info section
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// PCs as the file has them, decimal or behind 0x hexadecimal; in an object SECTION+OFFSET, or OFFSET where
-    /// one section only has a function there
+    /// PCs of the file, decimal or hexadecimal with 0x; in an object SECTION+OFFSET, or OFFSET if only one
+    /// section has a function there
     #[arg(value_name = "ADDRESS", required = true, value_parser = place::parse)]
     addresses: Vec<Written>,
-    /// Where a bare .sframe section lies in memory [default: 0]
+    /// Address of a bare .sframe section in memory [default: 0]
     #[arg(long, value_name = "ADDR", value_parser = input::parse_address)]
     address: Option<Address>,
-    /// One JSON object for each address, one a line
+    /// Print one JSON object for each address, one per line
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -69,7 +69,7 @@ fn lookup(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> 
     let sections = object.sframe_sections(arguments.address.unwrap_or_default())?;
     let tables = object.tables(&sections)?;
     if tables.is_empty() {
-        bail!("there is no .sframe table in it");
+        bail!("the file has no .sframe table");
     }
     let mut out = output::standard();
     let mut status = Status::Done;
@@ -91,7 +91,7 @@ fn lookup(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> 
     status::judged(status, out.flush().map_err(Into::into))
 }
 
-/// Where an offset lies in an object that does not say in which section, if a function has it.
+/// The address of an offset given without a section, if exactly one section has a function there.
 fn in_one_section(
     tables: &[Section<'_>],
     places: &Places<'_, '_>,
@@ -99,7 +99,7 @@ fn in_one_section(
 ) -> anyhow::Result<Option<Address>> {
     let mut found = BTreeMap::new();
     for function in tables.iter().flat_map(Section::functions) {
-        // What cannot be read says nothing of any offset.
+        // A function that cannot be read has no known offsets.
         let Ok(function) = function else { continue };
         let Some((section, start)) = places.in_object(function.start()) else { continue };
         let offset = place.offset.distance_from(start);
@@ -109,12 +109,12 @@ fn in_one_section(
     }
     if found.len() > 1 {
         let sections: Vec<_> = found.keys().map(|section| format!("{section}+{place}")).collect();
-        bail!("several sections have a function at {place}, write which one: {}", sections.join(", "));
+        bail!("several sections have a function at {place}, choose one: {}", sections.join(", "));
     }
     Ok(found.into_values().next())
 }
 
-/// What a table says about a PC.
+/// A table's row for a PC.
 struct Answer<'a> {
     pc: Address,
     arch: Arch,
@@ -123,12 +123,12 @@ struct Answer<'a> {
 }
 
 impl<'a> Answer<'a> {
-    /// The first table's that has the PC, if one has.
+    /// The row of the first table that contains the PC, if one does.
     fn find(tables: &[Section<'a>], pc: Address) -> anyhow::Result<Option<Self>> {
         for table in tables {
             let Some(function) = table.find(pc)? else { continue };
             let offset = pc.distance_from(function.start());
-            // The function has the PC, and its size is 32 bits wide.
+            // The function contains the PC, and its size is 32 bits wide.
             let row = function.lookup(FunctionOffset(offset as u32))?;
             return Ok(Some(Self { pc, arch: table.arch(), function, row }));
         }
@@ -136,7 +136,7 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// An answer in words.
+/// An answer as text.
 fn words(answer: Option<&Answer<'_>>, places: &Places<'_, '_>) -> String {
     let Some(Answer { arch, function, row, .. }) = answer else { return "no function".to_string() };
     let end = function.start().offset(function.size().into());
@@ -152,7 +152,7 @@ fn words(answer: Option<&Answer<'_>>, places: &Places<'_, '_>) -> String {
     format!("function {}{repeats}{signal_frame}, {row}", places.range(function.start()..end))
 }
 
-/// What the tables say about a PC; `function` and `row` are null where they say nothing. In an object,
+/// The row for a PC; `function` and `row` are null where no table has one. In an object,
 /// `pc` and the function's `start` are offsets in `section`, which is null in other files.
 #[derive(Serialize)]
 struct AnswerJson {

@@ -1,4 +1,4 @@
-//! Why functions are missing in a table: what the judge, which knows nothing of the encoder, asks its caller.
+//! Reasons why functions are missing in a table, for the verifier, which does not depend on the encoder.
 
 use std::collections::HashMap;
 
@@ -10,33 +10,33 @@ use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Key, SectionOffset};
 use cfipack_roundtrip::MissingFunction;
 
-/// Reasons for a table of unknown origin: a function is missing for a reason if no table of this version, at
-/// this address, can represent it. Any other could be in the table.
+/// Reasons for a table of unknown origin: a function has a reason to be missing if no table of this version, at
+/// this address, can represent it.
 #[derive(Debug)]
 pub struct OfAnyTable<'a> {
     options: Options,
     table: Option<Address>,
-    /// The encoder, for the architecture of the functions that were asked for; `None` for an architecture that
+    /// The encoder, for the architecture of the previous function; `None` for an architecture that
     /// the format does not have.
     builder: Option<(Arch, Option<Builder<'a>>)>,
-    asked: u32,
+    num_functions: u32,
 }
 
-/// A builder keeps the functions that it takes, and a new one costs as much as 100 functions: a new one is made
-/// after this many.
+/// The number of functions after which a builder is replaced: it keeps the functions that it accepts, and creating one costs
+/// as much as 100 functions.
 const FUNCTIONS_PER_BUILDER: u32 = 4096;
 
 impl<'a> OfAnyTable<'a> {
-    /// Reasons for the tables of a file, which have the version of the first one.
+    /// Reasons for the tables of a file, all of the version of the first one.
     pub fn new(tables: &[sframe::Section<'_>]) -> Self {
         let first = tables.first();
         let version = first.map_or(Version::V3, sframe::Section::version);
         // The options that omit the fewest functions.
         let options = Options { version, layout: Layout::Small, flex: true, ..Options::default() };
-        Self { options, table: first.map(sframe::Section::address), builder: None, asked: 0 }
+        Self { options, table: first.map(sframe::Section::address), builder: None, num_functions: 0 }
     }
 
-    /// What prevents a function from being in the table, if anything does.
+    /// The reason why a function cannot be in the table, if there is one.
     pub fn reason(&mut self, missing: &MissingFunction<'a>) -> Option<Unsupported> {
         self.of_the_encoder(missing).or_else(|| self.too_far(missing.start))
     }
@@ -45,9 +45,9 @@ impl<'a> OfAnyTable<'a> {
         let section = &missing.section;
         let after = SectionOffset(missing.fde.0.saturating_add(1));
         let function = cfi::Functions::between(section, missing.fde, after).next()?.ok()?;
-        self.asked += 1;
+        self.num_functions += 1;
         let is_current = self.builder.as_ref().is_some_and(|(arch, _)| *arch == section.arch);
-        if !is_current || self.asked.is_multiple_of(FUNCTIONS_PER_BUILDER) {
+        if !is_current || self.num_functions.is_multiple_of(FUNCTIONS_PER_BUILDER) {
             self.builder = Some((section.arch, Builder::new(section.arch, self.options).ok()));
         }
         match &mut self.builder {
@@ -64,18 +64,18 @@ impl<'a> OfAnyTable<'a> {
     }
 }
 
-/// Reasons for the table of a conversion: exactly the functions that this conversion omitted and reported have
-/// one, each by its start. Of several FDEs with one start, the first in the list counts.
+/// Reasons for the table of a conversion: exactly the functions that it omitted and reported have one, by their
+/// starts. If several FDEs have one start, the first in the list counts.
 #[derive(Debug)]
 pub struct OfConversion(HashMap<Key, Unsupported>);
 
 impl OfConversion {
-    /// Takes what the conversion omitted.
+    /// Reasons for the functions that the conversion omitted.
     pub fn new(omitted: &[Unsupported]) -> Self {
         Self(omitted.iter().rev().map(|unsupported| (unsupported.function, *unsupported)).collect())
     }
 
-    /// Why the conversion omitted a function; `None` if it did not report that it did.
+    /// The reason why the conversion omitted a function; `None` if it did not report it.
     pub fn reason(&self, missing: &MissingFunction<'_>) -> Option<Unsupported> {
         self.0.get(&missing.start.into()).copied()
     }

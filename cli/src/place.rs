@@ -1,4 +1,4 @@
-//! Addresses as people know them: a section and an offset in an object, and the symbol's name.
+//! Places in files as users write and read them: an address, or in an object a section and an offset; and symbols.
 
 use std::cell::OnceCell;
 use std::collections::HashSet;
@@ -12,16 +12,16 @@ use cfipack_format::Address;
 use crate::escaped::Escaped;
 use crate::input::{self, Object};
 
-/// A place as people write it: an address, or in an object SECTION+OFFSET.
+/// A place as it is given on the command line: an address, or in an object SECTION+OFFSET.
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// As it is named, with its index in brackets where several have the name.
+    /// The section's name, with the index in brackets if several sections have the name.
     pub section: Option<String>,
     /// The address, or the offset in the section.
     pub offset: Address,
 }
 
-/// Reads a place; whether a file has it, [`Places::find`] knows.
+/// Parses a place; [`Places::find`] checks whether a file has it.
 pub fn parse(text: &str) -> Result<Written, String> {
     let (section, offset) = match text.rsplit_once('+') {
         Some((section, offset)) => (Some(section.to_string()), offset),
@@ -40,10 +40,10 @@ impl fmt::Display for Written {
     }
 }
 
-/// Names places in a file; what that needs of the file is read when the first name is asked for.
+/// Names places in a file; symbols and sections are read for the first name that needs them.
 #[derive(Debug)]
 pub struct Places<'f, 'a> {
-    /// None of a bare section, whose places are addresses.
+    /// None for a bare section, whose places are addresses.
     file: Option<&'f File<'a>>,
     symbols: OnceCell<Option<Symbols<'a>>>,
     code: OnceCell<Code<'a>>,
@@ -53,7 +53,7 @@ pub struct Places<'f, 'a> {
 #[derive(Debug)]
 struct Code<'a> {
     sections: Vec<Section<'a>>,
-    /// Names that several of them have.
+    /// Names of several sections each.
     shared: HashSet<String>,
 }
 
@@ -63,12 +63,12 @@ impl<'f, 'a> Places<'f, 'a> {
         Self { file: Some(file), symbols: OnceCell::new(), code: OnceCell::new() }
     }
 
-    /// Places of a file, or of a section that stands alone.
+    /// Places of a file or a bare section.
     pub fn of(object: &'f Object<'a>) -> Self {
         Self { file: object.file().ok(), symbols: OnceCell::new(), code: OnceCell::new() }
     }
 
-    /// Whether they can have names: not those of a section that stands alone.
+    /// Whether places can have names, which those of a bare section have not.
     pub fn has_names(&self) -> bool {
         self.file.is_some()
     }
@@ -97,7 +97,7 @@ impl<'f, 'a> Places<'f, 'a> {
         format!("{}..{end}", self.location(range.start))
     }
 
-    /// The range's end, in the section that has its start.
+    /// The range's end, in the section of its start.
     pub fn end(&self, range: &Range<Address>) -> String {
         let size = range.end.distance_from(range.start);
         match self.in_object(range.start) {
@@ -106,7 +106,7 @@ impl<'f, 'a> Places<'f, 'a> {
         }
     }
 
-    /// In a relocatable object: the section, as [`Places::find`] takes it, and the offset in it.
+    /// In a relocatable object: the section, as [`Places::find`] reads it, and the offset in it.
     pub fn in_object(&self, address: Address) -> Option<(String, Address)> {
         let file = self.file.filter(|file| file.kind() == Kind::Relocatable)?;
         let place = file.locate(address)?;
@@ -118,7 +118,7 @@ impl<'f, 'a> Places<'f, 'a> {
         self.in_object(address).map_or(address, |(_, offset)| offset)
     }
 
-    /// The section's name; where several sections of code have it, with the index in brackets.
+    /// The section's name, with the index in brackets if several sections of code have it.
     fn section(&self, place: &Location<'a>) -> String {
         match self.code().shared.contains(&*place.name) {
             true => format!("{}[{}]", place.name, place.section),
@@ -136,14 +136,16 @@ impl<'f, 'a> Places<'f, 'a> {
         })
     }
 
-    /// Where a place lies that somebody wrote.
+    /// The address of a place.
     pub fn find(&self, place: &Written) -> anyhow::Result<Address> {
         let is_object = self.file.is_some_and(|file| file.kind() == Kind::Relocatable);
         match (&place.section, is_object) {
             (None, false) => Ok(place.offset),
             (Some(section), true) => self.find_in(section, place.offset),
             (None, true) => bail!("an address in an object is SECTION+OFFSET"),
-            (Some(_), false) => bail!("{place}: SECTION+OFFSET is for objects; here an address is a number"),
+            (Some(_), false) => {
+                bail!("{place}: SECTION+OFFSET is for objects; an address of a linked file is a number")
+            }
         }
     }
 
@@ -153,13 +155,13 @@ impl<'f, 'a> Places<'f, 'a> {
         let named: Vec<_> = self.code().sections.iter().filter(is_meant).collect();
         if named.len() > 1 {
             let names: Vec<_> = named.iter().map(|code| indexed(code)).collect();
-            bail!("there are several sections named {name}, choose one by its index: {}", names.join(", "));
+            bail!("several sections have the name {name}, choose one by its index: {}", names.join(", "));
         }
-        let section = named.first().with_context(|| format!("there is no section of code named {name}"))?;
+        let section = named.first().with_context(|| format!("no section of code has the name {name}"))?;
         let size = section.bytes.len() as u64;
-        // Behind its end the next section starts soon.
+        // An offset after the end could be in the next section.
         if offset.0 > size {
-            bail!("section {name} has {size:#x} bytes, so nothing at {offset}");
+            bail!("section {name} has {size:#x} bytes; offset {offset} is after its end");
         }
         Ok(section.address.offset(offset.0 as i64))
     }

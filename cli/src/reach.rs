@@ -1,15 +1,15 @@
-//! How far a pipe is read: it need not end, and a section that stands alone does not say how long it is but in
-//! its own headers.
+//! How many bytes of a pipe are read: a pipe need not end, and the length of a bare section follows from its
+//! headers alone.
 
 use cfipack_container::has_known_magic;
 use cfipack_decoder::{sframe, unwind_info};
 
-/// Bytes of zeros, at most, between a table and what follows it in a `.sframe` section: linkers that do not know
-/// the format align each input's table to no more than a page. Behind more zeros nothing is looked for, which
-/// would take for ever in the hole of a sparse file.
+/// The greatest number of zero bytes between two tables in a `.sframe` section: linkers that do not know the format
+/// align each input's table to no more than a page. The search stops after more zeros, because the hole of a sparse
+/// file can be of any size.
 pub const MAX_ZEROS: usize = 0x1_0000;
 
-/// What stands alone, by what it starts with.
+/// A bare section.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bare {
     /// A `.sframe` section.
@@ -19,30 +19,30 @@ pub enum Bare {
 }
 
 impl Bare {
-    /// A section that stands alone, by what it starts with.
+    /// Recognises a bare section by its first bytes.
     pub fn of(bytes: &[u8]) -> Option<Self> {
         match bytes {
             [0xe2, 0xde, ..] | [0xde, 0xe2, ..] => Some(Self::Sframe),
-            // The version, which no object starts with.
+            // The version; no object starts with these bytes.
             [1, 0, 0, 0, ..] => Some(Self::UnwindInfo),
             _ => None,
         }
     }
 }
 
-/// Tells how many bytes of a pipe to read, by those that have been read.
+/// Computes how many bytes of a pipe to read from those that are read already.
 #[derive(Debug, Default)]
 pub struct Reach {
-    /// Where the last table starts that has been found in a `.sframe` section.
+    /// The offset of the last table found in a `.sframe` section.
     table: usize,
 }
 
 impl Reach {
-    /// As many bytes as say what a file is.
+    /// The number of bytes that identify a file's format.
     const HEAD: u64 = 8;
 
-    /// How many bytes to read in all: no more than are at hand if they are enough, for a report on what is wrong
-    /// with them too. `bytes` are those of the call before and more.
+    /// How many bytes to read in total: at most those in `bytes` if they are enough, be it to report an error.
+    /// `bytes` starts with those of the previous call.
     pub fn wanted(&mut self, bytes: &[u8]) -> u64 {
         if (bytes.len() as u64) < Self::HEAD {
             return Self::HEAD;
@@ -57,17 +57,17 @@ impl Reach {
         }
     }
 
-    /// The tables in a `.sframe` section, and as many bytes more as may hide another.
+    /// The length of the tables in a `.sframe` section and of the zeros that may precede another.
     fn tables(&mut self, bytes: &[u8]) -> u64 {
         loop {
             let claimed = sframe::Section::claimed_len(&bytes[self.table..]);
             let end = (self.table as u64).saturating_add(claimed);
             let wanted = end.saturating_add(MAX_ZEROS as u64);
-            let Some(behind) = usize::try_from(end).ok().and_then(|end| bytes.get(end..)) else {
+            let Some(after) = usize::try_from(end).ok().and_then(|end| bytes.get(end..)) else {
                 return wanted;
             };
-            let zeros = behind.iter().take(MAX_ZEROS + 1).take_while(|&&byte| byte == 0).count();
-            let is_table = zeros <= MAX_ZEROS && Bare::of(&behind[zeros..]) == Some(Bare::Sframe);
+            let zeros = after.iter().take(MAX_ZEROS + 1).take_while(|&&byte| byte == 0).count();
+            let is_table = zeros <= MAX_ZEROS && Bare::of(&after[zeros..]) == Some(Bare::Sframe);
             if !is_table {
                 return wanted;
             }

@@ -1,4 +1,4 @@
-//! Why functions are left out, or kept in DWARF mode, by name.
+//! Counts of the reasons why functions are omitted or in DWARF mode.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use cfipack_encoder::Unsupported;
 /// The reason of an FDE that cannot be read.
 pub const MALFORMED: &str = "malformed-record";
 
-/// The reasons of functions, with that of so many FDEs that cannot be read, and how many there are of each.
+/// Counts functions by reason; `malformed` is the number of FDEs that cannot be read.
 pub fn count(unsupported: &[Unsupported], malformed: usize) -> BTreeMap<&'static str, u64> {
     let mut reasons = BTreeMap::new();
     for unsupported in unsupported {

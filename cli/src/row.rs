@@ -15,13 +15,13 @@ pub struct RowJson {
     signed: bool,
 }
 
-/// What a rule gives: a register's value plus an offset, or what is stored there.
+/// The value of a rule: a register plus an offset, or the memory at that address.
 #[derive(Serialize, Debug)]
 struct Value {
     /// A register's name, or `cfa`.
     base: String,
     offset: i64,
-    /// Whether the value is stored there.
+    /// Whether the value is in memory at that address.
     stored: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Whether what two tables say of places is about the same places.
+//! Checks that two objects have the same sections of code, so that their tables can be compared.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,18 +9,17 @@ use cfipack_format::Address;
 
 use crate::input::{Contents, Object};
 
-/// A section of code as objects can be matched by it.
+/// The properties by which sections of code of two objects are matched.
 #[derive(PartialEq, Eq)]
 struct Code {
-    /// With the symbol at its start, where several sections have the name.
+    /// The name, with the symbol at the section's start if several sections have the name.
     name: String,
     size: u64,
-    /// Where [`Placement::Apart`](cfipack_container::Placement::Apart) has it: the same for the same sections.
+    /// The address by [`Placement::Apart`](cfipack_container::Placement::Apart): the same for the same sections.
     address: Address,
 }
 
-/// Refuses to compare what has no common addresses: an object with something else, or objects whose
-/// sections of code cannot be matched by name.
+/// Refuses to compare an object with something else, or objects whose sections of code cannot be matched by name.
 pub fn require(objects: [&Object<'_>; 2], tables: &[Vec<sframe::Section<'_>>]) -> anyhow::Result<()> {
     let files = objects.map(|object| match &object.contents {
         Contents::File(file) if file.kind() == Kind::Relocatable => Some(file),
@@ -31,7 +30,7 @@ pub fn require(objects: [&Object<'_>; 2], tables: &[Vec<sframe::Section<'_>>]) -
         [Some(a), Some(b)] => [a, b],
         _ => {
             let [a, b] = objects.map(|object| &object.name);
-            bail!("{a} and {b}: a relocatable object can be compared with another one only");
+            bail!("{a} and {b}: a relocatable object can only be compared with another one");
         }
     };
     let mut all = Vec::new();
@@ -79,7 +78,7 @@ fn code(file: &File<'_>, tables: &[sframe::Section<'_>]) -> anyhow::Result<Vec<C
             None => section.name.to_string(),
         };
         if !names.insert(name.clone()) {
-            bail!("there are several sections named {name}, and no symbols at their starts tell them apart");
+            bail!("several sections have the name {name}, and no symbols at their starts distinguish them");
         }
         all.push(Code { name, size: section.bytes.len() as u64, address: section.address });
     }

@@ -1,4 +1,4 @@
-//! `stats`: where a table's bytes go, and what it covers.
+//! `stats`: prints the size of a table by part, and what it covers.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -21,19 +21,19 @@ use crate::status::Status;
 use crate::unwind_info;
 use crate::verify;
 
-/// Says where the bytes go, and what is covered
+/// Prints the sizes of a table's parts and its coverage
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Of a file without a table, it speaks of the one that a conversion would make.
+For a file without a table, the figures are those of the table that a conversion writes.
 
 Examples:
   cfi2sframe stats a.out libfoo.so
   cfi2sframe stats --layout gnu --json libfoo.so | jq .tables[0].bytes")]
 pub struct Arguments {
-    /// Objects, linked files, archives of objects, or bare .sframe sections
+    /// Objects, linked files, archives of objects, or bare .sframe or __unwind_info sections
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// One JSON object for each file, one a line
+    /// Print one JSON object for each file, one per line
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -42,7 +42,7 @@ pub struct Arguments {
     table: TableOptions,
 }
 
-/// Counts every file.
+/// Counts the tables of every file.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     arguments.table.check()?;
     each::for_each(&arguments.files, &arguments.slice, Placement::Apart, |object, _| count(object, arguments))
@@ -82,7 +82,7 @@ fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> 
     Ok(Outcome::Done(Status::Done))
 }
 
-/// The table that a conversion makes.
+/// The table that a conversion writes.
 fn converted(name: String, file: &File<'_>, options: &TableOptions) -> anyhow::Result<StatsJson> {
     let sections = input::call_frame_sections(file)?;
     let conversion = Conversion::of(file, &sections, options, 1)?;
@@ -100,7 +100,7 @@ fn converted(name: String, file: &File<'_>, options: &TableOptions) -> anyhow::R
     Ok(StatsJson { coverage: Some(coverage), ..StatsJson::new(name, "conversion", &[table]) })
 }
 
-/// What the file's own tables cover of its CFI; nothing if it has none.
+/// How much of its CFI the file's own tables cover; none if it has no CFI.
 fn coverage(file: &File<'_>, tables: &[Section<'_>]) -> anyhow::Result<Option<Coverage>> {
     let sections = file.call_frame_sections()?;
     if !input::describe_functions(&sections) {
@@ -126,7 +126,7 @@ struct StatsJson {
     coverage: Option<Coverage>,
 }
 
-/// How many functions of the CFI the tables answer for.
+/// How many functions of the CFI the tables cover.
 #[derive(Serialize)]
 struct Coverage {
     functions: u64,
@@ -240,7 +240,7 @@ impl TableJson {
             ("PC-mask", self.pc_mask),
             ("signal frames", self.signal_frames),
             ("with key B", self.key_b),
-            ("not unwound but as innermost frames", self.innermost_only),
+            ("unwound as innermost frames only", self.innermost_only),
             ("without rows", self.without_rows),
             ("that cannot be read", self.malformed),
         ];
@@ -264,7 +264,7 @@ impl StatsJson {
     }
 
     fn print(&self, out: &mut impl Write) -> std::io::Result<()> {
-        let source = if self.source == "conversion" { " (no table in it; as converted)" } else { "" };
+        let source = if self.source == "conversion" { " (no table in the file; as converted)" } else { "" };
         writeln!(out, "{}:{source}", Escaped(&self.file))?;
         for table in &self.tables {
             table.print(out)?;
@@ -276,7 +276,7 @@ impl StatsJson {
         writeln!(out, "  covered: {covered} of {all} ({})", percent(*covered, *functions))?;
         let reasons = most_frequent_first(reasons);
         if !reasons.is_empty() {
-            writeln!(out, "  left out: {}", Counts(&reasons).list())?;
+            writeln!(out, "  omitted: {}", Counts(&reasons).list())?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Exit statuses, and errors as lines.
+//! Exit statuses, and lines for errors and warnings.
 
 use std::fmt;
 use std::io::{self, Write as _};
@@ -6,25 +6,25 @@ use std::process::ExitCode;
 
 use crate::escaped::Escaped;
 
-/// How a verb ended; the greater of two is that of both.
+/// The result of a verb; two results combine to the greater one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Status {
     /// Done.
     Done,
-    /// Done, and something differs, is not covered, or fails the check that was asked for.
+    /// Done, and something differs, is not covered, or fails the requested check.
     Differs,
-    /// Could not, which has been reported.
+    /// An error, which is already reported.
     Failed,
 }
 
 impl Status {
-    /// Done, or differs.
+    /// `Differs` or `Done`.
     pub fn differs_if(differs: bool) -> Self {
         if differs { Self::Differs } else { Self::Done }
     }
 }
 
-/// The status of what was judged before it was written: it holds whether or not somebody reads on.
+/// The status of a result that is known before it is written: a reader that closes the pipe does not change it.
 pub fn judged(status: Status, written: anyhow::Result<()>) -> anyhow::Result<Status> {
     match written {
         Err(error) if !is_broken_pipe(&error) => Err(error),
@@ -32,7 +32,7 @@ pub fn judged(status: Status, written: anyhow::Result<()>) -> anyhow::Result<Sta
     }
 }
 
-/// Ends the program. A reader of ours that has seen enough (`| head`) is no error.
+/// The program's exit code. A reader that closes the pipe (`| head`) is no error.
 pub fn exit(result: anyhow::Result<Status>) -> ExitCode {
     match result {
         Ok(Status::Done) => ExitCode::SUCCESS,
@@ -46,17 +46,17 @@ pub fn exit(result: anyhow::Result<Status>) -> ExitCode {
     }
 }
 
-/// Writes one line about what could not be done.
+/// Prints an error as one line.
 pub fn report_error(error: &dyn fmt::Display) {
     write(&error_line(error));
 }
 
-/// The line, for when nothing can be formatted any more.
+/// The line of an error, for a signal handler, which cannot format.
 pub fn error_line(error: &dyn fmt::Display) -> String {
     line("error", error)
 }
 
-/// Writes one line about what was done otherwise than may be expected.
+/// Prints a warning as one line.
 pub fn warn(warning: &dyn fmt::Display) {
     write(&line("warning", warning));
 }
@@ -65,12 +65,12 @@ fn line(kind: &str, text: &dyn fmt::Display) -> String {
     format!("cfi2sframe: {kind}: {}\n", Escaped(text))
 }
 
-/// Writes to standard error. If that fails there is nobody to tell: the exit status still does.
+/// Writes to standard error. A failure cannot be reported; the exit status remains.
 fn write(line: &str) {
     let _ = io::stderr().write_all(line.as_bytes());
 }
 
-/// Whether nobody reads our output any more.
+/// Whether the reader of standard output closed it.
 pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         let cause = cause.downcast_ref::<io::Error>().map(io::Error::kind);

@@ -1,4 +1,4 @@
-//! What `verify` found, as text and as JSON.
+//! The report of `verify`, as text and as JSON.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -12,10 +12,10 @@ use crate::excluded::Excluded;
 use crate::fault::TableNames;
 use crate::place::Places;
 
-/// FDEs that are not counted as functions of their own.
-pub const DUPLICATES: &str = "that start where another does";
+/// The name in reports of FDEs that are not counted as functions.
+pub const DUPLICATES: &str = "duplicates with the start of another";
 
-/// Writes the report as text, below a line that says what it is about.
+/// Writes the report as text, after a line with its subject.
 pub fn print(
     out: &mut impl Write,
     report: &Report,
@@ -27,7 +27,7 @@ pub fn print(
     let rest = [
         ("unjudged", *unjudged),
         ("of them in the table", report.unjudged_in_table),
-        ("of them without a place", report.unreadable),
+        ("of them unreadable", report.unreadable),
         ("only in the table", report.extra),
         (DUPLICATES, report.duplicates),
     ];
@@ -48,9 +48,9 @@ pub fn print(
     for fault in &report.faults {
         writeln!(out, "  {}", names.words(fault))?;
     }
-    let unsaid = report.malformed - report.faults.len() as u64;
-    if unsaid != 0 {
-        writeln!(out, "  and {unsaid} more in the table")?;
+    let more_faults = report.malformed - report.faults.len() as u64;
+    if more_faults != 0 {
+        writeln!(out, "  and {more_faults} more in the table")?;
     }
     for difference in &report.differences {
         let words = difference::words(
@@ -67,7 +67,7 @@ pub fn print(
     Ok(())
 }
 
-/// What [`print()`] prints, as `cfipack/verify/1`.
+/// The report of [`print()`], as `cfipack/verify/1`.
 #[derive(Serialize)]
 pub struct VerifyJson<'r> {
     schema: &'static str,
@@ -80,7 +80,7 @@ pub struct VerifyJson<'r> {
 }
 
 impl<'r> VerifyJson<'r> {
-    /// The report in JSON, and the rules of a profile that are broken.
+    /// The report in JSON, with the broken rules of a profile.
     pub fn new(
         file: &'r str,
         report: &'r Report,

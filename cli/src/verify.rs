@@ -1,4 +1,4 @@
-//! `verify`: a table against the CFI it is for.
+//! `verify`: compares a table with the CFI that it represents.
 
 use std::io::Write;
 use std::ops::Range;
@@ -26,50 +26,51 @@ use crate::status::{self, Status};
 use crate::unwind_info;
 use crate::verdict::{self, VerifyJson};
 
-/// Holds a table against the CFI of its file
+/// Verifies a table against the CFI of its file
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Every row is compared at every PC of every function, both ways. The CFI is evaluated
-by gimli, not by the code that converts.
-Of Mach-O files, compact entries are compared with the CFI of functions that have both:
-exact in the body and at every call; and the table is held against what its readers rely on.
-Exit status 1: a PC differs or is missing in the table; or the table answers for one that could
-not be judged; or an FDE cannot be read; or the profile's rules are broken; or a member of an
-archive has CFI and no table, where others have one. Functions that gimli cannot evaluate and
-that are left out of the table are counted and no fault.
+Compares the rows of the table and of the CFI at every PC of every function, in both
+directions. gimli evaluates the CFI, not the code that converts it.
+For Mach-O files, compares compact entries with the CFI of functions that have both: they
+must be equal in the body and at every call; and checks the rules that the table's readers
+rely on.
+Exit status 1: a PC differs or is missing in the table; or the table has a row for a PC that
+gimli cannot judge; or an FDE cannot be read; or a rule of the profile is broken; or a member
+of an archive has CFI and no table, and another member has one. Functions that gimli cannot
+evaluate and that the table omits are counted and are no fault.
 
 Examples:
   cfi2sframe verify a.out                           the table in a.out against its .eh_frame
   cfi2sframe verify libfoo.so --sframe table        a table that --section wrote
   cfi2sframe verify --json a.out | jq .reasons
-  cfi2sframe verify libfoo.dylib                    its __unwind_info")]
+  cfi2sframe verify libfoo.dylib                    the __unwind_info in libfoo.dylib")]
 pub struct Arguments {
     /// Objects, linked files or archives with CFI
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Take the table from this file, or this bare section
+    /// Read the table from this file or bare section
     #[arg(long, value_name = "F")]
     sframe: Option<PathBuf>,
-    /// Mach-O: take the table from this file, or this bare section
+    /// Mach-O: read the table from this file or bare section
     #[arg(long, value_name = "F", conflicts_with = "sframe")]
     unwind_info: Option<PathBuf>,
-    /// Where a bare .sframe section lies in memory [default: 0]
+    /// Address of a bare .sframe section in memory [default: 0]
     #[arg(long, value_name = "ADDR", value_parser = input::parse_address)]
     address: Option<Address>,
     /// Also check the rules of a strict reader
     #[arg(long, value_name = "NAME")]
     profile: Option<Profile>,
-    /// Bytes between merged functions that a table may answer for
+    /// Largest gap between merged functions that a table may cover, in bytes
     #[arg(long, value_name = "BYTES", default_value = "0", value_parser = input::number_in(0..=u64::MAX))]
     padding: u64,
-    /// One JSON object for each file, one a line
+    /// Print one JSON object for each file, one per line
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     slice: input::Slice,
 }
 
-/// A reader that takes less than the format allows.
+/// A reader that accepts less than the format allows.
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
 enum Profile {
     // The Linux kernel's unwinder.
@@ -84,7 +85,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let table = table.as_ref().map(|input| input.object(Placement::Apart)).transpose()?;
     if let Some(table) = &table {
         let [file] = &files[..] else { bail!("{}: one table, but {} files", table.name, files.len()) };
-        // It must be one object too.
+        // The file must be one object too.
         let input = Input::open(file, slice)?;
         let object = input.object(Placement::Apart)?;
         check_table(table, &object, arguments).with_context(|| table.name.to_string())?;
@@ -92,39 +93,39 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     each::for_each(files, slice, Placement::Apart, |object, _| {
         let file = object.file()?;
         if object.is_compact() && arguments.sframe.is_some() {
-            bail!("--sframe: a Mach-O file has no .sframe: --unwind-info gives its table");
+            bail!("--sframe: a Mach-O file has no .sframe; use --unwind-info for its table");
         }
         if !object.is_compact() && arguments.unwind_info.is_some() {
-            bail!("--unwind-info: an ELF file has no __unwind_info: --sframe gives its table");
+            bail!("--unwind-info: an ELF file has no __unwind_info; use --sframe for its table");
         }
         object.check_address(arguments.address.filter(|_| table.is_none()))?;
         if object.is_compact() {
             if arguments.profile.is_some() {
-                bail!("--profile kernel: the kernel reads .sframe only");
+                bail!("--profile kernel: the kernel reads only .sframe");
             }
             return unwind_info::verify::check(object, table.as_ref(), arguments.json);
         }
         if table.is_some() && file.kind() == Kind::Relocatable {
-            bail!("a table for a relocatable object is verified in place, or by cfi2sframe --verify");
+            bail!("--sframe: not for a relocatable object: verify the table in it, or convert with --verify");
         }
         check(object, file, table.as_ref().unwrap_or(object), arguments)
     })
 }
 
-/// Whether the table that is not the file's own can be read: otherwise it is at fault, not the file.
+/// Checks a table from another file, so that an error names that file.
 fn check_table(table: &Object<'_>, object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<()> {
     table.check_address(arguments.address)?;
     if table.is_compact() {
         return unwind_info::source::Source::with_table(table)?.parse().map(|_| ());
     }
     if arguments.unwind_info.is_some() {
-        bail!("there is no __unwind_info in it");
+        bail!("the file has no __unwind_info");
     }
     let sections = table.sframe_sections(arguments.address.unwrap_or_default())?;
     let tables: Vec<_> = sections.iter().map(input::tables).collect::<Result<_, _>>()?;
     let tables = tables.concat();
     if tables.is_empty() {
-        bail!("there is no .sframe table in it");
+        bail!("the file has no .sframe table");
     }
     match &object.contents {
         Contents::File(file) if !file.is_mach_o() => {
@@ -181,7 +182,7 @@ fn check(
     status::judged(status, written).map(Outcome::Done)
 }
 
-/// The code of a linked file, from its first address to behind its last.
+/// The range of the code of a linked file.
 fn text(file: &File<'_>) -> anyhow::Result<Option<Range<Address>>> {
     if file.kind() == Kind::Relocatable {
         return Ok(None);
@@ -198,7 +199,7 @@ fn print_json(report: &VerifyJson<'_>) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
-/// Writes the report, and the rules of a profile that are broken.
+/// Writes the report, and the broken rules of a profile.
 fn print_all(
     object: &Object<'_>,
     report: &Report,
@@ -223,12 +224,12 @@ fn print_all(
         }
     }
     if violations.is_some_and(|tables| tables.iter().all(KernelViolations::is_empty)) {
-        writeln!(out, "  kernel profile: no rule broken")?;
+        writeln!(out, "  kernel profile: no rule is broken")?;
     }
     Ok(out.flush()?)
 }
 
-/// Compares tables of any origin with the CFI of their file.
+/// Verifies tables of any origin against the CFI of their file.
 pub fn against_any(
     sections: &[CallFrameSection<'_>],
     tables: &[sframe::Section<'_>],
@@ -238,7 +239,7 @@ pub fn against_any(
     against(sections, tables, options, |missing| reasons.reason(missing))
 }
 
-/// Compares tables with the CFI of a file; `reason` says why functions are missing.
+/// Verifies tables against the CFI of a file; `reason` returns why a function is missing.
 pub fn against<'s>(
     sections: &'s [CallFrameSection<'_>],
     tables: &[sframe::Section<'_>],

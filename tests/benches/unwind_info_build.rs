@@ -72,7 +72,7 @@ fn best(mut run: impl FnMut() -> usize) -> (Duration, usize) {
     runs.min().unwrap()
 }
 
-/// Bytes of memory that this process has and has had at its peak, where Linux says so.
+/// Bytes of memory of this process, now and at its peak, on Linux.
 fn memory() -> Option<(u64, u64)> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let field = |name: &str| {

@@ -1,5 +1,5 @@
-//! Unwinding by the call frame information itself, as gimli reads and evaluates it: what the tables
-//! are held against, by values and not by rules. None of cfipack's code takes part.
+//! Unwinds by the call frame information itself, as gimli reads and evaluates it. Tests compare the tables with the
+//! resulting values, not with rules. No code of cfipack is involved.
 
 use cfipack_format::{Arch, Endian};
 use gimli::{
@@ -32,7 +32,7 @@ pub struct Caller {
 pub enum Stop {
     /// No function has the PC, or none of its rows.
     NoRow,
-    /// The CFI says that the frame is the outermost one.
+    /// The frame is the outermost one by the CFI.
     Outermost,
     /// A register or a word of memory that a rule needs is not to be had.
     Lost,
@@ -142,7 +142,7 @@ impl<'a, S: UnwindSection<Slice<'a>>> Cfi<'a, S> {
         let cfa = values.cfa(row)?;
         let return_column = fde.cie().return_address_register();
         let return_address = match row.register(return_column) {
-            // x86's call has pushed it, whether or not the CFI says so.
+            // x86's call pushes it, even if the CFI does not mention it.
             None if self.arch == Arch::Amd64 => Some(memory(cfa.wrapping_sub(8)).ok_or(Stop::Lost)?),
             Some(RegisterRule::Undefined) => return Err(Stop::Outermost),
             _ => values.register(row, return_column.0, cfa)?,
@@ -261,7 +261,7 @@ fn vendor(arch: Arch) -> gimli::Vendor {
     if arch.is_aarch64() { gimli::Vendor::AArch64 } else { gimli::Vendor::Default }
 }
 
-/// Behind the terminator that ends the part at `start`, or the section's end.
+/// After the terminator that ends the part at `start`, or the section's end.
 fn end_of_part(bytes: &[u8], mut start: usize, endian: Endian) -> usize {
     while let Some(&[a, b, c, d]) = bytes.get(start..).and_then(<[u8]>::first_chunk) {
         start += 4;

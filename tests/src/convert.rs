@@ -21,7 +21,7 @@ pub struct Converted {
     pub address: Address,
     /// Functions that the table cannot express.
     pub unsupported: Vec<Unsupported>,
-    /// Functions that the table cannot tell apart from others.
+    /// Functions that the table cannot distinguish from others.
     pub omitted: Vec<Unsupported>,
     /// FDEs that cannot be read.
     pub malformed: Vec<cfi::Error>,

@@ -49,7 +49,7 @@ pub fn sframe(tool: &str) -> Vec<Golden> {
     goldens
 }
 
-/// A page layout: an object, what ld64.lld 23 linked of it, and what llvm-objdump 23 says of that.
+/// A page layout: an object, the image that ld64.lld 23 links from it, and llvm-objdump 23's dump of that.
 #[derive(Debug)]
 pub struct Link {
     /// The case: `l_2_alt_1020` for x86-64, with `la_` for arm64.

@@ -1,4 +1,4 @@
-//! Holds a compact encoding against a function's CFI: the encoding as the decoder reads it, the CFI
+//! Compares a compact encoding with a function's CFI: the encoding as the decoder reads it, the CFI
 //! as gimli evaluates it, the calls as found in the whole function's code.
 
 use cfipack_decoder::compact_unwind::row;
@@ -12,10 +12,10 @@ use iced_x86::{Decoder, DecoderOptions, Mnemonic};
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
-/// What was held against each other.
+/// Counts of what was compared.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Judged {
-    /// Calls, at each of which the encoding says what the CFI says.
+    /// Calls, at each of which the encoding and the CFI are equal.
     pub calls: u64,
     /// Bytes of code where it does.
     pub equal: u64,
@@ -43,7 +43,7 @@ impl<'a> Judge<'a> {
         Self { section, bases, context: UnwindContext::new(), arch }
     }
 
-    /// Holds an encoding against the FDE at an offset. An error says what differs.
+    /// Compares an encoding with the FDE at an offset. An error names what differs.
     pub fn judge(&mut self, encoding: Encoding, fde: usize, code: &[u8]) -> Result<Judged, String> {
         let (unwound, saved) =
             row(encoding, self.arch, code).map_err(|error| error.to_string())?.ok_or("no rows")?;
@@ -86,7 +86,7 @@ fn is_x86(arch: Arch) -> bool {
     matches!(arch, Arch::Amd64 | Arch::I386)
 }
 
-/// Whether a row of gimli's says what a row of the decoder's does, of every register.
+/// Whether gimli's row and the decoder's are equal for every register.
 fn says(arch: Arch, cfi: &UnwindTableRow<usize>, row: &Row, saved: &Saved) -> bool {
     let cfa = match *cfi.cfa() {
         CfaRule::RegisterAndOffset { register, offset } => {

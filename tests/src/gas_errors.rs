@@ -3,7 +3,7 @@
 //! The verifier's tests find exactly these differences (`roundtrip/tests/roundtrip/gas.rs` includes this file), and
 //! `docs/gnu-exceptions.md` names exactly these goldens (`tests/tests/sframe/gnu.rs`).
 
-/// The golden, the number of PCs, and what the verifier says of the first.
+/// The golden, the number of PCs, and what the verifier reports for the first.
 pub const WRONG: [(&str, u64, &str); 23] = [
     // One remembered state, where DWARF has a stack of them.
     ("x_remember_nested", 1, "CFA = rsp+16, return address at CFA-8; the table says CFA = rsp+24"),
@@ -16,7 +16,7 @@ pub const WRONG: [(&str, u64, &str); 23] = [
     ("x_undef_ra_back", 1, "CFA = rsp+8, return address at CFA-8; the table says outermost frame"),
     ("x_undef_ra_same", 2, "CFA = rsp+8, return address in ra; the table says outermost frame"),
     // restore and same_value of the return address are ignored on x86-64, and so is everything else that
-    // an expression or val_offset says of it.
+    // an expression or val_offset gives for it.
     ("x_flex_restore_ra", 2, "return address at CFA-8; the table says CFA = rsp+8, return address = r11"),
     ("x_flex_same_ra", 2, "return address in ra; the table says CFA = rsp+8, return address = r11"),
     ("x_escape_expr_ra", 1, "return address at rsp+16; the table says CFA = rsp+8, return address at CFA-8"),
@@ -67,6 +67,6 @@ pub const WRONG: [(&str, u64, &str); 23] = [
         8,
         "return address in x30; the table says CFA = sp+0, return address in x30 (signed)",
     ),
-    // No CFI to hold it against: `.cfi_sections .sframe`.
+    // No CFI to compare it with: `.cfi_sections .sframe`.
     ("x_sections_sframe", 2, "the CFI has no function; the table says CFA = rsp+8"),
 ];

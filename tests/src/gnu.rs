@@ -1,4 +1,4 @@
-//! Layout `gnu` against an object that gas wrote.
+//! Compares layout `gnu` with an object that gas wrote.
 
 use cfipack_container::{CallFrameSection, File};
 use cfipack_decoder::sframe::Section;
@@ -38,7 +38,7 @@ impl<'a> GasObject<'a> {
         Ok(Self { file, call_frames, table, bytes })
     }
 
-    /// Converts the CFI and compares section bytes and relocations with gas's. The error says what
+    /// Converts the CFI and compares section bytes and relocations with gas's. The error names what
     /// differs.
     pub fn compare(&self) -> Result<(), String> {
         let arch = self.file.arch();
@@ -65,7 +65,7 @@ impl<'a> GasObject<'a> {
             let at = ours.iter().zip(&relocated).position(|(our, their)| our != their);
             let left_out: Vec<_> = unsupported.iter().map(ToString::to_string).collect();
             let lengths = format!("{} bytes, gas {}", ours.len(), relocated.len());
-            return Err(format!("{lengths}; they differ at {at:?}; left out: {left_out:?}"));
+            return Err(format!("{lengths}; they differ at {at:?}; omitted: {left_out:?}"));
         }
         if !self.bytes.windows(ours.len()).any(|window| window == ours) {
             return Err("the starts before relocation are not 0".into());
@@ -102,7 +102,7 @@ impl<'a> GasObject<'a> {
         Ok(())
     }
 
-    /// Holds gas's own table against gas's own CFI.
+    /// Verifies gas's own table against gas's own CFI.
     pub fn verify_gas(&self) -> Report {
         let tables: Vec<_> = self.table.iter().collect();
         let tables: Vec<_> = tables

@@ -81,7 +81,7 @@ impl Moves<'_> {
         (address - self.base).try_into().unwrap()
     }
 
-    /// Where an address of the object's code is in the image: as far behind the closest symbol.
+    /// Where an address of the object's code is in the image: as far after the closest symbol.
     fn code_in_image(&self, address: u64) -> Option<u32> {
         let (name, start) = self.symbol_before("__text", address)?;
         Some(self.symbols.get(name)? + (address - start) as u32)

@@ -119,7 +119,7 @@ impl Writer<'_> {
         functions
     }
 
-    /// Says how each function is unwound.
+    /// Defines how each function is unwound.
     fn unwind(&mut self, functions: &[(SymbolId, u32)]) {
         let (mut rows, mut fdes) = (Vec::new(), Vec::new());
         let mut last = None;
@@ -230,7 +230,7 @@ impl Writer<'_> {
     }
 }
 
-/// A file that says it is a bundle and has nothing but an `__unwind_info`.
+/// A file whose header says bundle, with an `__unwind_info` alone.
 pub fn image_with_table(arch: Arch, table: &[u8]) -> Vec<u8> {
     let mut object = empty(arch);
     let section = object.add_section("__TEXT".into(), "__unwind_info".into(), SectionKind::ReadOnlyData);

@@ -1,5 +1,5 @@
 //! Random functions with the prologues and epilogues that compilers write, as code and as
-//! asynchronous CFI, some of them with what no compact encoding can say.
+//! asynchronous CFI, some of them with steps that no compact encoding can represent.
 
 use cfipack_cfi::SectionKind;
 use cfipack_cfi::write::{self, Cie, leb128};

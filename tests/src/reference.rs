@@ -1,6 +1,6 @@
 //! The tools of other people that cfipack is compared with, as `tests/reference-tools/install DIR`
-//! puts them into trees of their own. `CFIPACK_REFERENCE_TOOLS=DIR` says where; without it the
-//! tests that need them print loudly what they did not test.
+//! installs them. `CFIPACK_REFERENCE_TOOLS=DIR` names their directory; without it the
+//! tests that need them print what they do not test.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -17,8 +17,8 @@ pub struct Tools {
 static DIRECTORIES: AtomicUsize = AtomicUsize::new(0);
 
 impl Tools {
-    /// The tools, or `None` after saying that `what` is not tested. Panics if the variable is set
-    /// and no tools are there: who asks for the comparison gets it or a failure.
+    /// The tools, or `None` after a message that `what` is not tested. Panics if the variable is set
+    /// and there are no tools: a requested comparison runs or fails.
     pub fn find(what: &str) -> Option<Self> {
         let Some(tools) = env::var_os("CFIPACK_REFERENCE_TOOLS") else {
             skipped(what, "CFIPACK_REFERENCE_TOOLS is not set");
@@ -75,7 +75,7 @@ impl Drop for Tools {
     }
 }
 
-/// Says that something is not tested, past the test harness's capture.
+/// Prints that something is not tested, and bypasses the test harness's capture.
 pub fn skipped(what: &str, why: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "SKIPPED: {what}: not tested: {why}");

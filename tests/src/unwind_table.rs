@@ -1,4 +1,4 @@
-//! `__unwind_info` as other linkers wrote it: its entries, to be laid out anew.
+//! Reads the entries of an `__unwind_info` of another linker, from which tests rebuild it.
 
 use std::num::NonZeroU32;
 
@@ -8,7 +8,7 @@ use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::unwind_info::PageKind;
 use cfipack_format::{Arch, ImageOffset, Key, LsdaKey};
 
-/// What a table says. Personalities are known by their numbers in it.
+/// The contents of a table. Personalities are identified by their numbers in it.
 #[derive(Clone, Debug)]
 pub struct Table {
     /// Every entry, its length up to the next one's start or the sentinel.
@@ -61,7 +61,7 @@ impl Table {
 
     /// The entries as ld64 lays them out beside an `__eh_frame` of so many bytes.
     pub fn lay_out_ld64(&self, arch: Arch, eh_frame_len: u32) -> Vec<u8> {
-        // Its sentinel lies one byte behind the end of the code.
+        // Its sentinel lies one byte after the end of the code.
         let mut table = self.clone();
         table.end.0 -= 1;
         if let Some(last) = table.entries.last_mut() {

@@ -55,7 +55,7 @@ impl Library {
         Address(section.address.0 + section.bytes.len() as u64)
     }
 
-    /// From `.eh_frame` to a complete section, in memory that nobody has touched before if the
+    /// From `.eh_frame` to a complete section, in memory that has not been touched before if the
     /// process runs with [`Fresh::Output`].
     pub fn convert(&self, options: Options, threads: usize) -> Vec<u8> {
         let section = build(&self.cfi(), options, threads);

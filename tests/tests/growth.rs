@@ -1,8 +1,8 @@
-//! What hostile input costs grows no faster than the input: instructions and memory, for each shape at three sizes,
-//! each twice the one before it.
+//! The cost of hostile input grows no faster than the input: instructions and memory, for each shape at three sizes,
+//! each twice the previous one.
 //!
-//! Instructions are counted by valgrind's callgrind, in a process of this test's own that tells it where the work
-//! of a shape ends; memory by an allocator that counts. No clock is read.
+//! valgrind's callgrind counts instructions, in a process of this test that marks where the work of a shape ends; an
+//! allocator counts memory. No clock is read.
 
 #![allow(unsafe_code)]
 
@@ -63,7 +63,7 @@ unsafe impl GlobalAlloc for Counting {
         unsafe { System.dealloc(pointer, layout) }
     }
 
-    // Memory of zeros that nobody touches is not taken; here it counts all the same.
+    // The kernel provides zeroed memory only when it is touched; here it counts too.
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         let now = NOW.fetch_add(layout.size(), Relaxed) + layout.size();
         PEAK.fetch_max(now, Relaxed);
@@ -72,7 +72,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// A request to callgrind, which sees these instructions and nothing else of them; without it they do nothing.
+/// A request to callgrind, which recognises these instructions; without it they have no effect.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 fn request(number: u64, argument: *const u8) {
     let arguments = [number, argument as u64, 0, 0, 0, 0];
@@ -94,7 +94,7 @@ fn request(_: u64, _: *const u8) {}
 const ZERO_STATS: u64 = 0x4354_0001;
 const DUMP_STATS_AT: u64 = 0x4354_0003;
 
-/// The process that is measured: says what memory each input takes, and has callgrind write what its work does.
+/// The measured process: prints the memory of each input, and makes callgrind write the instructions of its work.
 #[test]
 #[ignore = "started by the test below"]
 fn measured() {
@@ -136,7 +136,7 @@ fn hostile_input_costs_in_proportion() {
     if counts {
         command.args(["--tool=callgrind", "--callgrind-out-file=counted"]).arg(&program);
     } else {
-        skipped("instructions for hostile input", "there is no valgrind for x86-64 Linux to count them");
+        skipped("instructions for hostile input", "no valgrind for x86-64 Linux, which counts them");
     }
     let output = command.args(arguments).current_dir(&directory).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);

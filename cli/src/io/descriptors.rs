@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// Bit `N`: descriptor `N` is closed when the program starts.
 static CLOSED: AtomicU8 = AtomicU8::new(0);
 
-/// Notes which of descriptors 0 to 2 are closed. It runs before Rust's own start, which opens `/dev/null` in
-/// their place, for reading and writing; so do programs that want their children to be silent, so `/dev/null` itself
-/// is no evidence.
+/// Notes which of descriptors 0 to 2 are closed. It runs before Rust's runtime starts, which opens `/dev/null` for
+/// reading and writing in their place. A descriptor of `/dev/null` is no evidence: other programs open it for their
+/// children too.
 extern "C" fn note_closed() {
     for descriptor in 0..=2 {
-        // SAFETY: F_GETFD reads a flag and changes nothing; of a closed descriptor it is an error.
+        // SAFETY: F_GETFD reads a flag and changes nothing; for a closed descriptor it is an error.
         if unsafe { libc::fcntl(descriptor, libc::F_GETFD) } == -1 {
             CLOSED.fetch_or(1 << descriptor, Ordering::Relaxed);
         }
@@ -37,11 +37,11 @@ pub fn check_open(descriptor: RawFd) -> io::Result<()> {
     Ok(())
 }
 
-/// A copy of an open descriptor: with the same offset, and appending if that does. What opens `/dev/fd/N` has an offset
-/// of its own on Linux.
+/// A copy of an open descriptor, with the same offset and the same append mode. A file opened by `/dev/fd/N` has an
+/// offset of its own on Linux.
 pub fn copy(descriptor: RawFd) -> io::Result<File> {
     check_open(descriptor)?;
-    // SAFETY: the number comes from the user and may be any; of one that is not open a copy is an error.
+    // SAFETY: the number comes from the user and can be any; to copy a closed descriptor is an error.
     let copy = unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 3) };
     if copy == -1 {
         return Err(io::Error::last_os_error());

@@ -1,15 +1,15 @@
-//! What a path names that is to be written.
+//! The file, device or descriptor that an output path names.
 
 use std::fs;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
-/// What is written, with all symbolic links followed.
+/// The destination of output, with all symbolic links followed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Destination {
     /// A descriptor that the process inherits, by its number.
     Descriptor(RawFd),
-    /// A FIFO, a device or what else is not a regular file.
+    /// A FIFO, a device or anything else that is not a regular file.
     Special(PathBuf),
     /// A regular file, or one that does not exist yet.
     File(PathBuf),
@@ -19,7 +19,7 @@ pub enum Destination {
 const DESCRIPTORS: [&str; 3] = ["/dev/fd", "/proc/self/fd", "/proc/thread-self/fd"];
 
 impl Destination {
-    /// What a path names. `-` is standard output.
+    /// The destination that a path names. `-` is standard output.
     pub fn of(path: &Path) -> Self {
         if path == Path::new("-") {
             return Self::Descriptor(1);
@@ -27,7 +27,7 @@ impl Destination {
         let mut target = path.to_path_buf();
         // As many links as Linux follows.
         for _ in 0..40 {
-            // Before the link is followed: a descriptor's leads to the file, which has another offset when opened.
+            // Before the link is followed: that of a descriptor leads to the file, which gets another offset when opened.
             if let Some(number) = descriptor(&target) {
                 return Self::Descriptor(number);
             }

@@ -1,4 +1,4 @@
-//! Files in memory: mapped, so that only the pages that are looked at are read.
+//! Input files in memory: mapped, so that only pages in use are read.
 
 #![allow(unsafe_code)]
 
@@ -20,20 +20,20 @@ pub enum Bytes {
 }
 
 impl Bytes {
-    /// Maps a file, or reads what cannot be mapped as far as `wanted` says: it is given the bytes so far, and
-    /// asked again when there are as many as it has asked for.
+    /// Maps a regular file, or reads from anything else as many bytes as `wanted` returns: it takes the bytes read so
+    /// far, and is called again when that many are read.
     ///
     /// # Errors
-    /// What reading gives; a device; more than [`MOST`] bytes that cannot be mapped.
+    /// A read fails; the file is a device; a file that is not mapped has more than [`MAX_READ`] bytes.
     pub fn open(path: &Path, mut wanted: impl FnMut(&[u8]) -> u64) -> io::Result<Self> {
         let mut file = File::open(path)?;
         let metadata = file.metadata()?;
         if metadata.is_file() && metadata.len() != 0 {
             // SAFETY: the map is read-only, and nothing else here refers to its bytes mutably. If
-            // another process shortens the file meanwhile, a read behind its new end raises SIGBUS,
+            // another process shortens the file meanwhile, a read after its new end raises SIGBUS,
             // which ends this process; if one rewrites it, bytes change between two reads of them.
-            // No invariant of safe code hangs on two reads agreeing: everything that reads them
-            // checks bounds against the map's length.
+            // No invariant of safe code depends on two reads being equal: every reader
+            // checks its bounds against the map's length.
             let map = unsafe { memmap2::Mmap::map(&file)? };
             let addresses = map.as_ptr_range();
             let message = format!("{}: the file became shorter while it was read", path.display());
@@ -44,16 +44,18 @@ impl Bytes {
             return Ok(Self::Mapped(map));
         }
         if is_device(&metadata) {
-            return Err(io::Error::other("a device, not a file or a pipe"));
+            return Err(io::Error::other("the input is a device, not a file or a pipe"));
         }
         let mut bytes = Vec::new();
         loop {
             let before = bytes.len() as u64;
-            let more = wanted(&bytes).min(MOST + 1).saturating_sub(before);
+            let more = wanted(&bytes).min(MAX_READ + 1).saturating_sub(before);
             file.by_ref().take(more).read_to_end(&mut bytes)?;
             let read = bytes.len() as u64;
-            if read > MOST {
-                return Err(io::Error::other("more than 1 GiB, and not a file: save it as one"));
+            if read > MAX_READ {
+                return Err(io::Error::other(
+                    "the input is longer than 1 GiB and not a regular file: save it to one",
+                ));
             }
             if more == 0 || read == before {
                 return Ok(Self::Read(bytes));
@@ -62,10 +64,10 @@ impl Bytes {
     }
 }
 
-/// How many bytes are read of what cannot be mapped and need not end, such as a pipe.
-pub const MOST: u64 = 1 << 30;
+/// The greatest number of bytes read from an input that cannot be mapped and need not end, such as a pipe.
+pub const MAX_READ: u64 = 1 << 30;
 
-/// Whether it is a terminal, a disk, or one of those that never end.
+/// Whether it is a character or block device, which need not end.
 #[cfg(unix)]
 fn is_device(metadata: &Metadata) -> bool {
     use std::os::unix::fs::FileTypeExt as _;

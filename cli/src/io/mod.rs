@@ -1,5 +1,5 @@
-//! Bytes in and out of the process: maps of input files, output files that appear whole or not at all, standard
-//! output, and what the process inherits.
+//! Input and output: maps of input files, output files that appear whole or not at all, standard output, and
+//! inherited descriptors.
 
 mod descriptors;
 mod destination;

@@ -1,4 +1,4 @@
-//! What is written: whole files or none, and standard output.
+//! Output: files that appear whole or not at all, and standard output.
 
 use std::fs::OpenOptions;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
@@ -16,8 +16,8 @@ pub fn standard() -> BufWriter<Standard> {
     BufWriter::with_capacity(1 << 16, Standard(io::stdout().lock()))
 }
 
-/// Standard output, whose errors name it. One that is closed when the program starts is an error, too: without it
-/// `/dev/null` would be written.
+/// Standard output, whose errors name it. If it is closed when the program starts, that is an error too: Rust's
+/// runtime opens `/dev/null` in its place.
 #[derive(Debug)]
 pub struct Standard(io::StdoutLock<'static>);
 
@@ -42,7 +42,7 @@ pub fn json(out: &mut impl Write, object: &impl Serialize) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Text for a `fmt::Write`r that ends up in an `io::Write`r, with the error that `fmt` cannot carry.
+/// An adapter from `fmt::Write` to `io::Write`, which keeps the error that `fmt` cannot return.
 #[derive(Debug)]
 pub struct Text<W> {
     out: W,
@@ -50,12 +50,12 @@ pub struct Text<W> {
 }
 
 impl<W: Write> Text<W> {
-    /// Text that goes to `out`.
+    /// An adapter that writes to `out`.
     pub fn new(out: W) -> Self {
         Self { out, error: None }
     }
 
-    /// What became of it.
+    /// The result of writing: the kept error, or that of `written`.
     pub fn finish(self, written: std::fmt::Result) -> io::Result<()> {
         match (self.error, written) {
             (Some(error), _) => Err(error),
@@ -87,8 +87,8 @@ pub fn is_standard(path: &Path) -> bool {
     Destination::of(path) == Destination::Descriptor(1)
 }
 
-/// Writes binary data: a regular file as a whole or not at all, with its links followed; a FIFO, a device or a
-/// descriptor (`-`, `/dev/fd/3`) through, unless it is a terminal that is inherited.
+/// Writes binary data. Links are followed; a regular file appears whole or not at all; FIFOs, devices and descriptors
+/// (`-`, `/dev/fd/3`) are written directly, except an inherited terminal.
 pub fn binary(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let written = match Destination::of(path) {
         Destination::File(target) => replace(&target, bytes),
@@ -99,7 +99,7 @@ pub fn binary(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
             let name = if number == 1 { "standard output".into() } else { path.display().to_string() };
             let mut file = descriptors::copy(number).with_context(|| name.clone())?;
             if file.is_terminal() {
-                bail!("{name} is a terminal: not writing binary data to it");
+                bail!("{name} is a terminal, to which binary data is not written");
             }
             return file.write_all(bytes).context(name);
         }

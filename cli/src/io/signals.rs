@@ -1,6 +1,6 @@
-//! Signals: what is cleaned up, and what is printed, before one ends the process.
+//! Signal handlers: they remove files and print a message before a signal ends the process.
 //!
-//! Handlers run between any two instructions. They take no locks and allocate nothing: what they read are lists
+//! Handlers run between any two instructions. They take no locks and allocate nothing: they read lists
 //! that only grow, whose nodes are never freed.
 
 #![allow(unsafe_code)]
@@ -15,13 +15,13 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 static FILES: List<File> = List::new();
 /// Maps of files.
 static MAPS: List<Map> = List::new();
-/// What SIGBUS did before.
-static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
+/// The previous action of SIGBUS.
+static PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
 
 #[derive(Debug)]
 struct File {
     path: CString,
-    is_doomed: AtomicBool,
+    is_registered: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -32,23 +32,23 @@ struct Map {
 
 /// A file that is removed if SIGINT, SIGTERM, SIGHUP or SIGBUS ends the process.
 #[derive(Clone, Copy, Debug)]
-pub struct Doomed(&'static File);
+pub struct RemovedOnSignal(&'static File);
 
-impl Doomed {
+impl RemovedOnSignal {
     /// Whether a signal removes it.
-    pub fn is_doomed(self) -> bool {
-        self.0.is_doomed.load(Ordering::Acquire)
+    pub fn is_registered(self) -> bool {
+        self.0.is_registered.load(Ordering::Acquire)
     }
 
-    /// From now on the file stays, or is gone.
-    pub fn spare(self) {
-        self.0.is_doomed.store(false, Ordering::Release);
+    /// Ends that: the file has its final name, or is removed already.
+    pub fn unregister(self) {
+        self.0.is_registered.store(false, Ordering::Release);
     }
 }
 
-/// Has a file removed, which need not exist yet, if a signal ends the process. A signal that is ignored (`nohup`, jobs in the
-/// background) stays ignored.
-pub fn doom(path: CString) -> Doomed {
+/// Registers a file, which need not exist yet, for removal if a signal ends the process. A signal that is ignored
+/// (`nohup`, jobs in the background) stays ignored.
+pub fn remove_on_signal(path: CString) -> RemovedOnSignal {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
@@ -56,81 +56,81 @@ pub fn doom(path: CString) -> Doomed {
                 handle(signal, on_end as extern "C" fn(c_int) as usize, 0);
             }
         }
-        // A limit on the sizes of files is then an error of `write`, with its name.
+        // So that a file larger than the limit is an error of `write`, which names the file.
         handle(libc::SIGXFSZ, libc::SIG_IGN, 0);
     });
-    Doomed(FILES.push(File { path, is_doomed: AtomicBool::new(true) }))
+    RemovedOnSignal(FILES.push(File { path, is_registered: AtomicBool::new(true) }))
 }
 
-/// Has `message` printed, and the process end with status 2, if the map at these addresses turns out to be longer than
-/// its file.
+/// Registers a map of a file: if the file becomes shorter than the map, the process prints `message` and ends with
+/// status 2.
 pub fn watch_map(addresses: Range<usize>, message: String) {
     static ONCE: Once = Once::new();
     MAPS.push(Map { addresses, message });
     ONCE.call_once(|| {
-        if let Some(before) = action(libc::SIGBUS) {
-            BEFORE.store(Box::leak(Box::new(before)), Ordering::Release);
+        if let Some(previous) = action(libc::SIGBUS) {
+            PREVIOUS.store(Box::leak(Box::new(previous)), Ordering::Release);
             let handler = on_bus_error as extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
             handle(libc::SIGBUS, handler as usize, libc::SA_SIGINFO | libc::SA_ONSTACK);
         }
     });
 }
 
-/// What a signal does.
+/// The action of a signal.
 fn action(signal: c_int) -> Option<libc::sigaction> {
     let mut action = std::mem::MaybeUninit::uninit();
     // SAFETY: with a null pointer nothing is changed, and on success the action is written.
     let result = unsafe { libc::sigaction(signal, ptr::null(), action.as_mut_ptr()) };
-    // SAFETY: as said.
+    // SAFETY: the call above wrote it.
     (result == 0).then(|| unsafe { action.assume_init() })
 }
 
-/// Sets what a signal does: a function of this file with the parameters that `flags` ask for, or SIG_IGN.
+/// Sets the action of a signal: a function of this file with the parameters that `flags` determine, or SIG_IGN.
 fn handle(signal: c_int, handler: usize, flags: c_int) {
-    // SAFETY: all zeroes are an action: the default one, with no flags and an empty set of signals.
+    // SAFETY: all zeros are a valid action: the default one, with no flags and an empty set of signals.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler;
     action.sa_flags = flags;
-    // SAFETY: the action is valid, and the handlers below call only what POSIX allows in one. If the call fails, the signal
-    // does what it did before.
+    // SAFETY: the action is valid, and the handlers below call only functions that POSIX allows in handlers. If the
+    // call fails, the previous action remains.
     unsafe { libc::sigaction(signal, &action, ptr::null_mut()) };
 }
 
-/// Removes the files, and lets the signal do what it does by default: end the process.
+/// Removes the files, and raises the signal again with its default action, which ends the process.
 extern "C" fn on_end(signal: c_int) {
     remove_files();
-    // SAFETY: both may be called in a handler. The signal is delivered when the handler returns.
+    // SAFETY: both functions are allowed in a handler. The signal is delivered when the handler returns.
     unsafe {
         libc::signal(signal, libc::SIG_DFL);
         libc::raise(signal);
     }
 }
 
-/// Ends the process if a map of ours is longer than its file; else the instruction is run again, and the signal does what
-/// it did before.
+/// Ends the process if one of our maps is longer than its file; else restores the previous action, and the
+/// instruction runs again.
 extern "C" fn on_bus_error(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
-    // SAFETY: with SA_SIGINFO it is valid, and SIGBUS has an address.
+    // SAFETY: with SA_SIGINFO the pointer is valid, and SIGBUS has an address.
     let address = unsafe { (*info).si_addr() } as usize;
     if let Some(map) = MAPS.iter().find(|map| map.addresses.contains(&address)) {
         remove_files();
-        // SAFETY: both may be called in a handler, and the message is as long as that.
+        // SAFETY: both functions are allowed in a handler, and the length is that of the message.
         unsafe {
             libc::write(2, map.message.as_ptr().cast(), map.message.len());
             libc::_exit(2);
         }
     }
-    // SAFETY: the action is what `sigaction` gave, and is never freed.
-    unsafe { libc::sigaction(signal, BEFORE.load(Ordering::Acquire), ptr::null_mut()) };
+    // SAFETY: the action comes from `sigaction`, and is never freed.
+    unsafe { libc::sigaction(signal, PREVIOUS.load(Ordering::Acquire), ptr::null_mut()) };
 }
 
 fn remove_files() {
-    for file in FILES.iter().filter(|file| Doomed(file).is_doomed()) {
-        // SAFETY: it may be called in a handler, and the path ends in a zero.
+    for file in FILES.iter().filter(|file| RemovedOnSignal(file).is_registered()) {
+        // SAFETY: the function is allowed in a handler, and the path ends in a zero byte.
         unsafe { libc::unlink(file.path.as_ptr()) };
     }
 }
 
-/// A list that only grows, from its front. Its nodes are never freed, so that a handler may walk along it at any time.
+/// A list that only grows, at its front. Its nodes are never freed, so that a handler can walk along it at any time.
 struct List<T: 'static> {
     first: AtomicPtr<Node<T>>,
 }
@@ -146,7 +146,7 @@ impl<T> List<T> {
     }
 
     fn first(&self) -> Option<&'static Node<T>> {
-        // SAFETY: it is null or comes from `push`, after which nothing changes or frees the node.
+        // SAFETY: the pointer is null or comes from `push`, after which no code changes or frees the node.
         unsafe { self.first.load(Ordering::Acquire).as_ref() }
     }
 

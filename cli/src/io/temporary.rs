@@ -1,4 +1,4 @@
-//! Temporary files, which do not outlive the process.
+//! Temporary files, which are removed when the process ends.
 
 use std::collections::hash_map::RandomState;
 use std::ffi::CString;
@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::signals::{self, Doomed};
+use super::signals::{self, RemovedOnSignal};
 
 /// A new file that is removed when it is dropped, or when a signal ends the process.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub struct Temporary {
     /// The file, for writing.
     pub file: File,
     path: PathBuf,
-    doomed: Doomed,
+    registration: RemovedOnSignal,
 }
 
 impl Temporary {
@@ -27,7 +27,7 @@ impl Temporary {
     /// It cannot be created. The error names it.
     pub fn beside(target: &Path, mode: u32) -> io::Result<Self> {
         loop {
-            // Not made from the target's name, which may be as long as names can be.
+            // Not derived from the target's name, which may have the maximum length already.
             let path = target.with_file_name(format!(".cfi2sframe.{:016x}.tmp", random()));
             match Self::create(&path, mode) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -37,22 +37,22 @@ impl Temporary {
     }
 
     fn create(path: &Path, mode: u32) -> io::Result<Self> {
-        // Before the file exists: a signal may come right after.
-        let doomed = signals::doom(CString::new(path.as_os_str().as_bytes())?);
+        // Before the file exists: a signal can come right after.
+        let registration = signals::remove_on_signal(CString::new(path.as_os_str().as_bytes())?);
         let opened = OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
         match opened {
-            Ok(file) => Ok(Self { file, path: path.to_path_buf(), doomed }),
+            Ok(file) => Ok(Self { file, path: path.to_path_buf(), registration }),
             Err(error) => {
-                doomed.spare();
+                registration.unregister();
                 Err(error)
             }
         }
     }
 
-    /// Gives the file its final name, in place of what has it.
+    /// Gives the file its final name, and replaces the file that has it.
     pub fn rename(self, target: &Path) -> io::Result<()> {
         fs::rename(&self.path, target).map_err(|error| self.named(&error))?;
-        self.doomed.spare();
+        self.registration.unregister();
         Ok(())
     }
 
@@ -64,10 +64,10 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        if self.doomed.is_doomed() {
-            // The error that led here is the one to report.
+        if self.registration.is_registered() {
+            // The first error is the one to report.
             let _ = fs::remove_file(&self.path);
-            self.doomed.spare();
+            self.registration.unregister();
         }
     }
 }
@@ -93,7 +93,7 @@ mod tests {
     const CHILD: &str = "io::temporary::tests::child";
     const DIRECTORY: &str = "CFI2SFRAME_TEST_DIRECTORY";
 
-    /// Not a test by itself: the process that signals are sent to.
+    /// Not a test: the process that receives signals.
     #[test]
     fn child() {
         let Some(directory) = std::env::var_os(DIRECTORY) else { return };
@@ -104,7 +104,7 @@ mod tests {
         std::thread::sleep(Duration::from_secs(600));
     }
 
-    /// The process, when its file exists.
+    /// Starts the process, and waits until its file exists.
     fn waiting_child(directory: &Path, script: &str) -> Child {
         let mut command = Command::new("sh");
         command.args(["-c", script, "sh"]).arg(std::env::current_exe().unwrap());
@@ -139,7 +139,7 @@ mod tests {
         fs::create_dir(&directory).unwrap();
         for (signal, number) in [("HUP", libc::SIGHUP), ("INT", libc::SIGINT), ("TERM", libc::SIGTERM)] {
             if is_ignored(number) {
-                println!("SKIPPED: SIG{signal} is ignored by whatever runs the tests");
+                println!("SKIPPED: SIG{signal} is ignored by the parent of the tests");
                 continue;
             }
             let mut child = waiting_child(&directory, r#"exec "$@""#);

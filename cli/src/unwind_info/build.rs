@@ -1,4 +1,4 @@
-//! `unwind-info`: makes an `__unwind_info` section.
+//! `unwind-info`: builds an `__unwind_info` section.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -11,8 +11,8 @@ use cfipack_roundtrip::most_frequent_first;
 use cfipack_roundtrip::unwind_info::{Modes, Report, Stats};
 use serde::Serialize;
 
-use super::made::{Made, TableOptions};
 use super::source::Source;
+use super::table::{BuiltTable, TableOptions};
 use super::verify::{self, ReportJson};
 use crate::count::{Counts, Number, percent};
 use crate::each::{self, Outcome};
@@ -22,35 +22,35 @@ use crate::place::Places;
 use crate::reasons::MALFORMED;
 use crate::status::{self, Status};
 
-/// Makes an __unwind_info section
+/// Builds an __unwind_info section
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Of a linked Mach-O file, the entries of its own __unwind_info are laid out anew. Of a
-Mach-O object, its __compact_unwind rows are, with the FDEs of functions that have none;
-addresses are the object's. Of an ELF file, or with --from-cfi, every function's encoding
-is found in the call frame information, and checked against it; what cannot be encoded
-stays in DWARF mode, and the summary on standard error counts why.
+For a linked Mach-O file, the entries are those of its own __unwind_info. For a Mach-O
+object, they are its __compact_unwind rows and the FDEs of functions without a row;
+addresses are the object's. For an ELF file, or with --from-cfi, each function's encoding
+is computed from its call frame information and checked against it; functions that cannot
+be encoded are in DWARF mode, and the summary on standard error counts the reasons.
 
-Exit status 1: a function is left without unwind information for want of a fourth
-personality; --from-cfi leaves code out that has no FDE, since linkers take the FDEs of
-functions with compact rows out; or the table fails --verify.
+Exit status 1: a function has no unwind information because its personality would be the
+fourth; or --from-cfi omits functions without an FDE, because linkers remove the FDEs of
+functions with compact rows; or the table fails --verify.
 
 Examples:
-  cfi2sframe unwind-info libfoo.dylib                     how many bytes it could be
+  cfi2sframe unwind-info libfoo.dylib                     the size of the smallest table
   cfi2sframe unwind-info libfoo.dylib --layout ld-prime --section table
-  cfi2sframe unwind-info libfoo.so --verify               a what-if, held against the CFI
-  cfi2sframe diff libfoo.dylib table                      what --section wrote, by meaning")]
+  cfi2sframe unwind-info libfoo.so --verify               a table from ELF CFI, verified
+  cfi2sframe diff libfoo.dylib table                      compare with what --section wrote")]
 pub struct Arguments {
     /// Mach-O or ELF file, fat file, or archive of objects
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Write the bytes of the section; "-": standard output
+    /// Write the section to F; "-" is standard output
     #[arg(long, value_name = "F")]
     section: Option<PathBuf>,
-    /// Hold the result against the CFI, which gimli evaluates
+    /// Verify the table against the CFI as gimli evaluates it
     #[arg(long)]
     verify: bool,
-    /// The summary as one JSON object for each file, one a line, on standard output
+    /// Print the summary as JSON on standard output, one object for each file, one per line
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -59,7 +59,7 @@ pub struct Arguments {
     table: TableOptions,
 }
 
-/// Makes the table of every object in the file.
+/// Builds the table of every object in the file.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let Some(section) = arguments.section.as_deref() else {
         let files = std::slice::from_ref(&arguments.file);
@@ -71,7 +71,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         });
     };
     if arguments.json && output::is_standard(section) {
-        bail!("--section and --json both ask for standard output");
+        bail!("--section and --json both write to standard output");
     }
     if output::is_same_file(section, &arguments.file) {
         bail!("{}: --section would overwrite the input", arguments.file.display());
@@ -82,7 +82,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     status::judged(status, output::binary(section, &bytes))
 }
 
-/// Whether there is nothing to make a table from: neither tables nor CFI.
+/// Whether the object has neither tables nor CFI.
 fn is_without_both(object: &Object<'_>) -> anyhow::Result<bool> {
     Ok(Source::of(object)?.is_empty() && object.file()?.call_frame_sections()?.is_empty())
 }
@@ -90,10 +90,10 @@ fn is_without_both(object: &Object<'_>) -> anyhow::Result<bool> {
 fn build(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<(Status, Vec<u8>)> {
     let source = Source::of(object)?;
     let file = object.file()?;
-    let made = Made::of(file, &source, &arguments.table)?;
-    let report = if arguments.verify { Some(made.verify(file, &source)?) } else { None };
+    let built = BuiltTable::of(file, &source, &arguments.table)?;
+    let report = if arguments.verify { Some(built.verify(file, &source)?) } else { None };
     let own = source.table.as_ref().map(|section| section.bytes.len());
-    let summary = Summary { object, file, made: &made, own, report, options: &arguments.table };
+    let summary = Summary { object, file, built: &built, own, report, options: &arguments.table };
     let write = || {
         if !arguments.json {
             return summary.print();
@@ -102,14 +102,14 @@ fn build(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<(Status, 
         output::json(&mut out, &summary.json()?)?;
         Ok(out.flush()?)
     };
-    Ok((status::judged(summary.status(), write())?, made.bytes))
+    Ok((status::judged(summary.status(), write())?, built.bytes))
 }
 
-/// What there is to say.
+/// The data of the report.
 struct Summary<'s, 'a> {
     object: &'s Object<'a>,
     file: &'s File<'a>,
-    made: &'s Made,
+    built: &'s BuiltTable,
     /// Bytes of the file's own section.
     own: Option<usize>,
     report: Option<Report>,
@@ -120,14 +120,14 @@ impl Summary<'_, '_> {
     fn status(&self) -> Status {
         let is_lost = |warning: &Warning| matches!(warning, Warning::FourthPersonality { fde: None, .. });
         let is_true = self.report.as_ref().is_none_or(|report| report.is_true() && report.unjudged == 0);
-        let is_left_out = self.made.entries.without_fde != 0;
-        Status::differs_if(is_left_out || !is_true || self.made.warnings.iter().any(is_lost))
+        let is_left_out = self.built.entries.without_fde != 0;
+        Status::differs_if(is_left_out || !is_true || self.built.warnings.iter().any(is_lost))
     }
 
     /// The warnings of a kind: how many there are, and the first.
     fn warnings(&self) -> Vec<(u64, &Warning)> {
         let mut kinds: Vec<(u64, &Warning)> = Vec::new();
-        for warning in &self.made.warnings {
+        for warning in &self.built.warnings {
             let is_alike = |(_, other): &&mut (u64, &Warning)| {
                 std::mem::discriminant(*other) == std::mem::discriminant(warning)
             };
@@ -143,9 +143,9 @@ impl Summary<'_, '_> {
     fn print(&self) -> anyhow::Result<()> {
         let mut text = Vec::new();
         let (name, layout) = (&self.object.name, self.options.layout_name());
-        let stats = self.made.stats(self.file)?;
-        let encodings = &self.made.entries.encodings;
-        if self.made.entries.source == "cfi" {
+        let stats = self.built.stats(self.file)?;
+        let encodings = &self.built.entries.encodings;
+        if self.built.entries.source == "cfi" {
             let (functions, compact) = (encodings.functions, encodings.compact());
             let all = Number(functions, "function");
             write!(
@@ -162,12 +162,12 @@ impl Summary<'_, '_> {
                 writeln!(text, "  in DWARF mode: {}", Counts(&reasons).list())?;
             }
         } else {
-            writeln!(text, "{name}: from its __{}", self.made.entries.source)?;
+            writeln!(text, "{name}: from its __{}", self.built.entries.source)?;
         }
-        write!(text, "  __unwind_info ({layout}): {} bytes", self.made.bytes.len())?;
+        write!(text, "  __unwind_info ({layout}): {} bytes", self.built.bytes.len())?;
         match self.own {
             Some(own) => {
-                let part = percent(self.made.bytes.len() as u64, own as u64);
+                let part = percent(self.built.bytes.len() as u64, own as u64);
                 writeln!(text, ", {part} of the file's own ({own})")?;
             }
             None => writeln!(text)?,
@@ -182,47 +182,44 @@ impl Summary<'_, '_> {
             verify::print(&mut text, report, &Places::new(self.file))?;
         }
         std::io::stderr().write_all(&text)?;
-        if self.made.entries.without_fde != 0 {
+        if self.built.entries.without_fde != 0 {
             status::warn(&format_args!(
-                "{name}: {} compact entries of its own are for code without an FDE, and left out",
-                self.made.entries.without_fde
+                "{name}: {} compact entries for code without an FDE are omitted",
+                self.built.entries.without_fde
             ));
         }
         for (count, first) in self.warnings() {
-            status::warn(&format_args!(
-                "{name}: {}, the first of which is this: {first}",
-                Number(count, "function")
-            ));
+            status::warn(&format_args!("{name}: {}, the first: {first}", Number(count, "function")));
         }
         Ok(())
     }
 
     fn json(&self) -> anyhow::Result<SummaryJson<'_>> {
-        let stats = self.made.stats(self.file)?;
-        let encodings = &self.made.entries.encodings;
+        let stats = self.built.stats(self.file)?;
+        let encodings = &self.built.entries.encodings;
         Ok(SummaryJson {
             schema: "cfipack/unwind-info/1",
             file: self.object.name.plain(),
-            source: self.made.entries.source,
+            source: self.built.entries.source,
             layout: self.options.layout_name(),
             functions: encodings.functions,
             unsupported: encodings.unsupported.len() + encodings.malformed.len(),
             reasons: encodings.reasons(),
-            without_fde: self.made.entries.without_fde,
+            without_fde: self.built.entries.without_fde,
             entries: stats.entries,
             modes: ModesJson::new(&stats.modes),
             pages: PagesJson { compressed: stats.compressed_pages, regular: stats.regular_pages },
             personalities: stats.personalities,
             lsdas: stats.lsdas,
-            bytes: BytesJson { unwind_info: self.made.bytes.len(), own: self.own },
-            warnings: self.made.warnings.iter().take(100).map(Warning::to_string).collect(),
-            warning_count: self.made.warnings.len(),
+            bytes: BytesJson { unwind_info: self.built.bytes.len(), own: self.own },
+            warnings: self.built.warnings.iter().take(100).map(Warning::to_string).collect(),
+            warning_count: self.built.warnings.len(),
             verify: self.report.as_ref().map(ReportJson::new),
         })
     }
 }
 
-/// The summary. `functions`, `unsupported` and `reasons` are of the CFI where it was asked.
+/// The summary. `functions`, `unsupported` and `reasons` describe the CFI, if entries come from it.
 #[derive(Serialize)]
 struct SummaryJson<'r> {
     schema: &'static str,
@@ -251,7 +248,7 @@ struct PagesJson {
     regular: u64,
 }
 
-/// Bytes of the result, and of the file's own section.
+/// Bytes of the table, and of the file's own section.
 #[derive(Serialize)]
 struct BytesJson {
     unwind_info: usize,

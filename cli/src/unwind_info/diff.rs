@@ -1,4 +1,4 @@
-//! `diff` of two tables of compact unwind.
+//! `diff` of two compact unwind tables.
 
 use anyhow::{Context as _, bail};
 use cfipack_roundtrip::Options;
@@ -9,17 +9,17 @@ use crate::comparison;
 use crate::input::Object;
 use crate::status::Status;
 
-/// Compares A with B. A bare section is for the same image as the other table.
+/// Compares A with B. A bare section is taken for one of the same image as the other table.
 pub fn compare(a: &Object<'_>, b: &Object<'_>, json: bool) -> anyhow::Result<Status> {
     if !a.is_compact() || !b.is_compact() {
-        bail!("{} and {} have tables of two formats", a.name, b.name);
+        bail!("{} and {}: their tables have different formats", a.name, b.name);
     }
     let sources = [
         Source::with_table(a).with_context(|| a.name.to_string())?,
         Source::with_table(b).with_context(|| b.name.to_string())?,
     ];
     let Some(known) = sources.iter().find(|source| source.file.is_some()) else {
-        bail!("two bare __unwind_info sections, and neither says for which architecture it is");
+        bail!("two bare __unwind_info sections: neither contains the architecture");
     };
     let mut tables = Vec::new();
     for (source, name) in sources.iter().zip([&a.name, &b.name]) {

@@ -15,8 +15,8 @@ use crate::input::Object;
 use crate::output::{self, Text};
 use crate::status::Status;
 
-/// Dumps what an object has of both. A broken page is said where it would stand, and is an error when
-/// all else has been printed.
+/// Dumps the tables of an object. A page that cannot be read is replaced by an error, which is returned after the
+/// rest is printed.
 pub fn dump(object: &Object<'_>, json: bool) -> anyhow::Result<Outcome> {
     let source = Source::of(object)?;
     if source.is_empty() {
@@ -61,7 +61,7 @@ pub fn dump(object: &Object<'_>, json: bool) -> anyhow::Result<Outcome> {
     }
 }
 
-/// The format's name in LLVM.
+/// LLVM's name for the file format.
 fn format_name(arch: Arch) -> &'static str {
     match arch {
         Arch::I386 => "mach-o 32-bit i386",
@@ -71,7 +71,7 @@ fn format_name(arch: Arch) -> &'static str {
     }
 }
 
-/// Both tables; addresses are image offsets, of an object's rows its own addresses.
+/// Both tables; addresses are image offsets, and for an object's rows addresses of the object.
 #[derive(Serialize)]
 struct DumpJson<'d> {
     schema: &'static str,

@@ -23,7 +23,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// Of a file whose offsets count from here.
+    /// An image whose offsets count from `base`.
     pub fn new(base: Address) -> Self {
         Self { base }
     }
@@ -32,18 +32,18 @@ impl Image {
     pub fn offset(&self, address: Address) -> anyhow::Result<ImageOffset> {
         let offset = address.0.checked_sub(self.base.0).and_then(|offset| u32::try_from(offset).ok());
         let base = self.base;
-        Ok(ImageOffset(offset.with_context(|| format!("{address} is not within 4 GiB from {base} on"))?))
+        Ok(ImageOffset(offset.with_context(|| format!("{address} is not within 4 GiB after {base}"))?))
     }
 }
 
-/// Which functions there are, and how each is unwound.
+/// The functions of a file, and how each is unwound.
 #[derive(Debug, Default)]
 pub struct Encodings {
-    /// Functions in the CFI, those that cannot be read among them.
+    /// Functions in the CFI, unreadable ones included.
     pub functions: u64,
-    /// An entry for each that can.
+    /// An entry for each readable function.
     pub entries: Vec<Entry>,
-    /// Those in DWARF mode, and why.
+    /// Functions in DWARF mode, and the reasons.
     pub unsupported: Vec<Unsupported>,
     /// FDEs that cannot be read.
     pub malformed: Vec<cfi::Error>,
@@ -55,12 +55,12 @@ impl Encodings {
         self.functions - (self.unsupported.len() + self.malformed.len()) as u64
     }
 
-    /// Why functions are in DWARF mode or left out, and how many.
+    /// The number of functions in DWARF mode or omitted, by reason.
     pub fn reasons(&self) -> BTreeMap<&'static str, u64> {
         reasons::count(&self.unsupported, self.malformed.len())
     }
 
-    /// Encodes all functions of a file; those that `is_wanted` says no to are left out.
+    /// Encodes all functions of a file; those for which `is_wanted` is false are omitted.
     pub fn of(
         file: &File<'_>,
         sections: &[CallFrameSection<'_>],
@@ -119,7 +119,7 @@ impl Encodings {
 pub enum EncodingMode {
     /// For every function.
     Compact,
-    /// For none: the functions are a linker's that has found no row for them.
+    /// For none: the functions are those without a row in an object.
     Dwarf,
 }
 
@@ -128,7 +128,7 @@ fn lsda(function: &Function<'_>, image: Image) -> anyhow::Result<Option<LsdaKey>
     Ok(LsdaKey::at(image.offset(address)?))
 }
 
-/// Finds compact encodings, one function after the other.
+/// Computes compact encodings, one function after the other.
 #[derive(Debug)]
 pub struct CompactEncoder<'c, 'f> {
     code: Code<'c>,
@@ -141,9 +141,9 @@ impl<'c, 'f> CompactEncoder<'c, 'f> {
         Self { code, encoder: Encoder::new() }
     }
 
-    /// The encoding of a function, or what stands in the way.
+    /// The encoding of a function, or the reason why it has none.
     pub fn encode(&mut self, function: &Function<'f>) -> Result<Encoding, Unsupported> {
-        // Where the file has no code, as one of debugging information, calls cannot be found in it either.
+        // A file without code, such as one with debugging information only, has no calls to find.
         self.encoder.encode(function, Some(self.code.starting_at(function.key.address())), Mode::Checked)
     }
 }

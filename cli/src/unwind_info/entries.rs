@@ -1,4 +1,4 @@
-//! The entries of a file, from its tables or its CFI, for a table to be made of.
+//! The entries of a file, from its tables or its CFI, from which a table is built.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -16,7 +16,7 @@ use super::personalities::{Personalities, Personality, symbols_by_field};
 use super::source::Source;
 use crate::input;
 
-/// What a table is made of.
+/// The entries from which a table is built.
 #[derive(Debug)]
 pub struct Entries {
     /// `unwind_info`, `compact_unwind` or `cfi`.
@@ -25,19 +25,19 @@ pub struct Entries {
     pub list: Vec<Entry>,
     /// Their personalities; a cell is the address of a pointer, or in an object the number of a symbol.
     pub personalities: Personalities,
-    /// Where the code ends.
+    /// The end of the code.
     pub end: Option<ImageOffset>,
-    /// What the CFI was found to be, where it was asked.
+    /// The encodings computed from the CFI, if entries come from it.
     pub encodings: Encodings,
-    /// What image offsets count from.
+    /// The address from which image offsets count.
     pub base: Address,
-    /// Compact entries of the file's own tables for code that the CFI, which was asked instead, does not have.
+    /// With entries from the CFI: compact entries of the file's own tables for code without an FDE.
     pub without_fde: u64,
 }
 
 impl Entries {
-    /// The entries of an image's own table, of an object's rows and the FDEs of functions without a row,
-    /// or, for other files and if told so, of the CFI.
+    /// The entries of an image's own table; of an object's rows and the FDEs of functions without a row; or of the
+    /// CFI, for other files and with `from_cfi`.
     pub fn of(file: &File<'_>, source: &Source<'_, '_>, from_cfi: bool) -> anyhow::Result<Self> {
         match (source.parse()?, &source.rows) {
             (Some(table), _) if !from_cfi => Self::of_table(&table, source),
@@ -50,7 +50,7 @@ impl Entries {
         }
     }
 
-    /// Linkers take the FDEs of functions out that have compact rows.
+    /// Counts entries without an FDE: linkers remove the FDEs of functions with compact rows.
     fn count_without_fde(&self, file: &File<'_>, source: &Source<'_, '_>) -> anyhow::Result<u64> {
         let own = source.entries(file.arch(), self.base, source.code())?;
         let with_fde = self.list.iter().filter(|entry| entry.encoding != Encoding::NONE);
@@ -79,7 +79,7 @@ impl Entries {
             let slot = usize::from(entry.encoding.personality()).checked_sub(1).and_then(|i| slots.get(i));
             let pointer = slot.map(|slot| Personality::Address(base.offset(slot.0.into())));
             let personality = pointer.map(|pointer| personalities.number(pointer));
-            // A number without a personality stays: lld writes what an object's row has there.
+            // A number without a personality is kept: lld copies that field of an object's row.
             let encoding = if slot.is_some() { entry.encoding.with_personality(0) } else { entry.encoding };
             list.push(Entry {
                 function: entry.start.into(),
@@ -97,7 +97,7 @@ impl Entries {
             if is_after_code && last.length > 0 {
                 (sentinel.0, last.length) = (sentinel.0 - 1, last.length - 1);
             }
-            // ld64.lld gives a symbol without unwind information no length: its sentinel is the
+            // ld64.lld gives a symbol without unwind information the length 0: its sentinel is the
             // address of the last of several such symbols, of which the table has the first.
             if last.encoding == Encoding::NONE {
                 list.push(Entry::new(*sentinel, 0, Encoding::NONE));
@@ -113,7 +113,7 @@ impl Entries {
         let compact = source.rows.as_ref();
         let rows = compact.map_or(&[][..], |compact| &compact.rows);
         let is_dwarf = |encoding: Encoding| encoding.mode(file.arch()) == Some(Mode::Dwarf);
-        // A row in DWARF mode leaves everything to the FDE.
+        // A row in DWARF mode refers to the FDE for everything.
         let rows = rows.iter().filter(|row| !is_dwarf(row.encoding));
         let known: BTreeSet<_> = rows.clone().map(|row| row.function).collect();
         let sections = file.call_frame_sections()?;
@@ -162,7 +162,7 @@ impl Entries {
             .with_code(file, image)
     }
 
-    /// Adds an entry for every symbol of code without one, and where the code ends.
+    /// Adds an entry for every symbol of code without one, and the end of the code.
     fn with_code(mut self, file: &File<'_>, image: Image) -> anyhow::Result<Self> {
         let mut ranges: Vec<_> =
             self.list.iter().map(|entry| (entry.function.image_offset(), entry.length)).collect();
@@ -186,8 +186,8 @@ impl Entries {
         Ok(self)
     }
 
-    /// The pointer slot of a personality. An object has none yet, and they are given as if they lay one
-    /// behind the other from 0 on, in the order of first use.
+    /// The pointer slot of a personality. An object has no slots yet; its personalities get consecutive slots from 0
+    /// on, in the order of first use.
     pub fn slot(&self, file: &File<'_>, number: NonZeroU32) -> anyhow::Result<ImageOffset> {
         if file.kind() == Kind::Relocatable {
             return Ok(ImageOffset((number.get() - 1) * u32::from(file.arch().pointer_size())));
@@ -197,7 +197,7 @@ impl Entries {
     }
 }
 
-/// Where the section of code ends that has an address.
+/// The end of the section of code that contains an address.
 fn ends_of_code(file: &File<'_>) -> anyhow::Result<impl Fn(Address) -> Option<Address>> {
     let sections = file.code_sections()?.into_iter().filter(|section| !section.bytes.is_empty());
     let mut ranges: Vec<_> = sections.map(|section| (section.address, section.bytes.len())).collect();
@@ -209,8 +209,8 @@ fn ends_of_code(file: &File<'_>) -> anyhow::Result<impl Fn(Address) -> Option<Ad
     })
 }
 
-/// What image offsets count from: the Mach-O header; of an ELF file 0, if 32 bits reach all functions
-/// from there, else its lowest section of code or CFI.
+/// The address from which image offsets count: that of the Mach-O header; for an ELF file 0 if 32 bits reach all
+/// functions, else that of its lowest section of code or CFI.
 fn base(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> Address {
     if file.is_mach_o() {
         return file.image_base();

@@ -1,4 +1,4 @@
-//! `explain`: why a function has no compact encoding.
+//! `explain`: prints why functions have no compact encoding.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -18,11 +18,11 @@ use crate::place::Places;
 use crate::reasons;
 use crate::status::Status;
 
-/// What a function in DWARF mode is in it for, though it can be encoded: only whoever made the table knows.
+/// The reason of a function in DWARF mode that can be encoded: only the writer of the table knows why it is not.
 const ENCODABLE: &str = "encodable";
 
-/// Explains every function that the CFI has and the table does not have a compact encoding for, or the
-/// one at `address`. Of a file without a table, the table is what can be made of its CFI.
+/// Explains every function of the CFI without a compact encoding in the table, or the one at `address`. For a file
+/// without a table, the encodings are computed from its CFI.
 pub fn explain(object: &Object<'_>, address: Option<Address>, json: bool) -> anyhow::Result<Status> {
     let source = Source::of(object)?;
     let file = object.file()?;
@@ -41,7 +41,7 @@ pub fn explain(object: &Object<'_>, address: Option<Address>, json: bool) -> any
     explanation::report(object, &found, address, "no function is in DWARF mode", json)
 }
 
-/// Why functions are in DWARF mode, and how many.
+/// The number of functions in DWARF mode by reason.
 pub fn reasons_of_dwarf(
     file: &File<'_>,
     code: Code<'_>,
@@ -64,7 +64,7 @@ pub fn reasons_of_dwarf(
 }
 
 struct Explainer<'e, 'a, 'f> {
-    /// None where the file has none.
+    /// None if the file has none.
     table: Option<Table<'e>>,
     places: Places<'e, 'a>,
     encoder: CompactEncoder<'e, 'f>,
@@ -92,7 +92,7 @@ impl<'f> Explainer<'_, '_, 'f> {
         found
     }
 
-    /// The function that has the address, or the table's entry.
+    /// The function that contains the address, or the table's entry.
     fn at(&mut self, address: Address, sections: &'f [CallFrameSection<'_>]) -> Option<FunctionJson> {
         if let Some(function) = explanation::function_at(sections, address) {
             return Some(self.function(&function));
@@ -116,7 +116,7 @@ impl<'f> Explainer<'_, '_, 'f> {
         }
     }
 
-    /// A function of the CFI: its encoding in the table, or the reason that it has none.
+    /// A function of the CFI: its encoding in the table, or the reason why it has none.
     fn function(&mut self, function: &Function<'f>) -> FunctionJson {
         let mut explained = self.place(function.key.address(), function.size);
         if let Some(table) = &self.table {
@@ -147,7 +147,7 @@ impl<'f> Explainer<'_, '_, 'f> {
     }
 }
 
-/// A function: its `encoding`, and `reason` if that is not a compact one, in one word and in several.
+/// A function: its `encoding`; `reason` if that is not a compact one; and a description, `words`.
 #[derive(Serialize, Default)]
 struct FunctionJson {
     start: Option<String>,
@@ -161,7 +161,7 @@ struct FunctionJson {
 
 impl Explained for FunctionJson {
     fn print(&self, out: &mut dyn Write) -> std::io::Result<()> {
-        let Some(start) = &self.start else { return writeln!(out, "left out: {}", Escaped(&self.words)) };
+        let Some(start) = &self.start else { return writeln!(out, "omitted: {}", Escaped(&self.words)) };
         write!(out, "{}", Escaped(start))?;
         if let Some(symbol) = &self.symbol {
             write!(out, " <{}>", Escaped(symbol))?;

@@ -17,13 +17,13 @@ use crate::output;
 use crate::row::RowJson;
 use crate::status::{self, Status};
 
-/// Looks up every address. What is broken on the way to one does not keep the others from being looked up.
+/// Looks up every address. An error at one address does not end the lookups of the others.
 pub fn lookup(object: &Object<'_>, addresses: &[Address], json: bool) -> anyhow::Result<Status> {
     let source = Source::with_table(object)?;
     let (arch, base) = (source.arch()?, source.base());
     let section = source.parse()?;
     let code = source.code();
-    // An image's entries are looked up one by one; rows have no order.
+    // Images have an index for lookups; an object's rows have no order.
     let rows = match section {
         Some(_) => None,
         None => Some(source.entries(arch, base, source.code())?),
@@ -75,7 +75,7 @@ fn in_image(
     Ok(Some(Entry::of_image(base, &entry, personality, lsda)))
 }
 
-/// What a table says of a PC.
+/// A table's entry for a PC.
 struct Answer {
     pc: Address,
     arch: Arch,
@@ -93,7 +93,7 @@ impl fmt::Display for Answer {
         write!(f, "entry {start}..{end}, encoding {encoding}: ")?;
         match self.meaning {
             Meaning::Nothing => f.write_str("no unwind information")?,
-            Meaning::Dwarf => f.write_str(&fde_words(encoding))?,
+            Meaning::Dwarf => f.write_str(&fde_text(encoding))?,
             meaning => write!(f, "{}", MeaningWords(self.arch, meaning))?,
         }
         match (personality, self.is_image) {
@@ -105,14 +105,14 @@ impl fmt::Display for Answer {
     }
 }
 
-fn fde_words(encoding: Encoding) -> String {
+fn fde_text(encoding: Encoding) -> String {
     match encoding.dwarf_offset() {
-        0 => "its FDE, wherever in __eh_frame".to_owned(),
-        offset => format!("its FDE in __eh_frame, from offset {offset:#x} on"),
+        0 => "its FDE in __eh_frame, at an unknown offset".to_owned(),
+        offset => format!("its FDE in __eh_frame, at or after offset {offset:#x}"),
     }
 }
 
-/// What a table says of a PC; `entry` is null where it has none, `row` where it has no row of its own.
+/// A table's entry for a PC; `entry` is null if there is none, `row` if the entry does not encode a row.
 #[derive(Serialize)]
 struct AnswerJson {
     schema: &'static str,
@@ -133,7 +133,7 @@ struct EntryJson {
     /// An image's slot, or a number in an object.
     personality: Option<String>,
     lsda: Option<String>,
-    /// In DWARF mode: where to look for the FDE from.
+    /// In DWARF mode: the offset from which the FDE is searched for.
     eh_frame_offset: Option<String>,
 }
 

@@ -1,5 +1,5 @@
-//! `__unwind_info` and `__compact_unwind`: the verb that makes the former, and the parts of the other
-//! verbs for files that have either.
+//! `__unwind_info` and `__compact_unwind`: the verb that builds the former, and the parts of the other
+//! verbs for files with either.
 
 pub mod build;
 pub mod diff;
@@ -8,8 +8,8 @@ mod encodings;
 mod entries;
 pub mod explain;
 pub mod lookup;
-mod made;
 mod personalities;
 pub mod source;
 pub mod stats;
+mod table;
 pub mod verify;

@@ -1,4 +1,4 @@
-//! Personalities, as tables name them.
+//! Numbers of personalities in tables.
 
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU32;
@@ -7,12 +7,12 @@ use cfipack_container::{CallFrameSection, File, Kind, Relocation};
 use cfipack_encoder::cfi::Cie;
 use cfipack_format::Address;
 
-/// What a personality is known by.
+/// The identity of a personality.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Personality {
     /// In an object: the number of the symbol that a relocation names.
     Symbol(usize),
-    /// In a linked file, where the pointer to it lies; in an object, where it lies itself if no symbol is named.
+    /// In a linked file, the address of the pointer to it; in an object without a symbol for it, its own address.
     Address(Address),
 }
 
@@ -32,7 +32,7 @@ impl Personalities {
         })
     }
 
-    /// Where the pointer to a personality of a linked file lies.
+    /// The address of the pointer to a personality of a linked file.
     pub fn pointer(&self, number: NonZeroU32) -> Option<Address> {
         match *self.known.get(number.get() as usize - 1)? {
             Personality::Address(address) => Some(address),
@@ -53,7 +53,7 @@ pub struct PersonalitiesOfCies {
 }
 
 impl PersonalitiesOfCies {
-    /// For the CIEs of a section of a file.
+    /// The personalities of a section's CIEs.
     pub fn of(file: &File<'_>, section: &CallFrameSection<'_>) -> anyhow::Result<Self> {
         let index = section.section.index.filter(|_| file.kind() == Kind::Relocatable);
         let relocations = index.map(|index| file.relocations(index)).transpose()?;

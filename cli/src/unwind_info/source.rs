@@ -1,4 +1,4 @@
-//! The compact unwind information of an object.
+//! The compact unwind tables of an object.
 
 use anyhow::{Context as _, bail};
 use cfipack_container::{CompactUnwind, File, Kind, Section};
@@ -8,15 +8,15 @@ use cfipack_roundtrip::unwind_info::{Code, Entry, Table};
 
 use crate::input::{Contents, Object};
 
-/// What there is none of in a file without tables.
+/// The names of the tables in messages.
 pub const TABLES: &str = "__unwind_info or __compact_unwind";
 
-/// Whether compact unwind has encodings for an architecture: otherwise a table would say nothing.
+/// Refuses an architecture without compact encodings.
 pub fn check_arch(arch: Arch) -> anyhow::Result<()> {
     match arch {
         Arch::Amd64 | Arch::I386 | Arch::Aarch64 | Arch::Arm64_32 => Ok(()),
-        Arch::Aarch64Be => bail!("for big-endian AArch64 there is no compact unwind information"),
-        Arch::S390x => bail!("for s390x there is no compact unwind information"),
+        Arch::Aarch64Be => bail!("big-endian AArch64 has no compact unwind encodings"),
+        Arch::S390x => bail!("s390x has no compact unwind encodings"),
     }
 }
 
@@ -33,7 +33,7 @@ pub struct Source<'o, 'a> {
 }
 
 impl<'o, 'a> Source<'o, 'a> {
-    /// What there is in an object; it may be neither table.
+    /// The tables of an object, which may have neither.
     pub fn of(object: &'o Object<'a>) -> anyhow::Result<Self> {
         match &object.contents {
             Contents::File(file) => {
@@ -50,31 +50,31 @@ impl<'o, 'a> Source<'o, 'a> {
                 let section = Section { index: None, name, address: Address(0), bytes };
                 Ok(Self { file: None, table: Some(section), rows: None, code: Vec::new() })
             }
-            Contents::Table(_) => bail!("this is a bare .sframe section"),
+            Contents::Table(_) => bail!("the input is a bare .sframe section"),
         }
     }
 
-    /// The same, where a table is needed.
+    /// The tables of an object; an error if it has neither.
     pub fn with_table(object: &'o Object<'a>) -> anyhow::Result<Self> {
         let source = Self::of(object)?;
         if source.is_empty() {
-            bail!("there is no {TABLES} in it");
+            bail!("the file has no {TABLES}");
         }
         Ok(source)
     }
 
-    /// Whether there is neither table.
+    /// Whether the object has neither table.
     pub fn is_empty(&self) -> bool {
         self.table.is_none() && self.rows.is_none()
     }
 
-    /// The architecture, which a bare section does not say.
+    /// The architecture, which a bare section does not contain.
     pub fn arch(&self) -> anyhow::Result<Arch> {
-        let file = self.file.context("a bare __unwind_info does not say for which architecture it is")?;
+        let file = self.file.context("a bare __unwind_info section does not contain its architecture")?;
         Ok(file.arch())
     }
 
-    /// Where the Mach-O header lies; 0 for a bare section.
+    /// The address of the Mach-O header; 0 for a bare section.
     pub fn base(&self) -> Address {
         self.file.map_or(Address(0), File::image_base)
     }
@@ -89,14 +89,14 @@ impl<'o, 'a> Source<'o, 'a> {
         self.code.iter().any(|section| section.address.offset(section.bytes.len() as i64) == address)
     }
 
-    /// `__unwind_info` as its reader takes it.
+    /// `__unwind_info`, parsed.
     pub fn parse(&self) -> anyhow::Result<Option<unwind_info::Section<'_>>> {
         let Some(section) = &self.table else { return Ok(None) };
         let parsed = unwind_info::Section::parse(&section.bytes);
         Ok(Some(parsed.with_context(|| format!("section {}", section.name))?))
     }
 
-    /// Everything that the tables say, for code of `file`: an image's, or an object's rows.
+    /// The entries of the tables, for code of `file`: an image's, or an object's rows.
     pub fn entries<'c>(&self, arch: Arch, base: Address, code: Code<'c>) -> anyhow::Result<Table<'c>> {
         if let Some(section) = self.parse()? {
             return Ok(Table::of_image(arch, base, &section, code));

@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use super::build::ModesJson;
 use super::explain::reasons_of_dwarf;
-use super::made::{Made, TableOptions};
 use super::source::Source;
+use super::table::{BuiltTable, TableOptions};
 use crate::count::{Counts, percent};
 use crate::each::Outcome;
 use crate::escaped::Escaped;
@@ -21,7 +21,7 @@ use crate::input::{CALL_FRAMES, Object};
 use crate::output;
 use crate::status::Status;
 
-/// Counts what an object has; of one without a table, what could be made of its CFI.
+/// Counts the tables of an object; for one without a table, counts the table built from its CFI.
 pub fn count(object: &Object<'_>, json: bool) -> anyhow::Result<Outcome> {
     let source = Source::of(object)?;
     let report = match (source.parse()?, &source.rows) {
@@ -75,10 +75,10 @@ fn of_rows(object: &Object<'_>, arch: Arch, compact: &CompactUnwind<'_>) -> Stat
     StatsJson { rows: Some(rows), ..StatsJson::new(object, "file") }
 }
 
-/// The table that can be made of a file's CFI.
+/// The table that is built from a file's CFI.
 fn of_cfi(object: &Object<'_>, file: &File<'_>, source: &Source<'_, '_>) -> anyhow::Result<StatsJson> {
-    let made = Made::of(file, source, &TableOptions::FROM_CFI)?;
-    let encodings = &made.entries.encodings;
+    let built = BuiltTable::of(file, source, &TableOptions::FROM_CFI)?;
+    let encodings = &built.entries.encodings;
     let coverage = Coverage {
         functions: encodings.functions,
         compact: encodings.compact(),
@@ -87,13 +87,13 @@ fn of_cfi(object: &Object<'_>, file: &File<'_>, source: &Source<'_, '_>) -> anyh
         reasons: encodings.reasons(),
     };
     Ok(StatsJson {
-        table: Some(TableJson::new(&made.stats(file)?)),
+        table: Some(TableJson::new(&built.stats(file)?)),
         coverage: Some(coverage),
         ..StatsJson::new(object, "conversion")
     })
 }
 
-/// How the functions that the linker noted are unwound; nothing if it noted none.
+/// How the functions in the linker's list of starts are unwound; none without such a list.
 fn coverage(file: &File<'_>, code: Code<'_>, table: &Table<'_>) -> anyhow::Result<Option<Coverage>> {
     let starts: Vec<Address> = file.function_starts()?;
     if starts.is_empty() {
@@ -126,7 +126,7 @@ struct StatsJson {
     coverage: Option<Coverage>,
 }
 
-/// How functions are unwound, and why those in DWARF mode are in it.
+/// How functions are unwound, and the reasons of those in DWARF mode.
 #[derive(Serialize, Default)]
 struct Coverage {
     functions: u64,
@@ -174,7 +174,7 @@ fn words(modes: &Modes) -> String {
         ("frameless with the size in the code", modes.indirect),
         ("in DWARF mode", modes.dwarf),
         ("without unwind information", modes.none),
-        ("that mean nothing", modes.malformed),
+        ("malformed", modes.malformed),
         ("within functions", modes.not_function_start),
     ];
     Counts(&kinds).to_string()
@@ -235,7 +235,8 @@ impl StatsJson {
     }
 
     fn print(&self, out: &mut impl Write) -> std::io::Result<()> {
-        let source = if self.source == "conversion" { " (no table in it; as made of its CFI)" } else { "" };
+        let source =
+            if self.source == "conversion" { " (no table in the file; as built from its CFI)" } else { "" };
         writeln!(out, "{}:{source}", Escaped(&self.file))?;
         if let Some(table) = &self.table {
             table.print(out)?;

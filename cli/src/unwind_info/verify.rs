@@ -20,10 +20,10 @@ use crate::place::Places;
 use crate::status::{self, Status};
 use crate::verdict::DUPLICATES;
 
-/// How often each rule's breaches are described; all are counted.
+/// The number of violations of each rule that are described; all are counted.
 const DESCRIBED: usize = 100;
 
-/// Holds a table, the object's own or that of `elsewhere`, against the object's CFI and its readers' rules.
+/// Verifies a table, the object's own or that of `elsewhere`, against the object's CFI and its readers' rules.
 pub fn check(object: &Object<'_>, elsewhere: Option<&Object<'_>>, json: bool) -> anyhow::Result<Outcome> {
     let own = Source::of(object)?;
     let file = object.file()?;
@@ -56,7 +56,7 @@ pub fn check(object: &Object<'_>, elsewhere: Option<&Object<'_>>, json: bool) ->
     status::judged(status, write()).map(Outcome::Done)
 }
 
-/// Holds a table against the CFI of a file; without any there is nothing to differ from.
+/// Verifies a table against the CFI of a file, which may have none.
 pub fn of_file(file: &File<'_>, table: &Table<'_>) -> anyhow::Result<Report> {
     let sections = file.call_frame_sections()?;
     let cfi: Vec<_> = sections.iter().map(|section| section.cfi()).collect();
@@ -72,7 +72,7 @@ fn of_table(
     let sections = file.call_frame_sections()?;
     let cfi: Vec<_> = sections.iter().map(|section| section.cfi()).collect();
     let function_starts = file.function_starts()?;
-    // Pointers that the loader fills in, in the words of lld, ld-prime, and ld64 with and without i386.
+    // Sections of pointers that the loader fills in, as lld, ld-prime, and ld64 with and without i386 name them.
     let names = ["__got", "__auth_got", "__nl_symbol_ptr", "__pointers"];
     let is_slot = |address| file.locate(address).is_some_and(|place| names.contains(&&*place.name));
     let (arch, base) = (file.arch(), file.image_base());
@@ -80,31 +80,28 @@ fn of_table(
     Ok(violations(section, &image))
 }
 
-/// Writes the report as text, below a line that says what it is about.
+/// Writes the report as text, after a line with its subject.
 pub fn print(out: &mut impl Write, report: &Report, places: &Places<'_, '_>) -> anyhow::Result<()> {
     let Report { equal, different, missing, .. } = report;
     write!(out, "  functions: {equal} equal, {different} different, {missing} missing")?;
-    let rest = [
-        ("left to their FDEs", report.dwarf),
-        ("unjudged", report.unjudged),
-        (DUPLICATES, report.duplicates),
-    ];
+    let rest =
+        [("in DWARF mode", report.dwarf), ("unjudged", report.unjudged), (DUPLICATES, report.duplicates)];
     writeln!(out, "{}", Counts(&rest))?;
     let Report { pcs, pcs_equal, pcs_different, pcs_missing, .. } = report;
     write!(out, "  pcs: {pcs}: {pcs_equal} equal, {pcs_different} different, {pcs_missing} missing")?;
     let rest = [
         ("not exact in prologues", report.pcs_prologue),
         ("not exact in epilogues", report.pcs_epilogue),
-        ("left to FDEs", report.pcs_dwarf),
+        ("in DWARF mode", report.pcs_dwarf),
         ("unjudged", report.pcs_unjudged),
     ];
     writeln!(out, "{}", Counts(&rest))?;
     if report.without_cfi != 0 || report.pcs_without_cfi != 0 {
         let Report { without_cfi, pcs_without_cfi, .. } = report;
-        writeln!(out, "  no CFI to judge by: {without_cfi} entries, {pcs_without_cfi} pcs")?;
+        writeln!(out, "  without CFI, not judged: {without_cfi} entries, {pcs_without_cfi} pcs")?;
     }
     if report.handlers_different != 0 {
-        writeln!(out, "  other personality or LSDA: {} functions", report.handlers_different)?;
+        writeln!(out, "  with a different personality or LSDA: {} functions", report.handlers_different)?;
     }
     let reasons = report.reasons_by_count();
     if !reasons.is_empty() {
@@ -121,7 +118,7 @@ pub fn print(out: &mut impl Write, report: &Report, places: &Places<'_, '_>) -> 
 
 fn print_violations(out: &mut impl Write, section: &str, violations: &[Violation]) -> anyhow::Result<()> {
     if violations.is_empty() {
-        writeln!(out, "  {section}: no rule broken")?;
+        writeln!(out, "  {section}: no rule is broken")?;
     }
     let Described { first, more } = Described::of(violations);
     for (is_warning, kind) in [(false, ""), (true, "warning: ")] {
@@ -135,11 +132,11 @@ fn print_violations(out: &mut impl Write, section: &str, violations: &[Violation
     Ok(())
 }
 
-/// Broken rules in words.
+/// Violations as they are described.
 struct Described<'v> {
-    /// Errors before warnings; of each rule the first.
+    /// Errors before warnings; the first [`DESCRIBED`] of each rule.
     first: Vec<&'v Violation>,
-    /// How many more there are of each, by whether it is a warning and by name.
+    /// The number of further violations of a rule, by whether it is a warning and by name.
     more: BTreeMap<(bool, &'static str), usize>,
 }
 
@@ -163,7 +160,7 @@ impl<'v> Described<'v> {
     }
 }
 
-/// What is printed, as `cfipack/verify/1`; `violations` and `warnings` count by name.
+/// The report, as `cfipack/verify/1`; `violations` and `warnings` count by name.
 #[derive(Serialize)]
 struct VerifyJson<'r> {
     schema: &'static str,
@@ -172,7 +169,7 @@ struct VerifyJson<'r> {
     report: ReportJson<'r>,
     violations: BTreeMap<&'static str, u64>,
     warnings: BTreeMap<&'static str, u64>,
-    /// The first of each name in words, `violations` before `warnings`.
+    /// Descriptions of the first of each name, `violations` before `warnings`.
     described: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Archives: what some members have, what none has, and what cannot be read.
+//! Archives: members with and without CFI and tables, and members that cannot be read.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ fn archive(members: &[(&str, &[u8])]) -> Vec<u8> {
 }
 
 /// Status, standard output and standard error.
-fn said(verb: &str, file: &Path) -> (i32, String, String) {
+fn printed(verb: &str, file: &Path) -> (i32, String, String) {
     let output = run(&[verb, file.to_str().unwrap()]);
     let [stdout, stderr] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
     (output.status.code().unwrap(), stdout, stderr)
@@ -29,7 +29,7 @@ fn of_corpus(name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn what_no_member_has_is_said_once() {
+fn what_no_member_has_is_reported_once() {
     let file = scratch("none_has").join("none.a");
     let (with_cfi, text) = (of_corpus("debug_frame.none.o"), b"some text".as_slice());
     let no_table = ".sframe table";
@@ -44,28 +44,28 @@ fn what_no_member_has_is_said_once() {
     for (members, verbs) in cases {
         fs::write(&file, archive(members)).unwrap();
         for (verb, what) in verbs {
-            let expected = format!("cfi2sframe: error: {}: there is no {what} in it\n", file.display());
-            assert_eq!(said(verb, &file), (2, String::new(), expected), "{verb}");
+            let expected = format!("cfi2sframe: error: {}: the file has no {what}\n", file.display());
+            assert_eq!(printed(verb, &file), (2, String::new(), expected), "{verb}");
         }
     }
 }
 
 #[test]
-fn members_without_a_table_are_named_where_others_have_one() {
+fn members_without_a_table_are_named_if_others_have_one() {
     let file = scratch("some_have").join("some.a");
     let [with_table, with_cfi] = ["linkable.o", "debug_frame.none.o"].map(of_corpus);
     fs::write(&file, archive(&[("a.o", &with_cfi), ("b.o", &with_table)])).unwrap();
-    let (status, stdout, stderr) = said("verify", &file);
+    let (status, stdout, stderr) = printed("verify", &file);
     assert!(stdout.contains("some.a(b.o): 4 functions\n"), "{stdout}");
-    let expected = "some.a(a.o): there is call frame information in it, but no .sframe table\n";
+    let expected = "some.a(a.o): has call frame information, but no .sframe table\n";
     assert!(stderr.ends_with(expected) && stderr.lines().count() == 1, "{stderr}");
     assert_eq!(status, 1);
-    // dump shows what there is.
-    assert_eq!((said("dump", &file).0, said("dump", &file).2), (0, String::new()));
+    // dump prints the tables that exist.
+    assert_eq!((printed("dump", &file).0, printed("dump", &file).2), (0, String::new()));
 }
 
 #[test]
-fn a_member_without_cfi_is_no_error_where_others_have_some() {
+fn a_member_without_cfi_is_no_error_if_others_have_some() {
     let file = scratch("some_cfi").join("some.a");
     let mut without_cfi = of_corpus("linkable.o")[..64].to_vec();
     // An ELF header that has no section headers.
@@ -74,14 +74,14 @@ fn a_member_without_cfi_is_no_error_where_others_have_some() {
     let with_cfi = of_corpus("debug_frame.none.o");
     fs::write(&file, archive(&[("a.o", &without_cfi), ("b.o", &with_cfi)])).unwrap();
     for verb in ["stats", "unwind-info"] {
-        let (status, _, stderr) = said(verb, &file);
+        let (status, _, stderr) = printed(verb, &file);
         assert_eq!((status, stderr.contains("error")), (0, false), "{verb}: {stderr}");
     }
     fs::write(&file, archive(&[("a.o", &without_cfi), ("b.o", &without_cfi)])).unwrap();
     for verb in ["stats", "unwind-info"] {
         let expected =
-            format!("cfi2sframe: error: {}: there is no call frame information in it\n", file.display());
-        assert_eq!(said(verb, &file), (2, String::new(), expected), "{verb}");
+            format!("cfi2sframe: error: {}: the file has no call frame information\n", file.display());
+        assert_eq!(printed(verb, &file), (2, String::new(), expected), "{verb}");
     }
 }
 
@@ -106,7 +106,7 @@ fn damaged_archives_and_fat_files_are_errors() {
     for (bytes, error) in cases {
         fs::write(&file, bytes).unwrap();
         for verb in ["stats", "dump", "verify", "unwind-info"] {
-            let (status, stdout, stderr) = said(verb, &file);
+            let (status, stdout, stderr) = printed(verb, &file);
             assert_eq!((status, stdout.as_str(), stderr.lines().count()), (2, "", 1), "{verb}: {stderr}");
             assert!(stderr.ends_with(error), "{verb}: {stderr}");
         }

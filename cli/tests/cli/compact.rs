@@ -1,4 +1,4 @@
-//! `__unwind_info` and `__compact_unwind`: dumps as llvm-objdump's, tables made anew, and what is said of
+//! `__unwind_info` and `__compact_unwind`: dumps equal to llvm-objdump's, tables that are built, and reports on
 //! them.
 
 use std::fs;
@@ -65,7 +65,7 @@ pub fn error_of(directory: &Path, arguments: &[&str]) -> String {
     error
 }
 
-/// The line in front of the contents is llvm-objdump 23's, which the goldens do not keep.
+/// The line before the contents is llvm-objdump 23's, which the goldens do not contain.
 pub fn heading(name: &str, format: &str) -> String {
     format!("\n{name}:\tfile format {format}\nUnwind info:\n\n")
 }
@@ -113,10 +113,10 @@ fn dumps_of_objects_are_llvm_objdumps() {
     assert!(compared > 100, "{compared}");
 }
 
-/// Laid out as lld does, the entries of an image give its own section again; in every layout they mean
-/// the same, and no layout is smaller than the smallest.
+/// In layout `lld` the entries of an image give its own section; in every layout they have the same meaning, and no
+/// layout is smaller than `small`.
 #[test]
-fn tables_are_laid_out_anew() {
+fn tables_are_rebuilt() {
     let directory = scratch("layouts");
     let [own, made] = ["own", "made"].map(|name| directory.join(name));
     let [own, made] = [own.to_str().unwrap(), made.to_str().unwrap()];
@@ -144,7 +144,7 @@ fn tables_are_laid_out_anew() {
                 assert!(text(output.stdout.clone()).contains(difference), "{name}: {}", text(output.stdout));
                 continue;
             }
-            // An image for whose entry there is no personality cannot be read without an error.
+            // An image with an entry without its personality cannot be read without an error.
             let expected = if name.contains("persbit") { Some(1) } else { Some(0) };
             assert_eq!(output.status.code(), expected, "{name} {layout}: {}", text(output.stdout));
         }
@@ -152,7 +152,7 @@ fn tables_are_laid_out_anew() {
     }
 }
 
-/// Where a sentinel lies a byte after the code, as ld64's do, only layout `ld64` keeps it there.
+/// If a sentinel is a byte after the code, as ld64's are, only layout `ld64` keeps it there.
 #[test]
 fn the_byte_after_the_code() {
     let mut image = linked("l_002_one.dylib");
@@ -164,18 +164,18 @@ fn the_byte_after_the_code() {
     image[sentinel] += 1;
     let directory = scratch("byte");
     fs::write(directory.join("own"), &image).unwrap();
-    for (layout, behind) in [("small", 0), ("ld-prime", 0), ("ld64", 1)] {
+    for (layout, after_code) in [("small", 0), ("ld-prime", 0), ("ld64", 1)] {
         let output = run_in(&directory, &["unwind-info", "own", "--layout", layout, "--section", "made"]);
         assert_eq!(output.status.code(), Some(0), "{layout}: {}", text(output.stderr));
         let made = fs::read(directory.join("made")).unwrap();
         let made = cfipack_decoder::unwind_info::Section::parse(&made).unwrap();
-        assert_eq!(made.index().last().unwrap().function.0 as u8, end + behind, "{layout}");
+        assert_eq!(made.index().last().unwrap().function.0 as u8, end + after_code, "{layout}");
     }
 }
 
-/// The rows of an object give the entries that lld linked of them, but for where they lie.
+/// The rows of an object give the entries that lld links from them, at other addresses.
 #[test]
-fn tables_are_made_of_rows() {
+fn tables_are_built_from_rows() {
     for name in ["l_2_alt_1022", "l_5_lsda_same", "l_6_pers_3", "la_3_mixed_local", "l_005_none_between"] {
         let (image, object) = (format!("{name}.dylib"), format!("{name}.o"));
         let directory = unpack("rows", &[&image, &object]);
@@ -243,9 +243,9 @@ fn summaries() {
     );
 }
 
-/// A whole ELF library of this machine's is too much here; one of the corpus does.
+/// A library of the corpus: one of the machine would take too long.
 #[test]
-fn tables_are_made_of_an_elf_files_cfi() {
+fn tables_are_built_from_elf_cfi() {
     let summary: Value =
         serde_json::from_slice(&run(&["unwind-info", "linked.so", "--json", "--verify"]).stdout).unwrap();
     assert_eq!((&summary["source"], &summary["functions"]), (&json!("cfi"), &json!(5)));
@@ -306,7 +306,7 @@ fn verified() {
     let report = json_of(&directory, &["verify", "--json", "l_8_dwarf_lsda.dylib"]);
     assert_eq!(report["warnings"], json!({ "lsda-orphan": 3 }));
     assert_eq!(run_in(&directory, &["verify", "l_8_dwarf_lsda.dylib"]).status.code(), Some(0));
-    // That case's code has no `sub` where its encodings say.
+    // That case's code has no `sub` where its encodings expect it.
     let output = run_in(&directory, &["verify", "l_7_stackind_nofold.dylib"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(output.stdout).contains("no stack adjustment by an imm32 at byte 3\n"));
@@ -339,20 +339,20 @@ fn a_table_from_elsewhere_is_verified() {
     assert!(text(output.stdout).contains("no record of __eh_frame at 0x"));
 }
 
-/// Linkers take the FDEs of functions with rows out: what has only a row is not in the CFI.
+/// Linkers remove the FDEs of functions with rows: a function with only a row is not in the CFI.
 #[test]
-fn what_the_cfi_does_not_have_is_said() {
+fn entries_without_cfi_are_reported() {
     let mc = corpus().join("mc");
     let output = run_in(&mc, &["unwind-info", "--from-cfi", "--verify", "x02_rbp.o"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(output.stderr));
     // llvm-mc -emit-dwarf-unwind=no-compact-unwind: an __eh_frame of no bytes.
     let output = run_in(&mc, &["unwind-info", "--from-cfi", "x56_nocu.o"]);
     assert_eq!(output.status.code(), Some(1));
-    let warning = "x56_nocu.o: 1 compact entries of its own are for code without an FDE, and left out\n";
+    let warning = "x56_nocu.o: 1 compact entries for code without an FDE are omitted\n";
     assert!(text(output.stderr).ends_with(warning));
     // llvm-mc writes no FDE beside arm64's rows.
     let error = error_of(&mc, &["unwind-info", "--from-cfi", "a02_fp.o"]);
-    assert!(error.ends_with("a02_fp.o: there is no call frame information in it\n"), "{error}");
+    assert!(error.ends_with("a02_fp.o: the file has no call frame information\n"), "{error}");
 }
 
 #[test]
@@ -389,7 +389,7 @@ fn counted() {
     assert_eq!((&stats["rows"]["rows"], &stats["rows"]["bytes"]), (&json!(3), &json!(96)));
 }
 
-/// Where `__unwind_info` lies in a file: its bytes are found there once.
+/// The offset of `__unwind_info` in a file, in which its bytes occur once.
 pub fn offset_of_table(image: &[u8]) -> usize {
     let file = cfipack_container::File::parse(image).unwrap();
     let section = file.unwind_info_section().unwrap().unwrap();
@@ -398,7 +398,7 @@ pub fn offset_of_table(image: &[u8]) -> usize {
 
 /// A broken page costs that page in a dump, and its own PCs in a lookup.
 #[test]
-fn a_broken_page_costs_itself() {
+fn a_broken_page_affects_only_itself() {
     let directory = unpack("broken-page", &["l_2_alt_1022.dylib"]);
     let path = directory.join("l_2_alt_1022.dylib");
     let mut image = fs::read(&path).unwrap();
@@ -475,7 +475,7 @@ fn damaged_inputs_are_one_line() {
     error_of(&directory, &["verify", "--profile", "kernel", "l_6_pers_3.dylib"]);
     error_of(&directory, &["unwind-info", "l_6_pers_3.dylib", "--section", "-", "--json"]);
     error_of(&directory, &["unwind-info", "l_6_pers_3.dylib", "--section", "./l_6_pers_3.dylib"]);
-    // A bare section does not say for which architecture it is.
+    // A bare section does not contain its architecture.
     fs::write(directory.join("bare"), &image[table..table + 4196]).unwrap();
     assert_eq!(run_in(&directory, &["dump", "bare"]).status.code(), Some(0));
     error_of(&directory, &["lookup", "bare", "0x3b0"]);
@@ -489,8 +489,7 @@ fn other_architectures_have_no_compact_unwind() {
         for arguments in [&["unwind-info", &object][..], &["explain", "--unwind-info", &object]] {
             let output = run(arguments);
             assert_eq!((output.status.code(), text(output.stdout).as_str()), (Some(2), ""));
-            let expected =
-                format!("cfi2sframe: error: {object}: for {arch} there is no compact unwind information\n");
+            let expected = format!("cfi2sframe: error: {object}: {arch} has no compact unwind encodings\n");
             assert_eq!(text(output.stderr), expected);
         }
     }

@@ -1,4 +1,4 @@
-//! Fat files: all slices, or the one that is named.
+//! Fat files: all slices, or the selected one.
 
 use std::fs;
 use std::path::PathBuf;
@@ -55,13 +55,16 @@ fn fat_files_are_read_slice_by_slice() {
     let expected = [(json!("fat(x86_64)"), json!(3)), (json!("fat(arm64)"), json!(1))];
     assert_eq!(names.collect::<Vec<_>>(), expected);
     let output = run_in(&directory, &["verify", "fat"]);
-    assert_eq!((output.status.code(), text(output.stdout).matches("no rule broken").count()), (Some(0), 2));
+    assert_eq!(
+        (output.status.code(), text(output.stdout).matches("no rule is broken").count()),
+        (Some(0), 2)
+    );
     assert_eq!(run_in(&directory, &["stats", "fat"]).status.code(), Some(0));
 }
 
-/// A slice is what the file of that architecture alone is, to every verb.
+/// Every verb treats a slice as it treats a file of that architecture alone.
 #[test]
-fn a_slice_is_chosen() {
+fn a_slice_is_selected() {
     let directory = unpack("slice");
     for (arch, alone, address) in [("x86_64", "x86", "0x3b5"), ("arm64", "arm", "0x331")] {
         let verbs: [&[&str]; 7] = [
@@ -74,7 +77,7 @@ fn a_slice_is_chosen() {
             &["diff", "FILE", "FILE.table"],
         ];
         for verb in verbs {
-            let said = |file: &str, more: &[&str]| {
+            let printed = |file: &str, more: &[&str]| {
                 let arguments: Vec<_> = verb.iter().map(|word| word.replace("FILE", file)).collect();
                 let arguments: Vec<_> = arguments.iter().map(String::as_str).chain(more.to_vec()).collect();
                 let output = run_in(&directory, &arguments);
@@ -83,10 +86,10 @@ fn a_slice_is_chosen() {
             };
             // All but the name.
             let slice =
-                said("fat", &["--arch", arch]).map(|text| text.replace(&format!("fat({arch})"), alone));
-            assert_eq!(slice, said(alone, &[]), "{verb:?}");
-            // One that is alone may be named too.
-            assert_eq!(slice, said(alone, &["--arch", arch]), "{verb:?}");
+                printed("fat", &["--arch", arch]).map(|text| text.replace(&format!("fat({arch})"), alone));
+            assert_eq!(slice, printed(alone, &[]), "{verb:?}");
+            // A file of one architecture may be selected by it too.
+            assert_eq!(slice, printed(alone, &["--arch", arch]), "{verb:?}");
         }
         let tables =
             ["fat.table", &format!("{alone}.table")].map(|name| fs::read(directory.join(name)).unwrap());
@@ -95,10 +98,10 @@ fn a_slice_is_chosen() {
 }
 
 #[test]
-fn a_slice_that_is_not_there_is_one_line() {
+fn a_missing_slice_is_one_line_of_error() {
     let directory = unpack("no_slice");
-    let several = "fat: there are several architectures in it, choose one with --arch: x86_64, arm64";
-    let missing = "fat: there is no arm64e in it, but x86_64, arm64";
+    let several = "fat: the file has several architectures, choose one with --arch: x86_64, arm64";
+    let missing = "fat: the file has no arm64e, but x86_64, arm64";
     for verb in [&["lookup", "fat", "1"][..], &["explain", "fat"], &["diff", "fat", "arm"], &["fat"]] {
         assert!(error_of(&directory, verb).contains(several), "{verb:?}");
         let named = [verb, &["--arch", "arm64e"]].concat();
@@ -110,5 +113,5 @@ fn a_slice_that_is_not_there_is_one_line() {
     let error = error_of(&directory, &["unwind-info", "fat", "--section", "table"]);
     assert!(error.contains(several), "{error}");
     let error = error_of(&directory, &["dump", "arm", "--arch", "x86_64"]);
-    assert!(error.contains("arm: there is no x86_64 in it, but arm64"), "{error}");
+    assert!(error.contains("arm: the file has no x86_64, but arm64"), "{error}");
 }

@@ -1,11 +1,11 @@
-//! Tables that are damaged: each verb says what is wrong, and where.
+//! Damaged tables: each verb reports the defect and its place.
 
 use std::fs;
 
 use crate::program::{run, scratch};
 use serde_json::Value;
 
-/// The table that a conversion makes for `linked.so`, sound, and damaged in a file beside it.
+/// The table that a conversion writes for `linked.so`, and a damaged copy in a file beside it.
 fn damaged(test: &str, damage: impl FnOnce(&mut Vec<u8>)) -> [String; 2] {
     let directory = scratch(test);
     let [sound, broken] = ["sound", "broken"].map(|name| directory.join(name).to_str().unwrap().to_string());
@@ -17,42 +17,42 @@ fn damaged(test: &str, damage: impl FnOnce(&mut Vec<u8>)) -> [String; 2] {
 }
 
 /// Standard output of a run that finds differences.
-fn said(arguments: &[&str]) -> String {
+fn printed(arguments: &[&str]) -> String {
     let output = run(arguments);
-    let [said, errors] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
-    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}{errors}");
-    said
+    let [printed, errors] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {printed}{errors}");
+    printed
 }
 
-/// `verify` and `diff` say these lines and no others of the table; how many faults they count.
+/// Checks that `verify` and `diff` print these lines and no others about the table; returns how many faults they count.
 fn require_said([sound, broken]: [String; 2], faults: &[&str]) {
-    let report = said(&["verify", "linked.so", "--sframe", &broken]);
+    let report = printed(&["verify", "linked.so", "--sframe", &broken]);
     let lines: Vec<_> = report.lines().filter_map(|line| line.strip_prefix("  section ")).collect();
     assert_eq!(lines, faults, "{report}");
     assert!(!report.contains("cannot be read"), "{report}");
     let json: Value =
-        serde_json::from_str(&said(&["verify", "--json", "linked.so", "--sframe", &broken])).unwrap();
+        serde_json::from_str(&printed(&["verify", "--json", "linked.so", "--sframe", &broken])).unwrap();
     assert_eq!(json["malformed"], faults.len());
     let words: Vec<_> = faults.iter().map(|fault| format!("section {fault}")).collect();
     assert_eq!(json["faults"], serde_json::json!(words));
 
-    let report = said(&["diff", &sound, &broken]);
+    let report = printed(&["diff", &sound, &broken]);
     let prefix = format!("{broken}: section ");
     let lines: Vec<_> = report.lines().filter_map(|line| line.strip_prefix(&prefix)).collect();
     assert_eq!(lines, faults, "{report}");
     assert!(report.contains(&format!(", {} malformed\n", faults.len())), "{report}");
-    let json: Value = serde_json::from_str(&said(&["diff", "--json", &broken, &sound])).unwrap();
+    let json: Value = serde_json::from_str(&printed(&["diff", "--json", &broken, &sound])).unwrap();
     assert_eq!(json["faults"], serde_json::json!([words, []]));
 }
 
-/// The first entry of the index starts at 28; its last field says where the function's rows are.
+/// The first entry of the index starts at 28; its last field is the offset of the function's rows.
 #[test]
 fn a_function_that_cannot_be_read() {
     let tables = damaged("fault_function", |bytes| bytes[28 + 12..][..4].fill(0xff));
     require_said(tables, &[".sframe: offset 0x1c: FRE offset 0xffffffff is out of bounds"]);
 }
 
-/// The first entry's start moved far behind the others'. All can be read.
+/// The first entry's start moved far after the others'. All can be read.
 #[test]
 fn an_index_that_is_not_sorted() {
     let tables = damaged("fault_order", |bytes| bytes[28 + 2] ^= 1);
@@ -60,9 +60,9 @@ fn an_index_that_is_not_sorted() {
     require_said(tables, &[expected]);
 }
 
-/// Behind 28 bytes of a table without functions, in the order of the file.
+/// Bytes after the 28 of a table without functions, in the order of the file.
 #[test]
-fn a_table_behind_another_one() {
+fn a_table_after_another_one() {
     let tables = damaged("fault_second", |bytes| {
         bytes[28 + 12..][..4].fill(0xff);
         let empty = [&bytes[..8], &[0; 20]].concat();
@@ -91,7 +91,7 @@ fn a_table_for_another_architecture() {
     }
 }
 
-/// `dump` prints it as readelf does, and says then that it is wrong.
+/// `dump` prints it as readelf does, and then reports the error.
 #[test]
 fn a_header_with_a_wrong_number_of_fres() {
     let [sound, broken] = damaged("fault_num_fres", |bytes| bytes[12..14].copy_from_slice(&[0x0f, 0x27]));

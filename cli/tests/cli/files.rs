@@ -1,4 +1,4 @@
-//! What is written where: whole outputs or none, the right bytes, the right status.
+//! Files: outputs are complete or absent, with the right bytes and the right exit status.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -57,7 +57,7 @@ fn a_failure_leaves_the_output_as_it_was() {
     let (table, broken) = (directory.join("table"), directory.join("broken.so"));
     fs::write(&table, b"precious").unwrap();
     let mut bytes = fs::read(corpus().join("linked.so")).unwrap();
-    // readelf -S: .eh_frame at 0x2d0; its first record now claims more bytes than there are.
+    // readelf -S: .eh_frame at 0x2d0; its first record now claims more bytes than the section has.
     bytes[0x2d0..0x2d4].copy_from_slice(&0x7fff_0000_u32.to_le_bytes());
     fs::write(&broken, bytes).unwrap();
     let output = run(&[broken.to_str().unwrap(), "--section", table.to_str().unwrap()]);
@@ -70,11 +70,11 @@ fn a_failure_leaves_the_output_as_it_was() {
 }
 
 #[test]
-fn one_bad_function_costs_itself() {
+fn one_bad_function_affects_only_itself() {
     let directory = scratch("bad-function");
     let broken = directory.join("broken.so");
     let mut bytes = fs::read(corpus().join("linked.so")).unwrap();
-    // The second FDE's CIE pointer, 0x44 at 0x2d0 + 0x44 (readelf --debug-dump=frames), leads nowhere.
+    // The second FDE's CIE pointer, 0x44 at 0x2d0 + 0x44 (readelf --debug-dump=frames), leads to no CIE.
     assert_eq!(bytes[0x2d0 + 0x44..][..4], [0x44, 0, 0, 0]);
     bytes[0x2d0 + 0x44..][..4].copy_from_slice(&3_u32.to_le_bytes());
     fs::write(&broken, bytes).unwrap();
@@ -88,13 +88,10 @@ fn one_bad_function_costs_itself() {
     assert_eq!(run(&[broken, "--min-coverage", "80.1"]).status.code(), Some(1));
     assert_eq!(run(&[broken, "--verify"]).status.code(), Some(1), "what is not judged is not verified");
     let explained = String::from_utf8(run(&["explain", broken]).stdout).unwrap();
-    assert!(
-        explained.starts_with("left out: section .eh_frame: offset 0x40: CIE pointer 0x3"),
-        "{explained}"
-    );
+    assert!(explained.starts_with("omitted: section .eh_frame: offset 0x40: CIE pointer 0x3"), "{explained}");
 }
 
-/// Of functions that overlap the one is explained that lookups find.
+/// If functions overlap, `explain` describes the one that lookups find.
 #[test]
 fn a_function_inside_another() {
     let overlapping = scratch("overlapping").join("overlapping.so");
@@ -111,7 +108,7 @@ fn a_function_inside_another() {
     }
 }
 
-/// It has no compact entry of whatever mode, and where it would lie is unknown.
+/// An FDE that cannot be read has no compact entry in any mode, and its address is unknown.
 #[test]
 fn an_unreadable_function_is_not_in_dwarf_mode() {
     let broken = scratch("unreadable").join("broken.so");
@@ -119,13 +116,13 @@ fn an_unreadable_function_is_not_in_dwarf_mode() {
     bytes[0x2d0 + 0x44..][..4].copy_from_slice(&3_u32.to_le_bytes());
     fs::write(&broken, bytes).unwrap();
     let output = run(&["unwind-info", broken.to_str().unwrap()]);
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains(": 5 functions: "), "{said}");
-    assert!(said.lines().next().unwrap().ends_with(" in DWARF mode, 1 that cannot be read"), "{said}");
-    assert!(!said.contains("malformed"), "{said}");
+    let printed = String::from_utf8(output.stderr).unwrap();
+    assert!(printed.contains(": 5 functions: "), "{printed}");
+    assert!(printed.lines().next().unwrap().ends_with(" in DWARF mode, 1 that cannot be read"), "{printed}");
+    assert!(!printed.contains("malformed"), "{printed}");
 }
 
-/// A file of debugging information has CFI, and of the code only where it lies.
+/// A file with debugging information only has CFI, and the addresses of the code without its bytes.
 #[test]
 fn no_compact_encoding_without_code_to_look_for_calls_in() {
     let stripped = scratch("without-code").join("linked.debug");
@@ -151,7 +148,7 @@ fn no_compact_encoding_without_code_to_look_for_calls_in() {
     assert_eq!(without["code-unreadable"], 1, "{without}");
 }
 
-/// In JSON a file's name is as it is: JSON has escapes of its own.
+/// In JSON a file's name is not escaped: JSON has escapes of its own.
 #[test]
 fn names_in_json() {
     let directory = scratch("names");
@@ -170,7 +167,7 @@ fn names_in_json() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_error() {
+fn a_closed_pipe_is_no_error() {
     let mut child = command(&["dump", "linked.so", "linked.so", "linked.so"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -202,10 +199,10 @@ fn errors_that_cannot_be_written_are_errors_still() {
 
 #[cfg(unix)]
 #[test]
-fn what_never_ends_is_not_read() {
+fn endless_inputs_are_not_read() {
     let output = run(&["dump", "/dev/zero"]);
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(said, "cfi2sframe: error: /dev/zero: a device, not a file or a pipe\n");
+    let printed = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(printed, "cfi2sframe: error: /dev/zero: the input is a device, not a file or a pipe\n");
     assert_eq!(output.status.code(), Some(2));
     let mut child = command(&["dump", "/dev/stdin"]).stdin(Stdio::piped()).spawn().unwrap();
     let mut endless = child.stdin.take().unwrap();
@@ -218,10 +215,10 @@ fn what_never_ends_is_not_read() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
-/// A pipe that stays open behind a section that says itself where it ends, and one that never ends.
+/// A pipe that stays open after a section whose header contains its length, and a pipe that never ends.
 #[cfg(unix)]
 #[test]
-fn a_bare_section_is_read_as_far_as_it_claims() {
+fn a_bare_section_is_read_up_to_its_claimed_length() {
     let directory = scratch("endless");
     let table = directory.join("table");
     let made = run(&["linked.so", "--section", table.to_str().unwrap(), "--address", "0"]);
@@ -248,10 +245,10 @@ fn a_bare_section_is_read_as_far_as_it_claims() {
     }
 }
 
-/// The hole behind a table in a sparse file is not searched for another.
+/// The hole after a table in a sparse file is not searched for another.
 #[cfg(unix)]
 #[test]
-fn a_hole_behind_a_table_is_not_read() {
+fn a_hole_after_a_table_is_not_read() {
     let directory = scratch("hole");
     let table = directory.join("table");
     let made = run(&["linked.so", "--section", table.to_str().unwrap(), "--address", "0"]);
@@ -280,10 +277,10 @@ fn an_output_keeps_its_permissions_and_its_link() {
     fs::set_permissions(&private, fs::Permissions::from_mode(0o600)).unwrap();
     write("private");
     assert_eq!(fs::metadata(&private).unwrap().permissions().mode() & 0o777, 0o600);
-    symlink("behind", directory.join("link")).unwrap();
+    symlink("target", directory.join("link")).unwrap();
     write("link");
     assert!(fs::symlink_metadata(directory.join("link")).unwrap().is_symlink());
-    assert_eq!(fs::read(directory.join("behind")).unwrap(), fs::read(&private).unwrap());
+    assert_eq!(fs::read(directory.join("target")).unwrap(), fs::read(&private).unwrap());
     write(&"n".repeat(250));
     assert_eq!(fs::read_dir(&directory).unwrap().count(), 4, "nothing is left beside them");
 }
@@ -294,22 +291,22 @@ fn names_stay_on_one_line() {
     let directory = scratch("control");
     let name = "a\nb\u{1b}[31m";
     fs::copy(corpus().join("linked.so"), directory.join(name)).unwrap();
-    let said = |arguments: &[&str]| {
+    let printed = |arguments: &[&str]| {
         let output = command(arguments).current_dir(&directory).output().unwrap();
         [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap())
     };
     let escaped = "a\\nb\\u{1b}[31m";
-    assert!(said(&["verify", name])[0].starts_with(&format!("{escaped}: 5 functions\n")));
-    assert!(said(&["stats", name])[0].starts_with(&format!("{escaped}:\n")));
-    assert!(said(&[name])[1].starts_with(&format!("{escaped}: 5 functions: ")));
-    let missing = said(&["dump", "no\nsuch"]);
+    assert!(printed(&["verify", name])[0].starts_with(&format!("{escaped}: 5 functions\n")));
+    assert!(printed(&["stats", name])[0].starts_with(&format!("{escaped}:\n")));
+    assert!(printed(&[name])[1].starts_with(&format!("{escaped}: 5 functions: ")));
+    let missing = printed(&["dump", "no\nsuch"]);
     assert_eq!(missing[1], "cfi2sframe: error: no\\nsuch: No such file or directory (os error 2)\n");
-    let json: serde_json::Value = serde_json::from_str(&said(&["verify", "--json", name])[0]).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&printed(&["verify", "--json", name])[0]).unwrap();
     assert_eq!(json["file"], name);
 }
 
 #[test]
-fn short_files_are_not_said_to_have_more_bytes() {
+fn errors_of_short_files_print_only_their_bytes() {
     let directory = scratch("short");
     let nothing_known = "neither an ELF file, a Mach-O file nor an archive";
     for (bytes, expected) in
@@ -317,8 +314,8 @@ fn short_files_are_not_said_to_have_more_bytes() {
     {
         fs::write(directory.join("short"), bytes).unwrap();
         let output = command(&["dump", "short"]).current_dir(&directory).output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(said, format!("cfi2sframe: error: short: offset 0x0: {nothing_known}: {expected}\n"));
+        let printed = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(printed, format!("cfi2sframe: error: short: offset 0x0: {nothing_known}: {expected}\n"));
         assert_eq!(output.status.code(), Some(2));
     }
 }

@@ -1,5 +1,5 @@
-//! What the program does beyond its libraries grows no faster than its input either: instructions, as callgrind
-//! counts them.
+//! The work of the program grows no faster than its input: instructions, as callgrind counts them. The libraries have
+//! such a test of their own.
 
 use std::fs;
 use std::path::Path;
@@ -66,7 +66,7 @@ fn instructions(directory: &Path, arguments: &[&str]) -> u64 {
 fn sections_of_code_cost_in_proportion() {
     let is_there = Command::new("valgrind").arg("--version").output().is_ok_and(|it| it.status.success());
     if !is_there || !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
-        println!("SKIPPED: growth: there is no valgrind for x86-64 Linux to count instructions");
+        println!("SKIPPED: growth: no valgrind for x86-64 Linux, which counts instructions");
         return;
     }
     let directory = scratch("growth");
@@ -75,7 +75,7 @@ fn sections_of_code_cost_in_proportion() {
             fs::write(directory.join("object"), sections_of_code(n)).unwrap();
             instructions(&directory, &[verb, "object"])
         });
-        // What starting costs counts in both.
+        // The cost of starting is in both counts.
         assert!(
             twice as f64 <= 2.3 * once as f64,
             "{verb}: {once} instructions, {twice} for twice the input"

@@ -1,4 +1,4 @@
-//! Rows that only an innermost frame can be unwound by.
+//! Rows that unwind an innermost frame only.
 
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ fn functions_are_counted_and_the_register_is_named() {
         // In its own table, and converted.
         assert_eq!(json(&["stats", file])["tables"][0]["innermost_only"], count, "{file}");
     }
-    assert!(text(&["stats", DRAP]).contains(", 1 not unwound but as innermost frames\n"));
+    assert!(text(&["stats", DRAP]).contains(", 1 unwound as innermost frames only\n"));
 
     let innermost = json!({ "pc": ".text+0x5", "register": "r10" });
     for address in [&[][..], &[".text+0"]] {
@@ -32,10 +32,13 @@ fn functions_are_counted_and_the_register_is_named() {
         assert_eq!(function["innermost_only"], innermost);
         assert_eq!((&function["start"], &function["reason"]), (&json!(".text+0x0"), &Value::Null));
     }
-    let words = "by r10, which no table restores for a caller\n";
-    let listed = format!(".text+0x0 <f>: unwound as an innermost frame only: from .text+0x5 on {words}");
+    let words = "its CFA depends on r10, which tables do not restore\n";
+    let listed = format!(".text+0x0 <f>: unwound as an innermost frame only: from .text+0x5 on, {words}");
     assert_eq!(text(&["explain", DRAP]), listed);
     let one = text(&["explain", DRAP, ".text+0"]);
-    assert!(one.ends_with(&format!("\n  an innermost frame only: from .text+0x5 on {words}")), "{one}");
+    assert!(
+        one.ends_with(&format!("\n  unwound as an innermost frame only: from .text+0x5 on, {words}")),
+        "{one}"
+    );
     assert_eq!(json(&["explain", "linked.so"])["functions"], json!([]));
 }

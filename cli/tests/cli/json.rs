@@ -1,4 +1,4 @@
-//! The machine-readable reports: their schema strings and the fields that are promised.
+//! The machine-readable reports: their schema strings and promised fields.
 
 use crate::program::{run, scratch};
 use serde_json::{Value, json};
@@ -126,7 +126,7 @@ fn diff_stats_and_explain() {
         fields(&stats, &["schema", "source"]),
         json!({ "schema": "cfipack/stats/1", "source": "file" })
     );
-    // 28 bytes of header, 6 entries of 16, 66 bytes of FREs: readelf -S says 0xbe.
+    // 28 bytes of header, 6 entries of 16, 66 bytes of FREs: readelf -S prints 0xbe.
     let bytes = &stats["tables"][0]["bytes"];
     assert_eq!(
         fields(bytes, &["total", "header", "index"]),
@@ -155,9 +155,9 @@ fn a_plt_is_explained_as_it_repeats() {
 
 #[test]
 fn a_reason_is_one_that_holds_for_the_table() {
-    // Its CFA is found by r10, which only a flex FDE can say: version 3 has them, version 2 has not.
+    // Its CFA is based on r10, which only a flex FDE can represent: version 3 has them, version 2 has not.
     let object = "../sframe/x86_64/x_def_cfa_r10.gas247.o";
-    // Whose table it is knows why, and says so once.
+    // A conversion knows the reason, and reports it once.
     for options in [&["--no-flex"][..], &["--sframe-version", "2"], &["--layout", "gnu", "--no-flex"]] {
         let summary = parse(&[&[object, "--verify", "--json"], options].concat());
         assert_eq!(summary["unsupported"], 1, "{options:?}");

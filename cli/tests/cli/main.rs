@@ -1,4 +1,4 @@
-//! The program from outside: arguments in, streams, files and exit statuses out.
+//! Tests of the program as a process: arguments in, streams, files and exit statuses out.
 
 mod archives;
 mod broken_rules;

@@ -1,40 +1,40 @@
-//! Relocatable objects: where places have no address yet, and what gas wrote is read as gas meant it.
+//! Relocatable objects: places without addresses, and tables of gas with and without relative starts.
 
 use std::process::Output;
 
 use crate::program::{corpus, run, scratch};
 use serde_json::Value;
 
-/// What a run of status `status` says on standard output.
-pub fn said(status: i32, arguments: &[&str]) -> String {
+/// Standard output of a run, which must end with `status`.
+pub fn printed(status: i32, arguments: &[&str]) -> String {
     let Output { status: found, stdout, stderr } = run(arguments);
     let errors = String::from_utf8_lossy(&stderr);
     assert_eq!(found.code(), Some(status), "{arguments:?}: {errors}");
     String::from_utf8(stdout).unwrap()
 }
 
-/// An object that gas wrote, as the tests' directory sees it.
+/// The path of an object that gas wrote, from the tests' directory.
 pub fn gas(name: &str) -> String {
     format!("../sframe/x86_64/{name}.o")
 }
 
-/// gas 2.44's relocations make starts relative to their fields, though its header does not say so.
+/// gas 2.44's relocations make starts relative to their fields, though its header has no flag for it.
 #[test]
 fn starts_are_read_as_their_relocations_make_them() {
     let (old, new) = (&gas("x_two_sections.gas244"), &gas("x_two_sections.gas247"));
     let expected = "  functions: 3 equal, 0 different, 0 missing\n";
-    assert!(said(0, &["verify", old]).contains(expected));
-    assert!(said(0, &["stats", old]).contains("  covered: 3 of 3 functions"));
-    said(0, &["diff", old, new]);
-    // By x_two_sections.s: one byte in front of the change.
+    assert!(printed(0, &["verify", old]).contains(expected));
+    assert!(printed(0, &["stats", old]).contains("  covered: 3 of 3 functions"));
+    printed(0, &["diff", old, new]);
+    // By x_two_sections.s: one byte before the change.
     let row = "row +0x1: CFA = rsp+16, return address at CFA-8";
-    assert!(said(0, &["lookup", old, "1"]).contains(row));
-    // readelf goes by the header.
+    assert!(printed(0, &["lookup", old, "1"]).contains(row));
+    // readelf follows the header.
     let expected = std::fs::read_to_string("../corpora/sframe/x86_64/x_two_sections.gas244.readelf").unwrap();
-    assert_eq!(said(0, &["dump", old]), expected);
+    assert_eq!(printed(0, &["dump", old]), expected);
 }
 
-/// Of the error that a run ends with, what follows the file's name.
+/// The error of a run, after the file's name.
 fn error(arguments: &[&str]) -> String {
     let Output { status, stderr, .. } = run(arguments);
     let line = String::from_utf8(stderr).unwrap();
@@ -48,28 +48,31 @@ fn a_pc_is_a_section_and_an_offset() {
     let object = &gas("x_two_sections.gas247");
     let fb = "function .text.b+0x0..0x2, row +0x1: CFA = rsp+16, return address at CFA-8";
     for place in [".text.b+1", "1"] {
-        assert_eq!(said(0, &["lookup", object, place]), format!(".text.b+0x1: {fb}\n"));
+        assert_eq!(printed(0, &["lookup", object, place]), format!(".text.b+0x1: {fb}\n"));
     }
     let fa = "function .text.a+0x0..0x1, row +0x0: CFA = rsp+8, return address at CFA-8";
-    assert_eq!(said(0, &["lookup", object, ".text.a+0"]), format!(".text.a+0x0: {fa}\n"));
+    assert_eq!(printed(0, &["lookup", object, ".text.a+0"]), format!(".text.a+0x0: {fa}\n"));
     assert_eq!(
-        said(1, &["lookup", object, "3", ".text.b+3"]),
+        printed(1, &["lookup", object, "3", ".text.b+3"]),
         "0x3: no function\n.text.b+0x3: no function\n"
     );
-    let several = "several sections have a function at 0x0, write which one: .text.a+0x0, .text.b+0x0";
+    let several = "several sections have a function at 0x0, choose one: .text.a+0x0, .text.b+0x0";
     assert_eq!(error(&["lookup", object, "0x0"]), several);
-    assert_eq!(error(&["lookup", object, ".text.b+4"]), "section .text.b has 0x3 bytes, so nothing at 0x4");
-    let none = said(1, &["explain", object, ".text.b+3"]);
-    assert!(none.ends_with(": no function has the address .text.b+0x3\n"), "{none}");
+    assert_eq!(
+        error(&["lookup", object, ".text.b+4"]),
+        "section .text.b has 0x3 bytes; offset 0x4 is after its end"
+    );
+    let none = printed(1, &["explain", object, ".text.b+3"]);
+    assert!(none.ends_with(": no function contains .text.b+0x3\n"), "{none}");
 }
 
 #[test]
-fn json_says_which_section_a_pc_is_in() {
+fn json_has_the_section_of_a_pc() {
     let object = &gas("x_two_sections.gas244");
-    let answer: Value = serde_json::from_str(&said(0, &["lookup", "--json", object, "2"])).unwrap();
+    let answer: Value = serde_json::from_str(&printed(0, &["lookup", "--json", object, "2"])).unwrap();
     let place = [&answer["section"], &answer["pc"], &answer["function"]["start"]];
     assert_eq!(place, [".text.b", "0x2", "0x2"]);
-    let table: Value = serde_json::from_str(&said(0, &["dump", "--json", object])).unwrap();
+    let table: Value = serde_json::from_str(&printed(0, &["dump", "--json", object])).unwrap();
     assert_eq!(table["address"], "0x0");
     let functions = table["functions"].as_array().unwrap().iter();
     let starts: Vec<_> = functions.map(|function| [&function["section"], &function["start"]]).collect();
@@ -88,36 +91,36 @@ fn two_of_one_name(test: &str) -> String {
 }
 
 #[test]
-fn sections_of_one_name_are_told_apart_by_their_indices() {
+fn sections_of_one_name_are_distinguished_by_index() {
     let object = &two_of_one_name("two_of_one_name");
-    let choose = "there are several sections named .text.b, choose one by its index: .text.b[4], .text.b[5]";
+    let choose = "several sections have the name .text.b, choose one by its index: .text.b[4], .text.b[5]";
     assert_eq!(error(&["explain", object, ".text.b+0"]), choose);
     assert_eq!(error(&["lookup", object, ".text.b+0"]), choose);
-    assert!(said(0, &["explain", object, ".text.b[4]+0"]).starts_with(".text.b[4]+0x0 <fb>: 2 bytes"));
-    assert!(said(0, &["explain", object, ".text.b[5]+0"]).starts_with(".text.b[5]+0x0 <fa>: 1 byte,"));
-    assert!(said(0, &["lookup", object, ".text.b[5]+0"]).contains("function .text.b[5]+0x0..0x1, row"));
-    assert!(error(&["lookup", object, "0"]).ends_with("write which one: .text.b[4]+0x0, .text.b[5]+0x0"));
+    assert!(printed(0, &["explain", object, ".text.b[4]+0"]).starts_with(".text.b[4]+0x0 <fb>: 2 bytes"));
+    assert!(printed(0, &["explain", object, ".text.b[5]+0"]).starts_with(".text.b[5]+0x0 <fa>: 1 byte,"));
+    assert!(printed(0, &["lookup", object, ".text.b[5]+0"]).contains("function .text.b[5]+0x0..0x1, row"));
+    assert!(error(&["lookup", object, "0"]).ends_with("choose one: .text.b[4]+0x0, .text.b[5]+0x0"));
 }
 
 #[test]
-fn objects_are_compared_where_their_sections_match() {
+fn objects_are_compared_if_their_sections_match() {
     let object = &gas("x_two_sections.gas247");
     let unlike = error(&["diff", object, &gas("x_comdat.gas247")]);
     assert!(unlike.ends_with("code differ: .text.b of 0x3 bytes in A, .text of 0x1 bytes in B"), "{unlike}");
-    // By the symbols at their starts, `fb` and `fa`, the two of one name are different ones.
-    let named_alike = &two_of_one_name("two_to_compare");
-    said(0, &["diff", named_alike, named_alike]);
-    assert!(error(&["diff", object, named_alike]).contains(".text.b of 0x3 bytes in A, .text.b <fb> of"));
+    // The symbols at their starts, `fb` and `fa`, distinguish the two sections of one name.
+    let of_equal_names = &two_of_one_name("two_to_compare");
+    printed(0, &["diff", of_equal_names, of_equal_names]);
+    assert!(error(&["diff", object, of_equal_names]).contains(".text.b of 0x3 bytes in A, .text.b <fb> of"));
     let alone = error(&["diff", object, "linked.so"]);
-    assert!(alone.ends_with("a relocatable object can be compared with another one only"), "{alone}");
+    assert!(alone.ends_with("a relocatable object can only be compared with another one"), "{alone}");
     let in_data = &gas("x_data_section.gas247");
     let expected = "the function at .data+0x0 is not in a section of code, so it cannot be matched";
     assert_eq!(error(&["diff", in_data, in_data]), expected);
 }
 
-/// Where the program has the sections of objects is its own affair: nobody else has these addresses.
+/// The addresses of an object's sections are internal to the program and appear in no report.
 #[test]
-fn invented_addresses_are_not_told() {
+fn internal_addresses_are_not_printed() {
     let directory = corpus().join("../sframe/x86_64");
     let mut objects: Vec<_> =
         std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -142,13 +145,13 @@ fn invented_addresses_are_not_told() {
         }
     }
     // x_reg_off_order.s: the row at 1 is known to be wrong.
-    let report = said(1, &["verify", "--json", &gas("x_reg_off_order.gas247")]);
+    let report = printed(1, &["verify", "--json", &gas("x_reg_off_order.gas247")]);
     let report: Value = serde_json::from_str(&report).unwrap();
     let difference = &report["differences"][0];
     assert_eq!([&difference["start"], &difference["end"]], [".text+0x1", ".text+0x2"]);
     assert_eq!(difference["function"], ".text+0x0");
-    // x_register_sp.s: the rule behind `nop` is for no table.
-    let report = said(1, &["verify", "--json", &gas("x_register_sp.gas247")]);
+    // x_register_sp.s: no table can represent the rule after `nop`.
+    let report = printed(1, &["verify", "--json", &gas("x_register_sp.gas247")]);
     let report: Value = serde_json::from_str(&report).unwrap();
     assert_eq!(report["left_out"][0]["function"], ".text+0x0");
     assert!(!report["left_out"][0]["why"].as_str().unwrap().contains("0x"));

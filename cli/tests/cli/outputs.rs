@@ -1,4 +1,4 @@
-//! How outputs are written: as a whole or not at all, with the file's owner and mode, and through descriptors, FIFOs and
+//! Outputs: complete or absent, with the file's owner and mode, and to descriptors, FIFOs and
 //! devices.
 
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -23,7 +23,7 @@ fn shell(directory: &Path, script: &str, arguments: &[&str]) -> Command {
     command
 }
 
-fn said(output: &Output) -> String {
+fn printed(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
@@ -42,7 +42,7 @@ fn names(directory: &Path) -> Vec<String> {
 }
 
 /// Rust opens `/dev/null` in place of a standard descriptor that is closed. Other programs give their children
-/// `/dev/null`, for writing or for both, and mean it.
+/// `/dev/null`, for writing or for both, on purpose.
 #[test]
 fn a_closed_standard_output_is_an_error() {
     let (directory, _) = prepared("closed");
@@ -50,8 +50,8 @@ fn a_closed_standard_output_is_an_error() {
     {
         let output = shell(&directory, r#"exec "$@" >&-"#, arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        let said = said(&output);
-        assert!(said.ends_with("standard output: Bad file descriptor (os error 9)\n"), "{said}");
+        let printed = printed(&output);
+        assert!(printed.ends_with("standard output: Bad file descriptor (os error 9)\n"), "{printed}");
         for script in [r#"exec "$@" >/dev/null"#, r#"exec "$@" 1<>/dev/null"#, r#"exec "$@" <&-"#] {
             let output = shell(&directory, script, arguments).output().unwrap();
             assert_eq!(output.status.code(), Some(0), "{script} {arguments:?}");
@@ -76,7 +76,7 @@ fn descriptors_are_written_through() {
         fs::write(&file, "before").unwrap();
         let inode = fs::metadata(&file).unwrap().ino();
         let output = shell(&directory, script, &["linked.so", "--section", section]).output().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{section}: {}", said(&output));
+        assert_eq!(output.status.code(), Some(0), "{section}: {}", printed(&output));
         assert_eq!(fs::read(&file).unwrap(), [b"before", &table[..]].concat(), "{section}");
         assert_eq!(fs::metadata(&file).unwrap().ino(), inode, "{section}");
     }
@@ -86,10 +86,10 @@ fn descriptors_are_written_through() {
     assert_eq!(names(&directory), ["file", "link", "linked.so"]);
     let output =
         shell(&directory, r#"exec "$@" 7>&-"#, &["linked.so", "--section", "/dev/fd/7"]).output().unwrap();
-    assert_eq!(said(&output), "cfi2sframe: error: /dev/fd/7: Bad file descriptor (os error 9)\n");
+    assert_eq!(printed(&output), "cfi2sframe: error: /dev/fd/7: Bad file descriptor (os error 9)\n");
     let both =
         shell(&directory, r#"exec "$@""#, &["linked.so", "--json", "--section", "link"]).output().unwrap();
-    assert_eq!(said(&both), "cfi2sframe: error: --section and --json both ask for standard output\n");
+    assert_eq!(printed(&both), "cfi2sframe: error: --section and --json both write to standard output\n");
 }
 
 #[test]
@@ -108,19 +108,19 @@ fn fifos_and_devices_are_written_through() {
             output.status.code(),
             Some(if device == "/dev/full" { 2 } else { 0 }),
             "{}",
-            said(&output)
+            printed(&output)
         );
     }
     assert_eq!(names(&directory), ["fifo", "linked.so"]);
 }
 
-/// In a container every run of the program may have the same process number.
+/// In a container every run of the program can have the same process number.
 #[test]
-fn what_another_run_left_is_not_in_the_way() {
+fn temporary_files_of_another_run_are_no_obstacle() {
     let (directory, table) = prepared("left");
     let script = r#"echo left >.cfi2sframe.$$.tmp; exec "$@""#;
     let output = shell(&directory, script, &["linked.so", "--section", "table"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", printed(&output));
     assert_eq!(fs::read(directory.join("table")).unwrap(), table);
 }
 
@@ -131,21 +131,21 @@ fn a_file_that_cannot_be_written_whole_is_named_and_removed() {
     let output =
         shell(&directory, r#"ulimit -f 0; exec "$@""#, &["linked.so", "--section", "table"]).output();
     let output = output.unwrap();
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    let said = said(&output);
-    let temporary = said.strip_prefix("cfi2sframe: error: table: temporary file .cfi2sframe.").unwrap();
-    assert!(temporary.ends_with(".tmp: File too large (os error 27)\n"), "{said}");
+    assert_eq!(output.status.code(), Some(2), "{}", printed(&output));
+    let printed = printed(&output);
+    let temporary = printed.strip_prefix("cfi2sframe: error: table: temporary file .cfi2sframe.").unwrap();
+    assert!(temporary.ends_with(".tmp: File too large (os error 27)\n"), "{printed}");
     assert_eq!(fs::read(directory.join("table")).unwrap(), b"precious");
     assert_eq!(names(&directory), ["linked.so", "table"]);
 }
 
-/// A directory that everybody may write, with the program and its input. The directory of the build may be closed to other users.
+/// A directory that every user may write, with the program and its input. Other users may have no access to the directory of the build.
 fn open_directory(name: &str) -> PathBuf {
     let directory = std::env::temp_dir().join(format!("cfi2sframe-{name}-{}", std::process::id()));
     let _ = fs::remove_dir_all(&directory);
     fs::create_dir(&directory).unwrap();
     fs::copy(corpus().join("linked.so"), directory.join("linked.so")).unwrap();
-    // By another process: while this one has a program open for writing, a child that another test starts has too,
+    // By another process: while this one has a program open for writing, so has a child that another test starts,
     // and such a program cannot be run.
     let copied =
         Command::new("cp").arg(env!("CARGO_BIN_EXE_cfi2sframe")).arg(directory.join("program")).status();
@@ -154,7 +154,7 @@ fn open_directory(name: &str) -> PathBuf {
     directory
 }
 
-/// Writes `table` there, as `nobody` if this process may do so.
+/// Writes `table` there, as the user `nobody` if this process may change its user.
 fn write_as_a_user(directory: &Path) -> Output {
     let mut command = Command::new(directory.join("program"));
     command.args(["linked.so", "--section", "table"]).current_dir(directory);
@@ -177,13 +177,13 @@ fn a_file_that_may_not_be_written_is_not_replaced() {
     fs::set_permissions(&table, Permissions::from_mode(0o444)).unwrap();
     let output = write_as_a_user(&directory);
     assert_eq!(output.status.code(), Some(2));
-    assert_eq!(said(&output), "cfi2sframe: error: table: Permission denied (os error 13)\n");
+    assert_eq!(printed(&output), "cfi2sframe: error: table: Permission denied (os error 13)\n");
     assert_eq!(fs::read(&table).unwrap(), b"precious");
     fs::remove_dir_all(directory).unwrap();
 }
 
 #[test]
-fn owner_and_mode_stay_or_the_run_says_why() {
+fn owner_and_mode_are_kept_or_a_warning_is_printed() {
     let directory = open_directory("owner");
     if !is_root(&directory) {
         eprintln!("NOT TESTED, for want of the superuser's rights: owners of outputs");
@@ -197,12 +197,16 @@ fn owner_and_mode_stay_or_the_run_says_why() {
     let table_name = table.to_str().unwrap();
     assert!(run(&["linked.so", "--section", table_name]).status.success());
     assert_eq!(state(), (1, 2, 0o6751));
-    // A user who may write the file may not give it away.
+    // A user who may write the file may not change its owner.
     fs::set_permissions(&table, Permissions::from_mode(0o6666)).unwrap();
     let output = write_as_a_user(&directory);
     assert_eq!(output.status.code(), Some(0));
     let why = "owner and group 1:2 become 65534:65534: Operation not permitted (os error 1)\n";
-    assert!(said(&output).starts_with(&format!("cfi2sframe: warning: table: {why}")), "{}", said(&output));
+    assert!(
+        printed(&output).starts_with(&format!("cfi2sframe: warning: table: {why}")),
+        "{}",
+        printed(&output)
+    );
     assert_eq!(state(), (NOBODY, NOBODY, 0o666));
     fs::remove_dir_all(directory).unwrap();
 }
@@ -219,12 +223,12 @@ fn a_program_that_runs_is_replaced() {
     let output = run(&["linked.so", "--section", program.to_str().unwrap()]);
     running.kill().unwrap();
     running.wait().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", printed(&output));
     assert_eq!(fs::read(program).unwrap(), table);
 }
 
 #[test]
-fn the_old_file_stands_until_the_new_one_is_whole() {
+fn the_old_file_remains_until_the_new_one_is_complete() {
     let (directory, table) = prepared("killed");
     let path = directory.join("table");
     for delay in 0..40 {
@@ -253,5 +257,5 @@ fn an_input_that_shrinks_is_an_error() {
     drop(other);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{:?}", output.status);
-    assert_eq!(said(&output), "cfi2sframe: error: linked.so: the file became shorter while it was read\n");
+    assert_eq!(printed(&output), "cfi2sframe: error: linked.so: the file became shorter while it was read\n");
 }

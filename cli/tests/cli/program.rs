@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// Where `linked.so`, `linkable.o` and the others lie.
+/// The directory of `linked.so`, `linkable.o` and the others.
 pub fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/container")
 }
@@ -19,7 +19,7 @@ fn command_in(directory: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// What became of it.
+/// The output of a run.
 pub fn run(arguments: &[&str]) -> Output {
     command(arguments).output().unwrap()
 }
@@ -41,7 +41,7 @@ pub fn transcript_in(directory: &Path, arguments: &[&str]) -> String {
     text + &format!("--- status {}\n", status.code().unwrap())
 }
 
-/// A directory of this test's own, empty. Another run of the same test may be under way.
+/// An empty directory for a test. Another run of the same test may be active.
 pub fn scratch(name: &str) -> PathBuf {
     let name = format!("{name}-{}", std::process::id());
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);

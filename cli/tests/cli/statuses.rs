@@ -1,11 +1,11 @@
-//! Exit statuses: what is judged, what is not read, and what nobody reads.
+//! Exit statuses: results of checks, inputs that cannot be read, and output without a reader.
 
 use std::fs;
 use std::process::Stdio;
 
 use crate::program::{command, corpus, run, scratch};
 
-/// The status of a run whose standard output is a pipe that nobody reads, and what it said of it.
+/// The status and standard error of a run whose standard output is a pipe without a reader.
 fn unread(arguments: &[&str]) -> (Option<i32>, String) {
     let mut child = command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
@@ -14,7 +14,7 @@ fn unread(arguments: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_does_not_change_what_was_judged() {
+fn a_closed_pipe_does_not_change_the_status() {
     let table = scratch("unread").join("table");
     let table = table.to_str().unwrap();
     assert!(run(&["linked.so", "--section", table]).status.success());
@@ -27,12 +27,12 @@ fn a_reader_that_has_seen_enough_does_not_change_what_was_judged() {
     ] {
         assert_eq!(unread(arguments), (Some(1), String::new()), "{arguments:?}");
     }
-    // Its CFA is found by r10, which only a flex FDE can say.
+    // Its CFA is based on r10, which only a flex FDE can represent.
     let flex = "../sframe/x86_64/x_def_cfa_r10.gas247.o";
     assert_eq!(run(&[flex, "--no-flex", "--json", "--min-coverage", "100"]).status.code(), Some(1));
-    let (status, said) = unread(&[flex, "--no-flex", "--json", "--min-coverage", "100"]);
-    assert_eq!(status, Some(1), "{said}");
-    assert!(!said.contains("error"), "{said}");
+    let (status, printed) = unread(&[flex, "--no-flex", "--json", "--min-coverage", "100"]);
+    assert_eq!(status, Some(1), "{printed}");
+    assert!(!printed.contains("error"), "{printed}");
 }
 
 #[test]
@@ -41,31 +41,31 @@ fn a_function_that_cannot_be_dumped_is_an_error() {
     let name = table.to_str().unwrap();
     assert!(run(&["linked.so", "--section", name]).status.success());
     let mut bytes = fs::read(&table).unwrap();
-    // The first entry of the index starts at 28; its last field says where the function's rows are.
+    // The first entry of the index starts at 28; its last field is the offset of the function's rows.
     bytes[28 + 12..][..4].fill(0xff);
     fs::write(&table, bytes).unwrap();
     for arguments in [&["dump", name][..], &["dump", "--json", name]] {
         let output = run(arguments);
-        let [stdout, said] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
-        assert_eq!(output.status.code(), Some(2), "{said}");
+        let [stdout, printed] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        assert_eq!(output.status.code(), Some(2), "{printed}");
         assert!(stdout.contains("0xffffffff"), "the other functions and the error: {stdout}");
         let expected = format!("cfi2sframe: error: {name}: section .sframe: offset ");
-        assert!(said.starts_with(&expected) && said.lines().count() == 1, "{said}");
+        assert!(printed.starts_with(&expected) && printed.lines().count() == 1, "{printed}");
     }
 }
 
-/// The kernel takes no table that speaks of anything but the code.
+/// The kernel accepts no table with a function outside the code.
 #[test]
-fn a_table_that_lies_elsewhere_speaks_of_other_code() {
+fn a_table_at_another_address_is_for_other_code() {
     let table = scratch("elsewhere").join("table");
     let table = table.to_str().unwrap();
     assert!(run(&["linked.so", "--section", table]).status.success());
     let verify = ["verify", "linked.so", "--profile", "kernel", "--sframe", table];
     for (address, broken) in [("0x0", false), ("0x100000", true)] {
         let output = run(&[&verify[..], &["--address", address]].concat());
-        let said = String::from_utf8(output.stdout).unwrap();
-        let count = said.matches(" is not within the code\n").count();
-        assert_eq!((output.status.code(), count != 0), (Some(i32::from(broken)), broken), "{said}");
+        let printed = String::from_utf8(output.stdout).unwrap();
+        let count = printed.matches(" is not within the code\n").count();
+        assert_eq!((output.status.code(), count != 0), (Some(i32::from(broken)), broken), "{printed}");
     }
 }
 
@@ -73,7 +73,7 @@ fn a_table_that_lies_elsewhere_speaks_of_other_code() {
 fn an_address_in_no_function_is_status_1() {
     let output = run(&["explain", "linked.so", "1"]);
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(output.stdout, b"linked.so: no function has the address 0x1\n");
+    assert_eq!(output.stdout, b"linked.so: no function contains 0x1\n");
     let output = run(&["explain", "--unwind-info", "--json", "linked.so", "1"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(output.stdout.ends_with(b"\"functions\":[]}\n"));
@@ -82,25 +82,25 @@ fn an_address_in_no_function_is_status_1() {
 /// The linker left FDEs of other functions where one is: with the symbol of that one it is known, without
 /// none of them is in the table.
 #[test]
-fn functions_that_cannot_be_told_apart_are_left_out() {
+fn ambiguous_functions_are_omitted() {
     for (file, left_out, functions) in [
         ("at_zero", None, "  functions: 2 equal, 0 different, 0 missing\n"),
         (
             "at_zero.nameless",
-            Some("\n  left out: 4 ambiguous\n"),
+            Some("\n  omitted: 4 ambiguous\n"),
             "  functions: 1 equal, 0 different, 0 missing, 1 unjudged",
         ),
     ] {
         let table = scratch("ambiguous").join(file);
         let table = table.to_str().unwrap();
         let output = run(&[file, "--verify", "--section", table]);
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert!(said.contains(functions), "{said}");
+        let printed = String::from_utf8(output.stderr).unwrap();
+        assert!(printed.contains(functions), "{printed}");
         match left_out {
-            Some(left_out) => assert!(said.contains(left_out), "{said}"),
-            None => assert!(output.status.success() && !said.contains("left out:"), "{said}"),
+            Some(left_out) => assert!(printed.contains(left_out), "{printed}"),
+            None => assert!(output.status.success() && !printed.contains("omitted:"), "{printed}"),
         }
-        // What a lookup answers for 0, where four FDEs start.
+        // The result of a lookup of 0, where four FDEs start.
         let found = run(&["lookup", table, "0"]);
         assert_eq!(found.status.success(), left_out.is_none(), "{found:?}");
         let explained = String::from_utf8(run(&["explain", file, "0"]).stdout).unwrap();
@@ -128,7 +128,7 @@ fn moved_up(bytes: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Version 2 reaches 2 GiB: where the table lies is taken from the file, and what is too far is left out by name.
+/// Version 2 reaches 2 GiB: the table's address is taken from the file, and functions out of reach are omitted by name.
 #[test]
 fn version_2_of_a_file_far_from_0() {
     let directory = scratch("far");
@@ -146,18 +146,22 @@ fn version_2_of_a_file_far_from_0() {
     };
     let stats = ["stats", without_table];
     for arguments in [&[file][..], &[file, "--verify"], &stats, &["explain", file]] {
-        let (status, said) = version_2(arguments);
-        assert_eq!(status, Some(0), "{arguments:?}: {said}");
-        assert!(!said.contains("start-too-far"), "{said}");
+        let (status, printed) = version_2(arguments);
+        assert_eq!(status, Some(0), "{arguments:?}: {printed}");
+        assert!(!printed.contains("start-too-far"), "{printed}");
     }
-    let (status, said) = version_2(&[file, "--section", table]);
-    assert_eq!(status, Some(2), "{said}");
-    let (_, place) = said.trim_end().trim_end_matches(" would be close").rsplit_once(' ').unwrap();
-    let (status, said) = version_2(&[file, "--section", table, "--address", place, "--verify"]);
-    assert!(status == Some(0) && said.contains(" converted (100.00 %)"), "{said}");
+    let (status, printed) = version_2(&[file, "--section", table]);
+    assert_eq!(status, Some(2), "{printed}");
+    let (_, place) = printed.trim_end().trim_end_matches(" is near the code").rsplit_once(' ').unwrap();
+    let (status, printed) = version_2(&[file, "--section", table, "--address", place, "--verify"]);
+    assert!(status == Some(0) && printed.contains(" converted (100.00 %)"), "{printed}");
     let at_place = ["verify", file, "--sframe", table, "--address", place];
     assert_eq!(run(&at_place).status.code(), Some(0));
-    let (status, said) = version_2(&[file, "--section", table, "--address", "0", "--verify"]);
-    assert!(status == Some(0) && said.contains(" 0 converted (0.00 %)"), "{said}");
-    assert_eq!(said.matches(" start-too-far").count(), 2, "what is left out, and what is missing: {said}");
+    let (status, printed) = version_2(&[file, "--section", table, "--address", "0", "--verify"]);
+    assert!(status == Some(0) && printed.contains(" 0 converted (0.00 %)"), "{printed}");
+    assert_eq!(
+        printed.matches(" start-too-far").count(),
+        2,
+        "what is omitted, and what is missing: {printed}"
+    );
 }

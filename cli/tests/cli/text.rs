@@ -1,10 +1,10 @@
-//! What people see: help, reports and error lines, as snapshots to be read when they change.
+//! Help, reports and error lines as snapshots, which are read by a person when they change.
 
 use std::fs;
 
 use crate::program::{corpus, scratch, transcript, transcript_in};
 
-/// Several runs, one below the other.
+/// The output of several runs, one after the other.
 fn transcripts(runs: &[&[&str]]) -> String {
     let runs: Vec<_> = runs.iter().map(|arguments| transcript(arguments)).collect();
     runs.join("\n")
@@ -39,7 +39,7 @@ fn reports() {
     ]));
 }
 
-/// In a copy of the corpus: should the program write after all, no file of the corpus is lost.
+/// In a copy of the corpus, so that no file of the corpus is lost if the program writes in error.
 #[test]
 fn errors_are_one_line_and_status_2() {
     let directory = scratch("errors").join("container");
@@ -70,7 +70,7 @@ fn errors_are_one_line_and_status_2() {
 }
 
 #[test]
-fn what_is_not_offered_is_an_error_that_says_so() {
+fn unsupported_options_are_errors() {
     insta::assert_snapshot!(transcripts(&[
         &[],
         &["linked.so", "-o", "x"],

@@ -1,4 +1,4 @@
-//! CFI that DWARF gives no meaning: what a conversion counts, and what `verify` makes of it.
+//! CFI that DWARF does not define: the counts of a conversion, and the results of `verify`.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ fn gas(name: &str) -> String {
     format!("../sframe/x86_64/{name}.gas247.o")
 }
 
-/// gas leaves the function out whose CFA is `rsp+8` by an expression before its offset is changed, and has
+/// gas omits the function whose CFA is `rsp+8` by an expression before its offset is changed, and has
 /// a row for the one whose CFA is `*(rbp-8)`.
 #[test]
 fn an_expression_is_no_base() {
@@ -36,20 +36,20 @@ fn an_expression_is_no_base() {
         assert_eq!(status, Some(in_table), "{verified}");
         assert_eq!(verified["unjudged"], 1);
         assert_eq!(verified["unjudged_in_table"], in_table);
-        // From the change up to the next `DW_CFA_def_cfa` and beyond: gimli says no more.
+        // gimli evaluates no row after the change, be it after the next `DW_CFA_def_cfa`.
         assert_eq!(verified["pcs_unjudged_in_table"], 2 * in_table);
     }
     let output = run(&[&gas("x_escape_expr_offset")]);
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("\n  outside what DWARF defines: 1 function, 1 left out\n"), "{said}");
+    let printed = String::from_utf8(output.stderr).unwrap();
+    assert!(printed.contains("\n  CFI not defined by DWARF: 1 function, 1 omitted\n"), "{printed}");
     let output = run(&["verify", &gas("x_escape_expr_offset")]);
-    let said = String::from_utf8(output.stdout).unwrap();
-    assert!(said.contains(" 0 missing, 1 unjudged, 1 of them in the table\n"), "{said}");
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(printed.contains(" 0 missing, 1 unjudged, 1 of them in the table\n"), "{printed}");
 }
 
 /// Instructions that DWARF does not have and gimli does not know, but that have one meaning.
 #[test]
-fn what_is_converted_and_cannot_be_judged_is_counted() {
+fn converted_functions_that_cannot_be_judged_are_counted() {
     for name in ["x_escape_advance8", "x_escape_negative_offset", "x_escape_negative_offset_fp"] {
         for threads in ["1", "2"] {
             let (status, converted) = json(&[&gas(name), "--threads", threads]);

@@ -1,5 +1,5 @@
 //! Any bytes as call frame information: no panic; what is converted can be read back, and wherever
-//! gimli can evaluate the CFI the table says the same.
+//! gimli can evaluate the CFI the table has the same rows.
 
 #![no_main]
 
@@ -48,7 +48,7 @@ fuzz_target!(|input: &[u8]| {
     let padding = if options.merge_functions == 0 { 0 } else { 15 };
     let compare = cfipack_roundtrip::Options { padding, ..Default::default() };
     let report = verify(&[cfi], &Table::new(&[table]), &compare);
-    // Where gimli cannot even read the FDE, nobody knows which PCs it is for.
+    // If gimli cannot read the FDE, its PCs are unknown.
     let judged = report.left_out.iter().all(|left_out| left_out.function.is_some());
     if judged && !overlap(&cfi) {
         assert_eq!(report.pcs_different, 0, "{:?}", report.differences.first());

@@ -1,7 +1,7 @@
 //! Random call frame information as bytes: every opcode that gimli knows, every pointer encoding, 32- and 64-bit
 //! lengths, several CIEs of several versions, padding, FDEs out of order and terminators between.
 //!
-//! It is well-formed (gimli reads all of it), and most of it can be said in a table.
+//! It is well-formed (gimli reads all of it), and tables can represent most of it.
 
 mod instructions;
 
@@ -39,7 +39,7 @@ struct Cie {
     written: WrittenCie,
     /// Of the pointers in its FDEs, and of the operand of `DW_CFA_set_loc`.
     encoding: PointerEncoding,
-    /// Its FDEs have augmentation data, which holds nothing.
+    /// Its FDEs have augmentation data, which is empty.
     has_free_data: bool,
     code_alignment: u64,
     data_alignment: i64,
@@ -47,7 +47,7 @@ struct Cie {
 
 struct Generator<'r> {
     random: &'r mut Random,
-    /// Records of the one shape that compilers write, whatever their instructions.
+    /// Records of the one shape that compilers write, with any instructions.
     common: bool,
     /// `DW_CFA_set_loc` among the instructions.
     set_loc: bool,
@@ -156,7 +156,7 @@ impl Generator<'_> {
         take(&mut self.instructions)
     }
 
-    /// `plain`: with an encoding that holds every function of a small image.
+    /// `plain`: with an encoding that reaches every function of a small image.
     fn cie(&mut self, plain: bool) -> Cie {
         let (debug_frame, common) = (self.is_debug_frame(), self.common);
         let version = match (debug_frame, common) {
@@ -201,11 +201,11 @@ impl Generator<'_> {
         Cie { written, encoding, has_free_data, code_alignment, data_alignment }
     }
 
-    /// An error if the CIE's pointer encoding cannot hold the function; nothing is written then.
+    /// An error if the CIE's pointer encoding cannot represent the function; nothing is written then.
     fn fde(&mut self, cie: Cie, function: &Range<u64>) -> Result<(), write::Error> {
         let Cie { written, has_free_data, .. } = cie;
         let (start, size) = (Address(function.start), function.end - function.start);
-        // Data that nobody asked for.
+        // Data without a meaning.
         let data: &[u8] = match has_free_data && !self.common && self.random.chance(25) {
             true => &[3, 0, 0, 0],
             false => &[],

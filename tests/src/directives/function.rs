@@ -46,7 +46,7 @@ impl<'r> Writer<'r> {
         writer.text
     }
 
-    fn say(&mut self, directive: std::fmt::Arguments<'_>) {
+    fn emit(&mut self, directive: std::fmt::Arguments<'_>) {
         writeln!(self.text, "\t.cfi_{directive}").expect("a String takes everything");
         self.here.anything = true;
         self.starts_with_directives |= self.at == 0;
@@ -84,7 +84,7 @@ impl<'r> Writer<'r> {
             let stack_pointer = self.target.arch.stack_pointer().0;
             self.state.offset = self.cfa_offset();
             let offset = self.state.offset;
-            self.say(format_args!("def_cfa {stack_pointer},{offset}"));
+            self.emit(format_args!("def_cfa {stack_pointer},{offset}"));
         } else if self.random.chance(8) {
             self.directive();
         }
@@ -102,7 +102,7 @@ impl<'r> Writer<'r> {
             }
         }
         if self.clean() && self.random.chance(3) {
-            // The last directive stands at the function's end. Not in wild functions: a row without a PC
+            // The last directive is at the function's end. Not in wild functions: a row without a PC
             // is wrong unseen.
             return;
         }
@@ -158,22 +158,22 @@ impl<'r> Writer<'r> {
         let offset = self.cfa_offset();
         let pointer = self.random.pick(&[arch.stack_pointer(), arch.frame_pointer()]).0;
         match (self.state.base, choice) {
-            (Base::Register, 0..12) => self.say(format_args!("def_cfa_offset {offset}")),
+            (Base::Register, 0..12) => self.emit(format_args!("def_cfa_offset {offset}")),
             (Base::Register, 12..18) => {
                 let by = offset - self.state.offset;
-                self.say(format_args!("adjust_cfa_offset {by}"));
+                self.emit(format_args!("adjust_cfa_offset {by}"));
             }
             (Base::Register, 18..25) => {
                 // gas takes the offset from the row before, not from the directive before.
                 if self.clean() && (self.here.cfa || self.at == 0) {
                     return;
                 }
-                self.say(format_args!("def_cfa_register {pointer}"));
+                self.emit(format_args!("def_cfa_register {pointer}"));
                 self.here.cfa = true;
                 return;
             }
             _ => {
-                self.say(format_args!("def_cfa {pointer},{offset}"));
+                self.emit(format_args!("def_cfa {pointer},{offset}"));
                 self.state.base = Base::Register;
             }
         }
@@ -194,9 +194,9 @@ impl<'r> Writer<'r> {
         let (frame_pointer, slot) = (self.target.arch.frame_pointer().0, self.slot());
         if self.random.chance(20) && self.state.base == Base::Register {
             let from_pointer = slot + self.state.offset;
-            self.say(format_args!("rel_offset {frame_pointer},{from_pointer}"));
+            self.emit(format_args!("rel_offset {frame_pointer},{from_pointer}"));
         } else {
-            self.say(format_args!("offset {frame_pointer},{slot}"));
+            self.emit(format_args!("offset {frame_pointer},{slot}"));
         }
         self.state.frame_pointer = Place::Stack;
     }
@@ -214,7 +214,7 @@ impl<'r> Writer<'r> {
             _ => self.slot(),
         };
         let return_address = self.target.arch.return_address().0;
-        self.say(format_args!("offset {return_address},{slot}"));
+        self.emit(format_args!("offset {return_address},{slot}"));
         self.state.return_address = Place::Stack;
     }
 
@@ -224,13 +224,13 @@ impl<'r> Writer<'r> {
             1 => self.save_return_address(),
             _ => {
                 let (register, slot) = (self.random.pick(self.target.callee_saved), self.slot());
-                self.say(format_args!("offset {register},{slot}"));
+                self.emit(format_args!("offset {register},{slot}"));
             }
         }
     }
 
     fn restore(&mut self) {
-        // gas hoists it into the CIE, where nobody can judge it unless nothing was said before.
+        // gas moves it into the CIE, where it can be judged only if no directive precedes it.
         if !self.clean() && self.at == 0 && self.here.anything {
             return;
         }
@@ -243,7 +243,7 @@ impl<'r> Writer<'r> {
                 if self.clean() && wrong {
                     return;
                 }
-                self.say(format_args!("{verb} {}", arch.frame_pointer().0));
+                self.emit(format_args!("{verb} {}", arch.frame_pointer().0));
                 self.state.frame_pointer = Place::Entry;
             }
             2 => {
@@ -259,23 +259,23 @@ impl<'r> Writer<'r> {
                 if self.clean() && wrong {
                     return;
                 }
-                self.say(format_args!("{verb} {}", arch.return_address().0));
+                self.emit(format_args!("{verb} {}", arch.return_address().0));
                 self.state.return_address = Place::Entry;
             }
             _ => {
                 let register = self.random.pick(self.target.callee_saved);
-                self.say(format_args!("{verb} {register}"));
+                self.emit(format_args!("{verb} {register}"));
             }
         }
     }
 
     fn undefine(&mut self) {
         if self.random.chance(40) {
-            self.say(format_args!("undefined {}", self.target.arch.return_address().0));
+            self.emit(format_args!("undefined {}", self.target.arch.return_address().0));
             self.state.return_address = Place::Undefined;
         } else {
             let register = self.random.pick(self.target.callee_saved);
-            self.say(format_args!("undefined {register}"));
+            self.emit(format_args!("undefined {register}"));
         }
     }
 
@@ -284,17 +284,17 @@ impl<'r> Writer<'r> {
         if self.clean() && !self.remembered.is_empty() {
             return;
         }
-        self.say(format_args!("remember_state"));
+        self.emit(format_args!("remember_state"));
         self.remembered.push(self.state);
     }
 
     fn recall(&mut self) {
-        // gas crashes if something else was said here before.
+        // gas crashes if another directive precedes it here.
         if self.here.anything || self.at == 0 {
             return;
         }
         let Some(state) = self.remembered.pop() else { return };
-        self.say(format_args!("restore_state"));
+        self.emit(format_args!("restore_state"));
         self.state = state;
         self.here.cfa = true;
     }
@@ -304,7 +304,7 @@ impl<'r> Writer<'r> {
             return self.move_cfa(0);
         }
         let verb = self.random.pick(&["negate_ra_state", "negate_ra_state", "window_save"]);
-        self.say(format_args!("{verb}"));
+        self.emit(format_args!("{verb}"));
     }
 
     /// What takes a flex FDE.
@@ -317,16 +317,16 @@ impl<'r> Writer<'r> {
         match self.random.below(4) {
             0 | 1 => {
                 let offset = self.cfa_offset();
-                self.say(format_args!("def_cfa {register},{offset}"));
+                self.emit(format_args!("def_cfa {register},{offset}"));
                 self.state = State { base: Base::Register, offset, ..self.state };
                 self.here.cfa = true;
             }
             2 => {
-                self.say(format_args!("register {},{register}", arch.frame_pointer().0));
+                self.emit(format_args!("register {},{register}", arch.frame_pointer().0));
                 self.state.frame_pointer = Place::Elsewhere;
             }
             _ => {
-                self.say(format_args!("register {},{register}", arch.return_address().0));
+                self.emit(format_args!("register {},{register}", arch.return_address().0));
                 self.state.return_address = Place::Elsewhere;
             }
         }
@@ -335,15 +335,15 @@ impl<'r> Writer<'r> {
     fn escape(&mut self) {
         let offset = self.random.between(0, 63);
         match self.random.below(5) {
-            0 => self.say(format_args!("escape 0")),
-            1 => self.say(format_args!("escape 0x2e,{offset}")),
-            2 => self.say(format_args!("escape 0x10,{},2,0x76,{offset}", self.target.callee_saved[0])),
+            0 => self.emit(format_args!("escape 0")),
+            1 => self.emit(format_args!("escape 0x2e,{offset}")),
+            2 => self.emit(format_args!("escape 0x10,{},2,0x76,{offset}", self.target.callee_saved[0])),
             3 if self.target.arch == Arch::Amd64 => {
-                self.say(format_args!("escape 0x10,6,2,0x76,{offset}"));
+                self.emit(format_args!("escape 0x10,6,2,0x76,{offset}"));
                 self.state.frame_pointer = Place::Elsewhere;
             }
             _ if self.target.arch == Arch::Amd64 => {
-                self.say(format_args!("escape 0xf,3,0x76,{offset},6"));
+                self.emit(format_args!("escape 0xf,3,0x76,{offset},6"));
                 self.state.base = Base::Expression;
                 self.here.cfa = true;
             }
@@ -356,14 +356,16 @@ impl<'r> Writer<'r> {
         let arch = self.target.arch;
         let [stack, frame, link] = [arch.stack_pointer().0, arch.frame_pointer().0, arch.return_address().0];
         match self.random.below(8) {
-            0 => self.say(format_args!("undefined {frame}")),
-            1 => self.say(format_args!("undefined {stack}")),
-            2 => self.say(format_args!("val_offset {frame},-16")),
-            3 => self.say(format_args!("val_offset {stack},{}", arch.stack_pointer_from_cfa())),
-            4 if arch != Arch::S390x => self.say(format_args!("register {stack},{}", self.target.scratch[0])),
-            5 if arch != Arch::Amd64 => self.say(format_args!("val_offset {link},-8")),
-            6 => self.say(format_args!("val_offset {},-16", self.target.callee_saved[1])),
-            7 if !self.clean() => self.say(format_args!("same_value {stack}")),
+            0 => self.emit(format_args!("undefined {frame}")),
+            1 => self.emit(format_args!("undefined {stack}")),
+            2 => self.emit(format_args!("val_offset {frame},-16")),
+            3 => self.emit(format_args!("val_offset {stack},{}", arch.stack_pointer_from_cfa())),
+            4 if arch != Arch::S390x => {
+                self.emit(format_args!("register {stack},{}", self.target.scratch[0]))
+            }
+            5 if arch != Arch::Amd64 => self.emit(format_args!("val_offset {link},-8")),
+            6 => self.emit(format_args!("val_offset {},-16", self.target.callee_saved[1])),
+            7 if !self.clean() => self.emit(format_args!("same_value {stack}")),
             _ => {}
         }
     }

@@ -30,7 +30,7 @@ pub struct Target {
     pub assembler: &'static str,
     /// Registers whose saving `.sframe` does not track.
     callee_saved: &'static [u16],
-    /// Registers that may hold the frame pointer, the return address or the CFA.
+    /// Registers that may contain the frame pointer, the return address or the CFA.
     scratch: &'static [u16],
     /// Bytes that every instruction's length is a multiple of.
     unit: u64,

@@ -1,9 +1,9 @@
-//! What a generated function has said so far: enough to know what it may say next.
+//! The state of a generated function: which directives it has, and which may follow.
 
 /// Where a register of the caller is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// Where the CIE says: untouched, or back by `restore`.
+    /// The rule of the CIE: unchanged, or restored by `restore`.
     Entry,
     /// On the stack.
     Stack,
@@ -35,7 +35,7 @@ pub struct State {
     pub return_address: Place,
 }
 
-/// What was said at the present location.
+/// The directives at the present location.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Here {
     /// Anything at all.

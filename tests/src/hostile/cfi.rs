@@ -175,7 +175,7 @@ fn with_cie(instructions: &[u8], n: usize, add: impl Fn(&mut Cfi, &WrittenCie, u
     cfi.into_input()
 }
 
-/// A CIE of [`Cfi::cie`] at this offset, whatever lies there.
+/// A CIE of [`Cfi::cie`] at this offset, independent of the bytes there.
 fn cie_at(offset: usize) -> WrittenCie {
     let mut cie = Cfi::new().cie(&[]);
     cie.offset = SectionOffset(offset);

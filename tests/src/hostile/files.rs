@@ -96,7 +96,7 @@ const TEXT: u32 = 24;
 /// The names, at the offsets above.
 const NAMES: &[u8] = b"\0.eh_frame\0.debug_frame\0.text\0";
 
-/// A CIE, and an FDE of 4 bytes whose start field is at 0x20 and holds 0.
+/// A CIE, and an FDE of 4 bytes whose start field is at 0x20 and contains 0.
 fn eh_frame() -> Vec<u8> {
     let mut section = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(0));
     let cie = section.cie(&Cie::new(Arch::Amd64, &[0x0c, 7, 8, 0x90, 1])).unwrap();
@@ -121,7 +121,7 @@ fn named(name: u32) -> Section {
     Section { name, kind: 1, ..Section::default() }
 }
 
-/// `SHT_SYMTAB`, itself the section `own`: functions by section and value, behind the first symbol, which is none.
+/// `SHT_SYMTAB`, itself the section `own`: functions by section and value, after the first symbol, which is none.
 fn symbols(own: u32, functions: &[(u16, u64)]) -> Section {
     let mut bytes = vec![0; 24];
     for (section, value) in functions {
@@ -153,7 +153,7 @@ fn debug_frame(n: usize) -> Vec<u8> {
     section.into_bytes()
 }
 
-/// A frame of zstd (RFC 8878) of runs of zeros behind the header of a compressed section.
+/// A frame of zstd (RFC 8878) of runs of zeros after the header of a compressed section.
 fn zeros_compressed(size: u32) -> Vec<u8> {
     let mut bytes = [2_u64, size.into(), 1].map(u64::to_le_bytes).concat();
     bytes.extend(b"\x28\xb5\x2f\xfd\xa0");
@@ -172,7 +172,7 @@ fn zeros_compressed(size: u32) -> Vec<u8> {
     }
 }
 
-/// A file of a type with these sections behind the first, which is none, and their names as the last.
+/// A file of a type with these sections after the first, which is none, and their names as the last.
 fn elf(kind: u16, mut sections: Vec<Section>) -> Input {
     sections.insert(0, Section::default());
     sections.push(Section { kind: 3, bytes: NAMES.to_vec(), ..Section::default() });
@@ -184,7 +184,7 @@ fn elf(kind: u16, mut sections: Vec<Section>) -> Input {
         let link = if link == u32::MAX { last } else { link };
         headers.extend([name, kind].map(u32::to_le_bytes).as_flattened());
         let offset = if index == 0 { 0 } else { bytes.len() as u64 };
-        // Beyond 0xff00 sections their number and the names' stand in the first header.
+        // Beyond 0xff00 sections, their number and the names' are in the first header.
         let size = if index == 0 { u64::from(last) + 1 } else { section.bytes.len() as u64 };
         let link = if index == 0 { last } else { link };
         headers.extend([flags, 0, offset, size].map(u64::to_le_bytes).as_flattened());

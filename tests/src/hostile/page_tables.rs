@@ -74,7 +74,7 @@ impl Default for Parts {
     }
 }
 
-/// A table of regular pages; `lsda` says of each page, and of the sentinel, at which LSDA record its part starts.
+/// A table of regular pages; `lsda` gives for each page, and for the sentinel, the LSDA record at which its part starts.
 fn page_table(parts: Parts, lsda: impl Fn(usize) -> usize) -> Input {
     let Parts { pages, entries, step, encoding, one_place, lsdas, common, personalities } = parts;
     let common_off = 28;

@@ -52,7 +52,7 @@ fn cfi(section: &cfi::Section<'_>) {
     compact::verify(&sections, &empty, &cfipack_roundtrip::Options::default());
 }
 
-/// The tables in a section, one behind the other.
+/// The tables in a section, one after the other.
 fn all_tables(bytes: &[u8]) -> Vec<sframe::Section<'_>> {
     let (mut found, mut rest) = (Vec::new(), bytes);
     while let Some(zeros) = rest.iter().position(|&byte| byte != 0) {

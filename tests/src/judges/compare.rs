@@ -1,4 +1,4 @@
-//! A table's rows against the rows that a tool prints.
+//! Compares a table's rows with the rows that a tool prints.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub struct Compared {
     pub omitted: u64,
     /// Functions of which the tool prints no rows.
     pub without_rows: u64,
-    /// Rows (places where either side's row changes) that are alike.
+    /// Rows (places where either side's row changes) that are equal.
     pub rows: u64,
     /// Of those, rows of which the tool prints a part only.
     pub partly: u64,
@@ -114,7 +114,7 @@ fn places(
 fn alike(ours: &Row, theirs: &Printed, arch: Arch, pc: u64) -> Outcome {
     let outermost = Told::Is(Rule::Undefined);
     if ours.return_address == Rule::Undefined || theirs.return_address == outermost {
-        // Of an outermost frame nothing else matters.
+        // For an outermost frame nothing else matters.
         return match &theirs.return_address {
             Told::Is(Rule::Undefined) if ours.return_address == Rule::Undefined => Outcome::Alike,
             Told::Unset if ours.return_address == Rule::Undefined => Outcome::AlikeInPart,
@@ -156,7 +156,7 @@ fn narrowed(cfa: Cfa) -> Cfa {
     }
 }
 
-/// `unset`: what a register has of which the CFI says nothing.
+/// `unset`: the rule of a register that the CFI does not mention.
 fn rule(theirs: &Told<Rule>, ours: Rule, unset: Rule, cfa: Cfa, arch: Arch, pc: u64) -> Outcome {
     let theirs = match theirs {
         Told::Is(rule) => *rule,

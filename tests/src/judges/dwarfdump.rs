@@ -46,7 +46,7 @@ fn hexadecimal(text: &str) -> Option<u64> {
 
 fn row(at: u64, text: &str, arch: Arch) -> Printed {
     let (cfa, registers) = text.split_once(": ").unwrap_or((text, ""));
-    // Of a register that is not mentioned, what the ABI says: x86's call has pushed the return address.
+    // A register that is not mentioned has the ABI's rule: x86's call pushes the return address.
     let pushed = if arch == Arch::Amd64 { Rule::Cfa(-8) } else { Rule::SameValue };
     let mut row = Printed {
         at,

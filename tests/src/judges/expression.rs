@@ -1,10 +1,10 @@
-//! DWARF expressions as llvm-dwarfdump prints them, evaluated over what is not known: registers stay names.
+//! Symbolic evaluation of DWARF expressions as llvm-dwarfdump prints them: registers stay names.
 
 use cfipack_format::{Arch, Register};
 
 use super::{registers, signed};
 
-/// What an expression comes to.
+/// The value of an expression.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Value {
     /// A number.

@@ -1,7 +1,7 @@
-//! What other people's tools print of call frame information, row by row, and whether a table's rows are those.
+//! Reads the rows that other tools print for call frame information, and compares a table's rows with them.
 //!
 //! `readelf -wF` (binutils) and `llvm-dwarfdump --eh-frame` share no code with gimli, by which `roundtrip`
-//! judges, nor with each other. What each cannot print, or prints wrongly, stands with the code that knows it:
+//! verifies, nor with each other. The modules list what each tool cannot print or prints wrongly:
 //! [`readelf`], [`dwarfdump`], [`compare`].
 
 pub mod compare;
@@ -23,7 +23,7 @@ pub type Fdes = BTreeMap<u64, Fde>;
 pub struct Fde {
     /// First address, as printed: of a relocatable object it may be anything.
     pub start: u64,
-    /// The rows, in order; of several at one place the last one holds.
+    /// The rows, in order; of several at one place the last one is valid.
     pub rows: Vec<Printed>,
 }
 
@@ -55,12 +55,12 @@ pub enum Told<T> {
     Value(String),
     /// That there is an expression, and no more.
     Hidden,
-    /// The register is undefined, or nothing is said of it: the tool does not tell them apart. There is no CFA.
+    /// The register is undefined or not mentioned, which the tool does not distinguish. There is no CFA.
     Unset,
 }
 
 impl Fde {
-    /// The row that holds at an offset from the start.
+    /// The row at an offset from the start.
     pub fn row(&self, at: u64) -> Option<&Printed> {
         self.rows.iter().rev().find(|row| row.at <= at)
     }

@@ -1,10 +1,10 @@
 //! `readelf -wF`: interpreted frames.
 //!
 //! What it does not print:
-//! - which expression stands for a CFA (`exp`) or a register (`exp`, `vexp`);
-//! - `u` is a register of which nothing is said, or one that `DW_CFA_undefined` makes undefined;
+//! - which expression gives a CFA (`exp`) or a register (`exp`, `vexp`);
+//! - `u` is a register that is not mentioned, or one that `DW_CFA_undefined` makes undefined;
 //! - that there is no CFA: it is register 0 plus 0;
-//! - rows of an FDE whose instructions are all `DW_CFA_nop`: those of its CIE hold.
+//! - rows of an FDE whose instructions are all `DW_CFA_nop`: those of its CIE apply.
 //!
 //! It takes the CIE pointer of a 64-bit record in `.eh_frame` for 8 bytes and not 4.
 
@@ -45,7 +45,7 @@ struct Records {
     fde: Option<u64>,
     /// Whether that FDE has rows of its own.
     has_rows: bool,
-    /// Names of the columns behind LOC and CFA.
+    /// Names of the columns after LOC and CFA.
     columns: Vec<String>,
 }
 
@@ -87,7 +87,7 @@ impl Records {
             signed: None,
             narrow: false,
         };
-        // A register has its name in brackets behind it.
+        // A register has its name in brackets after it.
         let cells = rest.filter(|token| !token.starts_with('('));
         for (column, cell) in self.columns.iter().zip(cells) {
             if column == "ra" {

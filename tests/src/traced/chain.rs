@@ -16,7 +16,7 @@ pub type Frame = (u64, u64);
 /// Why a chain ends.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum End {
-    /// A row says that the frame is outermost.
+    /// The frame is outermost by its row.
     Outermost,
     /// No image, no function or no row for the PC.
     NoRow,
@@ -30,7 +30,7 @@ pub enum End {
     Long,
 }
 
-/// Callers are looked up by the byte in front of the return address, which belongs to the call; what a
+/// Callers are looked up by the byte before the return address, which belongs to the call; what a
 /// signal interrupted by the PC itself.
 fn lookup_at(pc: u64, exact: bool) -> u64 {
     if exact { pc } else { pc.wrapping_sub(1) }

@@ -27,7 +27,7 @@ pub struct Image {
     pub cfi: Cfi<'static, EhFrame<EndianSlice<'static, RunTimeEndian>>>,
     /// The table made of it.
     pub table: Section<'static>,
-    /// Functions that the table leaves out.
+    /// Functions that the table omits.
     pub left_out: Vec<u64>,
 }
 
@@ -40,7 +40,7 @@ pub struct Images {
 }
 
 impl Images {
-    /// The image that has an address, looked for anew among the mappings if it is not known.
+    /// The image that contains an address; the mappings are read again if it is not known.
     pub fn find(&mut self, address: u64, process: &dyn Process) -> Option<&mut Image> {
         if self.mapping(address).is_none() {
             self.read(process);

@@ -1,4 +1,4 @@
-//! What encodings mean, against CFI: llvm-mc 23 writes x86's compact rows beside the FDEs of the
+//! Compares the meaning of encodings with CFI: llvm-mc 23 writes x86's compact rows with the FDEs of the
 //! same directives, and gimli evaluates those.
 
 use cfipack_container::File;
@@ -39,7 +39,7 @@ fn last_row(file: &File<'_>, address: u64, arch: Arch) -> (Row, Vec<(Register, i
 }
 
 /// Cases that llvm-mc encodes without looking closely: the encoding means something else than
-/// the CFI, and we read what it says.
+/// the CFI, and we read the encoding.
 const MISENCODED: [&str; 11] = [
     "x06_rbp_dir_order_reversed",
     "x07_rbp_hole",
@@ -136,6 +136,6 @@ fn nonsense_is_refused() {
     );
     assert_eq!(row(Encoding::NONE, Arch::Amd64, &[]), Ok(None));
     assert_eq!(row(Encoding(0x0400_1234), Arch::Amd64, &[]), Ok(None));
-    // Flags and personality are nobody's business here.
+    // Flags and personality do not matter here.
     assert_eq!(row(Encoding(0xf100_0000), Arch::Amd64, &[]), row(Encoding(0x0100_0000), Arch::Amd64, &[]));
 }

@@ -1,4 +1,4 @@
-//! Encodings of real functions: each says what the CFI says, at every call and in the body, as a
+//! Encodings of real functions: each is equal to the CFI at every call and in the body, by a
 //! second reader of both finds.
 
 use std::collections::BTreeMap;
@@ -48,7 +48,7 @@ impl Found {
                             self.judged.different += here.different;
                             format!("{:?}", encoding.mode(file.arch()).unwrap_or(Kind::None))
                         }
-                        // Without code nobody looks for calls in what is short enough for a step.
+                        // Without code, a row that is short enough for a step is not searched for calls.
                         Err(_) if !with_code => "untrue at a call".into(),
                         Err(error) => panic!("{what}: function {}: {error}", function.key.address()),
                     },

@@ -1,4 +1,4 @@
-//! Mode `LlvmMc` against llvm-mc itself, on random directives.
+//! Compares mode `LlvmMc` with llvm-mc itself, on random directives.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

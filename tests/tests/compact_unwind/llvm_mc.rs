@@ -1,5 +1,5 @@
 //! Encodings of llvm-mc's own cases: mode `LlvmMc` gives what llvm-mc 23 gave, from directives and
-//! from FDEs; the checked encoder differs where docs/compact-unwind-differences.md says so.
+//! from FDEs; the checked encoder differs in the cases of docs/compact-unwind-differences.md.
 
 use std::path::Path;
 use std::{collections::BTreeMap, fs};
@@ -252,7 +252,7 @@ fn checked_encodings_differ_as_documented() {
     assert_eq!(differences, documented, "now:\n{}", differences.join("\n"));
 }
 
-/// Whatever the checked encoder gives is true by gimli's evaluation of the same CFI.
+/// Every encoding of the checked encoder is equal to gimli's evaluation of the same CFI.
 #[test]
 fn checked_encodings_are_true() {
     let mut equal = 0;

@@ -1,5 +1,5 @@
-//! Encodings of random prologues: what an encoding can say has one, what none can has none, and
-//! each says what the CFI says, as a second reader of both finds.
+//! Encodings of random prologues: a function has an encoding exactly if one can represent it, and
+//! each is equal to the CFI, by a second reader of both.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use cfipack_tests::prologues::Function;
 use cfipack_tests::random::{Random, cases};
 
 #[test]
-fn what_can_be_said_is_said_and_true() {
+fn what_can_be_encoded_is_encoded_correctly() {
     let (seed, count) = cases("random prologues", 20_000);
     let mut counts = BTreeMap::new();
     for case in 0..count as u64 {
@@ -44,7 +44,7 @@ fn what_can_be_said_is_said_and_true() {
 
 /// Any CFI, any code: an encoding or a reason, and no panic.
 #[test]
-fn nonsense_does_no_harm() {
+fn malformed_input_is_harmless() {
     let (seed, count) = cases("random CFI, encoded", 2000);
     let mut encoded = 0;
     for case in 0..count as u64 {

@@ -10,7 +10,7 @@ use cfipack_tests::corpora;
 use object::read::macho::{MachHeader, MachOFile, MachOSection, Section as _};
 use object::{Architecture, Endianness, Object, ObjectSection, ObjectSymbol, macho};
 
-/// What a directive says: `.cfi_personality 155, NAME`.
+/// The operand of a directive: `.cfi_personality 155, NAME`.
 fn directive<'a>(source: &'a str, name: &str) -> Option<&'a str> {
     let line = source.lines().find(|line| line.trim().starts_with(name))?;
     Some(line.rsplit(',').next().unwrap().trim())

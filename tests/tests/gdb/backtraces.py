@@ -1,14 +1,14 @@
 # Run by gdb (tests/tests/gdb/main.rs): stops a program at many places and writes to the file CFIPACK_BACKTRACES,
-# at each, what unwinding needs and the frames that gdb finds. One line each:
+# at each, the data for unwinding and the frames that gdb finds. One line each:
 #
 #   started           the program can be run
 #   map LINE          a line of /proc/PID/maps; all of them again whenever they change
 #   stop PC R0 .. R15 the registers by DWARF number
 #   stack ADDRESS HEX the stack from a little below the stack pointer
 #   frame PC CFA      from the innermost; the outermost one, which has no caller, has no CFA
-#   end REASON        why gdb goes no further
+#   end REASON        why gdb stops
 #
-# CFIPACK_STOPS, CFIPACK_STOPS_SEED: how many stops, and what makes the distances between them.
+# CFIPACK_STOPS, CFIPACK_STOPS_SEED: the number of stops, and the seed of the distances between them.
 import os
 import random
 
@@ -88,7 +88,7 @@ for setting in (
 command("handle SIGUSR1 nostop noprint pass")
 random.seed(os.environ["CFIPACK_STOPS_SEED"])
 stops = int(os.environ["CFIPACK_STOPS"])
-# A few in the dynamic loader, the rest behind the start of main.
+# A few in the dynamic loader, the rest after the start of main.
 try:
     command("starti > /dev/null")
 except gdb.error as error:

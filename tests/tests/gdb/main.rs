@@ -1,4 +1,4 @@
-//! gdb's backtraces against [`step`](cfipack_decoder::sframe::step) over our tables: programs are stopped at many
+//! Compares gdb's backtraces with [`step`](cfipack_decoder::sframe::step) over our tables: programs are stopped at many
 //! places, and from the registers and the stack that gdb reads there our chain of frames is gdb's.
 //!
 //! What gdb knows better or otherwise:
@@ -97,7 +97,7 @@ impl Backtraces {
     }
 }
 
-/// What gdb writes with its script; `None` after saying why there is nothing.
+/// The output of gdb's script; `None` after a message with the reason.
 fn run_gdb(what: &str, program: &Path, stops: usize, seed: u64) -> Option<String> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gdb/backtraces.py");
     let written = program.with_extension("backtraces");
@@ -192,7 +192,7 @@ fn c_program() {
 #[test]
 fn rust_program() {
     let program = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("gdb-rust");
-    // By another process, so that no child of another test holds the program open for writing.
+    // By another process, so that no child of another test has the program open for writing.
     let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_traced")).arg(&program).status();
     assert!(copied.expect("cp").success(), "a copy of the program");
     compare("gdb, Rust program", &program, 100);

@@ -14,7 +14,7 @@ const NOT_SHORTEST: [&str; 5] =
     ["x_cfa_m3", "x_cfa_m8", "x_escape_advance8", "x_escape_negative_offset", "x_escape_negative_offset_fp"];
 
 #[test]
-fn what_assemblers_wrote() {
+fn tables_of_assemblers() {
     for tool in ["gas247", "gas244", "llvm23"] {
         let mut functions = 0;
         for golden in corpora::sframe(tool) {

@@ -90,7 +90,7 @@ fn use_cfi(section: cfi::Section<'_>) {
         table.validate().expect("what was written is valid");
         let tables = [table];
         let report = verify(&[section], &Table::new(&tables), &Default::default());
-        // Where gimli cannot even read the FDE, nobody knows which PCs it is for.
+        // If gimli cannot read the FDE, its PCs are unknown.
         let judged = report.left_out.iter().all(|left_out| left_out.function.is_some());
         if judged && !overlap(&section) {
             assert_eq!(report.pcs_different, 0, "{options:?}: {}", report.differences[0]);
@@ -98,7 +98,7 @@ fn use_cfi(section: cfi::Section<'_>) {
     }
 }
 
-/// Whether two functions have a PC in common: then it is not said which one answers.
+/// Whether two functions have a PC in common: then it is undefined which one a lookup finds.
 fn overlap(section: &cfi::Section<'_>) -> bool {
     let functions = cfipack_cfi::Functions::new(section).flatten();
     let mut ranges: Vec<_> = functions.map(|f| (f.key.0, f.key.0.saturating_add(f.size))).collect();
@@ -149,9 +149,9 @@ fn call_frame_information() {
     }
 }
 
-/// An FDE says how far in front of its pointer the CIE lies: nowhere, in this test.
+/// The CIE pointer of an FDE is the distance to the CIE before it; in this test it leads to no CIE.
 #[test]
-fn cie_pointers_to_nowhere() {
+fn cie_pointers_without_a_cie() {
     for golden in goldens().into_iter().chain([real_code()]) {
         let file = File::parse(&golden.object).unwrap();
         for found in file.call_frame_sections().unwrap() {

@@ -59,7 +59,7 @@ fn merging(merge_functions: u32) -> Options {
 }
 
 #[test]
-fn merged_functions_have_as_many_rows_as_asked_for() {
+fn merged_functions_have_at_most_the_requested_rows() {
     let mut cfi = EhFrame::new();
     let cie = cfi.cie(b"zR", AT_ENTRY);
     // push, push; and a function that has the row that the one before ends with, and two more.
@@ -141,7 +141,7 @@ fn stubs_are_not_merged() {
     assert!(table.functions().all(|function| function.unwrap().is_pc_mask()));
 }
 
-/// In front of its first row a function has none, not that of its neighbour.
+/// Before its first row a function has none, not that of its neighbour.
 #[test]
 fn functions_without_a_row_at_their_start_are_not_merged() {
     let mut cfi = EhFrame::new();
@@ -153,9 +153,9 @@ fn functions_without_a_row_at_their_start_are_not_merged() {
     assert_eq!(converted.table().lookup(Address(0x1013)).unwrap(), None);
 }
 
-/// What a function's last instruction says holds from its end on, so in a longer one only.
+/// The row of a function's last instruction starts at its end, so only a longer function has it.
 #[test]
-fn alike_but_for_the_last_byte() {
+fn equal_except_for_the_last_byte() {
     let mut cfi = EhFrame::new();
     let cie = cfi.cie(b"zR", AT_ENTRY);
     let instructions = [0x41, 0x0e, 16, 0x4f, 0x0e, 24];
@@ -181,7 +181,7 @@ fn a_large_function_of_version_2() {
 }
 
 #[test]
-fn stubs_that_no_function_can_hold() {
+fn stubs_too_large_for_a_function() {
     let left_out = |start: u32, instructions: &[u8]| {
         let mut cfi = EhFrame::new();
         let cie = cfi.cie(b"zR", AT_ENTRY);
@@ -196,10 +196,10 @@ fn stubs_that_no_function_can_hold() {
     assert_eq!((reason, found), (None, vec![(0x1000, 16, 2), (0x1010, 48, 2)]));
     let refused = |start, reason| (Some((Key(start), reason)), vec![]);
     assert_eq!(left_out(0x1008, &plt), refused(0x1008, Reason::StubAlignment));
-    // Stubs start at a multiple of 16, whatever precedes them.
+    // Stubs start at a multiple of 16, independent of the code before them.
     let short = [&[0x0e, 16, 0x46, 0x0e, 24, 0x42], STUBS].concat();
     assert_eq!(left_out(0x1008, &short).1, [(0x1008, 8, 2), (0x1010, 56, 2)]);
-    // Another row behind the stubs.
+    // Another row after the stubs.
     let longer = [&plt[..], &[0x60, 0x0c, 7, 8]].concat();
     assert_eq!(left_out(0x1000, &longer), refused(0x1000, Reason::CfaExpression));
 }
@@ -251,7 +251,7 @@ fn stack_pointers_of_s390x() {
     }
 }
 
-/// A function that version 2 cannot reach is omitted by name, and the rest is exactly as large as it says.
+/// A function that version 2 cannot reach is omitted by name, and the rest has exactly the computed size.
 #[test]
 fn functions_too_far_from_a_table_of_version_2() {
     let mut frames = EhFrame::new();

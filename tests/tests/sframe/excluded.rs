@@ -1,4 +1,4 @@
-//! FDEs that do not count are passed over by the converter, however it walks, and by the judge; the bytes of
+//! Excluded FDEs are skipped by the converter, on each of its paths, and by the verifier; the bytes of
 //! the section stay as they are.
 
 use cfipack_cfi::write::{Cie, InstructionWriter, Writer};
@@ -32,7 +32,7 @@ fn section(kind: SectionKind, functions: u64) -> (Writer, Vec<usize>) {
 }
 
 #[test]
-fn both_sides_pass_over_what_does_not_count() {
+fn both_sides_skip_excluded_fdes() {
     let (seed, count) = random::cases("excluded", 60);
     for seed in (0..count as u64).map(|case| seed.wrapping_add(case)) {
         let (_case, mut random) = Case::new(seed);

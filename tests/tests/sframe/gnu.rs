@@ -1,7 +1,7 @@
 //! Layout `gnu` is what gas 2.47 writes for an object: section bytes and relocations.
 //!
 //! `docs/gnu-exceptions.md` lists the goldens for which it is not, and why. The list is exact: a
-//! golden on it that comes to match fails the test as one that stops matching does.
+//! golden on it that matches fails the test, and so does one that is not on it and differs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -21,7 +21,7 @@ fn goldens_are_what_gas_wrote() {
         let object = GasObject::parse(&golden.object).unwrap();
         let Err(why) = object.compare() else { continue };
         explanations += &format!("{}: {why}\n", golden.name);
-        // Without CFI of its own nothing can be said about gas's table.
+        // Without CFI there is nothing to compare gas's table with.
         let report = object.verify_gas();
         let kind = match &report {
             _ if object.call_frames.is_empty() => NOT_CARRIED,

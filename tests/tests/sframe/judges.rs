@@ -1,4 +1,4 @@
-//! Our tables against the rows that `readelf -wF` and `llvm-dwarfdump --eh-frame` print of the same CFI.
+//! Compares our tables with the rows that `readelf -wF` and `llvm-dwarfdump --eh-frame` print for the same CFI.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -33,7 +33,7 @@ const REFUSED_BY_LLVM: [(&str, &str); 4] = [
 /// Sections as a tool prints them, with their names.
 type Sections = Vec<(String, Fdes)>;
 
-/// What both tools say of some files against the tables made of them, file by file.
+/// Compares the rows of both tools for files with the tables built from them, file by file.
 fn judge(tools: &Tools, files: &[Vec<u8>]) -> Vec<[Compared; 2]> {
     let names: Vec<_> = (0..files.len()).map(|number| format!("judged-{number}")).collect();
     for (name, bytes) in names.iter().zip(files) {
@@ -85,7 +85,7 @@ fn judge_one(bytes: &[u8], frames: &str, dump: &str) -> [Compared; 2] {
     })
 }
 
-/// Prints totals; fails if a row differs. What is left: rows compared by each tool.
+/// Prints totals; fails if a row differs. Returns the number of rows compared with each tool.
 fn conclude(what: &str, names: &[String], compared: Vec<[Compared; 2]>) -> [Compared; 2] {
     let mut totals: [Compared; 2] = Default::default();
     for (name, compared) in names.iter().zip(compared) {
@@ -205,7 +205,7 @@ fn library(tools: &Tools, path: &Path) {
 }
 
 /// Random instructions. Sections with `DW_CFA_set_loc` are judged by readelf alone: llvm-dwarfdump reads the
-/// operand as 8 bytes whatever the CIE's encoding.
+/// operand as 8 bytes in every encoding of the CIE.
 #[test]
 fn random_instructions() {
     let Some(tools) = Tools::find("random CFI by readelf and llvm-dwarfdump") else { return };

@@ -108,7 +108,7 @@ fn refuse(left_out: LeftOut) {
     panic!("{left_out:?}");
 }
 
-/// The size comes first; then the table is written for two layouts of the code, and each says what gimli reads from
+/// The size comes first; then the table is written for two layouts of the code, and each has the rows that gimli reads from
 /// the relocated CFI. Placed input gives the same bytes, and so does every pool.
 #[test]
 fn objects_with_equal_offsets_are_linked() {

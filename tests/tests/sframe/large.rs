@@ -1,4 +1,4 @@
-//! Functions beyond what one FDE can hold.
+//! Functions too large for one FDE.
 
 use cfipack_cfi::write::{Cie, InstructionWriter, Writer};
 use cfipack_cfi::{Instruction, SectionKind};

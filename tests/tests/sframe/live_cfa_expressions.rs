@@ -1,5 +1,5 @@
 //! CFAs that expressions give, changed, remembered and restored at random: what `readelf -wF` 2.47 makes of
-//! the CFI that gas writes, against the rows of every table.
+//! the CFI that gas writes, compared with the rows of every table.
 
 use cfipack_container::{File, Placement};
 use cfipack_encoder::Reason;
@@ -67,7 +67,7 @@ fn rows(readelf: &str) -> Vec<(u64, Vec<(u64, &str)>)> {
 }
 
 #[test]
-fn expressions_are_what_readelf_makes_of_them() {
+fn expressions_are_those_that_readelf_prints() {
     let what = "CFAs by expressions, against readelf -wF";
     let Some(tools) = Tools::find(what) else { return };
     let (seed, count) = cases(what, 4);

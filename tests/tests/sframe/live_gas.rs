@@ -1,4 +1,4 @@
-//! Random directive programs through gas 2.47: what it writes against what cfipack writes.
+//! Random directive programs: compares the tables of gas 2.47 with cfipack's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,7 +43,7 @@ fn clean_functions_are_what_gas_writes() {
 }
 
 /// Whatever gas assembles: each function in its table whose rows are right is the same in layout
-/// `gnu`, and what gas leaves out is missing there too.
+/// `gnu`, and what gas omits is missing there too.
 #[test]
 fn wild_functions_are_what_gas_writes_where_gas_is_right() {
     let (mut right, mut wrong) = (0, 0);
@@ -74,7 +74,7 @@ fn right_by_chance(function: &str) -> bool {
     function.contains(".cfi_restore 16\n") && offsets.any(|offset| offset != -8 && offset as i8 == -8)
 }
 
-/// Every table says what the CFI says, in both layouts and both versions.
+/// Every table has the rows of the CFI, in both layouts and both versions.
 #[test]
 fn tables_of_wild_functions_are_true() {
     each_object("tables of gas's CFI", Mode::Wild, |target, file, object| {

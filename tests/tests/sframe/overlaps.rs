@@ -154,7 +154,7 @@ fn owners(functions: &[Function], pc: u64) -> Vec<&Function> {
     functions.iter().filter(|it| it.size != 0 && Some(it.start) == start).collect()
 }
 
-/// Whether functions of one start, which has code, cannot be told apart; by a table of version 2, which does not
+/// Whether functions of one start, which has code, cannot be distinguished; by a table of version 2, which does not
 /// represent which of them are signal frames.
 fn is_ambiguous(functions: &[Function], start: u64, pcs: std::ops::Range<u64>, version: Version) -> bool {
     let here: Vec<_> = functions.iter().filter(|it| it.start == start && it.size != 0).collect();

@@ -33,7 +33,7 @@ fn each_section(what: &str, mut check: impl FnMut(&mut Random, &CfiBytes, cfi::S
 
 /// Every function is in the table or refused; no PC differs from what gimli makes of the rules.
 #[test]
-fn tables_say_what_the_cfi_says() {
+fn tables_have_the_rows_of_the_cfi() {
     let (mut functions, mut refused) = (0, 0);
     each_section("random CFI, verified", |_, generated, section| {
         for options in all_options() {
@@ -143,9 +143,9 @@ fn caller_by_row(
     })
 }
 
-/// Layouts and versions differ in bytes and in what they leave out, never in an answer.
+/// Layouts and versions differ in bytes and in the functions that they omit, never in a row.
 #[test]
-fn layouts_and_versions_answer_alike() {
+fn layouts_and_versions_have_equal_rows() {
     each_section("random CFI, layouts compared", |random, generated, section| {
         let all: Vec<_> =
             all_options().map(|options| convert(&[section], generated.arch, TABLE, options)).collect();
@@ -187,7 +187,7 @@ fn alike(a: Option<Row>, b: Option<Row>) -> bool {
 /// Functions pushed one by one, in shards absorbed in order, and all at once on any number of threads
 /// give the same bytes and the same reasons.
 #[test]
-fn the_way_in_makes_no_difference() {
+fn every_way_of_pushing_gives_the_same_table() {
     each_section("random CFI, pushed in several ways", |random, generated, section| {
         let functions: Vec<_> =
             cfipack_cfi::Functions::new(&section).map(|function| function.unwrap()).collect();
@@ -228,7 +228,7 @@ fn the_way_in_makes_no_difference() {
 
 /// Without sharing, no byte of a row belongs to two functions, and every PC is answered as before.
 #[test]
-fn unshared_functions_answer_as_before() {
+fn unshared_functions_have_equal_rows() {
     each_section("random CFI, nothing shared", |random, generated, section| {
         let (version, merge_functions) = (random.pick(&[Version::V2, Version::V3]), random.pick(&[0, 0, 8]));
         let shared = Options { version, merge_functions, ..Options::default() };
@@ -253,7 +253,7 @@ fn unshared_functions_answer_as_before() {
 
 /// Merged functions answer as before at every PC of every function.
 #[test]
-fn merged_functions_answer_as_before() {
+fn merged_functions_have_equal_rows() {
     each_section("random CFI, functions merged", |random, generated, section| {
         let merge_functions = random.pick(&[2, 8, 1000]);
         let plain = convert(&[section], generated.arch, TABLE, Options::default());

@@ -45,7 +45,7 @@ fn width_and_order(arch: Arch) -> &'static str {
     }
 }
 
-/// An object of the architecture that holds the table and nothing else.
+/// An object of the architecture with the table as its only section.
 fn object_with_table(tools: &Tools, arch: Arch, table: &[u8]) {
     let (assembler, objcopy) = match arch {
         Arch::Amd64 => ("as", "objcopy"),

@@ -9,7 +9,7 @@ use cfipack_tests::machine::{system_library, toolchain_library};
 use cfipack_tests::reference::skipped;
 use cfipack_tests::workload::libraries;
 
-/// At most one function in a thousand may be left out.
+/// At most one function in a thousand may be omitted.
 const LEFT_OUT_PER_THOUSAND: usize = 1;
 
 fn check(path: Option<PathBuf>, what: &str, at_most_left_out: usize) {
@@ -21,7 +21,7 @@ fn check(path: Option<PathBuf>, what: &str, at_most_left_out: usize) {
     let sections = file.call_frame_sections().unwrap();
     let cfi = cfi_of(&sections);
     assert!(!cfi.is_empty(), "{}: no CFI", path.display());
-    // Behind the CFI, where a linker would put it; version 2 reaches 2 GiB.
+    // After the CFI, where a linker would put it; version 2 reaches 2 GiB.
     let address = sections.iter().map(|s| s.section.address.0 + s.section.bytes.len() as u64).max().unwrap();
     for options in all_options() {
         let converted = convert(&cfi, file.arch(), Address(address), options);
@@ -34,10 +34,10 @@ fn check(path: Option<PathBuf>, what: &str, at_most_left_out: usize) {
         assert!(converted.malformed.is_empty());
         assert_eq!(report.unexplained, 0, "{line}: a silent hole: {:?}", report.left_out);
         let functions = converted.functions;
-        println!("{line}: {} bytes, {left_out} of {functions} left out", converted.bytes.len());
+        println!("{line}: {} bytes, {left_out} of {functions} omitted", converted.bytes.len());
         if options == Default::default() {
             converted.unsupported.iter().for_each(|unsupported| println!("    {unsupported}"));
-            assert!(left_out * 1000 <= functions * at_most_left_out, "{line}: {left_out} left out");
+            assert!(left_out * 1000 <= functions * at_most_left_out, "{line}: {left_out} omitted");
         }
     }
 }
@@ -55,7 +55,7 @@ fn libllvm() {
 #[test]
 fn libc() {
     // glibc 2.36 has 3713 functions, and in `setcontext` and three forms of `longjmp` the caller's stack
-    // pointer is not the CFA, which the format cannot say.
+    // pointer is not the CFA, which the format cannot represent.
     check(system_library("libc.so.6"), "libc.so.6", 2);
 }
 
@@ -69,7 +69,7 @@ fn this_test() {
     check(std::env::current_exe().ok(), "the test program", LEFT_OUT_PER_THOUSAND);
 }
 
-/// Its vectors and assembly are the hardest on the machine: OpenSSL's `*(rsp+N)+8` cannot be said.
+/// Its vectors and assembly are the hardest on the machine: OpenSSL's `*(rsp+N)+8` cannot be represented.
 #[test]
 fn libcrypto() {
     let path = system_library("libcrypto.so.3").filter(|path| Path::exists(path));
@@ -78,7 +78,7 @@ fn libcrypto() {
 
 /// However many threads take part, the bytes are the same.
 #[test]
-fn threads_make_no_difference() {
+fn bytes_do_not_depend_on_threads() {
     let libraries = libraries();
     if libraries.is_empty() {
         skipped("threads on a large library", "the toolchain has none");

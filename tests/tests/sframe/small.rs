@@ -1,6 +1,6 @@
-//! Layout `small` of every golden, as text: what a change does to it shows in the snapshots'
-//! difference. `INSTA_UPDATE=always cargo test -p cfipack-tests --test sframe small` blesses them; a table
-//! that does not say what the CFI says cannot be blessed.
+//! Layout `small` of every golden, as text in snapshots, whose difference shows the effect of a change.
+//! `INSTA_UPDATE=always cargo test -p cfipack-tests --test sframe small` updates them; the test verifies each
+//! table against the CFI first.
 
 use std::fmt::Write;
 

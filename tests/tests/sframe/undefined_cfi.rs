@@ -1,5 +1,5 @@
-//! Call frame instructions at random, whatever DWARF says of their order: nothing that gimli refuses is
-//! converted, and what is converted is right.
+//! Random call frame instructions, in orders that DWARF does not define too: no function that gimli refuses is
+//! converted, and every converted function is equal to the CFI.
 
 use cfipack_cfi::write::{Cie, Writer};
 use cfipack_cfi::{self as cfi, SectionKind};

@@ -75,7 +75,7 @@ impl Child {
 
     /// The registers.
     pub fn registers(&self) -> Stopped {
-        // SAFETY: all-zero bytes are a value of this type, which holds integers only.
+        // SAFETY: all-zero bytes are a value of this type, which contains integers only.
         let mut r: libc::user_regs_struct = unsafe { std::mem::zeroed() };
         // SAFETY: the child is stopped, and `r` is what the request fills.
         let result = unsafe { libc::ptrace(libc::PTRACE_GETREGS, self.pid, null_mut::<u8>(), &raw mut r) };
@@ -111,7 +111,7 @@ impl Process for Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // SAFETY: plain calls; a child that is gone makes them fail, which does not matter.
+        // SAFETY: plain calls; they fail if the child has ended, which does not matter.
         unsafe {
             libc::kill(self.pid, libc::SIGKILL);
             libc::waitpid(self.pid, null_mut(), 0);

@@ -62,7 +62,7 @@ fn trace(what: &str, program: &Path, at_least: usize) {
                 "{what}, instruction {steps}: cfi {by_cfi:x?} {cfi_end:?}\ntable {by_table:x?} {table_end:?}"
             )
         };
-        // What the format cannot say ends the table's chain early.
+        // A frame that the format cannot represent ends the table's chain early.
         let cut = matches!(table_end, End::LeftOut(_) | End::Unrestored(_));
         assert!(by_cfi.starts_with(&by_table), "{}", place());
         assert!(cut || table_end == cfi_end && by_table.len() == by_cfi.len(), "{}", place());

@@ -63,7 +63,7 @@ fn ld_prime_writes_a_table_of_nothing() {
 
 /// Used twice, and by more than one function that does not fold into its neighbour; none in DWARF mode.
 #[test]
-fn what_apples_linkers_make_common() {
+fn common_encodings_of_apples_linkers() {
     let (often, high, low, once, dwarf) = (0x0109_0000, 0x0107_0000, 0x0105_0000, 0x0101_0000, 0x0400_0018);
     let folded = 0x0103_0000;
     let encodings =
@@ -136,12 +136,12 @@ fn ld64_fills_pages_from_the_end() {
     }
 }
 
-/// Encodings that brought entries over the edge stay, and stand for nothing: real tables have one or two
+/// Encodings of entries that no longer fit the page stay in its palette without use: real tables have one or two
 /// such in a page.
 #[test]
 fn ld64_leaves_encodings_in_a_page_that_was_full() {
-    // In DWARF mode the FDE's place comes last, and never where no entry asks for it: until then the entry's
-    // number keeps such encodings apart.
+    // In DWARF mode the FDE's offset is set last, and only for entries that exist: until then the entry's
+    // number distinguishes such encodings.
     let own = |number: u32| 0x0205_0000 | number;
     let dwarf = |number: u32| 0x0400_0018 | number << 12;
     let pages = |own: fn(u32) -> u32, before: u32, count: usize| {
@@ -166,7 +166,7 @@ fn ld64_leaves_encodings_in_a_page_that_was_full() {
 
 /// With 30 entries for 29 words, the last one that is taken finds none before it that could be refused.
 #[test]
-fn ld64_goes_over_the_edge_of_its_first_page() {
+fn ld64_exceeds_its_first_page() {
     let bytes = ld64(LEAVES_128, &row(by_turns(30)));
     assert_eq!(Table::read(&bytes).pages, [(PageKind::Compressed, 30, 0)]);
     assert_eq!(bytes.len(), 28 + 8 + 24 + 132);

@@ -1,4 +1,4 @@
-//! Damaged `__unwind_info`: no panic, no hang, no more entries than the bytes can hold.
+//! Damaged `__unwind_info`: no panic, no hang, no more entries than the bytes can contain.
 
 use cfipack_decoder::compact_unwind::row;
 use cfipack_decoder::unwind_info::{Entry, Error, Section};
@@ -9,7 +9,7 @@ use cfipack_tests::random::{self, Random};
 use cfipack_tests::random_entries;
 use cfipack_tests::unwind_table::{Table, lay_out};
 
-/// Reads all there is to read.
+/// Calls every reader of the section.
 fn read(bytes: &[u8], arch: Arch) {
     let Ok(section) = Section::parse(bytes) else { return };
     let mut count = 0;

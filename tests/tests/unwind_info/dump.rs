@@ -1,4 +1,4 @@
-//! Dumps of `__unwind_info` and `__compact_unwind`, against llvm-objdump 23's.
+//! Compares dumps of `__unwind_info` and `__compact_unwind` with llvm-objdump 23's.
 
 use cfipack_container::File;
 use cfipack_decoder::{compact_unwind, unwind_info};

@@ -41,7 +41,7 @@ fn neighbours_of_a_function_with_an_lsda() {
 
 /// A linker that has discarded an LSDA has it at 0: then there is neither a record nor the flag.
 #[test]
-fn an_lsda_that_is_gone() {
+fn a_missing_lsda() {
     let with_lsda = Entry { lsda: LsdaKey::at(ImageOffset(0x8000)), ..frame(0x1020) };
     for layout in LAYOUTS {
         let mut builder = Builder::new(Arch::Amd64, Options { layout, ..Options::default() }).unwrap();
@@ -54,12 +54,12 @@ fn an_lsda_that_is_gone() {
         let section = Section::parse(&bytes).unwrap();
         assert_eq!(section.all_lsdas().unwrap().count(), 0, "{layout:?}");
         let entries: Vec<_> = section.entries().map(|entry| entry.unwrap()).collect();
-        assert_eq!(entries.len(), 1, "{layout:?}: they are alike now");
+        assert_eq!(entries.len(), 1, "{layout:?}: they are equal now");
         assert_eq!(entries[0].encoding.0, 0x0100_0000, "{layout:?}");
     }
 }
 
-/// In DWARF mode there is no flag to tell them apart, but an LSDA's record names its entry.
+/// In DWARF mode there is no flag to distinguish them, but an LSDA's record names its entry.
 #[test]
 fn neighbours_of_dwarf_mode_with_an_lsda() {
     let dwarf = |function| Entry { encoding: Encoding::dwarf(Arch::Amd64, 0x18), ..frame(function) };
@@ -78,7 +78,7 @@ fn neighbours_of_dwarf_mode_with_an_lsda() {
 
 /// ld64.lld takes a last function without information to be of no length; ld64 ends a byte after the code.
 #[test]
-fn the_end_behind_a_function_without_information() {
+fn the_end_after_a_function_without_information() {
     let none = Entry::new(ImageOffset(0x1020), 0x20, Encoding::NONE);
     for (layout, end) in LAYOUTS.into_iter().zip([0x1040, 0x1020, 0x1040, 0x1041]) {
         let bytes = table(layout, &[frame(0x1000), none]);
@@ -92,7 +92,7 @@ fn the_end_behind_a_function_without_information() {
 #[test]
 fn room_in_the_index_of_ld_prime() {
     for (count, slots) in [(1, 3), (511, 3), (512, 4)] {
-        // No two alike, lest they fold.
+        // No two are equal, so that none are merged.
         let encoding = |number: u32| Encoding(0x0200_0000 | (number & 1) << 16);
         let entry = |number| Entry { encoding: encoding(number), ..frame(0x1000 + 0x20 * number) };
         let bytes = table(Layout::LdPrime, &(0..count).map(entry).collect::<Vec<_>>());
@@ -136,7 +136,7 @@ fn pages_of_511_functions() {
 /// Of a function that falls back to its FDE for want of a fourth personality, the mark of a part that is not
 /// the function's start stays; its encoding and its LSDA flag go, in so far as the layout has them.
 #[test]
-fn what_a_fourth_personality_leaves() {
+fn remains_of_a_fourth_personality() {
     let part = 0x8000_0000;
     for (layout, lsda) in LAYOUTS.into_iter().zip([0, 0, 0x4000_0000, 0]) {
         let mut builder = Builder::new(Arch::Amd64, Options { layout, ..Options::default() }).unwrap();
@@ -167,7 +167,7 @@ fn what_a_fourth_personality_leaves() {
 }
 
 /// A number of a personality in a row that has none: ld64.lld keeps it (`l_9_persbit_in_obj`), but not of a
-/// row in DWARF mode, which it makes anew from the FDE.
+/// row in DWARF mode, which it regenerates from the FDE.
 #[test]
 fn a_number_without_a_personality() {
     for (layout, kept) in LAYOUTS.into_iter().zip([0, 0x1000_0000, 0, 0]) {

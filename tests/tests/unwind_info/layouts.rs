@@ -34,7 +34,7 @@ fn is_dwarf(arch: Arch, encoding: Encoding) -> bool {
 
 /// What a reader must find for a PC: the encoding without its personality's number, the slot of
 /// its personality, its LSDA. A DWARF-mode function has these from its FDE, so that the table
-/// need not say them.
+/// need not contain them.
 type Answer = (Encoding, Option<ImageOffset>, Option<ImageOffset>);
 
 fn expected(arch: Arch, entries: &[Entry], pc: ImageOffset) -> Answer {
@@ -283,7 +283,7 @@ fn nothing_shadows_a_function() {
 
 /// No reader gets to them; see `Options::keep_dwarf_lsda`.
 #[test]
-fn dead_lsda_records_are_left_out() {
+fn dead_lsda_records_are_omitted() {
     let mut dwarf = Entry::new(ImageOffset(0x1000), 0x20, Encoding::dwarf(Arch::Amd64, 0x18));
     dwarf.lsda = LsdaKey::new(0x9000);
     let compact = Entry { encoding: Encoding(0x0100_0000), function: Key(0x1020), ..dwarf };

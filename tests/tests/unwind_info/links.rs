@@ -65,7 +65,7 @@ fn layout_small_is_at_most_65_percent_of_lld() {
 }
 
 #[test]
-fn both_architectures_are_there() {
+fn both_architectures_are_present() {
     let arches: Vec<_> = cases().map(|(_, linked)| linked.arch).collect();
     assert!(arches.contains(&Arch::Amd64) && arches.contains(&Arch::Aarch64));
 }

@@ -1,4 +1,4 @@
-//! Random objects through ld64.lld: the `__unwind_info` it links against what cfipack lays out.
+//! Random objects: compares the `__unwind_info` that ld64.lld links with the one that cfipack builds.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -114,7 +114,7 @@ fn every_size_of_a_page_and_of_the_index() {
     }
 }
 
-/// Functions at the highest offset that a compressed entry can have, long ones behind it, and a
+/// Functions at the highest offset that a compressed entry can have, long ones after it, and a
 /// table that goes up to the last byte of 32 bits.
 #[test]
 fn functions_at_the_ends_of_the_ranges() {

@@ -1,4 +1,4 @@
-//! Mach-O objects and images, fat files and archives, against the symbols that the `object` crate
+//! Compares what is read from Mach-O objects and images, fat files and archives with the symbols that the `object` crate
 //! reads of them.
 
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ fn fde_starts(file: &File<'_>) -> Vec<u64> {
     functions.map(|function| function.unwrap().key.0).collect()
 }
 
-/// x86-64's FDEs hold distances, arm64's have pairs of relocations.
+/// x86-64's FDEs contain distances, arm64's have pairs of relocations.
 #[test]
 fn fdes_lie_at_symbols() {
     let mut fdes = 0;
@@ -85,7 +85,7 @@ fn compact_rows_are_resolved() {
 }
 
 #[test]
-fn images_say_where_functions_start() {
+fn images_list_function_starts() {
     let mut all = 0;
     for link in corpora::compact_unwind_links() {
         let file = File::parse(&link.image).unwrap();
@@ -145,7 +145,7 @@ fn fat(wide: bool, slices: &[(u32, u32, &[u8])]) -> Vec<u8> {
     file
 }
 
-/// An archive as macOS writes it: long names stand in front of the members.
+/// An archive as macOS writes it: long names are before the members.
 fn archive(members: &[(&str, &[u8])]) -> Vec<u8> {
     let mut file = b"!<arch>\n".to_vec();
     for (name, bytes) in members {
@@ -186,7 +186,7 @@ fn fat_files_and_archives_have_members() {
     assert!(error.starts_with("offset 0x1c: damaged slice of a fat file"), "{error}");
 }
 
-/// Asks everything there is to ask.
+/// Calls every reader of the file.
 fn ask(bytes: &[u8]) {
     let Ok(members) = members(bytes) else { return };
     for member in members.flatten() {

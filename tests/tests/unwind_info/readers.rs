@@ -1,6 +1,6 @@
-//! Other people's readers of `__unwind_info` against ours: the same tables, the same PCs.
+//! Compares other readers of `__unwind_info` with ours: the same tables, the same PCs.
 //!
-//! Where they differ, one test says in which way, so that the day they agree is noticed:
+//! A test describes each difference, so that it fails when the readers agree:
 //! - macho-unwind-info 0.5 and symbolic 12 take arm64's D pairs to be bits 5 to 8 (they are bits 8
 //!   to 11);
 //! - symbolic has no rows for x86's indirect mode, whose stack size is in the code.
@@ -194,7 +194,7 @@ fn symbolic_reads_the_same_rows() {
             let their = theirs.next().unwrap().expect(&name);
             let range = (their.instruction_address, their.instruction_address + their.len);
             assert_eq!((entry.start.0, entry.end.0), range, "{name}");
-            // The goldens count through the encodings, whatever they mean.
+            // The goldens enumerate encodings, valid or not.
             if name.starts_with('l') {
                 continue;
             }
@@ -221,7 +221,7 @@ fn symbolic_reads_the_same_rows() {
 
 /// Bits 8 to 11 are the D pairs, as llvm-mc 23 writes and LLVM's libunwind 22 reads them.
 #[test]
-fn d_registers_are_where_others_do_not_look() {
+fn places_of_d_registers_differ_between_readers() {
     let encoding = Encoding(0x0400_0101);
     let entry = encoder::Entry::new(ImageOffset(0x1000), 8, encoding);
     let bytes = lay_out(Arch::Aarch64, Options::default(), &[entry], None, |_| unreachable!());
@@ -267,7 +267,7 @@ fn the_last_of_equal_addresses_counts() {
 }
 
 /// A table with everything in an unusual place: pages first, of more than 4096 bytes and with their
-/// encodings in front of the entries (as Zig has them), then the index, slack, LSDAs, and the
+/// encodings before the entries (as Zig has them), then the index, slack, LSDAs, and the
 /// palettes last.
 #[test]
 fn arrays_lie_anywhere() {

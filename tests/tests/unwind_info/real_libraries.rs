@@ -1,6 +1,6 @@
-//! Real macOS libraries: the entries of their tables, laid out anew, make the tables they have; and the
-//! verifier has nothing to say against what Apple's linker and lld wrote.
-//! `tests/real-libraries/download DIR` fetches them; `CFIPACK_MACOS_LIBRARIES=DIR` says where.
+//! Real macOS libraries: the tables rebuilt from their entries are identical to their own, and the verifier accepts
+//! the tables of Apple's linker and lld.
+//! `tests/real-libraries/download DIR` fetches the libraries; `CFIPACK_MACOS_LIBRARIES=DIR` names their directory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -81,7 +81,7 @@ fn layouts_are_what_apples_linker_and_lld_wrote() {
 enum Linker {
     /// Byte for byte what the layout is.
     Layout(Layout),
-    /// An ld64 of before 264.3, which asks for a word more than it needs.
+    /// An ld64 before 264.3, which reserves a word more than it needs.
     OldLd64,
     /// Two entries have one address: no layout imitates that.
     WithShadow,
@@ -128,10 +128,9 @@ fn lower_bound(table: &Table) -> usize {
     head + 4 * entries + 4 * encodings.len() + 20 * entries.div_ceil(1021)
 }
 
-/// Who writes tables for a living breaks no rule of their readers: where the verifier says otherwise, it
-/// is the verifier that is wrong. And each function with CFI is right by it. Not so ld64, which gives
-/// hand-written code encodings that cannot be (MKL in torch 1.4, `0x02000000` for a stack of some size):
-/// what the verifier says of its tables is counted.
+/// Tables of production linkers break no rule of their readers: a violation would be an error of the verifier. Each
+/// function with CFI is equal to it. ld64 is an exception: it gives hand-written code wrong encodings (MKL in torch
+/// 1.4, `0x02000000` for a stack of some size), so the violations of its tables are counted.
 #[test]
 fn tables_of_other_linkers_are_true() {
     let what = "tables of real macOS libraries verified";
@@ -178,7 +177,7 @@ fn tables_of_other_linkers_are_true() {
     });
     println!("{tables} tables, {functions} functions with CFI; warnings: {warnings:?}");
     println!("of ld64's: {incomplete} tables that lack functions or have wrong ones, {of_ld64:?}");
-    println!("{with_pairs} functions without a frame save registers where their entries say");
+    println!("{with_pairs} functions without a frame save registers at the places of their entries");
     assert!(tables > 0, "no table found");
     // Two readers take them otherwise than the compiler; lld and ld64 write LSDAs that an FDE has too, and
     // lld an entry without unwind information that the next one, of the same address, hides.
@@ -197,7 +196,7 @@ fn pairs_without_a_frame(name: &str, table: &unwind_info::Table<'_>, code: &Code
         }
         let size = (entry.end.0 - entry.start.0) as usize;
         let code = &code.starting_at(entry.start)[..size];
-        // The stack is not always taken at once: where one branch needs no registers, it goes without.
+        // The stack is not always allocated at once: a branch without saved registers allocates less.
         let mut prologues = (0..size).step_by(4).map(|start| stored_pairs(&code[start..]));
         let is_stored = prologues.any(|stored| saved.as_slice().iter().all(|slot| stored.contains(slot)));
         assert!(is_stored, "{name}: function {} does not store {saved:?}", entry.start);

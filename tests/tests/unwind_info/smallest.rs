@@ -1,4 +1,4 @@
-//! Layout `small` against the optimum, found by trying everything.
+//! Compares layout `small` with the optimum, found by exhaustive search.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -236,7 +236,7 @@ fn no_palette_without_a_compressed_page() {
 }
 
 #[test]
-fn a_first_page_that_is_dear_alone() {
+fn an_expensive_first_page() {
     // A regular page of all is cheaper an entry than the first page, and yet dearer in all.
     let alternating = |from: u32, to: u32| (from..to).map(|at| at % 2).collect();
     let groups = [alternating(0, 1), alternating(1, 9), alternating(9, 17), alternating(17, 24)];

@@ -1,4 +1,4 @@
-//! Converts the CFI of every ELF file below some directories and holds each table against its CFI.
+//! Converts the CFI of every ELF file below directories and verifies each table against its CFI.
 //!
 //!     cargo run --release -p cfipack-tests --bin sweep -- /usr/bin /usr/lib
 //!
@@ -55,7 +55,7 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(totals.values().any(Totals::is_wrong)))
 }
 
-/// The ELF files below a directory, each once, whatever links lead to it.
+/// The ELF files below a directory, each once, even if several links lead to it.
 fn collect(directory: &Path, seen: &mut BTreeSet<(u64, u64)>, files: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {

@@ -27,10 +27,10 @@ pub struct Totals {
     /// Functions whose CFI DWARF does not define, and those of them that are in the table.
     undefined: u64,
     undefined_converted: u64,
-    /// Functions that gimli does not evaluate for any other reason, by what it says; and those in the table.
+    /// Functions that gimli does not evaluate for any other reason, by its error; and those in the table.
     unevaluated: BTreeMap<String, u64>,
     unevaluated_converted: u64,
-    /// Functions of which several FDEs say different things, and records that gimli cannot read.
+    /// Functions with several FDEs that differ, and records that gimli cannot read.
     disputed: u64,
     pcs: u64,
     pcs_equal: u64,
@@ -48,7 +48,7 @@ struct Refused {
     converted: Vec<Address>,
 }
 
-/// What gimli says of CFI that DWARF does not define: a CFA's register or offset changed while the CFA is an
+/// gimli's error for CFI that DWARF does not define: a CFA's register or offset changed while the CFA is an
 /// expression, a state restored that was not remembered, an instruction that the standard does not have.
 fn is_undefined(error: Unevaluated) -> bool {
     use gimli::Error::{CfiInstructionInInvalidContext, PopWithEmptyStack, UnknownCallFrameInstruction};

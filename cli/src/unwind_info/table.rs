@@ -1,4 +1,4 @@
-//! A table as it is made, and the options for it.
+//! A table that is built, and its options.
 
 use anyhow::bail;
 use cfipack_container::{File, Kind};
@@ -11,17 +11,17 @@ use super::entries::Entries;
 use super::source::{Source, check_arch};
 use super::verify;
 
-/// Options of the table that is made
+/// Options of the table
 #[derive(clap::Args, Clone, Copy, Debug)]
 #[command(next_help_heading = "Options of the table")]
 pub struct TableOptions {
-    /// small has the fewest bytes; the others are what these linkers write
+    /// small: the fewest bytes; the others: the bytes that these linkers write
     #[arg(long, value_name = "NAME", value_enum, default_value = "small")]
     layout: LayoutName,
-    /// Make it from call frame information, whatever tables there are
+    /// Build the table from call frame information, even if the file has a table
     #[arg(long)]
     from_cfi: bool,
-    /// Omit LSDA records of functions in DWARF mode: readers take them from the FDEs. Layout small
+    /// Omit LSDA records of functions in DWARF mode, which readers find in the FDEs. Layout small
     /// always does, unless --keep-dwarf-lsda is given
     #[arg(long)]
     omit_dwarf_lsda: bool,
@@ -39,7 +39,7 @@ enum LayoutName {
 }
 
 impl TableOptions {
-    /// The smallest table of what the CFI says.
+    /// The smallest table from the CFI.
     pub const FROM_CFI: Self =
         Self { layout: LayoutName::Small, from_cfi: true, omit_dwarf_lsda: false, keep_dwarf_lsda: false };
 
@@ -54,7 +54,7 @@ impl TableOptions {
         Options { layout, omit_dwarf_lsda, keep_dwarf_lsda, eh_frame_len }
     }
 
-    /// The layout's name, as the option has it.
+    /// The layout's name as a value of the option.
     pub fn layout_name(&self) -> &'static str {
         match self.layout {
             LayoutName::Small => "small",
@@ -75,17 +75,17 @@ fn eh_frame_len(file: &File<'_>) -> anyhow::Result<u32> {
     Ok(eh_frame.map_or(0, |cfi| cfi.section.bytes.len() as u32))
 }
 
-/// A table, and what it was made of.
-pub struct Made {
-    /// What it was made of.
+/// A table, and the entries that it is built from.
+pub struct BuiltTable {
+    /// The entries; the list is empty, since the builder takes it.
     pub entries: Entries,
     /// The section; empty if nothing has unwind information.
     pub bytes: Vec<u8>,
-    /// What could not be written as it was given.
+    /// Entries that are not written as they are given.
     pub warnings: Vec<Warning>,
 }
 
-impl Made {
+impl BuiltTable {
     /// Lays out the entries of a file.
     pub fn of(file: &File<'_>, source: &Source<'_, '_>, options: &TableOptions) -> anyhow::Result<Self> {
         check_arch(file.arch())?;
@@ -112,7 +112,7 @@ impl Made {
         }
     }
 
-    /// What is in the table.
+    /// Counts of the table's parts.
     pub fn stats(&self, file: &File<'_>) -> anyhow::Result<Stats> {
         if self.bytes.is_empty() {
             return Ok(Stats::default());
@@ -120,11 +120,11 @@ impl Made {
         Ok(stats(file.arch(), &Section::parse(&self.bytes)?))
     }
 
-    /// Holds the table against the CFI.
+    /// Verifies the table against the CFI.
     pub fn verify(&self, file: &File<'_>, source: &Source<'_, '_>) -> anyhow::Result<Report> {
         let (arch, code) = (file.arch(), source.code());
         if self.bytes.is_empty() {
-            bail!("nothing has unwind information: there is no table to verify");
+            bail!("no function has unwind information: there is no table to verify");
         }
         let section = Section::parse(&self.bytes)?;
         let table = Table::of_image(arch, self.entries.base, &section, code);
