@@ -19,7 +19,7 @@ use crate::count::{Counts, Number, percent};
 use crate::excluded::{self, Excluded};
 use crate::fault::TableNames;
 use crate::input::{self, Input, Object};
-use crate::missing::OfConversion;
+use crate::missing::ConversionReasons;
 use crate::output;
 use crate::place::Places;
 use crate::status::{self, Status};
@@ -163,7 +163,7 @@ impl<'s, 'a> Summary<'s, 'a> {
         let table = sframe::Section::parse(relocated.as_deref().unwrap_or(&bytes), address)?;
         let report = arguments.verify.then(|| {
             let options = Options { padding: arguments.table.get().padding(), ..Options::default() };
-            let omitted = OfConversion::new(&conversion.unsupported);
+            let omitted = ConversionReasons::new(&conversion.unsupported);
             verify::against(sections, &[table], &options, |missing| omitted.reason(missing))
         });
         let cfi = CfiBytes::of(file, sections)?;

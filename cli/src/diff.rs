@@ -52,7 +52,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let [a, b] = [a.object(Placement::Apart)?, b.object(Placement::Apart)?];
     let Arguments { address, address_b, .. } = *arguments;
     if address_b.is_some() && !b.is_bare_sframe() {
-        bail!("{}: --address-b: this is not a bare .sframe section", b.name);
+        bail!("{}: --address-b: B is not a bare .sframe section", b.name);
     }
     if address_b.is_some() || !b.is_bare_sframe() {
         a.check_address(address).with_context(|| a.name.to_string())?;

@@ -16,7 +16,7 @@ pub enum Outcome {
     /// The object has nothing of this kind, which is an error if no object of the file has.
     Absent(&'static str),
     /// The same, although the object has CFI: reported for a member if others have a table.
-    Lacking(&'static str),
+    MissingTable(&'static str),
 }
 
 /// Applies `each` to every object in every file. Failures are reported, and the others are still processed. The
@@ -47,7 +47,7 @@ fn for_each_in(
 ) -> anyhow::Result<Status> {
     let input = Input::open(path, slice)?;
     let (mut worst, mut is_done) = (None, false);
-    let (mut absent, mut lacking) = (None, Vec::new());
+    let (mut absent, mut without_table) = (None, Vec::new());
     for object in input.objects(placement)? {
         let mut name = None;
         let outcome = object.and_then(|object| {
@@ -64,9 +64,9 @@ fn for_each_in(
                 absent.get_or_insert(what);
                 continue;
             }
-            Ok(Outcome::Lacking(what)) => {
+            Ok(Outcome::MissingTable(what)) => {
                 absent.get_or_insert(what);
-                lacking.push((name.unwrap_or_default(), what));
+                without_table.push((name.unwrap_or_default(), what));
                 continue;
             }
             Err(error) => Err(error),
@@ -79,10 +79,10 @@ fn for_each_in(
     let Some(worst) = worst else {
         bail!("{}: the file has no {}", path.display(), absent.unwrap_or("object"));
     };
-    if !is_done || lacking.is_empty() {
+    if !is_done || without_table.is_empty() {
         return Ok(worst);
     }
-    for (name, what) in lacking {
+    for (name, what) in without_table {
         status::warn(&format_args!("{name}: has call frame information, but no {what}"));
     }
     Ok(worst.max(Status::Differs))

@@ -15,9 +15,9 @@ use serde::Serialize;
 use crate::conversion::{Conversion, TableOptions};
 use crate::count::Number;
 use crate::escaped::Escaped;
-use crate::explanation::{self, Explained};
+use crate::explanation::{self, Explanation};
 use crate::input::{self, Input, Object};
-use crate::place::{self, Places, Written};
+use crate::place::{self, Place, Places};
 use crate::reasons;
 use crate::row::RowJson;
 use crate::status::Status;
@@ -42,7 +42,7 @@ pub struct Arguments {
     file: PathBuf,
     /// An address in the function, decimal or hexadecimal with 0x; in an object SECTION+OFFSET
     #[arg(value_name = "ADDRESS", value_parser = place::parse)]
-    address: Option<Written>,
+    address: Option<Place>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -223,7 +223,7 @@ struct RowOfPart {
     repeats: Option<u16>,
 }
 
-impl Explained for FunctionJson {
+impl Explanation for FunctionJson {
     fn print(&self, out: &mut dyn Write) -> std::io::Result<()> {
         if let Some(start) = &self.start {
             write!(out, "{}", Escaped(start))?;

@@ -13,7 +13,7 @@ use crate::place::Places;
 use crate::status::{self, Status};
 
 /// What `explain` prints about a function.
-pub trait Explained: Serialize {
+pub trait Explanation: Serialize {
     /// Writes it as text.
     fn print(&self, out: &mut dyn Write) -> io::Result<()>;
 }
@@ -37,7 +37,7 @@ struct ExplainJson<'e, F> {
 
 /// Prints the explanation of the function at `address`, or else of all omitted functions; `none` is the text for an
 /// empty list.
-pub fn report<F: Explained>(
+pub fn report<F: Explanation>(
     object: &Object<'_>,
     functions: &[F],
     address: Option<Address>,
@@ -48,7 +48,7 @@ pub fn report<F: Explained>(
     status::judged(status, write(object, functions, address, none, json))
 }
 
-fn write<F: Explained>(
+fn write<F: Explanation>(
     object: &Object<'_>,
     functions: &[F],
     address: Option<Address>,

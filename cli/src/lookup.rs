@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::input::{self, Input, Object};
 use crate::output;
-use crate::place::{self, Places, Written};
+use crate::place::{self, Place, Places};
 use crate::row::RowJson;
 use crate::status::{self, Status};
 use crate::unwind_info;
@@ -36,7 +36,7 @@ pub struct Arguments {
     /// PCs of the file, decimal or hexadecimal with 0x; in an object SECTION+OFFSET, or OFFSET if only one
     /// section has a function there
     #[arg(value_name = "ADDRESS", required = true, value_parser = place::parse)]
-    addresses: Vec<Written>,
+    addresses: Vec<Place>,
     /// Address of a bare .sframe section in memory [default: 0]
     #[arg(long, value_name = "ADDR", value_parser = input::parse_address)]
     address: Option<Address>,
@@ -59,7 +59,7 @@ fn lookup(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> 
     let places = Places::of(object);
     if object.is_compact() {
         // A Mach-O object has addresses of its own.
-        let address = |place: &Written| match place.section {
+        let address = |place: &Place| match place.section {
             Some(_) => places.find(place),
             None => Ok(place.offset),
         };
@@ -95,7 +95,7 @@ fn lookup(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> 
 fn in_one_section(
     tables: &[Section<'_>],
     places: &Places<'_, '_>,
-    place: &Written,
+    place: &Place,
 ) -> anyhow::Result<Option<Address>> {
     let mut found = BTreeMap::new();
     for function in tables.iter().flat_map(Section::functions) {
@@ -174,12 +174,7 @@ struct Extent {
 }
 
 impl AnswerJson {
-    fn new(
-        place: &Written,
-        answer: Option<&Answer<'_>>,
-        places: &Places<'_, '_>,
-        object: &Object<'_>,
-    ) -> Self {
+    fn new(place: &Place, answer: Option<&Answer<'_>>, places: &Places<'_, '_>, object: &Object<'_>) -> Self {
         let section = answer.and_then(|answer| Some(places.in_object(answer.pc)?.0));
         let row = answer.and_then(|answer| Some((answer.arch, answer.row?)));
         Self {

@@ -13,7 +13,7 @@ use cfipack_roundtrip::MissingFunction;
 /// Reasons for a table of unknown origin: a function has a reason to be missing if no table of this version, at
 /// this address, can represent it.
 #[derive(Debug)]
-pub struct OfAnyTable<'a> {
+pub struct AnyTableReasons<'a> {
     options: Options,
     table: Option<Address>,
     /// The encoder, for the architecture of the previous function; `None` for an architecture that
@@ -26,7 +26,7 @@ pub struct OfAnyTable<'a> {
 /// as much as 100 functions.
 const FUNCTIONS_PER_BUILDER: u32 = 4096;
 
-impl<'a> OfAnyTable<'a> {
+impl<'a> AnyTableReasons<'a> {
     /// Reasons for the tables of a file, all of the version of the first one.
     pub fn new(tables: &[sframe::Section<'_>]) -> Self {
         let first = tables.first();
@@ -67,9 +67,9 @@ impl<'a> OfAnyTable<'a> {
 /// Reasons for the table of a conversion: exactly the functions that it omitted and reported have one, by their
 /// starts. If several FDEs have one start, the first in the list counts.
 #[derive(Debug)]
-pub struct OfConversion(HashMap<Key, Unsupported>);
+pub struct ConversionReasons(HashMap<Key, Unsupported>);
 
-impl OfConversion {
+impl ConversionReasons {
     /// Reasons for the functions that the conversion omitted.
     pub fn new(omitted: &[Unsupported]) -> Self {
         Self(omitted.iter().rev().map(|unsupported| (unsupported.function, *unsupported)).collect())
@@ -99,12 +99,12 @@ mod tests {
         for (reported, unexplained) in [(0x1000, 0), (0x1004, 1)] {
             let function = Address(reported);
             let reason = Reason::CfaExpression;
-            let omitted = OfConversion::new(&[Unsupported::function(function.into(), reason)]);
+            let omitted = ConversionReasons::new(&[Unsupported::function(function.into(), reason)]);
             let reason = |missing: &MissingFunction<'_>| omitted.reason(missing);
             let report = verify_with_reasons(&[section], &Table::new(&[]), &Options::default(), reason);
             assert_eq!((report.missing, report.unexplained), (1, unexplained));
         }
-        let mut any = OfAnyTable::new(&[]);
+        let mut any = AnyTableReasons::new(&[]);
         let options = Options::default();
         let report =
             verify_with_reasons(&[section], &Table::new(&[]), &options, |missing| any.reason(missing));

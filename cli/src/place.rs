@@ -14,7 +14,7 @@ use crate::input::{self, Object};
 
 /// A place as it is given on the command line: an address, or in an object SECTION+OFFSET.
 #[derive(Clone, Debug)]
-pub struct Written {
+pub struct Place {
     /// The section's name, with the index in brackets if several sections have the name.
     pub section: Option<String>,
     /// The address, or the offset in the section.
@@ -22,16 +22,16 @@ pub struct Written {
 }
 
 /// Parses a place; [`Places::find`] checks whether a file has it.
-pub fn parse(text: &str) -> Result<Written, String> {
+pub fn parse(text: &str) -> Result<Place, String> {
     let (section, offset) = match text.rsplit_once('+') {
         Some((section, offset)) => (Some(section.to_string()), offset),
         None => (None, text),
     };
     let offset = input::parse_address(offset).map_err(|error| format!("{error}, in an object .text+0x4"))?;
-    Ok(Written { section, offset })
+    Ok(Place { section, offset })
 }
 
-impl fmt::Display for Written {
+impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.section {
             Some(section) => write!(f, "{section}+{}", self.offset),
@@ -137,7 +137,7 @@ impl<'f, 'a> Places<'f, 'a> {
     }
 
     /// The address of a place.
-    pub fn find(&self, place: &Written) -> anyhow::Result<Address> {
+    pub fn find(&self, place: &Place) -> anyhow::Result<Address> {
         let is_object = self.file.is_some_and(|file| file.kind() == Kind::Relocatable);
         match (&place.section, is_object) {
             (None, false) => Ok(place.offset),

@@ -19,7 +19,7 @@ use crate::each::{self, Outcome};
 use crate::excluded::{self, Excluded};
 use crate::fault::TableNames;
 use crate::input::{self, Contents, Input, Object};
-use crate::missing::OfAnyTable;
+use crate::missing::AnyTableReasons;
 use crate::output;
 use crate::place::Places;
 use crate::status::{self, Status};
@@ -146,7 +146,7 @@ fn check(
     if tables.is_empty() {
         let has_cfi = input::describe_functions(&file.call_frame_sections()?);
         let table = ".sframe table";
-        return Ok(if has_cfi { Outcome::Lacking(table) } else { Outcome::Absent(table) });
+        return Ok(if has_cfi { Outcome::MissingTable(table) } else { Outcome::Absent(table) });
     }
     let names = TableNames::of(&tables, &sections);
     names.require_arch(&tables, file.arch(), &"the file")?;
@@ -235,7 +235,7 @@ pub fn against_any(
     tables: &[sframe::Section<'_>],
     options: &Options,
 ) -> Report {
-    let mut reasons = OfAnyTable::new(tables);
+    let mut reasons = AnyTableReasons::new(tables);
     against(sections, tables, options, |missing| reasons.reason(missing))
 }
 

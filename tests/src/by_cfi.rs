@@ -34,7 +34,7 @@ pub enum Stop {
     NoRow,
     /// The frame is the outermost one by the CFI.
     Outermost,
-    /// A register or a word of memory that a rule needs is not to be had.
+    /// A register or a word of memory that a rule needs is not available.
     Lost,
     /// gimli cannot evaluate the CFI.
     Malformed(gimli::Error),

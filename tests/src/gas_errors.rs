@@ -1,4 +1,4 @@
-//! The goldens in which gas 2.47's own table contradicts the `.eh_frame` that gas wrote beside it.
+//! The goldens in which gas 2.47's own table contradicts the `.eh_frame` that gas writes in the same object.
 //!
 //! The verifier's tests find exactly these differences (`roundtrip/tests/roundtrip/gas.rs` includes this file), and
 //! `docs/gnu-exceptions.md` names exactly these goldens (`tests/tests/sframe/gnu.rs`).
@@ -8,7 +8,7 @@ pub const WRONG: [(&str, u64, &str); 23] = [
     // One remembered state, where DWARF has a stack of them.
     ("x_remember_nested", 1, "CFA = rsp+16, return address at CFA-8; the table says CFA = rsp+24"),
     ("x_remember_nested2", 1, "CFA = rsp+16, return address at CFA-8; the table says CFA = rsp+24"),
-    // def_cfa_register takes the offset of the row before.
+    // def_cfa_register takes the offset of the previous row.
     ("x_reg_off_order", 1, "CFA = rbp+16, return address at CFA-8; the table says CFA = rbp+8"),
     // restore goes back to the function's first row, and not to the CIE.
     ("x_restore_first_row", 1, "the table says CFA = rsp+8, return address at CFA-8, rbp at CFA-24"),

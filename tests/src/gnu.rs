@@ -30,7 +30,7 @@ pub struct GasObject<'a> {
 }
 
 impl<'a> GasObject<'a> {
-    /// Finds what is in the object.
+    /// Reads the object's sections.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, cfipack_container::Error> {
         let file = File::parse(bytes)?;
         let call_frames = file.call_frame_sections()?;

@@ -1,4 +1,4 @@
-//! What cfipack's tests share: the goldens, the reference tools, the machine's own binaries, and
+//! Code that cfipack's tests share: the goldens, the reference tools, the machine's own binaries, and
 //! generators of call frame information.
 
 pub mod by_cfi;

@@ -155,7 +155,7 @@ impl Moves<'_> {
         slots.into_iter().map(|slot| slot.unwrap_or_default()).collect()
     }
 
-    /// Gives functions that no row speaks for the FDEs that the image has for them.
+    /// Gives functions without a row the FDEs that the image has for them.
     fn fdes(&self, arch: Arch, entries: &mut BTreeMap<u32, Entry>) {
         let Some(section) = self.image.section_by_name("__eh_frame") else { return };
         let cfi = gimli::EhFrame::new(section.data().unwrap(), gimli::LittleEndian);

@@ -197,7 +197,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A CIE without personality, and an FDE each; lld keeps them where no row speaks.
+    /// A CIE without personality, and an FDE each; lld keeps them for functions without a row.
     fn fdes(&mut self, fdes: &[(SymbolId, u32)]) {
         let mut written = CfiWriter::new(CfiKind::EhFrame, Arch::Amd64, Address(0));
         let pc_relative = PointerEncoding(0x10);

@@ -1,4 +1,4 @@
-//! What the benches measure, and the yardsticks beside it.
+//! The work that the benches measure, and their yardsticks.
 
 use std::collections::HashMap;
 use std::env;

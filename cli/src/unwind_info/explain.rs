@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::encodings::CompactEncoder;
 use super::source::{Source, check_arch};
 use crate::escaped::Escaped;
-use crate::explanation::{self, Explained};
+use crate::explanation::{self, Explanation};
 use crate::input::Object;
 use crate::place::Places;
 use crate::reasons;
@@ -159,7 +159,7 @@ struct FunctionJson {
     words: String,
 }
 
-impl Explained for FunctionJson {
+impl Explanation for FunctionJson {
     fn print(&self, out: &mut dyn Write) -> std::io::Result<()> {
         let Some(start) = &self.start else { return writeln!(out, "omitted: {}", Escaped(&self.words)) };
         write!(out, "{}", Escaped(start))?;

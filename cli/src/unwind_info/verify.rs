@@ -31,7 +31,7 @@ pub fn check(object: &Object<'_>, elsewhere: Option<&Object<'_>>, json: bool) ->
     let source = other.as_ref().unwrap_or(&own);
     if source.is_empty() {
         let has_cfi = !file.call_frame_sections()?.is_empty();
-        return Ok(if has_cfi { Outcome::Lacking(TABLES) } else { Outcome::Absent(TABLES) });
+        return Ok(if has_cfi { Outcome::MissingTable(TABLES) } else { Outcome::Absent(TABLES) });
     }
     let table = source.entries(file.arch(), file.image_base(), own.code())?;
     let report = of_file(file, &table)?;
@@ -120,7 +120,7 @@ fn print_violations(out: &mut impl Write, section: &str, violations: &[Violation
     if violations.is_empty() {
         writeln!(out, "  {section}: no rule is broken")?;
     }
-    let Described { first, more } = Described::of(violations);
+    let DescribedViolations { first, more } = DescribedViolations::of(violations);
     for (is_warning, kind) in [(false, ""), (true, "warning: ")] {
         for violation in first.iter().filter(|violation| violation.is_warning() == is_warning) {
             writeln!(out, "  {section}: {kind}{violation}")?;
@@ -133,14 +133,14 @@ fn print_violations(out: &mut impl Write, section: &str, violations: &[Violation
 }
 
 /// Violations as they are described.
-struct Described<'v> {
+struct DescribedViolations<'v> {
     /// Errors before warnings; the first [`DESCRIBED`] of each rule.
     first: Vec<&'v Violation>,
     /// The number of further violations of a rule, by whether it is a warning and by name.
     more: BTreeMap<(bool, &'static str), usize>,
 }
 
-impl<'v> Described<'v> {
+impl<'v> DescribedViolations<'v> {
     fn of(violations: &'v [Violation]) -> Self {
         let mut counts: BTreeMap<_, usize> = BTreeMap::new();
         let mut first = Vec::new();
@@ -238,7 +238,7 @@ impl<'r> VerifyJson<'r> {
             let counts = if violation.is_warning() { &mut warnings } else { &mut violations };
             *counts.entry(violation.name()).or_default() += 1;
         }
-        let described = Described::of(broken).first.into_iter().map(Violation::to_string).collect();
+        let described = DescribedViolations::of(broken).first.into_iter().map(Violation::to_string).collect();
         let report = ReportJson::new(report);
         Self { schema: "cfipack/verify/1", file, report, violations, warnings, described }
     }

@@ -64,7 +64,7 @@ fn options_without_effect_are_refused() {
         ),
         (
             &["diff", "table", "linked.so", "--address-b", "16"],
-            "linked.so: --address-b: this is not a bare .sframe section",
+            "linked.so: --address-b: B is not a bare .sframe section",
         ),
         (&["linked.so", "--arch", "aarch64"], "linked.so: the file has no aarch64, but x86_64"),
         (&["dump", "linked.so", "--arch", "arm64"], "linked.so: the file has no arm64, but x86_64"),

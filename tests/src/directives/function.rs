@@ -209,7 +209,7 @@ impl<'r> Writer<'r> {
         }
         let slot = match (amd64, self.random.chance(60)) {
             (true, true) => -8,
-            // gas does not make words wide enough for it.
+            // gas's words are too narrow for it.
             (true, false) if self.clean() => -8 * self.random.between(2, 16),
             _ => self.slot(),
         };

@@ -131,7 +131,7 @@ fn file_of(file: &File<'_>) {
     let _ = file.eh_frame_hdr_size();
 }
 
-/// Takes text and drops it.
+/// Accepts text and discards it.
 struct Nowhere;
 
 impl fmt::Write for Nowhere {

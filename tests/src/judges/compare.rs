@@ -23,7 +23,7 @@ pub struct Compared {
     pub rows: u64,
     /// Of those, rows of which the tool prints a part only.
     pub partly: u64,
-    /// Rows that differ, in words.
+    /// Descriptions of rows that differ.
     pub differences: Vec<String>,
 }
 

@@ -64,7 +64,7 @@ fn rows_are_what_the_cfi_ends_with() {
         let Some(compact) = file.compact_unwind().unwrap() else { continue };
         for entry in compact.rows {
             let mode = entry.encoding.mode(arch).unwrap();
-            // llvm-mc takes arm64's compact functions out of `__eh_frame`.
+            // llvm-mc omits arm64's compact functions from `__eh_frame`.
             if !matches!(arch, Arch::Amd64 | Arch::I386) || matches!(mode, Mode::None | Mode::Dwarf) {
                 continue;
             }

@@ -14,7 +14,7 @@ use cfipack_tests::encoding_by_cfi::{Judge, Judged};
 use cfipack_tests::machine::{system_library, toolchain_library};
 use cfipack_tests::reference::skipped;
 
-/// What became of the functions of some files.
+/// Counts of the functions of files.
 #[derive(Debug, Default)]
 struct Found {
     functions: usize,

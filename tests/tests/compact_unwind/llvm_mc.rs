@@ -45,7 +45,7 @@ fn cases() -> Vec<Case> {
 }
 
 impl Case {
-    /// What llvm-mc gave: an encoding for each function that has a row, by its address.
+    /// llvm-mc's encodings: one for each function with a row, by its address.
     fn rows(&self) -> Option<BTreeMap<u64, Encoding>> {
         let object = object::File::parse(&*self.object).unwrap();
         let section = object.section_by_name("__compact_unwind")?;

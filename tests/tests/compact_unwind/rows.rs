@@ -23,7 +23,7 @@ fn compare<H: MachHeader<Endian = Endianness>>(name: &str, source: &str, bytes: 
     let text = object.section_by_name("__text").unwrap();
     let personality = directive(source, ".cfi_personality").map(|name| {
         let symbol = object.symbols().find(|symbol| symbol.name() == Ok(name));
-        // One that only a DWARF row would have named is not there.
+        // A personality that only a DWARF row names is absent.
         let number = symbol.map_or(0xff_ffff, |symbol| symbol.index().0 as u32);
         Target::Symbol { number }
     });

@@ -50,7 +50,7 @@ fn each_damage(bytes: &[u8], mut check: impl FnMut(&[u8])) {
     }
 }
 
-/// Everything that can be asked of a table.
+/// Calls every reader of a table.
 fn use_table(bytes: &[u8]) {
     let address = Address(0x1000);
     let Ok(section) = Section::parse(bytes, address) else { return };
@@ -196,7 +196,7 @@ fn tables_with_many_errors() {
     }
 }
 
-/// Counts and sizes far beyond what is there neither take long nor ask for memory.
+/// Counts and sizes far beyond the input's cost neither time nor memory.
 #[test]
 fn huge_counts() {
     let golden = &goldens()[0];

@@ -10,7 +10,7 @@ use cfipack_tests::random::{self, Case};
 
 const TABLE: Address = Address(0x900_0000);
 
-/// A section of plain functions, every one with rows of its own, and where its FDEs start.
+/// A section of plain functions, each with rows of its own, and the offsets of its FDEs.
 fn section(kind: SectionKind, functions: u64) -> (Writer, Vec<usize>) {
     let mut writer = Writer::new(kind, Arch::Amd64, Address(0x80_0000));
     let mut at_entry = InstructionWriter::new(Arch::Amd64, 1, -8);

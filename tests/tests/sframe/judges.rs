@@ -113,7 +113,7 @@ const PUSH_POP: [u8; 52] = [
     8, 0, 0,
 ];
 
-/// What each tool prints of it.
+/// The output of each tool for it.
 const PRINTED: [&str; 2] = [
     "Contents of the .eh_frame section:\n\n\n\
      00000000 0000000000000014 00000000 CIE \"zR\" cf=1 df=-8 ra=16\n   LOC           CFA      ra\n\

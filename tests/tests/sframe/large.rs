@@ -26,7 +26,7 @@ fn eh_frame(rows: u32) -> Writer {
     section
 }
 
-/// Converted and verified.
+/// Converts and verifies functions.
 fn converted(rows: u32, options: Options) -> Converted {
     let written = eh_frame(rows);
     let section = written.section();

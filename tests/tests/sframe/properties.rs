@@ -251,7 +251,7 @@ fn unshared_functions_have_equal_rows() {
     });
 }
 
-/// Merged functions answer as before at every PC of every function.
+/// Merged functions have equal rows at every PC of every function.
 #[test]
 fn merged_functions_have_equal_rows() {
     each_section("random CFI, functions merged", |random, generated, section| {

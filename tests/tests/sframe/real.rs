@@ -1,4 +1,4 @@
-//! Real binaries: every function in a table, or named with a reason, and no PC that differs.
+//! Real binaries: every function is in the table or omitted with a reason, and no PC differs.
 
 use std::path::{Path, PathBuf};
 
@@ -76,7 +76,7 @@ fn libcrypto() {
     check(path, "libcrypto.so.3", 100);
 }
 
-/// However many threads take part, the bytes are the same.
+/// The bytes do not depend on the number of threads.
 #[test]
 fn bytes_do_not_depend_on_threads() {
     let libraries = libraries();

@@ -1,6 +1,6 @@
 //! A traced program, stepped instruction by instruction: at every one the whole chain of callers
 //! unwound by our tables equals the chain unwound by the CFI (gimli's evaluation, and none of
-//! cfipack's code). The tables are made from each file that the program has mapped.
+//! cfipack's code). The tables are built from each file that the program has mapped.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 

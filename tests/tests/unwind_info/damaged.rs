@@ -170,7 +170,7 @@ fn errors_name_offset_and_value() {
         };
         assert_eq!(start(&bytes, pc), message, "word {at} = {value:#x}");
         if at >= 36 && at != 44 {
-            // The other page is none the worse.
+            // The other page is unaffected.
             assert!(matches!(start(&bytes, 0x2fff), Ok(Some(_))), "word {at} = {value:#x}");
             let errors = Section::parse(&bytes).unwrap().pages().filter(Result::is_err).count();
             assert_eq!(errors, usize::from(at < 80), "word {at} = {value:#x}");

@@ -68,7 +68,7 @@ fn neighbours_of_dwarf_mode_with_an_lsda() {
         let bytes = table(layout, &[dwarf(0x1000), with_lsda, dwarf(0x1040), dwarf(0x1060)]);
         let section = Section::parse(&bytes).unwrap();
         let starts: Vec<_> = section.entries().map(|entry| entry.unwrap().start.0).collect();
-        // Apple's linkers fold none.
+        // Apple's linkers merge none.
         let count = if [Layout::LdPrime, Layout::Ld64].contains(&layout) { 4 } else { 3 };
         assert_eq!(starts, [0x1000, 0x1020, 0x1040, 0x1060][..count], "{layout:?}");
         let lsdas = section.all_lsdas().unwrap().map(|lsda| (lsda.function.0, lsda.lsda.0));
