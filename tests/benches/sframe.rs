@@ -36,7 +36,7 @@ fn convert_small(bencher: Bencher<'_, '_>, threads: usize) {
 
 #[divan::bench(args = [1, 2], sample_count = 20, sample_size = 1)]
 fn convert_gnu(bencher: Bencher<'_, '_>, threads: usize) {
-    bencher.bench(|| LIBRARY.convert(Options { layout: Layout::Gnu, ..Options::default() }, threads));
+    bencher.bench(|| LIBRARY.convert(Options::new().with_layout(Layout::Gnu), threads));
 }
 
 #[divan::bench(sample_count = 20, sample_size = 1)]

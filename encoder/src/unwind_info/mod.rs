@@ -5,7 +5,7 @@
 //! use cfipack_format::compact_unwind::Encoding;
 //! use cfipack_format::{Arch, ImageOffset, Key, LsdaKey};
 //!
-//! let mut builder = Builder::new(Arch::Amd64, Options { layout: Layout::Lld, ..Options::default() })?;
+//! let mut builder = Builder::new(Arch::Amd64, Options::new().with_layout(Layout::Lld))?;
 //! builder.push(Entry::new(ImageOffset(0x400), 0x20, Encoding::frame(0, [0; 5])));
 //! let section = builder.finish();
 //! let reserved = section.max_len(); // before anything has an address

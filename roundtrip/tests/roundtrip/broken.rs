@@ -229,17 +229,14 @@ fn merged_functions() {
     let table = Table::new(&sections);
     let strict = verify(&[apart.section()], &table, &Options::default());
     assert_eq!(different(&strict), (0x1020..0x1028).collect::<Vec<_>>());
-    let lenient = verify(&[apart.section()], &table, &Options { padding: 15, ..Options::default() });
+    let lenient = verify(&[apart.section()], &table, &Options::new().with_padding(15));
     assert!(lenient.is_complete());
     assert_eq!(lenient.pcs_padding, 8);
-    assert_eq!(
-        verify(&[apart.section()], &table, &Options { padding: 7, ..Options::default() }).pcs_extra,
-        8
-    );
+    assert_eq!(verify(&[apart.section()], &table, &Options::new().with_padding(7)).pcs_extra, 8);
     // A function that cannot be read may be what lies there.
     let unknown = apart.cie(b"zQ", &[1, 0], &[]);
     apart.fde(unknown, 0x1020, 8, &[]);
-    let unread = verify(&[apart.section()], &table, &Options { padding: 15, ..Options::default() });
+    let unread = verify(&[apart.section()], &table, &Options::new().with_padding(15));
     assert_eq!(different(&unread), (0x1020..0x1028).collect::<Vec<_>>());
 }
 

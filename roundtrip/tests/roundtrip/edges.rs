@@ -14,7 +14,7 @@ use crate::made::{self, Cfi, Made, SP1, TABLE_ADDRESS, flex};
 fn report(cfi: &Cfi, padding: u64, functions: &[Made]) -> Report {
     let bytes = made::table(Arch::Amd64, functions);
     let sections = [Section::parse(&bytes, TABLE_ADDRESS).unwrap()];
-    verify(&[cfi.section()], &Table::new(&sections), &Options { padding, ..Options::default() })
+    verify(&[cfi.section()], &Table::new(&sections), &Options::new().with_padding(padding))
 }
 
 /// Functions with the row of their CIE: CFA = rsp + 8.

@@ -59,7 +59,7 @@ fn make(layout: Layout) -> Made {
     put(0x40, &[0x48, 0x81, 0xec, 0, 0x10, 0, 0]);
     put(0x80, &[0x55, 0x48, 0x89, 0xe5]);
     let entry = |at, length, encoding| Entry::new(ImageOffset(at), length, encoding);
-    let mut builder = Builder::new(Arch::Amd64, TableOptions { layout, ..TableOptions::default() }).unwrap();
+    let mut builder = Builder::new(Arch::Amd64, TableOptions::new().with_layout(layout)).unwrap();
     builder.push(entry(0x1000, 0x20, Encoding::frame(1, [1, 0, 0, 0, 0])));
     builder.push(entry(0x1020, 0x20, Encoding::frameless(4, 0, 0)));
     builder.push(entry(0x1040, 0x20, Encoding::frameless_indirect(3, 1, 0, 0)));
@@ -246,7 +246,7 @@ fn no_entry_where_the_cfi_has_a_row() {
     );
     assert_eq!(report.differences[0].start.0, 0x1005);
     // Differences and missing PCs have a limit each.
-    let options = Options { limit: 1, ..Options::default() };
+    let options = Options::new().with_limit(1);
     made.set_encoding(1, 0x0203_0000);
     made.set_encoding(2, 0);
     let report = verify(&[made.cfi.section()], &made.table(), &options);

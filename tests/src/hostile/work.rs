@@ -35,7 +35,7 @@ impl Input {
 fn cfi(section: &cfi::Section<'_>) {
     let sections = [*section];
     for layout in [Layout::Small, Layout::Gnu] {
-        let options = Options { layout, ..Options::default() };
+        let options = Options::new().with_layout(layout);
         let (table, ..) = build(sections, ARCH, options);
         let mut bytes = vec![0; table.len()];
         if table.write(&mut bytes, TABLE, Key::address).is_ok() {

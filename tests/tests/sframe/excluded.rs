@@ -59,8 +59,7 @@ fn both_sides_pass_over_what_does_not_count() {
         );
         for layout in [Layout::Small, Layout::Gnu] {
             for threads in [1, 2, 3] {
-                let mut builder =
-                    Builder::new(Arch::Amd64, Options { layout, ..Options::default() }).unwrap();
+                let mut builder = Builder::new(Arch::Amd64, Options::new().with_layout(layout)).unwrap();
                 let pushed =
                     builder.push_section(&section, &Threads(threads), |left_out| panic!("{left_out:?}"));
                 assert_eq!(pushed, kept.len() as u64, "{layout:?}, {threads} threads");

@@ -187,7 +187,7 @@ fn what_needs_addresses_is_refused() {
         });
         reasons
     };
-    let merging = Options { merge_functions: 16, ..Options::default() };
+    let merging = Options::new().with_merge_functions(16);
     assert_eq!(reasons(merging, &|_| ()), [Reason::PlaceUnknown; 2]);
     assert_eq!(reasons(Options::default(), &|_| ()), []);
 
