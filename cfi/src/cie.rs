@@ -9,6 +9,7 @@ use crate::record::Records;
 
 /// A CIE: what its FDEs have in common.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Cie<'a> {
     /// Where it starts.
     pub offset: SectionOffset,
@@ -42,6 +43,7 @@ pub struct Cie<'a> {
 
 /// A CIE's personality routine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Personality {
     /// How the routine is found: by its address, or by a cell that holds it.
     pub encoding: PointerEncoding,

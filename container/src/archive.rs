@@ -10,6 +10,7 @@ use crate::fat::{self, Slice};
 
 /// A file inside a file.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Member<'a> {
     /// Its name in the archive, or its architecture in a fat file, or both with a colon between;
     /// none if the file itself is the only member.

@@ -53,4 +53,4 @@ pub mod sframe;
 pub mod unwind_info;
 
 pub use cfipack_cfi as cfi;
-pub use cfipack_format::{Reason, Unsupported, UnsupportedArch};
+pub use cfipack_format::{Reason, Unsupported, UnsupportedFormat};

@@ -1,7 +1,8 @@
-//! Why a function, or an architecture, cannot be expressed.
+//! Why a function cannot be represented, or a table not be written.
 
 use core::fmt;
 
+use crate::sframe::Version;
 use crate::{Address, Arch, Key, Register};
 
 /// A function that a table cannot express, and what stood in the way.
@@ -36,22 +37,38 @@ impl fmt::Display for Unsupported {
 
 impl core::error::Error for Unsupported {}
 
-/// An architecture that a format of tables does not have.
+/// A table that cannot be written at all: why a builder or an encoder is refused when it is constructed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct UnsupportedArch {
-    /// The architecture.
-    pub arch: Arch,
-    /// The section that the format is of.
-    pub format: &'static str,
+#[non_exhaustive]
+pub enum UnsupportedFormat {
+    /// The format does not have the architecture.
+    Arch {
+        /// The architecture.
+        arch: Arch,
+        /// Name of the format's section.
+        format: &'static str,
+    },
+    /// Tables of this version are read and not written.
+    Version {
+        /// The version.
+        version: Version,
+        /// Name of the format's section.
+        format: &'static str,
+    },
 }
 
-impl fmt::Display for UnsupportedArch {
+impl fmt::Display for UnsupportedFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is not defined for {}", self.format, self.arch)
+        match *self {
+            Self::Arch { arch, format } => write!(f, "{format} is not defined for {arch}"),
+            Self::Version { version, format } => {
+                write!(f, "version {} of {format} cannot be written", version as u8)
+            }
+        }
     }
 }
 
-impl core::error::Error for UnsupportedArch {}
+impl core::error::Error for UnsupportedFormat {}
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $variant:ident $(($($field:ident: $kind:ty),*))? = $name:literal, $text:literal;)*) => {
@@ -119,6 +136,8 @@ reasons! {
     Architecture = "architecture", "the table is not for the function's architecture";
     /// Another version of the format than the table's.
     Version = "version", "the table has another version of the format";
+    /// Other options than the table's.
+    Options = "options", "the table has other options";
     /// Another function starts where it does and says something else, and nothing tells which of them is there.
     Ambiguous = "ambiguous", "another function starts there, which does not have the same rows";
     /// Version 2 stores starts in 32 bits, and the function starts this many bytes from the table.

@@ -5,7 +5,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use cfipack_decoder::sframe::{Index, Section, dump};
+use cfipack_decoder::sframe::{Index, Section};
 use cfipack_encoder::sframe::{Layout, Options};
 use cfipack_format::sframe::Version;
 use cfipack_roundtrip::{Table, verify};
@@ -154,7 +154,7 @@ fn whole_tables(library: &'static Library) {
     let (mut gimli, mut again) = (library.gimli(), library.gimli());
     let text = || {
         let mut text = String::new();
-        dump(&tables[0], ".sframe", &mut text).expect("a String takes everything");
+        tables[0].dump(&mut text, ".sframe").expect("a String takes everything");
         text
     };
     report("dump to text", "gimli walks all rows", by_turns(text, || gimli.walk()), false);

@@ -16,7 +16,7 @@ pub fn check_arch(arch: Arch) -> anyhow::Result<()> {
     match arch {
         Arch::Amd64 | Arch::I386 | Arch::Aarch64 | Arch::Arm64_32 => Ok(()),
         Arch::Aarch64Be => bail!("for big-endian AArch64 there is no compact unwind information"),
-        Arch::S390x => bail!("for s390x there is no compact unwind information"),
+        _ => bail!("for {arch} there is no compact unwind information"),
     }
 }
 
@@ -46,8 +46,7 @@ impl<'o, 'a> Source<'o, 'a> {
                 Ok(Self { file: Some(file), table, rows, code })
             }
             Contents::UnwindInfo(bytes) => {
-                let (name, bytes) = ("__unwind_info".into(), (*bytes).into());
-                let section = Section { index: None, name, address: Address(0), bytes };
+                let section = Section::new("__unwind_info".into(), Address(0), (*bytes).into());
                 Ok(Self { file: None, table: Some(section), rows: None, code: Vec::new() })
             }
             Contents::Table(_) => bail!("this is a bare .sframe section"),

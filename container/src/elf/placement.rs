@@ -11,6 +11,7 @@ use crate::{Error, Kind, Location};
 /// Where the sections of a relocatable object are taken to lie. Linked files have addresses of
 /// their own, and sections that are not loaded are at zero in every placement.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum Placement {
     /// Every section at zero, as readelf shows them: addresses are offsets in sections.
     Zero,

@@ -11,4 +11,4 @@ mod section;
 
 pub use dump::Destination;
 pub use encoding::{EncodingError, row};
-pub use section::{Section, SectionError};
+pub use section::{Error, Section};

@@ -33,13 +33,17 @@ pub(super) struct Body<'a> {
 const MASKS_REPEAT: u16 = 256;
 
 impl<'a> Section<'a> {
-    /// The function with this index, the index being in the order of the FDEs.
+    /// The function with this number, from 0 in the order of the FDEs; `None` from
+    /// [`num_functions`](Self::num_functions) on.
     ///
     /// # Errors
-    /// There is no such function, its FREs lie outside of their sub-section, or its FDE or attribute has a
-    /// type that does not exist.
-    pub fn function(&self, index: usize) -> Result<Function<'a>, Error> {
-        let fde = self.fde(index).ok_or(Error::NoFunction { index })?;
+    /// Its FREs lie outside of their sub-section, or its FDE or attribute has a type that does not exist.
+    pub fn function(&self, number: usize) -> Option<Result<Function<'a>, Error>> {
+        let fde = self.fde(number)?;
+        Some(self.function_of(number, fde))
+    }
+
+    pub(super) fn function_of(&self, index: usize, fde: Fde) -> Result<Function<'a>, Error> {
         Ok(Function { section: *self, index, fde, body: self.body(index, &fde)? })
     }
 

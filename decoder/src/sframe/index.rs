@@ -175,7 +175,7 @@ impl<'a, 'm> Index<'a, 'm> {
     /// Those of [`Section::find`].
     pub fn find(&self, pc: Address) -> Result<Option<Function<'a>>, Error> {
         match self.find_fde(pc) {
-            Some((index, ..)) => self.section.function(index).map(Some),
+            Some((index, fde, _)) => self.section.function_of(index, fde).map(Some),
             None => Ok(None),
         }
     }

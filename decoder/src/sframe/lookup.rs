@@ -12,6 +12,7 @@ use super::{Error, Fres, Function, Section};
 
 /// What a table says of a frame whose PC was looked up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Frame {
     /// The row.
     pub row: Row,
@@ -31,7 +32,7 @@ impl<'a> Section<'a> {
     /// Those of [`Section::function`].
     pub fn find(&self, pc: Address) -> Result<Option<Function<'a>>, Error> {
         match self.find_fde(pc) {
-            Some((index, ..)) => self.function(index).map(Some),
+            Some((index, fde, _)) => self.function_of(index, fde).map(Some),
             None => Ok(None),
         }
     }

@@ -1,7 +1,7 @@
 //! `.sframe`, versions 1, 2 and 3, of either byte order.
 //!
 //! [`Section::parse`] checks the header and where things lie; [`Section::lookup`] finds the row for
-//! a PC, [`Section::functions`] and [`Function::rows`] walk the table, [`dump`] prints it. For many
+//! a PC, [`Section::functions`] and [`Function::rows`] walk the table, [`Section::dump`] prints it. For many
 //! lookups an [`Index`] in memory of your own makes them about twice as fast. [`step`] takes a row to
 //! the registers of the caller; who goes from frame to frame asks [`Section::lookup_frame`], which says
 //! also whether the next PC is that of a call.
@@ -39,7 +39,6 @@ mod section;
 mod step;
 mod widest;
 
-pub use dump::dump;
 pub use error::Error;
 pub use fde::Function;
 pub use fre::{Fre, Fres, Rows};

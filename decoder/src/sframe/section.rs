@@ -186,7 +186,8 @@ impl<'a> Section<'a> {
         let most = (section.index.len() + section.fres.len()) as u64 * MAX_FRES_PER_BYTE as u64;
         let mut fres = 0;
         (0..section.num_functions()).map(move |index| {
-            let function = section.function(index)?;
+            let fde = section.fde(index).ok_or(Error::NoFunction { index })?;
+            let function = section.function_of(index, fde)?;
             let sum = fres + u64::from(function.num_fres());
             if sum > most {
                 return Err(Error::TooManyFres { offset: section.fde_offset(index), sum });

@@ -76,6 +76,7 @@ impl Caller {
 
 /// Why there is no caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum StepError {
     /// The row says so: the frame is outermost. The way to the end of a stack.
     Outermost,

@@ -6,6 +6,7 @@ use super::{Error, Page, Section};
 
 /// What a dump could not print.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct DumpSummary {
     /// Broken pages, entries and LSDA indexes; each has a line with its error in the text.
     pub errors: usize,

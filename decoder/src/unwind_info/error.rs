@@ -6,6 +6,7 @@ use cfipack_format::{ImageOffset, SectionOffset};
 
 /// A part of the section, for [`Error::OutOfBounds`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum Part {
     /// The 28 bytes at the start.
     Header,

@@ -12,7 +12,7 @@ impl<'a> Section<'a> {
     }
 
     /// Number of pages.
-    pub fn page_count(&self) -> usize {
+    pub fn num_pages(&self) -> usize {
         self.index.len() - 1
     }
 
@@ -56,7 +56,7 @@ impl<'a> Section<'a> {
     /// # Errors
     /// It ends before it starts or lies outside of the section.
     pub fn all_lsdas(&self) -> Result<impl ExactSizeIterator<Item = LsdaEntry> + use<'a>, Error> {
-        self.lsda_range(0, self.page_count()).map(|(_, lsdas)| lsdas.iter().map(LsdaEntry::read))
+        self.lsda_range(0, self.num_pages()).map(|(_, lsdas)| lsdas.iter().map(LsdaEntry::read))
     }
 
     fn page_lsdas(&self, page: usize) -> Result<(SectionOffset, &'a [[u8; LsdaEntry::SIZE]]), Error> {

@@ -39,6 +39,7 @@ pub struct Section<'a> {
 
 /// An entry: from `start` up to `end`, code is unwound as `encoding` says.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub struct Entry {
     /// First byte.
     pub start: ImageOffset,

@@ -12,8 +12,8 @@
 //! // Again after a relayout, nothing re-read: here the keys are image offsets.
 //! let placed = section.place(None, Key::image_offset, LsdaKey::image_offset)?;
 //! assert!(placed.len() <= reserved);
-//! let mut bytes = vec![0; placed.len()];
-//! placed.write(&mut bytes, |_personality| unreachable!("no entry has one"))?;
+//! let bytes = placed.into_bytes(|_personality| unreachable!("no entry has one"))?;
+//! assert_eq!(bytes[..4], [1, 0, 0, 0]); // version 1
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
@@ -73,7 +73,7 @@ mod split;
 
 pub use builder::Builder;
 pub use entry::Entry;
-pub use error::{Error, Warning};
+pub use error::{Warning, WriteError};
 pub use options::{Layout, Options};
 pub use placed::Placed;
 pub use section::Section;

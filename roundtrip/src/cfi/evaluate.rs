@@ -32,6 +32,7 @@ impl fmt::Debug for Evaluator<'_> {
 
 /// What a function's FDE and CIE say of exceptions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Handler {
     /// The personality, or, as nearly all have it, the pointer to it.
     pub personality: Option<Address>,

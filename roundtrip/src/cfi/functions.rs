@@ -13,6 +13,7 @@ use super::source::{About, Reader, Source, Visit};
 
 /// A function: the PCs that one FDE answers for, and where that FDE is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Function {
     /// First address.
     pub start: Address,
@@ -26,6 +27,7 @@ pub struct Function {
 
 /// A record that gimli cannot read: the code it is for is not known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Unreadable {
     /// Which of the sections it is in.
     pub section: usize,

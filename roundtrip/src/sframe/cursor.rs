@@ -70,6 +70,7 @@ struct Walk<'t> {
 
 /// Some PCs for which the table says one thing, or repeats itself.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Segment<'s> {
     /// One past the last PC.
     pub end: u64,
@@ -166,9 +167,10 @@ impl<'t> Open<'t> {
         let entry = table.entries[at];
         let section = &table.sections[entry.section as usize];
         let function = match section.function(entry.index as usize) {
-            Ok(function) => function,
-            Err(error) => {
-                let content = Content::Malformed(TableAnswer::Malformed(error));
+            Some(Ok(function)) => function,
+            error => {
+                let answer = error.and_then(Result::err).map_or(TableAnswer::Nothing, TableAnswer::Malformed);
+                let content = Content::Malformed(answer);
                 return Self { at, start: entry.from, flags: Flags::default(), content };
             }
         };

@@ -56,6 +56,7 @@ impl Diff {
 
 /// Some PCs for which two tables differ in one way.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct TableDifference {
     /// Start of the function in table `a`, or in `b` if there is none in `a`.
     pub function: Address,

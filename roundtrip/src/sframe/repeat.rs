@@ -9,6 +9,7 @@ use super::table::TableAnswer;
 
 /// How often what holds for some PCs holds again further on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Recurrence {
     /// Bytes from one time to the next.
     pub period: u64,

@@ -113,6 +113,7 @@ pub fn most_frequent_first(reasons: &BTreeMap<impl AsRef<str>, u64>) -> Vec<(&st
 
 /// Some PCs for which table and CFI differ in one way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Difference {
     /// The architecture, for the names of registers.
     pub arch: Arch,
@@ -189,6 +190,7 @@ impl fmt::Display for DifferenceWords {
 
 /// A function that is missing in the table, or that gimli could not judge.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct LeftOut {
     /// First address, where known.
     pub function: Option<Address>,

@@ -81,6 +81,7 @@ impl Report {
 
 /// Some PCs for which table and CFI differ in one way.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Difference {
     /// Start of the CFI's function.
     pub function: Address,

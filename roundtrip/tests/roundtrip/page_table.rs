@@ -94,14 +94,10 @@ impl Made {
 
     fn violations(&self) -> Vec<Violation> {
         let starts = [0x1000, 0x1020, 0x1040, 0x1060, 0x1070, 0x1080].map(Address);
-        let image = Image {
-            arch: Arch::Amd64,
-            base: Address(0),
-            code: &self.code(),
-            cfi: &[self.cfi.section()],
-            function_starts: &starts,
-            is_slot: &|address| address == Address(SLOT.into()),
-        };
+        let (code, cfi) = (self.code(), [self.cfi.section()]);
+        let is_slot = |address| address == Address(SLOT.into());
+        let image = Image::new(Arch::Amd64, Address(0), &code, &cfi);
+        let image = image.with_function_starts(&starts).with_slots(&is_slot);
         violations(&Section::parse(&self.table).unwrap(), &image)
     }
 

@@ -2,7 +2,7 @@
 //! the section stay as they are.
 
 use cfipack_cfi::write::{Cie, InstructionWriter, Writer};
-use cfipack_cfi::{Excluded, Exclusion, Functions, Instruction, Section, SectionKind};
+use cfipack_cfi::{Excluded, Exclusion, Functions, Instruction, SectionKind};
 use cfipack_encoder::sframe::{Builder, Layout, Options, Threads};
 use cfipack_format::{Address, Arch, Key, Register};
 use cfipack_roundtrip::{Table, verify};
@@ -49,7 +49,7 @@ fn both_sides_pass_over_what_does_not_count() {
                 kept.push(Address(0x10_0000 + 16 * number));
             }
         }
-        let section = Section { excluded: &excluded, ..writer.section() };
+        let section = writer.section().with_excluded(&excluded);
         let read: Vec<_> = Functions::new(&section).map(|function| function.unwrap().key.address()).collect();
         assert_eq!(read, kept, "a walk");
         let judged = cfipack_roundtrip::cfi::Functions::find(&[section]);

@@ -143,7 +143,7 @@ fn caller_by_row(
     step(arch, row, &registers, |address| memory(address.0)).map_err(|error| match error {
         StepError::Outermost => Stop::Outermost,
         StepError::Rule => Stop::NoRow,
-        StepError::Register { .. } | StepError::Memory { .. } => Stop::Lost,
+        _ => Stop::Lost,
     })
 }
 

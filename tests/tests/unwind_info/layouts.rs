@@ -174,7 +174,7 @@ fn neither_the_order_of_pushing_nor_shards_matter() {
             for shard in entries.chunks(100) {
                 let mut builder = Builder::new(Arch::Amd64, options(layout)).unwrap();
                 shard.iter().for_each(|&entry| builder.push(entry));
-                shards.absorb(builder);
+                shards.absorb(builder).unwrap();
             }
             let placed = shards.finish().place(None, Key::image_offset, LsdaKey::image_offset).unwrap();
             let mut bytes = vec![0; placed.len()];
