@@ -12,7 +12,7 @@ pub struct Unsupported {
     pub function: Key,
     /// The first PC at which the CFI has what the table cannot represent, in bytes from the function's start.
     pub offset: u64,
-    /// What it says.
+    /// What it describes.
     pub reason: Reason,
 }
 
@@ -100,14 +100,14 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// The CFA is what only an expression can say.
-    CfaExpression = "cfa-expression", "the CFA is an expression that the table cannot say";
+    /// The CFA is what only an expression can describe.
+    CfaExpression = "cfa-expression", "the CFA is an expression that the table cannot represent";
     /// The CFA is counted from a register that no compact encoding names, and in `.sframe` only a flex FDE,
     /// where none may be written.
     CfaRegister(register: Register) = "cfa-register", "the CFA is counted from register {register}";
     /// The CFA's offset does not fit its data word.
     CfaOffset(offset: i64) = "cfa-offset", "the CFA's offset {offset} does not fit a data word";
-    /// The CFA is loaded from memory, which no compact encoding says, and in `.sframe` only a flex FDE, where
+    /// The CFA is loaded from memory, which no compact encoding represents, and in `.sframe` only a flex FDE, where
     /// none may be written.
     CfaMemory = "cfa-memory", "the CFA is loaded from memory";
     /// Layout `gnu` wants a flex FDE, where none may be written.
@@ -119,13 +119,13 @@ reasons! {
     CfaWithoutBase = "cfa-without-base", "the CFA is changed where no register and offset are in effect";
     /// The caller's stack pointer is not the CFA.
     StackPointerRule = "stack-pointer-rule", "the caller's stack pointer is not the CFA";
-    /// The rule for the frame pointer is none that the table can say.
-    FramePointerRule = "frame-pointer-rule", "the rule for the frame pointer cannot be said";
-    /// The rule for the return address is none that the table can say.
-    ReturnAddressRule = "return-address-rule", "the rule for the return address cannot be said";
+    /// The rule for the frame pointer is none that the table can represent.
+    FramePointerRule = "frame-pointer-rule", "the rule for the frame pointer cannot be represented";
+    /// The rule for the return address is none that the table can represent.
+    ReturnAddressRule = "return-address-rule", "the rule for the return address cannot be represented";
     /// A register's offset does not fit its data word.
     RuleOffset(offset: i64) = "rule-offset", "the offset {offset} of a saved register does not fit a data word";
-    /// The frame pointer is saved and the return address is not, which a default FDE cannot say. In layout
+    /// The frame pointer is saved and the return address is not, which a default FDE cannot represent. In layout
     /// `gnu`: so it is to gas.
     FramePointerAlone = "frame-pointer-alone", "the frame pointer is saved and the return address is not";
     /// The return address is in another column than the ABI's.
@@ -138,7 +138,7 @@ reasons! {
     Version = "version", "the table has another version of the format";
     /// Other options than the table's.
     Options = "options", "the table has other options";
-    /// Another function starts where it does and says something else, and nothing tells which of them is there.
+    /// Another function starts where it does and has other rows, and nothing decides which of them exists.
     Ambiguous = "ambiguous", "another function starts there, which does not have the same rows";
     /// Version 2 stores starts in 32 bits, and the function starts this many bytes from the table.
     StartTooFar(distance: i64) = "start-too-far", "the function is {distance} bytes away from the table, too far for version 2";
@@ -182,7 +182,7 @@ reasons! {
     /// Compact unwind: a stack of this many bytes.
     StackSize(size: i64) = "stack-size", "no encoding has a stack of {size} bytes with these registers";
     /// Compact unwind: a stack of this many bytes, whose size must be read from the code.
-    StackSizeInCode(size: i64) = "stack-size-in-code", "the code has no `sub` where it should say the stack's {size} bytes";
+    StackSizeInCode(size: i64) = "stack-size-in-code", "the code has no `sub` with the stack's {size} bytes where the encoding looks for it";
     /// Compact unwind: the return address is signed.
     SignedReturnAddress = "signed-return-address", "the return address is signed";
     /// Compact unwind: a signal frame.

@@ -38,7 +38,7 @@ pub(crate) struct Addresses {
 }
 
 impl Addresses {
-    /// Those that a linker gave; of a relocatable object those of a placement.
+    /// Those that a linker assigned; of a relocatable object those of a placement.
     pub(super) fn new(headers: &Headers<'_>, placement: Placement) -> Result<Self, Error> {
         let count = headers.sections.len();
         let section = |index| headers.sections.section(SectionIndex(index));

@@ -52,7 +52,7 @@ pub struct CompactUnwindRow {
 pub struct Referent<'a> {
     /// Name of the symbol or section; what is not UTF-8 is replaced.
     pub name: Cow<'a, str>,
-    /// Bytes behind it.
+    /// Bytes after it.
     pub addend: u64,
     /// The address; none of a symbol that is not defined here.
     pub address: Option<Address>,

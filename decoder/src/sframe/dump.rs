@@ -85,7 +85,7 @@ fn write_function(function: &Function<'_>, out: &mut impl Write) -> fmt::Result 
     Ok(())
 }
 
-/// A row's cells, from the words as stored: they say more than the row does.
+/// A row's cells, from the words as stored: they contain more than the row does.
 fn write_fre<'l>(fre: &Fre, first_pc: u64, function: &Function<'_>, line: &'l mut Line) -> &'l mut Line {
     line.text("    ").hexadecimal(first_pc.wrapping_add(u64::from(fre.start.0)), 16).text("  ");
     if fre.words().is_empty() {

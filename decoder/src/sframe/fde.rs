@@ -144,7 +144,7 @@ impl<'a> Function<'a> {
         &self.fde
     }
 
-    /// Number of FREs. GNU `as` writes functions without any, where it could not say how to unwind
+    /// Number of FREs. GNU `as` writes functions without any, where it could not describe how to unwind
     /// them: they have no row for any PC.
     pub fn num_fres(&self) -> u32 {
         self.body.num_fres
@@ -167,17 +167,17 @@ impl<'a> Function<'a> {
 
     /// Bytes after which the FREs of a PC-mask function repeat.
     ///
-    /// Version 1 does not say. An FRE's start is a mask there, and its row answers for the offsets in the
+    /// Version 1 does not store it. An FRE's start is a mask there, and its row answers for the offsets in the
     /// function that have all bits of it, which repeat after 256 bytes or less: the rule of the
     /// format's header in binutils 2.40. For the stubs that its `ld` describes, of 16 bytes with rows
     /// at 0 and 11, the right row answers at each instruction; with `-z ibtplt` the second
-    /// instruction ends at 9, and what `ld` says is wrong there.
+    /// instruction ends at 9, and what `ld` writes is wrong there.
     pub fn rep_size(&self) -> u16 {
         self.body.rep_size
     }
 
     /// Whether it is a signal frame: the PC is that of an instruction that has not been executed,
-    /// so nobody should subtract 1 from it before a lookup. Only version 3 can say so.
+    /// so callers must not subtract 1 from it before a lookup. Only version 3 represents it.
     pub fn is_signal_frame(&self) -> bool {
         self.body.is_signal_frame(self.section.version())
     }
@@ -198,13 +198,13 @@ impl<'a> Function<'a> {
     }
 
     /// Its rows. After an FRE whose end is unknown, or that starts too early or too late, there
-    /// are no more; behind any other bad row the rest follow.
+    /// are no more; after any other bad row the rest follow.
     pub fn rows(&self) -> Rows<'a> {
         Rows(self.fres())
     }
 
     /// The row that answers for a PC this far into the function: the last that starts at or before
-    /// it. None at or behind the function's end, and before the first FRE.
+    /// it. None at or after the function's end, and before the first FRE.
     ///
     /// # Errors
     /// A row that starts at or before it is broken, or it is a PC-mask function that repeats after 0 bytes.
@@ -215,10 +215,10 @@ impl<'a> Function<'a> {
         }
     }
 
-    /// The bytes of its FREs, in version 3 behind those of its attribute. Functions may share them.
+    /// The bytes of its FREs, in version 3 after those of its attribute. Functions may share them.
     ///
     /// # Errors
-    /// One of them is broken, so that nothing can say where they end.
+    /// One of them is broken, so that nothing determines where they end.
     pub fn fre_bytes(&self) -> Result<&'a [u8], Error> {
         let mut fres = self.fres();
         while fres.next().transpose()?.is_some() {}

@@ -10,7 +10,7 @@ use super::fde::Body;
 use super::fre::head;
 use super::{Error, Fres, Function, Section};
 
-/// What a table says of a frame whose PC was looked up.
+/// What a table encodes for a frame whose PC was looked up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Frame {
@@ -236,7 +236,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The search, `N` being the size of an FDE. No branch depends on a start, since nobody could
+    /// The search, `N` being the size of an FDE. No branch depends on a start, since no predictor could
     /// predict it.
     #[inline(always)]
     fn search<const N: usize>(&self, pc: i64, start: impl Fn(&[u8; N]) -> i64) -> usize {

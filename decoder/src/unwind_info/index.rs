@@ -16,7 +16,7 @@ impl<'a> Section<'a> {
         self.index.len() - 1
     }
 
-    /// The page with this number; `None` behind the last.
+    /// The page with this number; `None` after the last.
     ///
     /// # Errors
     /// The index names no page, or one that is broken.
@@ -26,7 +26,7 @@ impl<'a> Section<'a> {
         Some(Page::parse(self, number as u32, this, next))
     }
 
-    /// The LSDA of an entry; `None` if its encoding says that it has none.
+    /// The LSDA of an entry; `None` if its encoding lacks the flag.
     ///
     /// # Errors
     /// The page's part of the LSDA index is broken, or has none that starts where the entry does.

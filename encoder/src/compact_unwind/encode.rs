@@ -13,14 +13,14 @@ use crate::{Reason, Unsupported, UnsupportedFormat};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum Mode {
-    /// Such as are true: an encoding restores what the CFI says, in the body of the function and
+    /// Such as are true: an encoding restores what the CFI describes, in the body of the function and
     /// at every call, or the function has none.
     #[default]
     Checked,
     /// What llvm-mc 23 gives for the same directives, true or not.
     LlvmMc {
         /// The function has a personality other than `___gxx_personality_v0` and
-        /// `___objc_personality_v0`, for which llvm-mc keeps DWARF mode unless it is told
+        /// `___objc_personality_v0`, for which llvm-mc keeps DWARF mode without
         /// `-emit-compact-unwind-non-canonical`.
         foreign_personality: bool,
     },
@@ -55,7 +55,7 @@ impl<'a> Encoder<'a> {
     /// the code, no call is outside the body.
     ///
     /// # Errors
-    /// No encoding says what the CFI says (or, in mode [`LlvmMc`](Mode::LlvmMc), llvm-mc gives
+    /// No encoding represents the CFI (or, in mode [`LlvmMc`](Mode::LlvmMc), llvm-mc gives
     /// none): the function keeps its FDE, and its encoding is [`Encoding::dwarf`]. The PC is that
     /// of the first row, or call, that stood in the way.
     pub fn encode(

@@ -128,7 +128,7 @@ fn x86<'a>(
     let count = count as u8;
     Ok(match u8::try_from(size) {
         Ok(words) => Encoding::frameless(words, count, permutation),
-        // Behind the pushes: `sub esp, imm32`, for rsp with a prefix.
+        // After the pushes: `sub esp, imm32`, for rsp with a prefix.
         Err(_) => {
             let immediate_at = code_bytes + if is_64_bit { 3 } else { 2 };
             Encoding::frameless_indirect(immediate_at, count + 1, count, permutation)
@@ -163,7 +163,7 @@ fn arm64<'a>(
                 let second = saved(directives.next().unwrap_or(NONE)?)?;
                 let pair = PAIRS.iter().find(|(_, register)| *register == first.0);
                 let pair = pair.ok_or(Reason::LlvmMcDirectives)?.0;
-                // Those in their order, no pair behind one that comes after it.
+                // Those in their order, no pair after one that comes after it.
                 let in_order = pairs.bits() < pair.bits() << 1;
                 let adjacent = (last == 0 || first.1 == last.wrapping_sub(8))
                     && second.0.0 == first.0.0 + 1

@@ -17,7 +17,7 @@
 //!     20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0,
 //!     // FDE: 16 bytes of code from 0x1000
 //!     36, 0, 0, 0, 28, 0, 0, 0, 0xe0, 0x0f, 0, 0, 16, 0, 0, 0, 0,
-//!     // behind the push: def_cfa_offset 16, offset rbx -16; then 32, 16, 8
+//!     // after the push: def_cfa_offset 16, offset rbx -16; then 32, 16, 8
 //!     0x41, 0x0e, 16, 0x83, 2, 0x44, 0x0e, 32, 0x49, 0x0e, 16, 0x41, 0x0e, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 //! ];
 //! let section = cfi::Section::new(cfi::SectionKind::EhFrame, &eh_frame, Address(0), Arch::Amd64);
@@ -142,7 +142,7 @@ impl Section {
     }
 
     /// Adds a row. A range without unwind information ([`Encoding::NONE`]) has none. In DWARF
-    /// mode the FDE says personality and LSDA, and the row does not, as llvm-mc has it.
+    /// mode the FDE has personality and LSDA, and the row has neither, as llvm-mc writes it.
     pub fn push(&mut self, entry: &Entry) {
         if entry.encoding == Encoding::NONE {
             return;

@@ -42,7 +42,7 @@ impl Builder {
     }
 
     /// Adds an entry. Any order will do; the order of addresses is the fastest. Its keys stand for what
-    /// [`Section::place`] is told of them. Of two entries at
+    /// [`Section::place`] asks for. Of two entries at
     /// one address, the later one counts, unless it has no unwind information and the other has.
     #[inline]
     pub fn push(&mut self, entry: Entry) {

@@ -16,7 +16,7 @@ pub enum Warning {
         function: Key,
         /// Its personality.
         personality: NonZeroU32,
-        /// Its FDE; without one the entry only says that it is in DWARF mode, and the function
+        /// Its FDE; without one the entry only encodes DWARF mode, and the function
         /// can be unwound if `__eh_frame` has an FDE for it nevertheless.
         fde: Option<NonZeroU32>,
     },

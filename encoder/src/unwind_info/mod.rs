@@ -36,7 +36,7 @@
 //! | no entry has information | no section | no section | a section | a section |
 //!
 //! Sources: the behaviour of ld64.lld 22 and 23.1, of Apple's linkers ld-1053 to ld-1267 and of ld64
-//! 609 to 820 and older, held against this writer byte for byte in the tests.
+//! 609 to 820 and older, compared with this writer byte for byte in the tests.
 //!
 //! In DWARF mode readers take personality and LSDA from the FDE: LLVM's libunwind looks for an LSDA record
 //! only where the flag is, and replaces what it found with what the FDE names; lldb does not use entries in

@@ -30,7 +30,7 @@ impl fmt::Debug for Evaluator<'_> {
     }
 }
 
-/// What a function's FDE and CIE say of exceptions.
+/// What a function's FDE and CIE contain for exceptions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Handler {
@@ -94,8 +94,8 @@ impl<'f> Evaluator<'f> {
         Self { sections: functions.visit(|| Prepare), context: UnwindContext::new_in() }
     }
 
-    /// Pushes what the CFI says of a function into `sink`: ranges that follow each other from its
-    /// start to its end; what the CFI says of PCs beyond is trimmed.
+    /// Pushes what the CFI describes for a function into `sink`: ranges that follow each other from its
+    /// start to its end; what the CFI describes beyond is trimmed.
     ///
     /// # Errors
     /// For the PCs that have not been pushed: what gimli refuses (instructions that it does not know or that

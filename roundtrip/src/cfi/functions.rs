@@ -33,7 +33,7 @@ pub struct Unreadable {
     pub section: usize,
     /// Where the record starts.
     pub offset: SectionOffset,
-    /// What gimli says of it.
+    /// gimli's error.
     pub error: gimli::Error,
 }
 
@@ -41,7 +41,7 @@ pub struct Unreadable {
 /// sharing a PC: as a binary search over start addresses (`.eh_frame_hdr`'s) sees them.
 ///
 /// - FDEs that start at one address are one function: the longest of them, of equals the first. Whether
-///   the others say the same, [`Evaluator::is_disputed`](super::Evaluator::is_disputed) tells.
+///   the others agree is what [`Evaluator::is_disputed`](super::Evaluator::is_disputed) returns.
 /// - A function ends where the next one starts; what it has after that one's end are its
 ///   [tails](Functions::tails), as far as no function has them that starts later.
 /// - FDEs of size 0 have no PC and are left out.
