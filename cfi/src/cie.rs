@@ -9,6 +9,7 @@ use crate::record::Records;
 
 /// A CIE: what its FDEs have in common.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Cie<'a> {
     /// Where it starts.
     pub offset: SectionOffset,
@@ -42,6 +43,7 @@ pub struct Cie<'a> {
 
 /// A CIE's personality routine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Personality {
     /// How the routine is found: by its address, or by a cell that holds it.
     pub encoding: PointerEncoding,
@@ -52,7 +54,7 @@ pub struct Personality {
     pub address: Option<Address>,
 }
 
-/// Bytes behind the CIE id, at most. No cache holds as many CIEs as hostile input may have, in turn or
+/// Bytes after the CIE id, at most. No cache holds as many CIEs as hostile input may have, in turn or
 /// one inside the other, and each FDE may then cost reading its CIE and running the instructions.
 const MAX_LENGTH: usize = 1024;
 
@@ -108,7 +110,7 @@ impl<'a> Cie<'a> {
                 cie.has_data = true;
                 cie.parse_augmentation(letters, data, section)?;
             }
-            // gas writes `S` so in `.debug_frame`. Only `z` says how much data letters have that have some.
+            // gas writes `S` so in `.debug_frame`. Only `z` gives the length of the letters' data.
             letters => {
                 let unknown = letters.iter().find(|letter| !b"SBG".contains(letter));
                 unknown.map_or(Ok(()), |&letter| Err(Error::Augmentation { offset, letter }))?;

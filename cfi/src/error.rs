@@ -8,7 +8,7 @@ use cfipack_format::SectionOffset;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// A record's length reaches beyond the section. Nothing behind it can be found.
+    /// A record's length reaches beyond the section. Nothing after it can be found.
     Length {
         /// Where the record starts.
         offset: SectionOffset,
@@ -32,7 +32,7 @@ pub enum Error {
     CieLength {
         /// Where the CIE starts.
         offset: SectionOffset,
-        /// Bytes behind its id.
+        /// Bytes after its id.
         length: usize,
     },
     /// A CIE version other than 1, 3 and 4.

@@ -39,6 +39,7 @@ pub(crate) fn simple(expression: &[u8]) -> Option<BaseOffset> {
 /// `rsp + offset + ((rip & 15) >= threshold) * 8`, as linkers write it:
 /// `breg7 offset, breg16 0, lit15, and, lit(threshold), ge, lit3, shl, plus`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct StubCfa {
     /// Bytes from rsp before the push.
     pub offset: i64,

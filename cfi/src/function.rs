@@ -9,6 +9,7 @@ use crate::{Cie, Error, Keys};
 
 /// A function: an FDE with its CIE.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Function<'a> {
     /// What the caller knows the function by: in [relocated](crate::Functions::new) input its first address.
     pub key: Key,

@@ -180,7 +180,7 @@ impl<'a, K: Keys> Iterator for Functions<'a, K> {
             let (record, next) = match self.section.record(self.at) {
                 Ok(found) => found,
                 Err(error) => {
-                    // Nothing behind it can be found.
+                    // Nothing after it can be found.
                     self.at = self.section.bytes.len();
                     return Some(Err(error));
                 }

@@ -18,13 +18,13 @@ pub enum Change {
     Any,
 }
 
-/// Takes rows as they come to be.
+/// Takes rows as they are produced.
 pub trait RowSink<'a, R> {
     /// A row that answers from its start up to the start of the next. Starts ascend strictly and
     /// lie inside the function. A reason ends the function.
     fn row(&mut self, state: &State<'a, R>, change: Change) -> Result<(), Reason>;
 
-    /// So many bytes of arguments lie on the stack from here on (`DW_CFA_GNU_args_size`; not told of
+    /// So many bytes of arguments lie on the stack from here on (`DW_CFA_GNU_args_size`; not called for
     /// 0). No row depends on them; landing pads do. A reason ends the function.
     #[inline]
     fn arguments(&mut self, _size: u64) -> Result<(), Reason> {
@@ -184,7 +184,7 @@ impl<'a, R: Registers> Interpreter<'a, R> {
 }
 
 /// The registers, by their bits, that a CIE has given a rule so far; bit 127 for all from 127 on.
-/// `DW_CFA_restore` goes back to the rule that the CIE gives, so in a CIE, and behind a rule for its register,
+/// `DW_CFA_restore` goes back to the rule that the CIE gives, so in a CIE, and after a rule for its register,
 /// it has no meaning.
 struct Ruled(u128);
 
@@ -266,7 +266,7 @@ fn take_stretch<'a, R: Registers>(
     took
 }
 
-/// The location of an address at or behind `from`.
+/// The location of an address at or after `from`.
 #[cold]
 fn advance_to(function: &Function<'_>, from: u64, address: Address) -> Result<u64, Reason> {
     let target = function.location_of(address)?;

@@ -63,7 +63,7 @@ impl PlainFde {
     }
 }
 
-/// A function's own instructions, and the bytes behind them.
+/// A function's own instructions, and the bytes after them.
 #[derive(Clone, Copy, Debug)]
 pub struct Code<'a> {
     /// The instructions and all that follows them in the section: reads need not look for their end.
@@ -155,7 +155,7 @@ impl<'a, K: Keys> Functions<'a, K> {
     }
 
     /// The next function if its FDE is plain and `known` gives something for its CIE, by where that starts, and
-    /// that as well; else nothing happens, and [`Iterator::next`] says what comes.
+    /// that as well; else nothing happens, and [`Iterator::next`] gives what follows.
     #[inline(always)]
     pub fn next_plain<T>(&mut self, known: impl Fn(usize) -> Option<T>) -> Option<(PlainFde, T)> {
         let end = self.end.min(self.next_excluded);
@@ -241,7 +241,7 @@ impl<'a> Function<'a> {
         }
     }
 
-    /// Its own instructions, and the bytes behind them.
+    /// Its own instructions, and the bytes after them.
     #[inline]
     pub fn code(&self) -> Code<'a> {
         let at = self.section.offset_of(self.instructions);

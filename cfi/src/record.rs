@@ -1,4 +1,4 @@
-//! Records: what CIEs and FDEs have in common, and how one is told from the other.
+//! Records: what CIEs and FDEs have in common, and how they are distinguished.
 
 use core::ops::Deref;
 
@@ -85,7 +85,7 @@ impl<'a> Records<'a> {
         self.extent(at).ok().map(|(_, _, end)| end)
     }
 
-    /// The record at `at` and the offset behind it; no record where a terminator stands.
+    /// The record at `at` and the offset after it; no record where a terminator stands.
     #[inline]
     pub(crate) fn record(&self, at: usize) -> Result<(Option<Record<'a>>, usize), Error> {
         let (id_at, is_64_bit, end) = self.extent(at)?;

@@ -9,7 +9,7 @@ use crate::expression::simple;
 use cfipack_format::Reason;
 
 /// The registers beside the CFA, the return address and the frame pointer whose rules matter to
-/// whoever consumes the rows.
+/// the consumer of the rows.
 pub trait Registers: Copy {
     /// The state before any instruction.
     fn at_entry(arch: Arch) -> Self;
@@ -17,7 +17,7 @@ pub trait Registers: Copy {
     /// A rule for a register. Returns whether it matters.
     fn set(&mut self, register: Register, rule: Rule) -> bool;
 
-    /// Registers, by their bits, whose rules never matter, so that `set` need not be told.
+    /// Registers, by their bits, whose rules never matter, so that `set` need not be called for them.
     fn ignored(&self, arch: Arch) -> u64;
 
     /// Back to the rule after the CIE's instructions. Returns whether it matters.

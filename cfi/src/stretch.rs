@@ -6,11 +6,11 @@
 pub struct Stretch<'a> {
     /// The instructions that are left.
     pub(crate) rest: &'a [u8],
-    /// The location in front of them, from the function's start.
+    /// The location before them, from the function's start.
     pub(crate) location: u64,
     /// The CFA offset there.
     pub(crate) offset: i64,
-    /// The function's end: rows start in front of it.
+    /// The function's end: rows start before it.
     pub(crate) end: u64,
     pub(crate) code_alignment: u64,
     pub(crate) little_endian: bool,
@@ -18,7 +18,7 @@ pub struct Stretch<'a> {
     pub(crate) ignored: u64,
 }
 
-/// One instruction, or an advance and the CFA offset behind it.
+/// One instruction, or an advance and the CFA offset after it.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
     target: u64,

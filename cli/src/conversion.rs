@@ -44,16 +44,15 @@ enum LayoutName {
 impl TableOptions {
     /// The options as the encoder takes them.
     pub fn get(&self) -> Options {
-        Options {
-            version: if self.sframe_version == 2 { Version::V2 } else { Version::V3 },
-            layout: match self.layout {
+        Options::new()
+            .with_version(if self.sframe_version == 2 { Version::V2 } else { Version::V3 })
+            .with_layout(match self.layout {
                 LayoutName::Small => Layout::Small,
                 LayoutName::Gnu => Layout::Gnu,
-            },
-            flex: !self.no_flex,
-            share: !self.no_sharing,
-            merge_functions: self.merge_functions,
-        }
+            })
+            .with_flex(!self.no_flex)
+            .with_share(!self.no_sharing)
+            .with_merge_functions(self.merge_functions)
     }
 
     /// Refuses options that layout `gnu` would ignore.

@@ -162,7 +162,7 @@ impl<'s, 'a> Summary<'s, 'a> {
         let relocated = is_relocatable.then(|| relocated(&conversion, &bytes, file.arch()));
         let table = sframe::Section::parse(relocated.as_deref().unwrap_or(&bytes), address)?;
         let report = arguments.verify.then(|| {
-            let options = Options { padding: arguments.table.get().padding(), ..Options::default() };
+            let options = Options::new().with_padding(arguments.table.get().padding());
             let omitted = ConversionReasons::new(&conversion.unsupported);
             verify::against(sections, &[table], &options, |missing| omitted.reason(missing))
         });

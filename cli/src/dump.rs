@@ -80,7 +80,7 @@ fn dump(object: &Object<'_>, several: bool, arguments: &Arguments) -> anyhow::Re
             }
             found = true;
             let mut text = Text::new(&mut out);
-            let written = sframe::dump(&table, &section.name, &mut text);
+            let written = table.dump(&mut text, &section.name);
             text.finish(written)?;
             broken = broken.or_else(|| Some((first_error(&table)?, section.name.to_string())));
         }

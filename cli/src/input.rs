@@ -229,9 +229,7 @@ impl<'a> Object<'a> {
     pub fn sframe_sections(&self, address: Address) -> anyhow::Result<Vec<Section<'a>>> {
         match &self.contents {
             Contents::File(file) => Ok(file.sframe_sections()?),
-            Contents::Table(bytes) => {
-                Ok(vec![Section { index: None, name: ".sframe".into(), address, bytes: (*bytes).into() }])
-            }
+            Contents::Table(bytes) => Ok(vec![Section::new(".sframe".into(), address, (*bytes).into())]),
             Contents::UnwindInfo(_) => Ok(Vec::new()),
         }
     }

@@ -32,7 +32,7 @@ impl<'a> AnyTableReasons<'a> {
         let first = tables.first();
         let version = first.map_or(Version::V3, sframe::Section::version);
         // The options that omit the fewest functions.
-        let options = Options { version, layout: Layout::Small, flex: true, ..Options::default() };
+        let options = Options::new().with_version(version).with_layout(Layout::Small).with_flex(true);
         Self { options, table: first.map(sframe::Section::address), builder: None, num_functions: 0 }
     }
 

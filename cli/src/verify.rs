@@ -150,7 +150,7 @@ fn check(
     }
     let names = TableNames::of(&tables, &sections);
     names.require_arch(&tables, file.arch(), &"the file")?;
-    let options = Options { padding: arguments.padding, ..Options::default() };
+    let options = Options::new().with_padding(arguments.padding);
     let sections = input::call_frame_sections(file)?;
     let report = against_any(&sections, &tables, &options);
     let excluded = excluded::count(&sections);

@@ -10,6 +10,7 @@ use crate::fat::{self, Slice};
 
 /// A file inside a file.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Member<'a> {
     /// Its name in the archive, or its architecture in a fat file, or both with a colon between;
     /// none if the file itself is the only member.
@@ -20,7 +21,7 @@ pub struct Member<'a> {
     /// a fat file by that file's header, elsewhere by its own; none if that is not Mach-O or ELF. Those of
     /// ELF are `x86_64`, `aarch64`, `aarch64_be` and `s390x`.
     pub arch: Option<Cow<'static, str>>,
-    /// Whether it comes from an archive, which may hold anything. What a fat file says is of an
+    /// Whether it comes from an archive, which may hold anything. What a fat file contains is of an
     /// architecture must be an object or a linked file.
     pub is_of_archive: bool,
 }
@@ -47,7 +48,7 @@ enum Source<'a> {
 
 /// The members of an archive, the slices of a fat file (and their members where they are
 /// archives), or the file itself if it is neither. Members need not be objects:
-/// [`File::parse`](crate::File::parse) tells. An archive without members is an error.
+/// [`File::parse`](crate::File::parse) decides. An archive without members is an error.
 pub fn members(bytes: &[u8]) -> Result<Members<'_>, Error> {
     if bytes.starts_with(&object::archive::THIN_MAGIC) {
         return Err(Error::ThinArchive);

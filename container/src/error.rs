@@ -8,7 +8,7 @@ use core::fmt;
 pub enum Error {
     /// Neither an object or linked file nor an archive.
     NotObject {
-        /// Its first bytes, zeros behind its end.
+        /// Its first bytes, zeros after its end.
         magic: [u8; 4],
         /// How many of them it has.
         length: u8,
@@ -28,7 +28,7 @@ pub enum Error {
         what: &'static str,
         /// Where it lies, or is said to lie, in the file.
         offset: u64,
-        /// Its size or count, as the file says.
+        /// Its size or count, as the file states.
         value: u64,
     },
     /// A section or segment lies beyond the end of the file.

@@ -61,7 +61,7 @@ impl<'a> File<'a> {
         Self::parse_with(bytes, Placement::Apart)
     }
 
-    /// A file whose sections, if it is relocatable, are laid out as told.
+    /// A file whose sections, if it is relocatable, are laid out as `placement` states.
     pub fn parse_with(bytes: &'a [u8], placement: Placement) -> Result<Self, Error> {
         let format = match macho::has_magic(bytes) {
             true => Format::MachO(MachO::parse(bytes)?),

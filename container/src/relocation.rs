@@ -2,6 +2,7 @@
 
 /// A relocation of a field, and what it names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Relocation {
     /// The field, in bytes from its section's start.
     pub offset: u64,

@@ -7,6 +7,7 @@ use cfipack_format::{Address, Arch};
 
 /// A section of a file, or a segment where there are no sections.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Section<'a> {
     /// Its place in the section table; none for a segment.
     pub index: Option<usize>,
@@ -18,8 +19,16 @@ pub struct Section<'a> {
     pub bytes: Cow<'a, [u8]>,
 }
 
+impl<'a> Section<'a> {
+    /// A section that is in no section table.
+    pub const fn new(name: Cow<'a, str>, address: Address, bytes: Cow<'a, [u8]>) -> Self {
+        Self { index: None, name, address, bytes }
+    }
+}
+
 /// A section of call frame information.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct CallFrameSection<'a> {
     /// The section.
     pub section: Section<'a>,
@@ -37,6 +46,7 @@ pub struct CallFrameSection<'a> {
 
 /// A place in a section.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Location<'a> {
     /// The section's place in the section table.
     pub section: usize,
@@ -54,14 +64,9 @@ impl CallFrameSection<'_> {
 
     /// The section as its reader takes it.
     pub fn cfi(&self) -> cfi::Section<'_> {
-        cfi::Section {
-            bytes: &self.section.bytes,
-            address: self.section.address,
-            kind: self.kind,
-            arch: self.arch,
-            text: self.text,
-            data: self.data,
-            excluded: &self.excluded,
-        }
+        cfi::Section::new(self.kind, &self.section.bytes, self.section.address, self.arch)
+            .with_text(self.text)
+            .with_data(self.data)
+            .with_excluded(&self.excluded)
     }
 }

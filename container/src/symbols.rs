@@ -29,6 +29,7 @@ struct Entry<'a> {
 
 /// A symbol that an address belongs to.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Symbol<'a> {
     /// Its name, as the file mangles it; what is not UTF-8 is replaced.
     pub name: Cow<'a, str>,

@@ -5,7 +5,7 @@
 //! memory; for Apple's tables also the functions' code, if it is at hand. **You get** the functions one by
 //! one ([`cfi`]) and a table of them ([`sframe`]; [`compact_unwind`], then [`unwind_info`]) that needs only
 //! addresses: its size is known before the code is laid out, and it can be written again after a relayout.
-//! What a table cannot express it goes without, and an [`Unsupported`] names the PC and the rule that stood
+//! A table omits what it cannot represent, and an [`Unsupported`] names the PC and the rule that stood
 //! in the way. Any bytes may be given: a malformed record is an error, never a panic.
 //!
 //! ```
@@ -29,7 +29,7 @@
 //! ```
 //!
 //! **Not for** finding sections in files, or applying a file's relocations (`cfipack-container`); reading
-//! tables (`cfipack-decoder`); proof that a table says what its CFI says (`cfipack-roundtrip`).
+//! tables (`cfipack-decoder`); proof that a table represents its CFI (`cfipack-roundtrip`).
 //!
 //! # Features
 //! The crate is `no_std` + `alloc`.
@@ -53,4 +53,4 @@ pub mod sframe;
 pub mod unwind_info;
 
 pub use cfipack_cfi as cfi;
-pub use cfipack_format::{Reason, Unsupported, UnsupportedArch};
+pub use cfipack_format::{Reason, Unsupported, UnsupportedFormat};

@@ -21,7 +21,7 @@ pub struct ImageOffset(pub u32);
 
 /// What a caller knows a function by: any number that it chooses, unique per function and independent of where
 /// its call frame information lies. For the functions of a finished file it is the function's address, for an
-/// image's `__unwind_info` often its [image offset](ImageOffset); for a linker, which has no addresses yet, say, the
+/// image's `__unwind_info` often its [image offset](ImageOffset); for a linker, which has no addresses yet, for example the
 /// number of an input section and an offset in it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Key(pub u64);

@@ -8,6 +8,7 @@ pub struct Register(pub u16);
 
 /// An architecture whose call frame information cfipack understands.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum Arch {
     /// x86-64, little endian.
     Amd64,
@@ -68,6 +69,17 @@ impl Arch {
             Self::Aarch64 | Self::Aarch64Be | Self::Arm64_32 => 30,
             Self::S390x => 14,
         })
+    }
+
+    /// The code alignment factor and the data alignment factor of CIEs, as gas 2.47 and LLVM 23 write them.
+    #[inline]
+    pub const fn cfi_alignment(self) -> (u64, i64) {
+        match self {
+            Self::Amd64 | Self::S390x => (1, -8),
+            Self::I386 => (1, -4),
+            Self::Aarch64 | Self::Aarch64Be => (4, -8),
+            Self::Arm64_32 => (4, -4),
+        }
     }
 
     /// What the caller's stack pointer is, in bytes from the CFA: s390x counts its CFA from the

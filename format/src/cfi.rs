@@ -17,6 +17,7 @@ pub enum SectionKind {
 
 /// A section of call frame information.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Section<'a> {
     /// Its bytes.
     pub bytes: &'a [u8],
@@ -84,5 +85,29 @@ impl<'a> Section<'a> {
     /// A section whose pointers need no text or data base, and in which all FDEs count.
     pub const fn new(kind: SectionKind, bytes: &'a [u8], address: Address, arch: Arch) -> Self {
         Self { bytes, address, kind, arch, text: Address(0), data: Address(0), excluded: &[] }
+    }
+
+    /// Sets the [bytes](Self::bytes).
+    #[must_use]
+    pub const fn with_bytes(self, bytes: &'a [u8]) -> Self {
+        Self { bytes, ..self }
+    }
+
+    /// Sets the base of [`DW_EH_PE_textrel`](Self::text) pointers.
+    #[must_use]
+    pub const fn with_text(self, text: Address) -> Self {
+        Self { text, ..self }
+    }
+
+    /// Sets the base of [`DW_EH_PE_datarel`](Self::data) pointers.
+    #[must_use]
+    pub const fn with_data(self, data: Address) -> Self {
+        Self { data, ..self }
+    }
+
+    /// Sets the FDEs that do not [count](Self::excluded), in ascending order of their offsets.
+    #[must_use]
+    pub const fn with_excluded(self, excluded: &'a [Excluded]) -> Self {
+        Self { excluded, ..self }
     }
 }

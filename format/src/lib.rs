@@ -25,4 +25,4 @@ pub use endian::Endian;
 pub use register_name::RegisterName;
 pub use row::{Cfa, Row, Rule};
 pub use saved::Saved;
-pub use unsupported::{Reason, Unsupported, UnsupportedArch};
+pub use unsupported::{Reason, Unsupported, UnsupportedFormat};

@@ -21,7 +21,7 @@ pub enum Cfa {
         /// Bytes.
         offset: i64,
     },
-    /// What only a DWARF expression says. CFI has it; no table does.
+    /// What only a DWARF expression describes. CFI has it; no table does.
     Expression,
 }
 
@@ -50,7 +50,7 @@ pub enum Rule {
         /// Bytes.
         offset: i64,
     },
-    /// What only a DWARF expression says. CFI has it; no table does.
+    /// What only a DWARF expression describes. CFI has it; no table does.
     Expression,
 }
 
@@ -113,7 +113,7 @@ impl Row {
     }
 
     /// Whether both rows unwind alike, wherever they start. Of two outermost frames nothing else
-    /// matters, since nobody unwinds further.
+    /// matters, since no reader unwinds further.
     #[inline]
     pub fn unwinds_as(&self, other: &Self) -> bool {
         let outermost = self.return_address == Rule::Undefined;

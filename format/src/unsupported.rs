@@ -1,7 +1,8 @@
-//! Why a function, or an architecture, cannot be expressed.
+//! Why a function cannot be represented, or a table not be written.
 
 use core::fmt;
 
+use crate::sframe::Version;
 use crate::{Address, Arch, Key, Register};
 
 /// A function that a table cannot express, and what stood in the way.
@@ -11,7 +12,7 @@ pub struct Unsupported {
     pub function: Key,
     /// The first PC at which the CFI has what the table cannot represent, in bytes from the function's start.
     pub offset: u64,
-    /// What it says.
+    /// What it describes.
     pub reason: Reason,
 }
 
@@ -36,22 +37,38 @@ impl fmt::Display for Unsupported {
 
 impl core::error::Error for Unsupported {}
 
-/// An architecture that a format of tables does not have.
+/// A table that cannot be written at all: why a builder or an encoder is refused when it is constructed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct UnsupportedArch {
-    /// The architecture.
-    pub arch: Arch,
-    /// The section that the format is of.
-    pub format: &'static str,
+#[non_exhaustive]
+pub enum UnsupportedFormat {
+    /// The format does not have the architecture.
+    Arch {
+        /// The architecture.
+        arch: Arch,
+        /// Name of the format's section.
+        format: &'static str,
+    },
+    /// Tables of this version are read and not written.
+    Version {
+        /// The version.
+        version: Version,
+        /// Name of the format's section.
+        format: &'static str,
+    },
 }
 
-impl fmt::Display for UnsupportedArch {
+impl fmt::Display for UnsupportedFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is not defined for {}", self.format, self.arch)
+        match *self {
+            Self::Arch { arch, format } => write!(f, "{format} is not defined for {arch}"),
+            Self::Version { version, format } => {
+                write!(f, "version {} of {format} cannot be written", version as u8)
+            }
+        }
     }
 }
 
-impl core::error::Error for UnsupportedArch {}
+impl core::error::Error for UnsupportedFormat {}
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $variant:ident $(($($field:ident: $kind:ty),*))? = $name:literal, $text:literal;)*) => {
@@ -83,14 +100,14 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// The CFA is what only an expression can say.
-    CfaExpression = "cfa-expression", "the CFA is an expression that the table cannot say";
+    /// The CFA is what only an expression can describe.
+    CfaExpression = "cfa-expression", "the CFA is an expression that the table cannot represent";
     /// The CFA is counted from a register that no compact encoding names, and in `.sframe` only a flex FDE,
     /// where none may be written.
     CfaRegister(register: Register) = "cfa-register", "the CFA is counted from register {register}";
     /// The CFA's offset does not fit its data word.
     CfaOffset(offset: i64) = "cfa-offset", "the CFA's offset {offset} does not fit a data word";
-    /// The CFA is loaded from memory, which no compact encoding says, and in `.sframe` only a flex FDE, where
+    /// The CFA is loaded from memory, which no compact encoding represents, and in `.sframe` only a flex FDE, where
     /// none may be written.
     CfaMemory = "cfa-memory", "the CFA is loaded from memory";
     /// Layout `gnu` wants a flex FDE, where none may be written.
@@ -102,13 +119,13 @@ reasons! {
     CfaWithoutBase = "cfa-without-base", "the CFA is changed where no register and offset are in effect";
     /// The caller's stack pointer is not the CFA.
     StackPointerRule = "stack-pointer-rule", "the caller's stack pointer is not the CFA";
-    /// The rule for the frame pointer is none that the table can say.
-    FramePointerRule = "frame-pointer-rule", "the rule for the frame pointer cannot be said";
-    /// The rule for the return address is none that the table can say.
-    ReturnAddressRule = "return-address-rule", "the rule for the return address cannot be said";
+    /// The rule for the frame pointer is none that the table can represent.
+    FramePointerRule = "frame-pointer-rule", "the rule for the frame pointer cannot be represented";
+    /// The rule for the return address is none that the table can represent.
+    ReturnAddressRule = "return-address-rule", "the rule for the return address cannot be represented";
     /// A register's offset does not fit its data word.
     RuleOffset(offset: i64) = "rule-offset", "the offset {offset} of a saved register does not fit a data word";
-    /// The frame pointer is saved and the return address is not, which a default FDE cannot say. In layout
+    /// The frame pointer is saved and the return address is not, which a default FDE cannot represent. In layout
     /// `gnu`: so it is to gas.
     FramePointerAlone = "frame-pointer-alone", "the frame pointer is saved and the return address is not";
     /// The return address is in another column than the ABI's.
@@ -119,7 +136,9 @@ reasons! {
     Architecture = "architecture", "the table is not for the function's architecture";
     /// Another version of the format than the table's.
     Version = "version", "the table has another version of the format";
-    /// Another function starts where it does and says something else, and nothing tells which of them is there.
+    /// Other options than the table's.
+    Options = "options", "the table has other options";
+    /// Another function starts where it does and has other rows, and nothing decides which of them exists.
     Ambiguous = "ambiguous", "another function starts there, which does not have the same rows";
     /// Version 2 stores starts in 32 bits, and the function starts this many bytes from the table.
     StartTooFar(distance: i64) = "start-too-far", "the function is {distance} bytes away from the table, too far for version 2";
@@ -163,7 +182,7 @@ reasons! {
     /// Compact unwind: a stack of this many bytes.
     StackSize(size: i64) = "stack-size", "no encoding has a stack of {size} bytes with these registers";
     /// Compact unwind: a stack of this many bytes, whose size must be read from the code.
-    StackSizeInCode(size: i64) = "stack-size-in-code", "the code has no `sub` where it should say the stack's {size} bytes";
+    StackSizeInCode(size: i64) = "stack-size-in-code", "the code has no `sub` with the stack's {size} bytes where the encoding looks for it";
     /// Compact unwind: the return address is signed.
     SignedReturnAddress = "signed-return-address", "the return address is signed";
     /// Compact unwind: a signal frame.

@@ -1,7 +1,8 @@
 //! Options of verifications and comparisons, for both formats.
 
 /// How to verify, or to compare two tables.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub struct Options {
     /// How many differences, and how many functions left out, the report describes; it counts all.
     pub limit: usize,
@@ -11,8 +12,27 @@ pub struct Options {
     pub padding: u64,
 }
 
+impl Options {
+    /// Describes 100 differences, and allows no padding.
+    pub const fn new() -> Self {
+        Self { limit: 100, padding: 0 }
+    }
+
+    /// Sets how many differences are [described](Self::limit).
+    #[must_use]
+    pub const fn with_limit(self, limit: usize) -> Self {
+        Self { limit, ..self }
+    }
+
+    /// Sets the bytes of [padding](Self::padding) between merged functions.
+    #[must_use]
+    pub const fn with_padding(self, padding: u64) -> Self {
+        Self { padding, ..self }
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
-        Self { limit: 100, padding: 0 }
+        Self::new()
     }
 }

@@ -27,7 +27,7 @@ fn encode(
     code: Option<&Code<'_>>,
     reasons: &mut BTreeMap<&'static str, u64>,
 ) -> u32 {
-    let mut encoder = Encoder::new();
+    let mut encoder = Encoder::new(section.arch).unwrap();
     let mut sum = 0u32;
     for function in cfipack_cfi::Functions::new(section) {
         let Ok(function) = &function else { continue };

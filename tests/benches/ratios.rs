@@ -5,7 +5,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use cfipack_decoder::sframe::{Index, Section, dump};
+use cfipack_decoder::sframe::{Index, Section};
 use cfipack_encoder::sframe::{Layout, Options};
 use cfipack_format::sframe::Version;
 use cfipack_roundtrip::{Table, verify};
@@ -81,8 +81,8 @@ fn conversion(library: &'static Library, memory: &str) {
     let mut gimli = library.gimli();
     for (what, options) in [
         ("small", small),
-        ("gnu", Options { layout: Layout::Gnu, ..small }),
-        ("version 2", Options { version: Version::V2, ..small }),
+        ("gnu", small.with_layout(Layout::Gnu)),
+        ("version 2", small.with_version(Version::V2)),
     ] {
         let times = by_turns(|| library.convert(options, 1), || gimli.walk());
         report(&format!("convert, {what}, {memory}"), "gimli walks all rows", times, true);
@@ -99,7 +99,7 @@ fn conversion(library: &'static Library, memory: &str) {
 /// What each layer of the fast path earns: with it, and without it and those above it.
 fn layers(library: &'static Library) {
     let small = Options::default();
-    let unshared = Options { share: false, ..small };
+    let unshared = small.with_share(false);
     // Nothing is remembered where nothing is shared.
     for (what, options) in [("batches and memo", small), ("batches, nothing shared", unshared)] {
         let times = by_turns(
@@ -117,7 +117,7 @@ fn layers(library: &'static Library) {
 fn sizes(library: &'static Library) {
     let small = Options::default();
     let general = library.convert_each(small, |builder, function| builder.push_general(function));
-    let gnu = Options { layout: Layout::Gnu, ..small };
+    let gnu = small.with_layout(Layout::Gnu);
     let [one, two, gnu] =
         [(small, 1), (small, 2), (gnu, 1)].map(|(options, threads)| library.convert(options, threads));
     let [two, general] = [two, general].map(|other| if one == other { "identical" } else { "DIFFERENT" });
@@ -154,7 +154,7 @@ fn whole_tables(library: &'static Library) {
     let (mut gimli, mut again) = (library.gimli(), library.gimli());
     let text = || {
         let mut text = String::new();
-        dump(&tables[0], ".sframe", &mut text).expect("a String takes everything");
+        tables[0].dump(&mut text, ".sframe").expect("a String takes everything");
         text
     };
     report("dump to text", "gimli walks all rows", by_turns(text, || gimli.walk()), false);

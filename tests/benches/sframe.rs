@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use cfipack_decoder::sframe::{Index, Section, dump};
+use cfipack_decoder::sframe::{Index, Section};
 use cfipack_encoder::sframe::{Layout, Options};
 use cfipack_roundtrip::{Table, verify};
 use cfipack_tests::workload::{Fresh, Library, libraries};
@@ -36,7 +36,7 @@ fn convert_small(bencher: Bencher<'_, '_>, threads: usize) {
 
 #[divan::bench(args = [1, 2], sample_count = 20, sample_size = 1)]
 fn convert_gnu(bencher: Bencher<'_, '_>, threads: usize) {
-    bencher.bench(|| LIBRARY.convert(Options { layout: Layout::Gnu, ..Options::default() }, threads));
+    bencher.bench(|| LIBRARY.convert(Options::new().with_layout(Layout::Gnu), threads));
 }
 
 #[divan::bench(sample_count = 20, sample_size = 1)]
@@ -87,7 +87,7 @@ fn lookup_yardstick_gimli_search_table_and_row(bencher: Bencher<'_, '_>) {
 fn dump_to_text(bencher: Bencher<'_, '_>) {
     bencher.bench(|| {
         let mut text = String::new();
-        dump(&table(), ".sframe", &mut text).expect("a String takes everything");
+        table().dump(&mut text, ".sframe").expect("a String takes everything");
         text.len()
     });
 }

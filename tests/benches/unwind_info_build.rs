@@ -45,7 +45,7 @@ fn entries(dwarf: u64) -> Vec<Entry> {
 
 /// The whole way from entries to bytes in fresh memory; returns the size of the table.
 fn build(entries: &[Entry], layout: Layout) -> usize {
-    let mut builder = Builder::new(Arch::Amd64, Options { layout, ..Options::default() }).unwrap();
+    let mut builder = Builder::new(Arch::Amd64, Options::new().with_layout(layout)).unwrap();
     for &entry in entries {
         builder.push(entry);
     }

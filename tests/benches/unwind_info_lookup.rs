@@ -56,7 +56,7 @@ fn main() {
 }
 
 fn compare(dwarf: u64, layout: Layout) {
-    let options = Options { layout, ..Options::default() };
+    let options = Options::new().with_layout(layout);
     let table = lay_out(Arch::Amd64, options, &entries(dwarf), None, |_| ImageOffset(8));
     let (ours, theirs) = (Section::parse(&table).unwrap(), UnwindInfo::parse(&table).unwrap());
     let starts: Vec<u32> = ours.entries().map(|entry| entry.unwrap().start.0).collect();

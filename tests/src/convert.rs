@@ -32,11 +32,9 @@ pub struct Converted {
 /// Both layouts in both versions.
 pub fn all_options() -> impl Iterator<Item = Options> {
     [Layout::Small, Layout::Gnu].into_iter().flat_map(|layout| {
-        [Version::V3, Version::V2].into_iter().map(move |version| Options {
-            layout,
-            version,
-            ..Options::default()
-        })
+        [Version::V3, Version::V2]
+            .into_iter()
+            .map(move |version| Options::new().with_layout(layout).with_version(version))
     })
 }
 

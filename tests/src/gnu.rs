@@ -9,13 +9,12 @@ use cfipack_roundtrip::{Options as VerifyOptions, Report, Table, verify};
 use crate::convert::{build, cfi_of};
 
 /// The options under which output is compared with gas's.
-pub const OPTIONS: Options = Options {
-    layout: Layout::Gnu,
-    version: cfipack_format::sframe::Version::V3,
-    flex: true,
-    share: true,
-    merge_functions: 0,
-};
+pub const OPTIONS: Options = Options::new()
+    .with_layout(Layout::Gnu)
+    .with_version(cfipack_format::sframe::Version::V3)
+    .with_flex(true)
+    .with_share(true)
+    .with_merge_functions(0);
 
 /// An object of gas's: its CFI, and the table it wrote beside it.
 #[derive(Debug)]
@@ -109,7 +108,7 @@ impl<'a> GasObject<'a> {
             .iter()
             .map(|table| Section::parse(&table.bytes, table.address).expect("gas's table"))
             .collect();
-        let options = VerifyOptions { limit: usize::MAX, ..VerifyOptions::default() };
+        let options = VerifyOptions::new().with_limit(usize::MAX);
         verify(&cfi_of(&self.call_frames), &Table::new(&tables), &options)
     }
 }

@@ -56,7 +56,7 @@ impl Table {
 
     /// The entries in a layout, the LSDAs of DWARF-mode functions among them.
     pub fn lay_out(&self, arch: Arch, layout: Layout) -> Vec<u8> {
-        self.lay_out_with(arch, Options { layout, keep_dwarf_lsda: true, ..Options::default() })
+        self.lay_out_with(arch, Options::new().with_layout(layout).with_keep_dwarf_lsda(true))
     }
 
     /// The entries as ld64 lays them out beside an `__eh_frame` of so many bytes.
@@ -67,7 +67,7 @@ impl Table {
         if let Some(last) = table.entries.last_mut() {
             last.length -= 1;
         }
-        table.lay_out_with(arch, Options { layout: Layout::Ld64, eh_frame_len, ..Options::default() })
+        table.lay_out_with(arch, Options::new().with_layout(Layout::Ld64).with_eh_frame_len(eh_frame_len))
     }
 
     fn lay_out_with(&self, arch: Arch, options: Options) -> Vec<u8> {

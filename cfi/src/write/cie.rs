@@ -44,6 +44,7 @@ pub struct Cie<'a> {
 
 /// A CIE that has been written, for the FDEs that refer to it.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct WrittenCie {
     /// Where it starts.
     pub offset: SectionOffset,
@@ -59,13 +60,7 @@ impl<'a> Cie<'a> {
     /// What compilers have for most functions: version 1, `zR`, PC-relative pointers of four bytes, and the
     /// architecture's alignment factors and return column.
     pub fn new(arch: Arch, instructions: &'a [u8]) -> Self {
-        let (code_alignment, data_alignment) = match arch {
-            Arch::Amd64 => (1, -8),
-            Arch::I386 => (1, -4),
-            Arch::Aarch64 | Arch::Aarch64Be => (4, -8),
-            Arch::Arm64_32 => (4, -4),
-            Arch::S390x => (1, -8),
-        };
+        let (code_alignment, data_alignment) = arch.cfi_alignment();
         Self {
             version: 1,
             augmentation: b"zR",

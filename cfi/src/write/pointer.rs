@@ -7,7 +7,7 @@ use super::section::Writer;
 use crate::PointerEncoding;
 
 impl Writer {
-    /// Appends a pointer to `target`, relative to what its encoding says: in a record the writer does so itself.
+    /// Appends a pointer to `target`, relative to what its encoding names: in a record the writer does so itself.
     ///
     /// # Errors
     /// The distance does not fit, or the encoding is none that can be written.

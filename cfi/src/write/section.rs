@@ -55,7 +55,7 @@ impl Writer {
     /// The section as its reader takes it.
     pub fn section(&self) -> Section<'_> {
         let Self { text, data, .. } = *self;
-        Section { text, data, ..Section::new(self.kind, &self.bytes, self.address, self.arch) }
+        Section::new(self.kind, &self.bytes, self.address, self.arch).with_text(text).with_data(data)
     }
 
     /// The offset at which the next record starts.

@@ -5,12 +5,12 @@ use std::num::NonZeroU32;
 
 use anyhow::Context as _;
 use cfipack_container::{CallFrameSection, File};
-use cfipack_encoder::Unsupported;
 use cfipack_encoder::cfi::{self, Function, SectionKind};
 use cfipack_encoder::compact_unwind::{Encoder, Mode};
 use cfipack_encoder::unwind_info::Entry;
+use cfipack_encoder::{Unsupported, UnsupportedFormat};
 use cfipack_format::compact_unwind::Encoding;
-use cfipack_format::{Address, ImageOffset, LsdaKey};
+use cfipack_format::{Address, Arch, ImageOffset, LsdaKey};
 use cfipack_roundtrip::unwind_info::Code;
 
 use super::personalities::{Personalities, PersonalitiesOfCies};
@@ -71,7 +71,7 @@ impl Encodings {
     ) -> anyhow::Result<Self> {
         let code_sections = file.code_sections()?;
         let code = Code::new(code_sections.iter().map(|section| (section.address, &section.bytes[..])));
-        let mut encoder = CompactEncoder::new(code);
+        let mut encoder = CompactEncoder::new(file.arch(), code)?;
         let mut found = Self::default();
         for section in sections {
             let name = || format!("section {}", section.section.name);
@@ -137,8 +137,8 @@ pub struct CompactEncoder<'c, 'f> {
 
 impl<'c, 'f> CompactEncoder<'c, 'f> {
     /// For the functions of this code.
-    pub fn new(code: Code<'c>) -> Self {
-        Self { code, encoder: Encoder::new() }
+    pub fn new(arch: Arch, code: Code<'c>) -> Result<Self, UnsupportedFormat> {
+        Ok(Self { code, encoder: Encoder::new(arch)? })
     }
 
     /// The encoding of a function, or the reason why it has none.

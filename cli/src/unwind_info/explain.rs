@@ -32,7 +32,7 @@ pub fn explain(object: &Object<'_>, address: Option<Address>, json: bool) -> any
         false => Some(source.entries(file.arch(), file.image_base(), source.code())?),
     };
     let sections = file.call_frame_sections()?;
-    let encoder = CompactEncoder::new(source.code());
+    let encoder = CompactEncoder::new(file.arch(), source.code())?;
     let mut explainer = Explainer { table, places: Places::new(file), encoder };
     let found = match address {
         Some(address) => explainer.at(address, &sections).into_iter().collect(),
@@ -49,7 +49,7 @@ pub fn reasons_of_dwarf(
 ) -> anyhow::Result<BTreeMap<&'static str, u64>> {
     let mut counts = BTreeMap::new();
     let sections = file.call_frame_sections()?;
-    let mut encoder = CompactEncoder::new(code);
+    let mut encoder = CompactEncoder::new(file.arch(), code)?;
     for section in &sections {
         for function in cfipack_cfi::Functions::new(&section.cfi()).flatten() {
             let entry = table.find(function.key.address());

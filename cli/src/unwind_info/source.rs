@@ -16,7 +16,7 @@ pub fn check_arch(arch: Arch) -> anyhow::Result<()> {
     match arch {
         Arch::Amd64 | Arch::I386 | Arch::Aarch64 | Arch::Arm64_32 => Ok(()),
         Arch::Aarch64Be => bail!("big-endian AArch64 has no compact unwind encodings"),
-        Arch::S390x => bail!("s390x has no compact unwind encodings"),
+        _ => bail!("{arch} has no compact unwind encodings"),
     }
 }
 
@@ -46,8 +46,7 @@ impl<'o, 'a> Source<'o, 'a> {
                 Ok(Self { file: Some(file), table, rows, code })
             }
             Contents::UnwindInfo(bytes) => {
-                let (name, bytes) = ("__unwind_info".into(), (*bytes).into());
-                let section = Section { index: None, name, address: Address(0), bytes };
+                let section = Section::new("__unwind_info".into(), Address(0), (*bytes).into());
                 Ok(Self { file: None, table: Some(section), rows: None, code: Vec::new() })
             }
             Contents::Table(_) => bail!("the input is a bare .sframe section"),

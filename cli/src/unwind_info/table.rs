@@ -51,7 +51,11 @@ impl TableOptions {
             LayoutName::Ld64 => Layout::Ld64,
         };
         let Self { omit_dwarf_lsda, keep_dwarf_lsda, .. } = *self;
-        Options { layout, omit_dwarf_lsda, keep_dwarf_lsda, eh_frame_len }
+        Options::new()
+            .with_layout(layout)
+            .with_omit_dwarf_lsda(omit_dwarf_lsda)
+            .with_keep_dwarf_lsda(keep_dwarf_lsda)
+            .with_eh_frame_len(eh_frame_len)
     }
 
     /// The layout's name as a value of the option.

@@ -76,7 +76,8 @@ fn of_table(
     let names = ["__got", "__auth_got", "__nl_symbol_ptr", "__pointers"];
     let is_slot = |address| file.locate(address).is_some_and(|place| names.contains(&&*place.name));
     let (arch, base) = (file.arch(), file.image_base());
-    let image = Image { arch, base, code, cfi: &cfi, function_starts: &function_starts, is_slot: &is_slot };
+    let image =
+        Image::new(arch, base, code, &cfi).with_function_starts(&function_starts).with_slots(&is_slot);
     Ok(violations(section, &image))
 }
 

@@ -1,7 +1,7 @@
-//! What `.debug_frame` says that `.eh_frame` does not, and does not say twice.
+//! What `.debug_frame` describes that `.eh_frame` does not, and does not describe twice.
 //!
 //! Code built without unwind tables is described there alone, in files whose C runtime has an `.eh_frame`.
-//! Assemblers and compilers can also be told to write both, which say the same then.
+//! Assemblers and compilers can also write both, which agree then.
 
 use std::cell::LazyCell;
 use std::collections::HashSet;
@@ -22,7 +22,7 @@ impl<'a> Elf<'a> {
     /// and of functions of `.debug_frame` with one start those that are [superfluous](Self::superfluous).
     ///
     /// Code can be wherever a section is loaded: overlays have code and data at one address, and where no memory
-    /// is protected code runs whose section does not say that it is code. What the linker discarded starts
+    /// is protected code runs whose section is not marked as code. What the linker discarded starts
     /// at 0, where [more is asked for](CodeAtZero).
     pub(super) fn each_function_once(
         &self,
@@ -30,7 +30,7 @@ impl<'a> Elf<'a> {
     ) -> Vec<CallFrameSection<'a>> {
         sections.sort_by_key(|section| !is_eh_frame(section));
         let (eh_frames, debug_frames) = sections.split_at(sections.partition_point(is_eh_frame));
-        // Where all sections lie at zero, equal starts say nothing.
+        // Where all sections lie at zero, equal starts mean nothing.
         if debug_frames.is_empty() || self.addresses.is_ambiguous() {
             return sections;
         }
@@ -168,7 +168,7 @@ fn superfluous_of(
     repeated.chain(discarded.into_iter().map(because(Exclusion::Discarded))).collect()
 }
 
-/// What an FDE says of the code at its start, in its own bytes and those of its CIE.
+/// What an FDE describes of the code at its start, in its own bytes and those of its CIE.
 fn said<'f>(function: &Function<'f>) -> impl Eq + Hash + use<'f> {
     let cie = function.cie;
     let of_cie = (cie.augmentation, cie.code_alignment, cie.data_alignment, cie.return_address);

@@ -1,4 +1,4 @@
-//! What the headers of an ELF file say, and the bytes that they point to.
+//! The headers of an ELF file, and the bytes that they point to.
 
 use std::borrow::Cow;
 

@@ -11,6 +11,7 @@ use crate::{Error, Kind, Location};
 /// Where the sections of a relocatable object are taken to lie. Linked files have addresses of
 /// their own, and sections that are not loaded are at zero in every placement.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum Placement {
     /// Every section at zero, as readelf shows them: addresses are offsets in sections.
     Zero,
@@ -37,7 +38,7 @@ pub(crate) struct Addresses {
 }
 
 impl Addresses {
-    /// Those that a linker gave; of a relocatable object those of a placement.
+    /// Those that a linker assigned; of a relocatable object those of a placement.
     pub(super) fn new(headers: &Headers<'_>, placement: Placement) -> Result<Self, Error> {
         let count = headers.sections.len();
         let section = |index| headers.sections.section(SectionIndex(index));

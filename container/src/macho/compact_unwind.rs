@@ -14,6 +14,7 @@ use crate::{Error, Section};
 
 /// The section, and what its pointers refer to.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct CompactUnwind<'a> {
     /// The section as it lies in the file: before relocation.
     pub section: Section<'a>,
@@ -27,6 +28,7 @@ pub struct CompactUnwind<'a> {
 
 /// A row of `__compact_unwind`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct CompactUnwindRow {
     /// Where it stands in the section.
     pub offset: SectionOffset,
@@ -46,10 +48,11 @@ pub struct CompactUnwindRow {
 /// and what is added to it; else the last symbol at or below the place (of several at one
 /// address, the first in the symbol table), or the section if that symbol is of another.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub struct Referent<'a> {
     /// Name of the symbol or section; what is not UTF-8 is replaced.
     pub name: Cow<'a, str>,
-    /// Bytes behind it.
+    /// Bytes after it.
     pub addend: u64,
     /// The address; none of a symbol that is not defined here.
     pub address: Option<Address>,

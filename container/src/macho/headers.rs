@@ -1,4 +1,4 @@
-//! What the header and the load commands of a Mach-O file say, and the bytes that they point to.
+//! The header and the load commands of a Mach-O file, and the bytes that they point to.
 
 use std::borrow::Cow;
 

@@ -12,13 +12,13 @@ use super::Section;
 pub struct Destination<'a> {
     /// Name of the symbol, or of the section where no symbol of it lies at or below.
     pub name: &'a str,
-    /// Bytes behind it.
+    /// Bytes after it.
     pub addend: u64,
 }
 
 impl Section<'_> {
     /// Prints the rows, from `Contents of __compact_unwind section:` on, as `llvm-objdump
-    /// --unwind-info` 23 does. `destination` says what the relocated pointer at an offset of the
+    /// --unwind-info` 23 does. `destination` returns what the relocated pointer at an offset of the
     /// section refers to; `None` where it has no relocation.
     ///
     /// llvm-objdump names an external relocation's symbol, with the stored value as addend; for

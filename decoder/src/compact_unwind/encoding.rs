@@ -53,10 +53,10 @@ impl core::error::Error for EncodingError {}
 
 /// The row that an encoding stands for in the body of a function (its prologue and epilogue it
 /// does not describe), and the callee-saved registers beside the frame pointer. `None` if it has
-/// no unwind information, or its function's FDE has ([`Encoding::mode`] says which).
+/// no unwind information, or its function's FDE has ([`Encoding::mode`] distinguishes them).
 ///
 /// `code` is the code from the entry's start on; only x86's indirect mode looks at it, and only at
-/// its first 259 bytes. Flags and personality do not matter. What the encoding says is taken as
+/// its first 259 bytes. Flags and personality do not matter. The encoding is taken as
 /// it is, plausible or not: a stack too small for the registers in it gives offsets below it.
 ///
 /// Register pairs in arm64's frameless mode are read as llvm-mc 23, their only current writer,

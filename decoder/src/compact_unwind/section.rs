@@ -15,7 +15,7 @@ pub struct Section<'a> {
 /// Bytes that are no `__compact_unwind` section.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
-pub enum SectionError {
+pub enum Error {
     /// A pointer is neither 4 nor 8 bytes.
     PointerSize(u8),
     /// The section's length is no multiple of a row's.
@@ -27,7 +27,7 @@ pub enum SectionError {
     },
 }
 
-impl fmt::Display for SectionError {
+impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::PointerSize(size) => write!(f, "pointers of {size} bytes, neither 4 nor 8"),
@@ -39,22 +39,40 @@ impl fmt::Display for SectionError {
     }
 }
 
-impl core::error::Error for SectionError {}
+impl core::error::Error for Error {}
 
 impl<'a> Section<'a> {
     /// Takes a section's bytes; `pointer_size` is 8 or 4 bytes.
     ///
     /// # Errors
     /// Pointers have another size, or the length is no multiple of a row's.
-    pub fn parse(bytes: &'a [u8], pointer_size: u8) -> Result<Self, SectionError> {
+    pub fn parse(bytes: &'a [u8], pointer_size: u8) -> Result<Self, Error> {
         if !matches!(pointer_size, 4 | 8) {
-            return Err(SectionError::PointerSize(pointer_size));
+            return Err(Error::PointerSize(pointer_size));
         }
         let (length, row) = (bytes.len(), Entry::size(pointer_size));
         if length % row != 0 {
-            return Err(SectionError::Length { length, row });
+            return Err(Error::Length { length, row });
         }
         Ok(Self { bytes, pointer_size })
+    }
+
+    /// The section's bytes.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Number of rows.
+    pub fn num_entries(&self) -> usize {
+        self.bytes.len() / Entry::size(self.pointer_size)
+    }
+
+    /// The row with this number, from 0, and its offset in the section; `None` from
+    /// [`num_entries`](Self::num_entries) on.
+    pub fn entry(&self, number: usize) -> Option<(SectionOffset, Entry)> {
+        let size = Entry::size(self.pointer_size);
+        let bytes = self.bytes.chunks_exact(size).nth(number)?;
+        Some((SectionOffset(number * size), Entry::read(bytes, self.pointer_size)?))
     }
 
     /// Bytes of a pointer: 8 or 4.
@@ -83,8 +101,12 @@ mod tests {
             let row = 3 * usize::from(pointer_size) + 8;
             let section = Section::parse(&bytes[..row], pointer_size);
             match pointer_size {
-                4 | 8 => assert_eq!(section.unwrap().entries().count(), 1),
-                _ => assert_eq!(section.unwrap_err(), SectionError::PointerSize(pointer_size)),
+                4 | 8 => {
+                    let section = section.unwrap();
+                    assert_eq!((section.entries().count(), section.num_entries()), (1, 1));
+                    assert_eq!((section.entry(0), section.entry(1)), (section.entries().next(), None));
+                }
+                _ => assert_eq!(section.unwrap_err(), Error::PointerSize(pointer_size)),
             }
         }
     }

@@ -8,23 +8,25 @@ use cfipack_format::sframe::{CONTROL_CFA_SLOT, FdeType, Flags, Version};
 use super::row::{cfa_offset, has_registers};
 use super::{Fre, Function, Section};
 
-/// Writes the section as `readelf --sframe` does (binutils 2.47; for version 1, which that refuses, 2.40);
-/// `name` is the section's name.
-///
-/// Where readelf would crash on a malformed function or row, or print nonsense, the error stands
-/// in its place.
-///
-/// # Errors
-/// Those of `out`.
-pub fn dump(section: &Section<'_>, name: &str, out: &mut impl Write) -> fmt::Result {
-    write_header(section, name, out)?;
-    for (index, function) in section.functions().enumerate() {
-        match function {
-            Ok(function) => write_function(&function, out)?,
-            Err(error) => write!(out, "\n    func idx [{index}]: {error}\n")?,
+impl Section<'_> {
+    /// Prints the table as `readelf --sframe` does (binutils 2.47; for version 1, which that refuses, 2.40);
+    /// `name` is the section's name.
+    ///
+    /// In place of a malformed function or row, on which readelf crashes or prints nonsense, the dump has the
+    /// error, and goes on.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn dump(&self, out: &mut impl Write, name: &str) -> fmt::Result {
+        write_header(self, name, out)?;
+        for (index, function) in self.functions().enumerate() {
+            match function {
+                Ok(function) => write_function(&function, out)?,
+                Err(error) => write!(out, "\n    func idx [{index}]: {error}\n")?,
+            }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 fn write_header(section: &Section<'_>, name: &str, out: &mut impl Write) -> fmt::Result {
@@ -83,7 +85,7 @@ fn write_function(function: &Function<'_>, out: &mut impl Write) -> fmt::Result 
     Ok(())
 }
 
-/// A row's cells, from the words as stored: they say more than the row does.
+/// A row's cells, from the words as stored: they contain more than the row does.
 fn write_fre<'l>(fre: &Fre, first_pc: u64, function: &Function<'_>, line: &'l mut Line) -> &'l mut Line {
     line.text("    ").hexadecimal(first_pc.wrapping_add(u64::from(fre.start.0)), 16).text("  ");
     if fre.words().is_empty() {

@@ -58,7 +58,7 @@ pub enum Error {
         /// Bytes that it should have.
         len: u32,
     },
-    /// A byte other than zero padding behind the FREs.
+    /// A byte other than zero padding after the FREs.
     Trailing {
         /// Where.
         offset: SectionOffset,
@@ -77,7 +77,7 @@ pub enum Error {
         /// The sum.
         sum: u64,
     },
-    /// The header says sorted, and this FDE starts before the one in front of it.
+    /// The header states that the index is sorted, and this FDE starts before its predecessor.
     NotSorted {
         /// Of the FDE.
         offset: SectionOffset,
@@ -127,7 +127,7 @@ pub enum Error {
         /// Of the FRE.
         offset: SectionOffset,
     },
-    /// An FRE starts before the one in front of it.
+    /// An FRE starts before its predecessor.
     StartDecreases {
         /// Of the FRE.
         offset: SectionOffset,
@@ -197,7 +197,7 @@ impl fmt::Display for Error {
                 write!(f, "{len} bytes of FREs at {offset:#x} are out of bounds")
             }
             Self::Trailing { offset, value } => {
-                write!(f, "offset {offset}: byte {value:#04x} behind the table")
+                write!(f, "offset {offset}: byte {value:#04x} after the table")
             }
             Self::NoFunction { index } => write!(f, "no function {index}"),
             Self::NumFres { value, sum } => {

@@ -33,13 +33,17 @@ pub(super) struct Body<'a> {
 const MASKS_REPEAT: u16 = 256;
 
 impl<'a> Section<'a> {
-    /// The function with this index, the index being in the order of the FDEs.
+    /// The function with this number, from 0 in the order of the FDEs; `None` from
+    /// [`num_functions`](Self::num_functions) on.
     ///
     /// # Errors
-    /// There is no such function, its FREs lie outside of their sub-section, or its FDE or attribute has a
-    /// type that does not exist.
-    pub fn function(&self, index: usize) -> Result<Function<'a>, Error> {
-        let fde = self.fde(index).ok_or(Error::NoFunction { index })?;
+    /// Its FREs lie outside of their sub-section, or its FDE or attribute has a type that does not exist.
+    pub fn function(&self, number: usize) -> Option<Result<Function<'a>, Error>> {
+        let fde = self.fde(number)?;
+        Some(self.function_of(number, fde))
+    }
+
+    pub(super) fn function_of(&self, index: usize, fde: Fde) -> Result<Function<'a>, Error> {
         Ok(Function { section: *self, index, fde, body: self.body(index, &fde)? })
     }
 
@@ -140,7 +144,7 @@ impl<'a> Function<'a> {
         &self.fde
     }
 
-    /// Number of FREs. GNU `as` writes functions without any, where it could not say how to unwind
+    /// Number of FREs. GNU `as` writes functions without any, where it could not describe how to unwind
     /// them: they have no row for any PC.
     pub fn num_fres(&self) -> u32 {
         self.body.num_fres
@@ -163,17 +167,17 @@ impl<'a> Function<'a> {
 
     /// Bytes after which the FREs of a PC-mask function repeat.
     ///
-    /// Version 1 does not say. An FRE's start is a mask there, and its row answers for the offsets in the
+    /// Version 1 does not store it. An FRE's start is a mask there, and its row answers for the offsets in the
     /// function that have all bits of it, which repeat after 256 bytes or less: the rule of the
     /// format's header in binutils 2.40. For the stubs that its `ld` describes, of 16 bytes with rows
     /// at 0 and 11, the right row answers at each instruction; with `-z ibtplt` the second
-    /// instruction ends at 9, and what `ld` says is wrong there.
+    /// instruction ends at 9, and what `ld` writes is wrong there.
     pub fn rep_size(&self) -> u16 {
         self.body.rep_size
     }
 
     /// Whether it is a signal frame: the PC is that of an instruction that has not been executed,
-    /// so nobody should subtract 1 from it before a lookup. Only version 3 can say so.
+    /// so callers must not subtract 1 from it before a lookup. Only version 3 represents it.
     pub fn is_signal_frame(&self) -> bool {
         self.body.is_signal_frame(self.section.version())
     }
@@ -194,13 +198,13 @@ impl<'a> Function<'a> {
     }
 
     /// Its rows. After an FRE whose end is unknown, or that starts too early or too late, there
-    /// are no more; behind any other bad row the rest follow.
+    /// are no more; after any other bad row the rest follow.
     pub fn rows(&self) -> Rows<'a> {
         Rows(self.fres())
     }
 
     /// The row that answers for a PC this far into the function: the last that starts at or before
-    /// it. None at or behind the function's end, and before the first FRE.
+    /// it. None at or after the function's end, and before the first FRE.
     ///
     /// # Errors
     /// A row that starts at or before it is broken, or it is a PC-mask function that repeats after 0 bytes.
@@ -211,10 +215,10 @@ impl<'a> Function<'a> {
         }
     }
 
-    /// The bytes of its FREs, in version 3 behind those of its attribute. Functions may share them.
+    /// The bytes of its FREs, in version 3 after those of its attribute. Functions may share them.
     ///
     /// # Errors
-    /// One of them is broken, so that nothing can say where they end.
+    /// One of them is broken, so that nothing determines where they end.
     pub fn fre_bytes(&self) -> Result<&'a [u8], Error> {
         let mut fres = self.fres();
         while fres.next().transpose()?.is_some() {}

@@ -10,6 +10,7 @@ use super::{Error, Section};
 
 /// An FRE as stored.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Fre {
     /// Where it lies.
     pub offset: SectionOffset,

@@ -23,7 +23,7 @@ use super::{Error, Frame, Function, Section};
 pub struct Index<'a, 'm> {
     section: Section<'a>,
     buckets: &'m [u32],
-    /// By start, and [`TRIED`] that start behind every PC.
+    /// By start, and [`TRIED`] that start after every PC.
     functions: &'m [[u32; 3]],
     order: &'m [u32],
     /// The first function's start, in bytes from the section's start.
@@ -73,7 +73,7 @@ impl<'a, 'm> Index<'a, 'm> {
     /// Builds the index in `memory`. Reads the section once, and at most 256 FREs of a function.
     ///
     /// # Errors
-    /// `memory` is too short, or the section says that it is sorted and is not.
+    /// `memory` is too short, or the section states that it is sorted and is not.
     pub fn build(section: &Section<'a>, memory: &'m mut [u32]) -> Result<Self, Error> {
         let plan = Plan::new(section);
         let count = section.num_functions();
@@ -107,7 +107,7 @@ impl<'a, 'm> Index<'a, 'm> {
             *function = [start, fde.fre_off, widest.0];
             let bucket = (start >> plan.shift) as usize;
             while filled <= bucket {
-                // A start behind the last one's has no bucket.
+                // A start after the last one's has no bucket.
                 *buckets.get_mut(filled).ok_or(not_sorted)? = place as u32;
                 filled += 1;
             }
@@ -175,7 +175,7 @@ impl<'a, 'm> Index<'a, 'm> {
     /// Those of [`Section::find`].
     pub fn find(&self, pc: Address) -> Result<Option<Function<'a>>, Error> {
         match self.find_fde(pc) {
-            Some((index, ..)) => self.section.function(index).map(Some),
+            Some((index, fde, _)) => self.section.function_of(index, fde).map(Some),
             None => Ok(None),
         }
     }
@@ -194,7 +194,7 @@ impl<'a, 'm> Index<'a, 'm> {
         self.order.get(place).map_or(place, |&index| index as usize)
     }
 
-    /// The PC in bytes from the first function's start; `None` before it and 4 GiB behind it.
+    /// The PC in bytes from the first function's start; `None` before it and 4 GiB after it.
     #[inline(always)]
     fn start_of(&self, pc: Address) -> Option<u32> {
         let pc = pc.distance_from(self.section.address());
@@ -205,7 +205,7 @@ impl<'a, 'm> Index<'a, 'm> {
     /// How many functions start at or before the PC.
     #[inline(always)]
     fn count_not_after(&self, pc: u32) -> usize {
-        // A PC behind the last function's start is looked for in the last bucket.
+        // A PC after the last function's start is looked for in the last bucket.
         let bucket = ((pc >> self.shift) as usize).min(self.buckets.len() - 2);
         let mut count = self.buckets[bucket] as usize;
         // A few times some, which guesses well: what comes next need not wait for the starts.

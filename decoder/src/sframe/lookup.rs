@@ -10,8 +10,9 @@ use super::fde::Body;
 use super::fre::head;
 use super::{Error, Fres, Function, Section};
 
-/// What a table says of a frame whose PC was looked up.
+/// What a table encodes for a frame whose PC was looked up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Frame {
     /// The row.
     pub row: Row,
@@ -31,7 +32,7 @@ impl<'a> Section<'a> {
     /// Those of [`Section::function`].
     pub fn find(&self, pc: Address) -> Result<Option<Function<'a>>, Error> {
         match self.find_fde(pc) {
-            Some((index, ..)) => self.function(index).map(Some),
+            Some((index, fde, _)) => self.function_of(index, fde).map(Some),
             None => Ok(None),
         }
     }
@@ -235,7 +236,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The search, `N` being the size of an FDE. No branch depends on a start, since nobody could
+    /// The search, `N` being the size of an FDE. No branch depends on a start, since no predictor could
     /// predict it.
     #[inline(always)]
     fn search<const N: usize>(&self, pc: i64, start: impl Fn(&[u8; N]) -> i64) -> usize {

@@ -11,7 +11,7 @@ use super::fde::Body;
 use super::{Error, Fre, Fres, Function, Section};
 
 impl Fre {
-    /// What it says, the header's fixed offsets filled in. `function` is the function it is of.
+    /// What it encodes, the header's fixed offsets filled in. `function` is the function it is of.
     ///
     /// - An info byte of 0 is the outermost frame: no CFA, return address undefined.
     /// - amd64: a return address without a rule is at CFA-8. Elsewhere it is in the link register.
@@ -19,7 +19,7 @@ impl Fre {
     ///   DWARF expression that it misread) cannot be recovered: [`Rule::Undefined`].
     ///
     /// # Errors
-    /// Its info byte, its number of words or a control word says what no rule has.
+    /// Its info byte, its number of words or a control word encodes what no rule has.
     #[inline]
     pub fn row(&self, function: &Function<'_>) -> Result<Row, Error> {
         self.decode(&function.section, function.fde_type())
@@ -209,7 +209,7 @@ fn fixed(offset: i8) -> Rule {
 impl Section<'_> {
     /// The row of the FRE at the start of these bytes, in a DEFAULT function: the common case, in
     /// few instructions and with no branch that depends on the FRE, so that lookups of different
-    /// PCs overlap. `None`: only [`Section::any_row`] can say.
+    /// PCs overlap. `None`: only [`Section::any_row`] can answer.
     #[inline(always)]
     pub(super) fn default_row(&self, fre: &[u8], fre_type: FreType) -> Option<Row> {
         let fre = Fre::read_short(fre, fre_type, self.endian())?;

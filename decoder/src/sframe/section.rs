@@ -31,12 +31,12 @@ impl<'a> Section<'a> {
     /// and whatever follows the table.
     ///
     /// `address` is where `bytes` lie in memory, since functions are found relative to it. Bytes of
-    /// a relocatable object must have been relocated. Behind the table only zeros may follow: GNU
+    /// a relocatable object must have been relocated. After the table only zeros may follow: GNU
     /// `as` pads s390x sections to 8 bytes, GNU `ld` makes the `PT_GNU_SFRAME` segment too long.
     ///
     /// # Errors
     /// A header that no version has, a sub-section outside of `bytes` or in the other, anything but zeros
-    /// behind the table.
+    /// after the table.
     pub fn parse(bytes: &'a [u8], address: Address) -> Result<Self, Error> {
         let (section, rest) = Self::parse_first(bytes, address)?;
         match rest.iter().position(|&byte| byte != 0) {
@@ -48,7 +48,7 @@ impl<'a> Section<'a> {
     }
 
     /// As [`Section::parse`], but whatever follows the table is returned: lld and mold, which do
-    /// not know the format, leave several tables one behind the other. Takes the same time for every
+    /// not know the format, leave several tables one after the other. Takes the same time for every
     /// table.
     ///
     /// # Errors
@@ -105,7 +105,7 @@ impl<'a> Section<'a> {
 
     /// How many bytes the table has that `bytes` start with, as its header claims: to know how far to read
     /// where the end is not known. The header's own size if `bytes` have no header, or one that no version
-    /// has: [`Section::parse`] then says what is wrong with it.
+    /// has: [`Section::parse`] then reports what is wrong with it.
     pub fn claimed_len(bytes: &[u8]) -> u64 {
         let claimed = || {
             let head = bytes.first_chunk()?;
@@ -119,8 +119,8 @@ impl<'a> Section<'a> {
     }
 
     /// Of a relocatable object: the section with its starts read as their relocations made them.
-    /// `is_relative` says of a field whether its relocation subtracts the field's own address. GNU
-    /// `as` up to 2.44 wrote such relocations without the flag that says so; the header stays as
+    /// `is_relative` returns for a field whether its relocation subtracts the field's own address. GNU
+    /// `as` up to 2.44 wrote such relocations without the flag for it; the header stays as
     /// stored.
     #[must_use]
     pub fn relocated(mut self, is_relative: impl FnMut(SectionOffset) -> bool) -> Self {
@@ -166,7 +166,7 @@ impl<'a> Section<'a> {
         self.address
     }
 
-    /// Whether the header says that the index is sorted by function start.
+    /// Whether the header states that the index is sorted by function start.
     pub fn is_sorted(&self) -> bool {
         self.header.flags.contains(Flags::FDE_SORTED)
     }
@@ -186,7 +186,8 @@ impl<'a> Section<'a> {
         let most = (section.index.len() + section.fres.len()) as u64 * MAX_FRES_PER_BYTE as u64;
         let mut fres = 0;
         (0..section.num_functions()).map(move |index| {
-            let function = section.function(index)?;
+            let fde = section.fde(index).ok_or(Error::NoFunction { index })?;
+            let function = section.function_of(index, fde)?;
             let sum = fres + u64::from(function.num_fres());
             if sum > most {
                 return Err(Error::TooManyFres { offset: section.fde_offset(index), sum });

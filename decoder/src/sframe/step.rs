@@ -37,11 +37,11 @@ impl Registers<'_> {
 /// What [`step`] finds of the caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Caller {
-    /// The return address: behind the call, so that a lookup should be made for the byte in front of
+    /// The return address: after the call, so that a lookup should be made for the byte before
     /// it, unless the frame stepped from is a signal frame
     /// ([`Frame::is_signal_frame`](super::Frame::is_signal_frame)).
     pub pc: Address,
-    /// Whether the row says that `pc` carries a signature (AArch64 pointer authentication). It is as
+    /// Whether the row encodes that `pc` carries a signature (AArch64 pointer authentication). It is as
     /// read: strip it with [`Caller::without_signature`], or with what the system offers.
     pub signed: bool,
     /// The canonical frame address of the frame stepped from.
@@ -76,8 +76,9 @@ impl Caller {
 
 /// Why there is no caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum StepError {
-    /// The row says so: the frame is outermost. The way to the end of a stack.
+    /// The row encodes an outermost frame: how a stack ends.
     Outermost,
     /// A rule needs a register that is not known: in a caller any but the stack pointer and the frame pointer,
     /// see [`Row::innermost_register`].
@@ -92,7 +93,7 @@ pub enum StepError {
         /// Where.
         address: Address,
     },
-    /// A rule that no table has: what only CFI can say, or a CFA without a rule.
+    /// A rule that no table has: what only CFI can represent, or a CFA without a rule.
     Rule,
 }
 

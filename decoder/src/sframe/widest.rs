@@ -52,7 +52,7 @@ impl Widest {
 
 impl Section<'_> {
     /// The widest row of a DEFAULT function that does not repeat and is no signal frame. A row counts if all FREs up to it
-    /// and the next start can be read, and start in order: so a scan would come to the same.
+    /// and the next start can be read, and start in order: so a scan would find the same.
     pub(super) fn widest_row(&self, index: usize, fde: &Fde) -> Option<Widest> {
         let body = self.body(index, fde).ok()?;
         let is_signal_frame = body.is_signal_frame(self.version());

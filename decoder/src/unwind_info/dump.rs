@@ -6,6 +6,7 @@ use super::{Error, Page, Section};
 
 /// What a dump could not print.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct DumpSummary {
     /// Broken pages, entries and LSDA indexes; each has a line with its error in the text.
     pub errors: usize,
@@ -16,7 +17,7 @@ pub struct DumpSummary {
 impl Section<'_> {
     /// Prints the table, from `Contents of __unwind_info section:` on, as `llvm-objdump
     /// --unwind-info` 23 does. (That tool reads pages of at most 4096 bytes; larger ones are
-    /// printed right here.) Where something is broken, a line says what, and the dump goes on.
+    /// printed right here.) Where something is broken, a line has the error, and the dump goes on.
     ///
     /// # Errors
     /// Those of `out`.

@@ -6,7 +6,7 @@ use super::{Entry, Error, Page, Section};
 
 /// Iterator over all pages, in the order of the index. A broken page gives an error.
 ///
-/// Every known writer lays pages out one behind the other. A page that reaches back into one
+/// Every known writer lays pages out one after the other. A page that reaches back into one
 /// before it is refused, so that a table never has more entries than its bytes can hold.
 #[derive(Clone, Debug)]
 pub struct Pages<'a> {

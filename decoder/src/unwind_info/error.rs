@@ -6,6 +6,7 @@ use cfipack_format::{ImageOffset, SectionOffset};
 
 /// A part of the section, for [`Error::OutOfBounds`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum Part {
     /// The 28 bytes at the start.
     Header,
@@ -99,14 +100,14 @@ pub enum Error {
     },
     /// The LSDA index of a page ends before it starts, or is no whole number of entries.
     LsdaRange {
-        /// Of the index entry's field that says where it starts.
+        /// Of the index entry's field with its start.
         offset: SectionOffset,
         /// Offset of its start.
         start: u32,
         /// Offset of its end.
         end: u32,
     },
-    /// An encoding says that there is an LSDA, and the LSDA index has none for the entry.
+    /// An encoding has the LSDA flag, and the LSDA index has none for the entry.
     NoLsda {
         /// Where the page's part of the LSDA index starts.
         offset: SectionOffset,

@@ -12,11 +12,11 @@ impl<'a> Section<'a> {
     }
 
     /// Number of pages.
-    pub fn page_count(&self) -> usize {
+    pub fn num_pages(&self) -> usize {
         self.index.len() - 1
     }
 
-    /// The page with this number; `None` behind the last.
+    /// The page with this number; `None` after the last.
     ///
     /// # Errors
     /// The index names no page, or one that is broken.
@@ -26,7 +26,7 @@ impl<'a> Section<'a> {
         Some(Page::parse(self, number as u32, this, next))
     }
 
-    /// The LSDA of an entry; `None` if its encoding says that it has none.
+    /// The LSDA of an entry; `None` if its encoding lacks the flag.
     ///
     /// # Errors
     /// The page's part of the LSDA index is broken, or has none that starts where the entry does.
@@ -56,7 +56,7 @@ impl<'a> Section<'a> {
     /// # Errors
     /// It ends before it starts or lies outside of the section.
     pub fn all_lsdas(&self) -> Result<impl ExactSizeIterator<Item = LsdaEntry> + use<'a>, Error> {
-        self.lsda_range(0, self.page_count()).map(|(_, lsdas)| lsdas.iter().map(LsdaEntry::read))
+        self.lsda_range(0, self.num_pages()).map(|(_, lsdas)| lsdas.iter().map(LsdaEntry::read))
     }
 
     fn page_lsdas(&self, page: usize) -> Result<(SectionOffset, &'a [[u8; LsdaEntry::SIZE]]), Error> {

@@ -3,10 +3,10 @@
 //! You give a section's bytes to [`Section::parse`] and get a view: [`Section::lookup`] finds the
 //! [entry](Entry) for an image offset, [`Section::entries`] walks all of them,
 //! [`Section::dump`] prints the table. Nothing is copied; what is wrong is found where it is read.
-//! [`crate::compact_unwind::row`] says what an entry's encoding means.
+//! [`crate::compact_unwind::row`] translates an entry's encoding.
 //!
 //! Every array is found by its offset: slack between arrays (ld-prime), pages of any size (sold)
-//! and encodings in front of their page's entries (Zig) are as good as what lld and ld64 write.
+//! and encodings before their page's entries (Zig) are as good as what lld and ld64 write.
 //! Of several entries at one address (ld64's aliases, lld's empty sections) the last is the one
 //! that has bytes, as in every other reader.
 
@@ -37,12 +37,13 @@ pub struct Section<'a> {
     index: &'a [[u8; IndexEntry::SIZE]],
 }
 
-/// An entry: from `start` up to `end`, code is unwound as `encoding` says.
+/// An entry: from `start` up to `end`, code is unwound as `encoding` describes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub struct Entry {
     /// First byte.
     pub start: ImageOffset,
-    /// First byte behind it: the next entry's start. Equal to `start` where several entries have
+    /// First byte after it: the next entry's start. Equal to `start` where several entries have
     /// one address, except for the last of them.
     pub end: ImageOffset,
     /// How it is unwound.

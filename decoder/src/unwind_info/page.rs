@@ -16,7 +16,7 @@ pub struct Page<'a> {
     number: u32,
     /// Offset of the page in the section.
     offset: usize,
-    /// First function of the page, as the index says.
+    /// First function of the page, as the index states.
     base: ImageOffset,
     /// First function of the next page, or the sentinel's.
     end: ImageOffset,
@@ -85,7 +85,7 @@ impl<'a> Page<'a> {
         SectionOffset(self.offset)
     }
 
-    /// The page's first function, as the index says; compressed entries count from here.
+    /// The page's first function, as the index states; compressed entries count from here.
     pub fn base(&self) -> ImageOffset {
         self.base
     }
@@ -125,7 +125,7 @@ impl<'a> Page<'a> {
         local.iter().map(|b| Encoding(u32::from_le_bytes(*b)))
     }
 
-    /// A compressed page's entry as stored; `None` in a regular page or behind the last.
+    /// A compressed page's entry as stored; `None` in a regular page or after the last.
     pub fn compressed_entry(&self, i: usize) -> Option<CompressedEntry> {
         match self.entries {
             Items::Regular(_) => None,
@@ -134,7 +134,7 @@ impl<'a> Page<'a> {
     }
 
     /// Function and encoding of the entry with this number, in whatever order the functions are;
-    /// `None` behind the last.
+    /// `None` after the last.
     ///
     /// # Errors
     /// The function lies beyond 32 bits, or the entry names an encoding that is not there.
@@ -148,7 +148,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// The entry with this number; `None` behind the last.
+    /// The entry with this number; `None` after the last.
     ///
     /// # Errors
     /// Those of [`Page::stored_entry`] here and of the next entry's function, or they are out of
@@ -206,7 +206,7 @@ impl<'a> Page<'a> {
         end.max(self.offset + RegularPage::SIZE)
     }
 
-    /// The function of entry `i`, or the page's end behind the last.
+    /// The function of entry `i`, or the page's end after the last.
     fn function(&self, i: usize) -> Result<ImageOffset, Error> {
         match self.entries {
             Items::Regular(entries) => {

@@ -4,7 +4,7 @@
 
 use std::fs;
 
-use cfipack_decoder::sframe::{Error, Index, Section, dump};
+use cfipack_decoder::sframe::{Error, Index, Section};
 use cfipack_format::sframe::{Abi, Flags, Version};
 use cfipack_format::{Address, FunctionOffset, SectionOffset};
 
@@ -182,7 +182,7 @@ fn functions_share_rows_within_limits() {
         Some(Error::TooManyFres { offset: at(28 + 20 * 4_999), sum: 20_000 * (count as u64 + 1) })
     );
     let mut text = String::new();
-    dump(&section, ".sframe", &mut text).unwrap();
+    section.dump(&mut text, ".sframe").unwrap();
     assert_eq!(text.matches("too many for the table's length").count(), 5_000 - count);
     assert_eq!(error(&shared(20, 512)), None);
 }
@@ -204,7 +204,7 @@ fn exercise(bytes: &[u8]) {
     let Ok(section) = Section::parse(bytes, Address(ADDRESS)) else { return };
     let sound = section.validate().is_ok();
     let mut text = String::new();
-    dump(&section, ".sframe", &mut text).unwrap();
+    section.dump(&mut text, ".sframe").unwrap();
     let mut memory = vec![0; Index::len_for(&section)];
     let index = Index::build(&section, &mut memory);
     assert!(!sound || index.is_ok());

@@ -1,6 +1,6 @@
 //! PC-mask functions of version 1, in which the starts of FREs are masks.
 
-use cfipack_decoder::sframe::{Error, Index, Section, dump};
+use cfipack_decoder::sframe::{Error, Index, Section};
 use cfipack_format::sframe::{Abi, Flags, Version};
 use cfipack_format::{Address, Cfa, Row};
 
@@ -67,7 +67,7 @@ fn a_plt_of_binutils_2_40() {
     let section = Section::parse(&bytes, TABLE_ADDRESS).unwrap();
     section.validate().unwrap();
     let mut text = String::new();
-    dump(&section, ".sframe", &mut text).unwrap();
+    section.dump(&mut text, ".sframe").unwrap();
     assert_eq!(text, READELF);
     let mut memory = vec![0; Index::len_for(&section)];
     let index = Index::build(&section, &mut memory).unwrap();
@@ -92,7 +92,7 @@ fn the_last_row_whose_mask_an_offset_has() {
     let bytes = table(Version::V1, Abi::Amd64, Flags::FDE_SORTED, &[stubs]);
     let section = Section::parse(&bytes, Address(ADDRESS)).unwrap();
     section.validate().unwrap();
-    assert_eq!(section.function(0).unwrap().rep_size(), 256);
+    assert_eq!(section.function(0).unwrap().unwrap().rep_size(), 256);
     for offset in 0..0x300 {
         let number = starts.iter().rposition(|&start| offset & u64::from(start) >= u64::from(start));
         let row = section.lookup(Address(ADDRESS + 0x1000 + offset)).unwrap();

@@ -14,7 +14,7 @@ fn first_row(version: Version, abi: Abi, fre: &[u8]) -> Result<Row, Error> {
     let functions = [Function::new(ADDRESS + 0x1000, 8, &[fre]), Function::new(ADDRESS + 0x1008, 8, &behind)];
     let bytes = table(version, abi, Flags::FDE_SORTED, &functions);
     let section = Section::parse(&bytes, Address(ADDRESS)).unwrap();
-    let row = section.function(0).unwrap().rows().next().unwrap();
+    let row = section.function(0).unwrap().unwrap().rows().next().unwrap();
     let pc = Address(ADDRESS + 0x1001);
     assert_eq!(section.lookup(pc), row.map(Some));
     let mut memory = vec![u32::MAX; Index::len_for(&section)];

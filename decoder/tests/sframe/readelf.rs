@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cfipack_decoder::sframe::{Section, dump};
+use cfipack_decoder::sframe::Section;
 use cfipack_format::Address;
 use cfipack_format::sframe::{Abi, Flags, Version};
 
@@ -35,7 +35,7 @@ fn dump_is_what_readelf_prints() {
         let bytes = elf::sframe(&file).expect("a golden, so a section");
         let section = Section::parse(&bytes, Address(0)).unwrap_or_else(|e| panic!("{path:?}: {e}"));
         let mut text = String::new();
-        dump(&section, ".sframe", &mut text).unwrap();
+        section.dump(&mut text, ".sframe").unwrap();
         assert_eq!(text, golden, "{path:?}");
         section.validate().unwrap_or_else(|e| panic!("{path:?}: {e}"));
     }
@@ -45,7 +45,7 @@ fn dump_is_what_readelf_prints() {
 fn lines(bytes: &[u8]) -> Vec<String> {
     let section = Section::parse(bytes, Address(0)).unwrap();
     let mut text = String::new();
-    dump(&section, ".sframe", &mut text).unwrap();
+    section.dump(&mut text, ".sframe").unwrap();
     let (_, functions) = text.split_once("  Function Index :\n").unwrap();
     functions.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }

@@ -17,7 +17,7 @@ fn functions() -> [Function; 2] {
 
 /// The starts, which lookups know too.
 fn starts(section: &Section<'_>) -> [u64; 2] {
-    let starts = [0, 1].map(|index| section.function(index).unwrap().start());
+    let starts = [0, 1].map(|index| section.function(index).unwrap().unwrap().start());
     for start in starts {
         assert!(
             section.lookup(start).unwrap().is_some() && section.lookup(start.offset(0x1f)).unwrap().is_some()

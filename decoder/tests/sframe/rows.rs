@@ -159,7 +159,7 @@ fn the_largest_cfa_offsets_of_s390x() {
         let file = fs::read(format!("{path}{name}.gas247.o")).unwrap();
         let bytes = elf::sframe(&file).unwrap();
         let section = Section::parse(&bytes, Address(0)).unwrap();
-        let last = section.function(0).unwrap().rows().last().unwrap().unwrap();
+        let last = section.function(0).unwrap().unwrap().rows().last().unwrap().unwrap();
         assert_eq!(last.cfa, Cfa::Register { register: Register(15), offset });
     }
 }

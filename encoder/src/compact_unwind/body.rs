@@ -1,10 +1,10 @@
 //! Finds the body among a function's rows, and holds every other row against it.
 //!
-//! Compact unwind says one thing of a whole function, true in its body. Asynchronous CFI says more:
+//! Compact unwind has one encoding for a whole function, true in its body. Asynchronous CFI describes more:
 //! every step of the way in (a push, a store, the set-up of the frame) and of the way out. A row is a
-//! *step* to another if everything that it says is what the other says or what held on entry: no
+//! *step* to another if everything that it describes is what the other describes or what held on entry: no
 //! register is saved elsewhere, no more stack is taken. The body is the row that all others are
-//! steps to. Calls tell what a step is not: where a function calls, the encoding must hold. Without the
+//! steps to. Calls show what is not a step: where a function calls, the encoding must hold. Without the
 //! code, a way out of the body must in addition lead to the state on entry before the body's row recurs.
 
 use cfipack_format::{Arch, Cfa, FunctionOffset, Row};
@@ -20,7 +20,7 @@ use crate::cfi::{Change, RowSink, State, Stretch};
 pub(super) struct Body {
     pub(super) row: Row,
     pub(super) saved: SavedRegisters,
-    /// Where the CFA's rule began to be the body's: behind the instruction that made it so.
+    /// Where the CFA's rule began to be the body's: after the instruction that made it so.
     pub(super) cfa_since: u32,
 }
 
@@ -83,7 +83,7 @@ impl<'a> RowSink<'a, SavedRegisters> for Rows<'_> {
         }
     }
 
-    /// No encoding can say it.
+    /// No encoding can represent it.
     fn arguments(&mut self, size: u64) -> Result<(), Reason> {
         Err(Reason::ArgumentsSize(size))
     }
@@ -253,7 +253,7 @@ impl<'c> Rows<'c> {
             self.has_no_call(self.steps_since, size)?;
         }
         if self.outside_long != 0 {
-            // Which of two long rows is the body? Without a call nothing can tell.
+            // Which of two long rows is the body? Without a call nothing decides.
             let called = self.code.and_then(|code| calls::find(self.arch, code, start, size));
             let clear = self.outside_long <= self.inside || matches!(called, Some(Found::Call(_)));
             if self.code.is_none() || !clear {

@@ -2,7 +2,7 @@
 
 use cfipack_format::Arch;
 
-/// Whether calls can be told from other code of an architecture: of arm64 always, of x86 with the
+/// Whether calls can be distinguished from other code of an architecture: of arm64 always, of x86 with the
 /// feature `iced-x86`.
 pub(super) const fn can_be_found(arch: Arch) -> bool {
     cfg!(feature = "iced-x86") || !matches!(arch, Arch::Amd64 | Arch::I386)

@@ -7,19 +7,20 @@ use super::body::Rows;
 use super::saved::SavedRegisters;
 use super::{arm64, llvm_mc, x86};
 use crate::cfi::{Function, Instructions, Interpreter};
-use crate::{Reason, Unsupported};
+use crate::{Reason, Unsupported, UnsupportedFormat};
 
 /// Whose encodings.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
 pub enum Mode {
-    /// Such as are true: an encoding restores what the CFI says, in the body of the function and
+    /// Such as are true: an encoding restores what the CFI describes, in the body of the function and
     /// at every call, or the function has none.
     #[default]
     Checked,
     /// What llvm-mc 23 gives for the same directives, true or not.
     LlvmMc {
         /// The function has a personality other than `___gxx_personality_v0` and
-        /// `___objc_personality_v0`, for which llvm-mc keeps DWARF mode unless it is told
+        /// `___objc_personality_v0`, for which llvm-mc keeps DWARF mode without
         /// `-emit-compact-unwind-non-canonical`.
         foreign_personality: bool,
     },
@@ -27,18 +28,23 @@ pub enum Mode {
 
 /// Finds the encodings of functions, one after the other. Nothing is allocated for a function
 /// (unless it remembers states deeper than any before).
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Encoder<'a> {
+    arch: Arch,
     interpreter: Interpreter<'a, SavedRegisters>,
 }
 
 impl<'a> Encoder<'a> {
-    /// An encoder that has seen no function.
-    pub fn new() -> Self {
-        Self::default()
+    /// An encoder for functions of `arch`: x86-64, i386, arm64 or arm64_32.
+    ///
+    /// # Errors
+    /// The format has no encodings for the architecture: s390x and big-endian AArch64.
+    pub fn new(arch: Arch) -> Result<Self, UnsupportedFormat> {
+        super::check(arch)?;
+        Ok(Self { arch, interpreter: Interpreter::new() })
     }
 
-    /// The encoding of a function of x86-64, i386, arm64 or arm64_32, without flags and
+    /// The encoding of a function, without flags and
     /// personality, which are the caller's to add. [`Encoding::NONE`] is llvm-mc's for x86
     /// functions without directives.
     ///
@@ -49,7 +55,7 @@ impl<'a> Encoder<'a> {
     /// the code, no call is outside the body.
     ///
     /// # Errors
-    /// No encoding says what the CFI says (or, in mode [`LlvmMc`](Mode::LlvmMc), llvm-mc gives
+    /// No encoding represents the CFI (or, in mode [`LlvmMc`](Mode::LlvmMc), llvm-mc gives
     /// none): the function keeps its FDE, and its encoding is [`Encoding::dwarf`]. The PC is that
     /// of the first row, or call, that stood in the way.
     pub fn encode(
@@ -59,18 +65,17 @@ impl<'a> Encoder<'a> {
         mode: Mode,
     ) -> Result<Encoding, Unsupported> {
         let refused = |reason| Unsupported::function(function.key, reason);
-        let arch = function.arch();
-        if !matches!(arch, Arch::Amd64 | Arch::I386 | Arch::Aarch64 | Arch::Arm64_32) {
+        let arch = self.arch;
+        if function.arch() != arch {
             return Err(refused(Reason::Architecture));
         }
         match mode {
             Mode::Checked => self.checked(function, arch, code),
             Mode::LlvmMc { foreign_personality } => {
-                let frame = llvm_mc::Frame {
-                    foreign_personality,
-                    signal: function.cie.signal_frame,
-                    mte_tagged: function.cie.tagged,
-                };
+                let frame = llvm_mc::Frame::new()
+                    .with_foreign_personality(foreign_personality)
+                    .with_signal(function.cie.signal_frame)
+                    .with_mte_tagged(function.cie.tagged);
                 let instructions = Instructions::new(function, function.instructions);
                 llvm_mc::encode(arch, frame, instructions).map_err(refused)
             }
@@ -127,7 +132,7 @@ mod tests {
         let section = Section::new(SectionKind::EhFrame, &bytes, cfipack_format::Address(0), Arch::Amd64);
         let function = crate::cfi::Functions::new(&section).next().unwrap().unwrap();
         assert_eq!((function.key.0, function.size), (0, size.into()));
-        let encoding = Encoder::new().encode(&function, code, Mode::Checked);
+        let encoding = Encoder::new(function.arch()).unwrap().encode(&function, code, Mode::Checked);
         encoding.map_err(|unsupported| (unsupported.reason, unsupported.offset))
     }
 
@@ -228,7 +233,7 @@ mod tests {
             words.into_iter().flat_map(u32::to_le_bytes).collect()
         };
         let encode = |code: Option<&[u8]>| {
-            let encoding = Encoder::new().encode(&function, code, Mode::Checked);
+            let encoding = Encoder::new(function.arch()).unwrap().encode(&function, code, Mode::Checked);
             encoding.map_err(|unsupported| (unsupported.reason, unsupported.offset))
         };
         // x29, x30 and the pair x19, x20: llvm-mc 23 gives 0x04000001 for the prologue.
@@ -268,7 +273,7 @@ mod tests {
         fde(&mut bytes, 0, 0, 16, &[]);
         let section = Section::new(SectionKind::EhFrame, &bytes, cfipack_format::Address(0), Arch::Amd64);
         let function = crate::cfi::Functions::new(&section).next().unwrap().unwrap();
-        let encoding = Encoder::new().encode(&function, None, Mode::Checked);
+        let encoding = Encoder::new(function.arch()).unwrap().encode(&function, None, Mode::Checked);
         let r11 = cfipack_format::Register(11);
         assert_eq!(encoding.map_err(|unsupported| unsupported.reason), Err(Reason::ReturnColumn(r11)));
     }

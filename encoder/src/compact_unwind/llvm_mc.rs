@@ -11,6 +11,7 @@ use crate::cfi::Instruction;
 
 /// What beside the instructions decides.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
 pub struct Frame {
     /// A personality other than `___gxx_personality_v0` and `___objc_personality_v0`, without
     /// `-emit-compact-unwind-non-canonical`.
@@ -21,13 +22,38 @@ pub struct Frame {
     pub mte_tagged: bool,
 }
 
+impl Frame {
+    /// A frame without any of these.
+    pub const fn new() -> Self {
+        Self { foreign_personality: false, signal: false, mte_tagged: false }
+    }
+
+    /// Sets whether the personality is [foreign](Self::foreign_personality).
+    #[must_use]
+    pub const fn with_foreign_personality(self, foreign_personality: bool) -> Self {
+        Self { foreign_personality, ..self }
+    }
+
+    /// Sets whether the frame is a [signal](Self::signal)'s.
+    #[must_use]
+    pub const fn with_signal(self, signal: bool) -> Self {
+        Self { signal, ..self }
+    }
+
+    /// Sets whether the frame's memory is [tagged](Self::mte_tagged).
+    #[must_use]
+    pub const fn with_mte_tagged(self, mte_tagged: bool) -> Self {
+        Self { mte_tagged, ..self }
+    }
+}
+
 /// The encoding for an FDE's directives, as the instructions that they become. One that becomes
 /// another instruction than it is (`.cfi_adjust_cfa_offset`, `.cfi_rel_offset`) or one that is
 /// unknown is an error, and so is what llvm-mc gives no encoding for; advances and padding count
 /// for nothing.
 ///
 /// # Errors
-/// llvm-mc keeps DWARF mode, or saves a register twice without a frame, which has no meaning.
+/// The format has no encodings for the architecture, llvm-mc keeps DWARF mode, or it saves a register twice without a frame, which has no meaning.
 pub fn encode<'a>(
     arch: Arch,
     frame: Frame,
@@ -36,6 +62,7 @@ pub fn encode<'a>(
     let is_directive = |instruction: &Result<Instruction<'_>, Reason>| {
         !matches!(instruction, Ok(Instruction::Nop | Instruction::Advance(_) | Instruction::SetLocation(_)))
     };
+    super::check(arch).map_err(|_| Reason::Architecture)?;
     if frame.signal || frame.mte_tagged {
         return Err(Reason::LlvmMcDirectives);
     }
@@ -101,7 +128,7 @@ fn x86<'a>(
     let count = count as u8;
     Ok(match u8::try_from(size) {
         Ok(words) => Encoding::frameless(words, count, permutation),
-        // Behind the pushes: `sub esp, imm32`, for rsp with a prefix.
+        // After the pushes: `sub esp, imm32`, for rsp with a prefix.
         Err(_) => {
             let immediate_at = code_bytes + if is_64_bit { 3 } else { 2 };
             Encoding::frameless_indirect(immediate_at, count + 1, count, permutation)
@@ -136,7 +163,7 @@ fn arm64<'a>(
                 let second = saved(directives.next().unwrap_or(NONE)?)?;
                 let pair = PAIRS.iter().find(|(_, register)| *register == first.0);
                 let pair = pair.ok_or(Reason::LlvmMcDirectives)?.0;
-                // Those in their order, no pair behind one that comes after it.
+                // Those in their order, no pair after one that comes after it.
                 let in_order = pairs.bits() < pair.bits() << 1;
                 let adjacent = (last == 0 || first.1 == last.wrapping_sub(8))
                     && second.0.0 == first.0.0 + 1

@@ -17,11 +17,11 @@
 //!     20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0,
 //!     // FDE: 16 bytes of code from 0x1000
 //!     36, 0, 0, 0, 28, 0, 0, 0, 0xe0, 0x0f, 0, 0, 16, 0, 0, 0, 0,
-//!     // behind the push: def_cfa_offset 16, offset rbx -16; then 32, 16, 8
+//!     // after the push: def_cfa_offset 16, offset rbx -16; then 32, 16, 8
 //!     0x41, 0x0e, 16, 0x83, 2, 0x44, 0x0e, 32, 0x49, 0x0e, 16, 0x41, 0x0e, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 //! ];
 //! let section = cfi::Section::new(cfi::SectionKind::EhFrame, &eh_frame, Address(0), Arch::Amd64);
-//! let mut encoder = Encoder::new();
+//! let mut encoder = Encoder::new(Arch::Amd64)?;
 //! let mut table = Builder::new(Arch::Amd64, Options::default())?;
 //! for function in cfi::Functions::new(&section) {
 //!     let function = function?;
@@ -43,7 +43,7 @@
 //! use cfipack_format::Arch;
 //! use cfipack_format::compact_unwind::Encoding;
 //!
-//! let mut section = Section::new(Arch::Amd64);
+//! let mut section = Section::new(Arch::Amd64)?;
 //! section.push(&Entry {
 //!     function: Target::Section { number: 1, address: 0 },
 //!     length: 5,
@@ -51,8 +51,9 @@
 //!     personality: None,
 //!     lsda: None,
 //! });
-//! assert_eq!(section.bytes().len(), 32);
+//! assert_eq!((section.len(), section.num_entries()), (32, 1));
 //! assert_eq!(section.relocations().count(), 1);
+//! # Ok::<(), cfipack_encoder::UnsupportedFormat>(())
 //! ```
 //!
 //! Rows and relocations are llvm-mc 23's, byte for byte, where the encodings are.
@@ -74,6 +75,16 @@ use cfipack_format::compact_unwind::{Encoding, Entry as Row, Flags};
 
 pub use encode::{Encoder, Mode};
 pub use relocation::{Relocation, Target};
+
+use crate::{Reason, UnsupportedFormat};
+
+/// Refuses architectures that the format has no encodings for.
+const fn check(arch: Arch) -> Result<(), UnsupportedFormat> {
+    match arch {
+        Arch::Amd64 | Arch::I386 | Arch::Aarch64 | Arch::Arm64_32 => Ok(()),
+        _ => Err(UnsupportedFormat::Arch { arch, format: "__compact_unwind" }),
+    }
+}
 
 /// One range of code and how it is unwound.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -100,12 +111,38 @@ pub struct Section {
 
 impl Section {
     /// An empty section of an object for `arch`: x86-64, i386, arm64 or arm64_32.
-    pub const fn new(arch: Arch) -> Self {
-        Self { arch, bytes: Vec::new(), relocations: Vec::new() }
+    ///
+    /// # Errors
+    /// The format has no encodings for the architecture: s390x and big-endian AArch64.
+    pub const fn new(arch: Arch) -> Result<Self, UnsupportedFormat> {
+        match check(arch) {
+            Ok(()) => Ok(Self { arch, bytes: Vec::new(), relocations: Vec::new() }),
+            Err(unsupported) => Err(unsupported),
+        }
+    }
+
+    /// A section without rows, for the same architecture.
+    pub const fn shard(&self) -> Self {
+        Self { arch: self.arch, bytes: Vec::new(), relocations: Vec::new() }
+    }
+
+    /// Adds the rows of another section after this one's, as if they had been pushed here.
+    ///
+    /// # Errors
+    /// The shard is for another architecture: nothing of it is added.
+    pub fn absorb(&mut self, shard: Self) -> Result<(), Reason> {
+        if shard.arch != self.arch {
+            return Err(Reason::Architecture);
+        }
+        let before = self.bytes.len() as u32;
+        let moved = |relocation: Relocation| Relocation { offset: before + relocation.offset, ..relocation };
+        self.relocations.extend(shard.relocations.into_iter().map(moved));
+        self.bytes.extend(shard.bytes);
+        Ok(())
     }
 
     /// Adds a row. A range without unwind information ([`Encoding::NONE`]) has none. In DWARF
-    /// mode the FDE says personality and LSDA, and the row does not, as llvm-mc has it.
+    /// mode the FDE has personality and LSDA, and the row has neither, as llvm-mc writes it.
     pub fn push(&mut self, entry: &Entry) {
         if entry.encoding == Encoding::NONE {
             return;
@@ -136,13 +173,79 @@ impl Section {
         }
     }
 
+    /// Bytes of the section.
+    pub const fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether the section has no rows.
+    pub const fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Rows of the section.
+    pub const fn num_entries(&self) -> usize {
+        self.bytes.len() / Row::size(self.arch.pointer_size())
+    }
+
     /// The rows, in the order of pushing.
-    pub fn bytes(&self) -> &[u8] {
+    pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// The rows, in the order of pushing.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
     }
 
     /// The relocations, the last one first, as llvm-mc writes them.
     pub fn relocations(&self) -> impl ExactSizeIterator<Item = Relocation> {
         self.relocations.iter().rev().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROW: Entry = Entry {
+        function: Target::Section { number: 1, address: 16 },
+        length: 5,
+        encoding: Encoding::frame(0, [0; 5]),
+        personality: Some(Target::Symbol { number: 3 }),
+        lsda: None,
+    };
+
+    /// Apple's `compact_unwind_encoding.h` has encodings for four architectures.
+    #[test]
+    fn architectures_of_the_format() {
+        for arch in [Arch::Amd64, Arch::I386, Arch::Aarch64, Arch::Arm64_32] {
+            assert!(Section::new(arch).is_ok() && Encoder::new(arch).is_ok(), "{arch}");
+        }
+        for arch in [Arch::S390x, Arch::Aarch64Be] {
+            let unsupported = UnsupportedFormat::Arch { arch, format: "__compact_unwind" };
+            assert_eq!(Section::new(arch).unwrap_err(), unsupported);
+            assert_eq!(Encoder::new(arch).unwrap_err(), unsupported);
+            assert_eq!(llvm_mc::encode(arch, llvm_mc::Frame::new(), []), Err(Reason::Architecture));
+        }
+    }
+
+    #[test]
+    fn shards_are_absorbed_as_if_pushed() {
+        for arch in [Arch::Amd64, Arch::I386] {
+            let mut pushed = Section::new(arch).unwrap();
+            let mut absorbed = pushed.shard();
+            for number in 0..5 {
+                let row = Entry { length: number, ..ROW };
+                let mut shard = absorbed.shard();
+                pushed.push(&row);
+                shard.push(&row);
+                absorbed.absorb(shard).unwrap();
+            }
+            assert!(absorbed.relocations().eq(pushed.relocations()));
+            assert_eq!((absorbed.num_entries(), absorbed.relocations().count()), (5, 10));
+            assert_eq!(absorbed.absorb(Section::new(Arch::Aarch64).unwrap()), Err(Reason::Architecture));
+            assert_eq!(absorbed.into_bytes(), pushed.as_bytes());
+        }
     }
 }

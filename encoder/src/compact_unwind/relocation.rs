@@ -31,6 +31,7 @@ impl Target {
 /// A relocation: an absolute pointer (`GENERIC_RELOC_VANILLA`, `X86_64_RELOC_UNSIGNED`,
 /// `ARM64_RELOC_UNSIGNED`, all of them type 0).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub struct Relocation {
     /// Where the pointer stands in the section.
     pub offset: u32,

@@ -27,12 +27,12 @@ const fn slots(arch: Arch) -> [u8; 16] {
 const X19: u16 = 19;
 const D8: u16 = 72;
 
-/// Where a callee-saved register is: its offset from the CFA. What encodings can say is all near.
+/// Where a callee-saved register is: its offset from the CFA. What encodings can represent is all near.
 type Slot = i16;
 
 /// Where it was on entry: no rule.
 const UNTOUCHED: Slot = 0;
-/// Where no encoding can say.
+/// Where no encoding can represent it.
 const ELSEWHERE: Slot = Slot::MIN;
 
 fn slot_of(rule: Rule) -> Slot {
@@ -117,7 +117,7 @@ impl SavedRegisters {
         self.slots.get(index).filter(|slot| **slot != UNTOUCHED).map(|slot| i64::from(*slot))
     }
 
-    /// A register that is where no encoding can say.
+    /// A register that is where no encoding can represent it.
     pub(super) fn unsayable(&self) -> Option<Register> {
         if self.foreign != 0 {
             return Some(Register(self.foreign.trailing_zeros() as u16));

@@ -86,7 +86,7 @@ fn cfa_is_step_to(arch: Arch, cfa: Cfa, body: Cfa) -> bool {
     cfa == body || from_stack_pointer && (!limited || offset <= deepest)
 }
 
-/// Whether a step to a body can take no more stack than the body's CFA says, which counts from the stack
+/// Whether a step to a body can take no more stack than the body's CFA implies, which counts from the stack
 /// pointer or not. x86 pushes the frame pointer first of all; arm64 takes the whole frame at once.
 pub(super) fn limits_stack(arch: Arch, from_stack_pointer: bool) -> bool {
     from_stack_pointer || matches!(arch, Arch::Amd64 | Arch::I386)

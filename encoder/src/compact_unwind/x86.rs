@@ -7,7 +7,7 @@ use super::body::Body;
 use super::step::frame_record_size;
 use crate::Reason;
 
-/// Bytes of `sub esp, imm32` (`81 EC`) in front of its immediate, which `sub rsp, imm32` has behind
+/// Bytes of `sub esp, imm32` (`81 EC`) before its immediate, which `sub rsp, imm32` has after
 /// a REX prefix.
 const SUB: [u8; 2] = [0x81, 0xec];
 const REX_W: u8 = 0x48;
@@ -17,7 +17,7 @@ fn word(arch: Arch) -> i64 {
     arch.pointer_size().into()
 }
 
-/// The number of words that bytes come to, if they do.
+/// The number of words in a number of bytes, if it is whole.
 fn words(arch: Arch, bytes: i64) -> Option<i64> {
     let size = arch.pointer_size();
     (bytes & (word(arch) - 1) == 0).then_some(bytes >> size.trailing_zeros())

@@ -18,7 +18,7 @@ use crate::sframe::table::entries::{Entries, Omitted};
 use crate::sframe::table::merge::merge;
 use crate::sframe::table::overlap::separate;
 use crate::sframe::{Layout, Options, Pool, Section, Serial};
-use crate::{Reason, Unsupported, UnsupportedArch};
+use crate::{Reason, Unsupported, UnsupportedFormat};
 
 /// Takes functions, one after the other, a section's at once or, as shards that are [absorbed](Self::absorb) in a fixed
 /// order, many at a time, and becomes a [`Section`].
@@ -42,11 +42,16 @@ impl<'a> Builder<'a> {
     /// A builder for functions of `arch`.
     ///
     /// # Errors
-    /// The format has no ABI for the architecture: i386 and arm64_32.
-    pub fn new(arch: Arch, options: Options) -> Result<Self, UnsupportedArch> {
-        let abi = Abi::of(arch).ok_or(UnsupportedArch { arch, format: ".sframe" })?;
-        let version = if options.version == Version::V3 { Version::V3 } else { Version::V2 };
-        let options = Options { version, flex: options.flex && version == Version::V3, ..options };
+    /// The format has no ABI for the architecture, as for i386 and arm64_32, or the version is 1, which is
+    /// not written.
+    pub fn new(arch: Arch, options: Options) -> Result<Self, UnsupportedFormat> {
+        let format = ".sframe";
+        let abi = Abi::of(arch).ok_or(UnsupportedFormat::Arch { arch, format })?;
+        let version = options.version;
+        if version == Version::V1 {
+            return Err(UnsupportedFormat::Version { version, format });
+        }
+        let options = Options { flex: options.flex && version == Version::V3, ..options };
         let fres = Fres::new(arch.endian());
         let seed = fres.seed();
         Ok(Self::with_seed(abi, options, fres, seed))
@@ -356,7 +361,7 @@ mod tests {
     use alloc::format;
     use alloc::string::ToString as _;
 
-    use super::{Arch, Builder, Options};
+    use super::{Arch, Builder, Options, UnsupportedFormat, Version};
 
     /// The SFrame specification, "SFrame ABI/arch Identifier".
     #[test]
@@ -367,7 +372,14 @@ mod tests {
         for arch in [Arch::I386, Arch::Arm64_32] {
             let refused = Builder::new(arch, Options::default()).unwrap_err();
             assert_eq!(refused.to_string(), format!(".sframe is not defined for {arch}"));
-            assert_eq!(refused.arch, arch);
+            assert_eq!(refused, UnsupportedFormat::Arch { arch, format: ".sframe" });
         }
+    }
+
+    #[test]
+    fn version_1_is_refused() {
+        let refused = Builder::new(Arch::Amd64, Options::new().with_version(Version::V1)).unwrap_err();
+        assert_eq!(refused, UnsupportedFormat::Version { version: Version::V1, format: ".sframe" });
+        assert_eq!(refused.to_string(), "version 1 of .sframe cannot be written");
     }
 }

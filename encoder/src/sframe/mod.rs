@@ -16,7 +16,7 @@
 //!     // FDE: 16 bytes of code from 0x1000; behind a push of one byte def_cfa_offset 16
 //!     20, 0, 0, 0, 28, 0, 0, 0, 0xe0, 0x0f, 0, 0, 16, 0, 0, 0, 0, 0x41, 0x0e, 16, 0, 0, 0, 0,
 //! ];
-//! let options = Options { version: Version::V2, layout: Layout::Gnu, ..Options::default() };
+//! let options = Options::new().with_version(Version::V2).with_layout(Layout::Gnu);
 //! let mut builder = Builder::new(Arch::Amd64, options)?;
 //! let cfi = cfi::Section::new(SectionKind::EhFrame, &eh_frame, Address(0), Arch::Amd64);
 //! for function in Functions::new(&cfi) {

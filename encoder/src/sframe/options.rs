@@ -4,6 +4,7 @@ use cfipack_format::sframe::Version;
 
 /// How functions are laid out in the section.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
 pub enum Layout {
     /// Redundant rows dropped, the narrowest start offsets, functions with equal rows sharing one
     /// block, no entry for a function without code. Every lookup answers as in layout `Gnu`, or
@@ -17,9 +18,10 @@ pub enum Layout {
 
 /// Options of a [`Builder`](super::Builder).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub struct Options {
-    /// [`Version::V3`] or [`Version::V2`], which binutils from 2.46 on does not link; version 1 is not
-    /// written, and asking for it gives version 2.
+    /// [`Version::V3`] or [`Version::V2`], which binutils from 2.46 on does not link.
+    /// [`Builder::new`](super::Builder::new) refuses version 1, which is not written.
     pub version: Version,
     /// The layout.
     pub layout: Layout,
@@ -38,6 +40,42 @@ pub struct Options {
 }
 
 impl Options {
+    /// Version 3 in layout [`Small`](Layout::Small), with flex FDEs and shared blocks, every function with its own
+    /// FDE.
+    pub const fn new() -> Self {
+        Self { version: Version::V3, layout: Layout::Small, flex: true, share: true, merge_functions: 0 }
+    }
+
+    /// Sets the [version](Self::version).
+    #[must_use]
+    pub const fn with_version(self, version: Version) -> Self {
+        Self { version, ..self }
+    }
+
+    /// Sets the [layout](Self::layout).
+    #[must_use]
+    pub const fn with_layout(self, layout: Layout) -> Self {
+        Self { layout, ..self }
+    }
+
+    /// Sets whether [flex](Self::flex) FDEs may be written.
+    #[must_use]
+    pub const fn with_flex(self, flex: bool) -> Self {
+        Self { flex, ..self }
+    }
+
+    /// Sets whether functions [share](Self::share) blocks of rows.
+    #[must_use]
+    pub const fn with_share(self, share: bool) -> Self {
+        Self { share, ..self }
+    }
+
+    /// Sets the most rows of an FDE of [merged](Self::merge_functions) functions; 0 and 1: none are merged.
+    #[must_use]
+    pub const fn with_merge_functions(self, merge_functions: u32) -> Self {
+        Self { merge_functions, ..self }
+    }
+
     /// Whether neighbouring functions become one FDE.
     pub(crate) fn merges(&self) -> bool {
         self.merge_functions > 1 && self.layout == Layout::Small
@@ -55,6 +93,6 @@ const MAX_PADDING: u64 = 15;
 
 impl Default for Options {
     fn default() -> Self {
-        Self { version: Version::V3, layout: Layout::Small, flex: true, share: true, merge_functions: 0 }
+        Self::new()
     }
 }

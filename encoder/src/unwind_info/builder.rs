@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
 use cfipack_format::compact_unwind::{DWARF_OFFSET_MAX, Encoding, Flags};
-use cfipack_format::{Arch, UnsupportedArch};
+use cfipack_format::{Arch, Reason, UnsupportedFormat};
 
 use super::entry::{Entry, is_dwarf};
 use super::error::Warning;
@@ -27,10 +27,10 @@ impl Builder {
     ///
     /// # Errors
     /// The format has no encodings for the architecture: s390x and big-endian AArch64.
-    pub fn new(arch: Arch, options: Options) -> Result<Self, UnsupportedArch> {
+    pub fn new(arch: Arch, options: Options) -> Result<Self, UnsupportedFormat> {
         match arch {
             Arch::Amd64 | Arch::I386 | Arch::Aarch64 | Arch::Arm64_32 => {}
-            _ => return Err(UnsupportedArch { arch, format: "__unwind_info" }),
+            _ => return Err(UnsupportedFormat::Arch { arch, format: "__unwind_info" }),
         }
         let (entries, personalities, warnings) = (Vec::new(), Personalities::new(), Vec::new());
         Ok(Self { arch, options, entries, personalities, warnings })
@@ -42,7 +42,7 @@ impl Builder {
     }
 
     /// Adds an entry. Any order will do; the order of addresses is the fastest. Its keys stand for what
-    /// [`Section::place`] is told of them. Of two entries at
+    /// [`Section::place`] asks for. Of two entries at
     /// one address, the later one counts, unless it has no unwind information and the other has.
     #[inline]
     pub fn push(&mut self, entry: Entry) {
@@ -53,12 +53,28 @@ impl Builder {
         self.entries.push(entry);
     }
 
-    /// Moves all of another builder's entries behind this one's, as if they had been pushed here.
-    /// Both are for the same architecture and options.
-    pub fn absorb(&mut self, other: Self) {
-        self.entries.extend(other.entries);
-        self.personalities.absorb(other.personalities);
-        self.warnings.extend(other.warnings);
+    /// A builder without entries, with the same architecture and options.
+    pub fn shard(&self) -> Self {
+        let (entries, personalities, warnings) = (Vec::new(), Personalities::new(), Vec::new());
+        Self { arch: self.arch, options: self.options, entries, personalities, warnings }
+    }
+
+    /// Adds the entries of another builder after this one's, as if they had been pushed here. Shards that are built
+    /// at the same time and absorbed in a fixed order always give the same bytes.
+    ///
+    /// # Errors
+    /// The shard is for another architecture or has other options: nothing of it is added.
+    pub fn absorb(&mut self, shard: Self) -> Result<(), Reason> {
+        if shard.arch != self.arch {
+            return Err(Reason::Architecture);
+        }
+        if shard.options != self.options {
+            return Err(Reason::Options);
+        }
+        self.entries.extend(shard.entries);
+        self.personalities.absorb(shard.personalities);
+        self.warnings.extend(shard.warnings);
+        Ok(())
     }
 
     /// Settles what does not depend on addresses: which personalities the table names.
@@ -123,5 +139,21 @@ impl Builder {
         let inside = entry.encoding.flags() & Flags::NOT_FUNCTION_START;
         let encoding = Encoding::dwarf(self.arch, 0).with_flags(inside);
         self.settled(Entry { encoding, ..entry })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Arch, Builder, Layout, Options, Reason};
+
+    #[test]
+    fn shards_of_another_kind_are_refused() {
+        let options = Options::new();
+        let mut builder = Builder::new(Arch::Amd64, options).unwrap();
+        assert_eq!(builder.absorb(builder.shard()), Ok(()));
+        let other = Builder::new(Arch::Aarch64, options).unwrap();
+        assert_eq!(builder.absorb(other), Err(Reason::Architecture));
+        let other = Builder::new(Arch::Amd64, options.with_layout(Layout::Lld)).unwrap();
+        assert_eq!(builder.absorb(other), Err(Reason::Options));
     }
 }

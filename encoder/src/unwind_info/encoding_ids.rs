@@ -8,7 +8,7 @@ use cfipack_format::compact_unwind::Encoding;
 /// No number.
 const FREE: u32 = u32::MAX;
 
-/// How far from its place a number may lie before the table is hashed anew: far more than chance
+/// How far from its place a number may lie before the table is hashed again: far more than chance
 /// ever brings about in a table that is at most half full.
 const MAX_PROBES: usize = 128;
 

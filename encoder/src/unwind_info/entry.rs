@@ -1,4 +1,4 @@
-//! What a table says of a range of code.
+//! What a table encodes for a range of code.
 
 use core::num::NonZeroU32;
 

@@ -16,7 +16,7 @@ pub enum Warning {
         function: Key,
         /// Its personality.
         personality: NonZeroU32,
-        /// Its FDE; without one the entry only says that it is in DWARF mode, and the function
+        /// Its FDE; without one the entry only encodes DWARF mode, and the function
         /// can be unwound if `__eh_frame` has an FDE for it nevertheless.
         fde: Option<NonZeroU32>,
     },
@@ -52,7 +52,7 @@ impl fmt::Display for Warning {
 /// Why a table was not written.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
-pub enum Error {
+pub enum WriteError {
     /// The table has more bytes than its own 32-bit offsets reach.
     TooLarge {
         /// Bytes it would have.
@@ -67,7 +67,7 @@ pub enum Error {
     },
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for WriteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooLarge { size } => write!(f, "__unwind_info of {size} bytes is over 4 GiB"),
@@ -78,4 +78,4 @@ impl fmt::Display for Error {
     }
 }
 
-impl core::error::Error for Error {}
+impl core::error::Error for WriteError {}

@@ -5,15 +5,15 @@
 //! use cfipack_format::compact_unwind::Encoding;
 //! use cfipack_format::{Arch, ImageOffset, Key, LsdaKey};
 //!
-//! let mut builder = Builder::new(Arch::Amd64, Options { layout: Layout::Lld, ..Options::default() })?;
+//! let mut builder = Builder::new(Arch::Amd64, Options::new().with_layout(Layout::Lld))?;
 //! builder.push(Entry::new(ImageOffset(0x400), 0x20, Encoding::frame(0, [0; 5])));
 //! let section = builder.finish();
 //! let reserved = section.max_len(); // before anything has an address
 //! // Again after a relayout, nothing re-read: here the keys are image offsets.
 //! let placed = section.place(None, Key::image_offset, LsdaKey::image_offset)?;
 //! assert!(placed.len() <= reserved);
-//! let mut bytes = vec![0; placed.len()];
-//! placed.write(&mut bytes, |_personality| unreachable!("no entry has one"))?;
+//! let bytes = placed.into_bytes(|_personality| unreachable!("no entry has one"))?;
+//! assert_eq!(bytes[..4], [1, 0, 0, 0]); // version 1
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
@@ -36,7 +36,7 @@
 //! | no entry has information | no section | no section | a section | a section |
 //!
 //! Sources: the behaviour of ld64.lld 22 and 23.1, of Apple's linkers ld-1053 to ld-1267 and of ld64
-//! 609 to 820 and older, held against this writer byte for byte in the tests.
+//! 609 to 820 and older, compared with this writer byte for byte in the tests.
 //!
 //! In DWARF mode readers take personality and LSDA from the FDE: LLVM's libunwind looks for an LSDA record
 //! only where the flag is, and replaces what it found with what the FDE names; lldb does not use entries in
@@ -73,7 +73,7 @@ mod split;
 
 pub use builder::Builder;
 pub use entry::Entry;
-pub use error::{Error, Warning};
+pub use error::{Warning, WriteError};
 pub use options::{Layout, Options};
 pub use placed::Placed;
 pub use section::Section;

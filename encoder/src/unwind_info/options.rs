@@ -2,6 +2,7 @@
 
 /// Whose table to write.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[non_exhaustive]
 pub enum Layout {
     /// The fewest bytes that any reader of 4096-byte pages takes.
     #[default]
@@ -16,6 +17,7 @@ pub enum Layout {
 
 /// How to write the table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
 pub struct Options {
     /// Whose table to write.
     pub layout: Layout,
@@ -33,6 +35,37 @@ pub struct Options {
 }
 
 impl Options {
+    /// Layout [`Small`](Layout::Small), without LSDA records of DWARF-mode functions, for an image without
+    /// `__eh_frame`.
+    pub const fn new() -> Self {
+        Self { layout: Layout::Small, omit_dwarf_lsda: false, keep_dwarf_lsda: false, eh_frame_len: 0 }
+    }
+
+    /// Sets the [layout](Self::layout).
+    #[must_use]
+    pub const fn with_layout(self, layout: Layout) -> Self {
+        Self { layout, ..self }
+    }
+
+    /// Sets whether LSDA records of DWARF-mode functions are [omitted](Self::omit_dwarf_lsda).
+    #[must_use]
+    pub const fn with_omit_dwarf_lsda(self, omit_dwarf_lsda: bool) -> Self {
+        Self { omit_dwarf_lsda, ..self }
+    }
+
+    /// Sets whether LSDA records of DWARF-mode functions are [kept](Self::keep_dwarf_lsda) in layout
+    /// [`Small`](Layout::Small).
+    #[must_use]
+    pub const fn with_keep_dwarf_lsda(self, keep_dwarf_lsda: bool) -> Self {
+        Self { keep_dwarf_lsda, ..self }
+    }
+
+    /// Sets the bytes of the image's [`__eh_frame`](Self::eh_frame_len).
+    #[must_use]
+    pub const fn with_eh_frame_len(self, eh_frame_len: u32) -> Self {
+        Self { eh_frame_len, ..self }
+    }
+
     /// Whether DWARF-mode functions have no LSDA records.
     pub(super) const fn omits_dwarf_lsda(&self) -> bool {
         self.omit_dwarf_lsda || (matches!(self.layout, Layout::Small) && !self.keep_dwarf_lsda)

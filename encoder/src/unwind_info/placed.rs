@@ -1,5 +1,6 @@
 //! The section with its addresses: its size, and its bytes.
 
+use alloc::vec;
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
@@ -9,7 +10,7 @@ use cfipack_format::unwind_info::{
 use cfipack_format::{Arch, ImageOffset};
 
 use super::dedup_entries::Folded;
-use super::error::Error;
+use super::error::WriteError;
 use super::options::Layout;
 use super::page::{EncodingIndices, write_backward, write_compressed, write_regular};
 use super::split::{PAGE_SIZE, Page, REGULAR_ENTRIES};
@@ -35,7 +36,7 @@ impl Placed {
         pages: Vec<Page>,
         arch: Arch,
         layout: Layout,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, WriteError> {
         let index_slots = match layout {
             // Room for an index of regular pages only, and one more.
             Layout::LdPrime => table.keys.len().div_ceil(REGULAR_ENTRIES) + 2,
@@ -50,7 +51,7 @@ impl Placed {
             end = placed.page_end(end + usize::from(page.before), page);
         }
         if u32::try_from(end).is_err() {
-            return Err(Error::TooLarge { size: end as u64 });
+            return Err(WriteError::TooLarge { size: end as u64 });
         }
         placed.len = end;
         Ok(placed)
@@ -76,9 +77,9 @@ impl Placed {
         &self,
         out: &mut [u8],
         mut slot_of: impl FnMut(NonZeroU32) -> ImageOffset,
-    ) -> Result<(), Error> {
+    ) -> Result<(), WriteError> {
         if out.len() != self.len {
-            return Err(Error::OutputLength { given: out.len(), needed: self.len });
+            return Err(WriteError::OutputLength { given: out.len(), needed: self.len });
         }
         if self.len == 0 {
             return Ok(());
@@ -96,6 +97,16 @@ impl Placed {
         }
         self.write_pages(pages);
         Ok(())
+    }
+
+    /// The table's bytes; `slot_of` is that of [`Self::write`].
+    ///
+    /// # Errors
+    /// Those of [`Self::write`].
+    pub fn into_bytes(self, slot_of: impl FnMut(NonZeroU32) -> ImageOffset) -> Result<Vec<u8>, WriteError> {
+        let mut bytes = vec![0; self.len];
+        self.write(&mut bytes, slot_of)?;
+        Ok(bytes)
     }
 
     fn header(&self) -> Header {

@@ -12,7 +12,7 @@ use super::backward::backward;
 use super::common_palette::MAX_COMMON;
 use super::dedup_entries::fold;
 use super::entry::Entry;
-use super::error::{Error, Warning};
+use super::error::{Warning, WriteError};
 use super::options::{Layout, Options};
 use super::placed::Placed;
 use super::split::{PAGE_SIZE, REGULAR_ENTRIES, forward};
@@ -42,6 +42,11 @@ impl Section {
     /// What could not be written as it was given.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
+    }
+
+    /// Entries that were pushed.
+    pub fn num_entries(&self) -> usize {
+        self.entries.len()
     }
 
     /// The most bytes that the table can have, wherever its functions will lie.
@@ -89,7 +94,7 @@ impl Section {
         end: Option<ImageOffset>,
         function_at: impl Fn(Key) -> ImageOffset,
         lsda_at: impl Fn(LsdaKey) -> ImageOffset,
-    ) -> Result<Placed, Error> {
+    ) -> Result<Placed, WriteError> {
         let Self { arch, options: Options { layout, eh_frame_len, .. }, .. } = *self;
         let mut table = fold(&self.entries, arch, layout, function_at, lsda_at);
         if let Some(end) = end

@@ -18,7 +18,7 @@
 //! An encoding earns a place if many pages use it, each page losing the room for one of its own.
 //! Pages depend on the palette and the other way round, so candidates are tried: encodings ranked
 //! by use, then by the number of pages that use them, each rank cut at several lengths, each
-//! candidate held against the others by filling pages as far as they go (of a table of more than
+//! candidate compared with the others by filling pages as far as they go (of a table of more than
 //! 131072 entries: in 16 pieces of it). The best of them, and the palettes of the other two
 //! layouts, get their best boundaries, and the smallest of these tables wins; so it is never
 //! larger than theirs. In a table of up to 1024 entries, where a palette too many shows, palette
@@ -163,7 +163,7 @@ impl<'a> Search<'a> {
         users.ranked(2)
     }
 
-    /// Fills pages as far as they go, regular ones where they cost less an entry; tells `page` of
+    /// Fills pages as far as they go, regular ones where they cost less an entry; calls `page` for
     /// each and returns their cost in the words that depend on the palette.
     fn fill(&mut self, common: &[u32], mut page: impl FnMut(&[Key])) -> usize {
         for &number in common {

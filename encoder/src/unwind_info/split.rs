@@ -28,7 +28,7 @@ pub(super) struct Page {
     pub(super) count: u16,
     /// Encodings in its own palette.
     pub(super) locals: u16,
-    /// Unused bytes before it, and behind it; those that follow from where it lies not counted.
+    /// Unused bytes before it, and after it; those that follow from where it lies not counted.
     pub(super) before: u16,
     pub(super) padding: u16,
 }

@@ -54,7 +54,7 @@ pub enum Mode {
 /// | indirect | bytes from the entry to the imm32 | with 13, 14: words to add to it | | registers | permutation |
 ///
 /// arm64: frame: [`Pairs`]. Frameless: bits 12 to 23: 16-byte units of stack; [`Pairs`] below
-/// (readers disagree on where these lie, so nobody should write them). DWARF mode, anywhere:
+/// (readers disagree on where these lie, so no writer should use them). DWARF mode, anywhere:
 /// bits 0 to 23: offset of the FDE, or of a CFI record before it, in `__eh_frame`; 0 = not given.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Encoding(pub u32);
@@ -191,7 +191,7 @@ impl Encoding {
         (self.0 >> 16) as u8
     }
 
-    /// Indirect mode: the stack's size is the `imm32` that stands `immediate_at` bytes behind the
+    /// Indirect mode: the stack's size is the `imm32` that stands `immediate_at` bytes after the
     /// entry's start, plus `adjust` (up to 7) words; registers as in [`Encoding::frameless`].
     pub const fn frameless_indirect(immediate_at: u8, adjust: u8, count: u8, permutation: u16) -> Self {
         let adjust = (adjust as u32 & 7) << 13;

@@ -2,7 +2,7 @@
 
 use super::Encoding;
 
-/// A row of `__compact_unwind`: what an assembler says about one range of code.
+/// A row of `__compact_unwind`: what an assembler describes of one range of code.
 ///
 /// | 64-bit (32 bytes) | 32-bit (20 bytes) | field |
 /// |---|---|---|

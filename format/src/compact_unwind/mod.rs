@@ -1,4 +1,4 @@
-//! Compact unwind: 32-bit [encodings](Encoding) that say how a whole function is unwound, and the
+//! Compact unwind: 32-bit [encodings](Encoding) that describe how a whole function is unwound, and the
 //! section `__LD,__compact_unwind` in which an assembler hands them to a linker.
 //!
 //! The section is an array of [rows](Entry), one a function (or a range of one), in any order,

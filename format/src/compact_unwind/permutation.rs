@@ -32,7 +32,7 @@ pub const fn encode_order(registers: &[u8]) -> Option<u16> {
     Some(permutation)
 }
 
-/// The register numbers behind a count and a permutation; `None` for a pair that no order gives:
+/// The register numbers that a count and a permutation encode; `None` for a pair that no order gives:
 /// a count above 6, or a permutation of at least 1, 6, 30, 120, 360, 720, 720 for 0 to 6 registers.
 pub const fn decode_order(count: u8, permutation: u16) -> Option<Order> {
     if count > 6 {

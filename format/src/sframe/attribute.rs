@@ -1,4 +1,4 @@
-//! What a function says once for all its FREs: version 3's attribute; in versions 1 and 2 the
+//! The part of a function's description that all its FREs share: version 3's attribute; in versions 1 and 2 the
 //! same fields stand in the FDE.
 
 use bitflags::bitflags;

@@ -60,7 +60,7 @@ impl Fde {
         })
     }
 
-    /// The bytes of an entry: the first [`Version::fde_size`] of these, zeros behind them. Before version
+    /// The bytes of an entry: the first [`Version::fde_size`] of these, zeros after them. Before version
     /// 3 a start has 32 bits, signed: the lowest are written.
     #[inline]
     pub fn write(&self, version: Version, endian: Endian) -> [u8; Self::MAX_SIZE] {

@@ -100,7 +100,7 @@ impl FreInfo {
         }
     }
 
-    /// Bytes of the FRE behind its start: the info byte and the words; `None` for an invalid word size.
+    /// Bytes of the FRE after its start: the info byte and the words; `None` for an invalid word size.
     #[inline]
     pub const fn fre_len(self) -> Option<usize> {
         match self.word_size() {

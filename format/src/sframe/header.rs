@@ -168,7 +168,7 @@ impl Header {
         [Endian::Little, Endian::Big].into_iter().find(|endian| endian.u16(magic) == MAGIC)
     }
 
-    /// Reads the fields behind the magic.
+    /// Reads the fields after the magic.
     pub fn read(b: &[u8; Self::SIZE], endian: Endian) -> Self {
         let word = |at: usize| endian.u32([b[at], b[at + 1], b[at + 2], b[at + 3]]);
         Self {

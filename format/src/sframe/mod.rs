@@ -2,7 +2,7 @@
 //!
 //! A section is a [header](Header), an optional auxiliary header, the function index (one
 //! [FDE](Fde) a function, sorted by address in a linked file), and the frame row entries
-//! ([FREs](FreInfo)) of all functions. Version 3 puts a 5-byte [attribute](Attribute) in front of
+//! ([FREs](FreInfo)) of all functions. Version 3 puts a 5-byte [attribute](Attribute) before
 //! a function's first FRE; versions 1 and 2 keep those fields in the FDE.
 //!
 //! Source of the layouts: the SFrame specification of binutils 2.47, sections "SFrame Section",

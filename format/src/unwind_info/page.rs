@@ -59,7 +59,7 @@ impl RegularPage {
     /// Bytes on disk.
     pub const SIZE: usize = 8;
 
-    /// Reads the fields behind the kind.
+    /// Reads the fields after the kind.
     #[inline]
     pub fn read(b: &[u8; Self::SIZE]) -> Self {
         Self { entries_off: half(b, 4), entries_count: half(b, 6) }
@@ -96,7 +96,7 @@ impl CompressedPage {
     /// Bytes on disk.
     pub const SIZE: usize = 12;
 
-    /// Reads the fields behind the kind.
+    /// Reads the fields after the kind.
     #[inline]
     pub fn read(b: &[u8; Self::SIZE]) -> Self {
         Self {

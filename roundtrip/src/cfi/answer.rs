@@ -50,6 +50,7 @@ impl Answer {
 
 /// What holds for all rows of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
 pub struct Flags {
     /// Whether it is a signal frame. Tables before version 3 do not represent it.
     pub signal: Option<bool>,

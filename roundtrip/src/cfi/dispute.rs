@@ -1,4 +1,4 @@
-//! FDEs that start at one address and do not say the same.
+//! FDEs that start at one address and disagree.
 //!
 //! Linkers leave FDEs of functions that they discarded where other functions are. Which of them is meant
 //! cannot be seen, and a table that is right about one may be wrong about the code.
@@ -13,7 +13,7 @@ use super::functions::{Function, Functions};
 use super::unevaluated::Unevaluated;
 
 /// Why such a function is not judged.
-pub(crate) const DISPUTED: &str = "FDEs that start at one address say different things";
+pub(crate) const DISPUTED: &str = "FDEs that start at one address disagree";
 
 /// What an FDE gives for a function's PCs, as a hash, for no row is stored; and why it ends early, if it does.
 #[derive(PartialEq)]
@@ -23,7 +23,7 @@ struct Said {
 }
 
 impl Evaluator<'_> {
-    /// Whether another FDE that starts where a function does says something else of one of its PCs, or
+    /// Whether another FDE that starts where a function does describes one of its PCs differently, or
     /// nothing; of all registers.
     pub fn is_disputed(&mut self, functions: &Functions<'_>, function: &Function) -> bool {
         self.is_disputed_by(functions, function, Self::said_of_all)
@@ -62,7 +62,7 @@ impl Evaluator<'_> {
         })
     }
 
-    /// What an FDE says of the CFA, the return address and the frame pointer.
+    /// What an FDE describes: the CFA, the return address and the frame pointer.
     fn said(&mut self, function: &Function, keys: &RandomState, signal: bool) -> Said {
         let mut rows = Changes::new(keys);
         let end = self.evaluate(function, |range, answer, flags| {

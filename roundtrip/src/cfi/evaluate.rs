@@ -30,8 +30,9 @@ impl fmt::Debug for Evaluator<'_> {
     }
 }
 
-/// What a function's FDE and CIE say of exceptions.
+/// What a function's FDE and CIE contain for exceptions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Handler {
     /// The personality, or, as nearly all have it, the pointer to it.
     pub personality: Option<Address>,
@@ -93,8 +94,8 @@ impl<'f> Evaluator<'f> {
         Self { sections: functions.visit(|| Prepare), context: UnwindContext::new_in() }
     }
 
-    /// Pushes what the CFI says of a function into `sink`: ranges that follow each other from its
-    /// start to its end; what the CFI says of PCs beyond is trimmed.
+    /// Pushes what the CFI describes for a function into `sink`: ranges that follow each other from its
+    /// start to its end; what the CFI describes beyond is trimmed.
     ///
     /// # Errors
     /// For the PCs that have not been pushed: what gimli refuses (instructions that it does not know or that

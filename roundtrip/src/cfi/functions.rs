@@ -13,6 +13,7 @@ use super::source::{About, Reader, Source, Visit};
 
 /// A function: the PCs that one FDE answers for, and where that FDE is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Function {
     /// First address.
     pub start: Address,
@@ -26,12 +27,13 @@ pub struct Function {
 
 /// A record that gimli cannot read: the code it is for is not known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Unreadable {
     /// Which of the sections it is in.
     pub section: usize,
     /// Where the record starts.
     pub offset: SectionOffset,
-    /// What gimli says of it.
+    /// gimli's error.
     pub error: gimli::Error,
 }
 
@@ -39,7 +41,7 @@ pub struct Unreadable {
 /// sharing a PC: as a binary search over start addresses (`.eh_frame_hdr`'s) sees them.
 ///
 /// - FDEs that start at one address are one function: the longest of them, of equals the first. Whether
-///   the others say the same, [`Evaluator::is_disputed`](super::Evaluator::is_disputed) tells.
+///   the others agree is what [`Evaluator::is_disputed`](super::Evaluator::is_disputed) returns.
 /// - A function ends where the next one starts; what it has after that one's end are its
 ///   [tails](Functions::tails), as far as no function has them that starts later.
 /// - FDEs of size 0 have no PC and are left out.

@@ -1,4 +1,4 @@
-//! The judge: what call frame information says, as gimli evaluates it.
+//! The judge: call frame information as gimli evaluates it.
 //!
 //! It shares no code with `cfipack-cfi`, the reader that conversions use: the few lines in `record` find the records
 //! of a [`Section`](cfipack_format::cfi::Section), and gimli reads and evaluates everything in them.

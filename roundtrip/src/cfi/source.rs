@@ -156,13 +156,13 @@ fn readable<'a>(section: &Section<'a>) -> (Cow<'a, [u8]>, Vec<Letters>) {
     (bytes, all)
 }
 
-/// The longest CIE, in bytes, that instructions are taken out of: it is read anew for each of its bytes at
+/// The longest CIE, in bytes, that instructions are taken out of: it is read again for each of its bytes at
 /// worst. gas's have some 30.
 const LONGEST: usize = 128;
 
 impl Source<'_> {
     /// Takes `DW_CFA_restore` out of CIEs, which gimli 0.34 refuses there. gas writes it for a
-    /// `.cfi_restore` before a function's first instruction. It goes back to what the CIE says of
+    /// `.cfi_restore` before a function's first instruction. It goes back to what the CIE describes for
     /// a register, and where the CIE has given it no rule yet, it changes nothing.
     fn take_out_restores(&mut self) {
         let section = self.section;

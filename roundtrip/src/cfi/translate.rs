@@ -8,7 +8,7 @@ use super::expression::{Shape, shape};
 use super::source::{Cie, Reader};
 use super::storage::Deep;
 
-/// What it takes to say a row of gimli's as ours.
+/// What it takes to translate a row of gimli's into ours.
 pub(super) struct Translate<'t, 'f, E: Endianity, S> {
     pub section: &'t S,
     pub cie: &'t Cie<'f, E>,
@@ -18,7 +18,7 @@ pub(super) struct Translate<'t, 'f, E: Endianity, S> {
 }
 
 impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Translate<'_, 'f, E, S> {
-    /// What a row says; `cfa_is_set`: whether an instruction has set a CFA.
+    /// What a row describes; `cfa_is_set`: whether an instruction has set a CFA.
     pub(super) fn row(&self, row: &UnwindTableRow<usize, Deep>, cfa_is_set: bool) -> Answer {
         let arch = self.arch;
         let column = self.cie.return_address_register();
@@ -138,7 +138,7 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Translate<'_, 'f, E, S> 
     }
 }
 
-/// Whether a rule for the caller's stack pointer says what every `.sframe` row says: that it is the CFA
+/// Whether a rule for the caller's stack pointer is what every `.sframe` row implies: that it is the CFA
 /// (on s390x 160 bytes below it).
 fn is_cfa(rule: Rule, cfa: Cfa, arch: Arch) -> bool {
     let below = arch.stack_pointer_from_cfa();

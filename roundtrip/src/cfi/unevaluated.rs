@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why the judge has nothing to say of a function, or of the rest of one.
+/// Why the judge cannot judge a function, or the rest of one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Unevaluated {

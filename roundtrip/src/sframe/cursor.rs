@@ -1,4 +1,4 @@
-//! What a table says, PC by PC in ascending order.
+//! What a table encodes, PC by PC in ascending order.
 
 use std::collections::HashMap;
 
@@ -68,8 +68,9 @@ struct Walk<'t> {
     next_start: u64,
 }
 
-/// Some PCs for which the table says one thing, or repeats itself.
+/// Some PCs for which the table has one answer, or repeats itself.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Segment<'s> {
     /// One past the last PC.
     pub end: u64,
@@ -116,7 +117,7 @@ impl<'s> Segment<'s> {
 }
 
 impl<'t> Cursor<'_, 't> {
-    /// What the table says from `pc` on. `pc` must not be less than in the call before.
+    /// What the table encodes from `pc` on. `pc` must not be less than in the call before.
     #[inline]
     pub fn seek(&mut self, pc: u64) -> Segment<'_> {
         let entries = &self.table.entries;
@@ -137,7 +138,7 @@ impl<'t> Cursor<'_, 't> {
         Segment { end, function: Some(self.table.first_piece(piece)), piece, says }
     }
 
-    /// The function of the piece that the walk has come to.
+    /// The function of the piece that the walk has reached.
     fn opened(&mut self) -> Open<'t> {
         let table = self.table;
         if let Some(left) = self.open.take()
@@ -166,13 +167,14 @@ impl<'t> Open<'t> {
         let entry = table.entries[at];
         let section = &table.sections[entry.section as usize];
         let function = match section.function(entry.index as usize) {
-            Ok(function) => function,
-            Err(error) => {
-                let content = Content::Malformed(TableAnswer::Malformed(error));
+            Some(Ok(function)) => function,
+            error => {
+                let answer = error.and_then(Result::err).map_or(TableAnswer::Nothing, TableAnswer::Malformed);
+                let content = Content::Malformed(answer);
                 return Self { at, start: entry.from, flags: Flags::default(), content };
             }
         };
-        // One table may be able to say what another one in the same file cannot.
+        // One table may be able to represent what another one in the same file cannot.
         let signal = (section.version() == Version::V3).then(|| function.is_signal_frame());
         let flags = Flags { signal, key_b: function.has_pauth_key_b() };
         let start = function.start().0;
@@ -227,7 +229,7 @@ impl Walk<'_> {
     }
 }
 
-/// What an FRE says; of a malformed one the PCs are known all the same.
+/// What an FRE encodes; of a malformed one the PCs are known all the same.
 #[inline]
 pub(crate) fn answer(fre: &Fre, function: &Function<'_>, flags: Flags) -> TableAnswer {
     match fre.row(function) {

@@ -20,9 +20,9 @@ use crate::words::Answered;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Diff {
-    /// Functions of `a` for which `b` says the same at every PC.
+    /// Functions of `a` for which `b` has the same rows at every PC.
     pub equal: u64,
-    /// Functions of `a` for which `b` says something else, or nothing, at some PC.
+    /// Functions of `a` for which `b` has another row, or none, at some PC.
     pub different: u64,
     /// Functions of `a` for none of whose PCs `b` has an answer.
     pub only_a: u64,
@@ -33,7 +33,7 @@ pub struct Diff {
     pub malformed: u64,
     /// The first of that of `.sframe` tables: of `a`, and of `b`, each at most [`Options::limit`].
     pub faults: [Vec<Fault>; 2],
-    /// PCs for which both tables say the same.
+    /// PCs for which both tables have the same row.
     pub pcs_equal: u64,
     /// PCs for which both tables have an answer, and not the same one.
     pub pcs_different: u64,
@@ -56,6 +56,7 @@ impl Diff {
 
 /// Some PCs for which two tables differ in one way.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct TableDifference {
     /// Start of the function in table `a`, or in `b` if there is none in `a`.
     pub function: Address,
@@ -65,9 +66,9 @@ pub struct TableDifference {
     pub end: Address,
     /// In a PC-mask function the difference may recur further on.
     pub recurrence: Recurrence,
-    /// What table `a` says, in words.
+    /// What table `a` encodes, in words.
     pub a: String,
-    /// What table `b` says.
+    /// What table `b` encodes.
     pub b: String,
 }
 
@@ -91,7 +92,7 @@ impl fmt::Display for TableDifference {
 }
 
 impl TableDifference {
-    /// What both say, without the place.
+    /// What both encode, without the place.
     pub fn words(&self) -> String {
         format!("A says {}; B says {}{}", self.a, self.b, self.recurrence)
     }
@@ -102,7 +103,7 @@ struct Found {
     function: Address,
     range: Range<u64>,
     recurrence: Recurrence,
-    /// What either table says, without the places that their rows start at.
+    /// What either table encodes, without the places that their rows start at.
     says: [TableAnswer; 2],
 }
 
@@ -139,9 +140,9 @@ fn unplaced(answer: &TableAnswer) -> TableAnswer {
 struct Met {
     /// Its place in the table; none between functions.
     place: Option<usize>,
-    /// Whether the other table says the same of all its PCs.
+    /// Whether the other table has the same rows for all its PCs.
     is_alike: bool,
-    /// Whether both say something of any.
+    /// Whether both have a row for any.
     is_met: bool,
 }
 
@@ -150,7 +151,7 @@ impl Met {
         Self { place, is_alike: true, is_met: false }
     }
 
-    /// Goes on to another place if it is another; says what was met of the function that was left, if one was.
+    /// Goes on to another place if it is another; returns the comparison of the function that was left, if one was.
     fn go_on(&mut self, place: Option<usize>) -> Option<Self> {
         if place == self.place {
             return None;
@@ -176,7 +177,7 @@ impl Pieces {
     }
 }
 
-/// Compares what two tables say, at every PC for which either has a row.
+/// Compares two tables at every PC for which either has a row.
 /// Of [`Options`], only the limit matters.
 pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
     let arch = a.arch().or(b.arch()).unwrap_or(Arch::Amd64);
@@ -231,13 +232,13 @@ struct Comparison {
 }
 
 impl Comparison {
-    /// Goes on to other functions where they are others; says what was met of those that were left.
+    /// Goes on to other functions where they are others; returns the comparison of those that were left.
     fn go_on(&mut self, [a, b]: [Option<usize>; 2]) -> [Option<Met>; 2] {
         let [met_a, met_b] = &mut self.met;
         [met_a.go_on(a), met_b.go_on(b)]
     }
 
-    /// Compares what the tables say of some PCs.
+    /// Compares what the tables encode for some PCs.
     #[inline]
     fn judge(
         &mut self,
@@ -280,7 +281,7 @@ impl Diff {
         }
     }
 
-    /// Counts a function of table `a`: whether `b` says the same throughout, and anything at all.
+    /// Counts a function of table `a`: whether `b` has the same rows throughout, and any at all.
     pub(crate) fn count_of_a(&mut self, is_alike: bool, is_met: bool) {
         match (is_alike, is_met) {
             (true, _) => self.equal += 1,
@@ -289,7 +290,7 @@ impl Diff {
         }
     }
 
-    /// Counts a function of table `b`, for which `a` says anything or nothing.
+    /// Counts a function of table `b`, for which `a` has some row or none.
     pub(crate) fn count_of_b(&mut self, is_met: bool) {
         if !is_met {
             self.only_b += 1;

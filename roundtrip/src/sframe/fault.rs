@@ -7,6 +7,7 @@ use cfipack_format::sframe::Abi;
 
 /// What is wrong with a table, and where in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Fault {
     /// Which of the tables, counted from 0.
     pub table: usize,

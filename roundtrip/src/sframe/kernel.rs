@@ -28,7 +28,7 @@ pub enum KernelViolation {
     NoFunctions,
     /// No row in the whole table.
     NoRows,
-    /// Another number of rows than the header says.
+    /// Another number of rows than the header states.
     RowCount {
         /// The header's.
         header: u32,
@@ -81,7 +81,7 @@ impl KernelViolation {
             Self::AuxiliaryHeader(len) => format!("an auxiliary header of {len} bytes"),
             Self::NoFunctions => "no functions".to_owned(),
             Self::NoRows => "no rows".to_owned(),
-            Self::RowCount { header, sum } => format!("{sum} rows, but the header says {header}"),
+            Self::RowCount { header, sum } => format!("{sum} rows, but the header states {header}"),
             Self::StartNotAscending { offset, start } => {
                 format!("FDE at offset {offset}: start {} does not ascend", place(start))
             }

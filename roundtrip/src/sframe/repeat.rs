@@ -9,6 +9,7 @@ use super::table::TableAnswer;
 
 /// How often what holds for some PCs holds again further on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Recurrence {
     /// Bytes from one time to the next.
     pub period: u64,
@@ -32,8 +33,8 @@ impl fmt::Display for Recurrence {
 }
 
 /// Calls `visit` for the range if its answers do not repeat, of period 1; else for each part of one period
-/// in which one answer holds, with the number of periods, and for each such part of the rest. `until` tells
-/// of a PC how far its answer holds.
+/// in which one answer holds, with the number of periods, and for each such part of the rest. `until` returns
+/// how far the answer of a PC holds.
 #[inline]
 pub(crate) fn each_piece(
     range: Range<u64>,

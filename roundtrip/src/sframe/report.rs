@@ -27,14 +27,14 @@ pub struct Report {
     pub different: u64,
     /// Functions with a PC for which the table has no row though the CFI has one, and no different PC.
     pub missing: u64,
-    /// Functions of `missing` for which the caller of [`verify_with_reasons`](crate::verify_with_reasons) gave no
+    /// Functions of `missing` for which the caller of [`verify_with_reasons`](crate::verify_with_reasons) has no
     /// reason: omitted without a report. Without a caller who knows the reasons, all of `missing`.
     pub unexplained: u64,
     /// Functions that gimli cannot evaluate to their end, and that do not differ up to there; and those of
-    /// which FDEs with one start say different things.
+    /// which FDEs with one start disagree.
     pub unjudged: u64,
-    /// Functions of `unjudged` for which the table answers at a PC that could not be judged: what it says there
-    /// is unproven. The others are left out of the table, which says nothing wrong of them.
+    /// Functions of `unjudged` for which the table answers at a PC that could not be judged: its answer there
+    /// is unproven. The others are left out of the table, which is not wrong about them.
     pub unjudged_in_table: u64,
     /// Functions of `unjudged` whose record cannot be read: where they lie is unknown.
     pub unreadable: u64,
@@ -83,7 +83,7 @@ impl Report {
         self.pcs_different == 0 && self.malformed == 0
     }
 
-    /// Whether nothing speaks against the table: all that the CFI says and gimli can judge is in it, and nothing
+    /// Whether no fault was found in the table: all that the CFI describes and gimli can judge is in it, and nothing
     /// else. Functions that could not be judged and are left out are no fault.
     pub fn is_faultless(&self) -> bool {
         self.is_true()
@@ -113,6 +113,7 @@ pub fn most_frequent_first(reasons: &BTreeMap<impl AsRef<str>, u64>) -> Vec<(&st
 
 /// Some PCs for which table and CFI differ in one way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Difference {
     /// The architecture, for the names of registers.
     pub arch: Arch,
@@ -153,7 +154,7 @@ impl fmt::Display for Difference {
 }
 
 impl Difference {
-    /// What both say, without the place.
+    /// What both encode, without the place.
     pub fn words(&self) -> impl fmt::Display {
         DifferenceWords(*self)
     }
@@ -189,6 +190,7 @@ impl fmt::Display for DifferenceWords {
 
 /// A function that is missing in the table, or that gimli could not judge.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct LeftOut {
     /// First address, where known.
     pub function: Option<Address>,

@@ -91,7 +91,7 @@ pub fn stats(section: &Section<'_>) -> Stats {
     stats.functions += stats.malformed;
     blocks.sort_unstable();
     for sharing in blocks.chunk_by(|a, b| a.0 == b.0) {
-        let function = section.function(sharing[0].1 as usize);
+        let Some(function) = section.function(sharing[0].1 as usize) else { continue };
         let before = stats.bytes.blocks();
         if function.as_ref().is_ok_and(|function| innermost(section.arch(), function).is_some()) {
             stats.innermost_only += sharing.len() as u64;

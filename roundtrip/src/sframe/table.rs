@@ -26,7 +26,7 @@ pub struct Table<'t> {
     faults: Vec<Fault>,
 }
 
-/// What a table says of a PC.
+/// What a table encodes for a PC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TableAnswer {
     /// It has no row.
@@ -92,7 +92,7 @@ impl<'t> Table<'t> {
         self.sections.first().map(Section::arch)
     }
 
-    /// Functions that cannot be read at all, not even to say which PCs they are for; and those that
+    /// Functions that cannot be read at all, not even which PCs they are for; and those that
     /// no binary search finds, where the index is said to be sorted and is not; and a number of FREs in the
     /// header that is not the functions'.
     pub fn faults(&self) -> &[Fault] {

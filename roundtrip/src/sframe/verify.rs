@@ -287,7 +287,7 @@ impl<'v, 't> Verifier<'v, 't, '_, '_> {
         });
     }
 
-    /// A function of which the CFI says different things.
+    /// A function that the CFI describes in several ways.
     fn disputed(&mut self, function: &Function) {
         let pcs = function.end.0 - function.start.0;
         let in_table = self.answered(function.start.0..function.end.0);

@@ -14,6 +14,7 @@ use crate::cfi::{Function, Functions, record_offsets};
 
 /// What a table is checked against.
 #[derive(Clone, Copy)]
+#[non_exhaustive]
 pub struct Image<'a> {
     /// The architecture.
     pub arch: Arch,
@@ -23,10 +24,29 @@ pub struct Image<'a> {
     pub code: &'a Code<'a>,
     /// `__eh_frame`.
     pub cfi: &'a [cfi::Section<'a>],
-    /// `LC_FUNCTION_STARTS`, rising.
+    /// `LC_FUNCTION_STARTS`, in ascending order; empty if the image has none.
     pub function_starts: &'a [Address],
     /// Whether an address lies among the pointers that the loader fills in: `__got`, `__auth_got`.
     pub is_slot: &'a dyn Fn(Address) -> bool,
+}
+
+impl<'a> Image<'a> {
+    /// An image whose Mach-O header lies at `base`, without function starts and without pointer slots.
+    pub const fn new(arch: Arch, base: Address, code: &'a Code<'a>, cfi: &'a [cfi::Section<'a>]) -> Self {
+        Self { arch, base, code, cfi, function_starts: &[], is_slot: &|_| false }
+    }
+
+    /// Sets the [function starts](Self::function_starts), in ascending order.
+    #[must_use]
+    pub const fn with_function_starts(self, function_starts: &'a [Address]) -> Self {
+        Self { function_starts, ..self }
+    }
+
+    /// Sets which addresses are [pointer slots](Self::is_slot).
+    #[must_use]
+    pub const fn with_slots(self, is_slot: &'a dyn Fn(Address) -> bool) -> Self {
+        Self { is_slot, ..self }
+    }
 }
 
 impl fmt::Debug for Image<'_> {
@@ -93,7 +113,7 @@ impl Checklist<'_, '_> {
             self.require(rises, Violation::IndexOrder { offset, function });
             before = Some(entry);
         }
-        let last = self.section.page_count();
+        let last = self.section.num_pages();
         let page = before.map_or(0, |sentinel| sentinel.page_off);
         self.require(page == 0, Violation::SentinelPage { offset: at(last, 4), page });
     }
@@ -183,7 +203,7 @@ impl Checklist<'_, '_> {
         let mut entries = self.section.entries().flatten().peekable();
         let index: Vec<_> = self.section.index().collect();
         let (mut before, mut end_of_parts) = (None, 0);
-        for page in 0..self.section.page_count() {
+        for page in 0..self.section.num_pages() {
             let (first, end) = (index[page].function, index[page + 1].function);
             // A part that goes back is not walked again: nothing here costs more than the table is long.
             let goes_on = index[page].lsda_off >= end_of_parts;

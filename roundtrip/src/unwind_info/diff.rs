@@ -10,7 +10,7 @@ use crate::same_row::same_row;
 use crate::sframe::Recurrence;
 use crate::{Diff, TableDifference};
 
-/// What a table says of some PCs.
+/// What a table encodes for some PCs.
 #[derive(Clone, Copy)]
 struct Said<'t> {
     entry: Option<&'t Entry>,
@@ -21,9 +21,9 @@ struct Said<'t> {
 struct Side<'t> {
     table: &'t Table<'t>,
     next: usize,
-    /// Whether the other table says the same of all PCs of the entry so far.
+    /// Whether the other table agrees about all PCs of the entry so far.
     is_alike: bool,
-    /// Whether it says anything of any.
+    /// Whether it has an answer for any.
     is_met: bool,
 }
 
@@ -32,7 +32,7 @@ impl<'t> Side<'t> {
         Self { table, next: 0, is_alike: true, is_met: false }
     }
 
-    /// What the table says of a PC, and up to where.
+    /// What the table encodes for a PC, and up to where.
     fn at(&self, pc: u64) -> (Said<'t>, u64) {
         let nothing = Said { entry: None, meaning: Meaning::Nothing };
         match self.table.entries.get(self.next) {
@@ -42,7 +42,7 @@ impl<'t> Side<'t> {
         }
     }
 
-    /// Goes on to the next entry if this one ends at `pc`; says what was met of it if it had anything.
+    /// Goes on to the next entry if this one ends at `pc`; returns its comparison if there is one.
     fn leave(&mut self, pc: u64, said: &Said<'_>) -> Option<(bool, bool)> {
         let entry = said.entry?;
         if entry.end.0 > pc {
@@ -113,13 +113,13 @@ fn is_same(arch: Arch, a: &Said<'_>, b: &Said<'_>) -> bool {
                 && a_saved.len() == b_saved.len()
                 && a_saved.iter().all(|slot| b_saved.contains(slot))
         }
-        // An FDE says the rest itself, wherever it is looked for.
+        // An FDE describes the rest itself, wherever it is looked for.
         (Meaning::Dwarf, Meaning::Dwarf) | (Meaning::Nothing, Meaning::Nothing) => return true,
         (a, b) => a == b,
     };
     let handler = |said: &Said<'_>| {
         let entry = said.entry?;
-        // What an LSDA says counts from the entry's start.
+        // Offsets in an LSDA count from the entry's start.
         Some((entry.personality, entry.lsda.map(|lsda| (lsda, entry.start))))
     };
     unwinds_alike && handler(a) == handler(b)

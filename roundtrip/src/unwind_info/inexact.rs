@@ -33,7 +33,7 @@ struct Open {
     entry: Address,
     /// Whether the row is on the way into the entry's body or out of it.
     is_step: bool,
-    /// What both say; empty once enough differences are described.
+    /// What both encode; empty once enough differences are described.
     words: String,
 }
 
@@ -67,7 +67,7 @@ impl Inexact {
         self.open.push(Open { range, entry, is_step, words });
     }
 
-    /// Whether it must be decided on what there is, with what has been seen of the function so far.
+    /// Whether it must be decided on the data at hand, with what has been seen of the function so far.
     pub(super) fn is_full(&self) -> bool {
         self.open.len() == MOST_OPEN
     }

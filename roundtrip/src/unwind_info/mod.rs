@@ -1,4 +1,4 @@
-//! `__unwind_info` and `__compact_unwind`: held against their CFI and against the rules of their readers,
+//! `__unwind_info` and `__compact_unwind`: verified against their CFI and against the rules of their readers,
 //! two tables against each other, and where their bytes go.
 //!
 //! Compact unwind speaks of the body of a function, at its calls: on the way in and out of it, where the

@@ -17,16 +17,16 @@ use crate::limited::Piece;
 pub struct Report {
     /// Functions of the CFI; several FDEs for one address are one function.
     pub functions: u64,
-    /// Functions in whose body their compact entries say what the CFI says.
+    /// Functions in whose body their compact entries represent the CFI.
     pub equal: u64,
     /// Functions that the table leaves to their FDEs, where readers find them.
     pub dwarf: u64,
-    /// Functions with a PC in their body for which the table says something else.
+    /// Functions with a PC in their body for which the table encodes something else.
     pub different: u64,
     /// Functions with a PC for which the table has nothing though the CFI has a row, and no different PC.
     pub missing: u64,
     /// Functions that gimli cannot evaluate to their end, and that do not differ up to there; and those of
-    /// which FDEs with one start say different things.
+    /// which FDEs with one start disagree.
     pub unjudged: u64,
     /// FDEs that start where another one starts; not in `functions`.
     pub duplicates: u64,
@@ -34,7 +34,7 @@ pub struct Report {
     pub without_cfi: u64,
     /// PCs of the CFI's functions.
     pub pcs: u64,
-    /// PCs for which both say the same.
+    /// PCs for which both agree.
     pub pcs_equal: u64,
     /// PCs on the way into a body: the entry is not exact there, as is the nature of compact unwind.
     pub pcs_prologue: u64,
@@ -63,7 +63,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether the table never says anything about a body that the CFI does not say.
+    /// Whether the table encodes nothing about a body that the CFI does not describe.
     pub fn is_true(&self) -> bool {
         self.pcs_different == 0 && self.handlers_different == 0
     }
@@ -81,6 +81,7 @@ impl Report {
 
 /// Some PCs for which table and CFI differ in one way.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Difference {
     /// Start of the CFI's function.
     pub function: Address,
@@ -88,7 +89,7 @@ pub struct Difference {
     pub start: Address,
     /// One past the last PC.
     pub end: Address,
-    /// What both say.
+    /// What both encode.
     pub words: String,
 }
 

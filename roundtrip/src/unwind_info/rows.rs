@@ -6,7 +6,7 @@ use super::encoding::check;
 use super::{Code, Entry, Violation};
 
 /// All rules that an object's rows break, each row with its offset in the section. Linkers take what a row
-/// says as it is: lld keeps bits that it then gives another meaning, ld64 refuses the object.
+/// encodes as it is: lld keeps bits that it then gives another meaning, ld64 refuses the object.
 pub fn row_violations(arch: Arch, rows: &[(SectionOffset, Entry)], code: &Code<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for &(offset, Entry { start, encoding, lsda, .. }) in rows {

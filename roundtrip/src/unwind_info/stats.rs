@@ -97,7 +97,7 @@ impl Modes {
         self.not_function_start += u64::from(encoding.flags().contains(Flags::NOT_FUNCTION_START));
     }
 
-    /// Entries that say themselves how to unwind.
+    /// Entries that themselves encode how to unwind.
     pub fn compact(&self) -> u64 {
         self.frame + self.frameless + self.indirect
     }

@@ -1,4 +1,4 @@
-//! What a table says, range by range.
+//! What a table encodes, range by range.
 
 use cfipack_decoder::compact_unwind::{EncodingError, row};
 use cfipack_decoder::unwind_info::{self, Section};

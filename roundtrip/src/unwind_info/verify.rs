@@ -258,7 +258,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// A function of which the CFI says different things.
+    /// A function that the CFI describes in several ways.
     fn disputed(&mut self, function: &Function) {
         let pcs = function.end.0 - function.start.0;
         self.report.pcs += pcs;

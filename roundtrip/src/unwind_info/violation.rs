@@ -28,7 +28,7 @@ pub enum Violation {
         /// Its function.
         function: ImageOffset,
     },
-    /// A page's first entry does not start where the index says that the page does.
+    /// A page's first entry does not start where the page does by the index.
     FirstEntry {
         /// Of the entry.
         offset: SectionOffset,
@@ -77,8 +77,8 @@ pub enum Violation {
         /// The page, from 0.
         page: usize,
     },
-    /// An LSDA record for no entry that says it has an LSDA. A warning for an entry in DWARF mode, for
-    /// which lld writes them: the FDE says it again.
+    /// An LSDA record that belongs to no entry with an LSDA flag. A warning for an entry in DWARF mode, for
+    /// which lld writes them: the FDE has it, too.
     LsdaOrphan {
         /// Of the record.
         offset: SectionOffset,
@@ -130,7 +130,7 @@ pub enum Violation {
         /// The encoding.
         encoding: Encoding,
     },
-    /// Indirect mode: no `sub $imm32` stands where the encoding says.
+    /// Indirect mode: the encoding points at no `sub $imm32`.
     NoImmediate {
         /// Of the entry.
         offset: SectionOffset,

@@ -1,4 +1,4 @@
-//! What compact entries say, and what is wrong with them, in words.
+//! What compact entries encode, and what is wrong with them, in words.
 
 use std::fmt;
 
@@ -32,7 +32,7 @@ impl fmt::Display for MeaningWords {
     }
 }
 
-/// What the CFI says of some PCs, with the registers beside the frame pointer and the return address.
+/// What the CFI describes for some PCs, with the registers beside the frame pointer and the return address.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CfiWords<'a>(pub(super) Arch, pub(super) &'a Answer, pub(super) &'a [(Register, Rule)]);
 

@@ -229,17 +229,14 @@ fn merged_functions() {
     let table = Table::new(&sections);
     let strict = verify(&[apart.section()], &table, &Options::default());
     assert_eq!(different(&strict), (0x1020..0x1028).collect::<Vec<_>>());
-    let lenient = verify(&[apart.section()], &table, &Options { padding: 15, ..Options::default() });
+    let lenient = verify(&[apart.section()], &table, &Options::new().with_padding(15));
     assert!(lenient.is_complete());
     assert_eq!(lenient.pcs_padding, 8);
-    assert_eq!(
-        verify(&[apart.section()], &table, &Options { padding: 7, ..Options::default() }).pcs_extra,
-        8
-    );
+    assert_eq!(verify(&[apart.section()], &table, &Options::new().with_padding(7)).pcs_extra, 8);
     // A function that cannot be read may be what lies there.
     let unknown = apart.cie(b"zQ", &[1, 0], &[]);
     apart.fde(unknown, 0x1020, 8, &[]);
-    let unread = verify(&[apart.section()], &table, &Options { padding: 15, ..Options::default() });
+    let unread = verify(&[apart.section()], &table, &Options::new().with_padding(15));
     assert_eq!(different(&unread), (0x1020..0x1028).collect::<Vec<_>>());
 }
 
@@ -302,16 +299,18 @@ fn a_table_for_the_other_byte_order() {
         [Arch::Aarch64, Arch::Aarch64Be].map(|arch| made::table(arch, std::slice::from_ref(&function)));
     let [little, big] = [&little, &big].map(|bytes| [Section::parse(bytes, TABLE_ADDRESS).unwrap()]);
     let [little, big] = [&little, &big].map(|sections| Table::new(sections));
-    let fault = Fault { table: 0, kind: FaultKind::Abi(Abi::Aarch64Be) };
+    let is_fault = |fault: &Fault| (fault.table, fault.kind) == (0, FaultKind::Abi(Abi::Aarch64Be));
 
     let found = verify(&[cfi.section()], &little, &Options::default());
     assert!(found.is_complete() && found.faults.is_empty());
     let found = verify(&[cfi.section()], &big, &Options::default());
     assert!(!found.is_true());
-    assert_eq!((found.malformed, found.faults), (1, vec![fault]));
+    assert_eq!((found.malformed, found.faults.len()), (1, 1));
+    assert!(found.faults.iter().all(is_fault));
 
     assert!(diff(&big, &big, &Options::default()).is_equal());
     let found = diff(&little, &big, &Options::default());
     assert!(!found.is_equal());
-    assert_eq!((found.malformed, found.faults), (1, [vec![], vec![fault]]));
+    assert_eq!((found.malformed, found.faults.each_ref().map(Vec::len)), (1, [0, 1]));
+    assert!(found.faults.iter().flatten().all(is_fault));
 }

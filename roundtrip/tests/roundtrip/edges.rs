@@ -1,6 +1,6 @@
 //! Where ranges end, meet and repeat, and rules that are one said in two ways.
 
-use cfipack_decoder::sframe::{Section, dump};
+use cfipack_decoder::sframe::Section;
 use cfipack_encoder::cfi::SectionKind;
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::{Address, Arch, Cfa, Register};
@@ -14,7 +14,7 @@ use crate::made::{self, Cfi, Made, SP1, TABLE_ADDRESS, flex};
 fn report(cfi: &Cfi, padding: u64, functions: &[Made]) -> Report {
     let bytes = made::table(Arch::Amd64, functions);
     let sections = [Section::parse(&bytes, TABLE_ADDRESS).unwrap()];
-    verify(&[cfi.section()], &Table::new(&sections), &Options { padding, ..Options::default() })
+    verify(&[cfi.section()], &Table::new(&sections), &Options::new().with_padding(padding))
 }
 
 /// Functions with the row of their CIE: CFA = rsp + 8.
@@ -193,10 +193,10 @@ fn flags_by_version() {
     assert!(both(0, 0x80) && both(0xa0, 0x20));
     let bytes = version_2(0x80);
     let section = Section::parse(&bytes, TABLE_ADDRESS).unwrap();
-    assert!(!section.function(0).unwrap().is_signal_frame());
+    assert!(!section.function(0).unwrap().unwrap().is_signal_frame());
     // readelf 2.47 shows the bit all the same.
     let mut text = String::new();
-    dump(&section, ".sframe", &mut text).unwrap();
+    section.dump(&mut text, ".sframe").unwrap();
     assert!(text.contains("size = 8 bytes, attr = \"S\"\n"), "{text}");
     let version_3 = |info| made::table(Arch::Aarch64, &[Made { info, ..made(0x1000, 8) }]);
     assert!(equal(version_3(0x80), version_3(0x80)) && !equal(version_3(0x80), version_3(0)));

@@ -21,7 +21,7 @@ fn what_is_not_described_is_counted() {
     let (wrong, right) = (table(16), table(8));
     let [wrong, right] = [&wrong, &right].map(|bytes| [Section::parse(bytes, TABLE_ADDRESS).unwrap()]);
     for (limit, described) in [(100, 4), (4, 4), (3, 3), (1, 1), (0, 0)] {
-        let options = Options { limit, ..Options::default() };
+        let options = Options::new().with_limit(limit);
         let report = verify(&[cfi.section()], &Table::new(&wrong), &options);
         assert_eq!((report.differences.len(), report.more_differences), (described, 4 - described as u64));
         let diff = diff(&Table::new(&wrong), &Table::new(&right), &options);
@@ -54,7 +54,7 @@ fn faults_that_are_not_described_are_counted() {
     let sections = [Section::parse(&bytes, TABLE_ADDRESS).unwrap()];
     let table = Table::new(&sections);
     for (limit, described) in [(100, 3), (2, 2), (0, 0)] {
-        let options = Options { limit, ..Options::default() };
+        let options = Options::new().with_limit(limit);
         let report = verify(&[], &table, &options);
         assert_eq!((report.faults.len(), report.malformed), (described, 3));
         let diff = diff(&table, &table, &options);

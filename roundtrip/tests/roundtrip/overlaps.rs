@@ -128,7 +128,7 @@ fn held_against(functions: &[(u64, u64)], tables: &[Vec<u8>], padding: u64) -> R
     functions.iter().for_each(|&(start, size)| cfi.fde(cie, start, size, &[]));
     let sections: Vec<_> =
         tables.iter().map(|bytes| Section::parse(bytes, made::TABLE_ADDRESS).unwrap()).collect();
-    verify(&[cfi.section()], &Table::new(&sections), &Options { padding, ..Options::default() })
+    verify(&[cfi.section()], &Table::new(&sections), &Options::new().with_padding(padding))
 }
 
 /// A function in three pieces is one extra function, whichever of its pieces no CFI has.

@@ -59,7 +59,7 @@ fn make(layout: Layout) -> Made {
     put(0x40, &[0x48, 0x81, 0xec, 0, 0x10, 0, 0]);
     put(0x80, &[0x55, 0x48, 0x89, 0xe5]);
     let entry = |at, length, encoding| Entry::new(ImageOffset(at), length, encoding);
-    let mut builder = Builder::new(Arch::Amd64, TableOptions { layout, ..TableOptions::default() }).unwrap();
+    let mut builder = Builder::new(Arch::Amd64, TableOptions::new().with_layout(layout)).unwrap();
     builder.push(entry(0x1000, 0x20, Encoding::frame(1, [1, 0, 0, 0, 0])));
     builder.push(entry(0x1020, 0x20, Encoding::frameless(4, 0, 0)));
     builder.push(entry(0x1040, 0x20, Encoding::frameless_indirect(3, 1, 0, 0)));
@@ -94,14 +94,10 @@ impl Made {
 
     fn violations(&self) -> Vec<Violation> {
         let starts = [0x1000, 0x1020, 0x1040, 0x1060, 0x1070, 0x1080].map(Address);
-        let image = Image {
-            arch: Arch::Amd64,
-            base: Address(0),
-            code: &self.code(),
-            cfi: &[self.cfi.section()],
-            function_starts: &starts,
-            is_slot: &|address| address == Address(SLOT.into()),
-        };
+        let (code, cfi) = (self.code(), [self.cfi.section()]);
+        let is_slot = |address| address == Address(SLOT.into());
+        let image = Image::new(Arch::Amd64, Address(0), &code, &cfi);
+        let image = image.with_function_starts(&starts).with_slots(&is_slot);
         violations(&Section::parse(&self.table).unwrap(), &image)
     }
 
@@ -246,7 +242,7 @@ fn no_entry_where_the_cfi_has_a_row() {
     );
     assert_eq!(report.differences[0].start.0, 0x1005);
     // Differences and missing PCs have a limit each.
-    let options = Options { limit: 1, ..Options::default() };
+    let options = Options::new().with_limit(1);
     made.set_encoding(1, 0x0203_0000);
     made.set_encoding(2, 0);
     let report = verify(&[made.cfi.section()], &made.table(), &options);

@@ -17,13 +17,7 @@ fuzz_target!(|input: &[u8]| {
     let Some((&choice, bytes)) = input.split_first() else { return };
     let arch = [Arch::Amd64, Arch::Aarch64, Arch::Aarch64Be, Arch::S390x][usize::from(choice & 3)];
     let kind = if choice & 4 == 0 { SectionKind::EhFrame } else { SectionKind::DebugFrame };
-    let options = Options {
-        layout: if choice & 8 == 0 { Layout::Small } else { Layout::Gnu },
-        version: if choice & 16 == 0 { Version::V3 } else { Version::V2 },
-        share: choice & 32 == 0,
-        merge_functions: if choice & 64 == 0 { 0 } else { 16 },
-        ..Options::default()
-    };
+    let options = Options::new().with_layout(if choice & 8 == 0 { Layout::Small } else { Layout::Gnu }).with_version(if choice & 16 == 0 { Version::V3 } else { Version::V2 }).with_share(choice & 32 == 0).with_merge_functions(if choice & 64 == 0 { 0 } else { 16 });
     let threads = if choice & 128 == 0 { 1 } else { 3 };
     let cfi = cfi::Section::new(kind, bytes, ADDRESS, arch);
     let mut at_once = Builder::new(arch, options).unwrap();
@@ -46,7 +40,7 @@ fuzz_target!(|input: &[u8]| {
     table.validate().expect("what was written is valid");
     // Between merged functions their FDE answers, too.
     let padding = if options.merge_functions == 0 { 0 } else { 15 };
-    let compare = cfipack_roundtrip::Options { padding, ..Default::default() };
+    let compare = cfipack_roundtrip::Options::new().with_padding(padding);
     let report = verify(&[cfi], &Table::new(&[table]), &compare);
     // If gimli cannot read the FDE, its PCs are unknown.
     let judged = report.left_out.iter().all(|left_out| left_out.function.is_some());

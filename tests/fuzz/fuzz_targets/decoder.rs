@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use cfipack_decoder::sframe::{Section, dump};
+use cfipack_decoder::sframe::Section;
 use cfipack_format::Address;
 use libfuzzer_sys::fuzz_target;
 
@@ -12,7 +12,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(section) = Section::parse(bytes, ADDRESS) else { return };
     let valid = section.validate().is_ok();
     let mut text = String::new();
-    dump(&section, ".sframe", &mut text).expect("a String takes everything");
+    section.dump(&mut text, ".sframe").expect("a String takes everything");
     for function in section.functions().flatten().take(100) {
         for row in function.rows().take(100) {
             let Ok(row) = row else { break };

@@ -35,7 +35,7 @@ impl Input {
 fn cfi(section: &cfi::Section<'_>) {
     let sections = [*section];
     for layout in [Layout::Small, Layout::Gnu] {
-        let options = Options { layout, ..Options::default() };
+        let options = Options::new().with_layout(layout);
         let (table, ..) = build(sections, ARCH, options);
         let mut bytes = vec![0; table.len()];
         if table.write(&mut bytes, TABLE, Key::address).is_ok() {
@@ -43,7 +43,7 @@ fn cfi(section: &cfi::Section<'_>) {
             verify(&sections, &Table::new(&read), &cfipack_roundtrip::Options::default());
         }
     }
-    let mut encoder = Encoder::new();
+    let mut encoder = Encoder::new(ARCH).expect("a format has it");
     for function in cfipack_cfi::Functions::new(section).flatten() {
         let _ = encoder.encode(&function, None, Mode::Checked);
     }
@@ -72,7 +72,7 @@ fn tables(a: &[sframe::Section<'_>], b: &[sframe::Section<'_>]) {
         let _ = table.validate();
         stats(table);
         kernel_violations(table, None, options.limit);
-        let _ = sframe::dump(table, ".sframe", &mut Nowhere);
+        let _ = table.dump(&mut Nowhere, ".sframe");
         let mut memory = vec![0; sframe::Index::len_for(table)];
         let Ok(index) = sframe::Index::build(table, &mut memory) else { continue };
         // A lookup among functions without code may look at all of them.
@@ -85,14 +85,7 @@ fn tables(a: &[sframe::Section<'_>], b: &[sframe::Section<'_>]) {
 fn page_table(bytes: &[u8]) {
     let Ok(section) = unwind_info::Section::parse(bytes) else { return };
     let code = Code::new([]);
-    let image = Image {
-        arch: ARCH,
-        base: Address(0),
-        code: &code,
-        cfi: &[],
-        function_starts: &[],
-        is_slot: &|_| false,
-    };
+    let image = Image::new(ARCH, Address(0), &code, &[]);
     compact::violations(&section, &image);
     let options = cfipack_roundtrip::Options::default();
     let table = compact::Table::of_image(ARCH, Address(0), &section, code.clone());

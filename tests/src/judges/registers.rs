@@ -19,7 +19,7 @@ pub fn number(arch: Arch, name: &str) -> Option<Register> {
         Arch::Amd64 => amd64(&name),
         Arch::Aarch64 | Arch::Aarch64Be => aarch64(&name),
         Arch::S390x => s390x(&name),
-        Arch::I386 | Arch::Arm64_32 => None,
+        _ => None,
     };
     number.or_else(|| after(&name, "reg")).map(Register)
 }

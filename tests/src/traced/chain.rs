@@ -102,7 +102,7 @@ pub fn by_table(
             {
                 return (frames, End::Unrestored(register));
             }
-            Err(StepError::Register { .. } | StepError::Memory { .. }) => return (frames, End::Lost),
+            Err(_) => return (frames, End::Lost),
         }
     }
     (frames, End::Long)

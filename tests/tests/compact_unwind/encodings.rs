@@ -29,7 +29,7 @@ impl Found {
         let sections = file.call_frame_sections().unwrap();
         for section in sections.iter().filter(|section| section.kind == SectionKind::EhFrame) {
             let mut judge = Judge::new(&section.section.bytes, section.section.address, file.arch());
-            let mut encoder = Encoder::new();
+            let mut encoder = Encoder::new(file.arch()).unwrap();
             let cfi = section.cfi();
             for function in cfipack_cfi::Functions::new(&cfi) {
                 let function = function.unwrap();

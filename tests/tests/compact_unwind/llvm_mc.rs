@@ -184,7 +184,7 @@ fn directives_give_llvm_mcs_encodings() {
         };
         let mut ours = Vec::new();
         for (frame, directives) in functions_of(&case.source, case.arch) {
-            let frame = llvm_mc::Frame { foreign_personality: case.foreign_personality(), ..frame };
+            let frame = frame.with_foreign_personality(case.foreign_personality());
             ours.push(or_dwarf(case.arch, llvm_mc::encode(case.arch, frame, directives)));
             functions += 1;
         }
@@ -205,7 +205,7 @@ fn fdes_give_llvm_mcs_encodings() {
         let Some(rows) = case.rows() else { continue };
         case.each_function(|function, code| {
             let mode = Mode::LlvmMc { foreign_personality: case.foreign_personality() };
-            let encoding = Encoder::new().encode(function, Some(code), mode);
+            let encoding = Encoder::new(function.arch()).unwrap().encode(function, Some(code), mode);
             let theirs = rows.get(&function.key.0).copied().unwrap_or(Encoding::NONE);
             assert_eq!(or_dwarf(case.arch, encoding), theirs, "{} {encoding:?}", case.name);
             functions += 1;
@@ -235,7 +235,7 @@ fn checked_encodings_differ_as_documented() {
     for case in cases() {
         let rows = case.rows().unwrap_or_default();
         case.each_function(|function, code| {
-            let encoding = Encoder::new().encode(function, Some(code), Mode::Checked);
+            let encoding = Encoder::new(function.arch()).unwrap().encode(function, Some(code), Mode::Checked);
             let theirs = rows.get(&function.key.0).copied().unwrap_or(Encoding::NONE);
             if or_dwarf(case.arch, encoding) != theirs {
                 differences.push(difference(&case, theirs, encoding));
@@ -259,7 +259,7 @@ fn checked_encodings_are_true() {
     for case in cases() {
         let mut entries = Vec::new();
         case.each_function(|function, code| {
-            let encoding = Encoder::new().encode(function, Some(code), Mode::Checked);
+            let encoding = Encoder::new(function.arch()).unwrap().encode(function, Some(code), Mode::Checked);
             entries.extend(encoding.ok().map(|encoding| Entry {
                 start: function.key.address(),
                 end: function.end().unwrap(),

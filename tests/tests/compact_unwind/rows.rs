@@ -29,7 +29,7 @@ fn compare<H: MachHeader<Endian = Endianness>>(name: &str, source: &str, bytes: 
     });
     let lsda = directive(source, ".cfi_lsda")
         .map(|_| place(&object.section_by_name("__gcc_except_tab").unwrap(), 0));
-    let mut ours = Section::new(arch);
+    let mut ours = Section::new(arch).unwrap();
     let rows = theirs.data().unwrap().chunks_exact(Row::size(arch.pointer_size()));
     for row in rows.map(|row| Row::read(row, arch.pointer_size()).unwrap()) {
         ours.push(&Entry {
@@ -40,7 +40,7 @@ fn compare<H: MachHeader<Endian = Endianness>>(name: &str, source: &str, bytes: 
             lsda,
         });
     }
-    assert_eq!(ours.bytes(), theirs.data().unwrap(), "{name}");
+    assert_eq!(ours.as_bytes(), theirs.data().unwrap(), "{name}");
     let relocations = theirs.macho_section().relocations(Endianness::Little, bytes).unwrap();
     let raw = |relocation: &macho::Relocation<Endianness>| {
         let words = [relocation.r_word0, relocation.r_word1];
@@ -49,7 +49,7 @@ fn compare<H: MachHeader<Endian = Endianness>>(name: &str, source: &str, bytes: 
     let theirs: Vec<_> = relocations.iter().map(raw).collect();
     let mine: Vec<_> = ours.relocations().map(|relocation| relocation.write().to_vec()).collect();
     assert_eq!(mine, theirs, "{name}");
-    ours.bytes().len() / Row::size(arch.pointer_size())
+    ours.num_entries()
 }
 
 fn place<H: MachHeader>(section: &MachOSection<'_, '_, H>, offset: u64) -> Target {

@@ -2,7 +2,7 @@
 //! that does not run away.
 
 use cfipack_container::{File, Placement, members};
-use cfipack_decoder::sframe::{Section, dump};
+use cfipack_decoder::sframe::Section;
 use cfipack_encoder::cfi;
 use cfipack_encoder::sframe::{Builder, Options, Serial};
 use cfipack_format::{Address, Arch, Key};
@@ -56,7 +56,7 @@ fn use_table(bytes: &[u8]) {
     let Ok(section) = Section::parse(bytes, address) else { return };
     let valid = section.validate();
     let mut text = String::new();
-    dump(&section, ".sframe", &mut text).unwrap();
+    section.dump(&mut text, ".sframe").unwrap();
     for (index, function) in section.functions().enumerate().take(50) {
         let Ok(function) = function else {
             assert!(valid.is_err(), "function {index} cannot be read, and the table is called valid");
@@ -144,7 +144,7 @@ fn call_frame_information() {
         let file = File::parse(&golden.object).unwrap();
         for found in file.call_frame_sections().unwrap() {
             let section = found.cfi();
-            each_damage(section.bytes, |bytes| use_cfi(cfi::Section { bytes, ..section }));
+            each_damage(section.bytes, |bytes| use_cfi(section.with_bytes(bytes)));
         }
     }
 }
@@ -161,7 +161,7 @@ fn cie_pointers_without_a_cie() {
                 for value in [here, here + 1, here + 2, here + 4, here.wrapping_sub(1), u32::MAX] {
                     let mut bytes = section.bytes.to_vec();
                     bytes[at..at + 4].copy_from_slice(&golden.arch.endian().put_u32(value));
-                    use_cfi(cfi::Section { bytes: &bytes, ..section });
+                    use_cfi(section.with_bytes(&bytes));
                 }
             }
         }
@@ -216,7 +216,7 @@ fn huge_counts() {
         let mut bytes = section.bytes.to_vec();
         bytes[field..field + 4].fill(0xff);
         let mut builder = Builder::new(section.arch, Options::default()).unwrap();
-        for function in cfipack_cfi::Functions::new(&(cfi::Section { bytes: &bytes, ..section })).flatten() {
+        for function in cfipack_cfi::Functions::new(&section.with_bytes(&bytes)).flatten() {
             let _ = builder.push(&function);
         }
         assert!(builder.finish().len() < 100 * length, "a table out of proportion to its CFI");

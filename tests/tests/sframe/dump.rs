@@ -1,7 +1,7 @@
 //! The dump of a table is byte for byte what `readelf --sframe` of binutils 2.47 prints.
 
 use cfipack_container::{File, Placement};
-use cfipack_decoder::sframe::{Section, dump};
+use cfipack_decoder::sframe::Section;
 use cfipack_tests::corpora;
 
 /// Every golden table of every tool: versions 2 and 3, four targets, relocatable.
@@ -20,7 +20,7 @@ fn goldens_print_as_readelf_printed_them() {
             let [found] = &sections[..] else { panic!("{}: {} tables", golden.name, sections.len()) };
             let section = Section::parse(&found.bytes, found.address).unwrap();
             let mut text = String::new();
-            dump(&section, &found.name, &mut text).unwrap();
+            section.dump(&mut text, &found.name).unwrap();
             similar(&golden.name, &text, &expected);
             section.validate().unwrap_or_else(|error| panic!("{}: {error}", golden.name));
             tables += 1;

@@ -37,7 +37,7 @@ impl EhFrame {
         let report = cfipack_roundtrip::verify(
             &[section],
             &cfipack_roundtrip::Table::new(&[converted.table()]),
-            &cfipack_roundtrip::Options { padding: 15, ..Default::default() },
+            &cfipack_roundtrip::Options::new().with_padding(15),
         );
         assert!(report.is_true(), "{:?}", report.differences.first());
         converted
@@ -55,7 +55,7 @@ fn functions(converted: &Converted) -> Vec<(u64, u32, usize)> {
 }
 
 fn merging(merge_functions: u32) -> Options {
-    Options { merge_functions, ..Options::default() }
+    Options::new().with_merge_functions(merge_functions)
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn a_large_function_of_version_2() {
     let cie = cfi.cie(b"zR", AT_ENTRY);
     let instructions = [0x41, 0x0e, 16, 0x41, 0x0e, 8].repeat(35_000);
     cfi.function(cie, 0x1000, 70_001, &instructions);
-    let options = Options { version: Version::V2, ..Options::default() };
+    let options = Options::new().with_version(Version::V2);
     assert_eq!(functions(&cfi.convert(options)), [(0x1000, 70_001, 70_001)]);
 }
 
@@ -229,7 +229,7 @@ fn a_stack_pointer_that_is_not_the_cfa_for_a_while() {
     // nop, saved at CFA-24, nop, as before, nop, def_cfa_offset 16, nop
     frames.function(cie, 0x1000, 4, &[0x41, 0x87, 3, 0x41, 0xc7, 0x41, 0x0e, 16]);
     for layout in [Layout::Gnu, Layout::Small] {
-        let converted = frames.convert(Options { layout, ..Options::default() });
+        let converted = frames.convert(Options::new().with_layout(layout));
         let reasons: Vec<_> = converted.unsupported.iter().map(|unsupported| unsupported.reason).collect();
         assert_eq!(reasons, [Reason::StackPointerRule], "{layout:?}");
     }
@@ -263,7 +263,7 @@ fn functions_too_far_from_a_table_of_version_2() {
     // The first two lie 2 GiB and more before the table, by 16 bytes and by none.
     let table = Address(0x1010 + (1 << 31));
     for (version, merge_functions) in [(Version::V2, 0), (Version::V2, 16), (Version::V3, 0)] {
-        let mut builder = Builder::new(Arch::Amd64, Options { version, ..merging(merge_functions) }).unwrap();
+        let mut builder = Builder::new(Arch::Amd64, merging(merge_functions).with_version(version)).unwrap();
         builder.push_all(cfipack_cfi::Functions::new(&section), |left_out| panic!("{left_out:?}"));
         let mut built = builder.finish();
         let whole = built.len();

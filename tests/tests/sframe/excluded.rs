@@ -2,7 +2,7 @@
 //! the section stay as they are.
 
 use cfipack_cfi::write::{Cie, InstructionWriter, Writer};
-use cfipack_cfi::{Excluded, Exclusion, Functions, Instruction, Section, SectionKind};
+use cfipack_cfi::{Excluded, Exclusion, Functions, Instruction, SectionKind};
 use cfipack_encoder::sframe::{Builder, Layout, Options, Threads};
 use cfipack_format::{Address, Arch, Key, Register};
 use cfipack_roundtrip::{Table, verify};
@@ -49,7 +49,7 @@ fn both_sides_skip_excluded_fdes() {
                 kept.push(Address(0x10_0000 + 16 * number));
             }
         }
-        let section = Section { excluded: &excluded, ..writer.section() };
+        let section = writer.section().with_excluded(&excluded);
         let read: Vec<_> = Functions::new(&section).map(|function| function.unwrap().key.address()).collect();
         assert_eq!(read, kept, "a walk");
         let judged = cfipack_roundtrip::cfi::Functions::find(&[section]);
@@ -59,8 +59,7 @@ fn both_sides_skip_excluded_fdes() {
         );
         for layout in [Layout::Small, Layout::Gnu] {
             for threads in [1, 2, 3] {
-                let mut builder =
-                    Builder::new(Arch::Amd64, Options { layout, ..Options::default() }).unwrap();
+                let mut builder = Builder::new(Arch::Amd64, Options::new().with_layout(layout)).unwrap();
                 let pushed =
                     builder.push_section(&section, &Threads(threads), |left_out| panic!("{left_out:?}"));
                 assert_eq!(pushed, kept.len() as u64, "{layout:?}, {threads} threads");

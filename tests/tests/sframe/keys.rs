@@ -153,9 +153,9 @@ fn objects_with_equal_offsets_are_linked() {
 fn check(objects: &[Object; 2], starts: &[Vec<u64>], bytes: &[u8], options: Options) {
     let addresses = [Address(0x600_0000), Address(0x700_0000)];
     let relocated = [0, 1].map(|number| objects[number].relocated(addresses[number], &starts[number]));
-    let sections = [0, 1].map(|number| Section {
-        excluded: &relocated[number].1,
-        ..Section::new(SectionKind::EhFrame, &relocated[number].0, addresses[number], ARCH)
+    let sections = [0, 1].map(|number| {
+        let (bytes, excluded) = &relocated[number];
+        Section::new(SectionKind::EhFrame, bytes, addresses[number], ARCH).with_excluded(excluded)
     });
     let tables = [cfipack_decoder::sframe::Section::parse(bytes, TABLE).unwrap()];
     let report = verify(&sections, &Table::new(&tables), &Default::default());
@@ -187,7 +187,7 @@ fn what_needs_addresses_is_refused() {
         });
         reasons
     };
-    let merging = Options { merge_functions: 16, ..Options::default() };
+    let merging = Options::new().with_merge_functions(16);
     assert_eq!(reasons(merging, &|_| ()), [Reason::PlaceUnknown; 2]);
     assert_eq!(reasons(Options::default(), &|_| ()), []);
 

@@ -45,10 +45,10 @@ fn more_rows_than_a_function_can_count() {
     for (rows, small_functions, gnu_functions) in [(65_535, 1, 1), (65_536, 2, 0), (140_000, 3, 0)] {
         let small = converted(rows, Options::default());
         assert_eq!(small.table().num_functions(), small_functions, "{rows} rows");
-        let gnu = converted(rows, Options { layout: Layout::Gnu, ..Options::default() });
+        let gnu = converted(rows, Options::new().with_layout(Layout::Gnu));
         assert_eq!(gnu.table().num_functions(), gnu_functions, "{rows} rows");
         assert_eq!(gnu.unsupported.len(), 1 - gnu_functions);
-        let version_2 = converted(rows, Options { version: Version::V2, ..Options::default() });
+        let version_2 = converted(rows, Options::new().with_version(Version::V2));
         assert_eq!(version_2.unsupported.len(), 0, "{rows} rows");
     }
 }

@@ -127,7 +127,7 @@ impl Made {
         let report = verify(
             &[section],
             &cfipack_roundtrip::Table::new(&parsed),
-            &cfipack_roundtrip::Options { padding, ..Default::default() },
+            &cfipack_roundtrip::Options::new().with_padding(padding),
         );
         Self { bytes: table, refused, ambiguous, report }
     }
@@ -213,7 +213,7 @@ fn every_pc_is_answered_by_its_owner() {
                 if merge_functions != 0 && options.layout == Layout::Gnu {
                     continue;
                 }
-                let options = Options { merge_functions, ..options };
+                let options = options.with_merge_functions(merge_functions);
                 let context = || format!("case {case}, {options:?}, {functions:x?}");
                 let made = Made::new(&functions, options, 1);
                 assert!(made.report.is_true(), "{}: {:?}", context(), made.report.differences.first());
@@ -338,7 +338,7 @@ fn a_plt_around_a_function() {
     let plt = Function::new(0x1000, 0x80, &[(0, Said::Rsp(16)), (6, Said::Rsp(24)), (16, Said::Stubs)]);
     let inner = Function::new(0x1034, 0x10, &[(0, Said::Unsaid)]);
     for version in [Version::V2, Version::V3] {
-        let made = Made::new(&[plt.clone(), inner.clone()], Options { version, ..Options::default() }, 1);
+        let made = Made::new(&[plt.clone(), inner.clone()], Options::new().with_version(version), 1);
         let expected = [(0x1000, 0x10), (0x1010, 0x24), (0x1044, 0xc), (0x1050, 0x30)];
         assert_eq!(made.functions(), expected);
         let answers = [0x100f, 0x1010, 0x101b, 0x1033, 0x1034, 0x1043, 0x1044, 0x104b, 0x1050, 0x107b];

@@ -2,7 +2,7 @@
 //! llvm-readobj 23 (which knows version 2 only) reads the values that we read.
 
 use cfipack_container::File;
-use cfipack_decoder::sframe::{Function, Section, dump};
+use cfipack_decoder::sframe::{Function, Section};
 use cfipack_encoder::sframe::Options;
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Cfa, Endian, Row, Rule};
@@ -63,7 +63,7 @@ fn readelf_agrees(tools: &Tools, arch: Arch, converted: &Converted, what: &str) 
     object_with_table(tools, arch, &converted.bytes);
     let theirs = tools.run_well(&["readelf", "--sframe", "table.o"]);
     let mut ours = String::new();
-    dump(&converted.table(), ".sframe", &mut ours).unwrap();
+    converted.table().dump(&mut ours, ".sframe").unwrap();
     for (number, (our, their)) in ours.lines().zip(theirs.lines()).enumerate() {
         assert_eq!(our, their, "{what}: line {}", number + 1);
     }

@@ -5,7 +5,6 @@
 use std::fmt::Write;
 
 use cfipack_container::{File, Placement};
-use cfipack_decoder::sframe::dump;
 use cfipack_encoder::sframe::Options;
 use cfipack_format::Address;
 use cfipack_tests::convert::{cfi_of, convert};
@@ -28,7 +27,7 @@ fn snapshot(architecture: &str) {
             .iter()
             .for_each(|unsupported| writeln!(text, "left out: {unsupported}").unwrap());
         let mut table = String::new();
-        dump(&converted.table(), ".sframe", &mut table).unwrap();
+        converted.table().dump(&mut table, ".sframe").unwrap();
         let functions = table.lines().skip_while(|line| !line.contains("func idx"));
         functions.for_each(|line| writeln!(text, "{}", line.trim_end()).unwrap());
     }

@@ -19,11 +19,11 @@ fn row(encodings: impl IntoIterator<Item = u32>) -> Vec<Entry> {
 }
 
 fn of_layout(layout: Layout, arch: Arch, entries: &[Entry]) -> Vec<u8> {
-    lay_out(arch, Options { layout, ..Options::default() }, entries, None, ImageOffset)
+    lay_out(arch, Options::new().with_layout(layout), entries, None, ImageOffset)
 }
 
 fn ld64(eh_frame_len: u32, entries: &[Entry]) -> Vec<u8> {
-    let options = Options { layout: Layout::Ld64, eh_frame_len, ..Options::default() };
+    let options = Options::new().with_layout(Layout::Ld64).with_eh_frame_len(eh_frame_len);
     lay_out(Arch::Amd64, options, entries, None, ImageOffset)
 }
 
@@ -89,8 +89,7 @@ fn the_room_that_ld_prime_needs() {
             // 127 encodings that are used twice, then as many as there are functions.
             let twice = (0..254).map(|number| 0x0200_0000 | (number % 127) << 8);
             let encodings = twice.chain((0..).map(|number| 0x0100_0000 | number));
-            let mut builder =
-                Builder::new(Arch::Amd64, Options { layout: Layout::LdPrime, ..Options::default() }).unwrap();
+            let mut builder = Builder::new(Arch::Amd64, Options::new().with_layout(Layout::LdPrime)).unwrap();
             row(encodings.take(count)).into_iter().for_each(|entry| builder.push(entry));
             let section = builder.finish();
             let (len, most) = (

@@ -52,7 +52,7 @@ fn tables(random: &mut Random) -> Vec<(Arch, Vec<u8>)> {
         let most = random.pick(&[10, 60, 700]);
         let entries = random_entries::random(random, arch, most);
         let layout = if most == 700 { Layout::LdPrime } else { Layout::Small };
-        let options = Options { layout, ..Options::default() };
+        let options = Options::new().with_layout(layout);
         let end = Some(ImageOffset(random_entries::END));
         let bytes = lay_out(arch, options, &entries, end, |number| ImageOffset(8 * number));
         let limit = if regular == 0 { 6000 } else { 3000 };

@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 
 use cfipack_decoder::unwind_info::Section;
+use cfipack_encoder::UnsupportedFormat;
 use cfipack_encoder::unwind_info::{Builder, Entry, Layout, Options};
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::unwind_info::PageKind;
@@ -13,7 +14,7 @@ use macho_unwind_info::UnwindInfo;
 const LAYOUTS: [Layout; 4] = [Layout::Small, Layout::Lld, Layout::LdPrime, Layout::Ld64];
 
 fn table(layout: Layout, entries: &[Entry]) -> Vec<u8> {
-    let options = Options { layout, keep_dwarf_lsda: true, ..Options::default() };
+    let options = Options::new().with_layout(layout).with_keep_dwarf_lsda(true);
     lay_out(Arch::Amd64, options, entries, None, ImageOffset)
 }
 
@@ -44,7 +45,7 @@ fn neighbours_of_a_function_with_an_lsda() {
 fn a_missing_lsda() {
     let with_lsda = Entry { lsda: LsdaKey::at(ImageOffset(0x8000)), ..frame(0x1020) };
     for layout in LAYOUTS {
-        let mut builder = Builder::new(Arch::Amd64, Options { layout, ..Options::default() }).unwrap();
+        let mut builder = Builder::new(Arch::Amd64, Options::new().with_layout(layout)).unwrap();
         [frame(0x1000), with_lsda].into_iter().for_each(|entry| builder.push(entry));
         let moved = |offset: ImageOffset| if offset.0 == 0x8000 { ImageOffset(0) } else { offset };
         let placed =
@@ -139,7 +140,7 @@ fn pages_of_511_functions() {
 fn remains_of_a_fourth_personality() {
     let part = 0x8000_0000;
     for (layout, lsda) in LAYOUTS.into_iter().zip([0, 0, 0x4000_0000, 0]) {
-        let mut builder = Builder::new(Arch::Amd64, Options { layout, ..Options::default() }).unwrap();
+        let mut builder = Builder::new(Arch::Amd64, Options::new().with_layout(layout)).unwrap();
         for number in 1..=4 {
             // The fourth one is used least; an object's row may have a number where none should be.
             for function in 0..5 - number {
@@ -219,7 +220,10 @@ fn a_builder_is_for_an_architecture_of_the_format() {
         assert!(Builder::new(arch, Options::default()).is_ok(), "{arch}");
     }
     for arch in [Arch::S390x, Arch::Aarch64Be] {
-        assert_eq!(Builder::new(arch, Options::default()).map(|_| ()).unwrap_err().arch, arch);
+        assert_eq!(
+            Builder::new(arch, Options::default()).map(|_| ()).unwrap_err(),
+            UnsupportedFormat::Arch { arch, format: "__unwind_info" }
+        );
     }
 }
 
@@ -228,7 +232,7 @@ fn a_builder_is_for_an_architecture_of_the_format() {
 fn keys_of_functions_and_of_lsdas() {
     let number = |at: u64| 0xdead_0000_0000_0000 | at;
     for layout in [Layout::Small, Layout::Lld, Layout::LdPrime, Layout::Ld64] {
-        let options = Options { layout, ..Options::default() };
+        let options = Options::new().with_layout(layout);
         let [mut offsets, mut keys] = [(); 2].map(|()| Builder::new(Arch::Amd64, options).unwrap());
         for at in 1..700_u32 {
             let encoding = Encoding(0x0100_0000 | (at % 7));

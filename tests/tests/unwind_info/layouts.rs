@@ -15,7 +15,7 @@ use cfipack_tests::{mach_object, random_entries};
 const LAYOUTS: [Layout; 4] = [Layout::Small, Layout::Lld, Layout::LdPrime, Layout::Ld64];
 
 fn options(layout: Layout) -> Options {
-    Options { layout, keep_dwarf_lsda: true, eh_frame_len: 0x1234, ..Options::default() }
+    Options::new().with_layout(layout).with_keep_dwarf_lsda(true).with_eh_frame_len(0x1234)
 }
 
 /// Whether a table has a section: Apple's linkers write one for code without unwind information too.
@@ -174,7 +174,7 @@ fn neither_the_order_of_pushing_nor_shards_matter() {
             for shard in entries.chunks(100) {
                 let mut builder = Builder::new(Arch::Amd64, options(layout)).unwrap();
                 shard.iter().for_each(|&entry| builder.push(entry));
-                shards.absorb(builder);
+                shards.absorb(builder).unwrap();
             }
             let placed = shards.finish().place(None, Key::image_offset, LsdaKey::image_offset).unwrap();
             let mut bytes = vec![0; placed.len()];
@@ -297,10 +297,10 @@ fn dead_lsda_records_are_omitted() {
     let (both, one) = (vec![0x1000, 0x1020], vec![0x1020]);
     for layout in LAYOUTS {
         let (keep, omit) = (
-            Options { layout, keep_dwarf_lsda: true, ..Options::default() },
-            Options { layout, omit_dwarf_lsda: true, ..Options::default() },
+            Options::new().with_layout(layout).with_keep_dwarf_lsda(true),
+            Options::new().with_layout(layout).with_omit_dwarf_lsda(true),
         );
-        let plain = Options { layout, ..Options::default() };
+        let plain = Options::new().with_layout(layout);
         let is_reached = layout == Layout::LdPrime;
         let (kept, omitted, plain) = (records(keep), records(omit), records(plain));
         assert_eq!((&kept.0, &kept.1), (&both, &vec![is_reached, true]), "{layout:?}");

@@ -14,7 +14,7 @@ fn cases() -> impl Iterator<Item = (String, Linked)> {
 }
 
 fn in_layout(linked: &Linked, layout: Layout) -> Vec<u8> {
-    let options = Options { layout, keep_dwarf_lsda: true, ..Options::default() };
+    let options = Options::new().with_layout(layout).with_keep_dwarf_lsda(true);
     lay_out(linked.arch, options, &linked.entries, None, |number| linked.slots[number as usize - 1])
 }
 

@@ -31,7 +31,7 @@ fn compare(what: &str, count: usize, link: impl Fn(Arch, &[u8]) -> Vec<u8>) {
         let object = mach_object::random(&mut random, arch, mix);
         let linked = Linked::new(&object, &link(arch, &object));
         let of_layout = |layout| {
-            let options = Options { layout, ..Options::default() };
+            let options = Options::new().with_layout(layout);
             lay_out(arch, options, &linked.entries, None, |number| linked.slots[number as usize - 1])
         };
         let (lld, small) = (of_layout(Layout::Lld), of_layout(Layout::Small));

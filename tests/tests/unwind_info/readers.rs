@@ -28,7 +28,7 @@ fn random_table(random: &mut Random, arch: Arch) -> Vec<u8> {
         entries.push(encoder::Entry::new(ImageOffset(at), length, encoding(random, arch)));
         at += length;
     }
-    let options = Options { layout, ..Options::default() };
+    let options = Options::new().with_layout(layout);
     lay_out(arch, options, &entries, Some(ImageOffset(at)), |_| unreachable!())
 }
 

@@ -149,14 +149,8 @@ fn tables_of_other_linkers_are_true() {
         let cfi = cfi_of(&call_frames);
         let is_slot = |slot| file.locate(slot).is_some_and(|place| place.name.contains("got"));
         let function_starts = file.function_starts().unwrap();
-        let image = Image {
-            arch,
-            base,
-            code: &code,
-            cfi: &cfi,
-            function_starts: &function_starts,
-            is_slot: &is_slot,
-        };
+        let image =
+            Image::new(arch, base, &code, &cfi).with_function_starts(&function_starts).with_slots(&is_slot);
         let is_of_ld64 = matches!(
             linker_of(file, &Table::read(bytes), bytes),
             Some(Linker::OldLd64 | Linker::Layout(Layout::Ld64))

@@ -36,6 +36,7 @@ pub struct Section {
 
 /// The field of a start in the function index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct StartField {
     /// Where the field lies in the section.
     pub field: SectionOffset,

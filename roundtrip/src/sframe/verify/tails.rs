@@ -19,7 +19,7 @@ pub(super) struct Tails<'v, 't, I: Iterator> {
     /// One past the last PC.
     end: u64,
     rest: Peekable<I>,
-    /// For tails only: what the next function says comes before them.
+    /// For tails only: what the next function's CFI describes comes before them.
     cursor: Cursor<'v, 't>,
 }
 
