@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use cfipack_format::sframe::{Abi, FdeType, FreType, Header, Version};
 use cfipack_format::{Arch, Key};
 
-use crate::cfi::{Change, Function, Instructions, Interpreter, RowSink, State};
+use crate::cfi::{Change, Function, Interpreter, RowSink, State};
 use crate::sframe::fast::cies::Cies;
 use crate::sframe::fast::direct::Common;
 use crate::sframe::rows::fres::Fres;
@@ -228,7 +228,7 @@ impl<'a> Builder<'a> {
             }
         });
         match result {
-            Ok(()) => self.count(function),
+            Ok(()) => self.outside_dwarf += u64::from(self.interpreter.met_outside_dwarf()),
             Err(_) => self.entries.back_to(before, &mut self.fres),
         }
         result
@@ -244,13 +244,6 @@ impl<'a> Builder<'a> {
     fn is_undefined(&mut self, function: &Function<'a>) -> bool {
         let ran = self.interpreter.run(function, &mut Unread);
         ran.is_err_and(|unsupported| unsupported.reason.is_undefined())
-    }
-
-    /// Counts a function that was not taken as a common one.
-    fn count(&mut self, function: &Function<'a>) {
-        let instructions = [function.cie.instructions, function.instructions];
-        let has_outside = |bytes| Instructions::new(function, bytes).has_outside_dwarf();
-        self.outside_dwarf += u64::from(instructions.into_iter().any(has_outside));
     }
 
     /// Interprets a function and adds its FDE, or several where it has too many rows for one.
@@ -288,10 +281,16 @@ impl<'a> Builder<'a> {
             }
             Err(unsupported) if unsupported.reason == Reason::GasInstruction(0x0f) => {
                 // A PLT, whose FDEs are ld's work and not gas's.
-                self.run_stubs(function, size).map(|()| self.count(function)).map_err(|_| {
-                    self.entries.back_to(before, &mut self.fres);
-                    unsupported
-                })
+                match self.run_stubs(function, size) {
+                    Ok(()) => {
+                        self.outside_dwarf += u64::from(self.interpreter.met_outside_dwarf());
+                        Ok(())
+                    }
+                    Err(_) => {
+                        self.entries.back_to(before, &mut self.fres);
+                        Err(unsupported)
+                    }
+                }
             }
             Err(unsupported) => Err(unsupported),
         }
