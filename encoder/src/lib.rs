@@ -20,7 +20,7 @@
 //! ];
 //! let section = cfi::Section::new(cfi::SectionKind::EhFrame, &eh_frame, Address(0), Arch::Amd64);
 //! let mut builder = sframe::Builder::new(Arch::Amd64, sframe::Options::default())?;
-//! builder.push_all(cfi::Functions::new(&section), |left_out| panic!("{left_out:?}"));
+//! builder.push_all(cfi::Functions::new(&section), |omitted| panic!("{omitted:?}"));
 //! let table = builder.finish();
 //! assert_eq!(table.len(), 28 + 16 + 5 + 3); // header, FDE, attribute, row
 //! let bytes = table.into_bytes(Address(0x2000), Key::address)?;

@@ -64,7 +64,7 @@
 //!         (0, 52) => Some(Key(object << 32 | 2)),
 //!         _ => None,
 //!     };
-//!     builder.push_all(Functions::keyed(&cfi, key_of), |left_out| eprintln!("{left_out:?}"));
+//!     builder.push_all(Functions::keyed(&cfi, key_of), |omitted| eprintln!("{omitted:?}"));
 //! }
 //! let section = builder.finish();
 //! assert_eq!(section.num_fdes(), 3);
@@ -93,6 +93,6 @@ pub use options::{Layout, Options};
 #[cfg(feature = "std")]
 pub use parallel::pool::Threads;
 pub use parallel::pool::{Pool, Serial, Task};
-pub use push_all::LeftOut;
+pub use push_all::OmittedFunction;
 pub use table::section::{Section, StartField};
 pub use table::write_error::WriteError;

@@ -181,7 +181,7 @@ mod tests {
     fn filled(bytes: &[u8], options: Options) -> Builder<'_> {
         let section = Section::new(SectionKind::EhFrame, bytes, Address(0), Arch::Amd64);
         let mut builder = Builder::new(Arch::Amd64, options).unwrap();
-        builder.push_all(crate::cfi::Functions::new(&section), |left_out| panic!("{left_out:?}"));
+        builder.push_all(crate::cfi::Functions::new(&section), |omitted| panic!("{omitted:?}"));
         builder
     }
 

@@ -315,7 +315,7 @@ mod tests {
             let bytes = twice_the_same(rows);
             let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
             let mut builder = Builder::new(Arch::Amd64, Options::default()).unwrap();
-            builder.push_all(crate::cfi::Functions::new(&section), |left_out| panic!("{left_out:?}"));
+            builder.push_all(crate::cfi::Functions::new(&section), |omitted| panic!("{omitted:?}"));
             let table = builder.finish().into_bytes(Address(0), Key::address).unwrap();
             let (fdes, _) = table[Header::SIZE..].as_chunks::<16>();
             assert_eq!(fdes[0][12..] == fdes[1][12..], shared, "{rows} rows");
@@ -337,7 +337,7 @@ mod tests {
         let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Aarch64);
         let options = Options { version: Version::V2, ..Options::default() };
         let mut builder = Builder::new(Arch::Aarch64, options).unwrap();
-        builder.push_all(crate::cfi::Functions::new(&section), |left_out| panic!("{left_out:?}"));
+        builder.push_all(crate::cfi::Functions::new(&section), |omitted| panic!("{omitted:?}"));
         let table = builder.finish().into_bytes(Address(0), Key::address).unwrap();
         let (fdes, _) = table[Header::SIZE..].as_chunks::<20>();
         let infos = [fdes[0][16], fdes[1][16]].map(FdeInfo::from_bits_retain);

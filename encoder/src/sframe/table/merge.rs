@@ -230,7 +230,7 @@ mod tests {
         let section = Section::new(SectionKind::EhFrame, &bytes, address, Arch::Amd64);
         let options = Options { merge_functions: 16, ..Options::default() };
         let mut builder = Builder::new(Arch::Amd64, options).unwrap();
-        builder.push_all(crate::cfi::Functions::new(&section), |left_out| panic!("{left_out:?}"));
+        builder.push_all(crate::cfi::Functions::new(&section), |omitted| panic!("{omitted:?}"));
         builder.finish().num_fdes()
     }
 
@@ -254,9 +254,9 @@ mod tests {
             let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
             let options = Options { merge_functions: 16, ..Options::default() };
             let mut builder = Builder::new(Arch::Amd64, options).unwrap();
-            let mut left_out = 0;
-            builder.push_all(crate::cfi::Functions::new(&section), |_| left_out += 1);
-            assert_eq!((left_out, builder.finish().num_fdes()), (fdes - 1, fdes));
+            let mut omitted = 0;
+            builder.push_all(crate::cfi::Functions::new(&section), |_| omitted += 1);
+            assert_eq!((omitted, builder.finish().num_fdes()), (fdes - 1, fdes));
         }
     }
 

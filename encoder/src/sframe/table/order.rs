@@ -77,10 +77,14 @@ impl<'e> Order<'e> {
     ) {
         let fde = |entry| fde(entry, distance(key(self.section, entry)));
         if self.is_sorted {
-            for (rank, (slot, entry)) in out.iter_mut().zip(self.entries).enumerate() {
-                *slot = fde(entry);
-                finish(rank, slot);
-            }
+            let part_len = out.len().div_ceil(pool.threads().max(1)).max(LEAST_OF_A_THREAD);
+            let parts = out.chunks_mut(part_len).zip(self.entries.chunks(part_len)).enumerate().collect();
+            for_each(pool, parts, |(part, (out, entries))| {
+                for ((slot, entry), rank) in out.iter_mut().zip(entries).zip(part * part_len..) {
+                    *slot = fde(entry);
+                    finish(rank, slot);
+                }
+            });
             return;
         }
         let mut ranks = self.bucket_starts();

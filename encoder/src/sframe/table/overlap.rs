@@ -212,7 +212,7 @@ impl Plan {
 
     fn carry_out(self, entries: &mut Entries, arch: Arch, options: Options) -> Vec<Unsupported> {
         let unsupported = |start, reason| Unsupported::function(Key(start), reason);
-        let mut left_out: Vec<_> =
+        let mut omitted: Vec<_> =
             self.ambiguous.iter().map(|function| unsupported(function.start, Reason::Ambiguous)).collect();
         let mut rebuilt = Rebuilt::new(&entries.blocks, arch, options);
         let functions = entries.function_starts();
@@ -224,7 +224,7 @@ impl Plan {
                 Fate::Dropped | Fate::Omitted => Ok(()),
                 Fate::Cut(pieces) => rebuilt.cut(*entry, overlapping(&self.pieces[pieces], entry)),
             };
-            left_out.extend(added.err().map(|reason| unsupported(entry.start, reason)));
+            omitted.extend(added.err().map(|reason| unsupported(entry.start, reason)));
             let starts = rebuilt.entries()[before..].iter().map(|entry| entry.start);
             parts.extend(starts.filter(|start| *start != function).map(|start| (start, function)));
         }
@@ -235,7 +235,7 @@ impl Plan {
         (rebuilt.unread, rebuilt.have_addresses) = (entries.unread, entries.have_addresses);
         rebuilt.parts = parts;
         *entries = rebuilt;
-        left_out
+        omitted
     }
 }
 
