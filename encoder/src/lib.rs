@@ -5,8 +5,7 @@
 //! memory; for Apple's tables also the functions' code, if it is at hand. **You get** the functions one by
 //! one ([`cfi`]) and a table of them ([`sframe`]; [`compact_unwind`], then [`unwind_info`]) that needs only
 //! addresses: its size is known before the code is laid out, and it can be written again after a relayout.
-//! What a table cannot express it goes without, and an [`Unsupported`] names the PC and the rule that stood
-//! in the way. Any bytes may be given: a malformed record is an error, never a panic.
+//! What a table cannot represent it omits, and an [`Unsupported`] names the PC and the rule that is the reason. Any bytes may be given: a malformed record is an error, never a panic.
 //!
 //! ```
 //! use cfipack_encoder::{cfi, sframe};
@@ -29,7 +28,7 @@
 //! ```
 //!
 //! **Not for** finding sections in files, or applying a file's relocations (`cfipack-container`); reading
-//! tables (`cfipack-decoder`); proof that a table says what its CFI says (`cfipack-roundtrip`).
+//! tables (`cfipack-decoder`); proof that the rows of a table are those of its CFI (`cfipack-roundtrip`).
 //!
 //! # Features
 //! The crate is `no_std` + `alloc`.

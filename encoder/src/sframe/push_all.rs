@@ -5,17 +5,17 @@ use crate::cfi::{self, Function, Functions, Keys};
 use crate::sframe::fast::batch::Batch;
 use crate::sframe::{Builder, Layout};
 
-/// A function that a section goes without.
+/// A function that the section omits, and why.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OmittedFunction {
-    /// It cannot be expressed.
+    /// The format cannot represent it.
     Unsupported(Unsupported),
-    /// Its FDE or CIE cannot be read. After [`cfi::Error::Length`] nothing behind it was found.
+    /// Its FDE or CIE cannot be read. After [`cfi::Error::Length`] nothing after it was found.
     Malformed(cfi::Error),
 }
 
 impl<'a> Builder<'a> {
-    /// Makes room for functions if no room was made yet. Returns how many there are about.
+    /// Makes room for functions if no room was made yet. Returns about how many functions there are.
     pub(crate) fn expect(&mut self, functions: &Functions<'_, impl Keys>) -> usize {
         let count = functions.records_left();
         if self.entries.list.capacity() == 0 {
@@ -64,7 +64,7 @@ impl<'a> Builder<'a> {
                 }
             }
             let Some(function) = functions.next() else {
-                self.settle();
+                self.flush();
                 return count;
             };
             count += 1;
@@ -72,10 +72,9 @@ impl<'a> Builder<'a> {
             if in_batches
                 && is_added
                 && let Ok(function) = &function
-                && functions.is_plain_cie(function.cie.offset.0)
                 && let Some(number) = self.number(function)
             {
-                batch.note(function.cie.offset, number);
+                functions.set_cie_number(function.cie.offset, number);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The CIEs of the functions that a builder has seen, told apart by what they mean.
+//! The CIEs of a builder's functions, numbered by what they mean.
 
 use alloc::vec::Vec;
 

@@ -35,7 +35,7 @@ impl<'a> Builder<'a> {
         self.push_parts(section, pool, part, omitted)
     }
 
-    /// `functions` gives those of the section between two offsets.
+    /// `functions` returns those of the section between two offsets.
     fn push_parts<K: Keys>(
         &mut self,
         section: &Section<'a>,
@@ -84,7 +84,7 @@ mod tests {
             numbers.for_each(|number| fde(bytes, number, &[0x41 + number as u8 % 8, 0x0e, 0x10]));
         };
         plain(&mut bytes, 0..20);
-        // Records at the places that they say, between three bytes and nothing.
+        // Records at the places that their pointers are for, after three bytes.
         let mut inner = bytes.clone();
         inner.extend([0; 17 + 3]);
         let from = inner.len();
@@ -155,7 +155,7 @@ mod tests {
         }
     }
 
-    /// Where there is no room for a part's blocks, its functions are left out one by one.
+    /// Where there is no room for a part's blocks, its functions are omitted one by one.
     #[cfg(target_pointer_width = "64")]
     #[test]
     fn a_table_that_is_full() {

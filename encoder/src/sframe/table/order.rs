@@ -59,7 +59,7 @@ impl<'e> Order<'e> {
         self.is_sorted
     }
 
-    /// The distances of the first function and of the last, if there are any.
+    /// The distances of the first function and of the last; none without functions.
     pub(crate) fn range(&self) -> Option<(i64, i64)> {
         (!self.entries.is_empty()).then_some((distance(self.least), distance(self.greatest)))
     }
@@ -123,12 +123,12 @@ impl<'e> Order<'e> {
         let mut parts = Vec::new();
         for left in (2..=threads.min(self.entries.len() / LEAST_OF_A_THREAD)).rev() {
             let middle = first_rank + out.len() / left;
-            let (here, behind) = ranks.split_at_mut(ranks.partition_point(|&rank| (rank as usize) < middle));
-            let end = behind.first().map_or(first_rank + out.len(), |&rank| rank as usize);
+            let (here, after) = ranks.split_at_mut(ranks.partition_point(|&rank| (rank as usize) < middle));
+            let end = after.first().map_or(first_rank + out.len(), |&rank| rank as usize);
             let (fdes, others) = out.split_at_mut(end - first_rank);
             let buckets = here.len();
             parts.push(Part { first_bucket, ranks: here, first_rank, out: fdes });
-            (first_bucket, first_rank, ranks, out) = (first_bucket + buckets, end, behind, others);
+            (first_bucket, first_rank, ranks, out) = (first_bucket + buckets, end, after, others);
         }
         parts.push(Part { first_bucket, ranks, first_rank, out });
         parts
