@@ -11,6 +11,10 @@
 //! properties in `tests/` compare the two on random CFI, and the bench `ratios` has a row for what each layer earns:
 //! [`batch`] (what a step waits for, it awaits for sixteen functions together), [`memo`] (equal instructions have equal
 //! FREs), [`direct`] (from instructions to FREs by a table).
+//!
+//! A layer stays that saves at least a tenth. By the bench `instructions`, on libLLVM: 153 million with all layers, 239
+//! with `direct` alone, 265 with `batch` and `memo` alone, 406 with none. Batches serve the memo and the lookup of equal
+//! blocks: where nothing is shared, functions are pushed one by one.
 
 pub(crate) mod batch;
 pub(crate) mod chunk;

@@ -56,14 +56,14 @@ impl<'s, 'a, K: Keys, F> Chunks<'s, 'a, F>
 where
     F: Fn(SectionOffset, SectionOffset) -> Functions<'a, K> + Sync,
 {
-    /// Divides a section for so many threads. Chunks become smaller: the first ones take no thread long to merge
-    /// compared with what it has converted, and with the last ones all threads end at about the same time.
+    /// Divides a section for this many threads. Chunks become smaller, so that merging overlaps with the conversion of
+    /// later ones and all threads end at about the same time. They are few: what one remembers, the next does not.
     pub(crate) fn new(section: &'s Section<'a>, threads: usize, functions: F) -> Self {
         let len = section.bytes.len();
-        let least = (len / threads / 8).max(1);
+        let least = (len / threads / 4).max(1);
         let (mut at, mut cuts) = (0, Vec::from([SectionOffset(0)]));
         while at < len {
-            at += ((len - at) / threads / 2).max(least).min(len - at);
+            at += ((len - at) / threads).max(least).min(len - at);
             cuts.push(SectionOffset(at));
         }
         Self { section, functions, cuts }
