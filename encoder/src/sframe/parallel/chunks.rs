@@ -1,5 +1,6 @@
 //! The chunks of a section, which threads convert in any order and one of them at a time merges in theirs.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use cfipack_format::SectionOffset;
@@ -39,7 +40,7 @@ struct Part {
 
 /// A chunk in a builder of its own.
 struct Shard<'a> {
-    builder: Builder<'a>,
+    builder: Box<Builder<'a>>,
     start: SectionOffset,
     part: Part,
 }
@@ -79,7 +80,7 @@ where
         let Next { chunk, at, shard } = next;
         let absorbed =
             shard.filter(|shard| shard.start == at).and_then(|Shard { builder: shard, part, .. }| {
-                builder.absorb_on(pool, shard).ok()?;
+                builder.absorb_on(pool, *shard).ok()?;
                 Some(part)
             });
         absorbed.unwrap_or_else(|| Part::push(builder, (self.functions)(at, self.cuts[chunk + 1])))
@@ -88,7 +89,7 @@ where
     /// Converts a chunk by itself; none where it could only be guessed wrong where it starts.
     fn convert(&self, empty: &Builder<'a>, chunk: usize) -> Option<Shard<'a>> {
         let start = likely_record_at_or_after(self.section, self.cuts[chunk])?;
-        let mut builder = empty.clone();
+        let mut builder = Box::new(empty.clone());
         let part = Part::push(&mut builder, (self.functions)(start, self.cuts[chunk + 1]));
         Some(Shard { builder, start, part })
     }
@@ -122,7 +123,7 @@ where
             }
         };
         let tasks = pool.threads().min(self.len());
-        pool.run((0..tasks).map(|_| -> crate::sframe::Task<'_> { alloc::boxed::Box::new(work) }).collect());
+        pool.run((0..tasks).map(|_| -> crate::sframe::Task<'_> { Box::new(work) }).collect());
         shared.into_inner().unwrap_or_else(PoisonError::into_inner).progress
     }
 
