@@ -128,8 +128,8 @@ where
     }
 
     /// Converts the chunks on the threads of a pool. Merging them at the same time needs a lock.
-    #[cfg(not(feature = "std"))]
-    pub(crate) fn convert_all(&self, builder: &mut Builder<'a>, pool: &dyn Pool) -> Progress<'a> {
+    #[cfg(any(test, not(feature = "std")))]
+    pub(crate) fn convert_apart(&self, builder: &mut Builder<'a>, pool: &dyn Pool) -> Progress<'a> {
         let (empty, mut progress) = (builder.shard(), Progress::new(self.len()));
         let shards = progress.shards.iter_mut().enumerate().collect();
         crate::sframe::parallel::pool::for_each(pool, shards, |(chunk, shard)| {

@@ -50,7 +50,10 @@ impl<'a> Builder<'a> {
         }
         self.expect(&whole);
         let chunks = Chunks::new(section, threads, functions);
+        #[cfg(feature = "std")]
         let mut progress = chunks.convert_all(self, pool);
+        #[cfg(not(feature = "std"))]
+        let mut progress = chunks.convert_apart(self, pool);
         chunks.merge_rest(self, pool, &mut progress);
         progress.omitted.into_iter().for_each(omitted);
         progress.count
@@ -67,6 +70,7 @@ mod tests {
     use crate::Reason;
     use crate::cfi::{Section, SectionKind};
     use crate::eh_frame;
+    use crate::sframe::parallel::chunks::Chunks;
     use crate::sframe::{Builder, OmittedFunction};
     use crate::sframe::{Options, Pool, Serial, Task, Threads};
 
@@ -110,8 +114,19 @@ mod tests {
             (1, 41),
             "the FDE in the middle alone has bad instructions"
         );
+        // Which chunks become shards depends on how threads run; here all do.
+        let in_shards = |threads| {
+            let mut builder = Builder::new(Arch::Amd64, Options::default()).unwrap();
+            let functions = |from, to| crate::cfi::Functions::between(&section, from, to);
+            let chunks = Chunks::new(&section, threads, functions);
+            let mut progress = chunks.convert_apart(&mut builder, &Serial);
+            chunks.merge_rest(&mut builder, &Serial, &mut progress);
+            let table = builder.finish().into_bytes(Address(0), Key::address).unwrap();
+            (table, progress.omitted, progress.count)
+        };
         for threads in 2..6 {
             assert_eq!(convert(threads), expected, "{threads} threads");
+            assert_eq!(in_shards(threads), expected, "shards for {threads} threads");
         }
     }
 
