@@ -1,13 +1,13 @@
 //! The walk over a section's functions.
 
-use alloc::boxed::Box;
 use core::fmt;
 
 use cfipack_format::{Address, Key, SectionOffset};
 
-use crate::plain::{PlainCies, PlainFde};
+use crate::cie_cache::CieCache;
+use crate::plain::PlainFde;
 use crate::record::{Record, Records};
-use crate::{Cie, Error, Excluded, Function, Section, SectionKind};
+use crate::{Error, Excluded, Function, Section, SectionKind};
 
 /// What the functions of a section are known by: their [`Addresses`] in relocated input, or what a closure
 /// [resolves](Resolved) in unrelocated input.
@@ -69,8 +69,7 @@ pub struct Functions<'a, K = Addresses> {
     /// Where the next [excluded](Section::excluded) FDE starts; `usize::MAX` if there is none.
     pub(crate) next_excluded: usize,
     excluded: &'a [Excluded],
-    cies: CieCache<'a>,
-    pub(crate) plain_cies: PlainCies,
+    pub(crate) cies: CieCache<'a>,
     pub(crate) keys: K,
 }
 
@@ -115,8 +114,7 @@ impl<'a, K: Keys> Functions<'a, K> {
             end,
             next_excluded: 0,
             excluded: section.excluded,
-            cies: CieCache::default(),
-            plain_cies: PlainCies::NONE,
+            cies: CieCache::new(),
             keys,
         };
         functions.find_excluded();
@@ -146,8 +144,7 @@ impl<'a, K: Keys> Functions<'a, K> {
         }
         let dangling = Error::CiePointer { offset: record.offset, pointer: record.id };
         let at = section.cie_offset(record).ok_or(dangling)?;
-        let cie = self.cies.get(at, || section.cie(at, record))?;
-        self.plain_cies.note(section, cie);
+        let cie = self.cies.get(at, section, || section.cie(at, record))?;
         Function::parse(section, cie, record, &mut self.keys)
     }
 
@@ -155,7 +152,7 @@ impl<'a, K: Keys> Functions<'a, K> {
     #[cold]
     pub fn function_of(&mut self, fde: &PlainFde) -> Result<Function<'a>, Error> {
         let section = &self.section;
-        let cie = self.cies.get(fde.cie.0, || section.cie_of_plain(fde.cie))?;
+        let cie = self.cies.get(fde.cie.0, section, || section.cie_of_plain(fde.cie))?;
         Ok(Function::of_plain(section, cie, fde))
     }
 }
@@ -165,11 +162,11 @@ impl<'a, K: Keys> Iterator for Functions<'a, K> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let Self { section, plain_cies, keys, .. } = self;
-        let is_plain = |cie| plain_cies.contains(cie).then_some(());
+        let Self { section, cies, keys, .. } = self;
+        let is_plain = |cie| cies.is_plain(cie).then_some(());
         let end = self.end.min(self.next_excluded);
         if let Some((fde, ())) = section.take_plain_fde(&mut self.at, end, keys, is_plain) {
-            let cie = self.cies.get(fde.cie.0, || section.cie_of_plain(fde.cie));
+            let cie = cies.get(fde.cie.0, section, || section.cie_of_plain(fde.cie));
             return Some(cie.map(|cie| Function::of_plain(section, cie, &fde)));
         }
         while self.at < self.end {
@@ -198,34 +195,5 @@ impl<'a, K: Keys> Iterator for Functions<'a, K> {
             }
         }
         None
-    }
-}
-/// The CIEs parsed last, by offset: real sections have a handful, hostile ones as many as FDEs.
-#[derive(Clone)]
-struct CieCache<'a>(Box<[Option<(usize, Cie<'a>)>; 16]>);
-
-impl Default for CieCache<'_> {
-    fn default() -> Self {
-        Self(Box::new([None; 16]))
-    }
-}
-
-impl fmt::Debug for CieCache<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("CieCache")
-    }
-}
-
-impl<'a> CieCache<'a> {
-    #[inline]
-    fn get(&mut self, at: usize, parse: impl FnOnce() -> Result<Cie<'a>, Error>) -> Result<&Cie<'a>, Error> {
-        // CIEs are at least 12 bytes long and 4-aligned.
-        let slot = &mut self.0[(at >> 2) % 16];
-        if !matches!(slot, Some((cached, _)) if *cached == at) {
-            *slot = None;
-            let cie = parse()?;
-            return Ok(&slot.insert((at, cie)).1);
-        }
-        slot.as_ref().map(|(_, cie)| cie).ok_or(Error::Truncated { offset: SectionOffset(at) })
     }
 }

@@ -68,13 +68,14 @@ pub enum Short {
 pub struct Instructions<'a, 'f> {
     function: &'f Function<'a>,
     cursor: Cursor<'a>,
+    outside_dwarf: bool,
 }
 
 impl<'a, 'f> Instructions<'a, 'f> {
     /// Those in `bytes`, which belong to `function` or its CIE.
     #[inline]
     pub fn new(function: &'f Function<'a>, bytes: &'a [u8]) -> Self {
-        Self { function, cursor: Cursor::new(bytes, function.arch().endian()) }
+        Self { function, cursor: Cursor::new(bytes, function.arch().endian()), outside_dwarf: false }
     }
 
     /// What has not been decoded.
@@ -95,19 +96,10 @@ impl<'a, 'f> Instructions<'a, 'f> {
         matches!(self.rest(), [0x1d | 0x2f, ..])
     }
 
-    /// Whether any instruction is such a one.
-    pub fn has_outside_dwarf(mut self) -> bool {
-        // Hardly any function has these bytes.
-        if !self.rest().iter().any(|byte| matches!(byte, 0x1d | 0x2f)) {
-            return false;
-        }
-        while !self.is_outside_dwarf() {
-            match self.next() {
-                Some(Ok(_)) => {}
-                _ => return false,
-            }
-        }
-        true
+    /// Whether one of the instructions so far is [such a one](Self::is_outside_dwarf).
+    #[inline]
+    pub fn met_outside_dwarf(&self) -> bool {
+        self.outside_dwarf
     }
 
     /// Takes the next instruction if it is a short `DW_CFA_offset`.
@@ -227,13 +219,17 @@ impl<'a, 'f> Instructions<'a, 'f> {
             0x16 => Instruction::ValExpression(self.register()?, self.block()?),
             // DW_CFA_MIPS_advance_loc8
             0x1d => {
+                self.outside_dwarf = true;
                 let delta = self.cursor.u64()?;
                 self.advance(delta)
             }
             0x2d => Instruction::NegateRaState,
             0x2e => Instruction::ArgsSize(self.cursor.uleb()?),
             // DW_CFA_GNU_negative_offset_extended
-            0x2f => Instruction::Offset(self.register()?, self.factored()?.wrapping_neg()),
+            0x2f => {
+                self.outside_dwarf = true;
+                Instruction::Offset(self.register()?, self.factored()?.wrapping_neg())
+            }
             _ => return None,
         })
     }

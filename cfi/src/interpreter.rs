@@ -44,6 +44,7 @@ pub struct Interpreter<'a, R> {
     initial: Option<Initial<'a, R>>,
     /// States put aside by `DW_CFA_remember_state`.
     remembered: Vec<State<'a, R>>,
+    outside_dwarf: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -52,12 +53,19 @@ struct Initial<'a, R> {
     arch: Arch,
     rules: (Row, R),
     cfa_expression: &'a [u8],
+    outside_dwarf: bool,
 }
 
 impl<'a, R: Registers> Interpreter<'a, R> {
     /// An interpreter that has seen no function.
     pub fn new() -> Self {
-        Self { initial: None, remembered: Vec::new() }
+        Self { initial: None, remembered: Vec::new(), outside_dwarf: false }
+    }
+
+    /// Whether the function that was run last to its end, or the CIE that was, has instructions that are [outside
+    /// DWARF](Instructions::is_outside_dwarf), in its CIE or of its own.
+    pub fn met_outside_dwarf(&self) -> bool {
+        self.outside_dwarf
     }
 
     /// Runs one function. Rows at or past its end are left out; a function of size 0 has none.
@@ -70,7 +78,7 @@ impl<'a, R: Registers> Interpreter<'a, R> {
         if !self.initial.as_ref().is_some_and(|initial| initial.holds_for(function)) {
             self.run_cie(function)?;
         }
-        let Some(Initial { rules: initial, cfa_expression, .. }) = &self.initial else {
+        let Some(Initial { rules: initial, cfa_expression, outside_dwarf, .. }) = &self.initial else {
             return Err(unsupported(function, 0, Reason::CfaMissing));
         };
         let mut state = State { row: initial.0, cfa_expression, registers: initial.1 };
@@ -153,6 +161,7 @@ impl<'a, R: Registers> Interpreter<'a, R> {
         {
             push(&mut state, location, change, sink).map_err(|reason| refused(location, reason))?;
         }
+        self.outside_dwarf = outside_dwarf | instructions.met_outside_dwarf();
         Ok(())
     }
 
@@ -163,7 +172,8 @@ impl<'a, R: Registers> Interpreter<'a, R> {
         let entry = (state.row, state.registers);
         self.remembered.clear();
         let mut ruled = Ruled(0);
-        for instruction in Instructions::new(function, function.cie.instructions) {
+        let mut instructions = Instructions::new(function, function.cie.instructions);
+        while let Some(instruction) = instructions.decode() {
             instruction
                 .and_then(|instruction| match instruction {
                     Instruction::Nop => Ok(false),
@@ -178,7 +188,9 @@ impl<'a, R: Registers> Interpreter<'a, R> {
                 .map_err(|reason| unsupported(function, 0, reason))?;
         }
         let (rules, cfa_expression) = ((state.row, state.registers), state.cfa_expression);
-        self.initial = Some(Initial { cie: function.cie, arch, rules, cfa_expression });
+        self.outside_dwarf = instructions.met_outside_dwarf();
+        let outside_dwarf = self.outside_dwarf;
+        self.initial = Some(Initial { cie: function.cie, arch, rules, cfa_expression, outside_dwarf });
         Ok(state)
     }
 }

@@ -34,6 +34,7 @@
 extern crate alloc;
 
 mod cie;
+mod cie_cache;
 mod cursor;
 mod error;
 mod expression;

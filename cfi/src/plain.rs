@@ -1,10 +1,9 @@
 //! FDEs of the kind that nearly every linked file has, read with a few loads.
 
-use cfipack_format::{Arch, Endian, Key, SectionOffset};
+use cfipack_format::{Arch, Key, SectionOffset};
 
-use crate::pointer::PointerEncoding;
 use crate::record::Records;
-use crate::{Cie, Function, Functions, Keys, SectionKind};
+use crate::{Cie, Function, Functions, Keys};
 
 /// An FDE of a little-endian `.eh_frame` with 32-bit lengths, `DW_EH_PE_pcrel | DW_EH_PE_sdata4`
 /// pointers and augmentation data.
@@ -59,7 +58,7 @@ impl PlainFde {
     #[inline(always)]
     pub fn code<'a>(&self, section: &'a [u8]) -> Option<Code<'a>> {
         let at = self.code_at();
-        Some(Code { at, len: self.len as usize, with_behind: section.get(at..)? })
+        Some(Code { at, len: self.len as usize, tail: section.get(at..)? })
     }
 }
 
@@ -67,7 +66,7 @@ impl PlainFde {
 #[derive(Clone, Copy, Debug)]
 pub struct Code<'a> {
     /// The instructions and all that follows them in the section: reads need not look for their end.
-    with_behind: &'a [u8],
+    tail: &'a [u8],
     at: usize,
     len: usize,
 }
@@ -87,43 +86,14 @@ impl<'a> Code<'a> {
 
     /// The instructions and all that follows them in the section.
     #[inline(always)]
-    pub fn with_behind(&self) -> &'a [u8] {
-        self.with_behind
+    pub fn tail(&self) -> &'a [u8] {
+        self.tail
     }
 
     /// Where the instructions start in the section.
     #[inline(always)]
     pub fn offset(&self) -> usize {
         self.at
-    }
-}
-
-/// The CIEs whose FDEs are plain, of those parsed last, by offset.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PlainCies([usize; Self::COUNT]);
-
-impl PlainCies {
-    const COUNT: usize = 16;
-
-    pub(crate) const NONE: Self = Self([usize::MAX; Self::COUNT]);
-
-    #[inline(always)]
-    pub(crate) fn contains(&self, at: usize) -> bool {
-        // CIEs are at least 12 bytes long and 4-aligned.
-        self.0[at / 4 % Self::COUNT] == at
-    }
-
-    /// Takes note of a CIE.
-    #[inline]
-    pub(crate) fn note(&mut self, section: &Records<'_>, cie: &Cie<'_>) {
-        let at = cie.offset.0;
-        if section.kind == SectionKind::EhFrame
-            && section.arch.endian() == Endian::Little
-            && cie.fde_encoding == PointerEncoding::PC_RELATIVE_SIGNED_4
-            && cie.has_data
-        {
-            self.0[at / 4 % Self::COUNT] = at;
-        }
     }
 }
 
@@ -154,18 +124,19 @@ impl<'a, K: Keys> Functions<'a, K> {
         count + (rest as u128 * count as u128 / (at - self.at).max(1) as u128) as usize
     }
 
-    /// The next function if its FDE is plain and `known` gives something for its CIE, by where that starts, and
-    /// that as well; else nothing happens, and [`Iterator::next`] gives what follows.
+    /// The next function if its FDE is plain and its CIE has a [number](Self::set_cie_number), which comes with it;
+    /// else nothing happens, and [`Iterator::next`] has what follows.
     #[inline(always)]
-    pub fn next_plain<T>(&mut self, known: impl Fn(usize) -> Option<T>) -> Option<(PlainFde, T)> {
+    pub fn next_plain(&mut self) -> Option<(PlainFde, u8)> {
         let end = self.end.min(self.next_excluded);
-        self.section.take_plain_fde(&mut self.at, end, &mut self.keys, known)
+        let cies = &self.cies;
+        self.section.take_plain_fde(&mut self.at, end, &mut self.keys, |cie| cies.number(cie))
     }
 
-    /// Whether an FDE is plain if it looks like that and has the CIE at this place.
-    #[inline(always)]
-    pub fn is_plain_cie(&self, at: usize) -> bool {
-        self.plain_cies.contains(at)
+    /// Gives a number to the CIE of a function that came before. Without effect if its FDEs are not plain, and
+    /// forgotten with the CIE.
+    pub fn set_cie_number(&mut self, cie: SectionOffset, number: u8) {
+        self.cies.set_number(cie.0, number);
     }
 }
 
@@ -245,8 +216,8 @@ impl<'a> Function<'a> {
     #[inline]
     pub fn code(&self) -> Code<'a> {
         let at = self.section.offset_of(self.instructions);
-        let with_behind = self.section.bytes.get(at..).unwrap_or_default();
-        Code { at, len: self.instructions.len(), with_behind }
+        let tail = self.section.bytes.get(at..).unwrap_or_default();
+        Code { at, len: self.instructions.len(), tail }
     }
 }
 

@@ -12,7 +12,7 @@ use std::{env, fs};
 use cfipack::cfi::Functions;
 use cfipack::container::{CallFrameSection, File};
 use cfipack::decoder;
-use cfipack::encoder::sframe::{Builder, LeftOut, Options};
+use cfipack::encoder::sframe::{Builder, OmittedFunction, Options};
 use cfipack::format::Address;
 use cfipack::roundtrip::{self, Table, verify};
 
@@ -28,12 +28,12 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let mut builder = Builder::new(file.arch(), Options::default())?;
     let (mut functions, mut omitted) = (0, 0);
     for section in &cfi {
-        functions += builder.push_all(Functions::new(section), |left_out| {
+        functions += builder.push_all(Functions::new(section), |function| {
             omitted += 1;
-            if let LeftOut::Unsupported(unsupported) = left_out {
+            if let OmittedFunction::Unsupported(unsupported) = function {
                 eprintln!("omitted: {unsupported}");
             } else {
-                eprintln!("omitted: {left_out:?}");
+                eprintln!("omitted: {function:?}");
             }
         });
     }

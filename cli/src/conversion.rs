@@ -6,7 +6,7 @@ use std::fmt;
 use anyhow::{Context as _, bail};
 use cfipack_container::{CallFrameSection, File, Kind, Section as FileSection};
 use cfipack_encoder::cfi::SectionKind;
-use cfipack_encoder::sframe::{Builder, Layout, LeftOut, Options, Section, Threads};
+use cfipack_encoder::sframe::{Builder, Layout, OmittedFunction, Options, Section, Threads};
 use cfipack_encoder::{Unsupported, cfi};
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Key};
@@ -155,10 +155,10 @@ impl Conversion {
         for section in sections {
             // Only a record whose end is unknown hides what follows it.
             let mut end_is_unknown = None;
-            let omitted = |left_out| match left_out {
-                LeftOut::Unsupported(reason) => unsupported.push(reason),
-                LeftOut::Malformed(error @ cfi::Error::Length { .. }) => end_is_unknown = Some(error),
-                LeftOut::Malformed(error) => {
+            let omitted = |omitted| match omitted {
+                OmittedFunction::Unsupported(reason) => unsupported.push(reason),
+                OmittedFunction::Malformed(error @ cfi::Error::Length { .. }) => end_is_unknown = Some(error),
+                OmittedFunction::Malformed(error) => {
                     malformed.push(Malformed { section: section.section.name.to_string(), error });
                 }
             };

@@ -5,8 +5,7 @@
 //! memory; for Apple's tables also the functions' code, if it is at hand. **You get** the functions one by
 //! one ([`cfi`]) and a table of them ([`sframe`]; [`compact_unwind`], then [`unwind_info`]) that needs only
 //! addresses: its size is known before the code is laid out, and it can be written again after a relayout.
-//! A table omits what it cannot represent, and an [`Unsupported`] names the PC and the rule that stood
-//! in the way. Any bytes may be given: a malformed record is an error, never a panic.
+//! A table omits what it cannot represent, and an [`Unsupported`] names the PC and the rule that is the reason. Any bytes may be given: a malformed record is an error, never a panic.
 //!
 //! ```
 //! use cfipack_encoder::{cfi, sframe};
@@ -20,7 +19,7 @@
 //! ];
 //! let section = cfi::Section::new(cfi::SectionKind::EhFrame, &eh_frame, Address(0), Arch::Amd64);
 //! let mut builder = sframe::Builder::new(Arch::Amd64, sframe::Options::default())?;
-//! builder.push_all(cfi::Functions::new(&section), |left_out| panic!("{left_out:?}"));
+//! builder.push_all(cfi::Functions::new(&section), |omitted| panic!("{omitted:?}"));
 //! let table = builder.finish();
 //! assert_eq!(table.len(), 28 + 16 + 5 + 3); // header, FDE, attribute, row
 //! let bytes = table.into_bytes(Address(0x2000), Key::address)?;

@@ -7,7 +7,7 @@ use cfipack_container::CallFrameSection;
 use cfipack_decoder::sframe::Section;
 use cfipack_encoder::Unsupported;
 use cfipack_encoder::cfi;
-use cfipack_encoder::sframe::{self, Builder, Layout, LeftOut, Options, Serial};
+use cfipack_encoder::sframe::{self, Builder, Layout, OmittedFunction, Options, Serial};
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Key};
 use cfipack_roundtrip::{Report, Table, verify_with_reasons};
@@ -48,8 +48,8 @@ pub fn build<'a>(
     let (mut unsupported, mut malformed) = (Vec::new(), Vec::new());
     for section in sections {
         let left_out = |left_out| match left_out {
-            LeftOut::Unsupported(reason) => unsupported.push(reason),
-            LeftOut::Malformed(error) => malformed.push(error),
+            OmittedFunction::Unsupported(reason) => unsupported.push(reason),
+            OmittedFunction::Malformed(error) => malformed.push(error),
         };
         builder.push_section(&section, &Serial, left_out);
     }

@@ -2,17 +2,16 @@
 
 use alloc::vec::Vec;
 
-use cfipack_format::sframe::{Abi, FdeType, FreType, Header, Version};
+use cfipack_format::sframe::{Abi, Header, Version};
 use cfipack_format::{Arch, Key};
 
-use crate::cfi::{Change, Function, Instructions, Interpreter, RowSink, State};
+use crate::cfi::{Function, Interpreter};
 use crate::sframe::fast::cies::Cies;
 use crate::sframe::fast::direct::Common;
+use crate::sframe::push_one::refused;
 use crate::sframe::rows::fres::Fres;
-use crate::sframe::rows::gnu::{Gnu, GnuRows};
-use crate::sframe::rows::small::{SmallRows, flags};
+use crate::sframe::rows::gnu::Gnu;
 use crate::sframe::rows::stack_pointer::StackPointer;
-use crate::sframe::rows::stubs::StubRows;
 use crate::sframe::table::block::Blocks;
 use crate::sframe::table::entries::{Entries, Omitted};
 use crate::sframe::table::merge::merge;
@@ -29,10 +28,10 @@ pub struct Builder<'a> {
     pub(crate) interpreter: Interpreter<'a, StackPointer>,
     pub(crate) cies: Cies<'a>,
     pub(crate) common: Common,
-    gnu: Gnu<'a>,
+    pub(super) gnu: Gnu<'a>,
     pub(crate) fres: Fres,
     pub(crate) entries: Entries,
-    /// Functions taken, by whose instructions DWARF does not say what they mean.
+    /// Functions added whose instructions are not all DWARF's.
     pub(crate) outside_dwarf: u64,
     /// The same of functions that were refused.
     pub(crate) undefined: u64,
@@ -74,7 +73,7 @@ impl<'a> Builder<'a> {
         Self { abi, options, interpreter, cies, common, gnu, fres, entries, outside_dwarf, undefined }
     }
 
-    /// How many of the functions that were taken have instructions that are not DWARF's and that
+    /// How many of the functions that were added have instructions that are not DWARF's and that
     /// `cfipack-roundtrip` cannot judge (`DW_CFA_MIPS_advance_loc8`, `DW_CFA_GNU_negative_offset_extended`).
     /// What else DWARF does not define is refused.
     pub fn outside_dwarf(&self) -> u64 {
@@ -97,8 +96,8 @@ impl<'a> Builder<'a> {
     /// others are refused with [`Reason::KeysMixed`].
     ///
     /// # Errors
-    /// The format cannot express it, in layout `Gnu` gas leaves it out, or the section has no more room: the
-    /// section has no row for it.
+    /// The format cannot represent it, in layout `Gnu` gas omits it, or the section has no more room: the section
+    /// has no row for it.
     #[inline]
     pub fn push(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
         let have_addresses = function.start.is_some();
@@ -111,7 +110,7 @@ impl<'a> Builder<'a> {
         };
         if let Err(Unsupported { reason, .. }) = pushed {
             self.undefined += u64::from(reason.is_undefined() || self.is_undefined(function));
-            // gas keeps some FDEs without rows, which nothing else answers for.
+            // gas keeps some FDEs without rows: no other function has rows for their PCs.
             if self.entries.list.len() == before {
                 self.note_omitted(function.key, function.size);
             } else {
@@ -121,14 +120,15 @@ impl<'a> Builder<'a> {
         pushed
     }
 
-    /// Takes note of a function of `size` bytes that exists and is not pushed: no other function's rows are
-    /// to answer for its PCs. Where functions have no addresses, [`Section::write`] asks for its address too. [`Self::push`] does so itself for what it refuses.
+    /// Notes a function of `size` bytes that exists and is not pushed: no other function's rows may answer for its
+    /// PCs. Where functions have no addresses, [`Section::write`] asks for its address too. [`Self::push`] does so
+    /// itself for what it refuses.
     #[cold]
     pub fn note_omitted(&mut self, function: Key, size: u64) {
         self.entries.omitted.push(Omitted { start: function.0, size });
     }
 
-    /// Whether functions can be taken that have addresses, or have none.
+    /// Whether functions can be added that have addresses, or have none.
     #[inline]
     pub(crate) fn can_take(&self, have_addresses: bool) -> Result<(), Reason> {
         match self.entries.have_addresses {
@@ -138,18 +138,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// As [`push`](Self::push) in layout `Small`, without the fast paths: what they are measured and tested
-    /// against.
-    ///
-    /// # Errors
-    /// As [`push`](Self::push)'s.
-    #[doc(hidden)]
-    pub fn push_general(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
-        let size = check(self.abi.arch(), function)?;
-        self.push_rows(function, size)
-    }
-
-    /// Takes note of a function whose record cannot be read ([`cfi::Error`](crate::cfi::Error)), which
+    /// Notes a function whose record cannot be read ([`cfi::Error`](crate::cfi::Error)), which
     /// [`Options::merge_functions`] must know of: where it lies is unknown, so no gap is merged across.
     /// [`Self::push_all`] and [`Self::push_section`] see such records themselves.
     pub fn note_unread(&mut self) {
@@ -158,16 +147,16 @@ impl<'a> Builder<'a> {
 
     /// Ends the section: nothing is added any more.
     ///
-    /// A lookup finds the last function that starts at or before a PC, so functions that share PCs are told
-    /// apart here, by the addresses that the CFI gave: where functions of several sections of code have the same
+    /// A lookup finds the last function that starts at or before a PC, so functions that share PCs are
+    /// separated here, by the addresses that the CFI gave: where functions of several sections of code have the same
     /// ones, as in objects whose sections all lie at 0, the sections must be laid out first.
     ///
     /// - A function is cut around those that lie in it or start in it: the table answers for the PCs of one that
     ///   was refused, or [omitted](Self::note_omitted), with nothing, and with its own rows before and after
     ///   those. In layout `Gnu` only functions around one that is not in the table are cut.
-    /// - Functions of one start that do not say the same of the same PCs are not in the table:
+    /// - Functions of one start with different rows for the same PCs are not in the table:
     ///   [`Section::omitted`] has them, with [`Reason::Ambiguous`]. So is one that shares its start with one
-    ///   that was refused. Those that say the same are one function in layout `Small`.
+    ///   that was refused. Those with the same rows are one function in layout `Small`.
     ///
     /// Where functions without addresses lie is known only when the section is written, and its size does not
     /// depend on it: [`Section::write`] refuses those that share PCs.
@@ -177,7 +166,7 @@ impl<'a> Builder<'a> {
 
     /// As [`finish`](Self::finish), on the threads of a pool.
     pub fn finish_on(mut self, pool: &dyn Pool) -> Section {
-        self.settle();
+        self.flush();
         let Self { abi, options, mut entries, .. } = self;
         if entries.have_addresses == Some(false) {
             return Section::new(abi, options, entries, Vec::new());
@@ -194,20 +183,8 @@ impl<'a> Builder<'a> {
 
     /// Looks up the blocks of the functions that came last.
     #[inline]
-    pub(crate) fn settle(&mut self) {
-        self.entries.settle(&mut self.fres);
-    }
-
-    fn push_small(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
-        let size = check(self.abi.arch(), function)?;
-        if size == 0 {
-            return Ok(());
-        }
-        let common = match self.number(function) {
-            Some(cie) => self.push_common(cie, function.key, &function.code(), size),
-            None => false,
-        };
-        if common { Ok(()) } else { self.push_rows(function, size) }
+    pub(crate) fn flush(&mut self) {
+        self.entries.flush(&mut self.fres);
     }
 
     #[inline]
@@ -215,145 +192,11 @@ impl<'a> Builder<'a> {
         self.cies.number(function, self.options.version, &mut self.interpreter)
     }
 
-    /// Adds a function of any kind.
-    #[cold]
-    pub(crate) fn push_rows(&mut self, function: &Function<'a>, size: u32) -> Result<(), Unsupported> {
-        if size == 0 {
-            return Ok(());
-        }
-        let before = self.entries.mark();
-        let result = self.run_small(function, size, FdeType::Default).or_else(|unsupported| {
-            self.entries.back_to(before, &mut self.fres);
-            if unsupported.reason == Reason::CfaExpression {
-                self.run_stubs(function, size)
-            } else if self.options.flex {
-                self.run_small(function, size, FdeType::Flex)
-            } else {
-                Err(unsupported)
-            }
-        });
-        match result {
-            Ok(()) => self.count(function),
-            Err(_) => self.entries.back_to(before, &mut self.fres),
-        }
-        result
-    }
-
-    /// How many of the functions that were refused have CFI to which DWARF gives no meaning, be it behind
+    /// How many of the functions that were refused have CFI to which DWARF gives no meaning, be it after
     /// what they were refused for: see [`Reason::is_undefined`].
     pub fn undefined(&self) -> u64 {
         self.undefined
     }
-
-    #[cold]
-    fn is_undefined(&mut self, function: &Function<'a>) -> bool {
-        let ran = self.interpreter.run(function, &mut Unread);
-        ran.is_err_and(|unsupported| unsupported.reason.is_undefined())
-    }
-
-    /// Counts a function that was not taken as a common one.
-    fn count(&mut self, function: &Function<'a>) {
-        let instructions = [function.cie.instructions, function.instructions];
-        let has_outside = |bytes| Instructions::new(function, bytes).has_outside_dwarf();
-        self.outside_dwarf += u64::from(instructions.into_iter().any(has_outside));
-    }
-
-    /// Interprets a function and adds its FDE, or several where it has too many rows for one.
-    #[inline]
-    fn run_small(
-        &mut self,
-        function: &Function<'a>,
-        size: u32,
-        fde_type: FdeType,
-    ) -> Result<(), Unsupported> {
-        let version = self.options.version;
-        let mut rows = SmallRows::begin(function, version, fde_type, size, &mut self.fres, &mut self.entries);
-        self.interpreter.run(function, &mut rows)?;
-        rows.end_part(size).map_err(|reason| refused(function, reason))
-    }
-
-    #[cold]
-    fn run_stubs(&mut self, function: &Function<'a>, size: u32) -> Result<(), Unsupported> {
-        let Options { version, layout, .. } = self.options;
-        let before =
-            SmallRows::begin(function, version, FdeType::Default, size, &mut self.fres, &mut self.entries);
-        let mut rows = StubRows { before, stubs: None };
-        self.interpreter.run(function, &mut rows)?;
-        rows.finish(size, layout, function.start.is_some()).map_err(|reason| refused(function, reason))
-    }
-
-    fn push_gnu(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
-        let size = u32::try_from(function.size).map_err(|_| refused(function, Reason::FunctionSize))?;
-        let before = self.entries.mark();
-        let mut rows = GnuRows::new(function, &mut self.interpreter, &mut self.gnu, &mut self.fres);
-        let result = check(self.abi.arch(), function).and_then(|_| rows.run(self.options.flex));
-        match result {
-            Ok(fde_type) => {
-                self.end_gnu(function, size, fde_type).map_err(|reason| refused(function, reason))
-            }
-            Err(unsupported) if unsupported.reason == Reason::GasInstruction(0x0f) => {
-                // A PLT, whose FDEs are ld's work and not gas's.
-                self.run_stubs(function, size).map(|()| self.count(function)).map_err(|_| {
-                    self.entries.back_to(before, &mut self.fres);
-                    unsupported
-                })
-            }
-            Err(unsupported) => Err(unsupported),
-        }
-        .inspect_err(|unsupported| {
-            // gas keeps the FDE of a signal frame and drops its rows.
-            if function.cie.signal_frame && is_of_gas(unsupported.reason) {
-                self.fres.begin(FreType::for_start(size));
-                let _ = self.end_gnu(function, size, FdeType::Default);
-            }
-        })
-    }
-
-    fn end_gnu(&mut self, function: &Function<'a>, size: u32, fde_type: FdeType) -> Result<(), Reason> {
-        let info = flags(&function.cie, self.options.version);
-        self.entries.add(function.key.0, size, &mut self.fres, info, fde_type, 0)
-    }
-}
-
-/// Discards rows.
-struct Unread;
-
-impl<'a> RowSink<'a, StackPointer> for Unread {
-    fn row(&mut self, _: &State<'a, StackPointer>, _: Change) -> Result<(), Reason> {
-        Ok(())
-    }
-}
-
-/// What must hold of a function before its instructions are looked at. Returns its size.
-#[inline]
-fn check(arch: Arch, function: &Function<'_>) -> Result<u32, Unsupported> {
-    if function.arch() != arch {
-        return Err(refused(function, Reason::Architecture));
-    }
-    if function.cie.return_address != arch.return_address() {
-        return Err(refused(function, Reason::ReturnColumn(function.cie.return_address)));
-    }
-    u32::try_from(function.size).map_err(|_| refused(function, Reason::FunctionSize))
-}
-
-#[cold]
-fn refused(function: &Function<'_>, reason: Reason) -> Unsupported {
-    Unsupported::function(function.key, reason)
-}
-
-/// Whether gas leaves a function out for this reason too.
-const fn is_of_gas(reason: Reason) -> bool {
-    matches!(
-        reason,
-        Reason::GasInstruction(_)
-            | Reason::GasRegister(_)
-            | Reason::ReturnColumn(_)
-            | Reason::RowCount
-            | Reason::CfaOffset(_)
-            | Reason::CfaWithoutBase
-            | Reason::FramePointerAlone
-            | Reason::InstructionUnknown(_)
-    )
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@
 //! let eh_frame = [
 //!     // CIE: "zR", pcrel sdata4; def_cfa rsp+8, offset rip -8
 //!     20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0,
-//!     // FDE: 16 bytes of code from 0x1000; behind a push of one byte def_cfa_offset 16
+//!     // FDE: 16 bytes of code from 0x1000; after a push of one byte def_cfa_offset 16
 //!     20, 0, 0, 0, 28, 0, 0, 0, 0xe0, 0x0f, 0, 0, 16, 0, 0, 0, 0, 0x41, 0x0e, 16, 0, 0, 0, 0,
 //! ];
 //! let options = Options::new().with_version(Version::V2).with_layout(Layout::Gnu);
@@ -39,7 +39,7 @@
 //!
 //! A function carries a [key](cfipack_format::Key). For a finished file it is the function's address; a linker, whose
 //! inputs have no addresses yet, chooses it: [`Functions::keyed`](crate::cfi::Functions::keyed) asks for the key of
-//! each FDE's start field, which the field's relocation tells, or whether the function is dead. So functions at equal
+//! each FDE's start field, which the field's relocation names, or whether the function is dead. So functions at equal
 //! offsets of several objects go into one builder, and [`Section::write`] asks for the address of each key, on several
 //! threads if a [`Pool`] is lent.
 //!
@@ -64,7 +64,7 @@
 //!         (0, 52) => Some(Key(object << 32 | 2)),
 //!         _ => None,
 //!     };
-//!     builder.push_all(Functions::keyed(&cfi, key_of), |left_out| eprintln!("{left_out:?}"));
+//!     builder.push_all(Functions::keyed(&cfi, key_of), |omitted| eprintln!("{omitted:?}"));
 //! }
 //! let section = builder.finish();
 //! assert_eq!(section.num_fdes(), 3);
@@ -76,8 +76,8 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
-//! A function that cannot be expressed is an [`Unsupported`](crate::Unsupported); the table does without it,
-//! and whoever unwinds has to turn to its CFI. A table has no saved registers but the frame pointer and the
+//! A function that the format cannot represent is an [`Unsupported`](crate::Unsupported). The table omits it, and an
+//! unwinder uses its CFI. A table has no saved registers but the frame pointer and the
 //! return address, and no personalities: it is for stack traces, not for exceptions.
 
 mod builder;
@@ -85,6 +85,7 @@ mod fast;
 mod options;
 mod parallel;
 mod push_all;
+mod push_one;
 mod rows;
 mod table;
 
@@ -93,6 +94,6 @@ pub use options::{Layout, Options};
 #[cfg(feature = "std")]
 pub use parallel::pool::Threads;
 pub use parallel::pool::{Pool, Serial, Task};
-pub use push_all::LeftOut;
+pub use push_all::OmittedFunction;
 pub use table::section::{Section, StartField};
 pub use table::write_error::WriteError;

@@ -2,7 +2,7 @@
 
 use cfipack_cfi::write::{Cie, InstructionWriter, Writer};
 use cfipack_cfi::{Excluded, Exclusion, Functions, Instruction, Section, SectionKind};
-use cfipack_encoder::sframe::{Builder, LeftOut, Options, Pool, Serial, Task, Threads, WriteError};
+use cfipack_encoder::sframe::{Builder, OmittedFunction, Options, Pool, Serial, Task, Threads, WriteError};
 use cfipack_format::{Address, Arch, Key, Reason, Register, SectionOffset};
 use cfipack_roundtrip::{Table, verify};
 use cfipack_tests::convert::all_options;
@@ -104,7 +104,7 @@ impl Pool for EachItsThread {
     }
 }
 
-fn refuse(left_out: LeftOut) {
+fn refuse(left_out: OmittedFunction) {
     panic!("{left_out:?}");
 }
 
@@ -182,8 +182,8 @@ fn what_needs_addresses_is_refused() {
         first(&mut builder);
         let mut reasons = Vec::new();
         builder.push_all(Functions::keyed(&object.section(), keyed), |left_out| match left_out {
-            LeftOut::Unsupported(unsupported) => reasons.push(unsupported.reason),
-            LeftOut::Malformed(error) => panic!("{error}"),
+            OmittedFunction::Unsupported(unsupported) => reasons.push(unsupported.reason),
+            OmittedFunction::Malformed(error) => panic!("{error}"),
         });
         reasons
     };

@@ -6,7 +6,7 @@ use cfipack_container::File;
 use cfipack_decoder::sframe::Section as Table;
 use cfipack_encoder::Reason;
 use cfipack_encoder::cfi::{Section, SectionKind};
-use cfipack_encoder::sframe::{Builder, Layout, LeftOut, Options, Threads};
+use cfipack_encoder::sframe::{Builder, Layout, OmittedFunction, Options, Threads};
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Cfa, Key};
 use cfipack_roundtrip::{Report, verify};
@@ -110,7 +110,7 @@ impl Made {
         let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
         let (mut builder, mut refused) = (Builder::new(Arch::Amd64, options).unwrap(), 0);
         builder.push_section(&section, &Threads(threads), |left_out| {
-            assert!(matches!(left_out, LeftOut::Unsupported(_)), "{left_out:?}");
+            assert!(matches!(left_out, OmittedFunction::Unsupported(_)), "{left_out:?}");
             refused += 1;
         });
         let built = builder.finish();

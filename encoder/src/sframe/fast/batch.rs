@@ -5,8 +5,8 @@
 
 use alloc::vec::Vec;
 
+use cfipack_format::Key as FunctionKey;
 use cfipack_format::sframe::FdeType;
-use cfipack_format::{Key as FunctionKey, SectionOffset};
 
 use crate::cfi::{Code, Functions, Keys, PlainFde};
 use crate::sframe::Builder;
@@ -36,15 +36,10 @@ struct MissedFunction {
     hash: u32,
 }
 
-/// More CIEs are rarely in turn.
-const CIES: usize = 16;
-
-/// Functions that are taken together.
+/// Functions that are added together.
 #[derive(Debug)]
 pub(crate) struct Batch<'a> {
     section: &'a [u8],
-    /// Where the CIEs of late start whose FDEs are plain, and their numbers.
-    cies: [(usize, u8); CIES],
     functions: Vec<BatchFunction>,
     keys: [Key; GROUP],
     /// What their instructions have given.
@@ -55,20 +50,11 @@ pub(crate) struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// For the functions of a section that has so many.
+    /// For the functions of a section, about this many.
     pub(crate) fn new(section: &'a [u8], functions: usize) -> Self {
         let (functions_of_batch, missed) = (Vec::with_capacity(GROUP), Vec::with_capacity(GROUP));
         let (keys, results) = ([Key::NONE; GROUP], [Remembered { block: 0, num_fres: 0 }; GROUP]);
-        let cies = [(usize::MAX, 0); CIES];
-        Self {
-            section,
-            cies,
-            functions: functions_of_batch,
-            keys,
-            results,
-            missed,
-            memo: Memo::new(functions),
-        }
+        Self { section, functions: functions_of_batch, keys, results, missed, memo: Memo::new(functions) }
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -79,21 +65,11 @@ impl<'a> Batch<'a> {
         self.functions.len()
     }
 
-    /// Takes note of the number of a CIE whose FDEs are plain.
-    pub(crate) fn note(&mut self, cie: SectionOffset, number: u8) {
-        self.cies[cie.0 / 4 % CIES] = (cie.0, number);
-    }
-
-    /// Takes functions until there is no room for more or the next one is of another kind.
+    /// Adds functions until the batch is full or the next one is of another kind.
     #[inline(never)]
     pub(crate) fn fill(&mut self, functions: &mut Functions<'a, impl Keys>) {
-        let cies = &self.cies;
-        let number = |cie: usize| {
-            let (at, number) = cies[cie / 4 % CIES];
-            (at == cie).then_some(number)
-        };
         while self.functions.len() < GROUP
-            && let Some((fde, cie)) = functions.next_plain(number)
+            && let Some((fde, cie)) = functions.next_plain()
         {
             self.functions.push(BatchFunction { fde, cie });
         }
@@ -127,20 +103,20 @@ impl<'a> Builder<'a> {
         batch: &mut Batch<'a>,
         mut general: impl FnMut(&mut Self, &PlainFde),
     ) {
-        self.settle();
+        self.flush();
         self.run_batch(batch);
         self.entries.blocks.touch(batch.missed.iter().map(|function| function.hash));
         let mut next = 0;
         for function in &batch.missed {
             let number = function.number;
-            let (bytes, len) = (self.fres.with_behind(function.block), function.block.len);
+            let (bytes, len) = (self.fres.tail(function.block), function.block.len);
             let blocks = &self.entries.blocks;
             let Some(end) =
                 function.end.filter(|_| blocks.can_take(function.hash, bytes, len, function.attribute))
             else {
                 self.push_entries(&batch.functions[next..number], &batch.results[next..]);
                 general(self, &batch.functions[number].fde);
-                self.settle();
+                self.flush();
                 next = number + 1;
                 continue;
             };
@@ -175,9 +151,9 @@ impl<'a> Builder<'a> {
     #[inline]
     pub(crate) fn push_common(&mut self, cie: u8, function: FunctionKey, code: &Code<'a>, size: u32) -> bool {
         let Some((_, attribute)) = self.run_common(cie, code, size) else { return false };
-        self.settle();
+        self.flush();
         let block = self.fres.block(self.options.version);
-        let (bytes, len) = (self.fres.with_behind(block), block.len);
+        let (bytes, len) = (self.fres.tail(block), block.len);
         let blocks = &mut self.entries.blocks;
         let hash = blocks.hash(bytes, len);
         if !blocks.can_take(hash, bytes, len, attribute) {
@@ -205,8 +181,7 @@ impl<'a> Builder<'a> {
             batch.missed.push(MissedFunction { number, end, block, num_fres, attribute, hash: 0 });
         }
         for function in batch.missed.iter_mut().filter(|function| function.end.is_some()) {
-            function.hash =
-                self.entries.blocks.hash(self.fres.with_behind(function.block), function.block.len);
+            function.hash = self.entries.blocks.hash(self.fres.tail(function.block), function.block.len);
         }
     }
 

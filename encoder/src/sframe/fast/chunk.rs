@@ -1,11 +1,11 @@
-//! Byte strings of any length, read without a loop that nobody could predict.
+//! Byte strings of any length, read without a loop that no processor predicts.
 
 /// Bytes that are read at once.
 pub(crate) const CHUNK: usize = 64;
-/// The words that these are.
+/// As words.
 pub(crate) const WORDS: usize = CHUNK / 8;
 
-/// The first `len` bytes, [`CHUNK`] at most, with zeros behind them.
+/// The first `len` bytes, [`CHUNK`] at most, with zeros after them.
 #[inline(always)]
 pub(crate) fn words(bytes: &[u8; CHUNK], len: usize) -> [u64; WORDS] {
     let (chunks, _) = bytes.as_chunks::<8>();

@@ -1,10 +1,10 @@
-//! The CIEs of the functions that a builder has seen, told apart by what they mean.
+//! The CIEs of a builder's functions, numbered by what they mean.
 
 use alloc::vec::Vec;
 
 use cfipack_format::sframe::Version;
 
-use crate::cfi::{Cie, Function, Instructions, Interpreter};
+use crate::cfi::{Cie, Function, Interpreter};
 use crate::sframe::fast::common_cie::CommonCie;
 use crate::sframe::rows::small::flags;
 use crate::sframe::rows::stack_pointer::StackPointer;
@@ -65,8 +65,7 @@ impl<'a> Cies<'a> {
         } else if self.known.len() < MAX_CIES {
             let (own, arch, info) = (self.known.len() as u8, function.arch(), flags(&cie, version));
             // Functions that are counted are not common.
-            let is_counted = Instructions::new(function, cie.instructions).has_outside_dwarf();
-            let common = interpreter.run_cie(function).ok().filter(|_| !is_counted);
+            let common = interpreter.run_cie(function).ok().filter(|_| !interpreter.met_outside_dwarf());
             let common = common.and_then(|state| CommonCie::new(own, &cie, &state, arch, info));
             let same = |known: &&Known<'_>| match (&known.common, &common) {
                 (Some(known), Some(common)) => known.means_the_same(common),

@@ -46,7 +46,7 @@ impl CommonCie {
         if arch.endian() == Endian::Big || !is_usual {
             return None;
         }
-        // Larger ones are nobody's, and locations need not be checked for overflow.
+        // No compiler has larger ones, and locations need not be checked for overflow.
         let code_alignment = u64::from(u8::try_from(cie.code_alignment).ok().filter(|&factor| factor != 0)?);
         let rules = Rules::new(number, is_frame_pointer(arch, register)?, row.signed);
         let reading = Reading { code_alignment, ignored: state.registers.ignored(arch) };

@@ -2,9 +2,9 @@
 //!
 //! Nearly every function does no more than move its CFA's offset and save registers. What such
 //! instructions can change is a few bits of state, and the FRE follows from it by a table; so this
-//! does what the interpreter and the encoder of rows do, in a fraction of the time. It gives
-//! up on whatever is not common, malformed instructions among it, and the function then goes the
-//! general way from the start.
+//! does what the interpreter and the encoder of rows do, in a fraction of the time. It stops
+//! at what is not common, malformed instructions among it, and the function then goes the
+//! general way from its start.
 
 use cfipack_format::sframe::FreType;
 
@@ -18,7 +18,7 @@ use crate::sframe::rows::fres::{BUFFER, Fres};
 /// Runs common functions.
 #[derive(Clone, Debug)]
 pub(crate) struct Common {
-    /// The patterns of late: functions save their registers in few ways.
+    /// Recently used patterns: functions save their registers in few ways.
     patterns: [(Rules, Pattern); Self::PATTERNS],
 }
 
@@ -50,11 +50,11 @@ impl Common {
             }
             fres.trim(size);
         }
-        fres.narrow_short();
+        fres.narrow();
         Some(location)
     }
 
-    /// Puts the rows of a function into `fres` whose instructions go on far behind its end.
+    /// Puts the rows of a function into `fres` whose instructions go on far after its end.
     #[cold]
     fn run_beyond(&mut self, cie: &CommonCie, code: &Code<'_>, fres: &mut Fres) -> Option<()> {
         let location = self.run_as::<4>(cie, code, FreType::Addr4, fres)?;
@@ -70,7 +70,7 @@ impl Common {
         fre_type: FreType,
         fres: &mut Fres,
     ) -> Option<u64> {
-        let instructions = code.with_behind().get(..code.len() + LOOKAHEAD)?;
+        let instructions = code.tail().get(..code.len() + LOOKAHEAD)?;
         let (room, first) = fres.room()?;
         // A row takes two bytes of instructions or more. So many of them never fit that nothing can overflow.
         if first + (code.len().min(BUFFER) / 2 + 2) * (WIDTH + 8) > BUFFER {

@@ -26,7 +26,7 @@ struct Slot {
     mark: Mark,
 }
 
-/// What tells most instructions apart that are not the same: few must be looked at, which takes long.
+/// Differs for most instructions that are not the same: few must be compared, which takes long.
 ///
 /// | bits | meaning |
 /// |---|---|
@@ -70,7 +70,7 @@ impl Memo {
     /// That of instructions that are not remembered, and of no others: none are empty.
     const NONE: Mark = Mark(0);
 
-    /// For a section of so many functions, most of which repeat others' instructions.
+    /// For a section of about this many functions, most of which repeat others' instructions.
     pub(crate) fn new(functions: usize) -> Self {
         let empty = Slot { at: 0, block: 0, end: u32::MAX, num_fres: 0, mark: Self::NONE };
         Self { slots: vec![[empty; 2]; (functions / 6).next_power_of_two()] }
@@ -80,7 +80,7 @@ impl Memo {
     #[inline(always)]
     pub(crate) fn key(&self, cie: u8, code: &Code<'_>) -> Key {
         let len = code.len();
-        let Some(head) = code.with_behind().first_chunk() else { return Key::NONE };
+        let Some(head) = code.tail().first_chunk() else { return Key::NONE };
         let hash = mix(0, &words(head, len));
         let mark = len as u16 | u16::from(cie % 16) << 8;
         let hash = (hash ^ u64::from(mark)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -98,7 +98,7 @@ impl Memo {
         if (mark != key.mark) | (size <= end) {
             return None;
         }
-        let found = same(section.get(at as usize..)?, code.with_behind(), code.len());
+        let found = same(section.get(at as usize..)?, code.tail(), code.len());
         found.then_some(Remembered { block, num_fres: num_fres.into() })
     }
 

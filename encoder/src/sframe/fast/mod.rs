@@ -4,13 +4,17 @@
 //!
 //! A function is *common* if it is pushed in layout `Small`, its CIE sets the CFA by `DW_CFA_def_cfa` and has nothing
 //! that [`common_cie`] does not know, and its instructions only advance, change the CFA's register and offset, save,
-//! restore and forget registers, and remember and restore states ([`track`], [`rules`]). What is not, malformed
-//! instructions among it, goes the general way from its start: nothing is decided here but speed.
+//! restore and forget registers, and remember and restore states ([`track`], [`rules`]). Any other, one with
+//! malformed instructions among them, goes the general way from its start: nothing is decided here but speed.
 //!
 //! **Contract:** for every function the bytes are those that the general way ([`rows`](super::rows)) makes of it. The
 //! properties in `tests/` compare the two on random CFI, and the bench `ratios` has a row for what each layer earns:
 //! [`batch`] (what a step waits for, it awaits for sixteen functions together), [`memo`] (equal instructions have equal
 //! FREs), [`direct`] (from instructions to FREs by a table).
+//!
+//! A layer stays that saves at least a tenth. By the bench `instructions`, on libLLVM: 153 million with all layers, 239
+//! with `direct` alone, 265 with `batch` and `memo` alone, 406 with none. Batches serve the memo and the lookup of equal
+//! blocks: where nothing is shared, functions are pushed one by one.
 
 pub(crate) mod batch;
 pub(crate) mod chunk;

@@ -12,9 +12,9 @@ pub(crate) fn bytes_of(fre: u64) -> u64 {
 
 /// What the FREs of rows look like that differ in the CFA's offset only.
 ///
-/// Only for small, positive offsets, default FDEs and little-endian sections: for nearly all rows
-/// there are. The offset is the word behind the info byte. An FRE is a number: up to seven bytes, the
-/// first in the lowest, and in the highest how many there are.
+/// Only for small, positive offsets, default FDEs and little-endian sections: for nearly all
+/// rows. The offset is the word after the info byte. An FRE is a number: up to seven bytes, the
+/// first in the lowest, and in the highest how many they are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Pattern {
     /// The FRE of offset 0, for offsets up to 0x7f.

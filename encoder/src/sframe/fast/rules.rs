@@ -2,14 +2,14 @@
 
 use crate::sframe::fast::common_cie::CommonCie;
 
-/// What common instructions can change but for the CFA's offset, and which CIE gave the rest.
+/// What common instructions can change but for the CFA's offset, and which CIE the rest is of.
 ///
 /// | bits | meaning |
 /// |---|---|
 /// | 0 | the CFA is counted from the frame pointer, else from the stack pointer |
 /// | 1 | AArch64: the return address is signed |
-/// | 8-15 | operand of the `DW_CFA_offset` in effect for the frame pointer; 0: what the CIE says holds |
-/// | 16-23 | likewise for the return address |
+/// | 8-15 | operand of the `DW_CFA_offset` in effect for the frame pointer; 0: the CIE's rule |
+/// | 16-23 | the same for the return address |
 /// | 24-31 | number of the CIE |
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Rules(u32);
@@ -22,7 +22,7 @@ impl Rules {
     /// Where the operand for the return address is.
     pub(crate) const RETURN_ADDRESS: u32 = 16;
     const CIE: u32 = 24;
-    /// Those of a CIE that there cannot be.
+    /// Those of no CIE.
     pub(crate) const NONE: Self = Self(u32::MAX);
 
     pub(crate) fn new(cie: u8, on_frame_pointer: bool, signed: bool) -> Self {
@@ -41,7 +41,7 @@ impl Rules {
         Self(self.0 & !(0xff << shift) | u32::from(operand) << shift)
     }
 
-    /// Those that another CIE gives.
+    /// Those of another CIE.
     pub(crate) fn of_cie(self, other: Self) -> Self {
         const CIES: u32 = 0xff << Rules::CIE;
         Self(self.0 & !CIES | other.0 & CIES)
@@ -77,7 +77,7 @@ pub(crate) struct FrameState {
     pub(crate) offset: u32,
 }
 
-/// What holds, and what `DW_CFA_remember_state` has put aside.
+/// The current state, and those that `DW_CFA_remember_state` has put aside.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct States {
     pub(crate) current: FrameState,

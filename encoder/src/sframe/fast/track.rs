@@ -5,14 +5,14 @@ use core::hint;
 use crate::sframe::fast::pattern::{Pattern, bytes_of};
 use crate::sframe::rows::fres::{BEYOND, BUFFER, Room};
 
-/// Bytes behind the instructions: so many are read at once.
+/// Bytes after the instructions: this many are read at once.
 pub(crate) const LOOKAHEAD: usize = 8;
 
 /// What the instructions of a CIE's functions are read by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Reading {
     pub(crate) code_alignment: u64,
-    /// Registers, by their bits, that may be saved without anybody caring.
+    /// Registers, by their bits, that no row has.
     pub(crate) ignored: u64,
 }
 
@@ -26,7 +26,7 @@ impl Reading {
     }
 }
 
-/// Where the next row goes, and how many there are: a single addition counts a row and makes room for it.
+/// Where the next row goes, and the number of rows: a single addition counts a row and makes room for it.
 ///
 /// | bits | meaning |
 /// |---|---|
@@ -48,7 +48,7 @@ impl Place {
         self.0 as u32 as usize
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub(crate) fn rows(self) -> u32 {
         (self.0 >> 32) as u32
     }
@@ -60,9 +60,9 @@ impl Place {
 pub(crate) struct Track<'a, 'r, const WIDTH: usize> {
     /// The instructions that are left, and [`LOOKAHEAD`] bytes.
     pub(crate) rest: &'a [u8],
-    /// The location in front of them, from the function's start.
+    /// The location before them, from the function's start.
     pub(crate) location: u64,
-    /// What the [FRE](Pattern) of the row there is, so far.
+    /// The [FRE](Pattern) of the current row, so far.
     fre: u64,
     /// What that row adds to the place.
     step: u64,
@@ -98,7 +98,7 @@ impl<'a, 'r, const WIDTH: usize> Track<'a, 'r, WIDTH> {
         self.pattern.offset(self.fre)
     }
 
-    /// Changes the row there is.
+    /// Changes the current row.
     #[inline(always)]
     pub(crate) fn set_pattern(&mut self, pattern: Pattern, offset: u32) {
         self.pattern = pattern;
@@ -126,8 +126,8 @@ impl<'a, 'r, const WIDTH: usize> Track<'a, 'r, WIDTH> {
         (self.place, u32::from_le_bytes(start))
     }
 
-    /// Adds the row there is so far unless it repeats the one before; without branching, which nobody
-    /// could predict.
+    /// Adds the current row unless it repeats the one before; without branching, which no processor
+    /// predicts.
     #[inline(always)]
     fn end_row(&mut self) {
         let room = &mut self.room[self.place.0 as usize % BUFFER..][..BEYOND];
@@ -215,7 +215,7 @@ impl<'a, 'r, const WIDTH: usize> Track<'a, 'r, WIDTH> {
     }
 }
 
-/// How an instruction that advances says how far.
+/// How an instruction that advances encodes how far.
 #[derive(Clone, Copy, Debug)]
 struct Advance {
     /// Where the distance is in the instruction.

@@ -63,8 +63,8 @@ impl Pool for Serial {
     }
 }
 
-/// So many threads of the standard library, the caller's among them, started where there is work for them. Where
-/// the system gives no thread, those that there are do its work.
+/// This many threads of the standard library, the caller's among them, started where work is left for them. Where
+/// the system starts no thread, the others do its work.
 #[cfg(feature = "std")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Threads(pub usize);

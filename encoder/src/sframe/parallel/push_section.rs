@@ -1,14 +1,12 @@
-//! A section's functions taken on several threads.
-
-use alloc::boxed::Box;
-use alloc::vec::Vec;
+//! A section's functions, added on several threads.
 
 use cfipack_format::{Key, SectionOffset};
 
 use crate::cfi::{Functions, Keys, Section};
-use crate::sframe::{Builder, LeftOut, Pool, Task};
+use crate::sframe::parallel::chunks::Chunks;
+use crate::sframe::{Builder, OmittedFunction, Pool};
 
-/// More do not help: what they produce is absorbed by one.
+/// More do not help: what they convert is merged by one at a time.
 const MAX_THREADS: usize = 256;
 
 impl<'a> Builder<'a> {
@@ -18,9 +16,9 @@ impl<'a> Builder<'a> {
         &mut self,
         section: &Section<'a>,
         pool: &dyn Pool,
-        left_out: impl FnMut(LeftOut),
+        omitted: impl FnMut(OmittedFunction),
     ) -> u64 {
-        self.push_parts(section, pool, |from, to| Functions::between(section, from, to), left_out)
+        self.push_parts(section, pool, |from, to| Functions::between(section, from, to), omitted)
     }
 
     /// As [`push_section`](Self::push_section), of a section that is not relocated: see
@@ -31,89 +29,34 @@ impl<'a> Builder<'a> {
         section: &Section<'a>,
         pool: &dyn Pool,
         key_of: impl Fn(SectionOffset) -> Option<Key> + Sync,
-        left_out: impl FnMut(LeftOut),
+        omitted: impl FnMut(OmittedFunction),
     ) -> u64 {
         let part = |from, to| Functions::keyed_between(section, from, to, &key_of);
-        self.push_parts(section, pool, part, left_out)
+        self.push_parts(section, pool, part, omitted)
     }
 
-    /// `functions` gives those of the section between two offsets.
+    /// `functions` returns those of the section between two offsets.
     fn push_parts<K: Keys>(
         &mut self,
         section: &Section<'a>,
         pool: &dyn Pool,
         functions: impl Fn(SectionOffset, SectionOffset) -> Functions<'a, K> + Sync,
-        mut left_out: impl FnMut(LeftOut),
+        omitted: impl FnMut(OmittedFunction),
     ) -> u64 {
-        let parts = pool.threads().clamp(1, MAX_THREADS);
-        // Where a part starts.
-        let length = section.bytes.len() as u128;
-        let cut = |part| SectionOffset((length * part as u128 / parts as u128) as usize);
-        let whole = functions(cut(0), cut(parts));
-        if parts == 1 {
-            return self.push_all(whole, left_out);
+        let threads = pool.threads().clamp(1, MAX_THREADS);
+        let whole = functions(SectionOffset(0), SectionOffset(section.bytes.len()));
+        if threads == 1 {
+            return self.push_all(whole, omitted);
         }
         self.expect(&whole);
-        let (empty, functions) = (&self.shard(), &functions);
-        let mut first = None;
-        let mut others: Vec<Option<Shard<'a>>> = (1..parts).map(|_| None).collect();
-        let (builder, into) = (&mut *self, &mut first);
-        // The first part needs no absorbing.
-        let task: Task<'_> = Box::new(move || *into = Some(Part::push(builder, functions(cut(0), cut(1)))));
-        let tasks = others.iter_mut().zip(1..).map(|(into, part)| -> Task<'_> {
-            Box::new(move || {
-                let start = crate::cfi::likely_record_at_or_after(section, cut(part));
-                *into = start.map(|start| {
-                    let mut builder = empty.clone();
-                    let part = Part::push(&mut builder, functions(start, cut(part + 1)));
-                    Shard { builder, start, part }
-                });
-            })
-        });
-        pool.run([task].into_iter().chain(tasks).collect());
-        let (mut count, mut at) = (0, SectionOffset(0));
-        let mut take = |part: Part| {
-            part.left_out.into_iter().for_each(&mut left_out);
-            count += part.count;
-            part.end
-        };
-        if let Some(part) = first {
-            at = take(part);
-        }
-        for (other, end) in others.into_iter().zip((2..).map(cut)) {
-            let absorbed =
-                other.filter(|shard| shard.start == at).and_then(|Shard { builder, part, .. }| {
-                    self.absorb_on(pool, builder).ok()?;
-                    Some(part)
-                });
-            // There was no guess where the part starts or a wrong one, there is no room for all of it, or the
-            // pool did not run the task.
-            at = take(absorbed.unwrap_or_else(|| Part::push(self, functions(at, end))));
-        }
-        count
-    }
-}
-
-/// What came of the functions of a part of a section.
-struct Part {
-    count: u64,
-    left_out: Vec<LeftOut>,
-    /// Where the next part starts.
-    end: SectionOffset,
-}
-
-/// A part of a section in a builder of its own.
-struct Shard<'a> {
-    builder: Builder<'a>,
-    start: SectionOffset,
-    part: Part,
-}
-
-impl Part {
-    fn push<'a, K: Keys>(builder: &mut Builder<'a>, mut functions: Functions<'a, K>) -> Self {
-        let mut left_out = Vec::new();
-        let count = builder.push_rest(&mut functions, |left| left_out.push(left));
-        Self { count, left_out, end: functions.offset() }
+        let chunks = Chunks::new(section, threads, functions);
+        #[cfg(feature = "std")]
+        let mut progress = chunks.convert_all(self, pool);
+        #[cfg(not(feature = "std"))]
+        let mut progress = chunks.convert_apart(self, pool);
+        chunks.merge_rest(self, pool, &mut progress);
+        progress.omitted.into_iter().for_each(omitted);
+        progress.count
     }
 }
 
@@ -127,8 +70,9 @@ mod tests {
     use crate::Reason;
     use crate::cfi::{Section, SectionKind};
     use crate::eh_frame;
-    use crate::sframe::{Builder, LeftOut};
-    use crate::sframe::{Options, Threads};
+    use crate::sframe::parallel::chunks::Chunks;
+    use crate::sframe::{Builder, OmittedFunction};
+    use crate::sframe::{Options, Pool, Serial, Task, Threads};
 
     /// Appends an FDE of the function with this number, with a multiple of 4 bytes and 3.
     fn fde(bytes: &mut Vec<u8>, number: u32, instructions: &[u8]) {
@@ -144,7 +88,7 @@ mod tests {
             numbers.for_each(|number| fde(bytes, number, &[0x41 + number as u8 % 8, 0x0e, 0x10]));
         };
         plain(&mut bytes, 0..20);
-        // Records at the places that they say, between three bytes and nothing.
+        // Records at the places that their pointers are for, after three bytes.
         let mut inner = bytes.clone();
         inner.extend([0; 17 + 3]);
         let from = inner.len();
@@ -157,12 +101,12 @@ mod tests {
         let guess = crate::cfi::likely_record_at_or_after(&section, middle).unwrap();
         assert_ne!(guess, crate::cfi::record_at_or_after(&section, middle));
         let convert = |threads| {
-            let (mut builder, mut left_out) =
+            let (mut builder, mut omitted) =
                 (Builder::new(Arch::Amd64, Options::default()).unwrap(), Vec::new());
             let count =
-                builder.push_section(&section, &Threads(threads), |left: LeftOut| left_out.push(left));
+                builder.push_section(&section, &Threads(threads), |left: OmittedFunction| omitted.push(left));
             let table = builder.finish().into_bytes(Address(0), Key::address).unwrap();
-            (table, left_out, count)
+            (table, omitted, count)
         };
         let expected = convert(1);
         assert_eq!(
@@ -170,12 +114,63 @@ mod tests {
             (1, 41),
             "the FDE in the middle alone has bad instructions"
         );
+        // Which chunks become shards depends on how threads run; here all do.
+        let in_shards = |threads| {
+            let mut builder = Builder::new(Arch::Amd64, Options::default()).unwrap();
+            let functions = |from, to| crate::cfi::Functions::between(&section, from, to);
+            let chunks = Chunks::new(&section, threads, functions);
+            let mut progress = chunks.convert_apart(&mut builder, &Serial);
+            chunks.merge_rest(&mut builder, &Serial, &mut progress);
+            let table = builder.finish().into_bytes(Address(0), Key::address).unwrap();
+            (table, progress.omitted, progress.count)
+        };
         for threads in 2..6 {
             assert_eq!(convert(threads), expected, "{threads} threads");
+            assert_eq!(in_shards(threads), expected, "shards for {threads} threads");
         }
     }
 
-    /// Where there is no room for a part's blocks, its functions are left out one by one.
+    /// A pool of one thread, which starts with the last task, and runs them or does not.
+    struct Backwards {
+        threads: usize,
+        tasks: usize,
+    }
+
+    impl Pool for Backwards {
+        fn threads(&self) -> usize {
+            self.threads
+        }
+
+        fn run<'t>(&self, tasks: Vec<Task<'t>>) {
+            tasks.into_iter().rev().take(self.tasks).for_each(|task| task());
+        }
+    }
+
+    /// Tasks that never run at the same time, or do not run at all, wait for no other and leave nothing out.
+    #[test]
+    fn any_pool_gives_the_same() {
+        let mut bytes = eh_frame::CIE.to_vec();
+        for number in 0..500 {
+            fde(&mut bytes, number, &[0x41 + (number * number % 11) as u8, 0x0e, 0x10]);
+        }
+        let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
+        let convert = |pool: &dyn Pool| {
+            let mut builder = Builder::new(Arch::Amd64, Options::default()).unwrap();
+            let count = builder.push_section(&section, pool, |omitted| panic!("{omitted:?}"));
+            (builder.finish_on(pool).into_bytes(Address(0), Key::address).unwrap(), count)
+        };
+        let expected = convert(&Serial);
+        assert_eq!(expected.1, 500);
+        for threads in [2, 3, 7, 1000] {
+            assert_eq!(convert(&Threads(threads)), expected, "{threads} threads");
+            for tasks in [0, 1, usize::MAX] {
+                let found = convert(&Backwards { threads, tasks });
+                assert_eq!(found, expected, "{tasks} tasks of {threads} threads");
+            }
+        }
+    }
+
+    /// Where there is no room for a part's blocks, its functions are omitted one by one.
     #[cfg(target_pointer_width = "64")]
     #[test]
     fn a_table_that_is_full() {
@@ -188,21 +183,20 @@ mod tests {
         let [few, many] =
             [&few, &many].map(|bytes| Section::new(SectionKind::EhFrame, bytes, Address(0), Arch::Amd64));
         let convert = |threads| {
-            let (mut builder, mut left_out) =
+            let (mut builder, mut omitted) =
                 (Builder::new(Arch::Amd64, Options::default()).unwrap(), Vec::new());
             builder.push_all(crate::cfi::Functions::new(&few), |left| panic!("{left:?}"));
             let blocks = builder.entries.blocks.len_in_bytes();
             builder.entries.blocks.end += u32::MAX as usize - blocks;
-            let count = builder.push_section(&many, &Threads(threads), |left| left_out.push(left));
+            let count = builder.push_section(&many, &Threads(threads), |left| omitted.push(left));
             builder.entries.blocks.end -= u32::MAX as usize - blocks;
             let table = builder.finish().into_bytes(Address(0), Key::address).unwrap();
-            (table, left_out, count)
+            (table, omitted, count)
         };
         let expected = convert(1);
         let full = (8..200).filter(|&number| number % rows(number) == 8).count();
         assert_eq!((expected.1.len(), expected.2), (full, 192));
-        let is_full =
-            |left: &LeftOut| matches!(left, LeftOut::Unsupported(why) if why.reason == Reason::SectionSize);
+        let is_full = |left: &OmittedFunction| matches!(left, OmittedFunction::Unsupported(why) if why.reason == Reason::SectionSize);
         assert!(expected.1.iter().all(is_full), "{:?}", expected.1);
         for threads in 2..8 {
             assert_eq!(convert(threads), expected, "{threads} threads");

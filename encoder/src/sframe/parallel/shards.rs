@@ -1,4 +1,4 @@
-//! What one builder has taken, added to another.
+//! The functions of one builder, added to another.
 
 use alloc::borrow::Cow;
 use alloc::vec;
@@ -19,7 +19,7 @@ const LEAST_OF_A_THREAD: usize = 1 << 12;
 const NOT_HERE: u32 = u32::MAX;
 
 impl Builder<'_> {
-    /// Adds what another builder has taken, as if its functions had been pushed here one by one; how it laid out
+    /// Adds the functions of another builder, as if they had been pushed here one by one; how it laid out their
     /// rows stays. Shards that are built at the same time and absorbed in a fixed order always give the same bytes.
     ///
     /// # Errors
@@ -43,8 +43,8 @@ impl Builder<'_> {
         if let Some(have_addresses) = shard.entries.have_addresses {
             self.can_take(have_addresses)?;
         }
-        self.settle();
-        shard.settle();
+        self.flush();
+        shard.flush();
         let (other, blocks) = (&shard.entries.blocks, &mut self.entries.blocks);
         let hashes = match (&blocks.index, &other.index) {
             (None, _) => Cow::Borrowed(&[][..]),
@@ -177,11 +177,11 @@ mod tests {
         bytes
     }
 
-    /// A builder that has taken these.
+    /// A builder with these functions.
     fn filled(bytes: &[u8], options: Options) -> Builder<'_> {
         let section = Section::new(SectionKind::EhFrame, bytes, Address(0), Arch::Amd64);
         let mut builder = Builder::new(Arch::Amd64, options).unwrap();
-        builder.push_all(crate::cfi::Functions::new(&section), |left_out| panic!("{left_out:?}"));
+        builder.push_all(crate::cfi::Functions::new(&section), |omitted| panic!("{omitted:?}"));
         builder
     }
 

@@ -1,11 +1,12 @@
 //! A function's FREs: rows become bytes (layout: [`cfipack_format::sframe`], "frame row entry").
 
-use cfipack_format::sframe::{Abi, CONTROL_CFA_SLOT, ControlWord, FdeType, FreInfo, WordSize};
+use cfipack_format::sframe::{Abi, FdeType, FreInfo, WordSize};
 use cfipack_format::{Arch, Cfa, Endian, Row, Rule};
 
 use crate::Reason;
+use crate::sframe::rows::flex::flex;
 
-/// An FRE behind its start offset: the info byte and the data words.
+/// An FRE after its start offset: the info byte and the data words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fre {
     /// Nearly every one.
@@ -18,7 +19,7 @@ pub(crate) enum Fre {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ShortFre(u64);
 
-/// More bytes, and zeros behind them.
+/// More bytes, and zeros after them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LongFre {
     bytes: [u8; Fre::MAX_SIZE],
@@ -29,12 +30,12 @@ impl ShortFre {
     /// No row's.
     pub(crate) const NONE: Self = Self(0);
 
-    /// None's that is short, but of such a length.
+    /// No short FRE's, with the length of this one.
     pub(crate) fn of_long(fre: &LongFre) -> Self {
         Self(u64::from(fre.len) << 56)
     }
 
-    /// The bytes, and others behind them.
+    /// The bytes, and others after them.
     #[inline(always)]
     pub(crate) fn bytes(self) -> [u8; 8] {
         self.0.to_le_bytes()
@@ -69,7 +70,7 @@ impl ShortFre {
 }
 
 impl LongFre {
-    /// The bytes, and zeros behind them.
+    /// The bytes, and zeros after them.
     pub(crate) fn bytes(&self) -> &[u8; Fre::MAX_SIZE] {
         &self.bytes
     }
@@ -121,7 +122,7 @@ impl Fre {
         }
         match fde_type {
             FdeType::Default => Self::default(arch, row),
-            FdeType::Flex => Self::flex(arch, row),
+            FdeType::Flex => flex(arch, row),
         }
     }
 
@@ -161,7 +162,7 @@ impl Fre {
         Self::signed_words(arch.endian(), sp_based, row.signed, count, words)
     }
 
-    /// The FRE with the first `count` of these words, in the narrowest size that holds them all; the others
+    /// The FRE with the first `count` of these words, in the narrowest size that has room for them all; the others
     /// are 0.
     #[inline(always)]
     fn signed_words(
@@ -196,7 +197,7 @@ impl Fre {
 
     /// The FRE with these words, at most six.
     #[cold]
-    fn pack(endian: Endian, info: FreInfo, size: WordSize, words: &[u32]) -> Self {
+    pub(crate) fn pack(endian: Endian, info: FreInfo, size: WordSize, words: &[u32]) -> Self {
         let mut bytes = [0; Self::MAX_SIZE];
         bytes[0] = info.0;
         let (width, slots) = (size.width(), &mut bytes[1..]);
@@ -209,37 +210,9 @@ impl Fre {
         }
         Self::from_bytes(&bytes[..1 + words.len() * width])
     }
-
-    #[inline(never)]
-    fn flex(arch: Arch, row: &Row) -> Result<Self, Reason> {
-        let mut words = FlexWords { words: [0; 6], count: 0, size: WordSize::B1 };
-        let (register, offset, deref) = match row.cfa {
-            Cfa::Register { register, offset } => (register, offset, false),
-            Cfa::Memory { register, offset } => (register, offset, true),
-            Cfa::Undefined => return Err(Reason::CfaMissing),
-            Cfa::Expression => return Err(Reason::CfaExpression),
-        };
-        words.push_pair(
-            ControlWord::register(register, deref),
-            cfa_word(arch, offset)?,
-            Reason::CfaOffset,
-        )?;
-        let fixed = Row::at_entry(arch).return_address;
-        let has_fp = row.frame_pointer != Rule::SameValue;
-        if row.return_address != fixed {
-            words.push_rule(row.return_address, Reason::ReturnAddressRule)?;
-        } else if has_fp {
-            words.push(0, WordSize::B1);
-        }
-        if has_fp {
-            words.push_rule(row.frame_pointer, Reason::FramePointerRule)?;
-        }
-        let info = FreInfo::new(false, words.count as u8, words.size, row.signed);
-        Ok(Self::pack(arch.endian(), info, words.size, &words.words[..words.count]))
-    }
 }
 
-/// [`FreInfo::fre_len`] of an FRE that was made here, whose word size is valid.
+/// [`FreInfo::fre_len`] of an FRE of this encoder, whose word size is valid.
 #[inline]
 pub(crate) const fn fre_len(info: FreInfo) -> usize {
     match info.fre_len() {
@@ -267,7 +240,7 @@ fn out_of_range(words: [i64; 3]) -> Reason {
 
 /// The CFA's data word: its offset, on s390x counted from 160 in units of 8 bytes.
 #[inline(always)]
-fn cfa_word(arch: Arch, offset: i64) -> Result<i64, Reason> {
+pub(crate) fn cfa_word(arch: Arch, offset: i64) -> Result<i64, Reason> {
     let word = if arch == Arch::S390x { s390x_word(offset)? } else { offset };
     if word == i64::from(word as i32) { Ok(word) } else { Err(Reason::CfaOffset(offset)) }
 }
@@ -278,44 +251,6 @@ fn s390x_word(offset: i64) -> Result<i64, Reason> {
         return Err(Reason::CfaOffset(offset));
     }
     Ok(offset.checked_sub(160).ok_or(Reason::CfaOffset(offset))? / 8)
-}
-
-/// The data words of a flex FRE.
-struct FlexWords {
-    words: [u32; 6],
-    count: usize,
-    size: WordSize,
-}
-
-impl FlexWords {
-    fn push(&mut self, word: u32, size: WordSize) {
-        self.words[self.count] = word;
-        self.count += 1;
-        self.size = self.size.max(size);
-    }
-
-    fn push_pair(
-        &mut self,
-        control: ControlWord,
-        offset: i64,
-        too_far: fn(i64) -> Reason,
-    ) -> Result<(), Reason> {
-        let size = WordSize::for_signed(offset).ok_or(too_far(offset))?;
-        self.push(control.0, WordSize::for_unsigned(control.0));
-        self.push(offset as u32, size);
-        Ok(())
-    }
-
-    /// The pair for a rule.
-    fn push_rule(&mut self, rule: Rule, cannot: Reason) -> Result<(), Reason> {
-        let (control, offset) = match rule {
-            Rule::Cfa(offset) => (CONTROL_CFA_SLOT, offset),
-            Rule::Register { register, offset } => (ControlWord::register(register, false), offset),
-            Rule::Memory { register, offset } => (ControlWord::register(register, true), offset),
-            Rule::SameValue | Rule::ValCfa(_) | Rule::Undefined | Rule::Expression => return Err(cannot),
-        };
-        self.push_pair(control, offset, Reason::RuleOffset)
-    }
 }
 
 #[cfg(test)]

@@ -4,33 +4,33 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use cfipack_format::Endian;
-use cfipack_format::sframe::{Attribute, FreInfo, FreType, Version};
+use cfipack_format::sframe::{Attribute, FreType, Version};
 
-use crate::sframe::rows::fre::{Fre, LongFre, ShortFre, fre_len};
+use crate::sframe::rows::fre::{Fre, LongFre, ShortFre};
 
-/// The FREs of a function, behind room for its attribute and behind blocks that are kept.
+/// The FREs of a function, after room for its attribute and after blocks that are still needed.
 #[derive(Clone, Debug)]
 pub(crate) struct Fres {
-    bytes: Vec<u8>,
-    /// Where the function's room starts; blocks that are still needed lie in front of it.
+    pub(super) bytes: Vec<u8>,
+    /// Where the function's room starts; blocks that are still needed lie before it.
     base: usize,
     /// Where the first row starts.
-    first: usize,
-    end: usize,
-    count: u32,
-    fre_type: FreType,
-    last_start: u32,
+    pub(super) first: usize,
+    pub(super) end: usize,
+    pub(super) count: u32,
+    pub(super) fre_type: FreType,
+    pub(super) last_start: u32,
     /// The last row's FRE; of a long one the length.
     last: ShortFre,
-    endian: Endian,
+    pub(super) endian: Endian,
 }
 
 /// Bytes that an FRE may touch: start, info, words.
-const ROOM: usize = 4 + Fre::MAX_SIZE;
+pub(super) const ROOM: usize = 4 + Fre::MAX_SIZE;
 
-/// Bytes of rows that there is room for from the start: more than nearly any function has.
+/// Bytes of rows that fit from the start: more than nearly any function has.
 pub(crate) const BUFFER: usize = 1 << 16;
-/// Bytes behind them that may be read or written without being needed.
+/// Bytes after them that may be read or written without being needed.
 pub(crate) const BEYOND: usize = 64;
 
 /// A buffer for the rows of functions of the common kind.
@@ -79,25 +79,8 @@ impl Fres {
         (self.end, self.count, self.fre_type, self.last_start) = (end, count, fre_type, last_start);
     }
 
-    /// Leaves out little-endian rows that start at `size`, not 0, or behind it.
-    pub(crate) fn trim(&mut self, size: u32) {
-        let (width, mut at, mut count) = (self.fre_type.width(), self.first, 0);
-        let unused = 32 - 8 * width as u32;
-        while at < self.end {
-            let Some(start) = self.bytes[at..].first_chunk() else { break };
-            let start = u32::from_le_bytes(*start) << unused >> unused;
-            if start >= size {
-                break;
-            }
-            self.last_start = start;
-            at += width + usize::from(FRE_LENS[usize::from(self.bytes[at + width])]);
-            count += 1;
-        }
-        (self.end, self.count) = (at, count);
-    }
-
-    /// As good as random to whoever wrote the input: where the allocator put the bytes. The upper half of
-    /// an address has few bits that nobody can guess, so they are spread over both.
+    /// A number that the author of the input cannot guess: where the allocator put the bytes. The upper half of
+    /// an address has few random bits, so they are spread over both.
     pub(crate) fn seed(&self) -> u64 {
         (self.bytes.as_ptr().addr() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
@@ -173,7 +156,7 @@ impl Fres {
 
     /// Makes room for rows up to `end`.
     #[inline(always)]
-    fn grow_to(&mut self, end: usize) {
+    pub(super) fn grow_to(&mut self, end: usize) {
         if self.bytes.len() < end + BEYOND {
             self.grow(end + BEYOND);
         }
@@ -184,88 +167,11 @@ impl Fres {
         self.bytes.resize(len.next_power_of_two(), 0);
     }
 
-    /// Rewrites the starts with the narrowest type that holds them all.
-    #[inline]
-    pub(crate) fn narrow(&mut self) {
-        let narrowest = FreType::for_start(self.last_start);
-        if narrowest != self.fre_type {
-            self.narrow_to(narrowest);
-        }
-    }
-
-    /// Writes the rows anew, behind where they are.
-    #[inline(never)]
-    fn narrow_to(&mut self, narrowest: FreType) -> Option<()> {
-        let (wide, width) = (self.fre_type.width(), narrowest.width());
-        // More is read than a row.
-        let first = self.end + ROOM;
-        self.grow_to(first + (self.end - self.first) + ROOM);
-        let (before, behind) = self.bytes.split_at_mut(first);
-        let (mut rows, mut to) = (&before[self.first..], behind);
-        // Where the start's low bytes are.
-        let low = if self.endian == Endian::Little { 0 } else { wide - width };
-        let mut len_so_far = 0;
-        for _ in 0..self.count {
-            let row: &[u8; ROOM] = rows.first_chunk()?;
-            let room: &mut [u8; ROOM] = to.first_chunk_mut()?;
-            let len = usize::from(FRE_LENS[usize::from(row[wide])]);
-            room[..4].copy_from_slice(&row[low..][..4]);
-            if len <= 8 {
-                room[width..][..8].copy_from_slice(&row[wide..][..8]);
-            } else {
-                room[width..][..Fre::MAX_SIZE].copy_from_slice(&row[wide..][..Fre::MAX_SIZE]);
-            }
-            rows = &rows[wide + len..];
-            to = &mut to[width + len..];
-            len_so_far += width + len;
-        }
-        (self.first, self.end, self.fre_type) = (first, first + len_so_far, narrowest);
-        Some(())
-    }
-
-    /// As [`narrow`](Self::narrow), for little-endian FREs of up to seven bytes.
-    #[inline(always)]
-    pub(crate) fn narrow_short(&mut self) {
-        if self.last_start < 0x100 && self.fre_type == FreType::Addr2 {
-            self.narrow_two_to_one();
-        } else {
-            self.narrow();
-        }
-    }
-
-    #[inline(never)]
-    fn narrow_two_to_one(&mut self) -> Option<()> {
-        // More is read than a row.
-        let first = self.end + 16;
-        self.grow_to(first + (self.end - self.first) + ROOM);
-        let (before, behind) = self.bytes.split_at_mut(first);
-        let (mut rows, mut to) = (&before[self.first..], behind);
-        let mut len_so_far = 0;
-        // Most FREs of a function look alike: a length that need not be looked up does not hold up the next.
-        let (mut info, mut len) = (0, 0);
-        for _ in 0..self.count {
-            let row: &[u8; 10] = rows.first_chunk()?;
-            if row[2] != info || len == 0 {
-                info = row[2];
-                len = usize::from(FRE_LENS[usize::from(info)]);
-            }
-            let room: &mut [u8; 9] = to.first_chunk_mut()?;
-            room[0] = row[0];
-            let fre: &[u8; 8] = row.last_chunk()?;
-            room[1..].copy_from_slice(fre);
-            rows = &rows[len + 2..];
-            to = &mut to[len + 1..];
-            len_so_far += len + 1;
-        }
-        (self.first, self.end, self.fre_type) = (first, first + len_so_far, FreType::Addr1);
-        Some(())
-    }
-
     pub(crate) fn fre_type(&self) -> FreType {
         self.fre_type
     }
 
-    /// Puts version 3's attribute in front of the FREs.
+    /// Writes version 3's attribute before the FREs.
     #[inline(always)]
     pub(crate) fn set_attribute(&mut self, attribute: &[u8; Attribute::SIZE]) {
         self.bytes[self.first - Attribute::SIZE..self.first].copy_from_slice(attribute);
@@ -279,13 +185,13 @@ impl Fres {
         Block { start, len: self.end - start }
     }
 
-    /// The bytes of a block and what lies behind them.
+    /// The bytes of a block and what follows them.
     #[inline(always)]
-    pub(crate) fn with_behind(&self, block: Block) -> &[u8] {
+    pub(crate) fn tail(&self, block: Block) -> &[u8] {
         &self.bytes[block.start..]
     }
 
-    /// Keeps the function's block: the next function comes behind it.
+    /// Keeps the function's block: the next function comes after it.
     #[inline(always)]
     pub(crate) fn keep(&mut self) {
         self.base = self.end;
@@ -320,14 +226,3 @@ pub(crate) struct Block {
 fn big_endian(start: u32, width: usize) -> [u8; 4] {
     (start << (32 - 8 * width)).to_be_bytes()
 }
-
-/// [`fre_len`] by the info byte.
-static FRE_LENS: [u8; 256] = {
-    let mut lens = [0; 256];
-    let mut info = 0;
-    while info < lens.len() {
-        lens[info] = fre_len(FreInfo(info as u8)) as u8;
-        info += 1;
-    }
-    lens
-};

@@ -1,4 +1,4 @@
-//! What gas 2.47 does with an instruction: which of them end rows, and which make it leave a function out.
+//! What gas 2.47 does with an instruction: which of them end rows, and which make it omit a function.
 
 use cfipack_format::{Arch, Register, Row, Rule};
 
@@ -7,8 +7,8 @@ use crate::cfi::Instruction;
 
 /// What gas does with an instruction.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Effect {
-    /// It is of no interest.
+pub(crate) enum GasAction {
+    /// It has no effect on rows.
     None,
     /// The row ends at the next advance.
     Touch,
@@ -16,24 +16,24 @@ pub(crate) enum Effect {
     Flex,
 }
 
-/// The effect of an instruction where the CFA is counted from `cfa_base` and, if `begun`, there is a row
-/// already; or why gas leaves the function out.
-pub(crate) fn effect(
+/// What gas does with an instruction where the CFA is counted from `cfa_base` and, if `begun`, the function has a
+/// row; or why gas omits the function.
+pub(crate) fn gas_action(
     arch: Arch,
     instruction: Instruction<'_>,
     cfa_base: Option<Register>,
     begun: bool,
-) -> Result<Effect, Reason> {
+) -> Result<GasAction, Reason> {
     match instruction {
-        Instruction::Nop | Instruction::Advance(_) | Instruction::SetLocation(_) => Ok(Effect::None),
+        Instruction::Nop | Instruction::Advance(_) | Instruction::SetLocation(_) => Ok(GasAction::None),
         Instruction::DefCfa(register, _) | Instruction::DefCfaRegister(register) => {
             cfa_register(arch, register).ok_or(Reason::GasRegister(register))
         }
-        Instruction::DefCfaOffset(_) | Instruction::RestoreState => Ok(Effect::Touch),
-        Instruction::NegateRaState if arch.is_aarch64() => Ok(Effect::Touch),
+        Instruction::DefCfaOffset(_) | Instruction::RestoreState => Ok(GasAction::Touch),
+        Instruction::NegateRaState if arch.is_aarch64() => Ok(GasAction::Touch),
         Instruction::NegateRaState => Err(Reason::GasInstruction(0x2d)),
         // One byte of offset from rbp, then a load: what GCC writes where it realigns the stack.
-        Instruction::DefCfaExpression([0x76, _, 0x06]) if arch == Arch::Amd64 => Ok(Effect::Flex),
+        Instruction::DefCfaExpression([0x76, _, 0x06]) if arch == Arch::Amd64 => Ok(GasAction::Flex),
         Instruction::DefCfaExpression(_) => Err(Reason::GasInstruction(0x0f)),
         Instruction::RememberState if !begun => Err(Reason::GasInstruction(0x0a)),
         Instruction::ArgsSize(size)
@@ -41,7 +41,7 @@ pub(crate) fn effect(
         {
             Err(Reason::GasInstruction(0x2e))
         }
-        Instruction::RememberState | Instruction::ArgsSize(_) => Ok(Effect::None),
+        Instruction::RememberState | Instruction::ArgsSize(_) => Ok(GasAction::None),
         Instruction::Expression(register, block) => {
             expression(arch, register, block, cfa_base).ok_or(Reason::GasInstruction(0x10))
         }
@@ -57,25 +57,24 @@ pub(crate) fn effect(
     }
 }
 
-/// Whether the ABI leaves the return address's place open; where it does not, gas ignores most of what
-/// is said of it.
+/// Whether the ABI leaves the return address's place open; where it does not, gas ignores most rules for it.
 fn tracks_return_address(arch: Arch) -> bool {
     arch != Arch::Amd64
 }
 
-/// The effect of another register for the CFA; `None`: gas refuses it.
-fn cfa_register(arch: Arch, register: Register) -> Option<Effect> {
+/// What gas does with another register for the CFA; `None`: gas refuses it.
+fn cfa_register(arch: Arch, register: Register) -> Option<GasAction> {
     if register == arch.stack_pointer() || register == arch.frame_pointer() {
-        Some(Effect::Touch)
+        Some(GasAction::Touch)
     } else if arch.is_aarch64() {
         None
     } else {
-        Some(Effect::Flex)
+        Some(GasAction::Flex)
     }
 }
 
-/// The effect of a rule for a register, which `instruction` gives; `None`: gas refuses it.
-fn rule(arch: Arch, register: Register, instruction: Instruction<'_>) -> Option<Effect> {
+/// What gas does with a rule for a register, which `instruction` sets; `None`: gas refuses it.
+fn rule(arch: Arch, register: Register, instruction: Instruction<'_>) -> Option<GasAction> {
     if register == arch.frame_pointer() {
         frame_pointer_rule(arch, instruction)
     } else if register == arch.return_address() {
@@ -83,58 +82,58 @@ fn rule(arch: Arch, register: Register, instruction: Instruction<'_>) -> Option<
     } else if register == arch.stack_pointer() {
         stack_pointer_rule(arch, instruction)
     } else {
-        Some(Effect::None)
+        Some(GasAction::None)
     }
 }
 
 /// The same for the frame pointer: a row has its place on the stack, a flex FDE a register too.
-fn frame_pointer_rule(arch: Arch, instruction: Instruction<'_>) -> Option<Effect> {
+fn frame_pointer_rule(arch: Arch, instruction: Instruction<'_>) -> Option<GasAction> {
     match instruction {
         Instruction::Undefined(_) | Instruction::ValOffset(..) => None,
         Instruction::Register(..) if arch.is_aarch64() => None,
-        Instruction::Register(..) => Some(Effect::Flex),
-        _ => Some(Effect::Touch),
+        Instruction::Register(..) => Some(GasAction::Flex),
+        _ => Some(GasAction::Touch),
     }
 }
 
 /// The same for the return address.
-fn return_address_rule(arch: Arch, instruction: Instruction<'_>) -> Option<Effect> {
+fn return_address_rule(arch: Arch, instruction: Instruction<'_>) -> Option<GasAction> {
     let tracked = tracks_return_address(arch);
     match instruction {
-        Instruction::Undefined(_) => Some(Effect::Touch),
+        Instruction::Undefined(_) => Some(GasAction::Touch),
         Instruction::Register(..) if arch.is_aarch64() => None,
-        Instruction::Register(..) => Some(Effect::Flex),
+        Instruction::Register(..) => Some(GasAction::Flex),
         Instruction::ValOffset(..) if tracked => None,
         Instruction::Offset(_, offset) if !tracked => {
             let in_its_place = Rule::Cfa(offset) == Row::at_entry(arch).return_address;
-            Some(if in_its_place { Effect::Touch } else { Effect::Flex })
+            Some(if in_its_place { GasAction::Touch } else { GasAction::Flex })
         }
-        _ => Some(if tracked { Effect::Touch } else { Effect::None }),
+        _ => Some(if tracked { GasAction::Touch } else { GasAction::None }),
     }
 }
 
 /// The same for the stack pointer, which rows take for the CFA.
-fn stack_pointer_rule(arch: Arch, instruction: Instruction<'_>) -> Option<Effect> {
+fn stack_pointer_rule(arch: Arch, instruction: Instruction<'_>) -> Option<GasAction> {
     match instruction {
         Instruction::Undefined(_) => None,
         Instruction::Register(..) if arch != Arch::S390x => None,
         Instruction::ValOffset(_, offset) if offset != arch.stack_pointer_from_cfa() => None,
-        _ => Some(Effect::None),
+        _ => Some(GasAction::None),
     }
 }
 
-/// The effect of `DW_CFA_expression`, of which gas takes only one-byte offsets from a register; `None`:
+/// What gas does with `DW_CFA_expression`, of which gas takes only one-byte offsets from a register; `None`:
 /// it refuses it.
-fn expression(arch: Arch, register: Register, block: &[u8], cfa_base: Option<Register>) -> Option<Effect> {
+fn expression(arch: Arch, register: Register, block: &[u8], cfa_base: Option<Register>) -> Option<GasAction> {
     if block.len() != 2 || register.0 >= 0x80 {
         return None;
     }
     if register == arch.frame_pointer() {
-        return Some(Effect::Flex);
+        return Some(GasAction::Flex);
     }
     let is_return_address = register == arch.return_address() && tracks_return_address(arch);
     if register == arch.stack_pointer() || is_return_address || Some(register) == cfa_base {
         return None;
     }
-    Some(Effect::None)
+    Some(GasAction::None)
 }

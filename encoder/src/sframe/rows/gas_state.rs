@@ -1,10 +1,10 @@
-//! What gas 2.47 believes of its rows, where that decides whether it leaves a function out.
+//! The state that gas 2.47 tracks of its rows, where that decides whether it omits a function.
 
 use cfipack_format::{Arch, Register, Row, Rule};
 
 use crate::cfi::Instruction;
 
-/// What gas believes of a row.
+/// What gas tracks of a row.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct GasState {
     /// The register that the CFA is counted from.
@@ -18,9 +18,9 @@ pub(crate) struct GasState {
 /// The same of a function's rows.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct GasStates {
-    /// Of the row that is being made.
+    /// Of the current row.
     pub(crate) current: GasState,
-    /// Of the first row, once there is one: gas restores from there and not from the CIE.
+    /// Of the first row, if one has ended: gas restores from there and not from the CIE.
     first: Option<GasState>,
     /// Of the row where the state was remembered last. There is but one, and restoring leaves it.
     remembered: GasState,

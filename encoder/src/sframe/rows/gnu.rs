@@ -5,7 +5,7 @@
 //! registers that it does not track vanish together with their advance. The rows' *contents* here are the
 //! state machine's of DWARF: gas has one slot for remembered states where DWARF has a stack, takes
 //! `.cfi_def_cfa_register`'s offset from the row before, and more. Where gas's row is wrong, ours differs.
-//! What gas leaves out for what it believes of its rows, rightly or not, is left out here too ([`GasStates`]).
+//! What gas omits because of the state that it tracks, rightly or not, is omitted here too ([`GasStates`]).
 
 use alloc::vec::Vec;
 
@@ -15,7 +15,7 @@ use cfipack_format::{Arch, Cfa, Row, Rule};
 use crate::cfi::{Cie, Function, Instruction, Instructions, Interpreter, Registers, Short, State};
 use crate::sframe::rows::fre::Fre;
 use crate::sframe::rows::fres::{Fres, MAX_ROWS};
-use crate::sframe::rows::gas_instruction::{Effect, effect};
+use crate::sframe::rows::gas_instruction::{GasAction, gas_action};
 use crate::sframe::rows::gas_state::{GasState, GasStates};
 use crate::sframe::rows::stack_pointer::StackPointer;
 use crate::{Reason, Unsupported};
@@ -29,31 +29,31 @@ pub(crate) struct Gnu<'a> {
     remembered: Vec<State<'a, StackPointer>>,
 }
 
-/// What holds after a CIE's instructions.
+/// The state after a CIE's instructions.
 #[derive(Clone, Debug)]
 struct Start<'a> {
     cie: Cie<'a>,
     /// What registers are restored to.
     initial: (Row, StackPointer),
     state: State<'a, StackPointer>,
-    so_far: SoFar,
+    gnu_state: GnuState,
 }
 
-/// What gas knows of a function up to a PC.
+/// The state of gas's machine at a PC.
 #[derive(Clone, Copy, Debug)]
-struct SoFar {
+struct GnuState {
     /// Whether a flex FDE turned out to be needed.
     flex: bool,
-    /// Whether there is a row at all: not before the first instruction or advance.
+    /// Whether the function has a row: not before the first instruction or advance.
     begun: bool,
     touched: bool,
     /// Whether nothing but the CFA's offset differs from the row of the last FRE.
     only_offset: bool,
-    /// What gas believes of its rows.
+    /// What gas tracks of its rows.
     gas: GasStates,
     /// The location, from the function's start.
     location: u64,
-    /// The row in force where the location came to, if something has changed since that gas takes no notice of.
+    /// The row at the current location before a change that gas ignores, if there was one.
     entered: Option<Row>,
 }
 
@@ -65,10 +65,10 @@ pub(crate) struct GnuRows<'a, 'f, 'b> {
     fres: &'b mut Fres,
     arch: Arch,
     fde_type: FdeType,
-    so_far: SoFar,
+    gnu_state: GnuState,
 }
 
-impl SoFar {
+impl GnuState {
     fn new(arch: Arch) -> Self {
         let entered = Some(Row::at_entry(arch));
         let gas = GasStates::default();
@@ -84,14 +84,14 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
         fres: &'b mut Fres,
     ) -> Self {
         let arch = function.arch();
-        let (fde_type, so_far) = (FdeType::Default, SoFar::new(arch));
-        Self { function, interpreter, gnu, fres, arch, fde_type, so_far }
+        let (fde_type, gnu_state) = (FdeType::Default, GnuState::new(arch));
+        Self { function, interpreter, gnu, fres, arch, fde_type, gnu_state }
     }
 
     /// Writes the rows. Returns the type of the FDE.
     pub(crate) fn run(&mut self, flex_allowed: bool) -> Result<FdeType, Unsupported> {
         self.run_as(FdeType::Default)?;
-        if !self.so_far.flex {
+        if !self.gnu_state.flex {
             return Ok(FdeType::Default);
         }
         if !flex_allowed {
@@ -110,7 +110,7 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
 
     #[cold]
     fn unsupported(&self, reason: Reason) -> Unsupported {
-        Unsupported { function: self.function.key, offset: self.so_far.location, reason }
+        Unsupported { function: self.function.key, offset: self.gnu_state.location, reason }
     }
 
     fn rows(&mut self) -> Result<(), Reason> {
@@ -123,11 +123,11 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
             match instructions.short() {
                 Some(Short::Nop) => {}
                 Some(Short::Advance(delta)) => {
-                    self.advance(&state, self.so_far.location.saturating_add(delta))?;
+                    self.advance(&state, self.gnu_state.location.saturating_add(delta))?;
                 }
                 Some(Short::DefCfaOffset(bytes)) => {
                     *state.cfa_base()?.1 = bytes;
-                    (self.so_far.touched, self.so_far.begun) = (true, true);
+                    (self.gnu_state.touched, self.gnu_state.begun) = (true, true);
                 }
                 // gas does not track the register, and no row has it.
                 Some(Short::Offset(register, _)) if ignored >> register.0 & 1 != 0 => {}
@@ -141,17 +141,17 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
             }
         }
         self.check_stack_pointer(&state)?;
-        if self.so_far.begun { self.push(&state) } else { Ok(()) }
+        if self.gnu_state.begun { self.push(&state) } else { Ok(()) }
     }
 
     /// What the CIE's registers are restored to, and the state in which the function's own instructions begin.
     #[inline]
     fn start(&mut self) -> Result<((Row, StackPointer), State<'a, StackPointer>), Reason> {
-        let (cie, flex) = (&self.function.cie, self.so_far.flex);
+        let (cie, flex) = (&self.function.cie, self.gnu_state.flex);
         match &self.gnu.start {
-            // In a function without code no state is kept.
+            // In a function without code no state is stored.
             Some(start) if self.function.size != 0 && start.cie.means_the_same(cie) => {
-                self.so_far = SoFar { flex: start.so_far.flex || flex, ..start.so_far };
+                self.gnu_state = GnuState { flex: start.gnu_state.flex || flex, ..start.gnu_state };
                 Ok((start.initial, start.state))
             }
             _ => self.run_cie(),
@@ -162,7 +162,7 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
     fn run_cie(&mut self) -> Result<((Row, StackPointer), State<'a, StackPointer>), Reason> {
         let function = self.function;
         self.gnu.start = None;
-        self.so_far = SoFar { flex: self.so_far.flex, ..SoFar::new(self.arch) };
+        self.gnu_state = GnuState { flex: self.gnu_state.flex, ..GnuState::new(self.arch) };
         let initial = self.interpreter.run_cie(function).map_err(|unsupported| unsupported.reason)?;
         let initial = (initial.row, initial.registers);
         let mut state = State::at_entry(self.arch);
@@ -171,7 +171,7 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
             self.instruction(instruction?, &mut state, &initial)?;
         }
         if function.size != 0 && self.gnu.remembered.is_empty() && self.fde_type == FdeType::Default {
-            self.gnu.start = Some(Start { cie: function.cie, initial, state, so_far: self.so_far });
+            self.gnu.start = Some(Start { cie: function.cie, initial, state, gnu_state: self.gnu_state });
         }
         Ok((initial, state))
     }
@@ -184,7 +184,7 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
         initial: &(Row, StackPointer),
     ) -> Result<(), Reason> {
         match instruction {
-            Instruction::Advance(delta) => self.advance(state, self.so_far.location.saturating_add(delta)),
+            Instruction::Advance(delta) => self.advance(state, self.gnu_state.location.saturating_add(delta)),
             Instruction::SetLocation(address) => self.advance(state, self.function.location_of(address)?),
             _ => self.apply(instruction, state, initial),
         }
@@ -192,7 +192,7 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
 
     #[inline(always)]
     fn advance(&mut self, state: &State<'a, StackPointer>, target: u64) -> Result<(), Reason> {
-        let SoFar { location, touched, entered, .. } = &self.so_far;
+        let GnuState { location, touched, entered, .. } = &self.gnu_state;
         if target < *location {
             return Err(Reason::LocationBackwards);
         }
@@ -202,8 +202,9 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
                 self.push(state)?;
             }
             self.check_stack_pointer(state)?;
-            let so_far = &mut self.so_far;
-            (so_far.begun, so_far.touched, so_far.location, so_far.entered) = (true, false, target, None);
+            let gnu_state = &mut self.gnu_state;
+            (gnu_state.begun, gnu_state.touched, gnu_state.location, gnu_state.entered) =
+                (true, false, target, None);
         }
         Ok(())
     }
@@ -215,25 +216,25 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
         state: &mut State<'a, StackPointer>,
         initial: &(Row, StackPointer),
     ) -> Result<(), Reason> {
-        let so_far = &mut self.so_far;
-        let effect = effect(self.arch, instruction, so_far.gas.current.cfa_base, so_far.begun)?;
+        let gnu_state = &mut self.gnu_state;
+        let action = gas_action(self.arch, instruction, gnu_state.gas.current.cfa_base, gnu_state.begun)?;
         let remembered = &mut self.gnu.remembered;
-        if effect == Effect::None && so_far.location == self.function.size {
-            // Behind the last PC, where gas ends with a row all the same, what it ignores is true of nothing.
+        if action == GasAction::None && gnu_state.location == self.function.size {
+            // After the last PC, where gas ends with a row all the same, what it ignores is true of no PC.
             let mut ignored = *state;
             ignored.apply(instruction, self.arch, initial, remembered)?;
-            so_far.gas.follow(self.arch, instruction, &initial.0);
+            gnu_state.gas.follow(self.arch, instruction, &initial.0);
             return Ok(());
         }
-        so_far.only_offset = false;
-        if effect == Effect::None {
-            so_far.entered.get_or_insert(state.row);
+        gnu_state.only_offset = false;
+        if action == GasAction::None {
+            gnu_state.entered.get_or_insert(state.row);
         } else {
-            so_far.flex |= effect == Effect::Flex;
-            (so_far.touched, so_far.begun) = (true, true);
+            gnu_state.flex |= action == GasAction::Flex;
+            (gnu_state.touched, gnu_state.begun) = (true, true);
         }
         state.apply(instruction, self.arch, initial, remembered)?;
-        so_far.gas.follow(self.arch, instruction, &initial.0);
+        gnu_state.gas.follow(self.arch, instruction, &initial.0);
         Ok(())
     }
 
@@ -247,7 +248,7 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
     fn check_stack_pointer_rule(&self, state: &State<'a, StackPointer>) -> Result<(), Reason> {
         let State { row, registers, .. } = state;
         let has_caller = row.cfa != Cfa::Undefined && row.return_address != Rule::Undefined;
-        let is_inside = self.so_far.location < self.function.size;
+        let is_inside = self.gnu_state.location < self.function.size;
         if is_inside && has_caller && !registers.is_cfa(self.arch, row) {
             return Err(Reason::StackPointerRule);
         }
@@ -256,12 +257,12 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
 
     #[inline(always)]
     fn push(&mut self, state: &State<'a, StackPointer>) -> Result<(), Reason> {
-        let so_far = &mut self.so_far;
-        if so_far.only_offset
+        let gnu_state = &mut self.gnu_state;
+        if gnu_state.only_offset
             && let Cfa::Register { offset, .. } = state.row.cfa
             && let Some(fre) = self.fres.last().with_cfa_offset(self.arch, offset)
-            && so_far.location <= self.function.size
-            && let Ok(start) = u32::try_from(so_far.location)
+            && gnu_state.location <= self.function.size
+            && let Ok(start) = u32::try_from(gnu_state.location)
             && self.fres.count() < MAX_ROWS
         {
             self.fres.push_short(start, fre);
@@ -272,29 +273,29 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
 
     #[inline(never)]
     fn push_any(&mut self, state: &State<'a, StackPointer>) -> Result<(), Reason> {
-        let so_far = &mut self.so_far;
-        if so_far.location > self.function.size {
+        let gnu_state = &mut self.gnu_state;
+        if gnu_state.location > self.function.size {
             return Ok(());
         }
-        so_far.gas.end_row();
-        let start = u32::try_from(so_far.location).map_err(|_| Reason::FunctionSize)?;
+        gnu_state.gas.end_row();
+        let start = u32::try_from(gnu_state.location).map_err(|_| Reason::FunctionSize)?;
         if self.fres.count() == MAX_ROWS {
             return Err(Reason::RowCount);
         }
-        let GasState { fp_on_stack, ra_on_stack, .. } = so_far.gas.current;
+        let GasState { fp_on_stack, ra_on_stack, .. } = gnu_state.gas.current;
         if self.arch.is_aarch64() && fp_on_stack && !ra_on_stack {
             return Err(Reason::FramePointerAlone);
         }
         match Fre::new(self.arch, &state.row, self.fde_type) {
             Ok(fre) => {
-                so_far.only_offset = self.fde_type == FdeType::Default;
+                gnu_state.only_offset = self.fde_type == FdeType::Default;
                 self.fres.push(start, &fre);
             }
             Err(reason) if self.fde_type == FdeType::Flex => return Err(reason),
             Err(reason @ (Reason::FramePointerAlone | Reason::CfaOffset(_) | Reason::RuleOffset(_))) => {
                 return Err(reason);
             }
-            Err(_) => (so_far.only_offset, so_far.flex) = (false, true),
+            Err(_) => (gnu_state.only_offset, gnu_state.flex) = (false, true),
         }
         Ok(())
     }

@@ -21,12 +21,12 @@ pub(crate) struct SmallRows<'b> {
     pub(crate) entries: &'b mut Entries,
     /// The function's start.
     pub(crate) start: u64,
-    /// Where the FDE in the making starts, from the function's start.
+    /// Where the current FDE starts, from the function's start.
     pub(crate) part: u32,
-    /// Starts that the FDE in the making has room for.
+    /// The type of the current FDE's starts.
     pub(crate) fre_type: FreType,
     /// Whether the FRE of a row follows from the last one if only the CFA's offset differs: it is one of a
-    /// default FDE, and nothing is said of the stack pointer, which would depend on the CFA.
+    /// default FDE, and the stack pointer has no rule, which would depend on the CFA.
     offset_is_all: bool,
 }
 
@@ -46,7 +46,7 @@ impl<'b> SmallRows<'b> {
         Self { arch, version, info, fde_type, fres, entries, start, part: 0, fre_type, offset_is_all: false }
     }
 
-    /// Ends the FDE in the making at `end`, from the function's start.
+    /// Ends the current FDE at `end`, from the function's start.
     pub(crate) fn end_part(&mut self, end: u32) -> Result<(), Reason> {
         if self.fres.count() == 0 {
             return Err(Reason::CfaMissing);
@@ -117,7 +117,7 @@ impl SmallRows<'_> {
         let row = &state.row;
         self.offset_is_all = self.fde_type == FdeType::Default && state.registers.is_unset();
         if !matches!(row.return_address, Rule::Undefined) {
-            // There is no rule yet.
+            // No rule so far.
             if matches!(row.cfa, Cfa::Undefined) && self.fres.count() == 0 && self.part == 0 {
                 return Ok(());
             }

@@ -1,4 +1,4 @@
-//! Whether the caller's stack pointer is the CFA, which every row of `.sframe` takes for granted.
+//! Whether the caller's stack pointer is the CFA, as every row of `.sframe` assumes.
 
 use cfipack_format::{Arch, Cfa, Register, Row, Rule};
 
@@ -8,7 +8,7 @@ use crate::cfi::{RA_SIGN_STATE, Registers};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StackPointer {
     register: Register,
-    /// [`Rule::SameValue`] where CFI says nothing: by every ABI the stack pointer is then found
+    /// [`Rule::SameValue`] where CFI has no rule: by every ABI the stack pointer is then found
     /// from the CFA, and unwinders take `DW_CFA_same_value` the same way.
     rule: Rule,
 }
@@ -45,20 +45,20 @@ impl Registers for StackPointer {
 }
 
 impl StackPointer {
-    /// Whether CFI says nothing.
+    /// Whether CFI has no rule.
     #[inline(always)]
     pub(crate) fn is_unset(&self) -> bool {
         matches!(self.rule, Rule::SameValue)
     }
 
-    /// Whether the rule comes to the CFA, `row`'s (plus [`Arch::stack_pointer_from_cfa`]).
+    /// Whether the rule's value is the CFA, `row`'s (plus [`Arch::stack_pointer_from_cfa`]).
     #[inline(always)]
     pub(crate) fn is_cfa(&self, arch: Arch, row: &Row) -> bool {
-        self.is_unset() || self.comes_to_cfa(arch, row)
+        self.is_unset() || self.equals_cfa(arch, row)
     }
 
     #[cold]
-    fn comes_to_cfa(&self, arch: Arch, row: &Row) -> bool {
+    fn equals_cfa(&self, arch: Arch, row: &Row) -> bool {
         match self.rule {
             Rule::SameValue => true,
             Rule::ValCfa(offset) => offset == arch.stack_pointer_from_cfa(),

@@ -46,8 +46,8 @@ impl<'e> Sorted<'e> {
         self.overlap(omitted).is_none()
     }
 
-    /// Where a function starts that shares a PC with another one, if there is one, those that are omitted among
-    /// them.
+    /// Where a function starts that shares a PC with another one, those that are omitted among them; none if no two
+    /// do.
     pub(crate) fn overlap(&self, omitted: &[Omitted]) -> Option<u64> {
         let mut entries = (0..).map_while(|place| self.get(place));
         let mut reached = 0;

@@ -14,11 +14,11 @@ use crate::sframe::table::hash_index::{HashIndex, hash};
 use crate::sframe::table::wide_attribute::WideAttribute;
 use crate::sframe::{Layout, Options};
 
-/// The FRE sub-section in the making. A block is a function's attribute and FREs; before version 3,
+/// The FRE sub-section as far as it has been encoded. A block is a function's attribute and FREs; before version 3,
 /// where the attribute lies in the FDE, the FREs alone. Blocks are numbered.
 #[derive(Clone, Debug)]
 pub(crate) struct Blocks {
-    /// The blocks, behind room for the section's header and index; behind them [`CHUNK`] bytes or more.
+    /// The blocks, after room for the section's header and index; after them [`CHUNK`] bytes or more.
     pub(crate) bytes: Vec<u8>,
     /// Bytes of that room.
     pub(crate) front: usize,
@@ -26,7 +26,7 @@ pub(crate) struct Blocks {
     pub(crate) end: usize,
     /// Where each block starts.
     pub(crate) starts: Vec<u32>,
-    /// What the FDEs of each block say; empty in version 3.
+    /// What the FDEs of each block have of it; empty in version 3.
     attributes: Vec<WideAttribute>,
     /// The blocks by their bytes; none where nothing is shared.
     pub(crate) index: Option<HashIndex>,
@@ -35,7 +35,7 @@ pub(crate) struct Blocks {
     endian: Endian,
 }
 
-/// How many functions are taken together, and their blocks looked up: with more, those that repeat another
+/// How many functions are encoded together, and their blocks looked up: with more, those that repeat another
 /// of the same batch cost more than is saved.
 pub(crate) const GROUP: usize = 16;
 
@@ -65,7 +65,7 @@ impl Blocks {
         self.seed
     }
 
-    /// Makes room in front of the first block and for this many blocks, in a builder that has none.
+    /// Makes room before the first block and for this many blocks, in a builder that has none.
     pub(crate) fn reserve(&mut self, front: usize, blocks: usize) {
         if self.starts.is_empty() {
             // Zeroed memory is not touched before it is used.
@@ -78,7 +78,7 @@ impl Blocks {
         }
     }
 
-    /// The sub-section's bytes behind `front` bytes that are to be written.
+    /// The sub-section's bytes after `front` bytes that are to be written.
     pub(crate) fn take_bytes(&mut self, front: usize) -> Vec<u8> {
         let mut bytes = mem::take(&mut self.bytes);
         let blocks = self.front..self.end;
@@ -98,7 +98,7 @@ impl Blocks {
     ) -> Result<u32, Reason> {
         let attribute = self.begin_block(fres, info, fde_type, rep_size);
         let block = fres.block(self.version);
-        let bytes = fres.with_behind(block);
+        let bytes = fres.tail(block);
         let hash = self.hash(bytes, block.len);
         if !self.can_take(hash, bytes, block.len, attribute) {
             return Err(Reason::SectionSize);
@@ -117,7 +117,7 @@ impl Blocks {
         Ok(self.add_block(hash, bytes, len, attribute))
     }
 
-    /// Writes the attribute in front of a function's FREs if it lies there. Returns it.
+    /// Writes the attribute before a function's FREs if it lies there. Returns it.
     #[inline(always)]
     pub(crate) fn begin_block(
         &self,
@@ -155,13 +155,13 @@ impl Blocks {
         self.starts[number as usize]
     }
 
-    /// What the FDEs of a block say, before version 3.
+    /// What the FDEs of a block have of it, before version 3.
     #[inline]
     pub(crate) fn attribute(&self, number: u32) -> Option<WideAttribute> {
         self.attributes.get(number as usize).copied()
     }
 
-    /// How many blocks there are.
+    /// The number of blocks.
     pub(crate) fn len(&self) -> usize {
         self.starts.len()
     }
@@ -182,7 +182,7 @@ impl Blocks {
         &self.bytes[start..start + len]
     }
 
-    /// The hash of a block of `len` bytes, behind which [`CHUNK`] more can be read.
+    /// The hash of a block of `len` bytes, after which [`CHUNK`] more can be read.
     #[inline(always)]
     pub(crate) fn hash(&self, bytes: &[u8], len: usize) -> u32 {
         if self.index.is_some() { hash(self.seed, bytes, len) } else { 0 }
@@ -200,13 +200,13 @@ impl Blocks {
         hint::black_box(first.into_iter().flatten().map(byte).fold(0, u8::wrapping_add));
     }
 
-    /// Whether a block is here or there is room for it.
+    /// Whether a block is here or has room.
     #[inline(always)]
     pub(crate) fn can_take(&self, hash: u32, bytes: &[u8], len: usize, attribute: WideAttribute) -> bool {
         self.has_room(len) || self.find(hash, bytes, len, attribute).is_some()
     }
 
-    /// Adds a block that [can be taken](Self::can_take): the first `len` bytes of these, behind which
+    /// Adds a block that [can be taken](Self::can_take): the first `len` bytes of these, after which
     /// [`CHUNK`] more can be read. Returns its number.
     #[inline]
     pub(crate) fn add_block(&mut self, hash: u32, bytes: &[u8], len: usize, attribute: WideAttribute) -> u32 {
@@ -223,7 +223,7 @@ impl Blocks {
             return None;
         }
         let (known, starts, attributes) = (&self.bytes[self.front..], &self.starts, &self.attributes);
-        // A block ends where its attribute says, so equal bytes from its start on are the block.
+        // The attribute has the number of rows, so equal bytes from its start on are the block.
         self.index.as_ref()?.find(hash, |number| {
             let start = starts[number as usize] as usize;
             known.get(start..start + len) == bytes.get(..len)
@@ -285,62 +285,4 @@ impl Blocks {
 }
 
 #[cfg(test)]
-mod tests {
-    use alloc::vec::Vec;
-
-    use cfipack_format::sframe::{FdeInfo, Header, Version};
-    use cfipack_format::{Address, Arch, Key};
-
-    use crate::cfi::{Section, SectionKind};
-    use crate::eh_frame::{CIE, fde};
-    use crate::sframe::{Builder, Options};
-
-    /// An `.eh_frame` of two functions with the same rows, one at each of their bytes.
-    fn twice_the_same(rows: u32) -> Vec<u8> {
-        let mut bytes = CIE.to_vec();
-        // `advance_loc` by 1, `def_cfa_offset`.
-        let pushes = [[0x41, 0x0e, 16], [0x41, 0x0e, 8]].into_iter().cycle().take(rows as usize - 1);
-        let instructions: Vec<_> = pushes.flatten().collect();
-        (1..3).for_each(|number| fde(&mut bytes, 0, 0x10_0000 * number, rows, &instructions));
-        bytes
-    }
-
-    /// Readers refuse tables with many more rows than bytes, so blocks of more than 2048 bytes are not shared.
-    /// Up to 256 rows these have three bytes a row, then four.
-    #[test]
-    fn long_blocks_are_not_shared() {
-        for (rows, shared) in
-            [(255, true), (256, true), (257, true), (510, true), (511, false), (5_000, false)]
-        {
-            let bytes = twice_the_same(rows);
-            let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
-            let mut builder = Builder::new(Arch::Amd64, Options::default()).unwrap();
-            builder.push_all(crate::cfi::Functions::new(&section), |left_out| panic!("{left_out:?}"));
-            let table = builder.finish().into_bytes(Address(0), Key::address).unwrap();
-            let (fdes, _) = table[Header::SIZE..].as_chunks::<16>();
-            assert_eq!(fdes[0][12..] == fdes[1][12..], shared, "{rows} rows");
-        }
-    }
-
-    /// Version 2 says by FDE which key signs return addresses: the same rows are two blocks then.
-    #[test]
-    fn equal_rows_of_different_keys() {
-        let mut bytes = Vec::new();
-        for (number, key) in [b'S', b'B'].into_iter().enumerate() {
-            let cie = bytes.len() as u32;
-            bytes.extend(*b"\x14\0\0\0\0\0\0\0\x01zR");
-            bytes.extend([key, 0, 4, 0x78, 30, 1, 0x1b, 0x0c, 31, 0, 0, 0, 0]);
-            let at = bytes.len() as u32;
-            let words = [16, at + 4 - cie, 0x1000 + 0x100 * number as u32 - (at + 8), 0x100, 0];
-            bytes.extend(words.into_iter().flat_map(u32::to_le_bytes));
-        }
-        let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Aarch64);
-        let options = Options { version: Version::V2, ..Options::default() };
-        let mut builder = Builder::new(Arch::Aarch64, options).unwrap();
-        builder.push_all(crate::cfi::Functions::new(&section), |left_out| panic!("{left_out:?}"));
-        let table = builder.finish().into_bytes(Address(0), Key::address).unwrap();
-        let (fdes, _) = table[Header::SIZE..].as_chunks::<20>();
-        let infos = [fdes[0][16], fdes[1][16]].map(FdeInfo::from_bits_retain);
-        assert_eq!(infos, [FdeInfo::empty(), FdeInfo::PAUTH_KEY_B]);
-    }
-}
+mod tests;

@@ -1,4 +1,4 @@
-//! The function index in the making.
+//! The function index as far as functions have been added.
 
 use alloc::vec::Vec;
 
@@ -9,7 +9,7 @@ use crate::sframe::rows::fres::{Block, Fres};
 use crate::sframe::table::block::{Blocks, GROUP};
 use crate::sframe::table::wide_attribute::WideAttribute;
 
-/// One entry of the function index in the making.
+/// One entry of the function index.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     /// The function's key, which is its address where it has one, and what an entry that goes on with it adds.
@@ -69,14 +69,14 @@ pub(crate) struct Entries {
     pub(crate) continued: Vec<usize>,
     /// Numbers of the entries that have no rows since their functions were refused, ascending.
     pub(crate) refused: Vec<usize>,
-    /// Of the entries that go on with a function, where they start and where it does; by their starts, once
-    /// there are all.
+    /// Of the entries that go on with a function, where they start and where it does; by their starts, in
+    /// the finished index.
     pub(crate) parts: Vec<(u64, u64)>,
     /// Functions that are part of another's FDE: where that starts and where they do.
     pub(crate) merged: Vec<(u64, u64)>,
     /// A function could not be read: it may lie in any gap, and nothing may be merged across one.
     pub(crate) unread: bool,
-    /// Whether the functions' keys are their addresses; none as long as there is no function.
+    /// Whether the functions' keys are their addresses; none before the first function.
     pub(crate) have_addresses: Option<bool>,
     /// The last entries, whose blocks are looked up together, and where the first's room for rows was.
     pending: Vec<Pending>,
@@ -98,7 +98,7 @@ struct Pending {
 const LONGEST_PENDING: usize = 1 << 12;
 
 impl Entries {
-    /// None, and the blocks that there are.
+    /// No entries, and these blocks.
     pub(crate) fn new(blocks: Blocks) -> Self {
         let (list, omitted, pending) = (Vec::new(), Vec::new(), Vec::new());
         let (continued, parts, merged) = (Vec::new(), Vec::new(), Vec::new());
@@ -145,7 +145,7 @@ impl Entries {
     /// Takes back what was added since `mark`; blocks stay, unused.
     #[cold]
     pub(crate) fn back_to(&mut self, mark: (usize, u64), fres: &mut Fres) {
-        self.settle(fres);
+        self.flush(fres);
         self.list.truncate(mark.0);
         self.num_fres = mark.1;
         let kept = self.continued.partition_point(|&number| number < mark.0);
@@ -179,14 +179,14 @@ impl Entries {
         fde_type: FdeType,
         rep_size: u8,
     ) -> Result<(), Reason> {
-        self.settle(fres);
+        self.flush(fres);
         let block = self.blocks.add(fres, info, fde_type, rep_size)?;
         self.push(start, size, block, fres.count());
         Ok(())
     }
 
     /// As [`add`](Self::add), but looks the block up later, [together](Blocks::touch) with others: the FREs stay
-    /// in `fres` until [`settle`](Self::settle).
+    /// in `fres` until [`flush`](Self::flush).
     #[inline]
     pub(crate) fn add_later(
         &mut self,
@@ -202,7 +202,7 @@ impl Entries {
         if self.blocks.index.is_none() || block.len > LONGEST_PENDING || !self.blocks.has_room(all) {
             return self.add(start, size, fres, info, fde_type, 0);
         }
-        let hash = self.blocks.hash(fres.with_behind(block), block.len);
+        let hash = self.blocks.hash(fres.tail(block), block.len);
         if self.pending.is_empty() {
             self.pending_from = fres.base();
         }
@@ -211,24 +211,24 @@ impl Entries {
         self.push(start, size, u32::MAX, fres.count());
         fres.keep();
         if self.pending.len() == GROUP {
-            self.settle(fres);
+            self.flush(fres);
         }
         Ok(())
     }
 
     /// Looks up the blocks of the last entries. Before other blocks are added, and before the entries are read.
     #[inline]
-    pub(crate) fn settle(&mut self, fres: &mut Fres) {
+    pub(crate) fn flush(&mut self, fres: &mut Fres) {
         if !self.pending.is_empty() {
-            self.settle_pending(fres);
+            self.flush_pending(fres);
         }
     }
 
     #[inline(never)]
-    fn settle_pending(&mut self, fres: &mut Fres) {
+    fn flush_pending(&mut self, fres: &mut Fres) {
         self.blocks.touch(self.pending.iter().map(|pending| pending.hash));
         for Pending { entry, block, hash, attribute } in self.pending.drain(..) {
-            let number = self.blocks.add_block(hash, fres.with_behind(block), block.len, attribute);
+            let number = self.blocks.add_block(hash, fres.tail(block), block.len, attribute);
             self.list[entry].block = number;
         }
         self.pending_len = 0;

@@ -9,7 +9,7 @@ use crate::sframe::fast::chunk::{CHUNK, mix, words};
 /// elsewhere.
 #[derive(Clone, Debug)]
 pub(crate) struct HashIndex {
-    /// A power of two of them. An index is less than that: it lies in the low bits, which say where a hash
+    /// A power of two of them. An index is less than that: it lies in the low bits, which are where a hash
     /// is looked for, and the hash's other bits above. Few bytes, as each is likely not in a cache.
     slots: Vec<u32>,
     /// The hash of each index.
@@ -93,8 +93,8 @@ fn place(slots: &mut [u32], hash: u32, index: usize) {
     slots[(at & mask) as usize] = hash & !mask | index as u32;
 }
 
-/// Hashes the first `len` of bytes, behind which [`CHUNK`] more can be read; `seed` keeps anybody from
-/// preparing bytes whose hashes collide.
+/// Hashes the first `len` of bytes, after which [`CHUNK`] more can be read; because of `seed` no
+/// input can be prepared whose hashes collide.
 #[inline(always)]
 pub(crate) fn hash(seed: u64, mut bytes: &[u8], mut len: usize) -> u32 {
     let mut sum = seed ^ len as u64;

@@ -1,4 +1,4 @@
-//! Neighbouring functions as one FDE: an FDE is a range of PCs to whoever looks one up.
+//! Neighbouring functions as one FDE: a lookup takes an FDE for a range of PCs.
 //!
 //! What is merged is chosen by dynamic programming over the functions in address order: the cheapest
 //! way to cut them into FDEs of at most so many rows. A function that shares its block with others
@@ -157,7 +157,7 @@ fn cuts(candidates: &[Candidate], rows: &[Row], gaps: &Gaps, options: Options) -
     cuts
 }
 
-/// Rows and bytes of a group in the making.
+/// Rows and bytes of a group so far.
 struct Group {
     start: u64,
     rows: u32,
@@ -219,7 +219,7 @@ mod tests {
     use crate::eh_frame::{CIE, fde};
     use crate::sframe::{Builder, Options};
 
-    /// How many FDEs a section becomes of `count` functions of 16 bytes from `start` on, each behind the
+    /// How many FDEs a section becomes of `count` functions of 16 bytes from `start` on, each after the
     /// one before, and all with the row that their CIE gives.
     fn merged(start: u64, count: u32) -> usize {
         let mut bytes = CIE.to_vec();
@@ -230,7 +230,7 @@ mod tests {
         let section = Section::new(SectionKind::EhFrame, &bytes, address, Arch::Amd64);
         let options = Options { merge_functions: 16, ..Options::default() };
         let mut builder = Builder::new(Arch::Amd64, options).unwrap();
-        builder.push_all(crate::cfi::Functions::new(&section), |left_out| panic!("{left_out:?}"));
+        builder.push_all(crate::cfi::Functions::new(&section), |omitted| panic!("{omitted:?}"));
         builder.finish().num_fdes()
     }
 
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(merged(0x1000, 4 * MAX_GROUP as u32 + 1), 5);
     }
 
-    /// Where a function lies whose CIE cannot be read nobody knows: it may be the gap.
+    /// Where a function lies whose CIE cannot be read is unknown: it may be the gap.
     #[test]
     fn no_gap_is_merged_across_beside_a_function_that_cannot_be_read() {
         for (version, fdes) in [(1, 1), (9, 2)] {
@@ -254,9 +254,9 @@ mod tests {
             let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
             let options = Options { merge_functions: 16, ..Options::default() };
             let mut builder = Builder::new(Arch::Amd64, options).unwrap();
-            let mut left_out = 0;
-            builder.push_all(crate::cfi::Functions::new(&section), |_| left_out += 1);
-            assert_eq!((left_out, builder.finish().num_fdes()), (fdes - 1, fdes));
+            let mut omitted = 0;
+            builder.push_all(crate::cfi::Functions::new(&section), |_| omitted += 1);
+            assert_eq!((omitted, builder.finish().num_fdes()), (fdes - 1, fdes));
         }
     }
 

@@ -2,11 +2,12 @@
 //!
 //! In: for each function its start, its size and the bytes of its FREs. Out: a [`section::Section`] of exact size, which
 //! writes header, index and rows once addresses are known. Equal blocks are stored once ([`block`]), functions that share
-//! PCs are told apart ([`overlap`]), and neighbours become one FDE on request ([`merge`]). What a lookup answers is the
+//! PCs are separated ([`overlap`]), and neighbours become one FDE on request ([`merge`]). What a lookup answers is the
 //! same with and without sharing and merging.
 
 pub(crate) mod apart;
 pub(crate) mod block;
+mod distant;
 pub(crate) mod entries;
 pub(crate) mod hash_index;
 pub(crate) mod merge;

@@ -59,7 +59,7 @@ impl<'e> Order<'e> {
         self.is_sorted
     }
 
-    /// The distances of the first function and of the last, if there are any.
+    /// The distances of the first function and of the last; none without functions.
     pub(crate) fn range(&self) -> Option<(i64, i64)> {
         (!self.entries.is_empty()).then_some((distance(self.least), distance(self.greatest)))
     }
@@ -77,10 +77,14 @@ impl<'e> Order<'e> {
     ) {
         let fde = |entry| fde(entry, distance(key(self.section, entry)));
         if self.is_sorted {
-            for (rank, (slot, entry)) in out.iter_mut().zip(self.entries).enumerate() {
-                *slot = fde(entry);
-                finish(rank, slot);
-            }
+            let part_len = out.len().div_ceil(pool.threads().max(1)).max(LEAST_OF_A_THREAD);
+            let parts = out.chunks_mut(part_len).zip(self.entries.chunks(part_len)).enumerate().collect();
+            for_each(pool, parts, |(part, (out, entries))| {
+                for ((slot, entry), rank) in out.iter_mut().zip(entries).zip(part * part_len..) {
+                    *slot = fde(entry);
+                    finish(rank, slot);
+                }
+            });
             return;
         }
         let mut ranks = self.bucket_starts();
@@ -119,12 +123,12 @@ impl<'e> Order<'e> {
         let mut parts = Vec::new();
         for left in (2..=threads.min(self.entries.len() / LEAST_OF_A_THREAD)).rev() {
             let middle = first_rank + out.len() / left;
-            let (here, behind) = ranks.split_at_mut(ranks.partition_point(|&rank| (rank as usize) < middle));
-            let end = behind.first().map_or(first_rank + out.len(), |&rank| rank as usize);
+            let (here, after) = ranks.split_at_mut(ranks.partition_point(|&rank| (rank as usize) < middle));
+            let end = after.first().map_or(first_rank + out.len(), |&rank| rank as usize);
             let (fdes, others) = out.split_at_mut(end - first_rank);
             let buckets = here.len();
             parts.push(Part { first_bucket, ranks: here, first_rank, out: fdes });
-            (first_bucket, first_rank, ranks, out) = (first_bucket + buckets, end, behind, others);
+            (first_bucket, first_rank, ranks, out) = (first_bucket + buckets, end, after, others);
         }
         parts.push(Part { first_bucket, ranks, first_rank, out });
         parts

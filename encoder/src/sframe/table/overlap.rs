@@ -5,8 +5,8 @@
 //! is cut into those before, between and after what lies in it. That one may be a function that is omitted:
 //! its PCs are answered by nothing.
 //!
-//! Functions of one start are one if they say the same. Otherwise nothing tells which of them is there: linkers
-//! leave FDEs of functions that they discarded. None of them is in the table then.
+//! Functions of one start are one if they have the same rows. Otherwise it is unknown which of them the code is of:
+//! linkers leave FDEs of functions that they discarded. None of them is in the table then.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -23,7 +23,7 @@ use crate::sframe::table::rebuilt::Rebuilt;
 use crate::sframe::{Layout, Options};
 use crate::{Reason, Unsupported};
 
-/// Sees to it that no two functions share a PC; in layout `Gnu`, whose entries are gas's, only where the row for
+/// Separates functions that share a PC; in layout `Gnu`, whose entries are gas's, only where the row for
 /// the PC would be wrong. Returns the functions that it omits.
 pub(crate) fn separate(
     entries: &mut Entries,
@@ -38,7 +38,7 @@ pub(crate) fn separate(
     }
     let sorted = Sorted::new(&entries.list, pool);
     if sorted.are_apart(&entries.omitted) {
-        // Whoever writes the index finds it sorted; that of an object is in the order of its functions.
+        // The index is then written as it is; that of an object is in the order of its functions.
         let sorted = sorted.into_copy().filter(|_| options.layout == Layout::Small);
         for (entry, sorted) in entries.list.iter_mut().zip(sorted.into_iter().flatten()) {
             *entry = sorted;
@@ -58,7 +58,7 @@ pub(crate) fn separate(
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Fate {
     Kept,
-    /// Another one says the same.
+    /// Another one has the same rows.
     Dropped,
     /// Its function is ambiguous.
     Omitted,
@@ -160,7 +160,7 @@ impl Plan {
         let is_hole = |(group, pieces): (&Group<'_>, &&[Piece])| {
             let reach = pieces.last().map_or(group.start, |piece| piece.pcs.end);
             let is_known = |span: &Span| !span.entries.is_empty();
-            !group.spans.iter().all(is_known) || !say_the_same(entries, arch, group, reach)
+            !group.spans.iter().all(is_known) || !have_the_same_rows(entries, arch, group, reach)
         };
         let are_holes: Vec<_> = groups.iter().zip(&of_groups).map(is_hole).collect();
         let mut hole_starts: Vec<_> =
@@ -170,7 +170,7 @@ impl Plan {
             let next = hole_starts.partition_point(|&start| start <= group.start);
             hole_starts.get(next).is_some_and(|&start| start < group.end)
         };
-        // A part may start behind a function that starts in the part before.
+        // A part may start after a function that starts in the part before.
         let has_parts = |group: &Group<'_>| group.spans.iter().any(|span| span.entries.len() > 1);
         let mut plan = Self {
             fates: vec![Fate::Kept; entries.list.len()],
@@ -212,7 +212,7 @@ impl Plan {
 
     fn carry_out(self, entries: &mut Entries, arch: Arch, options: Options) -> Vec<Unsupported> {
         let unsupported = |start, reason| Unsupported::function(Key(start), reason);
-        let mut left_out: Vec<_> =
+        let mut omitted: Vec<_> =
             self.ambiguous.iter().map(|function| unsupported(function.start, Reason::Ambiguous)).collect();
         let mut rebuilt = Rebuilt::new(&entries.blocks, arch, options);
         let functions = entries.function_starts();
@@ -224,7 +224,7 @@ impl Plan {
                 Fate::Dropped | Fate::Omitted => Ok(()),
                 Fate::Cut(pieces) => rebuilt.cut(*entry, overlapping(&self.pieces[pieces], entry)),
             };
-            left_out.extend(added.err().map(|reason| unsupported(entry.start, reason)));
+            omitted.extend(added.err().map(|reason| unsupported(entry.start, reason)));
             let starts = rebuilt.entries()[before..].iter().map(|entry| entry.start);
             parts.extend(starts.filter(|start| *start != function).map(|start| (start, function)));
         }
@@ -235,7 +235,7 @@ impl Plan {
         (rebuilt.unread, rebuilt.have_addresses) = (entries.unread, entries.have_addresses);
         rebuilt.parts = parts;
         *entries = rebuilt;
-        left_out
+        omitted
     }
 }
 
@@ -246,16 +246,16 @@ fn overlapping<'p>(pieces: &'p [Range<u64>], entry: &Entry) -> &'p [Range<u64>] 
     &pieces[..pieces.partition_point(|pcs| pcs.start < entry.end())]
 }
 
-/// Whether all functions of a group say the same of the PCs up to `reach`.
-fn say_the_same(entries: &Entries, arch: Arch, group: &Group<'_>, reach: u64) -> bool {
+/// Whether all functions of a group have the same rows for the PCs up to `reach`.
+fn have_the_same_rows(entries: &Entries, arch: Arch, group: &Group<'_>, reach: u64) -> bool {
     let Some((first, others)) = group.spans.split_first() else { return true };
     others.iter().all(|other| {
-        other.end >= reach && said(entries, arch, first, reach).eq(said(entries, arch, other, reach))
+        other.end >= reach && rows_of(entries, arch, first, reach).eq(rows_of(entries, arch, other, reach))
     })
 }
 
 /// The rows of a function up to `reach`, where they change.
-fn said<'e>(
+fn rows_of<'e>(
     entries: &'e Entries,
     arch: Arch,
     function: &Span,

@@ -36,7 +36,7 @@ impl<'o> Rebuilt<'o> {
         Self { old, numbers, new, fres, arch, layout: options.layout }
     }
 
-    /// The entries; of the rest of what there is to know about them they have nothing.
+    /// The entries, without the rest that [`Entries`] has.
     pub(crate) fn finish(self) -> Entries {
         self.new
     }
@@ -57,7 +57,7 @@ impl<'o> Rebuilt<'o> {
         Ok(())
     }
 
-    /// Adds what an entry says of some of its PCs, which are ranges of addresses in order.
+    /// Adds the rows of an entry for some of its PCs, which are ranges of addresses in order.
     pub(crate) fn cut(&mut self, entry: Entry, pcs: &[Range<u64>]) -> Result<(), Reason> {
         let mark = self.new.mark();
         let (head, rows) = read_back(self.old, entry.block, self.arch.endian());

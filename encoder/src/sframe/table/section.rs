@@ -5,31 +5,30 @@ use alloc::vec::Vec;
 use cfipack_format::sframe::{Abi, Fde, FdeInfo, Flags, Header, Version};
 use cfipack_format::{Address, Key, SectionOffset};
 
+use crate::Unsupported;
 use crate::sframe::table::apart::Sorted;
 use crate::sframe::table::block::Blocks;
 use crate::sframe::table::entries::{Entries, Entry, Omitted};
 use crate::sframe::table::order::Order;
 use crate::sframe::table::place::{Place, Places, part_of};
-use crate::sframe::table::rebuilt::Rebuilt;
 use crate::sframe::table::wide_attribute::WideAttribute;
 use crate::sframe::table::write_error::WriteError;
 use crate::sframe::{Layout, Options, Pool, Serial};
-use crate::{Reason, Unsupported};
 
 /// A section that needs only addresses. Its size is exact, and it can be written again after a
-/// relayout: nothing is read or encoded anew.
+/// relayout: nothing is read or encoded again.
 #[derive(Clone, Debug)]
 pub struct Section {
-    abi: Abi,
-    options: Options,
-    entries: Vec<Entry>,
-    places: Places,
-    blocks: Blocks,
-    num_fres: u64,
+    pub(super) abi: Abi,
+    pub(super) options: Options,
+    pub(super) entries: Vec<Entry>,
+    pub(super) places: Places,
+    pub(super) blocks: Blocks,
+    pub(super) num_fres: u64,
     /// Functions that are part of another's FDE: that one's start and theirs.
-    merged: Vec<(Place, Place)>,
-    /// Functions that were taken and are not in it.
-    omitted: Vec<Unsupported>,
+    pub(super) merged: Vec<(Place, Place)>,
+    /// Functions that were pushed and are not in the section.
+    pub(super) omitted: Vec<Unsupported>,
     /// Where functions have no addresses yet: those that were refused, and those that were not pushed.
     unplaced: Option<Vec<Omitted>>,
 }
@@ -63,51 +62,10 @@ impl Section {
         Self { abi, options, entries: list, places, blocks, num_fres, merged, omitted, unplaced }
     }
 
-    /// Functions that the [builder](crate::sframe::Builder) took and that are not in the section all the same: see
+    /// Functions that the [builder](crate::sframe::Builder) added and that are not in the section all the same: see
     /// [`Builder::finish`](crate::sframe::Builder::finish) and [`Self::omit_distant`].
     pub fn omitted(&self) -> &[Unsupported] {
         &self.omitted
-    }
-
-    /// Omits the functions that version 2, which stores starts in 32 bits, cannot reach from `address`, where the
-    /// section will lie: [`Self::omitted`] has them then, with [`Reason::StartTooFar`], and [`Self::len`] is
-    /// less. `address_of` is that of [`Self::write`], which otherwise refuses the whole section. Version 3
-    /// reaches all.
-    pub fn omit_distant(&mut self, address: Address, address_of: impl Fn(Key) -> Address) {
-        if self.options.version == Version::V3 {
-            return;
-        }
-        let mut far = Vec::new();
-        for place in self.places.iter(0, &self.entries) {
-            let distance = place.address(&address_of).distance_from(address);
-            if i32::try_from(distance).is_err() {
-                let start = place.start();
-                let merged = self.merged.partition_point(|(first, _)| first.start() < start);
-                let merged = self.merged[merged..].iter().take_while(|(first, _)| first.start() == start);
-                let places = [place].into_iter().chain(merged.map(|&(_, other)| other));
-                far.extend(places.map(|place| (place.function, distance)));
-            }
-        }
-        if far.is_empty() {
-            return;
-        }
-        far.sort_unstable();
-        far.dedup_by_key(|far| far.0);
-        let is_near = |place: Place| far.binary_search_by_key(&place.function, |far| far.0).is_err();
-        let is_kept: Vec<_> = self.places.iter(0, &self.entries).map(is_near).collect();
-        let mut rebuilt = Rebuilt::new(&self.blocks, self.abi.arch(), self.options);
-        for (entry, _) in self.entries.iter().zip(&is_kept).filter(|(_, is_kept)| **is_kept) {
-            // There is room: all these blocks were there.
-            let _ = rebuilt.keep(*entry);
-        }
-        let Entries { list, blocks, num_fres, .. } = rebuilt.finish();
-        let reason = |(function, distance)| Unsupported::function(function, Reason::StartTooFar(distance));
-        self.omitted.extend(far.into_iter().map(reason));
-        self.places.retain(&is_kept);
-        (self.entries, self.blocks, self.num_fres) = (list, blocks, num_fres);
-        let mut starts: Vec<_> = self.entries.iter().map(|entry| entry.start).collect();
-        starts.sort_unstable();
-        self.merged.retain(|(first, _)| starts.binary_search(&first.start()).is_ok());
     }
 
     /// Bytes of the section, exact.
@@ -129,7 +87,7 @@ impl Section {
 
     /// The start of each entry, with the offset of the field that a relocatable object
     /// relocates, in the order they were pushed; with [`Options::merge_functions`] in that of their addresses.
-    /// Mostly the start of a function. It lies inside one of which there are several entries: a PLT, whose
+    /// Mostly the start of a function. It lies inside one that has several entries: a PLT, whose
     /// stubs have their own, a function with more rows than an entry can count, and one around another function.
     pub fn start_fields(&self) -> impl Iterator<Item = StartField> + '_ {
         let size = self.options.version.fde_size();
@@ -238,12 +196,12 @@ impl Section {
         Ok(())
     }
 
-    /// Where the FRE sub-section starts, behind header and index.
+    /// Where the FRE sub-section starts, after header and index.
     fn fres_at(&self) -> usize {
         Header::SIZE + self.entries.len() * self.options.version.fde_size()
     }
 
-    /// Writes the header and the index of a linked file in front of the FREs.
+    /// Writes the header and the index of a linked file before the FREs.
     fn write_index(
         &self,
         pool: &dyn Pool,
@@ -284,7 +242,7 @@ impl Section {
     /// Writes the section of a relocatable object into `out`, of [`Self::relocatable_len`] bytes. Starts are zero:
     /// each of [`Self::start_fields`] wants a relocation against its function, relative to the field. Merged
     /// functions must be of one section, in which they keep their distance. binutils up to 2.44 refuses to
-    /// link objects of version 2 whose starts say that they are relative to their fields, as these do.
+    /// link objects of version 2 whose flags declare starts relative to their fields, as these do.
     ///
     /// # Errors
     /// `out` has another length, or there are more functions, rows or bytes of them than the header can count.
@@ -304,7 +262,7 @@ impl Section {
         Ok(())
     }
 
-    /// Writes the header of a section that ends where `out` does. Returns the index behind it.
+    /// Writes the header of a section that ends where `out` does. Returns the index after it.
     fn write_header<'o>(&self, out: &'o mut [u8], flags: Flags) -> Result<&'o mut [u8], WriteError> {
         let count = |count: usize| u32::try_from(count).map_err(|_| WriteError::Count { count });
         let header = Header {

@@ -1,4 +1,4 @@
-//! What an attribute says, in one word for all versions.
+//! An attribute in one word for all versions.
 
 use cfipack_format::sframe::FdeInfo;
 

@@ -12,7 +12,7 @@ use crate::cfi::{Function, Functions, Section, SectionKind};
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 use crate::eh_frame;
 use crate::random::Random;
-use crate::sframe::{Builder, Layout, LeftOut, Options, Pool, Serial, Task};
+use crate::sframe::{Builder, Layout, OmittedFunction, Options, Pool, Serial, Task};
 use crate::{Reason, Unsupported};
 
 impl Random {
@@ -190,27 +190,27 @@ fn eh_frame(random: &mut Random, arch: Arch, max_size: u32) -> Vec<u8> {
 }
 
 /// What a builder became, how many functions it was given, and those it went without.
-type Outcome = (Vec<u8>, u64, Vec<LeftOut>);
+type Outcome = (Vec<u8>, u64, Vec<OmittedFunction>);
 
 fn outcome<'a>(
     arch: Arch,
     options: Options,
-    push: impl FnOnce(&mut Builder<'a>, &mut Vec<LeftOut>) -> u64,
+    push: impl FnOnce(&mut Builder<'a>, &mut Vec<OmittedFunction>) -> u64,
 ) -> Outcome {
-    let (mut builder, mut left_out) = (Builder::new(arch, options).unwrap(), Vec::new());
-    let count = push(&mut builder, &mut left_out);
-    (builder.finish().into_bytes(Address(0), Key::address).unwrap(), count, left_out)
+    let (mut builder, mut omitted) = (Builder::new(arch, options).unwrap(), Vec::new());
+    let count = push(&mut builder, &mut omitted);
+    (builder.finish().into_bytes(Address(0), Key::address).unwrap(), count, omitted)
 }
 
 /// Adds a section's functions one by one.
 fn each<'a>(
     section: &Section<'a>,
-    left_out: &mut Vec<LeftOut>,
+    omitted: &mut Vec<OmittedFunction>,
     mut push: impl FnMut(&Function<'a>) -> Result<(), Unsupported>,
 ) -> u64 {
     let mut count = 0;
     for function in crate::cfi::Functions::new(section) {
-        left_out.extend(push(&function.unwrap()).err().map(LeftOut::Unsupported));
+        omitted.extend(push(&function.unwrap()).err().map(OmittedFunction::Unsupported));
         count += 1;
     }
     count
@@ -218,25 +218,24 @@ fn each<'a>(
 
 fn check(section: &Section<'_>, options: Options, context: &str) {
     let arch = section.arch;
-    let general = outcome(arch, options, |builder, left_out| {
-        each(section, left_out, |function| {
+    let general = outcome(arch, options, |builder, omitted| {
+        each(section, omitted, |function| {
             let pushed = builder.push_rows(function, function.size as u32);
             pushed.inspect_err(|_| builder.note_omitted(function.key, function.size))
         })
     });
-    let single = outcome(arch, options, |builder, left_out| {
-        each(section, left_out, |function| builder.push(function))
-    });
+    let single =
+        outcome(arch, options, |builder, omitted| each(section, omitted, |function| builder.push(function)));
     assert!(single == general, "{context}: one by one");
-    let batches = outcome(arch, options, |builder, left_out| {
-        builder.push_all(crate::cfi::Functions::new(section), |left| left_out.push(left))
+    let batches = outcome(arch, options, |builder, omitted| {
+        builder.push_all(crate::cfi::Functions::new(section), |left| omitted.push(left))
     });
     assert!(batches == general, "{context}: in batches");
     #[cfg(feature = "std")]
     for threads in [2, 5] {
         use crate::sframe::Threads;
-        let threaded = outcome(arch, options, |builder, left_out| {
-            builder.push_section(section, &Threads(threads), |left| left_out.push(left))
+        let threaded = outcome(arch, options, |builder, omitted| {
+            builder.push_section(section, &Threads(threads), |left| omitted.push(left))
         });
         assert!(threaded == general, "{context}: on {threads} threads");
     }
@@ -251,35 +250,36 @@ fn check_keyed(section: &Section<'_>, options: Options, context: &str) -> bool {
     let key_of =
         |field: SectionOffset| Some(Key(u64::MAX - field.0 as u64)).filter(|_| starts.contains_key(&field));
     let address_of = |key: Key| starts[&SectionOffset((u64::MAX - key.0) as usize)].address();
-    let by_address = |left: LeftOut| match left {
-        LeftOut::Unsupported(left) => {
-            LeftOut::Unsupported(Unsupported { function: address_of(left.function).into(), ..left })
+    let by_address = |left: OmittedFunction| match left {
+        OmittedFunction::Unsupported(left) => {
+            OmittedFunction::Unsupported(Unsupported { function: address_of(left.function).into(), ..left })
         }
         malformed => malformed,
     };
     let mut has_set_loc = false;
-    let placed = outcome(section.arch, options, |builder, left_out| {
-        builder.push_all(Functions::new(section), |left| left_out.push(left))
+    let placed = outcome(section.arch, options, |builder, omitted| {
+        builder.push_all(Functions::new(section), |left| omitted.push(left))
     });
     for way in 0..4 {
-        let (mut builder, mut left_out) = (Builder::new(section.arch, options).unwrap(), Vec::new());
-        let mut record = |left| left_out.push(by_address(left));
+        let (mut builder, mut omitted) = (Builder::new(section.arch, options).unwrap(), Vec::new());
+        let mut record = |left| omitted.push(by_address(left));
         let count = match way {
             0 => {
                 let pushed =
                     Functions::keyed(section, key_of).map(|function| builder.push(&function.unwrap()));
-                pushed.map(|pushed| pushed.unwrap_or_else(|why| record(LeftOut::Unsupported(why)))).count()
-                    as u64
+                pushed
+                    .map(|pushed| pushed.unwrap_or_else(|why| record(OmittedFunction::Unsupported(why))))
+                    .count() as u64
             }
             1 => builder.push_all(Functions::keyed(section, key_of), record),
             2 => builder.push_section_keyed(section, &Serial, key_of, record),
             _ => builder.push_section_keyed(section, &Reversed, key_of, record),
         };
-        has_set_loc |= left_out
-            .iter()
-            .any(|left| matches!(left, LeftOut::Unsupported(why) if why.reason == Reason::PlaceUnknown));
+        has_set_loc |= omitted.iter().any(
+            |left| matches!(left, OmittedFunction::Unsupported(why) if why.reason == Reason::PlaceUnknown),
+        );
         let keyed =
-            (builder.finish().into_bytes_on(&Reversed, Address(0), address_of).unwrap(), count, left_out);
+            (builder.finish().into_bytes_on(&Reversed, Address(0), address_of).unwrap(), count, omitted);
         assert!(has_set_loc || keyed == placed, "{context}: way {way}");
     }
     !has_set_loc
@@ -351,10 +351,9 @@ fn blocks_at_the_end_of_the_room_for_all() {
     let blocks = &mut builder.entries.blocks;
     blocks.bytes = vec![0; (1 << 32) + (1 << 16)];
     blocks.end = blocks.front + u32::MAX as usize - 66_000;
-    let mut left_out = Vec::new();
-    builder.push_all(crate::cfi::Functions::new(&section), |left| left_out.push(left));
+    let mut omitted = Vec::new();
+    builder.push_all(crate::cfi::Functions::new(&section), |left| omitted.push(left));
     assert!(builder.entries.blocks.starts.is_sorted());
-    let refused =
-        |left: &LeftOut| matches!(left, LeftOut::Unsupported(why) if why.reason == Reason::SectionSize);
-    assert!(left_out.len() == 3 && left_out.iter().all(refused), "{left_out:?}");
+    let refused = |left: &OmittedFunction| matches!(left, OmittedFunction::Unsupported(why) if why.reason == Reason::SectionSize);
+    assert!(omitted.len() == 3 && omitted.iter().all(refused), "{omitted:?}");
 }

@@ -1,0 +1,99 @@
+//! The CIEs that the FDEs of a walk named recently.
+
+use alloc::boxed::Box;
+use core::fmt;
+
+use cfipack_format::{Endian, SectionOffset};
+
+use crate::pointer::PointerEncoding;
+use crate::record::Records;
+use crate::{Cie, Error, SectionKind};
+
+/// Real sections have a handful of CIEs, hostile ones as many as FDEs.
+const COUNT: usize = 16;
+
+/// CIEs by where they start.
+#[derive(Clone)]
+pub(crate) struct CieCache<'a> {
+    /// What the loop over plain FDEs reads.
+    heads: [Head; COUNT],
+    cies: Box<[Option<Cie<'a>>; COUNT]>,
+}
+
+#[derive(Clone, Copy)]
+struct Head {
+    /// Where the CIE starts.
+    at: usize,
+    /// Whether FDEs that look [plain](crate::PlainFde) are.
+    is_plain: bool,
+    /// What the caller knows a CIE by whose FDEs are plain.
+    number: Option<u8>,
+}
+
+impl Head {
+    const NONE: Self = Self { at: usize::MAX, is_plain: false, number: None };
+}
+
+impl fmt::Debug for CieCache<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CieCache")
+    }
+}
+
+impl<'a> CieCache<'a> {
+    pub(crate) fn new() -> Self {
+        Self { heads: [Head::NONE; COUNT], cies: Box::new([None; COUNT]) }
+    }
+
+    /// CIEs are at least 12 bytes long and 4-aligned.
+    #[inline(always)]
+    fn slot(at: usize) -> usize {
+        at / 4 % COUNT
+    }
+
+    /// Whether a plain FDE may have the CIE at this place, which is known.
+    #[inline(always)]
+    pub(crate) fn is_plain(&self, at: usize) -> bool {
+        let head = &self.heads[Self::slot(at)];
+        head.at == at && head.is_plain
+    }
+
+    /// The number of a CIE whose FDEs are plain, if it has one.
+    #[inline(always)]
+    pub(crate) fn number(&self, at: usize) -> Option<u8> {
+        let head = &self.heads[Self::slot(at)];
+        head.number.filter(|_| head.at == at)
+    }
+
+    /// Gives a number to a CIE that is known and whose FDEs are plain.
+    pub(crate) fn set_number(&mut self, at: usize, number: u8) {
+        if self.is_plain(at) {
+            self.heads[Self::slot(at)].number = Some(number);
+        }
+    }
+
+    /// The CIE at a place, which is parsed unless it is known.
+    #[inline]
+    pub(crate) fn get(
+        &mut self,
+        at: usize,
+        section: &Records<'a>,
+        parse: impl FnOnce() -> Result<Cie<'a>, Error>,
+    ) -> Result<&Cie<'a>, Error> {
+        let (head, cie) = (&mut self.heads[Self::slot(at)], &mut self.cies[Self::slot(at)]);
+        if head.at != at {
+            *head = Head::NONE;
+            let parsed = parse()?;
+            *head = Head { at, is_plain: has_plain_fdes(section, &parsed), number: None };
+            return Ok(cie.insert(parsed));
+        }
+        cie.as_ref().ok_or(Error::Truncated { offset: SectionOffset(at) })
+    }
+}
+
+fn has_plain_fdes(section: &Records<'_>, cie: &Cie<'_>) -> bool {
+    section.kind == SectionKind::EhFrame
+        && section.arch.endian() == Endian::Little
+        && cie.fde_encoding == PointerEncoding::PC_RELATIVE_SIGNED_4
+        && cie.has_data
+}

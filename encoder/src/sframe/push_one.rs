@@ -1,0 +1,170 @@
+//! One function: the fast path if it is common, else the general path, in layout `gnu` gas's.
+
+use cfipack_format::Arch;
+use cfipack_format::sframe::{FdeType, FreType};
+
+use crate::cfi::{Change, Function, RowSink, State};
+use crate::sframe::rows::gnu::GnuRows;
+use crate::sframe::rows::small::{SmallRows, flags};
+use crate::sframe::rows::stack_pointer::StackPointer;
+use crate::sframe::rows::stubs::StubRows;
+use crate::sframe::{Builder, Options};
+use crate::{Reason, Unsupported};
+
+impl<'a> Builder<'a> {
+    /// As [`push`](Self::push) in layout `Small`, without the fast paths: what they are measured and tested
+    /// against.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push)'s.
+    #[doc(hidden)]
+    pub fn push_general(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
+        let size = check(self.abi.arch(), function)?;
+        self.push_rows(function, size)
+    }
+
+    pub(super) fn push_small(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
+        let size = check(self.abi.arch(), function)?;
+        if size == 0 {
+            return Ok(());
+        }
+        let common = match self.number(function) {
+            Some(cie) => self.push_common(cie, function.key, &function.code(), size),
+            None => false,
+        };
+        if common { Ok(()) } else { self.push_rows(function, size) }
+    }
+
+    /// Adds a function of any kind.
+    #[cold]
+    pub(crate) fn push_rows(&mut self, function: &Function<'a>, size: u32) -> Result<(), Unsupported> {
+        if size == 0 {
+            return Ok(());
+        }
+        let before = self.entries.mark();
+        let result = self.run_small(function, size, FdeType::Default).or_else(|unsupported| {
+            self.entries.back_to(before, &mut self.fres);
+            if unsupported.reason == Reason::CfaExpression {
+                self.run_stubs(function, size)
+            } else if self.options.flex {
+                self.run_small(function, size, FdeType::Flex)
+            } else {
+                Err(unsupported)
+            }
+        });
+        match result {
+            Ok(()) => self.outside_dwarf += u64::from(self.interpreter.met_outside_dwarf()),
+            Err(_) => self.entries.back_to(before, &mut self.fres),
+        }
+        result
+    }
+
+    #[cold]
+    pub(super) fn is_undefined(&mut self, function: &Function<'a>) -> bool {
+        let ran = self.interpreter.run(function, &mut Unread);
+        ran.is_err_and(|unsupported| unsupported.reason.is_undefined())
+    }
+
+    /// Interprets a function and adds its FDE, or several where it has too many rows for one.
+    #[inline]
+    fn run_small(
+        &mut self,
+        function: &Function<'a>,
+        size: u32,
+        fde_type: FdeType,
+    ) -> Result<(), Unsupported> {
+        let version = self.options.version;
+        let mut rows = SmallRows::begin(function, version, fde_type, size, &mut self.fres, &mut self.entries);
+        self.interpreter.run(function, &mut rows)?;
+        rows.end_part(size).map_err(|reason| refused(function, reason))
+    }
+
+    #[cold]
+    fn run_stubs(&mut self, function: &Function<'a>, size: u32) -> Result<(), Unsupported> {
+        let Options { version, layout, .. } = self.options;
+        let before =
+            SmallRows::begin(function, version, FdeType::Default, size, &mut self.fres, &mut self.entries);
+        let mut rows = StubRows { before, stubs: None };
+        self.interpreter.run(function, &mut rows)?;
+        rows.finish(size, layout, function.start.is_some()).map_err(|reason| refused(function, reason))
+    }
+
+    pub(super) fn push_gnu(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
+        let size = u32::try_from(function.size).map_err(|_| refused(function, Reason::FunctionSize))?;
+        let before = self.entries.mark();
+        let mut rows = GnuRows::new(function, &mut self.interpreter, &mut self.gnu, &mut self.fres);
+        let result = check(self.abi.arch(), function).and_then(|_| rows.run(self.options.flex));
+        match result {
+            Ok(fde_type) => {
+                self.end_gnu(function, size, fde_type).map_err(|reason| refused(function, reason))
+            }
+            Err(unsupported) if unsupported.reason == Reason::GasInstruction(0x0f) => {
+                // A PLT, whose FDEs are ld's work and not gas's.
+                match self.run_stubs(function, size) {
+                    Ok(()) => {
+                        self.outside_dwarf += u64::from(self.interpreter.met_outside_dwarf());
+                        Ok(())
+                    }
+                    Err(_) => {
+                        self.entries.back_to(before, &mut self.fres);
+                        Err(unsupported)
+                    }
+                }
+            }
+            Err(unsupported) => Err(unsupported),
+        }
+        .inspect_err(|unsupported| {
+            // gas keeps the FDE of a signal frame and drops its rows.
+            if function.cie.signal_frame && is_of_gas(unsupported.reason) {
+                self.fres.begin(FreType::for_start(size));
+                let _ = self.end_gnu(function, size, FdeType::Default);
+            }
+        })
+    }
+
+    fn end_gnu(&mut self, function: &Function<'a>, size: u32, fde_type: FdeType) -> Result<(), Reason> {
+        let info = flags(&function.cie, self.options.version);
+        self.entries.add(function.key.0, size, &mut self.fres, info, fde_type, 0)
+    }
+}
+
+/// Discards rows.
+struct Unread;
+
+impl<'a> RowSink<'a, StackPointer> for Unread {
+    fn row(&mut self, _: &State<'a, StackPointer>, _: Change) -> Result<(), Reason> {
+        Ok(())
+    }
+}
+
+/// What must hold of a function before its instructions are looked at. Returns its size.
+#[inline]
+fn check(arch: Arch, function: &Function<'_>) -> Result<u32, Unsupported> {
+    if function.arch() != arch {
+        return Err(refused(function, Reason::Architecture));
+    }
+    if function.cie.return_address != arch.return_address() {
+        return Err(refused(function, Reason::ReturnColumn(function.cie.return_address)));
+    }
+    u32::try_from(function.size).map_err(|_| refused(function, Reason::FunctionSize))
+}
+
+#[cold]
+pub(super) fn refused(function: &Function<'_>, reason: Reason) -> Unsupported {
+    Unsupported::function(function.key, reason)
+}
+
+/// Whether gas leaves a function out for this reason too.
+const fn is_of_gas(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::GasInstruction(_)
+            | Reason::GasRegister(_)
+            | Reason::ReturnColumn(_)
+            | Reason::RowCount
+            | Reason::CfaOffset(_)
+            | Reason::CfaWithoutBase
+            | Reason::FramePointerAlone
+            | Reason::InstructionUnknown(_)
+    )
+}

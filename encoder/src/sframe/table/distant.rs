@@ -1,0 +1,55 @@
+//! Functions that version 2 cannot reach.
+
+use alloc::vec::Vec;
+
+use cfipack_format::sframe::Version;
+use cfipack_format::{Address, Key};
+
+use crate::sframe::Section;
+use crate::sframe::table::entries::Entries;
+use crate::sframe::table::place::Place;
+use crate::sframe::table::rebuilt::Rebuilt;
+use crate::{Reason, Unsupported};
+
+impl Section {
+    /// Omits the functions that version 2, which stores starts in 32 bits, cannot reach from `address`, where the
+    /// section will lie: [`Self::omitted`] has them then, with [`Reason::StartTooFar`], and [`Self::len`] is
+    /// less. `address_of` is that of [`Self::write`], which otherwise refuses the whole section. Version 3
+    /// reaches all.
+    pub fn omit_distant(&mut self, address: Address, address_of: impl Fn(Key) -> Address) {
+        if self.options.version == Version::V3 {
+            return;
+        }
+        let mut far = Vec::new();
+        for place in self.places.iter(0, &self.entries) {
+            let distance = place.address(&address_of).distance_from(address);
+            if i32::try_from(distance).is_err() {
+                let start = place.start();
+                let merged = self.merged.partition_point(|(first, _)| first.start() < start);
+                let merged = self.merged[merged..].iter().take_while(|(first, _)| first.start() == start);
+                let places = [place].into_iter().chain(merged.map(|&(_, other)| other));
+                far.extend(places.map(|place| (place.function, distance)));
+            }
+        }
+        if far.is_empty() {
+            return;
+        }
+        far.sort_unstable();
+        far.dedup_by_key(|far| far.0);
+        let is_near = |place: Place| far.binary_search_by_key(&place.function, |far| far.0).is_err();
+        let is_kept: Vec<_> = self.places.iter(0, &self.entries).map(is_near).collect();
+        let mut rebuilt = Rebuilt::new(&self.blocks, self.abi.arch(), self.options);
+        for (entry, _) in self.entries.iter().zip(&is_kept).filter(|(_, is_kept)| **is_kept) {
+            // There is room: all these blocks were there.
+            let _ = rebuilt.keep(*entry);
+        }
+        let Entries { list, blocks, num_fres, .. } = rebuilt.finish();
+        let reason = |(function, distance)| Unsupported::function(function, Reason::StartTooFar(distance));
+        self.omitted.extend(far.into_iter().map(reason));
+        self.places.retain(&is_kept);
+        (self.entries, self.blocks, self.num_fres) = (list, blocks, num_fres);
+        let mut starts: Vec<_> = self.entries.iter().map(|entry| entry.start).collect();
+        starts.sort_unstable();
+        self.merged.retain(|(first, _)| starts.binary_search(&first.start()).is_ok());
+    }
+}

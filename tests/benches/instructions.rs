@@ -1,0 +1,91 @@
+//! How many instructions conversion takes, and of gimli's walk over the same rows: callgrind counts them, so that the
+//! figures are those of an idle machine on a busy one.
+//!
+//!     cargo bench -p cfipack-tests --bench instructions [-- WAY…]
+
+use std::env;
+use std::hint::black_box;
+use std::process::Command;
+
+use cfipack_encoder::sframe::{Layout, Options};
+use cfipack_format::sframe::Version;
+use cfipack_tests::workload::{Library, libraries};
+
+/// Tells the process which way it is to go.
+const WAY: &str = "CFIPACK_COUNTED_WAY";
+
+/// The yardstick, and the ways to convert.
+const WAYS: [&str; 10] = [
+    "gimli",
+    "small",
+    "small-two-threads",
+    "small-unshared",
+    "version-2",
+    "gnu",
+    "one-by-one",
+    "one-by-one-unshared",
+    "general",
+    "general-unshared",
+];
+
+fn main() {
+    let Some(library) = Box::leak(libraries().into_boxed_slice()).last() else {
+        println!("SKIPPED: benches: not measured: the toolchain has neither librustc_driver nor libLLVM");
+        return;
+    };
+    if let Ok(way) = env::var(WAY) {
+        black_box(counted(library, &way));
+        return;
+    }
+    let wanted: Vec<_> = env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
+    let yardstick = count("gimli");
+    println!("{}: gimli walks all rows: {yardstick:?} instructions", library.name);
+    for way in
+        WAYS.into_iter().skip(1).filter(|way| wanted.is_empty() || wanted.iter().any(|wanted| wanted == way))
+    {
+        match (count(way), yardstick) {
+            (Some(count), Some(yardstick)) => {
+                println!("  {way:<18} {count:>12}   {:.2} times as few", yardstick as f64 / count as f64);
+            }
+            _ => println!("SKIPPED: {way}: valgrind is not here"),
+        }
+    }
+}
+
+/// The instructions of [`counted`] in a process of its own.
+fn count(way: &str) -> Option<u64> {
+    let program = env::current_exe().expect("this program");
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--toggle-collect=*counted*", "--callgrind-out-file=/dev/null"])
+        .arg(program)
+        .env(WAY, way)
+        .output()
+        .ok()?;
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let (_, collected) = text.split_once("Collected : ")?;
+    collected.split_whitespace().next()?.parse().ok()
+}
+
+/// Goes a way.
+#[inline(never)]
+fn counted(library: &'static Library, way: &str) -> usize {
+    let small = Options::default();
+    let unshared = small.with_share(false);
+    match way {
+        "gimli" => library.gimli().walk() as usize,
+        "small" => library.convert(small, 1).len(),
+        "small-two-threads" => library.convert(small, 2).len(),
+        "small-unshared" => library.convert(unshared, 1).len(),
+        "version-2" => library.convert(small.with_version(Version::V2), 1).len(),
+        "gnu" => library.convert(small.with_layout(Layout::Gnu), 1).len(),
+        "one-by-one" => library.convert_each(small, |builder, function| builder.push(function)).len(),
+        "one-by-one-unshared" => {
+            library.convert_each(unshared, |builder, function| builder.push(function)).len()
+        }
+        "general" => library.convert_each(small, |builder, function| builder.push_general(function)).len(),
+        "general-unshared" => {
+            library.convert_each(unshared, |builder, function| builder.push_general(function)).len()
+        }
+        way => panic!("no such way: {way}"),
+    }
+}
