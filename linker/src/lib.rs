@@ -7,4 +7,7 @@
 
 #![cfg_attr(not(feature = "std"), no_std)]
 
+pub mod stubs;
+
+pub use cfipack_encoder as encoder;
 pub use cfipack_format as format;
