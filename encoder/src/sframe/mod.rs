@@ -94,5 +94,6 @@ pub use options::{Layout, Options};
 pub use parallel::pool::Threads;
 pub use parallel::pool::{Pool, Serial, Task};
 pub use push_all::LeftOut;
+pub use table::encoded::{EncodedRows, SharedRows, TableFunction};
 pub use table::section::{Section, StartField};
 pub use table::write_error::WriteError;
