@@ -88,6 +88,8 @@ reasons! {
     /// The CFA is counted from a register that no compact encoding names, and in `.sframe` only a flex FDE,
     /// where none may be written.
     CfaRegister(register: Register) = "cfa-register", "the CFA is counted from register {register}";
+    /// The input's table has the function without rows: the assembler could not represent them.
+    RowsMissing = "rows-missing", "the input's table has no rows for the function";
     /// The CFA's offset does not fit its data word.
     CfaOffset(offset: i64) = "cfa-offset", "the CFA's offset {offset} does not fit a data word";
     /// The CFA is loaded from memory, which no compact encoding says, and in `.sframe` only a flex FDE, where

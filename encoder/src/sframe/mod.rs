@@ -96,5 +96,6 @@ pub use parallel::pool::Threads;
 pub use parallel::pool::{Pool, Serial, Task};
 pub use push_all::LeftOut;
 pub use push_stubs::StubPart;
+pub use table::encoded::{EncodedRows, SharedRows, TableFunction};
 pub use table::section::{Section, StartField};
 pub use table::write_error::WriteError;

@@ -1,11 +1,10 @@
 //! Code that has rows and no call frame information: the stubs that a linker writes.
 
-use cfipack_format::sframe::{FdeInfo, FdeType, FreType};
+use cfipack_format::sframe::{FdeInfo, FreType};
 use cfipack_format::{Key, Row};
 
-use crate::sframe::rows::fre::Fre;
 use crate::sframe::rows::fres::MAX_ROWS;
-use crate::sframe::{Builder, Layout};
+use crate::sframe::{Builder, Layout, TableFunction};
 use crate::{Reason, Unsupported};
 
 /// A part of a section of stubs: one piece of code, such as the header of a PLT, or equal pieces one after the
@@ -87,88 +86,55 @@ impl Builder<'_> {
         is_placed: bool,
         parts: &[StubPart<'_>],
     ) -> Result<(), Unsupported> {
-        let unsupported = |reason| Unsupported::function(key, reason);
-        self.can_take(is_placed).map_err(unsupported)?;
-        self.entries.have_addresses = Some(is_placed);
         let before = self.entries.mark();
         let size = parts.iter().fold(0, |size: u64, part| size.saturating_add(part.len()));
+        let stubs = TableFunction { has_address: is_placed, ..TableFunction::new(key, 0) };
         let parts = parts.iter().filter(|part| !part.is_empty());
         let checked = parts.clone().try_for_each(StubPart::check);
-        let size32 = u32::try_from(size).map_err(|_| Reason::FunctionSize);
-        let added = checked.and(size32).and_then(|size| {
+        let all = checked.and_then(|()| u32::try_from(size).map_err(|_| Reason::FunctionSize));
+        let added = all.map_err(|reason| Unsupported::function(key, reason)).and_then(|all| {
             let mut at = 0;
             for part in parts {
-                self.add_part(key, at, size, part)?;
-                // No overflow: the sum of all is `size`.
+                self.add_part(stubs, at, all, part)?;
+                // No overflow: the sum of all is `all`.
                 at += part.len() as u32;
             }
             Ok(())
         });
-        added.map_err(|reason| {
+        if let Err(Unsupported { reason, .. }) = added
+            && reason != Reason::KeysMixed
+        {
             self.entries.back_to(before, &mut self.fres);
             self.note_omitted(key, size);
-            unsupported(reason)
-        })
+        }
+        added
     }
 
     /// Adds the entries of a part that starts `at` bytes from the start of stubs of `all` bytes.
-    fn add_part(&mut self, key: Key, at: u32, all: u32, part: &StubPart<'_>) -> Result<(), Reason> {
-        let len = part.len() as u32;
+    fn add_part(
+        &mut self,
+        stubs: TableFunction,
+        at: u32,
+        all: u32,
+        part: &StubPart<'_>,
+    ) -> Result<(), Unsupported> {
         let is_gnu = self.options.layout == Layout::Gnu;
         let repeats = part.count.is_some() && (is_gnu || part.rows.len() > 1);
-        let (Ok(rep_size), true) = (u8::try_from(part.size), repeats) else {
-            let pieces = if part.rows.len() > 1 { part.count() } else { 1 };
-            let size = len / pieces;
-            return (0..pieces).try_for_each(|n| self.add_piece(key, at + n * size, size, all, part.rows, 0));
+        // No mask is wider than a byte. Of a single row all pieces are one.
+        let (pieces, rep_size) = match u8::try_from(part.size) {
+            Ok(size) if repeats => (1, size),
+            _ if part.rows.len() > 1 => (part.count(), 0),
+            _ => (1, 0),
         };
-        self.add_piece(key, at, len, all, part.rows, rep_size)
-    }
-
-    fn add_piece(
-        &mut self,
-        key: Key,
-        at: u32,
-        size: u32,
-        all: u32,
-        rows: &[Row],
-        rep_size: u8,
-    ) -> Result<(), Reason> {
-        let added = self.add_rows(key, at, size, all, rows, rep_size, FdeType::Default);
-        match added {
-            Err(_) if self.options.flex => {
-                self.add_rows(key, at, size, all, rows, rep_size, FdeType::Flex).or(added)
-            }
-            _ => added,
-        }
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "an FDE has as many fields")]
-    fn add_rows(
-        &mut self,
-        key: Key,
-        at: u32,
-        size: u32,
-        all: u32,
-        rows: &[Row],
-        rep_size: u8,
-        fde_type: FdeType,
-    ) -> Result<(), Reason> {
-        let arch = self.abi.arch();
         // ld chooses the FRE type by the size of the whole section.
-        let last = rows.last().map_or(0, |row| row.start.0);
-        self.fres.begin(FreType::for_start(if self.options.layout == Layout::Gnu { all } else { last }));
-        for row in rows {
-            let fre = Fre::new(arch, row, fde_type)?;
-            if self.options.layout == Layout::Gnu || !self.fres.repeats(&fre) {
-                self.fres.push(row.start.0, &fre);
-            }
-        }
-        let info = if rep_size == 0 { FdeInfo::empty() } else { FdeInfo::PC_MASK };
-        if at != 0 {
-            self.entries.go_on();
-        }
-        let start = key.0.wrapping_add(at.into());
-        self.entries.add(start, size, &mut self.fres, info, fde_type, rep_size)
+        let mut info = FdeInfo::empty().with_fre_type(FreType::for_start(all));
+        info.set(FdeInfo::PC_MASK, rep_size != 0);
+        let size = part.len() as u32 / pieces;
+        (0..pieces).try_for_each(|piece| {
+            let offset = u64::from(at + piece * size);
+            let function = TableFunction { size, ..stubs }.with_offset(offset).with_info(info, rep_size);
+            self.push_table_rows(&function, part.rows.iter().copied())
+        })
     }
 }
 

@@ -33,15 +33,14 @@
 mod kind;
 mod recognise;
 
-pub use encoder::sframe::StubPart;
+pub use crate::encoder::sframe::StubPart;
 pub use kind::{Code, Shape, StubKind};
 pub use recognise::{Recognised, recognise};
 
-use cfipack_encoder as encoder;
-use encoder::Unsupported;
-use encoder::sframe::Builder;
-
+use crate::encoder::Unsupported;
+use crate::encoder::sframe::Builder;
 use crate::format::{Address, Key};
+use crate::sframe::Merger;
 
 /// A section of stubs, or a part of one with a key of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,7 +53,7 @@ pub struct Stubs<'r> {
 }
 
 impl<'r> Stubs<'r> {
-    /// Stubs whose place is not known yet: [`Section::write`](encoder::sframe::Section::write) asks for the address of
+    /// Stubs whose place is not known yet: [`Section::write`](crate::encoder::sframe::Section::write) asks for the address of
     /// `key`. For a builder whose functions have [keys](cfipack_cfi::Functions::keyed) and no addresses.
     pub fn keyed(key: Key, shape: impl Into<Shape<'r>>) -> Self {
         Self { key, is_placed: false, shape: shape.into(), entries: 0 }
@@ -100,5 +99,15 @@ impl<'r> Stubs<'r> {
             StubPart::repeated(entry.size, self.entries, entry.rows),
             StubPart::once(trailer.size, trailer.rows),
         ]
+    }
+}
+
+impl Merger<'_> {
+    /// Adds the rows of stubs, [keyed](Stubs::keyed). GNU `ld` has those of PLTs after all objects'.
+    ///
+    /// # Errors
+    /// Those of [`Stubs::push`].
+    pub fn push_stubs(&mut self, stubs: &Stubs<'_>) -> Result<(), Unsupported> {
+        stubs.push(&mut self.builder)
     }
 }

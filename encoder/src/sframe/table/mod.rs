@@ -7,6 +7,7 @@
 
 pub(crate) mod apart;
 pub(crate) mod block;
+pub(crate) mod encoded;
 pub(crate) mod entries;
 pub(crate) mod hash_index;
 pub(crate) mod merge;
