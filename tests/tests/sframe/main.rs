@@ -11,6 +11,7 @@ mod keys;
 mod large;
 mod live_cfa_expressions;
 mod live_gas;
+mod live_lld_merge;
 mod overlaps;
 mod properties;
 mod readers;
