@@ -17,4 +17,5 @@ mod properties;
 mod readers;
 mod real;
 mod small;
+mod stubs;
 mod undefined_cfi;
