@@ -10,7 +10,7 @@ use super::{Contribution, Field, Live, Merger, Note, Object, Prefer, SkipReason}
 use crate::decoder::sframe::{Function, Section};
 use crate::encoder::sframe::{EncodedRows, Layout, SharedRows, TableFunction};
 use crate::format::sframe::{Attribute, FdeInfo, FdeType, Version};
-use crate::format::{Address, Reason, Row, SectionOffset, Unsupported};
+use crate::format::{Address, Key, Reason, Row, SectionOffset, Unsupported};
 
 /// Memory that one object after the other uses.
 #[derive(Clone, Default, Debug)]
@@ -21,6 +21,8 @@ pub(crate) struct Scratch {
     pub(crate) rowless: Vec<Rowless>,
     /// Where the rows of each function of a table are.
     rows: Vec<RowBytes>,
+    /// Functions of a table by index, of which a row that starts here means nothing.
+    malformed: Vec<(usize, u32)>,
     /// The distinct rows of a table whose functions share some, in order.
     shared: Vec<Shared>,
 }
@@ -55,6 +57,17 @@ impl Scratch {
     pub(crate) fn clear(&mut self) {
         self.covered.clear();
         self.rowless.clear();
+    }
+
+    /// Why the rows of a function cannot be used, if so. gas keeps the entries of some functions that it cannot
+    /// represent, without rows.
+    fn unusable(&self, function: &Function<'_>, key: Key, is_small: bool) -> Option<Unsupported> {
+        if is_small && function.num_fres() == 0 {
+            return Some(Unsupported::function(key, Reason::RowsMissing));
+        }
+        let found = self.malformed.binary_search_by_key(&function.index(), |malformed| malformed.0).ok()?;
+        let offset = self.malformed[found].1.into();
+        Some(Unsupported { function: key, offset, reason: Reason::RowMalformed })
     }
 }
 
@@ -111,8 +124,9 @@ fn check<'a>(
     }
     let fres = &bytes[len - header.fre_len as usize..len];
     let attribute = if section.version() == Version::V3 { Attribute::SIZE as u32 } else { 0 };
-    let (rows, mut end, mut num_fres) = (&mut merger.scratch.rows, 0, 0);
-    rows.clear();
+    let Scratch { rows, malformed, shared, .. } = &mut merger.scratch;
+    (rows.clear(), malformed.clear(), shared.clear());
+    let (mut end, mut num_fres) = (0, 0);
     let mut is_shared = false;
     for function in section.functions() {
         let function = function.map_err(SkipReason::Malformed)?;
@@ -120,7 +134,9 @@ fn check<'a>(
         let mut len = 0;
         for fre in function.fres() {
             let fre = fre.map_err(SkipReason::Malformed)?;
-            fre.row(&function).map_err(SkipReason::Malformed)?;
+            if fre.row(&function).is_err() && malformed.last().is_none_or(|last| last.0 != function.index()) {
+                malformed.push((function.index(), fre.start.0));
+            }
             len += width + fre.info.fre_len().unwrap_or(1);
         }
         let start = function.fde().fre_off.saturating_add(attribute);
@@ -134,9 +150,8 @@ fn check<'a>(
         let error = crate::decoder::sframe::Error::NumFres { value: header.num_fres, sum: num_fres };
         return Err(SkipReason::Malformed(error));
     }
-    merger.scratch.shared.clear();
     if is_shared {
-        distinct(&section, &merger.scratch.rows, &mut merger.scratch.shared)?;
+        distinct(&section, rows, shared)?;
     }
     Ok((Checked { section, at, fres }, len))
 }
@@ -184,8 +199,7 @@ fn push_table(
         if is_small && size == 0 {
             continue;
         }
-        if is_small && function.num_fres() == 0 {
-            let unsupported = Unsupported::function(live.key, Reason::RowsMissing);
+        if let Some(unsupported) = merger.scratch.unusable(&function, live.key, is_small) {
             merger.scratch.rowless.push(Rowless { unsupported, size, has_cfi: false });
             continue;
         }

@@ -33,12 +33,22 @@ impl<'o> Linked<'o> {
         let mut used = HashSet::new();
         let mut kept: Vec<Kept> = Vec::new();
         let mut output_section = String::new();
-        // A name too long for its column stands alone.
-        let text = map.replace("\n                0x", "  0x");
-        for line in text.lines() {
-            let words: Vec<_> = line.split_whitespace().collect();
+        let mut alone = None;
+        for line in map.lines() {
+            let mut words: Vec<_> = line.split_whitespace().collect();
             if !line.starts_with(' ') {
                 output_section = words.first().copied().unwrap_or_default().to_owned();
+                continue;
+            }
+            // A name too long for its column stands alone, and the rest follows where symbols have their addresses.
+            match alone.take() {
+                Some(name) => words.insert(0, name),
+                None if line.starts_with("  ") => continue,
+                None => {}
+            }
+            if let [name] = words[..] {
+                // Not a pattern of the script.
+                alone = Some(name).filter(|name| !name.contains('*'));
                 continue;
             }
             let [name, address, size, file] = words[..] else { continue };

@@ -1,9 +1,9 @@
 //! Layout `gnu` against GNU `ld`: the same objects in, the same bytes out.
 
 use cfipack_encoder::sframe::{Layout, Threads};
-use cfipack_format::Arch;
 use cfipack_format::sframe::Header;
-use cfipack_linker::sframe::{Merger, Options, Prefer, Section};
+use cfipack_format::{Arch, Reason, Unsupported};
+use cfipack_linker::sframe::{Merger, Note, Options, Prefer, Section};
 use cfipack_tests::directives::{File, Mode, TARGETS, Target};
 use cfipack_tests::elf_object::ElfObject;
 use cfipack_tests::random::{Random, cases};
@@ -35,7 +35,10 @@ fn objects(tools: &Tools, random: &mut Random, target: Target, mode: Mode) -> Ve
         let mut roots = format!(
             "\t.hidden __gxx_personality_v0\n\t.globl root{number}\n\t.section .data.root{number},\"aw\",@progbits\nroot{number}:\n"
         );
-        for function in 0..functions {
+        for (function, text) in file.functions.iter().enumerate() {
+            if text.contains(",comdat") {
+                roots += &format!("\t.weak f{function}\n");
+            }
             if random.chance(40) {
                 roots += &format!("\t.quad f{function}\n");
             }
@@ -74,15 +77,19 @@ fn link(tools: &Tools, target: Target, kind: Kind, objects: usize) -> (String, V
 }
 
 /// The table of layout `gnu` of the objects in ld's order.
-fn merged(linked: &Linked<'_>, target: Target, threads: usize) -> Section {
+fn merged(linked: &Linked<'_>, target: Target, threads: usize) -> (Section, u64) {
     let options = Options::new().with_prefer(Prefer::TableOnly);
     let mut table = options.table;
     table.layout = Layout::Gnu;
     let mut merger = Merger::new(target.arch, options.with_table(table)).unwrap();
     let inputs: Vec<_> = linked.order.iter().map(|&number| linked.objects[number].table()).collect();
     let live = |number: usize, field| linked.live(linked.order[number], field);
-    merger.push_objects(&Threads(threads), &inputs, live, |_, note| panic!("{note}"));
-    merger.finish()
+    let contribution = merger.push_objects(&Threads(threads), &inputs, live, |_, note| match note {
+        // gas has bugs, and ld copies what it wrote.
+        Note::Omitted(Unsupported { reason: Reason::RowMalformed, .. }) => {}
+        note => panic!("{note}"),
+    });
+    (merger.finish(), contribution.omitted)
 }
 
 /// One relocation: where, which, the section it leads to and where there.
@@ -103,7 +110,11 @@ fn relocations(file: &[u8]) -> Vec<Relocation> {
 }
 
 fn compare(linked: &Linked<'_>, target: Target, kind: Kind, output: &[u8], threads: usize) {
-    let ours = merged(linked, target, threads);
+    let (ours, omitted) = merged(linked, target, threads);
+    if omitted != 0 {
+        println!("{omitted} functions have rows that mean nothing");
+        return;
+    }
     let (theirs, address) = section(output, ".sframe");
     if ours.is_empty() {
         assert!(theirs.is_empty() || theirs.len() == Header::SIZE, "{} bytes of ld's", theirs.len());
@@ -123,7 +134,7 @@ fn compare(linked: &Linked<'_>, target: Target, kind: Kind, output: &[u8], threa
         ours.write(&mut bytes, cfipack_format::Address(address), |key| linked.address(key)).unwrap();
     }
     let at = bytes.iter().zip(&theirs).position(|(our, their)| our != their);
-    assert_eq!((at, bytes.len()), (None, theirs.len()), "ours {bytes:02x?}\ntheirs {theirs:02x?}");
+    assert_eq!((at, bytes.len()), (None, theirs.len()), "the first byte that differs, and the length");
 }
 
 /// Every kind of link of random objects.
@@ -143,7 +154,7 @@ fn links_of_random_objects_are_what_ld_writes() {
                 let (map, output) = link(&tools, target, kind, objects.len());
                 let linked = Linked::new(&objects, &map, &output);
                 compare(&linked, target, kind, &output, 1 + number % 3);
-                functions += merged(&linked, target, 1).num_fdes();
+                functions += merged(&linked, target, 1).0.num_fdes();
             }
         }
     }
