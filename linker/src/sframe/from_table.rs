@@ -17,6 +17,8 @@ use crate::format::{Address, Key, Reason, Row, SectionOffset, Unsupported};
 pub(crate) struct Scratch {
     /// Functions of the object that have their rows.
     pub(crate) covered: KeySet,
+    /// Functions that are signal frames, which the table cannot represent and the output can.
+    pub(crate) signal_frames: KeySet,
     /// Functions of the table that have no rows there that the output can have.
     pub(crate) rowless: Vec<Rowless>,
     /// Where the rows of each function of a table are.
@@ -56,6 +58,7 @@ struct Shared {
 impl Scratch {
     pub(crate) fn clear(&mut self) {
         self.covered.clear();
+        self.signal_frames.clear();
         self.rowless.clear();
     }
 
@@ -193,6 +196,9 @@ fn push_table(
             continue;
         };
         if options.prefer == Prefer::Cfi && merger.scratch.covered.contains(live.key) {
+            continue;
+        }
+        if !merger.scratch.signal_frames.is_empty() && merger.scratch.signal_frames.contains(live.key) {
             continue;
         }
         let size = live.extent.map_or(function.size(), |extent| extent.min(function.size()));

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::from_cfi::push_cfi;
+use super::from_cfi::{note_signal_frames, push_cfi};
 use super::from_table::{Scratch, push_tables};
 use super::{Contribution, Field, Live, Note, Object, Options, Prefer, Section, StubRows};
 use crate::encoder::sframe::{Builder, Pool, Serial, Task};
@@ -53,6 +53,7 @@ impl<'a> Merger<'a> {
                 push_tables(self, object, live, report, &mut sum);
             }
             Prefer::Table => {
+                note_signal_frames(self, object, live);
                 push_tables(self, object, live, report, &mut sum);
                 push_cfi(self, object, live, report, &mut sum);
             }

@@ -2,3 +2,4 @@
 
 mod linked;
 mod live_ld;
+mod mixed;
