@@ -120,7 +120,7 @@ impl<'a> Merger<'a> {
         if pushed.is_err() && stub.offset == 0 {
             self.builder.note_omitted(stub.key, stub.size.into());
         }
-        pushed
+        pushed.map(|_| ())
     }
 
     /// Takes note of a function of `size` bytes that is in no object's sections and has no rows: no other's are to
