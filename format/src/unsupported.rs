@@ -90,6 +90,8 @@ reasons! {
     CfaRegister(register: Register) = "cfa-register", "the CFA is counted from register {register}";
     /// The input's table has the function without rows: the assembler could not represent them.
     RowsMissing = "rows-missing", "the input's table has no rows for the function";
+    /// The input's table has a row for the function that no rule gives a meaning.
+    RowMalformed = "row-malformed", "the input's table has a row that means nothing";
     /// The CFA's offset does not fit its data word.
     CfaOffset(offset: i64) = "cfa-offset", "the CFA's offset {offset} does not fit a data word";
     /// The CFA is loaded from memory, which no compact encoding says, and in `.sframe` only a flex FDE, where

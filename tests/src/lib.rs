@@ -6,6 +6,7 @@ pub mod cfi_bytes;
 pub mod convert;
 pub mod corpora;
 pub mod directives;
+pub mod elf_object;
 pub mod encoding_by_cfi;
 pub mod gas_errors;
 pub mod gnu;

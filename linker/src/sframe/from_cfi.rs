@@ -5,7 +5,28 @@ use core::cell::Cell;
 use super::{Contribution, Field, Live, Merger, Note, Object, Prefer};
 use crate::cfi::{Functions, Section, SectionKind};
 use crate::encoder::sframe::LeftOut;
+use crate::format::sframe::Version;
 use crate::format::{Address, Key, SectionOffset};
+
+/// Notes which functions are signal frames, where the object's table is of a version that cannot represent them and the
+/// output's can: their rows come from CFI.
+pub(crate) fn note_signal_frames(
+    merger: &mut Merger<'_>,
+    object: &Object<'_>,
+    live: &mut dyn FnMut(Field) -> Option<Live>,
+) {
+    let (Some(table), Some(bytes)) = (object.sframe, object.eh_frame) else { return };
+    let is_older = table.get(2).is_some_and(|&version| version < Version::V3 as u8);
+    if !is_older || merger.options.table.version != Version::V3 {
+        return;
+    }
+    let section = Section::new(SectionKind::EhFrame, bytes, Address(0), merger.arch);
+    let key_of = |field| live(Field::EhFrame(field)).map(|live| live.key);
+    for function in Functions::keyed(&section, key_of).flatten().filter(|function| function.cie.signal_frame)
+    {
+        merger.scratch.signal_frames.insert(function.key);
+    }
+}
 
 /// Adds the functions of an object's CFI that are not covered yet.
 pub(crate) fn push_cfi<'a>(

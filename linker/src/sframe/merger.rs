@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::from_cfi::push_cfi;
+use super::from_cfi::{note_signal_frames, push_cfi};
 use super::from_table::{Scratch, push_tables};
 use super::{Contribution, Field, Live, Note, Object, Options, Prefer, Section, StubRows};
 use crate::encoder::sframe::{Builder, Pool, Serial, Task};
@@ -53,6 +53,7 @@ impl<'a> Merger<'a> {
                 push_tables(self, object, live, report, &mut sum);
             }
             Prefer::Table => {
+                note_signal_frames(self, object, live);
                 push_tables(self, object, live, report, &mut sum);
                 push_cfi(self, object, live, report, &mut sum);
             }
@@ -119,7 +120,7 @@ impl<'a> Merger<'a> {
         if pushed.is_err() && stub.offset == 0 {
             self.builder.note_omitted(stub.key, stub.size.into());
         }
-        pushed
+        pushed.map(|_| ())
     }
 
     /// Takes note of a function of `size` bytes that is in no object's sections and has no rows: no other's are to
