@@ -33,6 +33,7 @@ mod reasons;
 mod row;
 mod same_code;
 mod stats;
+mod stats_link;
 mod status;
 mod unwind_info;
 mod verdict;

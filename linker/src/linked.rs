@@ -138,7 +138,7 @@ fn push(builder: &mut Builder<'_>, function: &Function<'_>) -> Result<(), Unsupp
     info.set(FdeInfo::SIGNAL, function.is_signal_frame());
     info.set(FdeInfo::PC_MASK, function.is_pc_mask());
     let entry = TableFunction::new(key, function.size()).with_address().with_info(info, rep_size);
-    builder.push_table_rows(&entry, function.rows().filter_map(Result::ok))
+    builder.push_table_rows(&entry, function.rows().filter_map(Result::ok)).map(|_| ())
 }
 
 impl fmt::Display for MergeError {
