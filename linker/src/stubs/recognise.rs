@@ -168,3 +168,6 @@ const S390X: &[Pattern] = &[
     // larl %r1, slot; lg %r1, 0(%r1); br %r1; basr %r1, %r0; lgf %r1, 12(%r1); jg header
     entry(StubKind::S390xPlt, &[32], "c010........e3101000000407f10d10e310100c0014c0f4"),
 ];
+
+#[cfg(test)]
+mod tests;
