@@ -3,7 +3,7 @@
 //! x86-64 are stepped through: `tests/traced/stubs.rs`.
 
 use cfipack_decoder::sframe::Section;
-use cfipack_encoder::sframe::{Builder, Options};
+use cfipack_encoder::sframe::{Builder, Layout, Options};
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Cfa, Rule};
 use cfipack_linker::stubs::{Recognised, StubKind, Stubs, recognise};
@@ -233,4 +233,49 @@ impl State for S390xState {
             other => panic!("{other} {operands}"),
         }
     }
+}
+
+/// ld 2.47 makes rows for the PLTs that it knows: in layout `gnu` ours are the same bytes. Those of `.plt.got` differ:
+/// it describes a bare jump as code that has pushed something.
+#[test]
+fn layout_gnu_has_the_rows_of_ld() {
+    let Some(tools) = Tools::find("ld's rows of PLTs") else { return };
+    let mut compared = 0;
+    // With 15 functions the PLT has 256 bytes, from where on ld writes starts of two.
+    for (count, options) in [(2, &["-z", "lazy"][..]), (15, &["-z", "lazy"]), (3, &["-z", "ibtplt"])] {
+        let declared: String = (0..count).map(|n| format!("int f{n}(int);")).collect();
+        let called: String = (0..count).map(|n| format!("a += f{n}(a);")).collect();
+        tools.write("calls.c", format!("{declared} int calls(int a) {{ {called} return a; }}"));
+        tools.run_well(&["gcc", "-O1", "-fPIC", "-c", "-Wa,--gsframe", "calls.c", "-o", "calls.o"]);
+        tools.run_well(&[&["ld.bfd", "-shared", "calls.o", "-o", "linked"], options].concat());
+        let bytes = tools.read("linked");
+        let file = object::File::parse(&*bytes).unwrap();
+        let section = file.section_by_name(".sframe").unwrap();
+        let (table, address) = (section.data().unwrap(), Address(section.address()));
+        let ours = {
+            let options = Options { layout: Layout::Gnu, ..Options::default() };
+            let mut builder = Builder::new(Arch::Amd64, options).unwrap();
+            for section in file.sections().filter(|section| matches!(section.name(), Ok(".plt" | ".plt.sec")))
+            {
+                let found = recognise(Arch::Amd64, section.data().unwrap()).unwrap();
+                let stubs = Stubs::at(Address(section.address()), found.shape).with_entries(found.entries);
+                stubs.push(&mut builder).unwrap();
+            }
+            builder.finish().into_bytes(address, |key| key.address()).unwrap()
+        };
+        let [ours, table] = [&ours, table].map(|bytes| Section::parse(bytes, address).unwrap());
+        let functions = |table: &Section<'_>| -> Vec<_> {
+            let functions = table.functions().map(Result::unwrap);
+            functions
+                .map(|function| (function.start(), function.size(), function.fre_bytes().unwrap().to_vec()))
+                .collect()
+        };
+        let (ours, all) = (functions(&ours), functions(&table));
+        assert!(
+            all.len() > ours.len() && ours.iter().all(|function| all.contains(function)),
+            "{ours:x?}\n{all:x?}"
+        );
+        compared += ours.len();
+    }
+    assert_eq!(compared, 2 + 2 + 3);
 }
