@@ -26,6 +26,7 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 
+use alloc::vec::Vec;
 use core::fmt;
 
 use crate::decoder::sframe::{Error, Function, Section};
@@ -49,6 +50,11 @@ pub enum MergeError {
     Architecture(Arch),
     /// A function or row of it cannot be read.
     Malformed(Error),
+    /// The rows of different functions overlap.
+    OverlappingRows {
+        /// How many rows there are, those that functions share counted once.
+        rows: u64,
+    },
 }
 
 /// What became of a table's functions.
@@ -79,7 +85,8 @@ impl<'a> Tables<'a> {
     /// tables have alike are one. `report` is called with what cannot be represented.
     ///
     /// # Errors
-    /// The table has another architecture, or a function or row of it cannot be read. Nothing of it is added.
+    /// The table has another architecture, a function or row of it cannot be read, or the rows of different
+    /// functions overlap. Nothing of it is added.
     pub fn push(
         &mut self,
         table: &Section<'_>,
@@ -89,11 +96,7 @@ impl<'a> Tables<'a> {
         if table.arch() != self.arch {
             return Err(MergeError::Architecture(table.arch()));
         }
-        for function in table.functions() {
-            function
-                .and_then(|function| function.rows().try_for_each(|row| row.map(|_| ())))
-                .map_err(MergeError::Malformed)?;
-        }
+        check(table)?;
         let mut merged = Merged::default();
         for function in table.functions().filter_map(Result::ok) {
             if !keep(&function) {
@@ -116,6 +119,33 @@ impl<'a> Tables<'a> {
         self.builder.finish()
     }
 }
+
+/// Reads all rows of a table.
+fn check(table: &Section<'_>) -> Result<(), MergeError> {
+    let mut distinct = Vec::with_capacity(table.num_functions());
+    for function in table.functions() {
+        let function = function.map_err(MergeError::Malformed)?;
+        for row in function.rows() {
+            row.map_err(MergeError::Malformed)?;
+        }
+        let kind = (function.is_pc_mask(), function.fre_type(), function.is_signal_frame());
+        distinct.push((function.fde().fre_off, function.num_fres(), kind));
+    }
+    // Functions share rows, all of them: their copies would be many times the table's bytes otherwise.
+    distinct.sort_unstable_by_key(|&(fres, count, (mask, fre_type, signal))| {
+        (fres, count, mask, fre_type as u8, signal)
+    });
+    distinct.dedup();
+    let rows = distinct.iter().map(|&(_, count, _)| u64::from(count)).sum();
+    match rows > MOST_ROWS_OF_A_BYTE * u64::from(table.header().fre_len) {
+        true => Err(MergeError::OverlappingRows { rows }),
+        false => Ok(()),
+    }
+}
+
+/// Rows for each byte of the FRE sub-section, at most, those that functions share counted once. The least FRE has two
+/// bytes; tables of version 2 may share FREs under several FDEs.
+const MOST_ROWS_OF_A_BYTE: u64 = 2;
 
 /// Adds a function with rows that have all been read.
 fn push(builder: &mut Builder<'_>, function: &Function<'_>) -> Result<(), Unsupported> {
@@ -146,8 +176,17 @@ impl fmt::Display for MergeError {
         match self {
             Self::Architecture(arch) => write!(f, "it is for {arch}, and the tables before it are not"),
             Self::Malformed(error) => error.fmt(f),
+            Self::OverlappingRows { rows } => {
+                write!(
+                    f,
+                    "its {rows} rows are more than its bytes can hold: those of different functions overlap"
+                )
+            }
         }
     }
 }
 
 impl core::error::Error for MergeError {}
+
+#[cfg(test)]
+mod tests;
