@@ -14,7 +14,7 @@ use cfipack_format::Address;
 
 use crate::escaped::Escaped;
 use crate::mmap::Bytes;
-use crate::reach::{Bare, MAX_ZEROS, Reach};
+use crate::reach::{Bare, Reach};
 
 /// The selected architecture of a fat file.
 #[derive(clap::Args, Debug)]
@@ -237,22 +237,10 @@ impl<'a> Object<'a> {
 
 /// The tables in a `.sframe` section. There is one, except that linkers which do not know the format concatenate
 /// those of their inputs, and that ld writes a section of size 0 if no input has a function. The search stops after
-/// more than [`MAX_ZEROS`] zeros.
+/// more than [`sframe::Section::MAX_ZEROS`] zeros.
 pub fn tables<'s>(section: &'s Section<'_>) -> anyhow::Result<Vec<sframe::Section<'s>>> {
-    let mut tables = Vec::new();
-    let mut rest = &section.bytes[..];
-    while let Some(zeros) = rest.iter().take(MAX_ZEROS + 1).position(|&byte| byte != 0) {
-        rest = &rest[zeros..];
-        let offset = section.bytes.len() - rest.len();
-        let (table, remaining) = sframe::Section::parse_first(rest, section.address.offset(offset as i64))
-            .with_context(|| match offset {
-                0 => format!("section {}", section.name),
-                _ => format!("section {}: table at offset {offset:#x}", section.name),
-            })?;
-        tables.push(table);
-        rest = remaining;
-    }
-    Ok(tables)
+    let tables = sframe::Section::concatenated(&section.bytes, section.address);
+    tables.collect::<Result<_, _>>().with_context(|| format!("section {}", section.name))
 }
 
 /// The name in messages of what `.eh_frame` and `.debug_frame` contain.

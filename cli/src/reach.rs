@@ -4,10 +4,8 @@
 use cfipack_container::has_known_magic;
 use cfipack_decoder::{sframe, unwind_info};
 
-/// The greatest number of zero bytes between two tables in a `.sframe` section: linkers that do not know the format
-/// align each input's table to no more than a page. The search stops after more zeros, because the hole of a sparse
-/// file can be of any size.
-pub const MAX_ZEROS: usize = 0x1_0000;
+/// The search stops after more zeros than these, because the hole of a sparse file can be of any size.
+const MAX_ZEROS: usize = sframe::Section::MAX_ZEROS;
 
 /// A bare section.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

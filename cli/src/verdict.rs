@@ -123,11 +123,11 @@ pub struct ReportJson<'r> {
     reasons: &'r BTreeMap<String, u64>,
     differences: Vec<DifferenceJson>,
     more_differences: u64,
-    left_out: Vec<LeftOutJson<'r>>,
+    left_out: Vec<OmittedFunctionJson<'r>>,
 }
 
 #[derive(Serialize)]
-struct LeftOutJson<'r> {
+struct OmittedFunctionJson<'r> {
     function: Option<String>,
     pc: Option<String>,
     why: &'r str,
@@ -140,7 +140,7 @@ impl<'r> ReportJson<'r> {
             let pcs = difference.start..difference.end;
             DifferenceJson::at(places, pcs, difference.function, &difference.words())
         });
-        let left_out = report.left_out.iter().map(|left_out| LeftOutJson {
+        let left_out = report.left_out.iter().map(|left_out| OmittedFunctionJson {
             function: left_out.function.map(|function| places.location(function)),
             pc: left_out.pc.map(|pc| places.location(pc)),
             why: &left_out.why,

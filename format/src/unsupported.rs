@@ -105,6 +105,10 @@ reasons! {
     /// The CFA is counted from a register that no compact encoding names, and in `.sframe` only a flex FDE,
     /// where none may be written.
     CfaRegister(register: Register) = "cfa-register", "the CFA is counted from register {register}";
+    /// The input's table has the function without rows: the assembler could not represent them.
+    RowsMissing = "rows-missing", "the input's table has no rows for the function";
+    /// The input's table has a row for the function that no rule gives a meaning.
+    RowMalformed = "row-malformed", "the input's table has a row that means nothing";
     /// The CFA's offset does not fit its data word.
     CfaOffset(offset: i64) = "cfa-offset", "the CFA's offset {offset} does not fit a data word";
     /// The CFA is loaded from memory, which no compact encoding represents, and in `.sframe` only a flex FDE, where
@@ -154,6 +158,9 @@ reasons! {
     FunctionSize = "function-size", "the function is larger than 4 GiB";
     /// A PLT whose stubs do not start at a multiple of their size.
     StubAlignment = "stub-alignment", "the stubs of the PLT are not aligned to their size";
+    /// Rows that a caller gives: the first does not start at 0, or one not after the row before it, or not in the
+    /// code.
+    RowStart(start: u32) = "row-start", "a row starts at {start}, outside its code or out of order";
     /// More rows than layout `gnu` writes: gas leaves such a function out.
     RowCount = "row-count", "the function has more than 65535 rows";
     /// An instruction that this program does not know.

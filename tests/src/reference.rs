@@ -33,6 +33,15 @@ impl Tools {
         Some(tools)
     }
 
+    /// The tree with older tools (binutils 2.44) beside this one, and a working directory in it.
+    pub fn older(&self) -> Self {
+        let root = self.root.with_file_name("trixie");
+        assert!(root.join(".complete").exists(), "no tools in {}", root.display());
+        let tools = Self { root, directory: self.directory.clone() };
+        fs::create_dir_all(tools.path("")).expect("the tools' tree can be written to (root?)");
+        tools
+    }
+
     /// Where a file of the working directory lies, seen from outside the tree.
     pub fn path(&self, name: &str) -> PathBuf {
         self.root.join(&self.directory[1..]).join(name)

@@ -86,6 +86,7 @@ mod options;
 mod parallel;
 mod push_all;
 mod push_one;
+mod push_stubs;
 mod rows;
 mod table;
 
@@ -95,5 +96,7 @@ pub use options::{Layout, Options};
 pub use parallel::pool::Threads;
 pub use parallel::pool::{Pool, Serial, Task};
 pub use push_all::OmittedFunction;
+pub use push_stubs::StubPart;
+pub use table::encoded::{EncodedRows, SharedRows, TableFunction};
 pub use table::section::{Section, StartField};
 pub use table::write_error::WriteError;

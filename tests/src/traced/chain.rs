@@ -21,7 +21,7 @@ pub enum End {
     /// No image, no function or no row for the PC.
     NoRow,
     /// The table leaves the function out.
-    LeftOut(String),
+    OmittedFunction(String),
     /// A caller's row counts its CFA from a register that no table restores.
     Unrestored(Register),
     /// A register or memory that cannot be had.
@@ -82,7 +82,9 @@ pub fn by_table(
         if image.table.find(Address(in_file)).expect("our own table").is_none() {
             let left_out = image.cfi.functions().find(|function| function.contains(&in_file));
             return match left_out.filter(|function| image.left_out.contains(&function.start)) {
-                Some(function) => (frames, End::LeftOut(format!("{} {:#x}", image.name, function.start))),
+                Some(function) => {
+                    (frames, End::OmittedFunction(format!("{} {:#x}", image.name, function.start)))
+                }
                 None => (frames, End::NoRow),
             };
         }

@@ -5,6 +5,7 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod child;
+mod stubs;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -63,7 +64,7 @@ fn trace(what: &str, program: &Path, at_least: usize) {
             )
         };
         // A frame that the format cannot represent ends the table's chain early.
-        let cut = matches!(table_end, End::LeftOut(_) | End::Unrestored(_));
+        let cut = matches!(table_end, End::OmittedFunction(_) | End::Unrestored(_));
         assert!(by_cfi.starts_with(&by_table), "{}", place());
         assert!(cut || table_end == cfi_end && by_table.len() == by_cfi.len(), "{}", place());
         cut_short += usize::from(cut);

@@ -187,8 +187,9 @@ mod tests {
 
     fn options() -> impl Iterator<Item = Options> {
         let versions = [Version::V2, Version::V3].into_iter();
-        versions
-            .flat_map(|version| [true, false].map(|share| Options { version, share, ..Options::default() }))
+        versions.flat_map(|version| {
+            [true, false].map(|share| Options::new().with_version(version).with_share(share))
+        })
     }
 
     /// A builder that was refused a shard goes on as if it had never been given it.

@@ -278,6 +278,22 @@ impl Blocks {
         }
     }
 
+    /// Makes room for the bytes of one more block.
+    pub(crate) fn make_room_for(&mut self, len: usize) {
+        if self.bytes.len() < self.end + len + CHUNK {
+            self.grow(self.end + len + CHUNK);
+        }
+    }
+
+    /// As [`reserve`](Self::reserve), for blocks of which the bytes altogether are known.
+    pub(crate) fn reserve_exact(&mut self, front: usize, blocks: usize, bytes: usize) {
+        if self.starts.is_empty() {
+            self.bytes = vec![0; front + bytes + CHUNK];
+            (self.front, self.end) = (front, front);
+        }
+        self.starts.reserve_exact(blocks);
+    }
+
     #[cold]
     fn grow(&mut self, len: usize) {
         self.bytes.resize(len + len / 8, 0);

@@ -228,7 +228,7 @@ mod tests {
         }
         let address = Address(start.wrapping_sub(0x10_0000));
         let section = Section::new(SectionKind::EhFrame, &bytes, address, Arch::Amd64);
-        let options = Options { merge_functions: 16, ..Options::default() };
+        let options = Options::new().with_merge_functions(16);
         let mut builder = Builder::new(Arch::Amd64, options).unwrap();
         builder.push_all(crate::cfi::Functions::new(&section), |omitted| panic!("{omitted:?}"));
         builder.finish().num_fdes()
@@ -252,7 +252,7 @@ mod tests {
                 fde(&mut bytes, cie, 0x10_0000 + start, size, &[0; 3]);
             }
             let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
-            let options = Options { merge_functions: 16, ..Options::default() };
+            let options = Options::new().with_merge_functions(16);
             let mut builder = Builder::new(Arch::Amd64, options).unwrap();
             let mut omitted = 0;
             builder.push_all(crate::cfi::Functions::new(&section), |_| omitted += 1);

@@ -8,6 +8,7 @@
 pub(crate) mod apart;
 pub(crate) mod block;
 mod distant;
+pub(crate) mod encoded;
 pub(crate) mod entries;
 pub(crate) mod hash_index;
 pub(crate) mod merge;

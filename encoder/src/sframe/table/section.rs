@@ -253,6 +253,17 @@ impl Section {
         }
         let (out, padding) = out.split_at_mut(self.len());
         padding.fill(0);
+        self.write_relocatable_unpadded(out)
+    }
+
+    /// As [`Self::write_relocatable`], of [`Self::len`] bytes: what linkers write, which do not pad.
+    ///
+    /// # Errors
+    /// Those of [`Self::write_relocatable`].
+    pub fn write_relocatable_unpadded(&self, out: &mut [u8]) -> Result<(), WriteError> {
+        if out.len() != self.len() {
+            return Err(WriteError::OutputLength { given: out.len(), needed: self.len() });
+        }
         out[self.fres_at()..].copy_from_slice(self.blocks.bytes());
         let index = self.write_header(out, Flags::START_PCREL)?;
         let size = self.options.version.fde_size();

@@ -308,7 +308,8 @@ fn functions_with_keys_give_what_functions_with_addresses_give() {
             let bytes = eh_frame(random, arch, 0x7_ffff);
             let (version, layout) =
                 (random.pick(&[Version::V2, Version::V3]), random.pick(&[Layout::Small, Layout::Gnu]));
-            let options = Options { version, layout, share: random.below(4) != 0, ..Options::default() };
+            let options =
+                Options::new().with_version(version).with_layout(layout).with_share(random.below(4) != 0);
             let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), arch);
             compared +=
                 u64::from(check_keyed(&section, options, &format!("seed {seed}, {arch:?}, {options:?}")));
@@ -325,7 +326,8 @@ fn every_way_gives_what_the_interpreter_makes_of_a_section() {
             let bytes = eh_frame(random, arch, u32::MAX);
             let version = random.pick(&[Version::V2, Version::V3]);
             let (share, merge_functions) = (random.below(4) != 0, random.pick(&[0, 16]));
-            let options = Options { version, share, merge_functions, ..Options::default() };
+            let options =
+                Options::new().with_version(version).with_share(share).with_merge_functions(merge_functions);
             let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), arch);
             check(&section, options, &format!("seed {seed}, {arch:?}, {options:?}"));
         }

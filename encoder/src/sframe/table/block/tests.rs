@@ -45,7 +45,7 @@ fn equal_rows_of_different_keys() {
         bytes.extend(words.into_iter().flat_map(u32::to_le_bytes));
     }
     let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Aarch64);
-    let options = Options { version: Version::V2, ..Options::default() };
+    let options = Options::new().with_version(Version::V2);
     let mut builder = Builder::new(Arch::Aarch64, options).unwrap();
     builder.push_all(crate::cfi::Functions::new(&section), |omitted| panic!("{omitted:?}"));
     let table = builder.finish().into_bytes(Address(0), Key::address).unwrap();

@@ -1,0 +1,94 @@
+//! The functions of an object's `.eh_frame`.
+
+use core::cell::Cell;
+
+use super::{Contribution, Field, Live, Merger, Note, Object, Prefer};
+use crate::cfi::{Functions, Section, SectionKind};
+use crate::encoder::sframe::OmittedFunction;
+use crate::format::sframe::Version;
+use crate::format::{Address, Key, SectionOffset};
+
+/// Notes which functions are signal frames, where the object's table is of a version that cannot represent them and the
+/// output's can: their rows come from CFI.
+pub(crate) fn note_signal_frames(
+    merger: &mut Merger<'_>,
+    object: &Object<'_>,
+    live: &mut dyn FnMut(Field) -> Option<Live>,
+) {
+    let (Some(table), Some(bytes)) = (object.sframe, object.eh_frame) else { return };
+    let is_older = table.get(2).is_some_and(|&version| version < Version::V3 as u8);
+    if !is_older || merger.options.table.version != Version::V3 {
+        return;
+    }
+    let section = Section::new(SectionKind::EhFrame, bytes, Address(0), merger.arch);
+    let key_of = |field| live(Field::EhFrame(field)).map(|live| live.key);
+    for function in Functions::keyed(&section, key_of).flatten().filter(|function| function.cie.signal_frame)
+    {
+        merger.scratch.signal_frames.insert(function.key);
+    }
+}
+
+/// Adds the functions of an object's CFI that are not covered yet.
+pub(crate) fn push_cfi<'a>(
+    merger: &mut Merger<'a>,
+    object: &Object<'a>,
+    live: &mut dyn FnMut(Field) -> Option<Live>,
+    report: &mut dyn FnMut(Note),
+    sum: &mut Contribution,
+) {
+    let Some(bytes) = object.eh_frame else { return };
+    let section = Section::new(SectionKind::EhFrame, bytes, Address(0), merger.arch);
+    let Merger { builder, options, scratch, .. } = merger;
+    scratch.rowless.sort_unstable_by_key(|rowless| rowless.unsupported.function);
+    let (covered, rowless) = (&mut scratch.covered, &mut scratch.rowless);
+    let mut omitted = 0;
+    let has_table = object.sframe.is_some();
+    let mut note = |left_out| {
+        omitted += 1;
+        report(match left_out {
+            OmittedFunction::Unsupported(unsupported) => Note::Omitted(unsupported),
+            OmittedFunction::Malformed(error) => Note::Unread(error),
+        });
+    };
+    let mut has_extents = false;
+    // Whether CFI is to give the rows of a function.
+    let mut is_wanted = |key: Key| {
+        if options.prefer == Prefer::Cfi {
+            if has_table {
+                covered.insert(key);
+            }
+            return true;
+        }
+        if !covered.is_empty() && covered.contains(key) {
+            return false;
+        }
+        let first = rowless.partition_point(|rowless| rowless.unsupported.function < key);
+        let of_key = rowless[first..].iter_mut().take_while(|rowless| rowless.unsupported.function == key);
+        of_key.for_each(|rowless| rowless.has_cfi = true);
+        true
+    };
+    let whole = |field: SectionOffset| {
+        let Live { key, extent } = live(Field::EhFrame(field))?;
+        has_extents |= extent.is_some();
+        (extent.is_none() && is_wanted(key)).then_some(key)
+    };
+    let mut count = builder.push_all(Functions::keyed(&section, whole), &mut note);
+    if has_extents {
+        let last = Cell::new(None);
+        let cut = |field: SectionOffset| {
+            let Live { key, extent } = live(Field::EhFrame(field))?;
+            last.set(extent);
+            (extent.is_some() && is_wanted(key)).then_some(key)
+        };
+        // Records that cannot be read were reported before.
+        for mut function in Functions::keyed(&section, cut).flatten() {
+            function.size = function.size.min(last.get().map_or(u64::MAX, u64::from));
+            count += 1;
+            if let Err(unsupported) = builder.push(&function) {
+                note(OmittedFunction::Unsupported(unsupported));
+            }
+        }
+    }
+    sum.omitted += omitted;
+    sum.from_cfi += count.saturating_sub(omitted);
+}

@@ -1,0 +1,46 @@
+//! The functions of one object that have their rows, by key.
+
+use alloc::vec::Vec;
+
+use crate::format::Key;
+
+/// Keys, mostly asked for in the order in which they came.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct KeySet {
+    keys: Vec<u64>,
+    is_sorted: bool,
+    /// The key that is expected next.
+    next: usize,
+}
+
+impl KeySet {
+    pub(crate) fn clear(&mut self) {
+        self.keys.clear();
+        (self.is_sorted, self.next) = (true, 0);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    pub(crate) fn insert(&mut self, key: Key) {
+        self.is_sorted &= self.keys.last().is_none_or(|&last| last <= key.0);
+        self.keys.push(key.0);
+    }
+
+    pub(crate) fn contains(&mut self, key: Key) -> bool {
+        if self.keys.get(self.next) == Some(&key.0) {
+            self.next += 1;
+            return true;
+        }
+        if !self.is_sorted {
+            self.keys.sort_unstable();
+            self.is_sorted = true;
+        }
+        let found = self.keys.binary_search(&key.0);
+        if let Ok(at) = found {
+            self.next = at + 1;
+        }
+        found.is_ok()
+    }
+}

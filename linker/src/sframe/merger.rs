@@ -1,0 +1,195 @@
+//! Objects in, a section out.
+
+use alloc::vec::Vec;
+
+use super::from_cfi::{note_signal_frames, push_cfi};
+use super::from_table::{Scratch, push_tables};
+use super::{Contribution, Field, Live, Note, Object, Options, Prefer, Section, StubRows};
+use crate::encoder::sframe::{Builder, Pool, Serial, Task};
+use crate::format::{Arch, Key, Reason, Unsupported, UnsupportedFormat};
+
+/// Takes objects, one after the other or many at a time, and becomes a [`Section`].
+#[derive(Clone, Debug)]
+pub struct Merger<'a> {
+    pub(crate) builder: Builder<'a>,
+    pub(crate) arch: Arch,
+    pub(crate) options: Options,
+    pub(crate) scratch: Scratch,
+}
+
+impl<'a> Merger<'a> {
+    /// A merger for objects of `arch`.
+    ///
+    /// # Errors
+    /// The format has no ABI for the architecture: i386 and arm64_32.
+    pub fn new(arch: Arch, options: Options) -> Result<Self, UnsupportedFormat> {
+        let builder = Builder::new(arch, options.table)?;
+        Ok(Self { builder, arch, options, scratch: Scratch::default() })
+    }
+
+    /// A merger without functions, with the same architecture and options, to be [absorbed](Self::absorb) later.
+    pub fn shard(&self) -> Self {
+        Self { builder: self.builder.shard(), scratch: Scratch::default(), ..*self }
+    }
+
+    /// Adds the functions of an object.
+    ///
+    /// `live` gives for a start field the function that its relocation leads to, or `None` if that is discarded, or
+    /// is one of another object with the same code. It is asked in ascending order for the fields of each section;
+    /// for some of a section twice. `report` is called with what is not in the output.
+    pub fn push_object(
+        &mut self,
+        object: &Object<'a>,
+        mut live: impl FnMut(Field) -> Option<Live>,
+        mut report: impl FnMut(Note),
+    ) -> Contribution {
+        let mut sum = Contribution::default();
+        self.scratch.clear();
+        let (live, report): (&mut dyn FnMut(Field) -> Option<Live>, &mut dyn FnMut(Note)) =
+            (&mut live, &mut report);
+        match self.options.prefer {
+            Prefer::Cfi => {
+                push_cfi(self, object, live, report, &mut sum);
+                push_tables(self, object, live, report, &mut sum);
+            }
+            Prefer::Table => {
+                note_signal_frames(self, object, live);
+                push_tables(self, object, live, report, &mut sum);
+                push_cfi(self, object, live, report, &mut sum);
+            }
+            Prefer::TableOnly => push_tables(self, object, live, report, &mut sum),
+        }
+        self.omit_rowless(report, &mut sum);
+        sum
+    }
+
+    /// Adds the functions of many objects, on the threads of a pool. `live` and `report` get the object's number
+    /// too. The result is that of [`push_object`](Self::push_object) for one after the other.
+    pub fn push_objects(
+        &mut self,
+        pool: &dyn Pool,
+        objects: &[Object<'a>],
+        live: impl Fn(usize, Field) -> Option<Live> + Sync,
+        mut report: impl FnMut(usize, Note),
+    ) -> Contribution {
+        let mut sum = Contribution::default();
+        let groups = groups(objects, pool.threads());
+        if groups.len() < 2 {
+            for (number, object) in objects.iter().enumerate() {
+                sum += self.push_object(object, |field| live(number, field), |note| report(number, note));
+            }
+            return sum;
+        }
+        let empty = &*self;
+        let mut shards: Vec<Option<Shard<'a>>> = groups.iter().map(|_| None).collect();
+        let tasks = shards.iter_mut().zip(&groups).map(|(into, group)| -> Task<'_> {
+            let (group, live) = (group.clone(), &live);
+            alloc::boxed::Box::new(move || {
+                let (mut merger, mut notes) = (empty.shard(), Vec::new());
+                let mut sum = Contribution::default();
+                for (object, number) in objects[group.clone()].iter().zip(group) {
+                    let note = |note| notes.push((number, note));
+                    sum += merger.push_object(object, |field| live(number, field), note);
+                }
+                *into = Some(Shard { merger, notes, sum });
+            })
+        });
+        pool.run(tasks.collect());
+        for (shard, group) in shards.into_iter().zip(groups) {
+            if let Some(Shard { merger, notes, sum: part }) = shard
+                && self.absorb_on(pool, merger).is_ok()
+            {
+                notes.into_iter().for_each(|(number, note)| report(number, note));
+                sum += part;
+                continue;
+            }
+            // The pool did not run the task, or there is no room for all of it.
+            for (object, number) in objects[group.clone()].iter().zip(group) {
+                sum += self.push_object(object, |field| live(number, field), |note| report(number, note));
+            }
+        }
+        sum
+    }
+
+    /// Adds rows of code that the linker writes itself. GNU `ld` has those of PLTs after all objects'.
+    ///
+    /// # Errors
+    /// The version cannot represent a row: the stubs are omitted.
+    pub fn push_stub(&mut self, stub: &StubRows<'_>) -> Result<(), Unsupported> {
+        let pushed = self.builder.push_table_rows(&stub.function(), stub.rows.iter().copied());
+        if pushed.is_err() && stub.offset == 0 {
+            self.builder.note_omitted(stub.key, stub.size.into());
+        }
+        pushed.map(|_| ())
+    }
+
+    /// Takes note of a function of `size` bytes that is in no object's sections and has no rows: no other's are to
+    /// answer for its PCs. [`Section::write`] asks for its address.
+    pub fn note_omitted(&mut self, function: Key, size: u64) {
+        self.builder.note_omitted(function, size);
+    }
+
+    /// Adds what a [shard](Self::shard) has taken, as if its objects had been pushed here. The same shards in the same
+    /// order give the same bytes.
+    ///
+    /// # Errors
+    /// There is no room for all of it, or it is for another architecture or version: nothing of it is added.
+    pub fn absorb(&mut self, shard: Self) -> Result<(), Reason> {
+        self.absorb_on(&Serial, shard)
+    }
+
+    /// As [`absorb`](Self::absorb), on the threads of a pool.
+    ///
+    /// # Errors
+    /// Those of [`absorb`](Self::absorb).
+    pub fn absorb_on(&mut self, pool: &dyn Pool, shard: Self) -> Result<(), Reason> {
+        self.builder.absorb_on(pool, shard.builder)
+    }
+
+    /// Ends the section. Its size is exact; functions that turn out to share PCs are an error of
+    /// [`Section::write`].
+    pub fn finish(self) -> Section {
+        self.finish_on(&Serial)
+    }
+
+    /// As [`finish`](Self::finish), on the threads of a pool.
+    pub fn finish_on(self, pool: &dyn Pool) -> Section {
+        Section::new(self.builder.finish_on(pool), self.arch, self.options.table.version)
+    }
+
+    /// Omits the functions of the object's table that got no rows, neither there nor from CFI.
+    fn omit_rowless(&mut self, report: &mut dyn FnMut(Note), sum: &mut Contribution) {
+        for rowless in self.scratch.rowless.drain(..).filter(|rowless| !rowless.has_cfi) {
+            let unsupported = rowless.unsupported;
+            self.builder.note_omitted(unsupported.function, rowless.size.into());
+            report(Note::Omitted(unsupported));
+            sum.omitted += 1;
+        }
+    }
+}
+
+/// What a task took.
+struct Shard<'a> {
+    merger: Merger<'a>,
+    notes: Vec<(usize, Note)>,
+    sum: Contribution,
+}
+
+/// Groups of objects in a row with about as many bytes each, a few for each thread.
+fn groups(objects: &[Object<'_>], threads: usize) -> Vec<core::ops::Range<usize>> {
+    const LEAST_BYTES: usize = 1 << 14;
+    let all: usize = objects.iter().map(Object::len).sum();
+    if threads < 2 || objects.is_empty() {
+        return Vec::from([0..objects.len()]);
+    }
+    let enough = (all / (threads.min(256) * 4)).max(LEAST_BYTES);
+    let (mut groups, mut first, mut bytes) = (Vec::new(), 0, 0);
+    for (number, object) in objects.iter().enumerate() {
+        bytes += object.len();
+        if bytes >= enough || number + 1 == objects.len() {
+            groups.push(first..number + 1);
+            (first, bytes) = (number + 1, 0);
+        }
+    }
+    groups
+}

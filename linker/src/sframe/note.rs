@@ -1,0 +1,63 @@
+//! What a link does not use of an object, and why.
+
+use core::fmt;
+
+use crate::cfi;
+use crate::decoder::sframe::Error;
+use crate::format::{Arch, SectionOffset, Unsupported};
+
+/// Something of an object that is not in the output.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Note {
+    /// The object's `.sframe` is not used, from the table at an offset on. Its functions get rows from CFI if the
+    /// object has any and the options allow it.
+    Skipped {
+        /// Where the table starts in the section. Offsets in the reason count from there.
+        table: SectionOffset,
+        /// Why.
+        reason: SkipReason,
+    },
+    /// A function lives and has no rows in the output.
+    Omitted(Unsupported),
+    /// A record of `.eh_frame` cannot be read; after [`cfi::Error::Length`] none of the section that follows it.
+    Unread(cfi::Error),
+}
+
+/// Why a table is not used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum SkipReason {
+    /// It is damaged, or of an unknown version or with unknown flags.
+    Malformed(Error),
+    /// It is for another architecture than the output.
+    Architecture(Arch),
+    /// The rows of different functions overlap: the rows at this offset of the FRE sub-section start inside those of
+    /// another function.
+    OverlappingRows(u32),
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Skipped { table, reason } => write!(f, "table at offset {table} is skipped: {reason}"),
+            Self::Omitted(unsupported) => write!(f, "omitted: {unsupported}"),
+            Self::Unread(error) => write!(f, ".eh_frame: {error}"),
+        }
+    }
+}
+
+impl fmt::Display for SkipReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(error) => error.fmt(f),
+            Self::Architecture(arch) => write!(f, "it is for {arch}"),
+            Self::OverlappingRows(offset) => {
+                write!(f, "the rows at {offset:#x} of the FRE sub-section are part of another function's")
+            }
+        }
+    }
+}
+
+impl core::error::Error for Note {}
+impl core::error::Error for SkipReason {}

@@ -1,0 +1,144 @@
+//! The finished section: written for a linked file, or with relocations for a relocatable one.
+
+use crate::encoder::sframe::{self as encoder, Pool, WriteError};
+use crate::format::sframe::Version;
+use crate::format::{Address, Arch, Key, SectionOffset, Unsupported};
+
+/// A `.sframe` section that needs only addresses. Its size is exact, and it can be written again after each
+/// relayout.
+#[derive(Clone, Debug)]
+pub struct Section {
+    section: encoder::Section,
+    arch: Arch,
+    version: Version,
+}
+
+/// A relocation of the section in a relocatable file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Relocation {
+    /// Where the field lies in the section.
+    pub offset: SectionOffset,
+    /// The field's width, and what it is relative to.
+    pub kind: RelocationKind,
+    /// The function that it leads to: the symbol, and the addend of the function's start, are the linker's to know.
+    pub function: Key,
+    /// What the addend is more than the function's start, in bytes.
+    pub addend: u64,
+}
+
+/// What a relocation computes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum RelocationKind {
+    /// 64 bits, relative to the field: version 3.
+    Relative64,
+    /// 32 bits, relative to the field: version 2.
+    Relative32,
+}
+
+impl RelocationKind {
+    /// The ELF relocation type, as GNU `as` has it: `R_X86_64_PC64`, `R_AARCH64_PREL64`, `R_390_PC64` and those of 32
+    /// bits. `None` for an architecture that the format does not have.
+    pub const fn elf_type(self, arch: Arch) -> Option<u32> {
+        Some(match (arch, self) {
+            (Arch::Amd64, Self::Relative64) => 24,
+            (Arch::Amd64, Self::Relative32) => 2,
+            (Arch::Aarch64 | Arch::Aarch64Be, Self::Relative64) => 260,
+            (Arch::Aarch64 | Arch::Aarch64Be, Self::Relative32) => 261,
+            (Arch::S390x, Self::Relative64) => 23,
+            (Arch::S390x, Self::Relative32) => 5,
+            _ => return None,
+        })
+    }
+}
+
+impl Section {
+    pub(crate) fn new(section: encoder::Section, arch: Arch, version: Version) -> Self {
+        Self { section, arch, version }
+    }
+
+    /// Bytes of the section, exact, in a linked and in a relocatable file.
+    pub fn len(&self) -> usize {
+        self.section.len()
+    }
+
+    /// Whether it has no function: a linker omits the section then, and GNU `ld` gives it 0 bytes.
+    pub fn is_empty(&self) -> bool {
+        self.num_fdes() == 0
+    }
+
+    /// Entries of the function index.
+    pub fn num_fdes(&self) -> usize {
+        self.section.num_fdes()
+    }
+
+    /// Functions that were taken and [omitted](Self::omit_distant) later.
+    pub fn omitted(&self) -> &[Unsupported] {
+        self.section.omitted()
+    }
+
+    /// Omits the functions that version 2 cannot reach from `address`: see
+    /// [`omit_distant`](encoder::Section::omit_distant). The section is smaller then.
+    pub fn omit_distant(&mut self, address: Address, address_of: impl Fn(Key) -> Address) {
+        self.section.omit_distant(address, address_of);
+    }
+
+    /// Writes the section of a linked file, at `address`, into `out`, of [`Self::len`] bytes. `address_of` gives the
+    /// addresses of all functions, and of those that are omitted.
+    ///
+    /// # Errors
+    /// `out` has another length, a function is too far away for version 2, functions share PCs, or there are more
+    /// functions, rows or bytes of them than the header can count. `out` may have been written to.
+    pub fn write(
+        &self,
+        out: &mut [u8],
+        address: Address,
+        address_of: impl Fn(Key) -> Address + Sync,
+    ) -> Result<(), WriteError> {
+        self.section.write(out, address, address_of)
+    }
+
+    /// As [`Self::write`], on the threads of a pool, several of which may ask `address_of` at the same time.
+    ///
+    /// # Errors
+    /// Those of [`Self::write`].
+    pub fn write_on(
+        &self,
+        pool: &dyn Pool,
+        out: &mut [u8],
+        address: Address,
+        address_of: impl Fn(Key) -> Address + Sync,
+    ) -> Result<(), WriteError> {
+        self.section.write_on(pool, out, address, address_of)
+    }
+
+    /// Writes the section of a relocatable file into `out`, of [`Self::len`] bytes: starts are zero, entries in the
+    /// order in which they were pushed. Each of the [relocations](Self::relocations) goes with it.
+    ///
+    /// # Errors
+    /// `out` has another length, or there are more functions, rows or bytes of them than the header can count.
+    pub fn write_relocatable(&self, out: &mut [u8]) -> Result<(), WriteError> {
+        self.section.write_relocatable_unpadded(out)
+    }
+
+    /// The relocations of the section in a relocatable file, one for each entry, in the order of their fields. All are
+    /// relative to the field: the value is the address of the function plus the addend, less the field's address.
+    pub fn relocations(&self) -> impl Iterator<Item = Relocation> + '_ {
+        let kind = match self.version {
+            Version::V3 => RelocationKind::Relative64,
+            _ => RelocationKind::Relative32,
+        };
+        self.section.start_fields().map(move |start| Relocation {
+            offset: start.field,
+            kind,
+            function: start.function,
+            addend: start.offset,
+        })
+    }
+
+    /// The architecture.
+    pub fn arch(&self) -> Arch {
+        self.arch
+    }
+}

@@ -1,0 +1,451 @@
+//! What becomes of tables and CFI that are written here byte by byte.
+
+use cfipack_linker::decoder::sframe as decoder;
+use cfipack_linker::encoder::sframe::{Layout, Options as TableOptions, Threads};
+use cfipack_linker::format::sframe::{Fde, FdeInfo, FdeType, Flags, Header, Version};
+use cfipack_linker::format::{
+    Address, Arch, Cfa, Endian, FunctionOffset, Key, Reason, Register, Row, Rule, SectionOffset,
+};
+use cfipack_linker::sframe::{
+    Contribution, Field, Live, Merger, Note, Object, Options, Prefer, RelocationKind, Section, SkipReason,
+    StubRows,
+};
+
+/// A function of a table.
+#[derive(Clone, Debug)]
+struct Function {
+    size: u32,
+    num_fres: u32,
+    info: u8,
+    fde_type: FdeType,
+    rep_size: u8,
+    fres: Vec<u8>,
+}
+
+/// CFA = sp + 8, from 1 on sp + 16.
+fn plain(size: u32) -> Function {
+    let fres = vec![0, 3, 8, 1, 3, 16];
+    Function { size, num_fres: 2, info: 0, fde_type: FdeType::Default, rep_size: 0, fres }
+}
+
+fn header(version: Version, functions: &[Function], fre_len: usize) -> [u8; Header::SIZE] {
+    let header = Header {
+        version: version as u8,
+        flags: if version == Version::V3 { Flags::START_PCREL } else { Flags::empty() },
+        abi: 3,
+        fixed_fp_offset: 0,
+        fixed_ra_offset: -8,
+        auxhdr_len: 0,
+        num_fdes: functions.len() as u32,
+        num_fres: functions.iter().map(|function| function.num_fres).sum(),
+        fre_len: fre_len as u32,
+        fde_off: 0,
+        fre_off: (functions.len() * version.fde_size()) as u32,
+    };
+    header.write(Endian::Little)
+}
+
+/// A table for x86-64, not relocated; `places` gives where a function's rows lie instead of behind the others'.
+fn table_with(version: Version, functions: &[Function], places: impl Fn(usize, usize) -> usize) -> Vec<u8> {
+    let (mut index, mut fres) = (Vec::new(), Vec::new());
+    for (number, function) in functions.iter().enumerate() {
+        let place = places(number, fres.len());
+        let fde = Fde {
+            start: 0,
+            size: function.size,
+            fre_off: place as u32,
+            num_fres: function.num_fres,
+            info: FdeInfo::from_bits_retain(function.info),
+            rep_size: function.rep_size,
+        };
+        index.extend(&fde.write(version, Endian::Little)[..version.fde_size()]);
+        if place != fres.len() {
+            continue;
+        }
+        if version == Version::V3 {
+            fres.extend((function.num_fres as u16).to_le_bytes());
+            fres.extend([function.info, function.fde_type as u8, function.rep_size]);
+        }
+        fres.extend(&function.fres);
+    }
+    [&header(version, functions, fres.len())[..], &index, &fres].concat()
+}
+
+fn table(version: Version, functions: &[Function]) -> Vec<u8> {
+    table_with(version, functions, |_, end| end)
+}
+
+/// An `.eh_frame` of two functions, whose start fields are at 32 and 56: CFA = rsp + 8, from 2 on rsp + 24.
+fn eh_frame() -> Vec<u8> {
+    let mut bytes =
+        vec![20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0];
+    for (id, size) in [(28, 16), (52, 32)] {
+        bytes.extend([20, 0, 0, 0, id, 0, 0, 0, 0, 0, 0, 0, size, 0, 0, 0, 0, 0x42, 0x0e, 24, 0, 0, 0, 0]);
+    }
+    bytes
+}
+
+/// The keys of the functions that live: 0, 1 … in the order of the table and of the CFI.
+fn all(version: Version) -> impl FnMut(Field) -> Option<Live> {
+    move |field| {
+        Some(Live::new(Key(match field {
+            Field::Sframe(at) => ((at.0 - Header::SIZE) / version.fde_size()) as u64,
+            Field::EhFrame(at) => (at.0 as u64 - 32) / 24,
+            _ => return None,
+        })))
+    }
+}
+
+fn address(key: Key) -> Address {
+    Address(0x1000 * (1 + key.0))
+}
+
+fn written(section: &Section) -> Vec<u8> {
+    let mut bytes = vec![0; section.len()];
+    section.write(&mut bytes, Address(0x10_0000), address).unwrap();
+    bytes
+}
+
+/// Start, size and rows of each function of a table.
+fn meaning(bytes: &[u8]) -> Vec<(u64, u32, Vec<Row>)> {
+    let section = decoder::Section::parse(bytes, Address(0x10_0000)).unwrap();
+    section.validate().unwrap();
+    let rows = |function: decoder::Function<'_>| function.rows().map(Result::unwrap).collect();
+    section.functions().map(|it| it.unwrap()).map(|it| (it.start().0, it.size(), rows(it))).collect()
+}
+
+fn row(start: u32, offset: i64) -> Row {
+    Row {
+        start: FunctionOffset(start),
+        cfa: Cfa::Register { register: Register(7), offset },
+        return_address: Rule::Cfa(-8),
+        frame_pointer: Rule::SameValue,
+        signed: false,
+    }
+}
+
+fn options(version: Version, layout: Layout, prefer: Prefer) -> Options {
+    let mut table = TableOptions::default();
+    (table.version, table.layout) = (version, layout);
+    Options::new().with_prefer(prefer).with_table(table)
+}
+
+fn merge(
+    options: Options,
+    object: Object<'_>,
+    live: impl FnMut(Field) -> Option<Live>,
+) -> (Section, Vec<Note>, Contribution) {
+    let mut merger = Merger::new(Arch::Amd64, options).unwrap();
+    let mut notes = Vec::new();
+    let contribution = merger.push_object(&object, live, |note| notes.push(note));
+    (merger.finish(), notes, contribution)
+}
+
+const VERSIONS: [Version; 3] = [Version::V1, Version::V2, Version::V3];
+const OUTPUTS: [Version; 2] = [Version::V2, Version::V3];
+const LAYOUTS: [Layout; 2] = [Layout::Small, Layout::Gnu];
+
+#[test]
+fn every_version_becomes_every_other() {
+    for (from, to) in VERSIONS.into_iter().flat_map(|from| OUTPUTS.map(|to| (from, to))) {
+        for layout in LAYOUTS {
+            let bytes = table(from, &[plain(16), plain(32)]);
+            let object = Object::new().with_sframe(&bytes);
+            let (section, notes, contribution) = merge(options(to, layout, Prefer::Table), object, all(from));
+            assert_eq!(notes, []);
+            let copied = if from == to { 2 } else { 0 };
+            assert_eq!(
+                (contribution.copied, contribution.reencoded),
+                (copied, 2 - copied),
+                "{from:?} {to:?}"
+            );
+            let rows = vec![row(0, 8), row(1, 16)];
+            let expected = [(0x1000, 16, rows.clone()), (0x2000, 32, rows)];
+            let bytes = written(&section);
+            assert_eq!(meaning(&bytes), expected, "{from:?} {to:?} {layout:?}");
+            assert_eq!(bytes[2], to as u8);
+        }
+    }
+}
+
+#[test]
+fn tables_without_functions_are_nothing() {
+    let empty = table(Version::V3, &[]);
+    let twice = [&empty[..], &[0; 4], &empty].concat();
+    for bytes in [&[][..], &[0; 8], &empty, &twice] {
+        let object = Object::new().with_sframe(bytes);
+        let (section, notes, contribution) = merge(Options::new(), object, |_| panic!("no function"));
+        assert!(section.is_empty());
+        assert_eq!((notes, contribution), (vec![], Contribution::default()));
+    }
+}
+
+/// What is wrong costs the table; its functions have CFI.
+#[test]
+fn a_bad_table_is_skipped_and_cfi_used() {
+    let good = table(Version::V3, &[plain(16), plain(32)]);
+    let with = |at: usize, value: u8| {
+        let mut bytes = good.clone();
+        bytes[at] = value;
+        bytes
+    };
+    let mut aarch64 = with(4, 2);
+    aarch64[6] = 0;
+    let cases = [
+        (with(0, 0xe3), "magic bytes e3 de are not 0xdee2"),
+        (with(2, 4), "offset 0x2: unknown version 4"),
+        (with(3, 0x84), "offset 0x3: unknown flags 0x84"),
+        (with(4, 9), "offset 0x4: unknown ABI 9"),
+        (aarch64, "it is for AArch64"),
+        (with(8, 200), "function index of 200 entries at 0x1c is out of bounds"),
+        (with(12, 5), "offset 0xc: number of FREs is 5, the functions have 4"),
+        (good[..good.len() - 1].to_vec(), "22 bytes of FREs at 0x3c are out of bounds"),
+        (with(40, 200), "FDE at 0x1c: its FREs at 0xc8 are out of bounds"),
+    ];
+    let cfi = eh_frame();
+    for (bytes, expected) in cases {
+        let object = Object::new().with_sframe(&bytes).with_eh_frame(&cfi);
+        let (section, notes, contribution) = merge(Options::new(), object, all(Version::V3));
+        let [Note::Skipped { table: SectionOffset(0), reason }] = notes[..] else { panic!("{notes:?}") };
+        if !expected.starts_with("FDE") {
+            assert!(reason.to_string().contains(expected), "{reason} is not {expected}");
+        }
+        assert_eq!((contribution.skipped, contribution.from_cfi), (1, 2));
+        let rows = vec![row(0, 8), row(2, 24)];
+        assert_eq!(meaning(&written(&section)), [(0x1000, 16, rows.clone()), (0x2000, 32, rows)]);
+    }
+}
+
+/// The table has the first function, the CFI both.
+#[test]
+fn preferences() {
+    let bytes = table(Version::V3, &[plain(16)]);
+    let cfi = eh_frame();
+    let object = Object::new().with_sframe(&bytes).with_eh_frame(&cfi);
+    let (table, from_cfi) = (vec![row(0, 8), row(1, 16)], vec![row(0, 8), row(2, 24)]);
+    for (prefer, expected) in [
+        (Prefer::Table, vec![(0x1000, 16, table.clone()), (0x2000, 32, from_cfi.clone())]),
+        (Prefer::Cfi, vec![(0x1000, 16, from_cfi.clone()), (0x2000, 32, from_cfi)]),
+        (Prefer::TableOnly, vec![(0x1000, 16, table.clone())]),
+    ] {
+        for layout in LAYOUTS {
+            let (section, notes, _) = merge(options(Version::V3, layout, prefer), object, all(Version::V3));
+            assert_eq!(notes, []);
+            assert_eq!(meaning(&written(&section)), expected, "{prefer:?}");
+        }
+    }
+    // The CFI lacks the table's function.
+    let second_only = |field| match field {
+        Field::EhFrame(SectionOffset(32)) => None,
+        field => all(Version::V3)(field),
+    };
+    let (section, ..) = merge(Options::new().with_prefer(Prefer::Cfi), object, second_only);
+    assert_eq!(meaning(&written(&section))[0], (0x1000, 16, table));
+}
+
+#[test]
+fn dead_functions_go_with_their_rows() {
+    let mut second = plain(32);
+    second.fres = vec![0, 3, 8, 1, 3, 24];
+    let bytes = table(Version::V3, &[plain(16), second]);
+    let object = Object::new().with_sframe(&bytes);
+    let live = |field| all(Version::V3)(field).filter(|live| live.key == Key(1));
+    let (section, _, contribution) = merge(Options::new(), object, live);
+    assert_eq!((section.len(), contribution.dead), (28 + 16 + 5 + 6, 1));
+    assert_eq!(meaning(&written(&section)), [(0x2000, 32, vec![row(0, 8), row(1, 24)])]);
+}
+
+/// Linkers that do not know the format leave one table behind the other.
+#[test]
+fn tables_behind_each_other() {
+    let bytes = [table(Version::V3, &[plain(16)]), table(Version::V2, &[plain(32)])].concat();
+    let mut asked = Vec::new();
+    let live = |field| {
+        asked.push(field);
+        Some(Live::new(Key(asked.len() as u64 - 1)))
+    };
+    let (section, notes, _) = merge(Options::new(), Object::new().with_sframe(&bytes), live);
+    assert_eq!(notes, []);
+    let first = 28 + 16 + 5 + 6;
+    assert_eq!(asked, [Field::Sframe(SectionOffset(28)), Field::Sframe(SectionOffset(first + 28))]);
+    let rows = vec![row(0, 8), row(1, 16)];
+    assert_eq!(meaning(&written(&section)), [(0x1000, 16, rows.clone()), (0x2000, 32, rows)]);
+}
+
+/// Of a function whose end is cut off the rows end there.
+#[test]
+fn extents() {
+    let bytes = table(Version::V3, &[plain(16), plain(32)]);
+    let cfi = eh_frame();
+    for (prefer, second) in [(Prefer::Table, row(1, 16)), (Prefer::Cfi, row(2, 24))] {
+        let object = Object::new().with_sframe(&bytes).with_eh_frame(&cfi);
+        for (extent, rows) in
+            [(1, vec![row(0, 8)]), (3, vec![row(0, 8), second]), (64, vec![row(0, 8), second])]
+        {
+            let live = |field| Some(all(Version::V3)(field)?.with_extent(extent));
+            let (section, notes, contribution) = merge(Options::new().with_prefer(prefer), object, live);
+            assert_eq!((notes, contribution.functions()), (vec![], 2));
+            let expected = [(0x1000, extent.min(16), rows.clone()), (0x2000, extent.min(32), rows)];
+            assert_eq!(meaning(&written(&section)), expected, "{prefer:?} {extent}");
+        }
+    }
+}
+
+/// A CFA that is counted from another register has a flex FDE, which version 2 lacks.
+#[test]
+fn what_the_version_cannot_represent_is_omitted_by_name() {
+    let control = 10 << 3 | 1;
+    let flex = Function { fde_type: FdeType::Flex, fres: vec![0, 4, control, 8], num_fres: 1, ..plain(16) };
+    let bytes = table(Version::V3, &[flex, plain(32)]);
+    let object = Object::new().with_sframe(&bytes);
+    let (section, notes, contribution) =
+        merge(options(Version::V2, Layout::Small, Prefer::Table), object, all(Version::V3));
+    let [Note::Omitted(unsupported)] = notes[..] else { panic!("{notes:?}") };
+    assert_eq!((unsupported.function, unsupported.reason), (Key(0), Reason::CfaRegister(Register(10))));
+    assert_eq!((contribution.omitted, section.num_fdes()), (1, 1));
+    // Nothing answers for its PCs, even if another function lies around it.
+    let error =
+        section.write(&mut vec![0; section.len()], Address(0), |key| Address(0x1000 + 8 * (1 - key.0)));
+    assert!(error.is_err());
+}
+
+/// Entries without rows, and rows without a meaning, are taken from CFI if it has the function.
+#[test]
+fn functions_without_usable_rows() {
+    let none = Function { num_fres: 0, fres: vec![], ..plain(16) };
+    let bad = Function { num_fres: 1, fres: vec![0, 0x02 | 0x80, 8], ..plain(32) };
+    let bytes = table(Version::V3, &[none, bad]);
+    let cfi = eh_frame();
+    let (section, notes, contribution) =
+        merge(Options::new(), Object::new().with_sframe(&bytes).with_eh_frame(&cfi), all(Version::V3));
+    assert_eq!((notes, contribution.from_cfi, section.num_fdes()), (vec![], 2, 2));
+    written(&section);
+    let (section, notes, _) = merge(Options::new(), Object::new().with_sframe(&bytes), all(Version::V3));
+    let reasons = notes.iter().map(|note| match note {
+        Note::Omitted(unsupported) => (unsupported.function, unsupported.reason),
+        note => panic!("{note}"),
+    });
+    assert_eq!(reasons.collect::<Vec<_>>(), [(Key(0), Reason::RowsMissing), (Key(1), Reason::RowMalformed)]);
+    assert!(section.is_empty());
+}
+
+/// Functions that share rows share them in the output; rows in the middle of others are damage.
+#[test]
+fn shared_rows() {
+    for version in OUTPUTS {
+        let functions = [plain(16), plain(32), plain(48)];
+        let same = table_with(version, &functions, |_, _| 0);
+        let one = table(version, &functions[..1]).len() - Header::SIZE - version.fde_size();
+        for layout in LAYOUTS {
+            let (section, notes, _) = merge(
+                options(version, layout, Prefer::Table),
+                Object::new().with_sframe(&same),
+                all(version),
+            );
+            assert_eq!(notes, []);
+            assert_eq!(section.len(), Header::SIZE + 3 * version.fde_size() + one, "{version:?} {layout:?}");
+            assert_eq!(meaning(&written(&section)).len(), 3);
+        }
+    }
+    let mut inner = plain(32);
+    (inner.num_fres, inner.fres) = (1, vec![1, 3, 16]);
+    let bytes = table_with(Version::V2, &[plain(16), inner], |number, end| if number == 1 { 3 } else { end });
+    let (section, notes, _) = merge(Options::new(), Object::new().with_sframe(&bytes), all(Version::V2));
+    let reason = SkipReason::OverlappingRows(3);
+    assert_eq!(notes, [Note::Skipped { table: SectionOffset(0), reason }]);
+    assert!(section.is_empty());
+}
+
+/// A PLT as ld describes it: its first entry, and stubs of 16 bytes.
+#[test]
+fn stubs() {
+    let mut merger = Merger::new(Arch::Amd64, options(Version::V3, Layout::Gnu, Prefer::TableOnly)).unwrap();
+    let (first, stub) = ([row(0, 16), row(6, 24)], [row(0, 8), row(11, 16)]);
+    merger.push_stub(&StubRows::new(Key(0), 16, &first).with_section_size(0x130)).unwrap();
+    let stubs = StubRows::new(Key(0), 0x120, &stub).with_offset(16).with_repeat(16).with_section_size(0x130);
+    merger.push_stub(&stubs).unwrap();
+    let bytes = written(&merger.finish());
+    // Starts are two bytes wide, as by the size of the whole PLT.
+    assert_eq!(
+        bytes[60..],
+        [2, 0, 1, 0, 0, 0, 0, 3, 16, 6, 0, 3, 24, 2, 0, 0x11, 0, 16, 0, 0, 3, 8, 11, 0, 3, 16]
+    );
+    let section = decoder::Section::parse(&bytes, Address(0x10_0000)).unwrap();
+    for (pc, offset) in [(0x1000, 16), (0x1006, 24), (0x1010, 8), (0x101b, 16), (0x1020, 8), (0x112b, 16)] {
+        let row = section.lookup(Address(pc)).unwrap().unwrap();
+        assert_eq!(row.cfa, Cfa::Register { register: Register(7), offset }, "{pc:#x}");
+    }
+    assert_eq!(section.lookup(Address(0x1130)).unwrap(), None);
+}
+
+#[test]
+fn relocations() {
+    for (version, kind, r_type) in
+        [(Version::V2, RelocationKind::Relative32, 2), (Version::V3, RelocationKind::Relative64, 24)]
+    {
+        let bytes = table(version, &[plain(16), plain(32)]);
+        let object = Object::new().with_sframe(&bytes);
+        let options = options(version, Layout::Gnu, Prefer::TableOnly);
+        let (section, ..) = merge(options, object, |field| {
+            let mut live = all(version)(field)?;
+            // Entries stay in their order.
+            live.key = Key(1 - live.key.0);
+            Some(live)
+        });
+        let relocations: Vec<_> = section.relocations().collect();
+        let size = version.fde_size();
+        let places: Vec<_> = relocations.iter().map(|it| (it.offset.0, it.function, it.addend)).collect();
+        assert_eq!(places, [(28, Key(1), 0), (28 + size, Key(0), 0)]);
+        assert!(
+            relocations.iter().all(|it| it.kind == kind && it.kind.elf_type(Arch::Amd64) == Some(r_type))
+        );
+        let mut out = vec![0xff; section.len()];
+        section.write_relocatable(&mut out).unwrap();
+        // The section of one object is what it was, but for the flag that starts are relative to their fields.
+        let mut expected = bytes.clone();
+        expected[3] = 4;
+        assert_eq!(out, expected);
+    }
+}
+
+/// The same bytes for any number of threads, and for shards of any cut.
+#[test]
+fn threads_and_shards() {
+    let tables: Vec<_> = (0..200u32)
+        .map(|number| {
+            let mut function = plain(16 + number);
+            function.fres[5] = 16 + 8 * (number % 7) as u8;
+            let version = VERSIONS[number as usize % 3];
+            (version, table(version, &[function.clone(), plain(8), function]))
+        })
+        .collect();
+    let cfi = eh_frame();
+    let objects: Vec<_> =
+        tables.iter().map(|(_, bytes)| Object::new().with_sframe(bytes).with_eh_frame(&cfi)).collect();
+    let live = |number: usize, field| {
+        let live = all(tables[number].0)(field)?;
+        Some(Live::new(Key(live.key.0 + 3 * number as u64)))
+    };
+    for layout in LAYOUTS {
+        let options = options(Version::V3, layout, Prefer::Table);
+        let merge = |threads| {
+            let mut merger = Merger::new(Arch::Amd64, options).unwrap();
+            let sum = merger.push_objects(&Threads(threads), &objects, live, |_, note| panic!("{note}"));
+            (written(&merger.finish_on(&Threads(threads))), sum)
+        };
+        let expected = merge(1);
+        assert_eq!(expected.1.functions(), 600);
+        assert!([2, 3, 8].map(merge).iter().all(|other| *other == expected));
+        for cut in [0, 1, 77, 200] {
+            let mut merger = Merger::new(Arch::Amd64, options).unwrap();
+            for part in [0..cut, cut..200] {
+                let mut shard = merger.shard();
+                for number in part {
+                    shard.push_object(&objects[number], |field| live(number, field), |note| panic!("{note}"));
+                }
+                merger.absorb(shard).unwrap();
+            }
+            assert!(written(&merger.finish()) == expected.0, "cut at {cut}");
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! What a linker pays: merging tables, against what GNU `ld` takes more with `.sframe` than without, and building a
+//! table from functions with keys, against the conversion of a finished file. By turns in one process, medians.
+//!
+//!     CFIPACK_REFERENCE_TOOLS=DIR cargo bench -p cfipack-tests --bench linker
+
+use std::fmt::Write;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use cfipack_cfi::Functions;
+use cfipack_encoder::sframe::{Layout, Options as TableOptions, Threads};
+use cfipack_format::{Address, Arch, Key};
+use cfipack_linker::sframe::{Field, Live, Merger, Object, Options, Prefer};
+use cfipack_tests::elf_object::{ElfObject, Place};
+use cfipack_tests::random::Random;
+use cfipack_tests::reference::Tools;
+use cfipack_tests::workload::{Library, libraries};
+
+const OBJECTS: usize = 10;
+const FUNCTIONS: usize = 10_000;
+const ROUNDS: usize = 9;
+
+fn main() {
+    if let Some(tools) = Tools::find("merging against ld") {
+        merging(&tools);
+    }
+    for library in Box::leak(libraries().into_boxed_slice()) {
+        keyed(library);
+    }
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+fn time<T>(work: impl FnOnce() -> T) -> Duration {
+    let start = Instant::now();
+    black_box(work());
+    start.elapsed()
+}
+
+/// A source of functions such as compilers write: some leaves, some that save registers, some with a frame pointer.
+fn source(random: &mut Random) -> String {
+    let mut text = String::from("\t.text\n");
+    for number in 0..FUNCTIONS {
+        write!(text, "\t.p2align 4\nf{number}:\n\t.cfi_startproc\n").unwrap();
+        let saved = random.below(5) as usize;
+        let has_frame = random.chance(25);
+        let mut offset = 8;
+        if has_frame {
+            text += "\tpush %rbp\n\t.cfi_def_cfa_offset 16\n\t.cfi_offset 6,-16\n\tmov %rsp,%rbp\n\t.cfi_def_cfa_register 6\n";
+        }
+        let registers = [("%rbx", 3), ("%r12", 12), ("%r13", 13), ("%r14", 14), ("%r15", 15)];
+        for (name, register) in &registers[..saved] {
+            offset += 8;
+            if has_frame {
+                write!(text, "\tpush {name}\n\t.cfi_offset {register},{}\n", -offset - 8).unwrap();
+            } else {
+                write!(text, "\tpush {name}\n\t.cfi_def_cfa_offset {offset}\n").unwrap();
+                writeln!(text, "\t.cfi_offset {register},{}", -offset).unwrap();
+            }
+        }
+        writeln!(text, "\t.skip {},0x90", 8 + random.below(300)).unwrap();
+        if saved > 0 && !has_frame {
+            text += "\t.cfi_remember_state\n";
+            for (name, _) in registers[..saved].iter().rev() {
+                offset -= 8;
+                write!(text, "\tpop {name}\n\t.cfi_def_cfa_offset {offset}\n").unwrap();
+            }
+            text += "\tret\n\t.cfi_restore_state\n\tud2\n";
+        } else if has_frame {
+            text += "\tleave\n\t.cfi_def_cfa 7,8\n\tret\n";
+        } else {
+            text += "\tret\n";
+        }
+        text += "\t.cfi_endproc\n";
+    }
+    text
+}
+
+fn merging(tools: &Tools) {
+    let mut random = Random::new(1);
+    let (mut objects, mut bytes) = (Vec::new(), 0);
+    for number in 0..OBJECTS {
+        tools.write("f.s", source(&mut random));
+        tools.run_well(&["as", "--gsframe=no", "f.s", "-o", &format!("without{number}.o")]);
+        tools.run_well(&["as", "--gsframe", "f.s", "-o", &format!("with{number}.o")]);
+        let object = tools.read(&format!("with{number}.o"));
+        bytes += object.len();
+        objects.push(ElfObject::parse(&object));
+    }
+    let link = |kind: &str| {
+        let files: Vec<_> = (0..OBJECTS).map(|number| format!("{kind}{number}.o")).collect();
+        let mut command = vec!["ld", "-shared", "-o", "out"];
+        command.extend(files.iter().map(String::as_str));
+        time(|| tools.run_well(&command))
+    };
+    // Where a linker has laid out the text of each object.
+    let text: Vec<u64> = objects
+        .iter()
+        .scan(0x1000, |at, object| {
+            let size =
+                object.names.iter().position(|name| name == ".text").map_or(0, |text| object.sizes[text]);
+            let here = *at;
+            *at += size.next_multiple_of(16);
+            Some(here)
+        })
+        .collect();
+    let address_of = |key: Key| {
+        let (object, place) = Place::of(key);
+        Address(text[object] + place.offset)
+    };
+    let merge = |options: Options, threads: usize, inputs: fn(&ElfObject) -> Object<'_>| {
+        let pool = Threads(threads);
+        let mut merger = Merger::new(Arch::Amd64, options).unwrap();
+        let inputs: Vec<_> = objects.iter().map(inputs).collect();
+        let live = |number: usize, field| Some(Live::new(objects[number].target(field)?.key(number)));
+        merger.push_objects(&pool, &inputs, live, |_, note| panic!("{note}"));
+        let section = merger.finish_on(&pool);
+        let mut out = vec![0; section.len()];
+        section.write_on(&pool, &mut out, Address(0x100_0000), address_of).unwrap();
+        out
+    };
+    let mut gnu = TableOptions::default();
+    gnu.layout = Layout::Gnu;
+    let gnu = Options::new().with_prefer(Prefer::TableOnly).with_table(gnu);
+    let small = Options::new();
+    let mut times: [Vec<Duration>; 6] = Default::default();
+    for _ in 0..ROUNDS {
+        times[0].push(link("with"));
+        times[1].push(link("without"));
+        times[2].push(time(|| merge(gnu, 1, ElfObject::table)));
+        times[3].push(time(|| merge(small, 1, ElfObject::input)));
+        times[4].push(time(|| merge(gnu, 2, ElfObject::table)));
+        times[5].push(time(|| merge(small.with_prefer(Prefer::Cfi), 1, ElfObject::input)));
+    }
+    let [with, without, ours, small_time, two, cfi] = times.map(median);
+    let sizes = [merge(gnu, 1, ElfObject::table).len(), merge(small, 1, ElfObject::input).len()];
+    let by_cfi = merge(small.with_prefer(Prefer::Cfi), 1, ElfObject::cfi).len();
+    println!("\n{OBJECTS} objects of {FUNCTIONS} functions, {bytes} bytes");
+    println!("  ld with .sframe {with:.1?}, without {without:.1?}");
+    let more = with.saturating_sub(without);
+    let ratio = |time: Duration| more.as_secs_f64() / time.as_secs_f64();
+    for (what, time) in [
+        ("merge, gnu", ours),
+        ("merge, gnu, two threads", two),
+        ("merge, small, CFI present", small_time),
+        ("small, from CFI", cfi),
+    ] {
+        println!(
+            "  {what:<34} {time:>10.1?}   ld's difference {more:.1?}   {:.2} times as fast",
+            ratio(time)
+        );
+    }
+    println!("  bytes: gnu {}, small {}, from CFI {by_cfi}", sizes[0], sizes[1]);
+}
+
+/// A library's functions, as a linker that has keys for them would see them.
+fn keyed(library: &'static Library) {
+    let cfi = library.cfi();
+    let functions: Vec<_> = Functions::new(&cfi).flatten().collect();
+    let fields: Vec<_> = functions.iter().map(|function| (function.start_field, function.key)).collect();
+    let object = Object::new().with_eh_frame(cfi.bytes);
+    let build = || {
+        let mut merger = Merger::new(cfi.arch, Options::new()).unwrap();
+        // A walk along sorted relocations.
+        let mut next = 0;
+        let live = |field| {
+            let Field::EhFrame(at) = field else { return None };
+            while fields.get(next)?.0 < at {
+                next += 1;
+            }
+            (fields[next].0 == at).then(|| fields[next].1.into())
+        };
+        merger.push_object(&object, live, |_| ());
+        let section = merger.finish();
+        let mut out = vec![0; section.len()];
+        section.write(&mut out, library.table_address(), |key| key.address()).unwrap();
+        out
+    };
+    let (mut ours, mut finished) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        ours.push(time(build));
+        finished.push(time(|| library.convert(TableOptions::default(), 1)));
+    }
+    let [ours, finished] = [ours, finished].map(median);
+    let ratio = finished.as_secs_f64() / ours.as_secs_f64();
+    println!("\n{}: {} functions with keys", library.name, functions.len());
+    println!(
+        "  build {ours:.1?}   conversion of the finished file {finished:.1?}   {ratio:.2} times as fast"
+    );
+}

@@ -1,0 +1,110 @@
+//! A relocatable ELF object as a linker has it: sections that are not relocated, and where relocations lead.
+
+use cfipack_format::{Key, SectionOffset};
+use cfipack_linker::sframe::{Field, Object};
+use object::{Object as _, ObjectComdat};
+use object::{ObjectSection, ObjectSymbol, RelocationTarget};
+
+/// A place in a section of the object.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Place {
+    /// The section's number in the object.
+    pub section: usize,
+    /// Bytes from its start.
+    pub offset: u64,
+}
+
+/// What a linker reads of an object.
+#[derive(Clone, Debug, Default)]
+pub struct ElfObject {
+    /// Names of its sections, by number.
+    pub names: Vec<String>,
+    /// Sizes of its sections, by number.
+    pub sizes: Vec<u64>,
+    /// Signatures of its COMDAT groups, with the sections of each.
+    pub comdats: Vec<(String, Vec<usize>)>,
+    sframe: Option<Relocated>,
+    eh_frame: Option<Relocated>,
+}
+
+/// A section with its relocations.
+#[derive(Clone, Debug, Default)]
+struct Relocated {
+    bytes: Vec<u8>,
+    /// In order.
+    relocations: Vec<(usize, Place)>,
+}
+
+impl ElfObject {
+    /// Reads an object.
+    pub fn parse(bytes: &[u8]) -> Self {
+        let file = object::File::parse(bytes).expect("an object");
+        let mut this = Self::default();
+        for section in file.sections() {
+            let number = section.index().0;
+            this.names.resize(number + 1, String::new());
+            this.sizes.resize(number + 1, 0);
+            this.names[number] = section.name().unwrap().to_owned();
+            this.sizes[number] = section.size();
+        }
+        let relocated = |name| {
+            let section = file.section_by_name(name)?;
+            let place = |(at, relocation): (u64, object::Relocation)| {
+                let RelocationTarget::Symbol(symbol) = relocation.target() else { return None };
+                let symbol = file.symbol_by_index(symbol).unwrap();
+                let offset = symbol.address().wrapping_add(relocation.addend() as u64);
+                Some((at as usize, Place { section: symbol.section_index()?.0, offset }))
+            };
+            let mut relocations: Vec<_> = section.relocations().filter_map(place).collect();
+            relocations.sort_by_key(|relocation| relocation.0);
+            Some(Relocated { bytes: section.data().unwrap().to_vec(), relocations })
+        };
+        (this.sframe, this.eh_frame) = (relocated(".sframe"), relocated(".eh_frame"));
+        for comdat in file.comdats() {
+            let sections = comdat.sections().map(|section| section.0).collect();
+            this.comdats.push((comdat.name().unwrap().to_owned(), sections));
+        }
+        this
+    }
+
+    /// What is given to a merger.
+    pub fn input(&self) -> Object<'_> {
+        let object = self.sframe.iter().fold(Object::new(), |object, it| object.with_sframe(&it.bytes));
+        self.eh_frame.iter().fold(object, |object, it| object.with_eh_frame(&it.bytes))
+    }
+
+    /// The same without CFI.
+    pub fn table(&self) -> Object<'_> {
+        self.sframe.iter().fold(Object::new(), |object, it| object.with_sframe(&it.bytes))
+    }
+
+    /// The same without a table.
+    pub fn cfi(&self) -> Object<'_> {
+        self.eh_frame.iter().fold(Object::new(), |object, it| object.with_eh_frame(&it.bytes))
+    }
+
+    /// Where the relocation of a field leads.
+    pub fn target(&self, field: Field) -> Option<Place> {
+        let (section, SectionOffset(at)) = match field {
+            Field::Sframe(at) => (self.sframe.as_ref()?, at),
+            Field::EhFrame(at) => (self.eh_frame.as_ref()?, at),
+            _ => return None,
+        };
+        let found = section.relocations.binary_search_by_key(&at, |relocation| relocation.0).ok()?;
+        Some(section.relocations[found].1)
+    }
+}
+
+impl Place {
+    /// A key: the numbers of the object and of the section, and the offset.
+    pub fn key(self, object: usize) -> Key {
+        assert!(self.offset < 1 << 28 && self.section < 1 << 20);
+        Key((object as u64) << 48 | (self.section as u64) << 28 | self.offset)
+    }
+
+    /// The object and the place that a key stands for.
+    pub fn of(key: Key) -> (usize, Self) {
+        let section = (key.0 >> 28 & 0xf_ffff) as usize;
+        ((key.0 >> 48) as usize, Self { section, offset: key.0 & 0xfff_ffff })
+    }
+}

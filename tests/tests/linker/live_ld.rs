@@ -1,0 +1,163 @@
+//! Layout `gnu` against GNU `ld`: the same objects in, the same bytes out.
+
+use cfipack_encoder::sframe::{Layout, Threads};
+use cfipack_format::sframe::Header;
+use cfipack_format::{Arch, Reason, Unsupported};
+use cfipack_linker::sframe::{Merger, Note, Options, Prefer, Section};
+use cfipack_tests::directives::{File, Mode, TARGETS, Target};
+use cfipack_tests::elf_object::ElfObject;
+use cfipack_tests::random::{Random, cases};
+use cfipack_tests::reference::Tools;
+use object::{Object, ObjectSection, ObjectSymbol, RelocationFlags, RelocationTarget};
+
+use crate::linked::{Linked, section};
+
+/// How objects are linked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Executable,
+    CollectedExecutable,
+    Pie,
+    Shared,
+    Relocatable,
+}
+
+const KINDS: [Kind; 5] =
+    [Kind::Executable, Kind::CollectedExecutable, Kind::Pie, Kind::Shared, Kind::Relocatable];
+
+/// Random objects, some without functions, that share COMDAT groups.
+fn objects(tools: &Tools, random: &mut Random, target: Target, mode: Mode) -> Vec<ElfObject> {
+    let count = 2 + random.below(6) as usize;
+    let assemble = |number: usize| {
+        let functions = random.below(25) as usize;
+        let file = File::random(random, target, mode, functions);
+        // What a garbage collector starts from.
+        let mut roots = format!(
+            "\t.hidden __gxx_personality_v0\n\t.globl root{number}\n\t.section .data.root{number},\"aw\",@progbits\nroot{number}:\n"
+        );
+        for (function, text) in file.functions.iter().enumerate() {
+            if text.contains(",comdat") {
+                roots += &format!("\t.weak f{function}\n");
+            }
+            if random.chance(40) {
+                roots += &format!("\t.quad f{function}\n");
+            }
+        }
+        // Position-independent code has no absolute addresses of 32 bits.
+        let text = file.text().replace(".cfi_personality 0x3,", ".cfi_personality 0x1b,") + &roots;
+        let name = format!("{number}.s");
+        tools.write(&name, text);
+        let options = if random.chance(12) { "--gsframe=no" } else { "--gsframe" };
+        tools.run_well(&[target.assembler, options, &name, "-o", &format!("{number}.o")]);
+        ElfObject::parse(&tools.read(&format!("{number}.o")))
+    };
+    (0..count).map(assemble).collect()
+}
+
+fn link(tools: &Tools, target: Target, kind: Kind, objects: usize) -> (String, Vec<u8>) {
+    let linker = target.assembler.replace("as", "ld").replace("aldrch", "aarch");
+    let linker = if target.arch == Arch::Aarch64 { "aarch64-linux-gnu-ld" } else { &linker };
+    let roots: Vec<_> = (0..objects).step_by(2).map(|number| format!("--undefined=root{number}")).collect();
+    let files: Vec<_> = (0..objects).map(|number| format!("{number}.o")).collect();
+    let mut command = vec![linker, "-Map=map", "-o", "out", "-e", "0"];
+    match kind {
+        Kind::Executable => {}
+        Kind::CollectedExecutable => command.push("--gc-sections"),
+        Kind::Pie => command.push("-pie"),
+        Kind::Shared => command.push("-shared"),
+        Kind::Relocatable => command.push("-r"),
+    }
+    if kind != Kind::Relocatable {
+        command.push("--defsym=__gxx_personality_v0=0");
+    }
+    command.extend(roots.iter().map(String::as_str));
+    command.extend(files.iter().map(String::as_str));
+    tools.run_well(&command);
+    (String::from_utf8(tools.read("map")).unwrap(), tools.read("out"))
+}
+
+/// The table of layout `gnu` of the objects in ld's order.
+fn merged(linked: &Linked<'_>, target: Target, threads: usize) -> (Section, u64) {
+    let options = Options::new().with_prefer(Prefer::TableOnly);
+    let mut table = options.table;
+    table.layout = Layout::Gnu;
+    let mut merger = Merger::new(target.arch, options.with_table(table)).unwrap();
+    let inputs: Vec<_> = linked.order.iter().map(|&number| linked.objects[number].table()).collect();
+    let live = |number: usize, field| linked.live(linked.order[number], field);
+    let contribution = merger.push_objects(&Threads(threads), &inputs, live, |_, note| match note {
+        // gas has bugs, and ld copies what it wrote.
+        Note::Omitted(Unsupported { reason: Reason::RowMalformed, .. }) => {}
+        note => panic!("{note}"),
+    });
+    (merger.finish(), contribution.omitted)
+}
+
+/// One relocation: where, which, the section it leads to and where there.
+type Relocation = (u64, u32, String, u64);
+
+fn relocations(file: &[u8]) -> Vec<Relocation> {
+    let file = object::File::parse(file).unwrap();
+    let Some(section) = file.section_by_name(".sframe") else { return Vec::new() };
+    let relocation = |(at, relocation): (u64, object::Relocation)| {
+        let RelocationTarget::Symbol(symbol) = relocation.target() else { panic!("no symbol") };
+        let symbol = file.symbol_by_index(symbol).unwrap();
+        let target = file.section_by_index(symbol.section_index().unwrap()).unwrap();
+        let RelocationFlags::Elf { r_type } = relocation.flags() else { panic!("not ELF") };
+        let value = symbol.address().wrapping_add(relocation.addend() as u64);
+        (at, r_type.0, target.name().unwrap().to_owned(), value)
+    };
+    section.relocations().map(relocation).collect()
+}
+
+fn compare(linked: &Linked<'_>, target: Target, kind: Kind, output: &[u8], threads: usize) {
+    let (ours, omitted) = merged(linked, target, threads);
+    if omitted != 0 {
+        println!("{omitted} functions have rows that mean nothing");
+        return;
+    }
+    let (theirs, address) = section(output, ".sframe");
+    if ours.is_empty() {
+        assert!(theirs.is_empty() || theirs.len() == Header::SIZE, "{} bytes of ld's", theirs.len());
+        return;
+    }
+    let mut bytes = vec![0xaa; ours.len()];
+    if kind == Kind::Relocatable {
+        ours.write_relocatable(&mut bytes).unwrap();
+        let relocation = |it: cfipack_linker::sframe::Relocation| {
+            let (section, value) = linked.place(it.function);
+            let r_type = it.kind.elf_type(target.arch).unwrap();
+            (it.offset.0 as u64, r_type, section.to_owned(), value + it.addend)
+        };
+        let ours: Vec<_> = ours.relocations().map(relocation).collect();
+        assert_eq!(ours, relocations(output), "relocations");
+    } else {
+        ours.write(&mut bytes, cfipack_format::Address(address), |key| linked.address(key)).unwrap();
+    }
+    let at = bytes.iter().zip(&theirs).position(|(our, their)| our != their);
+    assert_eq!((at, bytes.len()), (None, theirs.len()), "the first byte that differs, and the length");
+}
+
+/// Every kind of link of random objects.
+#[test]
+fn links_of_random_objects_are_what_ld_writes() {
+    let what = "layout gnu against ld";
+    let Some(tools) = Tools::find(what) else { return };
+    let (seed, count) = cases(what, 4);
+    let mut random = Random::new(seed);
+    let mut functions = 0;
+    for target in TARGETS {
+        for number in 0..count {
+            let mode = if number % 2 == 0 { Mode::Clean } else { Mode::Wild };
+            let objects = objects(&tools, &mut random, target, mode);
+            for kind in KINDS {
+                println!("{:?}, {kind:?}, {} objects", target.arch, objects.len());
+                let (map, output) = link(&tools, target, kind, objects.len());
+                let linked = Linked::new(&objects, &map, &output);
+                compare(&linked, target, kind, &output, 1 + number % 3);
+                functions += merged(&linked, target, 1).0.num_fdes();
+            }
+        }
+    }
+    println!("{functions} functions");
+    assert!(functions > 0);
+}

@@ -1,0 +1,5 @@
+//! The linker's side: objects of real assemblers in, tables compared with those of real linkers.
+
+mod linked;
+mod live_ld;
+mod mixed;

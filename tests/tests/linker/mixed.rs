@@ -1,0 +1,259 @@
+//! One table from objects of different assemblers: version 3 of gas 2.47, version 2 of gas 2.44 and llvm-mc, and
+//! objects without a table.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cfipack_cfi::{Functions, SectionKind};
+use cfipack_decoder::sframe as decoder;
+use cfipack_encoder::sframe::{Layout, Threads};
+use cfipack_format::sframe::Version;
+use cfipack_format::{Address, Arch, Key, Row};
+use cfipack_linker::sframe::{Field, Live, Merger, Note, Options, Prefer};
+use cfipack_roundtrip::{Table, verify};
+use cfipack_tests::convert::all_options;
+use cfipack_tests::directives::{File, Mode, TARGETS, Target};
+use cfipack_tests::elf_object::ElfObject;
+use cfipack_tests::random::{Random, cases};
+use cfipack_tests::reference::Tools;
+
+use crate::linked::{Linked, section};
+
+/// Who assembles an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Assembler {
+    Gas247,
+    Gas244,
+    LlvmMc,
+    NoTable,
+}
+
+const ASSEMBLERS: [Assembler; 4] =
+    [Assembler::Gas247, Assembler::Gas244, Assembler::LlvmMc, Assembler::NoTable];
+
+/// Objects of all assemblers by turns; what one does not take gas 2.47 assembles.
+fn objects(tools: &Tools, older: &Tools, random: &mut Random, target: Target) -> Vec<ElfObject> {
+    let assemble = |number: usize| {
+        let functions = 1 + random.below(30) as usize;
+        let text = File::random(random, target, Mode::Clean, functions).text();
+        let text = text.replace(".cfi_personality 0x3,", ".cfi_personality 0x1b,");
+        let text = format!("\t.hidden __gxx_personality_v0\n{text}");
+        let (source, object) = (format!("{number}.s"), format!("{number}.o"));
+        tools.write(&source, &text);
+        let triple = match target.arch {
+            Arch::Amd64 => "x86_64-linux-gnu",
+            Arch::Aarch64 => "aarch64-linux-gnu",
+            _ => "s390x-linux-gnu",
+        };
+        let is_done = match ASSEMBLERS[number % ASSEMBLERS.len()] {
+            Assembler::Gas247 => false,
+            Assembler::Gas244 if target.arch == Arch::S390x => false,
+            Assembler::Gas244 => {
+                older.write(&source, &text);
+                let output = older.run(&[target.assembler, "--gsframe", &source, "-o", &object]);
+                output.status.success() && {
+                    tools.write(&object, older.read(&object));
+                    true
+                }
+            }
+            Assembler::LlvmMc => {
+                let command =
+                    ["llvm-mc-23", "-triple", triple, "-filetype=obj", "--gsframe", &source, "-o", &object];
+                tools.run(&command).status.success()
+            }
+            Assembler::NoTable => {
+                tools.run(&[target.assembler, "--gsframe=no", &source, "-o", &object]).status.success()
+            }
+        };
+        if !is_done {
+            tools.run_well(&[target.assembler, "--gsframe", &source, "-o", &object]);
+        }
+        ElfObject::parse(&tools.read(&object))
+    };
+    (0..8).map(assemble).collect()
+}
+
+/// The functions that the CFI of an object has, by address, with their sizes.
+fn functions(linked: &Linked<'_>, arch: Arch) -> BTreeMap<u64, u64> {
+    let mut functions = BTreeMap::new();
+    for (number, object) in linked.objects.iter().enumerate() {
+        let input = object.input();
+        let bytes = input.eh_frame.expect("all have CFI");
+        let section = cfipack_cfi::Section::new(SectionKind::EhFrame, bytes, Address(0), arch);
+        let key_of = |field| linked.live(number, Field::EhFrame(field)).map(|live| live.key);
+        for function in Functions::keyed(&section, key_of) {
+            let function = function.unwrap();
+            if function.size != 0 {
+                functions.insert(linked.address(function.key).0, function.size);
+            }
+        }
+    }
+    functions
+}
+
+/// Where signal frames start of which there are tables of version 2.
+fn signal_frames(linked: &Linked<'_>, arch: Arch) -> BTreeSet<u64> {
+    let mut starts = BTreeSet::new();
+    for (number, object) in linked.objects.iter().enumerate() {
+        let input = object.input();
+        if input.sframe.is_none_or(|bytes| bytes[2] == Version::V3 as u8) {
+            continue;
+        }
+        let bytes = input.eh_frame.expect("all have CFI");
+        let section = cfipack_cfi::Section::new(SectionKind::EhFrame, bytes, Address(0), arch);
+        let key_of = |field| linked.live(number, Field::EhFrame(field)).map(|live| live.key);
+        let functions = Functions::keyed(&section, key_of).map(Result::unwrap);
+        let signal_frames = functions.filter(|function| function.cie.signal_frame);
+        starts.extend(signal_frames.map(|function| linked.address(function.key).0));
+    }
+    starts
+}
+
+/// Rows of the functions that live, by address, as an input's table has them. Rows at a function's end answer for
+/// nothing.
+fn input_rows(linked: &Linked<'_>, object: usize) -> BTreeMap<u64, Vec<Row>> {
+    let mut all = BTreeMap::new();
+    let Some(bytes) = linked.objects[object].table().sframe else { return all };
+    let section = decoder::Section::parse(bytes, Address(0)).unwrap();
+    for (function, field) in section.functions().zip(section.start_fields()) {
+        let function = function.unwrap();
+        let Some(Live { key, .. }) = linked.live(object, Field::Sframe(field)) else { continue };
+        if function.size() != 0 && function.num_fres() != 0 {
+            all.insert(linked.address(key).0, meaning(function));
+        }
+    }
+    all
+}
+
+/// The rows of a function where they change.
+fn meaning(function: decoder::Function<'_>) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    for row in function.rows().map(Result::unwrap).filter(|row| row.start.0 < function.size()) {
+        if let Some(last) = rows.last()
+            && last.start == row.start
+        {
+            rows.pop();
+        }
+        if rows.last().is_none_or(|last| !last.unwinds_as(&row)) {
+            rows.push(row);
+        }
+    }
+    rows
+}
+
+/// Each live function has the rows of its object's table, or rows that are true to its CFI, or is omitted by name.
+#[test]
+fn mixed_objects_become_one_true_table() {
+    let what = "one table of objects of gas 2.47, gas 2.44 and llvm-mc";
+    let Some(tools) = Tools::find(what) else { return };
+    let older = tools.older();
+    let (seed, count) = cases(what, 2);
+    let mut random = Random::new(seed);
+    for target in TARGETS {
+        for _ in 0..count {
+            let objects = objects(&tools, &older, &mut random, target);
+            let names: Vec<_> = (0..objects.len()).map(|number| format!("{number}.o")).collect();
+            let linker = match target.arch {
+                Arch::Amd64 => "ld",
+                Arch::Aarch64 => "aarch64-linux-gnu-ld",
+                _ => "s390x-linux-gnu-ld",
+            };
+            let mut command =
+                vec![linker, "-shared", "-Map=map", "-o", "out", "--defsym=__gxx_personality_v0=0"];
+            command.extend(names.iter().map(String::as_str));
+            tools.run_well(&command);
+            let (map, output) = (String::from_utf8(tools.read("map")).unwrap(), tools.read("out"));
+            let linked = Linked::new(&objects, &map, &output);
+            for table in all_options() {
+                for prefer in [Prefer::Table, Prefer::Cfi] {
+                    let options = Options::new().with_prefer(prefer).with_table(table);
+                    println!("{:?}, {options:?}", target.arch);
+                    check(&linked, target.arch, options, &output);
+                }
+            }
+        }
+    }
+}
+
+fn check(linked: &Linked<'_>, arch: Arch, options: Options, output: &[u8]) {
+    let merge = |threads| {
+        let mut merger = Merger::new(arch, options).unwrap();
+        let inputs: Vec<_> = linked.objects.iter().map(ElfObject::input).collect();
+        let mut notes = Vec::new();
+        let live = |number, field| linked.live(number, field);
+        merger.push_objects(&Threads(threads), &inputs, live, |number, note| notes.push((number, note)));
+        (merger.finish(), notes)
+    };
+    let (merged, notes) = merge(1);
+    let (threaded, threaded_notes) = merge(3);
+    assert_eq!(notes, threaded_notes);
+    let at = Address(0x10_0000);
+    let [bytes, threaded] = [&merged, &threaded].map(|section| {
+        let mut bytes = vec![0; section.len()];
+        section.write(&mut bytes, at, |key: Key| linked.address(key)).unwrap();
+        bytes
+    });
+    assert!(bytes == threaded, "the bytes depend on the number of threads");
+    let table = [decoder::Section::parse(&bytes, at).unwrap()];
+    table[0].validate().unwrap();
+    let mut omitted = BTreeSet::new();
+    for (_, note) in &notes {
+        match note {
+            Note::Omitted(unsupported) => omitted.insert(linked.address(unsupported.function).0),
+            other => panic!("{other}"),
+        };
+    }
+
+    // Every function is there, or is omitted by name.
+    let functions = functions(linked, arch);
+    let ours: BTreeMap<u64, decoder::Function<'_>> = table[0]
+        .functions()
+        .map(Result::unwrap)
+        .filter(|function| function.size() != 0 && function.num_fres() != 0)
+        .map(|function| (function.start().0, function))
+        .collect();
+    for (start, size) in &functions {
+        match ours.get(start) {
+            Some(function) => assert_eq!(u64::from(function.size()), *size, "{start:#x}"),
+            // Layout `gnu` has some without rows, as gas does.
+            None if options.table.layout == Layout::Gnu => {}
+            None => assert!(omitted.contains(start), "the function at {start:#x} is not there"),
+        }
+    }
+    assert!(ours.keys().all(|start| functions.contains_key(start)));
+
+    // Rows of tables are carried over as they are.
+    let mut from_tables = BTreeSet::new();
+    if options.prefer == Prefer::Table {
+        let signal_frames = signal_frames(linked, arch);
+        let mut omitted_rows = 0;
+        for object in 0..linked.objects.len() {
+            for (start, theirs) in input_rows(linked, object) {
+                // Version 2 cannot represent these.
+                if options.table.version == Version::V3 && signal_frames.contains(&start) {
+                    continue;
+                }
+                match ours.get(&start) {
+                    Some(function) => assert_eq!(meaning(*function), theirs, "{start:#x}"),
+                    None => omitted_rows += 1,
+                }
+                from_tables.insert(start);
+            }
+        }
+        if options.table.version == Version::V3 {
+            assert_eq!(omitted_rows, 0);
+        }
+        assert!(!from_tables.is_empty());
+    }
+
+    // The others are true.
+    let (eh_frame, address) = section(output, ".eh_frame");
+    let cfi = cfipack_cfi::Section::new(SectionKind::EhFrame, &eh_frame, Address(address), arch);
+    let report = verify(&[cfi], &Table::new(&table), &cfipack_roundtrip::Options::default());
+    let is_ours = |difference: &&cfipack_roundtrip::Difference| {
+        !difference.function.is_some_and(|function| from_tables.contains(&function.0))
+    };
+    if let Some(difference) = report.differences.iter().find(is_ours) {
+        panic!("{difference}");
+    }
+    println!("{} functions, {} of tables, {} omitted", ours.len(), from_tables.len(), omitted.len());
+}
