@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::objects::{gas, said};
+use crate::objects::{gas, printed};
 use crate::program::scratch;
 
 /// `linked.so` with a table that ends `first` after 4 of its 11 bytes, at 0x287, and `second` after 1 of 2.
@@ -31,21 +31,21 @@ fn gaps_have_symbols_and_padding_is_told_apart() {
   padding: 2 bytes
 "
     );
-    assert_eq!(said(1, &["gaps", &file]), expected);
-    let all = said(1, &["gaps", "--padding", &file]);
+    assert_eq!(printed(1, &["gaps", &file]), expected);
+    let all = printed(1, &["gaps", "--padding", &file]);
     for line in
         ["  0x280..0x281: 1 byte, .text, padding\n", "  0x291..0x292: 1 byte, .bolt.org.text, padding\n"]
     {
         assert!(all.contains(line), "{all}");
     }
     let covered = "48 of 48 bytes of code covered (100.00 %), 0 gaps of 0 bytes\n";
-    assert!(said(0, &["gaps", "--cfi", &file]).contains(covered));
-    assert!(said(0, &["gaps", "linked.so"]).contains(covered));
+    assert!(printed(0, &["gaps", "--cfi", &file]).contains(covered));
+    assert!(printed(0, &["gaps", "linked.so"]).contains(covered));
 }
 
 #[test]
 fn gaps_in_json() {
-    let json: Value = serde_json::from_str(&said(1, &["gaps", "--json", &shortened("gaps_json")])).unwrap();
+    let json: Value = serde_json::from_str(&printed(1, &["gaps", "--json", &shortened("gaps_json")])).unwrap();
     assert_eq!(json["schema"], "cfipack/gaps/1");
     let counts = ["code", "covered", "gap_bytes", "padding_bytes"].map(|key| json[key].as_u64().unwrap());
     assert_eq!(counts, [50, 40, 8, 2]);
@@ -58,6 +58,6 @@ fn gaps_in_json() {
 /// By x_two_sections.s every byte has a row; without symbols and sections there are none to name.
 #[test]
 fn objects_and_files_without_sections_have_gaps_too() {
-    assert!(said(0, &["gaps", &gas("x_two_sections.gas247")]).contains("4 of 4 bytes"));
-    assert!(said(1, &["gaps", "sectionless.so"]).contains("  0x0..0x260: 608 bytes\n"));
+    assert!(printed(0, &["gaps", &gas("x_two_sections.gas247")]).contains("4 of 4 bytes"));
+    assert!(printed(1, &["gaps", "sectionless.so"]).contains("  0x0..0x260: 608 bytes\n"));
 }

@@ -7,7 +7,7 @@ use cfipack_decoder::sframe::Section;
 use cfipack_format::Address;
 use serde_json::Value;
 
-use crate::objects::said;
+use crate::objects::printed;
 use crate::program::{run, scratch};
 
 /// Where `linked.so` has its table of 190 bytes and 6 entries, two of them of its PLT.
@@ -31,7 +31,7 @@ fn concatenation(directory: &Path) -> PathBuf {
     for version in ["2", "3"] {
         bytes.resize(bytes.len().next_multiple_of(16), 0);
         let (part, place) = (directory.join("part"), (PLACE + bytes.len() as u64).to_string());
-        said(0, &["linked.so", "--sframe-version", version, "--address", &place, "--section", text(&part)]);
+        printed(0, &["linked.so", "--sframe-version", version, "--address", &place, "--section", text(&part)]);
         bytes.extend(fs::read(part).unwrap());
     }
     let path = directory.join("both");
@@ -45,7 +45,7 @@ fn a_concatenation_becomes_one_sorted_table() {
     let directory = scratch("concatenation");
     let both = concatenation(&directory);
     let (merged, place) = (directory.join("merged"), &PLACE.to_string());
-    let json = said(0, &["merge", text(&both), "--address", place, "--section", text(&merged), "--json"]);
+    let json = printed(0, &["merge", text(&both), "--address", place, "--section", text(&merged), "--json"]);
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["schema"], "cfipack/merge/1");
     let versions: Vec<_> = json["inputs"].as_array().unwrap().iter().map(|input| &input["version"]).collect();
@@ -58,7 +58,7 @@ fn a_concatenation_becomes_one_sorted_table() {
     let table = Section::parse(&bytes, Address(PLACE)).unwrap();
     table.validate().unwrap();
     assert!(table.is_sorted());
-    let verified = said(0, &["verify", "linked.so", "--sframe", text(&merged), "--address", place]);
+    let verified = printed(0, &["verify", "linked.so", "--sframe", text(&merged), "--address", place]);
     assert!(verified.contains("functions: 5 equal, 0 different, 0 missing"), "{verified}");
 }
 
@@ -66,11 +66,11 @@ fn a_concatenation_becomes_one_sorted_table() {
 fn bare_tables_have_their_own_places() {
     let directory = scratch("bare");
     let [one, two, merged] = ["one", "two", "merged"].map(|name| directory.join(name));
-    said(0, &["linked.so", "--address", "0x1000", "--section", text(&one)]);
-    said(0, &["linked.so", "--address", "0x3000", "--section", text(&two), "--sframe-version", "2"]);
+    printed(0, &["linked.so", "--address", "0x1000", "--section", text(&one)]);
+    printed(0, &["linked.so", "--address", "0x3000", "--section", text(&two), "--sframe-version", "2"]);
     let bare = ["merge", text(&one), text(&two), "--address", "0x1000", "--address", "0x3000"];
-    said(0, &[&bare[..], &["--place", "0x5000", "--section", text(&merged)]].concat());
-    let verified = said(0, &["verify", "linked.so", "--sframe", text(&merged), "--address", "0x5000"]);
+    printed(0, &[&bare[..], &["--place", "0x5000", "--section", text(&merged)]].concat());
+    let verified = printed(0, &["verify", "linked.so", "--sframe", text(&merged), "--address", "0x5000"]);
     assert!(verified.contains("functions: 5 equal, 0 different, 0 missing"), "{verified}");
     let more = error(&[&bare[..], &["--address", "1"]].concat());
     assert_eq!(more, "--address: there are fewer bare .sframe sections than addresses");
@@ -81,8 +81,8 @@ fn bare_tables_have_their_own_places() {
 fn a_smaller_table_takes_the_place_of_the_files_own() {
     let directory = scratch("in_place");
     let [merged, larger] = ["merged", "larger"].map(|name| directory.join(name));
-    said(0, &["merge", "linked.so", "-o", text(&merged)]);
-    let verified = said(0, &["verify", text(&merged)]);
+    printed(0, &["merge", "linked.so", "-o", text(&merged)]);
+    let verified = printed(0, &["verify", text(&merged)]);
     assert!(verified.contains("functions: 5 equal, 0 different, 0 missing"), "{verified}");
     let [old, new] = [fs::read("../corpora/container/linked.so").unwrap(), fs::read(&merged).unwrap()];
     assert_eq!(old.len(), new.len());

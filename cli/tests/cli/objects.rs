@@ -166,7 +166,7 @@ fn each_object_says_what_it_contributes_to_a_link() {
     // An entry of the index has 16 bytes, an attribute 5, a row 3.
     let alone = 3 * 16 + (5 + 3) + (5 + 2 * 3);
     assert_eq!(alone, 67);
-    let text = said(0, &arguments);
+    let text = printed(0, &arguments);
     let expected = [
         format!("{new}: 3 functions, 4 rows, 67 bytes: 3 copied"),
         format!("{old}: 3 functions, 4 rows, 67 bytes: 3 encoded again"),
@@ -175,7 +175,7 @@ fn each_object_says_what_it_contributes_to_a_link() {
     assert_eq!(text.lines().take(3).collect::<Vec<_>>(), expected);
     assert!(text.lines().nth(3).unwrap().ends_with(": 3 from CFI"), "{text}");
 
-    let json: Value = serde_json::from_str(&said(0, &["stats", "--link", "--json", new, old, llvm])).unwrap();
+    let json: Value = serde_json::from_str(&printed(0, &["stats", "--link", "--json", new, old, llvm])).unwrap();
     assert_eq!(json["schema"], "cfipack/stats-link/1");
     let counts = ["functions", "rows", "bytes", "bytes_apart", "left_out"];
     let counts = counts.map(|name| json[name].as_u64().unwrap());
