@@ -14,7 +14,7 @@ use cfipack_linker::sframe::{Field, Live, Merger, Object, Options, Prefer};
 use cfipack_tests::elf_object::{ElfObject, Place};
 use cfipack_tests::random::Random;
 use cfipack_tests::reference::Tools;
-use cfipack_tests::workload::{Library, libraries};
+use cfipack_tests::workload::{Library, build as build_finished, libraries};
 
 const OBJECTS: usize = 10;
 const FUNCTIONS: usize = 10_000;
@@ -115,8 +115,17 @@ fn merging(tools: &Tools) {
         let pool = Threads(threads);
         let mut merger = Merger::new(Arch::Amd64, options).unwrap();
         let inputs: Vec<_> = objects.iter().map(inputs).collect();
-        let live = |number: usize, field| Some(Live::new(objects[number].target(field)?.key(number)));
-        merger.push_objects(&pool, &inputs, live, |_, note| panic!("{note}"));
+        if threads == 1 {
+            merger.reserve(&inputs);
+            for (number, (object, input)) in objects.iter().zip(&inputs).enumerate() {
+                let mut walk = object.walk();
+                let live = |field| Some(Live::new(walk.target(field)?.key(number)));
+                merger.push_object(input, live, |note| panic!("{note}"));
+            }
+        } else {
+            let live = |number: usize, field| Some(Live::new(objects[number].target(field)?.key(number)));
+            merger.push_objects(&pool, &inputs, live, |_, note| panic!("{note}"));
+        }
         let section = merger.finish_on(&pool);
         let mut out = vec![0; section.len()];
         section.write_on(&pool, &mut out, Address(0x100_0000), address_of).unwrap();
@@ -182,7 +191,12 @@ fn keyed(library: &'static Library) {
     let (mut ours, mut finished) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         ours.push(time(build));
-        finished.push(time(|| library.convert(TableOptions::default(), 1)));
+        finished.push(time(|| {
+            let section = build_finished(&cfi, TableOptions::default(), 1);
+            let mut out = vec![0; section.len()];
+            section.write(&mut out, library.table_address(), Key::address).unwrap();
+            out
+        }));
     }
     let [ours, finished] = [ours, finished].map(median);
     let ratio = finished.as_secs_f64() / ours.as_secs_f64();

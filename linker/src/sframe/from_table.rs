@@ -103,7 +103,7 @@ struct Checked<'a> {
 pub(crate) fn push_tables<'a>(
     merger: &mut Merger<'a>,
     object: &Object<'a>,
-    live: &mut dyn FnMut(Field) -> Option<Live>,
+    live: &mut impl FnMut(Field) -> Option<Live>,
     report: &mut dyn FnMut(Note),
     sum: &mut Contribution,
 ) {
@@ -149,21 +149,16 @@ fn check<'a>(
     let mut is_shared = false;
     for function in section.functions() {
         let function = function.map_err(SkipReason::Malformed)?;
-        let width = function.fre_type().width();
-        let mut len = 0;
-        for fre in function.fres() {
-            let fre = fre.map_err(SkipReason::Malformed)?;
-            if fre.row(&function).is_err() && malformed.last().is_none_or(|last| last.0 != function.index()) {
-                malformed.push((function.index(), fre.start.0));
-            }
-            len += width + fre.info.fre_len().unwrap_or(1);
-        }
         let start = function.fde().fre_off.saturating_add(attribute);
+        let its_fres = fres.get(start as usize..).unwrap_or_default();
+        let checked = merger.fre_lens.check(&function, its_fres, merger.arch, section.version());
+        let found = checked.map_err(SkipReason::Malformed)?;
+        malformed.extend(found.malformed.map(|start| (function.index(), start)));
         is_shared |= function.fde().fre_off < end;
         // Both lie within the sub-section, whose length has 32 bits.
-        end = start + len as u32;
+        end = start + found.len;
         num_fres += u64::from(function.num_fres());
-        rows.push(RowBytes { start, len: len as u32 });
+        rows.push(RowBytes { start, len: found.len });
     }
     if num_fres != u64::from(header.num_fres) {
         let error = crate::decoder::sframe::Error::NumFres { value: header.num_fres, sum: num_fres };
@@ -205,7 +200,7 @@ fn distinct(section: &Section<'_>, rows: &[RowBytes], shared: &mut Vec<Shared>) 
 fn push_table(
     merger: &mut Merger<'_>,
     table: &Checked<'_>,
-    live: &mut dyn FnMut(Field) -> Option<Live>,
+    live: &mut impl FnMut(Field) -> Option<Live>,
     sum: &mut Contribution,
 ) {
     let options = merger.options;
