@@ -120,7 +120,9 @@ fn check<'a>(merger: &mut Merger<'a>, bytes: &'a [u8], at: usize) -> Result<(Tab
         return Err(SkipReason::Architecture(section.arch()));
     }
     let Scratch { rows, malformed, shared, .. } = &mut merger.scratch;
-    (rows.clear(), malformed.clear(), shared.clear());
+    rows.clear();
+    malformed.clear();
+    shared.clear();
     let (mut end, mut num_fres, mut is_shared) = (0, 0, false);
     for index in 0..section.num_functions() {
         let found = merger.fre_lens.check(&table, index).map_err(SkipReason::Malformed)?;

@@ -209,7 +209,7 @@ fn groups(objects: &[Object<'_>], threads: usize) -> Vec<core::ops::Range<usize>
     const LEAST_BYTES: usize = 1 << 14;
     let all: usize = objects.iter().map(Object::len).sum();
     if threads < 2 || objects.is_empty() {
-        return Vec::from([0..objects.len()]);
+        return core::iter::once(0..objects.len()).collect();
     }
     let enough = (all / (threads.min(256) * 4)).max(LEAST_BYTES);
     let (mut groups, mut first, mut bytes) = (Vec::new(), 0, 0);
