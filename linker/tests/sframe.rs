@@ -356,6 +356,23 @@ fn shared_rows() {
     assert!(section.is_empty());
 }
 
+/// A function without code starts where another one does: it shares no PC with that.
+#[test]
+fn functions_without_code() {
+    let none = Function { num_fres: 1, fres: vec![0, 3, 8], ..plain(0) };
+    let bytes = table(Version::V3, &[plain(16), none, plain(16)]);
+    let object = Object::new().with_sframe(&bytes);
+    let options = options(Version::V3, Layout::Gnu, Prefer::TableOnly);
+    let (section, notes, _) = merge(options, object, all(Version::V3));
+    assert_eq!(notes, []);
+    let mut bytes = vec![0; section.len()];
+    let at = |starts: [u64; 3]| move |key: Key| Address(starts[key.0 as usize]);
+    for starts in [[0x10, 0x10, 0x20], [0x20, 0x20, 0x10], [0x10, 0x18, 0x20]] {
+        section.write(&mut bytes, Address(0x1000), at(starts)).unwrap();
+    }
+    assert!(section.write(&mut bytes, Address(0x1000), at([0x10, 0x18, 0x1f])).is_err());
+}
+
 /// A PLT as ld describes it: its first entry, and stubs of 16 bytes.
 #[test]
 fn stubs() {

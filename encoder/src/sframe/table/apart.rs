@@ -52,6 +52,10 @@ impl<'e> Sorted<'e> {
         let mut entries = (0..).map_while(|place| self.get(place));
         let mut reached = 0;
         let is_reached = |entry: &Entry| {
+            // One without code has no PC to share, wherever it is.
+            if entry.size == 0 {
+                return false;
+            }
             let is_reached = entry.start < reached;
             reached = entry.end();
             is_reached

@@ -107,14 +107,13 @@ pub struct SharedRows {
 }
 
 impl Builder<'_> {
-    /// Makes room for functions that [have their rows as bytes](Self::push_encoded), of `fre_bytes` altogether; best
-    /// done first.
+    /// Makes room for functions that [have their rows as bytes](Self::push_encoded), of `fre_bytes` altogether, those of
+    /// attributes among them; best done first.
     pub fn reserve_encoded(&mut self, functions: usize, fre_bytes: usize) {
         let version = self.options.version;
-        let attributes = if version == Version::V3 { functions * Attribute::SIZE } else { 0 };
         self.entries.list.reserve_exact(functions);
         let index = cfipack_format::sframe::Header::SIZE + functions * version.fde_size();
-        self.entries.blocks.reserve_exact(index, functions, attributes + fre_bytes);
+        self.entries.blocks.reserve_exact(index, functions, fre_bytes);
     }
 
     /// Adds a function whose rows are bytes already: they are copied. In layout `Small` equal ones are shared, as
