@@ -55,17 +55,21 @@
 //! stack size is in their code, and place the pages before the last one anywhere.
 
 mod backward;
+mod bound;
 mod builder;
 mod common_palette;
 mod dedup_entries;
 mod encoding_ids;
 mod entry;
 mod error;
+mod fill;
 mod min_pages;
 mod options;
 mod page;
 mod personality;
 mod placed;
+mod places;
+mod plan;
 mod refine;
 mod section;
 mod small;
@@ -76,4 +80,6 @@ pub use entry::Entry;
 pub use error::{Error, Warning};
 pub use options::{Layout, Options};
 pub use placed::Placed;
+pub use places::Places;
+pub use plan::Plan;
 pub use section::Section;

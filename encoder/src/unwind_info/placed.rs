@@ -10,6 +10,7 @@ use cfipack_format::{Arch, ImageOffset};
 
 use super::dedup_entries::Folded;
 use super::error::Error;
+use super::min_pages::Cut;
 use super::options::Layout;
 use super::page::{EncodingIndices, write_backward, write_compressed, write_regular};
 use super::split::{PAGE_SIZE, Page, REGULAR_ENTRIES};
@@ -31,11 +32,11 @@ pub struct Placed {
 impl Placed {
     pub(super) fn new(
         table: Folded,
-        common: Vec<u32>,
-        pages: Vec<Page>,
+        cut: Cut,
         arch: Arch,
         layout: Layout,
     ) -> Result<Self, Error> {
+        let Cut { common, pages, .. } = cut;
         let index_slots = match layout {
             // Room for an index of regular pages only, and one more.
             Layout::LdPrime => table.keys.len().div_ceil(REGULAR_ENTRIES) + 2,
