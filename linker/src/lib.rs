@@ -4,7 +4,19 @@
 //! live, under which [keys](format::Key), and which stubs it will write. It gets a table whose size is exact before
 //! anything has an address, and which is written into the output when addresses are known, again after each
 //! relayout, without reading an input twice.
+//!
+//! [`unwind_info`] makes the Mach-O section `__unwind_info`.
 
-#![cfg_attr(not(feature = "std"), no_std)]
+#![no_std]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
+extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
+
+pub mod unwind_info;
+
+pub use cfipack_cfi as cfi;
+pub use cfipack_decoder as decoder;
+pub use cfipack_encoder as encoder;
 pub use cfipack_format as format;

@@ -30,12 +30,7 @@ pub struct Placed {
 }
 
 impl Placed {
-    pub(super) fn new(
-        table: Folded,
-        cut: Cut,
-        arch: Arch,
-        layout: Layout,
-    ) -> Result<Self, Error> {
+    pub(super) fn new(table: Folded, cut: Cut, arch: Arch, layout: Layout) -> Result<Self, Error> {
         let Cut { common, pages, .. } = cut;
         let index_slots = match layout {
             // Room for an index of regular pages only, and one more.

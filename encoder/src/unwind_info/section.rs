@@ -52,6 +52,11 @@ impl Section {
         &self.warnings
     }
 
+    /// The personalities that the table may name, at most three: each needs a pointer slot with its address.
+    pub fn personalities(&self) -> &[NonZeroU32] {
+        &self.personalities
+    }
+
     /// The most bytes that the table can have, wherever its functions will lie and in whatever order: no entry may
     /// turn out to equal its neighbour then, and functions may lie 2^24 bytes apart. [`plan`](Self::plan) gives the size
     /// of the likely table where the order is known.
@@ -121,8 +126,7 @@ impl Section {
                 let placed = Placed::new(table, cut, self.arch, layout)?;
                 placed.len() + lld_split_len(growth.splits)
             } else {
-                let fixed =
-                    Header::SIZE + PERSONALITY_SIZE * personalities + LsdaEntry::SIZE * lsdas;
+                let fixed = Header::SIZE + PERSONALITY_SIZE * personalities + LsdaEntry::SIZE * lsdas;
                 fixed + max_pages_len(layout, entries)
             }
         };
