@@ -1,6 +1,7 @@
 //! What cfipack's tests share: the goldens, the reference tools, the machine's own binaries, and
 //! generators of call frame information.
 
+pub mod apple_sources;
 pub mod by_cfi;
 pub mod cfi_bytes;
 pub mod convert;
@@ -12,6 +13,7 @@ pub mod gnu;
 pub mod hostile;
 pub mod judges;
 pub mod linked;
+pub mod mach_link;
 pub mod mach_object;
 pub mod machine;
 pub mod prologues;
