@@ -21,6 +21,7 @@ pub mod random;
 pub mod random_entries;
 pub mod reference;
 pub mod traced;
+pub mod unlinked;
 pub mod unwind_table;
 pub mod workload;
 

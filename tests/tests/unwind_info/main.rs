@@ -8,6 +8,7 @@ mod dump;
 mod edges;
 mod framehop;
 mod layouts;
+mod linked_inputs;
 mod linked_objects;
 mod links;
 mod live_lld;
