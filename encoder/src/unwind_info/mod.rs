@@ -17,6 +17,9 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
+//! A linker that knows the order of its functions reserves less ([`Section::plan`]), and tells where functions, LSDAs and
+//! FDEs lie, or that they do not, through [`Places`].
+//!
 //! # Layouts
 //!
 //! All four write the header, the common palette, the personalities, the index, the LSDA index

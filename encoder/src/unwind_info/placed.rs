@@ -118,7 +118,7 @@ impl Placed {
         self.index_off() + IndexEntry::SIZE * self.index_slots
     }
 
-    fn pages_off(&self) -> usize {
+    pub(super) fn pages_off(&self) -> usize {
         self.lsdas_off() + LsdaEntry::SIZE * self.table.lsdas.len()
     }
 

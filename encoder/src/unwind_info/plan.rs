@@ -17,8 +17,8 @@ use super::min_pages::Cut;
 use super::places::Places;
 use super::split::{PAGE_SIZE, Page};
 
-/// How far functions that share a page may move apart before the page has to be divided, at most: half of what a
-/// compressed page reaches. Pages rarely reach over a thousandth of it.
+/// How far functions that share a page may move apart before the page has to be divided: half of what a compressed page
+/// reaches. Pages rarely reach over a thousandth of it.
 const MAX_SLACK: u32 = (MAX_COMPRESSED_OFFSET + 1) / 2;
 
 /// The most bytes that a table has if its functions lie in a known order, as [`Section::plan`] promises.
@@ -48,10 +48,13 @@ pub(super) struct Growth {
 }
 
 impl Growth {
-    /// All distances together grow by this many bytes at most. A page that must be divided has itself grown by more
-    /// than the slack.
-    pub(super) fn new(growth: u32) -> Self {
-        let slack = growth.min(MAX_SLACK);
+    /// All distances together grow by this many bytes at most, and `table` has tentative places. A page that must be
+    /// divided has itself grown by more than the slack.
+    pub(super) fn new(growth: u32, table: &Folded) -> Self {
+        let ends = table.keys.first().zip(table.keys.last());
+        let reach = ends.map_or(0, |(first, last)| last.function - first.function);
+        // What is so close together that one page reaches it leaves the rest of the reach.
+        let slack = growth.min(MAX_SLACK.max((MAX_COMPRESSED_OFFSET - 1).saturating_sub(reach)));
         Self { slack, splits: (growth / (slack + 1)) as usize }
     }
 }
@@ -139,6 +142,9 @@ pub(super) fn split_len(pages: &[Page], splits: usize) -> usize {
     let locals = compressed.map(|page| usize::from(page.locals)).max();
     locals.map_or(0, |locals| splits * (PAGE + ENCODING_SIZE * locals))
 }
+
+/// The most bytes of a page of [`Layout::LdPrime`](super::Layout::LdPrime), whose end is rounded up.
+pub(super) const LD_PRIME_PAGE: usize = PAGE_SIZE + 4;
 
 /// The same in [`Layout::Lld`](super::Layout::Lld).
 pub(super) const fn lld_split_len(splits: usize) -> usize {

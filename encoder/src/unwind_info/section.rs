@@ -19,7 +19,7 @@ use super::min_pages::Cut;
 use super::options::{Layout, Options};
 use super::placed::Placed;
 use super::places::{Everywhere, Places};
-use super::plan::{Growth, Pages, Plan, Tentative, fixed_len, lld_split_len, split_len};
+use super::plan::{Growth, LD_PRIME_PAGE, Pages, Plan, Tentative, fixed_len, lld_split_len, split_len};
 use super::split::{PAGE_SIZE, REGULAR_ENTRIES, forward};
 use super::{common_palette, small};
 
@@ -90,19 +90,20 @@ impl Section {
     ///   functions of the plan have no address, one address, or no FDE in the end.
     /// - [`Layout::Lld`]: the same, if all functions have addresses and FDEs lie in the order that `tentative` gives
     ///   them.
-    /// - [`Layout::LdPrime`] and [`Layout::Ld64`]: the same; but where the promise leaves open whether a page reaches 16
-    ///   MiB, the bound is 8 bytes an entry.
+    /// - [`Layout::LdPrime`]: the same; but where the promise leaves open whether a page reaches 16 MiB, each page counts
+    ///   as a full one.
+    /// - [`Layout::Ld64`]: the same, and 8 bytes an entry in such a case.
     ///
     /// # Errors
     /// The table would be larger than 4 GiB.
     pub fn plan(&self, tentative: &impl Places, growth: u32) -> Result<Plan, Error> {
-        let growth = Growth::new(growth);
         let mut table = self.folded(&Tentative(tentative), OfOneAddress::First);
         let Options { layout, .. } = self.options;
         if !table.is_written {
             return Ok(Plan { max_len: 0, pages: None });
         }
         let exact = (layout != Layout::Small).then(|| self.linkers_cut(&table).pages);
+        let growth = Growth::new(growth, &table);
         table.slack = growth.slack;
         let mut pages = None;
         let most = self.max_len();
@@ -122,12 +123,17 @@ impl Section {
             let personalities = table.personalities.len();
             let cut = self.linkers_cut(&table);
             let is_exact = Some(&cut.pages) == exact.as_ref() && growth.splits == 0;
+            let pages = cut.pages.len() + growth.splits;
+            let placed = Placed::new(table, cut, self.arch, layout)?;
             if is_exact || layout == Layout::Lld {
-                let placed = Placed::new(table, cut, self.arch, layout)?;
                 placed.len() + lld_split_len(growth.splits)
             } else {
+                let by_pages = match layout {
+                    Layout::LdPrime => placed.pages_off() + 4 + LD_PRIME_PAGE * pages,
+                    _ => usize::MAX,
+                };
                 let fixed = Header::SIZE + PERSONALITY_SIZE * personalities + LsdaEntry::SIZE * lsdas;
-                fixed + max_pages_len(layout, entries)
+                (fixed + max_pages_len(layout, entries)).min(by_pages)
             }
         };
         Ok(Plan { max_len: max_len.min(most), pages })

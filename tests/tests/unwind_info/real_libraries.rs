@@ -215,6 +215,8 @@ fn sizes_are_known_before_layout() {
             assert!(most[0] as f64 <= 1.03 * placed.len() as f64, "{name}: {} of {most:?}", placed.len());
             (images, functions, len) = (images + 1, functions + entries.len(), len + placed.len());
         });
+        assert!(bounds[1] as f64 <= 1.03 * len as f64, "{layout:?}: {} of {len} bytes", bounds[1]);
+        assert!(layout != Layout::Small || worst[1] <= 1.03, "{far:#?}");
         println!(
             "{layout:?}: {images} images, {functions} functions, {len} bytes; bound / size, all and worst:"
         );
