@@ -259,3 +259,79 @@ fn max_pages_len(layout: Layout, entries: usize) -> usize {
             Layout::Ld64 => compressed + 12 * pages + PAGE_SIZE,
         }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+    use crate::unwind_info::Builder;
+    use cfipack_format::compact_unwind::Encoding;
+
+    struct At(Vec<Option<u32>>);
+
+    impl Places for At {
+        fn function(&self, function: Key) -> Option<ImageOffset> {
+            self.0[function.0 as usize].map(ImageOffset)
+        }
+
+        fn lsda(&self, lsda: LsdaKey) -> Option<ImageOffset> {
+            Some(lsda.image_offset())
+        }
+    }
+
+    /// The pages that a promise falls back to, which the search for the smallest table hardly ever needs.
+    #[test]
+    fn fallbacks_keep_their_promises() {
+        let mut random = Random::new(7);
+        let mut by_itself = 0;
+        for _ in 0..300 {
+            let most = random.pick(&[5, 700, 5000]);
+            let distinct = random.pick(&[2, 130, 300, 3000]);
+            let count = 1 + random.below(most) as usize;
+            let mut builder = Builder::new(Arch::Amd64, Options::default()).unwrap();
+            for number in 0..count {
+                let encoding = if random.chance(5) {
+                    Encoding::dwarf(Arch::Amd64, 1 + number as u32)
+                } else {
+                    Encoding(0x0200_0000 | (random.below(distinct) as u32) << 4)
+                };
+                let lsda = if random.chance(8) { LsdaKey::new(1 + number as u64) } else { None };
+                builder.push(Entry { lsda, ..Entry::new(Key(number as u64), 4, encoding) });
+            }
+            let section = builder.finish();
+            let step = 4 + random.below(30) as u32;
+            let first = At((0..count as u32).map(|number| Some(0x1000 + step * number)).collect());
+            let mut growth = 0_u64;
+            let mut at = 0x4000_u64;
+            let often = random.pick(&[0, 1, 30]);
+            let moved = (0..count).map(|_| {
+                let gap =
+                    if random.chance(often) { random.pick(&[4, 0x1000, 0x80_0000, 0xff_ffff]) } else { 0 };
+                let gap = if at < 0xf000_0000 { gap } else { 0 };
+                growth += gap;
+                at += u64::from(step) + gap;
+                (!random.chance(3)).then_some(at as u32)
+            });
+            let moved = At(moved.collect());
+            let plan = section.plan(&first, growth as u32).unwrap();
+            let table = section.folded(&moved, OfOneAddress::First);
+            if !table.is_written {
+                continue;
+            }
+            let bound = section.bound.as_ref().expect("layout small has one");
+            let by_bound = bound.cut(&table);
+            assert!(by_bound.size() <= bound.len, "{} of {}", by_bound.size(), bound.len);
+            let by_plan = plan.pages.as_ref().expect("layout small has them").cut(&table, &moved);
+            // A plan is no larger than the bound for any order, which then is what keeps it.
+            let len = fixed_len(&table) + by_plan.size().min(by_bound.size());
+            assert!(len <= plan.max_len, "{len} of {}", plan.max_len);
+            by_itself += usize::from(plan.max_len < section.max_len());
+            // Both are tables of all functions.
+            for cut in [by_bound, by_plan] {
+                let entries: usize = cut.pages.iter().map(|page| usize::from(page.count)).sum();
+                assert_eq!(entries, table.keys.len());
+            }
+        }
+        assert!(by_itself > 100, "{by_itself} plans below the bound for any order");
+    }
+}
