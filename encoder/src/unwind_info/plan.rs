@@ -19,7 +19,7 @@ use super::split::{PAGE_SIZE, Page};
 
 /// How far functions that share a page may move apart before the page has to be divided: half of what a compressed page
 /// reaches. Pages rarely reach over a thousandth of it.
-const MAX_SLACK: u32 = (MAX_COMPRESSED_OFFSET + 1) / 2;
+const MAX_SLACK: u32 = 1 << 23;
 
 /// The most bytes that a table has if its functions lie in a known order, as [`Section::plan`] promises.
 ///
