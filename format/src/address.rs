@@ -30,6 +30,11 @@ pub struct Key(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LsdaKey(pub NonZeroU64);
 
+/// What a caller knows a personality routine by: any number that it chooses. It is no function's [`Key`], also if
+/// the routine is defined in the image.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct PersonalityKey(pub u64);
+
 impl LsdaKey {
     /// The key with this number; none for 0.
     #[inline]
@@ -90,7 +95,7 @@ macro_rules! hexadecimal {
         }
     )*};
 }
-hexadecimal!(Address, SectionOffset, FunctionOffset, ImageOffset, Key, LsdaKey);
+hexadecimal!(Address, SectionOffset, FunctionOffset, ImageOffset, Key, LsdaKey, PersonalityKey);
 
 impl Address {
     /// This address moved by a signed distance, wrapping as machines do.

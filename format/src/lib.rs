@@ -19,7 +19,7 @@ pub mod sframe;
 mod unsupported;
 pub mod unwind_info;
 
-pub use address::{Address, FunctionOffset, ImageOffset, Key, LsdaKey, SectionOffset};
+pub use address::{Address, FunctionOffset, ImageOffset, Key, LsdaKey, PersonalityKey, SectionOffset};
 pub use arch::{Arch, Register};
 pub use endian::Endian;
 pub use register_name::RegisterName;

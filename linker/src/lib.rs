@@ -6,6 +6,7 @@
 //! relayout, without reading an input twice.
 //!
 //! [`sframe`] makes the ELF section `.sframe`, [`stubs`] knows the rows of the code that linkers write themselves.
+//! [`unwind_info`] makes the Mach-O section `__unwind_info`.
 
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -17,6 +18,7 @@ extern crate std;
 pub mod linked;
 pub mod sframe;
 pub mod stubs;
+pub mod unwind_info;
 
 pub use cfipack_cfi as cfi;
 pub use cfipack_decoder as decoder;

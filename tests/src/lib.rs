@@ -1,6 +1,7 @@
 //! Code that cfipack's tests share: the goldens, the reference tools, the machine's own binaries, and
 //! generators of call frame information.
 
+pub mod apple_sources;
 pub mod by_cfi;
 pub mod cfi_bytes;
 pub mod convert;
@@ -14,6 +15,7 @@ pub mod hostile;
 pub mod judges;
 pub mod linked;
 pub mod linkers;
+pub mod mach_link;
 pub mod mach_object;
 pub mod machine;
 pub mod prologues;
@@ -21,6 +23,7 @@ pub mod random;
 pub mod random_entries;
 pub mod reference;
 pub mod traced;
+pub mod unlinked;
 pub mod unwind_table;
 pub mod workload;
 

@@ -32,7 +32,8 @@ pub(super) fn backward(table: &Folded, common: &[u32], eh_frame_len: u32) -> Vec
     for &number in common {
         named[number as usize] = COMMON;
     }
-    let mut filler = Filler { table, common: common.len(), named, stamp: 0 };
+    let max_distance = table.max_offset(MAX_DISTANCE);
+    let mut filler = Filler { table, common: common.len(), named, stamp: 0, max_distance };
     let mut page_size = PAGE_SIZE - eh_frame_len as usize % PAGE_SIZE;
     if page_size < LEAST_PAGE_SIZE {
         page_size = PAGE_SIZE;
@@ -70,6 +71,7 @@ struct Filler<'a> {
     common: usize,
     named: Vec<u32>,
     stamp: u32,
+    max_distance: u32,
 }
 
 impl Filler<'_> {
@@ -92,7 +94,7 @@ impl Filler<'_> {
                     is_full = true;
                 }
             }
-            is_full |= last - key.function > MAX_DISTANCE;
+            is_full |= last - key.function > self.max_distance;
             // Of the entries before: the last of them is taken back where it was one too many.
             if locals + count > words {
                 is_full = true;

@@ -92,7 +92,7 @@ impl Builder {
             self.entries = entries;
         }
         let Self { arch, options, entries, warnings, .. } = self;
-        Section::new(arch, options, entries, kept.numbers.len(), warnings)
+        Section::new(arch, options, entries, kept.numbers, warnings)
     }
 
     /// The entry with the encoding that the table will hold, but for the personality's number.

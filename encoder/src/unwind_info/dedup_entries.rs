@@ -5,11 +5,12 @@ use core::num::NonZeroU32;
 
 use cfipack_format::compact_unwind::{Encoding, Flags};
 use cfipack_format::unwind_info::LsdaEntry;
-use cfipack_format::{Arch, ImageOffset, Key as FunctionKey, LsdaKey};
+use cfipack_format::{Arch, ImageOffset};
 
 use super::encoding_ids::Distinct;
 use super::entry::{Entry, is_dwarf};
 use super::options::Layout;
+use super::places::Places;
 
 /// An entry of the table.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +39,37 @@ pub(super) struct Folded {
     /// Whether there is a section at all: in [`Layout::Small`] and [`Layout::Lld`] only if any
     /// entry has unwind information, in the layouts of Apple's linkers if there is any entry.
     pub(super) is_written: bool,
+    /// How far functions that share a page may yet move apart, in bytes; 0 where they lie at their final places.
+    pub(super) slack: u32,
+}
+
+impl Folded {
+    /// The last offset of an entry in a compressed page, given what the format or a linker allows.
+    pub(super) fn max_offset(&self, allowed: u32) -> u32 {
+        allowed.saturating_sub(self.slack)
+    }
+}
+
+/// Which entry counts of those that have one address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum OfOneAddress {
+    /// The last one with unwind information.
+    Last,
+    /// The first one with unwind information that is of any length; if there is none, the first one with unwind
+    /// information.
+    First,
+}
+
+impl OfOneAddress {
+    /// Whether an entry replaces the one before, which lies at the same address.
+    fn replaces(self, before: &Placed, entry: &Placed) -> bool {
+        let [was_known, is_known] = [before, entry].map(|entry| entry.encoding != Encoding::NONE);
+        match self {
+            Self::Last => is_known || !was_known,
+            Self::First if was_known && is_known => before.length == 0 && entry.length > 0,
+            Self::First => is_known && !was_known,
+        }
+    }
 }
 
 /// An entry with its place.
@@ -57,8 +89,8 @@ pub(super) fn fold(
     entries: &[Entry],
     arch: Arch,
     layout: Layout,
-    function_at: impl Fn(FunctionKey) -> ImageOffset,
-    lsda_at: impl Fn(LsdaKey) -> ImageOffset,
+    places: &impl Places,
+    of_one_address: OfOneAddress,
 ) -> Folded {
     let mut folder = Folder {
         arch,
@@ -68,20 +100,21 @@ pub(super) fn fold(
         lsdas: Vec::new(),
         personalities: Vec::new(),
         end: 0,
-        is_written: matches!(layout, Layout::LdPrime | Layout::Ld64) && !entries.is_empty(),
+        is_written: false,
         previous: Placed { function: 0, lsda: None, length: 0, encoding: Encoding::NONE, personality: None },
     };
     let mut pending: Option<Placed> = None;
-    in_order(entries, &function_at, &lsda_at, |entry| {
+    in_order(entries, arch, places, |entry| {
         if let Some(previous) = pending.replace(entry) {
             if previous.function != entry.function {
                 folder.take(previous);
-            } else if entry.encoding == Encoding::NONE {
+            } else if !of_one_address.replaces(&previous, &entry) {
                 pending = Some(previous);
             }
         }
     });
     if let Some(last) = pending {
+        folder.is_written |= matches!(layout, Layout::LdPrime | Layout::Ld64);
         folder.take(last);
         let ends_at_start = layout == Layout::Lld && last.encoding == Encoding::NONE;
         let length = if ends_at_start { 0 } else { last.length };
@@ -90,29 +123,40 @@ pub(super) fn fold(
     folder.done()
 }
 
-/// Calls `visit` with every entry in the order of addresses, then of pushing.
-fn in_order(
-    entries: &[Entry],
-    function_at: &impl Fn(FunctionKey) -> ImageOffset,
-    lsda_at: &impl Fn(LsdaKey) -> ImageOffset,
-    mut visit: impl FnMut(Placed),
-) {
-    let place = |entry: &Entry| {
-        let Entry { length, mut encoding, personality, .. } = *entry;
-        let lsda = entry.lsda.and_then(|lsda| NonZeroU32::new(lsda_at(lsda).0));
-        if lsda.is_none() && entry.lsda.is_some() {
+/// Calls `visit` with every entry that has an address, in the order of addresses, then of pushing.
+fn in_order(entries: &[Entry], arch: Arch, places: &impl Places, mut visit: impl FnMut(Placed)) {
+    let place = |entry: &Entry, at: ImageOffset| {
+        let Entry { length, mut encoding, mut personality, mut lsda, .. } = *entry;
+        if is_dwarf(encoding, arch) {
+            let flags = encoding.flags();
+            encoding = places.dwarf(entry.function, encoding);
+            if encoding.mode_number() == 0 {
+                (encoding, personality, lsda) = (Encoding::NONE, None, None);
+            } else {
+                encoding = encoding.with_flags(flags);
+            }
+        }
+        let lsda_at = lsda.and_then(|lsda| NonZeroU32::new(places.lsda(lsda)?.0));
+        if lsda_at.is_none() && lsda.is_some() {
             encoding.0 &= !Flags::HAS_LSDA.bits();
         }
-        Placed { function: function_at(entry.function).0, lsda, length, encoding, personality }
+        Placed { function: at.0, lsda: lsda_at, length, encoding, personality }
     };
-    if entries.is_sorted_by_key(|entry| function_at(entry.function)) {
-        return entries.iter().for_each(|entry| visit(place(entry)));
+    let address = |entry: &Entry| places.function(entry.function);
+    // None is below all addresses.
+    if entries.first().and_then(address).is_some() && entries.is_sorted_by_key(address) {
+        let with_address = entries.iter().filter_map(|entry| Some((entry, address(entry)?)));
+        return with_address.for_each(|(entry, at)| visit(place(entry, at)));
     }
-    let address = |(at, entry): (usize, &Entry)| u64::from(function_at(entry.function).0) << 32 | at as u64;
-    let mut order: Vec<u64> = entries.iter().enumerate().map(address).collect();
+    let with_number = |(number, entry): (usize, &Entry)| {
+        let at = address(entry)?;
+        Some(u64::from(at.0) << 32 | number as u64)
+    };
+    let mut order: Vec<u64> = entries.iter().enumerate().filter_map(with_number).collect();
     order.sort_unstable();
-    for at in order {
-        visit(place(&entries[at as u32 as usize]));
+    for place_and_number in order {
+        let (at, number) = (ImageOffset((place_and_number >> 32) as u32), place_and_number as u32);
+        visit(place(&entries[number as usize], at));
     }
 }
 
@@ -185,6 +229,7 @@ impl Folder {
             personalities: self.personalities,
             end: self.end,
             is_written: self.is_written,
+            slack: 0,
         }
     }
 }

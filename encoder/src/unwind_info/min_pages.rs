@@ -68,6 +68,8 @@ struct Repeat {
 /// Cuts a table into pages.
 struct Cutter<'a> {
     keys: &'a [Key],
+    /// The last offset of an entry in a compressed page.
+    max_offset: u32,
     /// In the order of keys.
     repeats: Vec<Repeat>,
     /// How many keys before each one, and in all, have an encoding of their own that is not common.
@@ -131,7 +133,8 @@ impl<'a> Cutter<'a> {
             after[number] = at + 1;
         }
         once.push(count);
-        Self { keys: &table.keys, repeats, once, room: MAX_ENCODINGS - common.len(), distinct }
+        let max_offset = table.max_offset(MAX_COMPRESSED_OFFSET);
+        Self { keys: &table.keys, max_offset, repeats, once, room: MAX_ENCODINGS - common.len(), distinct }
     }
 
     /// Keys from `first` to before `end` whose encoding is common or repeated.
@@ -150,7 +153,7 @@ impl<'a> Cutter<'a> {
     /// Whether all keys from `first` to before `end` lie in reach of the first one.
     fn reaches(&self, first: usize, end: usize) -> bool {
         let last = self.keys[end - 1].function;
-        last <= self.keys[first].function.saturating_add(MAX_COMPRESSED_OFFSET)
+        last <= self.keys[first].function.saturating_add(self.max_offset)
     }
 
     /// The repeats from a key on.

@@ -17,6 +17,9 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
+//! A linker that knows the order of its functions reserves less ([`Section::plan`]), and tells where functions, LSDAs and
+//! FDEs lie, or that they do not, through [`Places`].
+//!
 //! # Layouts
 //!
 //! All four write the header, the common palette, the personalities, the index, the LSDA index
@@ -55,17 +58,21 @@
 //! stack size is in their code, and place the pages before the last one anywhere.
 
 mod backward;
+mod bound;
 mod builder;
 mod common_palette;
 mod dedup_entries;
 mod encoding_ids;
 mod entry;
 mod error;
+mod fill;
 mod min_pages;
 mod options;
 mod page;
 mod personality;
 mod placed;
+mod places;
+mod plan;
 mod refine;
 mod section;
 mod small;
@@ -76,4 +83,6 @@ pub use entry::Entry;
 pub use error::{Warning, WriteError};
 pub use options::{Layout, Options};
 pub use placed::Placed;
+pub use places::Places;
+pub use plan::Plan;
 pub use section::Section;

@@ -11,6 +11,7 @@ use cfipack_format::{Arch, ImageOffset};
 
 use super::dedup_entries::Folded;
 use super::error::WriteError;
+use super::min_pages::Cut;
 use super::options::Layout;
 use super::page::{EncodingIndices, write_backward, write_compressed, write_regular};
 use super::split::{PAGE_SIZE, Page, REGULAR_ENTRIES};
@@ -30,13 +31,8 @@ pub struct Placed {
 }
 
 impl Placed {
-    pub(super) fn new(
-        table: Folded,
-        common: Vec<u32>,
-        pages: Vec<Page>,
-        arch: Arch,
-        layout: Layout,
-    ) -> Result<Self, WriteError> {
+    pub(super) fn new(table: Folded, cut: Cut, arch: Arch, layout: Layout) -> Result<Self, WriteError> {
+        let Cut { common, pages, .. } = cut;
         let index_slots = match layout {
             // Room for an index of regular pages only, and one more.
             Layout::LdPrime => table.keys.len().div_ceil(REGULAR_ENTRIES) + 2,
@@ -133,7 +129,7 @@ impl Placed {
         self.index_off() + IndexEntry::SIZE * self.index_slots
     }
 
-    fn pages_off(&self) -> usize {
+    pub(super) fn pages_off(&self) -> usize {
         self.lsdas_off() + LsdaEntry::SIZE * self.table.lsdas.len()
     }
 

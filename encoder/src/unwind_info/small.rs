@@ -46,7 +46,7 @@ use super::common_palette::{self, first_by};
 use super::dedup_entries::{Folded, Key};
 use super::min_pages::{COMPRESSED, Cut, REGULAR, cut};
 use super::refine::{Users, settled};
-use super::split::{Page, REGULAR_ENTRIES, WORDS, forward};
+use super::split::{REGULAR_ENTRIES, WORDS, forward};
 
 /// Lengths at which a ranking of encodings is cut.
 const LENGTHS: [usize; 8] = [0, 4, 8, 16, 32, 48, 64, 96];
@@ -62,11 +62,11 @@ const SETTLED_KEYS: usize = 1 << 10;
 const PIECES: usize = 16;
 
 /// The common palette and the pages of the smallest table.
-pub(super) fn choose(table: &Folded, arch: Arch) -> (Vec<u32>, Vec<Page>) {
+pub(super) fn choose(table: &Folded, arch: Arch) -> Cut {
     let own = Search::new(table).best();
     let mut best = cut(table, own);
     if best.is_one_compressed_page() {
-        return (best.common, best.pages);
+        return best;
     }
     let apple = common_palette::apple(table, arch);
     for (common, max_offset) in
@@ -83,7 +83,7 @@ pub(super) fn choose(table: &Folded, arch: Arch) -> (Vec<u32>, Vec<Page>) {
         best = settled(table, best);
         best.take_smaller(settled(table, cut(table, Vec::new())));
     }
-    (best.common, best.pages)
+    best
 }
 
 /// What an encoding costs in a compressed page.
@@ -198,7 +198,7 @@ impl<'a> Search<'a> {
     /// has in its own palette.
     fn compressed(&mut self, keys: &[Key], mut room: usize) -> (usize, usize) {
         self.page += 1;
-        let limit = keys[0].function.saturating_add(MAX_COMPRESSED_OFFSET);
+        let limit = keys[0].function.saturating_add(self.table.max_offset(MAX_COMPRESSED_OFFSET));
         let mut words = WORDS;
         let mut repeated = 0;
         for (key, at) in keys.iter().zip(0..) {

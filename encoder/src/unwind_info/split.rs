@@ -65,7 +65,7 @@ pub(super) fn forward(table: &Folded, common: &[u32], max_offset: u32) -> Vec<Pa
     let mut first = 0;
     while first < keys.len() {
         let stamp = pages.len() as u32 + 1;
-        let limit = keys[first].function.saturating_add(max_offset);
+        let limit = keys[first].function.saturating_add(table.max_offset(max_offset));
         let (mut words, mut locals, mut at) = (WORDS, 0, first);
         while let Some(key) = keys.get(at).filter(|key| words > 0 && key.function <= limit) {
             let named = &mut named[key.encoding as usize];

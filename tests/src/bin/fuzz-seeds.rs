@@ -13,7 +13,7 @@ use cfipack_tests::corpora;
 fn main() -> std::io::Result<()> {
     let directory = std::env::args_os().nth(1).expect("usage: fuzz-seeds DIRECTORY");
     let directory = Path::new(&directory);
-    for target in ["decoder", "cfi", "container", "unwind_info", "linker"] {
+    for target in ["decoder", "cfi", "container", "unwind_info", "linker", "linker_unwind_info"] {
         fs::create_dir_all(directory.join(target))?;
     }
     let small = |bytes: &[u8]| bytes.len() < 8192;
@@ -49,6 +49,17 @@ fn main() -> std::io::Result<()> {
         let table = image.unwind_info_section().expect("goldens are whole");
         if let Some(table) = table.filter(|table| small(&table.bytes)) {
             fs::write(directory.join("unwind_info").join(&link.name), &table.bytes)?;
+        }
+        let object = File::parse(&link.object).expect("goldens are objects");
+        let rows = object.compact_unwind().expect("goldens are whole");
+        let rows = rows.map(|rows| rows.section.bytes).unwrap_or_default();
+        let mut cfi = object.call_frame_sections().expect("goldens are whole");
+        let cfi = cfi.pop().map(|cfi| cfi.section.bytes).unwrap_or_default();
+        // Where the rows end, in 256 parts of both.
+        let cut = (rows.len() * 256).div_ceil(rows.len() + cfi.len() + 1) as u8;
+        let seed = [&[u8::from(object.arch() != Arch::Amd64) * 2, 3, 0, cut][..], &rows, &cfi].concat();
+        if small(&seed) {
+            fs::write(directory.join("linker_unwind_info").join(&link.name), seed)?;
         }
     }
     Ok(())

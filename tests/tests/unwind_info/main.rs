@@ -2,11 +2,14 @@
 //! random tables.
 
 mod apple;
+mod bounds;
 mod damaged;
 mod dump;
 mod edges;
 mod framehop;
 mod layouts;
+mod linked_inputs;
+mod linked_objects;
 mod links;
 mod live_lld;
 mod lookup_sizes;

@@ -1,0 +1,81 @@
+//! Pages for a palette that is given, wherever functions lie: what keeps a promise of size.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use cfipack_format::unwind_info::{MAX_COMPRESSED_OFFSET, MAX_ENCODINGS, PageKind};
+
+use super::dedup_entries::{Folded, Key};
+use super::min_pages::Cut;
+use super::split::{Page, REGULAR_ENTRIES, WORDS};
+
+/// A run of keys that is to be one page where that is possible, and else several.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    /// Its first key; it goes up to the next run's.
+    pub(super) first: usize,
+    pub(super) kind: PageKind,
+}
+
+/// Fills the pages of each run as far as they go. The first run starts with the first key, and none before the one
+/// that precedes it.
+pub(super) fn fill(table: &Folded, common: Vec<u32>, runs: &[Run]) -> Cut {
+    let mut filler = Filler { table, named: vec![0; table.encodings.len()], room: 0, pages: Vec::new() };
+    filler.room = MAX_ENCODINGS - common.len();
+    for &number in &common {
+        filler.named[number as usize] = COMMON;
+    }
+    for (at, run) in runs.iter().enumerate() {
+        let end = runs.get(at + 1).map_or(table.keys.len(), |next| next.first);
+        let mut first = run.first;
+        while first < end {
+            let page = match run.kind {
+                PageKind::Compressed => filler.compressed(first, end),
+                PageKind::Regular => {
+                    let count = REGULAR_ENTRIES.min(end - first);
+                    Page::new(PageKind::Regular, first as u32, count as u16, 0)
+                }
+            };
+            first += usize::from(page.count);
+            filler.pages.push(page);
+        }
+    }
+    Cut { common, pages: filler.pages, exact: false }
+}
+
+/// The mark of a common encoding.
+const COMMON: u32 = u32::MAX;
+
+struct Filler<'a> {
+    table: &'a Folded,
+    /// By number of an encoding: the page that names it, counted from 1, or `COMMON`.
+    named: Vec<u32>,
+    /// Encodings that a page may have for its own.
+    room: usize,
+    pages: Vec<Page>,
+}
+
+impl Filler<'_> {
+    /// The longest compressed page from a key on.
+    fn compressed(&mut self, first: usize, end: usize) -> Page {
+        let page = self.pages.len() as u32 + 1;
+        let keys: &[Key] = &self.table.keys[first..end];
+        let limit = keys[0].function.saturating_add(self.table.max_offset(MAX_COMPRESSED_OFFSET));
+        let (mut words, mut locals, mut count) = (WORDS, 0, 0);
+        for key in keys {
+            let named = &mut self.named[key.encoding as usize];
+            let is_new = *named != COMMON && *named != page;
+            let needed = 1 + usize::from(is_new);
+            if words < needed || (is_new && locals == self.room) || key.function > limit {
+                break;
+            }
+            if is_new {
+                *named = page;
+                locals += 1;
+            }
+            words -= needed;
+            count += 1;
+        }
+        Page::new(PageKind::Compressed, first as u32, count, locals as u16)
+    }
+}

@@ -1,0 +1,170 @@
+//! The size of a table whose order is known, before it has addresses.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use cfipack_format::compact_unwind::Encoding;
+use cfipack_format::unwind_info::{
+    ENCODING_SIZE, Header, IndexEntry, LsdaEntry, MAX_COMPRESSED_OFFSET, PERSONALITY_SIZE, PageKind,
+};
+use cfipack_format::{Arch, ImageOffset, Key, LsdaKey};
+
+use super::bound::{Named, PAGE, numbers};
+use super::dedup_entries::Folded;
+use super::entry::is_dwarf;
+use super::fill::{Run, fill};
+use super::min_pages::Cut;
+use super::places::Places;
+use super::split::{PAGE_SIZE, Page};
+
+/// How far functions that share a page may move apart before the page has to be divided: half of what a compressed page
+/// reaches. Pages rarely reach over a thousandth of it.
+const MAX_SLACK: u32 = 1 << 23;
+
+/// The most bytes that a table has if its functions lie in a known order, as [`Section::plan`] promises.
+///
+/// [`Section::plan`]: super::Section::plan
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub(super) max_len: usize,
+    /// The pages that [`Layout::Small`](super::Layout::Small) can fall back to.
+    pub(super) pages: Option<Pages>,
+}
+
+impl Plan {
+    /// The most bytes of the table, as long as what [`Section::plan`](super::Section::plan) was told holds.
+    pub fn max_len(&self) -> usize {
+        self.max_len
+    }
+}
+
+/// How far functions may move apart.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Growth {
+    /// In one page without consequences, in bytes.
+    pub(super) slack: u32,
+    /// Pages that must be divided, at most, where they move further.
+    pub(super) splits: usize,
+}
+
+impl Growth {
+    /// All distances together grow by this many bytes at most, and `table` has tentative places. A page that must be
+    /// divided has itself grown by more than the slack.
+    pub(super) fn new(growth: u32, table: &Folded) -> Self {
+        let ends = table.keys.first().zip(table.keys.last());
+        let reach = ends.map_or(0, |(first, last)| last.function - first.function);
+        // What is so close together that one page reaches it leaves the rest of the reach.
+        let slack = growth.min(MAX_SLACK.max((MAX_COMPRESSED_OFFSET - 1).saturating_sub(reach)));
+        Self { slack, splits: (growth / (slack + 1)) as usize }
+    }
+}
+
+/// A palette and pages, by what outlasts a move.
+#[derive(Clone, Debug)]
+pub(super) struct Pages {
+    /// The order: the functions of entries.
+    order: Vec<Key>,
+    common: Vec<Named>,
+    /// Common encodings in DWARF mode, each by the place in `order` of the only entry that has it.
+    common_dwarf: Vec<u32>,
+    /// The places in `order` of the pages' first entries.
+    pages: Vec<(u32, PageKind)>,
+}
+
+impl Pages {
+    /// What is planned for a table whose entries are in `order`, at the addresses that `places` gives them there.
+    pub(super) fn new(table: &Folded, cut: &Cut, order: Vec<(u32, Key)>, arch: Arch) -> Self {
+        let place = |key: u32| {
+            let at = table.keys[key as usize].function;
+            order.partition_point(|entry| entry.0 < at) as u32
+        };
+        let named = |number: u32| {
+            let encoding = table.encodings[number as usize];
+            let personality = table.personalities.get(usize::from(encoding.personality()).wrapping_sub(1));
+            (encoding.with_personality(0), personality.copied())
+        };
+        let is_in_dwarf_mode = |&number: &u32| is_dwarf(table.encodings[number as usize], arch);
+        let (dwarf, others): (Vec<u32>, Vec<u32>) = cut.common.iter().copied().partition(is_in_dwarf_mode);
+        let common_dwarf = if dwarf.is_empty() {
+            Vec::new()
+        } else {
+            let mut is_common = vec![false; table.encodings.len()];
+            dwarf.iter().for_each(|&number| is_common[number as usize] = true);
+            let keys = table.keys.iter().zip(0..);
+            keys.filter(|(key, _)| is_common[key.encoding as usize]).map(|(_, at)| place(at)).collect()
+        };
+        Self {
+            common: others.into_iter().map(named).collect(),
+            common_dwarf,
+            pages: cut.pages.iter().map(|page| (place(page.first), page.kind)).collect(),
+            order: order.into_iter().map(|(_, key)| key).collect(),
+        }
+    }
+
+    /// The pages with functions at their final places.
+    pub(super) fn cut(&self, table: &Folded, places: &impl Places) -> Cut {
+        let address = |at: u32| places.function(self.order[at as usize]).map(|at| at.0);
+        let mut common = numbers(table, self.common.iter().copied());
+        for at in self.common_dwarf.iter().filter_map(|&at| address(at)) {
+            if let Ok(key) = table.keys.binary_search_by_key(&at, |key| key.function) {
+                common.push(table.keys[key].encoding);
+            }
+        }
+        common.sort_unstable();
+        common.dedup();
+        let mut runs: Vec<Run> = Vec::new();
+        for (number, &(start, kind)) in self.pages.iter().enumerate() {
+            let end = self.pages.get(number + 1).map_or(self.order.len() as u32, |next| next.0);
+            // What has no address is not there.
+            let Some(start) = (start..end).find_map(address) else { continue };
+            let first = table.keys.partition_point(|key| key.function < start);
+            if runs.is_empty() {
+                runs.push(Run { first: 0, kind });
+            } else if runs.last().is_some_and(|last| last.first < first) {
+                runs.push(Run { first, kind });
+            }
+        }
+        fill(table, common, &runs)
+    }
+}
+
+/// Bytes of a table beside its palette, pages and their index entries.
+pub(super) fn fixed_len(table: &Folded) -> usize {
+    Header::SIZE
+        + PERSONALITY_SIZE * table.personalities.len()
+        + IndexEntry::SIZE
+        + LsdaEntry::SIZE * table.lsdas.len()
+}
+
+/// The most that dividing pages costs.
+pub(super) fn split_len(pages: &[Page], splits: usize) -> usize {
+    let compressed = pages.iter().filter(|page| page.kind == PageKind::Compressed);
+    let locals = compressed.map(|page| usize::from(page.locals)).max();
+    locals.map_or(0, |locals| splits * (PAGE + ENCODING_SIZE * locals))
+}
+
+/// The most bytes of a page of [`Layout::LdPrime`](super::Layout::LdPrime), whose end is rounded up.
+pub(super) const LD_PRIME_PAGE: usize = PAGE_SIZE + 4;
+
+/// The same in [`Layout::Lld`](super::Layout::Lld).
+pub(super) const fn lld_split_len(splits: usize) -> usize {
+    splits * (PAGE_SIZE + IndexEntry::SIZE)
+}
+
+/// Places before LSDAs have any.
+pub(super) struct Tentative<'a, P>(pub(super) &'a P);
+
+impl<P: Places> Places for Tentative<'_, P> {
+    fn function(&self, function: Key) -> Option<ImageOffset> {
+        self.0.function(function)
+    }
+
+    fn lsda(&self, _: LsdaKey) -> Option<ImageOffset> {
+        // That there is one is all that counts.
+        Some(ImageOffset(1))
+    }
+
+    fn dwarf(&self, function: Key, encoding: Encoding) -> Encoding {
+        self.0.dwarf(function, encoding)
+    }
+}

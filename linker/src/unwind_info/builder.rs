@@ -1,0 +1,212 @@
+//! Objects in, a section out.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use cfipack_cfi as cfi;
+use cfipack_encoder::unwind_info as encoder;
+use cfipack_format::compact_unwind::{Encoding, Entry as Row, Flags};
+use cfipack_format::{Address, Arch, Key, PersonalityKey, SectionOffset, UnsupportedFormat};
+
+use super::range::Range;
+use super::{Fde, Field, Input, Part, Resolve, Section, Warning};
+
+/// Collects the unwind information of objects.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    pub(super) arch: Arch,
+    pub(super) options: encoder::Options,
+    /// In the order of pushing; of one object, no two for one function.
+    pub(super) ranges: Vec<Range>,
+    pub(super) personalities: Personalities,
+    pub(super) warnings: Vec<Warning>,
+}
+
+impl Builder {
+    /// A table for code of `arch`: x86-64, i386, arm64 or arm64_32.
+    ///
+    /// # Errors
+    /// The format has no encodings for the architecture: s390x and big-endian AArch64.
+    pub fn new(arch: Arch, options: encoder::Options) -> Result<Self, UnsupportedFormat> {
+        encoder::Builder::new(arch, options)?;
+        let (ranges, personalities, warnings) = (Vec::new(), Personalities::default(), Vec::new());
+        Ok(Self { arch, options, ranges, personalities, warnings })
+    }
+
+    /// An empty builder of the same kind, for a thread of its own; [`absorb`](Self::absorb) takes what it has collected.
+    #[must_use]
+    pub fn shard(&self) -> Self {
+        let (ranges, personalities, warnings) = (Vec::new(), Personalities::default(), Vec::new());
+        Self { arch: self.arch, options: self.options, ranges, personalities, warnings }
+    }
+
+    /// Adds what another builder has collected, as if its objects had been pushed here. Shards that are absorbed in a
+    /// fixed order always give the same table.
+    pub fn absorb(&mut self, shard: Self) {
+        let numbers: Vec<u32> =
+            shard.personalities.keys.iter().map(|&key| self.personalities.number(key)).collect();
+        self.ranges.extend(shard.ranges.into_iter().map(|range| {
+            let personality = range.personality.map(|number| numbers[number as usize]);
+            Range { personality, ..range }
+        }));
+        self.warnings.extend(shard.warnings);
+    }
+
+    /// Adds code that may have no unwind information: a function symbol, for instance. Without it the entry of the
+    /// function before would speak for this code too. Where an object describes the function, that counts. ld64.lld
+    /// does this for every symbol that is defined in code.
+    pub fn push_code(&mut self, function: Key, length: u32) {
+        self.ranges.push(Range::without_information(function, length));
+    }
+
+    /// Adds the unwind information of an object. Which description of a function counts:
+    ///
+    /// - in an object, a row of `__compact_unwind` that is not in DWARF mode, the last one if there are several; else
+    ///   the first FDE. The FDE of a function with such a row is only used if the row cannot be.
+    /// - of several objects, the first one that describes the function: as in ld64.lld, where of functions that are
+    ///   folded the first one stays.
+    ///
+    /// What cannot be read is a [warning](Section::warnings) that names it, and costs no other function.
+    pub fn push(&mut self, input: &Input<'_>, resolve: &mut impl Resolve) {
+        let first = self.ranges.len();
+        self.push_rows(input, resolve);
+        let rows = last_of_each(&mut self.ranges, first, self.arch);
+        let fdes = self.read_fdes(input, resolve);
+        let mut rest = &rows[..];
+        for fde in fdes {
+            rest = &rest[rest.partition_point(|row| row.0 < fde.function)..];
+            match rest.first().filter(|row| row.0 == fde.function) {
+                Some(&(_, at)) => self.add_fde(first + at as usize, fde),
+                None => self.ranges.push(fde),
+            }
+        }
+    }
+
+    /// Adds an FDE to the row of its function.
+    fn add_fde(&mut self, at: usize, fde: Range) {
+        let arch = self.arch;
+        let row = &mut self.ranges[at];
+        if row.is_dwarf(arch) || !row.has_information() {
+            let inside = row.encoding.flags() & Flags::NOT_FUNCTION_START;
+            *row = Range { encoding: fde.encoding.with_flags(inside), ..fde };
+        } else {
+            row.fde = fde.fde;
+        }
+    }
+
+    fn push_rows(&mut self, input: &Input<'_>, resolve: &mut impl Resolve) {
+        let pointer_size = self.arch.pointer_size();
+        let size = Row::size(pointer_size);
+        let rows = input.compact_unwind.chunks_exact(size);
+        if let bytes @ 1.. = rows.remainder().len() {
+            let offset = SectionOffset(input.compact_unwind.len() - bytes);
+            self.warnings.push(Warning::IncompleteRow { object: input.object, offset, bytes });
+        }
+        for (bytes, at) in rows.zip((0..).step_by(size)) {
+            let Some(row) = Row::read(bytes, pointer_size) else { continue };
+            let field = |field: usize, stored: u64| Field {
+                part: Part::CompactUnwind,
+                offset: SectionOffset(at + field),
+                target: (stored != 0 || field == Row::FUNCTION_AT).then_some(Address(stored)),
+            };
+            let Some(function) = resolve.function(field(Row::FUNCTION_AT, row.function)) else { continue };
+            let mut range = Range::without_information(function, row.length);
+            if row.encoding.mode_number() != 0 {
+                let personality =
+                    resolve.personality(field(Row::personality_at(pointer_size), row.personality));
+                range.encoding = row.encoding;
+                range.personality = personality.map(|key| self.personalities.number(key));
+                range.lsda = resolve.lsda(field(Row::lsda_at(pointer_size), row.lsda));
+            }
+            self.ranges.push(range);
+        }
+    }
+
+    /// The first FDE of each function, in the order of their keys.
+    fn read_fdes(&mut self, input: &Input<'_>, resolve: &mut impl Resolve) -> Vec<Range> {
+        let Input { object, eh_frame, eh_frame_address, .. } = *input;
+        let section = cfi::Section::new(cfi::SectionKind::EhFrame, eh_frame, eh_frame_address, self.arch);
+        let field = |offset, target| Field { part: Part::EhFrame, offset, target };
+        let mut fdes = Vec::new();
+        let mut last_personality = None;
+        for function in cfi::Functions::new(&section) {
+            let fde = match function {
+                Ok(fde) => fde,
+                Err(error) => {
+                    self.warnings.push(Warning::Cfi { object, error });
+                    continue;
+                }
+            };
+            let Some(function) = resolve.function(field(fde.start_field, fde.start)) else { continue };
+            let length = u32::try_from(fde.size).unwrap_or(u32::MAX);
+            let mut range = Range::without_information(function, length);
+            range.encoding = Encoding::dwarf(self.arch, 0);
+            range.fde = Some(Fde { object, offset: fde.fde });
+            if let Some(cfi::Personality { field: offset, address, .. }) = fde.cie.personality {
+                let known = last_personality.filter(|known: &(SectionOffset, Option<u32>)| known.0 == offset);
+                let (_, number) = known.unwrap_or_else(|| {
+                    let key = resolve.personality(field(offset, address));
+                    (offset, key.map(|key| self.personalities.number(key)))
+                });
+                last_personality = Some((offset, number));
+                range.personality = number;
+            }
+            if let Some(offset) = fde.lsda_field() {
+                range.lsda = resolve.lsda(field(offset, fde.lsda().ok().flatten()));
+            }
+            fdes.push(range);
+        }
+        fdes.sort_by_key(|range| range.function);
+        fdes.dedup_by_key(|range| range.function);
+        fdes
+    }
+
+    /// Decides what does not depend on addresses: which description of a function counts, and which personalities the
+    /// table names.
+    pub fn finish(self) -> Section {
+        Section::new(self)
+    }
+}
+
+/// Of the ranges from `first` on, keeps one of each function: the last one with a compact encoding, else the last one in
+/// DWARF mode, else the last one. Returns their functions in ascending order, with the number of each, counted from `first`.
+fn last_of_each(ranges: &mut Vec<Range>, first: usize, arch: Arch) -> Vec<(Key, u32)> {
+    let all = &ranges[first..];
+    if !all.is_sorted_by(|a, b| a.function < b.function) {
+        let mut order: Vec<u32> = (0..all.len() as u32).collect();
+        order.sort_by_key(|&at| {
+            let range = &all[at as usize];
+            (range.function, !range.has_information(), range.is_dwarf(arch), u32::MAX - at)
+        });
+        order.dedup_by_key(|at| all[*at as usize].function);
+        let kept: Vec<Range> = order.into_iter().map(|at| all[at as usize]).collect();
+        ranges.truncate(first);
+        ranges.extend(kept);
+    }
+    ranges[first..].iter().zip(0..).map(|(range, at)| (range.function, at)).collect()
+}
+
+/// The personalities that have been met, numbered by first use.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Personalities {
+    pub(super) keys: Vec<PersonalityKey>,
+    numbers: BTreeMap<PersonalityKey, u32>,
+    last: Option<(PersonalityKey, u32)>,
+}
+
+impl Personalities {
+    fn number(&mut self, key: PersonalityKey) -> u32 {
+        // Neighbours have the same, as a rule.
+        if let Some((last, number)) = self.last
+            && last == key
+        {
+            return number;
+        }
+        let number = *self.numbers.entry(key).or_insert_with(|| {
+            self.keys.push(key);
+            self.keys.len() as u32 - 1
+        });
+        self.last = Some((key, number));
+        number
+    }
+}

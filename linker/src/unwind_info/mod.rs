@@ -1,0 +1,107 @@
+//! One `__TEXT,__unwind_info` of what a link's Mach-O objects say in `__LD,__compact_unwind` and `__TEXT,__eh_frame`.
+//!
+//! A [`Builder`] takes both sections of each object as bytes, before relocation, and asks what their relocations lead to
+//! ([`Resolve`]): keys of functions, LSDAs and personalities, each of a type of its own. It becomes a [`Section`], which
+//! bounds the table's size before anything has an address ([`Section::plan`]) and lays it out when addresses are known
+//! ([`Section::place`]), again after each relayout.
+//!
+//! ```
+//! use cfipack_linker::unwind_info::Options;
+//! use cfipack_linker::format::compact_unwind::{Encoding, Entry as Row};
+//! use cfipack_linker::format::{Arch, ImageOffset, Key, LsdaKey, PersonalityKey};
+//! use cfipack_linker::unwind_info::{Addresses, Builder, Fde, Field, Input, Resolve};
+//!
+//! // The `__compact_unwind` of two objects: functions at 0 and 0x20 of their sections of code. The relocations of both
+//! // objects name that section, so a field's own value is the place in it.
+//! let row = |function, encoding| Row { function, length: 0x20, encoding, ..Row::default() }.write(8);
+//! let rows = [row(0, Encoding::frame(0, [0; 5])), row(0x20, Encoding::frameless(2, 0, 0))].concat();
+//!
+//! /// What the linker knows of an object's relocations. Here a key is the number of the object and the place in it.
+//! struct Object(u32);
+//! impl Resolve for Object {
+//!     fn function(&mut self, field: Field) -> Option<Key> {
+//!         let place = field.target?.0;
+//!         let is_dead = (self.0, place) == (1, 0);
+//!         (!is_dead).then_some(Key(u64::from(self.0) << 32 | place))
+//!     }
+//!     fn personality(&mut self, _: Field) -> Option<PersonalityKey> {
+//!         None // no row has one
+//!     }
+//!     fn lsda(&mut self, _: Field) -> Option<LsdaKey> {
+//!         None
+//!     }
+//! }
+//!
+//! // Sizes first ...
+//! let mut builder = Builder::new(Arch::Amd64, Options::default())?;
+//! for number in 0..2 {
+//!     builder.push(&Input::new(number).with_compact_unwind(&rows), &mut Object(number));
+//! }
+//! let section = builder.finish();
+//! // The functions' order is that of their keys, and they are 0x40 bytes at most.
+//! let plan = section.plan(|key| Some(ImageOffset(key.0 as u32 | (key.0 >> 25) as u32)), 0x40)?;
+//! let mut out = vec![0; plan.max_len()];
+//!
+//! // ... addresses later, and again after a relayout.
+//! struct Output(u32);
+//! impl Addresses for Output {
+//!     fn function(&self, key: Key) -> Option<ImageOffset> {
+//!         Some(ImageOffset(self.0 + 0x20 * (key.0 >> 32) as u32 + key.0 as u32))
+//!     }
+//!     fn lsda(&self, _: LsdaKey) -> Option<ImageOffset> {
+//!         None
+//!     }
+//!     fn fde(&self, _: Fde) -> Option<u32> {
+//!         None
+//!     }
+//! }
+//! for text in [0x400, 0x1000] {
+//!     let table = section.place(Some(&plan), None, &Output(text))?;
+//!     assert!(table.warnings().is_empty());
+//!     table.write(&mut out, |_personality| unreachable!("no row has one"))?;
+//!     let read = cfipack_linker::decoder::unwind_info::Section::parse(&out[..table.len()])?;
+//!     // One function is dead; the two frameless neighbours are one entry.
+//!     let starts: Vec<_> = read.entries().map(|entry| entry.map(|entry| entry.start.0 - text)).collect();
+//!     assert_eq!(starts, [Ok(0), Ok(0x20)]);
+//! }
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
+//!
+//! # Which description counts
+//!
+//! | | rule |
+//! |---|---|
+//! | a row with a compact encoding | counts; the function's FDE is not needed ([`Section::fdes`]) |
+//! | a row in DWARF mode, or no row | the function's FDE counts |
+//! | a row in DWARF mode, no FDE | an entry without unwind information, and [`Warning::NoFde`] |
+//! | dead ([`Resolve::function`] gives none) | no entry |
+//! | several objects describe one key | the first one |
+//! | several keys have one address | the first that has unwind information and is not empty |
+//! | a fourth personality | the FDEs count of those functions that use the personalities which are needed least; without FDE an entry without unwind information; [`Warning::PersonalityOverflow`] for each |
+//! | no address ([`Addresses::function`] gives none) | no entry, and [`Warning::Unaddressed`] |
+//!
+//! In layout [`Lld`](crate::encoder::unwind_info::Layout::Lld) the table is byte for byte what ld64.lld 23 links of the
+//! same objects, if [`Builder::push_code`] has each symbol that is defined in code.
+//!
+//! # Sizes
+//!
+//! What a table needs depends on the order of its functions: neighbours that are unwound alike are one entry, and the
+//! encodings of a page should be few. So there are two bounds. [`Section::max_len`] holds for every order and all
+//! addresses. [`Section::plan`] is told the order, which a linker knows before it knows addresses, and gives the size of
+//! the likely table: that is what a linker reserves.
+
+mod builder;
+mod input;
+mod places;
+mod range;
+mod section;
+mod table;
+mod warning;
+
+pub use builder::Builder;
+pub use cfipack_encoder::unwind_info::{Layout, Options, WriteError};
+pub use input::{Fde, Field, Input, Part, Resolve};
+pub use places::Addresses;
+pub use section::{Plan, Section};
+pub use table::Table;
+pub use warning::Warning;

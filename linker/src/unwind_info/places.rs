@@ -1,0 +1,86 @@
+//! Where a link's output has what the table speaks of.
+
+use alloc::vec::Vec;
+use core::cell::RefCell;
+
+use cfipack_encoder::unwind_info as encoder;
+use cfipack_format::compact_unwind::{DWARF_OFFSET_MAX, Encoding};
+use cfipack_format::{ImageOffset, Key, LsdaKey};
+
+use super::{Fde, Section, Warning};
+
+/// What a linker knows when it has laid out its output.
+pub trait Addresses {
+    /// The image offset of a function: the address less that of the Mach-O header. None if it has no address: the table
+    /// omits it.
+    fn function(&self, function: Key) -> Option<ImageOffset>;
+
+    /// The image offset of an LSDA; none if it has no address.
+    fn lsda(&self, lsda: LsdaKey) -> Option<ImageOffset>;
+
+    /// The offset of an FDE in the output's `__eh_frame`; none if it is not there. It is asked for those of
+    /// [`Section::fdes`].
+    fn fde(&self, fde: Fde) -> Option<u32>;
+}
+
+/// The places of a section's ranges.
+pub(super) struct Final<'a, A> {
+    section: &'a Section,
+    addresses: &'a A,
+    /// By range.
+    functions: Vec<Option<ImageOffset>>,
+    warnings: RefCell<Vec<Warning>>,
+}
+
+impl<'a, A: Addresses> Final<'a, A> {
+    /// Asks for the address of each function.
+    pub(super) fn new(section: &'a Section, addresses: &'a A) -> Self {
+        let mut warnings = Vec::new();
+        let functions = section.ranges.iter().map(|range| {
+            let at = addresses.function(range.function);
+            if at.is_none() && range.has_information() {
+                warnings.push(Warning::Unaddressed { function: range.function });
+            }
+            at
+        });
+        let functions = functions.collect();
+        Self { section, addresses, functions, warnings: RefCell::new(warnings) }
+    }
+
+    pub(super) fn into_warnings(self) -> Vec<Warning> {
+        self.warnings.into_inner()
+    }
+}
+
+impl<A: Addresses> encoder::Places for Final<'_, A> {
+    #[inline]
+    fn function(&self, range: Key) -> Option<ImageOffset> {
+        self.functions[range.0 as usize]
+    }
+
+    #[inline]
+    fn lsda(&self, lsda: LsdaKey) -> Option<ImageOffset> {
+        let at = self.addresses.lsda(lsda);
+        if at.is_none() {
+            self.warnings.borrow_mut().push(Warning::LsdaUnaddressed { lsda });
+        }
+        at
+    }
+
+    fn dwarf(&self, range: Key, encoding: Encoding) -> Encoding {
+        let range = &self.section.ranges[range.0 as usize];
+        let (function, Some(fde)) = (range.function, range.fde) else { return Encoding::NONE };
+        let mut warnings = self.warnings.borrow_mut();
+        match self.addresses.fde(fde) {
+            Some(offset @ ..=DWARF_OFFSET_MAX) => Encoding(encoding.0 | offset),
+            Some(offset) => {
+                warnings.push(Warning::FdeOutOfReach { function, fde, offset });
+                encoding
+            }
+            None => {
+                warnings.push(Warning::FdeUnplaced { function, fde });
+                Encoding::NONE
+            }
+        }
+    }
+}

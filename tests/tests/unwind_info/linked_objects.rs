@@ -1,0 +1,188 @@
+//! The linker's side: `__unwind_info` made of objects, against what ld64.lld links of the same objects.
+
+use std::collections::BTreeMap;
+
+use cfipack_decoder::unwind_info as decoder;
+use cfipack_format::compact_unwind::Encoding;
+use cfipack_format::unwind_info::LsdaEntry;
+use cfipack_format::{Arch, ImageOffset, PersonalityKey};
+use cfipack_linker::unwind_info::{Addresses, Layout, Options, Section};
+use cfipack_tests::apple_sources;
+use cfipack_tests::mach_link::Link;
+use cfipack_tests::mach_object::{self, Mix};
+use cfipack_tests::random::{Random, cases};
+use cfipack_tests::reference::Tools;
+
+const LD: [&str; 10] = [
+    "ld64.lld-23",
+    "-dylib",
+    "-undefined",
+    "dynamic_lookup",
+    "-platform_version",
+    "macos",
+    "11.0",
+    "11.0",
+    "-map",
+    "f.map",
+];
+
+/// Links objects with ld64.lld; the image and its map.
+fn link(tools: &Tools, arch: Arch, options: &[&str], objects: &[&str]) -> (Vec<u8>, String) {
+    let arch = if arch == Arch::Amd64 { "x86_64" } else { "arm64" };
+    tools.run_well(&[&LD[..], &["-arch", arch], options, objects, &["-o", "f.dylib"]].concat());
+    (tools.read("f.dylib"), String::from_utf8(tools.read("f.map")).unwrap())
+}
+
+/// Writes a section's table at these addresses, within what was promised; `tentative` and `growth` as for a plan.
+fn write(
+    section: &Section,
+    addresses: &impl Addresses,
+    growth: u32,
+    slot_of: impl Fn(PersonalityKey) -> ImageOffset,
+) -> Vec<u8> {
+    let plan = section.plan(|key| addresses.function(key), growth).unwrap();
+    let table = section.place(Some(&plan), None, addresses).unwrap();
+    assert!(table.warnings().is_empty(), "{}", table.warnings()[0]);
+    assert!(table.len() <= plan.max_len(), "{} bytes, {} planned", table.len(), plan.max_len());
+    assert!(plan.max_len() <= section.max_len(), "{} planned of {}", plan.max_len(), section.max_len());
+    let mut bytes = vec![0xaa; table.len()];
+    table.write(&mut bytes, slot_of).unwrap();
+    bytes
+}
+
+fn in_layout(link: &mut Link<'_>, layout: Layout) -> (Vec<u8>, Section) {
+    let section = link.collect(Options::new().with_layout(layout));
+    assert!(section.warnings().is_empty(), "{}", section.warnings()[0]);
+    let bytes = write(&section, &link.output(&section), 0, |personality| link.slot_of(personality));
+    (bytes, section)
+}
+
+/// What a table says of each address, without the numbers of personalities.
+fn meaning(bytes: &[u8]) -> BTreeMap<u32, (Encoding, Option<ImageOffset>, Option<ImageOffset>)> {
+    let section = decoder::Section::parse(bytes).unwrap();
+    let entry = |entry: Result<decoder::Entry, decoder::Error>| {
+        let entry = entry.unwrap();
+        let lsda = section.lsda(&entry).unwrap();
+        let personality = section.personality(&entry).unwrap();
+        (entry.start.0, (entry.encoding.with_personality(0), personality, lsda))
+    };
+    section.entries().map(entry).collect()
+}
+
+#[test]
+fn random_objects_through_lld() {
+    let what = "the linker's __unwind_info of random objects, against ld64.lld 23";
+    let Some(tools) = Tools::find(what) else { return };
+    let (seed, count) = cases(what, 30);
+    let mut random = Random::new(seed);
+    for number in 0..count {
+        let arch = random.pick(&[Arch::Amd64, Arch::Aarch64]);
+        let limit = random.pick(&[3, 600, 3000]);
+        let mix = Mix::random(&mut random, limit);
+        let object = mach_object::random(&mut random, arch, mix);
+        tools.write("f.o", &object);
+        let (image, map) = link(&tools, arch, &[], &["f.o"]);
+        let mut link = Link::new(&[&object], &image, &map);
+        let (ours, _) = in_layout(&mut link, Layout::Lld);
+        assert!(
+            ours == link.table(),
+            "object {number}, {arch:?}, {mix:?}: {}",
+            difference(&ours, &link.table())
+        );
+    }
+}
+
+#[test]
+fn programs_through_lld() {
+    let what = "the linker's __unwind_info of random C, C++ and Objective-C programs, against ld64.lld 23";
+    let Some(tools) = Tools::find(what) else { return };
+    let (seed, count) = cases(what, 12);
+    let mut random = Random::new(seed);
+    let (mut totals, mut sizes) = ([0; 4], [0; 2]);
+    for number in 0..count {
+        let arch = [Arch::Amd64, Arch::Aarch64][number % 2];
+        let target = if arch == Arch::Amd64 { "x86_64-apple-macos11" } else { "arm64-apple-macos11" };
+        let sources: Vec<_> = (0..2 + random.below(4) as usize)
+            .map(|number| apple_sources::random(&mut random, number, 40))
+            .collect();
+        let level = random.pick(&["-O0", "-O1", "-O2", "-Os"]);
+        let mut clang = vec!["clang-23", "-target", target, level, "-fexceptions", "-w", "-c"];
+        // Without it, only two personalities have compact encodings.
+        if random.chance(60) {
+            clang.push("-femit-compact-unwind-non-canonical");
+        }
+        if random.chance(30) {
+            clang.push("-fomit-frame-pointer");
+        }
+        for source in &sources {
+            tools.write(&source.name, &source.text);
+            clang.push(&source.name);
+        }
+        tools.run_well(&clang);
+        let objects: Vec<_> =
+            sources.iter().map(|source| format!("{}.o", source.name.rsplit_once('.').unwrap().0)).collect();
+        let objects: Vec<&str> = objects.iter().map(String::as_str).collect();
+        let mut options = Vec::new();
+        if random.chance(50) {
+            options.extend(["-dead_strip", "-exported_symbol", "*keep_*"]);
+        }
+        if random.chance(50) {
+            options.push("--icf=all");
+        }
+        let (image, map) = link(&tools, arch, &options, &objects);
+        let bytes: Vec<Vec<u8>> = objects.iter().map(|name| tools.read(name)).collect();
+        let bytes: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
+        let mut link = Link::new(&bytes, &image, &map);
+        let (ours, section) = in_layout(&mut link, Layout::Lld);
+        let theirs = link.table();
+        let case = format!("link {number}: {clang:?} {options:?}");
+        let is_same = if options.contains(&"--icf=all") {
+            // Where LSDAs are folded, lld's records of functions in DWARF mode lead anywhere; no reader follows them.
+            without_dead_lsdas(&ours) == without_dead_lsdas(&theirs)
+        } else {
+            ours == theirs
+        };
+        assert!(is_same, "{case}: {}", difference(&ours, &theirs));
+        totals[0] += decoder::Section::parse(&ours).unwrap().entries().count();
+        totals[1] += section.fdes().count();
+        totals[2] += usize::from(!options.is_empty());
+        totals[3] += section.personalities().len();
+        // The smallest table says the same, but that it has no LSDA records of DWARF mode, and folds as lld does.
+        let (small, _) = in_layout(&mut link, Layout::Small);
+        assert_eq!(meaning(&small), meaning(&theirs), "{case}");
+        sizes = [sizes[0] + small.len(), sizes[1] + theirs.len()];
+    }
+    println!(
+        "{what}: [entries, FDEs, stripped or folded, personalities]: {totals:?}, [small, lld] {sizes:?} bytes"
+    );
+}
+
+/// A table with zeros for the LSDAs of functions in DWARF mode.
+fn without_dead_lsdas(bytes: &[u8]) -> Vec<u8> {
+    let mut changed = bytes.to_vec();
+    if bytes.is_empty() {
+        return changed;
+    }
+    let section = decoder::Section::parse(bytes).unwrap();
+    let first = section.index().next().unwrap().lsda_off as usize;
+    for (lsda, at) in section.all_lsdas().unwrap().zip((first..).step_by(LsdaEntry::SIZE)) {
+        let entry = section.lookup(lsda.function).unwrap().unwrap();
+        if !entry.encoding.has_lsda() {
+            changed[at + 4..at + 8].fill(0);
+        }
+    }
+    changed
+}
+
+fn difference(ours: &[u8], theirs: &[u8]) -> String {
+    let at = ours.iter().zip(theirs).position(|(a, b)| a != b);
+    let dump = |bytes: &[u8]| {
+        let mut text = String::new();
+        if !bytes.is_empty() {
+            decoder::Section::parse(bytes).unwrap().dump(&mut text).unwrap();
+        }
+        text.lines().take(60).collect::<Vec<_>>().join("\n")
+    };
+    let (a, b) = (dump(ours), dump(theirs));
+    format!("{} bytes, lld {}, first difference at {at:x?}\n{a}\n---- lld\n{b}", ours.len(), theirs.len())
+}
