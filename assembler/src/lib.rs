@@ -4,6 +4,10 @@
 //! Directives say, at offsets of a function's code, how the canonical frame address changes and which registers are
 //! saved where. From one such description every form is made that a reader wants.
 
-#![cfg_attr(not(feature = "std"), no_std)]
+#![no_std]
+
+extern crate alloc;
+
+pub mod region;
 
 pub use cfipack_format as format;
