@@ -57,8 +57,9 @@ impl Region {
             return Err(Error::CodeLength { given: code.len() as u64, needed: self.length });
         }
         let too_large = |what, value, most| Error::TooLarge { what, value, most };
-        let end = u32::try_from(self.length)
-            .map_err(|_| too_large("bytes of code for __unwind_info", self.length, u32::MAX.into()))?;
+        if self.length > u32::MAX.into() {
+            return Err(too_large("bytes of code for __unwind_info", self.length, u32::MAX.into()));
+        }
         let eh_frame = self.eh_frame(Pointers::Absolute)?;
         // The offset of an FDE has 24 bits.
         if eh_frame.bytes().len() >= 1 << 24 {
@@ -86,7 +87,7 @@ impl Region {
             entry.fde = NonZeroU32::new(function.fde.0 as u32);
             builder.push(entry);
         }
-        let placed = builder.finish().place(Some(ImageOffset(end)), Key::image_offset, LsdaKey::image_offset);
+        let placed = builder.finish().place(None, Key::image_offset, LsdaKey::image_offset);
         let placed = placed.map_err(Error::UnwindInfo)?;
         let mut table = vec![0; placed.len()];
         placed.write(&mut table, |_| ImageOffset(0)).map_err(Error::UnwindInfo)?;
