@@ -1,0 +1,177 @@
+//! Directives as the bytes of call frame instructions.
+
+use alloc::vec::Vec;
+use core::mem::take;
+use core::ops::Range;
+
+use cfipack_format::Arch;
+
+use crate::cfi::Instruction;
+use crate::cfi::write::{Error, InstructionWriter};
+use crate::directive::Directive;
+use crate::directives::{code_alignment, data_alignment};
+use crate::{Dialect, Directives};
+
+/// The instructions of a function, those of its CIE first.
+#[derive(Clone, Debug)]
+pub(crate) struct Encoded {
+    /// Where they are.
+    pub(crate) bytes: Range<usize>,
+    /// How many bytes at the front a CIE can have.
+    pub(crate) leading: usize,
+}
+
+/// The alignment factors of code and data that a dialect's CIEs have.
+pub(crate) fn alignment(dialect: Dialect, arch: Arch) -> (u64, i64) {
+    match (dialect, arch) {
+        // LLVM counts AArch64's code in bytes and its data in half pointers.
+        (Dialect::Llvm, Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32) => (1, -4),
+        _ => (code_alignment(arch), data_alignment(arch)),
+    }
+}
+
+/// Something in the CFI that its bytes do not have, by the offset in the bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Mark {
+    /// Offset in [`Encoded::bytes`]' vector, of what follows.
+    pub(crate) at: usize,
+    pub(crate) kind: MarkKind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum MarkKind {
+    /// An advance by nothing into another fragment.
+    ZeroAdvance,
+    /// A `.cfi_label`.
+    Label,
+    /// A `.cfi_escape` that gas makes no row of, whatever its bytes mean.
+    OpaqueEscape,
+}
+
+/// Appends a function's instructions to `bytes`, and what these do not say to `marks`. After an error both are as before.
+pub(crate) fn encode(
+    directives: &Directives,
+    dialect: Dialect,
+    bytes: &mut Vec<u8>,
+    marks: &mut Vec<Mark>,
+) -> Result<Encoded, Error> {
+    let (start, first_mark) = (bytes.len(), marks.len());
+    let (code, data) = alignment(dialect, directives.arch);
+    let mut writer = InstructionWriter::after(directives.arch, code, data, take(bytes));
+    let leading = put_all(directives, dialect, &mut writer, marks);
+    *bytes = writer.into_bytes();
+    let leading = leading.inspect_err(|_| {
+        bytes.truncate(start);
+        marks.truncate(first_mark);
+    })?;
+    Ok(Encoded { bytes: start..bytes.len(), leading: leading - start })
+}
+
+/// Returns where the bytes end that a CIE can have.
+fn put_all(
+    directives: &Directives,
+    dialect: Dialect,
+    writer: &mut InstructionWriter,
+    marks: &mut Vec<Mark>,
+) -> Result<usize, Error> {
+    if !directives.is_simple {
+        at_entry(directives.arch, writer)?;
+    }
+    let mut leading = (dialect == Dialect::Llvm).then_some(writer.as_bytes().len());
+    let mut location = 0;
+    for placed in &directives.list {
+        let advances = placed.offset != location;
+        if advances || placed.new_fragment || ends_the_cie(&placed.directive) {
+            leading.get_or_insert(writer.as_bytes().len());
+        }
+        if advances {
+            writer.put(Instruction::Advance(placed.offset - location))?;
+            location = placed.offset;
+        } else if placed.new_fragment {
+            marks.push(Mark { at: writer.as_bytes().len(), kind: MarkKind::ZeroAdvance });
+        }
+        put(directives, &placed.directive, placed.cfa_offset, writer, marks)?;
+    }
+    Ok(leading.unwrap_or(writer.as_bytes().len()))
+}
+
+/// What holds at a function's entry: the CFA and, on x86, where the return address is.
+fn at_entry(arch: Arch, writer: &mut InstructionWriter) -> Result<(), Error> {
+    writer.put(Instruction::DefCfa(arch.stack_pointer(), arch.cfa_offset_at_entry()))?;
+    if matches!(arch, Arch::Amd64 | Arch::I386) {
+        writer.put(Instruction::Offset(arch.return_address(), -arch.cfa_offset_at_entry()))?;
+    }
+    Ok(())
+}
+
+/// Whether gas leaves a directive and what follows it in the FDE.
+fn ends_the_cie(directive: &Directive) -> bool {
+    matches!(
+        directive,
+        Directive::RememberState
+            | Directive::RestoreState
+            | Directive::WindowSave
+            | Directive::NegateRaState
+            | Directive::NegateRaStateWithPc
+            | Directive::Escape { .. }
+            | Directive::Label
+    )
+}
+
+fn put(
+    directives: &Directives,
+    directive: &Directive,
+    cfa_offset: i64,
+    writer: &mut InstructionWriter,
+    marks: &mut Vec<Mark>,
+) -> Result<(), Error> {
+    let put = |writer: &mut InstructionWriter, instruction| writer.put(instruction);
+    match *directive {
+        Directive::DefCfa(register, offset) => put(writer, Instruction::DefCfa(register, offset)),
+        Directive::DefCfaOffset(offset) => put(writer, Instruction::DefCfaOffset(offset)),
+        Directive::AdjustCfaOffset(_) => put(writer, Instruction::DefCfaOffset(cfa_offset)),
+        Directive::DefCfaRegister(register) => put(writer, Instruction::DefCfaRegister(register)),
+        Directive::Offset(register, offset) => put(writer, Instruction::Offset(register, offset)),
+        Directive::RelOffset(register, offset) => {
+            put(writer, Instruction::Offset(register, offset.wrapping_sub(cfa_offset)))
+        }
+        Directive::ValOffset(register, offset) => put(writer, Instruction::ValOffset(register, offset)),
+        Directive::Register(register, source) => put(writer, Instruction::Register(register, source)),
+        Directive::Restore(register) => put(writer, Instruction::Restore(register)),
+        Directive::Undefined(register) => put(writer, Instruction::Undefined(register)),
+        Directive::SameValue(register) => put(writer, Instruction::SameValue(register)),
+        Directive::RememberState => put(writer, Instruction::RememberState),
+        Directive::RestoreState => put(writer, Instruction::RestoreState),
+        Directive::WindowSave | Directive::NegateRaState => put(writer, Instruction::NegateRaState),
+        Directive::NegateRaStateWithPc => {
+            writer.raw(&[0x2c]);
+            Ok(())
+        }
+        Directive::Escape { ref bytes, operands } => {
+            let escaped = &directives.escaped[bytes.start as usize..bytes.end as usize];
+            if !gas_reads(directives.arch, escaped, operands) {
+                marks.push(Mark { at: writer.as_bytes().len(), kind: MarkKind::OpaqueEscape });
+            }
+            writer.raw(escaped);
+            Ok(())
+        }
+        Directive::Label => {
+            marks.push(Mark { at: writer.as_bytes().len(), kind: MarkKind::Label });
+            Ok(())
+        }
+    }
+}
+
+/// Whether gas 2.47 looks into a `.cfi_escape` when it makes `.sframe`: one instruction of a few, each operand in a
+/// directive's operand of its own. What the instruction then does to the rows is the business of layout `gnu`.
+fn gas_reads(arch: Arch, bytes: &[u8], operands: u32) -> bool {
+    let one_byte_each = bytes.len() == operands as usize;
+    match *bytes {
+        [0x00, ref rest @ ..] => rest.iter().all(|&byte| byte == 0),
+        [0x0f, 3, 0x76, _, 0x06] => arch == Arch::Amd64,
+        [0x10, register, 2, _, _] => register < 0x80 && operands == 5,
+        [0x14, register, offset] => register < 0x80 && offset < 0x80 && one_byte_each,
+        [0x2e, size] => size < 0x80 && one_byte_each,
+        _ => false,
+    }
+}
