@@ -31,10 +31,6 @@
 
 extern crate alloc;
 
-pub mod region;
-
-extern crate alloc;
-
 mod assembly;
 mod call_frames;
 mod dialect;
@@ -42,6 +38,7 @@ mod directive;
 mod directives;
 mod error;
 mod instructions;
+pub mod region;
 
 pub use assembly::{Assembly, AssemblyError};
 pub use call_frames::{CallFrames, PlaceError, Relocation, Target};

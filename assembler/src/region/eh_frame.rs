@@ -6,7 +6,7 @@ use cfipack_cfi::write::{Cie, Writer, WrittenCie};
 use cfipack_cfi::{PointerEncoding, Section, SectionKind};
 use cfipack_format::{Address, Arch, SectionOffset};
 
-use super::{Common, Error, Region};
+use super::{Common, Error, Properties, Region};
 
 /// How FDEs hold the addresses of their functions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -67,7 +67,7 @@ impl Region {
                 let index = self.functions[number].common;
                 let cie = match written {
                     Some((last, cie)) if last == index => cie,
-                    _ => self.cie(&mut writer, &self.commons[index as usize], pointers)?,
+                    _ => self.cie(&mut writer, &self.commons[index], pointers)?,
                 };
                 written = Some((index, cie));
                 fdes.push(self.fde(&mut writer, &cie, number)?);
@@ -79,30 +79,30 @@ impl Region {
     }
 
     fn cie(&self, writer: &mut Writer, common: &Common, pointers: Pointers) -> Result<WrittenCie, Error> {
-        let (arch, is_version_1) = (self.arch, common.return_address.0 <= 0xff);
-        let lsda = if common.has_lsda { PointerEncoding::ABSOLUTE } else { PointerEncoding::OMITTED };
+        let Properties { return_address, personality, .. } = common.properties;
         // In the order in which gas writes the letters.
         let letters = [
             (b'z', true),
-            (b'P', common.personality.is_some()),
-            (b'L', common.has_lsda),
+            (b'P', personality.is_some()),
+            (b'L', common.properties.lsda.is_some()),
             (b'R', true),
-            (b'S', common.is_signal_frame),
-            (b'B', common.has_key_b),
+            (b'S', common.properties.is_signal_frame),
+            (b'B', common.properties.has_key_b),
+            (b'G', common.properties.is_tagged),
         ];
-        let (mut augmentation, mut count) = ([0; 6], 0);
+        let (mut augmentation, mut count) = ([0; 7], 0);
         for (letter, _) in letters.into_iter().filter(|(_, is_there)| *is_there) {
             augmentation[count] = letter;
             count += 1;
         }
-        let mut cie = Cie::new(arch, &common.entry)
+        let mut cie = Cie::new(self.arch, &self.bytes[common.entry.clone()])
             .with_augmentation(&augmentation[..count])
-            .with_alignment(common.code_alignment, common.data_alignment)
+            .with_alignment(common.properties.code_alignment, common.properties.data_alignment)
             .with_fde_encoding(pointers.encoding());
-        cie.version = if is_version_1 { 1 } else { 3 };
-        cie.return_address = common.return_address;
-        cie.personality = common.personality.map(|routine| (PointerEncoding::ABSOLUTE, routine));
-        cie.lsda_encoding = lsda;
+        cie.version = if return_address.0 <= 0xff { 1 } else { 3 };
+        cie.return_address = return_address;
+        cie.personality = personality;
+        cie.lsda_encoding = common.properties.lsda.unwrap_or(PointerEncoding::OMITTED);
         Ok(writer.cie(&cie)?)
     }
 

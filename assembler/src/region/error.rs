@@ -39,17 +39,14 @@ pub enum Error {
         /// Where, in bytes.
         at: usize,
     },
+    /// A directive has no meaning.
+    Directive(crate::Error),
     /// The form does not exist for the architecture.
     Arch {
         /// The architecture.
         arch: Arch,
         /// The form.
         form: &'static str,
-    },
-    /// Call frame information with an augmentation that cannot be taken over.
-    Augmentation {
-        /// Its letter.
-        letter: u8,
     },
     /// Two things lie too far from each other for a field of 32 bits.
     Distance {
@@ -102,7 +99,7 @@ pub enum Error {
     Cfi(write::Error),
     /// A record of call frame information cannot be read: what a frame consists of makes none.
     Record(cfipack_cfi::Error),
-    /// The instructions of a function cannot be read.
+    /// The instructions of a function cannot be read, or what they refer to has no address.
     Instructions(Unsupported),
     /// A `.sframe` table cannot be written.
     Sframe(WriteError),
@@ -117,16 +114,16 @@ impl fmt::Display for Error {
                 write!(f, "a region of {length:#x} bytes at {base} reaches beyond the last address")
             }
             Self::Outside { offset, size, length } => {
-                write!(f, "a function of {size:#x} bytes at +{offset:#x} is not in a region of {length:#x} bytes")
+                write!(
+                    f,
+                    "a function of {size:#x} bytes at +{offset:#x} is not in a region of {length:#x} bytes"
+                )
             }
             Self::Overlap { offset, other } => {
                 write!(f, "the functions at +{offset:#x} and +{other:#x} overlap")
             }
             Self::Name { at } => write!(f, "the name has a zero byte at {at}"),
             Self::Arch { arch, form } => write!(f, "{form} is not defined for {arch}"),
-            Self::Augmentation { letter } => {
-                write!(f, "call frame information with augmentation '{}' cannot be taken over", letter.escape_ascii())
-            }
             Self::Distance { from, to } => write!(f, "{to} is too far from {from} for 32 bits"),
             Self::TooLarge { what, value, most } => write!(f, "{what}: {value}, at most {most} fit"),
             Self::Misaligned { address, alignment } => {
@@ -140,6 +137,7 @@ impl fmt::Display for Error {
                 write!(f, "the function at {start} starts before {end}, where the last one ends")
             }
             Self::NotFound { start } => write!(f, "no function of the table starts at {start}"),
+            Self::Directive(error) => error.fmt(f),
             Self::Cfi(error) => error.fmt(f),
             Self::Record(error) => error.fmt(f),
             Self::Instructions(unsupported) => unsupported.fmt(f),

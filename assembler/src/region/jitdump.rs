@@ -17,11 +17,12 @@
 
 use alloc::vec::Vec;
 
-use cfipack_cfi::{Functions, Instruction, Instructions};
 use cfipack_format::{Address, Arch, Endian, Unsupported};
 
 use super::eh_frame::distance;
-use super::{Error, Frame, Placed, Pointers, Region, gdb_elf};
+use super::{Error, Placed, Pointers, Region, gdb_elf};
+use crate::Directives;
+use crate::cfi::{Functions, Instruction, Instructions};
 
 const MAGIC: u32 = 0x4a69_5444;
 const HEADER: u32 = 40;
@@ -112,10 +113,10 @@ pub fn close(arch: Arch, time: u64) -> [u8; 16] {
 /// The [room](Function::room) of a function that has no address yet.
 ///
 /// # Errors
-/// Those of [`Function::new`].
-pub fn room(arch: Arch, size: u64, frame: &Frame<'_>, options: Options) -> Result<u64, Error> {
-    let mut region = Region::new(arch, Address(0), size)?;
-    region.push("", 0, size, frame)?;
+/// Those of [`Region::push`] and of [`Function::new`].
+pub fn room(directives: &Directives, options: Options) -> Result<u64, Error> {
+    let mut region = Region::new(directives.arch(), Address(0), directives.code_len())?;
+    region.push("", 0, directives)?;
     Ok(Function::new(&region, 0, options)?.room())
 }
 
@@ -133,10 +134,9 @@ impl<'a> Function<'a> {
             value: function.size,
             most: (1 << 31) - 1 - u64::from(options.padding.min(1 << 30)),
         })?;
-        let mut frame = region.frame(function);
+        let mut copy = Copy { region, function, end: function.instructions.end };
         if options.body_only {
-            let end = body_end(region.arch, function.size, &frame)?;
-            frame.instructions = &frame.instructions[..end];
+            copy.end = copy.body_end()?;
         }
         Ok(Self {
             endian: region.arch.endian(),
@@ -144,7 +144,7 @@ impl<'a> Function<'a> {
             start: region.start_of(function),
             size: function.size,
             declared,
-            unwinding: unwinding(region.arch, declared, &frame)?,
+            unwinding: copy.unwinding(declared)?,
         })
     }
 
@@ -203,72 +203,70 @@ impl<'a> Function<'a> {
     }
 }
 
-/// `.eh_frame` and `.eh_frame_hdr` of a function of `size` bytes, as they lie after its code in perf's file.
-fn unwinding(arch: Arch, size: u64, frame: &Frame<'_>) -> Result<Vec<u8>, Error> {
-    let mut region = Region::new(arch, Address(0), size)?;
-    region.push("", 0, size, frame)?;
-    let mut eh_frame = region.eh_frame(Pointers::PcRelative)?;
-    let at = size.next_multiple_of(8);
-    eh_frame.place(Address(at))?;
-    let mut bytes = eh_frame.bytes().to_vec();
-    bytes.resize(bytes.len().next_multiple_of(8), 0);
-    let header = Address(at + bytes.len() as u64);
-    let fde = Address(at + eh_frame.fdes()[0].offset.0 as u64);
-    let mut out = Out { bytes, endian: arch.endian() };
-    // Version 1; pointers PC-relative, udata4, and relative to the header.
-    out.bytes.extend_from_slice(&[1, 0x1b, 0x03, 0x3b]);
-    out.u32(distance(header.offset(4), Address(at))? as u32);
-    out.u32(1);
-    out.u32(distance(header, Address(0))? as u32);
-    out.u32(distance(header, fde)? as u32);
-    Ok(out.bytes)
+/// A function in a region of its own, with its instructions up to an end.
+struct Copy<'a> {
+    region: &'a Region,
+    function: &'a Placed,
+    /// Among the region's bytes.
+    end: usize,
 }
 
-/// The length of the instructions up to the end of the row that most bytes of code have: the first of several.
-fn body_end(arch: Arch, size: u64, frame: &Frame<'_>) -> Result<usize, Error> {
-    let mut region = Region::new(arch, Address(0), size)?;
-    region.push("", 0, size, frame)?;
-    let eh_frame = region.eh_frame(Pointers::Absolute)?;
-    let section = eh_frame.section(Address(0));
-    let Some(function) = Functions::new(&section).next() else { return Ok(frame.instructions.len()) };
-    let function = function.map_err(Error::Record)?;
-    let mut instructions = Instructions::new(&function, function.instructions);
-    let (mut location, mut at, mut longest, mut end) = (0_u64, 0, 0, 0);
-    while let Some(instruction) = instructions.next() {
-        match instruction {
-            Ok(Instruction::Advance(delta)) => {
-                if delta > longest {
-                    (longest, end) = (delta, at);
-                }
-                location = location.saturating_add(delta);
-            }
-            Ok(_) => {}
-            Err(reason) => {
-                let key = function.key;
-                return Err(Error::Instructions(Unsupported::function(key, reason)));
-            }
-        }
-        at = function.instructions.len() - instructions.rest().len();
+impl Copy<'_> {
+    fn region(&self, size: u64) -> Result<Region, Error> {
+        let Self { region, function, end } = *self;
+        let common = &region.commons[function.common];
+        let instructions = function.instructions.start..end;
+        let bytes = [&region.bytes[common.entry.clone()], &region.bytes[instructions]];
+        let mut copy = Region::new(region.arch, Address(0), size)?;
+        copy.push_bytes("", 0, size, common.properties, bytes, function.lsda)?;
+        Ok(copy)
     }
-    let is_last = size.saturating_sub(location) > longest;
-    Ok(if is_last { frame.instructions.len() } else { end.min(frame.instructions.len()) })
-}
 
-impl Region {
-    /// The frame of a function.
-    pub(super) fn frame(&self, function: &Placed) -> Frame<'_> {
-        let common = &self.commons[function.common as usize];
-        Frame {
-            entry: &common.entry,
-            instructions: &self.bytes[function.instructions.clone()],
-            code_alignment: common.code_alignment,
-            data_alignment: common.data_alignment,
-            return_address: common.return_address,
-            is_signal_frame: common.is_signal_frame,
-            has_key_b: common.has_key_b,
-            personality: common.personality,
-            lsda: function.lsda,
+    /// `.eh_frame` and `.eh_frame_hdr` of a function of `size` bytes, as they lie after its code in perf's file.
+    fn unwinding(&self, size: u64) -> Result<Vec<u8>, Error> {
+        let mut eh_frame = self.region(size)?.eh_frame(Pointers::PcRelative)?;
+        let at = size.next_multiple_of(8);
+        eh_frame.place(Address(at))?;
+        let mut bytes = eh_frame.bytes().to_vec();
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+        let header = Address(at + bytes.len() as u64);
+        let fde = Address(at + eh_frame.fdes()[0].offset.0 as u64);
+        let mut out = Out { bytes, endian: self.region.arch.endian() };
+        // Version 1; pointers PC-relative, udata4, and relative to the header.
+        out.bytes.extend_from_slice(&[1, 0x1b, 0x03, 0x3b]);
+        out.u32(distance(header.offset(4), Address(at))? as u32);
+        out.u32(1);
+        out.u32(distance(header, Address(0))? as u32);
+        out.u32(distance(header, fde)? as u32);
+        Ok(out.bytes)
+    }
+
+    /// Where the instructions up to the end of the row end that most bytes of code have: the first of several.
+    fn body_end(&self) -> Result<usize, Error> {
+        let Placed { size, ref instructions, .. } = *self.function;
+        let eh_frame = self.region(size)?.eh_frame(Pointers::Absolute)?;
+        let section = eh_frame.section(Address(0));
+        let Some(function) = Functions::new(&section).next() else { return Ok(self.end) };
+        let function = function.map_err(Error::Record)?;
+        let mut rest = Instructions::new(&function, function.instructions);
+        let (mut location, mut at, mut longest, mut end) = (0_u64, 0, 0, 0);
+        while let Some(instruction) = rest.next() {
+            match instruction {
+                Ok(Instruction::Advance(delta)) => {
+                    if delta > longest {
+                        (longest, end) = (delta, at);
+                    }
+                    location = location.saturating_add(delta);
+                }
+                Ok(_) => {}
+                Err(reason) => {
+                    return Err(Error::Instructions(Unsupported::function(function.key, reason)));
+                }
+            }
+            at = function.instructions.len() - rest.rest().len();
         }
+        let is_last = size.saturating_sub(location) > longest;
+        Ok(if is_last { self.end } else { self.end.min(instructions.start + end) })
     }
 }
 

@@ -15,15 +15,17 @@
 //! | Apple's libunwind | `__eh_frame` and `__unwind_info` of a dynamic section | [`Region::unwind_info`] |
 //!
 //! ```
+//! use cfipack_assembler::Directives;
 //! use cfipack_assembler::format::{Address, Arch};
-//! use cfipack_assembler::region::{Frame, Pointers, Region};
+//! use cfipack_assembler::region::{Pointers, Region};
 //!
 //! // sub rsp, 24; call rdi; add rsp, 24; ret
 //! let code = [0x48, 0x83, 0xec, 24, 0xff, 0xd7, 0x48, 0x83, 0xc4, 24, 0xc3];
-//! // After 4 bytes the CFA is rsp + 32, after 10 rsp + 8.
-//! let frame = Frame::new(Arch::Amd64, &[0x44, 0x0e, 32, 0x46, 0x0e, 8]);
+//! let mut directives = Directives::new(Arch::Amd64, code.len() as u64);
+//! directives.at(4).def_cfa_offset(32);
+//! directives.at(10).def_cfa_offset(8);
 //! let mut region = Region::new(Arch::Amd64, Address(0x7f00_0000_0000), 4096)?;
-//! region.push("trampoline", 0, code.len() as u64, &frame)?;
+//! region.push("trampoline", 0, &directives)?;
 //! let eh_frame = region.eh_frame(Pointers::Absolute)?;
 //! assert_eq!(eh_frame.bytes().len(), 24 + 32 + 4); // CIE, FDE, zero
 //! # Ok::<(), cfipack_assembler::region::Error>(())
@@ -58,8 +60,11 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use cfipack_cfi::{self as cfi, Instruction, Instructions};
-use cfipack_format::{Address, Arch, Register, Unsupported};
+use cfipack_format::{Address, Arch, Key, Register, Unsupported};
+
+use crate::cfi::{self, Instruction, Instructions, PointerEncoding};
+use crate::instructions::{alignment, encode};
+use crate::{Dialect, Directives};
 
 pub use eh_frame::{EhFrame, Fde, Pointers};
 pub use error::Error;
@@ -67,126 +72,26 @@ pub use libunwind_table::{DynInfoLayout, LibunwindForm, LibunwindTable};
 pub use sframe::{Registration, Sframe};
 pub use unwind_info::{DynamicSections, UnwindInfo};
 
-/// The call frame information of one function, as records of `.eh_frame` hold it.
+/// What a function's CIE has beside its instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct Frame<'a> {
-    /// The instructions of its CIE: the rules at the function's first instruction.
-    pub entry: &'a [u8],
-    /// Its own instructions, without `DW_CFA_set_loc`, which depends on where the instructions lie.
-    pub instructions: &'a [u8],
-    /// Bytes of code that an advance counts.
-    pub code_alignment: u64,
-    /// The factor of offsets.
-    pub data_alignment: i64,
-    /// The column that holds the return address.
-    pub return_address: Register,
-    /// Whether it is the frame of a signal handler's caller.
-    pub is_signal_frame: bool,
-    /// Whether return addresses are signed with key B (AArch64).
-    pub has_key_b: bool,
-    /// The personality routine.
-    pub personality: Option<Address>,
-    /// The language-specific data area.
-    pub lsda: Option<Address>,
-}
-
-impl<'a> Frame<'a> {
-    /// A frame with these instructions, and with the rules at its entry, the alignment factors and the return column
-    /// that compilers use for `arch`.
-    pub fn new(arch: Arch, instructions: &'a [u8]) -> Self {
-        // DW_CFA_def_cfa of the stack pointer; on x86 DW_CFA_offset of the return address.
-        let entry: &[u8] = match arch {
-            Arch::Amd64 => &[0x0c, 7, 8, 0x90, 1],
-            Arch::I386 => &[0x0c, 4, 4, 0x88, 1],
-            Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 => &[0x0c, 31, 0],
-            Arch::S390x => &[0x0c, 15, 0xa0, 1],
-        };
-        let usual = cfi::write::Cie::new(arch, entry);
-        Self {
-            entry,
-            instructions,
-            code_alignment: usual.code_alignment,
-            data_alignment: usual.data_alignment,
-            return_address: usual.return_address,
-            is_signal_frame: false,
-            has_key_b: false,
-            personality: None,
-            lsda: None,
-        }
-    }
-
-    /// The frame of a function that another writer described: Cranelift's, for example.
-    ///
-    /// # Errors
-    /// [`Error::Augmentation`]: a personality or LSDA that the record has only indirectly, or with an address that is
-    /// not known; a tagged frame. [`Error::Instructions`]: instructions that cannot be read. [`Error::Cfi`]:
-    /// `DW_CFA_set_loc`.
-    pub fn of(function: &cfi::Function<'a>) -> Result<Self, Error> {
-        let cie = &function.cie;
-        for bytes in [cie.instructions, function.instructions] {
-            for instruction in Instructions::new(function, bytes) {
-                match instruction {
-                    Ok(Instruction::SetLocation(_)) => return Err(cfi::write::Error::SetLocation.into()),
-                    Ok(_) => {}
-                    Err(reason) => {
-                        return Err(Error::Instructions(Unsupported::function(function.key, reason)));
-                    }
-                }
-            }
-        }
-        let personality = match cie.personality {
-            None => None,
-            Some(personality) if !personality.encoding.is_indirect() && personality.address.is_some() => {
-                personality.address
-            }
-            Some(_) => return Err(Error::Augmentation { letter: b'P' }),
-        };
-        let lsda = function.lsda().map_err(|_| Error::Augmentation { letter: b'L' })?;
-        if lsda.is_some() && cie.lsda_encoding.is_indirect() {
-            return Err(Error::Augmentation { letter: b'L' });
-        }
-        if cie.tagged {
-            return Err(Error::Augmentation { letter: b'G' });
-        }
-        Ok(Self {
-            entry: cie.instructions,
-            instructions: function.instructions,
-            code_alignment: cie.code_alignment,
-            data_alignment: cie.data_alignment,
-            return_address: cie.return_address,
-            is_signal_frame: cie.signal_frame,
-            has_key_b: cie.pauth_key_b,
-            personality,
-            lsda,
-        })
-    }
-}
-
-/// What functions have in common: a CIE.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Common {
-    entry: Vec<u8>,
+struct Properties {
     code_alignment: u64,
     data_alignment: i64,
     return_address: Register,
     is_signal_frame: bool,
     has_key_b: bool,
-    personality: Option<Address>,
-    has_lsda: bool,
+    is_tagged: bool,
+    /// Its address is absolute; what is left of the encoding is whether it is that of a cell.
+    personality: Option<(PointerEncoding, Address)>,
+    lsda: Option<PointerEncoding>,
 }
 
-impl Common {
-    fn is_of(&self, frame: &Frame<'_>) -> bool {
-        self.entry == frame.entry
-            && self.code_alignment == frame.code_alignment
-            && self.data_alignment == frame.data_alignment
-            && self.return_address == frame.return_address
-            && self.is_signal_frame == frame.is_signal_frame
-            && self.has_key_b == frame.has_key_b
-            && self.personality == frame.personality
-            && self.has_lsda == frame.lsda.is_some()
-    }
+/// What functions have in common: a CIE.
+#[derive(Clone, Debug)]
+struct Common {
+    properties: Properties,
+    /// Its instructions, among the region's bytes.
+    entry: Range<usize>,
 }
 
 /// A function of a region.
@@ -194,7 +99,8 @@ impl Common {
 struct Placed {
     offset: u64,
     size: u64,
-    common: u32,
+    common: usize,
+    /// Its instructions, among the region's bytes.
     instructions: Range<usize>,
     name: Range<usize>,
     lsda: Option<Address>,
@@ -209,7 +115,7 @@ pub struct Region {
     commons: Vec<Common>,
     /// In the order of their addresses.
     functions: Vec<Placed>,
-    /// The functions' instructions.
+    /// Call frame instructions.
     bytes: Vec<u8>,
     names: String,
 }
@@ -228,13 +134,108 @@ impl Region {
         Ok(Self { arch, base, length, commons, functions, bytes, names })
     }
 
-    /// Adds the function of `size` bytes at `offset` of the region's code. gdb and perf print its name; it is best added
-    /// in the order of addresses.
+    /// Adds the function at `offset` of the region's code. gdb and perf print its name. The keys of its personality
+    /// routine and LSDA are their addresses. Functions are best added in the order of their addresses.
     ///
     /// # Errors
-    /// The region is unchanged if the function has no code or does not lie in it, overlaps another one, or its name has
-    /// a zero byte.
-    pub fn push(&mut self, name: &str, offset: u64, size: u64, frame: &Frame<'_>) -> Result<(), Error> {
+    /// The region is unchanged if the function has no code or does not lie in it, overlaps another one, its name has
+    /// a zero byte, or a directive has an error.
+    pub fn push(&mut self, name: &str, offset: u64, directives: &Directives) -> Result<(), Error> {
+        directives.check().map_err(Error::Directive)?;
+        if directives.arch() != self.arch {
+            return Err(Error::Arch { arch: directives.arch(), form: "a region of another architecture" });
+        }
+        let size = directives.code_len();
+        let at = self.check(name, offset, size)?;
+        let encoded = encode(directives, Dialect::Gas, &mut self.bytes, &mut Vec::new())?;
+        let (code_alignment, data_alignment) = alignment(Dialect::Gas, self.arch);
+        let frame = directives.frame();
+        let address = |(encoding, Key(address))| (only_indirect(encoding), Address(address));
+        let properties = Properties {
+            code_alignment,
+            data_alignment,
+            return_address: frame.return_column,
+            is_signal_frame: frame.is_signal_frame,
+            has_key_b: frame.is_b_key_frame,
+            is_tagged: frame.is_mte_tagged_frame,
+            personality: frame.personality.map(address),
+            lsda: frame.lsda.map(|lsda| address(lsda).0),
+        };
+        let lsda = frame.lsda.map(|lsda| address(lsda).1);
+        self.insert(at, name, offset, size, (properties, encoded.bytes, encoded.leading), lsda);
+        Ok(())
+    }
+
+    /// Adds a function whose call frame information another writer has made: Cranelift, for example. It lies where that
+    /// says.
+    ///
+    /// # Errors
+    /// As [`Self::push`]'s; the function or what it refers to has no address; its instructions cannot be read, or there is
+    /// `DW_CFA_set_loc` among them.
+    pub fn push_cfi(&mut self, name: &str, function: &cfi::Function<'_>) -> Result<(), Error> {
+        let cie = &function.cie;
+        for bytes in [cie.instructions, function.instructions] {
+            for instruction in Instructions::new(function, bytes) {
+                match instruction {
+                    Ok(Instruction::SetLocation(_)) => return Err(cfi::write::Error::SetLocation.into()),
+                    Ok(_) => {}
+                    Err(reason) => {
+                        return Err(Error::Instructions(Unsupported::function(function.key, reason)));
+                    }
+                }
+            }
+        }
+        if function.arch() != self.arch {
+            return Err(Error::Arch { arch: function.arch(), form: "a region of another architecture" });
+        }
+        let unplaced = |reason| Error::Instructions(Unsupported::function(function.key, reason));
+        let offset = function.location_of(Address(0)).map_err(unplaced)?.wrapping_neg();
+        let offset = offset.wrapping_sub(self.base.0);
+        let personality = cie.personality.and_then(|personality| {
+            personality.address.map(|address| (only_indirect(personality.encoding), address))
+        });
+        let lsda = function.lsda().map_err(unplaced)?;
+        let properties = Properties {
+            code_alignment: cie.code_alignment,
+            data_alignment: cie.data_alignment,
+            return_address: cie.return_address,
+            is_signal_frame: cie.signal_frame,
+            has_key_b: cie.pauth_key_b,
+            is_tagged: cie.tagged,
+            personality,
+            lsda: lsda.map(|_| only_indirect(cie.lsda_encoding)),
+        };
+        self.push_bytes(
+            name,
+            offset,
+            function.size,
+            properties,
+            [cie.instructions, function.instructions],
+            lsda,
+        )
+    }
+
+    /// Adds a function by the instructions of its CIE and its own.
+    fn push_bytes(
+        &mut self,
+        name: &str,
+        offset: u64,
+        size: u64,
+        properties: Properties,
+        [entry, instructions]: [&[u8]; 2],
+        lsda: Option<Address>,
+    ) -> Result<(), Error> {
+        let at = self.check(name, offset, size)?;
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(entry);
+        self.bytes.extend_from_slice(instructions);
+        let bytes = start..self.bytes.len();
+        self.insert(at, name, offset, size, (properties, bytes, entry.len()), lsda);
+        Ok(())
+    }
+
+    /// The place of a new function among the others.
+    fn check(&self, name: &str, offset: u64, size: u64) -> Result<usize, Error> {
         if size == 0 || size > self.length || offset > self.length - size {
             return Err(Error::Outside { offset, size, length: self.length });
         }
@@ -245,32 +246,37 @@ impl Region {
         if let Some(other) = before.or(after) {
             return Err(Error::Overlap { offset, other: other.offset });
         }
-        if let Some(at) = name.bytes().position(|byte| byte == 0) {
-            return Err(Error::Name { at });
+        match name.bytes().position(|byte| byte == 0) {
+            Some(at) => Err(Error::Name { at }),
+            None => Ok(at),
         }
-        let common = match self.commons.iter().rposition(|common| common.is_of(frame)) {
-            Some(common) => common,
-            None => {
-                self.commons.push(Common {
-                    entry: frame.entry.into(),
-                    code_alignment: frame.code_alignment,
-                    data_alignment: frame.data_alignment,
-                    return_address: frame.return_address,
-                    is_signal_frame: frame.is_signal_frame,
-                    has_key_b: frame.has_key_b,
-                    personality: frame.personality,
-                    has_lsda: frame.lsda.is_some(),
-                });
-                self.commons.len() - 1
-            }
+    }
+
+    /// Inserts a function whose instructions are the region's last bytes, those that its CIE can have first.
+    fn insert(
+        &mut self,
+        at: usize,
+        name: &str,
+        offset: u64,
+        size: u64,
+        (properties, bytes, leading): (Properties, Range<usize>, usize),
+        lsda: Option<Address>,
+    ) {
+        let (entry, instructions) = (bytes.start..bytes.start + leading, bytes.start + leading..bytes.end);
+        let is_equal = |common: &Common| {
+            common.properties == properties && self.bytes[common.entry.clone()] == self.bytes[entry.clone()]
         };
-        let instructions = self.bytes.len()..self.bytes.len() + frame.instructions.len();
-        self.bytes.extend_from_slice(frame.instructions);
-        let named = self.names.len()..self.names.len() + name.len();
+        // Of a hostile number of CIEs only the last few are compared.
+        let recent = self.commons.len().saturating_sub(8);
+        let found = self.commons[recent..].iter().rposition(is_equal);
+        let common = found.map_or(self.commons.len(), |found| recent + found);
+        if found.is_none() {
+            self.commons.push(Common { properties, entry });
+        }
+        let start = self.names.len();
         self.names.push_str(name);
-        let common = common as u32;
-        self.functions.insert(at, Placed { offset, size, common, instructions, name: named, lsda: frame.lsda });
-        Ok(())
+        let name = start..self.names.len();
+        self.functions.insert(at, Placed { offset, size, common, instructions, name, lsda });
     }
 
     /// The architecture.
@@ -299,10 +305,10 @@ impl Region {
     }
 
     /// The functions in the order of their addresses: name, start, bytes of code.
-    pub fn functions(&self) -> impl ExactSizeIterator<Item = (&str, Address, u64)> {
-        self.functions.iter().map(|function| {
-            (&self.names[function.name.clone()], self.start_of(function), function.size)
-        })
+    pub fn functions(&self) -> impl ExactSizeIterator<Item = (&str, Address, u64)> + DoubleEndedIterator {
+        self.functions
+            .iter()
+            .map(|function| (&self.names[function.name.clone()], self.start_of(function), function.size))
     }
 
     fn start_of(&self, function: &Placed) -> Address {
@@ -316,4 +322,9 @@ impl Region {
             _ => Err(Error::Arch { arch: self.arch, form }),
         }
     }
+}
+
+/// An absolute pointer to what another one leads to: the routine or table, or a cell with its address.
+fn only_indirect(encoding: PointerEncoding) -> PointerEncoding {
+    PointerEncoding(PointerEncoding::ABSOLUTE.0 | encoding.0 & 0x80)
 }

@@ -20,9 +20,10 @@
 //! ```
 //! use core::sync::atomic::AtomicU32;
 //!
+//! use cfipack_assembler::Directives;
 //! use cfipack_assembler::format::{Address, Arch};
+//! use cfipack_assembler::region::Region;
 //! use cfipack_assembler::region::sframe_table::{Capacity, SframeTable};
-//! use cfipack_assembler::region::{Frame, Region};
 //!
 //! let capacity = Capacity { functions: 64, row_bytes: 1024 };
 //! let memory: Vec<AtomicU32> = (0..capacity.words()?).map(|_| AtomicU32::new(0)).collect();
@@ -30,8 +31,10 @@
 //! let mut table = SframeTable::new(&memory, at, Arch::Amd64, capacity)?;
 //!
 //! let mut region = Region::new(Arch::Amd64, Address(0x7f00_0000_0000), 4096)?;
-//! region.push("one", 0, 16, &Frame::new(Arch::Amd64, &[0x44, 0x0e, 32]))?;
-//! region.push("two", 16, 16, &Frame::new(Arch::Amd64, &[0x44, 0x0e, 48]))?;
+//! let mut directives = Directives::new(Arch::Amd64, 16);
+//! directives.at(4).def_cfa_offset(32);
+//! region.push("one", 0, &directives)?;
+//! region.push("two", 16, &directives)?;
 //! let omitted = table.add(&region)?;
 //! assert!(omitted.is_empty());
 //! table.remove(Address(0x7f00_0000_0000))?;
@@ -148,7 +151,7 @@ impl<'m> SframeTable<'m> {
             return Err(Error::Arch { arch: region.arch(), form: "a table of another architecture" });
         }
         let mut end = self.end;
-        if let (Some(first), Some(last)) = (region.functions().next(), region.functions().last()) {
+        if let (Some(first), Some(last)) = (region.functions().next(), region.functions().next_back()) {
             if first.1 < end {
                 return Err(Error::NotAscending { start: first.1, end });
             }

@@ -5,12 +5,10 @@
 
 use std::error::Error;
 
-use cfipack::assembler::region::Frame;
-use cfipack::cfi::Instruction;
-use cfipack::cfi::write::InstructionWriter;
+use cfipack::assembler::Directives;
 use cfipack::format::{Arch, Register};
-use iced_x86::{BlockEncoderOptions, IcedError};
 use iced_x86::code_asm::{CodeAssembler, r12, rax, rbp, rbx, rdi, rsi, rsp};
+use iced_x86::{BlockEncoderOptions, IcedError};
 
 /// The DWARF numbers of the registers that are saved.
 const RBX: Register = Register(3);
@@ -28,21 +26,14 @@ pub struct Function {
     /// Where it lies.
     pub address: u64,
     pub code: Vec<u8>,
-    /// Its call frame instructions.
-    pub cfi: Vec<u8>,
-}
-
-impl Function {
-    pub fn frame(&self) -> Frame<'_> {
-        Frame::new(Arch::Amd64, &self.cfi)
-    }
+    pub directives: Directives,
 }
 
 /// Instructions, and directives between them.
 struct Assembler {
     code: CodeAssembler,
     /// After how many instructions each directive stands.
-    directives: Vec<(usize, Instruction<'static>)>,
+    directives: Vec<(usize, fn(&mut Directives))>,
 }
 
 impl Assembler {
@@ -50,23 +41,21 @@ impl Assembler {
         Ok(Self { code: CodeAssembler::new(64)?, directives: Vec::new() })
     }
 
-    fn cfi(&mut self, instruction: Instruction<'static>) {
-        self.directives.push((self.code.instructions().len(), instruction));
+    fn cfi(&mut self, directive: fn(&mut Directives)) {
+        self.directives.push((self.code.instructions().len(), directive));
     }
 
-    /// Assembles the function for its address.
+    /// Assembles the function for its address. Only now the offsets of its directives are known.
     fn finish(mut self, name: &'static str, address: u64) -> Result<Function, Box<dyn Error>> {
         let offsets = BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS;
         let result = self.code.assemble_options(address, offsets).map_err(|error| error.to_string())?;
-        let mut cfi = InstructionWriter::new(Arch::Amd64, 1, -8);
-        let mut location = 0;
-        for (after, instruction) in self.directives {
-            let at = result.inner.new_instruction_offsets[after];
-            cfi.put(Instruction::Advance((at - location).into()))?;
-            cfi.put(instruction)?;
-            location = at;
+        let code = result.inner.code_buffer;
+        let mut directives = Directives::new(Arch::Amd64, code.len() as u64);
+        for (after, directive) in self.directives {
+            directive(directives.at(result.inner.new_instruction_offsets[after].into()));
         }
-        Ok(Function { name, address, code: result.inner.code_buffer, cfi: cfi.as_bytes().to_vec() })
+        directives.check()?;
+        Ok(Function { name, address, code, directives })
     }
 }
 
@@ -90,19 +79,17 @@ pub fn assemble(
 fn inner() -> Result<Assembler, IcedError> {
     let mut a = Assembler::new()?;
     a.code.push(r12)?;
-    a.cfi(Instruction::DefCfaOffset(16));
-    a.cfi(Instruction::Offset(R12, -16));
+    a.cfi(|cfi| _ = cfi.def_cfa_offset(16).offset(R12, -16));
     a.code.sub(rsp, 0x20)?;
-    a.cfi(Instruction::DefCfaOffset(0x30));
+    a.cfi(|cfi| _ = cfi.def_cfa_offset(0x30));
     a.code.mov(rax, rdi)?;
     a.code.mov(rdi, rsi)?;
     a.code.mov(r12, rsi)?;
     a.code.call(rax)?;
     a.code.add(rsp, 0x20)?;
-    a.cfi(Instruction::DefCfaOffset(16));
+    a.cfi(|cfi| _ = cfi.def_cfa_offset(16));
     a.code.pop(r12)?;
-    a.cfi(Instruction::DefCfaOffset(8));
-    a.cfi(Instruction::Restore(R12));
+    a.cfi(|cfi| _ = cfi.def_cfa_offset(8).restore(R12));
     a.code.ret()?;
     Ok(a)
 }
@@ -111,10 +98,10 @@ fn inner() -> Result<Assembler, IcedError> {
 fn middle(callee: u64) -> Result<Assembler, IcedError> {
     let mut a = Assembler::new()?;
     a.code.sub(rsp, 0x408)?;
-    a.cfi(Instruction::DefCfaOffset(0x410));
+    a.cfi(|cfi| _ = cfi.def_cfa_offset(0x410));
     a.code.call(callee)?;
     a.code.add(rsp, 0x408)?;
-    a.cfi(Instruction::DefCfaOffset(8));
+    a.cfi(|cfi| _ = cfi.def_cfa_offset(8));
     a.code.ret()?;
     Ok(a)
 }
@@ -123,24 +110,20 @@ fn middle(callee: u64) -> Result<Assembler, IcedError> {
 fn outer(callee: u64) -> Result<Assembler, IcedError> {
     let mut a = Assembler::new()?;
     a.code.push(rbp)?;
-    a.cfi(Instruction::DefCfaOffset(16));
-    a.cfi(Instruction::Offset(RBP, -16));
+    a.cfi(|cfi| _ = cfi.def_cfa_offset(16).offset(RBP, -16));
     a.code.push(rbx)?;
-    a.cfi(Instruction::DefCfaOffset(24));
-    a.cfi(Instruction::Offset(RBX, -24));
+    a.cfi(|cfi| _ = cfi.def_cfa_offset(24).offset(RBX, -24));
     a.code.sub(rsp, 0x28)?;
-    a.cfi(Instruction::DefCfaOffset(0x40));
+    a.cfi(|cfi| _ = cfi.def_cfa_offset(0x40));
     a.code.mov(rbp, 0x1234_5678_9abc_u64)?;
     a.code.mov(rbx, rsp)?;
     a.code.call(callee)?;
     a.code.add(rsp, 0x28)?;
-    a.cfi(Instruction::DefCfaOffset(24));
+    a.cfi(|cfi| _ = cfi.def_cfa_offset(24));
     a.code.pop(rbx)?;
-    a.cfi(Instruction::DefCfaOffset(16));
-    a.cfi(Instruction::Restore(RBX));
+    a.cfi(|cfi| _ = cfi.def_cfa_offset(16).restore(RBX));
     a.code.pop(rbp)?;
-    a.cfi(Instruction::DefCfaOffset(8));
-    a.cfi(Instruction::Restore(RBP));
+    a.cfi(|cfi| _ = cfi.def_cfa_offset(8).restore(RBP));
     a.code.ret()?;
     Ok(a)
 }

@@ -6,9 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use cfipack::assembler::region::sframe_table::{Capacity, SframeTable};
-use cfipack::assembler::region::{
-    DynInfoLayout, LibunwindForm, Pointers, Region, Registration, jitdump,
-};
+use cfipack::assembler::region::{DynInfoLayout, LibunwindForm, Pointers, Region, Registration, jitdump};
 use cfipack::format::{Address, Arch};
 
 use super::code::{self, Function, Generated};
@@ -30,16 +28,13 @@ struct Arrival<'a> {
 pub fn run(directory: Option<&Path>) -> Result<(), Box<dyn Error>> {
     // Code and call frame information, with the room after each function that perf needs.
     let mut memory = Mapping::new(1 << 16)?;
-    let room = |function: &Function| {
-        let (size, options) = (function.code.len() as u64, jitdump::Options::new());
-        Ok(jitdump::room(Arch::Amd64, size, &function.frame(), options)?)
-    };
+    let room = |function: &Function| Ok(jitdump::room(&function.directives, jitdump::Options::new())?);
     let functions = code::assemble(memory.address(), room)?;
     let mut region = Region::new(Arch::Amd64, Address(memory.address()), memory.size() as u64)?;
     let mut code = vec![0xcc; memory.size()];
     for function in &functions {
         let offset = function.address - memory.address();
-        region.push(function.name, offset, function.code.len() as u64, &function.frame())?;
+        region.push(function.name, offset, &function.directives)?;
         code[offset as usize..][..function.code.len()].copy_from_slice(&function.code);
     }
     memory.write(0, &code);

@@ -3,9 +3,7 @@
 use std::ffi::c_void;
 use std::mem;
 
-use cfipack::assembler::region::{
-    DynInfoLayout, Error, LibunwindForm, LibunwindTable, Pointers, Region,
-};
+use cfipack::assembler::region::{DynInfoLayout, Error, LibunwindForm, LibunwindTable, Pointers, Region};
 use cfipack::format::Address;
 
 use super::libgcc::symbol;

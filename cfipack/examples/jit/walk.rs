@@ -26,7 +26,8 @@ struct Walk {
 impl Unwinder {
     /// That of a handle of `dlopen`, or of the process for `RTLD_DEFAULT`.
     pub fn of(library: *mut c_void) -> Option<Self> {
-        let (backtrace, get_ip) = (symbol(library, c"_Unwind_Backtrace")?, symbol(library, c"_Unwind_GetIP")?);
+        let (backtrace, get_ip) =
+            (symbol(library, c"_Unwind_Backtrace")?, symbol(library, c"_Unwind_GetIP")?);
         // SAFETY: the functions have these types (Itanium C++ ABI, "Exception Handling", level 1).
         unsafe { Some(Self { backtrace: mem::transmute(backtrace), get_ip: mem::transmute(get_ip) }) }
     }
