@@ -60,7 +60,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use cfipack_format::{Address, Arch, Key, Register, Unsupported};
+use cfipack_format::{Address, Arch, Key, Reason, Register, Unsupported};
 
 use crate::cfi::{self, Instruction, Instructions, PointerEncoding};
 use crate::instructions::{alignment, encode};
@@ -189,8 +189,8 @@ impl Region {
             return Err(Error::Arch { arch: function.arch(), form: "a region of another architecture" });
         }
         let unplaced = |reason| Error::Instructions(Unsupported::function(function.key, reason));
-        let offset = function.location_of(Address(0)).map_err(unplaced)?.wrapping_neg();
-        let offset = offset.wrapping_sub(self.base.0);
+        let start = function.start.ok_or(unplaced(Reason::PlaceUnknown))?;
+        let offset = start.0.wrapping_sub(self.base.0);
         let personality = cie.personality.and_then(|personality| {
             personality.address.map(|address| (only_indirect(personality.encoding), address))
         });

@@ -8,13 +8,14 @@
 //! ```
 //!
 //! # What a reader sees
-//! The memory is a slice of atomic words, and every change is one store that makes the table another valid one:
+//! The memory is a slice of atomic words; a lookup, at whatever moment, answers as before a change or as after it.
 //! - [`add`](SframeTable::add) stores rows and index entries where no reader looks yet, then the number of rows, and last,
 //!   with release ordering, the number of functions. A reader that loads this number first, with acquire ordering or
 //!   with an address dependency, reads whole entries, and those it had seen are still where they were.
 //! - [`remove`](SframeTable::remove) stores 0 as the size of a function: no PC is in it. Its start stays, and with it
-//!   the order of the index. The entry and the rows are not used again, for a reader may have either still in hand;
-//!   neither are its addresses, by this table.
+//!   the order of the index. Then it stores that there are no rows, and the number of rows. The entry and the rows
+//!   are not used again, for a reader may have either still in hand; neither are the function's addresses, by this
+//!   table.
 //! - When room or addresses run out, make a table of what still exists, register it, and then remove the old one.
 //!
 //! ```
@@ -37,7 +38,7 @@
 //! region.push("two", 16, &directives)?;
 //! let omitted = table.add(&region)?;
 //! assert!(omitted.is_empty());
-//! table.remove(Address(0x7f00_0000_0000))?;
+//! table.remove(Address(0x7f00_0000_0000), 16)?;
 //! # Ok::<(), cfipack_assembler::region::Error>(())
 //! ```
 
@@ -57,6 +58,9 @@ const NUM_FRES: usize = 3;
 const INDEX: usize = Header::SIZE / 4;
 const FDE: usize = Version::V3.fde_size() / 4;
 const SIZE_IN_FDE: usize = 2;
+const ROWS_IN_FDE: usize = 3;
+/// The attribute of a function without rows, which those have that were removed: 5 zeros, at the start of the rows.
+const NO_ROWS: u32 = 8;
 
 /// What a table has room for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -73,7 +77,7 @@ impl Capacity {
     /// # Errors
     /// [`Error::TooLarge`]: the offsets in a table do not reach as far.
     pub fn words(self) -> Result<usize, Error> {
-        let rows = u64::from(self.row_bytes).div_ceil(4);
+        let rows = u64::from(NO_ROWS / 4) + u64::from(self.row_bytes).div_ceil(4);
         let words = INDEX as u64 + FDE as u64 * u64::from(self.functions) + rows;
         let (value, most) = (words * 4, u32::MAX.into());
         if value > most {
@@ -96,8 +100,6 @@ pub struct SframeTable<'m> {
     row_bytes: u32,
     /// The end of the last function that was added.
     end: Address,
-    /// Where code may lie, as far as it was seen.
-    text: Option<(Address, Address)>,
 }
 
 impl<'m> SframeTable<'m> {
@@ -131,13 +133,14 @@ impl<'m> SframeTable<'m> {
             auxhdr_len: 0,
             num_fdes: 0,
             num_fres: 0,
-            fre_len: capacity.row_bytes.next_multiple_of(4),
+            fre_len: NO_ROWS + capacity.row_bytes.next_multiple_of(4),
             fde_off: 0,
             fre_off: (4 * FDE) as u32 * capacity.functions,
         };
-        let (functions, fres, row_bytes, end, text) = (0, 0, 0, Address(0), None);
-        let table = Self { words, address, arch, capacity, functions, fres, row_bytes, end, text };
+        let (functions, fres, row_bytes, end) = (0, 0, NO_ROWS, Address(0));
+        let table = Self { words, address, arch, capacity, functions, fres, row_bytes, end };
         table.store(0, &header.write(arch.endian()));
+        table.store(table.rows_at(), &[0; NO_ROWS as usize]);
         Ok(table)
     }
 
@@ -174,7 +177,7 @@ impl<'m> SframeTable<'m> {
         let functions = u64::from(self.functions) + u64::from(header.num_fdes);
         let functions = has_room("functions of a table", functions, self.capacity.functions)?;
         let row_bytes = u64::from(self.row_bytes) + (rows.len() as u64).next_multiple_of(4);
-        let room = self.capacity.row_bytes.next_multiple_of(4);
+        let room = NO_ROWS + self.capacity.row_bytes.next_multiple_of(4);
         let row_bytes = has_room("bytes of rows of a table", row_bytes, room)?;
         let fres = has_room("rows of a table", u64::from(self.fres) + u64::from(header.num_fres), u32::MAX)?;
         for entry in index.chunks_exact_mut(4 * FDE) {
@@ -188,30 +191,43 @@ impl<'m> SframeTable<'m> {
         self.publish(NUM_FRES, fres);
         self.publish(NUM_FDES, functions);
         (self.functions, self.fres, self.row_bytes, self.end) = (functions, fres, row_bytes, end);
-        let (start, region_end) = (region.base(), Address(region.base().0 + region.code_len()));
-        let (low, high) = self.text.unwrap_or((start, region_end));
-        self.text = Some((low.min(start), high.max(region_end)));
         Ok(sframe.omitted().to_vec())
     }
 
-    /// Removes the function that starts at an address, and from that on the table has no row for its PCs. No thread may
-    /// be in it: it would be unwound no further.
+    /// Removes the functions that start in `length` bytes of code at `start`: one function, or those of a region. From then
+    /// on the table has no row for their PCs. No thread may be in them: it would be unwound no further.
     ///
     /// # Errors
-    /// [`Error::NotFound`]: no function of the table starts there, or it was removed before.
-    pub fn remove(&mut self, start: Address) -> Result<(), Error> {
+    /// [`Error::NotFound`]: there are none, or they were removed before.
+    pub fn remove(&mut self, start: Address, length: u64) -> Result<(), Error> {
         let (mut low, mut high) = (0, self.functions);
         while low < high {
             let middle = low + (high - low) / 2;
             if self.start_of(middle) < start { low = middle + 1 } else { high = middle }
         }
-        // A function with more rows than an entry can count has several, the first of which starts where it does.
-        let size_at = self.index_of(low) + SIZE_IN_FDE;
-        if low == self.functions || self.start_of(low) != start || self.load(size_at) == 0 {
-            return Err(Error::NotFound { start });
+        let mut is_found = false;
+        for number in low..self.functions {
+            if self.start_of(number).0 - start.0 >= length {
+                break;
+            }
+            let at = self.index_of(number);
+            if self.load(at + SIZE_IN_FDE) == 0 {
+                continue;
+            }
+            is_found = true;
+            let attribute = 4 * self.rows_at() + self.load(at + ROWS_IN_FDE) as usize;
+            self.publish(at + SIZE_IN_FDE, 0);
+            self.publish(at + ROWS_IN_FDE, 0);
+            self.fres = self.fres.saturating_sub(self.num_fres(attribute));
         }
-        self.publish(size_at, 0);
-        Ok(())
+        self.publish(NUM_FRES, self.fres);
+        if is_found { Ok(()) } else { Err(Error::NotFound { start }) }
+    }
+
+    /// The number of rows of an attribute, its first two bytes.
+    fn num_fres(&self, attribute: usize) -> u32 {
+        let byte = |at: usize| self.words[at / 4].load(Ordering::Relaxed).to_ne_bytes()[at % 4];
+        self.arch.endian().u16([byte(attribute), byte(attribute + 1)]).into()
     }
 
     /// Bytes of the table, its room included: what is registered.

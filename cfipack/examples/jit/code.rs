@@ -29,11 +29,14 @@ pub struct Function {
     pub directives: Directives,
 }
 
+/// A directive that is to be given when its offset is known.
+type Directive = Box<dyn FnOnce(&mut Directives)>;
+
 /// Instructions, and directives between them.
 struct Assembler {
     code: CodeAssembler,
     /// After how many instructions each directive stands.
-    directives: Vec<(usize, fn(&mut Directives))>,
+    directives: Vec<(usize, Directive)>,
 }
 
 impl Assembler {
@@ -41,7 +44,8 @@ impl Assembler {
         Ok(Self { code: CodeAssembler::new(64)?, directives: Vec::new() })
     }
 
-    fn cfi(&mut self, directive: fn(&mut Directives)) {
+    fn cfi(&mut self, directive: impl FnOnce(&mut Directives) -> &mut Directives + 'static) {
+        let directive: Directive = Box::new(move |directives| _ = directive(directives));
         self.directives.push((self.code.instructions().len(), directive));
     }
 
@@ -59,10 +63,11 @@ impl Assembler {
     }
 }
 
-/// Assembles the functions, the innermost one first, from `base` on. `room_of` tells from a function where the next one
-/// may lie.
+/// Assembles the functions, the innermost one first, from `base` on. The one in the middle has a frame of `frame_size`
+/// bytes, a multiple of 16. `room_of` tells from a function where the next one may lie.
 pub fn assemble(
     base: u64,
+    frame_size: i32,
     room_of: impl Fn(&Function) -> Result<u64, Box<dyn Error>>,
 ) -> Result<Vec<Function>, Box<dyn Error>> {
     let after = |function: &Function| -> Result<u64, Box<dyn Error>> {
@@ -70,7 +75,7 @@ pub fn assemble(
     };
     let refused = |error: IcedError| error.to_string();
     let inner = inner().map_err(refused)?.finish("inner", base)?;
-    let middle = middle(inner.address).map_err(refused)?.finish("middle", after(&inner)?)?;
+    let middle = middle(inner.address, frame_size).map_err(refused)?.finish("middle", after(&inner)?)?;
     let outer = outer(middle.address).map_err(refused)?.finish("outer", after(&middle)?)?;
     Ok(vec![inner, middle, outer])
 }
@@ -79,29 +84,30 @@ pub fn assemble(
 fn inner() -> Result<Assembler, IcedError> {
     let mut a = Assembler::new()?;
     a.code.push(r12)?;
-    a.cfi(|cfi| _ = cfi.def_cfa_offset(16).offset(R12, -16));
+    a.cfi(|cfi| cfi.def_cfa_offset(16).offset(R12, -16));
     a.code.sub(rsp, 0x20)?;
-    a.cfi(|cfi| _ = cfi.def_cfa_offset(0x30));
+    a.cfi(|cfi| cfi.def_cfa_offset(0x30));
     a.code.mov(rax, rdi)?;
     a.code.mov(rdi, rsi)?;
     a.code.mov(r12, rsi)?;
     a.code.call(rax)?;
     a.code.add(rsp, 0x20)?;
-    a.cfi(|cfi| _ = cfi.def_cfa_offset(16));
+    a.cfi(|cfi| cfi.def_cfa_offset(16));
     a.code.pop(r12)?;
-    a.cfi(|cfi| _ = cfi.def_cfa_offset(8).restore(R12));
+    a.cfi(|cfi| cfi.def_cfa_offset(8).restore(R12));
     a.code.ret()?;
     Ok(a)
 }
 
 /// Has a large frame, and saves nothing.
-fn middle(callee: u64) -> Result<Assembler, IcedError> {
+fn middle(callee: u64, frame_size: i32) -> Result<Assembler, IcedError> {
     let mut a = Assembler::new()?;
-    a.code.sub(rsp, 0x408)?;
-    a.cfi(|cfi| _ = cfi.def_cfa_offset(0x410));
+    // With the return address the frame is a multiple of 16.
+    a.code.sub(rsp, frame_size - 8)?;
+    a.cfi(move |cfi| cfi.def_cfa_offset(frame_size.into()));
     a.code.call(callee)?;
-    a.code.add(rsp, 0x408)?;
-    a.cfi(|cfi| _ = cfi.def_cfa_offset(8));
+    a.code.add(rsp, frame_size - 8)?;
+    a.cfi(|cfi| cfi.def_cfa_offset(8));
     a.code.ret()?;
     Ok(a)
 }
@@ -110,20 +116,20 @@ fn middle(callee: u64) -> Result<Assembler, IcedError> {
 fn outer(callee: u64) -> Result<Assembler, IcedError> {
     let mut a = Assembler::new()?;
     a.code.push(rbp)?;
-    a.cfi(|cfi| _ = cfi.def_cfa_offset(16).offset(RBP, -16));
+    a.cfi(|cfi| cfi.def_cfa_offset(16).offset(RBP, -16));
     a.code.push(rbx)?;
-    a.cfi(|cfi| _ = cfi.def_cfa_offset(24).offset(RBX, -24));
+    a.cfi(|cfi| cfi.def_cfa_offset(24).offset(RBX, -24));
     a.code.sub(rsp, 0x28)?;
-    a.cfi(|cfi| _ = cfi.def_cfa_offset(0x40));
+    a.cfi(|cfi| cfi.def_cfa_offset(0x40));
     a.code.mov(rbp, 0x1234_5678_9abc_u64)?;
     a.code.mov(rbx, rsp)?;
     a.code.call(callee)?;
     a.code.add(rsp, 0x28)?;
-    a.cfi(|cfi| _ = cfi.def_cfa_offset(24));
+    a.cfi(|cfi| cfi.def_cfa_offset(24));
     a.code.pop(rbx)?;
-    a.cfi(|cfi| _ = cfi.def_cfa_offset(16).restore(RBX));
+    a.cfi(|cfi| cfi.def_cfa_offset(16).restore(RBX));
     a.code.pop(rbp)?;
-    a.cfi(|cfi| _ = cfi.def_cfa_offset(8).restore(RBP));
+    a.cfi(|cfi| cfi.def_cfa_offset(8).restore(RBP));
     a.code.ret()?;
     Ok(a)
 }

@@ -29,7 +29,7 @@ pub fn run(directory: Option<&Path>) -> Result<(), Box<dyn Error>> {
     // Code and call frame information, with the room after each function that perf needs.
     let mut memory = Mapping::new(1 << 16)?;
     let room = |function: &Function| Ok(jitdump::room(&function.directives, jitdump::Options::new())?);
-    let functions = code::assemble(memory.address(), room)?;
+    let functions = code::assemble(memory.address(), 0x410, room)?;
     let mut region = Region::new(Arch::Amd64, Address(memory.address()), memory.size() as u64)?;
     let mut code = vec![0xcc; memory.size()];
     for function in &functions {
