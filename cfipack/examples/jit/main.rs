@@ -3,7 +3,7 @@
 //!
 //! ```sh
 //! cargo run --example jit
-//! gdb -batch -ex "break jit::arrived" -ex run -ex bt target/debug/examples/jit
+//! gdb -batch -ex "rbreak jit::arrived" -ex run -ex bt target/debug/examples/jit
 //! perf record -k mono -e cpu-clock --call-graph dwarf -o perf.data target/debug/examples/jit --perf DIRECTORY
 //! perf inject --jit -i perf.data -o perf.jit.data; perf script -i perf.jit.data
 //! ```

@@ -29,7 +29,10 @@ impl Unwinder {
         let (backtrace, get_ip) =
             (symbol(library, c"_Unwind_Backtrace")?, symbol(library, c"_Unwind_GetIP")?);
         // SAFETY: the functions have these types (Itanium C++ ABI, "Exception Handling", level 1).
-        unsafe { Some(Self { backtrace: mem::transmute(backtrace), get_ip: mem::transmute(get_ip) }) }
+        unsafe {
+            let backtrace = mem::transmute::<*mut c_void, Backtrace>(backtrace);
+            Some(Self { backtrace, get_ip: mem::transmute::<*mut c_void, GetIp>(get_ip) })
+        }
     }
 
     /// The PCs of the frames above the caller's, as far as the unwinder gets: return addresses, and where signals
@@ -73,10 +76,10 @@ pub fn libunwind(library: *mut c_void) -> Option<Vec<u64>> {
     let mut pcs = Vec::with_capacity(128);
     // SAFETY: the functions have these types, and the structures fit.
     unsafe {
-        let get_context: GetContext = mem::transmute(get_context);
-        let init: Init = mem::transmute(init);
-        let step: Step = mem::transmute(step);
-        let get_reg: GetReg = mem::transmute(get_reg);
+        let get_context = mem::transmute::<*mut c_void, GetContext>(get_context);
+        let init = mem::transmute::<*mut c_void, Init>(init);
+        let step = mem::transmute::<*mut c_void, Step>(step);
+        let get_reg = mem::transmute::<*mut c_void, GetReg>(get_reg);
         get_context(&mut context);
         init(&mut cursor, &mut context);
         while pcs.len() < 128 && step(&mut cursor) > 0 {

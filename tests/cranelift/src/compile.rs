@@ -101,7 +101,7 @@ fn function(
         let offset = b.ins().iadd_imm_s(callback, value as i64 * 3 + 1);
         live.push(b.ins().imul(offset, argument));
     }
-    let float = (number % 5 == 0).then(|| b.ins().fcvt_from_sint(types::F64, argument));
+    let float = number.is_multiple_of(5).then(|| b.ins().fcvt_from_sint(types::F64, argument));
     if let Some(slot) = slot {
         b.ins().stack_store(types::I64, argument, slot, 0);
     }

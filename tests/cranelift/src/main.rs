@@ -9,7 +9,6 @@
 mod compile;
 mod stepped;
 
-#[expect(dead_code, reason = "the example uses it all")]
 #[path = "../../../cfipack/examples/jit/libgcc.rs"]
 mod libgcc;
 #[path = "../../../cfipack/examples/jit/sframe.rs"]
