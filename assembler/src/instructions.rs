@@ -7,8 +7,8 @@ use core::ops::Range;
 use cfipack_format::Arch;
 
 use crate::cfi::Instruction;
-use crate::cfi::write::{Error, InstructionWriter};
-use crate::directive::Directive;
+use crate::cfi::write::{Error, InstructionWriter, leb128};
+use crate::directive::{Directive, Placed};
 use crate::directives::{code_alignment, data_alignment};
 use crate::{Dialect, Directives};
 
@@ -78,7 +78,7 @@ fn put_all(
         at_entry(directives.arch, writer)?;
     }
     let mut leading = (dialect == Dialect::Llvm).then_some(writer.as_bytes().len());
-    let mut location = 0;
+    let (mut location, mut tracked) = (0, directives.arch.cfa_offset_at_entry());
     for placed in &directives.list {
         let advances = placed.offset != location;
         if advances || placed.new_fragment || ends_the_cie(&placed.directive) {
@@ -90,9 +90,21 @@ fn put_all(
         } else if placed.new_fragment {
             marks.push(Mark { at: writer.as_bytes().len(), kind: MarkKind::ZeroAdvance });
         }
-        put(directives, &placed.directive, placed.cfa_offset, writer, marks)?;
+        tracked = cfa_offset(dialect, placed, tracked);
+        put(directives, dialect, placed, tracked, writer, marks)?;
     }
     Ok(leading.unwrap_or(writer.as_bytes().len()))
+}
+
+/// The CFA's offset after a directive, to which `.cfi_adjust_cfa_offset` and `.cfi_rel_offset` are relative. LLVM's assembler
+/// does not restore it in `.cfi_restore_state`.
+fn cfa_offset(dialect: Dialect, placed: &Placed, before: i64) -> i64 {
+    match (dialect, &placed.directive) {
+        (Dialect::Gas, _) => placed.cfa_offset,
+        (_, &(Directive::DefCfa(_, offset) | Directive::DefCfaOffset(offset))) => offset,
+        (_, &Directive::AdjustCfaOffset(by)) => before.wrapping_add(by),
+        _ => before,
+    }
 }
 
 /// What holds at a function's entry: the CFA and, on x86, where the return address is.
@@ -120,16 +132,24 @@ fn ends_the_cie(directive: &Directive) -> bool {
 
 fn put(
     directives: &Directives,
-    directive: &Directive,
+    dialect: Dialect,
+    placed: &Placed,
     cfa_offset: i64,
     writer: &mut InstructionWriter,
     marks: &mut Vec<Mark>,
 ) -> Result<(), Error> {
     let put = |writer: &mut InstructionWriter, instruction| writer.put(instruction);
-    match *directive {
+    match placed.directive {
+        Directive::DefCfa(..) | Directive::DefCfaOffset(_) | Directive::AdjustCfaOffset(_)
+            if dialect == Dialect::Llvm && cfa_offset < 0 =>
+        {
+            negative_cfa_offset(&placed.directive, cfa_offset, writer);
+            Ok(())
+        }
         Directive::DefCfa(register, offset) => put(writer, Instruction::DefCfa(register, offset)),
-        Directive::DefCfaOffset(offset) => put(writer, Instruction::DefCfaOffset(offset)),
-        Directive::AdjustCfaOffset(_) => put(writer, Instruction::DefCfaOffset(cfa_offset)),
+        Directive::DefCfaOffset(_) | Directive::AdjustCfaOffset(_) => {
+            put(writer, Instruction::DefCfaOffset(cfa_offset))
+        }
         Directive::DefCfaRegister(register) => put(writer, Instruction::DefCfaRegister(register)),
         Directive::Offset(register, offset) => put(writer, Instruction::Offset(register, offset)),
         Directive::RelOffset(register, offset) => {
@@ -160,6 +180,20 @@ fn put(
             Ok(())
         }
     }
+}
+
+/// LLVM writes a negative offset of the CFA as an unsigned number of 64 bits, whose sum with a register wraps.
+fn negative_cfa_offset(directive: &Directive, offset: i64, writer: &mut InstructionWriter) {
+    let (opcode, register) = match directive {
+        Directive::DefCfa(register, _) => (0x0c, Some(*register)),
+        _ => (0x0e, None),
+    };
+    let mut bytes = Vec::from([opcode]);
+    if let Some(register) = register {
+        leb128::unsigned(&mut bytes, register.0.into());
+    }
+    leb128::unsigned(&mut bytes, offset as u64);
+    writer.raw(&bytes);
 }
 
 /// Whether gas 2.47 looks into a `.cfi_escape` when it makes `.sframe`: one instruction of a few, each operand in a

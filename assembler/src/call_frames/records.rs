@@ -68,7 +68,12 @@ impl<'a> Records<'a> {
         }
         let Self { writer, relocations, labels, .. } = self;
         let (kind, arch) = (writer.section().kind, assembly.arch);
-        Ok(CallFrames { kind, arch, bytes: writer.into_bytes(), relocations, labels })
+        let mut bytes = writer.into_bytes();
+        // The relocation has it all.
+        for relocation in relocations.iter().filter(|relocation| relocation.target == Target::Section) {
+            bytes[relocation.offset.0..][..relocation.size.into()].fill(0);
+        }
+        Ok(CallFrames { kind, arch, bytes, relocations, labels })
     }
 
     fn write(&mut self, functions: impl IntoIterator<Item = &'a Function>) -> Result<(), AssemblyError> {
@@ -91,16 +96,18 @@ impl<'a> Records<'a> {
     fn properties(&self, function: &Function) -> Properties {
         let frame = &function.frame;
         let is_llvm = self.assembly.dialect == Dialect::Llvm;
-        let properties = Properties {
-            personality: frame.personality.map(|(encoding, routine)| (routine, encoding.0)),
-            lsda_encoding: frame.lsda.map_or(PointerEncoding::OMITTED, |(encoding, _)| encoding).0,
+        // `.debug_frame` has no pointers.
+        let [personality, lsda] =
+            [frame.personality, frame.lsda].map(|pointer| pointer.filter(|_| self.is_eh_frame()));
+        Properties {
+            personality: personality.map(|(encoding, routine)| (routine, encoding.0)),
+            lsda_encoding: lsda.map_or(PointerEncoding::OMITTED, |(encoding, _)| encoding).0,
             is_signal_frame: frame.is_signal_frame,
             is_simple: is_llvm && function.is_simple,
             return_column: frame.return_column,
             is_b_key_frame: frame.is_b_key_frame,
             is_mte_tagged_frame: frame.is_mte_tagged_frame,
-        };
-        properties
+        }
     }
 
     /// The CIE of a function, and how many of its instructions that has: one that exists, or a new one.

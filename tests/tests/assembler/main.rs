@@ -1,0 +1,3 @@
+//! What `cfipack-assembler` makes of directives, against what assemblers make of them.
+
+mod call_frames;
