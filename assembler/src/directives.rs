@@ -42,7 +42,7 @@ pub struct Directives {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Frame {
     /// `.cfi_return_column`: the architecture's own unless it is given.
-    pub return_column: Register,
+    pub return_column: Option<Register>,
     /// `.cfi_signal_frame`
     pub is_signal_frame: bool,
     /// `.cfi_b_key_frame`
@@ -59,7 +59,7 @@ impl Directives {
     /// No directives yet, for a function of `code_len` bytes: what `.cfi_startproc` and `.cfi_endproc` alone mean.
     pub fn new(arch: Arch, code_len: u64) -> Self {
         let frame = Frame {
-            return_column: arch.return_address(),
+            return_column: None,
             is_signal_frame: false,
             is_b_key_frame: false,
             is_mte_tagged_frame: false,
@@ -351,7 +351,7 @@ impl Directives {
         let too_wide = Misuse::ReturnColumn { register };
         let misuse = self.register(register).or((register.0 > 0xff).then_some(too_wide));
         if misuse.is_none() {
-            self.frame.return_column = register;
+            self.frame.return_column = Some(register);
         }
         self.counted(misuse)
     }

@@ -33,7 +33,7 @@ struct SharedCie {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Properties {
     personality: Option<(Key, u8)>,
-    lsda_encoding: u8,
+    lsda_encoding: Option<u8>,
     is_signal_frame: bool,
     /// LLVM's alone: gas compares instructions.
     is_simple: bool,
@@ -59,9 +59,13 @@ impl<'a> Records<'a> {
     /// Writes the records of all functions.
     pub(crate) fn write_all(mut self) -> Result<CallFrames, AssemblyError> {
         let assembly = self.assembly;
-        if assembly.dialect == Dialect::Llvm && self.is_eh_frame() {
+        if assembly.dialect == Dialect::Llvm {
             let mut functions: Vec<_> = assembly.functions.iter().collect();
-            functions.sort_by_cached_key(|function| self.properties(function));
+            let is_debug_frame = !self.is_eh_frame();
+            functions.sort_by_cached_key(|function| {
+                let properties = self.properties(function);
+                (is_debug_frame.then_some(properties.return_column), properties)
+            });
             self.write(functions)?;
         } else {
             self.write(&assembly.functions)?;
@@ -96,17 +100,22 @@ impl<'a> Records<'a> {
     fn properties(&self, function: &Function) -> Properties {
         let frame = &function.frame;
         let is_llvm = self.assembly.dialect == Dialect::Llvm;
-        // `.debug_frame` has no pointers.
-        let [personality, lsda] =
-            [frame.personality, frame.lsda].map(|pointer| pointer.filter(|_| self.is_eh_frame()));
+        // `.debug_frame` has no pointers, and LLVM's no letters.
+        let (has_pointers, has_letters) = (self.is_eh_frame(), self.is_eh_frame() || !is_llvm);
         Properties {
-            personality: personality.map(|(encoding, routine)| (routine, encoding.0)),
-            lsda_encoding: lsda.map_or(PointerEncoding::OMITTED, |(encoding, _)| encoding).0,
-            is_signal_frame: frame.is_signal_frame,
+            personality: frame
+                .personality
+                .filter(|_| has_pointers)
+                .map(|(encoding, routine)| (routine, encoding.0)),
+            lsda_encoding: frame.lsda.filter(|_| has_pointers).map(|(encoding, _)| encoding.0),
+            is_signal_frame: frame.is_signal_frame && has_letters,
             is_simple: is_llvm && function.is_simple,
-            return_column: frame.return_column,
-            is_b_key_frame: frame.is_b_key_frame,
-            is_mte_tagged_frame: frame.is_mte_tagged_frame,
+            return_column: match frame.return_column {
+                None if is_llvm => Register(u16::MAX),
+                column => column.unwrap_or(self.assembly.arch.return_address()),
+            },
+            is_b_key_frame: frame.is_b_key_frame && has_letters,
+            is_mte_tagged_frame: frame.is_mte_tagged_frame && has_letters,
         }
     }
 
@@ -120,7 +129,8 @@ impl<'a> Records<'a> {
             cie.properties == properties
                 && bytes[leading.clone()].starts_with(&bytes[cie.instructions.clone()])
         };
-        if let Some(cie) = self.cies.iter().find(has) {
+        // gas looks through them from the newest on.
+        if let Some(cie) = self.cies.iter().rev().find(has) {
             return Ok((cie.written, cie.instructions.len()));
         }
         let written = self.new_cie(function, &properties, &bytes[leading.clone()])?;
@@ -149,12 +159,12 @@ impl<'a> Records<'a> {
         let mut cie = Cie::new(assembly.arch, instructions)
             .with_augmentation(&letters[..length])
             .with_alignment(code, data);
-        cie.return_address = properties.return_column;
+        cie.return_address = function.frame.return_column.unwrap_or(assembly.arch.return_address());
         if !self.is_eh_frame() && assembly.dialect == Dialect::Llvm {
             cie.version = 4;
         }
         if self.is_eh_frame() {
-            cie.lsda_encoding = PointerEncoding(properties.lsda_encoding);
+            cie.lsda_encoding = properties.lsda_encoding.map_or(PointerEncoding::OMITTED, PointerEncoding);
             // Length, id, version, the letters and their zero, three numbers of a byte each, a length, an encoding.
             let field = SectionOffset(offset.0 + 8 + 1 + length + 1 + 3 + 1 + 1);
             cie.personality = function.frame.personality.map(|(encoding, routine)| {
@@ -167,16 +177,17 @@ impl<'a> Records<'a> {
     }
 
     /// The letters of the augmentation, in their order, and whether each is there.
-    fn letters(&self, properties: &Properties) -> [(u8, bool); 7] {
+    fn letters(&self, properties: &Properties) -> [(u8, bool); 8] {
         let (eh_frame, gas) = (self.is_eh_frame(), self.assembly.dialect == Dialect::Gas);
         [
             (b'z', eh_frame),
             (b'P', eh_frame && properties.personality.is_some()),
-            (b'L', eh_frame && properties.lsda_encoding != PointerEncoding::OMITTED.0),
+            (b'L', eh_frame && properties.lsda_encoding.is_some()),
             (b'R', eh_frame),
-            (b'S', properties.is_signal_frame && (eh_frame || gas)),
+            (b'S', properties.is_signal_frame && !gas),
             (b'B', eh_frame && properties.is_b_key_frame),
             (b'G', eh_frame && properties.is_mte_tagged_frame),
+            (b'S', properties.is_signal_frame && gas),
         ]
     }
 

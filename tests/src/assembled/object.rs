@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cfipack_assembler::{Assembly, CallFrames, Dialect, Relocation, Target};
+use cfipack_assembler::{Assembly, AssemblyError, CallFrames, Dialect, Relocation, Target};
 use cfipack_format::{Arch, Key};
 use object::read::elf::ElfFile64;
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, RelocationFlags, RelocationTarget};
@@ -19,6 +19,7 @@ pub struct Object {
     pub arch: Arch,
     /// The object's bytes.
     pub bytes: Vec<u8>,
+    symbols: BTreeMap<String, (Option<usize>, u64)>,
 }
 
 /// A relocation: where, of which type, and to what: a section by name or an undefined symbol, and an offset.
@@ -35,16 +36,17 @@ impl Object {
         let bytes = tools.read("f.o");
         let symbols = symbols(&bytes);
         let values = symbols.iter().map(|(name, (_, value))| (name.clone(), *value)).collect();
-        Ok(Self { source: Source::parse(text, arch, &values), arch, bytes })
+        Ok(Self { source: Source::parse(text, arch, &values), arch, bytes, symbols })
     }
 
-    /// The functions of the text that our library takes, in a dialect, known by their numbers, and the errors of the others.
-    pub fn assembly(&self, dialect: Dialect) -> (Assembly, Vec<String>) {
+    /// The functions of the text that our library takes, in a dialect, known by their numbers, and the errors of the
+    /// others.
+    pub fn assembly(&self, dialect: Dialect) -> (Assembly, Vec<(usize, AssemblyError)>) {
         let mut assembly = Assembly::new(self.arch).with_dialect(dialect);
         let mut errors = Vec::new();
         for (number, function) in self.source.functions.iter().enumerate() {
             if let Err(error) = assembly.push(Key(number as u64), &function.directives) {
-                errors.push(error.to_string());
+                errors.push((number, error));
             }
         }
         (assembly, errors)
@@ -98,8 +100,7 @@ impl Object {
 
     /// One of our relocations in the terms of theirs.
     fn reference(&self, section: &str, relocation: &Relocation) -> Reference {
-        let symbols = symbols(&self.bytes);
-        let named = |name: &str| match symbols.get(name) {
+        let named = |name: &str| match self.symbols.get(name) {
             Some((Some(section), value)) => (format!("section {section}"), *value as i64),
             _ => (name.to_owned(), 0),
         };

@@ -12,8 +12,8 @@ const FUNCTIONS_PER_FILE: usize = 200;
 /// Compares both sections of an object with ours.
 fn compare(object: &Object, dialect: Dialect) -> Result<(), String> {
     let (assembly, errors) = object.assembly(dialect);
-    if let Some(error) = errors.first() {
-        return Err(error.clone());
+    if let Some((function, error)) = errors.first() {
+        return Err(format!("function {function}: {error}"));
     }
     let sections = object.source.sections.as_deref().unwrap_or(".eh_frame");
     for name in [".eh_frame", ".debug_frame"] {
@@ -29,18 +29,34 @@ fn random_programs(what: &str, dialect: Dialect, command: impl Fn(Arch, &'static
     let Some(tools) = Tools::find(what) else { return };
     let (seed, count) = cases(what, 12);
     let mut random = Random::new(seed);
+    let mut left_out = 0;
     for target in TARGETS {
         for number in 0..count {
-            let file = File::random(&mut random, target, Mode::Wild, FUNCTIONS_PER_FILE);
-            let text = format!("\t.cfi_sections .eh_frame, .debug_frame\n{}", file.text());
+            let mut file = File::random(&mut random, target, Mode::Wild, FUNCTIONS_PER_FILE);
             let command = command(target.arch, target.assembler);
-            let object = Object::assemble(&tools, &text, target.arch, &command).unwrap();
+            let mut object = assemble(&tools, &file, target.arch, &command);
+            let (_, errors) = object.assembly(dialect);
+            if !errors.is_empty() {
+                // Nothing to compare with: what is refused is left out of the text.
+                let refused: Vec<_> = errors.iter().map(|&(function, _)| function).collect();
+                let mut number = 0..;
+                file.functions.retain(|_| !refused.contains(&number.next().unwrap()));
+                left_out += refused.len();
+                object = assemble(&tools, &file, target.arch, &command);
+            }
             if let Err(why) = compare(&object, dialect) {
-                std::fs::write("/tmp/failed.s", &text).unwrap();
-                panic!("{:?}, file {number}: {why}", target.arch);
+                panic!("{:?}, file {number}: {why}\n{}", target.arch, file.text());
             }
         }
     }
+    println!("{left_out} functions refused");
+    // LLVM forgets to restore the offset that others are relative to, and cuts what becomes of them.
+    assert!(left_out * 100 <= if dialect == Dialect::Llvm { 600 * count } else { 0 });
+}
+
+fn assemble(tools: &Tools, file: &File, arch: Arch, command: &[&str]) -> Object {
+    let text = format!("\t.cfi_sections .eh_frame, .debug_frame\n{}", file.text());
+    Object::assemble(tools, &text, arch, command).unwrap()
 }
 
 #[test]
