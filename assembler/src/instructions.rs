@@ -19,6 +19,8 @@ pub(crate) struct Encoded {
     pub(crate) bytes: Range<usize>,
     /// How many bytes at the front a CIE can have.
     pub(crate) leading: usize,
+    /// Its marks among all.
+    pub(crate) marks: Range<usize>,
 }
 
 /// The alignment factors of code and data that a dialect's CIEs have.
@@ -33,7 +35,9 @@ pub(crate) fn alignment(dialect: Dialect, arch: Arch) -> (u64, i64) {
 /// Something in the CFI that its bytes do not have, by the offset in the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Mark {
-    /// Offset in [`Encoded::bytes`]' vector, of what follows.
+    /// Bytes from the function's start.
+    pub(crate) location: u64,
+    /// Where what follows starts in the vector that [`Encoded::bytes`] is of.
     pub(crate) at: usize,
     pub(crate) kind: MarkKind,
 }
@@ -44,8 +48,8 @@ pub(crate) enum MarkKind {
     ZeroAdvance,
     /// A `.cfi_label`.
     Label,
-    /// A `.cfi_escape` that gas makes no row of, whatever its bytes mean.
-    OpaqueEscape,
+    /// A `.cfi_escape` that begins with this byte, for which gas omits the function, whatever the bytes mean.
+    OpaqueEscape(u8),
 }
 
 /// Appends a function's instructions to `bytes`, and what these do not say to `marks`. After an error both are as before.
@@ -64,7 +68,7 @@ pub(crate) fn encode(
         bytes.truncate(start);
         marks.truncate(first_mark);
     })?;
-    Ok(Encoded { bytes: start..bytes.len(), leading: leading - start })
+    Ok(Encoded { bytes: start..bytes.len(), leading: leading - start, marks: first_mark..marks.len() })
 }
 
 /// Returns where the bytes end that a CIE can have.
@@ -88,7 +92,11 @@ fn put_all(
             writer.put(Instruction::Advance(placed.offset - location))?;
             location = placed.offset;
         } else if placed.new_fragment {
-            marks.push(Mark { at: writer.as_bytes().len(), kind: MarkKind::ZeroAdvance });
+            marks.push(Mark {
+                location: placed.offset,
+                at: writer.as_bytes().len(),
+                kind: MarkKind::ZeroAdvance,
+            });
         }
         tracked = cfa_offset(dialect, placed, tracked);
         put(directives, dialect, placed, tracked, writer, marks)?;
@@ -169,14 +177,20 @@ fn put(
         }
         Directive::Escape { ref bytes, operands } => {
             let escaped = &directives.escaped[bytes.start as usize..bytes.end as usize];
-            if !gas_reads(directives.arch, escaped, operands) {
-                marks.push(Mark { at: writer.as_bytes().len(), kind: MarkKind::OpaqueEscape });
+            if let Some(&first) = escaped.first()
+                && !gas_reads(directives.arch, escaped, operands)
+            {
+                marks.push(Mark {
+                    location: placed.offset,
+                    at: writer.as_bytes().len(),
+                    kind: MarkKind::OpaqueEscape(first),
+                });
             }
             writer.raw(escaped);
             Ok(())
         }
         Directive::Label => {
-            marks.push(Mark { at: writer.as_bytes().len(), kind: MarkKind::Label });
+            marks.push(Mark { location: placed.offset, at: writer.as_bytes().len(), kind: MarkKind::Label });
             Ok(())
         }
     }

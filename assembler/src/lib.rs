@@ -38,12 +38,15 @@ mod directive;
 mod directives;
 mod error;
 mod instructions;
+mod sframe;
 
 pub use assembly::{Assembly, AssemblyError};
 pub use call_frames::{CallFrames, PlaceError, Relocation, Target};
 pub use cfipack_cfi as cfi;
+pub use cfipack_encoder as encoder;
 pub use cfipack_format as format;
 pub use dialect::Dialect;
 pub use directive::{Directive, EscapeOperand, Placed};
 pub use directives::{Directives, Frame};
 pub use error::{Error, Misuse};
+pub use sframe::Sframe;

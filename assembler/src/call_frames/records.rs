@@ -19,6 +19,8 @@ pub(crate) struct Records<'a> {
     cies: Vec<SharedCie>,
     relocations: Vec<Relocation>,
     labels: Vec<SectionOffset>,
+    /// Whether the records are for rows alone: in the order of the source, advances by nothing among the instructions.
+    is_for_rows: bool,
 }
 
 /// A CIE that has been written.
@@ -53,13 +55,18 @@ impl<'a> Records<'a> {
             writer.alignment = 4;
         }
         let relocations = Vec::with_capacity(functions + 1);
-        Self { assembly, writer, cies: Vec::new(), relocations, labels: Vec::new() }
+        Self { assembly, writer, cies: Vec::new(), relocations, labels: Vec::new(), is_for_rows: false }
+    }
+
+    /// The same for rows: in the order of the source, with an advance by nothing where another of gas's fragments begins.
+    pub(crate) fn for_rows(self) -> Self {
+        Self { is_for_rows: true, ..self }
     }
 
     /// Writes the records of all functions.
     pub(crate) fn write_all(mut self) -> Result<CallFrames, AssemblyError> {
         let assembly = self.assembly;
-        if assembly.dialect == Dialect::Llvm {
+        if assembly.dialect == Dialect::Llvm && !self.is_for_rows {
             let mut functions: Vec<_> = assembly.functions.iter().collect();
             let is_debug_frame = !self.is_eh_frame();
             functions.sort_by_cached_key(|function| {
@@ -213,24 +220,39 @@ impl<'a> Records<'a> {
             place_of_zero(&relocation)
         });
         let own = function.instructions.bytes.start + in_cie..function.instructions.bytes.end;
-        let instructions = &assembly.bytes[own.clone()];
+        let marked = if self.is_for_rows { self.with_marks(function, own.clone()) } else { None };
+        let instructions = marked.as_deref().unwrap_or(&assembly.bytes[own.clone()]);
         self.writer.fde(&cie, place_of_zero(&start), function.size, lsda, instructions)?;
         if !assembly.marks.is_empty() {
             let fixed = start.offset.0 + 2 * size + usize::from(self.is_eh_frame());
             let lsda_size =
                 lsda.map_or(0, |_| usize::from(self.relocations.last().map_or(0, |last| last.size)));
-            self.labels_in(own, fixed + lsda_size);
+            self.labels_in(function, own, fixed + lsda_size);
         }
         Ok(())
     }
 
-    /// Notes the labels among the instructions of an FDE, which lie at `at` in the section.
-    fn labels_in(&mut self, own: Range<usize>, at: usize) {
-        let marks = &self.assembly.marks;
-        let first = marks.partition_point(|mark| mark.at < own.start);
-        let here = marks[first..].iter().take_while(|mark| mark.at <= own.end);
-        let labels = here.filter(|mark| mark.kind == MarkKind::Label);
+    /// Notes the labels among a function's own instructions, which lie at `at` in the section.
+    fn labels_in(&mut self, function: &Function, own: Range<usize>, at: usize) {
+        let labels = self.assembly.marks_of(function).iter().filter(|mark| mark.kind == MarkKind::Label);
+        // Nothing before a label is in the CIE.
         self.labels.extend(labels.map(|mark| SectionOffset(at + mark.at - own.start)));
+    }
+
+    /// A function's own instructions with its advances by nothing, if it has any.
+    fn with_marks(&self, function: &Function, own: Range<usize>) -> Option<Vec<u8>> {
+        let (mut result, mut from) = (Vec::new(), own.start);
+        for mark in self.assembly.marks_of(function).iter().filter(|mark| mark.kind == MarkKind::ZeroAdvance)
+        {
+            result.extend_from_slice(&self.assembly.bytes[from..mark.at]);
+            result.push(0x40);
+            from = mark.at;
+        }
+        if result.is_empty() {
+            return None;
+        }
+        result.extend_from_slice(&self.assembly.bytes[from..own.end]);
+        Some(result)
     }
 
     fn relocation(&self, offset: SectionOffset, encoding: PointerEncoding, target: Target) -> Relocation {

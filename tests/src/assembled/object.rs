@@ -98,16 +98,24 @@ impl Object {
         (section.data().expect("the section's bytes").to_vec(), references)
     }
 
-    /// One of our relocations in the terms of theirs.
-    fn reference(&self, section: &str, relocation: &Relocation) -> Reference {
-        let named = |name: &str| match self.symbols.get(name) {
+    /// The section, as in a [`Reference`], and the offset at which a function starts.
+    pub fn start(&self, function: Key) -> (String, i64) {
+        self.named(&self.source.functions[function.0 as usize].start)
+    }
+
+    fn named(&self, name: &str) -> (String, i64) {
+        match self.symbols.get(name) {
             Some((Some(section), value)) => (format!("section {section}"), *value as i64),
             _ => (name.to_owned(), 0),
-        };
+        }
+    }
+
+    /// One of our relocations in the terms of theirs.
+    fn reference(&self, section: &str, relocation: &Relocation) -> Reference {
         let (name, value) = match relocation.target {
-            Target::Function(Key(number)) => named(&self.source.functions[number as usize].start),
+            Target::Function(function) => self.start(function),
             Target::Personality(Key(symbol)) | Target::Lsda(Key(symbol)) => {
-                named(&self.source.symbols[symbol as usize])
+                self.named(&self.source.symbols[symbol as usize])
             }
             Target::Section => {
                 let section = parse(&self.bytes).section_by_name(section).expect("the section").index().0;

@@ -1,3 +1,4 @@
 //! What `cfipack-assembler` makes of directives, against what assemblers make of them.
 
 mod call_frames;
+mod sframe;
