@@ -287,7 +287,7 @@ impl Directives {
     pub fn escape(&mut self, bytes: &[u8]) -> &mut Self {
         let start = self.escaped.len();
         self.escaped.extend_from_slice(bytes);
-        self.escape_since(start, bytes.len())
+        self.escape_since(start, true)
     }
 
     /// `.cfi_escape` with operands of any kind. That an operand is a `uleb128()` makes a difference to gas's `.sframe`.
@@ -305,14 +305,12 @@ impl Directives {
                 EscapeOperand::Sleb128(value) => leb128::signed(escaped, value),
             }
         }
-        self.escape_since(start, operands.len())
+        self.escape_since(start, is_plain(operands))
     }
 
-    fn escape_since(&mut self, start: usize, operands: usize) -> &mut Self {
-        match (u32::try_from(start), u32::try_from(self.escaped.len()), u32::try_from(operands)) {
-            (Ok(start), Ok(end), Ok(operands)) => {
-                self.put(Directive::Escape { bytes: start..end, operands }, None)
-            }
+    fn escape_since(&mut self, start: usize, is_plain: bool) -> &mut Self {
+        match (u32::try_from(start), u32::try_from(self.escaped.len())) {
+            (Ok(start), Ok(end)) => self.put(Directive::Escape { bytes: start..end, is_plain }, None),
             _ => {
                 self.escaped.truncate(start);
                 self.put(Directive::Label, Some(Misuse::Length))
@@ -442,4 +440,17 @@ fn pointer(encoding: PointerEncoding) -> Option<Misuse> {
     let is_fixed = matches!(encoding.0 & 0x0f, 0x00 | 0x02..=0x04 | 0x0a..=0x0c);
     let is_known = is_fixed && matches!(encoding.0 & 0x70, 0x00 | 0x10);
     (encoding != PointerEncoding::OMITTED && !is_known).then_some(Misuse::Encoding { encoding })
+}
+
+fn is_plain(operands: &[EscapeOperand]) -> bool {
+    let offset = match operands.first() {
+        Some(EscapeOperand::Byte(0x0f)) => 3,
+        Some(EscapeOperand::Byte(0x10)) => 4,
+        _ => 0,
+    };
+    operands.iter().enumerate().skip(1).all(|(index, operand)| match operand {
+        EscapeOperand::Byte(_) => true,
+        EscapeOperand::Sleb128(_) => index == offset,
+        _ => false,
+    })
 }

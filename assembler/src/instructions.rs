@@ -175,10 +175,10 @@ fn put(
             writer.raw(&[0x2c]);
             Ok(())
         }
-        Directive::Escape { ref bytes, operands } => {
+        Directive::Escape { ref bytes, is_plain } => {
             let escaped = &directives.escaped[bytes.start as usize..bytes.end as usize];
             if let Some(&first) = escaped.first()
-                && !gas_reads(directives.arch, escaped, operands)
+                && !(is_plain && gas_reads(directives.arch, escaped))
             {
                 marks.push(Mark {
                     location: placed.offset,
@@ -210,16 +210,15 @@ fn negative_cfa_offset(directive: &Directive, offset: i64, writer: &mut Instruct
     writer.raw(&bytes);
 }
 
-/// Whether gas 2.47 looks into a `.cfi_escape` when it makes `.sframe`: one instruction of a few, each operand in a
-/// directive's operand of its own. What the instruction then does to the rows is the business of layout `gnu`.
-fn gas_reads(arch: Arch, bytes: &[u8], operands: u32) -> bool {
-    let one_byte_each = bytes.len() == operands as usize;
+/// Whether gas 2.47 looks into a `.cfi_escape` of bytes when it makes `.sframe`: one instruction of a few. What the
+/// instruction then does to the rows is the business of layout `gnu`.
+fn gas_reads(arch: Arch, bytes: &[u8]) -> bool {
     match *bytes {
         [0x00, ref rest @ ..] => rest.iter().all(|&byte| byte == 0),
         [0x0f, 3, 0x76, _, 0x06] => arch == Arch::Amd64,
-        [0x10, register, 2, _, _] => register < 0x80 && operands == 5,
-        [0x14, register, offset] => register < 0x80 && offset < 0x80 && one_byte_each,
-        [0x2e, size] => size < 0x80 && one_byte_each,
+        [0x10, register, 2, _, _] => register < 0x80,
+        [0x14, register, offset] => register < 0x80 && offset < 0x80,
+        [0x2e, size] => size < 0x80,
         _ => false,
     }
 }

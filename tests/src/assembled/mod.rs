@@ -2,8 +2,10 @@
 //! directives are those of labels that are put before each of them, so that no code here needs to know the size of an
 //! instruction.
 
+mod corpus;
 mod object;
 mod text;
 
+pub use corpus::{Case, corpus};
 pub use object::{Object, Reference};
 pub use text::{Function, Source, instrument};

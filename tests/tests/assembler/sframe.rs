@@ -1,13 +1,17 @@
 //! `.sframe` in layout `gnu` against gas 2.47's, byte for byte, relocations included.
 
+use std::collections::BTreeMap;
+use std::path::Path;
+
 use cfipack_assembler::Dialect;
 use cfipack_assembler::encoder::sframe::{Layout, Options};
 use cfipack_format::Arch;
-use cfipack_tests::assembled::{Object, Reference};
+use cfipack_tests::assembled::{Object, Reference, corpus};
 use cfipack_tests::directives::{File, Mode, TARGETS};
 use cfipack_tests::random::{Random, cases};
 use cfipack_tests::reference::Tools;
 
+const NOT_CARRIED: &str = "What `.eh_frame` does not carry";
 const FUNCTIONS_PER_FILE: usize = 200;
 
 /// Compares the table of an object with ours.
@@ -67,4 +71,38 @@ fn random_functions_are_what_gas_writes() {
             }
         }
     }
+}
+
+/// The exceptions of layout `gnu` are those that docs/gnu-exceptions.md lists, without those of which the directives say
+/// what `.eh_frame` does not carry.
+#[test]
+fn goldens_are_what_gas_writes() {
+    let Some(tools) = Tools::find(".sframe of the goldens' directives against gas") else { return };
+    let mut different = BTreeMap::new();
+    for case in corpus() {
+        // `.cfi_val_encoded_addr` is no directive of ours.
+        if case.name == "x86_64/x_val_encoded" {
+            continue;
+        }
+        let command: Vec<_> = case.command.iter().map(String::as_str).collect();
+        let object = Object::assemble(&tools, &case.text, case.arch, &command).expect(&case.name);
+        if let Err(why) = compare(&object) {
+            different.insert(case.name, why);
+        }
+    }
+    let names: Vec<_> = different.keys().map(String::as_str).collect();
+    assert_eq!(names, exceptions(), "{different:#?}");
+}
+
+fn exceptions() -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/gnu-exceptions.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let sections = text.split("\n## ").filter(|section| !section.starts_with(NOT_CARRIED));
+    let names = sections
+        .flat_map(str::lines)
+        .filter_map(|line| Some(line.strip_prefix("| `")?.split_once('`')?.0.to_owned()));
+    // Of `.debug_frame` alone gas's table says more than the CFI beside it.
+    let mut names: Vec<_> = names.filter(|name| name != "aarch64/a_key_b_debug_frame").collect();
+    names.sort();
+    names
 }
