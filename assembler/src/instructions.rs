@@ -19,6 +19,10 @@ pub(crate) struct Encoded {
     pub(crate) bytes: Range<usize>,
     /// How many bytes at the front a CIE can have.
     pub(crate) leading: usize,
+    /// How many bytes are the architecture's rules at a function's entry, which no directive gives.
+    pub(crate) at_entry: usize,
+    /// Whether a directive is not an instruction of its own.
+    pub(crate) is_altered: bool,
     /// Its marks among all.
     pub(crate) marks: Range<usize>,
 }
@@ -62,13 +66,22 @@ pub(crate) fn encode(
     let (start, first_mark) = (bytes.len(), marks.len());
     let (code, data) = alignment(dialect, directives.arch);
     let mut writer = InstructionWriter::after(directives.arch, code, data, take(bytes));
-    let leading = put_all(directives, dialect, &mut writer, marks);
+    let at_entry = if directives.is_simple { Ok(()) } else { at_entry(directives.arch, &mut writer) };
+    let at_entry = at_entry.map(|()| writer.as_bytes().len());
+    let leading =
+        at_entry.and_then(|at_entry| Ok((at_entry, put_all(directives, dialect, &mut writer, marks)?)));
     *bytes = writer.into_bytes();
-    let leading = leading.inspect_err(|_| {
+    let (at_entry, leading) = leading.inspect_err(|_| {
         bytes.truncate(start);
         marks.truncate(first_mark);
     })?;
-    Ok(Encoded { bytes: start..bytes.len(), leading: leading - start, marks: first_mark..marks.len() })
+    Ok(Encoded {
+        bytes: start..bytes.len(),
+        leading: leading - start,
+        at_entry: at_entry - start,
+        is_altered: directives.list.iter().any(|placed| is_altered(&placed.directive)),
+        marks: first_mark..marks.len(),
+    })
 }
 
 /// Returns where the bytes end that a CIE can have.
@@ -78,9 +91,6 @@ fn put_all(
     writer: &mut InstructionWriter,
     marks: &mut Vec<Mark>,
 ) -> Result<usize, Error> {
-    if !directives.is_simple {
-        at_entry(directives.arch, writer)?;
-    }
     let mut leading = (dialect == Dialect::Llvm).then_some(writer.as_bytes().len());
     let (mut location, mut tracked) = (0, directives.arch.cfa_offset_at_entry());
     for placed in &directives.list {
@@ -122,6 +132,18 @@ fn at_entry(arch: Arch, writer: &mut InstructionWriter) -> Result<(), Error> {
         writer.put(Instruction::Offset(arch.return_address(), -arch.cfa_offset_at_entry()))?;
     }
     Ok(())
+}
+
+/// Whether a directive becomes another instruction than it is, bytes of any kind, or none.
+fn is_altered(directive: &Directive) -> bool {
+    matches!(
+        directive,
+        Directive::AdjustCfaOffset(_)
+            | Directive::RelOffset(..)
+            | Directive::NegateRaStateWithPc
+            | Directive::Escape { .. }
+            | Directive::Label
+    )
 }
 
 /// Whether gas leaves a directive and what follows it in the FDE.

@@ -33,6 +33,7 @@ extern crate alloc;
 
 mod assembly;
 mod call_frames;
+mod compact_unwind;
 mod dialect;
 mod directive;
 mod directives;
@@ -45,6 +46,7 @@ pub use call_frames::{CallFrames, PlaceError, Relocation, Target};
 pub use cfipack_cfi as cfi;
 pub use cfipack_encoder as encoder;
 pub use cfipack_format as format;
+pub use compact_unwind::{CompactOptions, CompactUnwind, Encodings};
 pub use dialect::Dialect;
 pub use directive::{Directive, EscapeOperand, Placed};
 pub use directives::{Directives, Frame};

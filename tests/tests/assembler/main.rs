@@ -1,4 +1,5 @@
 //! What `cfipack-assembler` makes of directives, against what assemblers make of them.
 
 mod call_frames;
+mod compact_unwind;
 mod sframe;
