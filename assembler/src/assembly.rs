@@ -46,6 +46,11 @@ pub enum AssemblyError {
         /// The architecture of the assembly.
         assembly: Arch,
     },
+    /// `.sframe` does not have the architecture.
+    NoSframe {
+        /// The architecture.
+        arch: Arch,
+    },
     /// A record's field cannot hold its value.
     Record {
         /// The function.
@@ -109,6 +114,11 @@ impl Assembly {
         Ok(())
     }
 
+    /// What the instructions of a function do not say.
+    pub(crate) fn marks_of(&self, function: &Function) -> &[Mark] {
+        &self.marks[function.instructions.marks.clone()]
+    }
+
     /// The `.eh_frame` of the functions.
     ///
     /// # Errors
@@ -133,6 +143,7 @@ impl fmt::Display for AssemblyError {
             Self::Architecture { directives, assembly } => {
                 write!(f, "directives for {directives} in an assembly for {assembly}")
             }
+            Self::NoSframe { arch } => write!(f, ".sframe is not defined for {arch}"),
             Self::Record { function, error } => write!(f, "function {function}: {error}"),
         }
     }

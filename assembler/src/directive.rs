@@ -45,8 +45,9 @@ pub enum Directive {
     Escape {
         /// Where the bytes are in [`Directives::escaped`](crate::Directives::escaped).
         bytes: Range<u32>,
-        /// How many operands of the directive they are: a `uleb128()` is one.
-        operands: u32,
+        /// Whether each byte was an operand of its own, as gas wants it where it makes `.sframe`: the first operand and
+        /// an expression's `sleb128()` offset may have other forms.
+        is_plain: bool,
     },
     /// `.cfi_label`: a symbol at this place of the CFI.
     Label,

@@ -1,6 +1,7 @@
 //! The directives of one function.
 
 use alloc::vec::Vec;
+use core::mem::take;
 
 use cfipack_format::{Arch, Key, Register};
 
@@ -42,7 +43,7 @@ pub struct Directives {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Frame {
     /// `.cfi_return_column`: the architecture's own unless it is given.
-    pub return_column: Register,
+    pub return_column: Option<Register>,
     /// `.cfi_signal_frame`
     pub is_signal_frame: bool,
     /// `.cfi_b_key_frame`
@@ -58,8 +59,12 @@ pub struct Frame {
 impl Directives {
     /// No directives yet, for a function of `code_len` bytes: what `.cfi_startproc` and `.cfi_endproc` alone mean.
     pub fn new(arch: Arch, code_len: u64) -> Self {
+        Self::with_memory(arch, code_len, Vec::with_capacity(USUAL), Vec::new())
+    }
+
+    fn with_memory(arch: Arch, code_len: u64, list: Vec<Placed>, escaped: Vec<u8>) -> Self {
         let frame = Frame {
-            return_column: arch.return_address(),
+            return_column: None,
             is_signal_frame: false,
             is_b_key_frame: false,
             is_mte_tagged_frame: false,
@@ -71,8 +76,8 @@ impl Directives {
             code_len,
             is_simple: false,
             frame,
-            list: Vec::new(),
-            escaped: Vec::new(),
+            list,
+            escaped,
             errors: Vec::new(),
             count: 0,
             offset: 0,
@@ -98,10 +103,10 @@ impl Directives {
 
     /// No directives yet, for another function: the memory is used again.
     pub fn clear(&mut self, code_len: u64) {
-        let (mut list, mut escaped) = (core::mem::take(&mut self.list), core::mem::take(&mut self.escaped));
+        let (mut list, mut escaped) = (take(&mut self.list), take(&mut self.escaped));
         list.clear();
         escaped.clear();
-        *self = Self { list, escaped, ..Self::new(self.arch, code_len) };
+        *self = Self::with_memory(self.arch, code_len, list, escaped);
     }
 
     /// The architecture.
@@ -287,7 +292,7 @@ impl Directives {
     pub fn escape(&mut self, bytes: &[u8]) -> &mut Self {
         let start = self.escaped.len();
         self.escaped.extend_from_slice(bytes);
-        self.escape_since(start, bytes.len())
+        self.escape_since(start, true)
     }
 
     /// `.cfi_escape` with operands of any kind. That an operand is a `uleb128()` makes a difference to gas's `.sframe`.
@@ -305,14 +310,12 @@ impl Directives {
                 EscapeOperand::Sleb128(value) => leb128::signed(escaped, value),
             }
         }
-        self.escape_since(start, operands.len())
+        self.escape_since(start, is_plain(operands))
     }
 
-    fn escape_since(&mut self, start: usize, operands: usize) -> &mut Self {
-        match (u32::try_from(start), u32::try_from(self.escaped.len()), u32::try_from(operands)) {
-            (Ok(start), Ok(end), Ok(operands)) => {
-                self.put(Directive::Escape { bytes: start..end, operands }, None)
-            }
+    fn escape_since(&mut self, start: usize, is_plain: bool) -> &mut Self {
+        match (u32::try_from(start), u32::try_from(self.escaped.len())) {
+            (Ok(start), Ok(end)) => self.put(Directive::Escape { bytes: start..end, is_plain }, None),
             _ => {
                 self.escaped.truncate(start);
                 self.put(Directive::Label, Some(Misuse::Length))
@@ -351,7 +354,7 @@ impl Directives {
         let too_wide = Misuse::ReturnColumn { register };
         let misuse = self.register(register).or((register.0 > 0xff).then_some(too_wide));
         if misuse.is_none() {
-            self.frame.return_column = register;
+            self.frame.return_column = Some(register);
         }
         self.counted(misuse)
     }
@@ -421,6 +424,9 @@ impl Directives {
     }
 }
 
+/// Directives that a function has, or fewer.
+const USUAL: usize = 16;
+
 /// Bytes of code that an advance counts, as gas has it.
 pub(crate) fn code_alignment(arch: Arch) -> u64 {
     match arch {
@@ -442,4 +448,17 @@ fn pointer(encoding: PointerEncoding) -> Option<Misuse> {
     let is_fixed = matches!(encoding.0 & 0x0f, 0x00 | 0x02..=0x04 | 0x0a..=0x0c);
     let is_known = is_fixed && matches!(encoding.0 & 0x70, 0x00 | 0x10);
     (encoding != PointerEncoding::OMITTED && !is_known).then_some(Misuse::Encoding { encoding })
+}
+
+fn is_plain(operands: &[EscapeOperand]) -> bool {
+    let offset = match operands.first() {
+        Some(EscapeOperand::Byte(0x0f)) => 3,
+        Some(EscapeOperand::Byte(0x10)) => 4,
+        _ => 0,
+    };
+    operands.iter().enumerate().skip(1).all(|(index, operand)| match operand {
+        EscapeOperand::Byte(_) => true,
+        EscapeOperand::Sleb128(_) => index == offset,
+        _ => false,
+    })
 }

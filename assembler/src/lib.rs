@@ -33,18 +33,28 @@ extern crate alloc;
 
 mod assembly;
 mod call_frames;
+mod compact_unwind;
 mod dialect;
 mod directive;
 mod directives;
 mod error;
+mod from_cfi;
+#[cfg(feature = "gimli")]
+mod from_gimli;
 mod instructions;
 pub mod region;
+mod sframe;
 
 pub use assembly::{Assembly, AssemblyError};
 pub use call_frames::{CallFrames, PlaceError, Relocation, Target};
 pub use cfipack_cfi as cfi;
+pub use cfipack_encoder as encoder;
 pub use cfipack_format as format;
+pub use compact_unwind::{CompactOptions, CompactUnwind, Encodings};
 pub use dialect::Dialect;
 pub use directive::{Directive, EscapeOperand, Placed};
 pub use directives::{Directives, Frame};
 pub use error::{Error, Misuse};
+#[cfg(feature = "gimli")]
+pub use from_gimli::{GimliError, from_gimli};
+pub use sframe::Sframe;

@@ -1,6 +1,7 @@
 //! What cfipack's tests share: the goldens, the reference tools, the machine's own binaries, and
 //! generators of call frame information.
 
+pub mod assembled;
 pub mod by_cfi;
 pub mod cfi_bytes;
 pub mod convert;

@@ -19,6 +19,10 @@ pub(crate) struct Records<'a> {
     cies: Vec<SharedCie>,
     relocations: Vec<Relocation>,
     labels: Vec<SectionOffset>,
+    /// Whether the records are for rows alone: in the order of the source.
+    is_for_rows: bool,
+    /// Whether advances by nothing are among the instructions.
+    zero_advances: bool,
 }
 
 /// A CIE that has been written.
@@ -33,7 +37,7 @@ struct SharedCie {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Properties {
     personality: Option<(Key, u8)>,
-    lsda_encoding: u8,
+    lsda_encoding: Option<u8>,
     is_signal_frame: bool,
     /// LLVM's alone: gas compares instructions.
     is_simple: bool,
@@ -53,22 +57,45 @@ impl<'a> Records<'a> {
             writer.alignment = 4;
         }
         let relocations = Vec::with_capacity(functions + 1);
-        Self { assembly, writer, cies: Vec::new(), relocations, labels: Vec::new() }
+        Self {
+            assembly,
+            writer,
+            cies: Vec::new(),
+            relocations,
+            labels: Vec::new(),
+            is_for_rows: false,
+            zero_advances: false,
+        }
+    }
+
+    /// The same for rows: in the order of the source, with an advance by nothing where another of gas's fragments begins if
+    /// `zero_advances`.
+    pub(crate) fn for_rows(self, zero_advances: bool) -> Self {
+        Self { is_for_rows: true, zero_advances, ..self }
     }
 
     /// Writes the records of all functions.
     pub(crate) fn write_all(mut self) -> Result<CallFrames, AssemblyError> {
         let assembly = self.assembly;
-        if assembly.dialect == Dialect::Llvm && self.is_eh_frame() {
+        if assembly.dialect == Dialect::Llvm && !self.is_for_rows {
             let mut functions: Vec<_> = assembly.functions.iter().collect();
-            functions.sort_by_cached_key(|function| self.properties(function));
+            let is_debug_frame = !self.is_eh_frame();
+            functions.sort_by_cached_key(|function| {
+                let properties = self.properties(function);
+                (is_debug_frame.then_some(properties.return_column), properties)
+            });
             self.write(functions)?;
         } else {
             self.write(&assembly.functions)?;
         }
         let Self { writer, relocations, labels, .. } = self;
         let (kind, arch) = (writer.section().kind, assembly.arch);
-        Ok(CallFrames { kind, arch, bytes: writer.into_bytes(), relocations, labels })
+        let mut bytes = writer.into_bytes();
+        // The relocation has it all.
+        for relocation in relocations.iter().filter(|relocation| relocation.target == Target::Section) {
+            bytes[relocation.offset.0..][..relocation.size.into()].fill(0);
+        }
+        Ok(CallFrames { kind, arch, bytes, relocations, labels })
     }
 
     fn write(&mut self, functions: impl IntoIterator<Item = &'a Function>) -> Result<(), AssemblyError> {
@@ -91,16 +118,23 @@ impl<'a> Records<'a> {
     fn properties(&self, function: &Function) -> Properties {
         let frame = &function.frame;
         let is_llvm = self.assembly.dialect == Dialect::Llvm;
-        let properties = Properties {
-            personality: frame.personality.map(|(encoding, routine)| (routine, encoding.0)),
-            lsda_encoding: frame.lsda.map_or(PointerEncoding::OMITTED, |(encoding, _)| encoding).0,
-            is_signal_frame: frame.is_signal_frame,
+        // `.debug_frame` has no pointers, and LLVM's no letters.
+        let (has_pointers, has_letters) = (self.is_eh_frame(), self.is_eh_frame() || !is_llvm);
+        Properties {
+            personality: frame
+                .personality
+                .filter(|_| has_pointers)
+                .map(|(encoding, routine)| (routine, encoding.0)),
+            lsda_encoding: frame.lsda.filter(|_| has_pointers).map(|(encoding, _)| encoding.0),
+            is_signal_frame: frame.is_signal_frame && has_letters,
             is_simple: is_llvm && function.is_simple,
-            return_column: frame.return_column,
-            is_b_key_frame: frame.is_b_key_frame,
-            is_mte_tagged_frame: frame.is_mte_tagged_frame,
-        };
-        properties
+            return_column: match frame.return_column {
+                None if is_llvm => Register(u16::MAX),
+                column => column.unwrap_or(self.assembly.arch.return_address()),
+            },
+            is_b_key_frame: frame.is_b_key_frame && has_letters,
+            is_mte_tagged_frame: frame.is_mte_tagged_frame && has_letters,
+        }
     }
 
     /// The CIE of a function, and how many of its instructions that has: one that exists, or a new one.
@@ -113,7 +147,8 @@ impl<'a> Records<'a> {
             cie.properties == properties
                 && bytes[leading.clone()].starts_with(&bytes[cie.instructions.clone()])
         };
-        if let Some(cie) = self.cies.iter().find(has) {
+        // gas looks through them from the newest on.
+        if let Some(cie) = self.cies.iter().rev().find(has) {
             return Ok((cie.written, cie.instructions.len()));
         }
         let written = self.new_cie(function, &properties, &bytes[leading.clone()])?;
@@ -142,12 +177,12 @@ impl<'a> Records<'a> {
         let mut cie = Cie::new(assembly.arch, instructions)
             .with_augmentation(&letters[..length])
             .with_alignment(code, data);
-        cie.return_address = properties.return_column;
+        cie.return_address = function.frame.return_column.unwrap_or(assembly.arch.return_address());
         if !self.is_eh_frame() && assembly.dialect == Dialect::Llvm {
             cie.version = 4;
         }
         if self.is_eh_frame() {
-            cie.lsda_encoding = PointerEncoding(properties.lsda_encoding);
+            cie.lsda_encoding = properties.lsda_encoding.map_or(PointerEncoding::OMITTED, PointerEncoding);
             // Length, id, version, the letters and their zero, three numbers of a byte each, a length, an encoding.
             let field = SectionOffset(offset.0 + 8 + 1 + length + 1 + 3 + 1 + 1);
             cie.personality = function.frame.personality.map(|(encoding, routine)| {
@@ -160,16 +195,17 @@ impl<'a> Records<'a> {
     }
 
     /// The letters of the augmentation, in their order, and whether each is there.
-    fn letters(&self, properties: &Properties) -> [(u8, bool); 7] {
+    fn letters(&self, properties: &Properties) -> [(u8, bool); 8] {
         let (eh_frame, gas) = (self.is_eh_frame(), self.assembly.dialect == Dialect::Gas);
         [
             (b'z', eh_frame),
             (b'P', eh_frame && properties.personality.is_some()),
-            (b'L', eh_frame && properties.lsda_encoding != PointerEncoding::OMITTED.0),
+            (b'L', eh_frame && properties.lsda_encoding.is_some()),
             (b'R', eh_frame),
-            (b'S', properties.is_signal_frame && (eh_frame || gas)),
+            (b'S', properties.is_signal_frame && !gas),
             (b'B', eh_frame && properties.is_b_key_frame),
             (b'G', eh_frame && properties.is_mte_tagged_frame),
+            (b'S', properties.is_signal_frame && gas),
         ]
     }
 
@@ -195,24 +231,43 @@ impl<'a> Records<'a> {
             place_of_zero(&relocation)
         });
         let own = function.instructions.bytes.start + in_cie..function.instructions.bytes.end;
-        let instructions = &assembly.bytes[own.clone()];
+        let marked = if self.zero_advances { self.with_marks(function, own.clone()) } else { None };
+        let instructions = marked.as_deref().unwrap_or(&assembly.bytes[own.clone()]);
         self.writer.fde(&cie, place_of_zero(&start), function.size, lsda, instructions)?;
         if !assembly.marks.is_empty() {
             let fixed = start.offset.0 + 2 * size + usize::from(self.is_eh_frame());
             let lsda_size =
                 lsda.map_or(0, |_| usize::from(self.relocations.last().map_or(0, |last| last.size)));
-            self.labels_in(own, fixed + lsda_size);
+            self.labels_in(function, own, fixed + lsda_size);
         }
         Ok(())
     }
 
-    /// Notes the labels among the instructions of an FDE, which lie at `at` in the section.
-    fn labels_in(&mut self, own: Range<usize>, at: usize) {
-        let marks = &self.assembly.marks;
-        let first = marks.partition_point(|mark| mark.at < own.start);
-        let here = marks[first..].iter().take_while(|mark| mark.at <= own.end);
-        let labels = here.filter(|mark| mark.kind == MarkKind::Label);
+    /// Notes the labels among a function's own instructions, which lie at `at` in the section.
+    fn labels_in(&mut self, function: &Function, own: Range<usize>, at: usize) {
+        let labels = self.assembly.marks_of(function).iter().filter(|mark| mark.kind == MarkKind::Label);
+        // Nothing before a label is in the CIE.
         self.labels.extend(labels.map(|mark| SectionOffset(at + mark.at - own.start)));
+    }
+
+    /// A function's own instructions with its advances by nothing, if it has any and gas does not omit it: nothing may
+    /// come between an escape's bytes and what completes them.
+    fn with_marks(&self, function: &Function, own: Range<usize>) -> Option<Vec<u8>> {
+        let marks = self.assembly.marks_of(function);
+        if marks.iter().any(|mark| mark.kind != MarkKind::ZeroAdvance) {
+            return None;
+        }
+        let (mut result, mut from) = (Vec::new(), own.start);
+        for mark in marks {
+            result.extend_from_slice(&self.assembly.bytes[from..mark.at]);
+            result.push(0x40);
+            from = mark.at;
+        }
+        if result.is_empty() {
+            return None;
+        }
+        result.extend_from_slice(&self.assembly.bytes[from..own.end]);
+        Some(result)
     }
 
     fn relocation(&self, offset: SectionOffset, encoding: PointerEncoding, target: Target) -> Relocation {

@@ -5,7 +5,7 @@ use core::fmt;
 
 use cfipack_format::{Address, Arch, Key, SectionOffset};
 
-use crate::cfi::SectionKind;
+use crate::cfi::{Section, SectionKind};
 
 /// A `.eh_frame` or `.debug_frame` that needs only addresses.
 #[derive(Clone, Debug)]
@@ -72,6 +72,11 @@ pub enum PlaceError {
 }
 
 impl CallFrames {
+    /// The section as its reader takes it, before it is placed.
+    pub fn section(&self) -> Section<'_> {
+        Section::new(self.kind, &self.bytes, Address(0), self.arch)
+    }
+
     /// What the section is.
     pub fn kind(&self) -> SectionKind {
         self.kind

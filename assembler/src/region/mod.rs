@@ -154,7 +154,7 @@ impl Region {
         let properties = Properties {
             code_alignment,
             data_alignment,
-            return_address: frame.return_column,
+            return_address: frame.return_column.unwrap_or(self.arch.return_address()),
             is_signal_frame: frame.is_signal_frame,
             has_key_b: frame.is_b_key_frame,
             is_tagged: frame.is_mte_tagged_frame,

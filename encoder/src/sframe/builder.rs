@@ -9,6 +9,7 @@ use crate::cfi::{Change, Function, Instructions, Interpreter, RowSink, State};
 use crate::sframe::fast::cies::Cies;
 use crate::sframe::fast::direct::Common;
 use crate::sframe::rows::fres::Fres;
+use crate::sframe::rows::gas_marks::GasMarks;
 use crate::sframe::rows::gnu::{Gnu, GnuRows};
 use crate::sframe::rows::small::{SmallRows, flags};
 use crate::sframe::rows::stack_pointer::StackPointer;
@@ -44,12 +45,24 @@ impl<'a> Builder<'a> {
     /// # Errors
     /// The format has no ABI for the architecture: i386 and arm64_32.
     pub fn new(arch: Arch, options: Options) -> Result<Self, UnsupportedArch> {
+        Self::with_fres(arch, options, Fres::new(arch.endian()))
+    }
+
+    fn with_fres(arch: Arch, options: Options, fres: Fres) -> Result<Self, UnsupportedArch> {
         let abi = Abi::of(arch).ok_or(UnsupportedArch { arch, format: ".sframe" })?;
         let version = if options.version == Version::V3 { Version::V3 } else { Version::V2 };
         let options = Options { version, flex: options.flex && version == Version::V3, ..options };
-        let fres = Fres::new(arch.endian());
         let seed = fres.seed();
         Ok(Self::with_seed(abi, options, fres, seed))
+    }
+
+    /// As [`new`](Self::new), for a few functions, as of a JIT that adds one to a region: the builder itself costs less,
+    /// and each function more. The section is the same.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new)'s.
+    pub fn for_few(arch: Arch, options: Options) -> Result<Self, UnsupportedArch> {
+        Self::with_fres(arch, options, Fres::for_few(arch.endian()))
     }
 
     /// A builder without functions, with the same architecture and options: [absorbing](Self::absorb) it
@@ -96,13 +109,22 @@ impl<'a> Builder<'a> {
     /// section has no row for it.
     #[inline]
     pub fn push(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
+        self.push_marked(function, &GasMarks::default())
+    }
+
+    /// As [`push`](Self::push), of a function whose directives are known.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push)'s.
+    #[inline]
+    pub fn push_marked(&mut self, function: &Function<'a>, marks: &GasMarks) -> Result<(), Unsupported> {
         let have_addresses = function.start.is_some();
         self.can_take(have_addresses).map_err(|reason| refused(function, reason))?;
         self.entries.have_addresses = Some(have_addresses);
         let before = self.entries.list.len();
         let pushed = match self.options.layout {
             Layout::Small => self.push_small(function),
-            Layout::Gnu => self.push_gnu(function),
+            Layout::Gnu => self.push_gnu(function, marks),
         };
         if let Err(Unsupported { reason, .. }) = pushed {
             self.undefined += u64::from(reason.is_undefined() || self.is_undefined(function));
@@ -198,7 +220,8 @@ impl<'a> Builder<'a> {
         if size == 0 {
             return Ok(());
         }
-        let common = match self.number(function) {
+        let number = if self.fres.room().is_some() { self.number(function) } else { None };
+        let common = match number {
             Some(cie) => self.push_common(cie, function.key, &function.code(), size),
             None => false,
         };
@@ -277,16 +300,18 @@ impl<'a> Builder<'a> {
         rows.finish(size, layout, function.start.is_some()).map_err(|reason| refused(function, reason))
     }
 
-    fn push_gnu(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
+    fn push_gnu(&mut self, function: &Function<'a>, marks: &GasMarks) -> Result<(), Unsupported> {
         let size = u32::try_from(function.size).map_err(|_| refused(function, Reason::FunctionSize))?;
         let before = self.entries.mark();
-        let mut rows = GnuRows::new(function, &mut self.interpreter, &mut self.gnu, &mut self.fres);
+        let mut rows = GnuRows::new(function, marks, &mut self.interpreter, &mut self.gnu, &mut self.fres);
         let result = check(self.abi.arch(), function).and_then(|_| rows.run(self.options.flex));
         match result {
             Ok(fde_type) => {
                 self.end_gnu(function, size, fde_type).map_err(|reason| refused(function, reason))
             }
-            Err(unsupported) if unsupported.reason == Reason::GasInstruction(0x0f) => {
+            Err(unsupported)
+                if unsupported.reason == Reason::GasInstruction(0x0f) && marks.omitted.is_none() =>
+            {
                 // A PLT, whose FDEs are ld's work and not gas's.
                 self.run_stubs(function, size).map(|()| self.count(function)).map_err(|_| {
                     self.entries.back_to(before, &mut self.fres);
@@ -341,6 +366,7 @@ const fn is_of_gas(reason: Reason) -> bool {
     matches!(
         reason,
         Reason::GasInstruction(_)
+            | Reason::GasLabel
             | Reason::GasRegister(_)
             | Reason::ReturnColumn(_)
             | Reason::RowCount

@@ -94,5 +94,6 @@ pub use options::{Layout, Options};
 pub use parallel::pool::Threads;
 pub use parallel::pool::{Pool, Serial, Task};
 pub use push_all::LeftOut;
+pub use rows::gas_marks::GasMarks;
 pub use table::section::{Section, StartField};
 pub use table::write_error::WriteError;
