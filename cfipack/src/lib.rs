@@ -18,6 +18,10 @@
 //! an object, and `start_fields` the fields that need relocations. The example [`convert.rs`] packs the
 //! CFI of a file into a `.sframe` section, verifies the section and writes it.
 //!
+//! A JIT makes a [region](assembler::region::Region) of the code that it has generated, and registers what comes from it
+//! with libgcc, LLVM's and HP's libunwind, gdb, perf and readers of `.sframe`: see the example [`jit`] and the page
+//! [For JITs].
+//!
 //! # A profiler
 //! A [view](decoder::sframe::Section) borrows a table and finds the row of a PC;
 //! [`step`](decoder::sframe::step) goes from a frame's registers to its caller's. The
@@ -25,6 +29,8 @@
 //! `default-features = false, features = ["decoder"]`, which does not allocate.
 //!
 //! [`convert.rs`]: https://docs.rs/crate/cfipack/latest/source/examples/convert.rs
+//! [`jit`]: https://docs.rs/crate/cfipack/latest/source/examples/jit/
+//! [For JITs]: for_jits
 //! [`linker.rs`]: https://docs.rs/crate/cfipack/latest/source/examples/linker.rs
 //! [`unwind.rs`]: https://docs.rs/crate/cfipack/latest/source/examples/unwind.rs
 //! [For linkers]: for_linkers
@@ -77,3 +83,7 @@ pub use cfipack_roundtrip as roundtrip;
 #[cfg(all(any(doc, doctest), feature = "encoder"))]
 #[doc = include_str!("../docs/for-linkers.md")]
 pub mod for_linkers {}
+
+#[cfg(all(any(doc, doctest), feature = "assembler"))]
+#[doc = include_str!("../docs/for-jits.md")]
+pub mod for_jits {}

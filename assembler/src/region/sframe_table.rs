@@ -115,7 +115,7 @@ impl<'m> SframeTable<'m> {
         capacity: Capacity,
     ) -> Result<Self, Error> {
         let abi = Abi::of(arch).ok_or(Error::Arch { arch, form: ".sframe" })?;
-        if address.0 % 4 != 0 {
+        if !address.0.is_multiple_of(4) {
             return Err(Error::Misaligned { address, alignment: 4 });
         }
         let needed = capacity.words()?;

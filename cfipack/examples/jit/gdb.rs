@@ -71,9 +71,10 @@ impl Drop for Registered {
         let _lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: under the lock; the entry is in the list, and after this nobody has it.
         unsafe {
+            let descriptor = &raw mut __jit_debug_descriptor;
             let Entry { next, prev, .. } = *self.entry;
             match prev.is_null() {
-                true => (*&raw mut __jit_debug_descriptor).first = next,
+                true => (*descriptor).first = next,
                 false => (*prev).next = next,
             }
             if !next.is_null() {

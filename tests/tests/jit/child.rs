@@ -90,6 +90,16 @@ fn register(unwinder: &str, library: *mut c_void, program: &Program) -> Register
             std::mem::forget(near);
             Registered::Nothing
         }
+        "llvm-section" => {
+            let add = libgcc::symbol(library, c"__unw_add_dynamic_eh_frame_section").expect("LLVM's");
+            let eh_frame = region.eh_frame(Pointers::Absolute).unwrap();
+            let section: &'static [u8] = eh_frame.bytes().to_vec().leak();
+            // SAFETY: the function has this type, and the section stays.
+            unsafe {
+                std::mem::transmute::<*mut c_void, extern "C" fn(usize)>(add)(section.as_ptr() as usize)
+            };
+            Registered::Nothing
+        }
         "ip-offset" => libunwind(LibunwindForm::IpOffset),
         "remote-table" => libunwind(LibunwindForm::RemoteTable),
         "gdb" => Registered::Gdb(gdb::register(region).unwrap()),
@@ -136,8 +146,16 @@ extern "C-unwind" fn throw(_: *mut c_void) {
 /// gdb stops here.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C-unwind" fn jit_stop(_: *mut c_void) {
+pub extern "C-unwind" fn jit_stop(_: *mut c_void) {
     std::hint::black_box(());
+}
+
+/// Where this program lies.
+pub fn image_base() -> u64 {
+    unsafe extern "C" {
+        static __ehdr_start: u8;
+    }
+    &raw const __ehdr_start as u64
 }
 
 /// perf samples here.
@@ -166,7 +184,7 @@ fn case() {
         _ => Cfi::Nothing,
     };
     let library = match (*unwinder, rest.first()) {
-        ("llvm" | "ip-offset" | "remote-table", Some(path)) => open(path),
+        ("llvm" | "llvm-section" | "ip-offset" | "remote-table", Some(path)) => open(path),
         _ => libc::RTLD_DEFAULT,
     };
     let walker = match *unwinder {

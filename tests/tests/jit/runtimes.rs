@@ -130,7 +130,7 @@ fn llvm_libunwinds() -> Vec<PathBuf> {
     for version in 13..30 {
         let installed = PathBuf::from(format!("/usr/lib/llvm-{version}/lib/libunwind.so.1"));
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("libunwind-{version}"));
-        let library = directory.join(&installed.strip_prefix("/").unwrap());
+        let library = directory.join(installed.strip_prefix("/").unwrap());
         if installed.exists() {
             found.push(installed);
         } else if library.exists() || unpacked(version, &directory) && library.exists() {
@@ -161,6 +161,8 @@ fn llvm_libunwind() {
     for library in libraries {
         let case = |case: &str| run(command(&format!("llvm {case} {}", library.display())));
         calls(case);
+        let section = run(command(&format!("llvm-section right call {}", library.display())));
+        assert_eq!(section, [WHOLE]);
         // Those at which no row starts.
         steps(8, |case| output(&format!("llvm {case} {}", library.display())));
         assert_eq!(case("right reused"), [WHOLE; 2]);
