@@ -53,7 +53,10 @@ impl Region {
     pub fn eh_frame(&self, pointers: Pointers) -> Result<EhFrame, Error> {
         let (mut order, mut fdes) = (Vec::new(), Vec::with_capacity(self.functions.len()));
         // Records are written as if they lay where the code lies, which leaves distances small.
-        let mut writer = Writer::new(SectionKind::EhFrame, self.arch, self.base);
+        let records = self.commons.len() + self.functions.len();
+        // What a record has beside its instructions, padding included, and the zero at the end.
+        let bytes = Vec::with_capacity(self.bytes.len() + 48 * records + 4);
+        let mut writer = Writer::after(SectionKind::EhFrame, self.arch, self.base, bytes);
         if let [common] = &self.commons[..] {
             let cie = self.cie(&mut writer, common, pointers)?;
             for number in 0..self.functions.len() {
