@@ -3,7 +3,58 @@
 //!
 //! Directives say, at offsets of a function's code, how the canonical frame address changes and which registers are
 //! saved where. From one such description every form is made that a reader wants.
+//!
+//! ```
+//! use cfipack_assembler::format::{Address, Arch, Key, Register};
+//! use cfipack_assembler::{Assembly, Directives, Target};
+//!
+//! // push %rbp; mov %rsp,%rbp; ...; pop %rbp; ret
+//! let (rsp, rbp) = (Register(7), Register(6));
+//! let mut directives = Directives::new(Arch::Amd64, 16);
+//! directives.at(1).def_cfa_offset(16).offset(rbp, -16);
+//! directives.at(4).def_cfa_register(rbp);
+//! directives.at(15).def_cfa(rsp, 8);
+//!
+//! let mut assembly = Assembly::new(Arch::Amd64);
+//! assembly.push(Key(1), &directives)?;
+//! let eh_frame = assembly.eh_frame()?;
+//! let bytes = eh_frame.to_vec(Address(0x2000), |target| match target {
+//!     Target::Function(Key(1)) => Address(0x1000),
+//!     other => panic!("no such target: {other:?}"),
+//! })?;
+//! // In the FDE, from offset 17 of it on: advance 1, def_cfa_offset 16, offset rbp at -16, advance 3, ...
+//! assert_eq!(bytes[24 + 17..24 + 23], [0x41, 0x0e, 16, 0x86, 2, 0x43]);
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
 
-#![cfg_attr(not(feature = "std"), no_std)]
+#![no_std]
 
+extern crate alloc;
+
+mod assembly;
+mod call_frames;
+mod compact_unwind;
+mod dialect;
+mod directive;
+mod directives;
+mod error;
+mod from_cfi;
+#[cfg(feature = "gimli")]
+mod from_gimli;
+mod instructions;
+pub mod region;
+mod sframe;
+
+pub use assembly::{Assembly, AssemblyError};
+pub use call_frames::{CallFrames, PlaceError, Relocation, Target};
+pub use cfipack_cfi as cfi;
+pub use cfipack_encoder as encoder;
 pub use cfipack_format as format;
+pub use compact_unwind::{CompactOptions, CompactUnwind, Encodings};
+pub use dialect::Dialect;
+pub use directive::{Directive, EscapeOperand, Placed};
+pub use directives::{Directives, Frame};
+pub use error::{Error, Misuse};
+#[cfg(feature = "gimli")]
+pub use from_gimli::{GimliError, from_gimli};
+pub use sframe::Sframe;

@@ -17,6 +17,10 @@
 //! an object, and `start_fields` the fields that need relocations. The example [`convert.rs`] packs the
 //! CFI of a file into a `.sframe` section, verifies the section and writes it.
 //!
+//! A JIT makes a [region](assembler::region::Region) of the code that it has generated, and registers what comes from it
+//! with libgcc, LLVM's and HP's libunwind, gdb, perf and readers of `.sframe`: see the example [`jit`] and the page
+//! [For JITs].
+//!
 //! # A profiler
 //! A [view](decoder::sframe::Section) borrows a table and finds the row of a PC;
 //! [`step`](decoder::sframe::step) goes from a frame's registers to its caller's. The
@@ -24,6 +28,8 @@
 //! `default-features = false, features = ["decoder"]`, which does not allocate.
 //!
 //! [`convert.rs`]: https://docs.rs/crate/cfipack/latest/source/examples/convert.rs
+//! [`jit`]: https://docs.rs/crate/cfipack/latest/source/examples/jit/
+//! [For JITs]: for_jits
 //! [`linker.rs`]: https://docs.rs/crate/cfipack/latest/source/examples/linker.rs
 //! [`unwind.rs`]: https://docs.rs/crate/cfipack/latest/source/examples/unwind.rs
 //! [For linkers]: for_linkers
@@ -46,6 +52,7 @@
 //! | `assembler` | [`assembler`]: CFI directives to tables and what runtimes register; enables `encoder` | `alloc` |
 
 #![no_std]
+#![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "assembler")]
@@ -75,3 +82,7 @@ pub use cfipack_roundtrip as roundtrip;
 #[cfg(all(any(doc, doctest), feature = "linker"))]
 #[doc = include_str!("../docs/for-linkers.md")]
 pub mod for_linkers {}
+
+#[cfg(all(any(doc, doctest), feature = "assembler"))]
+#[doc = include_str!("../docs/for-jits.md")]
+pub mod for_jits {}

@@ -74,3 +74,14 @@ fn unwind_prints_the_stack_of_its_child() {
     assert!(frames.is_sorted(), "{printed}");
     assert_eq!(stack.last(), Some(&"_start"), "{printed}");
 }
+
+/// The process's unwinder and the reader of `.sframe` find the functions in the order of their calls.
+#[test]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn jit_unwinds_generated_code() {
+    let output = example("jit").output().unwrap();
+    let printed = succeeded(&output);
+    for reader in ["the process's unwinder", ".sframe"] {
+        assert!(printed.contains(&format!("{reader}: inner < middle < outer\n")), "{printed}");
+    }
+}

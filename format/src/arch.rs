@@ -71,6 +71,16 @@ impl Arch {
         })
     }
 
+    /// `e_machine` of ELF files, from the System V ABI.
+    pub const fn elf_machine(self) -> u16 {
+        match self {
+            Self::I386 => 3,
+            Self::S390x => 22,
+            Self::Amd64 => 62,
+            Self::Aarch64 | Self::Aarch64Be | Self::Arm64_32 => 183,
+        }
+    }
+
     /// The code alignment factor and the data alignment factor of CIEs, as gas 2.47 and LLVM 23 write them.
     #[inline]
     pub const fn cfi_alignment(self) -> (u64, i64) {
@@ -88,6 +98,31 @@ impl Arch {
         match self {
             Self::S390x => -160,
             _ => 0,
+        }
+    }
+
+    /// The CFA's offset from the [stack pointer](Self::stack_pointer) at a function's entry, in bytes.
+    pub const fn cfa_offset_at_entry(self) -> i64 {
+        match self {
+            Self::Amd64 => 8,
+            Self::I386 => 4,
+            Self::Aarch64 | Self::Aarch64Be | Self::Arm64_32 => 0,
+            Self::S390x => 160,
+        }
+    }
+
+    /// Whether the psABI's DWARF numbering ("DWARF Register Number Mapping") has a register of this number.
+    ///
+    /// x86-64 psABI, table 3.36, with APX's r16 to r31; i386 psABI, table 2.14; "DWARF for the Arm 64-bit
+    /// Architecture", section 4.1; s390x ELF ABI supplement, table 1.19.
+    pub const fn has_register(self, register: Register) -> bool {
+        match self {
+            Self::Amd64 => matches!(register.0, 0..=55 | 58..=59 | 62..=82 | 118..=145),
+            Self::I386 => matches!(register.0, 0..=9 | 11..=18 | 21..=37 | 39..=45 | 48..=49 | 93..=102),
+            Self::Aarch64 | Self::Aarch64Be | Self::Arm64_32 => {
+                matches!(register.0, 0..=39 | 46..=127)
+            }
+            Self::S390x => matches!(register.0, 0..=65 | 68..=83),
         }
     }
 

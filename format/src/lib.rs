@@ -13,6 +13,7 @@ pub mod cfi;
 pub mod compact_unwind;
 mod endian;
 mod register_name;
+mod register_named;
 mod row;
 mod saved;
 pub mod sframe;

@@ -2,6 +2,7 @@
 //! generators of call frame information.
 
 pub mod apple_sources;
+pub mod assembled;
 pub mod by_cfi;
 pub mod cfi_bytes;
 pub mod convert;

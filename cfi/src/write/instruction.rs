@@ -22,6 +22,11 @@ impl InstructionWriter {
         Self { endian: arch.endian(), code_alignment, data_alignment, bytes: Vec::new() }
     }
 
+    /// The same, after these bytes.
+    pub fn after(arch: Arch, code_alignment: u64, data_alignment: i64, bytes: Vec<u8>) -> Self {
+        Self { bytes, ..Self::new(arch, code_alignment, data_alignment) }
+    }
+
     /// For an FDE of a CIE.
     pub fn of(cie: &WrittenCie) -> Self {
         Self::new(cie.arch, cie.code_alignment, cie.data_alignment)
@@ -30,6 +35,11 @@ impl InstructionWriter {
     /// The bytes so far.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// The bytes.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
     }
 
     /// Appends bytes as they are.

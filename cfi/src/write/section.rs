@@ -73,6 +73,19 @@ impl Writer {
         self.bytes.extend_from_slice(bytes);
     }
 
+    /// Makes the record at `record`, the last, longer by so many bytes of `DW_CFA_nop`.
+    pub fn extend_record(&mut self, record: SectionOffset, padding: usize) {
+        self.bytes.resize(self.bytes.len() + padding, 0);
+        let content = record.0 + if self.is_64_bit { 12 } else { 4 };
+        let length = self.bytes.len().saturating_sub(content);
+        let endian = self.arch.endian();
+        if self.is_64_bit {
+            self.bytes[content - 8..content].copy_from_slice(&endian.put_u64(length as u64));
+        } else {
+            self.bytes[record.0..content].copy_from_slice(&endian.put_u32(length as u32));
+        }
+    }
+
     /// Appends a record: its length, what `body` writes, which starts with the id, and padding. If `body`
     /// fails nothing is appended.
     pub(super) fn record<T>(&mut self, body: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {

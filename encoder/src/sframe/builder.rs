@@ -10,6 +10,7 @@ use crate::sframe::fast::cies::Cies;
 use crate::sframe::fast::direct::Common;
 use crate::sframe::push_one::refused;
 use crate::sframe::rows::fres::Fres;
+use crate::sframe::rows::gas_marks::GasMarks;
 use crate::sframe::rows::gnu::Gnu;
 use crate::sframe::rows::stack_pointer::StackPointer;
 use crate::sframe::table::block::Blocks;
@@ -44,6 +45,10 @@ impl<'a> Builder<'a> {
     /// The format has no ABI for the architecture, as for i386 and arm64_32, or the version is 1, which is
     /// not written.
     pub fn new(arch: Arch, options: Options) -> Result<Self, UnsupportedFormat> {
+        Self::with_fres(arch, options, Fres::new(arch.endian()))
+    }
+
+    fn with_fres(arch: Arch, options: Options, fres: Fres) -> Result<Self, UnsupportedFormat> {
         let format = ".sframe";
         let abi = Abi::of(arch).ok_or(UnsupportedFormat::Arch { arch, format })?;
         let version = options.version;
@@ -51,9 +56,17 @@ impl<'a> Builder<'a> {
             return Err(UnsupportedFormat::Version { version, format });
         }
         let options = Options { flex: options.flex && version == Version::V3, ..options };
-        let fres = Fres::new(arch.endian());
         let seed = fres.seed();
         Ok(Self::with_seed(abi, options, fres, seed))
+    }
+
+    /// As [`new`](Self::new), for a few functions, as of a JIT that adds one to a region: the builder itself costs less,
+    /// and each function more. The section is the same.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new)'s.
+    pub fn for_few(arch: Arch, options: Options) -> Result<Self, UnsupportedFormat> {
+        Self::with_fres(arch, options, Fres::for_few(arch.endian()))
     }
 
     /// A builder without functions, with the same architecture and options: [absorbing](Self::absorb) it
@@ -100,13 +113,22 @@ impl<'a> Builder<'a> {
     /// has no row for it.
     #[inline]
     pub fn push(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
+        self.push_marked(function, &GasMarks::default())
+    }
+
+    /// As [`push`](Self::push), of a function whose directives are known.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push)'s.
+    #[inline]
+    pub fn push_marked(&mut self, function: &Function<'a>, marks: &GasMarks) -> Result<(), Unsupported> {
         let have_addresses = function.start.is_some();
         self.can_take(have_addresses).map_err(|reason| refused(function, reason))?;
         self.entries.have_addresses = Some(have_addresses);
         let before = self.entries.list.len();
         let pushed = match self.options.layout {
             Layout::Small => self.push_small(function),
-            Layout::Gnu => self.push_gnu(function),
+            Layout::Gnu => self.push_gnu(function, marks),
         };
         if let Err(Unsupported { reason, .. }) = pushed {
             self.undefined += u64::from(reason.is_undefined() || self.is_undefined(function));

@@ -97,6 +97,7 @@ pub use parallel::pool::Threads;
 pub use parallel::pool::{Pool, Serial, Task};
 pub use push_all::OmittedFunction;
 pub use push_stubs::StubPart;
+pub use rows::gas_marks::GasMarks;
 pub use table::encoded::{EncodedRows, SharedRows, TableFunction};
 pub use table::section::{Section, StartField};
 pub use table::write_error::WriteError;

@@ -4,6 +4,7 @@ use cfipack_format::Arch;
 use cfipack_format::sframe::{FdeType, FreType};
 
 use crate::cfi::{Change, Function, RowSink, State};
+use crate::sframe::rows::gas_marks::GasMarks;
 use crate::sframe::rows::gnu::GnuRows;
 use crate::sframe::rows::small::{SmallRows, flags};
 use crate::sframe::rows::stack_pointer::StackPointer;
@@ -28,7 +29,8 @@ impl<'a> Builder<'a> {
         if size == 0 {
             return Ok(());
         }
-        let common = match self.number(function) {
+        let number = if self.fres.room().is_some() { self.number(function) } else { None };
+        let common = match number {
             Some(cie) => self.push_common(cie, function.key, &function.code(), size),
             None => false,
         };
@@ -89,16 +91,18 @@ impl<'a> Builder<'a> {
         rows.finish(size, layout, function.start.is_some()).map_err(|reason| refused(function, reason))
     }
 
-    pub(super) fn push_gnu(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
+    pub(super) fn push_gnu(&mut self, function: &Function<'a>, marks: &GasMarks) -> Result<(), Unsupported> {
         let size = u32::try_from(function.size).map_err(|_| refused(function, Reason::FunctionSize))?;
         let before = self.entries.mark();
-        let mut rows = GnuRows::new(function, &mut self.interpreter, &mut self.gnu, &mut self.fres);
+        let mut rows = GnuRows::new(function, marks, &mut self.interpreter, &mut self.gnu, &mut self.fres);
         let result = check(self.abi.arch(), function).and_then(|_| rows.run(self.options.flex));
         match result {
             Ok(fde_type) => {
                 self.end_gnu(function, size, fde_type).map_err(|reason| refused(function, reason))
             }
-            Err(unsupported) if unsupported.reason == Reason::GasInstruction(0x0f) => {
+            Err(unsupported)
+                if unsupported.reason == Reason::GasInstruction(0x0f) && marks.omitted.is_none() =>
+            {
                 // A PLT, whose FDEs are ld's work and not gas's.
                 match self.run_stubs(function, size) {
                     Ok(()) => {
@@ -159,6 +163,7 @@ const fn is_of_gas(reason: Reason) -> bool {
     matches!(
         reason,
         Reason::GasInstruction(_)
+            | Reason::GasLabel
             | Reason::GasRegister(_)
             | Reason::ReturnColumn(_)
             | Reason::RowCount

@@ -16,6 +16,7 @@ use crate::cfi::{Cie, Function, Instruction, Instructions, Interpreter, Register
 use crate::sframe::rows::fre::Fre;
 use crate::sframe::rows::fres::{Fres, MAX_ROWS};
 use crate::sframe::rows::gas_instruction::{GasAction, gas_action};
+use crate::sframe::rows::gas_marks::GasMarks;
 use crate::sframe::rows::gas_state::{GasState, GasStates};
 use crate::sframe::rows::stack_pointer::StackPointer;
 use crate::{Reason, Unsupported};
@@ -60,6 +61,7 @@ struct GnuState {
 /// The rows of one function as gas would write them.
 pub(crate) struct GnuRows<'a, 'f, 'b> {
     function: &'f Function<'a>,
+    marks: &'f GasMarks,
     interpreter: &'b mut Interpreter<'a, StackPointer>,
     gnu: &'b mut Gnu<'a>,
     fres: &'b mut Fres,
@@ -79,17 +81,21 @@ impl GnuState {
 impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
     pub(crate) fn new(
         function: &'f Function<'a>,
+        marks: &'f GasMarks,
         interpreter: &'b mut Interpreter<'a, StackPointer>,
         gnu: &'b mut Gnu<'a>,
         fres: &'b mut Fres,
     ) -> Self {
         let arch = function.arch();
         let (fde_type, gnu_state) = (FdeType::Default, GnuState::new(arch));
-        Self { function, interpreter, gnu, fres, arch, fde_type, gnu_state }
+        Self { function, marks, interpreter, gnu, fres, arch, fde_type, gnu_state }
     }
 
     /// Writes the rows. Returns the type of the FDE.
     pub(crate) fn run(&mut self, flex_allowed: bool) -> Result<FdeType, Unsupported> {
+        if let Some((offset, reason)) = self.marks.omitted {
+            return Err(Unsupported { function: self.function.key, offset, reason });
+        }
         self.run_as(FdeType::Default)?;
         if !self.gnu_state.flex {
             return Ok(FdeType::Default);
@@ -205,7 +211,19 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
             let gnu_state = &mut self.gnu_state;
             (gnu_state.begun, gnu_state.touched, gnu_state.location, gnu_state.entered) =
                 (true, false, target, None);
+        } else if self.marks.zero_advances {
+            self.zero_advance(state)?;
         }
+        Ok(())
+    }
+
+    /// Goes on to another of gas's fragments at the same location.
+    #[cold]
+    fn zero_advance(&mut self, state: &State<'a, StackPointer>) -> Result<(), Reason> {
+        if self.gnu_state.touched {
+            self.push(state)?;
+        }
+        (self.gnu_state.begun, self.gnu_state.touched) = (true, false);
         Ok(())
     }
 

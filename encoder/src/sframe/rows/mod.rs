@@ -9,6 +9,7 @@ pub(crate) mod flex;
 pub(crate) mod fre;
 pub(crate) mod fres;
 pub(crate) mod gas_instruction;
+pub(crate) mod gas_marks;
 pub(crate) mod gas_state;
 pub(crate) mod gnu;
 mod narrow;

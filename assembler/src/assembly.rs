@@ -1,0 +1,155 @@
+//! The functions of an object or of a region of generated code.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use cfipack_format::{Arch, Key, UnsupportedFormat};
+
+use crate::call_frames::{CallFrames, Records};
+use crate::cfi::{SectionKind, write};
+use crate::directives::Frame;
+use crate::instructions::{Encoded, Mark, encode};
+use crate::{Dialect, Directives, Error};
+
+/// Functions with their directives, in the order of `.cfi_startproc`, of which every section is made.
+#[derive(Clone, Debug)]
+pub struct Assembly {
+    pub(crate) arch: Arch,
+    pub(crate) dialect: Dialect,
+    pub(crate) functions: Vec<Function>,
+    /// The instructions of all functions.
+    pub(crate) bytes: Vec<u8>,
+    /// What these do not say, in ascending order.
+    pub(crate) marks: Vec<Mark>,
+}
+
+/// A function of an assembly.
+#[derive(Clone, Debug)]
+pub(crate) struct Function {
+    pub(crate) key: Key,
+    pub(crate) size: u64,
+    pub(crate) is_simple: bool,
+    pub(crate) frame: Frame,
+    pub(crate) instructions: Encoded,
+}
+
+/// Why a function cannot be taken, or a section cannot be made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum AssemblyError {
+    /// A directive has no meaning.
+    Directive(Error),
+    /// The directives are for another architecture.
+    Architecture {
+        /// The architecture of the directives.
+        directives: Arch,
+        /// The architecture of the assembly.
+        assembly: Arch,
+    },
+    /// The format does not have the architecture, or its version is not written.
+    Unsupported(UnsupportedFormat),
+    /// A record's field cannot hold its value.
+    Record {
+        /// The function.
+        function: Key,
+        /// The field and the value.
+        error: write::Error,
+    },
+}
+
+impl Assembly {
+    /// No functions yet, as the GNU assembler has them.
+    pub fn new(arch: Arch) -> Self {
+        let (functions, bytes, marks) = (Vec::new(), Vec::new(), Vec::new());
+        Self { arch, dialect: Dialect::Gas, functions, bytes, marks }
+    }
+
+    /// The same in another dialect.
+    ///
+    /// # Panics
+    /// There are functions already.
+    pub fn with_dialect(self, dialect: Dialect) -> Self {
+        assert!(self.functions.is_empty(), "an assembly has one dialect");
+        Self { dialect, ..self }
+    }
+
+    /// The architecture.
+    pub fn arch(&self) -> Arch {
+        self.arch
+    }
+
+    /// How many functions there are.
+    pub fn len(&self) -> usize {
+        self.functions.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.functions.is_empty()
+    }
+
+    /// Removes all functions; the memory is used again.
+    pub fn clear(&mut self) {
+        self.functions.clear();
+        self.bytes.clear();
+        self.marks.clear();
+    }
+
+    /// Adds a function. `key` is any number by which the caller knows it, unique among the functions.
+    ///
+    /// # Errors
+    /// The directives have an error; nothing is added then.
+    pub fn push(&mut self, key: Key, directives: &Directives) -> Result<(), AssemblyError> {
+        directives.check().map_err(AssemblyError::Directive)?;
+        if directives.arch != self.arch {
+            return Err(AssemblyError::Architecture { directives: directives.arch, assembly: self.arch });
+        }
+        let instructions = encode(directives, self.dialect, &mut self.bytes, &mut self.marks)
+            .map_err(|error| AssemblyError::Record { function: key, error })?;
+        let Directives { is_simple, frame, code_len: size, .. } = *directives;
+        self.functions.push(Function { key, size, is_simple, frame, instructions });
+        Ok(())
+    }
+
+    /// What the instructions of a function do not say.
+    pub(crate) fn marks_of(&self, function: &Function) -> &[Mark] {
+        &self.marks[function.instructions.marks.clone()]
+    }
+
+    /// The `.eh_frame` of the functions.
+    ///
+    /// # Errors
+    /// A function is too large for the four bytes of its size.
+    pub fn eh_frame(&self) -> Result<CallFrames, AssemblyError> {
+        Records::new(self, SectionKind::EhFrame).write_all()
+    }
+
+    /// The `.debug_frame` of the functions.
+    ///
+    /// # Errors
+    /// As [`eh_frame`](Self::eh_frame)'s.
+    pub fn debug_frame(&self) -> Result<CallFrames, AssemblyError> {
+        Records::new(self, SectionKind::DebugFrame).write_all()
+    }
+}
+
+impl fmt::Display for AssemblyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directive(error) => error.fmt(f),
+            Self::Architecture { directives, assembly } => {
+                write!(f, "directives for {directives} in an assembly for {assembly}")
+            }
+            Self::Unsupported(unsupported) => unsupported.fmt(f),
+            Self::Record { function, error } => write!(f, "function {function}: {error}"),
+        }
+    }
+}
+
+impl core::error::Error for AssemblyError {}
+
+impl From<Error> for AssemblyError {
+    fn from(error: Error) -> Self {
+        Self::Directive(error)
+    }
+}

@@ -1,0 +1,299 @@
+//! CIEs that functions share, and the functions' FDEs.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use cfipack_format::{Address, Key, Register, SectionOffset};
+
+use super::section::{CallFrames, Relocation, Target};
+use crate::Dialect;
+use crate::assembly::{Assembly, AssemblyError, Function};
+use crate::cfi::write::{Cie, Error, Writer, WrittenCie};
+use crate::cfi::{PointerEncoding, SectionKind};
+use crate::instructions::{MarkKind, alignment};
+
+/// Writes the records of an assembly.
+pub(crate) struct Records<'a> {
+    assembly: &'a Assembly,
+    writer: Writer,
+    cies: Vec<SharedCie>,
+    relocations: Vec<Relocation>,
+    labels: Vec<SectionOffset>,
+    /// Whether the records are for rows alone: in the order of the source.
+    is_for_rows: bool,
+    /// Whether advances by nothing are among the instructions.
+    zero_advances: bool,
+}
+
+/// A CIE that has been written.
+struct SharedCie {
+    properties: Properties,
+    /// Its instructions among the assembly's bytes.
+    instructions: Range<usize>,
+    written: WrittenCie,
+}
+
+/// What the functions of a CIE have in common beside its instructions. Their order is that in which llvm-mc sorts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Properties {
+    personality: Option<(Key, u8)>,
+    lsda_encoding: Option<u8>,
+    is_signal_frame: bool,
+    /// LLVM's alone: gas compares instructions.
+    is_simple: bool,
+    return_column: Register,
+    is_b_key_frame: bool,
+    is_mte_tagged_frame: bool,
+}
+
+impl<'a> Records<'a> {
+    pub(crate) fn new(assembly: &'a Assembly, kind: SectionKind) -> Self {
+        let functions = assembly.functions.len();
+        // What a record has beside its instructions, and padding.
+        let capacity = assembly.bytes.len() + functions * 28 + 32;
+        let bytes = Vec::with_capacity(capacity);
+        let mut writer = Writer::after(kind, assembly.arch, Address(0), bytes);
+        if kind == SectionKind::EhFrame {
+            writer.alignment = 4;
+        }
+        let relocations = Vec::with_capacity(functions + 1);
+        Self {
+            assembly,
+            writer,
+            cies: Vec::new(),
+            relocations,
+            labels: Vec::new(),
+            is_for_rows: false,
+            zero_advances: false,
+        }
+    }
+
+    /// The same for rows: in the order of the source, with an advance by nothing where another of gas's fragments begins if
+    /// `zero_advances`.
+    pub(crate) fn for_rows(self, zero_advances: bool) -> Self {
+        Self { is_for_rows: true, zero_advances, ..self }
+    }
+
+    /// Writes the records of all functions.
+    pub(crate) fn write_all(mut self) -> Result<CallFrames, AssemblyError> {
+        let assembly = self.assembly;
+        if assembly.dialect == Dialect::Llvm && !self.is_for_rows {
+            let mut functions: Vec<_> = assembly.functions.iter().collect();
+            let is_debug_frame = !self.is_eh_frame();
+            functions.sort_by_cached_key(|function| {
+                let properties = self.properties(function);
+                (is_debug_frame.then_some(properties.return_column), properties)
+            });
+            self.write(functions)?;
+        } else {
+            self.write(&assembly.functions)?;
+        }
+        let Self { writer, relocations, labels, .. } = self;
+        let (kind, arch) = (writer.section().kind, assembly.arch);
+        let mut bytes = writer.into_bytes();
+        // The relocation has it all.
+        for relocation in relocations.iter().filter(|relocation| relocation.target == Target::Section) {
+            bytes[relocation.offset.0..][..relocation.size.into()].fill(0);
+        }
+        Ok(CallFrames { kind, arch, bytes, relocations, labels })
+    }
+
+    fn write(&mut self, functions: impl IntoIterator<Item = &'a Function>) -> Result<(), AssemblyError> {
+        let mut last = SectionOffset(0);
+        for function in functions {
+            let result = self.cie(function).and_then(|cie| {
+                last = self.writer.offset();
+                self.fde(function, cie)
+            });
+            result.map_err(|error| AssemblyError::Record { function: function.key, error })?;
+        }
+        self.align_the_end(last);
+        Ok(())
+    }
+
+    fn is_eh_frame(&self) -> bool {
+        self.writer.section().kind == SectionKind::EhFrame
+    }
+
+    fn properties(&self, function: &Function) -> Properties {
+        let frame = &function.frame;
+        let is_llvm = self.assembly.dialect == Dialect::Llvm;
+        // `.debug_frame` has no pointers, and LLVM's no letters.
+        let (has_pointers, has_letters) = (self.is_eh_frame(), self.is_eh_frame() || !is_llvm);
+        Properties {
+            personality: frame
+                .personality
+                .filter(|_| has_pointers)
+                .map(|(encoding, routine)| (routine, encoding.0)),
+            lsda_encoding: frame.lsda.filter(|_| has_pointers).map(|(encoding, _)| encoding.0),
+            is_signal_frame: frame.is_signal_frame && has_letters,
+            is_simple: is_llvm && function.is_simple,
+            return_column: match frame.return_column {
+                None if is_llvm => Register(u16::MAX),
+                column => column.unwrap_or(self.assembly.arch.return_address()),
+            },
+            is_b_key_frame: frame.is_b_key_frame && has_letters,
+            is_mte_tagged_frame: frame.is_mte_tagged_frame && has_letters,
+        }
+    }
+
+    /// The CIE of a function, and how many of its instructions that has: one that exists, or a new one.
+    fn cie(&mut self, function: &Function) -> Result<(WrittenCie, usize), Error> {
+        let bytes = &self.assembly.bytes;
+        let properties = self.properties(function);
+        let start = function.instructions.bytes.start;
+        let leading = start..start + function.instructions.leading;
+        let has = |cie: &&SharedCie| {
+            cie.properties == properties
+                && bytes[leading.clone()].starts_with(&bytes[cie.instructions.clone()])
+        };
+        // gas looks through them from the newest on.
+        if let Some(cie) = self.cies.iter().rev().find(has) {
+            return Ok((cie.written, cie.instructions.len()));
+        }
+        let written = self.new_cie(function, &properties, &bytes[leading.clone()])?;
+        let length = leading.len();
+        self.cies.push(SharedCie { properties, instructions: leading, written });
+        Ok((written, length))
+    }
+
+    fn new_cie(
+        &mut self,
+        function: &Function,
+        properties: &Properties,
+        instructions: &[u8],
+    ) -> Result<WrittenCie, Error> {
+        let assembly = self.assembly;
+        let offset = self.writer.offset();
+        let (mut letters, mut length) = ([0; 8], 0);
+        let has_letter = self.letters(properties);
+        for (letter, has) in has_letter {
+            if has {
+                letters[length] = letter;
+                length += 1;
+            }
+        }
+        let (code, data) = alignment(assembly.dialect, assembly.arch);
+        let mut cie = Cie::new(assembly.arch, instructions)
+            .with_augmentation(&letters[..length])
+            .with_alignment(code, data);
+        cie.return_address = function.frame.return_column.unwrap_or(assembly.arch.return_address());
+        if !self.is_eh_frame() && assembly.dialect == Dialect::Llvm {
+            cie.version = 4;
+        }
+        if self.is_eh_frame() {
+            cie.lsda_encoding = properties.lsda_encoding.map_or(PointerEncoding::OMITTED, PointerEncoding);
+            // Length, id, version, the letters and their zero, three numbers of a byte each, a length, an encoding.
+            let field = SectionOffset(offset.0 + 8 + 1 + length + 1 + 3 + 1 + 1);
+            cie.personality = function.frame.personality.map(|(encoding, routine)| {
+                let relocation = self.relocation(field, encoding, Target::Personality(routine));
+                self.relocations.push(relocation);
+                (PointerEncoding(encoding.0), place_of_zero(&relocation))
+            });
+        }
+        self.writer.cie(&cie)
+    }
+
+    /// The letters of the augmentation, in their order, and whether each is there.
+    fn letters(&self, properties: &Properties) -> [(u8, bool); 8] {
+        let (eh_frame, gas) = (self.is_eh_frame(), self.assembly.dialect == Dialect::Gas);
+        [
+            (b'z', eh_frame),
+            (b'P', eh_frame && properties.personality.is_some()),
+            (b'L', eh_frame && properties.lsda_encoding.is_some()),
+            (b'R', eh_frame),
+            (b'S', properties.is_signal_frame && !gas),
+            (b'B', eh_frame && properties.is_b_key_frame),
+            (b'G', eh_frame && properties.is_mte_tagged_frame),
+            (b'S', properties.is_signal_frame && gas),
+        ]
+    }
+
+    fn fde(&mut self, function: &Function, (cie, in_cie): (WrittenCie, usize)) -> Result<(), Error> {
+        let assembly = self.assembly;
+        let offset = self.writer.offset();
+        let pointer = SectionOffset(offset.0 + 4);
+        let start = SectionOffset(offset.0 + 8);
+        let (encoding, size) = if self.is_eh_frame() {
+            (PointerEncoding::PC_RELATIVE_SIGNED_4, 4)
+        } else {
+            let addend = cie.offset.0 as i64;
+            let relocation = self.relocation(pointer, PointerEncoding(0x03), Target::Section);
+            self.relocations.push(Relocation { addend, ..relocation });
+            (PointerEncoding::ABSOLUTE, assembly.arch.pointer_size().into())
+        };
+        let start = self.relocation(start, encoding, Target::Function(function.key));
+        self.relocations.push(start);
+        let lsda = function.frame.lsda.filter(|_| self.is_eh_frame()).map(|(encoding, table)| {
+            let field = SectionOffset(start.offset.0 + 2 * size + 1);
+            let relocation = self.relocation(field, encoding, Target::Lsda(table));
+            self.relocations.push(relocation);
+            place_of_zero(&relocation)
+        });
+        let own = function.instructions.bytes.start + in_cie..function.instructions.bytes.end;
+        let marked = if self.zero_advances { self.with_marks(function, own.clone()) } else { None };
+        let instructions = marked.as_deref().unwrap_or(&assembly.bytes[own.clone()]);
+        self.writer.fde(&cie, place_of_zero(&start), function.size, lsda, instructions)?;
+        if !assembly.marks.is_empty() {
+            let fixed = start.offset.0 + 2 * size + usize::from(self.is_eh_frame());
+            let lsda_size =
+                lsda.map_or(0, |_| usize::from(self.relocations.last().map_or(0, |last| last.size)));
+            self.labels_in(function, own, fixed + lsda_size);
+        }
+        Ok(())
+    }
+
+    /// Notes the labels among a function's own instructions, which lie at `at` in the section.
+    fn labels_in(&mut self, function: &Function, own: Range<usize>, at: usize) {
+        let labels = self.assembly.marks_of(function).iter().filter(|mark| mark.kind == MarkKind::Label);
+        // Nothing before a label is in the CIE.
+        self.labels.extend(labels.map(|mark| SectionOffset(at + mark.at - own.start)));
+    }
+
+    /// A function's own instructions with its advances by nothing, if it has any and gas does not omit it: nothing may
+    /// come between an escape's bytes and what completes them.
+    fn with_marks(&self, function: &Function, own: Range<usize>) -> Option<Vec<u8>> {
+        let marks = self.assembly.marks_of(function);
+        if marks.iter().any(|mark| mark.kind != MarkKind::ZeroAdvance) {
+            return None;
+        }
+        let (mut result, mut from) = (Vec::new(), own.start);
+        for mark in marks {
+            result.extend_from_slice(&self.assembly.bytes[from..mark.at]);
+            result.push(0x40);
+            from = mark.at;
+        }
+        if result.is_empty() {
+            return None;
+        }
+        result.extend_from_slice(&self.assembly.bytes[from..own.end]);
+        Some(result)
+    }
+
+    fn relocation(&self, offset: SectionOffset, encoding: PointerEncoding, target: Target) -> Relocation {
+        let size = match encoding.0 & 0x07 {
+            0x02 => 2,
+            0x03 => 4,
+            0x04 => 8,
+            _ => self.assembly.arch.pointer_size(),
+        };
+        let is_pc_relative = encoding.0 & 0x70 == 0x10;
+        let is_signed = encoding.0 & 0x08 != 0;
+        Relocation { offset, size, is_pc_relative, is_signed, target, addend: 0 }
+    }
+
+    /// Fills the last record of `.eh_frame` up to a multiple of a pointer's size: a linker puts another object's section
+    /// after it, and a gap would end the table.
+    fn align_the_end(&mut self, last: SectionOffset) {
+        let size = usize::from(self.assembly.arch.pointer_size());
+        let padding = self.writer.offset().0.wrapping_neg() % size;
+        if self.is_eh_frame() && padding != 0 {
+            self.writer.extend_record(last, padding);
+        }
+    }
+}
+
+/// The address for which a field has the value 0 in a section at address 0.
+fn place_of_zero(relocation: &Relocation) -> Address {
+    Address(if relocation.is_pc_relative { relocation.offset.0 as u64 } else { 0 })
+}

@@ -1,0 +1,213 @@
+//! The section.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use cfipack_format::{Address, Arch, Key, SectionOffset};
+
+use crate::cfi::{Section, SectionKind};
+
+/// A `.eh_frame` or `.debug_frame` that needs only addresses.
+#[derive(Clone, Debug)]
+pub struct CallFrames {
+    pub(super) kind: SectionKind,
+    pub(super) arch: Arch,
+    pub(super) bytes: Vec<u8>,
+    pub(super) relocations: Vec<Relocation>,
+    pub(super) labels: Vec<SectionOffset>,
+}
+
+/// A field that depends on an address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Relocation {
+    /// Where the field lies.
+    pub offset: SectionOffset,
+    /// Bytes of the field.
+    pub size: u8,
+    /// Whether the field has the distance from itself to the target, not the target's address.
+    pub is_pc_relative: bool,
+    /// Whether the field's value is signed.
+    pub is_signed: bool,
+    /// What the field leads to.
+    pub target: Target,
+    /// Bytes that are added to the target's address.
+    pub addend: i64,
+}
+
+/// What a field leads to, by the caller's keys.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Target {
+    /// The first byte of a function.
+    Function(Key),
+    /// A personality routine, or the cell with its address.
+    Personality(Key),
+    /// A language-specific data area.
+    Lsda(Key),
+    /// The start of the section itself, `.debug_frame`, in a relocatable object; in a linked file address 0, as the field
+    /// is an offset in it.
+    Section,
+}
+
+/// Why a section cannot be placed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum PlaceError {
+    /// The memory is not as long as the section.
+    Length {
+        /// Bytes of the section.
+        section: usize,
+        /// Bytes of the memory.
+        memory: usize,
+    },
+    /// A field cannot hold its value.
+    OutOfRange {
+        /// Where the field lies.
+        offset: SectionOffset,
+        /// Bytes of the field.
+        size: u8,
+        /// The value, as 64 bits.
+        value: u64,
+    },
+}
+
+impl CallFrames {
+    /// The section as its reader takes it, before it is placed.
+    pub fn section(&self) -> Section<'_> {
+        Section::new(self.kind, &self.bytes, Address(0), self.arch)
+    }
+
+    /// What the section is.
+    pub fn kind(&self) -> SectionKind {
+        self.kind
+    }
+
+    /// Bytes of the section.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether there are no records.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// The section as a relocatable object has it, whose relocations have addends of their own: fields that depend on an
+    /// address are 0.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The fields that depend on an address, in ascending order.
+    pub fn relocations(&self) -> &[Relocation] {
+        &self.relocations
+    }
+
+    /// Where each `.cfi_label` stands, in the order of functions and directives.
+    pub fn labels(&self) -> &[SectionOffset] {
+        &self.labels
+    }
+
+    /// Writes the section into `out`, as it is to lie at `address`. `address_of` is asked for the address of each target
+    /// but [`Target::Section`]. Can be called again for other addresses.
+    ///
+    /// # Errors
+    /// A field cannot hold its value, or `out` is not of the section's length; what `out` contains then is not defined.
+    pub fn write(
+        &self,
+        out: &mut [u8],
+        address: Address,
+        address_of: impl Fn(Target) -> Address,
+    ) -> Result<(), PlaceError> {
+        if out.len() != self.bytes.len() {
+            return Err(PlaceError::Length { section: self.bytes.len(), memory: out.len() });
+        }
+        out.copy_from_slice(&self.bytes);
+        for relocation in &self.relocations {
+            let target = match relocation.target {
+                Target::Section => Address(0),
+                target => address_of(target),
+            };
+            relocation.apply(self.arch, out, address, target)?;
+        }
+        Ok(())
+    }
+
+    /// [`write`](Self::write) into memory of its own.
+    ///
+    /// # Errors
+    /// A field cannot hold its value.
+    pub fn to_vec(
+        &self,
+        address: Address,
+        address_of: impl Fn(Target) -> Address,
+    ) -> Result<Vec<u8>, PlaceError> {
+        let mut out = alloc::vec![0; self.bytes.len()];
+        self.write(&mut out, address, address_of)?;
+        Ok(out)
+    }
+}
+
+impl Relocation {
+    /// The type of an ELF relocation (`R_X86_64_PC32`, `R_AARCH64_ABS64` and so on; the architectures' psABIs); none for
+    /// architectures and fields for which there is no such type.
+    pub fn elf_type(&self, arch: Arch) -> Option<u32> {
+        let of = |types: [[u32; 2]; 3]| {
+            let [absolute, relative] = match self.size {
+                2 => types[0],
+                4 => types[1],
+                8 => types[2],
+                _ => return None,
+            };
+            Some(if self.is_pc_relative { relative } else { absolute })
+        };
+        match arch {
+            // R_X86_64_32S has a signed value.
+            Arch::Amd64 if self.size == 4 && self.is_signed && !self.is_pc_relative => Some(11),
+            Arch::Amd64 => of([[12, 13], [10, 2], [1, 24]]),
+            Arch::Aarch64 | Arch::Aarch64Be => of([[259, 262], [258, 261], [257, 260]]),
+            Arch::S390x => of([[3, 16], [4, 5], [22, 23]]),
+            _ => None,
+        }
+    }
+
+    fn apply(&self, arch: Arch, out: &mut [u8], section: Address, target: Address) -> Result<(), PlaceError> {
+        let SectionOffset(at) = self.offset;
+        let here = if self.is_pc_relative { section.0.wrapping_add(at as u64) } else { 0 };
+        let value = target.0.wrapping_add_signed(self.addend).wrapping_sub(here);
+        let endian = arch.endian();
+        let is_signed = self.is_signed || self.is_pc_relative;
+        let bits = u32::from(self.size) * 8;
+        let is_whole = bits >= 64 || self.size == arch.pointer_size();
+        let fits = is_whole
+            || if is_signed {
+                (value as i64) >> (bits - 1) == (value as i64) >> 63
+            } else {
+                value >> bits == 0
+            };
+        if !fits {
+            return Err(PlaceError::OutOfRange { offset: self.offset, size: self.size, value });
+        }
+        match self.size {
+            2 => out[at..at + 2].copy_from_slice(&endian.put_u16(value as u16)),
+            4 => out[at..at + 4].copy_from_slice(&endian.put_u32(value as u32)),
+            _ => out[at..at + 8].copy_from_slice(&endian.put_u64(value)),
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for PlaceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Length { section, memory } => {
+                write!(f, "a section of {section} bytes does not fit memory of {memory}")
+            }
+            Self::OutOfRange { offset, size, value } => {
+                write!(f, "the field of {size} bytes at {offset} cannot hold {value:#x}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for PlaceError {}

@@ -1,0 +1,132 @@
+//! `__compact_unwind` from directives.
+
+use alloc::vec::Vec;
+
+use cfipack_format::compact_unwind::Encoding;
+use cfipack_format::{Key, Reason, Unsupported};
+
+use crate::assembly::{Assembly, AssemblyError, Function};
+use crate::call_frames::{Records, Target};
+use crate::cfi::{self, Functions, Instructions, SectionKind};
+use crate::encoder::compact_unwind::{self, Encoder, Entry, Mode, Section, llvm_mc};
+
+/// Whose encodings functions get.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum Encodings {
+    /// Such as are true: each restores what the directives say, in the function's body and at every call.
+    #[default]
+    Checked,
+    /// What llvm-mc 23 gives for the same directives, true or not.
+    LlvmMc,
+}
+
+/// How to make a `__compact_unwind`.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct CompactOptions<'a> {
+    /// Whose encodings.
+    pub encodings: Encodings,
+    /// The keys of `___gxx_personality_v0` and `___objc_personality_v0`: llvm-mc keeps DWARF mode for other
+    /// personalities, and a linker has room for three.
+    pub canonical_personalities: &'a [Key],
+}
+
+/// A `__compact_unwind` section and what it leaves to `__eh_frame`.
+#[derive(Clone, Debug)]
+pub struct CompactUnwind {
+    /// The rows, and their relocations.
+    pub section: Section,
+    /// The functions in DWARF mode, which need their FDEs, and why.
+    pub dwarf: Vec<Unsupported>,
+}
+
+impl<'a> CompactOptions<'a> {
+    /// Checked encodings.
+    pub const fn new() -> Self {
+        Self { encodings: Encodings::Checked, canonical_personalities: &[] }
+    }
+
+    /// The same with other encodings.
+    pub const fn with_encodings(self, encodings: Encodings) -> Self {
+        Self { encodings, ..self }
+    }
+
+    /// The same with the keys of the personalities for which llvm-mc has encodings.
+    pub const fn with_canonical_personalities(self, canonical_personalities: &'a [Key]) -> Self {
+        Self { canonical_personalities, ..self }
+    }
+}
+
+impl Assembly {
+    /// The `__compact_unwind` of a Mach-O object with the functions: a row for each, in their order. `code_of` gives a
+    /// function's code from its start on, if it is at hand; without it fewer functions have a checked
+    /// [encoding](Encoder::encode). `target_of` says where in the object a function, a personality or an LSDA is.
+    ///
+    /// # Errors
+    /// A function is too large for its FDE.
+    pub fn compact_unwind<'c>(
+        &self,
+        options: CompactOptions<'_>,
+        code_of: impl Fn(Key) -> Option<&'c [u8]>,
+        target_of: impl Fn(Target) -> compact_unwind::Target,
+    ) -> Result<CompactUnwind, AssemblyError> {
+        let frames = Records::new(self, SectionKind::EhFrame).for_rows(false).write_all()?;
+        let mut keys = self.functions.iter().map(|function| function.key);
+        let section = frames.section();
+        let functions = Functions::keyed(&section, |_| keys.next());
+        let mut encoder = Encoder::new(self.arch).map_err(AssemblyError::Unsupported)?;
+        let mut result = CompactUnwind {
+            section: Section::new(self.arch).map_err(AssemblyError::Unsupported)?,
+            dwarf: Vec::new(),
+        };
+        // The records are our own: each can be read.
+        for (own, function) in self.functions.iter().zip(functions.filter_map(Result::ok)) {
+            let encoding = match options.encodings {
+                Encodings::Checked => encoder.encode(&function, code_of(own.key), Mode::Checked),
+                Encodings::LlvmMc => self.as_llvm_mc(own, &function, options.canonical_personalities),
+            };
+            let encoding = encoding.unwrap_or_else(|unsupported| {
+                result.dwarf.push(unsupported);
+                Encoding::dwarf(self.arch, 0)
+            });
+            let too_large = Unsupported::function(own.key, Reason::FunctionSize);
+            let Ok(length) = u32::try_from(own.size) else {
+                result.dwarf.push(too_large);
+                continue;
+            };
+            result.section.push(&Entry {
+                function: target_of(Target::Function(own.key)),
+                length,
+                encoding,
+                personality: own
+                    .frame
+                    .personality
+                    .map(|(_, routine)| target_of(Target::Personality(routine))),
+                lsda: own.frame.lsda.map(|(_, table)| target_of(Target::Lsda(table))),
+            });
+        }
+        Ok(result)
+    }
+
+    /// The encoding that llvm-mc gives for a function's directives.
+    fn as_llvm_mc(
+        &self,
+        own: &Function,
+        function: &cfi::Function<'_>,
+        canonical: &[Key],
+    ) -> Result<Encoding, Unsupported> {
+        let refused = |reason| Unsupported::function(own.key, reason);
+        let is_foreign = own.frame.personality.is_some_and(|(_, routine)| !canonical.contains(&routine));
+        let frame = llvm_mc::Frame::new()
+            .with_foreign_personality(is_foreign)
+            .with_signal(own.frame.is_signal_frame)
+            .with_mte_tagged(own.frame.is_mte_tagged_frame);
+        let instructions = &own.instructions;
+        let bytes = &self.bytes[instructions.bytes.start + instructions.at_entry..instructions.bytes.end];
+        // A directive that is no instruction of its own comes first: it decides whatever the others are.
+        let altered = instructions.is_altered.then_some(Err(Reason::LlvmMcDirectives));
+        let directives = altered.into_iter().chain(Instructions::new(function, bytes));
+        llvm_mc::encode(self.arch, frame, directives).map_err(refused)
+    }
+}

@@ -1,0 +1,16 @@
+//! Whose bytes are written.
+
+/// The assembler whose CFI is written, byte for byte. All outputs of an [`Assembly`](crate::Assembly) say the same,
+/// that of its dialect: they differ in what `.cfi_restore` goes back to, which for `Gas` is what the directives before
+/// the first instruction say, where these were put into the CIE.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
+pub enum Dialect {
+    /// GNU as 2.47: directives before the first instruction go into the CIE, and a CIE is shared by the functions that
+    /// begin with its instructions.
+    #[default]
+    Gas,
+    /// LLVM 23's integrated assembler, as `llvm-mc` and clang have it: a CIE has the architecture's rules and no others,
+    /// and in `.eh_frame` functions are sorted by their CIEs.
+    Llvm,
+}

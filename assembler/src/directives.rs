@@ -1,0 +1,458 @@
+//! The directives of one function.
+
+use alloc::vec::Vec;
+use core::mem::take;
+
+use cfipack_format::{Arch, Key, Register};
+
+use crate::cfi::PointerEncoding;
+use crate::cfi::write::leb128;
+use crate::directive::{Directive, EscapeOperand, Placed};
+use crate::{Error, Misuse};
+
+/// The CFI directives of one function, as between `.cfi_startproc` and `.cfi_endproc`.
+///
+/// [`at`](Self::at) sets the place, a method with a directive's name gives the directive; names and meanings are those
+/// of the GNU assembler ("CFI directives" in its manual). Offsets of code are bytes from the function's start and
+/// ascend; offsets of the CFA and of registers are signed bytes.
+///
+/// A directive without meaning is an [`Error`] with its number. It is not recorded; the others are, so that
+/// [`errors`](Self::errors) has all of them at once, and nothing is made from directives with an error.
+#[derive(Clone, Debug)]
+pub struct Directives {
+    pub(crate) arch: Arch,
+    pub(crate) code_len: u64,
+    pub(crate) is_simple: bool,
+    pub(crate) frame: Frame,
+    pub(crate) list: Vec<Placed>,
+    pub(crate) escaped: Vec<u8>,
+    errors: Vec<Error>,
+    /// How many directives were given.
+    count: usize,
+    offset: u64,
+    new_fragment: bool,
+    /// Whether the present offset was refused: directives at it are counted and not recorded.
+    refused: bool,
+    /// The CFA's offset, for what is relative to it.
+    cfa_offset: i64,
+    /// The same in each remembered state.
+    remembered: Vec<i64>,
+}
+
+/// What directives say of the whole function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Frame {
+    /// `.cfi_return_column`: the architecture's own unless it is given.
+    pub return_column: Option<Register>,
+    /// `.cfi_signal_frame`
+    pub is_signal_frame: bool,
+    /// `.cfi_b_key_frame`
+    pub is_b_key_frame: bool,
+    /// `.cfi_mte_tagged_frame`
+    pub is_mte_tagged_frame: bool,
+    /// `.cfi_personality`: the encoding, and what the caller knows the routine, or the cell that holds its address, by.
+    pub personality: Option<(PointerEncoding, Key)>,
+    /// `.cfi_lsda`: the encoding, and what the caller knows the table by.
+    pub lsda: Option<(PointerEncoding, Key)>,
+}
+
+impl Directives {
+    /// No directives yet, for a function of `code_len` bytes: what `.cfi_startproc` and `.cfi_endproc` alone mean.
+    pub fn new(arch: Arch, code_len: u64) -> Self {
+        Self::with_memory(arch, code_len, Vec::with_capacity(USUAL), Vec::new())
+    }
+
+    fn with_memory(arch: Arch, code_len: u64, list: Vec<Placed>, escaped: Vec<u8>) -> Self {
+        let frame = Frame {
+            return_column: None,
+            is_signal_frame: false,
+            is_b_key_frame: false,
+            is_mte_tagged_frame: false,
+            personality: None,
+            lsda: None,
+        };
+        Self {
+            arch,
+            code_len,
+            is_simple: false,
+            frame,
+            list,
+            escaped,
+            errors: Vec::new(),
+            count: 0,
+            offset: 0,
+            new_fragment: false,
+            refused: false,
+            cfa_offset: arch.cfa_offset_at_entry(),
+            remembered: Vec::new(),
+        }
+    }
+
+    /// The same without the rules that the architecture has at a function's entry: `.cfi_startproc simple`.
+    pub fn with_simple(self) -> Self {
+        Self { is_simple: true, cfa_offset: 0, ..self }
+    }
+
+    /// The same with another size of the code, for a caller that learns it last.
+    ///
+    /// # Errors
+    /// None here: a directive after the new end is found by [`errors`](Self::errors)' caller when it is assembled.
+    pub fn with_code_len(self, code_len: u64) -> Self {
+        Self { code_len, ..self }
+    }
+
+    /// No directives yet, for another function: the memory is used again.
+    pub fn clear(&mut self, code_len: u64) {
+        let (mut list, mut escaped) = (take(&mut self.list), take(&mut self.escaped));
+        list.clear();
+        escaped.clear();
+        *self = Self::with_memory(self.arch, code_len, list, escaped);
+    }
+
+    /// The architecture.
+    pub fn arch(&self) -> Arch {
+        self.arch
+    }
+
+    /// Bytes of code.
+    pub fn code_len(&self) -> u64 {
+        self.code_len
+    }
+
+    /// Whether the function starts [without rules](Self::with_simple).
+    pub fn is_simple(&self) -> bool {
+        self.is_simple
+    }
+
+    /// What was said of the whole function.
+    pub fn frame(&self) -> &Frame {
+        &self.frame
+    }
+
+    /// The directives at places of the code, in their order.
+    pub fn placed(&self) -> &[Placed] {
+        &self.list
+    }
+
+    /// The bytes of all `.cfi_escape` directives.
+    pub fn escaped(&self) -> &[u8] {
+        &self.escaped
+    }
+
+    /// The directives that have no meaning, in their order.
+    pub fn errors(&self) -> &[Error] {
+        &self.errors
+    }
+
+    /// The first of [`errors`](Self::errors), if there is one.
+    ///
+    /// # Errors
+    /// That one.
+    pub fn check(&self) -> Result<(), Error> {
+        if let Some(&error) = self.errors.first() {
+            return Err(error);
+        }
+        // The size may have been set after the directives.
+        match self.list.last() {
+            Some(last) if last.offset > self.code_len => {
+                let misuse = Misuse::OffsetBeyondCode { code_len: self.code_len };
+                Err(Error { directive: last.number, offset: last.offset, misuse })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What follows stands at this offset, in bytes from the function's start: after the instruction that it describes.
+    /// The function's end is an offset too.
+    pub fn at(&mut self, offset: u64) -> &mut Self {
+        self.move_to(offset);
+        self
+    }
+
+    /// As [`at`](Self::at), after an alignment (`.p2align`, `.balign`) or other code whose size the assembler does not know at
+    /// once. At an offset where a directive stands already, gas has two rows of `.sframe` for one PC then; in the CFI
+    /// nothing differs.
+    pub fn at_aligned(&mut self, offset: u64) -> &mut Self {
+        self.move_to(offset);
+        self.new_fragment = true;
+        self
+    }
+
+    fn move_to(&mut self, offset: u64) {
+        let unit = code_alignment(self.arch);
+        let misuse = if offset < self.offset {
+            Some(Misuse::OffsetBackwards { previous: self.offset })
+        } else if offset > self.code_len {
+            Some(Misuse::OffsetBeyondCode { code_len: self.code_len })
+        } else if !offset.is_multiple_of(unit) {
+            Some(Misuse::OffsetUnaligned { unit })
+        } else {
+            None
+        };
+        self.refused = misuse.is_some();
+        match misuse {
+            Some(misuse) => self.errors.push(Error { directive: self.count, offset, misuse }),
+            None => self.offset = offset,
+        }
+    }
+
+    /// `.cfi_def_cfa`: the CFA is `register` plus `offset`.
+    pub fn def_cfa(&mut self, register: Register, offset: i64) -> &mut Self {
+        let misuse = self.register(register).or_else(|| self.cfa_offset(offset));
+        self.put_cfa(Directive::DefCfa(register, offset), offset, misuse)
+    }
+
+    /// `.cfi_def_cfa_offset`: the CFA is `offset` from the same register as before.
+    pub fn def_cfa_offset(&mut self, offset: i64) -> &mut Self {
+        self.put_cfa(Directive::DefCfaOffset(offset), offset, self.cfa_offset(offset))
+    }
+
+    /// `.cfi_adjust_cfa_offset`: the CFA's offset grows by so many bytes.
+    pub fn adjust_cfa_offset(&mut self, by: i64) -> &mut Self {
+        let offset = self.cfa_offset.wrapping_add(by);
+        self.put_cfa(Directive::AdjustCfaOffset(by), offset, self.cfa_offset(offset))
+    }
+
+    /// `.cfi_def_cfa_register`: the CFA is counted from this register, with the same offset as before.
+    pub fn def_cfa_register(&mut self, register: Register) -> &mut Self {
+        self.put(Directive::DefCfaRegister(register), self.register(register))
+    }
+
+    /// `.cfi_offset`: the caller's value of `register` is at the CFA plus `offset`.
+    pub fn offset(&mut self, register: Register, offset: i64) -> &mut Self {
+        let misuse = self.register(register).or_else(|| self.factored(offset));
+        self.put(Directive::Offset(register, offset), misuse)
+    }
+
+    /// `.cfi_rel_offset`: the same with an offset from the CFA's register.
+    pub fn rel_offset(&mut self, register: Register, offset: i64) -> &mut Self {
+        let from_cfa = offset.wrapping_sub(self.cfa_offset);
+        let misuse = self.register(register).or_else(|| self.factored(from_cfa));
+        self.put(Directive::RelOffset(register, offset), misuse)
+    }
+
+    /// `.cfi_val_offset`: the caller's value of `register` is the CFA plus `offset`.
+    pub fn val_offset(&mut self, register: Register, offset: i64) -> &mut Self {
+        let misuse = self.register(register).or_else(|| self.factored(offset));
+        self.put(Directive::ValOffset(register, offset), misuse)
+    }
+
+    /// `.cfi_register`: the caller's value of `register` is in `source`.
+    pub fn register_in(&mut self, register: Register, source: Register) -> &mut Self {
+        let misuse = self.register(register).or_else(|| self.register(source));
+        self.put(Directive::Register(register, source), misuse)
+    }
+
+    /// `.cfi_restore`: the rule of `register` is again what it was at the function's start.
+    pub fn restore(&mut self, register: Register) -> &mut Self {
+        self.put(Directive::Restore(register), self.register(register))
+    }
+
+    /// `.cfi_undefined`: the caller's value of `register` is lost.
+    pub fn undefined(&mut self, register: Register) -> &mut Self {
+        self.put(Directive::Undefined(register), self.register(register))
+    }
+
+    /// `.cfi_same_value`: `register` has the caller's value.
+    pub fn same_value(&mut self, register: Register) -> &mut Self {
+        self.put(Directive::SameValue(register), self.register(register))
+    }
+
+    /// `.cfi_remember_state`: puts all rules on a stack.
+    pub fn remember_state(&mut self) -> &mut Self {
+        self.remembered.push(self.cfa_offset);
+        self.put(Directive::RememberState, None)
+    }
+
+    /// `.cfi_restore_state`: takes all rules from it.
+    pub fn restore_state(&mut self) -> &mut Self {
+        match self.remembered.pop() {
+            Some(offset) => self.put_cfa(Directive::RestoreState, offset, None),
+            None => self.put(Directive::RestoreState, Some(Misuse::RestoreWithoutRemember)),
+        }
+    }
+
+    /// `.cfi_window_save`: SPARC's register windows; on AArch64 another name of
+    /// [`negate_ra_state`](Self::negate_ra_state).
+    pub fn window_save(&mut self) -> &mut Self {
+        self.put(Directive::WindowSave, None)
+    }
+
+    /// `.cfi_negate_ra_state`: the return address was signed and is not, or the other way round. AArch64.
+    pub fn negate_ra_state(&mut self) -> &mut Self {
+        self.put(Directive::NegateRaState, self.aarch64_only())
+    }
+
+    /// `.cfi_negate_ra_state_with_pc`: the same for a signature that the PC is part of. AArch64.
+    pub fn negate_ra_state_with_pc(&mut self) -> &mut Self {
+        self.put(Directive::NegateRaStateWithPc, self.aarch64_only())
+    }
+
+    /// `.cfi_escape` with one operand for each byte: the bytes are put among the instructions as they are.
+    pub fn escape(&mut self, bytes: &[u8]) -> &mut Self {
+        let start = self.escaped.len();
+        self.escaped.extend_from_slice(bytes);
+        self.escape_since(start, true)
+    }
+
+    /// `.cfi_escape` with operands of any kind. That an operand is a `uleb128()` makes a difference to gas's `.sframe`.
+    pub fn escape_operands(&mut self, operands: &[EscapeOperand]) -> &mut Self {
+        let start = self.escaped.len();
+        let endian = self.arch.endian();
+        for &operand in operands {
+            let escaped = &mut self.escaped;
+            match operand {
+                EscapeOperand::Byte(byte) => escaped.push(byte),
+                EscapeOperand::Data2(value) => escaped.extend_from_slice(&endian.put_u16(value)),
+                EscapeOperand::Data4(value) => escaped.extend_from_slice(&endian.put_u32(value)),
+                EscapeOperand::Data8(value) => escaped.extend_from_slice(&endian.put_u64(value)),
+                EscapeOperand::Uleb128(value) => leb128::unsigned(escaped, value),
+                EscapeOperand::Sleb128(value) => leb128::signed(escaped, value),
+            }
+        }
+        self.escape_since(start, is_plain(operands))
+    }
+
+    fn escape_since(&mut self, start: usize, is_plain: bool) -> &mut Self {
+        match (u32::try_from(start), u32::try_from(self.escaped.len())) {
+            (Ok(start), Ok(end)) => self.put(Directive::Escape { bytes: start..end, is_plain }, None),
+            _ => {
+                self.escaped.truncate(start);
+                self.put(Directive::Label, Some(Misuse::Length))
+            }
+        }
+    }
+
+    /// `.cfi_label`: a symbol at this place of the CFI; [`CallFrames::labels`](crate::CallFrames::labels) has its
+    /// offset.
+    pub fn label(&mut self) -> &mut Self {
+        self.put(Directive::Label, None)
+    }
+
+    /// `.cfi_signal_frame`: the function is called by a signal, so that its caller's PC is not that of a call.
+    pub fn signal_frame(&mut self) -> &mut Self {
+        self.frame.is_signal_frame = true;
+        self.counted(None)
+    }
+
+    /// `.cfi_b_key_frame`: return addresses are signed with key B. AArch64.
+    pub fn b_key_frame(&mut self) -> &mut Self {
+        let misuse = self.aarch64_only();
+        self.frame.is_b_key_frame |= misuse.is_none();
+        self.counted(misuse)
+    }
+
+    /// `.cfi_mte_tagged_frame`: the stack frame's memory is tagged. AArch64.
+    pub fn mte_tagged_frame(&mut self) -> &mut Self {
+        let misuse = self.aarch64_only();
+        self.frame.is_mte_tagged_frame |= misuse.is_none();
+        self.counted(misuse)
+    }
+
+    /// `.cfi_return_column`: the column that has the return address.
+    pub fn return_column(&mut self, register: Register) -> &mut Self {
+        let too_wide = Misuse::ReturnColumn { register };
+        let misuse = self.register(register).or((register.0 > 0xff).then_some(too_wide));
+        if misuse.is_none() {
+            self.frame.return_column = Some(register);
+        }
+        self.counted(misuse)
+    }
+
+    /// `.cfi_personality`: the routine that unwinding calls, or with an indirect encoding the cell that holds its address.
+    /// `routine` is any number by which the caller knows it. The encoding [`PointerEncoding::OMITTED`] takes an earlier
+    /// one back.
+    pub fn personality(&mut self, encoding: PointerEncoding, routine: Key) -> &mut Self {
+        let misuse = pointer(encoding);
+        if misuse.is_none() {
+            self.frame.personality = (encoding != PointerEncoding::OMITTED).then_some((encoding, routine));
+        }
+        self.counted(misuse)
+    }
+
+    /// `.cfi_lsda`: the language-specific data area. `table` is any number by which the caller knows it.
+    pub fn lsda(&mut self, encoding: PointerEncoding, table: Key) -> &mut Self {
+        let misuse = pointer(encoding);
+        if misuse.is_none() {
+            self.frame.lsda = (encoding != PointerEncoding::OMITTED).then_some((encoding, table));
+        }
+        self.counted(misuse)
+    }
+
+    /// Records a directive after which the CFA's offset is this one.
+    fn put_cfa(&mut self, directive: Directive, offset: i64, misuse: Option<Misuse>) -> &mut Self {
+        if misuse.is_none() {
+            self.cfa_offset = offset;
+        }
+        self.put(directive, misuse)
+    }
+
+    fn put(&mut self, directive: Directive, misuse: Option<Misuse>) -> &mut Self {
+        if misuse.is_none() && !self.refused {
+            let Self { count: number, offset, cfa_offset, new_fragment, .. } = *self;
+            self.list.push(Placed { number, offset, cfa_offset, new_fragment, directive });
+            self.new_fragment = false;
+        }
+        self.counted(misuse)
+    }
+
+    fn counted(&mut self, misuse: Option<Misuse>) -> &mut Self {
+        if let Some(misuse) = misuse {
+            self.errors.push(Error { directive: self.count, offset: self.offset, misuse });
+        }
+        self.count += 1;
+        self
+    }
+
+    fn register(&self, register: Register) -> Option<Misuse> {
+        let arch = self.arch;
+        (!arch.has_register(register)).then_some(Misuse::Register { register, arch })
+    }
+
+    fn aarch64_only(&self) -> Option<Misuse> {
+        (!self.arch.is_aarch64()).then_some(Misuse::Architecture { arch: self.arch })
+    }
+
+    /// CFI counts negative offsets of the CFA in units.
+    fn cfa_offset(&self, offset: i64) -> Option<Misuse> {
+        if offset < 0 { self.factored(offset) } else { None }
+    }
+
+    fn factored(&self, value: i64) -> Option<Misuse> {
+        let factor = data_alignment(self.arch);
+        (value % factor != 0).then_some(Misuse::Factor { value, factor })
+    }
+}
+
+/// Directives that a function has, or fewer.
+const USUAL: usize = 16;
+
+/// Bytes of code that an advance counts, as gas has it.
+pub(crate) fn code_alignment(arch: Arch) -> u64 {
+    arch.cfi_alignment().0
+}
+
+/// The factor of offsets, as gas has it.
+pub(crate) fn data_alignment(arch: Arch) -> i64 {
+    arch.cfi_alignment().1
+}
+
+/// Absolute or PC-relative, direct or indirect, of 2, 4 or 8 bytes.
+fn pointer(encoding: PointerEncoding) -> Option<Misuse> {
+    let is_fixed = matches!(encoding.0 & 0x0f, 0x00 | 0x02..=0x04 | 0x0a..=0x0c);
+    let is_known = is_fixed && matches!(encoding.0 & 0x70, 0x00 | 0x10);
+    (encoding != PointerEncoding::OMITTED && !is_known).then_some(Misuse::Encoding { encoding })
+}
+
+fn is_plain(operands: &[EscapeOperand]) -> bool {
+    let offset = match operands.first() {
+        Some(EscapeOperand::Byte(0x0f)) => 3,
+        Some(EscapeOperand::Byte(0x10)) => 4,
+        _ => 0,
+    };
+    operands.iter().enumerate().skip(1).all(|(index, operand)| match operand {
+        EscapeOperand::Byte(_) => true,
+        EscapeOperand::Sleb128(_) => index == offset,
+        _ => false,
+    })
+}

@@ -1,0 +1,102 @@
+//! Directives that mean nothing.
+
+use core::fmt;
+
+use cfipack_format::{Arch, Register};
+
+use crate::cfi::PointerEncoding;
+
+/// A directive that has no meaning where it stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Error {
+    /// The directive's number, counted from 0 in the order of calls.
+    pub directive: usize,
+    /// Where it stands: bytes from the function's start.
+    pub offset: u64,
+    /// What is wrong.
+    pub misuse: Misuse,
+}
+
+/// What is wrong with a directive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Misuse {
+    /// Its offset is lower than the one before.
+    OffsetBackwards {
+        /// The offset of the directive before, in bytes.
+        previous: u64,
+    },
+    /// Its offset lies after the function's end.
+    OffsetBeyondCode {
+        /// The function's size, in bytes.
+        code_len: u64,
+    },
+    /// Its offset is not a multiple of the size of the architecture's instructions, in which CFI counts.
+    OffsetUnaligned {
+        /// Bytes of an instruction.
+        unit: u64,
+    },
+    /// `.cfi_restore_state` without a `.cfi_remember_state`.
+    RestoreWithoutRemember,
+    /// The architecture's psABI gives this number to no register.
+    Register {
+        /// The register.
+        register: Register,
+        /// The architecture.
+        arch: Arch,
+    },
+    /// The architecture does not have the directive: `.cfi_negate_ra_state` is AArch64's.
+    Architecture {
+        /// The architecture.
+        arch: Arch,
+    },
+    /// An offset that CFI counts in units of the data alignment factor is no multiple of it.
+    Factor {
+        /// The offset, in bytes.
+        value: i64,
+        /// The factor, in bytes.
+        factor: i64,
+    },
+    /// A pointer encoding that no assembler writes: absolute and PC-relative pointers of fixed sizes are.
+    Encoding {
+        /// The encoding.
+        encoding: PointerEncoding,
+    },
+    /// A return column that a CIE of version 1 does not hold.
+    ReturnColumn {
+        /// The column.
+        register: Register,
+    },
+    /// More bytes of `.cfi_escape` or of directives than 32 bits count.
+    Length,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { directive, offset, misuse } = self;
+        write!(f, "directive {directive} at offset {offset:#x}: {misuse}")
+    }
+}
+
+impl fmt::Display for Misuse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::OffsetBackwards { previous } => {
+                write!(f, "the offset is lower than that of the directive before, {previous:#x}")
+            }
+            Self::OffsetBeyondCode { code_len } => write!(f, "the code ends at {code_len:#x}"),
+            Self::OffsetUnaligned { unit } => write!(f, "the offset is no multiple of {unit}"),
+            Self::RestoreWithoutRemember => f.write_str("there is no remembered state to restore"),
+            Self::Register { register, arch } => write!(f, "{arch} has no register {register}"),
+            Self::Architecture { arch } => write!(f, "{arch} does not have this directive"),
+            Self::Factor { value, factor } => write!(f, "{value} is no multiple of {}", factor.abs()),
+            Self::Encoding { encoding } => {
+                write!(f, "pointers of encoding {:#04x} cannot be written", encoding.0)
+            }
+            Self::ReturnColumn { register } => write!(f, "column {register} does not fit a byte"),
+            Self::Length => f.write_str("the directives are too long"),
+        }
+    }
+}
+
+impl core::error::Error for Error {}

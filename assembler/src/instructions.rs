@@ -1,0 +1,248 @@
+//! Directives as the bytes of call frame instructions.
+
+use alloc::vec::Vec;
+use core::mem::take;
+use core::ops::Range;
+
+use cfipack_format::Arch;
+
+use crate::cfi::Instruction;
+use crate::cfi::write::{Error, InstructionWriter, leb128};
+use crate::directive::{Directive, Placed};
+use crate::directives::{code_alignment, data_alignment};
+use crate::{Dialect, Directives};
+
+/// The instructions of a function, those of its CIE first.
+#[derive(Clone, Debug)]
+pub(crate) struct Encoded {
+    /// Where they are.
+    pub(crate) bytes: Range<usize>,
+    /// How many bytes at the front a CIE can have.
+    pub(crate) leading: usize,
+    /// How many bytes are the architecture's rules at a function's entry, which no directive gives.
+    pub(crate) at_entry: usize,
+    /// Whether a directive is not an instruction of its own.
+    pub(crate) is_altered: bool,
+    /// Its marks among all.
+    pub(crate) marks: Range<usize>,
+}
+
+/// The alignment factors of code and data that a dialect's CIEs have.
+pub(crate) fn alignment(dialect: Dialect, arch: Arch) -> (u64, i64) {
+    match (dialect, arch) {
+        // LLVM counts AArch64's code in bytes and its data in half pointers.
+        (Dialect::Llvm, Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32) => (1, -4),
+        _ => (code_alignment(arch), data_alignment(arch)),
+    }
+}
+
+/// Something in the CFI that its bytes do not have, by the offset in the bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Mark {
+    /// Bytes from the function's start.
+    pub(crate) location: u64,
+    /// Where what follows starts in the vector that [`Encoded::bytes`] is of.
+    pub(crate) at: usize,
+    pub(crate) kind: MarkKind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum MarkKind {
+    /// An advance by nothing into another fragment.
+    ZeroAdvance,
+    /// A `.cfi_label`.
+    Label,
+    /// A `.cfi_escape` that begins with this byte, for which gas omits the function, whatever the bytes mean.
+    OpaqueEscape(u8),
+}
+
+/// Appends a function's instructions to `bytes`, and what these do not say to `marks`. After an error both are as before.
+pub(crate) fn encode(
+    directives: &Directives,
+    dialect: Dialect,
+    bytes: &mut Vec<u8>,
+    marks: &mut Vec<Mark>,
+) -> Result<Encoded, Error> {
+    let (start, first_mark) = (bytes.len(), marks.len());
+    // A directive takes four bytes with its advance, or hardly more.
+    bytes.reserve(4 * directives.list.len() + 16 + directives.escaped.len());
+    let (code, data) = alignment(dialect, directives.arch);
+    let mut writer = InstructionWriter::after(directives.arch, code, data, take(bytes));
+    let at_entry = if directives.is_simple { Ok(()) } else { at_entry(directives.arch, &mut writer) };
+    let at_entry = at_entry.map(|()| writer.as_bytes().len());
+    let leading =
+        at_entry.and_then(|at_entry| Ok((at_entry, put_all(directives, dialect, &mut writer, marks)?)));
+    *bytes = writer.into_bytes();
+    let (at_entry, leading) = leading.inspect_err(|_| {
+        bytes.truncate(start);
+        marks.truncate(first_mark);
+    })?;
+    Ok(Encoded {
+        bytes: start..bytes.len(),
+        leading: leading - start,
+        at_entry: at_entry - start,
+        is_altered: directives.list.iter().any(|placed| is_altered(&placed.directive)),
+        marks: first_mark..marks.len(),
+    })
+}
+
+/// Returns where the bytes end that a CIE can have.
+fn put_all(
+    directives: &Directives,
+    dialect: Dialect,
+    writer: &mut InstructionWriter,
+    marks: &mut Vec<Mark>,
+) -> Result<usize, Error> {
+    let mut leading = (dialect == Dialect::Llvm).then_some(writer.as_bytes().len());
+    let (mut location, mut tracked) = (0, directives.arch.cfa_offset_at_entry());
+    for placed in &directives.list {
+        let advances = placed.offset != location;
+        if advances || placed.new_fragment || ends_the_cie(&placed.directive) {
+            leading.get_or_insert(writer.as_bytes().len());
+        }
+        if advances {
+            writer.put(Instruction::Advance(placed.offset - location))?;
+            location = placed.offset;
+        } else if placed.new_fragment {
+            marks.push(Mark {
+                location: placed.offset,
+                at: writer.as_bytes().len(),
+                kind: MarkKind::ZeroAdvance,
+            });
+        }
+        tracked = cfa_offset(dialect, placed, tracked);
+        put(directives, dialect, placed, tracked, writer, marks)?;
+    }
+    Ok(leading.unwrap_or(writer.as_bytes().len()))
+}
+
+/// The CFA's offset after a directive, to which `.cfi_adjust_cfa_offset` and `.cfi_rel_offset` are relative. LLVM's assembler
+/// does not restore it in `.cfi_restore_state`.
+fn cfa_offset(dialect: Dialect, placed: &Placed, before: i64) -> i64 {
+    match (dialect, &placed.directive) {
+        (Dialect::Gas, _) => placed.cfa_offset,
+        (_, &(Directive::DefCfa(_, offset) | Directive::DefCfaOffset(offset))) => offset,
+        (_, &Directive::AdjustCfaOffset(by)) => before.wrapping_add(by),
+        _ => before,
+    }
+}
+
+/// What holds at a function's entry: the CFA and, on x86, where the return address is.
+fn at_entry(arch: Arch, writer: &mut InstructionWriter) -> Result<(), Error> {
+    writer.put(Instruction::DefCfa(arch.stack_pointer(), arch.cfa_offset_at_entry()))?;
+    if matches!(arch, Arch::Amd64 | Arch::I386) {
+        writer.put(Instruction::Offset(arch.return_address(), -arch.cfa_offset_at_entry()))?;
+    }
+    Ok(())
+}
+
+/// Whether a directive becomes another instruction than it is, bytes of any kind, or none.
+fn is_altered(directive: &Directive) -> bool {
+    matches!(
+        directive,
+        Directive::AdjustCfaOffset(_)
+            | Directive::RelOffset(..)
+            | Directive::NegateRaStateWithPc
+            | Directive::Escape { .. }
+            | Directive::Label
+    )
+}
+
+/// Whether gas leaves a directive and what follows it in the FDE.
+fn ends_the_cie(directive: &Directive) -> bool {
+    matches!(
+        directive,
+        Directive::RememberState
+            | Directive::RestoreState
+            | Directive::WindowSave
+            | Directive::NegateRaState
+            | Directive::NegateRaStateWithPc
+            | Directive::Escape { .. }
+            | Directive::Label
+    )
+}
+
+fn put(
+    directives: &Directives,
+    dialect: Dialect,
+    placed: &Placed,
+    cfa_offset: i64,
+    writer: &mut InstructionWriter,
+    marks: &mut Vec<Mark>,
+) -> Result<(), Error> {
+    let put = |writer: &mut InstructionWriter, instruction| writer.put(instruction);
+    match placed.directive {
+        Directive::DefCfa(..) | Directive::DefCfaOffset(_) | Directive::AdjustCfaOffset(_)
+            if dialect == Dialect::Llvm && cfa_offset < 0 =>
+        {
+            negative_cfa_offset(&placed.directive, cfa_offset, writer);
+            Ok(())
+        }
+        Directive::DefCfa(register, offset) => put(writer, Instruction::DefCfa(register, offset)),
+        Directive::DefCfaOffset(_) | Directive::AdjustCfaOffset(_) => {
+            put(writer, Instruction::DefCfaOffset(cfa_offset))
+        }
+        Directive::DefCfaRegister(register) => put(writer, Instruction::DefCfaRegister(register)),
+        Directive::Offset(register, offset) => put(writer, Instruction::Offset(register, offset)),
+        Directive::RelOffset(register, offset) => {
+            put(writer, Instruction::Offset(register, offset.wrapping_sub(cfa_offset)))
+        }
+        Directive::ValOffset(register, offset) => put(writer, Instruction::ValOffset(register, offset)),
+        Directive::Register(register, source) => put(writer, Instruction::Register(register, source)),
+        Directive::Restore(register) => put(writer, Instruction::Restore(register)),
+        Directive::Undefined(register) => put(writer, Instruction::Undefined(register)),
+        Directive::SameValue(register) => put(writer, Instruction::SameValue(register)),
+        Directive::RememberState => put(writer, Instruction::RememberState),
+        Directive::RestoreState => put(writer, Instruction::RestoreState),
+        Directive::WindowSave | Directive::NegateRaState => put(writer, Instruction::NegateRaState),
+        Directive::NegateRaStateWithPc => {
+            writer.raw(&[0x2c]);
+            Ok(())
+        }
+        Directive::Escape { ref bytes, is_plain } => {
+            let escaped = &directives.escaped[bytes.start as usize..bytes.end as usize];
+            if let Some(&first) = escaped.first()
+                && !(is_plain && gas_reads(directives.arch, escaped))
+            {
+                marks.push(Mark {
+                    location: placed.offset,
+                    at: writer.as_bytes().len(),
+                    kind: MarkKind::OpaqueEscape(first),
+                });
+            }
+            writer.raw(escaped);
+            Ok(())
+        }
+        Directive::Label => {
+            marks.push(Mark { location: placed.offset, at: writer.as_bytes().len(), kind: MarkKind::Label });
+            Ok(())
+        }
+    }
+}
+
+/// LLVM writes a negative offset of the CFA as an unsigned number of 64 bits, whose sum with a register wraps.
+fn negative_cfa_offset(directive: &Directive, offset: i64, writer: &mut InstructionWriter) {
+    let (opcode, register) = match directive {
+        Directive::DefCfa(register, _) => (0x0c, Some(*register)),
+        _ => (0x0e, None),
+    };
+    let mut bytes = Vec::from([opcode]);
+    if let Some(register) = register {
+        leb128::unsigned(&mut bytes, register.0.into());
+    }
+    leb128::unsigned(&mut bytes, offset as u64);
+    writer.raw(&bytes);
+}
+
+/// Whether gas 2.47 looks into a `.cfi_escape` of bytes when it makes `.sframe`: one instruction of a few. What the
+/// instruction then does to the rows is the business of layout `gnu`.
+fn gas_reads(arch: Arch, bytes: &[u8]) -> bool {
+    match *bytes {
+        [0x00, ref rest @ ..] => rest.iter().all(|&byte| byte == 0),
+        [0x0f, 3, 0x76, _, 0x06] => arch == Arch::Amd64,
+        [0x10, register, 2, _, _] => register < 0x80,
+        [0x14, register, offset] => register < 0x80 && offset < 0x80,
+        [0x2e, size] => size < 0x80,
+        _ => false,
+    }
+}

@@ -1,0 +1,293 @@
+//! The records of a jitdump file, from which `perf inject --jit` makes an ELF file of each function.
+//!
+//! The host writes [`header`], for each function the [records](Function::records), and at the end [`close`], to a file
+//! `jit-PID.dump`, of which it maps a page executable while `perf record -k mono` runs. perf unwinds by the records'
+//! call frame information with `--call-graph dwarf`.
+//!
+//! perf puts more into memory than there is: it maps the file that it makes, unwind data included, where the function
+//! lies. What lies after a function has to be free for this: [`Function::room`] bytes from the function's start to
+//! that of the next one.
+//!
+//! | perf | looks up | so |
+//! |---|---|---|
+//! | up to 6.x, with HP's libunwind | the PC | rows may be exact; functions need their room |
+//! | 7.2, with elfutils' libdw | the PC + 0x80 | a function is declared [128 bytes longer](Options::with_padding) than it is, and the row of its body is in force to [its end](Options::with_body_only) |
+//!
+//! The defaults serve both. Linux, `tools/perf/Documentation/jitdump-specification.txt`; measured with perf 6.1 and 7.2.
+
+use alloc::vec::Vec;
+
+use cfipack_format::{Address, Arch, Endian, Unsupported};
+
+use super::eh_frame::distance;
+use super::{Error, Placed, Pointers, Region};
+use crate::Directives;
+use crate::cfi::{Functions, Instruction, Instructions};
+
+const MAGIC: u32 = 0x4a69_5444;
+const HEADER: u32 = 40;
+const LOAD: u32 = 56;
+const UNWINDING_INFO: u32 = 40;
+const EH_FRAME_HDR: usize = 20;
+
+/// How functions are declared to perf.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// Bytes by which each function is declared longer than it is.
+    pub padding: u32,
+    /// Whether the row of a function's body, which is that of most bytes, stays in force to the end.
+    pub body_only: bool,
+}
+
+impl Options {
+    /// What perf 6.1 and perf 7.2 unwind by: a padding of 128 bytes, and rows up to the body's.
+    pub const fn new() -> Self {
+        Self { padding: 128, body_only: true }
+    }
+
+    /// With another padding: 0 is enough for perf up to 6.x.
+    pub const fn with_padding(self, padding: u32) -> Self {
+        Self { padding, ..self }
+    }
+
+    /// With the rows of epilogues, which perf 7.2 takes for those of code before them, or without them.
+    pub const fn with_body_only(self, body_only: bool) -> Self {
+        Self { body_only, ..self }
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// When and where a function was made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Event {
+    /// The process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// `CLOCK_MONOTONIC`, in nanoseconds.
+    pub time: u64,
+    /// A number that no other function of the process has.
+    pub code_index: u64,
+}
+
+/// A function as perf is told of it.
+#[derive(Clone, Debug)]
+pub struct Function<'a> {
+    endian: Endian,
+    name: &'a str,
+    start: Address,
+    size: u64,
+    declared: u64,
+    /// `.eh_frame`, padded, and `.eh_frame_hdr`.
+    unwinding: Vec<u8>,
+}
+
+/// The file's header.
+pub fn header(arch: Arch, pid: u32, time: u64) -> [u8; 40] {
+    let mut out = Out { bytes: Vec::with_capacity(40), endian: arch.endian() };
+    for word in [MAGIC, 1, HEADER, arch.elf_machine().into(), 0, pid] {
+        out.u32(word);
+    }
+    out.u64(time);
+    out.u64(0);
+    let mut header = [0; 40];
+    header.copy_from_slice(&out.bytes);
+    header
+}
+
+/// The record that ends a file.
+pub fn close(arch: Arch, time: u64) -> [u8; 16] {
+    let mut out = Out { bytes: Vec::with_capacity(16), endian: arch.endian() };
+    out.prefix(3, 16, time);
+    let mut close = [0; 16];
+    close.copy_from_slice(&out.bytes);
+    close
+}
+
+/// The [room](Function::room) of a function that has no address yet.
+///
+/// # Errors
+/// Those of [`Region::push`] and of [`Function::new`].
+pub fn room(directives: &Directives, options: Options) -> Result<u64, Error> {
+    let mut region = Region::new(directives.arch(), Address(0), directives.code_len())?;
+    region.push("", 0, directives)?;
+    Ok(Function::new(&region, 0, options)?.room())
+}
+
+impl<'a> Function<'a> {
+    /// The function of a region with a number, in the order of addresses.
+    ///
+    /// # Errors
+    /// [`Error::NoFunction`]; [`Error::TooLarge`]: a function of 2 GiB or more; [`Error::Instructions`]: its instructions
+    /// cannot be read.
+    pub fn new(region: &'a Region, index: usize, options: Options) -> Result<Self, Error> {
+        let function = region.functions.get(index).ok_or(Error::NoFunction { index })?;
+        let declared = function.size.checked_add(options.padding.into());
+        let declared = declared.filter(|&size| size < 1 << 31).ok_or(Error::TooLarge {
+            what: "bytes of a function for perf",
+            value: function.size,
+            most: (1 << 31) - 1 - u64::from(options.padding.min(1 << 30)),
+        })?;
+        let mut copy = Copy { region, function, end: function.instructions.end };
+        if options.body_only {
+            copy.end = copy.body_end()?;
+        }
+        Ok(Self {
+            endian: region.arch.endian(),
+            name: &region.names[function.name.clone()],
+            start: region.start_of(function),
+            size: function.size,
+            declared,
+            unwinding: copy.unwinding(declared)?,
+        })
+    }
+
+    /// Bytes from the function's start on in which no other function's may lie: its own, and those that perf's copy of
+    /// it takes after it.
+    pub fn room(&self) -> u64 {
+        self.declared.next_multiple_of(16) + self.mapped_size()
+    }
+
+    fn mapped_size(&self) -> u64 {
+        self.unwinding.len().next_multiple_of(16) as u64
+    }
+
+    /// `JIT_CODE_UNWINDING_INFO` and `JIT_CODE_LOAD`, which belong together: to be written by one call, or under a lock.
+    /// `code` is the function's code.
+    ///
+    /// # Errors
+    /// [`Error::CodeLength`]; [`Error::TooLarge`]: a record of 4 GiB.
+    pub fn records(&self, code: &[u8], event: Event) -> Result<Vec<u8>, Error> {
+        if code.len() as u64 != self.size {
+            return Err(Error::CodeLength { given: code.len() as u64, needed: self.size });
+        }
+        let first = (UNWINDING_INFO as usize + self.unwinding.len()).next_multiple_of(8);
+        let second = u64::from(LOAD) + self.name.len() as u64 + 1 + self.declared;
+        let size = |value: u64| {
+            let what = "bytes of a record for perf";
+            u32::try_from(value).map_err(|_| Error::TooLarge { what, value, most: u32::MAX.into() })
+        };
+        let (first_size, second_size) = (size(first as u64)?, size(second)?);
+        let mut out = Out { bytes: Vec::with_capacity(first + second as usize), endian: self.endian };
+        out.prefix(4, first_size, event.time);
+        for word in [self.unwinding.len() as u64, EH_FRAME_HDR as u64, self.mapped_size()] {
+            out.u64(word);
+        }
+        out.bytes.extend_from_slice(&self.unwinding);
+        out.bytes.resize(first, 0);
+        out.prefix(0, second_size, event.time);
+        out.u32(event.pid);
+        out.u32(event.tid);
+        for word in [self.start.0, self.start.0, self.declared, event.code_index] {
+            out.u64(word);
+        }
+        out.bytes.extend_from_slice(self.name.as_bytes());
+        out.bytes.push(0);
+        out.bytes.extend_from_slice(code);
+        self.pad(&mut out.bytes, first + second as usize, event);
+        Ok(out.bytes)
+    }
+
+    /// Fills the padding with what no other function has: perf takes files with equal code for one.
+    fn pad(&self, bytes: &mut Vec<u8>, end: usize, event: Event) {
+        let unique = [event.code_index, event.time, u64::from(event.pid) << 32 | u64::from(event.tid)];
+        let unique = unique.iter().flat_map(|word| word.to_le_bytes());
+        bytes.extend(unique.take(end - bytes.len()));
+        bytes.resize(end, 0);
+    }
+}
+
+/// A function in a region of its own, with its instructions up to an end.
+struct Copy<'a> {
+    region: &'a Region,
+    function: &'a Placed,
+    /// Among the region's bytes.
+    end: usize,
+}
+
+impl Copy<'_> {
+    fn region(&self, size: u64) -> Result<Region, Error> {
+        let Self { region, function, end } = *self;
+        let common = &region.commons[function.common];
+        let instructions = function.instructions.start..end;
+        let bytes = [&region.bytes[common.entry.clone()], &region.bytes[instructions]];
+        let mut copy = Region::new(region.arch, Address(0), size)?;
+        copy.push_bytes("", 0, size, common.properties, bytes, function.lsda)?;
+        Ok(copy)
+    }
+
+    /// `.eh_frame` and `.eh_frame_hdr` of a function of `size` bytes, as they lie after its code in perf's file.
+    fn unwinding(&self, size: u64) -> Result<Vec<u8>, Error> {
+        let mut eh_frame = self.region(size)?.eh_frame(Pointers::PcRelative)?;
+        let at = size.next_multiple_of(8);
+        eh_frame.place(Address(at))?;
+        let mut bytes = eh_frame.bytes().to_vec();
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+        let header = Address(at + bytes.len() as u64);
+        let fde = Address(at + eh_frame.fdes()[0].offset.0 as u64);
+        let mut out = Out { bytes, endian: self.region.arch.endian() };
+        // Version 1; pointers PC-relative, udata4, and relative to the header.
+        out.bytes.extend_from_slice(&[1, 0x1b, 0x03, 0x3b]);
+        out.u32(distance(header.offset(4), Address(at))? as u32);
+        out.u32(1);
+        out.u32(distance(header, Address(0))? as u32);
+        out.u32(distance(header, fde)? as u32);
+        Ok(out.bytes)
+    }
+
+    /// Where the instructions up to the end of the row end that most bytes of code have: the first of several.
+    fn body_end(&self) -> Result<usize, Error> {
+        let Placed { size, ref instructions, .. } = *self.function;
+        let eh_frame = self.region(size)?.eh_frame(Pointers::Absolute)?;
+        let section = eh_frame.section(Address(0));
+        let Some(function) = Functions::new(&section).next() else { return Ok(self.end) };
+        let function = function.map_err(Error::Record)?;
+        let mut rest = Instructions::new(&function, function.instructions);
+        let (mut location, mut at, mut longest, mut end) = (0_u64, 0, 0, 0);
+        while let Some(instruction) = rest.next() {
+            match instruction {
+                Ok(Instruction::Advance(delta)) => {
+                    if delta > longest {
+                        (longest, end) = (delta, at);
+                    }
+                    location = location.saturating_add(delta);
+                }
+                Ok(_) => {}
+                Err(reason) => {
+                    return Err(Error::Instructions(Unsupported::function(function.key, reason)));
+                }
+            }
+            at = function.instructions.len() - rest.rest().len();
+        }
+        let is_last = size.saturating_sub(location) > longest;
+        Ok(if is_last { self.end } else { self.end.min(instructions.start + end) })
+    }
+}
+
+/// Records in the making.
+struct Out {
+    bytes: Vec<u8>,
+    endian: Endian,
+}
+
+impl Out {
+    fn prefix(&mut self, id: u32, size: u32, time: u64) {
+        self.u32(id);
+        self.u32(size);
+        self.u64(time);
+    }
+
+    fn u32(&mut self, value: u32) {
+        self.bytes.extend_from_slice(&self.endian.put_u32(value));
+    }
+
+    fn u64(&mut self, value: u64) {
+        self.bytes.extend_from_slice(&self.endian.put_u64(value));
+    }
+}

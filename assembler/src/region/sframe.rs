@@ -1,0 +1,81 @@
+//! The `.sframe` table of a region.
+
+use alloc::vec::Vec;
+
+use cfipack_cfi::Functions;
+use cfipack_encoder::sframe::{Builder, Options, Section};
+use cfipack_format::{Address, Key, Unsupported};
+
+use super::{Error, Pointers, Region};
+
+/// The four numbers by which a table is registered: with the kernel, or with an unwinder.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub struct Registration {
+    /// Where the table lies.
+    pub table: Address,
+    /// Bytes of the table.
+    pub table_size: u64,
+    /// Where the code starts.
+    pub text: Address,
+    /// Bytes of the code.
+    pub text_size: u64,
+}
+
+impl Registration {
+    pub(super) const fn new(table: Address, table_size: u64, text: Address, text_size: u64) -> Self {
+        Self { table, table_size, text, text_size }
+    }
+}
+
+/// A region's table, which needs only its address.
+#[derive(Clone, Debug)]
+pub struct Sframe {
+    section: Section,
+    omitted: Vec<Unsupported>,
+    text: Address,
+    text_size: u64,
+}
+
+impl Region {
+    /// The region's `.sframe` table.
+    ///
+    /// # Errors
+    /// [`Error::Arch`]: the format has no ABI for the architecture. [`Error::Record`]: a frame has a CIE that cannot be
+    /// read. Those of [`Region::eh_frame`].
+    pub fn sframe(&self, options: Options) -> Result<Sframe, Error> {
+        let no_abi = |_| Error::Arch { arch: self.arch, form: ".sframe" };
+        let eh_frame = self.eh_frame(Pointers::Absolute)?;
+        let section = eh_frame.section(Address(0));
+        let mut builder = Builder::new(self.arch, options).map_err(no_abi)?;
+        let mut omitted = Vec::new();
+        for function in Functions::new(&section) {
+            omitted.extend(builder.push(&function.map_err(Error::Record)?).err());
+        }
+        let section = builder.finish();
+        omitted.extend_from_slice(section.omitted());
+        Ok(Sframe { section, omitted, text: self.base, text_size: self.length })
+    }
+}
+
+impl Sframe {
+    /// Bytes of the table.
+    #[expect(clippy::len_without_is_empty, reason = "a table is never empty: it has a header")]
+    pub fn len(&self) -> usize {
+        self.section.len()
+    }
+
+    /// The functions that the table cannot represent, and why. Unwinding ends in them.
+    pub fn omitted(&self) -> &[Unsupported] {
+        &self.omitted
+    }
+
+    /// Writes the table, which will lie at `address`, into [`Self::len`] bytes, and gives what to register.
+    ///
+    /// # Errors
+    /// `out` has another length.
+    pub fn write(&self, out: &mut [u8], address: Address) -> Result<Registration, Error> {
+        self.section.write(out, address, Key::address)?;
+        Ok(Registration::new(address, out.len() as u64, self.text, self.text_size))
+    }
+}

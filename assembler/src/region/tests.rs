@@ -1,0 +1,247 @@
+//! Bytes computed by hand, gimli's reading, and what is refused.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::sync::atomic::AtomicU32;
+
+use gimli::{BaseAddresses, CfaRule, EhFrame as GimliEhFrame, NativeEndian, Register as R, UnwindContext};
+use gimli::{RegisterRule, UnwindSection};
+
+use super::sframe_table::{Capacity, SframeTable};
+use super::*;
+use crate::Misuse;
+
+/// `sub rsp, 24; call rdi; add rsp, 24; ret`
+const SIZE: u64 = 11;
+const BASE: Address = Address(0x7f00_1234_0000);
+
+fn directives() -> Directives {
+    let mut directives = Directives::new(Arch::Amd64, SIZE);
+    directives.at(4).def_cfa_offset(32);
+    directives.at(10).def_cfa_offset(8);
+    directives
+}
+
+fn region() -> Region {
+    let mut region = Region::new(Arch::Amd64, BASE, 4096).unwrap();
+    region.push("trampoline", 16, &directives()).unwrap();
+    region
+}
+
+const CIE: [u8; 24] =
+    [20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0];
+const ROWS: [u8; 6] = [0x44, 0x0e, 32, 0x46, 0x0e, 8];
+
+#[test]
+fn eh_frame_with_relative_pointers() {
+    let mut eh_frame = region().eh_frame(Pointers::PcRelative).unwrap();
+    // The field is 32 bytes after the section's start: 0x1000 + 16 - 32 bytes to the code.
+    eh_frame.place(Address(BASE.0 - 0x1000)).unwrap();
+    let mut expected = CIE.to_vec();
+    expected.extend([20, 0, 0, 0, 28, 0, 0, 0, 0xf0, 0x0f, 0, 0, 11, 0, 0, 0, 0]);
+    expected.extend(ROWS);
+    expected.extend([0; 1 + 4]);
+    assert_eq!(eh_frame.bytes(), expected);
+    assert_eq!(eh_frame.fdes()[0].offset.0, 24);
+    assert_eq!(eh_frame.fdes()[0].start, Address(BASE.0 + 16));
+    // Moved again, and out of reach.
+    eh_frame.place(BASE).unwrap();
+    assert_eq!(eh_frame.bytes()[32..36], (-16_i32).to_le_bytes());
+    let far = eh_frame.place(Address(BASE.0 + (1 << 32)));
+    let from = Address(BASE.0 + (1 << 32) + 32);
+    assert_eq!(far, Err(Error::Distance { from, to: Address(BASE.0 + 16) }));
+}
+
+#[test]
+fn eh_frame_with_absolute_pointers() {
+    let eh_frame = region().eh_frame(Pointers::Absolute).unwrap();
+    let mut expected = CIE.to_vec();
+    expected[16] = 0;
+    expected.extend([28, 0, 0, 0, 28, 0, 0, 0, 16, 0, 0x34, 0x12, 0, 0x7f, 0, 0, 11, 0, 0, 0, 0, 0, 0, 0, 0]);
+    expected.extend(ROWS);
+    expected.extend([0; 1 + 4]);
+    assert_eq!(eh_frame.bytes(), expected);
+}
+
+/// Each FDE comes after its own CIE, whatever order the functions have.
+#[test]
+fn fdes_follow_their_cies() {
+    let mut region = Region::new(Arch::Amd64, BASE, 4096).unwrap();
+    for number in (0..20).rev() {
+        let mut directives = directives();
+        match number % 4 {
+            1 => _ = directives.signal_frame(),
+            2 => {
+                directives.personality(PointerEncoding(0x9b), Key(0x1234_5678_9abc));
+                directives.lsda(PointerEncoding(0x1b), Key(0x4000 + number));
+            }
+            3 => _ = directives.return_column(Register(14)),
+            _ => {}
+        }
+        region.push("", number * 32, &directives).unwrap();
+    }
+    let eh_frame = region.eh_frame(Pointers::Absolute).unwrap();
+    let (bases, section) = (BaseAddresses::default(), GimliEhFrame::new(eh_frame.bytes(), NativeEndian));
+    let (mut entries, mut last, mut count) = (section.entries(&bases), None, 0);
+    let mut starts = Vec::new();
+    while let Some(entry) = entries.next().unwrap() {
+        match entry {
+            gimli::CieOrFde::Cie(cie) => {
+                last = Some(cie.offset());
+                count += 1;
+            }
+            gimli::CieOrFde::Fde(partial) => {
+                let fde = partial.parse(GimliEhFrame::cie_from_offset).unwrap();
+                assert_eq!(Some(fde.cie().offset()), last);
+                let number = (fde.initial_address() - BASE.0) / 32;
+                starts.push(number);
+                assert_eq!(fde.cie().is_signal_trampoline(), number % 4 == 1);
+                let personality = fde.personality();
+                let expected = gimli::Pointer::Indirect(0x1234_5678_9abc);
+                assert_eq!(personality, (number % 4 == 2).then_some(expected));
+                let lsda = gimli::Pointer::Direct(0x4000 + number);
+                assert_eq!(fde.lsda(), (number % 4 == 2).then_some(lsda));
+                let column = if number % 4 == 3 { 14 } else { 16 };
+                assert_eq!(fde.cie().return_address_register(), R(column));
+                let mut context = UnwindContext::new();
+                let pc = fde.initial_address() + 5;
+                let row = fde.unwind_info_for_address(&section, &bases, &mut context, pc).unwrap();
+                assert_eq!(*row.cfa(), CfaRule::RegisterAndOffset { register: R(7), offset: 32 });
+                assert_eq!(row.register(R(16)), Some(RegisterRule::Offset(-8)));
+            }
+        }
+    }
+    assert_eq!(count, 4);
+    starts.sort_unstable();
+    assert_eq!(starts, (0..20).collect::<Vec<_>>());
+    assert!(eh_frame.fdes().is_sorted_by_key(|fde| fde.start));
+    assert_eq!(eh_frame.bytes()[eh_frame.bytes().len() - 4..], [0; 4]);
+}
+
+/// `unw_dyn_info_t` as the headers of libunwind 1.6 and 1.5 lay it out.
+#[test]
+fn libunwind_structures() {
+    let region = region();
+    let eh_frame = region.eh_frame(Pointers::Absolute).unwrap();
+    let at = Address(0x5555_0000_0000);
+    let table = LibunwindTable::new(&region, LibunwindForm::IpOffset, &eh_frame, at).unwrap();
+    assert_eq!(table.bytes(), [16, 0, 0, 0, 24, 0, 0, 0]);
+    let words = |bytes: [u8; 88]| -> Vec<u64> {
+        bytes.chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect()
+    };
+    let end = BASE.0 + 4096;
+    let with = words(table.dyn_info(DynInfoLayout::WithLoadOffset, Address(0x9990)));
+    assert_eq!(with, [0, 0, BASE.0, end, 0, 4, 0, 0, at.0, 1, 0x9990]);
+    let without = words(table.dyn_info(DynInfoLayout::WithoutLoadOffset, Address(0x9990)));
+    assert_eq!(without, [0, 0, BASE.0, end, 0, 4, 0, at.0, 1, 0x9990, 0]);
+
+    let near = Address(BASE.0 - 0x100);
+    let table = LibunwindTable::new(&region, LibunwindForm::RemoteTable, &eh_frame, near).unwrap();
+    assert_eq!(table.bytes(), [0x10, 1, 0, 0, 24, 0, 0, 0]);
+    assert_eq!(words(table.dyn_info(DynInfoLayout::WithLoadOffset, Address(0)))[5], 2);
+    let far = LibunwindTable::new(&region, LibunwindForm::RemoteTable, &eh_frame, at);
+    assert!(matches!(far, Err(Error::Distance { .. })));
+}
+
+/// Offsets of perf's ELF file: code at 0, the unwind data after it.
+#[test]
+fn records_for_perf() {
+    let region = region();
+    let event = jitdump::Event { pid: 7, tid: 8, time: 9, code_index: 3 };
+    let exact = jitdump::Options::new().with_padding(0).with_body_only(false);
+    let function = jitdump::Function::new(&region, 0, exact).unwrap();
+    // CIE, FDE and zero are 52 bytes, padded to 56, and 20 of header.
+    assert_eq!(function.room(), 16 + 80);
+    let bytes = function.records(&[0xcc; SIZE as usize], event).unwrap();
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+    let signed = |at: usize| word(at) as i32;
+    assert_eq!([word(0), word(4), word(8)], [4, 120, 9]);
+    assert_eq!([word(16), word(24), word(32)], [76, 20, 80]);
+    // With C = 16: the FDE's field is at 32 of the section.
+    assert_eq!((signed(40 + 32), word(40 + 36)), (-48, 11));
+    assert_eq!([signed(96 + 4), signed(96 + 8), signed(96 + 12), signed(96 + 16)], [-60, 1, -72, 24 - 56]);
+    let load = 120;
+    assert_eq!([word(load), word(load + 4)], [0, 56 + 11 + 11]);
+    assert_eq!([word(load + 16), word(load + 20), word(load + 24)], [7, 8, (BASE.0 + 16) as u32]);
+    assert_eq!(bytes[load + 56..load + 67], *b"trampoline\0");
+    assert_eq!(bytes.len(), load + 78);
+
+    // For perf 7.2: 128 bytes more, and no row of the epilogue, which the padding would be unwound by.
+    let function = jitdump::Function::new(&region, 0, jitdump::Options::new()).unwrap();
+    let bytes = function.records(&[0xcc; SIZE as usize], event).unwrap();
+    assert_eq!(u32::from_le_bytes(bytes[40 + 36..40 + 40].try_into().unwrap()), 11 + 128);
+    assert_eq!(bytes[40 + 41..40 + 48], [0x44, 0x0e, 32, 0, 0, 0, 0]);
+    let short = function.records(&[], event);
+    assert_eq!(short, Err(Error::CodeLength { given: 0, needed: SIZE }));
+    let none = jitdump::Function::new(&region, 1, exact).map(|function| function.room());
+    assert_eq!(none, Err(Error::NoFunction { index: 1 }));
+    assert_eq!(jitdump::room(&directives(), exact), Ok(16 + 80));
+}
+
+#[test]
+fn what_a_region_refuses() {
+    let range = Region::new(Arch::Amd64, Address(u64::MAX), 2).map(|region| region.len());
+    assert_eq!(range, Err(Error::Range { base: Address(u64::MAX), length: 2 }));
+    assert!(Region::new(Arch::I386, Address(1 << 32), 0).is_err());
+    let mut region = region();
+    let before = region.eh_frame(Pointers::Absolute).unwrap().bytes().to_vec();
+    let mut push = |name: &str, offset, directives: &Directives| region.push(name, offset, directives);
+    let outside = |offset, size| Err(Error::Outside { offset, size, length: 4096 });
+    assert_eq!(push("", 4090, &directives()), outside(4090, SIZE));
+    assert_eq!(push("", u64::MAX, &directives()), outside(u64::MAX, SIZE));
+    assert_eq!(push("", 0, &Directives::new(Arch::Amd64, 0)), outside(0, 0));
+    assert_eq!(push("", 0, &Directives::new(Arch::Amd64, u64::MAX)), outside(0, u64::MAX));
+    for offset in [6, 16, 26] {
+        assert_eq!(push("", offset, &directives()), Err(Error::Overlap { offset, other: 16 }));
+    }
+    assert_eq!(push("a\0b", 64, &directives()), Err(Error::Name { at: 1 }));
+    let other = push("", 64, &Directives::new(Arch::Aarch64, 4));
+    assert!(matches!(other, Err(Error::Arch { arch: Arch::Aarch64, .. })));
+    let mut misused = directives();
+    misused.restore_state();
+    let Err(Error::Directive(error)) = push("", 64, &misused) else { panic!("a misused directive") };
+    assert_eq!((error.directive, error.misuse), (2, Misuse::RestoreWithoutRemember));
+    assert_eq!(region.eh_frame(Pointers::Absolute).unwrap().bytes(), before);
+    assert_eq!(region.len(), 1);
+}
+
+#[test]
+fn sizes_that_no_form_holds() {
+    // A function of 8 GiB, in a region that ends at the last address.
+    let size = 8 << 30;
+    let mut region = Region::new(Arch::Amd64, Address(u64::MAX - size), size).unwrap();
+    region.push("large", 0, &Directives::new(Arch::Amd64, size)).unwrap();
+    assert!(matches!(region.eh_frame(Pointers::PcRelative), Err(Error::Cfi(_))));
+    assert!(region.eh_frame(Pointers::Absolute).is_ok());
+    assert!(region.gdb_elf().is_ok());
+    assert!(matches!(region.unwind_info(None), Err(Error::TooLarge { .. })));
+    assert_eq!(region.sframe(Default::default()).unwrap().omitted().len(), 1);
+    let options = jitdump::Options::new();
+    assert!(matches!(jitdump::Function::new(&region, 0, options), Err(Error::TooLarge { .. })));
+    let all = options.with_padding(u32::MAX);
+    assert!(matches!(jitdump::Function::new(&super::tests::region(), 0, all), Err(Error::TooLarge { .. })));
+
+    let most = Capacity { functions: u32::MAX, row_bytes: u32::MAX };
+    assert!(matches!(most.words(), Err(Error::TooLarge { .. })));
+    let memory: Vec<AtomicU32> = vec![];
+    let small = Capacity { functions: 1, row_bytes: 8 };
+    let table = SframeTable::new(&memory, Address(0), Arch::Amd64, small).map(|table| table.size());
+    assert!(matches!(table, Err(Error::TooLarge { most: 0, .. })));
+    let odd = SframeTable::new(&memory, Address(2), Arch::Amd64, small).map(|table| table.size());
+    assert_eq!(odd, Err(Error::Misaligned { address: Address(2), alignment: 4 }));
+    let arch = SframeTable::new(&memory, Address(0), Arch::I386, small).map(|table| table.size());
+    assert!(matches!(arch, Err(Error::Arch { arch: Arch::I386, .. })));
+}
+
+/// Architectures of 32 bits have the forms that are known for them.
+#[test]
+fn narrow_architectures() {
+    let mut region = Region::new(Arch::I386, Address(0x8000_0000), 4096).unwrap();
+    region.push("f", 0, &Directives::new(Arch::I386, 16)).unwrap();
+    let eh_frame = region.eh_frame(Pointers::Absolute).unwrap();
+    assert_eq!(eh_frame.fdes().len(), 1);
+    let table = LibunwindTable::new(&region, LibunwindForm::IpOffset, &eh_frame, Address(0)).map(|_| ());
+    assert!(matches!(table, Err(Error::Arch { .. })));
+    assert!(matches!(region.gdb_elf(), Err(Error::Arch { .. })));
+    assert!(region.unwind_info(None).is_ok());
+}

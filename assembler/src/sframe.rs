@@ -1,0 +1,65 @@
+//! `.sframe` from directives.
+
+use alloc::vec::Vec;
+
+use cfipack_format::{Reason, Unsupported};
+
+use crate::assembly::{Assembly, AssemblyError, Function};
+use crate::call_frames::Records;
+use crate::cfi::{Functions, SectionKind};
+use crate::encoder::sframe::{Builder, GasMarks, Layout, Options, Section};
+use crate::instructions::MarkKind;
+
+/// How many functions a builder is better off without its fast paths for.
+const FEW: usize = 16;
+
+/// A `.sframe` section and what it omits.
+#[derive(Clone, Debug)]
+pub struct Sframe {
+    /// The section: it is [written](Section::write) where the functions' addresses are known, or
+    /// [relocatable](Section::write_relocatable).
+    pub section: Section,
+    /// The functions that it does not represent, and why.
+    pub omitted: Vec<Unsupported>,
+}
+
+impl Assembly {
+    /// The `.sframe` of the functions: their rows are those of the [`.eh_frame`](Self::eh_frame), and in layout
+    /// [`Gnu`](Layout::Gnu) what gas 2.47 writes for the same directives, also where it is more than the CFI has.
+    ///
+    /// # Errors
+    /// The format does not have the architecture, or a function is too large for `.eh_frame`.
+    pub fn sframe(&self, options: Options) -> Result<Sframe, AssemblyError> {
+        let arch = self.arch;
+        let no_sframe = AssemblyError::Unsupported;
+        let builder = if self.functions.len() <= FEW { Builder::for_few } else { Builder::new };
+        let mut builder = builder(arch, options).map_err(no_sframe)?;
+        let frames =
+            Records::new(self, SectionKind::EhFrame).for_rows(options.layout == Layout::Gnu).write_all()?;
+        let mut keys = self.functions.iter().map(|function| function.key);
+        let section = frames.section();
+        let functions = Functions::keyed(&section, |_| keys.next());
+        let mut omitted = Vec::new();
+        for (own, function) in self.functions.iter().zip(functions) {
+            // The records are our own: each can be read.
+            let pushed = function.map(|function| builder.push_marked(&function, &self.gas_marks(own)));
+            omitted.extend(pushed.ok().and_then(Result::err));
+        }
+        Ok(Sframe { section: builder.finish(), omitted })
+    }
+
+    /// What gas knows of a function.
+    fn gas_marks(&self, function: &Function) -> GasMarks {
+        let marks = self.marks_of(function);
+        if marks.is_empty() {
+            return GasMarks::default();
+        }
+        let omitted = marks.iter().find_map(|mark| match mark.kind {
+            MarkKind::ZeroAdvance => None,
+            MarkKind::Label => Some((mark.location, Reason::GasLabel)),
+            MarkKind::OpaqueEscape(first) => Some((mark.location, Reason::GasInstruction(first))),
+        });
+        let all = GasMarks::default().with_zero_advances();
+        omitted.map_or(all, |(offset, reason)| all.with_omitted(offset, reason))
+    }
+}

@@ -1,0 +1,101 @@
+//! gdb, which stops the process in a function that it knows by name, and reads a list there.
+
+use std::ptr;
+use std::sync::{Mutex, PoisonError};
+
+use cfipack::assembler::region::{Error, Region};
+
+/// `struct jit_code_entry` of gdb's manual.
+#[repr(C)]
+struct Entry {
+    next: *mut Entry,
+    prev: *mut Entry,
+    file: *const u8,
+    size: u64,
+}
+
+/// `struct jit_descriptor`.
+#[repr(C)]
+struct Descriptor {
+    version: u32,
+    action: u32,
+    relevant: *mut Entry,
+    first: *mut Entry,
+}
+
+// SAFETY: no other symbol of the process has this name but another JIT's, which shares it.
+#[unsafe(no_mangle)]
+#[used]
+static mut __jit_debug_descriptor: Descriptor =
+    Descriptor { version: 1, action: 0, relevant: ptr::null_mut(), first: ptr::null_mut() };
+
+/// gdb sets a breakpoint here. A process stripped of its symbols has nothing to set it on.
+// SAFETY: as above.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn __jit_debug_register_code() {
+    // SAFETY: no instruction. The call remains, and the function is not merged with another empty one.
+    unsafe { std::arch::asm!("") };
+}
+
+/// One writer at a time.
+static LOCK: Mutex<()> = Mutex::new(());
+
+/// A region that gdb knows.
+pub struct Registered {
+    entry: *mut Entry,
+    _file: Box<[u8]>,
+}
+
+/// Registers a region. It costs next to nothing where there is no gdb.
+pub fn register(region: &Region) -> Result<Registered, Error> {
+    let file: Box<[u8]> = region.gdb_elf()?.into();
+    let _lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: under the lock, and entries of the list are there until they are taken out.
+    unsafe {
+        let descriptor = &raw mut __jit_debug_descriptor;
+        let next = (*descriptor).first;
+        let (prev, size) = (ptr::null_mut(), file.len() as u64);
+        let entry = Box::into_raw(Box::new(Entry { next, prev, file: file.as_ptr(), size }));
+        if !next.is_null() {
+            (*next).prev = entry;
+        }
+        (*descriptor).first = entry;
+        report(entry, 1);
+        Ok(Registered { entry, _file: file })
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        let _lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: under the lock; the entry is in the list, and after this nobody has it.
+        unsafe {
+            let descriptor = &raw mut __jit_debug_descriptor;
+            let Entry { next, prev, .. } = *self.entry;
+            match prev.is_null() {
+                true => (*descriptor).first = next,
+                false => (*prev).next = next,
+            }
+            if !next.is_null() {
+                (*next).prev = prev;
+            }
+            report(self.entry, 2);
+            drop(Box::from_raw(self.entry));
+        }
+    }
+}
+
+/// Tells gdb what became of an entry: 1 it was registered, 2 it is no longer.
+///
+/// # Safety
+/// The lock is held.
+unsafe fn report(entry: *mut Entry, action: u32) {
+    // SAFETY: the lock is held.
+    unsafe {
+        let descriptor = &raw mut __jit_debug_descriptor;
+        ptr::write_volatile(&raw mut (*descriptor).relevant, entry);
+        ptr::write_volatile(&raw mut (*descriptor).action, action);
+    }
+    __jit_debug_register_code();
+}

@@ -1,0 +1,119 @@
+//! The life of generated code: made, registered, called, and removed in the opposite order.
+
+use std::error::Error;
+use std::ffi::{CStr, c_void};
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use cfipack::assembler::region::sframe_table::{Capacity, SframeTable};
+use cfipack::assembler::region::{DynInfoLayout, LibunwindForm, Pointers, Region, Registration, jitdump};
+use cfipack::format::{Address, Arch};
+
+use super::code::{self, Function, Generated};
+use super::memory::Mapping;
+use super::{gdb, libgcc, libunwind, perf, sframe, walk};
+
+/// Where a stack is looked at, and what is known of the code on it.
+#[repr(C)]
+struct Arrival<'a> {
+    /// Set by [`innermost`].
+    sp: u64,
+    fp: u64,
+    region: &'a Region,
+    table: Registration,
+    libunwind: *mut c_void,
+}
+
+/// Compiles, registers, runs and removes three functions.
+pub fn run(directory: Option<&Path>) -> Result<(), Box<dyn Error>> {
+    // Code and call frame information, with the room after each function that perf needs.
+    let mut memory = Mapping::new(1 << 16)?;
+    let room = |function: &Function| Ok(jitdump::room(&function.directives, jitdump::Options::new())?);
+    let functions = code::assemble(memory.address(), 0x410, room)?;
+    let mut region = Region::new(Arch::Amd64, Address(memory.address()), memory.size() as u64)?;
+    let mut code = vec![0xcc; memory.size()];
+    for function in &functions {
+        let offset = function.address - memory.address();
+        region.push(function.name, offset, &function.directives)?;
+        code[offset as usize..][..function.code.len()].copy_from_slice(&function.code);
+    }
+    memory.write(0, &code);
+    memory.make_executable()?;
+
+    // Tables that grow with the code lie in memory of their own.
+    let capacity = Capacity { functions: 256, row_bytes: 1 << 14 };
+    let words: Vec<AtomicU32> = (0..capacity.words()?).map(|_| AtomicU32::new(0)).collect();
+    let mut table = SframeTable::new(&words, Address(words.as_ptr() as u64), Arch::Amd64, capacity)?;
+
+    // Registered, before any other thread gets an address of the code. What is dropped first was registered last.
+    let eh_frame = region.eh_frame(Pointers::Absolute)?;
+    let _unwinder = libgcc::register(libc::RTLD_DEFAULT, &eh_frame).ok_or("no unwinder")?;
+    let library = open(c"libunwind.so.8");
+    let layout = DynInfoLayout::WithLoadOffset;
+    let _libunwind = libunwind::register(library, &region, LibunwindForm::IpOffset, layout)?;
+    let _gdb = gdb::register(&region)?;
+    for omitted in table.add(&region)? {
+        eprintln!(".sframe omits {omitted}");
+    }
+    if let Some(directory) = directory {
+        perf::Dump::create(directory)?.write(&region, &code)?;
+    }
+
+    // Called.
+    let outer = functions.last().ok_or("no functions")?.address;
+    // SAFETY: there is a function of this type.
+    let outer = unsafe { std::mem::transmute::<*const c_void, Generated>(outer as *const c_void) };
+    let table = table.registration(region.base(), region.code_len());
+    let mut arrival = Arrival { sp: 0, fp: 0, region: &region, table, libunwind: library };
+    // SAFETY: the code is what it was made for.
+    unsafe { outer(innermost, (&raw mut arrival).cast()) };
+    if directory.is_some() {
+        // Something to sample.
+        (0..20_000).for_each(|_| unsafe { outer(busy, std::ptr::null_mut()) });
+    }
+    Ok(())
+}
+
+/// A library, or `RTLD_DEFAULT`, in which its functions are not found if it is not there.
+fn open(name: &CStr) -> *mut c_void {
+    // SAFETY: the library's initialisation asks nothing of the process.
+    let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
+    if library.is_null() { libc::RTLD_DEFAULT } else { library }
+}
+
+/// Called by the generated code, with an [`Arrival`]: notes the registers of the calling frame.
+#[unsafe(naked)]
+extern "C-unwind" fn innermost(arrival: *mut c_void) {
+    std::arch::naked_asm!("mov [rdi], rsp", "mov [rdi + 8], rbp", "jmp {}", sym arrived)
+}
+
+/// Prints the stack, as several readers see it.
+extern "C-unwind" fn arrived(arrival: *mut c_void) {
+    // SAFETY: `run` passes it, and waits.
+    let arrival = unsafe { &*arrival.cast::<Arrival<'_>>() };
+    let names = |pcs: Vec<u64>| {
+        let names: Vec<_> = pcs.iter().filter_map(|&pc| name(arrival.region, pc)).collect();
+        names.join(" < ")
+    };
+    let unwinder = walk::Unwinder::of(libc::RTLD_DEFAULT).map(walk::Unwinder::walk);
+    println!("the process's unwinder: {}", unwinder.map_or("none".into(), names));
+    println!("libunwind: {}", walk::libunwind(arrival.libunwind).map_or("none".into(), names));
+    // SAFETY: `innermost` was entered with the return address at the stack pointer.
+    let pc = unsafe { *(arrival.sp as *const u64) };
+    let frame = sframe::Frame { pc, sp: arrival.sp + 8, fp: arrival.fp };
+    // SAFETY: the table is registered, and the frame is on this stack.
+    println!(".sframe: {}", names(unsafe { sframe::backtrace(&arrival.table, frame) }));
+}
+
+/// Takes time.
+extern "C-unwind" fn busy(_: *mut c_void) {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    (0..10_000).for_each(|_| _ = COUNT.fetch_add(1, Ordering::Relaxed));
+}
+
+/// The function that a return address leads into.
+fn name(region: &Region, pc: u64) -> Option<&str> {
+    let at = pc.wrapping_sub(1);
+    let mut functions = region.functions();
+    functions.find(|(_, start, size)| at.wrapping_sub(start.0) < *size).map(|(name, ..)| name)
+}

@@ -1,0 +1,55 @@
+//! Memory for code and tables.
+
+use std::{io, ptr, slice};
+
+/// Pages of memory, unmapped when dropped. Whatever is registered in them has to be deregistered first.
+pub struct Mapping {
+    start: *mut u8,
+    size: usize,
+}
+
+impl Mapping {
+    /// At least `size` bytes that can be written to, not yet executed.
+    pub fn new(size: usize) -> io::Result<Self> {
+        let size = size.next_multiple_of(4096).max(4096);
+        let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping replaces no other.
+        let start = unsafe { libc::mmap(ptr::null_mut(), size, access, flags, -1, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { start: start.cast(), size })
+    }
+
+    pub fn address(&self) -> u64 {
+        self.start as u64
+    }
+
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Copies bytes to an offset.
+    pub fn write(&mut self, offset: usize, bytes: &[u8]) {
+        assert!(offset + bytes.len() <= self.size, "the mapping has {} bytes", self.size);
+        // SAFETY: the range lies in the mapping, which can be written to until `make_executable`, and nobody else
+        // has a reference to it.
+        unsafe { slice::from_raw_parts_mut(self.start.add(offset), bytes.len()) }.copy_from_slice(bytes);
+    }
+
+    /// From here on the memory can be executed, and no longer be written to.
+    pub fn make_executable(&mut self) -> io::Result<()> {
+        // SAFETY: the pages are this mapping's.
+        match unsafe { libc::mprotect(self.start.cast(), self.size, libc::PROT_READ | libc::PROT_EXEC) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the pages are this mapping's, and nothing that refers to them is left.
+        unsafe { libc::munmap(self.start.cast(), self.size) };
+    }
+}

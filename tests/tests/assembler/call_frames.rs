@@ -1,0 +1,126 @@
+//! `.eh_frame` and `.debug_frame` against gas 2.47's and llvm-mc 23's, byte for byte, relocations included.
+
+use std::collections::BTreeMap;
+
+use cfipack_assembler::Dialect;
+use cfipack_format::Arch;
+use cfipack_tests::assembled::{Object, corpus};
+use cfipack_tests::directives::{File, Mode, TARGETS};
+use cfipack_tests::random::{Random, cases};
+use cfipack_tests::reference::Tools;
+
+const FUNCTIONS_PER_FILE: usize = 200;
+
+/// Compares both sections of an object with ours.
+fn compare(object: &Object, dialect: Dialect) -> Result<(), String> {
+    let (assembly, errors) = object.assembly(dialect);
+    if let Some((function, error)) = errors.first() {
+        return Err(format!("function {function}: {error}"));
+    }
+    let sections = object.source.sections.as_deref().unwrap_or(".eh_frame");
+    for name in [".eh_frame", ".debug_frame"] {
+        if sections.contains(name) {
+            let ours = if name == ".eh_frame" { assembly.eh_frame() } else { assembly.debug_frame() };
+            object.compare(name, &ours.map_err(|error| error.to_string())?)?;
+        }
+    }
+    Ok(())
+}
+
+fn random_programs(what: &str, dialect: Dialect, command: impl Fn(Arch, &'static str) -> Vec<&'static str>) {
+    let Some(tools) = Tools::find(what) else { return };
+    let (seed, count) = cases(what, 12);
+    let mut random = Random::new(seed);
+    let mut left_out = 0;
+    for target in TARGETS {
+        for number in 0..count {
+            let mut file = File::random(&mut random, target, Mode::Wild, FUNCTIONS_PER_FILE);
+            let command = command(target.arch, target.assembler);
+            let mut object = assemble(&tools, &file, target.arch, &command);
+            let (_, errors) = object.assembly(dialect);
+            if !errors.is_empty() {
+                // Nothing to compare with: what is refused is left out of the text.
+                let refused: Vec<_> = errors.iter().map(|&(function, _)| function).collect();
+                let mut number = 0..;
+                file.functions.retain(|_| !refused.contains(&number.next().unwrap()));
+                left_out += refused.len();
+                object = assemble(&tools, &file, target.arch, &command);
+            }
+            if let Err(why) = compare(&object, dialect) {
+                panic!("{:?}, file {number}: {why}\n{}", target.arch, file.text());
+            }
+        }
+    }
+    println!("{left_out} functions refused");
+    // LLVM forgets to restore the offset that others are relative to, and cuts what becomes of them.
+    assert!(left_out * 100 <= if dialect == Dialect::Llvm { 600 * count } else { 0 });
+}
+
+fn assemble(tools: &Tools, file: &File, arch: Arch, command: &[&str]) -> Object {
+    let text = format!("\t.cfi_sections .eh_frame, .debug_frame\n{}", file.text());
+    Object::assemble(tools, &text, arch, command).unwrap()
+}
+
+#[test]
+fn random_functions_are_what_gas_writes() {
+    random_programs("CFI of directives against gas", Dialect::Gas, |_, assembler| vec![assembler]);
+}
+
+#[test]
+fn random_functions_are_what_llvm_mc_writes() {
+    random_programs("CFI of directives against llvm-mc", Dialect::Llvm, |arch, _| {
+        vec!["llvm-mc-23", "-filetype=obj", triple(arch)]
+    });
+}
+
+fn triple(arch: Arch) -> &'static str {
+    match arch {
+        Arch::Amd64 => "-triple=x86_64-linux-gnu",
+        Arch::Aarch64 => "-triple=aarch64-linux-gnu",
+        Arch::Aarch64Be => "-triple=aarch64_be-linux-gnu",
+        _ => "-triple=s390x-linux-gnu",
+    }
+}
+
+/// What no CFI has, and assemblers cut: offsets that are no multiple of a unit of CFI.
+const CUT: [&str; 2] = ["aarch64/a_unaligned", "x86_64/x_cfa_m3"];
+/// `.cfi_val_encoded_addr`, which no compiler writes, is no directive of ours.
+const UNKNOWN: [&str; 1] = ["x86_64/x_val_encoded"];
+
+#[test]
+fn goldens_are_what_gas_writes() {
+    let Some(tools) = Tools::find("CFI of the goldens' directives against gas") else { return };
+    let mut different = BTreeMap::new();
+    for case in corpus().into_iter().filter(|case| !UNKNOWN.contains(&&*case.name)) {
+        let command: Vec<_> = case.command.iter().map(String::as_str).collect();
+        let object = Object::assemble(&tools, &case.text, case.arch, &command).expect(&case.name);
+        if let Err(why) = compare(&object, Dialect::Gas) {
+            different.insert(case.name, why);
+        }
+    }
+    let names: Vec<_> = different.keys().map(String::as_str).collect();
+    assert_eq!(names, CUT, "{different:#?}");
+}
+
+/// What llvm-mc assembles of them.
+#[test]
+fn goldens_are_what_llvm_mc_writes() {
+    let Some(tools) = Tools::find("CFI of the goldens' directives against llvm-mc") else { return };
+    let (mut different, mut same) = (BTreeMap::new(), 0);
+    for case in corpus().into_iter().filter(|case| !UNKNOWN.contains(&&*case.name)) {
+        // gas alone has them.
+        if case.text.contains(".cfi_sections .sframe") {
+            continue;
+        }
+        let command = ["llvm-mc-23", "-filetype=obj", triple(case.arch)];
+        let Ok(object) = Object::assemble(&tools, &case.text, case.arch, &command) else { continue };
+        match compare(&object, Dialect::Llvm) {
+            Ok(()) => same += 1,
+            Err(why) => _ = different.insert(case.name, why),
+        }
+    }
+    println!("{same} goldens are what llvm-mc writes");
+    let names: Vec<_> = different.keys().map(String::as_str).collect();
+    assert_eq!(names, CUT, "{different:#?}");
+    assert!(same > 200);
+}

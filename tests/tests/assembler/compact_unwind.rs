@@ -1,0 +1,249 @@
+//! `__compact_unwind` against llvm-mc 23's, byte for byte, relocations included.
+
+use std::fmt::Write as _;
+
+use cfipack_assembler::cfi::PointerEncoding;
+use cfipack_assembler::encoder::compact_unwind;
+use cfipack_assembler::{Assembly, CompactOptions, Dialect, Directives, Encodings, Target};
+use cfipack_format::{Arch, Key, Register, RegisterName};
+use cfipack_tests::random::{Random, cases};
+use cfipack_tests::reference::Tools;
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _, RelocationFlags, RelocationTarget};
+
+const FUNCTIONS_PER_FILE: u64 = 100;
+const PERSONALITIES: [&str; 2] = ["___gxx_personality_v0", "_other_personality"];
+
+/// A function as text and as directives.
+struct Function {
+    arch: Arch,
+    text: String,
+    directives: Directives,
+    at: u64,
+}
+
+impl Function {
+    fn random(random: &mut Random, arch: Arch, number: u64) -> Self {
+        let size = 64 * 4;
+        let text = format!("_f{number}:\n\t.cfi_startproc\n");
+        let mut function = Self { arch, text, directives: Directives::new(arch, size), at: 0 };
+        if random.chance(20) {
+            let routine = random.below(2);
+            // i386 has no relocation for the distance of an undefined symbol.
+            let encoding = if arch == Arch::I386 { 0 } else { 0x9b };
+            writeln!(function.text, "\t.cfi_personality {encoding}, {}", PERSONALITIES[routine as usize])
+                .unwrap();
+            function.directives.personality(PointerEncoding(encoding), Key(routine));
+            if random.chance(50) {
+                writeln!(function.text, "\t.cfi_lsda 0x10, Llsda").unwrap();
+                function.directives.lsda(PointerEncoding(0x10), Key(0));
+            }
+        }
+        if random.chance(3) {
+            function.say("signal_frame", |directives| _ = directives.signal_frame());
+        }
+        let word = i64::from(arch.pointer_size());
+        match arch {
+            Arch::Amd64 | Arch::I386 => function.x86(random, word),
+            _ => function.arm64(random),
+        }
+        if random.chance(15) {
+            function.disturb(random);
+        }
+        let (unit, at) = (function.unit(), function.at);
+        writeln!(function.text, "\t.space {}\n\t.cfi_endproc", size - at * unit).unwrap();
+        function
+    }
+
+    fn unit(&self) -> u64 {
+        if matches!(self.arch, Arch::Amd64 | Arch::I386) { 1 } else { 4 }
+    }
+
+    /// A directive after another instruction.
+    fn say(&mut self, text: &str, directive: impl FnOnce(&mut Directives)) {
+        let unit = self.unit();
+        self.at += 1;
+        write!(self.text, "\t.space {unit}\n\t.cfi_{text}\n").unwrap();
+        directive(self.directives.at(self.at * unit));
+    }
+
+    fn name(&self, register: Register) -> String {
+        let name = RegisterName(self.arch, register).to_string();
+        match self.arch {
+            Arch::Amd64 | Arch::I386 => format!("%{name}"),
+            _ => name,
+        }
+    }
+
+    fn offset(&mut self, register: Register, offset: i64) {
+        let text = format!("offset {}, {offset}", self.name(register));
+        self.say(&text, |directives| _ = directives.offset(register, offset));
+    }
+
+    fn x86(&mut self, random: &mut Random, word: i64) {
+        let frame_pointer = self.arch.frame_pointer();
+        let mut registers = cfipack_format::compact_unwind::callee_saved(self.arch).unwrap().to_vec();
+        let has_frame = random.chance(40);
+        let limit = random.pick(&[300, 3, 90_000]);
+        let size = if has_frame { 2 } else { random.between(1, limit) } * word;
+        if !random.chance(5) {
+            self.say(&format!("def_cfa_offset {size}"), |directives| _ = directives.def_cfa_offset(size));
+        }
+        if has_frame {
+            self.offset(frame_pointer, -2 * word);
+            let text = format!("def_cfa_register {}", self.name(frame_pointer));
+            self.say(&text, |directives| _ = directives.def_cfa_register(frame_pointer));
+            registers.retain(|&register| register != frame_pointer);
+        }
+        let count = random.below(registers.len() as u64 + 1) as i64;
+        let mut place = -(1 + i64::from(has_frame) + count) * word;
+        for _ in 0..count {
+            let register = registers.swap_remove(random.below(registers.len() as u64) as usize);
+            self.offset(register, place);
+            place += word;
+        }
+    }
+
+    fn arm64(&mut self, random: &mut Random) {
+        let limit = random.pick(&[4, 40, 5000]);
+        let size = 16 * random.between(0, limit);
+        if random.chance(90) {
+            self.say(&format!("def_cfa_offset {size}"), |directives| _ = directives.def_cfa_offset(size));
+        }
+        let mut place = 0;
+        if random.chance(70) {
+            let frame_pointer = self.arch.frame_pointer();
+            let text = format!("def_cfa {}, 16", self.name(frame_pointer));
+            self.say(&text, |directives| _ = directives.def_cfa(frame_pointer, 16));
+            self.offset(Register(30), -8);
+            self.offset(Register(29), -16);
+            place = -16;
+        }
+        for first in [19, 21, 23, 25, 27, 72, 74, 76, 78] {
+            if random.chance(40) {
+                self.offset(Register(first), place - 8);
+                self.offset(Register(first + 1), place - 16);
+                place -= 16;
+            }
+        }
+    }
+
+    /// What llvm-mc has no encoding for, or looks at otherwise than at what it becomes.
+    fn disturb(&mut self, random: &mut Random) {
+        let register = self.arch.frame_pointer();
+        let name = self.name(register);
+        match random.below(8) {
+            0 => self.say("adjust_cfa_offset 16", |directives| _ = directives.adjust_cfa_offset(16)),
+            1 => {
+                let offset = -32 + self.directives.placed().last().map_or(0, |placed| placed.cfa_offset);
+                let text = format!("rel_offset {name}, {offset}");
+                self.say(&text, |directives| _ = directives.rel_offset(register, offset));
+            }
+            2 => self.say("remember_state", |directives| _ = directives.remember_state()),
+            3 => self.say(&format!("restore {name}"), |directives| _ = directives.restore(register)),
+            4 => self.say(&format!("same_value {name}"), |directives| _ = directives.same_value(register)),
+            5 => self.say("escape 0x2e, 0", |directives| _ = directives.escape(&[0x2e, 0])),
+            6 => self.say(&format!("undefined {name}"), |directives| _ = directives.undefined(register)),
+            _ => self.say("def_cfa_offset 48", |directives| _ = directives.def_cfa_offset(48)),
+        }
+    }
+}
+
+#[test]
+fn random_functions_have_what_llvm_mc_writes() {
+    let what = "__compact_unwind of directives against llvm-mc";
+    let Some(tools) = Tools::find(what) else { return };
+    let (seed, count) = cases(what, 10);
+    let mut random = Random::new(seed);
+    for (arch, triple) in [
+        (Arch::Amd64, "x86_64-apple-macos11"),
+        (Arch::I386, "i386-apple-macos11"),
+        (Arch::Aarch64, "arm64-apple-macos11"),
+    ] {
+        for number in 0..count {
+            let functions: Vec<_> =
+                (0..FUNCTIONS_PER_FILE).map(|number| Function::random(&mut random, arch, number)).collect();
+            let texts: Vec<_> = functions.iter().map(|function| function.text.as_str()).collect();
+            let text = format!("\t.text\n{}\t.section __TEXT,__lsda\nLlsda:\n\t.byte 0\n", texts.concat());
+            tools.write("f.s", &text);
+            tools.run_well(&[
+                "llvm-mc-23",
+                "-filetype=obj",
+                &format!("-triple={triple}"),
+                "f.s",
+                "-o",
+                "f.o",
+            ]);
+            if let Err(why) = compare(arch, &functions, &tools.read("f.o")) {
+                panic!("{arch}, file {number}: {why}\n{text}");
+            }
+        }
+    }
+}
+
+fn compare(arch: Arch, functions: &[Function], object: &[u8]) -> Result<(), String> {
+    let file = object::File::parse(object).unwrap();
+    let place = |name: &str| {
+        let symbol = file.symbols().find(|symbol| symbol.name() == Ok(name)).expect(name);
+        let number = symbol.section_index().map_or(0, |section| section.0 as u8);
+        (number, symbol.address(), symbol.index().0 as u32)
+    };
+    let mut assembly = Assembly::new(arch).with_dialect(Dialect::Llvm);
+    for (number, function) in functions.iter().enumerate() {
+        assembly.push(Key(number as u64), &function.directives).map_err(|error| error.to_string())?;
+    }
+    let lsda = file.section_by_name("__lsda").unwrap();
+    let target_of = |target| match target {
+        Target::Function(Key(number)) => {
+            let (number, address, _) = place(&format!("_f{number}"));
+            compact_unwind::Target::Section { number, address }
+        }
+        Target::Personality(Key(routine)) => {
+            compact_unwind::Target::Symbol { number: place(PERSONALITIES[routine as usize]).2 }
+        }
+        _ => compact_unwind::Target::Section { number: lsda.index().0 as u8, address: lsda.address() },
+    };
+    let options =
+        CompactOptions::new().with_encodings(Encodings::LlvmMc).with_canonical_personalities(&[Key(0)]);
+    let ours = assembly.compact_unwind(options, |_| None, target_of).map_err(|error| error.to_string())?;
+    let section = file.section_by_name("__compact_unwind").ok_or("llvm-mc wrote no __compact_unwind")?;
+    let theirs = section.data().unwrap();
+    if ours.section.as_bytes() != theirs {
+        let at =
+            ours.section.as_bytes().iter().zip(theirs).take_while(|(ours, theirs)| ours == theirs).count();
+        return Err(format!(
+            "{} bytes, theirs {}; they differ at {at}",
+            ours.section.as_bytes().len(),
+            theirs.len()
+        ));
+    }
+    let mut relocations: Vec<_> = ours
+        .section
+        .relocations()
+        .map(|relocation| {
+            let target = match relocation.target {
+                compact_unwind::Target::Section { number, .. } => (false, u32::from(number)),
+                compact_unwind::Target::Symbol { number } => (true, number),
+            };
+            (relocation.offset, target)
+        })
+        .collect();
+    relocations.sort();
+    let mut theirs: Vec<_> = section
+        .relocations()
+        .map(|(offset, relocation)| {
+            assert!(matches!(relocation.flags(), RelocationFlags::MachO { .. }));
+            let target = match relocation.target() {
+                RelocationTarget::Symbol(symbol) => (true, symbol.0 as u32),
+                RelocationTarget::Section(section) => (false, section.0 as u32),
+                target => panic!("{target:?}"),
+            };
+            (offset as u32, target)
+        })
+        .collect();
+    theirs.sort();
+    if relocations == theirs {
+        Ok(())
+    } else {
+        Err(format!("relocations {relocations:?}, theirs {theirs:?}"))
+    }
+}

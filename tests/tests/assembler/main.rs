@@ -1,0 +1,7 @@
+//! What `cfipack-assembler` makes of directives, against what assemblers make of them.
+
+mod call_frames;
+mod compact_unwind;
+mod misuse;
+mod sframe;
+mod truth;

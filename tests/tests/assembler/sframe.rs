@@ -1,0 +1,108 @@
+//! `.sframe` in layout `gnu` against gas 2.47's, byte for byte, relocations included.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use cfipack_assembler::Dialect;
+use cfipack_assembler::encoder::sframe::{Layout, Options};
+use cfipack_format::Arch;
+use cfipack_tests::assembled::{Object, Reference, corpus};
+use cfipack_tests::directives::{File, Mode, TARGETS};
+use cfipack_tests::random::{Random, cases};
+use cfipack_tests::reference::Tools;
+
+const NOT_CARRIED: &str = "What `.eh_frame` does not carry";
+const FUNCTIONS_PER_FILE: usize = 200;
+
+/// Compares the table of an object with ours.
+pub fn compare(object: &Object) -> Result<(), String> {
+    let (assembly, errors) = object.assembly(Dialect::Gas);
+    if let Some((function, error)) = errors.first() {
+        return Err(format!("function {function}: {error}"));
+    }
+    let (theirs, relocations) = object.section(".sframe");
+    let options = Options::new().with_layout(Layout::Gnu);
+    let sframe = assembly.sframe(options).map_err(|error| error.to_string())?;
+    if assembly.is_empty() && theirs.is_empty() {
+        return Ok(());
+    }
+    let mut ours = vec![0; sframe.section.relocatable_len()];
+    sframe.section.write_relocatable(&mut ours).map_err(|error| error.to_string())?;
+    if ours != theirs {
+        let at = ours.iter().zip(&theirs).position(|(ours, theirs)| ours != theirs);
+        let omitted: Vec<_> = sframe.omitted.iter().map(ToString::to_string).collect();
+        return Err(format!(
+            "{} bytes, theirs {}; they differ at {at:x?}; omitted: {omitted:?}\nours   {ours:02x?}\ntheirs {theirs:02x?}",
+            ours.len(),
+            theirs.len()
+        ));
+    }
+    let kind = match object.arch {
+        Arch::Amd64 => 24,                      // R_X86_64_PC64
+        Arch::Aarch64 | Arch::Aarch64Be => 260, // R_AARCH64_PREL64
+        _ => 23,                                // R_390_PC64
+    };
+    let ours: Vec<Reference> = sframe
+        .section
+        .start_fields()
+        .map(|start| {
+            let (section, offset) = object.start(start.function);
+            (start.field.0 as u64, kind, section, offset + start.offset as i64)
+        })
+        .collect();
+    if ours == relocations { Ok(()) } else { Err(format!("relocations {ours:?}, theirs {relocations:?}")) }
+}
+
+/// Functions of which gas's table is right.
+#[test]
+fn random_functions_are_what_gas_writes() {
+    let what = ".sframe of directives against gas";
+    let Some(tools) = Tools::find(what) else { return };
+    let (seed, count) = cases(what, 12);
+    let mut random = Random::new(seed);
+    for target in TARGETS {
+        for number in 0..count {
+            let file = File::random(&mut random, target, Mode::Clean, FUNCTIONS_PER_FILE);
+            let object =
+                Object::assemble(&tools, &file.text(), target.arch, &[target.assembler, "--gsframe"])
+                    .unwrap();
+            if let Err(why) = compare(&object) {
+                panic!("{:?}, file {number}: {why}\n{}", target.arch, file.text());
+            }
+        }
+    }
+}
+
+/// The exceptions of layout `gnu` are those that docs/gnu-exceptions.md lists, without those of which the directives say
+/// what `.eh_frame` does not carry.
+#[test]
+fn goldens_are_what_gas_writes() {
+    let Some(tools) = Tools::find(".sframe of the goldens' directives against gas") else { return };
+    let mut different = BTreeMap::new();
+    for case in corpus() {
+        // `.cfi_val_encoded_addr` is no directive of ours.
+        if case.name == "x86_64/x_val_encoded" {
+            continue;
+        }
+        let command: Vec<_> = case.command.iter().map(String::as_str).collect();
+        let object = Object::assemble(&tools, &case.text, case.arch, &command).expect(&case.name);
+        if let Err(why) = compare(&object) {
+            different.insert(case.name, why);
+        }
+    }
+    let names: Vec<_> = different.keys().map(String::as_str).collect();
+    assert_eq!(names, exceptions(), "{different:#?}");
+}
+
+fn exceptions() -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/gnu-exceptions.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let sections = text.split("\n## ").filter(|section| !section.starts_with(NOT_CARRIED));
+    let names = sections
+        .flat_map(str::lines)
+        .filter_map(|line| Some(line.strip_prefix("| `")?.split_once('`')?.0.to_owned()));
+    // Of `.debug_frame` alone gas's table says more than the CFI beside it.
+    let mut names: Vec<_> = names.filter(|name| name != "aarch64/a_key_b_debug_frame").collect();
+    names.sort();
+    names
+}
