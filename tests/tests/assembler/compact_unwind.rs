@@ -204,7 +204,7 @@ fn compare(arch: Arch, functions: &[Function], object: &[u8]) -> Result<(), Stri
     };
     let options =
         CompactOptions::new().with_encodings(Encodings::LlvmMc).with_canonical_personalities(&[Key(0)]);
-    let ours = assembly.compact_unwind(options, |_| None, target_of).map_err(|error| error.to_string())?;
+    let ours = assembly.compact_unwind(options, |_| None, target_of);
     let section = file.section_by_name("__compact_unwind").ok_or("llvm-mc wrote no __compact_unwind")?;
     let theirs = section.data().unwrap();
     if ours.section.bytes() != theirs {
