@@ -264,7 +264,7 @@ impl<'r> Writer<'r> {
             }
             2 => {
                 // In a CIE of amd64 there is a rule to go back from.
-                if !self.clean() && self.at == 0 && arch == Arch::Amd64 {
+                if self.at == 0 && arch == Arch::Amd64 {
                     return;
                 }
                 // gas ignores this on amd64.

@@ -152,7 +152,7 @@ impl Function {
 fn random_functions_have_what_llvm_mc_writes() {
     let what = "__compact_unwind of directives against llvm-mc";
     let Some(tools) = Tools::find(what) else { return };
-    let (seed, count) = cases(what, 10);
+    let (seed, count) = cases(what, 5);
     let mut random = Random::new(seed);
     for (arch, triple) in [
         (Arch::Amd64, "x86_64-apple-macos11"),

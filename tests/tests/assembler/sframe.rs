@@ -67,7 +67,7 @@ fn what_the_cfi_does_not_carry_is_what_gas_writes() {
 
 fn random_functions(what: &str, mode: Mode) {
     let Some(tools) = Tools::find(what) else { return };
-    let (seed, count) = cases(what, 12);
+    let (seed, count) = cases(what, 5);
     let mut random = Random::new(seed);
     for target in TARGETS {
         for number in 0..count {
