@@ -13,7 +13,8 @@ use cfipack_tests::corpora;
 fn main() -> std::io::Result<()> {
     let directory = std::env::args_os().nth(1).expect("usage: fuzz-seeds DIRECTORY");
     let directory = Path::new(&directory);
-    for target in ["decoder", "cfi", "container", "unwind_info", "linker", "linker_unwind_info"] {
+    for target in ["decoder", "cfi", "container", "unwind_info", "linker", "linker_unwind_info", "directives"]
+    {
         fs::create_dir_all(directory.join(target))?;
     }
     let small = |bytes: &[u8]| bytes.len() < 8192;
@@ -36,6 +37,8 @@ fn main() -> std::io::Result<()> {
                 let arch = arch(golden.arch);
                 let kind = if section.kind == SectionKind::EhFrame { 0 } else { 4 };
                 let input = [&[arch | kind][..], &section.section.bytes].concat();
+                // Any bytes are directives.
+                fs::write(directory.join("directives").join(&name), &input)?;
                 fs::write(directory.join("cfi").join(&name), input)?;
                 let table = tables.first().map_or(&[][..], |table| &table.bytes);
                 let len = (table.len() as u16).to_le_bytes();

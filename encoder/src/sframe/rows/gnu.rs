@@ -222,6 +222,7 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
     fn zero_advance(&mut self, state: &State<'a, StackPointer>) -> Result<(), Reason> {
         if self.gnu_state.touched {
             self.push(state)?;
+            self.gnu_state.entered = None;
         }
         (self.gnu_state.begun, self.gnu_state.touched) = (true, false);
         Ok(())
