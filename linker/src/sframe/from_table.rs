@@ -46,7 +46,15 @@ struct Shared {
     /// Before version 3, what the FDE has beside them.
     head: (u8, u8),
     /// Where they are in the output, if they are.
-    pushed: Option<SharedRows>,
+    pushed: Option<Pushed>,
+}
+
+/// Rows in the output.
+#[derive(Clone, Copy, Debug)]
+struct Pushed {
+    rows: SharedRows,
+    /// The greatest start of a row that was encoded again; 0 of rows that were copied.
+    last: u32,
 }
 
 impl Scratch {
@@ -57,7 +65,7 @@ impl Scratch {
     }
 
     /// The place for rows in the output that functions of the table share.
-    fn shared(&mut self, version: Version, head: &Head, rows: RowBytes) -> Option<&mut Option<SharedRows>> {
+    fn shared(&mut self, version: Version, head: &Head, rows: RowBytes) -> Option<&mut Option<Pushed>> {
         let key = (rows, head.beside_rows(version));
         let at = self.shared.binary_search_by_key(&key, |shared| (shared.rows, shared.head)).ok()?;
         Some(&mut self.shared[at].pushed)
@@ -227,11 +235,11 @@ fn copy(
     }
     let shared = merger.scratch.shared(table.version(), head, rows);
     if let Some(Some(pushed)) = shared {
-        return merger.builder.push_shared(&function, *pushed);
+        return merger.builder.push_shared(&function, pushed.rows);
     }
-    let pushed = merger.builder.push_encoded(&function, encoded)?;
+    let rows = merger.builder.push_encoded(&function, encoded)?;
     if let Some(shared) = shared {
-        *shared = Some(pushed);
+        *shared = Some(Pushed { rows, last: 0 });
     }
     Ok(())
 }
@@ -259,17 +267,23 @@ fn reencode(
     let rep_size = rep_size.map_err(|_| Unsupported::function(key, Reason::Version))?;
     let entry = TableFunction::new(key, size).with_info(info, rep_size);
     let is_cut = size != function.size() && !function.is_pc_mask();
-    // In layout `Small` rows depend on the function's size, and equal ones are shared anyway.
-    let can_share = !is_cut && merger.options.table.layout == Layout::Gnu;
-    let shared = merger.scratch.shared(table.version(), &head, rows).filter(|_| can_share);
-    if let Some(Some(pushed)) = shared {
-        return merger.builder.push_shared(&entry, *pushed);
+    let shared = merger.scratch.shared(table.version(), &head, rows).filter(|_| !is_cut);
+    // In layout `Small` rows end where the function does.
+    let is_gnu = merger.options.table.layout == Layout::Gnu;
+    let has_all = |last: u32| is_gnu || function.is_pc_mask() || last < size;
+    if let Some(Some(pushed)) = shared
+        && has_all(pushed.last)
+    {
+        return merger.builder.push_shared(&entry, pushed.rows);
     }
     let rows = function.rows().filter_map(Result::ok);
     let rows = rows.take_while(move |row: &Row| !is_cut || row.start.0 < size);
+    let last = rows.clone().last().map_or(0, |row| row.start.0);
     let pushed = merger.builder.push_table_rows(&entry, rows)?;
-    if let Some(shared) = shared {
-        *shared = pushed;
+    if let (Some(shared), Some(rows)) = (shared, pushed)
+        && has_all(last)
+    {
+        *shared = Some(Pushed { rows, last });
     }
     Ok(())
 }
