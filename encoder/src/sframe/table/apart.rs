@@ -61,20 +61,20 @@ impl<'e> Sorted<'e> {
             is_reached
         };
         let entry = entries.find(is_reached).map(|entry| entry.start);
-        let lies_in_one = || omitted.iter().find(|omitted| !self.lack(omitted)).map(|omitted| omitted.start);
-        entry.or_else(lies_in_one)
+        entry.or_else(|| self.omitted_in_an_entry(omitted))
     }
 
-    /// Whether none of the entries, which are apart, has a PC of a function.
-    fn lack(&self, function: &Omitted) -> bool {
-        let len = match self {
-            Self::Already(entries) => entries.partition_point(|entry| entry.start < function.end()),
-            Self::Copied(bytes) => {
-                bytes.partition_point(|bytes| Entry::from_bytes(bytes).start < function.end())
-            }
+    /// Where an omitted function starts that has a PC of an entry; the entries are apart.
+    fn omitted_in_an_entry(&self, omitted: &[Omitted]) -> Option<u64> {
+        // Those without code have no PC, and hide none of those before them.
+        let mut omitted: Vec<_> = omitted.iter().filter(|omitted| omitted.size != 0).collect();
+        omitted.sort_unstable_by_key(|omitted| omitted.start);
+        let mut entries = (0..).map_while(|place| self.get(place)).filter(|entry| entry.size != 0).peekable();
+        let shares_a_pc = |omitted: &&&Omitted| {
+            while entries.next_if(|entry| entry.end() <= omitted.start).is_some() {}
+            entries.peek().is_some_and(|entry| entry.start < omitted.end())
         };
-        let last = len.checked_sub(1).and_then(|last| self.get(last));
-        function.size == 0 || last.is_none_or(|last| last.end() <= function.start)
+        omitted.iter().find(shares_a_pc).map(|omitted| omitted.start)
     }
 
     /// The entries, if they were not in order before.
