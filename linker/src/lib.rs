@@ -5,7 +5,7 @@
 //! anything has an address, and which is written into the output when addresses are known, again after each
 //! relayout, without reading an input twice.
 //!
-//! [`sframe`] makes the ELF section `.sframe`.
+//! [`sframe`] makes the ELF section `.sframe`, [`stubs`] knows the rows of the code that linkers write themselves.
 
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -14,7 +14,9 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+pub mod linked;
 pub mod sframe;
+pub mod stubs;
 
 pub use cfipack_cfi as cfi;
 pub use cfipack_decoder as decoder;
