@@ -3,9 +3,10 @@
 //! Every row of every input is looked at once. Nearly all are of default FDEs, of which a table of info bytes says
 //! enough; for the others, and for what is wrong, the decoder is asked.
 
-use crate::decoder::sframe::{Error, Function};
-use crate::format::sframe::{Abi, FdeType, FreInfo, FreType, Version};
-use crate::format::{Arch, Endian};
+use super::table::{RowBytes, Table};
+use crate::decoder::sframe::Error;
+use crate::format::Arch;
+use crate::format::sframe::{Abi, FdeInfo, FreInfo, FreType, Version};
 
 /// Bytes of an FRE of a default FDE behind its start, by its info byte; 0 for one that needs a closer look.
 #[derive(Clone, Debug)]
@@ -14,8 +15,8 @@ pub(crate) struct FreLens([u8; 256]);
 /// The rows of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Rows {
-    /// Bytes of the FREs.
-    pub(crate) len: u32,
+    pub(crate) rows: RowBytes,
+    pub(crate) num_fres: u32,
     /// Where the first row starts that means nothing, if there is one.
     pub(crate) malformed: Option<u32>,
 }
@@ -34,38 +35,42 @@ impl FreLens {
         Self(lens)
     }
 
-    /// Looks at the rows of a function, whose FREs these bytes start with.
+    /// Looks at the rows of a function of a table.
     ///
     /// # Errors
     /// Where its rows end cannot be told.
-    pub(crate) fn check(
-        &self,
-        function: &Function<'_>,
-        bytes: &[u8],
-        arch: Arch,
-        version: Version,
-    ) -> Result<Rows, Error> {
-        // Version 2 of s390x has registers in words.
-        let is_plain =
-            function.fde_type() == FdeType::Default && (arch, version) != (Arch::S390x, Version::V2);
-        let len = is_plain.then(|| self.quick(function, bytes, arch.endian())).flatten();
-        match len {
-            Some(len) => Ok(Rows { len: len as u32, malformed: None }),
-            None => by_decoder(function),
+    #[inline]
+    pub(crate) fn check(&self, table: &Table<'_>, index: usize) -> Result<Rows, Error> {
+        match self.quick(table, index) {
+            Some(rows) => Ok(rows),
+            None => by_decoder(table, index),
         }
     }
 
-    fn quick(&self, function: &Function<'_>, bytes: &[u8], endian: Endian) -> Option<usize> {
-        let limit = if function.is_pc_mask() { function.rep_size().into() } else { function.size() };
-        if limit == 0 && function.is_pc_mask() {
+    #[inline]
+    fn quick(&self, table: &Table<'_>, index: usize) -> Option<Rows> {
+        let head = table.head(index)?;
+        let is_mask = head.info.contains(FdeInfo::PC_MASK);
+        let needs_a_closer_look = match table.version() {
+            Version::V1 => is_mask,
+            // Words may be registers.
+            Version::V2 => table.section.abi() == Abi::S390x,
+            Version::V3 => head.is_flex(),
+        };
+        let limit = if is_mask { head.rep_size.into() } else { head.size };
+        if needs_a_closer_look || is_mask && limit == 0 {
             return None;
         }
-        let count = function.num_fres();
-        match function.fre_type() {
-            FreType::Addr1 => self.walk(bytes, count, limit, |&[start]: &[u8; 1]| start.into()),
-            FreType::Addr2 => self.walk(bytes, count, limit, |start: &[u8; 2]| endian.u16(*start).into()),
-            FreType::Addr4 => self.walk(bytes, count, limit, |start: &[u8; 4]| endian.u32(*start)),
-        }
+        let (bytes, endian) = (table.fres.get(head.first as usize..)?, table.endian());
+        let len = match head.info.fre_type()? {
+            FreType::Addr1 => self.walk(bytes, head.num_fres, limit, |&[start]: &[u8; 1]| start.into()),
+            FreType::Addr2 => {
+                self.walk(bytes, head.num_fres, limit, |start: &[u8; 2]| endian.u16(*start).into())
+            }
+            FreType::Addr4 => self.walk(bytes, head.num_fres, limit, |start: &[u8; 4]| endian.u32(*start)),
+        }?;
+        let rows = RowBytes { start: head.first, len: len as u32 };
+        Some(Rows { rows, num_fres: head.num_fres, malformed: None })
     }
 
     /// The bytes of so many FREs; none if something is wrong with one.
@@ -93,18 +98,20 @@ impl FreLens {
 }
 
 #[cold]
-fn by_decoder(function: &Function<'_>) -> Result<Rows, Error> {
+fn by_decoder(table: &Table<'_>, index: usize) -> Result<Rows, Error> {
+    let function = table.section.function(index)?;
     let width = function.fre_type().width();
     let (mut len, mut malformed) = (0, None);
     for fre in function.fres() {
         let fre = fre?;
-        if malformed.is_none() && fre.row(function).is_err() {
+        if malformed.is_none() && fre.row(&function).is_err() {
             malformed = Some(fre.start.0);
         }
         len += width + fre.info.fre_len().unwrap_or(1);
     }
     // They lie within the sub-section, whose length has 32 bits.
-    Ok(Rows { len: len as u32, malformed })
+    let start = table.head(index).map_or(0, |head| head.first);
+    Ok(Rows { rows: RowBytes { start, len: len as u32 }, num_fres: function.num_fres(), malformed })
 }
 
 #[cfg(test)]
@@ -112,9 +119,8 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::*;
-    use crate::decoder::sframe::Section;
-    use crate::format::Address;
-    use crate::format::sframe::{Attribute, Fde, FdeInfo, Flags, Header};
+    use crate::format::Endian;
+    use crate::format::sframe::{Attribute, Fde, Flags, Header};
 
     /// A table of one function of 9 bytes.
     fn table(abi: Abi, version: Version, info: FdeInfo, fres: &[u8], num_fres: u32) -> Vec<u8> {
@@ -169,14 +175,12 @@ mod tests {
                         for cut in [0, 1, 2] {
                             let fres = &fres[..fres.len() - cut];
                             let bytes = table(abi, version, info, fres, 2);
-                            let Ok(section) = Section::parse(&bytes, Address(0)) else { panic!("a header") };
-                            let Ok(function) = section.function(0) else { continue };
-                            let expected = by_decoder(&function);
-                            assert_eq!(lens.check(&function, fres, arch, version), expected);
-                            let found = lens.quick(&function, fres, arch.endian());
+                            let Ok((table, _)) = Table::parse(&bytes, 0) else { panic!("a header") };
+                            let expected = by_decoder(&table, 0);
+                            assert_eq!(lens.check(&table, 0), expected);
+                            let found = lens.quick(&table, 0);
                             if (arch, version) != (Arch::S390x, Version::V2) {
-                                let is_right =
-                                    Ok(Rows { len: fres.len() as u32, malformed: None }) == expected;
+                                let is_right = expected.is_ok_and(|rows| rows.malformed.is_none());
                                 assert_eq!(found.is_some(), is_right, "{fres:x?}");
                             }
                             if found.is_some() { quick += 1 } else { slow += 1 }

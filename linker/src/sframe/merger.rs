@@ -101,8 +101,8 @@ impl<'a> Merger<'a> {
     ) -> Contribution {
         let mut sum = Contribution::default();
         let groups = groups(objects, pool.threads());
+        self.reserve(objects);
         if groups.len() < 2 {
-            self.reserve(objects);
             for (number, object) in objects.iter().enumerate() {
                 sum += self.push_object(object, |field| live(number, field), |note| report(number, note));
             }

@@ -63,6 +63,7 @@ mod note;
 mod options;
 mod output;
 mod stub;
+mod table;
 
 pub use contribution::Contribution;
 pub use gnu_order::gnu_merge_order;
