@@ -17,12 +17,12 @@
 //! removed some, the first ones are taken as kept. Not covered: `--discard-sframe`, `--emit-relocs`, LTO, several
 //! `.sframe` in an object.
 
-mod files;
-mod link;
-mod map;
-mod object;
-mod output;
-mod table;
+pub mod files;
+pub mod link;
+pub mod map;
+pub mod object;
+pub mod output;
+pub mod table;
 
 use std::error::Error;
 use std::path::PathBuf;

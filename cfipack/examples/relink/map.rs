@@ -1,12 +1,14 @@
 //! What `ld -Map` says: which files were linked, and where their sections are.
 
+use std::collections::HashSet;
+
 /// A map file.
 #[derive(Debug, Default)]
 pub struct Map {
     /// The files in the order in which they were linked, archives for their members.
     pub loaded: Vec<String>,
-    /// The members that were taken of archives, `ARCHIVE(MEMBER)`, in order.
-    pub members: Vec<String>,
+    /// The members that were taken of archives, in order.
+    pub members: Vec<Member>,
     /// Output sections in the order of the map; some have no header in the output.
     pub outputs: Vec<Output>,
     /// Input sections that are in the output.
@@ -15,6 +17,15 @@ pub struct Map {
     pub discarded: Vec<Input>,
     /// Bytes of the tables that `ld` has made for PLTs: one for each section of one, 0 if it made none.
     pub plt_tables: Vec<u64>,
+}
+
+/// A member of an archive.
+#[derive(Debug)]
+pub struct Member {
+    /// `ARCHIVE(MEMBER)`.
+    pub file: String,
+    /// What refers to it, empty if it is not known yet: `FILE (SYMBOL)`, `(SYMBOL)` or `(--whole-archive)`.
+    pub referrer: String,
 }
 
 /// An output section.
@@ -60,17 +71,17 @@ impl Map {
                 ("Merging program properties", Part::Other),
                 ("There are no discarded input sections", Part::Other),
                 ("Memory Configuration", Part::Other),
-                ("OUTPUT(", Part::Other),
+                ("Cross Reference Table", Part::Other),
             ];
             if let Some((_, next)) = heading.iter().find(|(heading, _)| line.starts_with(heading)) {
                 if part == Part::Placed {
-                    break; // What follows, such as a cross reference table, does not matter.
+                    break;
                 }
                 part = *next;
                 continue;
             }
             match part {
-                Part::Members if !line.starts_with(' ') => map.add_member(line),
+                Part::Members => map.add_member(line),
                 Part::Discarded | Part::Placed => {
                     // A name that is too long for its column stands alone, and the rest on the next line.
                     let joined = name_alone.take().filter(|_| line.starts_with("                0x"));
@@ -86,10 +97,13 @@ impl Map {
         (part == Part::Placed).then_some(map)
     }
 
-    /// `ARCHIVE(MEMBER)   REFERENCING FILE (SYMBOL)`; a long name is alone on its line.
+    /// `ARCHIVE(MEMBER)   REFERRER`; a long name is alone on its line.
     fn add_member(&mut self, line: &str) {
-        if let Some(end) = line.find(")  ").map(|at| at + 1).or(line.ends_with(')').then_some(line.len())) {
-            self.members.push(line[..end].to_owned());
+        if line.starts_with(' ') {
+            self.members.last_mut().into_iter().for_each(|member| member.referrer = line.trim().to_owned());
+        } else if let Some(end) = line.find(")  ").or(line.rfind(')')) {
+            let (file, referrer) = line.split_at(end + 1);
+            self.members.push(Member { file: file.to_owned(), referrer: referrer.trim().to_owned() });
         }
     }
 
@@ -128,17 +142,29 @@ impl Map {
         let mut members = self.members.iter().peekable();
         for (number, loaded) in self.loaded.iter().enumerate() {
             files.push(loaded.clone());
-            // In a group an archive is searched again after later ones.
-            let is_loaded =
-                |member: &&String| self.loaded[..=number].iter().any(|file| file == archive(member));
-            files.extend(std::iter::from_fn(|| members.next_if(is_loaded).cloned()));
+            // In a group an archive is searched again after later ones; and what refers to a member comes first.
+            while let Some(member) = members.peek()
+                && self.loaded[..=number].iter().any(|file| file == archive(&member.file))
+                && member.referrer_file().is_none_or(|referrer| files.iter().any(|file| file == referrer))
+            {
+                files.push(member.file.clone());
+                members.next();
+            }
         }
+        files.extend(members.map(|member| member.file.clone()));
         files.extend(self.placed.iter().chain(&self.discarded).map(|input| input.file.clone()));
-        let has_sections: std::collections::HashSet<_> =
+        let has_sections: HashSet<_> =
             self.placed.iter().chain(&self.discarded).map(|input| input.file.as_str()).collect();
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = HashSet::new();
         files.retain(|file| has_sections.contains(file.as_str()) && seen.insert(file.clone()));
         files
+    }
+}
+
+impl Member {
+    /// The file that refers to it.
+    fn referrer_file(&self) -> Option<&str> {
+        self.referrer.rsplit_once(" (").map(|(file, _)| file)
     }
 }
 
