@@ -43,15 +43,21 @@ impl<'o> Link<'o> {
         let (mut placed, mut numbers, mut kept) = (Vec::new(), HashMap::new(), Vec::new());
         for input in &map.placed {
             let candidates = of_name.get(&(input.file.as_str(), input.name.as_str())).into_iter().flatten();
-            let mut free = candidates
+            let header = headers.get(input.output).copied().flatten();
+            let free = candidates
                 .copied()
                 .filter(|place| !losers.contains(place) && !numbers.contains_key(place))
-                .map(|(object, section)| (object, section, &objects[object].sections[section]));
-            let of_size = free.clone().find(|(.., section)| section.size == input.size);
-            let found = of_size.or_else(|| free.find(|(.., section)| section.can_shrink));
-            drop(free);
-            let Some((object, section, _)) = found else { continue };
-            let header = headers.get(input.output).copied().flatten();
+                .map(|(object, section)| (object, section, &objects[object].sections[section]))
+                .filter(|(.., section)| section.size == input.size || section.can_shrink);
+            // Of several the first that has the size and the symbols, and is in a group as its output is.
+            let misfit = |(.., section): &(usize, usize, &Section)| {
+                let has_symbols = input.symbols.iter().all(|symbol| section.symbols.contains(symbol));
+                let is_grouped = header.is_some_and(|header| header.is_grouped);
+                let is_outside = linked.is_relocatable && section.is_grouped != is_grouped;
+                (section.size != input.size, is_outside, !has_symbols)
+            };
+            let Some((object, section, _)) = free.min_by_key(misfit) else { continue };
+            let header = header.map(|header| header.number);
             numbers.insert((object, section), placed.len());
             placed.push(Placed { object: &objects[object], section, address: input.address, header });
             kept.extend(header.map(|header| (header, object)));
@@ -105,7 +111,7 @@ impl<'o> Link<'o> {
 }
 
 /// The number of the header of each output section of the map. Of several with one name, the next with its size.
-fn headers(map: &Map, linked: &Linked<'_>) -> Vec<Option<usize>> {
+fn headers<'l>(map: &Map, linked: &'l Linked<'_>) -> Vec<Option<&'l Header<'l>>> {
     let mut used = HashSet::new();
     let header = |output: &Output| {
         let is_free = |header: &&Header<'_>| {
@@ -113,9 +119,9 @@ fn headers(map: &Map, linked: &Linked<'_>) -> Vec<Option<usize>> {
         };
         let mut free = linked.sections.iter().filter(is_free);
         let of_size = free.clone().find(|header| header.size == output.size);
-        let number = of_size.or_else(|| free.next())?.number;
-        used.insert(number);
-        Some(number)
+        let header = of_size.or_else(|| free.next())?;
+        used.insert(header.number);
+        Some(header)
     };
     map.outputs.iter().map(header).collect()
 }

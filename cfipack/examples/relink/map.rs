@@ -5,8 +5,8 @@ use std::collections::HashSet;
 /// A map file.
 #[derive(Debug, Default)]
 pub struct Map {
-    /// The files in the order in which they were linked, archives for their members.
-    pub loaded: Vec<String>,
+    /// The files of the command line in order, archives for their members.
+    pub loaded: Vec<Loaded>,
     /// The members that were taken of archives, in order.
     pub members: Vec<Member>,
     /// Output sections in the order of the map; some have no header in the output.
@@ -17,6 +17,14 @@ pub struct Map {
     pub discarded: Vec<Input>,
     /// Bytes of the tables that `ld` has made for PLTs: one for each section of one, 0 if it made none.
     pub plt_tables: Vec<u64>,
+}
+
+/// A file of the command line.
+#[derive(Debug)]
+pub struct Loaded {
+    pub file: String,
+    /// The number of the first file of its group, which is searched again and again; its own if there is no group.
+    group: usize,
 }
 
 /// A member of an archive.
@@ -46,6 +54,8 @@ pub struct Input {
     pub file: String,
     /// The number of its output section.
     pub output: usize,
+    /// Global symbols that it defines.
+    pub symbols: Vec<String>,
 }
 
 /// The part of the file that a line is in.
@@ -61,7 +71,7 @@ impl Map {
     /// Reads a map, in English (`LC_ALL=C`). `None` if it is none.
     pub fn parse(text: &str) -> Option<Self> {
         let mut map = Self::default();
-        let (mut part, mut name_alone) = (Part::Other, None::<&str>);
+        let (mut part, mut name_alone, mut group) = (Part::Other, None::<&str>, None);
         for line in text.lines() {
             let heading = [
                 ("Archive member included", Part::Members),
@@ -82,6 +92,12 @@ impl Map {
             }
             match part {
                 Part::Members => map.add_member(line),
+                _ if line == "START GROUP" => group = Some(map.loaded.len()),
+                _ if line == "END GROUP" => group = None,
+                _ if line.starts_with("LOAD ") => {
+                    let group = group.unwrap_or(map.loaded.len());
+                    map.loaded.push(Loaded { file: line[5..].to_owned(), group });
+                }
                 Part::Discarded | Part::Placed => {
                     // A name that is too long for its column stands alone, and the rest on the next line.
                     let joined = name_alone.take().filter(|_| line.starts_with("                0x"));
@@ -109,14 +125,20 @@ impl Map {
 
     /// Takes a line; false if that does nothing.
     fn add_line(&mut self, line: &str, part: Part) -> bool {
-        if let Some(file) = line.strip_prefix("LOAD ") {
-            self.loaded.push(file.to_owned());
-            return true;
-        }
         let is_input = line.starts_with(' ');
         let mut words = line.trim_start().splitn(2, ' ');
         let (Some(name), Some(rest)) = (words.next(), words.next()) else { return false };
-        if line.starts_with("  ") || name.starts_with('*') {
+        if line.starts_with("  ") {
+            // `ADDRESS   SYMBOL`, or an assignment.
+            let mut words = rest.split_whitespace();
+            if let (Some(input), Some(symbol), None) = (self.placed.last_mut(), words.next(), words.next())
+                && name.starts_with("0x")
+            {
+                input.symbols.push(symbol.to_owned());
+            }
+            return false;
+        }
+        if name.starts_with('*') {
             return false;
         }
         let Some((address, rest)) = number(rest) else { return false };
@@ -131,7 +153,7 @@ impl Map {
         } else {
             let output = self.outputs.len().wrapping_sub(1);
             let inputs = if part == Part::Placed { &mut self.placed } else { &mut self.discarded };
-            inputs.push(Input { name, address, size, file, output });
+            inputs.push(Input { name, address, size, file, output, symbols: Vec::new() });
         }
         true
     }
@@ -141,10 +163,11 @@ impl Map {
         let mut files = Vec::new();
         let mut members = self.members.iter().peekable();
         for (number, loaded) in self.loaded.iter().enumerate() {
-            files.push(loaded.clone());
-            // In a group an archive is searched again after later ones; and what refers to a member comes first.
+            files.push(loaded.file.clone());
+            // The archives of a group are searched again after later ones; what refers to a member comes first.
+            let searched = &self.loaded[loaded.group..=number];
             while let Some(member) = members.peek()
-                && self.loaded[..=number].iter().any(|file| file == archive(&member.file))
+                && searched.iter().any(|loaded| loaded.file == archive(&member.file))
                 && member.referrer_file().is_none_or(|referrer| files.iter().any(|file| file == referrer))
             {
                 files.push(member.file.clone());

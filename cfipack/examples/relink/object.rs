@@ -1,8 +1,9 @@
 //! What a linker reads of an object: sections, groups, and where the relocations of `.sframe` lead.
 
+use std::collections::HashSet;
 use std::error::Error;
 
-use object::elf::{SHF_MERGE, SHT_NOBITS};
+use object::elf::{SHF_GROUP, SHF_MERGE, SHT_NOBITS, SectionFlags};
 use object::read::elf::{ElfFile64, SectionHeader};
 use object::{Endianness, Object as _, ObjectComdat, ObjectSection, ObjectSymbol, RelocationTarget};
 
@@ -33,6 +34,10 @@ pub struct Section {
     pub size: u64,
     /// The linker may make it smaller.
     pub can_shrink: bool,
+    /// It is part of a group.
+    pub is_grouped: bool,
+    /// Global symbols that it defines.
+    pub symbols: HashSet<String>,
 }
 
 impl Object {
@@ -45,7 +50,8 @@ impl Object {
             let name = section.name()?.to_owned();
             let header = section.elf_section_header();
             let kind = header.sh_type(elf.endian());
-            let can_shrink = header.sh_flags(elf.endian()).0 & SHF_MERGE.0 != 0
+            let has = |flag: SectionFlags| header.sh_flags(elf.endian()).0 & flag.0 != 0;
+            let can_shrink = has(SHF_MERGE)
                 || kind == SHT_NOBITS
                 || [".eh_frame", ".sframe", ".comment", ".note.gnu.property"].contains(&name.as_str());
             if name == ".sframe" && section.size() != 0 {
@@ -64,7 +70,13 @@ impl Object {
                 }
             }
             this.sections.resize_with(this.sections.len().max(number + 1), Section::default);
-            this.sections[number] = Section { name, size: section.size(), can_shrink };
+            let (size, is_grouped, symbols) = (section.size(), has(SHF_GROUP), HashSet::new());
+            this.sections[number] = Section { name, size, can_shrink, is_grouped, symbols };
+        }
+        for symbol in elf.symbols().filter(|symbol| symbol.is_global()) {
+            if let Some(section) = symbol.section_index() {
+                this.sections[section.0].symbols.insert(symbol.name()?.to_owned());
+            }
         }
         this.targets.sort_unstable();
         for group in elf.comdats() {

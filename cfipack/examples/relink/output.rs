@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use cfipack::format::{Address, Arch};
-use object::elf::{EM_AARCH64, EM_S390, EM_X86_64, ET_REL, SHT_GROUP};
+use object::elf::{EM_AARCH64, EM_S390, EM_X86_64, ET_REL, SHF_GROUP, SHT_GROUP};
 use object::read::elf::{ElfFile64, FileHeader, SectionHeader};
 use object::{Endianness, Object as _, ObjectSection, ObjectSymbol, RelocationFlags, RelocationTarget};
 
@@ -24,7 +24,10 @@ pub struct Header<'a> {
     pub number: usize,
     pub address: Address,
     pub size: u64,
+    /// It is a group itself.
     pub is_group: bool,
+    /// It is part of a group.
+    pub is_grouped: bool,
     pub data: &'a [u8],
 }
 
@@ -65,7 +68,9 @@ impl<'a> Linked<'a> {
                     relocations.push(Relocation { field, r_type: r_type.0, section: section.0, offset });
                 }
             }
+            let flags = section.elf_section_header().sh_flags(elf.endian());
             sections.push(Header {
+                is_grouped: flags.0 & SHF_GROUP.0 != 0,
                 name,
                 number: section.index().0,
                 address: Address(section.address()),

@@ -1,6 +1,8 @@
 //! The linker's side: objects of real assemblers in, tables compared with those of real linkers.
 
+mod compiled;
 mod linked;
+mod live_compiled;
 mod live_ld;
 mod live_relink;
 mod mixed;
