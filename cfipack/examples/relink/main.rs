@@ -11,18 +11,18 @@
 //! map has; shared libraries are not read.
 //!
 //! Exits with 0 if all bytes are the same, with 1 if not, after the first difference, and with 2 if a file cannot be
-//! read. One row that `ld` is known to have wrong, that of `.plt.got`, is named and not a difference.
+//! read. What `ld` is known to do wrong (docs/for-linkers.md) is named and not a difference.
 //!
-//! What the map leaves open: equal names and sizes. Of several such sections of one object, of which garbage collection
-//! removed some, the first ones are taken as kept. Not covered: `--discard-sframe`, `--emit-relocs`, LTO, several
-//! `.sframe` in an object.
+//! What the map leaves open: several sections of one object with one name and size, of which garbage collection removed
+//! some, are told apart by their global symbols; without any, the first ones are taken as kept. Not covered:
+//! `--discard-sframe`, `--emit-relocs`, LTO, several `.sframe` in an object.
 
-pub mod files;
-pub mod link;
-pub mod map;
-pub mod object;
-pub mod output;
-pub mod table;
+pub(crate) mod files;
+pub(crate) mod link;
+pub(crate) mod map;
+pub(crate) mod object;
+pub(crate) mod output;
+pub(crate) mod table;
 
 use std::error::Error;
 use std::path::PathBuf;

@@ -36,7 +36,7 @@ struct Plt {
 pub fn compare(map: &Map, objects: &[Object], linked: &Linked<'_>) -> Result<Report, Box<dyn Error>> {
     let mut report = Report::default();
     let link = Link::new(map, objects, linked);
-    let plts = plts(map, linked)?;
+    let plts = plts(map, linked, &mut report.notes)?;
     let section = merge(&link, objects, linked, &plts, &mut report.notes)?;
     (report.functions, report.bytes) = (section.num_fdes(), section.len());
     let (theirs, address) =
@@ -57,6 +57,7 @@ pub fn compare(map: &Map, objects: &[Object], linked: &Linked<'_>) -> Result<Rep
             link.address(key).or_else(|| Some(stubs(key)?.1.address)).unwrap_or(Address(0))
         })?;
         excuse_plt_got(&mut ours, theirs, &plts, &mut report.notes);
+        note_hidden(&link, &ours, address, &mut report.notes)?;
     }
     report.difference = bytes_differ(&link, &ours, theirs, address)
         .or_else(|| linked.is_relocatable.then(|| relocations_differ(&link, &section, linked)).flatten());
@@ -64,7 +65,7 @@ pub fn compare(map: &Map, objects: &[Object], linked: &Linked<'_>) -> Result<Rep
 }
 
 /// The PLTs that `ld` has made rows for: the map says of each whether it has.
-fn plts(map: &Map, linked: &Linked<'_>) -> Result<Vec<Plt>, Box<dyn Error>> {
+fn plts(map: &Map, linked: &Linked<'_>, notes: &mut Vec<String>) -> Result<Vec<Plt>, Box<dyn Error>> {
     let names = [".plt", ".plt.sec", ".plt.got"].into_iter();
     let sections = names.filter_map(|name| Some((name, linked.section(name)?)));
     let has_table = map.plt_tables.iter().filter(|&&bytes| bytes != 0);
@@ -75,6 +76,9 @@ fn plts(map: &Map, linked: &Linked<'_>) -> Result<Vec<Plt>, Box<dyn Error>> {
             let mut found = recognise(linked.arch, section.data).ok_or_else(unknown)?;
             // `ld` has one row for all entries, a TLS descriptor's among them.
             let trailer = found.shape.trailer().size();
+            if trailer != 0 {
+                notes.push(format!("ld's rows of the TLS descriptor's stub in {name} are those of an entry"));
+            }
             found.entries += trailer / found.shape.entry().size().max(1);
             found.shape = found.shape.with_trailer(Code::NONE);
             Ok(Plt { name, address: section.address, found })
@@ -130,6 +134,25 @@ fn excuse_plt_got(ours: &mut [u8], theirs: &[u8], plts: &[Plt], notes: &mut Vec<
         *our = 16;
         notes.push("ld's row of .plt.got is wrong: CFA=sp+16 instead of sp+8".into());
     }
+}
+
+/// `ld` sorts functions without code after others with their start: a binary search then finds these instead.
+fn note_hidden(
+    link: &Link<'_>,
+    bytes: &[u8],
+    address: Address,
+    notes: &mut Vec<String>,
+) -> Result<(), Box<dyn Error>> {
+    let section = decoder::Section::parse(bytes, address)?;
+    let functions = section.functions().collect::<Result<Vec<_>, _>>()?;
+    for pair in functions.windows(2) {
+        let is_hidden = pair[0].start() == pair[1].start() && pair[0].size() != 0 && pair[1].size() == 0;
+        if is_hidden {
+            let name = link.name_at(pair[0].start()).unwrap_or_default();
+            notes.push(format!("ld's table hides {name} behind a function without code at the same address"));
+        }
+    }
+    Ok(())
 }
 
 fn bytes_differ(link: &Link<'_>, ours: &[u8], theirs: &[u8], address: Address) -> Option<String> {
