@@ -1,21 +1,25 @@
-//! Links two objects into an output with a `.sframe` section, as a linker does: sizes first, addresses later.
+//! Links three objects as a linker does whose output has a `.sframe` section: the page "For linkers", at work.
 //!
 //! ```sh
 //! cargo run --example linker
 //! ```
 //!
-//! The functions of both objects start at offset 0 of their sections, and one function is dead. The call
-//! frame information is read as it is in the objects, before relocation. The table is written at two
-//! layouts, and each time compared with the relocated call frame information.
+//! One object has a table of version 3, one a table of version 2, and one, of an older assembler, only its call frame
+//! information (CFI). One function is dead. The linker adds a PLT of its own. The section's size is known before
+//! anything has an address; then it is written at two layouts, and each time compared with the CFI of the output. Merging
+//! and writing run on a pool of threads.
 
 use std::collections::HashMap;
 use std::error::Error;
 
-use cfipack::cfi::write::{Cie, InstructionWriter, Writer};
+use cfipack::cfi::write::{Cie, InstructionWriter, Writer, WrittenCie};
 use cfipack::cfi::{Functions, Instruction, SectionKind};
 use cfipack::decoder;
-use cfipack::encoder::sframe::{Builder, Options};
+use cfipack::encoder::sframe::{Builder, Layout, Threads};
+use cfipack::format::sframe::Version;
 use cfipack::format::{Address, Arch, Key, Register, SectionOffset};
+use cfipack::linker::sframe::{self as linker, Field, Live, Merger};
+use cfipack::linker::stubs::{StubKind, Stubs};
 use cfipack::roundtrip::{self, Table, verify};
 
 const ARCH: Arch = Arch::Amd64;
@@ -30,13 +34,15 @@ struct Function {
     is_live: bool,
 }
 
-/// An input object: one section of code, and its `.eh_frame`.
+/// An input object with one section of code.
 struct Object {
     functions: Vec<Function>,
     /// As the assembler wrote it; starts are zero.
     eh_frame: Vec<u8>,
-    /// For the offset of a start field, the function that its relocation leads to.
-    relocations: HashMap<SectionOffset, Function>,
+    /// The same, if the assembler wrote one.
+    sframe: Option<Vec<u8>>,
+    /// The function that the relocation of a start field leads to.
+    relocations: HashMap<Field, Function>,
 }
 
 /// A key is any number that is unique per function: here the object's number and the function's offset.
@@ -44,44 +50,54 @@ fn key(object: usize, function: &Function) -> Key {
     Key((object as u64) << 32 | function.offset)
 }
 
+/// The PLT has one, too.
+const PLT: Key = Key(u64::MAX);
+const PLT_ENTRIES: u32 = 3;
+
 fn main() -> Result<(), Box<dyn Error>> {
     let live = |offset, size| Function { offset, size, is_live: true };
     let dead = |offset, size| Function { offset, size, is_live: false };
-    let objects =
-        [object(vec![live(0, 16), dead(16, 32), live(48, 8)])?, object(vec![live(0, 24), live(24, 16)])?];
+    let objects = [
+        object(vec![live(0, 16), dead(16, 32), live(48, 8)], Some(Version::V3))?,
+        object(vec![live(0, 24), live(24, 16)], None)?,
+        object(vec![live(0, 40), live(48, 12)], Some(Version::V2))?,
+    ];
 
-    // Sizes first. The key of an FDE is what the relocation of its start field leads to; none if that is dead.
-    let mut builder = Builder::new(ARCH, Options::default())?;
-    for (number, object) in objects.iter().enumerate() {
-        let section = eh_frame(object);
-        let key_of = |start_field: SectionOffset| {
-            let function = object.relocations.get(&start_field)?;
-            function.is_live.then(|| key(number, function))
-        };
-        for function in Functions::keyed(&section, key_of) {
-            if let Err(unsupported) = builder.push(&function?) {
-                eprintln!("omitted: {unsupported}");
-            }
-        }
-    }
-    let table = builder.finish();
-    println!("{} functions, {} bytes", table.num_fdes(), table.len());
+    // Sizes first. The merger asks where the relocation of each start field leads to: None if that is discarded.
+    let pool = Threads(2);
+    let mut merger = Merger::new(ARCH, linker::Options::new())?;
+    let inputs: Vec<_> = objects.iter().map(Object::input).collect();
+    let live = |number: usize, field: Field| {
+        let function = objects[number].relocations.get(&field)?;
+        function.is_live.then(|| Live::new(key(number, function)))
+    };
+    let sum = merger.push_objects(&pool, &inputs, live, |object, note| eprintln!("object {object}: {note}"));
+    // No input describes the code that the linker writes itself.
+    let plt = Stubs::keyed(PLT, StubKind::Amd64LazyPlt).with_entries(PLT_ENTRIES);
+    merger.push_stubs(&plt)?;
+    let section = merger.finish_on(&pool);
+    let linker::Contribution { copied, reencoded, from_cfi, dead, .. } = sum;
+    println!(
+        "{} functions, {} bytes: {copied} copied, {reencoded} of version 2, {from_cfi} from CFI, {dead} dead",
+        sum.functions(),
+        section.len()
+    );
 
-    // Addresses later, and again after a relayout: nothing is parsed again, and the size stays.
-    let mut bytes = vec![0; table.len()];
+    // Addresses later, and again after a relayout: nothing is read again, and the size stays.
+    let mut bytes = vec![0; section.len()];
     for (code, at) in [(Address(0x40_1000), Address(0x40_4000)), (Address(0x1_0000_0000), Address(0x2000))] {
-        let addresses = layout(&objects, code);
-        table.write(&mut bytes, at, |key| addresses[&key])?;
+        let addresses = layout(&objects, plt.len(), code);
+        section.write_on(&pool, &mut bytes, at, |key| addresses[&key])?;
         check(&objects, &addresses, &bytes, at)?;
         println!("code at {code}, .sframe at {at}: verified");
     }
     Ok(())
 }
 
-/// Places the live functions one after the other.
-fn layout(objects: &[Object], code: Address) -> HashMap<Key, Address> {
-    let mut next = code.0;
-    let mut addresses = HashMap::new();
+/// Places the PLT, and the live functions one after the other behind it.
+fn layout(objects: &[Object], plt_len: u64, code: Address) -> HashMap<Key, Address> {
+    let mut addresses = HashMap::from([(PLT, code)]);
+    let mut next = code.0 + plt_len;
     for (number, object) in objects.iter().enumerate() {
         for function in object.functions.iter().filter(|function| function.is_live) {
             addresses.insert(key(number, function), Address(next));
@@ -103,14 +119,17 @@ fn check(
         let placed = |function: &Function| addresses.get(&key(number, function)).copied();
         write_eh_frame(&mut output, &object.functions, placed)?;
     }
+    write_plt(&mut output, addresses[&PLT])?;
+    // The PLT's header is one of the addresses, its entries are not.
+    let functions = addresses.len() + PLT_ENTRIES as usize;
     let sections = [decoder::sframe::Section::parse(bytes, at)?];
     let report = verify(&[output.section()], &Table::new(&sections), &roundtrip::Options::default());
     for difference in &report.differences {
         eprintln!("{difference}");
     }
-    match report.is_complete() && report.functions as usize == addresses.len() {
+    match report.is_complete() && report.functions as usize == functions {
         true => Ok(()),
-        false => Err(format!("{} of {} functions are equal", report.equal, addresses.len()).into()),
+        false => Err(format!("{} of {functions} functions are equal", report.equal).into()),
     }
 }
 
@@ -119,21 +138,41 @@ fn code_end(addresses: &HashMap<Key, Address>) -> u64 {
     addresses.values().map(|address| address.0 + 0x1000).max().unwrap_or(0)
 }
 
-/// The `.eh_frame` of an object, for its reader. It has no address yet.
-fn eh_frame(object: &Object) -> cfipack::cfi::Section<'_> {
-    cfipack::cfi::Section::new(SectionKind::EhFrame, &object.eh_frame, Address(0), ARCH)
+impl Object {
+    /// What the merger gets: sections as they stand in the file, not relocated.
+    fn input(&self) -> linker::Object<'_> {
+        let input = linker::Object::new().with_eh_frame(&self.eh_frame);
+        self.sframe.iter().fold(input, |input, bytes| input.with_sframe(bytes))
+    }
 }
 
-/// An object as an assembler writes it.
-fn object(functions: Vec<Function>) -> Result<Object, Box<dyn Error>> {
+/// An object as an assembler writes it, with a table of some version or none.
+fn object(functions: Vec<Function>, table: Option<Version>) -> Result<Object, Box<dyn Error>> {
     let mut writer = Writer::new(SectionKind::EhFrame, ARCH, Address(0));
-    let relocations = write_eh_frame(&mut writer, &functions, |_| Some(Address(0)))?;
+    let start_fields = write_eh_frame(&mut writer, &functions, |_| Some(Address(0)))?;
     // The fields of starts are zero until they are relocated.
     let mut eh_frame = writer.into_bytes();
-    for field in relocations.keys() {
+    for field in start_fields.keys() {
         eh_frame[field.0..][..4].fill(0);
     }
-    Ok(Object { functions, eh_frame, relocations })
+    let fields = start_fields.iter().map(|(&field, &function)| (Field::EhFrame(field), function));
+    let mut relocations: HashMap<_, _> = fields.collect();
+    let mut sframe = None;
+    if let Some(version) = table {
+        let mut options = cfipack::encoder::sframe::Options::default();
+        (options.version, options.layout) = (version, Layout::Gnu);
+        let mut builder = Builder::new(ARCH, options)?;
+        let section = cfipack::cfi::Section::new(SectionKind::EhFrame, &eh_frame, Address(0), ARCH);
+        for function in Functions::keyed(&section, |field| Some(key(0, &start_fields[&field]))) {
+            builder.push(&function?)?;
+        }
+        let section = builder.finish();
+        let bytes = sframe.insert(vec![0; section.relocatable_len()]);
+        section.write_relocatable(bytes)?;
+        let by_key: HashMap<_, _> = functions.iter().map(|&function| (key(0, &function), function)).collect();
+        relocations.extend(section.start_fields().map(|it| (Field::Sframe(it.field), by_key[&it.function])));
+    }
+    Ok(Object { functions, eh_frame, sframe, relocations })
 }
 
 /// Writes a CIE and an FDE for each function that has an address. The functions push rbp and pop it before they
@@ -143,11 +182,8 @@ fn write_eh_frame(
     functions: &[Function],
     address_of: impl Fn(&Function) -> Option<Address>,
 ) -> Result<HashMap<SectionOffset, Function>, Box<dyn Error>> {
-    let (rbp, rsp, rip) = (Register(6), Register(7), Register(16));
-    let mut at_entry = InstructionWriter::new(ARCH, 1, -8);
-    at_entry.put(Instruction::DefCfa(rsp, 8))?;
-    at_entry.put(Instruction::Offset(rip, -8))?;
-    let cie = writer.cie(&Cie::new(ARCH, at_entry.as_bytes()))?;
+    let rbp = Register(6);
+    let cie = write_cie(writer)?;
     let mut start_fields = HashMap::new();
     for function in functions {
         let Some(address) = address_of(function) else { continue };
@@ -162,4 +198,31 @@ fn write_eh_frame(
         start_fields.insert(start_field, *function);
     }
     Ok(start_fields)
+}
+
+/// Writes what holds at the entry of every function.
+fn write_cie(writer: &mut Writer) -> Result<WrittenCie, Box<dyn Error>> {
+    let (rsp, rip) = (Register(7), Register(16));
+    let mut at_entry = InstructionWriter::new(ARCH, 1, -8);
+    at_entry.put(Instruction::DefCfa(rsp, 8))?;
+    at_entry.put(Instruction::Offset(rip, -8))?;
+    Ok(writer.cie(&Cie::new(ARCH, at_entry.as_bytes()))?)
+}
+
+/// Writes an FDE for the header of the PLT, which has two values on the stack and pushes a third, and one for each entry,
+/// which pushes its index.
+fn write_plt(writer: &mut Writer, plt: Address) -> Result<(), Box<dyn Error>> {
+    let cie = write_cie(writer)?;
+    let mut header = InstructionWriter::of(&cie);
+    header.put(Instruction::DefCfaOffset(16))?;
+    header.put(Instruction::Advance(6))?;
+    header.put(Instruction::DefCfaOffset(24))?;
+    writer.fde(&cie, plt, 16, None, header.as_bytes())?;
+    for entry in 1..=u64::from(PLT_ENTRIES) {
+        let mut body = InstructionWriter::of(&cie);
+        body.put(Instruction::Advance(11))?;
+        body.put(Instruction::DefCfaOffset(16))?;
+        writer.fde(&cie, Address(plt.0 + 16 * entry), 16, None, body.as_bytes())?;
+    }
+    Ok(())
 }

@@ -374,6 +374,28 @@ fn functions_without_code() {
 }
 
 /// A PLT as ld describes it: its first entry, and stubs of 16 bytes.
+/// A function without code shares no PC with the one that it starts in front of or behind; `ld` keeps it.
+#[test]
+fn functions_without_code_lie_anywhere() {
+    let empty = Function { size: 0, num_fres: 1, fres: vec![0, 3, 8], ..plain(0) };
+    let bytes = table(Version::V3, &[plain(16), empty, plain(16)]);
+    let options = options(Version::V3, Layout::Gnu, Prefer::TableOnly);
+    let (section, notes, _) = merge(options, Object::new().with_sframe(&bytes), all(Version::V3));
+    assert!(notes.is_empty(), "{notes:?}");
+    let starts = |starts: [u64; 3]| {
+        let mut out = vec![0; section.len()];
+        section.write(&mut out, Address(0x10_0000), |key| Address(starts[key.0 as usize])).map(|()| out)
+    };
+    let sorted = |bytes: &[u8]| -> Vec<_> {
+        meaning(bytes).into_iter().map(|(start, size, _)| (start, size)).collect()
+    };
+    // Equal starts keep the order of the input.
+    let out = starts([0x1010, 0x1010, 0x1000]).unwrap();
+    assert_eq!(sorted(&out), [(0x1000, 16), (0x1010, 16), (0x1010, 0)]);
+    starts([0x1000, 0x1008, 0x1010]).unwrap();
+    assert!(starts([0x1000, 0x1000, 0x100f]).is_err());
+}
+
 #[test]
 fn stubs() {
     let mut merger = Merger::new(Arch::Amd64, options(Version::V3, Layout::Gnu, Prefer::TableOnly)).unwrap();

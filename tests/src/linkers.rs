@@ -95,6 +95,13 @@ impl Linker {
         Some(Self { name, kind, directory })
     }
 
+    /// Whether its name ends in this version or a later one, as that of binutils does.
+    pub fn is_at_least(&self, version: (u32, u32)) -> bool {
+        let mut numbers =
+            self.name.rsplit(' ').next().unwrap_or_default().split('.').map_while(|it| it.parse().ok());
+        numbers.next().zip(numbers.next()).is_some_and(|found| found >= version)
+    }
+
     /// Runs `cc` with this linker.
     pub fn cc(&self, arguments: &[&str]) -> std::io::Result<Output> {
         let mut cc = Command::new("cc");

@@ -74,7 +74,7 @@ pub struct Report {
     /// The first of that; as many.
     pub faults: Vec<Fault>,
     /// The first functions that are missing or unjudged, with the reason in words; as many.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<OmittedFunction>,
 }
 
 impl Report {
@@ -191,7 +191,7 @@ impl fmt::Display for DifferenceWords {
 /// A function that is missing in the table, or that gimli could not judge.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub struct LeftOut {
+pub struct OmittedFunction {
     /// First address, where known.
     pub function: Option<Address>,
     /// The PC whose row stands in the way, where there is one.

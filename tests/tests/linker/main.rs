@@ -1,5 +1,14 @@
 //! The linker's side: objects of real assemblers in, tables compared with those of real linkers.
 
+mod compiled;
 mod linked;
+mod live_compiled;
 mod live_ld;
+mod live_relink;
 mod mixed;
+mod programs;
+
+/// The example of the facade.
+#[path = "../../../cfipack/examples/relink/main.rs"]
+#[allow(dead_code, reason = "its `main` runs when it is an example")]
+mod relink;

@@ -187,7 +187,15 @@ impl Section {
             |omitted: &Omitted| Omitted { start: address_of(Key(omitted.start)).0, size: omitted.size };
         let omitted: Vec<_> = omitted.iter().map(at_its_address).collect();
         let sorted = Sorted::new(entries, pool);
-        if let Some(function) = sorted.overlap(&omitted) {
+        // Functions without code, which only layout `Gnu` has, share no PC.
+        let overlap = match entries.iter().any(|entry| entry.size == 0) {
+            true => {
+                let with_code: Vec<_> = entries.iter().filter(|entry| entry.size != 0).copied().collect();
+                Sorted::new(&with_code, pool).overlap(&omitted)
+            }
+            false => sorted.overlap(&omitted),
+        };
+        if let Some(function) = overlap {
             return Err(WriteError::Overlap { function: Address(function) });
         }
         if let Some(sorted) = sorted.into_copy() {

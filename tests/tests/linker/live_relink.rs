@@ -1,0 +1,218 @@
+//! The example `relink` of the facade against GNU `ld`: random programs, linked in every way, are what it expects.
+
+use cfipack_format::Arch;
+use cfipack_tests::directives::{TARGETS, Target};
+use cfipack_tests::random::{Case, Random, cases};
+use cfipack_tests::reference::Tools;
+
+use crate::live_ld::linker;
+use crate::programs::{Program, external};
+use crate::relink::{self, map::Map, output::Linked, table::Report};
+
+/// How links end.
+#[derive(Debug, Default)]
+pub struct Count {
+    pub identical: usize,
+    /// Tables with functions.
+    pub with_functions: usize,
+    /// Links with a row that is known to be wrong.
+    pub excused: usize,
+    /// Links with functions whose rows mean nothing, which `ld` copies.
+    pub malformed: usize,
+    pub functions: usize,
+}
+
+impl Count {
+    /// Takes the report on a link, which is identical or says why not.
+    pub fn add(&mut self, report: &Report) {
+        let says = |what: &str| report.notes.iter().any(|note| note.contains(what));
+        self.excused += usize::from(says(".plt.got"));
+        if says("means nothing") {
+            self.malformed += 1;
+            return;
+        }
+        if let Some(difference) = &report.difference {
+            panic!("{difference}\n{}", report.notes.join("\n"));
+        }
+        self.identical += 1;
+        self.with_functions += usize::from(report.functions != 0);
+        self.functions += report.functions;
+    }
+}
+
+/// Tools whose working directory stays for a look at it after a failure, if `CFIPACK_KEEP` is set.
+pub struct Kept(Option<Tools>);
+
+impl Kept {
+    /// Those that there are.
+    pub fn find(what: &str) -> Option<Self> {
+        Tools::find(what).map(Some).map(Self)
+    }
+}
+
+impl std::ops::Deref for Kept {
+    type Target = Tools;
+
+    fn deref(&self) -> &Tools {
+        self.0.as_ref().expect("they are there until they are dropped")
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if std::thread::panicking() && std::env::var_os("CFIPACK_KEEP").is_some() {
+            println!("files are kept in {}", self.path("").display());
+            std::mem::forget(self.0.take());
+        }
+    }
+}
+
+/// Compares what a link in the working directory has written.
+pub fn compare(map: &[u8], output: &[u8], files: &[std::path::PathBuf]) -> Report {
+    let map = Map::parse(std::str::from_utf8(map).expect("a map in UTF-8")).expect("a map");
+    let objects = relink::files::read(&map, files).expect("the files that the map names");
+    let linked = Linked::parse(output).expect("an ELF file");
+    relink::table::compare(&map, &objects, &linked).expect("a table")
+}
+
+/// Assembles all objects and makes the archives and the shared library, in one run of a shell.
+fn assemble(tools: &Tools, program: &Program) {
+    let Target { arch, assembler, .. } = program.target;
+    let mut script = String::from("set -e\n");
+    for directory in ["d0", "d1", "d2", "a0", "a1"] {
+        std::fs::create_dir_all(tools.path(directory)).unwrap();
+    }
+    for object in &program.objects {
+        let (path, option) = (&object.path, if object.has_table { "--gsframe" } else { "--gsframe=no" });
+        tools.write(&format!("{path}.s"), &object.text);
+        script += &format!("{assembler} {option} {path}.s -o {path}.o\n");
+    }
+    for archive in 0..program.archives {
+        let members = program.objects.iter().filter(|object| object.archive == Some(archive));
+        let members: Vec<_> = members.map(|object| format!("{}.o", object.path)).collect();
+        script += &format!("rm -f lib{archive}.a\nar rcs lib{archive}.a {}\n", members.join(" "));
+    }
+    tools.write("external.s", external(arch));
+    let linker = linker(arch);
+    script += &format!("{assembler} external.s -o external.o\n{linker} -shared external.o -o libe.so\n");
+    tools.run_well(&["sh", "-c", &script]);
+}
+
+/// A random command line, without the linker's name.
+fn command(random: &mut Random, program: &Program) -> Vec<String> {
+    let kind = random.below(6);
+    let mut command: Vec<String> = match kind {
+        0 | 1 => vec!["-e".into(), "g0".into()],
+        2 => vec!["-pie".into(), "-e".into(), "g0".into()],
+        3 | 4 => vec!["-shared".into()],
+        _ => vec!["-r".into()],
+    };
+    let is_relocatable = kind == 5;
+    let pick = |random: &mut Random, options: &[&str]| -> Vec<String> {
+        random.pick(&[options]).iter().map(|&option| option.into()).collect()
+    };
+    let mut options: Vec<&[&str]> = vec![&["--build-id"], &["-x"], &["--sort-section=name"], &["-s"]];
+    if is_relocatable {
+        options = vec![&["--unique=.text*"], &["-x"], &["-d"], &["--unique"]];
+    } else {
+        options.extend::<[&[&str]; 12]>([
+            &["--gc-sections", "--undefined=root0", "--undefined=root1"],
+            &["--gc-sections", "--undefined=root2"],
+            &["-z", "now"],
+            &["--relax"],
+            &["--no-relax"],
+            &["--section-start=.text=0x500000"],
+            &["--section-start=mycode=0x8000000", "--section-start=early=0x6000000"],
+            &["-z", "separate-code"],
+            &["-z", "noseparate-code"],
+            &["-Bsymbolic"],
+            &["--hash-style=both"],
+            &["--sort-section=alignment"],
+        ]);
+        match program.target.arch {
+            Arch::Amd64 => options.extend::<[&[&str]; 2]>([&["-z", "ibtplt"], &["-z", "ibt"]]),
+            Arch::Aarch64 => options.extend::<[&[&str]; 3]>([
+                &["-z", "force-bti"],
+                &["-z", "pac-plt"],
+                &["--section-start=mycode=0x10000000"],
+            ]),
+            _ => {}
+        }
+    }
+    for _ in 0..random.below(4) {
+        let choice = random.below(options.len() as u64) as usize;
+        let chosen = pick(random, options.swap_remove(choice));
+        command.extend(chosen);
+    }
+    if !is_relocatable {
+        command.push("--defsym=__gxx_personality_v0=0".into());
+    }
+    let mut files: Vec<String> = program
+        .objects
+        .iter()
+        .filter(|object| object.archive.is_none())
+        .map(|object| format!("{}.o", object.path))
+        .collect();
+    let archives: Vec<_> = (0..program.archives).map(|archive| format!("lib{archive}.a")).collect();
+    match random.below(3) {
+        0 => {
+            files.push("--whole-archive".into());
+            files.extend(archives);
+            files.push("--no-whole-archive".into());
+        }
+        1 => {
+            // Before the last object, and once more at the end.
+            files.splice(files.len() - 1..files.len() - 1, archives.clone());
+            files.push("--start-group".into());
+            files.extend(archives);
+            files.push("--end-group".into());
+        }
+        _ => {
+            files.push("--start-group".into());
+            files.extend(archives);
+            files.push("--end-group".into());
+        }
+    }
+    command.extend(files);
+    if !is_relocatable {
+        command.push("libe.so".into());
+    }
+    command
+}
+
+/// The command line that links an object of relocatable output once more.
+fn link(tools: &Tools, program: &Program, command: &[String]) -> Report {
+    let linker = linker(program.target.arch);
+    let mut whole = vec![linker, "-Map=map", "-o", "out"];
+    whole.extend(command.iter().map(String::as_str));
+    tools.run_well(&whole);
+    let objects = program.objects.iter().map(|object| format!("{}.o", object.path));
+    let archives = (0..program.archives).map(|archive| format!("lib{archive}.a"));
+    let files: Vec<_> = objects.chain(archives).map(|name| tools.path(&name)).collect();
+    compare(&tools.read("map"), &tools.read("out"), &files)
+}
+
+/// Each random program is linked in several ways, on each architecture.
+#[test]
+fn random_programs_are_linked_as_relink_expects() {
+    const LINKS: usize = 3;
+    let what = "relink of random programs";
+    let Some(tools) = Kept::find(what) else { return };
+    let (seed, count) = cases(what, 4);
+    let mut seeds = Random::new(seed);
+    let mut sum = Count::default();
+    for number in 0..count {
+        let (_case, mut random) = Case::new(if number == 0 { seed } else { seeds.next() });
+        for target in TARGETS {
+            let program = Program::random(&mut random, target);
+            assemble(&tools, &program);
+            for _ in 0..LINKS {
+                let command = command(&mut random, &program);
+                println!("{}", command.join(" "));
+                sum.add(&link(&tools, &program, &command));
+            }
+        }
+    }
+    println!("{sum:?}");
+    assert!(sum.with_functions > 0 && sum.identical >= sum.malformed);
+}
