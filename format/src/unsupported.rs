@@ -139,6 +139,9 @@ reasons! {
     FunctionSize = "function-size", "the function is larger than 4 GiB";
     /// A PLT whose stubs do not start at a multiple of their size.
     StubAlignment = "stub-alignment", "the stubs of the PLT are not aligned to their size";
+    /// Rows that a caller gives: the first does not start at 0, or one not after the row before it, or not in the
+    /// code.
+    RowStart(start: u32) = "row-start", "a row starts at {start}, outside its code or out of order";
     /// More rows than layout `gnu` writes: gas leaves such a function out.
     RowCount = "row-count", "the function has more than 65535 rows";
     /// An instruction that this program does not know.

@@ -5,7 +5,7 @@
 //! anything has an address, and which is written into the output when addresses are known, again after each
 //! relayout, without reading an input twice.
 //!
-//! [`sframe`] makes the ELF section `.sframe`.
+//! [`sframe`] makes the ELF section `.sframe`, [`stubs`] knows the rows of the code that linkers write themselves.
 
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -15,6 +15,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod sframe;
+pub mod stubs;
 
 pub use cfipack_cfi as cfi;
 pub use cfipack_decoder as decoder;

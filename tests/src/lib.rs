@@ -13,6 +13,7 @@ pub mod gnu;
 pub mod hostile;
 pub mod judges;
 pub mod linked;
+pub mod linkers;
 pub mod mach_object;
 pub mod machine;
 pub mod prologues;

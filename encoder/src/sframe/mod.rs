@@ -85,6 +85,7 @@ mod fast;
 mod options;
 mod parallel;
 mod push_all;
+mod push_stubs;
 mod rows;
 mod table;
 
@@ -94,6 +95,7 @@ pub use options::{Layout, Options};
 pub use parallel::pool::Threads;
 pub use parallel::pool::{Pool, Serial, Task};
 pub use push_all::LeftOut;
+pub use push_stubs::StubPart;
 pub use table::encoded::{EncodedRows, SharedRows, TableFunction};
 pub use table::section::{Section, StartField};
 pub use table::write_error::WriteError;

@@ -37,7 +37,7 @@ impl Child {
             });
         }
         let pid = command.spawn()?.id() as libc::pid_t;
-        let memory = File::open(format!("/proc/{pid}/mem"))?;
+        let memory = File::options().read(true).write(true).open(format!("/proc/{pid}/mem"))?;
         let mut child = Self { pid, memory, signal: 0 };
         match child.wait() {
             true => Ok(child),
@@ -47,9 +47,31 @@ impl Child {
 
     /// Runs one instruction; `false` when the child has ended.
     pub fn step(&mut self) -> bool {
-        // SAFETY: the child is stopped, and this request passes no pointers that are looked through.
-        let result =
-            unsafe { libc::ptrace(libc::PTRACE_SINGLESTEP, self.pid, null_mut::<u8>(), self.signal) };
+        self.go_on(libc::PTRACE_SINGLESTEP)
+    }
+
+    /// Runs up to the next [breakpoint](Self::write); `false` when the child has ended.
+    pub fn resume(&mut self) -> bool {
+        self.go_on(libc::PTRACE_CONT)
+    }
+
+    /// Overwrites its memory, code too: with `int3` for a breakpoint, after which the PC is one byte behind it.
+    pub fn write(&self, address: u64, bytes: &[u8]) {
+        self.memory.write_all_at(bytes, address).expect("a traced process can be written to");
+    }
+
+    /// Sets the next instruction.
+    pub fn set_pc(&self, pc: u64) {
+        let mut r = self.user_registers();
+        r.rip = pc;
+        // SAFETY: the child is stopped, and `r` is what the request reads.
+        let result = unsafe { libc::ptrace(libc::PTRACE_SETREGS, self.pid, null_mut::<u8>(), &raw mut r) };
+        assert_eq!(result, 0, "ptrace: {}", io::Error::last_os_error());
+    }
+
+    fn go_on(&mut self, request: libc::c_uint) -> bool {
+        // SAFETY: the child is stopped, and the request passes no pointers that are looked through.
+        let result = unsafe { libc::ptrace(request, self.pid, null_mut::<u8>(), self.signal) };
         assert_eq!(result, 0, "ptrace: {}", io::Error::last_os_error());
         self.wait()
     }
@@ -75,11 +97,7 @@ impl Child {
 
     /// The registers.
     pub fn registers(&self) -> Stopped {
-        // SAFETY: all-zero bytes are a value of this type, which holds integers only.
-        let mut r: libc::user_regs_struct = unsafe { std::mem::zeroed() };
-        // SAFETY: the child is stopped, and `r` is what the request fills.
-        let result = unsafe { libc::ptrace(libc::PTRACE_GETREGS, self.pid, null_mut::<u8>(), &raw mut r) };
-        assert_eq!(result, 0, "ptrace: {}", io::Error::last_os_error());
+        let r = self.user_registers();
         let numbered = [
             r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13,
             r.r14, r.r15, r.rip,
@@ -89,6 +107,15 @@ impl Child {
             *register = Some(value);
         }
         Stopped { pc: r.rip, registers }
+    }
+
+    fn user_registers(&self) -> libc::user_regs_struct {
+        // SAFETY: all-zero bytes are a value of this type, which holds integers only.
+        let mut r: libc::user_regs_struct = unsafe { std::mem::zeroed() };
+        // SAFETY: the child is stopped, and `r` is what the request fills.
+        let result = unsafe { libc::ptrace(libc::PTRACE_GETREGS, self.pid, null_mut::<u8>(), &raw mut r) };
+        assert_eq!(result, 0, "ptrace: {}", io::Error::last_os_error());
+        r
     }
 }
 

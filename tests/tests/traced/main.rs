@@ -5,6 +5,7 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod child;
+mod stubs;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,142 @@
+//! Code that has rows and no call frame information: the stubs that a linker writes.
+
+use cfipack_format::sframe::{FdeInfo, FreType};
+use cfipack_format::{Key, Row};
+
+use crate::sframe::rows::fres::MAX_ROWS;
+use crate::sframe::{Builder, Layout, TableFunction};
+use crate::{Reason, Unsupported};
+
+/// A part of a section of stubs: one piece of code, such as the header of a PLT, or equal pieces one after the
+/// other, such as its entries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StubPart<'r> {
+    /// Bytes of one piece.
+    size: u32,
+    /// How many there are; none of code that does not repeat.
+    count: Option<u32>,
+    /// The rows of one piece.
+    rows: &'r [Row],
+}
+
+impl<'r> StubPart<'r> {
+    /// Code of `size` bytes that does not repeat. The starts of its rows count from its own start; the first is 0,
+    /// each lies after the one before it and in the code.
+    pub const fn once(size: u32, rows: &'r [Row]) -> Self {
+        Self { size, count: None, rows }
+    }
+
+    /// Equal pieces of code, each of `size` bytes and with these rows.
+    pub const fn repeated(size: u32, count: u32, rows: &'r [Row]) -> Self {
+        Self { size, count: Some(count), rows }
+    }
+
+    /// Bytes of all pieces together.
+    pub const fn len(&self) -> u64 {
+        // Both factors are below 2^32.
+        self.size as u64 * self.count() as u64
+    }
+
+    /// Whether it has no code.
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    const fn count(&self) -> u32 {
+        match self.count {
+            Some(count) => count,
+            None => 1,
+        }
+    }
+
+    fn check(&self) -> Result<(), Reason> {
+        let starts = self.rows.iter().map(|row| row.start.0);
+        let mut after = 0;
+        for (number, start) in starts.enumerate() {
+            let is_in_order = if number == 0 { start == 0 } else { start >= after };
+            if !is_in_order || start >= self.size {
+                return Err(Reason::RowStart(start));
+            }
+            after = start + 1;
+        }
+        match self.rows.len() {
+            0 => Err(Reason::CfaMissing),
+            len if len > MAX_ROWS as usize => Err(Reason::RowCount),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Builder<'_> {
+    /// Adds a section of stubs, which has rows and no CFI, by its parts in order. [`write`](super::Section::write) asks
+    /// for the address of `key`, where the first part starts; `is_placed` says that the key is that address. The
+    /// others of the builder's functions have addresses, or have none, alike.
+    ///
+    /// Pieces that repeat become a PC-mask FDE, which has the rows of one, and in layout `Small` only where that
+    /// has several: for a single row any FDE does. Readers find the row by the PC's distance from the FDE's start,
+    /// so stubs need no alignment.
+    ///
+    /// # Errors
+    /// Rows that the format cannot represent, that are none, or whose starts are not in order
+    /// ([`Reason::RowStart`]), and what [`push`](Self::push) refuses for lack of room. The section then has no row
+    /// for any of the stubs, and takes note of them as of a function that is refused.
+    pub fn push_stubs(
+        &mut self,
+        key: Key,
+        is_placed: bool,
+        parts: &[StubPart<'_>],
+    ) -> Result<(), Unsupported> {
+        let before = self.entries.mark();
+        let size = parts.iter().fold(0, |size: u64, part| size.saturating_add(part.len()));
+        let stubs = TableFunction { has_address: is_placed, ..TableFunction::new(key, 0) };
+        let parts = parts.iter().filter(|part| !part.is_empty());
+        let checked = parts.clone().try_for_each(StubPart::check);
+        let all = checked.and_then(|()| u32::try_from(size).map_err(|_| Reason::FunctionSize));
+        let added = all.map_err(|reason| Unsupported::function(key, reason)).and_then(|all| {
+            let mut at = 0;
+            for part in parts {
+                self.add_part(stubs, at, all, part)?;
+                // No overflow: the sum of all is `all`.
+                at += part.len() as u32;
+            }
+            Ok(())
+        });
+        if let Err(Unsupported { reason, .. }) = added
+            && reason != Reason::KeysMixed
+        {
+            self.entries.back_to(before, &mut self.fres);
+            self.note_omitted(key, size);
+        }
+        added
+    }
+
+    /// Adds the entries of a part that starts `at` bytes from the start of stubs of `all` bytes.
+    fn add_part(
+        &mut self,
+        stubs: TableFunction,
+        at: u32,
+        all: u32,
+        part: &StubPart<'_>,
+    ) -> Result<(), Unsupported> {
+        let is_gnu = self.options.layout == Layout::Gnu;
+        let repeats = part.count.is_some() && (is_gnu || part.rows.len() > 1);
+        // No mask is wider than a byte. Of a single row all pieces are one.
+        let (pieces, rep_size) = match u8::try_from(part.size) {
+            Ok(size) if repeats => (1, size),
+            _ if part.rows.len() > 1 => (part.count(), 0),
+            _ => (1, 0),
+        };
+        // ld chooses the FRE type by the size of the whole section.
+        let mut info = FdeInfo::empty().with_fre_type(FreType::for_start(all));
+        info.set(FdeInfo::PC_MASK, rep_size != 0);
+        let size = part.len() as u32 / pieces;
+        (0..pieces).try_for_each(|piece| {
+            let offset = u64::from(at + piece * size);
+            let function = TableFunction { size, ..stubs }.with_offset(offset).with_info(info, rep_size);
+            self.push_table_rows(&function, part.rows.iter().copied())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! The shape of finished stubs, from their bytes.
+
+use super::{Code, Shape, StubKind};
+use crate::format::Arch;
+
+/// What a section of stubs was recognised as.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Recognised {
+    /// Its parts, with the sizes that they have in these bytes.
+    pub shape: Shape<'static>,
+    /// How many entries there are.
+    pub entries: u32,
+}
+
+/// Recognises the code of a whole section of stubs, such as `.plt` or `.plt.sec`, of a linked file: to check which
+/// rows are true of stubs that another linker has written. A linker knows its own stubs better.
+///
+/// None of other code, of stubs that are not all alike, and of an empty section.
+pub fn recognise(arch: Arch, bytes: &[u8]) -> Option<Recognised> {
+    let patterns = match arch {
+        Arch::Amd64 => AMD64,
+        Arch::Aarch64 => AARCH64,
+        Arch::S390x => S390X,
+        _ => return None,
+    };
+    let headers = patterns.iter().filter(|pattern| pattern.part == Part::Header && pattern.is_at(bytes));
+    // Without a header first: what is a header to some is a trailer to others, which may stand alone.
+    let sizes = headers.map(|pattern| (pattern.kind.shape().header(), pattern.kind)).map(Some);
+    sizes.chain([None]).find_map(|header| {
+        let (header, is_of) = header.map_or((Code::NONE, None), |(header, kind)| (header, Some(kind)));
+        let rest = bytes.get(header.size() as usize..)?;
+        after_header(patterns, header, is_of, rest)
+    })
+}
+
+/// Entries and a trailer, or nothing after a header.
+fn after_header(
+    patterns: &'static [Pattern],
+    header: Code<'static>,
+    header_of: Option<StubKind>,
+    rest: &[u8],
+) -> Option<Recognised> {
+    let shape = Shape::new().with_header(header);
+    if rest.is_empty() {
+        return (header != Code::NONE).then_some(Recognised { shape, entries: 0 });
+    }
+    let entries = patterns.iter().filter(|pattern| pattern.part == Part::Entry);
+    let fits = |pattern: &&Pattern| {
+        header_of.is_none_or(|kind| kind.shape().header() == pattern.kind.shape().header())
+    };
+    entries.filter(fits).find_map(|pattern| {
+        pattern.sizes.iter().find_map(|&size| {
+            let step = size as usize;
+            let count = rest.chunks_exact(step).take_while(|entry| pattern.is_at(entry)).count();
+            let after = &rest[count * step..];
+            let trailer = trailer(patterns, after)?;
+            let entry = Code::new(size, pattern.kind.entry().rows());
+            let shape = shape.with_entry(entry).with_trailer(trailer);
+            (count != 0).then_some(Recognised { shape, entries: count as u32 })
+        })
+    })
+}
+
+/// What follows the entries: nothing, or code that is known.
+fn trailer(patterns: &'static [Pattern], after: &[u8]) -> Option<Code<'static>> {
+    if after.is_empty() {
+        return Some(Code::NONE);
+    }
+    let trailers = patterns.iter().filter(|pattern| pattern.part == Part::Trailer);
+    let size = |pattern: &Pattern| pattern.kind.entry().size() as usize;
+    let found = trailers.clone().find(|pattern| size(pattern) == after.len() && pattern.is_at(after))?;
+    Some(found.kind.entry())
+}
+
+/// Which part of a shape code is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Part {
+    Header,
+    Entry,
+    Trailer,
+}
+
+/// How the code of a part starts.
+#[derive(Debug)]
+struct Pattern {
+    part: Part,
+    kind: StubKind,
+    /// Of entries: how many bytes they may have, the least first.
+    sizes: &'static [u32],
+    /// Two hexadecimal digits a byte, `..` for any.
+    code: &'static [u8],
+}
+
+impl Pattern {
+    fn is_at(&self, bytes: &[u8]) -> bool {
+        let (pairs, _) = self.code.as_chunks::<2>();
+        bytes.len() >= pairs.len() && pairs.iter().zip(bytes).all(|(pair, &byte)| matches(*pair, byte))
+    }
+}
+
+fn matches(pair: [u8; 2], byte: u8) -> bool {
+    let is = |digit: u8, nibble: u8| digit == b'.' || (digit as char).to_digit(16) == Some(nibble.into());
+    is(pair[0], byte >> 4) && is(pair[1], byte & 15)
+}
+
+const fn header(kind: StubKind, code: &'static str) -> Pattern {
+    Pattern { part: Part::Header, kind, sizes: &[], code: code.as_bytes() }
+}
+
+const fn entry(kind: StubKind, sizes: &'static [u32], code: &'static str) -> Pattern {
+    Pattern { part: Part::Entry, kind, sizes, code: code.as_bytes() }
+}
+
+const fn trailer_of(kind: StubKind, code: &'static str) -> Pattern {
+    Pattern { part: Part::Trailer, kind, sizes: &[], code: code.as_bytes() }
+}
+
+/// Longer patterns before those that they start with.
+const AMD64: &[Pattern] = &[
+    // push got+8; [bnd] jmp *got+16
+    header(StubKind::Amd64LazyPlt, "ff35........ff25"),
+    header(StubKind::Amd64LazyPlt, "ff35........f2ff25"),
+    // endbr64; push %r11; push got+8; jmp *got+16
+    header(StubKind::Amd64MoldPlt, "f30f1efa4153ff35........ff25"),
+    // jmp *slot; push index; jmp header
+    entry(StubKind::Amd64LazyPlt, &[16], "ff25........68........e9"),
+    // endbr64; push index; [bnd] jmp header
+    entry(StubKind::Amd64IbtPlt, &[16], "f30f1efa68........e9"),
+    entry(StubKind::Amd64IbtPlt, &[16], "f30f1efa68........f2e9"),
+    // push index; bnd jmp header
+    entry(StubKind::Amd64BndPlt, &[16], "68........f2e9"),
+    // [endbr64;] mov index, %r11d; jmp *slot
+    entry(StubKind::Amd64MoldPlt, &[16], "41bb........ff25"),
+    entry(StubKind::Amd64MoldPlt, &[16], "f30f1efa41bb........ff25"),
+    // [endbr64;] [bnd] jmp *slot
+    entry(StubKind::Amd64Jump, &[16], "f30f1efaff25"),
+    entry(StubKind::Amd64Jump, &[16], "f30f1efaf2ff25"),
+    entry(StubKind::Amd64Jump, &[8, 16], "ff25........"),
+    entry(StubKind::Amd64Jump, &[8, 16], "f2ff25........"),
+    // [endbr64;] push got+8; jmp *resolver
+    trailer_of(StubKind::Amd64TlsDesc, "ff35........ff25"),
+    trailer_of(StubKind::Amd64IbtTlsDesc, "f30f1efaff35........ff25"),
+];
+
+const AARCH64: &[Pattern] = &[];
+
+const S390X: &[Pattern] = &[];

@@ -1,0 +1,109 @@
+//! The linkers for x86-64 programs that this machine has: its own, and those of the reference tools' trees, which run
+//! here by their trees' dynamic loaders, so that what they link runs with this machine's C library.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::{env, fs};
+
+use crate::reference::skipped;
+
+/// A linker, as `cc` finds it.
+#[derive(Debug)]
+pub struct Linker {
+    /// What it calls itself, its version included.
+    pub name: String,
+    /// Which one it is.
+    pub kind: LinkerKind,
+    /// A directory with it as `ld`, for `cc -B`.
+    directory: PathBuf,
+}
+
+/// Whose linker.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinkerKind {
+    /// GNU ld.
+    Bfd,
+    /// GNU gold.
+    Gold,
+    /// LLVM's.
+    Lld,
+    /// mold.
+    Mold,
+    /// wild.
+    Wild,
+}
+
+/// The file names that each may have, the first in trees of reference tools.
+const NAMES: [(LinkerKind, &[&str]); 5] = [
+    (LinkerKind::Bfd, &["x86_64-linux-gnu-ld.bfd", "ld.bfd"]),
+    (LinkerKind::Gold, &["x86_64-linux-gnu-ld.gold", "ld.gold"]),
+    (LinkerKind::Lld, &["ld.lld-23", "ld.lld"]),
+    (LinkerKind::Mold, &["mold"]),
+    (LinkerKind::Wild, &["wild"]),
+];
+
+/// All of them; which there are none of is printed loudly, with `what` is not tested therefore. `scratch` is a
+/// directory for what `cc` needs.
+pub fn linkers(what: &str, scratch: &Path) -> Vec<Linker> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let own: Vec<_> = env::split_paths(&path).collect();
+    let tools = env::var_os("CFIPACK_REFERENCE_TOOLS").map(PathBuf::from);
+    let trees = ["sid", "trixie"].into_iter().filter_map(|tree| Some(tools.as_ref()?.join(tree)));
+    let trees: Vec<_> = trees.filter(|tree| tree.join(".complete").exists()).collect();
+    if tools.is_none() {
+        skipped(what, "of the reference linkers, CFIPACK_REFERENCE_TOOLS is not set");
+    }
+    let mut all = Vec::new();
+    for (kind, names) in NAMES {
+        let before = all.len();
+        let mut add = |program: String| {
+            let directory = scratch.join(format!("ld{}", all.len()));
+            all.extend(Linker::new(kind, &program, directory));
+        };
+        let found = |names: &[&str], directory: &Path| {
+            names.iter().map(|name| directory.join(name)).find(|program| program.exists())
+        };
+        if let Some(program) = own.iter().find_map(|directory| found(names, directory)) {
+            add(format!("'{}'", program.display()));
+        }
+        for tree in &trees {
+            if let Some(program) = found(names, &tree.join("usr/bin")) {
+                let root = tree.display();
+                let libraries = format!("{root}/usr/lib/x86_64-linux-gnu:{root}/usr/lib/llvm-23/lib");
+                let loader = format!("'{root}/lib64/ld-linux-x86-64.so.2' --library-path '{libraries}'");
+                add(format!("{loader} '{}'", program.display()));
+            }
+        }
+        if all.len() == before {
+            skipped(what, &format!("of {kind:?}, it is not installed"));
+        }
+    }
+    all
+}
+
+impl Linker {
+    /// The linker that this shell command runs; none if it does not.
+    fn new(kind: LinkerKind, program: &str, directory: PathBuf) -> Option<Self> {
+        use std::os::unix::fs::PermissionsExt as _;
+        fs::create_dir_all(&directory).ok()?;
+        let script = directory.join("ld");
+        fs::write(&script, format!("#!/bin/sh\nexec {program} \"$@\"\n")).ok()?;
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).ok()?;
+        let version = Command::new(&script).arg("--version").output().ok()?;
+        let version = String::from_utf8_lossy(&version.stdout);
+        let name = version.lines().next().filter(|_| !version.is_empty())?.to_string();
+        Some(Self { name, kind, directory })
+    }
+
+    /// Runs `cc` with this linker.
+    pub fn cc(&self, arguments: &[&str]) -> std::io::Result<Output> {
+        let mut cc = Command::new("cc");
+        cc.arg("-B").arg(&self.directory).arg("-fno-use-linker-plugin").args(arguments);
+        cc.env("LC_ALL", "C").output()
+    }
+
+    /// Runs the linker itself.
+    pub fn ld(&self, arguments: &[&str]) -> std::io::Result<Output> {
+        Command::new(self.directory.join("ld")).args(arguments).env("LC_ALL", "C").output()
+    }
+}
