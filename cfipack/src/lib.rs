@@ -5,12 +5,12 @@
 //! that is yours:
 //!
 //! # A linker
-//! A [builder](encoder::sframe::Builder) takes the functions of all inputs and becomes a section whose
-//! size is exact before the code has addresses; `write` encodes the starts when they are known, and
+//! A [merger](linker::sframe::Merger) takes the tables and the call frame information of all objects and becomes a
+//! section whose size is exact before the code has addresses; `write` encodes the starts when they are known, and
 //! again after a relayout. The example [`linker.rs`] links two objects whose functions have the same
 //! offsets, one of them dead, and writes the table at two layouts. The page [For linkers] describes
 //! keys, dead functions, relocations, shards, pools and relayout. A linker needs
-//! `default-features = false, features = ["encoder"]`, which depends on bitflags alone.
+//! `default-features = false, features = ["linker"]`, which depends on bitflags alone.
 //!
 //! # An assembler or JIT
 //! The call frame information that an assembler has as bytes, or writes with
@@ -73,6 +73,6 @@ pub use cfipack_linker as linker;
 #[doc(inline)]
 pub use cfipack_roundtrip as roundtrip;
 
-#[cfg(all(any(doc, doctest), feature = "encoder"))]
+#[cfg(all(any(doc, doctest), feature = "linker"))]
 #[doc = include_str!("../docs/for-linkers.md")]
 pub mod for_linkers {}

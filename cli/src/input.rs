@@ -14,7 +14,7 @@ use cfipack_format::Address;
 
 use crate::escaped::Escaped;
 use crate::mmap::Bytes;
-use crate::reach::{Bare, MAX_ZEROS, Reach};
+use crate::reach::{Bare, Reach};
 
 /// Which of the architectures in a file is meant.
 #[derive(clap::Args, Debug)]
@@ -239,22 +239,10 @@ impl<'a> Object<'a> {
 
 /// The tables in a `.sframe` section: one, but for linkers that do not know the format and leave
 /// their inputs' one behind the other, and none in a section of size 0, which ld leaves when no
-/// input had a function. Behind more than [`MAX_ZEROS`] zeros nothing is looked for.
+/// input had a function. Behind more than [`sframe::Section::MAX_ZEROS`] zeros nothing is looked for.
 pub fn tables<'s>(section: &'s Section<'_>) -> anyhow::Result<Vec<sframe::Section<'s>>> {
-    let mut tables = Vec::new();
-    let mut rest = &section.bytes[..];
-    while let Some(zeros) = rest.iter().take(MAX_ZEROS + 1).position(|&byte| byte != 0) {
-        rest = &rest[zeros..];
-        let offset = section.bytes.len() - rest.len();
-        let (table, behind) = sframe::Section::parse_first(rest, section.address.offset(offset as i64))
-            .with_context(|| match offset {
-                0 => format!("section {}", section.name),
-                _ => format!("section {}: table at offset {offset:#x}", section.name),
-            })?;
-        tables.push(table);
-        rest = behind;
-    }
-    Ok(tables)
+    let tables = sframe::Section::concatenated(&section.bytes, section.address);
+    tables.collect::<Result<_, _>>().with_context(|| format!("section {}", section.name))
 }
 
 /// What there is none of in a file without `.eh_frame` and `.debug_frame`.

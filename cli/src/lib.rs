@@ -20,16 +20,20 @@ mod excluded;
 mod explain;
 mod explanation;
 mod fault;
+mod gaps;
 mod input;
 mod io;
 mod lookup;
+mod merge;
 mod missing;
+mod padding;
 mod place;
 mod reach;
 mod reasons;
 mod row;
 mod same_code;
 mod stats;
+mod stats_link;
 mod status;
 mod unwind_info;
 mod verdict;
@@ -87,6 +91,8 @@ enum Verb {
     Diff(diff::Arguments),
     Stats(stats::Arguments),
     Explain(explain::Arguments),
+    Merge(merge::Arguments),
+    Gaps(gaps::Arguments),
     UnwindInfo(unwind_info::build::Arguments),
 }
 
@@ -106,6 +112,8 @@ pub fn main() -> ExitCode {
         Some(Verb::Diff(arguments)) => diff::run(arguments),
         Some(Verb::Stats(arguments)) => stats::run(arguments),
         Some(Verb::Explain(arguments)) => explain::run(arguments),
+        Some(Verb::Merge(arguments)) => merge::run(arguments),
+        Some(Verb::Gaps(arguments)) => gaps::run(arguments),
         Some(Verb::UnwindInfo(arguments)) => unwind_info::build::run(arguments),
     };
     status::exit(result)

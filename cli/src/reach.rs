@@ -4,10 +4,8 @@
 use cfipack_container::has_known_magic;
 use cfipack_decoder::{sframe, unwind_info};
 
-/// Bytes of zeros, at most, between a table and what follows it in a `.sframe` section: linkers that do not know
-/// the format align each input's table to no more than a page. Behind more zeros nothing is looked for, which
-/// would take for ever in the hole of a sparse file.
-pub const MAX_ZEROS: usize = 0x1_0000;
+/// After more zeros than these nothing is looked for, which would take for ever in the hole of a sparse file.
+const MAX_ZEROS: usize = sframe::Section::MAX_ZEROS;
 
 /// What stands alone, by what it starts with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

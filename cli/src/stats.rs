@@ -17,6 +17,7 @@ use crate::each::{self, Outcome};
 use crate::escaped::Escaped;
 use crate::input::{self, CALL_FRAMES, Contents, Object};
 use crate::output;
+use crate::stats_link;
 use crate::status::Status;
 use crate::unwind_info;
 use crate::verify;
@@ -28,12 +29,17 @@ Of a file without a table, it speaks of the one that a conversion would make.
 
 Examples:
   cfi2sframe stats a.out libfoo.so
-  cfi2sframe stats --layout gnu --json libfoo.so | jq .tables[0].bytes")]
+  cfi2sframe stats --layout gnu --json libfoo.so | jq .tables[0].bytes
+  cfi2sframe stats --link *.o libbar.a              functions, rows and bytes of each object")]
 pub struct Arguments {
     /// Objects, linked files, archives of objects, or bare .sframe sections
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// One JSON object for each file, one a line
+    /// Say of relocatable objects what each contributes to the table of a link, in which all functions
+    /// live
+    #[arg(long)]
+    link: bool,
+    /// One JSON object for each file, one a line; with --link one in all
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -45,6 +51,10 @@ pub struct Arguments {
 /// Counts every file.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     arguments.table.check()?;
+    if arguments.link {
+        let inputs = stats_link::open(&arguments.files, &arguments.slice)?;
+        return stats_link::run(&inputs, &arguments.table, arguments.json);
+    }
     each::for_each(&arguments.files, &arguments.slice, Placement::Apart, |object, _| count(object, arguments))
 }
 

@@ -129,6 +129,16 @@ impl<'a> File<'a> {
         }
     }
 
+    /// The file with other bytes in an ELF section, which is known by its [index](Section::index): the section's
+    /// size becomes theirs, what is left over of its room in the file becomes zeros, and nothing moves. None if they
+    /// do not fit into it.
+    pub fn with_section(&self, index: usize, contents: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        match &self.format {
+            Format::Elf(elf) => elf.headers.with_section(index, contents),
+            Format::MachO(_) => Ok(None),
+        }
+    }
+
     /// Bytes of the index that belongs to `.eh_frame`; 0 without one.
     pub fn eh_frame_hdr_size(&self) -> Result<u64, Error> {
         match &self.format {

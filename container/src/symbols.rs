@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::ops::Range;
 
 use cfipack_format::Address;
 use object::elf::{SHT_DYNSYM, SHT_SYMTAB, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE};
@@ -93,6 +94,20 @@ impl<'a> Symbols<'a> {
     /// The addresses that have symbols, ascending; one with several comes as often.
     pub fn addresses(&self) -> impl Iterator<Item = Address> {
         self.sorted.iter().map(|entry| Address(entry.address))
+    }
+
+    /// The code of the symbol that an address belongs to, as [`lookup`](Self::lookup) finds it: from its address to its
+    /// size, or to the end of its section if it has none.
+    pub fn extent(&self, address: Address) -> Option<Range<Address>> {
+        let after = self.sorted.partition_point(|entry| entry.address <= address.0);
+        let entry = self.sorted.get(after.checked_sub(1)?)?;
+        (address.0 < entry.end).then_some(Address(entry.address)..Address(entry.end))
+    }
+
+    /// The next address that has a symbol after an address.
+    pub fn next_after(&self, address: Address) -> Option<Address> {
+        let after = self.sorted.partition_point(|entry| entry.address <= address.0);
+        self.sorted.get(after).map(|entry| Address(entry.address))
     }
 
     /// The sizes of the functions that start at an address.

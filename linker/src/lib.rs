@@ -14,6 +14,7 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+pub mod linked;
 pub mod sframe;
 pub mod stubs;
 

@@ -3,8 +3,12 @@
 //!
 //!     CFIPACK_REFERENCE_TOOLS=DIR cargo bench -p cfipack-tests --bench linker
 
+#![allow(unsafe_code, reason = "an allocator that counts")]
+
+use std::alloc::{GlobalAlloc, Layout as Allocation, System};
 use std::fmt::Write;
 use std::hint::black_box;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use cfipack_cfi::Functions;
@@ -14,7 +18,49 @@ use cfipack_linker::sframe::{Field, Live, Merger, Object, Options, Prefer};
 use cfipack_tests::elf_object::{ElfObject, Place};
 use cfipack_tests::random::Random;
 use cfipack_tests::reference::Tools;
-use cfipack_tests::workload::{Library, libraries};
+use cfipack_tests::workload::{Library, build as build_finished, libraries};
+
+/// Counts what is allocated.
+struct Counting;
+
+static NOW: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn count(more: usize) {
+    PEAK.fetch_max(NOW.fetch_add(more, Relaxed) + more, Relaxed);
+}
+
+// SAFETY: the system's allocator does the work.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Allocation) -> *mut u8 {
+        count(layout.size());
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Allocation) -> *mut u8 {
+        count(layout.size());
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Allocation) {
+        NOW.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+/// The most bytes that are allocated at a time while this works, beside those that were before.
+fn peak<T>(work: impl FnOnce() -> T) -> usize {
+    let before = NOW.load(Relaxed);
+    PEAK.store(before, Relaxed);
+    black_box(work());
+    PEAK.load(Relaxed) - before
+}
 
 const OBJECTS: usize = 10;
 const FUNCTIONS: usize = 10_000;
@@ -115,8 +161,17 @@ fn merging(tools: &Tools) {
         let pool = Threads(threads);
         let mut merger = Merger::new(Arch::Amd64, options).unwrap();
         let inputs: Vec<_> = objects.iter().map(inputs).collect();
-        let live = |number: usize, field| Some(Live::new(objects[number].target(field)?.key(number)));
-        merger.push_objects(&pool, &inputs, live, |_, note| panic!("{note}"));
+        if threads == 1 {
+            merger.reserve(&inputs);
+            for (number, (object, input)) in objects.iter().zip(&inputs).enumerate() {
+                let mut walk = object.walk();
+                let live = |field| Some(Live::new(walk.target(field)?.key(number)));
+                merger.push_object(input, live, |note| panic!("{note}"));
+            }
+        } else {
+            let live = |number: usize, field| Some(Live::new(objects[number].target(field)?.key(number)));
+            merger.push_objects(&pool, &inputs, live, |_, note| panic!("{note}"));
+        }
         let section = merger.finish_on(&pool);
         let mut out = vec![0; section.len()];
         section.write_on(&pool, &mut out, Address(0x100_0000), address_of).unwrap();
@@ -154,6 +209,33 @@ fn merging(tools: &Tools) {
         );
     }
     println!("  bytes: gnu {}, small {}, from CFI {by_cfi}", sizes[0], sizes[1]);
+    let section = |options: Options| {
+        let mut merger = Merger::new(Arch::Amd64, options).unwrap();
+        let inputs: Vec<_> = objects.iter().map(ElfObject::table).collect();
+        merger.reserve(&inputs);
+        for (number, (object, input)) in objects.iter().zip(&inputs).enumerate() {
+            let mut walk = object.walk();
+            merger.push_object(input, |field| Some(Live::new(walk.target(field)?.key(number))), |_| ());
+        }
+        merger.finish()
+    };
+    for (what, options) in [("gnu", gnu), ("small", small)] {
+        let in_place =
+            || section(options).into_bytes_on(&Threads(1), Address(0x100_0000), address_of).unwrap();
+        let size = in_place().len();
+        let written = || {
+            let section = section(options);
+            let mut out = vec![0; section.len()];
+            section.write(&mut out, Address(0x100_0000), address_of).unwrap();
+            out
+        };
+        for (how, peak) in [("in place", peak(in_place)), ("into the linker's memory", peak(written))] {
+            let share = 100.0 * (bytes + peak) as f64 / (bytes + size) as f64;
+            println!(
+                "  memory, {what}, {how}: {peak} bytes with the output's {size}; with the objects {share:.1} % of objects and output"
+            );
+        }
+    }
 }
 
 /// A library's functions, as a linker that has keys for them would see them.
@@ -182,7 +264,12 @@ fn keyed(library: &'static Library) {
     let (mut ours, mut finished) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         ours.push(time(build));
-        finished.push(time(|| library.convert(TableOptions::default(), 1)));
+        finished.push(time(|| {
+            let section = build_finished(&cfi, TableOptions::default(), 1);
+            let mut out = vec![0; section.len()];
+            section.write(&mut out, library.table_address(), Key::address).unwrap();
+            out
+        }));
     }
     let [ours, finished] = [ours, finished].map(median);
     let ratio = finished.as_secs_f64() / ours.as_secs_f64();

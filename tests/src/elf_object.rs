@@ -1,5 +1,7 @@
 //! A relocatable ELF object as a linker has it: sections that are not relocated, and where relocations lead.
 
+use std::ops::Range;
+
 use cfipack_format::{Key, SectionOffset};
 use cfipack_linker::sframe::{Field, Object};
 use object::{Object as _, ObjectComdat};
@@ -83,6 +85,12 @@ impl ElfObject {
         self.eh_frame.iter().fold(Object::new(), |object, it| object.with_eh_frame(&it.bytes))
     }
 
+    /// Relocations for who asks for fields in ascending order.
+    pub fn walk(&self) -> Walk<'_> {
+        let relocations = |it: &'_ Option<Relocated>| it.as_ref().map_or(0..0, |it| 0..it.relocations.len());
+        Walk { object: self, sframe: relocations(&self.sframe), eh_frame: relocations(&self.eh_frame) }
+    }
+
     /// Where the relocation of a field leads.
     pub fn target(&self, field: Field) -> Option<Place> {
         let (section, SectionOffset(at)) = match field {
@@ -92,6 +100,33 @@ impl ElfObject {
         };
         let found = section.relocations.binary_search_by_key(&at, |relocation| relocation.0).ok()?;
         Some(section.relocations[found].1)
+    }
+}
+
+/// A walk along the relocations of an object.
+#[derive(Clone, Debug)]
+pub struct Walk<'o> {
+    object: &'o ElfObject,
+    sframe: Range<usize>,
+    eh_frame: Range<usize>,
+}
+
+impl Walk<'_> {
+    /// Where the relocation of a field leads.
+    pub fn target(&mut self, field: Field) -> Option<Place> {
+        let (section, SectionOffset(at), left) = match field {
+            Field::Sframe(at) => (self.object.sframe.as_ref()?, at, &mut self.sframe),
+            Field::EhFrame(at) => (self.object.eh_frame.as_ref()?, at, &mut self.eh_frame),
+            _ => return None,
+        };
+        if section.relocations.get(left.start).is_none_or(|next| next.0 > at) {
+            // Asked again.
+            left.start = 0;
+        }
+        let relocations = &section.relocations[left.clone()];
+        left.start += relocations.iter().position(|relocation| relocation.0 >= at)?;
+        let found = section.relocations[left.start];
+        (found.0 == at).then_some(found.1)
     }
 }
 

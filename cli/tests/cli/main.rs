@@ -6,10 +6,12 @@ mod compact;
 mod fat;
 mod faults;
 mod files;
+mod gaps;
 mod growth;
 mod innermost;
 mod json;
 mod manual;
+mod merge;
 mod objects;
 mod options;
 #[cfg(unix)]

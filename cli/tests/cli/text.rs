@@ -12,7 +12,7 @@ fn transcripts(runs: &[&[&str]]) -> String {
 
 #[test]
 fn help() {
-    let verbs = ["dump", "lookup", "verify", "diff", "stats", "explain", "unwind-info"];
+    let verbs = ["dump", "lookup", "verify", "diff", "stats", "explain", "merge", "gaps", "unwind-info"];
     let mut text = transcript(&["--help"]);
     for verb in verbs {
         text += &format!("\n{}", transcript(&[verb, "--help"]));

@@ -8,6 +8,7 @@ mod headers;
 mod linked_symbols;
 mod placement;
 mod relocate;
+mod replace;
 mod room;
 
 use std::borrow::Cow;

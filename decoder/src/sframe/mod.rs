@@ -37,6 +37,7 @@ mod lookup;
 mod row;
 mod section;
 mod step;
+mod tables;
 mod widest;
 
 pub use dump::dump;
@@ -47,3 +48,4 @@ pub use index::Index;
 pub use lookup::Frame;
 pub use section::Section;
 pub use step::{Caller, Registers, StepError, step};
+pub use tables::{TableError, Tables};

@@ -118,6 +118,12 @@ impl<'a> Section<'a> {
         claimed().unwrap_or(Header::SIZE as u64)
     }
 
+    /// Bytes of the table, header included, without what follows it.
+    #[expect(clippy::len_without_is_empty, reason = "a table has a header at least")]
+    pub fn len(&self) -> usize {
+        self.fres_offset + self.fres.len()
+    }
+
     /// Of a relocatable object: the section with its starts read as their relocations made them.
     /// `is_relative` says of a field whether its relocation subtracts the field's own address. GNU
     /// `as` up to 2.44 wrote such relocations without the flag that says so; the header stays as

@@ -133,7 +133,7 @@ impl Builder<'_> {
         (0..pieces).try_for_each(|piece| {
             let offset = u64::from(at + piece * size);
             let function = TableFunction { size, ..stubs }.with_offset(offset).with_info(info, rep_size);
-            self.push_table_rows(&function, part.rows.iter().copied())
+            self.push_table_rows(&function, part.rows.iter().copied()).map(|_| ())
         })
     }
 }

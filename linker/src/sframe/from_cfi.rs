@@ -13,7 +13,7 @@ use crate::format::{Address, Key, SectionOffset};
 pub(crate) fn note_signal_frames(
     merger: &mut Merger<'_>,
     object: &Object<'_>,
-    live: &mut dyn FnMut(Field) -> Option<Live>,
+    live: &mut impl FnMut(Field) -> Option<Live>,
 ) {
     let (Some(table), Some(bytes)) = (object.sframe, object.eh_frame) else { return };
     let is_older = table.get(2).is_some_and(|&version| version < Version::V3 as u8);
@@ -32,7 +32,7 @@ pub(crate) fn note_signal_frames(
 pub(crate) fn push_cfi<'a>(
     merger: &mut Merger<'a>,
     object: &Object<'a>,
-    live: &mut dyn FnMut(Field) -> Option<Live>,
+    live: &mut impl FnMut(Field) -> Option<Live>,
     report: &mut dyn FnMut(Note),
     sum: &mut Contribution,
 ) {
@@ -42,7 +42,7 @@ pub(crate) fn push_cfi<'a>(
     scratch.rowless.sort_unstable_by_key(|rowless| rowless.unsupported.function);
     let (covered, rowless) = (&mut scratch.covered, &mut scratch.rowless);
     let mut omitted = 0;
-    let has_table = object.sframe.is_some();
+    let has_table = object.sframe.is_some_and(|bytes| !bytes.is_empty());
     let mut note = |left_out| {
         omitted += 1;
         report(match left_out {
@@ -53,10 +53,11 @@ pub(crate) fn push_cfi<'a>(
     let mut has_extents = false;
     // Whether CFI is to give the rows of a function.
     let mut is_wanted = |key: Key| {
+        if !has_table {
+            return true;
+        }
         if options.prefer == Prefer::Cfi {
-            if has_table {
-                covered.insert(key);
-            }
+            covered.insert(key);
             return true;
         }
         if !covered.is_empty() && covered.contains(key) {

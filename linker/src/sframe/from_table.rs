@@ -6,11 +6,12 @@
 use alloc::vec::Vec;
 
 use super::key_set::KeySet;
+use super::table::{Head, RowBytes, Table};
 use super::{Contribution, Field, Live, Merger, Note, Object, Prefer, SkipReason};
-use crate::decoder::sframe::{Function, Section};
+use crate::decoder::sframe::Error;
 use crate::encoder::sframe::{EncodedRows, Layout, SharedRows, TableFunction};
-use crate::format::sframe::{Attribute, FdeInfo, FdeType, Version};
-use crate::format::{Address, Key, Reason, Row, SectionOffset, Unsupported};
+use crate::format::sframe::{FdeInfo, MAX_FRES_PER_BYTE, Version};
+use crate::format::{Key, Reason, Row, SectionOffset, Unsupported};
 
 /// Memory that one object after the other uses.
 #[derive(Clone, Default, Debug)]
@@ -38,13 +39,6 @@ pub(crate) struct Rowless {
     pub(crate) has_cfi: bool,
 }
 
-/// Where the FREs of a function are, from the start of the FRE sub-section, in version 3 without the attribute.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct RowBytes {
-    start: u32,
-    len: u32,
-}
-
 /// Rows that several functions of a table may have.
 #[derive(Clone, Copy, Debug)]
 struct Shared {
@@ -62,32 +56,37 @@ impl Scratch {
         self.rowless.clear();
     }
 
+    /// The place for rows in the output that functions of the table share.
+    fn shared(&mut self, version: Version, head: &Head, rows: RowBytes) -> Option<&mut Option<SharedRows>> {
+        let key = (rows, head.beside_rows(version));
+        let at = self.shared.binary_search_by_key(&key, |shared| (shared.rows, shared.head)).ok()?;
+        Some(&mut self.shared[at].pushed)
+    }
+
     /// Why the rows of a function cannot be used, if so. gas keeps the entries of some functions that it cannot
     /// represent, without rows.
-    fn unusable(&self, function: &Function<'_>, key: Key, is_small: bool) -> Option<Unsupported> {
-        if is_small && function.num_fres() == 0 {
+    fn unusable(&self, index: usize, head: &Head, key: Key, is_small: bool) -> Option<Unsupported> {
+        if is_small && head.num_fres == 0 {
             return Some(Unsupported::function(key, Reason::RowsMissing));
         }
-        let found = self.malformed.binary_search_by_key(&function.index(), |malformed| malformed.0).ok()?;
+        if self.malformed.is_empty() {
+            return None;
+        }
+        let found = self.malformed.binary_search_by_key(&index, |malformed| malformed.0).ok()?;
         let offset = self.malformed[found].1.into();
         Some(Unsupported { function: key, offset, reason: Reason::RowMalformed })
     }
 }
 
-/// A table that has been checked.
-struct Checked<'a> {
-    section: Section<'a>,
-    /// Where the table starts in its section.
-    at: usize,
-    /// The FRE sub-section.
-    fres: &'a [u8],
-}
+/// Bytes of rows that functions may share: with more, a table of few bytes could have more rows than readers
+/// accept.
+const LONGEST_SHARED: u32 = (2 * MAX_FRES_PER_BYTE * Version::V3.fde_size()) as u32;
 
 /// Adds the functions of an object's tables that are not covered yet.
 pub(crate) fn push_tables<'a>(
     merger: &mut Merger<'a>,
     object: &Object<'a>,
-    live: &mut dyn FnMut(Field) -> Option<Live>,
+    live: &mut impl FnMut(Field) -> Option<Live>,
     report: &mut dyn FnMut(Note),
     sum: &mut Contribution,
 ) {
@@ -114,63 +113,48 @@ pub(crate) fn push_tables<'a>(
 }
 
 /// Checks the table that bytes start with, which lie `at` bytes from their section's start. Returns its length too.
-fn check<'a>(
-    merger: &mut Merger<'a>,
-    bytes: &'a [u8],
-    at: usize,
-) -> Result<(Checked<'a>, usize), SkipReason> {
-    let (section, rest) = Section::parse_first(bytes, Address(0)).map_err(SkipReason::Malformed)?;
-    let len = bytes.len() - rest.len();
-    let header = section.header();
+fn check<'a>(merger: &mut Merger<'a>, bytes: &'a [u8], at: usize) -> Result<(Table<'a>, usize), SkipReason> {
+    let (table, len) = Table::parse(bytes, at).map_err(SkipReason::Malformed)?;
+    let section = &table.section;
     if section.arch() != merger.arch {
         return Err(SkipReason::Architecture(section.arch()));
     }
-    let fres = &bytes[len - header.fre_len as usize..len];
-    let attribute = if section.version() == Version::V3 { Attribute::SIZE as u32 } else { 0 };
     let Scratch { rows, malformed, shared, .. } = &mut merger.scratch;
     (rows.clear(), malformed.clear(), shared.clear());
-    let (mut end, mut num_fres) = (0, 0);
-    let mut is_shared = false;
-    for function in section.functions() {
-        let function = function.map_err(SkipReason::Malformed)?;
-        let width = function.fre_type().width();
-        let mut len = 0;
-        for fre in function.fres() {
-            let fre = fre.map_err(SkipReason::Malformed)?;
-            if fre.row(&function).is_err() && malformed.last().is_none_or(|last| last.0 != function.index()) {
-                malformed.push((function.index(), fre.start.0));
-            }
-            len += width + fre.info.fre_len().unwrap_or(1);
-        }
-        let start = function.fde().fre_off.saturating_add(attribute);
-        is_shared |= function.fde().fre_off < end;
-        // Both lie within the sub-section, whose length has 32 bits.
-        end = start + len as u32;
-        num_fres += u64::from(function.num_fres());
-        rows.push(RowBytes { start, len: len as u32 });
+    let (mut end, mut num_fres, mut is_shared) = (0, 0, false);
+    for index in 0..section.num_functions() {
+        let found = merger.fre_lens.check(&table, index).map_err(SkipReason::Malformed)?;
+        num_fres += u64::from(found.num_fres);
+        table.check_num_fres(index, num_fres).map_err(SkipReason::Malformed)?;
+        malformed.extend(found.malformed.map(|start| (index, start)));
+        is_shared |= found.rows.start < end;
+        end = found.rows.start + found.rows.len;
+        rows.push(found.rows);
     }
-    if num_fres != u64::from(header.num_fres) {
-        let error = crate::decoder::sframe::Error::NumFres { value: header.num_fres, sum: num_fres };
+    if num_fres != u64::from(section.header().num_fres) {
+        let error = Error::NumFres { value: section.header().num_fres, sum: num_fres };
         return Err(SkipReason::Malformed(error));
     }
     if is_shared {
-        distinct(&section, rows, shared)?;
+        distinct(&table, rows, shared)?;
     }
-    Ok((Checked { section, at, fres }, len))
+    Ok((table, len))
 }
 
 /// Finds the distinct rows of functions that share some. Copies of rows that overlap would be many more bytes than
 /// the table has.
-fn distinct(section: &Section<'_>, rows: &[RowBytes], shared: &mut Vec<Shared>) -> Result<(), SkipReason> {
-    // In version 3 the attribute is part of what is shared.
-    let heads =
-        (0..).map_while(|index| section.function(index).ok()).map(|function| match section.version() {
-            Version::V3 => (0, 0),
-            _ => (function.fde().info.bits(), function.fde().rep_size),
-        });
-    let all = rows.iter().zip(heads).filter(|(rows, _)| rows.len != 0);
-    shared.extend(all.map(|(&rows, head)| Shared { rows, head, pushed: None }));
+fn distinct(table: &Table<'_>, rows: &[RowBytes], shared: &mut Vec<Shared>) -> Result<(), SkipReason> {
+    let all = rows.iter().enumerate().filter(|(_, rows)| rows.len != 0);
+    shared.extend(all.filter_map(|(index, &rows)| {
+        Some(Shared { rows, head: table.head(index)?.beside_rows(table.version()), pushed: None })
+    }));
     shared.sort_unstable_by_key(|shared| (shared.rows, shared.head));
+    let is_long = |pair: &&[Shared]| {
+        pair[1].rows.len > LONGEST_SHARED && (pair[0].rows, pair[0].head) == (pair[1].rows, pair[1].head)
+    };
+    if let Some(pair) = shared.windows(2).find(is_long) {
+        return Err(SkipReason::OverlappingRows(pair[1].rows.start));
+    }
     shared.dedup_by_key(|shared| (shared.rows, shared.head));
     let overlap = shared.windows(2).find(|pair| pair[1].rows.start < pair[0].rows.start + pair[0].rows.len);
     overlap.map_or(Ok(()), |pair| Err(SkipReason::OverlappingRows(pair[1].rows.start)))
@@ -178,20 +162,16 @@ fn distinct(section: &Section<'_>, rows: &[RowBytes], shared: &mut Vec<Shared>) 
 
 fn push_table(
     merger: &mut Merger<'_>,
-    table: &Checked<'_>,
-    live: &mut dyn FnMut(Field) -> Option<Live>,
+    table: &Table<'_>,
+    live: &mut impl FnMut(Field) -> Option<Live>,
     sum: &mut Contribution,
 ) {
     let options = merger.options;
     let is_small = options.table.layout == Layout::Small;
     let rows = core::mem::take(&mut merger.scratch.rows);
-    let header = table.section.header();
-    let can_copy = table.section.version() == options.table.version && header.fixed_fp_offset == 0;
-    for (function, rows) in table.section.functions().zip(&rows) {
-        // All have been read before.
-        let Ok(function) = function else { continue };
-        let field = table.at + table.section.fde_offset(function.index()).0;
-        let Some(live) = live(Field::Sframe(SectionOffset(field))) else {
+    let can_copy = table.version() == options.table.version && table.section.header().fixed_fp_offset == 0;
+    for (index, &rows) in rows.iter().enumerate() {
+        let Some(live) = live(table.start_field(index)) else {
             sum.dead += 1;
             continue;
         };
@@ -201,19 +181,17 @@ fn push_table(
         if !merger.scratch.signal_frames.is_empty() && merger.scratch.signal_frames.contains(live.key) {
             continue;
         }
-        let size = live.extent.map_or(function.size(), |extent| extent.min(function.size()));
+        // All have been read before.
+        let Some(head) = table.head(index) else { continue };
+        let size = live.extent.map_or(head.size, |extent| extent.min(head.size));
         if is_small && size == 0 {
             continue;
         }
-        if let Some(unsupported) = merger.scratch.unusable(&function, live.key, is_small) {
-            merger.scratch.rowless.push(Rowless { unsupported, size, has_cfi: false });
-            continue;
-        }
-        let is_flex = function.fde_type() == FdeType::Flex;
-        let is_copied = can_copy && size == function.size() && (options.table.flex || !is_flex);
-        let pushed = match is_copied {
-            true => copy(merger, table, &function, live, *rows),
-            false => reencode(merger, &function, live, size),
+        let is_copied = can_copy && size == head.size && (options.table.flex || !head.is_flex());
+        let pushed = match merger.scratch.unusable(index, &head, live.key, is_small) {
+            Some(unsupported) => Err(unsupported),
+            None if is_copied => copy(merger, table, &head, live.key, rows),
+            None => reencode(merger, table, index, live.key, size, rows),
         };
         match pushed {
             Ok(()) if is_copied => sum.copied += 1,
@@ -231,31 +209,25 @@ fn push_table(
 }
 
 /// Adds a function with its FREs as they are.
+#[inline]
 fn copy(
     merger: &mut Merger<'_>,
-    table: &Checked<'_>,
-    function: &Function<'_>,
-    live: Live,
+    table: &Table<'_>,
+    head: &Head,
+    key: Key,
     rows: RowBytes,
 ) -> Result<(), Unsupported> {
-    let (from, to) = (rows.start as usize, (rows.start + rows.len) as usize);
-    let (info, info2, rep_size) = match table.fres.get(..from).and_then(<[u8]>::last_chunk) {
-        Some(attribute) if table.section.version() == Version::V3 => {
-            let Attribute { info, info2, rep_size, .. } = Attribute::read(attribute, table.section.endian());
-            (info, info2, rep_size)
-        }
-        _ => (function.fde().info, 0, function.fde().rep_size),
-    };
-    let entry = TableFunction::new(live.key, function.size()).with_info(info, rep_size);
-    let head = if table.section.version() == Version::V3 { (0, 0) } else { (info.bits(), rep_size) };
-    let same = |shared: &Shared| (shared.rows, shared.head).cmp(&(rows, head));
-    let shared = merger.scratch.shared.binary_search_by(same).ok();
-    let shared = shared.map(|at| &mut merger.scratch.shared[at].pushed);
-    if let Some(Some(pushed)) = shared {
-        return merger.builder.push_shared(&entry, *pushed);
+    let function = TableFunction::new(key, head.size).with_info(head.info, head.rep_size);
+    let fres = &table.fres[rows.start as usize..(rows.start + rows.len) as usize];
+    let encoded = EncodedRows::new(fres, head.num_fres).with_info2(head.info2);
+    if merger.scratch.shared.is_empty() {
+        return merger.builder.push_encoded(&function, encoded).map(|_| ());
     }
-    let encoded = EncodedRows::new(&table.fres[from..to], function.num_fres()).with_info2(info2);
-    let pushed = merger.builder.push_encoded(&entry, encoded)?;
+    let shared = merger.scratch.shared(table.version(), head, rows);
+    if let Some(Some(pushed)) = shared {
+        return merger.builder.push_shared(&function, *pushed);
+    }
+    let pushed = merger.builder.push_encoded(&function, encoded)?;
     if let Some(shared) = shared {
         *shared = Some(pushed);
     }
@@ -265,24 +237,37 @@ fn copy(
 /// Adds a function's rows, encoded again, up to `size` bytes.
 fn reencode(
     merger: &mut Merger<'_>,
-    function: &Function<'_>,
-    live: Live,
+    table: &Table<'_>,
+    index: usize,
+    key: Key,
     size: u32,
+    rows: RowBytes,
 ) -> Result<(), Unsupported> {
+    // All have been read before.
+    let malformed = Unsupported::function(key, Reason::RowMalformed);
+    let (Ok(function), Some(head)) = (table.section.function(index), table.head(index)) else {
+        return Err(malformed);
+    };
     let mut info = FdeInfo::empty().with_fre_type(function.fre_type());
     info.set(FdeInfo::PAUTH_KEY_B, function.has_pauth_key_b());
     info.set(FdeInfo::SIGNAL, function.is_signal_frame());
     info.set(FdeInfo::PC_MASK, function.is_pc_mask());
-    let rep_size = match u8::try_from(function.rep_size()) {
-        Ok(rep_size) => rep_size,
-        // Version 1 has masks instead of a size.
-        Err(_) => return Err(Unsupported::function(live.key, Reason::Version)),
-    };
-    let entry = TableFunction::new(live.key, size).with_info(info, rep_size);
-    // All have been read before.
+    // Version 1 has masks instead of a size.
+    let rep_size = u8::try_from(function.rep_size());
+    let rep_size = rep_size.map_err(|_| Unsupported::function(key, Reason::Version))?;
+    let entry = TableFunction::new(key, size).with_info(info, rep_size);
+    let is_cut = size != function.size() && !function.is_pc_mask();
+    // In layout `Small` rows depend on the function's size, and equal ones are shared anyway.
+    let can_share = !is_cut && merger.options.table.layout == Layout::Gnu;
+    let shared = merger.scratch.shared(table.version(), &head, rows).filter(|_| can_share);
+    if let Some(Some(pushed)) = shared {
+        return merger.builder.push_shared(&entry, *pushed);
+    }
     let rows = function.rows().filter_map(Result::ok);
-    let is_mask = function.is_pc_mask();
-    let is_cut = size != function.size() && !is_mask;
     let rows = rows.take_while(move |row: &Row| !is_cut || row.start.0 < size);
-    merger.builder.push_table_rows(&entry, rows)
+    let pushed = merger.builder.push_table_rows(&entry, rows)?;
+    if let Some(shared) = shared {
+        *shared = pushed;
+    }
+    Ok(())
 }

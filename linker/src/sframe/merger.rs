@@ -2,11 +2,13 @@
 
 use alloc::vec::Vec;
 
+use super::check::FreLens;
 use super::from_cfi::{note_signal_frames, push_cfi};
 use super::from_table::{Scratch, push_tables};
 use super::{Contribution, Field, Live, Note, Object, Options, Prefer, Section, StubRows};
-use crate::encoder::sframe::{Builder, Pool, Serial, Task};
-use crate::format::{Arch, Key, Reason, Unsupported, UnsupportedArch};
+use crate::decoder::sframe as decoder;
+use crate::encoder::sframe::{Builder, Layout, Pool, Serial, Task};
+use crate::format::{Address, Arch, Key, Reason, Unsupported, UnsupportedArch};
 
 /// Takes objects, one after the other or many at a time, and becomes a [`Section`].
 #[derive(Clone, Debug)]
@@ -15,6 +17,7 @@ pub struct Merger<'a> {
     pub(crate) arch: Arch,
     pub(crate) options: Options,
     pub(crate) scratch: Scratch,
+    pub(crate) fre_lens: FreLens,
 }
 
 impl<'a> Merger<'a> {
@@ -24,12 +27,37 @@ impl<'a> Merger<'a> {
     /// The format has no ABI for the architecture: i386 and arm64_32.
     pub fn new(arch: Arch, options: Options) -> Result<Self, UnsupportedArch> {
         let builder = Builder::new(arch, options.table)?;
-        Ok(Self { builder, arch, options, scratch: Scratch::default() })
+        Ok(Self { builder, arch, options, scratch: Scratch::default(), fre_lens: FreLens::new(arch) })
     }
 
     /// A merger without functions, with the same architecture and options, to be [absorbed](Self::absorb) later.
     pub fn shard(&self) -> Self {
-        Self { builder: self.builder.shard(), scratch: Scratch::default(), ..*self }
+        Self {
+            builder: self.builder.shard(),
+            arch: self.arch,
+            options: self.options,
+            scratch: Scratch::default(),
+            fre_lens: self.fre_lens.clone(),
+        }
+    }
+
+    /// Makes room for the tables of these objects at once; best done first, where there are many.
+    /// [`push_objects`](Self::push_objects) does so itself.
+    pub fn reserve(&mut self, objects: &[Object<'_>]) {
+        if self.options.prefer == Prefer::Cfi {
+            return;
+        }
+        let (mut functions, mut fre_bytes) = (0, 0);
+        for bytes in objects.iter().filter_map(|object| object.sframe) {
+            let Ok((section, _)) = decoder::Section::parse_first(bytes, Address(0)) else { continue };
+            functions += section.num_functions();
+            fre_bytes += section.header().fre_len as usize;
+        }
+        match self.options.table.layout {
+            // The bytes of FREs, in version 3 with attributes; those of other versions have about as many.
+            Layout::Gnu => self.builder.reserve_encoded(functions, fre_bytes),
+            Layout::Small => self.builder.reserve(functions),
+        }
     }
 
     /// Adds the functions of an object.
@@ -45,8 +73,7 @@ impl<'a> Merger<'a> {
     ) -> Contribution {
         let mut sum = Contribution::default();
         self.scratch.clear();
-        let (live, report): (&mut dyn FnMut(Field) -> Option<Live>, &mut dyn FnMut(Note)) =
-            (&mut live, &mut report);
+        let (live, report): (_, &mut dyn FnMut(Note)) = (&mut live, &mut report);
         match self.options.prefer {
             Prefer::Cfi => {
                 push_cfi(self, object, live, report, &mut sum);
@@ -74,6 +101,7 @@ impl<'a> Merger<'a> {
     ) -> Contribution {
         let mut sum = Contribution::default();
         let groups = groups(objects, pool.threads());
+        self.reserve(objects);
         if groups.len() < 2 {
             for (number, object) in objects.iter().enumerate() {
                 sum += self.push_object(object, |field| live(number, field), |note| report(number, note));
@@ -86,6 +114,7 @@ impl<'a> Merger<'a> {
             let (group, live) = (group.clone(), &live);
             alloc::boxed::Box::new(move || {
                 let (mut merger, mut notes) = (empty.shard(), Vec::new());
+                merger.reserve(&objects[group.clone()]);
                 let mut sum = Contribution::default();
                 for (object, number) in objects[group.clone()].iter().zip(group) {
                     let note = |note| notes.push((number, note));
@@ -120,7 +149,7 @@ impl<'a> Merger<'a> {
         if pushed.is_err() && stub.offset == 0 {
             self.builder.note_omitted(stub.key, stub.size.into());
         }
-        pushed
+        pushed.map(|_| ())
     }
 
     /// Takes note of a function of `size` bytes that is in no object's sections and has no rows: no other's are to

@@ -51,6 +51,7 @@
 //! else. With layout [`Gnu`](crate::encoder::sframe::Layout::Gnu), [`Prefer::TableOnly`] and the objects in
 //! [`gnu_merge_order`] the bytes are those of GNU `ld` 2.47.
 
+mod check;
 mod contribution;
 mod from_cfi;
 mod from_table;
@@ -62,6 +63,7 @@ mod note;
 mod options;
 mod output;
 mod stub;
+mod table;
 
 pub use contribution::Contribution;
 pub use gnu_order::gnu_merge_order;

@@ -1,5 +1,7 @@
 //! The finished section: written for a linked file, or with relocations for a relocatable one.
 
+use alloc::vec::Vec;
+
 use crate::encoder::sframe::{self as encoder, Pool, WriteError};
 use crate::format::sframe::Version;
 use crate::format::{Address, Arch, Key, SectionOffset, Unsupported};
@@ -111,6 +113,19 @@ impl Section {
         address_of: impl Fn(Key) -> Address + Sync,
     ) -> Result<(), WriteError> {
         self.section.write_on(pool, out, address, address_of)
+    }
+
+    /// The bytes of the section of a linked file, as by [`Self::write_on`], but without a copy of the rows.
+    ///
+    /// # Errors
+    /// Those of [`Self::write`] but for the length.
+    pub fn into_bytes_on(
+        self,
+        pool: &dyn Pool,
+        address: Address,
+        address_of: impl Fn(Key) -> Address + Sync,
+    ) -> Result<Vec<u8>, WriteError> {
+        self.section.into_bytes_on(pool, address, address_of)
     }
 
     /// Writes the section of a relocatable file into `out`, of [`Self::len`] bytes: starts are zero, entries in the

@@ -142,6 +142,32 @@ const AMD64: &[Pattern] = &[
     trailer_of(StubKind::Amd64IbtTlsDesc, "f30f1efaff35........ff25"),
 ];
 
-const AARCH64: &[Pattern] = &[];
+const AARCH64: &[Pattern] = &[
+    // stp x16, x30, [sp, #-16]!
+    header(StubKind::Aarch64Plt, "f07bbfa9"),
+    header(StubKind::Aarch64BtiPlt, "5f2403d5f07bbfa9"),
+    // [bti c;] adrp x16, slot; ldr x17, [x16, slot]; add x16, x16, slot, or a nop; [autia1716;] br x17
+    entry(StubKind::Aarch64Plt, &[16, 24], ".0.....011....f9........20021fd6"),
+    entry(StubKind::Aarch64Plt, &[24], ".0.....011....f9........9f2103d520021fd6"),
+    entry(StubKind::Aarch64BtiPlt, &[16, 24], ".0.....011....f9........20021fd6"),
+    entry(StubKind::Aarch64BtiPlt, &[24], ".0.....011....f9........9f2103d520021fd6"),
+    entry(StubKind::Aarch64BtiPlt, &[24], "5f2403d5.0.....011....f9........20021fd6"),
+    entry(StubKind::Aarch64BtiPlt, &[24], "5f2403d5.0.....011....f9........9f2103d520021fd6"),
+    // adrp x16, target; add x16, x16, target; br x16
+    entry(StubKind::Aarch64Jump, &[12, 16], ".0.....010....9100021fd6"),
+    // ldr x16, address; br x16; address
+    entry(StubKind::Aarch64Jump, &[16], "5000005800021fd6"),
+    // stp x2, x3, [sp, #-16]!
+    trailer_of(StubKind::Aarch64TlsDesc, "e20fbfa9"),
+    trailer_of(StubKind::Aarch64BtiTlsDesc, "5f2403d5e20fbfa9"),
+];
 
-const S390X: &[Pattern] = &[];
+const S390X: &[Pattern] = &[
+    // stg %r1, 56(%r15); larl %r1, got
+    header(StubKind::S390xPlt, "e310f0380024c010"),
+    // larl %r1, slot; lg %r1, 0(%r1); br %r1; basr %r1, %r0; lgf %r1, 12(%r1); jg header
+    entry(StubKind::S390xPlt, &[32], "c010........e3101000000407f10d10e310100c0014c0f4"),
+];
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! cfipack's three library crates without std; see `Cargo.toml`.
+//! cfipack's library crates without std; see `Cargo.toml`.
 
 #![no_std]
 
@@ -12,6 +12,7 @@ use cfipack_decoder::sframe::Section;
 use cfipack_encoder::cfi::{self, SectionKind};
 use cfipack_encoder::sframe::{Builder, Options};
 use cfipack_format::{Address, Arch, Key};
+use cfipack_linker::sframe::{Field, Merger, Object, Options as LinkOptions};
 
 /// Converts an `.eh_frame` and looks a PC up in the table: the length of the table, or 0.
 pub fn convert(eh_frame: &[u8], address: u64, pc: u64) -> usize {
@@ -38,6 +39,25 @@ pub fn convert(eh_frame: &[u8], address: u64, pc: u64) -> usize {
 pub unsafe extern "C" fn cfipack_convert(eh_frame: *const u8, length: usize, address: u64, pc: u64) -> usize {
     // SAFETY: promised by the caller.
     convert(unsafe { core::slice::from_raw_parts(eh_frame, length) }, address, pc)
+}
+
+/// Merges the `.sframe` of an object with itself, for C: the length of the table. `sframe` points to `length` bytes.
+///
+/// # Safety
+/// The bytes must be readable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_merge(sframe: *const u8, length: usize) -> usize {
+    // SAFETY: promised by the caller.
+    let object = Object::new().with_sframe(unsafe { core::slice::from_raw_parts(sframe, length) });
+    let Ok(mut merger) = Merger::new(Arch::Amd64, LinkOptions::new()) else { return 0 };
+    for number in [0, 1] {
+        let live = |field| match field {
+            Field::Sframe(at) => Some(Key(number << 32 | at.0 as u64).into()),
+            _ => None,
+        };
+        merger.push_object(&object, live, |_| ());
+    }
+    merger.finish().len()
 }
 
 struct NoMemory;

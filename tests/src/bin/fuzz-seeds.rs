@@ -13,7 +13,7 @@ use cfipack_tests::corpora;
 fn main() -> std::io::Result<()> {
     let directory = std::env::args_os().nth(1).expect("usage: fuzz-seeds DIRECTORY");
     let directory = Path::new(&directory);
-    for target in ["decoder", "cfi", "container", "unwind_info"] {
+    for target in ["decoder", "cfi", "container", "unwind_info", "linker"] {
         fs::create_dir_all(directory.join(target))?;
     }
     let small = |bytes: &[u8]| bytes.len() < 8192;
@@ -25,16 +25,22 @@ fn main() -> std::io::Result<()> {
             for table in file.sframe_sections().expect("goldens are whole") {
                 fs::write(directory.join("decoder").join(&name), &table.bytes)?;
             }
+            let tables = file.sframe_sections().expect("goldens are whole");
+            let arch = |arch| match arch {
+                Arch::Amd64 => 0,
+                Arch::Aarch64 => 1,
+                Arch::Aarch64Be => 2,
+                _ => 3,
+            };
             for section in file.call_frame_sections().expect("goldens are whole") {
-                let arch = match golden.arch {
-                    Arch::Amd64 => 0,
-                    Arch::Aarch64 => 1,
-                    Arch::Aarch64Be => 2,
-                    _ => 3,
-                };
+                let arch = arch(golden.arch);
                 let kind = if section.kind == SectionKind::EhFrame { 0 } else { 4 };
                 let input = [&[arch | kind][..], &section.section.bytes].concat();
                 fs::write(directory.join("cfi").join(&name), input)?;
+                let table = tables.first().map_or(&[][..], |table| &table.bytes);
+                let len = (table.len() as u16).to_le_bytes();
+                let input = [&[arch][..], &len, table, &section.section.bytes].concat();
+                fs::write(directory.join("linker").join(&name), input)?;
             }
         }
     }

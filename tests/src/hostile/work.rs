@@ -7,7 +7,9 @@ use cfipack_decoder::{sframe, unwind_info};
 use cfipack_encoder::cfi::{self, SectionKind};
 use cfipack_encoder::compact_unwind::{Encoder, Mode};
 use cfipack_encoder::sframe::{Layout, Options};
+use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Key};
+use cfipack_linker::sframe::{Field, Merger, Object, Options as LinkOptions};
 use cfipack_roundtrip::unwind_info::{self as compact, Code, Image};
 use cfipack_roundtrip::{Table, diff, kernel_violations, stats, verify};
 
@@ -23,9 +25,14 @@ impl Input {
     pub fn work(&self) {
         match self {
             Self::Cfi(bytes) => {
-                cfi(&cfi::Section::new(SectionKind::EhFrame, bytes, Address(0x800_0000), ARCH))
+                cfi(&cfi::Section::new(SectionKind::EhFrame, bytes, Address(0x800_0000), ARCH));
+                let objects = [Object::new().with_eh_frame(bytes)];
+                merge_objects(&objects, LinkOptions::new());
             }
-            Self::Tables([a, b]) => tables(&all_tables(a), &all_tables(b)),
+            Self::Tables([a, b]) => {
+                tables(&all_tables(a), &all_tables(b));
+                merge([a, b]);
+            }
             Self::PageTable(bytes) => page_table(bytes),
             Self::File(bytes) => files(bytes),
         }
@@ -80,6 +87,41 @@ fn tables(a: &[sframe::Section<'_>], b: &[sframe::Section<'_>]) {
             let _ = index.lookup(function.start());
         }
     }
+}
+
+/// What a linker does with sections of objects, and with the tables in them as if each were an object's.
+fn merge(sections: [&[u8]; 2]) {
+    let mut objects = sections.map(|bytes| Object::new().with_sframe(bytes)).to_vec();
+    for mut rest in sections {
+        while let Some(zeros) = rest.iter().position(|&byte| byte != 0) {
+            let Ok((_, behind)) = sframe::Section::parse_first(&rest[zeros..], TABLE) else { break };
+            objects.push(Object::new().with_sframe(&rest[zeros..rest.len() - behind.len()]));
+            rest = behind;
+        }
+    }
+    for version in [Version::V3, Version::V2] {
+        for layout in [Layout::Small, Layout::Gnu] {
+            let mut options = LinkOptions::new();
+            (options.table.version, options.table.layout) = (version, layout);
+            merge_objects(&objects, options);
+        }
+    }
+}
+
+fn merge_objects(objects: &[Object<'_>], options: LinkOptions) {
+    let mut merger = Merger::new(ARCH, options).expect("an architecture of the format");
+    for (number, object) in objects.iter().enumerate() {
+        let live = |field| match field {
+            Field::Sframe(at) | Field::EhFrame(at) => Some(Key((number as u64) << 32 | at.0 as u64).into()),
+            _ => None,
+        };
+        merger.push_object(object, live, |_| ());
+    }
+    let section = merger.finish();
+    let mut bytes = vec![0; section.len()];
+    let _ = section.write(&mut bytes, TABLE, Key::address);
+    let _ = section.write_relocatable(&mut bytes);
+    section.relocations().for_each(drop);
 }
 
 fn page_table(bytes: &[u8]) {

@@ -54,9 +54,17 @@ fn objects(tools: &Tools, random: &mut Random, target: Target, mode: Mode) -> Ve
     (0..count).map(assemble).collect()
 }
 
+/// GNU `ld` for an architecture.
+pub fn linker(arch: Arch) -> &'static str {
+    match arch {
+        Arch::Amd64 => "ld",
+        Arch::Aarch64 => "aarch64-linux-gnu-ld",
+        _ => "s390x-linux-gnu-ld",
+    }
+}
+
 fn link(tools: &Tools, target: Target, kind: Kind, objects: usize) -> (String, Vec<u8>) {
-    let linker = target.assembler.replace("as", "ld").replace("aldrch", "aarch");
-    let linker = if target.arch == Arch::Aarch64 { "aarch64-linux-gnu-ld" } else { &linker };
+    let linker = linker(target.arch);
     let roots: Vec<_> = (0..objects).step_by(2).map(|number| format!("--undefined=root{number}")).collect();
     let files: Vec<_> = (0..objects).map(|number| format!("{number}.o")).collect();
     let mut command = vec![linker, "-Map=map", "-o", "out", "-e", "0"];
@@ -137,6 +145,14 @@ fn compare(linked: &Linked<'_>, target: Target, kind: Kind, output: &[u8], threa
     assert_eq!((at, bytes.len()), (None, theirs.len()), "the first byte that differs, and the length");
 }
 
+/// Relocatable output, which is ours as well as ld's, is an object of a further link.
+fn again(tools: &Tools, target: Target, relocatable: &[u8]) {
+    let objects = [ElfObject::parse(relocatable)];
+    tools.write("0.o", relocatable);
+    let (map, output) = link(tools, target, Kind::Shared, 1);
+    compare(&Linked::new(&objects, &map, &output), target, Kind::Shared, &output, 1);
+}
+
 /// Every kind of link of random objects.
 #[test]
 fn links_of_random_objects_are_what_ld_writes() {
@@ -154,6 +170,9 @@ fn links_of_random_objects_are_what_ld_writes() {
                 let (map, output) = link(&tools, target, kind, objects.len());
                 let linked = Linked::new(&objects, &map, &output);
                 compare(&linked, target, kind, &output, 1 + number % 3);
+                if kind == Kind::Relocatable {
+                    again(&tools, target, &output);
+                }
                 functions += merged(&linked, target, 1).0.num_fdes();
             }
         }

@@ -17,6 +17,7 @@ use cfipack_tests::random::{Random, cases};
 use cfipack_tests::reference::Tools;
 
 use crate::linked::{Linked, section};
+use crate::live_ld::linker;
 
 /// Who assembles an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -152,13 +153,14 @@ fn mixed_objects_become_one_true_table() {
         for _ in 0..count {
             let objects = objects(&tools, &older, &mut random, target);
             let names: Vec<_> = (0..objects.len()).map(|number| format!("{number}.o")).collect();
-            let linker = match target.arch {
-                Arch::Amd64 => "ld",
-                Arch::Aarch64 => "aarch64-linux-gnu-ld",
-                _ => "s390x-linux-gnu-ld",
-            };
-            let mut command =
-                vec![linker, "-shared", "-Map=map", "-o", "out", "--defsym=__gxx_personality_v0=0"];
+            let mut command = vec![
+                linker(target.arch),
+                "-shared",
+                "-Map=map",
+                "-o",
+                "out",
+                "--defsym=__gxx_personality_v0=0",
+            ];
             command.extend(names.iter().map(String::as_str));
             tools.run_well(&command);
             let (map, output) = (String::from_utf8(tools.read("map")).unwrap(), tools.read("out"));

@@ -107,14 +107,13 @@ pub struct SharedRows {
 }
 
 impl Builder<'_> {
-    /// Makes room for functions that [have their rows as bytes](Self::push_encoded), of `fre_bytes` altogether; best
-    /// done first.
+    /// Makes room for functions that [have their rows as bytes](Self::push_encoded), of `fre_bytes` altogether, those of
+    /// attributes among them; best done first.
     pub fn reserve_encoded(&mut self, functions: usize, fre_bytes: usize) {
         let version = self.options.version;
-        let attributes = if version == Version::V3 { functions * Attribute::SIZE } else { 0 };
         self.entries.list.reserve_exact(functions);
         let index = cfipack_format::sframe::Header::SIZE + functions * version.fde_size();
-        self.entries.blocks.reserve_exact(index, functions, attributes + fre_bytes);
+        self.entries.blocks.reserve_exact(index, functions, fre_bytes);
     }
 
     /// Adds a function whose rows are bytes already: they are copied. In layout `Small` equal ones are shared, as
@@ -161,7 +160,8 @@ impl Builder<'_> {
     }
 
     /// Adds a function by its rows, in the order of their starts: as a default FDE, or as a flex FDE where it needs
-    /// one and the options allow it. A function with more rows than an FDE counts has several.
+    /// one and the options allow it. A function with more rows than an FDE counts has several; of one FDE the rows are
+    /// returned.
     ///
     /// # Errors
     /// The version cannot represent a row, or as [`push_encoded`](Self::push_encoded)'s.
@@ -169,7 +169,7 @@ impl Builder<'_> {
         &mut self,
         function: &TableFunction,
         rows: impl Iterator<Item = Row> + Clone,
-    ) -> Result<(), Unsupported> {
+    ) -> Result<Option<SharedRows>, Unsupported> {
         self.take(function).map_err(|reason| function.unsupported(0, reason))?;
         self.settle();
         let mark = self.entries.mark();
@@ -178,10 +178,14 @@ impl Builder<'_> {
             self.entries.back_to(mark, &mut self.fres);
             result = self.add_rows(function, rows, FdeType::Flex);
         }
-        result.map_err(|(offset, reason)| {
+        if let Err((offset, reason)) = result {
             self.entries.back_to(mark, &mut self.fres);
-            function.unsupported(offset, reason)
-        })
+            return Err(function.unsupported(offset, reason));
+        }
+        let num_fres = (self.entries.num_fres - mark.1) as u32;
+        let block = self.entries.list.last().map(|entry| entry.block);
+        let is_one = self.entries.list.len() == mark.0 + 1;
+        Ok(block.filter(|_| is_one).map(|block| SharedRows { block, num_fres }))
     }
 
     /// Whether the builder takes a function.

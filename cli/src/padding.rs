@@ -1,0 +1,90 @@
+//! What linkers and assemblers put between functions.
+
+use cfipack_format::Arch;
+
+/// Whether bytes are all padding: instructions that do nothing, or stop, or zeros.
+pub fn is_padding(arch: Arch, bytes: &[u8]) -> bool {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let Some(len) = first(arch, rest) else { return false };
+        rest = &rest[len..];
+    }
+    true
+}
+
+/// Bytes of the padding instruction that bytes start with.
+fn first(arch: Arch, bytes: &[u8]) -> Option<usize> {
+    match arch {
+        Arch::Amd64 | Arch::I386 => x86(bytes),
+        Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 => {
+            let word = arch.endian().u32(*bytes.first_chunk()?);
+            // nop; udf #0; brk of any number
+            let is_padding = word == 0xd503_201f || word == 0 || word & 0xffe0_001f == 0xd420_0000;
+            is_padding.then_some(4)
+        }
+        // nopr of any register; nop of any address; jgnop; zeros
+        Arch::S390x => match bytes {
+            [0x07, b, ..] if b >> 4 == 0 => Some(2),
+            [0x47, b, _, _, ..] if b >> 4 == 0 => Some(4),
+            [0xc0, 0x04, _, _, _, _, ..] => Some(6),
+            [0, 0, ..] => Some(2),
+            _ => None,
+        },
+    }
+}
+
+/// `nop`, of one byte or `0f 1f` with its operand, be it prefixed; `int3`; a zero.
+fn x86(bytes: &[u8]) -> Option<usize> {
+    let prefixes = bytes.iter().take_while(|&&byte| byte == 0x66 || byte == 0x2e).count();
+    let operand = |modrm: u8, sib: Option<&u8>| {
+        let has_sib = modrm & 7 == 4 && modrm >> 6 != 3;
+        let displacement = match modrm >> 6 {
+            0 if modrm & 7 == 5 || has_sib && sib.is_some_and(|sib| sib & 7 == 5) => 4,
+            1 => 1,
+            2 => 4,
+            _ => 0,
+        };
+        1 + usize::from(has_sib) + displacement
+    };
+    let len = match &bytes[prefixes..] {
+        [0x0f, 0x1f, modrm, rest @ ..] => 2 + operand(*modrm, rest.first()),
+        [0x90, ..] => 1,
+        [0xcc | 0, ..] if prefixes == 0 => 1,
+        _ => return None,
+    };
+    (prefixes + len <= bytes.len()).then_some(prefixes + len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Arch, is_padding};
+
+    /// Intel's manual, "Recommended Multi-Byte Sequence of NOP Instruction", and those that gas writes.
+    #[test]
+    fn nops_of_every_length() {
+        let nops: [&[u8]; 11] = [
+            &[0x90],
+            &[0x66, 0x90],
+            &[0x0f, 0x1f, 0],
+            &[0x0f, 0x1f, 0x40, 0],
+            &[0x0f, 0x1f, 0x44, 0, 0],
+            &[0x66, 0x0f, 0x1f, 0x44, 0, 0],
+            &[0x0f, 0x1f, 0x80, 0, 0, 0, 0],
+            &[0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0],
+            &[0x66, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0],
+            &[0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0],
+            &[0x66, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0],
+        ];
+        for nop in nops {
+            assert!(is_padding(Arch::Amd64, nop), "{nop:x?}");
+            assert!(!is_padding(Arch::Amd64, &[nop, &[0xc3]].concat()));
+            assert!(nop.len() < 3 || !is_padding(Arch::Amd64, &nop[..nop.len() - 1]), "{nop:x?}");
+        }
+        assert!(is_padding(Arch::Amd64, &[0xcc; 7]) && is_padding(Arch::Amd64, &[0; 3]));
+        assert!(!is_padding(Arch::Amd64, &[0xf3, 0x90])); // pause
+        assert!(is_padding(Arch::Aarch64, &[0x1f, 0x20, 0x03, 0xd5, 0, 0, 0, 0, 0x20, 0, 0x20, 0xd4]));
+        assert!(!is_padding(Arch::Aarch64, &[0xc0, 0x03, 0x5f, 0xd6]));
+        assert!(is_padding(Arch::S390x, &[0x07, 0x07, 0x47, 0, 0, 0, 0xc0, 0x04, 0, 0, 0, 0, 0, 0]));
+        assert!(!is_padding(Arch::S390x, &[0x07, 0xfe])); // br %r14
+    }
+}

@@ -1,0 +1,153 @@
+//! Tables of linked files into one: what a linker that does not know the format should have made of its inputs'.
+//!
+//! ```
+//! use cfipack_linker::decoder::sframe::Section;
+//! use cfipack_linker::encoder::sframe::Options;
+//! use cfipack_linker::format::{Address, Key};
+//! use cfipack_linker::linked::Tables;
+//!
+//! // Two tables of one function each, of 4 bytes with the row CFA = sp + 8; the second one's lies first.
+//! let table = |start: i8| {
+//!     let mut table = vec![0xe2, 0xde, 2, 5, 3, 0, 0xf8, 0, 1, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 20, 0, 0, 0];
+//!     table.extend(i32::from(start).to_le_bytes());
+//!     table.extend([4, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 3, 8]);
+//!     table
+//! };
+//! let bytes = [table(-12), table(-127)].concat();
+//! let tables: Vec<_> = Section::concatenated(&bytes, Address(0x1000)).collect::<Result<_, _>>()?;
+//! let mut merged = Tables::new(tables[0].arch(), Options::default())?;
+//! for table in &tables {
+//!     merged.push(table, |_| true, |unsupported| eprintln!("{unsupported}"))?;
+//! }
+//! let section = merged.finish();
+//! let bytes = section.into_bytes(Address(0x1000), Key::address)?;
+//! let table = Section::parse(&bytes, Address(0x1000))?;
+//! assert!(table.is_sorted() && table.num_functions() == 2);
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
+
+use core::fmt;
+
+use crate::decoder::sframe::{Error, Function, Section};
+use crate::encoder::sframe::{self as encoder, Builder, TableFunction};
+use crate::encoder::{Reason, Unsupported, UnsupportedArch};
+use crate::format::sframe::FdeInfo;
+use crate::format::{Arch, Key};
+
+/// Takes tables of one address space and becomes one.
+#[derive(Clone, Debug)]
+pub struct Tables<'a> {
+    builder: Builder<'a>,
+    arch: Arch,
+}
+
+/// Why a table cannot be merged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum MergeError {
+    /// It is for this architecture, and others are not.
+    Architecture(Arch),
+    /// A function or row of it cannot be read.
+    Malformed(Error),
+}
+
+/// What became of a table's functions.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub struct Merged {
+    /// Functions that were taken.
+    pub functions: u64,
+    /// Their rows.
+    pub rows: u64,
+    /// Functions that the caller did not keep.
+    pub dropped: u64,
+    /// Functions that were refused, those without rows among them.
+    pub omitted: u64,
+}
+
+impl<'a> Tables<'a> {
+    /// No tables yet.
+    ///
+    /// # Errors
+    /// The format has no ABI for the architecture: i386 and arm64_32.
+    pub fn new(arch: Arch, options: encoder::Options) -> Result<Self, UnsupportedArch> {
+        Ok(Self { builder: Builder::new(arch, options)?, arch })
+    }
+
+    /// Adds the functions of a table that `keep` keeps: a linker leaves entries of functions that it discarded, which
+    /// start where no code is. Functions that share PCs are told apart as by [`Builder::finish`]: those that several
+    /// tables have alike are one. `report` is called with what cannot be represented.
+    ///
+    /// # Errors
+    /// The table has another architecture, or a function or row of it cannot be read. Nothing of it is added.
+    pub fn push(
+        &mut self,
+        table: &Section<'_>,
+        mut keep: impl FnMut(&Function<'_>) -> bool,
+        mut report: impl FnMut(Unsupported),
+    ) -> Result<Merged, MergeError> {
+        if table.arch() != self.arch {
+            return Err(MergeError::Architecture(table.arch()));
+        }
+        for function in table.functions() {
+            function
+                .and_then(|function| function.rows().try_for_each(|row| row.map(|_| ())))
+                .map_err(MergeError::Malformed)?;
+        }
+        let mut merged = Merged::default();
+        for function in table.functions().filter_map(Result::ok) {
+            if !keep(&function) {
+                merged.dropped += 1;
+            } else if let Err(unsupported) = push(&mut self.builder, &function) {
+                self.builder.note_omitted(unsupported.function, function.size().into());
+                merged.omitted += 1;
+                report(unsupported);
+            } else {
+                merged.functions += 1;
+                merged.rows += u64::from(function.num_fres());
+            }
+        }
+        Ok(merged)
+    }
+
+    /// The merged table, sorted when it is [written](encoder::Section::write). Functions that contradict each other
+    /// are in [`omitted`](encoder::Section::omitted).
+    pub fn finish(self) -> encoder::Section {
+        self.builder.finish()
+    }
+}
+
+/// Adds a function with rows that have all been read.
+fn push(builder: &mut Builder<'_>, function: &Function<'_>) -> Result<(), Unsupported> {
+    let key = Key::from(function.start());
+    let unsupported = |reason| Unsupported::function(key, reason);
+    let rep_size = match u8::try_from(function.rep_size()) {
+        Ok(rep_size) => rep_size,
+        // Version 1 has masks instead of a size.
+        Err(_) => return Err(unsupported(Reason::Version)),
+    };
+    // A lookup never finds a function without code.
+    if function.size() == 0 {
+        return Ok(());
+    }
+    if function.num_fres() == 0 {
+        return Err(unsupported(Reason::RowsMissing));
+    }
+    let mut info = FdeInfo::empty().with_fre_type(function.fre_type());
+    info.set(FdeInfo::PAUTH_KEY_B, function.has_pauth_key_b());
+    info.set(FdeInfo::SIGNAL, function.is_signal_frame());
+    info.set(FdeInfo::PC_MASK, function.is_pc_mask());
+    let entry = TableFunction::new(key, function.size()).with_address().with_info(info, rep_size);
+    builder.push_table_rows(&entry, function.rows().filter_map(Result::ok)).map(|_| ())
+}
+
+impl fmt::Display for MergeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Architecture(arch) => write!(f, "it is for {arch}, and the tables before it are not"),
+            Self::Malformed(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for MergeError {}

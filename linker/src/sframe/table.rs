@@ -1,0 +1,105 @@
+//! A table of an input as bytes: where its index and its rows lie.
+
+use super::Field;
+use crate::decoder::sframe::{Error, Section};
+use crate::format::sframe::{Attribute, Fde, FdeInfo, MAX_FRES_PER_BYTE, Version};
+use crate::format::{Address, Endian, SectionOffset};
+
+/// A table whose header has been read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Table<'a> {
+    pub(crate) section: Section<'a>,
+    /// Where the table starts in its section.
+    at: usize,
+    index: &'a [u8],
+    /// The FRE sub-section.
+    pub(crate) fres: &'a [u8],
+}
+
+/// Where the FREs of a function are, from the start of the FRE sub-section, in version 3 without the attribute.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct RowBytes {
+    pub(crate) start: u32,
+    pub(crate) len: u32,
+}
+
+/// A function's FDE, and its attribute.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head {
+    pub(crate) size: u32,
+    /// Where the first FRE is, from the start of the FRE sub-section.
+    pub(crate) first: u32,
+    pub(crate) num_fres: u32,
+    pub(crate) info: FdeInfo,
+    /// The attribute's second info byte.
+    pub(crate) info2: u8,
+    /// As stored.
+    pub(crate) rep_size: u8,
+}
+
+impl Head {
+    /// What it has beside its rows; in version 3 the attribute is part of these.
+    pub(crate) fn beside_rows(&self, version: Version) -> (u8, u8) {
+        if version == Version::V3 { (0, 0) } else { (self.info.bits(), self.rep_size) }
+    }
+
+    /// Whether it has flex FREs, its type being one that exists.
+    pub(crate) fn is_flex(&self) -> bool {
+        self.info2 & 0x1f != 0
+    }
+}
+
+impl<'a> Table<'a> {
+    /// The table that bytes start with, which lie `at` bytes from their section's start; and its length.
+    pub(crate) fn parse(bytes: &'a [u8], at: usize) -> Result<(Self, usize), Error> {
+        let (section, rest) = Section::parse_first(bytes, Address(0))?;
+        let len = bytes.len() - rest.len();
+        let first = section.fde_offset(0).0;
+        let index = &bytes[first..first + section.num_functions() * section.version().fde_size()];
+        let fres = &bytes[len - section.header().fre_len as usize..len];
+        Ok((Self { section, at, index, fres }, len))
+    }
+
+    pub(crate) fn version(&self) -> Version {
+        self.section.version()
+    }
+
+    pub(crate) fn endian(&self) -> Endian {
+        self.section.endian()
+    }
+
+    /// The field of a function's start.
+    #[inline]
+    pub(crate) fn start_field(&self, index: usize) -> Field {
+        Field::Sframe(SectionOffset(self.at + self.section.fde_offset(index).0))
+    }
+
+    /// A function's FDE and attribute, as stored; none if the attribute lies outside of the sub-section.
+    #[inline]
+    pub(crate) fn head(&self, index: usize) -> Option<Head> {
+        const V3: usize = Version::V3.fde_size();
+        if self.version() != Version::V3 {
+            let size = self.version().fde_size();
+            let bytes = self.index.get(index * size..(index + 1) * size)?;
+            let fde = Fde::read(bytes, self.version(), self.endian())?;
+            let Fde { size, fre_off, num_fres, info, rep_size, .. } = fde;
+            return Some(Head { size, first: fre_off, num_fres, info, info2: 0, rep_size });
+        }
+        let fde = self.index.as_chunks::<V3>().0.get(index)?;
+        let Fde { size, fre_off, .. } = Fde::read(fde, Version::V3, self.endian())?;
+        let attribute = self.fres.get(fre_off as usize..)?.first_chunk()?;
+        let Attribute { num_fres, info, info2, rep_size } = Attribute::read(attribute, self.endian());
+        let first = fre_off + Attribute::SIZE as u32;
+        Some(Head { size, first, num_fres: num_fres.into(), info, info2, rep_size })
+    }
+
+    /// Functions may share rows, but not so many that a walk along all takes longer than the table's bytes explain.
+    #[inline]
+    pub(crate) fn check_num_fres(&self, index: usize, sum: u64) -> Result<(), Error> {
+        let most = (self.index.len() + self.fres.len()) as u64 * MAX_FRES_PER_BYTE as u64;
+        match sum <= most {
+            true => Ok(()),
+            false => Err(Error::TooManyFres { offset: self.section.fde_offset(index), sum }),
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Any bytes as an object's table and CFI: no panic; what is merged can be read back, and neither the number of threads
+//! nor the cut into shards makes a difference.
+
+#![no_main]
+
+use cfipack_decoder::sframe::Section;
+use cfipack_encoder::sframe::{Layout, Threads};
+use cfipack_format::sframe::Version;
+use cfipack_format::{Address, Arch, Key};
+use cfipack_linker::sframe::{Field, Live, Merger, Object, Options, Prefer};
+use libfuzzer_sys::fuzz_target;
+
+const ADDRESS: Address = Address(0x1_0000);
+
+fuzz_target!(|input: &[u8]| {
+    let Some((&[choice, low, high], bytes)) = input.split_first_chunk() else { return };
+    let arch = [Arch::Amd64, Arch::Aarch64, Arch::Aarch64Be, Arch::S390x][usize::from(choice & 3)];
+    let mut options = Options::new();
+    options.table.layout = if choice & 4 == 0 { Layout::Small } else { Layout::Gnu };
+    options.table.version = if choice & 8 == 0 { Version::V3 } else { Version::V2 };
+    options.prefer = [Prefer::Table, Prefer::Cfi, Prefer::TableOnly][usize::from(choice >> 4 & 3) % 3];
+    let (table, cfi) = bytes.split_at(usize::from(u16::from_le_bytes([low, high])).min(bytes.len()));
+    let both = Object::new().with_sframe(table).with_eh_frame(cfi);
+    let objects = [both, Object::new().with_sframe(table), both, Object::new().with_eh_frame(cfi)];
+    // Fields of both sections have keys in common, and some are dead.
+    let live = |number: usize, field| {
+        let at = match field {
+            Field::Sframe(at) | Field::EhFrame(at) => at.0 as u64,
+            _ => return None,
+        };
+        let key = Key((number as u64) << 32 | at / 16);
+        match at % 11 {
+            3 => None,
+            5 => Some(Live::new(key).with_extent(at as u32 % 40)),
+            _ => Some(Live::new(key)),
+        }
+    };
+    let merge = |threads| {
+        let mut merger = Merger::new(arch, options).unwrap();
+        let sum = merger.push_objects(&Threads(threads), &objects, live, |_, _| ());
+        (merger.finish(), sum)
+    };
+    let mut shards = Merger::new(arch, options).unwrap();
+    for (number, object) in objects.iter().enumerate() {
+        let mut shard = shards.shard();
+        shard.push_object(object, |field| live(number, field), |_| ());
+        shards.absorb(shard).unwrap();
+    }
+    let ((section, sum), shards) = (merge(1), shards.finish());
+    assert_eq!(merge(3).1, sum);
+    let write = |section: &cfipack_linker::sframe::Section| {
+        let mut bytes = vec![0; section.len()];
+        let address_of = |key: Key| Address(key.0 << 32);
+        section.write(&mut bytes, ADDRESS, address_of).map(|()| bytes)
+    };
+    let written = write(&section);
+    assert_eq!(written, write(&shards), "shards make a difference");
+    let mut object = vec![0; section.len()];
+    section.write_relocatable(&mut object).unwrap();
+    assert_eq!(section.relocations().count(), section.num_fdes());
+    for bytes in [written.ok(), Some(object)].into_iter().flatten() {
+        let table = Section::parse(&bytes, ADDRESS).expect("what was written can be read");
+        table.validate().expect("what was written is valid");
+    }
+});
