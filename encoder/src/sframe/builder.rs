@@ -181,7 +181,8 @@ impl<'a> Builder<'a> {
     ///   that was refused. Those with the same rows are one function in layout `Small`.
     ///
     /// Where functions without addresses lie is known only when the section is written, and its size does not
-    /// depend on it: [`Section::write`] refuses those that share PCs.
+    /// depend on it: [`Section::write`] refuses those that share PCs, unless [their keys](Self::finish_by_keys_on) tell
+    /// them apart before.
     pub fn finish(self) -> Section {
         self.finish_on(&Serial)
     }
@@ -189,10 +190,27 @@ impl<'a> Builder<'a> {
     /// As [`finish`](Self::finish), on the threads of a pool.
     pub fn finish_on(mut self, pool: &dyn Pool) -> Section {
         self.flush();
-        let Self { abi, options, mut entries, .. } = self;
-        if entries.have_addresses == Some(false) {
-            return Section::new(abi, options, entries, Vec::new());
+        if self.entries.have_addresses == Some(false) {
+            return Section::new(self.abi, self.options, self.entries, Vec::new(), false);
         }
+        self.finish_placed(pool, true)
+    }
+
+    /// As [`finish_on`](Self::finish_on), for functions without addresses whose keys lie as the functions will: where
+    /// two keys are less apart than the first one's function has bytes, the functions are as far apart. Functions that
+    /// share PCs are told apart here then, by their keys. Such a key is the number of an input section shifted left by
+    /// 32 bits, plus the function's offset in the section.
+    ///
+    /// [`Section::write`] refuses entries that share PCs all the same.
+    pub fn finish_by_keys_on(mut self, pool: &dyn Pool) -> Section {
+        self.flush();
+        let placed = self.entries.have_addresses != Some(false);
+        self.entries.have_addresses = Some(true);
+        self.finish_placed(pool, placed)
+    }
+
+    fn finish_placed(self, pool: &dyn Pool, placed: bool) -> Section {
+        let Self { abi, options, mut entries, .. } = self;
         let omitted = separate(&mut entries, abi.arch(), options, pool);
         if options.merges()
             && let Ok(mut merged) = merge(abi.arch(), options, &entries)
@@ -200,7 +218,9 @@ impl<'a> Builder<'a> {
             merged.parts = entries.parts;
             entries = merged;
         }
-        Section::new(abi, options, entries, omitted)
+        // Entries have been cut around these.
+        entries.omitted.clear();
+        Section::new(abi, options, entries, omitted, placed)
     }
 
     /// Looks up the blocks of the functions that came last.

@@ -186,6 +186,14 @@ impl<'a> Merger<'a> {
         Section::new(self.builder.finish_on(pool), self.arch, self.options.table.version)
     }
 
+    /// As [`finish_on`](Self::finish_on), for keys that lie as the functions will, such as the number of an input section
+    /// shifted left by 32 bits plus the offset in it: functions of an object that share PCs are told apart, or omitted
+    /// ([`Section::omitted`]), instead of being an error of [`Section::write`]. See
+    /// [`finish_by_keys_on`](Builder::finish_by_keys_on).
+    pub fn finish_by_keys_on(self, pool: &dyn Pool) -> Section {
+        Section::new(self.builder.finish_by_keys_on(pool), self.arch, self.options.table.version)
+    }
+
     /// Omits the functions of the object's table that got no rows, neither there nor from CFI.
     fn omit_rowless(&mut self, report: &mut dyn FnMut(Note), sum: &mut Contribution) {
         for rowless in self.scratch.rowless.drain(..).filter(|rowless| !rowless.has_cfi) {

@@ -217,3 +217,69 @@ fn what_needs_addresses_is_refused() {
     let overlapping = builder.finish().into_bytes(TABLE, |key| Address(0x1000 + key.0 / 16));
     assert!(matches!(overlapping, Err(WriteError::Overlap { .. })), "{overlapping:?}");
 }
+
+/// Functions of an input section that share PCs are told apart by keys that lie as they do: the table is that of the
+/// same functions with addresses, wherever the sections come to lie.
+#[test]
+fn keys_tell_functions_apart() {
+    let random = &mut Random::new(21);
+    let mut omitted = 0;
+    for _ in 0..40 {
+        let objects = [Object::random(random, 12), Object::random(random, 12)];
+        let mut offsets = Vec::new();
+        for object in &objects {
+            // Some start where the one before them does, or in it.
+            let distances =
+                object.functions.iter().map(|it| [0, 8, it.size, it.size + 16][random.below(4) as usize]);
+            let sum = |at: &mut u64, distance: u64| Some(core::mem::replace(at, *at + distance));
+            offsets.push(distances.scan(0, sum).collect::<Vec<_>>());
+        }
+        let key_of = |number: usize, field| {
+            let key = objects[number].key(number as u64, field)?;
+            Some(Key((number as u64) << 32 | offsets[number][key.0 as u32 as usize]))
+        };
+        let keyed = || {
+            let mut builder = Builder::new(ARCH, Options::default()).unwrap();
+            for (number, object) in objects.iter().enumerate() {
+                builder.push_all(Functions::keyed(&object.section(), |field| key_of(number, field)), refuse);
+            }
+            builder
+        };
+        let section = keyed().finish_by_keys_on(&Serial);
+        omitted += section.omitted().len();
+        for bases in [[0x1000, 0x9000], [0x9000, 0x1000]] {
+            let address_of = |key: Key| Address(bases[(key.0 >> 32) as usize] + u64::from(key.0 as u32));
+            let mut bytes = vec![0; section.len()];
+            section.write(&mut bytes, TABLE, address_of).unwrap();
+
+            let eh_frame = Address(0x600_0000);
+            let relocated = [0, 1].map(|number: usize| {
+                let starts: Vec<_> = offsets[number].iter().map(|offset| bases[number] + offset).collect();
+                objects[number].relocated(eh_frame, &starts)
+            });
+            let mut builder = Builder::new(ARCH, Options::default()).unwrap();
+            for (bytes, excluded) in &relocated {
+                let section = Section::new(SectionKind::EhFrame, bytes, eh_frame, ARCH);
+                builder.push_section(&Section { excluded, ..section }, &Serial, refuse);
+            }
+            let placed = builder.finish();
+            assert_eq!(section.omitted().len(), placed.omitted().len());
+            let placed = placed.into_bytes(TABLE, Key::address).unwrap();
+            let tables =
+                [&bytes, &placed].map(|it| cfipack_decoder::sframe::Section::parse(it, TABLE).unwrap());
+            for pc in 0x1000..0xa000 {
+                let [found, expected] = tables.each_ref().map(|it| it.lookup(Address(pc)).unwrap());
+                // Starts of rows count from those of functions, which depend on how these are cut.
+                assert_eq!(
+                    found.map(|row| (row.cfa, row.return_address)),
+                    expected.map(|row| (row.cfa, row.return_address)),
+                    "{pc:#x}"
+                );
+            }
+            if bases[0] < bases[1] {
+                assert!(bytes == placed);
+            }
+        }
+    }
+    assert!(omitted > 20, "{omitted}");
+}

@@ -53,12 +53,19 @@ impl StartField {
 }
 
 impl Section {
-    pub(crate) fn new(abi: Abi, options: Options, entries: Entries, omitted: Vec<Unsupported>) -> Self {
+    /// Of functions that are not `placed`, it is checked when they have addresses whether they share PCs.
+    pub(crate) fn new(
+        abi: Abi,
+        options: Options,
+        entries: Entries,
+        omitted: Vec<Unsupported>,
+        placed: bool,
+    ) -> Self {
         let places = Places::of(&entries);
-        let Entries { list, blocks, num_fres, merged, parts, have_addresses, .. } = entries;
+        let Entries { list, blocks, num_fres, merged, parts, .. } = entries;
         let place = |start| Place::new(part_of(&parts, start).unwrap_or(start), start);
         let merged = merged.into_iter().map(|(first, start)| (place(first), place(start))).collect();
-        let unplaced = (have_addresses == Some(false)).then_some(entries.omitted);
+        let unplaced = (!placed).then_some(entries.omitted);
         Self { abi, options, entries: list, places, blocks, num_fres, merged, omitted, unplaced }
     }
 
