@@ -94,7 +94,7 @@ impl<'f> Explainer<'_, '_, 'f> {
 
     /// The function that contains the address, or the table's entry.
     fn at(&mut self, address: Address, sections: &'f [CallFrameSection<'_>]) -> Option<FunctionJson> {
-        if let Some(function) = explanation::function_at(sections, address) {
+        if let Some((function, _)) = explanation::function_at(sections, address) {
             return Some(self.function(&function));
         }
         let table = self.table.as_ref()?;
