@@ -32,11 +32,8 @@ pub fn decode(bytes: [u8; 4], pc: Address, is_relocated: bool) -> Decoded {
         }
         Err(_) => Text::Plain(format!(".word {word:#010x}")),
     };
-    let effect = if flow == Flow::Call {
-        Effect { changes: Vec::new(), writes: CALL_CHANGES }
-    } else {
-        effect(word)
-    };
+    let effect =
+        if flow == Flow::Call { Effect { changes: Vec::new(), writes: CALL_CHANGES } } else { effect(word) };
     // `nop`, and zeros.
     let is_padding = word == 0xd503_201f || word == 0;
     Decoded { len: 4, text, flow, effect, is_padding }
@@ -75,9 +72,8 @@ fn flow(word: u32, pc: Address, is_relocated: bool) -> (Flow, Option<Address>) {
         };
     }
     // brk, hlt, udf.
-    let is_stop = word & 0xffe0_001f == 0xd420_0000
-        || word & 0xffe0_001f == 0xd440_0000
-        || word & 0xffff_0000 == 0;
+    let is_stop =
+        word & 0xffe0_001f == 0xd420_0000 || word & 0xffe0_001f == 0xd440_0000 || word & 0xffff_0000 == 0;
     (if is_stop { Flow::Stop } else { Flow::Next }, None)
 }
 
@@ -130,7 +126,10 @@ fn pair(word: u32) -> Vec<Change> {
     let immediate = i64::from(((word << 10) as i32) >> 25) * scale;
     let is_whole = !is_vector && size == 2;
     let registers = [word & 31, word >> 10 & 31].map(|number| Register(number as u16));
-    let loaded = registers.into_iter().zip([0, scale]).filter(|(register, _)| is_load && is_whole && *register != STACK);
+    let loaded = registers
+        .into_iter()
+        .zip([0, scale])
+        .filter(|(register, _)| is_load && is_whole && *register != STACK);
     indexed(word >> 23 & 3, base, immediate, loaded, [1, 3])
 }
 

@@ -87,7 +87,8 @@ impl<'l> Checker<'l> {
     fn after(&self, index: usize) -> State {
         let mut state = self.state(index);
         let row = self.row(index);
-        let rule = |register| row.map_or(cfipack_format::Rule::SameValue, |row| row.rule(self.arch, register));
+        let rule =
+            |register| row.map_or(cfipack_format::Rule::SameValue, |row| row.rule(self.arch, register));
         state.apply(&self.instructions[index].effect, rule);
         state
     }
@@ -96,7 +97,8 @@ impl<'l> Checker<'l> {
         let mut waiting = Vec::new();
         for first in 0..self.instructions.len() {
             // What is not reached from before is a target of an indirect branch, a landing pad, or padding.
-            if self.states[first].is_some() || self.instructions[first].is_padding {
+            let is_padding = first != 0 && self.instructions[first].is_padding;
+            if self.states[first].is_some() || is_padding {
                 continue;
             }
             self.states[first] = Some(State::UNKNOWN);
@@ -167,14 +169,16 @@ impl<'l> Checker<'l> {
                     add(at, kind, words);
                 }
             }
-            if instruction.flow == Flow::Return && let Some(words) = self.at_return(index) {
+            if instruction.flow == Flow::Return
+                && let Some(words) = self.at_return(index)
+            {
                 add(index, Kind::Return, words);
             }
         }
         for row in self.rows {
             let pc = self.start.offset(row.row.start.0.into());
             if let Some(around) = self.index_around(pc).filter(|_| self.index_of(Some(pc)).is_none()) {
-                let words = format!("a row starts inside this instruction, at {}", row.row.start);
+                let words = format!("a row starts inside this instruction, at +{}", row.row.start);
                 // Without a disassembler there are no instructions to compare with.
                 if !self.instructions[around].text.is_empty() {
                     add(around, Kind::Boundary, words);

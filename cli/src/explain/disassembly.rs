@@ -96,9 +96,7 @@ impl<'a> Code<'a> {
             let rest = &bytes[offset..];
             let pc = self.start.offset(offset as i64);
             let decoded = match (arch, rest.first_chunk()) {
-                (Arch::Amd64 | Arch::I386, _) => {
-                    x86.decode(rest, pc, |len| self.is_relocated(offset, len))
-                }
+                (Arch::Amd64 | Arch::I386, _) => x86.decode(rest, pc, |len| self.is_relocated(offset, len)),
                 (Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32, Some(word)) => {
                     aarch64::decode(*word, pc, self.is_relocated(offset, 4))
                 }

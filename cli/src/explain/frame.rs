@@ -29,7 +29,7 @@ pub struct Frame {
 pub struct Slot {
     /// Bytes from the CFA.
     pub offset: i64,
-    /// The register; `ra` is the return address of x86.
+    /// The register, or `return address`.
     pub register: String,
 }
 
@@ -40,7 +40,10 @@ impl Frame {
         let mut elsewhere = BTreeMap::new();
         let is_x86 = matches!(arch, Arch::Amd64 | Arch::I386);
         if row.row.return_address == Rule::SameValue && !is_x86 {
-            elsewhere.insert("return address".to_string(), format!("= {}", rows::name(arch, arch.return_address())));
+            elsewhere.insert(
+                "return address".to_string(),
+                format!("= {}", rows::name(arch, arch.return_address())),
+            );
         }
         for (register, rule) in row.rules(arch) {
             let name = match register == arch.return_address() {
@@ -54,6 +57,10 @@ impl Frame {
                     elsewhere.insert(name, words);
                 }
             }
+        }
+        let stack = arch.stack_pointer();
+        if !matches!(state.get(stack), Value::Cfa(_)) {
+            elsewhere.insert(rows::name(arch, stack), "is not known from the code and the CFI".to_string());
         }
         slots.sort_by_key(|slot| std::cmp::Reverse(slot.offset));
         let registers = [arch.stack_pointer(), arch.frame_pointer()].into_iter();
@@ -85,7 +92,8 @@ impl Frame {
         let rule = format!("+{:-<1$}+", "", width + 2);
         let mut end: Option<i64> = None;
         for (place, (registers, pointers)) in places.iter().rev() {
-            if let Some(gap) = end.map(|end| end - place - if registers.is_empty() { 0 } else { pointer_size })
+            if let Some(gap) =
+                end.map(|end| end - place - if registers.is_empty() { 0 } else { pointer_size })
                 && gap > 0
             {
                 writeln!(out, "  {:>10} | {:width$} |", "", format!("({gap} bytes)"))?;

@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal as _, Write};
 use cfipack_cfi::Function;
 use cfipack_container::File;
 use cfipack_decoder::sframe::Section;
-use cfipack_format::{Address, Arch, Row};
+use cfipack_format::{Address, Arch, Cfa, Row};
 use cfipack_roundtrip::same_row;
 use cfipack_roundtrip::words::{RuleWords, Words};
 use serde::Serialize;
@@ -102,7 +102,8 @@ impl Listing {
             line.here = here == Some(index);
             line.marks = marks.remove(&index).unwrap_or_default();
             line.compare(arch, row, table, &mut last);
-            line.cells = row.map(|row| Cells::new(arch, row, index.checked_sub(1).and_then(|index| checker.row(index))));
+            line.cells = row
+                .map(|row| Cells::new(arch, row, index.checked_sub(1).and_then(|index| checker.row(index))));
             lines.push(line);
         }
         let frame = here.and_then(|index| {
@@ -137,9 +138,9 @@ impl Listing {
             let text = line.text.as_ref().unwrap_or(&line.bytes);
             write!(out, "{here}  {:>pcs$}  {:width$} {changed} ", line.pc, Escaped(text).to_string())?;
             if let Some(Cells { cfa, rules }) = &line.cells {
-                style.write(out, &format!("{:cfas$}", cfa.0), Style::BOLD, cfa.1)?;
+                style.write(out, &cfa.0, Style::BOLD, cfa.1)?;
                 if !rules.0.is_empty() {
-                    write!(out, "  ")?;
+                    write!(out, "{:1$}", "", cfas - cfa.0.len() + 2)?;
                     style.write(out, &rules.0, Style::BOLD, rules.1)?;
                 }
             } else {
@@ -200,6 +201,8 @@ impl Line {
         });
         let Some(table) = table else { return };
         let differs = match (row, table) {
+            // A PLT's: `verify` evaluates it.
+            (Some(row), Some(_)) if row.row.cfa == Cfa::Expression => false,
             (Some(row), Some(table)) => !same_row(&row.row, &table, arch),
             (None, None) => false,
             _ => true,
@@ -210,7 +213,9 @@ impl Line {
             Some(table) => format!("the table differs: {}", Words(arch, table)),
             None => "the table has no row".to_string(),
         });
-        if words != *last && let Some(words) = &words {
+        if words != *last
+            && let Some(words) = &words
+        {
             self.marks.push(Mark { kind: Kind::Table, words: words.clone() });
         }
         *last = words;
@@ -219,7 +224,8 @@ impl Line {
 
 impl Cells {
     fn new(arch: Arch, row: &CfiRow, before: Option<&CfiRow>) -> Self {
-        let words = |row: &CfiRow| (CfaWords(arch, row.row.cfa).to_string(), RulesWords(arch, row).to_string());
+        let words =
+            |row: &CfiRow| (CfaWords(arch, row.row.cfa).to_string(), RulesWords(arch, row).to_string());
         let ((cfa, rules), before) = (words(row), before.map(words));
         let is_new = |old: Option<&String>, new| old.is_some_and(|old| old != new);
         let cfa_changed = is_new(before.as_ref().map(|before| &before.0), &cfa);

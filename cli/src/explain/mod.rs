@@ -9,6 +9,8 @@ mod functions;
 mod listing;
 mod rows;
 mod target;
+#[cfg(test)]
+mod tests;
 mod x86;
 
 use std::path::PathBuf;
@@ -66,4 +68,3 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let object = input.object(Placement::Apart)?;
     functions::explain(&object, arguments).with_context(|| object.name.to_string())
 }
-

@@ -142,7 +142,10 @@ impl fmt::Display for CfaWords {
 
 /// A register's name; the return address of x86 has none.
 pub fn name(arch: Arch, register: Register) -> String {
-    if register == arch.return_address() { "ra".to_string() } else { Name(arch, register).to_string() }
+    match arch {
+        Arch::Amd64 | Arch::I386 if register == arch.return_address() => "ra".to_string(),
+        _ => Name(arch, register).to_string(),
+    }
 }
 
 /// The rules of a row in few characters: `ra-8 rbp-16`, with `+` or `-` for a place at the CFA plus that.

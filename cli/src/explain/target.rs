@@ -26,7 +26,8 @@ impl Target {
     /// Its address.
     pub fn find(&self, places: &Places<'_, '_>) -> anyhow::Result<Address> {
         // A symbol may contain a plus sign.
-        let with_offset = self.place.as_ref().and_then(|place| Some((place.section.as_deref()?, place.offset)));
+        let with_offset =
+            self.place.as_ref().and_then(|place| Some((place.section.as_deref()?, place.offset)));
         let names = [Some((self.text.as_str(), Address(0))), with_offset];
         if let Some(place) = &self.place
             && (place.section.is_none() || places.has_section(place))
@@ -39,7 +40,10 @@ impl Target {
                 [address] => return Ok(address.offset(offset.0 as i64)),
                 several => {
                     let several: Vec<_> = several.iter().map(|address| places.location(*address)).collect();
-                    bail!("several symbols have the name {name}, choose one by its place: {}", several.join(", "));
+                    bail!(
+                        "several symbols have the name {name}, choose one by its place: {}",
+                        several.join(", ")
+                    );
                 }
             }
         }

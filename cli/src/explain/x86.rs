@@ -11,7 +11,7 @@ use super::effect::{Change, Effect, Flow};
 
 /// The bits of the registers that a call may change, by the psABIs: all but rbx, rbp, rsp and r12 to r15; ebx, ebp, esp,
 /// esi and edi.
-const CALL_CHANGES: u32 = 0b0000_1111_0011_0111;
+const CALL_CHANGES: u32 = 0b0000_1111_1100_0111;
 const CALL_CHANGES_32: u32 = 0b0000_0111;
 
 /// Decodes instructions one after the other.
@@ -31,6 +31,7 @@ impl X86Decoder {
         options.set_space_after_operand_separator(true);
         options.set_rip_relative_addresses(true);
         options.set_show_branch_size(false);
+        options.set_signed_immediate_operands(true);
         Self { arch, formatter, info: InstructionInfoFactory::new() }
     }
 
@@ -102,8 +103,7 @@ impl X86Decoder {
 
     /// A memory operand that is a register and an offset.
     fn memory(&self, instruction: &Instruction) -> Option<(Register, i64)> {
-        let is_plain =
-            instruction.memory_index() == X86::None && instruction.segment_prefix() == X86::None;
+        let is_plain = instruction.memory_index() == X86::None && instruction.segment_prefix() == X86::None;
         let base = self.register(instruction.memory_base()).filter(|_| is_plain)?;
         let displacement = instruction.memory_displacement64();
         let is_wide = self.arch == Arch::Amd64;
@@ -114,8 +114,10 @@ impl X86Decoder {
         let mut changes = self.changes(instruction);
         let stack = self.arch.stack_pointer();
         let increment = i64::from(instruction.stack_pointer_increment());
-        let is_call = instruction.flow_control() == FlowControl::Call;
-        if increment != 0 || is_call {
+        // `pop rsp` leaves what it has loaded.
+        let is_loaded = instruction.mnemonic() == Mnemonic::Pop
+            && self.register(instruction.op0_register()) == Some(stack);
+        if increment != 0 && !is_loaded {
             changes.push(Change::Set { register: stack, base: stack, add: increment });
         }
         let mut effect = Effect { changes, writes: 0 };

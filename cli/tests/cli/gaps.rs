@@ -45,7 +45,8 @@ fn gaps_have_symbols_and_padding_is_told_apart() {
 
 #[test]
 fn gaps_in_json() {
-    let json: Value = serde_json::from_str(&printed(1, &["gaps", "--json", &shortened("gaps_json")])).unwrap();
+    let json: Value =
+        serde_json::from_str(&printed(1, &["gaps", "--json", &shortened("gaps_json")])).unwrap();
     assert_eq!(json["schema"], "cfipack/gaps/1");
     let counts = ["code", "covered", "gap_bytes", "padding_bytes"].map(|key| json[key].as_u64().unwrap());
     assert_eq!(counts, [50, 40, 8, 2]);

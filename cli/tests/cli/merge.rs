@@ -31,7 +31,10 @@ fn concatenation(directory: &Path) -> PathBuf {
     for version in ["2", "3"] {
         bytes.resize(bytes.len().next_multiple_of(16), 0);
         let (part, place) = (directory.join("part"), (PLACE + bytes.len() as u64).to_string());
-        printed(0, &["linked.so", "--sframe-version", version, "--address", &place, "--section", text(&part)]);
+        printed(
+            0,
+            &["linked.so", "--sframe-version", version, "--address", &place, "--section", text(&part)],
+        );
         bytes.extend(fs::read(part).unwrap());
     }
     let path = directory.join("both");

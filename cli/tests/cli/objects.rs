@@ -175,7 +175,8 @@ fn each_object_says_what_it_contributes_to_a_link() {
     assert_eq!(text.lines().take(3).collect::<Vec<_>>(), expected);
     assert!(text.lines().nth(3).unwrap().ends_with(": 3 from CFI"), "{text}");
 
-    let json: Value = serde_json::from_str(&printed(0, &["stats", "--link", "--json", new, old, llvm])).unwrap();
+    let json: Value =
+        serde_json::from_str(&printed(0, &["stats", "--link", "--json", new, old, llvm])).unwrap();
     assert_eq!(json["schema"], "cfipack/stats-link/1");
     let counts = ["functions", "rows", "bytes", "bytes_apart", "left_out"];
     let counts = counts.map(|name| json[name].as_u64().unwrap());
