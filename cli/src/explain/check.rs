@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use cfipack_format::{Address, Arch, Cfa, Register};
+use cfipack_format::{Address, Arch, Cfa, Register, Rule};
 use cfipack_roundtrip::words::Name;
 use serde::Serialize;
 
@@ -87,8 +87,7 @@ impl<'l> Checker<'l> {
     fn after(&self, index: usize) -> State {
         let mut state = self.state(index);
         let row = self.row(index);
-        let rule =
-            |register| row.map_or(cfipack_format::Rule::SameValue, |row| row.rule(self.arch, register));
+        let rule = |register| row.map_or(Rule::SameValue, |row| row.rule(self.arch, register));
         state.apply(&self.instructions[index].effect, rule);
         state
     }
@@ -191,6 +190,10 @@ impl<'l> Checker<'l> {
     /// The disagreement between two instructions that execute one after the other.
     fn edge(&self, from: usize, to: usize, after: &State) -> Option<(usize, Kind, String)> {
         let (before, cfa) = (self.cfa(from)?, self.cfa(to)?);
+        // No unwinder needs the CFA of an outermost frame.
+        if self.row(to)?.row.return_address == Rule::Undefined {
+            return None;
+        }
         let Cfa::Register { register, offset } = cfa else { return None };
         let is_same = before == cfa;
         let effect = &self.instructions[from].effect;
@@ -198,6 +201,11 @@ impl<'l> Checker<'l> {
             Value::Cfa(place) if i64::from(place).checked_add(offset) == Some(0) => return None,
             Value::Cfa(place) => format!("the CFA is now {}", self.cfa_words(register, -i64::from(place))),
             Value::Caller => format!("{} has the caller's value now", Name(self.arch, register)),
+            Value::Unknown
+                if is_same && effect.changes(register) && self.instructions[from].flow == Flow::Call =>
+            {
+                format!("the called function may change {}", Name(self.arch, register))
+            }
             Value::Unknown if is_same && effect.changes(register) => {
                 format!("{} has another value now", Name(self.arch, register))
             }

@@ -77,9 +77,10 @@ fn libc_agrees_with_its_cfi_and_a_planted_row_does_not() {
     };
     println!("{tally:#?}");
     assert!(tally.functions > 1000 && tally.planted > 1000, "{tally:?}");
-    // Known: functions that leave by longjmp or never return, and CFI that covers code written by hand in part.
-    assert!(tally.marked * 100 < tally.functions, "{tally:#?}");
-    assert!(tally.found * 100 >= tally.planted * 95, "{} of {}", tally.found, tally.planted);
+    // Known: swapcontext, which loads another stack; and assembler functions that push and have one row. With other
+    // versions of glibc they are a few more or less.
+    assert!(tally.marked * 200 < tally.functions, "{tally:#?}");
+    assert!(tally.found * 100 >= tally.planted * 99, "{} of {}", tally.found, tally.planted);
 }
 
 /// Prints the marks of other files, which a reader judges:
