@@ -18,13 +18,21 @@ pub trait Explanation: Serialize {
     fn print(&self, out: &mut dyn Write) -> io::Result<()>;
 }
 
-/// The function that contains an address; of several the one that starts last, which a lookup finds.
-pub fn function_at<'s>(sections: &'s [CallFrameSection<'_>], address: Address) -> Option<Function<'s>> {
+/// The function that contains an address; of several the one that starts last, which a lookup finds, and the starts
+/// of the others.
+pub fn function_at<'s>(
+    sections: &'s [CallFrameSection<'_>],
+    address: Address,
+) -> Option<(Function<'s>, Vec<Address>)> {
     let functions = sections.iter().flat_map(|section| cfipack_cfi::Functions::new(&section.cfi())).flatten();
     let has_address = |function: &Function<'_>| {
         address.0.checked_sub(function.key.0).is_some_and(|offset| offset < function.size)
     };
-    functions.filter(has_address).max_by_key(|function| function.start)
+    let mut functions: Vec<_> = functions.filter(has_address).collect();
+    // Stable: of several with one start the last one in the file.
+    functions.sort_by_key(|function| function.start);
+    let found = functions.pop()?;
+    Some((found, functions.iter().map(|function| function.key.address()).collect()))
 }
 
 /// The report, as `cfipack/explain/1`.

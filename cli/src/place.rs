@@ -128,12 +128,27 @@ impl<'f, 'a> Places<'f, 'a> {
 
     /// `main+0x4`, if there is a symbol.
     pub fn symbol(&self, address: Address) -> Option<String> {
-        let symbols = self.symbols.get_or_init(|| self.file?.symbols().ok()).as_ref()?;
-        let symbol = symbols.lookup(address)?;
+        let symbol = self.symbols()?.lookup(address)?;
         Some(match symbol.offset {
             0 => symbol.name.into_owned(),
             offset => format!("{}+{offset:#x}", symbol.name),
         })
+    }
+
+    /// The addresses of the symbols with a name.
+    pub fn symbols_named(&self, name: &str) -> Vec<Address> {
+        self.symbols().map(|symbols| symbols.named(name)).unwrap_or_default()
+    }
+
+    fn symbols(&self) -> Option<&Symbols<'a>> {
+        self.symbols.get_or_init(|| self.file?.symbols().ok()).as_ref()
+    }
+
+    /// Whether the place is in a section of code of a relocatable object.
+    pub fn has_section(&self, place: &Place) -> bool {
+        let is_object = self.file.is_some_and(|file| file.kind() == Kind::Relocatable);
+        let name = place.section.as_deref().filter(|_| is_object);
+        name.is_some_and(|name| self.code().sections.iter().any(|code| is_named(code, name)))
     }
 
     /// The address of a place.
@@ -150,9 +165,7 @@ impl<'f, 'a> Places<'f, 'a> {
     }
 
     fn find_in(&self, name: &str, offset: Address) -> anyhow::Result<Address> {
-        let indexed = |code: &Section<'_>| format!("{}[{}]", code.name, code.index.unwrap_or(0));
-        let is_meant = |code: &&Section<'_>| code.name == name || indexed(code) == name;
-        let named: Vec<_> = self.code().sections.iter().filter(is_meant).collect();
+        let named: Vec<_> = self.code().sections.iter().filter(|code| is_named(code, name)).collect();
         if named.len() > 1 {
             let names: Vec<_> = named.iter().map(|code| indexed(code)).collect();
             bail!("several sections have the name {name}, choose one by its index: {}", names.join(", "));
@@ -175,4 +188,14 @@ impl<'f, 'a> Places<'f, 'a> {
             Code { sections, shared }
         })
     }
+}
+
+/// A section's name with its index.
+fn indexed(code: &Section<'_>) -> String {
+    format!("{}[{}]", code.name, code.index.unwrap_or(0))
+}
+
+/// Whether a section has this name, which may have its index.
+fn is_named(code: &Section<'_>, name: &str) -> bool {
+    code.name == name || indexed(code) == name
 }

@@ -92,6 +92,14 @@ impl<'a> Symbols<'a> {
         Self { sorted }
     }
 
+    /// The addresses of the symbols with a name, ascending, each once.
+    pub fn named(&self, name: &str) -> Vec<Address> {
+        let named = self.sorted.iter().filter(|entry| entry.name == name.as_bytes());
+        let mut addresses: Vec<_> = named.map(|entry| Address(entry.address)).collect();
+        addresses.dedup();
+        addresses
+    }
+
     /// The addresses that have symbols, ascending; one with several comes as often.
     pub fn addresses(&self) -> impl Iterator<Item = Address> {
         self.sorted.iter().map(|entry| Address(entry.address))

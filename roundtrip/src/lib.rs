@@ -44,6 +44,7 @@ pub mod unwind_info;
 pub mod words;
 
 pub use options::Options;
+pub use same_row::same_row;
 pub use sframe::{
     Bytes, Cursor, Diff, Difference, Fault, FaultKind, KernelViolation, KernelViolations, MissingFunction,
     OmittedFunction, Recurrence, Report, Segment, Stats, Table, TableAnswer, TableDifference, diff,

@@ -2,9 +2,9 @@
 
 use cfipack_format::{Arch, Cfa, Register, Row, Rule};
 
-/// Whether two rows unwind alike.
+/// Whether two rows unwind alike, whatever their starts: as rows are compared by [`verify`](crate::verify).
 #[inline]
-pub(crate) fn same_row(a: &Row, b: &Row, arch: Arch) -> bool {
+pub fn same_row(a: &Row, b: &Row, arch: Arch) -> bool {
     a.unwinds_as(b) || canonical(a, arch).unwinds_as(&canonical(b, arch))
 }
 

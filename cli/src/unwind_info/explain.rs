@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::encodings::CompactEncoder;
 use super::source::{Source, check_arch};
 use crate::escaped::Escaped;
+use crate::explain::Listing;
 use crate::explanation::{self, Explanation};
 use crate::input::Object;
 use crate::place::Places;
@@ -35,7 +36,16 @@ pub fn explain(object: &Object<'_>, address: Option<Address>, json: bool) -> any
     let encoder = CompactEncoder::new(file.arch(), source.code())?;
     let mut explainer = Explainer { table, places: Places::new(file), encoder };
     let found = match address {
-        Some(address) => explainer.at(address, &sections).into_iter().collect(),
+        Some(address) => {
+            let mut found: Vec<_> = explainer.at(address, &sections).into_iter().collect();
+            // Functions without CFI have their encoding only.
+            if let (Some(found), Some((function, _))) =
+                (found.first_mut(), explanation::function_at(&sections, address))
+            {
+                found.listing = Listing::new(file, &function, &[], address, &explainer.places)?;
+            }
+            found
+        }
         None => explainer.all(&sections),
     };
     explanation::report(object, &found, address, "no function is in DWARF mode", json)
@@ -94,7 +104,7 @@ impl<'f> Explainer<'_, '_, 'f> {
 
     /// The function that contains the address, or the table's entry.
     fn at(&mut self, address: Address, sections: &'f [CallFrameSection<'_>]) -> Option<FunctionJson> {
-        if let Some(function) = explanation::function_at(sections, address) {
+        if let Some((function, _)) = explanation::function_at(sections, address) {
             return Some(self.function(&function));
         }
         let table = self.table.as_ref()?;
@@ -157,6 +167,8 @@ struct FunctionJson {
     pc: Option<String>,
     reason: Option<&'static str>,
     words: String,
+    #[serde(flatten)]
+    listing: Option<Listing>,
 }
 
 impl Explanation for FunctionJson {
@@ -173,8 +185,9 @@ impl Explanation for FunctionJson {
             write!(out, ": in DWARF mode")?;
         }
         match &self.pc {
-            Some(pc) => writeln!(out, ": at {} {}", Escaped(pc), self.words),
-            None => writeln!(out, ": {}", self.words),
+            Some(pc) => writeln!(out, ": at {} {}", Escaped(pc), self.words)?,
+            None => writeln!(out, ": {}", self.words)?,
         }
+        self.listing.as_ref().map_or(Ok(()), |listing| listing.print(out))
     }
 }

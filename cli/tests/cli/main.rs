@@ -3,6 +3,7 @@
 mod archives;
 mod broken_rules;
 mod compact;
+mod explain;
 mod fat;
 mod faults;
 mod files;

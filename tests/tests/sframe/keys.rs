@@ -260,7 +260,7 @@ fn keys_tell_functions_apart() {
             let mut builder = Builder::new(ARCH, Options::default()).unwrap();
             for (bytes, excluded) in &relocated {
                 let section = Section::new(SectionKind::EhFrame, bytes, eh_frame, ARCH);
-                builder.push_section(&Section { excluded, ..section }, &Serial, refuse);
+                builder.push_section(&section.with_excluded(excluded), &Serial, refuse);
             }
             let placed = builder.finish();
             assert_eq!(section.omitted().len(), placed.omitted().len());

@@ -1,72 +1,33 @@
-//! `explain`: prints why functions are omitted, or one function's rows.
+//! The functions that a table omits, or one function.
 
 use std::fmt;
 use std::io::Write;
-use std::path::PathBuf;
 
-use anyhow::Context as _;
-use cfipack_container::{CallFrameSection, File, Placement};
+use cfipack_container::{CallFrameSection, File};
 use cfipack_decoder::sframe::{Function, Section};
 use cfipack_format::{Address, Arch, Key, RegisterName};
 use cfipack_roundtrip::innermost;
 use cfipack_roundtrip::words::Words;
 use serde::Serialize;
 
+use super::{Arguments, Listing};
 use crate::conversion::{Conversion, TableOptions};
 use crate::count::Number;
 use crate::escaped::Escaped;
 use crate::explanation::{self, Explanation};
-use crate::input::{self, Input, Object};
-use crate::place::{self, Place, Places};
+use crate::input::{self, Object};
+use crate::place::Places;
 use crate::reasons;
 use crate::row::RowJson;
 use crate::status::Status;
 use crate::unwind_info;
 
-/// Explains why a table omits functions
-#[derive(clap::Args, Debug)]
-#[command(after_help = "\
-Exit status 1: no function contains ADDRESS.
-
-Examples:
-  cfi2sframe explain libcrypto.so                every omitted function and the reason; and every
-                                                 function unwound as an innermost frame only
-  cfi2sframe explain libcrypto.so 0x1a2b40       one function: its reason, or its rows
-  cfi2sframe explain foo.o .text.foo+0x4         the same in an object
-  cfi2sframe explain foo.o '.text.foo[5]+0x4'    the .text.foo with index 5 of several
-  cfi2sframe explain --no-flex a.out             what a table without flex FDEs omits
-  cfi2sframe explain libfoo.dylib                every function in DWARF mode and the reason")]
-pub struct Arguments {
-    /// Object or linked file with CFI
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
-    /// An address in the function, decimal or hexadecimal with 0x; in an object SECTION+OFFSET
-    #[arg(value_name = "ADDRESS", value_parser = place::parse)]
-    address: Option<Place>,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    slice: input::Slice,
-    /// Explain why functions have no compact encoding, for ELF files too
-    #[arg(long)]
-    unwind_info: bool,
-    #[command(flatten)]
-    table: TableOptions,
-}
-
-/// Explains what a table omits.
-pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
-    let input = Input::open(&arguments.file, &arguments.slice)?;
-    let object = input.object(Placement::Apart)?;
-    explain(&object, arguments).with_context(|| object.name.to_string())
-}
-
-fn explain(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> {
+/// Explains every omitted function, or the one at the address that was asked for.
+pub fn explain(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> {
     let file = object.file()?;
     arguments.table.check()?;
     let places = Places::new(file);
-    let address = arguments.address.as_ref().map(|place| places.find(place)).transpose()?;
+    let address = arguments.address.as_ref().map(|target| target.find(&places)).transpose()?;
     if object.is_compact() || arguments.unwind_info {
         arguments.table.check_unused()?;
         return unwind_info::explain::explain(object, address, arguments.json);
@@ -81,7 +42,14 @@ fn explain(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status>
             explained
         }
         Some(address) => {
-            one_function(file, &sections, address, &arguments.table, &places)?.into_iter().collect()
+            let found = one_function(file, &sections, address, &arguments.table, &places)?;
+            let with_listing = |(mut found, function): (FunctionJson, _)| {
+                let tables = object.sframe_sections(Address(0))?;
+                let tables = object.tables(&tables)?;
+                found.listing = Listing::new(file, &function, &tables, address, &places)?;
+                anyhow::Ok(found)
+            };
+            found.map(with_listing).transpose()?.into_iter().collect()
         }
     };
     explanation::report(object, &explained, address, "no function is omitted", arguments.json)
@@ -128,18 +96,19 @@ fn innermost_only(
 }
 
 /// The function that contains the address: the reason why it is omitted, or its rows.
-fn one_function(
+fn one_function<'s>(
     file: &File<'_>,
-    sections: &[CallFrameSection<'_>],
+    sections: &'s [CallFrameSection<'_>],
     address: Address,
     options: &TableOptions,
     places: &Places<'_, '_>,
-) -> anyhow::Result<Option<FunctionJson>> {
-    let Some(function) = explanation::function_at(sections, address) else { return Ok(None) };
+) -> anyhow::Result<Option<(FunctionJson, cfipack_cfi::Function<'s>)>> {
+    let Some((function, others)) = explanation::function_at(sections, address) else { return Ok(None) };
     let mut found = FunctionJson {
         start: Some(places.location(function.key.address())),
         size: Some(function.size),
         symbol: places.symbol(function.key.address()),
+        others: others.iter().map(|start| places.location(*start)).collect(),
         ..FunctionJson::default()
     };
     let mut builder = cfipack_encoder::sframe::Builder::new(file.arch(), options.get())?;
@@ -154,7 +123,7 @@ fn one_function(
         found.pc = Some(places.location(unsupported.pc()));
         found.reason = Some(unsupported.reason.name());
         found.words = Some(unsupported.reason.to_string());
-        return Ok(Some(found));
+        return Ok(Some((found, function)));
     }
     let section = builder.finish();
     let mut bytes = vec![0; section.len()];
@@ -173,7 +142,7 @@ fn one_function(
             found.rows.push(RowOfPart { row: RowJson::new(file.arch(), &row), repeats });
         }
     }
-    Ok(Some(found))
+    Ok(Some((found, function)))
 }
 
 /// A function: `reason` and its description `words`, or `rows`; `innermost_only` in the list of all functions that
@@ -188,6 +157,11 @@ struct FunctionJson {
     words: Option<String>,
     innermost_only: Option<InnermostJson>,
     rows: Vec<RowOfPart>,
+    /// The starts of other functions that contain the address.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    others: Vec<String>,
+    #[serde(flatten)]
+    listing: Option<Listing>,
     #[serde(skip)]
     row_words: Vec<String>,
 }
@@ -235,15 +209,25 @@ impl Explanation for FunctionJson {
             return writeln!(out, ": unwound as an innermost frame only: {innermost}");
         }
         match (&self.words, &self.pc) {
-            (Some(words), Some(pc)) => writeln!(out, ": omitted: at {} {words}", Escaped(pc)),
-            (Some(words), None) => writeln!(out, "omitted: {}", Escaped(words)),
+            (Some(words), Some(pc)) => writeln!(out, ": omitted: at {} {words}", Escaped(pc))?,
+            (Some(words), None) => writeln!(out, "omitted: {}", Escaped(words))?,
             (None, _) => {
                 let rows = Number(self.rows.len() as u64, "row");
                 writeln!(out, ": {}, {rows}", Number(self.size.unwrap_or(0), "byte"))?;
-                self.row_words.iter().try_for_each(|row| writeln!(out, "  {row}"))?;
-                let mut innermost = self.innermost_only.iter();
-                innermost.try_for_each(|words| writeln!(out, "  unwound as an innermost frame only: {words}"))
             }
         }
+        if !self.others.is_empty() {
+            let others = self.others.join(", ");
+            writeln!(out, "  the address is also in the functions at {}", Escaped(others))?;
+        }
+        // The rows of a PLT are in no listing as they repeat.
+        if self.listing.is_none() || self.rows.iter().any(|row| row.repeats.is_some()) {
+            self.row_words.iter().try_for_each(|row| writeln!(out, "  {row}"))?;
+        }
+        if let Some(listing) = &self.listing {
+            listing.print(out)?;
+        }
+        let mut innermost = self.innermost_only.iter();
+        innermost.try_for_each(|words| writeln!(out, "  unwound as an innermost frame only: {words}"))
     }
 }
