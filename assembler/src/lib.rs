@@ -40,6 +40,7 @@ mod directives;
 mod error;
 mod instructions;
 mod sframe;
+pub mod text;
 
 pub use assembly::{Assembly, AssemblyError};
 pub use call_frames::{CallFrames, PlaceError, Relocation, Target};

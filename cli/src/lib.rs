@@ -6,6 +6,7 @@
 //! This is a library only so that the command's definition can be read by the example `manual`, which writes
 //! man pages and shell completions. The libraries that the command uses are those of `cfipack`.
 
+mod asm;
 mod cfi_bytes;
 mod comparison;
 mod conversion;
@@ -88,6 +89,7 @@ enum Verb {
     Stats(stats::Arguments),
     Explain(explain::Arguments),
     UnwindInfo(unwind_info::build::Arguments),
+    Asm(asm::Arguments),
 }
 
 /// The command's definition.
@@ -107,6 +109,7 @@ pub fn main() -> ExitCode {
         Some(Verb::Stats(arguments)) => stats::run(arguments),
         Some(Verb::Explain(arguments)) => explain::run(arguments),
         Some(Verb::UnwindInfo(arguments)) => unwind_info::build::run(arguments),
+        Some(Verb::Asm(arguments)) => asm::run(arguments),
     };
     status::exit(result)
 }
