@@ -71,7 +71,7 @@ impl Assembly {
         code_of: impl Fn(Key) -> Option<&'c [u8]>,
         target_of: impl Fn(Target) -> compact_unwind::Target,
     ) -> Result<CompactUnwind, AssemblyError> {
-        let frames = Records::new(self, SectionKind::EhFrame).for_rows().write_all()?;
+        let frames = Records::new(self, SectionKind::EhFrame).for_rows(false).write_all()?;
         let mut keys = self.functions.iter().map(|function| function.key);
         let section = frames.section();
         let functions = Functions::keyed(&section, |_| keys.next());

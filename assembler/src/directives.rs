@@ -1,6 +1,7 @@
 //! The directives of one function.
 
 use alloc::vec::Vec;
+use core::mem::take;
 
 use cfipack_format::{Arch, Key, Register};
 
@@ -58,6 +59,10 @@ pub struct Frame {
 impl Directives {
     /// No directives yet, for a function of `code_len` bytes: what `.cfi_startproc` and `.cfi_endproc` alone mean.
     pub fn new(arch: Arch, code_len: u64) -> Self {
+        Self::with_memory(arch, code_len, Vec::with_capacity(USUAL), Vec::new())
+    }
+
+    fn with_memory(arch: Arch, code_len: u64, list: Vec<Placed>, escaped: Vec<u8>) -> Self {
         let frame = Frame {
             return_column: None,
             is_signal_frame: false,
@@ -71,8 +76,8 @@ impl Directives {
             code_len,
             is_simple: false,
             frame,
-            list: Vec::new(),
-            escaped: Vec::new(),
+            list,
+            escaped,
             errors: Vec::new(),
             count: 0,
             offset: 0,
@@ -98,10 +103,10 @@ impl Directives {
 
     /// No directives yet, for another function: the memory is used again.
     pub fn clear(&mut self, code_len: u64) {
-        let (mut list, mut escaped) = (core::mem::take(&mut self.list), core::mem::take(&mut self.escaped));
+        let (mut list, mut escaped) = (take(&mut self.list), take(&mut self.escaped));
         list.clear();
         escaped.clear();
-        *self = Self { list, escaped, ..Self::new(self.arch, code_len) };
+        *self = Self::with_memory(self.arch, code_len, list, escaped);
     }
 
     /// The architecture.
@@ -418,6 +423,9 @@ impl Directives {
         (value % factor != 0).then_some(Misuse::Factor { value, factor })
     }
 }
+
+/// Directives that a function has, or fewer.
+const USUAL: usize = 16;
 
 /// Bytes of code that an advance counts, as gas has it.
 pub(crate) fn code_alignment(arch: Arch) -> u64 {

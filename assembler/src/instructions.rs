@@ -64,6 +64,8 @@ pub(crate) fn encode(
     marks: &mut Vec<Mark>,
 ) -> Result<Encoded, Error> {
     let (start, first_mark) = (bytes.len(), marks.len());
+    // A directive takes four bytes with its advance, or hardly more.
+    bytes.reserve(4 * directives.list.len() + 16 + directives.escaped.len());
     let (code, data) = alignment(dialect, directives.arch);
     let mut writer = InstructionWriter::after(directives.arch, code, data, take(bytes));
     let at_entry = if directives.is_simple { Ok(()) } else { at_entry(directives.arch, &mut writer) };

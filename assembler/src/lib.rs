@@ -38,6 +38,9 @@ mod dialect;
 mod directive;
 mod directives;
 mod error;
+mod from_cfi;
+#[cfg(feature = "gimli")]
+mod from_gimli;
 mod instructions;
 mod sframe;
 pub mod text;
@@ -52,4 +55,6 @@ pub use dialect::Dialect;
 pub use directive::{Directive, EscapeOperand, Placed};
 pub use directives::{Directives, Frame};
 pub use error::{Error, Misuse};
+#[cfg(feature = "gimli")]
+pub use from_gimli::{GimliError, from_gimli};
 pub use sframe::Sframe;

@@ -7,8 +7,11 @@ use cfipack_format::{Reason, Unsupported, UnsupportedArch};
 use crate::assembly::{Assembly, AssemblyError, Function};
 use crate::call_frames::Records;
 use crate::cfi::{Functions, SectionKind};
-use crate::encoder::sframe::{Builder, GasMarks, Options, Section};
+use crate::encoder::sframe::{Builder, GasMarks, Layout, Options, Section};
 use crate::instructions::MarkKind;
+
+/// How many functions a builder is better off without its fast paths for.
+const FEW: usize = 16;
 
 /// A `.sframe` section and what it omits.
 #[derive(Clone, Debug)]
@@ -22,15 +25,17 @@ pub struct Sframe {
 
 impl Assembly {
     /// The `.sframe` of the functions: their rows are those of the [`.eh_frame`](Self::eh_frame), and in layout
-    /// [`Gnu`](crate::encoder::sframe::Layout::Gnu) what gas 2.47 writes for the same directives, also where it is more than the CFI has.
+    /// [`Gnu`](Layout::Gnu) what gas 2.47 writes for the same directives, also where it is more than the CFI has.
     ///
     /// # Errors
     /// The format does not have the architecture, or a function is too large for `.eh_frame`.
     pub fn sframe(&self, options: Options) -> Result<Sframe, AssemblyError> {
         let arch = self.arch;
         let no_sframe = |UnsupportedArch { .. }| AssemblyError::NoSframe { arch };
-        let mut builder = Builder::new(arch, options).map_err(no_sframe)?;
-        let frames = Records::new(self, SectionKind::EhFrame).for_rows().write_all()?;
+        let builder = if self.functions.len() <= FEW { Builder::for_few } else { Builder::new };
+        let mut builder = builder(arch, options).map_err(no_sframe)?;
+        let frames =
+            Records::new(self, SectionKind::EhFrame).for_rows(options.layout == Layout::Gnu).write_all()?;
         let mut keys = self.functions.iter().map(|function| function.key);
         let section = frames.section();
         let functions = Functions::keyed(&section, |_| keys.next());

@@ -19,8 +19,10 @@ pub(crate) struct Records<'a> {
     cies: Vec<SharedCie>,
     relocations: Vec<Relocation>,
     labels: Vec<SectionOffset>,
-    /// Whether the records are for rows alone: in the order of the source, advances by nothing among the instructions.
+    /// Whether the records are for rows alone: in the order of the source.
     is_for_rows: bool,
+    /// Whether advances by nothing are among the instructions.
+    zero_advances: bool,
 }
 
 /// A CIE that has been written.
@@ -55,12 +57,21 @@ impl<'a> Records<'a> {
             writer.alignment = 4;
         }
         let relocations = Vec::with_capacity(functions + 1);
-        Self { assembly, writer, cies: Vec::new(), relocations, labels: Vec::new(), is_for_rows: false }
+        Self {
+            assembly,
+            writer,
+            cies: Vec::new(),
+            relocations,
+            labels: Vec::new(),
+            is_for_rows: false,
+            zero_advances: false,
+        }
     }
 
-    /// The same for rows: in the order of the source, with an advance by nothing where another of gas's fragments begins.
-    pub(crate) fn for_rows(self) -> Self {
-        Self { is_for_rows: true, ..self }
+    /// The same for rows: in the order of the source, with an advance by nothing where another of gas's fragments begins if
+    /// `zero_advances`.
+    pub(crate) fn for_rows(self, zero_advances: bool) -> Self {
+        Self { is_for_rows: true, zero_advances, ..self }
     }
 
     /// Writes the records of all functions.
@@ -220,7 +231,7 @@ impl<'a> Records<'a> {
             place_of_zero(&relocation)
         });
         let own = function.instructions.bytes.start + in_cie..function.instructions.bytes.end;
-        let marked = if self.is_for_rows { self.with_marks(function, own.clone()) } else { None };
+        let marked = if self.zero_advances { self.with_marks(function, own.clone()) } else { None };
         let instructions = marked.as_deref().unwrap_or(&assembly.bytes[own.clone()]);
         self.writer.fde(&cie, place_of_zero(&start), function.size, lsda, instructions)?;
         if !assembly.marks.is_empty() {
@@ -239,11 +250,15 @@ impl<'a> Records<'a> {
         self.labels.extend(labels.map(|mark| SectionOffset(at + mark.at - own.start)));
     }
 
-    /// A function's own instructions with its advances by nothing, if it has any.
+    /// A function's own instructions with its advances by nothing, if it has any and gas does not omit it: nothing may
+    /// come between an escape's bytes and what completes them.
     fn with_marks(&self, function: &Function, own: Range<usize>) -> Option<Vec<u8>> {
+        let marks = self.assembly.marks_of(function);
+        if marks.iter().any(|mark| mark.kind != MarkKind::ZeroAdvance) {
+            return None;
+        }
         let (mut result, mut from) = (Vec::new(), own.start);
-        for mark in self.assembly.marks_of(function).iter().filter(|mark| mark.kind == MarkKind::ZeroAdvance)
-        {
+        for mark in marks {
             result.extend_from_slice(&self.assembly.bytes[from..mark.at]);
             result.push(0x40);
             from = mark.at;

@@ -45,12 +45,24 @@ impl<'a> Builder<'a> {
     /// # Errors
     /// The format has no ABI for the architecture: i386 and arm64_32.
     pub fn new(arch: Arch, options: Options) -> Result<Self, UnsupportedArch> {
+        Self::with_fres(arch, options, Fres::new(arch.endian()))
+    }
+
+    fn with_fres(arch: Arch, options: Options, fres: Fres) -> Result<Self, UnsupportedArch> {
         let abi = Abi::of(arch).ok_or(UnsupportedArch { arch, format: ".sframe" })?;
         let version = if options.version == Version::V3 { Version::V3 } else { Version::V2 };
         let options = Options { version, flex: options.flex && version == Version::V3, ..options };
-        let fres = Fres::new(arch.endian());
         let seed = fres.seed();
         Ok(Self::with_seed(abi, options, fres, seed))
+    }
+
+    /// As [`new`](Self::new), for a few functions, as of a JIT that adds one to a region: the builder itself costs less,
+    /// and each function more. The section is the same.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new)'s.
+    pub fn for_few(arch: Arch, options: Options) -> Result<Self, UnsupportedArch> {
+        Self::with_fres(arch, options, Fres::for_few(arch.endian()))
     }
 
     /// A builder without functions, with the same architecture and options: [absorbing](Self::absorb) it
@@ -208,7 +220,8 @@ impl<'a> Builder<'a> {
         if size == 0 {
             return Ok(());
         }
-        let common = match self.number(function) {
+        let number = if self.fres.room().is_some() { self.number(function) } else { None };
+        let common = match number {
             Some(cie) => self.push_common(cie, function.key, &function.code(), size),
             None => false,
         };

@@ -8,4 +8,4 @@ mod text;
 
 pub use corpus::{Case, corpus};
 pub use object::{Object, Reference};
-pub use text::{Function, Source, instrument};
+pub use text::{Function, Source, instrument, skipped};

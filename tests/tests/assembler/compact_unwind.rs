@@ -30,7 +30,8 @@ impl Function {
             let routine = random.below(2);
             // i386 has no relocation for the distance of an undefined symbol.
             let encoding = if arch == Arch::I386 { 0 } else { 0x9b };
-            writeln!(function.text, "\t.cfi_personality {encoding}, {}", PERSONALITIES[routine as usize]).unwrap();
+            writeln!(function.text, "\t.cfi_personality {encoding}, {}", PERSONALITIES[routine as usize])
+                .unwrap();
             function.directives.personality(PointerEncoding(encoding), Key(routine));
             if random.chance(50) {
                 writeln!(function.text, "\t.cfi_lsda 0x10, Llsda").unwrap();

@@ -2,4 +2,6 @@
 
 mod call_frames;
 mod compact_unwind;
+mod misuse;
 mod sframe;
+mod truth;

@@ -33,6 +33,9 @@ pub(crate) const BUFFER: usize = 1 << 16;
 /// Bytes behind them that may be read or written without being needed.
 pub(crate) const BEYOND: usize = 64;
 
+/// Bytes of rows of a few functions.
+const FEW: usize = 1 << 9;
+
 /// A buffer for the rows of functions of the common kind.
 pub(crate) type Room = [u8; BUFFER + BEYOND];
 
@@ -41,10 +44,19 @@ pub(crate) const MAX_ROWS: u32 = u16::MAX as u32;
 
 impl Fres {
     pub(crate) fn new(endian: Endian) -> Self {
+        Self::with_buffer(endian, BUFFER)
+    }
+
+    /// For a few functions: less memory, which grows, and none that is a [room](Self::room).
+    pub(crate) fn for_few(endian: Endian) -> Self {
+        Self::with_buffer(endian, FEW)
+    }
+
+    fn with_buffer(endian: Endian, buffer: usize) -> Self {
         let last = ShortFre::NONE;
-        let (bytes, fre_type) = (vec![0; BUFFER + BEYOND], FreType::Addr1);
+        let fre_type = FreType::Addr1;
         Self {
-            bytes,
+            bytes: vec![0; buffer + BEYOND],
             base: 0,
             first: Attribute::SIZE,
             end: Attribute::SIZE,

@@ -1,0 +1,123 @@
+//! Directives from call frame information.
+
+use alloc::vec::Vec;
+
+use cfipack_format::{Arch, Reason, Register, Unsupported};
+
+use crate::Directives;
+use crate::cfi::write::leb128;
+use crate::cfi::{Function, Instruction, Instructions};
+
+impl Directives {
+    /// The directives that say what a function's call frame information says: its CIE's instructions, then its own. What
+    /// has no directive becomes a `.cfi_escape`. Pointers are the caller's to add: [`personality`](Self::personality) and
+    /// [`lsda`](Self::lsda) with its keys.
+    ///
+    /// # Errors
+    /// An instruction cannot be read, or has an address where none is known. What no directive can say is in
+    /// [`errors`](Self::errors).
+    pub fn from_cfi(function: &Function<'_>) -> Result<Self, Unsupported> {
+        let arch = function.arch();
+        let refused = |offset| move |reason| Unsupported { function: function.key, offset, reason };
+        let cie: Result<Vec<_>, _> = Instructions::new(function, function.cie.instructions).collect();
+        let cie = cie.map_err(refused(0))?;
+        let cie: Vec<_> = cie.into_iter().filter(|instruction| *instruction != Instruction::Nop).collect();
+        let entry = at_entry(arch);
+        let (is_simple, cie) = match cie.strip_prefix(&entry[..]) {
+            Some(rest) => (false, rest),
+            None => (true, &cie[..]),
+        };
+        let mut directives = Self::new(arch, function.size);
+        if is_simple {
+            directives = directives.with_simple();
+        }
+        if function.cie.signal_frame {
+            directives.signal_frame();
+        }
+        if function.cie.pauth_key_b {
+            directives.b_key_frame();
+        }
+        if function.cie.tagged {
+            directives.mte_tagged_frame();
+        }
+        if function.cie.return_address != arch.return_address() {
+            directives.return_column(function.cie.return_address);
+        }
+        for &instruction in cie {
+            directives.put_instruction(instruction).map_err(refused(0))?;
+        }
+        let mut location = 0u64;
+        for instruction in Instructions::new(function, function.instructions) {
+            match instruction.map_err(refused(location))? {
+                Instruction::Advance(delta) => {
+                    location = location.saturating_add(delta);
+                    directives.at(location);
+                }
+                Instruction::SetLocation(address) => {
+                    location = function.location_of(address).map_err(refused(location))?;
+                    directives.at(location);
+                }
+                instruction => directives.put_instruction(instruction).map_err(refused(location))?,
+            }
+        }
+        Ok(directives)
+    }
+
+    fn put_instruction(&mut self, instruction: Instruction<'_>) -> Result<(), Reason> {
+        match instruction {
+            Instruction::Nop => self,
+            Instruction::DefCfa(register, offset) => self.def_cfa(register, offset),
+            Instruction::DefCfaRegister(register) => self.def_cfa_register(register),
+            Instruction::DefCfaOffset(offset) => self.def_cfa_offset(offset),
+            Instruction::Undefined(register) => self.undefined(register),
+            Instruction::SameValue(register) => self.same_value(register),
+            Instruction::Offset(register, offset) => self.offset(register, offset),
+            Instruction::ValOffset(register, offset) => self.val_offset(register, offset),
+            Instruction::Register(register, source) => self.register_in(register, source),
+            Instruction::Restore(register) => self.restore(register),
+            Instruction::RememberState => self.remember_state(),
+            Instruction::RestoreState => self.restore_state(),
+            Instruction::NegateRaState if self.arch().is_aarch64() => self.negate_ra_state(),
+            Instruction::NegateRaState => self.window_save(),
+            Instruction::ArgsSize(size) => self.escape_block(0x2e, None, Some(size), None),
+            Instruction::DefCfaExpression(block) => self.escape_block(0x0f, None, None, Some(block)),
+            Instruction::Expression(register, block) => {
+                self.escape_block(0x10, Some(register), None, Some(block))
+            }
+            Instruction::ValExpression(register, block) => {
+                self.escape_block(0x16, Some(register), None, Some(block))
+            }
+            // A CIE's location is its start.
+            Instruction::Advance(_) | Instruction::SetLocation(_) => return Err(Reason::CieInstruction),
+        };
+        Ok(())
+    }
+
+    fn escape_block(
+        &mut self,
+        opcode: u8,
+        register: Option<Register>,
+        number: Option<u64>,
+        block: Option<&[u8]>,
+    ) -> &mut Self {
+        let mut bytes = Vec::from([opcode]);
+        for number in [register.map(|register| register.0.into()), number].into_iter().flatten() {
+            leb128::unsigned(&mut bytes, number);
+        }
+        if let Some(block) = block {
+            leb128::unsigned(&mut bytes, block.len() as u64);
+            bytes.extend_from_slice(block);
+        }
+        self.escape(&bytes)
+    }
+}
+
+/// What a CIE says that an assembler writes for the architecture.
+fn at_entry(arch: Arch) -> Vec<Instruction<'static>> {
+    let offset = arch.cfa_offset_at_entry();
+    let mut instructions = Vec::from([Instruction::DefCfa(arch.stack_pointer(), offset)]);
+    if matches!(arch, Arch::Amd64 | Arch::I386) {
+        instructions.push(Instruction::Offset(arch.return_address(), -offset));
+    }
+    instructions
+}
