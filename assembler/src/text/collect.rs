@@ -79,6 +79,8 @@ pub(super) struct Place {
     pub(super) end: u64,
     /// Whether bytes after that may not be listed.
     pub(super) is_cut: bool,
+    /// The rows of a listing that those took; 0 if they are not listed.
+    pub(super) rows: u32,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -14,7 +14,8 @@ use super::{Format, Problem, Unit};
 
 /// Source bytes of a row that may be cut: what gas shows at its default width, and at most.
 const CUT_LENGTHS: [usize; 2] = [99, 199];
-/// Rows that the bytes of one statement take at most, unless `--listing-cont-lines` says otherwise.
+/// Rows that the bytes of one statement take at most, unless `--listing-cont-lines` says otherwise. With that more rows
+/// are as many as are needed, unless a gap after as many rows shows that they are not.
 const MOST_ROWS: u32 = 5;
 
 pub(super) fn read<'t>(
@@ -27,6 +28,7 @@ pub(super) fn read<'t>(
         splitter: Splitter::new(Syntax::new(arch, Format::Elf)),
         conditions: Conditions::default(),
         source: source.map(lines),
+        most_rows: u32::MAX,
     };
     let mut rows = Rows::new(text);
     while let Some(row) = rows.next() {
@@ -36,7 +38,8 @@ pub(super) fn read<'t>(
         }
     }
     let mut collector = listing.collector;
-    let cut = collector.places.iter().filter(|place| place.is_cut).filter_map(|place| place.cfi);
+    let most_rows = listing.most_rows;
+    let cut = collector.places.iter().filter(|place| place.is_cut || place.rows >= most_rows).filter_map(|place| place.cfi);
     for span in cut.collect::<Vec<_>>() {
         collector.fault(span, Problem::CutBytes);
     }
@@ -54,6 +57,8 @@ struct Listing<'t> {
     conditions: Conditions<'t>,
     /// The lines of the assembled file.
     source: Option<Vec<&'t [u8]>>,
+    /// Rows after which bytes were missing.
+    most_rows: u32,
 }
 
 /// What the statements of a row did.
@@ -168,7 +173,7 @@ impl<'t> Listing<'t> {
     fn unlisted(&mut self) {
         let place = self.collector.place();
         let (end, is_cut) = (place.end, place.is_cut);
-        place.is_cut = true;
+        (place.is_cut, place.rows) = (true, 0);
         if !is_cut {
             self.collector.resolve(end);
         }
@@ -199,16 +204,19 @@ impl<'t> Listing<'t> {
     fn emit(&mut self, row: &Row<'t>, (found, count): (u64, u64)) {
         let span = Span { start: row.at as u32, length: row.source.len() as u32 };
         let place = self.collector.place();
-        let expected = place.end;
-        if place.cfi.is_some() || place.open.is_some() {
-            if found < expected {
-                self.collector.fault(span, Problem::OffsetBackwards { expected, found });
-            } else if found > expected && !place.is_cut {
-                self.collector.fault(span, Problem::MissingBytes { expected, found });
-            }
+        let (expected, is_open) = (place.end, place.cfi.is_some() || place.open.is_some());
+        if found > expected && place.rows > 0 {
+            self.most_rows = self.most_rows.min(place.rows);
+        }
+        if is_open && found < expected {
+            self.collector.fault(span, Problem::OffsetBackwards { expected, found });
+        } else if is_open && found > expected && !place.is_cut {
+            self.collector.fault(span, Problem::MissingBytes { expected, found });
         }
         self.collector.emit(found, found + count);
-        self.collector.place().is_cut = row.rows >= MOST_ROWS;
+        let is_cut = row.rows == MOST_ROWS || row.rows >= self.most_rows;
+        let place = self.collector.place();
+        (place.is_cut, place.rows) = (is_cut, row.rows);
     }
 }
 

@@ -112,7 +112,7 @@ impl<'t> Source<'t> {
     }
 
     fn data(&mut self, statement: Statement<'t>, word: &[u8], at: usize) -> Result<(), Fault> {
-        let name_span = self.collector.span(statement, statement_word(statement, word), word.len().max(1));
+        let name_span = self.collector.span(statement, at - word.len(), word.len().max(1));
         let arch = self.collector.arch;
         let Statement { text, base, is_in_place } = statement;
         let mut operands = Operands::new(text, at, base, is_in_place, &self.collector.constants);
@@ -146,11 +146,6 @@ impl<'t> Source<'t> {
 
 fn text_of(word: &[u8]) -> String {
     String::from_utf8_lossy(word).into_owned()
-}
-
-/// Where a word of a statement starts.
-fn statement_word(statement: Statement<'_>, word: &[u8]) -> usize {
-    find(statement.text, word).filter(|_| !word.is_empty()).unwrap_or(0)
 }
 
 /// Bytes of an element of a data directive.

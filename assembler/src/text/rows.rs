@@ -27,6 +27,8 @@ pub(super) struct Row<'t> {
 pub(super) struct Rows<'t> {
     text: &'t [u8],
     at: usize,
+    /// A row that has been read, to find the end of the one before.
+    ahead: Option<Row<'t>>,
 }
 
 enum LineOf<'t> {
@@ -51,20 +53,18 @@ pub(super) fn is_listing(text: &[u8]) -> bool {
 
 impl<'t> Rows<'t> {
     pub(super) fn new(text: &'t [u8]) -> Self {
-        Self { text, at: 0 }
+        Self { text, at: 0, ahead: None }
     }
 
     /// The next row.
     pub(super) fn next(&mut self) -> Option<Result<Row<'t>, Fault>> {
+        if let Some(row) = self.ahead.take() {
+            return Some(Ok(self.continued(row)));
+        }
         loop {
             let (line, at) = self.line()?;
             match classify(line, at) {
-                LineOf::Row(mut row) => {
-                    if row.bytes.is_some() {
-                        self.continue_row(&mut row);
-                    }
-                    return Some(Ok(row));
-                }
+                LineOf::Row(row) => return Some(Ok(self.continued(row))),
                 LineOf::Header => self.skip_titles(),
                 LineOf::Symbols => {
                     self.at = self.text.len();
@@ -99,22 +99,27 @@ impl<'t> Rows<'t> {
         self.line();
     }
 
-    /// Takes the rows that continue this one, across page headers.
-    fn continue_row(&mut self, row: &mut Row<'t>) {
+    /// A row with the rows that continue it, across page headers.
+    fn continued(&mut self, mut row: Row<'t>) -> Row<'t> {
+        let Some((_, count)) = &mut row.bytes else { return row };
         loop {
-            let mut ahead = *self;
-            let Some((line, at)) = ahead.line() else { return };
+            let before = self.at;
+            let Some((line, at)) = self.line() else { return row };
             match classify(line, at) {
                 LineOf::Continuation(bytes) => {
                     row.rows += 1;
-                    if let Some((_, count)) = &mut row.bytes {
-                        *count += bytes;
-                    }
+                    *count += bytes;
                 }
-                LineOf::Header => ahead.skip_titles(),
-                _ => return,
+                LineOf::Header => self.skip_titles(),
+                LineOf::Row(next) => {
+                    self.ahead = Some(next);
+                    return row;
+                }
+                _ => {
+                    self.at = before;
+                    return row;
+                }
             }
-            *self = ahead;
         }
     }
 }
@@ -130,9 +135,14 @@ fn classify(line: &[u8], at: usize) -> LineOf<'_> {
     let Some(tab) = line[after..].iter().position(|&byte| byte == b'\t').map(|tab| after + tab) else {
         return continuation(&line[after..]);
     };
-    let bytes = match columns(&line[after..tab]) {
-        Ok(bytes) => bytes,
-        Err(problem) => return LineOf::Problem(problem),
+    let columns = &line[after..tab];
+    // Most rows without bytes have one blank and then blanks.
+    let bytes = match columns.get(1) {
+        None | Some(b' ') if columns.iter().all(|&byte| byte == b' ') => None,
+        _ => match self::columns(columns) {
+            Ok(bytes) => bytes,
+            Err(problem) => return LineOf::Problem(problem),
+        },
     };
     let source = &line[tab + 1..];
     let is_expansion = source.first() == Some(&b'>');
@@ -149,41 +159,46 @@ fn classify(line: &[u8], at: usize) -> LineOf<'_> {
 
 /// Offset and bytes of a row, if it lists any.
 fn columns(text: &[u8]) -> Result<Option<(u64, u64)>, Problem> {
-    let mut words = text.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
-    let Some(offset) = words.next() else { return Ok(None) };
+    let text = text.trim_ascii_start();
+    let length = text.iter().position(|&byte| byte == b' ').unwrap_or(text.len());
+    let (offset, rest) = text.split_at(length);
+    if offset.is_empty() {
+        return Ok(None);
+    }
     if offset.starts_with(b"?") {
         return Err(Problem::NotAssembled);
     }
-    let is_offset = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
-    if offset.len() < 4 || offset.len() > 16 || !offset.iter().all(is_offset) {
+    if offset.len() < 4 || offset.len() > 15 {
         return Err(Problem::NotARow);
     }
-    let value = offset.iter().fold(0, |value, &byte| {
-        value << 4 | u64::from(if byte.is_ascii_digit() { byte - b'0' } else { byte - b'a' + 10 })
-    });
-    let count = hexadecimal(words).ok_or(Problem::NotARow)?;
-    // No object is as large, and sums stay below 2^63.
-    if value >> 62 != 0 {
-        return Err(Problem::NotARow);
+    let mut value = 0;
+    for &byte in offset {
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'f' => byte - b'a' + 10,
+            _ => return Err(Problem::NotARow),
+        };
+        value = value << 4 | u64::from(digit);
     }
+    let count = hexadecimal(rest).ok_or(Problem::NotARow)?;
     Ok(Some((value, count)))
 }
 
 /// Bytes of words of hexadecimal digits.
-fn hexadecimal<'w>(words: impl Iterator<Item = &'w [u8]>) -> Option<u64> {
+fn hexadecimal(text: &[u8]) -> Option<u64> {
     let mut digits = 0;
-    for word in words {
-        if !word.iter().all(|byte| byte.is_ascii_hexdigit()) {
-            return None;
+    for &byte in text {
+        match byte {
+            b'0'..=b'9' | b'A'..=b'F' => digits += 1,
+            b' ' => {}
+            _ => return None,
         }
-        digits += word.len() as u64;
     }
     Some(digits / 2)
 }
 
 fn continuation(text: &[u8]) -> LineOf<'_> {
-    let words = text.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
-    match hexadecimal(words) {
+    match hexadecimal(text) {
         Some(0) => LineOf::Nothing,
         Some(bytes) => LineOf::Continuation(bytes),
         None => LineOf::Problem(Problem::NotARow),
