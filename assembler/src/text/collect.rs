@@ -10,7 +10,7 @@ use super::cfi::{self, CfiStatement, Operation};
 use super::diagnostic::Span;
 use super::operands::{Constants, Fault, Operands};
 use super::sections::{PlaceId, Sections};
-use super::statement::{is_name, is_space, label, name};
+use super::statement::{is_name, label, name, skip_blank};
 use super::{CfiSections, Format, Problem};
 
 /// A statement of a text.
@@ -194,8 +194,7 @@ impl<'t> Collector<'t> {
                 let point = self.point();
                 self.labels.push(LabelAt { name, point });
             }
-            at += after;
-            at += text[at..].iter().take_while(|&&byte| is_space(byte)).count();
+            at = skip_blank(text, at + after);
         }
         if at >= text.len() {
             return Kind::Label;
@@ -208,7 +207,7 @@ impl<'t> Collector<'t> {
                 return kind;
             }
         }
-        let next = after + text[after..].iter().take_while(|&&byte| is_space(byte)).count();
+        let next = skip_blank(text, after);
         if text.get(next) == Some(&b'=') {
             let operands = if text.get(next + 1) == Some(&b'=') { next + 2 } else { next + 1 };
             self.assign(word, statement, operands);
@@ -248,7 +247,7 @@ impl<'t> Collector<'t> {
                 Some(Kind::Silent)
             }
             b".set" | b".equ" | b".equiv" => {
-                let from = after + text[after..].iter().take_while(|&&byte| is_space(byte)).count();
+                let from = skip_blank(text, after);
                 if let Some((symbol, length)) = name(&text[from..]) {
                     let rest = &text[from + length..];
                     let comma = rest.iter().position(|&byte| byte == b',').map_or(rest.len(), |at| at + 1);

@@ -8,7 +8,7 @@ use super::collect::{Collector, Statement};
 use super::diagnostic::Span;
 use super::operands::Operands;
 use super::rows::Rows;
-use super::statement::{find, is_name, is_space};
+use super::statement::{after_labels, find, is_name, is_space};
 use super::Problem;
 
 /// Rows that are looked at to learn whether a branch was assembled.
@@ -63,7 +63,9 @@ impl<'t> Conditions<'t> {
         rows: &Rows<'t>,
         collector: &mut Collector<'t>,
     ) -> Role {
-        let text = statement.text;
+        let at = after_labels(statement.text);
+        let text = &statement.text[at..];
+        let statement = Statement { text, base: statement.base + at, ..statement };
         if text.first() != Some(&b'.') && self.definition.is_none() && self.branches.is_empty() {
             // The common case: an instruction, which can only be a macro's call if there are macros.
             if self.macros.is_empty() {

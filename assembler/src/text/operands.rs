@@ -5,7 +5,7 @@ use alloc::string::String;
 
 use cfipack_format::{Arch, Register};
 
-use super::statement::{find, is_name, is_space, name, string_end};
+use super::statement::{is_name, is_space, name, skip_blank, string_end};
 use super::{Problem, diagnostic::Span};
 
 /// Symbols with known numbers (`.set`, `=`).
@@ -45,16 +45,7 @@ impl<'t, 'c> Operands<'t, 'c> {
 
     /// Goes to the next byte that is neither space nor comment.
     fn skip(&mut self) {
-        loop {
-            match self.text.get(self.at) {
-                Some(&byte) if is_space(byte) => self.at += 1,
-                Some(b'/') if self.text.get(self.at + 1) == Some(&b'*') => {
-                    let length = find(&self.text[self.at + 2..], b"*/");
-                    self.at = length.map_or(self.text.len(), |length| self.at + 2 + length + 2);
-                }
-                _ => return,
-            }
-        }
+        self.at = skip_blank(self.text, self.at);
     }
 
     pub(super) fn peek(&self) -> Option<u8> {
@@ -124,11 +115,13 @@ impl<'t, 'c> Operands<'t, 'c> {
         while let Some(&byte) = rest.get(length) {
             match byte {
                 b',' => break,
+                b'/' if rest.get(length + 1) == Some(&b'*') => break,
                 b'"' => length = string_end(rest, length).unwrap_or(rest.len()),
                 _ => length += 1,
             }
         }
         self.at += length;
+        self.skip();
         let raw = &rest[..length];
         let end = raw.iter().rposition(|&byte| !is_space(byte)).map_or(0, |last| last + 1);
         &raw[..end]

@@ -75,6 +75,8 @@ impl Splitter {
         let mut problem = None;
         let mut index = start;
         let mut end = None;
+        // The last comments in the statement with nothing between them.
+        let mut comment = (0, 0);
         while let Some(&byte) = line.get(index) {
             if !SPECIAL[usize::from(byte)] {
                 index += 1;
@@ -94,7 +96,10 @@ impl Splitter {
                 }
                 b'/' if line.get(index + 1) == Some(&b'*') => match find(&line[index + 2..], b"*/") {
                     Some(length) => {
+                        let is_next = comment.1 > 0 && line[comment.1..index].iter().all(|&b| is_space(b));
+                        let first = if is_next { comment.0 } else { index };
                         index += 2 + length + 2;
+                        comment = (first, index);
                         continue;
                     }
                     None => {
@@ -126,8 +131,15 @@ impl Splitter {
         }
         let (mut end, after) = end.unwrap_or((line.len(), line.len()));
         *at = after;
-        while end > start && is_space(line[end - 1]) {
-            end -= 1;
+        let trimmed = |mut end| {
+            while end > start && is_space(line[end - 1]) {
+                end -= 1;
+            }
+            end
+        };
+        end = trimmed(end);
+        if comment.1 > 0 && end == comment.1 {
+            end = trimmed(comment.0);
         }
         start = start.min(end);
         Some(Piece { start, end, problem })
@@ -184,6 +196,29 @@ pub(super) fn find(text: &[u8], pattern: &[u8]) -> Option<usize> {
 
 pub(super) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | 0x0c)
+}
+
+/// The first place from `at` on that is neither space nor in a comment.
+pub(super) fn skip_blank(text: &[u8], mut at: usize) -> usize {
+    loop {
+        match text.get(at) {
+            Some(&byte) if is_space(byte) => at += 1,
+            Some(b'/') if text.get(at + 1) == Some(&b'*') => {
+                let length = find(&text[at + 2..], b"*/");
+                at = length.map_or(text.len(), |length| at + 2 + length + 2);
+            }
+            _ => return at,
+        }
+    }
+}
+
+/// Where a statement starts after its labels.
+pub(super) fn after_labels(statement: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some((_, after)) = label(&statement[at..]) {
+        at = skip_blank(statement, at + after);
+    }
+    at
 }
 
 /// Whether a byte can be in a name.

@@ -1,5 +1,6 @@
 //! The text front end: listings and sources against the objects that gas makes of the same text.
 
+mod compilers;
 mod corpora;
 mod errors;
 mod random;
