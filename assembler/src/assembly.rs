@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 use core::fmt;
+use core::ops::Range;
 
 use cfipack_format::{Arch, Key};
 
@@ -31,6 +32,14 @@ pub(crate) struct Function {
     pub(crate) is_simple: bool,
     pub(crate) frame: Frame,
     pub(crate) instructions: Encoded,
+}
+
+impl Function {
+    /// Where the instructions are that a CIE can have.
+    pub(crate) fn leading(&self) -> Range<usize> {
+        let start = self.instructions.bytes.start;
+        start..start + self.instructions.leading
+    }
 }
 
 /// Why a function cannot be taken, or a section cannot be made.

@@ -5,10 +5,11 @@ use alloc::vec::Vec;
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::{Key, Reason, Unsupported};
 
-use crate::assembly::{Assembly, AssemblyError, Function};
-use crate::call_frames::{Records, Target};
-use crate::cfi::{self, Functions, Instructions, SectionKind};
+use crate::assembly::{Assembly, Function};
+use crate::call_frames::Target;
+use crate::cfi::{self, Instructions};
 use crate::encoder::compact_unwind::{self, Encoder, Entry, Mode, Section, llvm_mc};
+use crate::parts::Parts;
 
 /// Whose encodings functions get.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -62,23 +63,16 @@ impl Assembly {
     /// The `__compact_unwind` of a Mach-O object with the functions: a row for each, in their order. `code_of` gives a
     /// function's code from its start on, if it is at hand; without it fewer functions have a checked
     /// [encoding](Encoder::encode). `target_of` says where in the object a function, a personality or an LSDA is.
-    ///
-    /// # Errors
-    /// A function is too large for its FDE.
     pub fn compact_unwind<'c>(
         &self,
         options: CompactOptions<'_>,
         code_of: impl Fn(Key) -> Option<&'c [u8]>,
         target_of: impl Fn(Target) -> compact_unwind::Target,
-    ) -> Result<CompactUnwind, AssemblyError> {
-        let frames = Records::new(self, SectionKind::EhFrame).for_rows(false).write_all()?;
-        let mut keys = self.functions.iter().map(|function| function.key);
-        let section = frames.section();
-        let functions = Functions::keyed(&section, |_| keys.next());
-        let mut encoder = Encoder::new();
+    ) -> CompactUnwind {
+        let (mut parts, mut encoder) = (Parts::new(self), Encoder::new());
         let mut result = CompactUnwind { section: Section::new(self.arch), dwarf: Vec::new() };
-        // The records are our own: each can be read.
-        for (own, function) in self.functions.iter().zip(functions.filter_map(Result::ok)) {
+        for own in &self.functions {
+            let function = parts.function(own, None);
             let encoding = match options.encodings {
                 Encodings::Checked => encoder.encode(&function, code_of(own.key), Mode::Checked),
                 Encodings::LlvmMc => self.as_llvm_mc(own, &function, options.canonical_personalities),
@@ -103,7 +97,7 @@ impl Assembly {
                 lsda: own.frame.lsda.map(|(_, table)| target_of(Target::Lsda(table))),
             });
         }
-        Ok(result)
+        result
     }
 
     /// The encoding that llvm-mc gives for a function's directives.

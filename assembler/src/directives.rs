@@ -93,10 +93,8 @@ impl Directives {
         Self { is_simple: true, cfa_offset: 0, ..self }
     }
 
-    /// The same with another size of the code, for a caller that learns it last.
-    ///
-    /// # Errors
-    /// None here: a directive after the new end is found by [`errors`](Self::errors)' caller when it is assembled.
+    /// The same with another size of the code, in bytes, for a caller that learns it last: [`check`](Self::check) finds a
+    /// directive after the new end.
     pub fn with_code_len(self, code_len: u64) -> Self {
         Self { code_len, ..self }
     }

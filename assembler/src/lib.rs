@@ -42,6 +42,7 @@ mod from_cfi;
 #[cfg(feature = "gimli")]
 mod from_gimli;
 mod instructions;
+mod parts;
 mod sframe;
 pub mod text;
 

@@ -5,10 +5,9 @@ use alloc::vec::Vec;
 use cfipack_format::{Reason, Unsupported, UnsupportedArch};
 
 use crate::assembly::{Assembly, AssemblyError, Function};
-use crate::call_frames::Records;
-use crate::cfi::{Functions, SectionKind};
 use crate::encoder::sframe::{Builder, GasMarks, Layout, Options, Section};
 use crate::instructions::MarkKind;
+use crate::parts::Parts;
 
 /// How many functions a builder is better off without its fast paths for.
 const FEW: usize = 16;
@@ -28,22 +27,18 @@ impl Assembly {
     /// [`Gnu`](Layout::Gnu) what gas 2.47 writes for the same directives, also where it is more than the CFI has.
     ///
     /// # Errors
-    /// The format does not have the architecture, or a function is too large for `.eh_frame`.
+    /// The format does not have the architecture.
     pub fn sframe(&self, options: Options) -> Result<Sframe, AssemblyError> {
         let arch = self.arch;
         let no_sframe = |UnsupportedArch { .. }| AssemblyError::NoSframe { arch };
+        let marked = if options.layout == Layout::Gnu { self.with_zero_advances() } else { Vec::new() };
         let builder = if self.functions.len() <= FEW { Builder::for_few } else { Builder::new };
         let mut builder = builder(arch, options).map_err(no_sframe)?;
-        let frames =
-            Records::new(self, SectionKind::EhFrame).for_rows(options.layout == Layout::Gnu).write_all()?;
-        let mut keys = self.functions.iter().map(|function| function.key);
-        let section = frames.section();
-        let functions = Functions::keyed(&section, |_| keys.next());
-        let mut omitted = Vec::new();
-        for (own, function) in self.functions.iter().zip(functions) {
-            // The records are our own: each can be read.
-            let pushed = function.map(|function| builder.push_marked(&function, &self.gas_marks(own)));
-            omitted.extend(pushed.ok().and_then(Result::err));
+        let (mut parts, mut omitted) = (Parts::new(self), Vec::new());
+        for (number, own) in self.functions.iter().enumerate() {
+            let marked = marked.get(number).and_then(Option::as_deref);
+            let function = parts.function(own, marked);
+            omitted.extend(builder.push_marked(&function, &self.gas_marks(own)).err());
         }
         Ok(Sframe { section: builder.finish(), omitted })
     }

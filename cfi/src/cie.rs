@@ -57,6 +57,32 @@ pub struct Personality {
 const MAX_LENGTH: usize = 1024;
 
 impl<'a> Cie<'a> {
+    /// A CIE that lies in no section, for [`Function::from_parts`](crate::Function::from_parts): without letters and
+    /// pointers, with these alignment factors, return column and instructions.
+    pub const fn from_parts(
+        code_alignment: u64,
+        data_alignment: i64,
+        return_address: Register,
+        instructions: &'a [u8],
+    ) -> Self {
+        Self {
+            offset: SectionOffset(0),
+            version: 1,
+            augmentation: &[],
+            code_alignment,
+            data_alignment,
+            return_address,
+            signal_frame: false,
+            pauth_key_b: false,
+            tagged: false,
+            personality: None,
+            lsda_encoding: PointerEncoding::OMITTED,
+            instructions,
+            has_data: false,
+            fde_encoding: PointerEncoding::ABSOLUTE,
+        }
+    }
+
     /// Parses the CIE whose record starts at `offset`, with `body` what follows the CIE id.
     pub(crate) fn parse(section: &Records<'a>, offset: SectionOffset, body: &'a [u8]) -> Result<Self, Error> {
         let truncated = Error::Truncated { offset };

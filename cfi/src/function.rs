@@ -1,11 +1,11 @@
 //! The frame description entry.
 
-use cfipack_format::{Address, Key, Reason, SectionOffset};
+use cfipack_format::{Address, Arch, Key, Reason, SectionOffset};
 
 use crate::cursor::Cursor;
 use crate::pointer::{Bases, PointerEncoding};
 use crate::record::{Record, Records};
-use crate::{Cie, Error, Keys};
+use crate::{Cie, Error, Keys, Section, SectionKind};
 
 /// A function: an FDE with its CIE.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +31,22 @@ pub struct Function<'a> {
 }
 
 impl<'a> Function<'a> {
+    /// A function of `size` bytes whose instructions lie in no section, as of an assembler: it has a key and no address.
+    pub fn from_parts(arch: Arch, key: Key, size: u64, cie: Cie<'a>, instructions: &'a [u8]) -> Self {
+        let section = Section::new(SectionKind::EhFrame, &[], Address(0), arch);
+        Self {
+            key,
+            start: None,
+            size,
+            fde: SectionOffset(0),
+            start_field: SectionOffset(0),
+            cie,
+            augmentation_data: &[],
+            instructions,
+            section: Records::new(&section, false),
+        }
+    }
+
     #[inline]
     pub(crate) fn parse(
         section: &Records<'a>,

@@ -13,10 +13,12 @@
 //! `default-features = false, features = ["encoder"]`, which depends on bitflags alone.
 //!
 //! # An assembler or JIT
-//! The call frame information that an assembler has as bytes, or writes with
-//! [`cfi::write`], becomes a table in the same way; `write_relocatable` gives the section of
-//! an object, and `start_fields` the fields that need relocations. The example [`convert.rs`] packs the
-//! CFI of a file into a `.sframe` section, verifies the section and writes it.
+//! An [`Assembly`](assembler::Assembly) takes functions as CFI [directives](assembler::Directives), and makes
+//! `.eh_frame`, `.debug_frame`, `.sframe` and `__compact_unwind` of them, placed in memory or with relocations. The page
+//! [For assemblers] describes directives, dialects and tables. The call frame information that an assembler has as
+//! bytes, or writes with [`cfi::write`], becomes a table too; `write_relocatable` gives the section of an object, and
+//! `start_fields` the fields that need relocations. The example [`convert.rs`] packs the CFI of a file into a `.sframe`
+//! section, verifies the section and writes it.
 //!
 //! # A profiler
 //! A [view](decoder::sframe::Section) borrows a table and finds the row of a PC;
@@ -28,6 +30,7 @@
 //! [`linker.rs`]: https://docs.rs/crate/cfipack/latest/source/examples/linker.rs
 //! [`unwind.rs`]: https://docs.rs/crate/cfipack/latest/source/examples/unwind.rs
 //! [For linkers]: for_linkers
+//! [For assemblers]: for_assemblers
 //!
 //! # Features
 //! All are defaults. Without any, the crate is [`format`](mod@format) alone, `no_std` and without
@@ -45,6 +48,7 @@
 //! | `roundtrip` | [`roundtrip`]: verification, comparison, statistics; enables `decoder`, `std` | gimli, iced-x86 |
 //! | `linker` | [`linker`]: the inputs of a link to one table; enables `decoder`, `encoder` | `alloc` |
 //! | `assembler` | [`assembler`]: CFI directives to tables and what runtimes register; enables `encoder` | `alloc` |
+//! | `gimli` (no default) | with `assembler`: directives from gimli's frame tables | gimli |
 
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -76,3 +80,7 @@ pub use cfipack_roundtrip as roundtrip;
 #[cfg(all(any(doc, doctest), feature = "encoder"))]
 #[doc = include_str!("../docs/for-linkers.md")]
 pub mod for_linkers {}
+
+#[cfg(all(any(doc, doctest), feature = "assembler"))]
+#[doc = include_str!("../docs/for-assemblers.md")]
+pub mod for_assemblers {}

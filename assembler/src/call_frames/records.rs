@@ -3,8 +3,9 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use cfipack_format::{Address, Key, Register, SectionOffset};
+use cfipack_format::{Address, SectionOffset};
 
+use super::cies::{Cies, Properties};
 use super::section::{CallFrames, Relocation, Target};
 use crate::Dialect;
 use crate::assembly::{Assembly, AssemblyError, Function};
@@ -15,35 +16,11 @@ use crate::instructions::{MarkKind, alignment};
 /// Writes the records of an assembly.
 pub(crate) struct Records<'a> {
     assembly: &'a Assembly,
+    kind: SectionKind,
     writer: Writer,
-    cies: Vec<SharedCie>,
+    cies: Cies<WrittenCie>,
     relocations: Vec<Relocation>,
     labels: Vec<SectionOffset>,
-    /// Whether the records are for rows alone: in the order of the source.
-    is_for_rows: bool,
-    /// Whether advances by nothing are among the instructions.
-    zero_advances: bool,
-}
-
-/// A CIE that has been written.
-struct SharedCie {
-    properties: Properties,
-    /// Its instructions among the assembly's bytes.
-    instructions: Range<usize>,
-    written: WrittenCie,
-}
-
-/// What the functions of a CIE have in common beside its instructions. Their order is that in which llvm-mc sorts.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Properties {
-    personality: Option<(Key, u8)>,
-    lsda_encoding: Option<u8>,
-    is_signal_frame: bool,
-    /// LLVM's alone: gas compares instructions.
-    is_simple: bool,
-    return_column: Register,
-    is_b_key_frame: bool,
-    is_mte_tagged_frame: bool,
 }
 
 impl<'a> Records<'a> {
@@ -57,39 +34,25 @@ impl<'a> Records<'a> {
             writer.alignment = 4;
         }
         let relocations = Vec::with_capacity(functions + 1);
-        Self {
-            assembly,
-            writer,
-            cies: Vec::new(),
-            relocations,
-            labels: Vec::new(),
-            is_for_rows: false,
-            zero_advances: false,
-        }
-    }
-
-    /// The same for rows: in the order of the source, with an advance by nothing where another of gas's fragments begins if
-    /// `zero_advances`.
-    pub(crate) fn for_rows(self, zero_advances: bool) -> Self {
-        Self { is_for_rows: true, zero_advances, ..self }
+        Self { assembly, kind, writer, cies: Cies::new(), relocations, labels: Vec::new() }
     }
 
     /// Writes the records of all functions.
     pub(crate) fn write_all(mut self) -> Result<CallFrames, AssemblyError> {
         let assembly = self.assembly;
-        if assembly.dialect == Dialect::Llvm && !self.is_for_rows {
+        if assembly.dialect == Dialect::Llvm {
             let mut functions: Vec<_> = assembly.functions.iter().collect();
             let is_debug_frame = !self.is_eh_frame();
             functions.sort_by_cached_key(|function| {
-                let properties = self.properties(function);
+                let properties = Properties::new(assembly, self.kind, function);
                 (is_debug_frame.then_some(properties.return_column), properties)
             });
             self.write(functions)?;
         } else {
             self.write(&assembly.functions)?;
         }
-        let Self { writer, relocations, labels, .. } = self;
-        let (kind, arch) = (writer.section().kind, assembly.arch);
+        let Self { kind, writer, relocations, labels, .. } = self;
+        let arch = assembly.arch;
         let mut bytes = writer.into_bytes();
         // The relocation has it all.
         for relocation in relocations.iter().filter(|relocation| relocation.target == Target::Section) {
@@ -112,49 +75,17 @@ impl<'a> Records<'a> {
     }
 
     fn is_eh_frame(&self) -> bool {
-        self.writer.section().kind == SectionKind::EhFrame
+        self.kind == SectionKind::EhFrame
     }
 
-    fn properties(&self, function: &Function) -> Properties {
-        let frame = &function.frame;
-        let is_llvm = self.assembly.dialect == Dialect::Llvm;
-        // `.debug_frame` has no pointers, and LLVM's no letters.
-        let (has_pointers, has_letters) = (self.is_eh_frame(), self.is_eh_frame() || !is_llvm);
-        Properties {
-            personality: frame
-                .personality
-                .filter(|_| has_pointers)
-                .map(|(encoding, routine)| (routine, encoding.0)),
-            lsda_encoding: frame.lsda.filter(|_| has_pointers).map(|(encoding, _)| encoding.0),
-            is_signal_frame: frame.is_signal_frame && has_letters,
-            is_simple: is_llvm && function.is_simple,
-            return_column: match frame.return_column {
-                None if is_llvm => Register(u16::MAX),
-                column => column.unwrap_or(self.assembly.arch.return_address()),
-            },
-            is_b_key_frame: frame.is_b_key_frame && has_letters,
-            is_mte_tagged_frame: frame.is_mte_tagged_frame && has_letters,
-        }
-    }
-
-    /// The CIE of a function, and how many of its instructions that has: one that exists, or a new one.
+    /// The CIE of a function, and how many bytes of its instructions that has: one that exists, or a new one.
     fn cie(&mut self, function: &Function) -> Result<(WrittenCie, usize), Error> {
-        let bytes = &self.assembly.bytes;
-        let properties = self.properties(function);
-        let start = function.instructions.bytes.start;
-        let leading = start..start + function.instructions.leading;
-        let has = |cie: &&SharedCie| {
-            cie.properties == properties
-                && bytes[leading.clone()].starts_with(&bytes[cie.instructions.clone()])
-        };
-        // gas looks through them from the newest on.
-        if let Some(cie) = self.cies.iter().rev().find(has) {
-            return Ok((cie.written, cie.instructions.len()));
+        let properties = Properties::new(self.assembly, self.kind, function);
+        if let Some(found) = self.cies.find(self.assembly, &properties, function) {
+            return Ok(found);
         }
-        let written = self.new_cie(function, &properties, &bytes[leading.clone()])?;
-        let length = leading.len();
-        self.cies.push(SharedCie { properties, instructions: leading, written });
-        Ok((written, length))
+        let written = self.new_cie(function, &properties, &self.assembly.bytes[function.leading()])?;
+        Ok(self.cies.push(properties, function, written))
     }
 
     fn new_cie(
@@ -231,8 +162,7 @@ impl<'a> Records<'a> {
             place_of_zero(&relocation)
         });
         let own = function.instructions.bytes.start + in_cie..function.instructions.bytes.end;
-        let marked = if self.zero_advances { self.with_marks(function, own.clone()) } else { None };
-        let instructions = marked.as_deref().unwrap_or(&assembly.bytes[own.clone()]);
+        let instructions = &assembly.bytes[own.clone()];
         self.writer.fde(&cie, place_of_zero(&start), function.size, lsda, instructions)?;
         if !assembly.marks.is_empty() {
             let fixed = start.offset.0 + 2 * size + usize::from(self.is_eh_frame());
@@ -248,26 +178,6 @@ impl<'a> Records<'a> {
         let labels = self.assembly.marks_of(function).iter().filter(|mark| mark.kind == MarkKind::Label);
         // Nothing before a label is in the CIE.
         self.labels.extend(labels.map(|mark| SectionOffset(at + mark.at - own.start)));
-    }
-
-    /// A function's own instructions with its advances by nothing, if it has any and gas does not omit it: nothing may
-    /// come between an escape's bytes and what completes them.
-    fn with_marks(&self, function: &Function, own: Range<usize>) -> Option<Vec<u8>> {
-        let marks = self.assembly.marks_of(function);
-        if marks.iter().any(|mark| mark.kind != MarkKind::ZeroAdvance) {
-            return None;
-        }
-        let (mut result, mut from) = (Vec::new(), own.start);
-        for mark in marks {
-            result.extend_from_slice(&self.assembly.bytes[from..mark.at]);
-            result.push(0x40);
-            from = mark.at;
-        }
-        if result.is_empty() {
-            return None;
-        }
-        result.extend_from_slice(&self.assembly.bytes[from..own.end]);
-        Some(result)
     }
 
     fn relocation(&self, offset: SectionOffset, encoding: PointerEncoding, target: Target) -> Relocation {

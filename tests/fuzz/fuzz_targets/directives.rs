@@ -30,7 +30,7 @@ fuzz_target!(|input: &[u8]| {
         assert_eq!(assembly.len(), before + usize::from(pushed.is_ok()));
     }
     let (Ok(eh_frame), Ok(_)) = (assembly.eh_frame(), assembly.debug_frame()) else { return };
-    let _ = assembly.compact_unwind(
+    let _compact = assembly.compact_unwind(
         CompactOptions::new().with_encodings(if choice & 64 == 0 { Encodings::Checked } else { Encodings::LlvmMc }),
         |_| None,
         |_| compact_unwind::Target::Symbol { number: 0 },

@@ -13,7 +13,7 @@ use cfipack_tests::corpora;
 fn main() -> std::io::Result<()> {
     let directory = std::env::args_os().nth(1).expect("usage: fuzz-seeds DIRECTORY");
     let directory = Path::new(&directory);
-    for target in ["decoder", "cfi", "container", "unwind_info"] {
+    for target in ["decoder", "cfi", "container", "unwind_info", "directives"] {
         fs::create_dir_all(directory.join(target))?;
     }
     let small = |bytes: &[u8]| bytes.len() < 8192;
@@ -34,6 +34,8 @@ fn main() -> std::io::Result<()> {
                 };
                 let kind = if section.kind == SectionKind::EhFrame { 0 } else { 4 };
                 let input = [&[arch | kind][..], &section.section.bytes].concat();
+                // Any bytes are directives.
+                fs::write(directory.join("directives").join(&name), &input)?;
                 fs::write(directory.join("cfi").join(&name), input)?;
             }
         }

@@ -59,7 +59,8 @@ impl<'r> Writer<'r> {
             2 => format!(".text.s{number},\"ax\",@progbits"),
             _ => ".text".to_string(),
         };
-        write!(self.text, "\t.section {section}\n\t.type f{number},@function\nf{number}:\n")
+        let alignment = if self.mode == Mode::Directives { "\t.p2align 4\n" } else { "" };
+        write!(self.text, "\t.section {section}\n{alignment}\t.type f{number},@function\nf{number}:\n")
             .expect("a String takes everything");
         let simple = self.random.chance(3);
         self.text.push_str(if simple { "\t.cfi_startproc simple\n" } else { "\t.cfi_startproc\n" });
@@ -98,6 +99,9 @@ impl<'r> Writer<'r> {
             let instructions = 1 + self.random.below(longest);
             self.code(instructions * unit);
             for _ in 0..self.random.pick(&[1, 1, 1, 2, 3]) {
+                if self.mode == Mode::Directives && self.random.chance(20) {
+                    self.align();
+                }
                 self.directive();
             }
         }
@@ -111,6 +115,17 @@ impl<'r> Writer<'r> {
         self.code(missing.max(unit));
     }
 
+    /// An alignment, which often adds no byte.
+    fn align(&mut self) {
+        let power = self.random.pick(&[0, 2, 2, 3, 4]);
+        let alignment = 1 << power;
+        let end = self.at.next_multiple_of(alignment);
+        writeln!(self.text, "\t.p2align {power}").expect("a String takes everything");
+        if power != 0 {
+            (self.at, self.here) = (end, Here::default());
+        }
+    }
+
     fn code(&mut self, bytes: u64) {
         writeln!(self.text, "\t.skip {bytes}").expect("a String takes everything");
         self.at += bytes;
@@ -118,7 +133,7 @@ impl<'r> Writer<'r> {
     }
 
     fn clean(&self) -> bool {
-        self.mode == Mode::Clean
+        self.mode != Mode::Wild
     }
 
     fn cfa_offset(&mut self) -> i64 {
@@ -149,6 +164,7 @@ impl<'r> Writer<'r> {
             85..91 => self.sign(),
             91..97 => self.flex(),
             97..99 => self.escape(),
+            _ if self.mode == Mode::Directives => self.escape(),
             _ => self.unusual(),
         }
     }
@@ -248,7 +264,7 @@ impl<'r> Writer<'r> {
             }
             2 => {
                 // In a CIE of amd64 there is a rule to go back from.
-                if !self.clean() && self.at == 0 && arch == Arch::Amd64 {
+                if self.at == 0 && arch == Arch::Amd64 {
                     return;
                 }
                 // gas ignores this on amd64.
@@ -334,6 +350,22 @@ impl<'r> Writer<'r> {
 
     fn escape(&mut self) {
         let offset = self.random.between(0, 63);
+        if self.mode == Mode::Directives && self.random.chance(40) {
+            let other = self.target.callee_saved[0];
+            return match self.random.below(8) {
+                0 => self.say(format_args!("escape 0x2e,uleb128({offset})")),
+                1 => self.say(format_args!("escape 0,0x2e,{offset}")),
+                2 => self.say(format_args!("escape 0x2e,0x80,1")),
+                3 => self.say(format_args!("escape 0x10,{other},2,0x76,sleb128({offset})")),
+                4 => self.say(format_args!("escape 0x10,{other},uleb128(2),0x76,{offset}")),
+                5 => self.say(format_args!("escape 0x14,{other},{offset}")),
+                6 => self.say(format_args!("escape 0x07,{other}")),
+                _ => {
+                    let number = self.random.below(u64::MAX);
+                    self.say(format_args!("label l{number}"));
+                }
+            };
+        }
         match self.random.below(5) {
             0 => self.say(format_args!("escape 0")),
             1 => self.say(format_args!("escape 0x2e,{offset}")),

@@ -2,7 +2,7 @@
 //!
 //! [`Mode::Clean`] functions contain nothing that gas is known to translate wrongly and nothing
 //! that `.eh_frame` cannot carry (docs/gnu-exceptions.md), so gas's `.sframe` is the right answer
-//! to the byte. [`Mode::Wild`] functions contain everything that gas assembles without crashing.
+//! to the byte. [`Mode::Directives`] functions have these too. [`Mode::Wild`] functions contain everything that gas assembles without crashing.
 
 mod function;
 mod state;
@@ -17,6 +17,9 @@ use function::Writer;
 pub enum Mode {
     /// Only what gas translates rightly.
     Clean,
+    /// Only what gas translates rightly, and what `.eh_frame` does not carry of it: alignments that may add no byte,
+    /// escapes of all kinds, labels.
+    Directives,
     /// Everything.
     Wild,
 }

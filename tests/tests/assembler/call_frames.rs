@@ -29,7 +29,7 @@ fn compare(object: &Object, dialect: Dialect) -> Result<(), String> {
 
 fn random_programs(what: &str, dialect: Dialect, command: impl Fn(Arch, &'static str) -> Vec<&'static str>) {
     let Some(tools) = Tools::find(what) else { return };
-    let (seed, count) = cases(what, 12);
+    let (seed, count) = cases(what, 5);
     let mut random = Random::new(seed);
     let mut left_out = 0;
     for target in TARGETS {

@@ -221,6 +221,7 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
     fn zero_advance(&mut self, state: &State<'a, StackPointer>) -> Result<(), Reason> {
         if self.so_far.touched {
             self.push(state)?;
+            self.so_far.entered = None;
         }
         (self.so_far.begun, self.so_far.touched) = (true, false);
         Ok(())

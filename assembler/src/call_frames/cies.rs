@@ -1,0 +1,87 @@
+//! Which functions share a CIE.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use cfipack_format::{Key, Register};
+
+use crate::Dialect;
+use crate::assembly::{Assembly, Function};
+use crate::cfi::SectionKind;
+
+/// The CIEs of a section so far, each with what its user knows it by.
+pub(crate) struct Cies<T> {
+    known: Vec<Known<T>>,
+}
+
+struct Known<T> {
+    properties: Properties,
+    /// Its instructions among the assembly's bytes.
+    instructions: Range<usize>,
+    what: T,
+}
+
+/// What the functions of a CIE have in common beside its instructions. Their order is that in which llvm-mc sorts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Properties {
+    pub(crate) personality: Option<(Key, u8)>,
+    pub(crate) lsda_encoding: Option<u8>,
+    pub(crate) is_signal_frame: bool,
+    /// LLVM's alone: gas compares instructions.
+    pub(crate) is_simple: bool,
+    pub(crate) return_column: Register,
+    pub(crate) is_b_key_frame: bool,
+    pub(crate) is_mte_tagged_frame: bool,
+}
+
+impl Properties {
+    pub(crate) fn new(assembly: &Assembly, kind: SectionKind, function: &Function) -> Self {
+        let frame = &function.frame;
+        let is_llvm = assembly.dialect == Dialect::Llvm;
+        // `.debug_frame` has no pointers, and LLVM's no letters.
+        let has_pointers = kind == SectionKind::EhFrame;
+        let has_letters = has_pointers || !is_llvm;
+        let personality = frame.personality.filter(|_| has_pointers);
+        Self {
+            personality: personality.map(|(encoding, routine)| (routine, encoding.0)),
+            lsda_encoding: frame.lsda.filter(|_| has_pointers).map(|(encoding, _)| encoding.0),
+            is_signal_frame: frame.is_signal_frame && has_letters,
+            is_simple: is_llvm && function.is_simple,
+            return_column: match frame.return_column {
+                None if is_llvm => Register(u16::MAX),
+                column => column.unwrap_or(assembly.arch.return_address()),
+            },
+            is_b_key_frame: frame.is_b_key_frame && has_letters,
+            is_mte_tagged_frame: frame.is_mte_tagged_frame && has_letters,
+        }
+    }
+}
+
+impl<T: Copy> Cies<T> {
+    pub(crate) const fn new() -> Self {
+        Self { known: Vec::new() }
+    }
+
+    /// A CIE for a function, and how many bytes of the function's instructions it has.
+    pub(crate) fn find(
+        &self,
+        assembly: &Assembly,
+        properties: &Properties,
+        function: &Function,
+    ) -> Option<(T, usize)> {
+        let leading = &assembly.bytes[function.leading()];
+        // gas looks through them from the newest on.
+        let found = self.known.iter().rev().find(|cie| {
+            cie.properties == *properties && leading.starts_with(&assembly.bytes[cie.instructions.clone()])
+        })?;
+        Some((found.what, found.instructions.len()))
+    }
+
+    /// Notes a new CIE with all instructions that one of this function can have, and how many bytes those are.
+    pub(crate) fn push(&mut self, properties: Properties, function: &Function, what: T) -> (T, usize) {
+        let instructions = function.leading();
+        let length = instructions.len();
+        self.known.push(Known { properties, instructions, what });
+        (what, length)
+    }
+}

@@ -1,0 +1,68 @@
+//! Functions for the encoders, without the records between.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use crate::assembly::{Assembly, Function};
+use crate::call_frames::{Cies, Properties};
+use crate::cfi::{self, Cie, SectionKind};
+use crate::instructions::{MarkKind, alignment};
+
+/// What becomes of the functions of an assembly in its `.eh_frame`: which instructions are the CIE's, and which the FDE's.
+pub(crate) struct Parts<'a> {
+    assembly: &'a Assembly,
+    cies: Cies<()>,
+}
+
+impl<'a> Parts<'a> {
+    pub(crate) fn new(assembly: &'a Assembly) -> Self {
+        Self { assembly, cies: Cies::new() }
+    }
+
+    /// A function, of those that the `.eh_frame` has in the order of calls. `own` are its instructions beside the CIE's, if
+    /// they are not to be those of the FDE.
+    pub(crate) fn function(&mut self, function: &Function, own: Option<&'a [u8]>) -> cfi::Function<'a> {
+        let assembly = self.assembly;
+        let properties = Properties::new(assembly, SectionKind::EhFrame, function);
+        let found = self.cies.find(assembly, &properties, function);
+        let ((), in_cie) = found.unwrap_or_else(|| self.cies.push(properties, function, ()));
+        let Range { start, end } = function.instructions.bytes;
+        let (code, data) = alignment(assembly.dialect, assembly.arch);
+        let column = function.frame.return_column.unwrap_or(assembly.arch.return_address());
+        let mut cie = Cie::from_parts(code, data, column, &assembly.bytes[start..start + in_cie]);
+        cie.signal_frame = function.frame.is_signal_frame;
+        cie.pauth_key_b = function.frame.is_b_key_frame;
+        cie.tagged = function.frame.is_mte_tagged_frame;
+        let own = match own {
+            Some(all) => &all[in_cie..],
+            None => &assembly.bytes[start + in_cie..end],
+        };
+        cfi::Function::from_parts(assembly.arch, function.key, function.size, cie, own)
+    }
+}
+
+impl Assembly {
+    /// The instructions of each function with its advances by nothing, where it has any and gas does not omit it: nothing
+    /// may come between an escape's bytes and what completes them. Nothing for an assembly without such a function.
+    pub(crate) fn with_zero_advances(&self) -> Vec<Option<Vec<u8>>> {
+        if !self.marks.iter().any(|mark| mark.kind == MarkKind::ZeroAdvance) {
+            return Vec::new();
+        }
+        let with_marks = |function: &Function| {
+            let marks = self.marks_of(function);
+            if marks.is_empty() || marks.iter().any(|mark| mark.kind != MarkKind::ZeroAdvance) {
+                return None;
+            }
+            let Range { start: mut from, end } = function.instructions.bytes;
+            let mut result = Vec::with_capacity(end - from + marks.len());
+            for mark in marks {
+                result.extend_from_slice(&self.bytes[from..mark.at]);
+                result.push(0x40);
+                from = mark.at;
+            }
+            result.extend_from_slice(&self.bytes[from..end]);
+            Some(result)
+        };
+        self.functions.iter().map(with_marks).collect()
+    }
+}
