@@ -42,6 +42,8 @@ mod from_cfi;
 #[cfg(feature = "gimli")]
 mod from_gimli;
 mod instructions;
+#[cfg(feature = "object")]
+mod object;
 mod parts;
 mod sframe;
 pub mod text;
@@ -58,4 +60,6 @@ pub use directives::{Directives, Frame};
 pub use error::{Error, Misuse};
 #[cfg(feature = "gimli")]
 pub use from_gimli::{GimliError, from_gimli};
+#[cfg(feature = "object")]
+pub use self::object::{ObjectError, ObjectOptions, TablesObject, Unnamed, UnnamedReason};
 pub use sframe::Sframe;

@@ -1,6 +1,6 @@
 //! `asm`: assembler text in, tables out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,6 @@ use anyhow::{Context as _, bail};
 use cfipack_assembler::text::{self, Format, Reader, Unit};
 use cfipack_assembler::{Dialect, Target};
 use cfipack_format::Arch;
-use cfipack_format::Unsupported;
 use serde::Serialize;
 
 use crate::conversion::TableOptions;
@@ -34,9 +33,18 @@ pub struct Arguments {
     /// The file that a listing is of, for lines that it cuts
     #[arg(long, value_name = "FILE")]
     source: Option<PathBuf>,
+    /// File format of a source: elf or mach-o; it is what the source's sections are without it
+    #[arg(long, value_name = "NAME", value_enum)]
+    format: Option<FormatName>,
     /// What to make
     #[arg(long, value_name = "WHAT", value_enum, default_value = "sframe")]
     emit: Emit,
+    /// Put a .eh_frame into the object too, for code assembled without one
+    #[arg(long)]
+    with_eh_frame: bool,
+    /// Whose compact encodings: checked ones are true in bodies and at calls
+    #[arg(long, value_name = "NAME", value_enum, default_value = "checked")]
+    encodings: EncodingsName,
     /// Write it: the bytes of the section before relocation, or the object; "-": standard output
     #[arg(long, short = 'o', visible_alias = "output", value_name = "FILE")]
     section: Option<PathBuf>,
@@ -53,7 +61,15 @@ The text is not assembled. A listing has the offset of every instruction:
   gcc -c f.c -Wa,-aclmn=f.lst,--listing-rhs-width=200
   clang -fno-integrated-as -c f.c -Wa,-aclmn=f.lst,--listing-rhs-width=200
 A source may have labels, sections, CFI and data (.byte, .skip, .p2align ...), and no
-instructions or macros. What is not certain is an error that names the option to add.";
+instructions or macros. What is not certain is an error that names the option to add.
+
+--emit object makes a relocatable ELF object that has .sframe and no code: link it beside the
+object of the code (ld code.o tables.o). Its fields lead to global symbols of that object: for
+a function, the last symbol before it in its section that .globl or .weak names, or the first
+one after it, and the distance. Of these, .hidden and .protected symbols come first: a shared
+library needs one in each section of code, since others may be taken over by other modules. A
+function in a section without global symbols, or in a COMDAT group (of which the linker may
+keep another object's code), is left out with a warning. Mach-O linkers accept no such object.";
 
 /// What is made.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,6 +80,20 @@ enum Emit {
     EhFrame,
     /// __compact_unwind
     CompactUnwind,
+    /// an ELF object with only tables
+    Object,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+enum FormatName {
+    Elf,
+    MachO,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum EncodingsName {
+    Checked,
+    LlvmMc,
 }
 
 fn parse_arch(name: &str) -> Result<Arch, String> {
@@ -88,7 +118,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         bail!("--section and --json both ask for standard output");
     }
     arguments.table.check()?;
-    if arguments.emit != Emit::Sframe {
+    if arguments.with_eh_frame && arguments.emit != Emit::Object {
+        bail!("--with-eh-frame: only --emit object makes an object");
+    }
+    if arguments.encodings != EncodingsName::Checked && arguments.emit != Emit::CompactUnwind {
+        bail!("--encodings: only --emit compact-unwind makes encodings");
+    }
+    if !matches!(arguments.emit, Emit::Sframe | Emit::Object) {
         arguments.table.check_unused()?;
     }
     let inputs = [Some(&arguments.input), arguments.source.as_ref()];
@@ -101,24 +137,20 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let source = arguments.source.as_deref().map(open).transpose()?;
     let Some(unit) = read(arguments, &text, source.as_deref())? else { return Ok(Status::Failed) };
     let name = || arguments.input.display().to_string();
-    let made = emit::emit(&unit, arguments.emit, arguments.table.get()).with_context(name)?;
-    for unsupported in &made.omitted {
-        let function = &unit.functions[unsupported.function.0 as usize];
+    let made = emit::emit(&unit, arguments).with_context(name)?;
+    for omitted in &made.omitted {
+        let function = &unit.functions[omitted.function];
         let what = if arguments.emit == Emit::CompactUnwind { "in DWARF mode" } else { "left out" };
-        status::warn(&format_args!(
-            "{}:{}: {}: {what}: {}",
-            name(),
-            function.line,
-            function.name.as_deref().unwrap_or("(no name)"),
-            unsupported.reason
-        ));
+        let symbol = function.name.as_deref().unwrap_or("(no name)");
+        status::warn(&format_args!("{}:{}: {symbol}: {what}: {}", name(), function.line, omitted.text));
     }
     let written = output.map_or(Ok(()), |output| output::binary(output, &made.bytes));
     let written = written.and_then(|()| match arguments.json {
         true => print_json(&made.json(&unit, &name())),
         false => made.print(&unit, &name()),
     });
-    status::judged(Status::Done, written)
+    // Functions of the text that no table of the object has, for want of symbols.
+    status::judged(Status::differs_if(made.is_incomplete), written)
 }
 
 fn open(path: &Path) -> anyhow::Result<Bytes> {
@@ -133,6 +165,11 @@ fn read(arguments: &Arguments, text: &[u8], source: Option<&[u8]>) -> anyhow::Re
         bail!("--source: {name} is no listing");
     }
     let mut reader = Reader::new(arguments.arch.unwrap_or(Arch::Amd64));
+    match arguments.format {
+        Some(FormatName::Elf) => reader = reader.with_format(Format::Elf),
+        Some(FormatName::MachO) => reader = reader.with_format(Format::MachO),
+        None => {}
+    }
     if let Some(source) = source {
         reader = reader.with_source(source);
     }
@@ -161,7 +198,18 @@ struct Made {
     section: &'static str,
     bytes: Vec<u8>,
     relocations: Vec<Relocation>,
-    omitted: Vec<Unsupported>,
+    omitted: Vec<Omitted>,
+    /// Whether functions are omitted that the format has.
+    is_incomplete: bool,
+}
+
+/// A function that is not in the table.
+#[derive(Debug)]
+struct Omitted {
+    function: usize,
+    /// A short name of the reason.
+    reason: &'static str,
+    text: String,
 }
 
 /// A field that a linker fills.
@@ -169,15 +217,22 @@ struct Made {
 struct Relocation {
     offset: usize,
     kind: String,
-    target: Target,
+    symbol: Option<String>,
+    /// The section's place among the unit's.
+    section: Option<usize>,
     addend: i64,
 }
 
 impl Made {
+    /// Functions that are not in the table; one that is missing in two is one.
+    fn num_omitted(&self) -> u64 {
+        self.omitted.iter().map(|omitted| omitted.function).collect::<BTreeSet<_>>().len() as u64
+    }
+
     fn print(&self, unit: &Unit, name: &str) -> anyhow::Result<()> {
         let mut text = Vec::new();
         let functions = unit.functions.len() as u64;
-        let omitted = self.omitted.len() as u64;
+        let omitted = self.num_omitted();
         let converted = functions - omitted;
         let share = percent(converted, functions);
         let name = Escaped(name);
@@ -194,10 +249,10 @@ impl Made {
 
     fn json<'r>(&'r self, unit: &'r Unit, name: &str) -> SummaryJson<'r> {
         let mut reasons = BTreeMap::new();
-        for unsupported in &self.omitted {
-            *reasons.entry(unsupported.reason.name()).or_default() += 1;
+        for omitted in &self.omitted {
+            *reasons.entry(omitted.reason).or_default() += 1;
         }
-        let left_out = self.omitted.len() as u64;
+        let left_out = self.num_omitted();
         SummaryJson {
             schema: "cfipack/asm/1",
             file: name.to_owned(),
@@ -215,26 +270,31 @@ impl Made {
 }
 
 impl Relocation {
-    fn json<'r>(&'r self, unit: &'r Unit) -> RelocationJson<'r> {
-        let (symbol, place) = match self.target {
+    fn new(unit: &Unit, offset: usize, kind: String, target: Target, addend: i64) -> Self {
+        let (symbol, place) = match target {
             Target::Function(key) => {
                 let function = &unit.functions[key.0 as usize];
-                (function.name.as_deref(), Some((function.section, function.offset)))
+                (function.name.clone(), Some((function.section, function.offset)))
             }
             Target::Personality(key) | Target::Lsda(key) => {
                 let name = &unit.symbols[key.0 as usize];
-                (Some(name.as_str()), unit.label(name).map(|label| (label.section, label.offset)))
+                (Some(name.clone()), unit.label(name).map(|label| (label.section, label.offset)))
             }
             _ => (None, None),
         };
-        let section = place.map(|(section, _)| &unit.sections[section]);
+        let addend = addend + place.map_or(0, |(_, offset)| offset as i64);
+        Self { offset, kind, symbol, section: place.map(|(section, _)| section), addend }
+    }
+
+    fn json<'r>(&'r self, unit: &'r Unit) -> RelocationJson<'r> {
+        let section = self.section.map(|section| &unit.sections[section]);
         RelocationJson {
             offset: format!("{:#x}", self.offset),
             r#type: &self.kind,
-            symbol,
+            symbol: self.symbol.as_deref(),
             section: section.map(|section| section.name.as_str()),
             group: section.and_then(|section| section.group.as_deref()),
-            addend: self.addend + place.map_or(0, |(_, offset)| offset as i64),
+            addend: self.addend,
         }
     }
 }

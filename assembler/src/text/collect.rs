@@ -101,6 +101,7 @@ pub(super) struct Collector<'t> {
     pub(super) functions: Vec<OpenFunction>,
     pub(super) labels: Vec<LabelAt<'t>>,
     pub(super) globals: BTreeSet<&'t [u8]>,
+    pub(super) hidden: BTreeSet<&'t [u8]>,
     pub(super) symbols: Vec<String>,
     keys: BTreeMap<String, Key>,
     pub(super) constants: Constants<'t>,
@@ -121,6 +122,7 @@ impl<'t> Collector<'t> {
             functions: Vec::new(),
             labels: Vec::new(),
             globals: BTreeSet::new(),
+            hidden: BTreeSet::new(),
             symbols: Vec::new(),
             keys: BTreeMap::new(),
             constants: BTreeMap::new(),
@@ -238,11 +240,13 @@ impl<'t> Collector<'t> {
             b".p2align" | b".balign" | b".align" | b".p2alignw" | b".p2alignl" | b".balignw" | b".balignl" => {
                 Some(Kind::Align(word, after))
             }
-            b".globl" | b".global" | b".weak" | b".weak_definition" => {
+            b".globl" | b".global" | b".weak" | b".weak_definition" | b".hidden" | b".protected"
+            | b".internal" | b".private_extern" => {
+                let is_hidden = matches!(word, b".hidden" | b".protected" | b".internal" | b".private_extern");
                 for symbol in text[after..].split(|&byte| byte == b',') {
                     let symbol = symbol.trim_ascii();
                     let symbol = if symbol.starts_with(b"\"") { name(symbol).map_or(symbol, |n| n.0) } else { symbol };
-                    self.globals.insert(symbol);
+                    if is_hidden { &mut self.hidden } else { &mut self.globals }.insert(symbol);
                 }
                 Some(Kind::Silent)
             }
@@ -365,12 +369,12 @@ impl<'t> Collector<'t> {
 fn is_silent(word: &[u8]) -> bool {
     matches!(
         word,
-        b".type" | b".size" | b".file" | b".loc" | b".ident" | b".hidden" | b".protected" | b".internal"
+        b".type" | b".size" | b".file" | b".loc" | b".ident"
             | b".local" | b".loc_mark_labels" | b".symver" | b".weakref" | b".comm" | b".extern"
             | b".addrsig" | b".addrsig_sym" | b".intel_syntax" | b".att_syntax" | b".code64" | b".code32"
             | b".arch" | b".cpu" | b".arch_extension" | b".machine" | b".machinemode" | b".line" | b".ln"
             | b".version_min" | b".build_version" | b".macosx_version_min" | b".subsections_via_symbols"
-            | b".private_extern" | b".no_dead_strip" | b".weak_reference" | b".desc" | b".altmacro"
+            | b".no_dead_strip" | b".weak_reference" | b".desc" | b".altmacro"
             | b".noaltmacro" | b".warning" | b".print" | b".attach_to_group" | b".gnu_attribute"
             | b".title" | b".sbttl" | b".psize" | b".eject" | b".variant_pcs" | b".app-file"
             | b".reloc" | b".include" | b".func" | b".endfunc"

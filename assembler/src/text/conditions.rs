@@ -65,7 +65,7 @@ impl<'t> Conditions<'t> {
     ) -> Role {
         let at = after_labels(statement.text);
         let text = &statement.text[at..];
-        let statement = Statement { text, base: statement.base + at, ..statement };
+        let statement = Statement { text, base: if statement.is_in_place { statement.base + at } else { statement.base }, ..statement };
         if text.first() != Some(&b'.') && self.definition.is_none() && self.branches.is_empty() {
             // The common case: an instruction, which can only be a macro's call if there are macros.
             if self.macros.is_empty() {

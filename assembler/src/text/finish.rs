@@ -46,6 +46,7 @@ impl<'t> Collector<'t> {
                 section: self.sections.places[place].0,
                 offset,
                 is_global: self.globals.contains(label.name),
+                is_own: self.globals.contains(label.name) && self.hidden.contains(label.name),
             }
         });
         Ok(Unit {

@@ -146,7 +146,9 @@ impl<'t> Listing<'t> {
         let matters = self.collector.place().open.is_some()
             || matches!(word, b".section" | b".pushsection")
             || word.starts_with(b".cfi_")
-            || find(source, b";").is_some();
+            || find(source, b";").is_some()
+            // A label, with anything after it.
+            || !source.iter().any(|&byte| matches!(byte, b' ' | b'\t'));
         if matters && !is_harmless {
             let span = Span { start: row.at as u32, length: row.source.len() as u32 };
             self.collector.fault(span, Problem::CutLine);

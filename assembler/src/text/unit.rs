@@ -71,6 +71,8 @@ pub struct Label {
     pub offset: u64,
     /// Whether other objects see it (`.globl`, `.weak`).
     pub is_global: bool,
+    /// Whether they see it and no other module does (`.hidden`, `.protected`, `.internal`, `.private_extern`).
+    pub is_own: bool,
 }
 
 /// The sections that `.cfi_sections` names; `.eh_frame` alone without it.

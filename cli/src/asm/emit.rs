@@ -1,22 +1,34 @@
 //! Sections from a unit.
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
+use cfipack_assembler::encoder::compact_unwind;
 use cfipack_assembler::encoder::sframe::Options;
 use cfipack_assembler::text::{Format, Unit};
-use cfipack_assembler::{Assembly, Target};
-use cfipack_format::Arch;
+use cfipack_assembler::{
+    Assembly, CompactOptions, Encodings, ObjectOptions, Target, UnnamedReason,
+};
 use cfipack_format::sframe::Version;
+use cfipack_format::{Arch, Key, Unsupported};
 
-use super::{Emit, Made, Relocation, dialect};
+use super::{Arguments, Emit, EncodingsName, Made, Omitted, Relocation, dialect};
 
-/// Makes a section.
-pub(super) fn emit(unit: &Unit, what: Emit, options: Options) -> anyhow::Result<Made> {
-    let assembly = unit.assembly(dialect(unit))?;
-    match what {
-        Emit::Sframe => sframe(unit, &assembly, options),
-        Emit::EhFrame => eh_frame(unit, &assembly),
-        Emit::CompactUnwind => bail!("--emit compact-unwind: not for this text"),
+/// Makes a section, or an object.
+pub(super) fn emit(unit: &Unit, arguments: &Arguments) -> anyhow::Result<Made> {
+    let options = arguments.table.get();
+    if arguments.emit == Emit::Object {
+        return object(unit, options, arguments.with_eh_frame);
     }
+    let assembly = unit.assembly(dialect(unit))?;
+    match arguments.emit {
+        Emit::EhFrame => eh_frame(unit, &assembly),
+        Emit::CompactUnwind => compact_unwind(unit, &assembly, arguments.encodings),
+        Emit::Sframe | Emit::Object => sframe(unit, &assembly, options),
+    }
+}
+
+fn omitted(unsupported: &Unsupported) -> Omitted {
+    let Unsupported { function, reason, .. } = unsupported;
+    Omitted { function: function.0 as usize, reason: reason.name(), text: reason.to_string() }
 }
 
 fn sframe(unit: &Unit, assembly: &Assembly, options: Options) -> anyhow::Result<Made> {
@@ -27,29 +39,112 @@ fn sframe(unit: &Unit, assembly: &Assembly, options: Options) -> anyhow::Result<
     let mut bytes = vec![0; made.section.relocatable_len()];
     made.section.write_relocatable(&mut bytes)?;
     let kind = start_relocation(unit.arch, options.version);
-    let relocations = made.section.start_fields().map(|field| Relocation {
-        offset: field.field.0,
-        kind: kind.to_owned(),
-        target: Target::Function(field.function),
-        addend: field.offset as i64,
+    let relocations = made.section.start_fields().map(|field| {
+        let target = Target::Function(field.function);
+        Relocation::new(unit, field.field.0, kind.to_owned(), target, field.offset as i64)
     });
-    Ok(Made { section: ".sframe", bytes, relocations: relocations.collect(), omitted: made.omitted })
+    Ok(Made {
+        section: ".sframe",
+        bytes,
+        relocations: relocations.collect(),
+        omitted: made.omitted.iter().map(omitted).collect(),
+        is_incomplete: false,
+    })
 }
 
 fn eh_frame(unit: &Unit, assembly: &Assembly) -> anyhow::Result<Made> {
     let frames = assembly.eh_frame()?;
-    let relocations = frames.relocations().iter().map(|relocation| Relocation {
-        offset: relocation.offset.0,
-        kind: relocation.elf_type(unit.arch).map_or_else(
-            || format!("{} bytes", relocation.size),
-            |number| relocation_name(unit.arch, number).to_owned(),
-        ),
-        target: relocation.target,
-        addend: relocation.addend,
+    let relocations = frames.relocations().iter().map(|relocation| {
+        let kind = match relocation.elf_type(unit.arch) {
+            Some(number) if unit.format == Format::Elf => relocation_name(unit.arch, number).to_owned(),
+            _ => format!("{} bytes", relocation.size),
+        };
+        Relocation::new(unit, relocation.offset.0, kind, relocation.target, relocation.addend)
     });
-    let (section, relocations) =
-        (if unit.format == Format::MachO { "__eh_frame" } else { ".eh_frame" }, relocations.collect());
-    Ok(Made { section, bytes: frames.as_bytes().to_vec(), relocations, omitted: Vec::new() })
+    Ok(Made {
+        section: if unit.format == Format::MachO { "__eh_frame" } else { ".eh_frame" },
+        bytes: frames.as_bytes().to_vec(),
+        relocations: relocations.collect(),
+        omitted: Vec::new(),
+        is_incomplete: false,
+    })
+}
+
+fn compact_unwind(unit: &Unit, assembly: &Assembly, encodings: EncodingsName) -> anyhow::Result<Made> {
+    if unit.format != Format::MachO {
+        bail!("__compact_unwind is for Mach-O files (--format mach-o)");
+    }
+    if !matches!(unit.arch, Arch::Amd64 | Arch::I386 | Arch::Aarch64 | Arch::Arm64_32) {
+        bail!("__compact_unwind is not defined for {}", unit.arch);
+    }
+    let encodings = match encodings {
+        EncodingsName::Checked => Encodings::Checked,
+        EncodingsName::LlvmMc => Encodings::LlvmMc,
+    };
+    let is_canonical = |name: &&String| matches!(name.as_str(), "___gxx_personality_v0" | "___objc_personality_v0");
+    let names = unit.symbols.iter().enumerate().filter(|(_, name)| is_canonical(name));
+    let canonical: Vec<_> = names.map(|(key, _)| Key(key as u64)).collect();
+    let options =
+        CompactOptions::new().with_encodings(encodings).with_canonical_personalities(&canonical);
+    let place = |section: usize, address| compact_unwind::Target::Section {
+        number: u8::try_from(section + 1).unwrap_or(u8::MAX),
+        address,
+    };
+    if unit.sections.len() >= usize::from(u8::MAX) {
+        bail!("a Mach-O object has 255 sections at most");
+    }
+    // Symbols are known by their places in the unit.
+    let target_of = |target| match target {
+        Target::Function(key) => {
+            let function = &unit.functions[key.0 as usize];
+            place(function.section, function.offset)
+        }
+        Target::Personality(key) | Target::Lsda(key) => match unit.label(&unit.symbols[key.0 as usize]) {
+            Some(label) if !label.is_global => place(label.section, label.offset),
+            _ => compact_unwind::Target::Symbol { number: key.0 as u32 },
+        },
+        _ => place(0, 0),
+    };
+    let made = assembly.compact_unwind(options, |_| None, target_of);
+    let relocations = made.section.relocations().map(|relocation| {
+        let (symbol, section, addend) = match relocation.target {
+            compact_unwind::Target::Section { number, address } => {
+                (None, Some(usize::from(number) - 1), address as i64)
+            }
+            compact_unwind::Target::Symbol { number } => {
+                (unit.symbols.get(number as usize).cloned(), None, 0)
+            }
+        };
+        let kind = format!("{} bytes", relocation.size);
+        Relocation { offset: relocation.offset as usize, kind, symbol, section, addend }
+    });
+    Ok(Made {
+        section: "__compact_unwind",
+        bytes: made.section.bytes().to_vec(),
+        relocations: relocations.collect(),
+        omitted: made.dwarf.iter().map(omitted).collect(),
+        is_incomplete: false,
+    })
+}
+
+fn object(unit: &Unit, sframe: Options, with_eh_frame: bool) -> anyhow::Result<Made> {
+    let mut options = ObjectOptions::new(sframe);
+    if with_eh_frame {
+        options = options.with_eh_frame();
+    }
+    let made = unit.object(options).context("--emit object")?;
+    let unnamed = made.unnamed.iter().map(|unnamed| Omitted {
+        function: unnamed.function.0 as usize,
+        reason: match unnamed.reason {
+            UnnamedReason::NoGlobalSymbol => "no-global-symbol",
+            UnnamedReason::Comdat => "comdat",
+            _ => "exception-table",
+        },
+        text: unnamed.reason.to_string(),
+    });
+    let omitted: Vec<_> = unnamed.chain(made.unsupported.iter().map(omitted)).collect();
+    let is_incomplete = !made.unnamed.is_empty();
+    Ok(Made { section: "object", bytes: made.bytes, relocations: Vec::new(), omitted, is_incomplete })
 }
 
 /// The relocation of a start field of `.sframe`, which is relative to itself, as gas writes it.

@@ -57,7 +57,7 @@ fn data(random: &mut Random, count: u64) -> String {
 fn random_programs_are_what_gas_writes() {
     let what = "listings and sources of random programs against gas";
     let Some(tools) = Tools::find(what) else { return };
-    let (seed, count) = cases(what, 6);
+    let (seed, count) = cases(what, 3);
     let mut random = Random::new(seed);
     for target in TARGETS {
         for number in 0..count {
