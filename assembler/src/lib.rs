@@ -48,6 +48,8 @@ mod parts;
 mod sframe;
 pub mod text;
 
+#[cfg(feature = "object")]
+pub use self::object::{Linker, ObjectError, ObjectOptions, TablesObject, Unnamed, UnnamedReason};
 pub use assembly::{Assembly, AssemblyError};
 pub use call_frames::{CallFrames, PlaceError, Relocation, Target};
 pub use cfipack_cfi as cfi;
@@ -60,6 +62,4 @@ pub use directives::{Directives, Frame};
 pub use error::{Error, Misuse};
 #[cfg(feature = "gimli")]
 pub use from_gimli::{GimliError, from_gimli};
-#[cfg(feature = "object")]
-pub use self::object::{ObjectError, ObjectOptions, TablesObject, Unnamed, UnnamedReason};
 pub use sframe::Sframe;

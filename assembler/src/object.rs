@@ -13,11 +13,11 @@ use object::{
     SymbolKind, SymbolScope,
 };
 
+use crate::Dialect;
 use crate::assembly::{Assembly, AssemblyError};
 use crate::call_frames::Target;
 use crate::encoder::sframe::Options;
 use crate::text::{Format, Label, Unit};
-use crate::Dialect;
 
 /// What an object has.
 #[derive(Clone, Copy, Debug)]
@@ -27,17 +27,37 @@ pub struct ObjectOptions {
     pub sframe: Options,
     /// Whether it has a `.eh_frame` too.
     pub eh_frame: bool,
+    /// The linker that puts it beside the code.
+    pub linker: Linker,
+}
+
+/// A linker, which decides what an object of tables alone must look like.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
+pub enum Linker {
+    /// GNU ld: the object is joined with the code's by `ld -r`, and that is linked. A link drops entries of `.sframe` whose
+    /// function another object defines, and `ld -r` unties them; of a section whose name only begins with `.sframe.`
+    /// it keeps them, and the link of what `ld -r` made takes that as `.sframe`. Measured with 2.47.
+    #[default]
+    Gnu,
+    /// ld.lld, which takes the object in the link itself and puts tables of several objects one after another.
+    Lld,
 }
 
 impl ObjectOptions {
     /// A `.sframe` alone.
     pub const fn new(sframe: Options) -> Self {
-        Self { sframe, eh_frame: false }
+        Self { sframe, eh_frame: false, linker: Linker::Gnu }
     }
 
     /// The same with a `.eh_frame` too, for code whose own object has none.
     pub const fn with_eh_frame(self) -> Self {
         Self { eh_frame: true, ..self }
+    }
+
+    /// The same for a linker.
+    pub const fn with_linker(self, linker: Linker) -> Self {
+        Self { linker, ..self }
     }
 }
 
@@ -79,7 +99,7 @@ pub enum UnnamedReason {
 pub enum ObjectError {
     /// A section cannot be made.
     Assembly(AssemblyError),
-    /// The tables of a Mach-O object refer to what the same object defines: the linkers accept no others.
+    /// The rows of a Mach-O object's `__compact_unwind` are about code of the same object: ld64.lld 23 drops others.
     MachO,
     /// An architecture without a relocation for the fields.
     Architecture {
@@ -153,7 +173,7 @@ impl<'u> Symbols<'u> {
 }
 
 impl Unit {
-    /// A relocatable ELF object that has only tables, to link beside the object that the text's assembler makes. A field
+    /// A relocatable ELF object that has only tables, to link beside the object that the text's assembler makes ([`Linker`] says how). A field
     /// leads to a global symbol of that object in the function's own section (`.globl`, `.weak`), plus the distance: the last
     /// symbol before the function or the first after it, of hidden and protected ones if the section has any.
     /// A function whose section has none, and one in a COMDAT group, is omitted.
@@ -189,7 +209,7 @@ impl Unit {
         if options.eh_frame {
             object.eh_frame(&for_eh_frame)?;
         }
-        let unsupported = object.sframe(&for_sframe, options.sframe)?;
+        let unsupported = object.sframe(&for_sframe, &options)?;
         object.empty_stack_note();
         let bytes = object.writer.write().map_err(|_| ObjectError::Format)?;
         Ok(TablesObject { bytes, unnamed, unsupported })
@@ -223,7 +243,7 @@ impl<'a, 'u> Object<'a, 'u> {
     fn section(&mut self, name: &str, kind: SectionType, bytes: Vec<u8>) -> object::write::SectionId {
         let id = self.writer.add_section(Vec::new(), name.into(), SectionKind::ReadOnlyData);
         let section = self.writer.section_mut(id);
-        section.flags = SectionFlags::Elf { sh_type: kind, sh_flags: ElfFlags(u64::from(elf::SHF_ALLOC.0)) };
+        section.flags = SectionFlags::Elf { sh_type: kind, sh_flags: elf::SHF_ALLOC };
         section.set_data(bytes, 8);
         id
     }
@@ -266,12 +286,20 @@ impl<'a, 'u> Object<'a, 'u> {
         Ok(())
     }
 
-    fn sframe(&mut self, assembly: &Assembly, options: Options) -> Result<Vec<Unsupported>, ObjectError> {
-        let made = assembly.sframe(options).map_err(ObjectError::Assembly)?;
+    fn sframe(
+        &mut self,
+        assembly: &Assembly,
+        options: &ObjectOptions,
+    ) -> Result<Vec<Unsupported>, ObjectError> {
+        let made = assembly.sframe(options.sframe).map_err(ObjectError::Assembly)?;
         let mut bytes = alloc::vec![0; made.section.relocatable_len()];
         made.section.write_relocatable(&mut bytes).map_err(|_| ObjectError::Format)?;
-        let section = self.section(".sframe", elf::SHT_GNU_SFRAME, bytes);
-        let is_wide = options.version == cfipack_format::sframe::Version::V3;
+        let section = self.section(
+            if options.linker == Linker::Gnu { ".sframe.tables" } else { ".sframe" },
+            elf::SHT_GNU_SFRAME,
+            bytes,
+        );
+        let is_wide = options.sframe.version == cfipack_format::sframe::Version::V3;
         let kind = match (self.arch, is_wide) {
             (Arch::Amd64, true) => 24,
             (Arch::Amd64, false) => 2,
@@ -282,7 +310,12 @@ impl<'a, 'u> Object<'a, 'u> {
         };
         for field in made.section.start_fields() {
             if let Ok((name, offset)) = self.symbols.function(field.function) {
-                self.relocate(section, field.field.0, kind, (name, offset.wrapping_add(field.offset as i64)))?;
+                self.relocate(
+                    section,
+                    field.field.0,
+                    kind,
+                    (name, offset.wrapping_add(field.offset as i64)),
+                )?;
             }
         }
         Ok(made.omitted)
@@ -312,7 +345,7 @@ impl fmt::Display for ObjectError {
         match self {
             Self::Assembly(error) => error.fmt(f),
             Self::MachO => f.write_str(
-                "tables of Mach-O refer to functions of their own object: no object can have them alone",
+                "Mach-O linkers drop rows about code of another object: no object can have them alone",
             ),
             Self::Architecture { arch } => write!(f, "no objects with these sections for {arch}"),
             Self::Format => f.write_str("the sections are too large for an object"),

@@ -42,6 +42,9 @@ pub struct Arguments {
     /// Put a .eh_frame into the object too, for code assembled without one
     #[arg(long)]
     with_eh_frame: bool,
+    /// The linker that takes the object
+    #[arg(long, value_name = "NAME", value_enum, default_value = "ld")]
+    linker: LinkerName,
     /// Whose compact encodings: checked ones are true in bodies and at calls
     #[arg(long, value_name = "NAME", value_enum, default_value = "checked")]
     encodings: EncodingsName,
@@ -63,13 +66,16 @@ The text is not assembled. A listing has the offset of every instruction:
 A source may have labels, sections, CFI and data (.byte, .skip, .p2align ...), and no
 instructions or macros. What is not certain is an error that names the option to add.
 
---emit object makes a relocatable ELF object that has .sframe and no code: link it beside the
-object of the code (ld code.o tables.o). Its fields lead to global symbols of that object: for
-a function, the last symbol before it in its section that .globl or .weak names, or the first
+--emit object makes a relocatable ELF object that has .sframe and no code. GNU ld joins it with
+the object of the code first, since its link drops entries about another object's functions:
+  ld -r code.o tables.o -o both.o
+ld.lld (--linker lld) takes it in the link itself: ld.lld code.o tables.o ...
+Its fields lead to global symbols, undefined in it, of the object of the code: for a function, the last symbol before it in its section that .globl or .weak names, or the first
 one after it, and the distance. Of these, .hidden and .protected symbols come first: a shared
 library needs one in each section of code, since others may be taken over by other modules. A
 function in a section without global symbols, or in a COMDAT group (of which the linker may
-keep another object's code), is left out with a warning. Mach-O linkers accept no such object.";
+keep another object's code), is left out with a warning. Mach-O linkers drop
+rows about code of another object, so that there is no such object for Mach-O.";
 
 /// What is made.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,6 +94,14 @@ enum Emit {
 enum FormatName {
     Elf,
     MachO,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum LinkerName {
+    /// GNU ld: ld -r code.o tables.o -o both.o
+    Ld,
+    /// ld.lld: in the link itself
+    Lld,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
@@ -120,6 +134,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     arguments.table.check()?;
     if arguments.with_eh_frame && arguments.emit != Emit::Object {
         bail!("--with-eh-frame: only --emit object makes an object");
+    }
+    if arguments.linker != LinkerName::Ld && arguments.emit != Emit::Object {
+        bail!("--linker: only --emit object makes an object");
     }
     if arguments.encodings != EncodingsName::Checked && arguments.emit != Emit::CompactUnwind {
         bail!("--encodings: only --emit compact-unwind makes encodings");

@@ -44,7 +44,9 @@ pub(super) enum Operation {
 /// A statement.
 #[derive(Debug)]
 pub(super) enum CfiStatement {
-    StartProc { is_simple: bool },
+    StartProc {
+        is_simple: bool,
+    },
     EndProc,
     Sections(CfiSections),
     /// One for each register that `.cfi_restore` and others name.
@@ -122,9 +124,16 @@ pub(super) fn parse(
             let name = String::from_utf8_lossy(name).into_owned();
             let is_known = matches!(
                 other,
-                b"val_encoded_addr" | b"fde_data" | b"inline_lsda" | b"personality_id"
-                    | b"llvm_def_aspace_cfa" | b"llvm_register_pair" | b"llvm_vector_registers"
-                    | b"llvm_vector_offset" | b"llvm_vector_register_mask" | b"llvm_set_ra_auth_state"
+                b"val_encoded_addr"
+                    | b"fde_data"
+                    | b"inline_lsda"
+                    | b"personality_id"
+                    | b"llvm_def_aspace_cfa"
+                    | b"llvm_register_pair"
+                    | b"llvm_vector_registers"
+                    | b"llvm_vector_offset"
+                    | b"llvm_vector_register_mask"
+                    | b"llvm_set_ra_auth_state"
                     | b"gnu_args_size"
             );
             let problem =
@@ -182,7 +191,9 @@ fn escape(operands: &mut Operands<'_, '_>) -> Result<Box<[EscapeOperand]>, Fault
             Some(b"sleb128") => EscapeOperand::Sleb128,
             _ => |value| EscapeOperand::Byte(value as u8),
         };
-        if function.is_some_and(|name| matches!(name, b"data2" | b"data4" | b"data8" | b"uleb128" | b"sleb128")) {
+        if function
+            .is_some_and(|name| matches!(name, b"data2" | b"data4" | b"data8" | b"uleb128" | b"sleb128"))
+        {
             *operands = ahead;
         }
         list.push(form(operands.number()?));

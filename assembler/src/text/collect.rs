@@ -139,7 +139,8 @@ impl<'t> Collector<'t> {
         if current >= self.places.len() {
             // Where a subsection starts only its rows tell.
             let places = self.sections.places[self.places.len()..].iter();
-            let place = |&(_, subsection): &(usize, i64)| Place { is_cut: subsection != 0, ..Place::default() };
+            let place =
+                |&(_, subsection): &(usize, i64)| Place { is_cut: subsection != 0, ..Place::default() };
             self.places.extend(places.map(place));
         }
         &mut self.places[current]
@@ -170,7 +171,7 @@ impl<'t> Collector<'t> {
     pub(super) fn emit(&mut self, offset: u64, end: u64) {
         self.resolve(offset);
         self.place().end = end;
-        self.has_odd_sizes |= (end - offset) % 2 != 0;
+        self.has_odd_sizes |= !(end - offset).is_multiple_of(2);
     }
 
     /// All points at which a place ends are there.
@@ -219,8 +220,7 @@ impl<'t> Collector<'t> {
     }
 
     pub(super) fn span(&self, statement: Statement<'t>, from: usize, length: usize) -> Span {
-        let (from, length) =
-            if statement.is_in_place { (from, length) } else { (0, statement.text.len()) };
+        let (from, length) = if statement.is_in_place { (from, length) } else { (0, statement.text.len()) };
         Span { start: (statement.base + from) as u32, length: length as u32 }
     }
 
@@ -237,15 +237,16 @@ impl<'t> Collector<'t> {
         }
         let text = statement.text;
         match word {
-            b".p2align" | b".balign" | b".align" | b".p2alignw" | b".p2alignl" | b".balignw" | b".balignl" => {
-                Some(Kind::Align(word, after))
-            }
+            b".p2align" | b".balign" | b".align" | b".p2alignw" | b".p2alignl" | b".balignw"
+            | b".balignl" => Some(Kind::Align(word, after)),
             b".globl" | b".global" | b".weak" | b".weak_definition" | b".hidden" | b".protected"
             | b".internal" | b".private_extern" => {
-                let is_hidden = matches!(word, b".hidden" | b".protected" | b".internal" | b".private_extern");
+                let is_hidden =
+                    matches!(word, b".hidden" | b".protected" | b".internal" | b".private_extern");
                 for symbol in text[after..].split(|&byte| byte == b',') {
                     let symbol = symbol.trim_ascii();
-                    let symbol = if symbol.starts_with(b"\"") { name(symbol).map_or(symbol, |n| n.0) } else { symbol };
+                    let symbol =
+                        if symbol.starts_with(b"\"") { name(symbol).map_or(symbol, |n| n.0) } else { symbol };
                     if is_hidden { &mut self.hidden } else { &mut self.globals }.insert(symbol);
                 }
                 Some(Kind::Silent)
@@ -369,14 +370,52 @@ impl<'t> Collector<'t> {
 fn is_silent(word: &[u8]) -> bool {
     matches!(
         word,
-        b".type" | b".size" | b".file" | b".loc" | b".ident"
-            | b".local" | b".loc_mark_labels" | b".symver" | b".weakref" | b".comm" | b".extern"
-            | b".addrsig" | b".addrsig_sym" | b".intel_syntax" | b".att_syntax" | b".code64" | b".code32"
-            | b".arch" | b".cpu" | b".arch_extension" | b".machine" | b".machinemode" | b".line" | b".ln"
-            | b".version_min" | b".build_version" | b".macosx_version_min" | b".subsections_via_symbols"
-            | b".no_dead_strip" | b".weak_reference" | b".desc" | b".altmacro"
-            | b".noaltmacro" | b".warning" | b".print" | b".attach_to_group" | b".gnu_attribute"
-            | b".title" | b".sbttl" | b".psize" | b".eject" | b".variant_pcs" | b".app-file"
-            | b".reloc" | b".include" | b".func" | b".endfunc"
+        b".type"
+            | b".size"
+            | b".file"
+            | b".loc"
+            | b".ident"
+            | b".local"
+            | b".loc_mark_labels"
+            | b".symver"
+            | b".weakref"
+            | b".comm"
+            | b".extern"
+            | b".addrsig"
+            | b".addrsig_sym"
+            | b".intel_syntax"
+            | b".att_syntax"
+            | b".code64"
+            | b".code32"
+            | b".arch"
+            | b".cpu"
+            | b".arch_extension"
+            | b".machine"
+            | b".machinemode"
+            | b".line"
+            | b".ln"
+            | b".version_min"
+            | b".build_version"
+            | b".macosx_version_min"
+            | b".subsections_via_symbols"
+            | b".no_dead_strip"
+            | b".weak_reference"
+            | b".desc"
+            | b".altmacro"
+            | b".noaltmacro"
+            | b".warning"
+            | b".print"
+            | b".attach_to_group"
+            | b".gnu_attribute"
+            | b".title"
+            | b".sbttl"
+            | b".psize"
+            | b".eject"
+            | b".variant_pcs"
+            | b".app-file"
+            | b".reloc"
+            | b".include"
+            | b".func"
+            | b".endfunc"
     )
 }

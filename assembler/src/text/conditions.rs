@@ -4,12 +4,12 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::Problem;
 use super::collect::{Collector, Statement};
 use super::diagnostic::Span;
 use super::operands::Operands;
 use super::rows::Rows;
 use super::statement::{after_labels, find, is_name, is_space};
-use super::Problem;
 
 /// Rows that are looked at to learn whether a branch was assembled.
 const ROWS_AHEAD: usize = 2000;
@@ -65,7 +65,11 @@ impl<'t> Conditions<'t> {
     ) -> Role {
         let at = after_labels(statement.text);
         let text = &statement.text[at..];
-        let statement = Statement { text, base: if statement.is_in_place { statement.base + at } else { statement.base }, ..statement };
+        let statement = Statement {
+            text,
+            base: if statement.is_in_place { statement.base + at } else { statement.base },
+            ..statement
+        };
         if text.first() != Some(&b'.') && self.definition.is_none() && self.branches.is_empty() {
             // The common case: an instruction, which can only be a macro's call if there are macros.
             if self.macros.is_empty() {
@@ -113,13 +117,7 @@ impl<'t> Conditions<'t> {
         }
     }
 
-    fn call(
-        &mut self,
-        word: &'t [u8],
-        span: Span,
-        rows: &Rows<'t>,
-        collector: &mut Collector<'t>,
-    ) -> Role {
+    fn call(&mut self, word: &'t [u8], span: Span, rows: &Rows<'t>, collector: &mut Collector<'t>) -> Role {
         let Some(&has_cfi) = self.macros.get(word) else { return Role::Assembled };
         if rows.is_expansion_next() {
             return Role::Expanded;
@@ -176,8 +174,7 @@ impl<'t> Conditions<'t> {
         rows: &Rows<'t>,
         collector: &mut Collector<'t>,
     ) {
-        let is_outer_live =
-            |branches: &[Branch]| branches.last().is_none_or(|branch| branch.is_live);
+        let is_outer_live = |branches: &[Branch]| branches.last().is_none_or(|branch| branch.is_live);
         match word {
             b".endif" => _ = self.branches.pop(),
             b".else" | b".elseif" => {
@@ -242,12 +239,7 @@ impl<'t> Conditions<'t> {
 }
 
 /// What a condition is, if that is known.
-fn evaluate<'t>(
-    word: &[u8],
-    at: usize,
-    statement: Statement<'t>,
-    collector: &Collector<'t>,
-) -> Option<bool> {
+fn evaluate<'t>(word: &[u8], at: usize, statement: Statement<'t>, collector: &Collector<'t>) -> Option<bool> {
     let Statement { text, base, is_in_place } = statement;
     let mut operands = Operands::new(text, at, base, is_in_place, &collector.constants);
     let mut number = || operands.number().ok().filter(|_| operands.is_at_end());

@@ -257,9 +257,7 @@ impl fmt::Display for Problem {
             Self::BetweenInstructions => {
                 "CFI between two statements of one line has no offset in a listing: write one statement on a line"
             }
-            Self::SectionOnLine => {
-                "the section changes on a line with code: write one statement on a line"
-            }
+            Self::SectionOnLine => "the section changes on a line with code: write one statement on a line",
             Self::HiddenMacro(name) => {
                 return write!(f, "the CFI in the expansion of `{name}` is not listed: list with -aclmn (m)");
             }

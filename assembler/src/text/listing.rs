@@ -29,6 +29,8 @@ pub(super) fn read<'t>(
         conditions: Conditions::default(),
         source: source.map(lines),
         most_rows: u32::MAX,
+        text,
+        is_wide: None,
     };
     let mut rows = Rows::new(text);
     while let Some(row) = rows.next() {
@@ -39,7 +41,11 @@ pub(super) fn read<'t>(
     }
     let mut collector = listing.collector;
     let most_rows = listing.most_rows;
-    let cut = collector.places.iter().filter(|place| place.is_cut || place.rows >= most_rows).filter_map(|place| place.cfi);
+    let cut = collector
+        .places
+        .iter()
+        .filter(|place| place.is_cut || place.rows >= most_rows)
+        .filter_map(|place| place.cfi);
     for span in cut.collect::<Vec<_>>() {
         collector.fault(span, Problem::CutBytes);
     }
@@ -59,6 +65,9 @@ struct Listing<'t> {
     source: Option<Vec<&'t [u8]>>,
     /// Rows after which bytes were missing.
     most_rows: u32,
+    text: &'t [u8],
+    /// Whether some row is longer than those of gas's default width, once that was asked.
+    is_wide: Option<bool>,
 }
 
 /// What the statements of a row did.
@@ -114,7 +123,8 @@ impl<'t> Listing<'t> {
 
     /// The row's source, and whether that is what the listing shows.
     fn line_of(&mut self, row: &Row<'t>) -> (&'t [u8], bool) {
-        if !CUT_LENGTHS.contains(&row.source.len()) {
+        if !CUT_LENGTHS.contains(&row.source.len()) || (row.source.len() == CUT_LENGTHS[0] && self.is_wide())
+        {
             return (row.source, true);
         }
         let whole = self.source.as_ref().and_then(|lines| {
@@ -132,14 +142,34 @@ impl<'t> Listing<'t> {
         (whole, false)
     }
 
+    /// Whether the listing is wider than gas makes it by default.
+    fn is_wide(&mut self) -> bool {
+        let text = self.text;
+        *self.is_wide.get_or_insert_with(|| {
+            let mut rows = Rows::new(text);
+            let is_longer = |row: Result<Row<'_>, _>| row.is_ok_and(|row| row.source.len() > CUT_LENGTHS[0]);
+            core::iter::from_fn(move || rows.next()).any(is_longer)
+        })
+    }
+
     /// Refuses a cut row unless what is lost cannot matter.
     fn check_cut(&mut self, row: &Row<'t>) {
         let source = row.source.trim_ascii_start();
         let word = source.split(|&byte| matches!(byte, b' ' | b'\t')).next().unwrap_or_default();
         let is_harmless = matches!(
             word,
-            b".string" | b".ascii" | b".asciz" | b".ident" | b".file" | b".type" | b".size" | b".globl"
-                | b".weak" | b".hidden" | b".set" | b".loc"
+            b".string"
+                | b".ascii"
+                | b".asciz"
+                | b".ident"
+                | b".file"
+                | b".type"
+                | b".size"
+                | b".globl"
+                | b".weak"
+                | b".hidden"
+                | b".set"
+                | b".loc"
         ) || source.starts_with(b"#")
             || source.starts_with(b"/")
             || self.splitter.is_in_comment();

@@ -159,7 +159,8 @@ impl<'t, 'c> Operands<'t, 'c> {
     /// A symbol: its name. Numbers may be added to it, which is then part of the name.
     pub(super) fn symbol(&mut self) -> Result<String, Fault> {
         let from = self.at;
-        let is_symbol = self.peek().is_some_and(|byte| (is_name(byte) && !byte.is_ascii_digit()) || byte == b'"');
+        let is_symbol =
+            self.peek().is_some_and(|byte| (is_name(byte) && !byte.is_ascii_digit()) || byte == b'"');
         let raw = self.raw();
         if !is_symbol {
             return self.fault(from, Problem::Symbol);
@@ -217,9 +218,7 @@ impl<'t, 'c> Operands<'t, 'c> {
         loop {
             value = match self.rest() {
                 [b'*', ..] => self.operator(1, value, Self::unary, i64::wrapping_mul)?,
-                [b'/', ..] => {
-                    self.checked(value, |a, b| a.checked_div(b))?
-                }
+                [b'/', ..] => self.checked(value, |a, b| a.checked_div(b))?,
                 [b'%', ..] => self.checked(value, |a, b| a.checked_rem(b))?,
                 [b'<', b'<', ..] => self.operator(2, value, Self::unary, shifted_left)?,
                 [b'>', b'>', ..] => self.operator(2, value, Self::unary, |a, b| {

@@ -1,9 +1,9 @@
 //! The rows of a gas listing.
 
+use super::Problem;
 use super::diagnostic::Span;
 use super::operands::Fault;
 use super::statement::find;
-use super::Problem;
 
 /// A row with the rows that continue it.
 #[derive(Clone, Copy, Debug)]

@@ -86,7 +86,11 @@ impl<'t> Sections<'t> {
             b".section" | b".pushsection" => {
                 let pushed = (self.current, self.previous);
                 let is_push = directive == b".pushsection";
-                self.section(is_push, span, operands).map(|()| if is_push { self.pushed.push(pushed) })
+                self.section(is_push, span, operands).map(|()| {
+                    if is_push {
+                        self.pushed.push(pushed)
+                    }
+                })
             }
             b".text" | b".data" | b".bss" if self.format == Format::Elf => {
                 self.optional_number(operands).map(|subsection| {

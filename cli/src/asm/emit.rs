@@ -4,19 +4,17 @@ use anyhow::{Context as _, bail};
 use cfipack_assembler::encoder::compact_unwind;
 use cfipack_assembler::encoder::sframe::Options;
 use cfipack_assembler::text::{Format, Unit};
-use cfipack_assembler::{
-    Assembly, CompactOptions, Encodings, ObjectOptions, Target, UnnamedReason,
-};
+use cfipack_assembler::{Assembly, CompactOptions, Encodings, Linker, ObjectOptions, Target, UnnamedReason};
 use cfipack_format::sframe::Version;
 use cfipack_format::{Arch, Key, Unsupported};
 
-use super::{Arguments, Emit, EncodingsName, Made, Omitted, Relocation, dialect};
+use super::{Arguments, Emit, EncodingsName, LinkerName, Made, Omitted, Relocation, dialect};
 
 /// Makes a section, or an object.
 pub(super) fn emit(unit: &Unit, arguments: &Arguments) -> anyhow::Result<Made> {
     let options = arguments.table.get();
     if arguments.emit == Emit::Object {
-        return object(unit, options, arguments.with_eh_frame);
+        return object(unit, options, arguments);
     }
     let assembly = unit.assembly(dialect(unit))?;
     match arguments.emit {
@@ -81,11 +79,11 @@ fn compact_unwind(unit: &Unit, assembly: &Assembly, encodings: EncodingsName) ->
         EncodingsName::Checked => Encodings::Checked,
         EncodingsName::LlvmMc => Encodings::LlvmMc,
     };
-    let is_canonical = |name: &&String| matches!(name.as_str(), "___gxx_personality_v0" | "___objc_personality_v0");
+    let is_canonical =
+        |name: &&String| matches!(name.as_str(), "___gxx_personality_v0" | "___objc_personality_v0");
     let names = unit.symbols.iter().enumerate().filter(|(_, name)| is_canonical(name));
     let canonical: Vec<_> = names.map(|(key, _)| Key(key as u64)).collect();
-    let options =
-        CompactOptions::new().with_encodings(encodings).with_canonical_personalities(&canonical);
+    let options = CompactOptions::new().with_encodings(encodings).with_canonical_personalities(&canonical);
     let place = |section: usize, address| compact_unwind::Target::Section {
         number: u8::try_from(section + 1).unwrap_or(u8::MAX),
         address,
@@ -127,10 +125,13 @@ fn compact_unwind(unit: &Unit, assembly: &Assembly, encodings: EncodingsName) ->
     })
 }
 
-fn object(unit: &Unit, sframe: Options, with_eh_frame: bool) -> anyhow::Result<Made> {
+fn object(unit: &Unit, sframe: Options, arguments: &Arguments) -> anyhow::Result<Made> {
     let mut options = ObjectOptions::new(sframe);
-    if with_eh_frame {
+    if arguments.with_eh_frame {
         options = options.with_eh_frame();
+    }
+    if arguments.linker == LinkerName::Lld {
+        options = options.with_linker(Linker::Lld);
     }
     let made = unit.object(options).context("--emit object")?;
     let unnamed = made.unnamed.iter().map(|unnamed| Omitted {

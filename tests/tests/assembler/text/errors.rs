@@ -133,7 +133,9 @@ fn listings_that_are_not_exact_are_refused() {
 fn the_source_fills_what_a_listing_cuts() {
     let Some(tools) = Tools::find("sources beside listings") else { return };
     let name = "n".repeat(250);
-    let text = format!("\t.section .text.{name},\"axG\",@progbits,{name},comdat\n{name}:\t.cfi_startproc\n\tret\n\t.cfi_endproc\n");
+    let text = format!(
+        "\t.section .text.{name},\"axG\",@progbits,{name},comdat\n{name}:\t.cfi_startproc\n\tret\n\t.cfi_endproc\n"
+    );
     tools.write("f.s", &text);
     tools.run_well(&["as", M, "--listing-rhs-width=200", "f.s", "-o", "f.o"]);
     let listing = tools.read("f.lst");

@@ -3,15 +3,16 @@
 mod compilers;
 mod corpora;
 mod errors;
+mod object;
 mod random;
 
+use ::object::read::elf::ElfFile64;
+use ::object::{Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarget};
 use cfipack_assembler::encoder::sframe::{Layout, Options};
 use cfipack_assembler::text::{Reader, Unit};
 use cfipack_assembler::{Assembly, CallFrames, Dialect, Target};
 use cfipack_format::{Arch, Key};
 use cfipack_tests::reference::Tools;
-use object::read::elf::ElfFile64;
-use object::{Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarget};
 
 /// What gas is asked for.
 const LISTING: &[&str] = &["-aclmn=f.lst", "--listing-rhs-width=200", "--listing-cont-lines=100000"];
@@ -45,7 +46,11 @@ impl Object {
     fn compare(&self, unit: &Unit) -> Result<(), String> {
         let assembly = unit.assembly(Dialect::Gas).map_err(|error| error.to_string())?;
         self.compare_frames(".eh_frame", unit, &assembly.eh_frame().map_err(|error| error.to_string())?)?;
-        self.compare_frames(".debug_frame", unit, &assembly.debug_frame().map_err(|error| error.to_string())?)?;
+        self.compare_frames(
+            ".debug_frame",
+            unit,
+            &assembly.debug_frame().map_err(|error| error.to_string())?,
+        )?;
         self.compare_sframe(unit, &assembly)
     }
 
@@ -80,7 +85,7 @@ impl Object {
 
     /// The bytes of a section, and what its fields lead to.
     fn section(&self, name: &str) -> Option<(Vec<u8>, Vec<Reference>)> {
-        let file = ElfFile64::<object::Endianness>::parse(&*self.0).unwrap();
+        let file = ElfFile64::<::object::Endianness>::parse(&*self.0).unwrap();
         let section = file.section_by_name(name)?;
         let references = section.relocations().map(|(offset, relocation)| {
             let RelocationTarget::Symbol(symbol) = relocation.target() else { panic!("no symbol") };

@@ -19,7 +19,9 @@ fn dressed(random: &mut Random, target: Target, text: &str) -> String {
             None => {
                 // Data of another section between directives, which makes no difference.
                 if line.starts_with(".cfi_") && random.chance(3) {
-                    out.push_str("\t.pushsection .rodata; .byte 1, 2\n\t.string \"a;b#c\\\"\"; .popsection\n");
+                    out.push_str(
+                        "\t.pushsection .rodata; .byte 1, 2\n\t.string \"a;b#c\\\"\"; .popsection\n",
+                    );
                 }
                 out.push_str(&format!("\t{line}"));
             }
@@ -66,8 +68,9 @@ fn random_programs_are_what_gas_writes() {
             let dressed = dressed(&mut random, target, &plain);
             for text in [plain, dressed] {
                 let (object, listing) = assemble(&tools, &text, &[target.assembler, "--gsframe"]);
-                for text in [text.as_bytes(), &listing] {
-                    let result = read(target.arch, text, None).and_then(|unit| object.compare(&unit));
+                let of_listing = Some(text.as_bytes());
+                for (text, source) in [(text.as_bytes(), None), (&listing, of_listing)] {
+                    let result = read(target.arch, text, source).and_then(|unit| object.compare(&unit));
                     if let Err(why) = result {
                         let name = std::env::temp_dir().join("cfipack-text-failure.s");
                         std::fs::write(&name, text).unwrap();
