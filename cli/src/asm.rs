@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use cfipack_assembler::text::{self, Format, Reader, Unit};
+use cfipack_assembler::text::{self, Format, Label, Reader, Unit};
 use cfipack_assembler::{Dialect, Target};
 use cfipack_format::Arch;
 use serde::Serialize;
@@ -286,8 +286,21 @@ impl Made {
     }
 }
 
+/// Labels by their names.
+type Labels<'u> = BTreeMap<&'u str, &'u Label>;
+
+fn labels(unit: &Unit) -> Labels<'_> {
+    unit.labels.iter().map(|label| (label.name.as_str(), label)).collect()
+}
+
 impl Relocation {
-    fn new(unit: &Unit, offset: usize, kind: String, target: Target, addend: i64) -> Self {
+    fn new(
+        (unit, labels): (&Unit, &Labels<'_>),
+        offset: usize,
+        kind: String,
+        target: Target,
+        addend: i64,
+    ) -> Self {
         let (symbol, place) = match target {
             Target::Function(key) => {
                 let function = &unit.functions[key.0 as usize];
@@ -295,7 +308,7 @@ impl Relocation {
             }
             Target::Personality(key) | Target::Lsda(key) => {
                 let name = &unit.symbols[key.0 as usize];
-                (Some(name.clone()), unit.label(name).map(|label| (label.section, label.offset)))
+                (Some(name.clone()), labels.get(name.as_str()).map(|label| (label.section, label.offset)))
             }
             _ => (None, None),
         };

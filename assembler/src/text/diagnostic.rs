@@ -37,6 +37,9 @@ pub struct Diagnostics<'t> {
     list: Vec<Diagnostic>,
 }
 
+/// Bytes of a line that are quoted before and after a place.
+const QUOTED: usize = 500;
+
 /// What is wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -122,16 +125,18 @@ impl<'t> Diagnostics<'t> {
     pub(super) fn new(text: &'t [u8], mut found: Vec<(Span, Problem)>) -> Self {
         found.sort_by_key(|(span, _)| span.start);
         found.dedup();
-        let (mut line, mut line_start, mut at) = (1, 0, 0);
+        let (mut line, mut column, mut at) = (1, 1, 0);
         let mut list = Vec::with_capacity(found.len());
         for (span, problem) in found {
             let start = (span.start as usize).min(text.len());
-            while let Some(length) = text[at..start].iter().position(|&byte| byte == b'\n') {
-                at += length + 1;
-                line_start = at;
-                line += 1;
+            for &byte in &text[at.min(start)..start] {
+                match byte {
+                    b'\n' => (line, column) = (line + 1, 1),
+                    b'\t' => column = (column - 1) / 8 * 8 + 9,
+                    _ => column += 1,
+                }
             }
-            let column = width(&text[line_start..start]) + 1;
+            at = start;
             list.push(Diagnostic { line, column, length: span.length, problem, span });
         }
         Self { text, list }
@@ -171,12 +176,17 @@ impl<'t> Diagnostics<'t> {
         writeln!(out, "{file}:{line}:{column}: error: {problem}")?;
         let start = (span.start as usize).min(self.text.len());
         let is_end = |&byte: &u8| byte == b'\n';
-        let from = self.text[..start].iter().rposition(is_end).map_or(0, |at| at + 1);
-        let to = self.text[start..].iter().position(is_end).map_or(self.text.len(), |at| start + at);
+        // Of a line that nobody reads at once, what is near.
+        let (first, last) = (start.saturating_sub(QUOTED), (start + QUOTED).min(self.text.len()));
+        let before = self.text[first..start].iter().rposition(is_end);
+        let is_whole = before.is_some() || first == 0;
+        let from = before.map_or(first, |at| first + at + 1);
+        let to = self.text[start..last].iter().position(is_end).map_or(last, |at| start + at);
         let quoted = expanded(&self.text[from..to]);
         writeln!(out, "{line:5} | {quoted}")?;
         let shown = (length as usize).min(to - start).max(1);
-        writeln!(out, "{:5} | {:2$}^{3:~<4$}", "", "", column as usize - 1, "", shown - 1)
+        let blanks = if is_whole { column as usize - 1 } else { expanded(&self.text[from..start]).len() };
+        writeln!(out, "{:5} | {:2$}^{3:~<4$}", "", "", blanks, "", shown - 1)
     }
 }
 
@@ -187,11 +197,6 @@ impl fmt::Display for Diagnostics<'_> {
 }
 
 impl core::error::Error for Diagnostics<'_> {}
-
-/// Columns that text takes.
-fn width(text: &[u8]) -> u32 {
-    text.iter().fold(0, |column, &byte| if byte == b'\t' { column / 8 * 8 + 8 } else { column + 1 })
-}
 
 /// Text with spaces for tabs, and with no byte that a terminal obeys.
 fn expanded(line: &[u8]) -> String {

@@ -20,6 +20,8 @@ pub(super) struct Sections<'t> {
     format: Format,
     pub(super) list: Vec<Section>,
     by_identity: BTreeMap<Identity<'t>, usize>,
+    /// The group of each section.
+    groups: Vec<&'t [u8]>,
     /// The section and the subsection of each place.
     pub(super) places: Vec<(usize, i64)>,
     by_subsection: BTreeMap<(usize, i64), PlaceId>,
@@ -34,6 +36,7 @@ impl<'t> Sections<'t> {
             format,
             list: Vec::new(),
             by_identity: BTreeMap::new(),
+            groups: Vec::new(),
             places: Vec::new(),
             by_subsection: BTreeMap::new(),
             current: 0,
@@ -51,11 +54,12 @@ impl<'t> Sections<'t> {
     }
 
     fn place(&mut self, identity: Identity<'t>, subsection: i64) -> PlaceId {
-        let list = &mut self.list;
+        let (list, groups) = (&mut self.list, &mut self.groups);
         let section = *self.by_identity.entry(identity).or_insert_with(|| {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             let some = |bytes: &[u8]| (!bytes.is_empty()).then(|| text(bytes));
             let (name, group, unique) = identity;
+            groups.push(group);
             list.push(Section { name: text(name), group: some(group), unique: some(unique) });
             list.len() - 1
         });
@@ -184,9 +188,7 @@ impl<'t> Sections<'t> {
                 }
             }
             if flags.contains(&b'?') {
-                let current = self.places[self.current].0;
-                let of_current = self.by_identity.iter().find(|(_, section)| **section == current);
-                group = of_current.map_or(b"", |((_, group, _), _)| group);
+                group = self.groups[self.places[self.current].0];
             }
         }
         let place = self.place((section, group, unique), subsection);

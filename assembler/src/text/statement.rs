@@ -58,8 +58,9 @@ impl Splitter {
 
     /// The next statement of a line from `at` on, which becomes the place after it. None at the line's end.
     pub(super) fn next(&mut self, line: &[u8], at: &mut usize) -> Option<Piece> {
+        let is_first = *at == 0;
         let mut start = self.skip(line, *at)?;
-        if start == 0 || line[..start].iter().all(|&byte| is_space(byte)) {
+        if is_first && line[..start].iter().all(|&byte| is_space(byte)) {
             match (line[start], line.get(start + 1)) {
                 (b'#', _) => {
                     *at = line.len();

@@ -8,7 +8,7 @@ use cfipack_assembler::{Assembly, CompactOptions, Encodings, Linker, ObjectOptio
 use cfipack_format::sframe::Version;
 use cfipack_format::{Arch, Key, Unsupported};
 
-use super::{Arguments, Emit, EncodingsName, LinkerName, Made, Omitted, Relocation, dialect};
+use super::{Arguments, Emit, EncodingsName, LinkerName, Made, Omitted, Relocation, dialect, labels};
 
 /// Makes a section, or an object.
 pub(super) fn emit(unit: &Unit, arguments: &Arguments) -> anyhow::Result<Made> {
@@ -37,9 +37,10 @@ fn sframe(unit: &Unit, assembly: &Assembly, options: Options) -> anyhow::Result<
     let mut bytes = vec![0; made.section.relocatable_len()];
     made.section.write_relocatable(&mut bytes)?;
     let kind = start_relocation(unit.arch, options.version);
+    let labels = labels(unit);
     let relocations = made.section.start_fields().map(|field| {
         let target = Target::Function(field.function);
-        Relocation::new(unit, field.field.0, kind.to_owned(), target, field.offset as i64)
+        Relocation::new((unit, &labels), field.field.0, kind.to_owned(), target, field.offset as i64)
     });
     Ok(Made {
         section: ".sframe",
@@ -52,12 +53,13 @@ fn sframe(unit: &Unit, assembly: &Assembly, options: Options) -> anyhow::Result<
 
 fn eh_frame(unit: &Unit, assembly: &Assembly) -> anyhow::Result<Made> {
     let frames = assembly.eh_frame()?;
+    let labels = labels(unit);
     let relocations = frames.relocations().iter().map(|relocation| {
         let kind = match relocation.elf_type(unit.arch) {
             Some(number) if unit.format == Format::Elf => relocation_name(unit.arch, number).to_owned(),
             _ => format!("{} bytes", relocation.size),
         };
-        Relocation::new(unit, relocation.offset.0, kind, relocation.target, relocation.addend)
+        Relocation::new((unit, &labels), relocation.offset.0, kind, relocation.target, relocation.addend)
     });
     Ok(Made {
         section: if unit.format == Format::MachO { "__eh_frame" } else { ".eh_frame" },
@@ -91,16 +93,19 @@ fn compact_unwind(unit: &Unit, assembly: &Assembly, encodings: EncodingsName) ->
     if unit.sections.len() >= usize::from(u8::MAX) {
         bail!("a Mach-O object has 255 sections at most");
     }
+    let labels = labels(unit);
     // Symbols are known by their places in the unit.
     let target_of = |target| match target {
         Target::Function(key) => {
             let function = &unit.functions[key.0 as usize];
             place(function.section, function.offset)
         }
-        Target::Personality(key) | Target::Lsda(key) => match unit.label(&unit.symbols[key.0 as usize]) {
-            Some(label) if !label.is_global => place(label.section, label.offset),
-            _ => compact_unwind::Target::Symbol { number: key.0 as u32 },
-        },
+        Target::Personality(key) | Target::Lsda(key) => {
+            match labels.get(unit.symbols[key.0 as usize].as_str()) {
+                Some(label) if !label.is_global => place(label.section, label.offset),
+                _ => compact_unwind::Target::Symbol { number: key.0 as u32 },
+            }
+        }
         _ => place(0, 0),
     };
     let made = assembly.compact_unwind(options, |_| None, target_of);

@@ -2,6 +2,7 @@
 
 mod compilers;
 mod corpora;
+mod damaged;
 mod errors;
 mod object;
 mod random;
