@@ -42,10 +42,15 @@ mod from_cfi;
 #[cfg(feature = "gimli")]
 mod from_gimli;
 mod instructions;
+#[cfg(feature = "object")]
+mod object;
 mod parts;
 pub mod region;
 mod sframe;
+pub mod text;
 
+#[cfg(feature = "object")]
+pub use self::object::{Linker, ObjectError, ObjectOptions, TablesObject, Unnamed, UnnamedReason};
 pub use assembly::{Assembly, AssemblyError};
 pub use call_frames::{CallFrames, PlaceError, Relocation, Target};
 pub use cfipack_cfi as cfi;

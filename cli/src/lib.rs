@@ -6,6 +6,7 @@
 //! This is a library only so that the command's definition can be read by the example `manual`, which writes
 //! man pages and shell completions. The libraries that the command uses are those of `cfipack`.
 
+mod asm;
 mod cfi_bytes;
 mod comparison;
 mod conversion;
@@ -94,6 +95,7 @@ enum Verb {
     Merge(merge::Arguments),
     Gaps(gaps::Arguments),
     UnwindInfo(unwind_info::build::Arguments),
+    Asm(asm::Arguments),
 }
 
 /// The command's definition.
@@ -115,6 +117,7 @@ pub fn main() -> ExitCode {
         Some(Verb::Merge(arguments)) => merge::run(arguments),
         Some(Verb::Gaps(arguments)) => gaps::run(arguments),
         Some(Verb::UnwindInfo(arguments)) => unwind_info::build::run(arguments),
+        Some(Verb::Asm(arguments)) => asm::run(arguments),
     };
     status::exit(result)
 }

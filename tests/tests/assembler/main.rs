@@ -4,4 +4,5 @@ mod call_frames;
 mod compact_unwind;
 mod misuse;
 mod sframe;
+mod text;
 mod truth;

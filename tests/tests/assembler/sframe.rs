@@ -109,7 +109,7 @@ fn goldens_are_what_gas_writes() {
     assert_eq!(names, exceptions(), "{different:#?}");
 }
 
-fn exceptions() -> Vec<String> {
+pub fn exceptions() -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/gnu-exceptions.md");
     let text = std::fs::read_to_string(path).unwrap();
     let sections = text.split("\n## ").filter(|section| !section.starts_with(NOT_CARRIED));

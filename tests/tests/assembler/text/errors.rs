@@ -1,0 +1,152 @@
+//! What cannot be exact is an error with its place, and all errors are found.
+
+use cfipack_assembler::text::{Problem, Reader, Unit};
+use cfipack_format::Arch;
+use cfipack_tests::reference::Tools;
+
+fn errors(arch: Arch, text: &str) -> String {
+    match Reader::new(arch).read(text.as_bytes()) {
+        Ok(unit) => panic!("no errors: {unit:?}"),
+        Err(errors) => errors.print("f.s"),
+    }
+}
+
+#[test]
+fn all_errors_have_line_column_and_caret() {
+    let text = "\
+\t.text
+\t.cfi_def_cfa_offset 16
+f:\t.cfi_startproc
+\tpushq %rbp
+\t.byte 1; .cfi_offset %rpb, -16; .cfi_offset 6, -16
+\t.cfi_restore_state
+\t.cfi_adjust_cfa_offset 8 + x
+\t.cfi_frob 1
+\t.cfi_val_encoded_addr 1, 2, 3
+\t.macro m
+\t.cfi_endproc 1
+\t.popsection
+g:\t.cfi_startproc
+";
+    let expected = "\
+f.s:2:9: error: CFI instruction used without previous .cfi_startproc
+    2 |         .cfi_def_cfa_offset 16
+      |         ^~~~~~~~~~~~~~~~~~~
+f.s:4:9: error: the size of the instruction `pushq` is the assembler's to find: give its listing (as -aclmn=FILE --listing-rhs-width=200)
+    4 |         pushq %rbp
+      |         ^~~~~
+f.s:5:30: error: bad register expression
+    5 |         .byte 1; .cfi_offset %rpb, -16; .cfi_offset 6, -16
+      |                              ^~~~
+f.s:6:9: error: CFI state restore without previous remember
+    6 |         .cfi_restore_state
+      |         ^~~~~~~~~~~~~~~~~~
+f.s:7:32: error: bad expression: a number, or symbols with known numbers, is expected
+    7 |         .cfi_adjust_cfa_offset 8 + x
+      |                                ^~~~~
+f.s:8:9: error: unknown CFI directive .cfi_frob
+    8 |         .cfi_frob 1
+      |         ^~~~~~~~~
+f.s:9:9: error: .cfi_val_encoded_addr is not supported
+    9 |         .cfi_val_encoded_addr 1, 2, 3
+      |         ^~~~~~~~~~~~~~~~~~~~~
+f.s:10:9: error: the size of `.macro` is the assembler's to find: give its listing (as -aclmn=FILE --listing-rhs-width=200)
+   10 |         .macro m
+      |         ^~~~~~
+f.s:11:22: error: junk after the last operand
+   11 |         .cfi_endproc 1
+      |                      ^
+f.s:12:9: error: no section to go back to
+   12 |         .popsection
+      |         ^~~~~~~~~~~
+f.s:13:4: error: previous CFI entry not closed (missing .cfi_endproc)
+   13 | g:      .cfi_startproc
+      |         ^~~~~~~~~~~~~~
+f.s:13:4: error: open CFI at the end of file; missing .cfi_endproc directive
+   13 | g:      .cfi_startproc
+      |         ^~~~~~~~~~~~~~
+";
+    let expected = expected.replace("f.s:13:4:", "f.s:13:9:");
+    assert_eq!(errors(Arch::Amd64, text), expected);
+}
+
+fn listed(tools: &Tools, text: &str, options: &[&str]) -> Result<Unit, Vec<Problem>> {
+    tools.write("f.s", text);
+    // gas lists what it cannot assemble, too.
+    tools.run(&[&["as"], options, &["f.s", "-o", "f.o"]].concat());
+    let listing = tools.read("f.lst");
+    let result = Reader::new(Arch::Amd64).read(&listing);
+    result.map_err(|errors| errors.list().iter().map(|error| error.problem.clone()).collect())
+}
+
+const M: &str = "-aclmn=f.lst";
+
+/// A listing that does not have the offset of a directive is never guessed at.
+#[test]
+fn listings_that_are_not_exact_are_refused() {
+    let Some(tools) = Tools::find("listings that are not exact") else { return };
+    let function = |body: &str| format!("\t.text\nf:\t.cfi_startproc\n{body}\t.cfi_endproc\n");
+    let refuses = |body: &str, options: &[&str], problem: &Problem| {
+        let found = listed(&tools, &function(body), options);
+        match found {
+            Err(problems) => assert!(problems.contains(problem), "{body}: {problems:?}"),
+            Ok(unit) => panic!("{body}: {unit:?}"),
+        }
+    };
+    let takes = |body: &str, options: &[&str], size: u64, directives: usize| {
+        let unit = listed(&tools, &function(body), options).unwrap_or_else(|why| panic!("{body}: {why:?}"));
+        let function = &unit.functions[0].directives;
+        assert_eq!((function.code_len(), function.placed().len()), (size, directives), "{body}");
+    };
+    let adjust = "\t.cfi_adjust_cfa_offset 8\n";
+    let macros = format!("\t.macro m\n\tnop\n{adjust}\t.endm\n\tm\n\tm\n");
+    refuses(&macros, &["-aln=f.lst"], &Problem::HiddenMacro("m".into()));
+    takes(&macros, &[M], 2, 2);
+    let repeated = format!("l:\t.rept 3\n\tnop\n{adjust}\t.endr\n\tret\n");
+    refuses(&repeated, &["-aln=f.lst"], &Problem::HiddenMacro(".rept".into()));
+    takes(&repeated, &[M], 4, 3);
+    takes("\t.rept 3\n\tnop\n\t.endr\n", &["-aln=f.lst"], 3, 0);
+    refuses(&format!("\tnop; {} ; nop\n", adjust.trim()), &[M], &Problem::BetweenInstructions);
+    takes(&format!("{0} ; nop; {0}\n", adjust.trim()), &[M], 1, 2);
+    refuses("\t.nolist\n\tnop\n\t.list\n", &[M], &Problem::ListControl);
+    refuses("\tfrobnicate\n\tnop\n", &[M], &Problem::NotAssembled);
+    refuses("\tret\n\t.skip 100\n", &[M], &Problem::CutBytes);
+    takes("\tret\n\t.skip 100\n", &[M, "--listing-cont-lines=100"], 101, 0);
+    refuses("\tret\n\t.nops 100\n", &[M], &Problem::CutBytes);
+    takes("\tret\n\t.nops 100\n\tret\n", &[M], 102, 0);
+    let long = format!("\tcall {}\n", "x".repeat(300));
+    refuses(&long, &[M, "--listing-rhs-width=200"], &Problem::CutLine);
+    // Conditions: with a constant, with an instruction that shows what was assembled, and with neither.
+    let condition = |condition: &str, body: &str| {
+        format!("\tret\n\t.if {condition}\n{body}\t.else\n\tnop\n\t.endif\n\tret\n")
+    };
+    for option in [M, "-aln=f.lst"] {
+        takes(&condition("0", adjust), &[option], 3, 0);
+        takes(&condition("3 - 1", adjust), &[option], 2, 1);
+        takes(&condition("f - f", &format!("\tnop\n{adjust}")), &[option], 3, 0);
+        takes(&condition("1 + f - f", &format!("\tnop\n{adjust}")), &[option], 3, 1);
+        refuses(&condition("1 + f - f", adjust), &[option], &Problem::Condition);
+    }
+}
+
+#[test]
+fn the_source_fills_what_a_listing_cuts() {
+    let Some(tools) = Tools::find("sources beside listings") else { return };
+    let name = "n".repeat(250);
+    let text = format!(
+        "\t.section .text.{name},\"axG\",@progbits,{name},comdat\n{name}:\t.cfi_startproc\n\tret\n\t.cfi_endproc\n"
+    );
+    tools.write("f.s", &text);
+    tools.run_well(&["as", M, "--listing-rhs-width=200", "f.s", "-o", "f.o"]);
+    let listing = tools.read("f.lst");
+    let reader = Reader::new(Arch::Amd64);
+    let problems = reader.read(&listing).unwrap_err();
+    let cut = problems.list().iter().filter(|error| error.problem == Problem::CutLine).count();
+    assert_eq!(cut, 2, "{problems}");
+    let unit = reader.with_source(text.as_bytes()).read(&listing).unwrap();
+    assert_eq!(unit.functions[0].name.as_deref(), Some(&*name));
+    assert_eq!(unit.sections[unit.functions[0].section].group.as_deref(), Some(&*name));
+    let other = text.replace("nn", "mm");
+    let problems = reader.with_source(other.as_bytes()).read(&listing).unwrap_err();
+    assert!(problems.list().iter().any(|error| error.problem == Problem::OtherSource), "{problems}");
+}
