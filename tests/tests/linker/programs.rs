@@ -96,7 +96,7 @@ fn source(random: &mut Random, target: Target, number: u64, count: u64, hostile:
     }
     let lsda = "\t.section .gcc_except_table,\"a\"\nlsda:\n\t.byte 0\n";
     let name = random.pick(&[".text", ".text", ".text.g", ".text.unlikely", "mycode"]);
-    write!(text, "{lsda}\t.section {name},\"ax\",@progbits\n").unwrap();
+    writeln!(text, "{lsda}\t.section {name},\"ax\",@progbits").unwrap();
     global(random, target.arch, number, count, &mut text);
     if random.chance(30) {
         roots += &format!("\t.quad g{number}\n");
@@ -162,7 +162,7 @@ fn global(random: &mut Random, arch: Arch, number: u64, count: u64, text: &mut S
         };
         *text += &code;
         if random.chance(40) {
-            write!(text, "\t.cfi_adjust_cfa_offset 16\n").unwrap();
+            writeln!(text, "\t.cfi_adjust_cfa_offset 16").unwrap();
         }
     }
     *text += "\tnop\n\t.cfi_endproc\n";
