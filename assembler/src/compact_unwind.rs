@@ -76,6 +76,10 @@ impl Assembly {
         let mut result = CompactUnwind { section: Section::new(self.arch)?, dwarf: Vec::new() };
         for own in &self.functions {
             let function = parts.function(own, None);
+            let Ok(length) = u32::try_from(own.size) else {
+                result.dwarf.push(Unsupported::function(own.key, Reason::FunctionSize));
+                continue;
+            };
             let encoding = match options.encodings {
                 Encodings::Checked => encoder.encode(&function, code_of(own.key), Mode::Checked),
                 Encodings::LlvmMc => self.as_llvm_mc(own, &function, options.canonical_personalities),
@@ -84,11 +88,6 @@ impl Assembly {
                 result.dwarf.push(unsupported);
                 Encoding::dwarf(self.arch, 0)
             });
-            let too_large = Unsupported::function(own.key, Reason::FunctionSize);
-            let Ok(length) = u32::try_from(own.size) else {
-                result.dwarf.push(too_large);
-                continue;
-            };
             result.section.push(&Entry {
                 function: target_of(Target::Function(own.key)),
                 length,

@@ -26,6 +26,9 @@ pub struct Directives {
     pub(crate) frame: Frame,
     pub(crate) list: Vec<Placed>,
     pub(crate) escaped: Vec<u8>,
+    /// How many of the list a CIE can have at most, of directives that are read from call frame information:
+    /// `.cfi_restore` returns to these alone.
+    pub(crate) in_cie: Option<usize>,
     errors: Vec<Error>,
     /// How many directives were given.
     count: usize,
@@ -78,6 +81,7 @@ impl Directives {
             frame,
             list,
             escaped,
+            in_cie: None,
             errors: Vec::new(),
             count: 0,
             offset: 0,
@@ -89,7 +93,11 @@ impl Directives {
     }
 
     /// The same without the rules that the architecture has at a function's entry: `.cfi_startproc simple`.
+    ///
+    /// # Panics
+    /// There are directives already, which could be relative to those rules.
     pub fn with_simple(self) -> Self {
+        assert!(self.list.is_empty(), "a function starts before its directives");
         Self { is_simple: true, cfa_offset: 0, ..self }
     }
 

@@ -46,6 +46,7 @@ impl Directives {
         for &instruction in cie {
             directives.put_instruction(instruction).map_err(refused(0))?;
         }
+        directives.in_cie = Some(directives.list.len());
         let mut location = 0u64;
         for instruction in Instructions::new(function, function.instructions) {
             match instruction.map_err(refused(location))? {

@@ -10,7 +10,7 @@ use crate::instructions::MarkKind;
 use crate::parts::Parts;
 
 /// How many functions a builder is better off without its fast paths for.
-const FEW: usize = 16;
+pub(crate) const FEW: usize = 16;
 
 /// A `.sframe` section and what it omits.
 #[derive(Clone, Debug)]
