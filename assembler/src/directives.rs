@@ -42,8 +42,9 @@ pub struct Directives {
     remembered: Vec<i64>,
 }
 
-/// What directives say of the whole function.
+/// What directives state of the whole function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Frame {
     /// `.cfi_return_column`: the architecture's own unless it is given.
     pub return_column: Option<Register>,
@@ -130,7 +131,7 @@ impl Directives {
         self.is_simple
     }
 
-    /// What was said of the whole function.
+    /// The directives of the whole function.
     pub fn frame(&self) -> &Frame {
         &self.frame
     }
