@@ -15,7 +15,7 @@ use crate::parts::Parts;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Encodings {
-    /// Such as are true: each restores what the directives say, in the function's body and at every call.
+    /// Such as are true: each restores what the directives describe, in the function's body and at every call.
     #[default]
     Checked,
     /// What llvm-mc 23 gives for the same directives, true or not.
@@ -35,6 +35,7 @@ pub struct CompactOptions<'a> {
 
 /// A `__compact_unwind` section and what it leaves to `__eh_frame`.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct CompactUnwind {
     /// The rows, and their relocations.
     pub section: Section,
@@ -62,7 +63,7 @@ impl<'a> CompactOptions<'a> {
 impl Assembly {
     /// The `__compact_unwind` of a Mach-O object with the functions: a row for each, in their order. `code_of` gives a
     /// function's code from its start on, if it is at hand; without it fewer functions have a checked
-    /// [encoding](Encoder::encode). `target_of` says where in the object a function, a personality or an LSDA is.
+    /// [encoding](Encoder::encode). `target_of` gives the place where in the object a function, a personality or an LSDA is.
     ///
     /// # Errors
     /// The format does not have the architecture.
@@ -76,6 +77,10 @@ impl Assembly {
         let mut result = CompactUnwind { section: Section::new(self.arch)?, dwarf: Vec::new() };
         for own in &self.functions {
             let function = parts.function(own, None);
+            let Ok(length) = u32::try_from(own.size) else {
+                result.dwarf.push(Unsupported::function(own.key, Reason::FunctionSize));
+                continue;
+            };
             let encoding = match options.encodings {
                 Encodings::Checked => encoder.encode(&function, code_of(own.key), Mode::Checked),
                 Encodings::LlvmMc => self.as_llvm_mc(own, &function, options.canonical_personalities),
@@ -84,11 +89,6 @@ impl Assembly {
                 result.dwarf.push(unsupported);
                 Encoding::dwarf(self.arch, 0)
             });
-            let too_large = Unsupported::function(own.key, Reason::FunctionSize);
-            let Ok(length) = u32::try_from(own.size) else {
-                result.dwarf.push(too_large);
-                continue;
-            };
             result.section.push(&Entry {
                 function: target_of(Target::Function(own.key)),
                 length,

@@ -26,6 +26,9 @@ pub struct Directives {
     pub(crate) frame: Frame,
     pub(crate) list: Vec<Placed>,
     pub(crate) escaped: Vec<u8>,
+    /// How many of the list a CIE can have at most, of directives that are read from call frame information:
+    /// `.cfi_restore` returns to these alone.
+    pub(crate) in_cie: Option<usize>,
     errors: Vec<Error>,
     /// How many directives were given.
     count: usize,
@@ -39,8 +42,9 @@ pub struct Directives {
     remembered: Vec<i64>,
 }
 
-/// What directives say of the whole function.
+/// What directives state of the whole function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Frame {
     /// `.cfi_return_column`: the architecture's own unless it is given.
     pub return_column: Option<Register>,
@@ -78,6 +82,7 @@ impl Directives {
             frame,
             list,
             escaped,
+            in_cie: None,
             errors: Vec::new(),
             count: 0,
             offset: 0,
@@ -89,7 +94,11 @@ impl Directives {
     }
 
     /// The same without the rules that the architecture has at a function's entry: `.cfi_startproc simple`.
+    ///
+    /// # Panics
+    /// There are directives already, which could be relative to those rules.
     pub fn with_simple(self) -> Self {
+        assert!(self.list.is_empty(), "a function starts before its directives");
         Self { is_simple: true, cfa_offset: 0, ..self }
     }
 
@@ -122,7 +131,7 @@ impl Directives {
         self.is_simple
     }
 
-    /// What was said of the whole function.
+    /// The directives of the whole function.
     pub fn frame(&self) -> &Frame {
         &self.frame
     }

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::mem::take;
 use core::ops::Range;
 
-use cfipack_format::Arch;
+use cfipack_format::{Arch, Register};
 
 use crate::cfi::Instruction;
 use crate::cfi::write::{Error, InstructionWriter, leb128};
@@ -56,7 +56,7 @@ pub(crate) enum MarkKind {
     OpaqueEscape(u8),
 }
 
-/// Appends a function's instructions to `bytes`, and what these do not say to `marks`. After an error both are as before.
+/// Appends a function's instructions to `bytes`, and what these do not represent to `marks`. After an error both are as before.
 pub(crate) fn encode(
     directives: &Directives,
     dialect: Dialect,
@@ -94,10 +94,12 @@ fn put_all(
     marks: &mut Vec<Mark>,
 ) -> Result<usize, Error> {
     let mut leading = (dialect == Dialect::Llvm).then_some(writer.as_bytes().len());
-    let (mut location, mut tracked) = (0, directives.arch.cfa_offset_at_entry());
-    for placed in &directives.list {
+    let at_entry = if directives.is_simple { 0 } else { directives.arch.cfa_offset_at_entry() };
+    let (mut location, mut tracked) = (0, at_entry);
+    for (number, placed) in directives.list.iter().enumerate() {
         let advances = placed.offset != location;
-        if advances || placed.new_fragment || ends_the_cie(&placed.directive) {
+        let is_after_cie = directives.in_cie == Some(number);
+        if advances || is_after_cie || placed.new_fragment || ends_the_cie(&placed.directive) {
             leading.get_or_insert(writer.as_bytes().len());
         }
         if advances {
@@ -111,6 +113,10 @@ fn put_all(
             });
         }
         tracked = cfa_offset(dialect, placed, tracked);
+        let placed = match dialect {
+            Dialect::Llvm => restored(directives, placed).unwrap_or(placed),
+            Dialect::Gas => placed,
+        };
         put(directives, dialect, placed, tracked, writer, marks)?;
     }
     Ok(leading.unwrap_or(writer.as_bytes().len()))
@@ -124,6 +130,36 @@ fn cfa_offset(dialect: Dialect, placed: &Placed, before: i64) -> i64 {
         (_, &(Directive::DefCfa(_, offset) | Directive::DefCfaOffset(offset))) => offset,
         (_, &Directive::AdjustCfaOffset(by)) => before.wrapping_add(by),
         _ => before,
+    }
+}
+
+/// The directive that a `.cfi_restore` returns to, if it comes from a CIE: LLVM's CIEs have the architecture's rules alone.
+fn restored<'a>(directives: &'a Directives, placed: &Placed) -> Option<&'a Placed> {
+    let Directive::Restore(register) = placed.directive else { return None };
+    let in_cie = directives.list.get(..directives.in_cie?)?;
+    in_cie.iter().rfind(|placed| register_of(directives, &placed.directive) == Some(register))
+}
+
+/// The register for which a directive gives a rule.
+fn register_of(directives: &Directives, directive: &Directive) -> Option<Register> {
+    match *directive {
+        Directive::Offset(register, _)
+        | Directive::RelOffset(register, _)
+        | Directive::ValOffset(register, _)
+        | Directive::Register(register, _)
+        | Directive::Undefined(register)
+        | Directive::SameValue(register) => Some(register),
+        // DW_CFA_expression and DW_CFA_val_expression.
+        Directive::Escape { ref bytes, .. } => {
+            match directives.escaped[bytes.start as usize..bytes.end as usize] {
+                [0x10 | 0x16, register, ..] if register < 0x80 => Some(Register(register.into())),
+                [0x10 | 0x16, low, high, ..] => {
+                    Some(Register(u16::from(low & 0x7f) | u16::from(high & 0x7f) << 7))
+                }
+                _ => None,
+            }
+        }
+        _ => None,
     }
 }
 

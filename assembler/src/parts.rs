@@ -11,7 +11,7 @@ use crate::instructions::{MarkKind, alignment};
 /// What becomes of the functions of an assembly in its `.eh_frame`: which instructions are the CIE's, and which the FDE's.
 pub(crate) struct Parts<'a> {
     assembly: &'a Assembly,
-    cies: Cies<()>,
+    cies: Cies<'a, ()>,
 }
 
 impl<'a> Parts<'a> {
@@ -25,7 +25,7 @@ impl<'a> Parts<'a> {
         let assembly = self.assembly;
         let properties = Properties::new(assembly, SectionKind::EhFrame, function);
         let found = self.cies.find(assembly, &properties, function);
-        let ((), in_cie) = found.unwrap_or_else(|| self.cies.push(properties, function, ()));
+        let ((), in_cie) = found.unwrap_or_else(|| self.cies.push(assembly, properties, function, ()));
         let Range { start, end } = function.instructions.bytes;
         let (code, data) = alignment(assembly.dialect, assembly.arch);
         let column = function.frame.return_column.unwrap_or(assembly.arch.return_address());

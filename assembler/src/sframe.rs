@@ -10,10 +10,11 @@ use crate::instructions::MarkKind;
 use crate::parts::Parts;
 
 /// How many functions a builder is better off without its fast paths for.
-const FEW: usize = 16;
+pub(crate) const FEW: usize = 16;
 
 /// A `.sframe` section and what it omits.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Sframe {
     /// The section: it is [written](Section::write) where the functions' addresses are known, or
     /// [relocatable](Section::write_relocatable).

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use cfipack_assembler::encoder::sframe::{Builder, Layout, Options, Section};
+use cfipack_assembler::region::{DynInfoLayout, EhFrame, LibunwindForm, LibunwindTable, Pointers, Region};
 use cfipack_assembler::{Assembly, CallFrames, Directives, Target};
 use cfipack_cfi::{Functions, Section as Cfi, SectionKind};
 use cfipack_format::{Address, Arch, Key, Register};
@@ -52,6 +53,8 @@ fn main() {
         println!("layout {layout:?}");
         report("directives to all forms", || all_forms(options));
         report("the same, memory used again", || again.all_forms(options));
+        let region = || all_forms_of_a_region(&directives(), options);
+        report("a region to all ELF forms", region);
         report("directives to .eh_frame", || placed(&assembly().eh_frame().unwrap(), EH_FRAME));
         report("the directives alone", directives);
         report(".sframe of an assembly", || sframe(&again.assembly, options));
@@ -118,6 +121,20 @@ fn forms(assembly: &Assembly, options: Options) -> [Vec<u8>; 3] {
         placed(&assembly.debug_frame().unwrap(), DEBUG_FRAME),
         sframe(assembly, options),
     ]
+}
+
+/// Everything that readers on Linux register for a region of one function, but for perf's file.
+fn all_forms_of_a_region(directives: &Directives, options: Options) -> (EhFrame, [Vec<u8>; 2], [u8; 88]) {
+    let mut region = Region::new(Arch::Amd64, FUNCTION, 4096).unwrap();
+    region.push("function", 0, directives).unwrap();
+    let eh_frame = region.eh_frame(Pointers::Absolute).unwrap();
+    let elf = region.gdb_elf().unwrap();
+    let table = LibunwindTable::new(&region, LibunwindForm::IpOffset, &eh_frame, EH_FRAME).unwrap();
+    let info = table.dyn_info(DynInfoLayout::WithLoadOffset, DEBUG_FRAME);
+    let sframe = region.sframe(options).unwrap();
+    let mut bytes = vec![0; sframe.len()];
+    sframe.write(&mut bytes, SFRAME).unwrap();
+    (eh_frame, [elf, bytes], info)
 }
 
 fn placed(frames: &CallFrames, address: Address) -> Vec<u8> {

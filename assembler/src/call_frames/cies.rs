@@ -1,7 +1,7 @@
 //! Which functions share a CIE.
 
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
-use core::ops::Range;
 
 use cfipack_format::{Key, Register};
 
@@ -9,17 +9,25 @@ use crate::Dialect;
 use crate::assembly::{Assembly, Function};
 use crate::cfi::SectionKind;
 
-/// The CIEs of a section so far, each with what its user knows it by.
-pub(crate) struct Cies<T> {
-    known: Vec<Known<T>>,
+/// The CIEs of a section so far, each with the value that its user identifies it by.
+pub(crate) struct Cies<'a, T> {
+    known: Vec<Known<'a, T>>,
+    /// The older ones by their contents, where there are many.
+    index: BTreeMap<(Properties, &'a [u8]), usize>,
+    /// The sizes of the instructions of those in the index.
+    sizes: BTreeSet<usize>,
+    /// How many are in the index.
+    indexed: usize,
 }
 
-struct Known<T> {
+struct Known<'a, T> {
     properties: Properties,
-    /// Its instructions among the assembly's bytes.
-    instructions: Range<usize>,
+    instructions: &'a [u8],
     what: T,
 }
+
+/// How many CIEs are compared one by one.
+const FEW: usize = 16;
 
 /// What the functions of a CIE have in common beside its instructions. Their order is that in which llvm-mc sorts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -57,31 +65,47 @@ impl Properties {
     }
 }
 
-impl<T: Copy> Cies<T> {
+impl<'a, T: Copy> Cies<'a, T> {
     pub(crate) const fn new() -> Self {
-        Self { known: Vec::new() }
+        Self { known: Vec::new(), index: BTreeMap::new(), sizes: BTreeSet::new(), indexed: 0 }
     }
 
     /// A CIE for a function, and how many bytes of the function's instructions it has.
     pub(crate) fn find(
         &self,
-        assembly: &Assembly,
+        assembly: &'a Assembly,
         properties: &Properties,
         function: &Function,
     ) -> Option<(T, usize)> {
         let leading = &assembly.bytes[function.leading()];
         // gas looks through them from the newest on.
-        let found = self.known.iter().rev().find(|cie| {
-            cie.properties == *properties && leading.starts_with(&assembly.bytes[cie.instructions.clone()])
-        })?;
+        let is_usable =
+            |cie: &&Known<'a, T>| cie.properties == *properties && leading.starts_with(cie.instructions);
+        let older = || {
+            let sizes = self.sizes.range(..=leading.len());
+            let numbers = sizes.filter_map(|&size| self.index.get(&(*properties, &leading[..size])));
+            numbers.max().map(|&number| &self.known[number])
+        };
+        let found = self.known[self.indexed..].iter().rfind(is_usable).or_else(older)?;
         Some((found.what, found.instructions.len()))
     }
 
-    /// Notes a new CIE with all instructions that one of this function can have, and how many bytes those are.
-    pub(crate) fn push(&mut self, properties: Properties, function: &Function, what: T) -> (T, usize) {
-        let instructions = function.leading();
-        let length = instructions.len();
+    /// Adds a new CIE with all instructions that one of this function can have. Returns how many bytes those are.
+    pub(crate) fn push(
+        &mut self,
+        assembly: &'a Assembly,
+        properties: Properties,
+        function: &Function,
+        what: T,
+    ) -> (T, usize) {
+        let instructions = &assembly.bytes[function.leading()];
         self.known.push(Known { properties, instructions, what });
-        (what, length)
+        if self.known.len() - self.indexed > FEW {
+            let oldest = &self.known[self.indexed];
+            self.index.insert((oldest.properties, oldest.instructions), self.indexed);
+            self.sizes.insert(oldest.instructions.len());
+            self.indexed += 1;
+        }
+        (what, instructions.len())
     }
 }

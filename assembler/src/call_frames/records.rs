@@ -18,7 +18,7 @@ pub(crate) struct Records<'a> {
     assembly: &'a Assembly,
     kind: SectionKind,
     writer: Writer,
-    cies: Cies<WrittenCie>,
+    cies: Cies<'a, WrittenCie>,
     relocations: Vec<Relocation>,
     labels: Vec<SectionOffset>,
 }
@@ -85,7 +85,7 @@ impl<'a> Records<'a> {
             return Ok(found);
         }
         let written = self.new_cie(function, &properties, &self.assembly.bytes[function.leading()])?;
-        Ok(self.cies.push(properties, function, written))
+        Ok(self.cies.push(self.assembly, properties, function, written))
     }
 
     fn new_cie(

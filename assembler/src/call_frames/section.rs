@@ -178,9 +178,13 @@ impl Relocation {
         let endian = arch.endian();
         let is_signed = self.is_signed || self.is_pc_relative;
         let bits = u32::from(self.size) * 8;
-        let is_whole = bits >= 64 || self.size == arch.pointer_size();
-        let fits = is_whole
-            || if is_signed {
+        // A distance of an address's size wraps as addresses do, if both ends are addresses of the architecture.
+        let is_address = |address: u64| bits >= 64 || address >> bits == 0;
+        let wraps = self.is_pc_relative && self.size == arch.pointer_size();
+        let fits = bits >= 64
+            || if wraps {
+                is_address(here) && is_address(target.0)
+            } else if is_signed && self.size < arch.pointer_size() {
                 (value as i64) >> (bits - 1) == (value as i64) >> 63
             } else {
                 value >> bits == 0

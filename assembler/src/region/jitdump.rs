@@ -76,7 +76,7 @@ pub struct Event {
     pub code_index: u64,
 }
 
-/// A function as perf is told of it.
+/// A function as it is declared to perf.
 #[derive(Clone, Debug)]
 pub struct Function<'a> {
     endian: Endian,

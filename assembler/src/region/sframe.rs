@@ -2,11 +2,12 @@
 
 use alloc::vec::Vec;
 
-use cfipack_cfi::Functions;
+use cfipack_cfi::{Cie, Function};
 use cfipack_encoder::sframe::{Builder, Options, Section};
 use cfipack_format::{Address, Key, Unsupported};
 
-use super::{Error, Pointers, Region};
+use super::{Common, Error, Placed, Properties, Region};
+use crate::sframe::FEW;
 
 /// The four numbers by which a table is registered: with the kernel, or with an unwinder.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -41,20 +42,31 @@ impl Region {
     /// The region's `.sframe` table.
     ///
     /// # Errors
-    /// [`Error::Arch`]: the format has no ABI for the architecture. [`Error::Record`]: a frame has a CIE that cannot be
-    /// read. Those of [`Region::eh_frame`].
+    /// [`Error::Arch`]: the format has no ABI for the architecture.
     pub fn sframe(&self, options: Options) -> Result<Sframe, Error> {
         let no_abi = |_| Error::Arch { arch: self.arch, form: ".sframe" };
-        let eh_frame = self.eh_frame(Pointers::Absolute)?;
-        let section = eh_frame.section(Address(0));
-        let mut builder = Builder::new(self.arch, options).map_err(no_abi)?;
+        let builder = if self.functions.len() <= FEW { Builder::for_few } else { Builder::new };
+        let mut builder = builder(self.arch, options).map_err(no_abi)?;
         let mut omitted = Vec::new();
-        for function in Functions::new(&section) {
-            omitted.extend(builder.push(&function.map_err(Error::Record)?).err());
+        for placed in &self.functions {
+            omitted.extend(builder.push(&self.function(placed)).err());
         }
         let section = builder.finish();
         omitted.extend_from_slice(section.omitted());
         Ok(Sframe { section, omitted, text: self.base, text_size: self.length })
+    }
+
+    /// A function for the encoder, with its start as its key.
+    fn function(&self, placed: &Placed) -> Function<'_> {
+        let Common { properties, ref entry } = self.commons[placed.common];
+        let Properties { code_alignment, data_alignment, return_address, .. } = properties;
+        let entry = &self.bytes[entry.clone()];
+        let mut cie = Cie::from_parts(code_alignment, data_alignment, return_address, entry);
+        cie.signal_frame = properties.is_signal_frame;
+        cie.pauth_key_b = properties.has_key_b;
+        cie.tagged = properties.is_tagged;
+        let instructions = &self.bytes[placed.instructions.clone()];
+        Function::from_parts(self.arch, Key(self.start_of(placed).0), placed.size, cie, instructions)
     }
 }
 

@@ -1,13 +1,16 @@
 //! `__compact_unwind` against llvm-mc 23's, byte for byte, relocations included.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use cfipack_assembler::cfi::PointerEncoding;
+use cfipack_assembler::cfi::{Functions, PointerEncoding, Section, SectionKind};
 use cfipack_assembler::encoder::compact_unwind;
 use cfipack_assembler::{Assembly, CompactOptions, Dialect, Directives, Encodings, Target};
-use cfipack_format::{Arch, Key, Register, RegisterName};
+use cfipack_format::compact_unwind::Encoding;
+use cfipack_format::{Address, Arch, Key, Register, RegisterName, SectionOffset};
 use cfipack_tests::random::{Random, cases};
 use cfipack_tests::reference::Tools;
+use gimli::{CfaRule, UnwindSection as _};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, RelocationFlags, RelocationTarget};
 
 const FUNCTIONS_PER_FILE: u64 = 100;
@@ -178,6 +181,122 @@ fn random_functions_have_what_llvm_mc_writes() {
             }
         }
     }
+}
+
+/// Checked encodings are those of the FDEs that llvm-mc writes for the same directives, and the CFA of the body is what
+/// gimli reads there.
+#[test]
+fn checked_encodings_are_those_of_llvm_mc_s_fdes() {
+    let what = "checked __compact_unwind of directives against llvm-mc's __eh_frame";
+    let Some(tools) = Tools::find(what) else { return };
+    let (seed, count) = cases(what, 3);
+    let mut random = Random::new(seed);
+    let mut encoded = 0;
+    for (arch, triple) in [
+        (Arch::Amd64, "x86_64-apple-macos11"),
+        (Arch::I386, "i386-apple-macos11"),
+        (Arch::Aarch64, "arm64-apple-macos11"),
+    ] {
+        for _ in 0..count {
+            let functions: Vec<_> =
+                (0..FUNCTIONS_PER_FILE).map(|number| Function::random(&mut random, arch, number)).collect();
+            let texts: Vec<_> = functions.iter().map(|function| function.text.as_str()).collect();
+            tools.write(
+                "f.s",
+                format!("\t.text\n{}\t.section __TEXT,__lsda\nLlsda:\n\t.byte 0\n", texts.concat()),
+            );
+            let triple = format!("-triple={triple}");
+            let always = "--emit-dwarf-unwind=always";
+            tools.run_well(&["llvm-mc-23", "-filetype=obj", always, &triple, "f.s", "-o", "f.o"]);
+            encoded += compare_checked(arch, &functions, &tools.read("f.o"));
+        }
+    }
+    assert!(encoded > 10 * count, "{encoded}");
+}
+
+/// Returns how many functions have an encoding.
+fn compare_checked(arch: Arch, functions: &[Function], object: &[u8]) -> usize {
+    let file = object::File::parse(object).unwrap();
+    let (eh_frame, is_64) = (file.section_by_name("__eh_frame").unwrap(), arch.pointer_size() == 8);
+    let data = eh_frame.data().unwrap();
+    let number = |name: &str| name.strip_prefix("_f")?.parse::<u64>().ok().map(Key);
+    let relocated: BTreeMap<u64, Key> = eh_frame
+        .relocations()
+        .filter_map(|(offset, relocation)| {
+            let RelocationTarget::Symbol(symbol) = relocation.target() else { return None };
+            Some((offset, number(file.symbol_by_index(symbol).ok()?.name().ok()?)?))
+        })
+        .collect();
+    let addresses: BTreeMap<u64, Key> =
+        file.symbols().filter_map(|symbol| Some((symbol.address(), number(symbol.name().ok()?)?))).collect();
+    let key_at = |SectionOffset(field)| {
+        let distance = match is_64 {
+            true => i64::from_le_bytes(data[field..field + 8].try_into().unwrap()),
+            false => i32::from_le_bytes(data[field..field + 4].try_into().unwrap()).into(),
+        };
+        let start = (eh_frame.address() + field as u64).wrapping_add_signed(distance);
+        relocated.get(&(field as u64)).or_else(|| addresses.get(&start)).copied()
+    };
+    let mut assembly = Assembly::new(arch).with_dialect(Dialect::Llvm);
+    for (number, function) in functions.iter().enumerate() {
+        assembly.push(Key(number as u64), &function.directives).unwrap();
+    }
+    let target = compact_unwind::Target::Symbol { number: 0 };
+    let rows = assembly.compact_unwind(CompactOptions::new(), |_| None, |_| target).unwrap();
+    let (row, at) = if is_64 { (32, 12) } else { (20, 8) };
+    let ours: Vec<_> = rows.section.as_bytes().chunks_exact(row).map(|row| &row[at..at + 4]).collect();
+    assert_eq!(ours.len(), functions.len());
+
+    let section = Section::new(SectionKind::EhFrame, data, Address(eh_frame.address()), arch);
+    let mut encoder = compact_unwind::Encoder::new(arch).unwrap();
+    let (mut judged, mut encoded) = (0, 0);
+    for function in Functions::keyed(&section, key_at) {
+        let function = function.unwrap();
+        let expected = encoder.encode(&function, None, compact_unwind::Mode::Checked);
+        let expected = expected.unwrap_or(Encoding::dwarf(arch, 0));
+        let number = function.key.0 as usize;
+        // The row states that there is an LSDA: UNWIND_HAS_LSDA. The encoder is not asked.
+        let has_lsda = functions[number].directives.frame().lsda.is_some();
+        let is_compact = expected != Encoding::dwarf(arch, 0);
+        let expected = Encoding(expected.0 | if has_lsda && is_compact { 0x4000_0000 } else { 0 });
+        assert_eq!(ours[number], expected.0.to_le_bytes(), "{arch}\n{}", functions[number].text);
+        if let Some((register, offset)) = cfa(arch, expected.0) {
+            let found = body(arch, data, function.fde);
+            assert_eq!(found, CfaRule::RegisterAndOffset { register, offset }, "{}", functions[number].text);
+            encoded += 1;
+        }
+        judged += 1;
+    }
+    assert_eq!(judged, functions.len());
+    encoded
+}
+
+/// The CFA of an encoding with a frame pointer or a size (`mach-o/compact_unwind_encoding.h`).
+fn cfa(arch: Arch, encoding: u32) -> Option<(gimli::Register, i64)> {
+    let word = i64::from(arch.pointer_size());
+    let [frame, stack] = [arch.frame_pointer(), arch.stack_pointer()].map(|it| gimli::Register(it.0));
+    match (arch, encoding >> 24 & 0xf) {
+        (Arch::Aarch64, 4) => Some((frame, 16)),
+        (Arch::Aarch64, 2) => Some((stack, i64::from(encoding >> 12 & 0xfff) * 16)),
+        (Arch::Amd64 | Arch::I386, 1) => Some((frame, 2 * word)),
+        (Arch::Amd64 | Arch::I386, 2) => Some((stack, i64::from(encoding >> 16 & 0xff) * word)),
+        _ => None,
+    }
+}
+
+/// The CFA of the last row, as gimli reads it.
+fn body(arch: Arch, data: &[u8], SectionOffset(fde): SectionOffset) -> CfaRule<usize> {
+    let mut section = gimli::EhFrame::new(data, gimli::LittleEndian);
+    section.set_address_size(arch.pointer_size());
+    let bases = gimli::BaseAddresses::default().set_eh_frame(0);
+    let fde = section.fde_from_offset(&bases, fde.into(), gimli::EhFrame::cie_from_offset).unwrap();
+    let mut context = gimli::UnwindContext::new();
+    let mut rows = fde.rows(&section, &bases, &mut context).unwrap();
+    let mut last = None;
+    while let Some(row) = rows.next_row().unwrap() {
+        last = Some(row.cfa().clone());
+    }
+    last.unwrap()
 }
 
 fn compare(arch: Arch, functions: &[Function], object: &[u8]) -> Result<(), String> {

@@ -2,6 +2,7 @@
 
 mod call_frames;
 mod compact_unwind;
+mod edges;
 mod misuse;
 mod sframe;
 mod text;
