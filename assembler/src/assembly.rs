@@ -20,7 +20,7 @@ pub struct Assembly {
     pub(crate) functions: Vec<Function>,
     /// The instructions of all functions.
     pub(crate) bytes: Vec<u8>,
-    /// What these do not say, in ascending order.
+    /// What these do not encode, in ascending order.
     pub(crate) marks: Vec<Mark>,
 }
 
@@ -120,7 +120,7 @@ impl Assembly {
         Ok(())
     }
 
-    /// What the instructions of a function do not say.
+    /// What the instructions of a function do not encode.
     pub(crate) fn marks_of(&self, function: &Function) -> &[Mark] {
         &self.marks[function.instructions.marks.clone()]
     }

@@ -15,7 +15,7 @@ use crate::parts::Parts;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Encodings {
-    /// Such as are true: each restores what the directives say, in the function's body and at every call.
+    /// Such as are true: each restores what the directives describe, in the function's body and at every call.
     #[default]
     Checked,
     /// What llvm-mc 23 gives for the same directives, true or not.
@@ -62,7 +62,7 @@ impl<'a> CompactOptions<'a> {
 impl Assembly {
     /// The `__compact_unwind` of a Mach-O object with the functions: a row for each, in their order. `code_of` gives a
     /// function's code from its start on, if it is at hand; without it fewer functions have a checked
-    /// [encoding](Encoder::encode). `target_of` says where in the object a function, a personality or an LSDA is.
+    /// [encoding](Encoder::encode). `target_of` gives where in the object a function, a personality or an LSDA is.
     ///
     /// # Errors
     /// The format does not have the architecture.

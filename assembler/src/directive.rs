@@ -5,7 +5,7 @@ use core::ops::Range;
 use cfipack_format::Register;
 
 /// A directive that stands at an offset of the code, with the operands that were given: offsets in bytes, from the CFA
-/// or, where the name says so, from the CFA's register.
+/// or, where the name has it, from the CFA's register.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Directive {
@@ -60,7 +60,7 @@ pub struct Placed {
     pub number: usize,
     /// Bytes from the function's start.
     pub offset: u64,
-    /// The CFA's offset from its register after the directive, in bytes, as far as directives say it; 0 before any does.
+    /// The CFA's offset from its register after the directive, in bytes, as far as directives set it; 0 before.
     /// `.cfi_adjust_cfa_offset` and `.cfi_rel_offset` mean it. Remembered and restored with the state.
     pub cfa_offset: i64,
     /// Whether the code before it is not of a fixed size, though the offset may be that of the directive before: see

@@ -39,7 +39,7 @@ pub struct Directives {
     remembered: Vec<i64>,
 }
 
-/// What directives say of the whole function.
+/// What directives set for the whole function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Frame {
     /// `.cfi_return_column`: the architecture's own unless it is given.
@@ -122,7 +122,7 @@ impl Directives {
         self.is_simple
     }
 
-    /// What was said of the whole function.
+    /// What was set for the whole function.
     pub fn frame(&self) -> &Frame {
         &self.frame
     }

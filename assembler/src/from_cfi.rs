@@ -9,12 +9,12 @@ use crate::cfi::write::leb128;
 use crate::cfi::{Function, Instruction, Instructions};
 
 impl Directives {
-    /// The directives that say what a function's call frame information says: its CIE's instructions, then its own. What
+    /// The directives of a function's call frame information: its CIE's instructions, then its own. What
     /// has no directive becomes a `.cfi_escape`. Pointers are the caller's to add: [`personality`](Self::personality) and
     /// [`lsda`](Self::lsda) with its keys.
     ///
     /// # Errors
-    /// An instruction cannot be read, or has an address where none is known. What no directive can say is in
+    /// An instruction cannot be read, or has an address where none is known. What no directive represents is in
     /// [`errors`](Self::errors).
     pub fn from_cfi(function: &Function<'_>) -> Result<Self, Unsupported> {
         let arch = function.arch();
@@ -112,7 +112,7 @@ impl Directives {
     }
 }
 
-/// What a CIE says that an assembler writes for the architecture.
+/// What a CIE has that an assembler writes for the architecture.
 fn at_entry(arch: Arch) -> Vec<Instruction<'static>> {
     let offset = arch.cfa_offset_at_entry();
     let mut instructions = Vec::from([Instruction::DefCfa(arch.stack_pointer(), offset)]);

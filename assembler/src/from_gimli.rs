@@ -23,13 +23,13 @@ pub enum GimliError {
 }
 
 /// The functions of a frame table of gimli 0.34, as what writes code with Cranelift has it, in their order. The table has no
-/// accessors: it is written and read again. `key_of` says by what number the caller knows an address of the table, of
+/// accessors: it is written and read again. `key_of` gives by what number the caller knows an address of the table, of
 /// a function, a personality routine or a language-specific data area.
 ///
 /// A table of another version of gimli is written by its owner, and read by [`Functions`] and [`Directives::from_cfi`].
 ///
 /// # Errors
-/// The table cannot be written as `.eh_frame`, or has instructions that no directive says.
+/// The table cannot be written as `.eh_frame`, or has instructions that no directive represents.
 pub fn from_gimli(
     table: &FrameTable,
     arch: Arch,

@@ -56,7 +56,7 @@ pub(crate) enum MarkKind {
     OpaqueEscape(u8),
 }
 
-/// Appends a function's instructions to `bytes`, and what these do not say to `marks`. After an error both are as before.
+/// Appends a function's instructions to `bytes`, and what these do not encode to `marks`. After an error both are as before.
 pub(crate) fn encode(
     directives: &Directives,
     dialect: Dialect,

@@ -226,7 +226,7 @@ impl Merge {
         let reasons = self.reasons();
         if !reasons.is_empty() {
             let reasons: Vec<_> = reasons.iter().map(|(name, count)| (*name, *count)).collect();
-            writeln!(text, "  left out: {}", Counts(&reasons).list())?;
+            writeln!(text, "  omitted: {}", Counts(&reasons).list())?;
         }
         Ok(std::io::stderr().write_all(&text)?)
     }

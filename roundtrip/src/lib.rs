@@ -45,7 +45,7 @@ pub mod words;
 
 pub use options::Options;
 pub use sframe::{
-    Bytes, Cursor, Diff, Difference, Fault, FaultKind, KernelViolation, KernelViolations, LeftOut,
-    MissingFunction, Recurrence, Report, Segment, Stats, Table, TableAnswer, TableDifference, diff,
-    innermost, kernel_violations, most_frequent_first, stats, verify, verify_with_reasons,
+    Bytes, Cursor, Diff, Difference, Fault, FaultKind, KernelViolation, KernelViolations, MissingFunction,
+    Recurrence, Report, Segment, Stats, Table, TableAnswer, TableDifference, Unverified, diff, innermost,
+    kernel_violations, most_frequent_first, stats, verify, verify_with_reasons,
 };

@@ -33,7 +33,7 @@ fn name(of: &[u8]) -> u32 {
 }
 
 impl Region {
-    /// The file. It may lie at any address, and has to stay as it is until gdb is told that it is unregistered.
+    /// The file. It may lie at any address, and has to stay as it is until it is unregistered from gdb.
     /// Make one of a region, not of each function: what gdb does at each registration grows with their number.
     ///
     /// # Errors

@@ -76,7 +76,7 @@ pub struct Event {
     pub code_index: u64,
 }
 
-/// A function as perf is told of it.
+/// A function as perf records it.
 #[derive(Clone, Debug)]
 pub struct Function<'a> {
     endian: Endian,

@@ -75,7 +75,7 @@ impl Region {
             let code = code.map(|code| &code[offset as usize..][..function.size as usize]);
             let by_dwarf = Encoding::dwarf(arch, function.fde.0 as u32);
             let encoding = match encoder.encode(&function, code, Mode::Checked) {
-                // What the table would say of it, it would say by the place of a pointer that the region does not have.
+                // What the table would have of it would need the place of a pointer that the region does not have.
                 Ok(_) if function.cie.personality.is_some() => by_dwarf,
                 Ok(encoding) => encoding,
                 Err(unsupported) => {
