@@ -35,6 +35,7 @@ pub struct CompactOptions<'a> {
 
 /// A `__compact_unwind` section and what it leaves to `__eh_frame`.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct CompactUnwind {
     /// The rows, and their relocations.
     pub section: Section,

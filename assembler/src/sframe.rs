@@ -14,6 +14,7 @@ const FEW: usize = 16;
 
 /// A `.sframe` section and what it omits.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Sframe {
     /// The section: it is [written](Section::write) where the functions' addresses are known, or
     /// [relocatable](Section::write_relocatable).
