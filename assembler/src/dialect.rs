@@ -2,7 +2,7 @@
 
 /// The assembler whose CFI is written, byte for byte. All outputs of an [`Assembly`](crate::Assembly) have the same meaning,
 /// that of its dialect: they differ in what `.cfi_restore` goes back to, which for `Gas` is what the directives before
-/// the first instruction say, where these were put into the CIE.
+/// the first instruction describe, where these were put into the CIE.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum Dialect {

@@ -8,6 +8,7 @@ use crate::cfi::PointerEncoding;
 
 /// A directive that has no meaning where it stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Error {
     /// The directive's number, counted from 0 in the order of calls.
     pub directive: usize,

@@ -88,7 +88,7 @@ impl<'a> Functions<'a> {
 impl<'a, F: FnMut(SectionOffset) -> Option<Key>> Functions<'a, Resolved<F>> {
     /// All functions of a `.eh_frame` that is not relocated, as it stands in a relocatable object. `key_of` gives,
     /// for the offset of each FDE's start field, the key of the function that the field's relocation leads to, or
-    /// none for a function that is dead, which is passed over. It is asked once for each FDE, in ascending order of
+    /// none for a function that is dead, which is skipped. It is called once for each FDE, in ascending order of
     /// offsets: a walk along sorted relocations answers it. The section's address and bases are not used.
     ///
     /// The functions have no [start](Function::start). What needs one is refused:

@@ -68,7 +68,7 @@ impl<'a, R: Registers> Interpreter<'a, R> {
         self.outside_dwarf
     }
 
-    /// Runs one function. Rows at or past its end are left out; a function of size 0 has none.
+    /// Runs one function. Rows at or past its end are omitted; a function of size 0 has none.
     #[inline]
     pub fn run(
         &mut self,

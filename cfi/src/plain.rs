@@ -181,9 +181,9 @@ impl Records<'_> {
         }
         let cie = (at + 4).checked_sub(pointer as usize)?;
         let of_cie = known(cie)?;
-        let behind = 4 + length as usize;
+        let end = 4 + length as usize;
         let len = length.checked_sub(PlainFde::DATA as u32 - 4 + u32::from(data_len))?;
-        if behind > record.len() {
+        if end > record.len() {
             return None;
         }
         let field = self.address.offset(at as i64 + 8);

@@ -77,7 +77,7 @@ impl PointerEncoding {
         self.0 & 0x70 == 0x50
     }
 
-    /// Whether a pointer of this encoding can be passed over: its format is known.
+    /// Whether a pointer of this encoding can be skipped: its format is known.
     pub(crate) const fn is_readable(self) -> bool {
         matches!(self.0 & 0x0f, 0..=4 | 9..=0xc)
     }

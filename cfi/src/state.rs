@@ -1,4 +1,4 @@
-//! What instructions have said, and what each of them changes.
+//! The state that instructions leave, and what each of them changes.
 
 use alloc::vec::Vec;
 
@@ -24,7 +24,7 @@ pub trait Registers: Copy {
     fn restore(&mut self, register: Register, initial: &Self) -> bool;
 }
 
-/// What the instructions have said up to a PC.
+/// The rules that the instructions up to a PC leave.
 #[derive(Clone, Copy, Debug)]
 pub struct State<'a, R> {
     /// The row; its `start` is the PC.

@@ -20,7 +20,7 @@ use crate::padding::is_padding;
 use crate::place::Places;
 use crate::status::{self, Status};
 
-/// Lists code that no row of the table covers
+/// Lists the code that no row of the table covers
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Code is what lies in executable sections. A gap ends where a symbol starts, so that each
@@ -37,13 +37,13 @@ pub struct Arguments {
     /// Objects, linked files, or archives of objects
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// List what no call frame information covers, whatever the table has
+    /// List the code that no call frame information covers, instead
     #[arg(long)]
     cfi: bool,
     /// List padding too
     #[arg(long)]
     padding: bool,
-    /// One JSON object for each file, one a line
+    /// Print one JSON object for each file, one per line
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -21,13 +21,13 @@ use crate::output;
 use crate::reasons;
 use crate::status::{self, Status};
 
-/// Turns several .sframe tables into one sorted table
+/// Merges several .sframe tables into one sorted table
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 lld and old versions of mold leave the tables of their inputs one after the other in one
 section, and readers see only the first. Addresses are taken as they stand, in all files.
 Functions outside of a file's code, which linkers leave of what they discard, are dropped;
-of functions that several tables have alike, one is kept. With neither -o nor --section
+of equal functions of several tables, one is written. With neither -o nor --section
 there is only the summary, on standard error.
 
 Examples:
@@ -53,7 +53,7 @@ pub struct Arguments {
     /// Version of the merged table: 2 or 3 [default: the highest of the inputs, but not 1]
     #[arg(long, value_name = "N", value_parser = number_in(2..=3_u8))]
     sframe_version: Option<u8>,
-    /// One JSON object on standard output
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -226,7 +226,7 @@ impl Merge {
         let reasons = self.reasons();
         if !reasons.is_empty() {
             let reasons: Vec<_> = reasons.iter().map(|(name, count)| (*name, *count)).collect();
-            writeln!(text, "  left out: {}", Counts(&reasons).list())?;
+            writeln!(text, "  omitted: {}", Counts(&reasons).list())?;
         }
         Ok(std::io::stderr().write_all(&text)?)
     }

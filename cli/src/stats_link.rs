@@ -206,7 +206,7 @@ impl LinkJson {
                 ("copied", input.copied),
                 ("encoded again", input.reencoded),
                 ("from CFI", input.from_cfi),
-                ("left out", input.left_out),
+                ("omitted", input.left_out),
             ];
             writeln!(out, "{}", Counts(&origins).to_string().replacen(", ", ": ", 1))?;
             if let Some(skipped) = &input.skipped {
@@ -214,7 +214,7 @@ impl LinkJson {
             }
             let reasons: Vec<_> = input.reasons.iter().map(|(name, count)| (*name, *count)).collect();
             if !reasons.is_empty() {
-                writeln!(out, "  left out: {}", Counts(&reasons).list())?;
+                writeln!(out, "  omitted: {}", Counts(&reasons).list())?;
             }
         }
         let Self { bytes, bytes_apart, .. } = self;

@@ -140,10 +140,10 @@ impl<'r> ReportJson<'r> {
             let pcs = difference.start..difference.end;
             DifferenceJson::at(places, pcs, difference.function, &difference.words())
         });
-        let left_out = report.left_out.iter().map(|left_out| OmittedFunctionJson {
-            function: left_out.function.map(|function| places.location(function)),
-            pc: left_out.pc.map(|pc| places.location(pc)),
-            why: &left_out.why,
+        let left_out = report.unverified.iter().map(|function| OmittedFunctionJson {
+            function: function.function.map(|start| places.location(start)),
+            pc: function.pc.map(|pc| places.location(pc)),
+            why: &function.why,
         });
         Self {
             functions: report.functions,

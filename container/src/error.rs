@@ -26,7 +26,7 @@ pub enum Error {
     Table {
         /// Which.
         what: &'static str,
-        /// Where it lies, or is said to lie, in the file.
+        /// Its place in the file, or the one that the file declares.
         offset: u64,
         /// Its size or count, as the file states.
         value: u64,

@@ -12,8 +12,8 @@ fn table(number: u32) -> Vec<u8> {
     let index = [0x1000, 56, 56, 0x2000, 0, 56];
     // Kind; offset and count of entries; offset and count of encodings.
     let page = [3, 1 << 16 | 12, 1 << 16 | 16];
-    let (entry, own, behind) = (number << 24, 0x0202_0000, 0x0203_0000);
-    let words = [&header[..], &common, &index, &page, &[entry, own, behind]].concat();
+    let (entry, own, after) = (number << 24, 0x0202_0000, 0x0203_0000);
+    let words = [&header[..], &common, &index, &page, &[entry, own, after]].concat();
     words.into_iter().flat_map(u32::to_le_bytes).collect()
 }
 

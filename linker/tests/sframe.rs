@@ -45,7 +45,7 @@ fn header(version: Version, functions: &[Function], fre_len: usize) -> [u8; Head
     header.write(Endian::Little)
 }
 
-/// A table for x86-64, not relocated; `places` gives where a function's rows lie instead of behind the others'.
+/// A table for x86-64, not relocated; `places` gives where a function's rows lie instead of after the others'.
 fn table_with(version: Version, functions: &[Function], places: impl Fn(usize, usize) -> usize) -> Vec<u8> {
     let (mut index, mut fres) = (Vec::new(), Vec::new());
     for (number, function) in functions.iter().enumerate() {
@@ -255,7 +255,7 @@ fn dead_functions_go_with_their_rows() {
     assert_eq!(meaning(&written(&section)), [(0x2000, 32, vec![row(0, 8), row(1, 24)])]);
 }
 
-/// Linkers that do not know the format leave one table behind the other.
+/// Linkers that do not know the format leave one table after the other.
 #[test]
 fn tables_behind_each_other() {
     let bytes = [table(Version::V3, &[plain(16)]), table(Version::V2, &[plain(32)])].concat();

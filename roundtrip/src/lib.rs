@@ -47,6 +47,6 @@ pub use options::Options;
 pub use same_row::same_row;
 pub use sframe::{
     Bytes, Cursor, Diff, Difference, Fault, FaultKind, KernelViolation, KernelViolations, MissingFunction,
-    OmittedFunction, Recurrence, Report, Segment, Stats, Table, TableAnswer, TableDifference, diff,
-    innermost, kernel_violations, most_frequent_first, stats, verify, verify_with_reasons,
+    Recurrence, Report, Segment, Stats, Table, TableAnswer, TableDifference, Unverified, diff, innermost,
+    kernel_violations, most_frequent_first, stats, verify, verify_with_reasons,
 };

@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// How many differences, and how many functions left out, the report describes; it counts all.
+    /// How many differences, and how many unverified functions, the report describes; it counts all.
     pub limit: usize,
     /// Where one function of a `.sframe` table covers two of the CFI, it may answer for this many bytes between
     /// them: the padding between functions that were merged. Counts as 0 if a function of the CFI cannot be

@@ -69,8 +69,8 @@ pub(crate) struct Answered {
 impl fmt::Display for Answered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.own {
-            TableAnswer::Nothing => f.write_str("nothing"),
-            TableAnswer::Malformed(error) => write!(f, "what cannot be read: {error}"),
+            TableAnswer::Nothing => f.write_str("no row"),
+            TableAnswer::Malformed(error) => write!(f, "malformed: {error}"),
             TableAnswer::Row(row, own) => {
                 write!(f, "{}", Words(self.arch, row))?;
                 match self.other {
@@ -82,7 +82,7 @@ impl fmt::Display for Answered {
     }
 }
 
-/// Says those flags in which `own` differs from `other`.
+/// Prints those flags in which `own` differs from `other`.
 pub(crate) fn flags_apart(f: &mut fmt::Formatter<'_>, own: Flags, other: Flags) -> fmt::Result {
     if own.signal_differs(other) {
         f.write_str(if own.signal == Some(true) { ", a signal frame" } else { ", no signal frame" })?;

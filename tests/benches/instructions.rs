@@ -11,7 +11,7 @@ use cfipack_encoder::sframe::{Layout, Options};
 use cfipack_format::sframe::Version;
 use cfipack_tests::workload::{Library, libraries};
 
-/// Tells the process which way it is to go.
+/// Selects what the process runs.
 const WAY: &str = "CFIPACK_COUNTED_WAY";
 
 /// The yardstick, and the ways to convert.

@@ -47,11 +47,11 @@ pub fn build<'a>(
     let mut builder = Builder::new(arch, options).expect("an architecture of the format");
     let (mut unsupported, mut malformed) = (Vec::new(), Vec::new());
     for section in sections {
-        let left_out = |left_out| match left_out {
+        let omitted = |omitted| match omitted {
             OmittedFunction::Unsupported(reason) => unsupported.push(reason),
             OmittedFunction::Malformed(error) => malformed.push(error),
         };
-        builder.push_section(&section, &Serial, left_out);
+        builder.push_section(&section, &Serial, omitted);
     }
     (builder.finish(), unsupported, malformed)
 }

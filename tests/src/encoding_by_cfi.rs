@@ -59,7 +59,7 @@ impl<'a> Judge<'a> {
         while let Some(cfi) = rows.next_row().map_err(|error| error.to_string())? {
             let start = cfi.start_address() - fde.initial_address();
             let end = (cfi.end_address() - fde.initial_address()).min(fde.len());
-            let equal = says(self.arch, cfi, &unwound, &saved);
+            let equal = restores(self.arch, cfi, &unwound, &saved);
             while let Some(call) = calls.next_if(|call| *call < end) {
                 if !equal {
                     return Err(format!("{encoding}: call at {call:#x}, row at {start:#x}: {cfi:?}"));
@@ -87,7 +87,7 @@ fn is_x86(arch: Arch) -> bool {
 }
 
 /// Whether gimli's row and the decoder's are equal for every register.
-fn says(arch: Arch, cfi: &UnwindTableRow<usize>, row: &Row, saved: &Saved) -> bool {
+fn restores(arch: Arch, cfi: &UnwindTableRow<usize>, row: &Row, saved: &Saved) -> bool {
     let cfa = match *cfi.cfa() {
         CfaRule::RegisterAndOffset { register, offset } => {
             row.cfa == Cfa::Register { register: Register(register.0), offset }

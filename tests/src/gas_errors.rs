@@ -6,67 +6,39 @@
 /// The golden, the number of PCs, and what the verifier reports for the first.
 pub const WRONG: [(&str, u64, &str); 23] = [
     // One remembered state, where DWARF has a stack of them.
-    ("x_remember_nested", 1, "CFA = rsp+16, return address at CFA-8; the table says CFA = rsp+24"),
-    ("x_remember_nested2", 1, "CFA = rsp+16, return address at CFA-8; the table says CFA = rsp+24"),
+    ("x_remember_nested", 1, "CFA = rsp+16, return address at CFA-8; table: CFA = rsp+24"),
+    ("x_remember_nested2", 1, "CFA = rsp+16, return address at CFA-8; table: CFA = rsp+24"),
     // def_cfa_register takes the offset of the previous row.
-    ("x_reg_off_order", 1, "CFA = rbp+16, return address at CFA-8; the table says CFA = rbp+8"),
+    ("x_reg_off_order", 1, "CFA = rbp+16, return address at CFA-8; table: CFA = rbp+8"),
     // restore goes back to the function's first row, and not to the CIE.
-    ("x_restore_first_row", 1, "the table says CFA = rsp+8, return address at CFA-8, rbp at CFA-24"),
+    ("x_restore_first_row", 1, "table: CFA = rsp+8, return address at CFA-8, rbp at CFA-24"),
     // An undefined return address stays undefined on x86-64.
-    ("x_undef_ra_back", 1, "CFA = rsp+8, return address at CFA-8; the table says outermost frame"),
-    ("x_undef_ra_same", 2, "CFA = rsp+8, return address in ra; the table says outermost frame"),
+    ("x_undef_ra_back", 1, "CFA = rsp+8, return address at CFA-8; table: outermost frame"),
+    ("x_undef_ra_same", 2, "CFA = rsp+8, return address in ra; table: outermost frame"),
     // restore and same_value of the return address are ignored on x86-64, and so is everything else that
     // an expression or val_offset gives for it.
-    ("x_flex_restore_ra", 2, "return address at CFA-8; the table says CFA = rsp+8, return address = r11"),
-    ("x_flex_same_ra", 2, "return address in ra; the table says CFA = rsp+8, return address = r11"),
-    ("x_escape_expr_ra", 1, "return address at rsp+16; the table says CFA = rsp+8, return address at CFA-8"),
-    ("x_val_offset_ra", 1, "return address = CFA-16; the table says CFA = rsp+8, return address at CFA-8"),
+    ("x_flex_restore_ra", 2, "return address at CFA-8; table: CFA = rsp+8, return address = r11"),
+    ("x_flex_same_ra", 2, "return address in ra; table: CFA = rsp+8, return address = r11"),
+    ("x_escape_expr_ra", 1, "return address at rsp+16; table: CFA = rsp+8, return address at CFA-8"),
+    ("x_val_offset_ra", 1, "return address = CFA-16; table: CFA = rsp+8, return address at CFA-8"),
     // restore does not bring a register's number back; expressions on other than rbp have number -1.
-    (
-        "x_flex_reenter_first",
-        1,
-        "rbp = rax; the table says CFA = rsp+8, return address at CFA-8, rbp undefined",
-    ),
-    (
-        "x_escape_expr_fp_rsp",
-        1,
-        "rbp at rsp+16; the table says CFA = rsp+8, return address at CFA-8, rbp undefined",
-    ),
-    ("a_escape_expr_fp", 4, "x29 at sp+0; the table says CFA = sp+0, return address in x30, x29 undefined"),
-    (
-        "s_escape_expr_fp",
-        2,
-        "r11 at r15+0; the table says CFA = r15+160, return address in r14, r11 undefined",
-    ),
+    ("x_flex_reenter_first", 1, "rbp = rax; table: CFA = rsp+8, return address at CFA-8, rbp undefined"),
+    ("x_escape_expr_fp_rsp", 1, "rbp at rsp+16; table: CFA = rsp+8, return address at CFA-8, rbp undefined"),
+    ("a_escape_expr_fp", 4, "x29 at sp+0; table: CFA = sp+0, return address in x30, x29 undefined"),
+    ("s_escape_expr_fp", 2, "r11 at r15+0; table: CFA = r15+160, return address in r14, r11 undefined"),
     // Offsets that are not multiples of 8 are rounded; a return address at CFA+0 is read as padding.
-    ("s_cfa_161", 2, "CFA = r15+161, return address in r14; the table says CFA = r15+160"),
-    ("s_cfa_164", 2, "CFA = r15+164, return address in r14; the table says CFA = r15+160"),
-    (
-        "s_ra_off_0",
-        2,
-        "return address at CFA+0, r11 at CFA-72; the table says CFA = r15+160, return address in r14",
-    ),
+    ("s_cfa_161", 2, "CFA = r15+161, return address in r14; table: CFA = r15+160"),
+    ("s_cfa_164", 2, "CFA = r15+164, return address in r14; table: CFA = r15+160"),
+    ("s_ra_off_0", 2, "return address at CFA+0, r11 at CFA-72; table: CFA = r15+160, return address in r14"),
     // A byte of the offset is cut off.
-    (
-        "x_offset_ra_m15072",
-        1,
-        "return address at CFA-15072; the table says CFA = rsp+8, return address at CFA+32",
-    ),
+    ("x_offset_ra_m15072", 1, "return address at CFA-15072; table: CFA = rsp+8, return address at CFA+32"),
     // `.eh_frame` has no offsets that are not multiples of 8.
-    ("x_cfa_m3", 1, "CFA = rsp+0, return address at CFA-8; the table says CFA = rsp-3"),
+    ("x_cfa_m3", 1, "CFA = rsp+0, return address at CFA-8; table: CFA = rsp-3"),
     // Nor has it locations inside an instruction, nor `.debug_frame` the key.
-    ("a_unaligned", 4, "CFA = sp+48, return address in x30; the table says CFA = sp+0"),
-    (
-        "a_key_b_debug_frame",
-        4,
-        "(signed), key A; the table says CFA = sp+0, return address in x30 (signed), key B",
-    ),
+    ("a_unaligned", 4, "CFA = sp+48, return address in x30; table: CFA = sp+0"),
+    ("a_key_b_debug_frame", 4, "(signed), key A; table: CFA = sp+0, return address in x30 (signed), key B"),
     // restore of the signature's state is ignored.
-    (
-        "a_negate_restore_34",
-        8,
-        "return address in x30; the table says CFA = sp+0, return address in x30 (signed)",
-    ),
+    ("a_negate_restore_34", 8, "return address in x30; table: CFA = sp+0, return address in x30 (signed)"),
     // No CFI to compare it with: `.cfi_sections .sframe`.
-    ("x_sections_sframe", 2, "the CFI has no function; the table says CFA = rsp+8"),
+    ("x_sections_sframe", 2, "CFI: no function; table: CFA = rsp+8"),
 ];

@@ -62,9 +62,9 @@ impl<'a> GasObject<'a> {
         }
         if ours != relocated {
             let at = ours.iter().zip(&relocated).position(|(our, their)| our != their);
-            let left_out: Vec<_> = unsupported.iter().map(ToString::to_string).collect();
+            let omitted: Vec<_> = unsupported.iter().map(ToString::to_string).collect();
             let lengths = format!("{} bytes, gas {}", ours.len(), relocated.len());
-            return Err(format!("{lengths}; they differ at {at:?}; omitted: {left_out:?}"));
+            return Err(format!("{lengths}; they differ at {at:?}; omitted: {omitted:?}"));
         }
         if !self.bytes.windows(ours.len()).any(|window| window == ours) {
             return Err("the starts before relocation are not 0".into());

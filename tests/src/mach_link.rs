@@ -203,7 +203,7 @@ impl<'a> Link<'a> {
         Self { arch, objects, personalities: Vec::new(), image, map: Map::parse(map), base }
     }
 
-    /// Collects what the objects say, as a linker does.
+    /// Collects what the objects describe, as a linker does.
     pub fn collect(&mut self, options: Options) -> Section {
         let mut builder = Builder::new(self.arch, options).unwrap();
         let Self { objects, personalities, map, .. } = self;

@@ -230,7 +230,7 @@ impl Writer<'_> {
     }
 }
 
-/// A file whose header says bundle, with an `__unwind_info` alone.
+/// A file whose header is a bundle's, with an `__unwind_info` alone.
 pub fn image_with_table(arch: Arch, table: &[u8]) -> Vec<u8> {
     let mut object = empty(arch);
     let section = object.add_section("__TEXT".into(), "__unwind_info".into(), SectionKind::ReadOnlyData);

@@ -92,7 +92,7 @@ impl Resolve for Unlinked {
     }
 }
 
-/// An output in which everything lies as far behind its address in the object as is said; functions that are not named
+/// An output in which everything lies at its address in the object plus a given distance; functions that are not named
 /// lie one after the other in the order of keys.
 #[derive(Clone, Debug, Default)]
 pub struct Moved {

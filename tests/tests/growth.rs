@@ -139,10 +139,10 @@ fn hostile_input_costs_in_proportion() {
         skipped("instructions for hostile input", "no valgrind for x86-64 Linux, which counts them");
     }
     let output = command.args(arguments).current_dir(&directory).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    let output_text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output_text}\n{}", String::from_utf8_lossy(&output.stderr));
     let mut costs = BTreeMap::new();
-    for line in said.lines().filter_map(|line| line.strip_prefix("MEASURED ")) {
+    for line in output_text.lines().filter_map(|line| line.strip_prefix("MEASURED ")) {
         let [name, bytes, memory] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
         let (bytes, memory) = (bytes.parse().unwrap(), memory.parse().unwrap());
         costs.insert(name.to_owned(), Cost { bytes, memory, instructions: None });

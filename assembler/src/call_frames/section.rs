@@ -19,6 +19,7 @@ pub struct CallFrames {
 
 /// A field that depends on an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Relocation {
     /// Where the field lies.
     pub offset: SectionOffset,

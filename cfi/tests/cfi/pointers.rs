@@ -76,7 +76,7 @@ fn starts_that_no_file_has() {
     }
 }
 
-/// `DW_EH_PE_sdata4` is signed, sizes included: what gimli says too.
+/// `DW_EH_PE_sdata4` is signed, sizes included: gimli too.
 #[test]
 fn a_size_of_2_gigabytes() {
     for size in [0x7fff_ffff, 0x8000_0000] {
@@ -95,7 +95,7 @@ fn a_size_of_2_gigabytes() {
     }
 }
 
-/// Augmentation `L`: PC-relative, also behind an indirection; a stored 0 is none, wherever it lies.
+/// Augmentation `L`: PC-relative, also through an indirection; a stored 0 is none, wherever it lies.
 #[test]
 fn language_specific_data() {
     let lsda = |encoding, value: u32| {

@@ -66,7 +66,7 @@ fn found(bytes: &[u8]) -> Vec<Result<u64, Error>> {
 #[test]
 fn bytes_behind_the_last_record() {
     let bytes = plain(&[], &[]);
-    let with = |behind: &[u8]| found(&[&bytes, behind].concat());
+    let with = |after: &[u8]| found(&[&bytes, after].concat());
     assert_eq!(with(&[1, 0, 0]), [Ok(START)]);
     assert_eq!(with(&[0; 4]), [Ok(START)]);
     let error = Error::Length { offset: SectionOffset(bytes.len()), length: 1 };

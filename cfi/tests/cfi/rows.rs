@@ -118,7 +118,7 @@ fn an_expression_is_no_base() {
     let changes: [&[u8]; 4] = [&[0x0e, 32], &[0x0e, 0xa0, 1], &[0x13, 0x70], &[0x0d, 6]];
     for expression in expressions.map(|expression| [&[0x0f], expression].concat()) {
         for change in changes {
-            // Padding, behind which the shortest forms are read by a loop of their own.
+            // Padding, after which the shortest forms are read by a loop of their own.
             let change = [change, &[0x41, 0, 0, 0, 0]].concat();
             let refused = |cie: &[u8], fde: &[&[u8]]| {
                 let unsupported = rows(Arch::Amd64, cie, &[&fde.concat()[..], &change].concat()).err()?;
@@ -208,7 +208,7 @@ fn locations_that_are_set() {
     };
     assert_eq!(starts(START + 0x20), [0, 4, 0x20]);
     assert_eq!(starts(START + 4), [0, 4]);
-    // Back, and in front of the function.
+    // Back, and before the function.
     for address in [START + 3, START, START - 1, 0] {
         assert_eq!(refused(&set_loc(address)), Some((Reason::LocationBackwards, 4)), "{address:#x}");
     }

@@ -112,7 +112,7 @@ fn check_start(writer: &Writer, at: usize) {
     assert_eq!(instructions.next(), Ok(None));
 }
 
-/// A record that cannot be written leaves nothing behind.
+/// A record that cannot be written leaves no bytes.
 #[test]
 fn what_does_not_fit() {
     let mut writer = Writer::new(SectionKind::EhFrame, Arch::Amd64, ADDRESS);

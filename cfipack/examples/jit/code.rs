@@ -64,7 +64,7 @@ impl Assembler {
 }
 
 /// Assembles the functions, the innermost one first, from `base` on. The one in the middle has a frame of `frame_size`
-/// bytes, a multiple of 16. `room_of` tells from a function where the next one may lie.
+/// bytes, a multiple of 16. `room_of` finds from a function where the next one may lie.
 pub fn assemble(
     base: u64,
     frame_size: i32,

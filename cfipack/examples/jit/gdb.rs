@@ -69,7 +69,7 @@ pub fn register(region: &Region) -> Result<Registered, Error> {
 impl Drop for Registered {
     fn drop(&mut self) {
         let _lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: under the lock; the entry is in the list, and after this nobody has it.
+        // SAFETY: under the lock; the entry is in the list, and after this no reader has it.
         unsafe {
             let descriptor = &raw mut __jit_debug_descriptor;
             let Entry { next, prev, .. } = *self.entry;
@@ -86,7 +86,7 @@ impl Drop for Registered {
     }
 }
 
-/// Tells gdb what became of an entry: 1 it was registered, 2 it is no longer.
+/// Notifies gdb of an entry: 1 it was registered, 2 it is no longer.
 ///
 /// # Safety
 /// The lock is held.

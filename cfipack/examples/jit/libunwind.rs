@@ -51,7 +51,7 @@ impl Drop for Registered {
     /// To be called when no thread unwinds by libunwind, which walks its list without a lock.
     fn drop(&mut self) {
         let function = |name| symbol(self.library, name).expect("libunwind has it");
-        // SAFETY: the functions have these types, the structure is registered, and nobody else has it afterwards.
+        // SAFETY: the functions have these types, the structure is registered, and no one else uses it afterwards.
         unsafe {
             mem::transmute::<*mut c_void, DynRegister>(function(c"_U_dyn_cancel"))(self.info);
             // `unw_local_addr_space` and `unw_flush_cache` by the names that the header makes of them. What libunwind

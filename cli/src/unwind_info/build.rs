@@ -120,8 +120,8 @@ impl Summary<'_, '_> {
     fn status(&self) -> Status {
         let is_lost = |warning: &Warning| matches!(warning, Warning::FourthPersonality { fde: None, .. });
         let is_true = self.report.as_ref().is_none_or(|report| report.is_true() && report.unjudged == 0);
-        let is_left_out = self.built.entries.without_fde != 0;
-        Status::differs_if(is_left_out || !is_true || self.built.warnings.iter().any(is_lost))
+        let is_omitted = self.built.entries.without_fde != 0;
+        Status::differs_if(is_omitted || !is_true || self.built.warnings.iter().any(is_lost))
     }
 
     /// The warnings of a kind: how many there are, and the first.

@@ -318,7 +318,7 @@ fn verified() {
         stdout.contains("x17_fl_2040.o: 1 function with CFI\n  functions: 1 equal, 0 different"),
         "{stdout}"
     );
-    assert!(stdout.contains("0x1..0x3 in the function at 0x0: the CFI says CFA = rsp+16, "), "{stdout}");
+    assert!(stdout.contains("0x1..0x3 in the function at 0x0: CFI: CFA = rsp+16, "), "{stdout}");
 }
 
 #[test]

@@ -119,7 +119,7 @@ fn diff_stats_and_explain() {
         diff["differences"][1],
         json!({ "start": "0x266", "end": "0x270", "function": "0x260",
             "words": "0x266..0x270 in the function at 0x260: \
-                A says CFA = rsp+24, return address at CFA-8; B says nothing" })
+                A: CFA = rsp+24, return address at CFA-8; B: no row" })
     );
     let stats = parse(&["stats", "--json", "linked.so"]);
     assert_eq!(

@@ -79,7 +79,7 @@ fn bare_tables_have_their_own_places() {
     assert_eq!(more, "--address: there are fewer bare .sframe sections than addresses");
 }
 
-/// The section's header says how many bytes the table has, and the rest of the file stays as it is.
+/// The section's header states how many bytes the table has, and the rest of the file stays as it is.
 #[test]
 fn a_smaller_table_takes_the_place_of_the_files_own() {
     let directory = scratch("in_place");

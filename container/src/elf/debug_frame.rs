@@ -150,7 +150,7 @@ fn superfluous_of(
 ) -> Vec<(usize, Excluded)> {
     let mut seen = HashSet::new();
     let (different, repeated): (Vec<_>, Vec<_>) =
-        group.iter().partition(|(_, function)| seen.insert(said(function)));
+        group.iter().partition(|(_, function)| seen.insert(rows_and_size(function)));
     let mut discarded = Vec::new();
     if different.len() > 1
         && let Some(sizes) = sizes()
@@ -169,7 +169,7 @@ fn superfluous_of(
 }
 
 /// What an FDE describes of the code at its start, in its own bytes and those of its CIE.
-fn said<'f>(function: &Function<'f>) -> impl Eq + Hash + use<'f> {
+fn rows_and_size<'f>(function: &Function<'f>) -> impl Eq + Hash + use<'f> {
     let cie = function.cie;
     let of_cie = (cie.augmentation, cie.code_alignment, cie.data_alignment, cie.return_address);
     (function.size, function.instructions, cie.instructions, of_cie)

@@ -12,7 +12,7 @@ const GNU_SFRAME: u32 = 0x6fff_fff4;
 const ALLOC: u64 = 2;
 const CODE: u64 = 6;
 
-/// A section: `info` is what relocations are for, `align` what its header says.
+/// A section: `info` is what relocations are for, `align` its header's.
 struct Made {
     name: &'static str,
     kind: u32,
@@ -67,7 +67,7 @@ fn object(sections: &[Made]) -> Vec<u8> {
     bytes
 }
 
-/// What becomes of 16 bytes at address 0, in front of which code lies, by a relocation of offset 8.
+/// What becomes of 16 bytes at address 0, before which code lies, by a relocation of offset 8.
 fn relocated(field: u64, kind: u32, (rel, symbol): (u64, u64), addend: i64) -> Result<u64, Error> {
     let mut entry = words(&[8, symbol << 32 | rel]);
     if kind == RELA {
@@ -146,7 +146,7 @@ fn sections_that_overlap() {
     assert_eq!(error, Error::SectionsOverlap { section, offset: 64, size: 1000 });
 }
 
-/// A table that lies beyond the file is named by where the file says that it lies.
+/// A table that lies beyond the file is named by its declared place.
 #[test]
 fn symbols_beyond_the_file() {
     let mut bytes = object(&[made(".text", PROGBITS, CODE, &[0x90])]);
@@ -218,7 +218,7 @@ fn found_of(sections: &[(u64, u64, usize)], symbol: (u64, u64), functions: &[(u6
     functions.map(|function| function.unwrap()).map(|function| (function.key.0, function.size)).collect()
 }
 
-/// Of code whose section does not say so, and of code that shares its addresses with data, the FDEs are in
+/// Of code whose section is not marked as code, and of code that shares its addresses with data, the FDEs are in
 /// force; those at 0 and in no section are of functions that the linker discarded.
 #[test]
 fn code_in_sections_of_data() {
@@ -228,7 +228,7 @@ fn code_in_sections_of_data() {
     assert_eq!(found_of(&sections, (0x1000, 4), &[&real[..], &discarded].concat()), real);
 }
 
-/// Where there is data at 0, as in kernels, a function is there only if a symbol says so.
+/// Where there is data at 0, as in kernels, a function exists only if a symbol has it.
 #[test]
 fn functions_at_zero() {
     let found = |flags, symbol| found_of(&[(flags, 0, 32)], (symbol, 8), &[(0, 4), (0, 8)]);
@@ -238,7 +238,7 @@ fn functions_at_zero() {
     assert_eq!(found(CODE, 0x10), [(0, 4), (0, 8)]);
 }
 
-/// A symbol without a size ends with its section, but not one behind its end.
+/// A symbol without a size ends with its section, but not one after its end.
 #[test]
 fn a_function_behind_its_section() {
     let sections = [(CODE, 0x1000, 16), (CODE, 0x2000, 16)];
@@ -380,7 +380,7 @@ fn narrow_fields_of_mach_o() {
     assert_eq!((width(1), width(0)), (error, error));
 }
 
-/// Where what cannot be read begins: behind the member before.
+/// Where what cannot be read begins: after the member before.
 #[test]
 fn a_damaged_member_of_an_archive() {
     let archive = |second: &str| {

@@ -77,7 +77,7 @@ fn discarded_functions_that_lie_where_code_is() {
         functions.map(|f| f.unwrap()).map(|f| (f.key.0, f.size)).collect::<Vec<_>>()
     };
     assert_eq!(functions("at_zero"), [(0, 6), (6, 12)]);
-    // Nothing says which of them is there.
+    // Nothing decides which of them exists.
     assert_eq!(functions("at_zero.nameless"), [(0, 8), (0, 6), (6, 12), (0, 5), (0, 9)]);
 }
 

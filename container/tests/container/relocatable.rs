@@ -1,4 +1,4 @@
-//! Relocatable objects: what gas wrote, held against what readelf and gas themselves say about it.
+//! Relocatable objects: what gas wrote, compared with what readelf and gas print about it.
 
 use std::path::{Path, PathBuf};
 

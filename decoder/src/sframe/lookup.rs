@@ -25,7 +25,7 @@ impl<'a> Section<'a> {
     /// Functions of size 0 have no PC.
     ///
     /// Where functions overlap, the last start at or before the PC decides; of functions that start together
-    /// the last in the index that has it. An index that is said to be sorted and is not gives wrong answers:
+    /// the last in the index that has it. An index that is declared sorted and is not gives wrong answers:
     /// see [`Section::validate`].
     ///
     /// # Errors

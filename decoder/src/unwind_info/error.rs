@@ -34,9 +34,9 @@ pub enum Error {
     OutOfBounds {
         /// Which one.
         part: Part,
-        /// Where it is said to start.
+        /// Its declared start.
         offset: SectionOffset,
-        /// Bytes it is said to have.
+        /// Its declared length in bytes.
         size: u64,
         /// Bytes of the section.
         section: usize,

@@ -6,7 +6,7 @@ use cfipack_format::{Address, Cfa, Row};
 
 use crate::table::{ADDRESS, Function, table};
 
-/// A function with a row every 10 bytes, whose CFA offset says which function and row answered.
+/// A function with a row every 10 bytes, whose CFA offset tells which function and row answered.
 fn numbered(start: u64, size: u32, number: i8) -> Function {
     let fre = |row: u8| vec![row * 10, 0x03, (number * 10) as u8 + row];
     Function {
@@ -26,7 +26,7 @@ fn cfa_offset(row: Option<Row>) -> Option<i64> {
 fn functions() -> Vec<Function> {
     vec![
         numbered(ADDRESS - 0x5000, 40, 1),
-        numbered(ADDRESS - 0x4fd8, 30, 2), // right behind
+        numbered(ADDRESS - 0x4fd8, 30, 2), // right after
         numbered(ADDRESS - 0x1000, 0, 3),
         numbered(ADDRESS - 0x1000, 50, 4),
         numbered(ADDRESS - 0x1000, 0, 5),

@@ -100,7 +100,7 @@ fn the_last_row_whose_mask_an_offset_has() {
     }
 }
 
-/// Nobody writes masks of more bytes.
+/// No writer has masks of more bytes.
 #[test]
 fn a_mask_of_two_bytes() {
     let stubs = Function::new(ADDRESS + 0x1000, 0x300, &[&[0, 0, 3, 8], &[1, 1, 3, 16]]).with(0x11, 0, 0);

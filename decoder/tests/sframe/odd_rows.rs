@@ -8,10 +8,10 @@ use crate::table::{ADDRESS, Function, table};
 
 /// The first row of a table, by a walk; a lookup and an index must agree.
 fn first_row(version: Version, abi: Abi, fre: &[u8]) -> Result<Row, Error> {
-    // Rows with bytes behind them are read in a quicker way than the last ones.
-    let behind: Vec<Vec<u8>> = (0..8).map(|start| vec![start, 0x03, 8]).collect();
-    let behind: Vec<&[u8]> = behind.iter().map(|fre| &fre[..]).collect();
-    let functions = [Function::new(ADDRESS + 0x1000, 8, &[fre]), Function::new(ADDRESS + 0x1008, 8, &behind)];
+    // Rows with bytes after them are read in a quicker way than the last ones.
+    let after: Vec<Vec<u8>> = (0..8).map(|start| vec![start, 0x03, 8]).collect();
+    let after: Vec<&[u8]> = after.iter().map(|fre| &fre[..]).collect();
+    let functions = [Function::new(ADDRESS + 0x1000, 8, &[fre]), Function::new(ADDRESS + 0x1008, 8, &after)];
     let bytes = table(version, abi, Flags::FDE_SORTED, &functions);
     let section = Section::parse(&bytes, Address(ADDRESS)).unwrap();
     let row = section.function(0).unwrap().unwrap().rows().next().unwrap();
@@ -44,7 +44,7 @@ fn registers_of_s390x_in_version_2() {
     assert_eq!(row, Row { return_address: Rule::Cfa(-48), ..expected });
 }
 
-/// Bit 7 of an info byte says that the return address is signed, which only AArch64 does.
+/// Bit 7 of an info byte means that the return address is signed, which only AArch64 does.
 #[test]
 fn signed_rows() {
     let signed = 0x80 | 1 << 1 | 1;

@@ -41,7 +41,7 @@ fn dump_is_what_readelf_prints() {
     }
 }
 
-/// The lines of a dump behind the header, with the table's address taken for 0.
+/// The lines of a dump after the header, with the table's address taken for 0.
 fn lines(bytes: &[u8]) -> Vec<String> {
     let section = Section::parse(bytes, Address(0)).unwrap();
     let mut text = String::new();

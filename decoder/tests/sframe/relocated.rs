@@ -1,4 +1,4 @@
-//! Tables of relocatable objects, whose relocations tell what the starts count from.
+//! Tables of relocatable objects, whose relocations define what the starts count from.
 
 use cfipack_decoder::sframe::Section;
 use cfipack_format::sframe::{Abi, Flags, Version};
@@ -10,7 +10,7 @@ use crate::table::{ADDRESS, Function, table};
 const HEADER: usize = 28;
 const VERSIONS: [(Version, usize); 2] = [(Version::V2, 20), (Version::V3, 16)];
 
-/// Two functions of 0x20 bytes, at 0x1000 and 0x1100 from what the header says that starts count from.
+/// Two functions of 0x20 bytes, at 0x1000 and 0x1100 from where the header says that starts count.
 fn functions() -> [Function; 2] {
     [0x1000, 0x1100].map(|start| Function::new(ADDRESS + start, 0x20, &[&[0, 3, 8]]))
 }
@@ -46,7 +46,7 @@ fn every_start_has_to_be_relative_to_its_field() {
     }
 }
 
-/// What the header says holds, whatever the relocations are.
+/// The header decides, whatever the relocations are.
 #[test]
 fn the_flag_holds() {
     for (version, size) in VERSIONS {

@@ -1,4 +1,4 @@
-//! Steps over stacks laid out by hand as the ABIs say.
+//! Steps over stacks laid out by hand by the ABIs.
 
 use cfipack_decoder::sframe::{Caller, Registers, StepError, step};
 use cfipack_format::{Address, Arch, Cfa, FunctionOffset, Register, Row, Rule};

@@ -180,8 +180,8 @@ mod tests {
         assert_eq!(encode(50, &late, Some(&early)), Err((Reason::CallOutsideBody, 3)));
         // The return address is the first one outside the body, the call's last byte is in it.
         assert_eq!(encode(50, &late, Some(&code(50, &[(43, CALL)]))), encoding);
-        let behind = code(50, &[(34, CALL), (48, &[0xff, 0xd0])]);
-        assert_eq!(encode(50, &late, Some(&behind)), Err((Reason::CallOutsideBody, 48)));
+        let after = code(50, &[(34, CALL), (48, &[0xff, 0xd0])]);
+        assert_eq!(encode(50, &late, Some(&after)), Err((Reason::CallOutsideBody, 48)));
     }
 
     /// 24, 16, 24: a jump leads from 16 to the rest of another epilogue.
@@ -260,7 +260,7 @@ mod tests {
     /// The word of the return address is part of the stack.
     #[test]
     fn a_stack_without_room_for_its_registers() {
-        // push rbx; push r12; the CFA is rsp + 24, and said to be less.
+        // push rbx; push r12; the CFA is rsp + 24, and the CFI gives less.
         let saved = |size| encode(20, &[0x41, 0x0e, size, 0x83, 2, 0x8c, 3], None);
         assert_eq!(saved(24).map(|encoding| encoding.0 & 0x00ff_0000), Ok(3 << 16));
         assert_eq!(saved(16), Err((Reason::StackSize(16), 1)));

@@ -44,7 +44,7 @@ fn slot_of(rule: Rule) -> Slot {
     }
 }
 
-/// Registers and where a function saved them, as far as the CFI has said.
+/// Registers and where a function saved them, as far as the CFI has described.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SavedRegisters {
     slots: [Slot; Saved::CAPACITY],

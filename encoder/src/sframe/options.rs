@@ -12,7 +12,7 @@ pub enum Layout {
     #[default]
     Small,
     /// What gas 2.47 writes, quirks of row structure included; where gas's row is wrong the row
-    /// says what the CFI says. A linked file's index is sorted, as by ld 2.47.
+    /// gives the rows of the CFI. A linked file's index is sorted, as by ld 2.47.
     Gnu,
 }
 

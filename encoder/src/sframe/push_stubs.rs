@@ -69,7 +69,7 @@ impl<'r> StubPart<'r> {
 
 impl Builder<'_> {
     /// Adds a section of stubs, which has rows and no CFI, by its parts in order. [`write`](super::Section::write) asks
-    /// for the address of `key`, where the first part starts; `is_placed` says that the key is that address. The
+    /// for the address of `key`, where the first part starts; `is_placed` means that the key is that address. The
     /// others of the builder's functions have addresses, or have none, alike.
     ///
     /// Pieces that repeat become a PC-mask FDE, which has the rows of one, and in layout `Small` only where that

@@ -13,7 +13,7 @@ use cfipack_format::unwind_info::{
     CompressedEntry, CompressedPage, MAX_ENCODINGS, PageKind, RegularEntry, RegularPage,
 };
 
-use super::dedup_entries::Folded;
+use super::dedup_entries::DedupedEntries;
 use super::split::{PAGE_SIZE, Page};
 
 /// How far the first entry of a compressed page may lie before the last one: ld64 leaves room for
@@ -27,7 +27,7 @@ const LEAST_PAGE_SIZE: usize = 128;
 const COMMON: u32 = u32::MAX;
 
 /// Fills pages for an image whose `__eh_frame` has so many bytes.
-pub(super) fn backward(table: &Folded, common: &[u32], eh_frame_len: u32) -> Vec<Page> {
+pub(super) fn backward(table: &DedupedEntries, common: &[u32], eh_frame_len: u32) -> Vec<Page> {
     let mut named = vec![0; table.encodings.len()];
     for &number in common {
         named[number as usize] = COMMON;
@@ -66,7 +66,7 @@ fn regular_entries(page_size: usize) -> usize {
 }
 
 struct Filler<'a> {
-    table: &'a Folded,
+    table: &'a DedupedEntries,
     /// Encodings in the common palette.
     common: usize,
     named: Vec<u32>,

@@ -7,7 +7,7 @@
 //! - where the next function lies 2^24 bytes or more after its first: 255 times in 4 GiB at most.
 //!
 //! Words are N + R at most, which bounds the number of pages and the bytes, 4 for a word and 24 for a page. Entries that
-//! fold, or have no address, only make N and R less. Regular pages alone are another bound, 8 bytes an entry.
+//! are merged, or have no address, only reduce N and R. Regular pages alone are another bound, 8 bytes an entry.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -21,11 +21,11 @@ use cfipack_format::unwind_info::{
 };
 
 use super::common_palette::MAX_COMMON;
-use super::dedup_entries::Folded;
-use super::encoding_ids::Distinct;
+use super::dedup_entries::DedupedEntries;
+use super::encoding_ids::EncodingIds;
 use super::entry::{Entry, is_dwarf};
 use super::fill::{Run, fill};
-use super::min_pages::Cut;
+use super::min_pages::Partition;
 use super::split::{REGULAR_ENTRIES, WORDS};
 
 /// Bytes of a compressed page and its index entry before its words.
@@ -69,7 +69,7 @@ impl Bound {
     }
 
     /// Pages that keep to the bound.
-    pub(super) fn cut(&self, table: &Folded) -> Cut {
+    pub(super) fn partition(&self, table: &DedupedEntries) -> Partition {
         let runs = [Run { first: 0, kind: self.kind }];
         fill(table, numbers(table, self.common.iter().copied()), &runs[..table.keys.len().min(1)])
     }
@@ -88,13 +88,13 @@ fn compressed(entries: usize, rare: usize, common: usize) -> usize {
 
 /// The up to 127 most used encodings outside DWARF mode, and how many entries use each.
 fn ranked(entries: &[Entry], personalities: &[NonZeroU32], arch: Arch) -> Vec<(Named, u32)> {
-    let mut distinct = Distinct::new();
+    let mut ids = EncodingIds::new();
     for entry in entries.iter().filter(|entry| !is_dwarf(entry.encoding, arch)) {
         let known = |personality| personalities.iter().position(|&known| known == personality);
         let number = entry.personality.and_then(known).map_or(0, |at| at as u32 + 1);
-        distinct.number(Encoding(entry.encoding.0 | number << 28));
+        ids.number(Encoding(entry.encoding.0 | number << 28));
     }
-    let mut ranked: Vec<_> = distinct.encodings.into_iter().zip(distinct.counts).collect();
+    let mut ranked: Vec<_> = ids.encodings.into_iter().zip(ids.counts).collect();
     ranked.sort_unstable_by_key(|&(encoding, uses)| (Reverse(uses), encoding));
     ranked.truncate(MAX_COMMON);
     let named = |encoding: Encoding| {
@@ -105,7 +105,7 @@ fn ranked(entries: &[Entry], personalities: &[NonZeroU32], arch: Arch) -> Vec<(N
 }
 
 /// The numbers in a table of those encodings that it has.
-pub(super) fn numbers(table: &Folded, common: impl Iterator<Item = Named>) -> Vec<u32> {
+pub(super) fn numbers(table: &DedupedEntries, common: impl Iterator<Item = Named>) -> Vec<u32> {
     let mut known: Vec<_> = table.encodings.iter().copied().zip(0..).collect();
     known.sort_unstable();
     let find = |(encoding, personality): Named| {

@@ -46,7 +46,7 @@ impl Builder {
     /// one address, the later one counts, unless it has no unwind information and the other has.
     #[inline]
     pub fn push(&mut self, entry: Entry) {
-        let entry = self.settled(entry);
+        let entry = self.normalized(entry);
         if let Some(personality) = entry.personality {
             self.personalities.count(personality, is_dwarf(entry.encoding, self.arch));
         }
@@ -79,12 +79,12 @@ impl Builder {
 
     /// Settles what does not depend on addresses: which personalities the table names.
     pub fn finish(mut self) -> Section {
-        let kept = core::mem::take(&mut self.personalities).most_used();
-        if kept.more {
+        let named = core::mem::take(&mut self.personalities).most_used();
+        if named.more {
             let mut entries = core::mem::take(&mut self.entries);
             for entry in &mut entries {
                 if let Some(personality) = entry.personality
-                    && !kept.numbers.contains(&personality)
+                    && !named.numbers.contains(&personality)
                 {
                     *entry = self.without_personality(*entry, personality);
                 }
@@ -92,12 +92,12 @@ impl Builder {
             self.entries = entries;
         }
         let Self { arch, options, entries, warnings, .. } = self;
-        Section::new(arch, options, entries, kept.numbers, warnings)
+        Section::new(arch, options, entries, named.numbers, warnings)
     }
 
     /// The entry with the encoding that the table will hold, but for the personality's number.
     #[inline]
-    fn settled(&mut self, mut entry: Entry) -> Entry {
+    fn normalized(&mut self, mut entry: Entry) -> Entry {
         if entry.encoding.mode_number() == 0 {
             return Entry::new(entry.function, entry.length, Encoding::NONE);
         }
@@ -138,7 +138,7 @@ impl Builder {
         self.warnings.push(Warning::FourthPersonality { function, personality, fde });
         let inside = entry.encoding.flags() & Flags::NOT_FUNCTION_START;
         let encoding = Encoding::dwarf(self.arch, 0).with_flags(inside);
-        self.settled(Entry { encoding, ..entry })
+        self.normalized(Entry { encoding, ..entry })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Sorted entries, the equal neighbours folded into one.
+//! Sorted entries, the equal neighbours merged into one.
 
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
@@ -7,7 +7,7 @@ use cfipack_format::compact_unwind::{Encoding, Flags};
 use cfipack_format::unwind_info::LsdaEntry;
 use cfipack_format::{Arch, ImageOffset};
 
-use super::encoding_ids::Distinct;
+use super::encoding_ids::EncodingIds;
 use super::entry::{Entry, is_dwarf};
 use super::options::Layout;
 use super::places::Places;
@@ -23,7 +23,7 @@ pub(super) struct Key {
 
 /// What the pages are made of.
 #[derive(Debug)]
-pub(super) struct Folded {
+pub(super) struct DedupedEntries {
     /// Sorted by function, each function once.
     pub(super) keys: Vec<Key>,
     /// Encoding by number.
@@ -43,7 +43,7 @@ pub(super) struct Folded {
     pub(super) slack: u32,
 }
 
-impl Folded {
+impl DedupedEntries {
     /// The last offset of an entry in a compressed page, given what the format or a linker allows.
     pub(super) fn max_offset(&self, allowed: u32) -> u32 {
         allowed.saturating_sub(self.slack)
@@ -84,18 +84,18 @@ struct Placed {
     personality: Option<NonZeroU32>,
 }
 
-/// Sorts and folds, functions and LSDAs at these places.
-pub(super) fn fold(
+/// Sorts and merges equal neighbours, functions and LSDAs at these places.
+pub(super) fn dedup(
     entries: &[Entry],
     arch: Arch,
     layout: Layout,
     places: &impl Places,
     of_one_address: OfOneAddress,
-) -> Folded {
-    let mut folder = Folder {
+) -> DedupedEntries {
+    let mut folder = Deduplicator {
         arch,
         layout,
-        distinct: Distinct::new(),
+        encoding_ids: EncodingIds::new(),
         keys: Vec::with_capacity(entries.len()),
         lsdas: Vec::new(),
         personalities: Vec::new(),
@@ -107,7 +107,7 @@ pub(super) fn fold(
     in_order(entries, arch, places, |entry| {
         if let Some(previous) = pending.replace(entry) {
             if previous.function != entry.function {
-                folder.take(previous);
+                folder.push(previous);
             } else if !of_one_address.replaces(&previous, &entry) {
                 pending = Some(previous);
             }
@@ -115,7 +115,7 @@ pub(super) fn fold(
     });
     if let Some(last) = pending {
         folder.is_written |= matches!(layout, Layout::LdPrime | Layout::Ld64);
-        folder.take(last);
+        folder.push(last);
         let ends_at_start = layout == Layout::Lld && last.encoding == Encoding::NONE;
         let length = if ends_at_start { 0 } else { last.length };
         folder.end = last.function.saturating_add(length);
@@ -160,10 +160,10 @@ fn in_order(entries: &[Entry], arch: Arch, places: &impl Places, mut visit: impl
     }
 }
 
-struct Folder {
+struct Deduplicator {
     arch: Arch,
     layout: Layout,
-    distinct: Distinct,
+    encoding_ids: EncodingIds,
     keys: Vec<Key>,
     lsdas: Vec<LsdaEntry>,
     personalities: Vec<NonZeroU32>,
@@ -173,24 +173,24 @@ struct Folder {
     previous: Placed,
 }
 
-impl Folder {
-    fn take(&mut self, entry: Placed) {
-        let folds = !self.keys.is_empty()
+impl Deduplicator {
+    fn push(&mut self, entry: Placed) {
+        let is_repeated = !self.keys.is_empty()
             && entry.encoding == self.previous.encoding
             && entry.personality == self.previous.personality
             && entry.lsda.is_none()
             && self.previous.lsda.is_none()
-            && self.may_fold(entry.encoding);
+            && self.may_merge(entry.encoding);
         self.previous = entry;
-        if folds {
+        if is_repeated {
             return;
         }
         self.is_written |= entry.encoding != Encoding::NONE;
         let encoding = self.numbered(entry);
         let encoding = match (is_dwarf(encoding, self.arch), self.layout) {
-            (false, _) => self.distinct.number(encoding),
-            (true, Layout::Ld64) => self.distinct.own_number(encoding),
-            (true, Layout::Small | Layout::Lld | Layout::LdPrime) => self.distinct.dwarf_number(encoding),
+            (false, _) => self.encoding_ids.number(encoding),
+            (true, Layout::Ld64) => self.encoding_ids.own_number(encoding),
+            (true, Layout::Small | Layout::Lld | Layout::LdPrime) => self.encoding_ids.dwarf_number(encoding),
         };
         self.keys.push(Key { function: entry.function, encoding });
         if let Some(lsda) = entry.lsda {
@@ -201,7 +201,7 @@ impl Folder {
 
     /// Whether neighbours with this encoding are one entry: not where the encoding leads to the
     /// entry's own code, and in the layouts of Apple's linkers not in DWARF mode.
-    fn may_fold(&self, encoding: Encoding) -> bool {
+    fn may_merge(&self, encoding: Encoding) -> bool {
         match self.arch {
             Arch::Amd64 | Arch::I386 if encoding.mode_number() == 3 => false,
             _ => matches!(self.layout, Layout::Small | Layout::Lld) || !is_dwarf(encoding, self.arch),
@@ -220,11 +220,11 @@ impl Folder {
         Encoding(entry.encoding.0 | (index as u32 + 1) << 28)
     }
 
-    fn done(self) -> Folded {
-        Folded {
+    fn done(self) -> DedupedEntries {
+        DedupedEntries {
             keys: self.keys,
-            encodings: self.distinct.encodings,
-            counts: self.distinct.counts,
+            encodings: self.encoding_ids.encodings,
+            counts: self.encoding_ids.counts,
             lsdas: self.lsdas,
             personalities: self.personalities,
             end: self.end,

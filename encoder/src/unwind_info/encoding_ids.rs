@@ -18,7 +18,7 @@ const MAX_PROBES: usize = 128;
 /// DWARF-mode encodings mostly come in the order of their FDEs, each one new: those that are
 /// larger than all before stand in a list, which is sorted without being searched.
 #[derive(Debug)]
-pub(super) struct Distinct {
+pub(super) struct EncodingIds {
     /// Encoding by number.
     pub(super) encodings: Vec<Encoding>,
     /// How many entries have it, by number.
@@ -33,7 +33,7 @@ pub(super) struct Distinct {
     rising: Vec<u32>,
 }
 
-impl Distinct {
+impl EncodingIds {
     pub(super) fn new() -> Self {
         Self {
             encodings: Vec::new(),
@@ -121,7 +121,7 @@ impl Distinct {
         loop {
             self.seed = self.seed.wrapping_mul(0xd134_2543_de82_ef95) | 1;
             self.slots = vec![FREE; size];
-            if old.iter().all(|&number| self.settle(number)) {
+            if old.iter().all(|&number| self.insert(number)) {
                 return;
             }
             size *= 2;
@@ -129,7 +129,7 @@ impl Distinct {
     }
 
     /// Puts a number into a free slot, if there is one near enough.
-    fn settle(&mut self, number: u32) -> bool {
+    fn insert(&mut self, number: u32) -> bool {
         let start = self.place(self.encodings[number as usize]);
         let mask = self.slots.len() - 1;
         let Some(at) = (start..start + MAX_PROBES).find(|at| self.slots[at & mask] == FREE) else {
@@ -147,27 +147,27 @@ mod tests {
     /// Encodings that all belong into one slot of a table of 65536.
     #[test]
     fn keys_that_collide_keep_their_numbers() {
-        let mut distinct = Distinct::new();
-        let before = Distinct { slots: vec![FREE; 1 << 16], ..Distinct::new() };
+        let mut ids = EncodingIds::new();
+        let before = EncodingIds { slots: vec![FREE; 1 << 16], ..EncodingIds::new() };
         let collide = |&encoding: &Encoding| before.place(encoding) == 7;
         let keys: Vec<_> = (0..1 << 26).map(Encoding).filter(collide).take(3 * MAX_PROBES).collect();
         assert_eq!(keys.len(), 3 * MAX_PROBES);
         for round in 1..=2 {
             for (number, &key) in (0..).zip(&keys) {
-                assert_eq!(distinct.number(key), number);
-                assert_eq!(distinct.counts[number as usize], round);
+                assert_eq!(ids.number(key), number);
+                assert_eq!(ids.counts[number as usize], round);
             }
         }
-        assert_eq!(distinct.encodings, keys);
-        assert!(distinct.slots.len() <= 16 * keys.len(), "{} slots", distinct.slots.len());
+        assert_eq!(ids.encodings, keys);
+        assert!(ids.slots.len() <= 16 * keys.len(), "{} slots", ids.slots.len());
     }
 
     #[test]
     fn dwarf_mode_in_any_order() {
-        let mut distinct = Distinct::new();
+        let mut ids = EncodingIds::new();
         let order = [5, 9, 9, 7, 30, 5, 7, 12, 30].map(|offset| Encoding(0x0400_0000 | offset));
-        let numbers = order.map(|encoding| distinct.dwarf_number(encoding));
+        let numbers = order.map(|encoding| ids.dwarf_number(encoding));
         assert_eq!(numbers, [0, 1, 1, 2, 3, 0, 2, 4, 3]);
-        assert_eq!(distinct.counts, [2, 2, 2, 2, 1]);
+        assert_eq!(ids.counts, [2, 2, 2, 2, 1]);
     }
 }

@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 
 use cfipack_format::unwind_info::{MAX_COMPRESSED_OFFSET, MAX_ENCODINGS, PageKind};
 
-use super::dedup_entries::{Folded, Key};
-use super::min_pages::Cut;
+use super::dedup_entries::{DedupedEntries, Key};
+use super::min_pages::Partition;
 use super::split::{Page, REGULAR_ENTRIES, WORDS};
 
 /// A run of keys that is to be one page where that is possible, and else several.
@@ -19,7 +19,7 @@ pub(super) struct Run {
 
 /// Fills the pages of each run as far as they go. The first run starts with the first key, and none before the one
 /// that precedes it.
-pub(super) fn fill(table: &Folded, common: Vec<u32>, runs: &[Run]) -> Cut {
+pub(super) fn fill(table: &DedupedEntries, common: Vec<u32>, runs: &[Run]) -> Partition {
     let mut filler = Filler { table, named: vec![0; table.encodings.len()], room: 0, pages: Vec::new() };
     filler.room = MAX_ENCODINGS - common.len();
     for &number in &common {
@@ -40,14 +40,14 @@ pub(super) fn fill(table: &Folded, common: Vec<u32>, runs: &[Run]) -> Cut {
             filler.pages.push(page);
         }
     }
-    Cut { common, pages: filler.pages, exact: false }
+    Partition { common, pages: filler.pages, exact: false }
 }
 
 /// The mark of a common encoding.
 const COMMON: u32 = u32::MAX;
 
 struct Filler<'a> {
-    table: &'a Folded,
+    table: &'a DedupedEntries,
     /// By number of an encoding: the page that names it, counted from 1, or `COMMON`.
     named: Vec<u32>,
     /// Encodings that a page may have for its own.

@@ -7,7 +7,7 @@ use cfipack_format::unwind_info::{
     ENCODING_SIZE, IndexEntry, MAX_COMPRESSED_OFFSET, MAX_ENCODINGS, PageKind,
 };
 
-use super::dedup_entries::{Folded, Key};
+use super::dedup_entries::{DedupedEntries, Key};
 use super::split::{Page, REGULAR_ENTRIES, WORDS};
 
 /// Words that a compressed page costs before its entries: header 3, index entry 3.
@@ -22,14 +22,14 @@ const STARTS: usize = 1 << 12;
 const STRIDE: u32 = 64;
 
 /// A common palette with its pages.
-pub(super) struct Cut {
+pub(super) struct Partition {
     pub(super) common: Vec<u32>,
     pub(super) pages: Vec<Page>,
     /// Whether there are no better pages for the palette.
     pub(super) exact: bool,
 }
 
-impl Cut {
+impl Partition {
     /// Bytes that the choice of palette and pages decides.
     pub(super) fn size(&self) -> usize {
         let pages = self.pages.iter().map(|page| IndexEntry::SIZE + page.size());
@@ -81,7 +81,7 @@ struct Cutter<'a> {
 }
 
 /// The best pages for a common palette, of at most 127 encodings.
-pub(super) fn cut(table: &Folded, common: Vec<u32>) -> Cut {
+pub(super) fn partition(table: &DedupedEntries, common: Vec<u32>) -> Partition {
     let cutter = Cutter::new(table, &common);
     let end = table.keys.len() as u32;
     let mut reach = vec![Reach { key: 0, from: 0, kind: PageKind::Compressed }];
@@ -104,11 +104,11 @@ pub(super) fn cut(table: &Folded, common: Vec<u32>) -> Cut {
     }
     let exact = starts > 0;
     let pages = cutter.pages(&reach, furthest);
-    Cut { common, pages, exact }
+    Partition { common, pages, exact }
 }
 
 impl<'a> Cutter<'a> {
-    fn new(table: &'a Folded, common: &[u32]) -> Self {
+    fn new(table: &'a DedupedEntries, common: &[u32]) -> Self {
         /// In `after`: the encoding is common.
         const COMMON: u32 = u32::MAX;
         let mut after = vec![0; table.encodings.len()];
@@ -210,7 +210,7 @@ impl<'a> Cutter<'a> {
         self.regular(first, end, cost, |key, cost| note(PageKind::Regular, REGULAR + cost, key));
     }
 
-    /// Tells of the regular pages from a key on that the longest compressed one, which ends before
+    /// Records of the regular pages from a key on that the longest compressed one, which ends before
     /// `end` and costs `cost`, leaves a use for: the keys after them, and what they cost above
     /// [`REGULAR`].
     fn regular(&self, first: usize, end: usize, cost: usize, mut page: impl FnMut(usize, usize)) {

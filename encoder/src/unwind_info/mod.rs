@@ -17,7 +17,7 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
-//! A linker that knows the order of its functions reserves less ([`Section::plan`]), and tells where functions, LSDAs and
+//! A linker that knows the order of its functions reserves less ([`Section::plan`]), and gives where functions, LSDAs and
 //! FDEs lie, or that they do not, through [`Places`].
 //!
 //! # Layouts
@@ -47,14 +47,14 @@
 //! ([`Options::keep_dwarf_lsda`] keeps them).
 //!
 //! Where it would be wrong, no layout imitates: an entry without information that begins where a
-//! function with information begins is left out (ld64.lld 23 lets it shadow the function, Apple's
+//! function with information begins is omitted (ld64.lld 23 lets it shadow the function, Apple's
 //! linker writes it first, ld64 writes aliases twice), a row outside DWARF mode with an LSDA always has its
 //! flag, an FDE out of reach is not named (ld64 writes the low 24 bits of its offset), and arm64_32's frame
 //! mode is not taken for DWARF mode. Where ld64.lld and Apple's linkers refuse a fourth personality,
 //! [`Section::warnings`] names the functions that were moved to their FDEs instead.
 //!
 //! Layout `Ld64` is that of ld64 264.3 and later. Its predecessors, up to 253.3, ask for one word more than
-//! a page needs: a full page has 1020 words, and 4 bytes of padding. Up to 241 they also fold functions whose
+//! a page needs: a full page has 1020 words, and 4 bytes of padding. Up to 241 they also merge functions whose
 //! stack size is in their code, and place the pages before the last one anywhere.
 
 mod backward;

@@ -9,7 +9,7 @@ use cfipack_format::unwind_info::{
 };
 use cfipack_format::{Arch, ImageOffset};
 
-use super::dedup_entries::{Folded, Key};
+use super::dedup_entries::{DedupedEntries, Key};
 use super::entry::is_dwarf;
 use super::split::Page;
 
@@ -56,7 +56,7 @@ pub(super) fn write_compressed(
 /// page.
 pub(super) fn write_backward(
     out: &mut [u8],
-    table: &Folded,
+    table: &DedupedEntries,
     arch: Arch,
     page: &Page,
     indices: &mut EncodingIndices,

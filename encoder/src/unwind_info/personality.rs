@@ -25,7 +25,7 @@ pub(super) struct Personalities {
 }
 
 /// The personalities that a table names.
-pub(super) struct Kept {
+pub(super) struct MostUsed {
     pub(super) numbers: Vec<NonZeroU32>,
     /// Whether entries use more.
     pub(super) more: bool,
@@ -67,12 +67,12 @@ impl Personalities {
 
     /// The up to three that most compact entries use; then, if there is room, those of DWARF-mode
     /// entries. Ties: the lower number.
-    pub(super) fn most_used(mut self) -> Kept {
+    pub(super) fn most_used(mut self) -> MostUsed {
         self.end_run();
         let mut ranked: Vec<_> = self.uses.into_iter().collect();
         ranked.sort_by_key(|&(personality, uses)| (Reverse(uses), personality));
         let more = ranked.len() > MAX_PERSONALITIES;
         ranked.truncate(MAX_PERSONALITIES);
-        Kept { numbers: ranked.into_iter().map(|(personality, _)| personality).collect(), more }
+        MostUsed { numbers: ranked.into_iter().map(|(personality, _)| personality).collect(), more }
     }
 }

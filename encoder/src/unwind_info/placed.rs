@@ -9,9 +9,9 @@ use cfipack_format::unwind_info::{
 };
 use cfipack_format::{Arch, ImageOffset};
 
-use super::dedup_entries::Folded;
+use super::dedup_entries::DedupedEntries;
 use super::error::WriteError;
-use super::min_pages::Cut;
+use super::min_pages::Partition;
 use super::options::Layout;
 use super::page::{EncodingIndices, write_backward, write_compressed, write_regular};
 use super::split::{PAGE_SIZE, Page, REGULAR_ENTRIES};
@@ -19,7 +19,7 @@ use super::split::{PAGE_SIZE, Page, REGULAR_ENTRIES};
 /// A table with its addresses.
 #[derive(Debug)]
 pub struct Placed {
-    table: Folded,
+    table: DedupedEntries,
     /// Numbers of encodings.
     common: Vec<u32>,
     pages: Vec<Page>,
@@ -31,8 +31,13 @@ pub struct Placed {
 }
 
 impl Placed {
-    pub(super) fn new(table: Folded, cut: Cut, arch: Arch, layout: Layout) -> Result<Self, WriteError> {
-        let Cut { common, pages, .. } = cut;
+    pub(super) fn new(
+        table: DedupedEntries,
+        partition: Partition,
+        arch: Arch,
+        layout: Layout,
+    ) -> Result<Self, WriteError> {
+        let Partition { common, pages, .. } = partition;
         let index_slots = match layout {
             // Room for an index of regular pages only, and one more.
             Layout::LdPrime => table.keys.len().div_ceil(REGULAR_ENTRIES) + 2,

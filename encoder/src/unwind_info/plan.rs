@@ -10,10 +10,10 @@ use cfipack_format::unwind_info::{
 use cfipack_format::{Arch, ImageOffset, Key, LsdaKey};
 
 use super::bound::{Named, PAGE, numbers};
-use super::dedup_entries::Folded;
+use super::dedup_entries::DedupedEntries;
 use super::entry::is_dwarf;
 use super::fill::{Run, fill};
-use super::min_pages::Cut;
+use super::min_pages::Partition;
 use super::places::Places;
 use super::split::{PAGE_SIZE, Page};
 
@@ -32,7 +32,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The most bytes of the table, as long as what [`Section::plan`](super::Section::plan) was told holds.
+    /// The most bytes of the table, as long as the arguments of [`Section::plan`](super::Section::plan) hold.
     pub fn max_len(&self) -> usize {
         self.max_len
     }
@@ -50,7 +50,7 @@ pub(super) struct Growth {
 impl Growth {
     /// All distances together grow by this many bytes at most, and `table` has tentative places. A page that must be
     /// divided has itself grown by more than the slack.
-    pub(super) fn new(growth: u32, table: &Folded) -> Self {
+    pub(super) fn new(growth: u32, table: &DedupedEntries) -> Self {
         let ends = table.keys.first().zip(table.keys.last());
         let reach = ends.map_or(0, |(first, last)| last.function - first.function);
         // What is so close together that one page reaches it leaves the rest of the reach.
@@ -73,7 +73,12 @@ pub(super) struct Pages {
 
 impl Pages {
     /// What is planned for a table whose entries are in `order`, at the addresses that `places` gives them there.
-    pub(super) fn new(table: &Folded, cut: &Cut, order: Vec<(u32, Key)>, arch: Arch) -> Self {
+    pub(super) fn new(
+        table: &DedupedEntries,
+        partition: &Partition,
+        order: Vec<(u32, Key)>,
+        arch: Arch,
+    ) -> Self {
         let place = |key: u32| {
             let at = table.keys[key as usize].function;
             order.partition_point(|entry| entry.0 < at) as u32
@@ -84,7 +89,8 @@ impl Pages {
             (encoding.with_personality(0), personality.copied())
         };
         let is_in_dwarf_mode = |&number: &u32| is_dwarf(table.encodings[number as usize], arch);
-        let (dwarf, others): (Vec<u32>, Vec<u32>) = cut.common.iter().copied().partition(is_in_dwarf_mode);
+        let (dwarf, others): (Vec<u32>, Vec<u32>) =
+            partition.common.iter().copied().partition(is_in_dwarf_mode);
         let common_dwarf = if dwarf.is_empty() {
             Vec::new()
         } else {
@@ -96,13 +102,13 @@ impl Pages {
         Self {
             common: others.into_iter().map(named).collect(),
             common_dwarf,
-            pages: cut.pages.iter().map(|page| (place(page.first), page.kind)).collect(),
+            pages: partition.pages.iter().map(|page| (place(page.first), page.kind)).collect(),
             order: order.into_iter().map(|(_, key)| key).collect(),
         }
     }
 
     /// The pages with functions at their final places.
-    pub(super) fn cut(&self, table: &Folded, places: &impl Places) -> Cut {
+    pub(super) fn partition(&self, table: &DedupedEntries, places: &impl Places) -> Partition {
         let address = |at: u32| places.function(self.order[at as usize]).map(|at| at.0);
         let mut common = numbers(table, self.common.iter().copied());
         for at in self.common_dwarf.iter().filter_map(|&at| address(at)) {
@@ -129,7 +135,7 @@ impl Pages {
 }
 
 /// Bytes of a table beside its palette, pages and their index entries.
-pub(super) fn fixed_len(table: &Folded) -> usize {
+pub(super) fn fixed_len(table: &DedupedEntries) -> usize {
     Header::SIZE
         + PERSONALITY_SIZE * table.personalities.len()
         + IndexEntry::SIZE

@@ -8,8 +8,8 @@ use core::ops::RangeInclusive;
 use cfipack_format::unwind_info::PageKind;
 
 use super::common_palette::first_by;
-use super::dedup_entries::{Folded, Key};
-use super::min_pages::{Cut, cut};
+use super::dedup_entries::{DedupedEntries, Key};
+use super::min_pages::{Partition, partition};
 
 /// So many compressed pages may be asked for an encoding that is to be common. 2 is where it saves
 /// a word; 1 costs nothing and makes room in a page, 3 leaves the other pages more encodings.
@@ -17,7 +17,7 @@ const LEAST_USERS: RangeInclusive<u32> = 1..=3;
 
 /// Makes those encodings common that several pages use, and cuts new pages for them, for as long
 /// as the table gets smaller.
-pub(super) fn settled(table: &Folded, mut best: Cut) -> Cut {
+pub(super) fn refined(table: &DedupedEntries, mut best: Partition) -> Partition {
     let mut size = usize::MAX;
     while best.size() < size {
         size = best.size();
@@ -26,7 +26,7 @@ pub(super) fn settled(table: &Folded, mut best: Cut) -> Cut {
             users.add(&table.keys[page.first as usize..][..page.count.into()]);
         }
         for least in LEAST_USERS {
-            best.take_smaller(cut(table, users.ranked(least)));
+            best.take_smaller(partition(table, users.ranked(least)));
         }
     }
     best
@@ -34,7 +34,7 @@ pub(super) fn settled(table: &Folded, mut best: Cut) -> Cut {
 
 /// How many pages use each encoding.
 pub(super) struct Users<'a> {
-    table: &'a Folded,
+    table: &'a DedupedEntries,
     /// By number of the encoding.
     counts: Vec<u32>,
     /// By number: the last page that used it.
@@ -43,7 +43,7 @@ pub(super) struct Users<'a> {
 }
 
 impl<'a> Users<'a> {
-    pub(super) fn new(table: &'a Folded) -> Self {
+    pub(super) fn new(table: &'a DedupedEntries) -> Self {
         let none = vec![0; table.encodings.len()];
         Self { table, counts: none.clone(), last: none, page: 0 }
     }

@@ -12,10 +12,10 @@ use cfipack_format::{Arch, ImageOffset, Key, LsdaKey};
 use super::backward::backward;
 use super::bound::Bound;
 use super::common_palette::MAX_COMMON;
-use super::dedup_entries::{Folded, OfOneAddress, fold};
+use super::dedup_entries::{DedupedEntries, OfOneAddress, dedup};
 use super::entry::Entry;
 use super::error::{Warning, WriteError};
-use super::min_pages::Cut;
+use super::min_pages::Partition;
 use super::options::{Layout, Options};
 use super::placed::Placed;
 use super::places::{Everywhere, Places};
@@ -23,7 +23,7 @@ use super::plan::{Growth, LD_PRIME_PAGE, Pages, Plan, Tentative, fixed_len, lld_
 use super::split::{PAGE_SIZE, REGULAR_ENTRIES, forward};
 use super::{common_palette, small};
 
-/// A table's entries, settled, before they have their final addresses.
+/// A table's entries, normalized, before they have their final addresses.
 #[derive(Clone, Debug)]
 pub struct Section {
     arch: Arch,
@@ -88,8 +88,8 @@ impl Section {
     /// over all neighbours, in bytes. Where `tentative` gives addresses in a first layout, that is what may yet be
     /// inserted between functions; where it gives ranks, the length of all code.
     ///
-    /// **What is promised.** The functions have distinct addresses in the same order, and apart as said; LSDAs are where
-    /// [`Places::lsda`] says there are; FDEs are where `tentative` says there are, no two of a table at one place.
+    /// **What is promised.** The functions have distinct addresses in the same order, at least the declared distances apart; LSDAs are where
+    /// [`Places::lsda`] places them; FDEs are where `tentative` places them, no two of a table at one place.
     ///
     /// - [`Layout::Small`]: [`place_planned`](Self::place_planned) needs at most [`Plan::max_len`] bytes, also if
     ///   functions of the plan have no address, one address, or no FDE in the end.
@@ -102,34 +102,34 @@ impl Section {
     /// # Errors
     /// The table would be larger than 4 GiB.
     pub fn plan(&self, tentative: &impl Places, growth: u32) -> Result<Plan, WriteError> {
-        let mut table = self.folded(&Tentative(tentative), OfOneAddress::First);
+        let mut table = self.deduped(&Tentative(tentative), OfOneAddress::First);
         let Options { layout, .. } = self.options;
         if !table.is_written {
             return Ok(Plan { max_len: 0, pages: None });
         }
-        let exact = (layout != Layout::Small).then(|| self.linkers_cut(&table).pages);
+        let exact = (layout != Layout::Small).then(|| self.linkers_partition(&table).pages);
         let growth = Growth::new(growth, &table);
         table.slack = growth.slack;
         let mut pages = None;
         let most = self.max_len();
         let max_len = if layout == Layout::Small {
-            let cut = small::choose(&table, self.arch);
-            let len = fixed_len(&table) + cut.size() + split_len(&cut.pages, growth.splits);
+            let partition = small::choose(&table, self.arch);
+            let len = fixed_len(&table) + partition.size() + split_len(&partition.pages, growth.splits);
             let place = |entry: &Entry| Some((tentative.function(entry.function)?.0, entry.function));
             let mut order: Vec<_> = self.entries.iter().filter_map(place).collect();
             if !order.is_sorted_by_key(|entry| entry.0) {
                 order.sort_by_key(|entry| entry.0);
             }
-            pages = Some(Pages::new(&table, &cut, order, self.arch));
+            pages = Some(Pages::new(&table, &partition, order, self.arch));
             len
         } else {
             let entries = table.keys.len();
             let lsdas = table.lsdas.len();
             let personalities = table.personalities.len();
-            let cut = self.linkers_cut(&table);
-            let is_exact = Some(&cut.pages) == exact.as_ref() && growth.splits == 0;
-            let pages = cut.pages.len() + growth.splits;
-            let placed = Placed::new(table, cut, self.arch, layout)?;
+            let partition = self.linkers_partition(&table);
+            let is_exact = Some(&partition.pages) == exact.as_ref() && growth.splits == 0;
+            let pages = partition.pages.len() + growth.splits;
+            let placed = Placed::new(table, partition, self.arch, layout)?;
             if is_exact || layout == Layout::Lld {
                 placed.len() + lld_split_len(growth.splits)
             } else {
@@ -176,8 +176,8 @@ impl Section {
         self.placed(end, places, OfOneAddress::First, plan)
     }
 
-    fn folded(&self, places: &impl Places, of_one_address: OfOneAddress) -> Folded {
-        fold(&self.entries, self.arch, self.options.layout, places, of_one_address)
+    fn deduped(&self, places: &impl Places, of_one_address: OfOneAddress) -> DedupedEntries {
+        dedup(&self.entries, self.arch, self.options.layout, places, of_one_address)
     }
 
     fn placed(
@@ -188,7 +188,7 @@ impl Section {
         plan: Option<&Plan>,
     ) -> Result<Placed, WriteError> {
         let Options { layout, .. } = self.options;
-        let mut table = self.folded(places, of_one_address);
+        let mut table = self.deduped(places, of_one_address);
         if let Some(end) = end
             && layout != Layout::Lld
         {
@@ -197,32 +197,32 @@ impl Section {
         if layout == Layout::Ld64 {
             table.end = table.end.saturating_add(1);
         }
-        let cut = match layout {
-            _ if !table.is_written => Cut { common: Vec::new(), pages: Vec::new(), exact: true },
+        let partition = match layout {
+            _ if !table.is_written => Partition { common: Vec::new(), pages: Vec::new(), exact: true },
             Layout::Small => self.smallest(&table, places, plan),
-            _ => self.linkers_cut(&table),
+            _ => self.linkers_partition(&table),
         };
-        Placed::new(table, cut, self.arch, layout)
+        Placed::new(table, partition, self.arch, layout)
     }
 
     /// The smallest table, and none that is larger than was promised.
-    fn smallest(&self, table: &Folded, places: &impl Places, plan: Option<&Plan>) -> Cut {
-        let mut cut = small::choose(table, self.arch);
+    fn smallest(&self, table: &DedupedEntries, places: &impl Places, plan: Option<&Plan>) -> Partition {
+        let mut partition = small::choose(table, self.arch);
         if let Some(bound) = &self.bound
-            && cut.size() > bound.len
+            && partition.size() > bound.len
         {
-            cut.take_smaller(bound.cut(table));
+            partition.take_smaller(bound.partition(table));
         }
         if let Some(Plan { max_len, pages: Some(pages) }) = plan
-            && fixed_len(table) + cut.size() > *max_len
+            && fixed_len(table) + partition.size() > *max_len
         {
-            cut.take_smaller(pages.cut(table, places));
+            partition.take_smaller(pages.partition(table, places));
         }
-        cut
+        partition
     }
 
     /// Palette and pages as other linkers choose them.
-    fn linkers_cut(&self, table: &Folded) -> Cut {
+    fn linkers_partition(&self, table: &DedupedEntries) -> Partition {
         let Options { layout, eh_frame_len, .. } = self.options;
         let (common, pages) = match layout {
             Layout::Lld | Layout::Small => {
@@ -241,7 +241,7 @@ impl Section {
                 (common, pages)
             }
         };
-        Cut { common, pages, exact: false }
+        Partition { common, pages, exact: false }
     }
 }
 
@@ -319,21 +319,21 @@ mod tests {
             });
             let moved = At(moved.collect());
             let plan = section.plan(&first, growth as u32).unwrap();
-            let table = section.folded(&moved, OfOneAddress::First);
+            let table = section.deduped(&moved, OfOneAddress::First);
             if !table.is_written {
                 continue;
             }
             let bound = section.bound.as_ref().expect("layout small has one");
-            let by_bound = bound.cut(&table);
+            let by_bound = bound.partition(&table);
             assert!(by_bound.size() <= bound.len, "{} of {}", by_bound.size(), bound.len);
-            let by_plan = plan.pages.as_ref().expect("layout small has them").cut(&table, &moved);
+            let by_plan = plan.pages.as_ref().expect("layout small has them").partition(&table, &moved);
             // A plan is no larger than the bound for any order, which then is what keeps it.
             let len = fixed_len(&table) + by_plan.size().min(by_bound.size());
             assert!(len <= plan.max_len, "{len} of {}", plan.max_len);
             by_itself += usize::from(plan.max_len < section.max_len());
             // Both are tables of all functions.
-            for cut in [by_bound, by_plan] {
-                let entries: usize = cut.pages.iter().map(|page| usize::from(page.count)).sum();
+            for partition in [by_bound, by_plan] {
+                let entries: usize = partition.pages.iter().map(|page| usize::from(page.count)).sum();
                 assert_eq!(entries, table.keys.len());
             }
         }

@@ -8,7 +8,7 @@
 //! for each *repeated* encoding that is in its own palette; a regular page costs 5 and one for
 //! each entry whose encoding is repeated or common. Both costs, and every limit on a page, only
 //! grow with the page. So of all ways to spend the same, the one that gets further is at least as
-//! good for all that follows, and it is enough to know how far each sum reaches ([`cut`]).
+//! good for all that follows, and it is enough to know how far each sum reaches ([`partition`]).
 //! Pages start only at these places, a handful in a page's length as a rule. In a table where
 //! hundreds of equally frequent encodings alternate, nearly every key is such a place; then not
 //! all of them are tried.
@@ -43,9 +43,9 @@ use cfipack_format::Arch;
 use cfipack_format::unwind_info::{MAX_COMPRESSED_OFFSET, MAX_ENCODINGS};
 
 use super::common_palette::{self, first_by};
-use super::dedup_entries::{Folded, Key};
-use super::min_pages::{COMPRESSED, Cut, REGULAR, cut};
-use super::refine::{Users, settled};
+use super::dedup_entries::{DedupedEntries, Key};
+use super::min_pages::{COMPRESSED, Partition, REGULAR, partition};
+use super::refine::{Users, refined};
 use super::split::{REGULAR_ENTRIES, WORDS, forward};
 
 /// Lengths at which a ranking of encodings is cut.
@@ -56,15 +56,15 @@ const TRIED_KEYS: usize = 1 << 17;
 
 /// Keys of which palette and pages are fitted to each other until neither gets smaller: few enough that a
 /// palette too many is a noticeable part of the table.
-const SETTLED_KEYS: usize = 1 << 10;
+const REFINED_KEYS: usize = 1 << 10;
 
 /// Pieces of a sample.
 const PIECES: usize = 16;
 
 /// The common palette and the pages of the smallest table.
-pub(super) fn choose(table: &Folded, arch: Arch) -> Cut {
+pub(super) fn choose(table: &DedupedEntries, arch: Arch) -> Partition {
     let own = Search::new(table).best();
-    let mut best = cut(table, own);
+    let mut best = partition(table, own);
     if best.is_one_compressed_page() {
         return best;
     }
@@ -72,16 +72,16 @@ pub(super) fn choose(table: &Folded, arch: Arch) -> Cut {
     for (common, max_offset) in
         [(apple, MAX_COMPRESSED_OFFSET), (common_palette::lld(table), MAX_COMPRESSED_OFFSET - 1)]
     {
-        let candidate = cut(table, common);
+        let candidate = partition(table, common);
         if !candidate.exact {
             let pages = forward(table, &candidate.common, max_offset);
-            best.take_smaller(Cut { common: candidate.common.clone(), pages, exact: false });
+            best.take_smaller(Partition { common: candidate.common.clone(), pages, exact: false });
         }
         best.take_smaller(candidate);
     }
-    if table.keys.len() <= SETTLED_KEYS {
-        best = settled(table, best);
-        best.take_smaller(settled(table, cut(table, Vec::new())));
+    if table.keys.len() <= REFINED_KEYS {
+        best = refined(table, best);
+        best.take_smaller(refined(table, partition(table, Vec::new())));
     }
     best
 }
@@ -99,7 +99,7 @@ enum Class {
 
 /// The search for a palette.
 struct Search<'a> {
-    table: &'a Folded,
+    table: &'a DedupedEntries,
     /// The keys to try palettes on.
     pieces: Vec<&'a [Key]>,
     /// By number of the encoding.
@@ -110,7 +110,7 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(table: &'a Folded) -> Self {
+    fn new(table: &'a DedupedEntries) -> Self {
         let class = |&count: &u32| if count == 1 { Class::Once } else { Class::Repeated };
         let keys = &table.keys[..];
         let pieces = if keys.len() <= TRIED_KEYS {

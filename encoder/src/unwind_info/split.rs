@@ -7,7 +7,7 @@ use cfipack_format::unwind_info::{
     CompressedEntry, CompressedPage, ENCODING_SIZE, MAX_ENCODINGS, PageKind, RegularEntry, RegularPage,
 };
 
-use super::dedup_entries::Folded;
+use super::dedup_entries::DedupedEntries;
 
 /// The most bytes of a page.
 pub(super) const PAGE_SIZE: usize = 4096;
@@ -55,7 +55,7 @@ impl Page {
 const COMMON: u32 = u32::MAX;
 
 /// Fills pages. `max_offset` is the last offset that the linker lets a compressed entry have.
-pub(super) fn forward(table: &Folded, common: &[u32], max_offset: u32) -> Vec<Page> {
+pub(super) fn forward(table: &DedupedEntries, common: &[u32], max_offset: u32) -> Vec<Page> {
     let keys = &table.keys[..];
     let mut named = vec![0_u32; table.encodings.len()];
     for &number in common {

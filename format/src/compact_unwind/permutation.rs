@@ -3,7 +3,7 @@
 //!
 //! Of the registers r₁ … rₙ, from the lowest address up, each is replaced by its rank among those
 //! not yet seen; the ranks are the digits of a number in which the i-th has 7−i values. The last
-//! digit of six is always 0 and left out.
+//! digit of six is always 0 and omitted.
 
 /// Register numbers 1 to 6 ([`super::callee_saved`]) from the lowest address up, then zeros.
 pub type Order = [u8; 6];

@@ -7,7 +7,7 @@
 //! s390x stores `(CFA offset - 160) / 8`, and an RA word 0 where only the FP is saved.
 //!
 //! Data words of type FLEX are pairs ([control word](ControlWord), offset) for the CFA, the RA and the
-//! FP. An RA that has its place is left out, or is the single word 0 where an FP pair follows.
+//! FP. An RA that has its place is omitted, or is the single word 0 where an FP pair follows.
 //!
 //! An info byte of 0, without words, marks the outermost frame: the return address is undefined.
 

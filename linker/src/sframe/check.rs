@@ -1,6 +1,6 @@
 //! Whether the rows of a table's function can be read, and how many bytes they have.
 //!
-//! Every row of every input is looked at once. Nearly all are of default FDEs, of which a table of info bytes says
+//! Every row of every input is looked at once. Nearly all are of default FDEs, of which a table of info bytes gives
 //! enough; for the others, and for what is wrong, the decoder is asked.
 
 use super::table::{RowBytes, Table};
@@ -8,7 +8,7 @@ use crate::decoder::sframe::Error;
 use crate::format::Arch;
 use crate::format::sframe::{Abi, FdeInfo, FreInfo, FreType, Version};
 
-/// Bytes of an FRE of a default FDE behind its start, by its info byte; 0 for one that needs a closer look.
+/// Bytes of an FRE of a default FDE after its start, by its info byte; 0 for one that needs a closer look.
 #[derive(Clone, Debug)]
 pub(crate) struct FreLens([u8; 256]);
 
@@ -38,7 +38,7 @@ impl FreLens {
     /// Looks at the rows of a function of a table.
     ///
     /// # Errors
-    /// Where its rows end cannot be told.
+    /// Where its rows end is unknown.
     #[inline]
     pub(crate) fn check(&self, table: &Table<'_>, index: usize) -> Result<Rows, Error> {
         match self.quick(table, index) {
@@ -151,7 +151,7 @@ mod tests {
         bytes
     }
 
-    /// The table of info bytes says what the decoder says, for every info byte, start and width.
+    /// The table of info bytes agrees with the decoder for every info byte, start and width.
     #[test]
     fn quick_is_what_the_decoder_says() {
         let (mut quick, mut slow) = (0, 0);

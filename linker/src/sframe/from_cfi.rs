@@ -43,9 +43,9 @@ pub(crate) fn push_cfi<'a>(
     let (covered, rowless) = (&mut scratch.covered, &mut scratch.rowless);
     let mut omitted = 0;
     let has_table = object.sframe.is_some_and(|bytes| !bytes.is_empty());
-    let mut note = |left_out| {
+    let mut note = |function| {
         omitted += 1;
-        report(match left_out {
+        report(match function {
             OmittedFunction::Unsupported(unsupported) => Note::Omitted(unsupported),
             OmittedFunction::Malformed(error) => Note::Unread(error),
         });

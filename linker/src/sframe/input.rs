@@ -6,7 +6,7 @@ use crate::format::{Key, SectionOffset};
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct Object<'a> {
-    /// Bytes of `.sframe`, of whatever section type; tables that lie one behind the other, as some linkers leave them
+    /// Bytes of `.sframe`, of whatever section type; tables that follow each other, as some linkers leave them
     /// in relocatable output, are all read.
     pub sframe: Option<&'a [u8]>,
     /// Bytes of `.eh_frame`.

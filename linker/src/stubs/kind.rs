@@ -100,25 +100,25 @@ pub enum StubKind {
     /// x86-64, what mold writes as `.plt`: a header of 32 bytes, `endbr64`, at 4 `push %r11`, at 6 `push got+8`, at 12
     /// `jmp *got+16`, and entries of 16 bytes that load their index into `r11` and jump.
     Amd64MoldPlt,
-    /// x86-64 stubs that only jump, be it behind `endbr64` or with `bnd`, in 16 bytes: `.plt.sec`, `.plt.got`, wild's
+    /// x86-64 stubs that only jump, be it after `endbr64` or with `bnd`, in 16 bytes: `.plt.sec`, `.plt.got`, wild's
     /// PLT, the PLT of a static program, thunks. Others have 8: see [`Shape::with_entry_size`].
     Amd64Jump,
     /// x86-64, 16 bytes after the entries of a `.plt`: `push got+8`, at 6 `jmp *resolver`. A call of a lazy TLS
     /// descriptor comes here.
     Amd64TlsDesc,
-    /// The same behind `endbr64`.
+    /// The same after `endbr64`.
     Amd64IbtTlsDesc,
     /// AArch64, a header of 32 bytes that starts with `stp x16, x30, [sp, #-16]!`, and entries of 16 bytes that only
     /// jump. With pointer authentication entries have 24: see [`Shape::with_entry_size`].
     Aarch64Plt,
-    /// AArch64, the same header behind `bti c`, and entries of 24 bytes, with or without `autia1716`.
+    /// AArch64, the same header after `bti c`, and entries of 24 bytes, with or without `autia1716`.
     Aarch64BtiPlt,
     /// AArch64 stubs that only jump, in 16 bytes: a PLT without header, thunks of any size.
     Aarch64Jump,
     /// AArch64, 32 bytes after the entries of a `.plt`, `stp x2, x3, [sp, #-16]!` first. A call of a lazy TLS
     /// descriptor comes here.
     Aarch64TlsDesc,
-    /// The same behind `bti c`.
+    /// The same after `bti c`.
     Aarch64BtiTlsDesc,
     /// s390x, a header and entries of 32 bytes, none of which changes the stack pointer.
     S390xPlt,

@@ -5,6 +5,7 @@ use crate::format::Arch;
 
 /// What a section of stubs was recognised as.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Recognised {
     /// Its parts, with the sizes that they have in these bytes.
     pub shape: Shape<'static>,

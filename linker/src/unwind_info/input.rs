@@ -4,6 +4,7 @@ use cfipack_format::{Address, Key, LsdaKey, PersonalityKey, SectionOffset};
 
 /// The unwind information of an object, not relocated.
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct Input<'a> {
     /// A number for the object that the linker chooses: its FDEs ([`Fde`]) and warnings carry it.
     pub object: u32,

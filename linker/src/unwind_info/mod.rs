@@ -1,4 +1,4 @@
-//! One `__TEXT,__unwind_info` of what a link's Mach-O objects say in `__LD,__compact_unwind` and `__TEXT,__eh_frame`.
+//! One `__TEXT,__unwind_info` of what a link's Mach-O objects have in `__LD,__compact_unwind` and `__TEXT,__eh_frame`.
 //!
 //! A [`Builder`] takes both sections of each object as bytes, before relocation, and asks what their relocations lead to
 //! ([`Resolve`]): keys of functions, LSDAs and personalities, each of a type of its own. It becomes a [`Section`], which
@@ -87,7 +87,7 @@
 //!
 //! What a table needs depends on the order of its functions: neighbours that are unwound alike are one entry, and the
 //! encodings of a page should be few. So there are two bounds. [`Section::max_len`] holds for every order and all
-//! addresses. [`Section::plan`] is told the order, which a linker knows before it knows addresses, and gives the size of
+//! addresses. [`Section::plan`] takes the order, which a linker knows before it knows addresses, and gives the size of
 //! the likely table: that is what a linker reserves.
 
 mod builder;

@@ -15,7 +15,7 @@ use super::places::{Addresses, Final};
 use super::range::Range;
 use super::{Fde, Table, Warning, WriteError};
 
-/// What a link's objects say of its live functions, each described once; it needs only addresses.
+/// What a link's objects describe of its live functions, each described once; it needs only addresses.
 #[derive(Clone, Debug)]
 pub struct Section {
     pub(super) arch: Arch,
@@ -79,7 +79,7 @@ impl Section {
     /// sum over all neighbours, in bytes. That is what may yet be inserted between functions where `tentative` gives
     /// addresses, and the length of all code where it gives ranks.
     ///
-    /// The promise holds if functions have distinct addresses in this order, and apart as said; if every LSDA has an
+    /// The promise holds if functions have distinct addresses in this order, at least the declared distances apart; if every LSDA has an
     /// address; and, but in [`Layout::Small`](encoder::Layout::Small), if nothing that has a tentative place turns out to
     /// have no address, and FDEs lie in the order of objects as they were pushed, none beyond 16 MiB. See
     /// [`encoder::Section::plan`] for how tight it is in each layout.

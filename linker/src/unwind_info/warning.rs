@@ -7,7 +7,7 @@ use cfipack_format::{Key, LsdaKey, PersonalityKey, SectionOffset};
 
 use super::Fde;
 
-/// What the table cannot hold as it was given. The table is right all the same: it says nothing wrong of any
+/// What the table cannot hold as it was given. The table is right all the same: it is wrong about no
 /// function.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]
@@ -18,16 +18,16 @@ pub enum Warning {
         function: Key,
         /// Its personality.
         personality: PersonalityKey,
-        /// Its FDE, which describes it now; none if it has none: the table then says that the function has no unwind
+        /// Its FDE, which describes it now; none if it has none: in the table the function then has no unwind
         /// information.
         fde: Option<Fde>,
     },
-    /// A row in DWARF mode without an FDE: the table says that the function has no unwind information.
+    /// A row in DWARF mode without an FDE: in the table the function has no unwind information.
     NoFde {
         /// The function.
         function: Key,
     },
-    /// The output has no place for the FDE that describes a function: the table says that the function has no unwind
+    /// The output has no place for the FDE that describes a function: in the table the function has no unwind
     /// information.
     FdeUnplaced {
         /// The function.

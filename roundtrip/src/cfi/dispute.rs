@@ -15,9 +15,9 @@ use super::unevaluated::Unevaluated;
 /// Why such a function is not judged.
 pub(crate) const DISPUTED: &str = "FDEs that start at one address disagree";
 
-/// What an FDE gives for a function's PCs, as a hash, for no row is stored; and why it ends early, if it does.
+/// The rows of an FDE for a function, as a hash, since no row is stored; and why it ends early, if it does.
 #[derive(PartialEq)]
-struct Said {
+struct Description {
     hash: u64,
     end: Result<(), Unevaluated>,
 }
@@ -26,7 +26,7 @@ impl Evaluator<'_> {
     /// Whether another FDE that starts where a function does describes one of its PCs differently, or
     /// nothing; of all registers.
     pub fn is_disputed(&mut self, functions: &Functions<'_>, function: &Function) -> bool {
-        self.is_disputed_by(functions, function, Self::said_of_all)
+        self.is_disputed_by(functions, function, Self::description_of_all)
     }
 
     /// The same, but only of the CFA, the return address and the frame pointer; and of whether it is a signal
@@ -38,7 +38,7 @@ impl Evaluator<'_> {
         signal: bool,
     ) -> bool {
         self.is_disputed_by(functions, function, |evaluator, function, keys| {
-            evaluator.said(function, keys, signal)
+            evaluator.description(function, keys, signal)
         })
     }
 
@@ -46,7 +46,7 @@ impl Evaluator<'_> {
         &mut self,
         functions: &Functions<'_>,
         function: &Function,
-        mut said: impl FnMut(&mut Self, &Function, &RandomState) -> T,
+        mut description: impl FnMut(&mut Self, &Function, &RandomState) -> T,
     ) -> bool {
         let duplicates = functions.duplicates_of(function);
         if duplicates.is_empty() {
@@ -55,29 +55,29 @@ impl Evaluator<'_> {
         let function = &functions.with_tails(function);
         // Keys of this run's own: no file can be made so that different rows have one hash.
         let keys = RandomState::new();
-        let by_this = said(self, function, &keys);
+        let by_this = description(self, function, &keys);
         duplicates.iter().any(|other| {
             let end = other.end.min(function.end);
-            end != function.end || said(self, &Function { end, ..*other }, &keys) != by_this
+            end != function.end || description(self, &Function { end, ..*other }, &keys) != by_this
         })
     }
 
     /// What an FDE describes: the CFA, the return address and the frame pointer.
-    fn said(&mut self, function: &Function, keys: &RandomState, signal: bool) -> Said {
+    fn description(&mut self, function: &Function, keys: &RandomState, signal: bool) -> Description {
         let mut rows = Changes::new(keys);
         let end = self.evaluate(function, |range, answer, flags| {
             let flags = Flags { signal: flags.signal.filter(|_| signal), ..flags };
             rows.add(range.start, (unplaced(answer), flags));
         });
-        Said { hash: rows.hasher.finish(), end }
+        Description { hash: rows.hasher.finish(), end }
     }
 
     /// And of all other registers.
-    fn said_of_all(&mut self, function: &Function, keys: &RandomState) -> [Said; 2] {
+    fn description_of_all(&mut self, function: &Function, keys: &RandomState) -> [Description; 2] {
         let mut registers = Changes::new(keys);
         let end =
             self.evaluate_registers(function, |range, _, rules| registers.add(range.start, rules.to_vec()));
-        [self.said(function, keys, true), Said { hash: registers.hasher.finish(), end }]
+        [self.description(function, keys, true), Description { hash: registers.hasher.finish(), end }]
     }
 }
 
@@ -101,10 +101,10 @@ impl<T: Hash + PartialEq> Changes<T> {
         Self { hasher: keys.build_hasher(), last: None }
     }
 
-    fn add(&mut self, start: u64, said: T) {
-        if self.last.as_ref() != Some(&said) {
-            (start, &said).hash(&mut self.hasher);
-            self.last = Some(said);
+    fn add(&mut self, start: u64, description: T) {
+        if self.last.as_ref() != Some(&description) {
+            (start, &description).hash(&mut self.hasher);
+            self.last = Some(description);
         }
     }
 }

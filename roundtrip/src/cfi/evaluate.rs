@@ -243,7 +243,7 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Frames<'f, E, S> {
     }
 }
 
-/// Tells rows in which no instruction has set a CFA from others, in functions whose CIE sets none: to gimli the
+/// Distinguishes rows in which no instruction has set a CFA from others, in functions whose CIE sets none: to gimli the
 /// CFA is `register 0 + 0` from the start on, and may be changed.
 struct CfaSet<'s, 'f, E: Endianity> {
     instructions: gimli::CallFrameInstructionIter<'s, Reader<'f, E>>,

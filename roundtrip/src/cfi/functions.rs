@@ -44,7 +44,7 @@ pub struct Unreadable {
 ///   the others agree is what [`Evaluator::is_disputed`](super::Evaluator::is_disputed) returns.
 /// - A function ends where the next one starts; what it has after that one's end are its
 ///   [tails](Functions::tails), as far as no function has them that starts later.
-/// - FDEs of size 0 have no PC and are left out.
+/// - FDEs of size 0 have no PC and are omitted.
 ///
 /// Memory: 32 bytes a function, and a copy of a section that has a CIE which gimli must be helped with.
 #[derive(Clone, Debug)]

@@ -78,11 +78,11 @@ pub struct Segment<'s> {
     pub function: Option<usize>,
     /// The place of the piece.
     pub(crate) piece: usize,
-    says: Says<'s>,
+    answers: Answers<'s>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Says<'s> {
+enum Answers<'s> {
     One(&'s TableAnswer),
     Stub(&'s Stub),
 }
@@ -91,27 +91,27 @@ impl<'s> Segment<'s> {
     /// Bytes after which the answers repeat: 1 if there is but one.
     #[inline]
     pub fn period(&self) -> u64 {
-        match self.says {
-            Says::One(_) => 1,
-            Says::Stub(stub) => stub.period(),
+        match self.answers {
+            Answers::One(_) => 1,
+            Answers::Stub(stub) => stub.period(),
         }
     }
 
     /// The answer for a PC of the segment.
     #[inline]
     pub fn at(&self, pc: u64) -> &'s TableAnswer {
-        match self.says {
-            Says::One(answer) => answer,
-            Says::Stub(stub) => stub.at(pc),
+        match self.answers {
+            Answers::One(answer) => answer,
+            Answers::Stub(stub) => stub.at(pc),
         }
     }
 
     /// How far the answer for a PC of the segment holds at least: the next PC to ask about.
     #[inline]
     pub fn until(&self, pc: u64) -> u64 {
-        match self.says {
-            Says::One(_) => self.end,
-            Says::Stub(stub) => stub.until(pc).min(self.end),
+        match self.answers {
+            Answers::One(_) => self.end,
+            Answers::Stub(stub) => stub.until(pc).min(self.end),
         }
     }
 }
@@ -125,7 +125,8 @@ impl<'t> Cursor<'_, 't> {
             self.at += 1;
         }
         let piece = self.at;
-        let nothing = |end| Segment { end, function: None, piece, says: Says::One(&TableAnswer::Nothing) };
+        let nothing =
+            |end| Segment { end, function: None, piece, answers: Answers::One(&TableAnswer::Nothing) };
         let Some(entry) = entries.get(self.at) else { return nothing(u64::MAX) };
         if pc < entry.from {
             return nothing(entry.from);
@@ -134,15 +135,15 @@ impl<'t> Cursor<'_, 't> {
             self.open = Some(self.opened());
         }
         let Some(open) = &mut self.open else { return nothing(entry.end) };
-        let (end, says) = open.seek(pc, entry.end);
-        Segment { end, function: Some(self.table.first_piece(piece)), piece, says }
+        let (end, answers) = open.seek(pc, entry.end);
+        Segment { end, function: Some(self.table.first_piece(piece)), piece, answers }
     }
 
     /// The function of the piece that the walk has reached.
     fn opened(&mut self) -> Open<'t> {
         let table = self.table;
         if let Some(left) = self.open.take()
-            && table.has_pieces_behind(left.at)
+            && table.has_pieces_after(left.at)
         {
             self.set_aside.insert(table.first_piece(left.at), left);
         }
@@ -151,11 +152,11 @@ impl<'t> Cursor<'_, 't> {
             false => self.set_aside.remove(&table.first_piece(self.at)),
         };
         // What continues after the last address has its last rows in its first piece.
-        let is_behind = |open: &Open<'_>| {
+        let is_after = |open: &Open<'_>| {
             let [from, last] = [self.at, open.at].map(|at| table.entries[at].from.wrapping_sub(open.start));
             from >= last
         };
-        match known.filter(is_behind) {
+        match known.filter(is_after) {
             Some(open) => Open { at: self.at, ..open },
             None => Open::new(table, self.at),
         }
@@ -193,7 +194,7 @@ impl<'t> Open<'t> {
     }
 
     #[inline]
-    fn seek(&mut self, pc: u64, end: u64) -> (u64, Says<'_>) {
+    fn seek(&mut self, pc: u64, end: u64) -> (u64, Answers<'_>) {
         match &mut self.content {
             Content::Rows(walk) => {
                 // Not by addresses: the function may continue after the last one.
@@ -203,10 +204,10 @@ impl<'t> Open<'t> {
                     walk.read_ahead(self.flags);
                 }
                 let next = pc.saturating_add(walk.next_start - offset);
-                (end.min(next), Says::One(&walk.answers[walk.next ^ 1]))
+                (end.min(next), Answers::One(&walk.answers[walk.next ^ 1]))
             }
-            Content::Stub(stub) => (end, Says::Stub(stub)),
-            Content::Malformed(answer) => (end, Says::One(answer)),
+            Content::Stub(stub) => (end, Answers::Stub(stub)),
+            Content::Malformed(answer) => (end, Answers::One(answer)),
         }
     }
 }

@@ -94,7 +94,7 @@ impl fmt::Display for TableDifference {
 impl TableDifference {
     /// What both encode, without the place.
     pub fn words(&self) -> String {
-        format!("A says {}; B says {}{}", self.a, self.b, self.recurrence)
+        format!("A: {}; B: {}{}", self.a, self.b, self.recurrence)
     }
 }
 
@@ -104,13 +104,14 @@ struct Found {
     range: Range<u64>,
     recurrence: Recurrence,
     /// What either table encodes, without the places that their rows start at.
-    says: [TableAnswer; 2],
+    answers: [TableAnswer; 2],
 }
 
 impl Piece for Found {
     fn continue_with(&mut self, next: &Self) -> bool {
         let is_continued = self.range.end == next.range.start
-            && (self.function, self.recurrence, &self.says) == (next.function, next.recurrence, &next.says);
+            && (self.function, self.recurrence, &self.answers)
+                == (next.function, next.recurrence, &next.answers);
         if is_continued {
             self.range.end = next.range.end;
         }
@@ -120,7 +121,7 @@ impl Piece for Found {
 
 impl Found {
     fn describe(self, arch: Arch) -> TableDifference {
-        let Self { function, range, recurrence, says: [a, b] } = self;
+        let Self { function, range, recurrence, answers: [a, b] } = self;
         let words = |own, other| Answered { arch, own, other }.to_string();
         let (start, end) = (Address(range.start), Address(range.end));
         TableDifference { function, start, end, recurrence, a: words(a, b), b: words(b, a) }
@@ -136,8 +137,8 @@ fn unplaced(answer: &TableAnswer) -> TableAnswer {
     answer
 }
 
-/// What was met of a function so far.
-struct Met {
+/// The comparison of a function so far.
+struct FunctionState {
     /// Its place in the table; none between functions.
     place: Option<usize>,
     /// Whether the other table has the same rows for all its PCs.
@@ -146,7 +147,7 @@ struct Met {
     is_met: bool,
 }
 
-impl Met {
+impl FunctionState {
     fn at(place: Option<usize>) -> Self {
         Self { place, is_alike: true, is_met: false }
     }
@@ -163,14 +164,14 @@ impl Met {
 
 /// Functions in several pieces, by their places, until the last piece of each has been met.
 #[derive(Default)]
-struct Pieces(BTreeMap<usize, Met>);
+struct Pieces(BTreeMap<usize, FunctionState>);
 
 impl Pieces {
     /// What was met of a function that was left; nothing yet if it may have more pieces.
-    fn left(&mut self, table: &Table<'_>, left: Option<Met>) -> Option<Met> {
+    fn left(&mut self, table: &Table<'_>, left: Option<FunctionState>) -> Option<FunctionState> {
         let met = left?;
         let Some(place) = met.place.filter(|&place| table.is_in_pieces(place)) else { return Some(met) };
-        let all = self.0.entry(place).or_insert(Met::at(Some(place)));
+        let all = self.0.entry(place).or_insert(FunctionState::at(Some(place)));
         all.is_alike &= met.is_alike;
         all.is_met |= met.is_met;
         None
@@ -184,19 +185,19 @@ pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
     let mut faults = [a, b].map(|table| table.faults_for(arch));
     let malformed = faults.iter().flatten().count() as u64;
     faults.iter_mut().for_each(|faults| faults.truncate(options.limit));
-    let mut comparison = Comparison {
+    let mut walk = Walk {
         arch,
         diff: Diff { malformed, faults, ..Diff::default() },
         differences: Limited::new(options.limit),
-        met: [Met::at(None), Met::at(None)],
+        met: [FunctionState::at(None), FunctionState::at(None)],
     };
     let (mut cursor_a, mut cursor_b) = (a.cursor(), b.cursor());
     let (mut pieces_a, mut pieces_b) = (Pieces::default(), Pieces::default());
     let mut pc = 0;
     while pc < u64::MAX {
         let (at_a, at_b) = (cursor_a.seek(pc), cursor_b.seek(pc));
-        let [left_a, left_b] = comparison.go_on([at_a.function, at_b.function]);
-        comparison.diff.leave(pieces_a.left(a, left_a), pieces_b.left(b, left_b));
+        let [left_a, left_b] = walk.go_on([at_a.function, at_b.function]);
+        walk.diff.leave(pieces_a.left(a, left_a), pieces_b.left(b, left_b));
         let end = at_a.end.min(at_b.end);
         let start_in = |table: &Table<'_>, place: Option<usize>| Some(table.extent(place?)?.start);
         let function = start_in(a, at_a.function).or_else(|| start_in(b, at_b.function));
@@ -205,13 +206,13 @@ pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
             let until = |pc| at_a.until(pc).min(at_b.until(pc));
             each_piece(pc..end, period, until, |range, recurrence| {
                 let (in_a, in_b) = (at_a.at(range.start), at_b.at(range.start));
-                comparison.judge(Address(function), range, recurrence, in_a, in_b);
+                walk.judge(Address(function), range, recurrence, in_a, in_b);
             });
         }
         pc = end;
     }
-    let [left_a, left_b] = comparison.go_on([None, None]);
-    let Comparison { mut diff, differences, .. } = comparison;
+    let [left_a, left_b] = walk.go_on([None, None]);
+    let Walk { mut diff, differences, .. } = walk;
     diff.leave(pieces_a.left(a, left_a), pieces_b.left(b, left_b));
     pieces_a.0.into_values().for_each(|met| diff.leave(Some(met), None));
     pieces_b.0.into_values().for_each(|met| diff.leave(None, Some(met)));
@@ -222,18 +223,18 @@ pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
 }
 
 /// What comparing two tables has found so far.
-struct Comparison {
+struct Walk {
     arch: Arch,
     /// All but the differences.
     diff: Diff,
     differences: Limited<Found>,
     /// The functions of `a` and of `b` that the walk is in.
-    met: [Met; 2],
+    met: [FunctionState; 2],
 }
 
-impl Comparison {
+impl Walk {
     /// Goes on to other functions where they are others; returns the comparison of those that were left.
-    fn go_on(&mut self, [a, b]: [Option<usize>; 2]) -> [Option<Met>; 2] {
+    fn go_on(&mut self, [a, b]: [Option<usize>; 2]) -> [Option<FunctionState>; 2] {
         let [met_a, met_b] = &mut self.met;
         [met_a.go_on(a), met_b.go_on(b)]
     }
@@ -266,13 +267,13 @@ impl Comparison {
             [false, _] => &mut diff.pcs_only_b,
             [true, true] => &mut diff.pcs_different,
         } += pcs;
-        differences.add(Found { function, range, recurrence, says: [unplaced(a), unplaced(b)] });
+        differences.add(Found { function, range, recurrence, answers: [unplaced(a), unplaced(b)] });
     }
 }
 
 impl Diff {
     /// Counts the functions that were left in either table.
-    fn leave(&mut self, a: Option<Met>, b: Option<Met>) {
+    fn leave(&mut self, a: Option<FunctionState>, b: Option<FunctionState>) {
         if let Some(a) = a {
             self.count_of_a(a.is_alike, a.is_met);
         }

@@ -53,10 +53,10 @@ impl Entry {
 /// Appends the PCs of a section's functions by their addresses, of which no two share any.
 pub(crate) fn append(section: &Section<'_>, mut found: Vec<Entry>, all: &mut Vec<Entry>) {
     decide_by_start(&mut found);
-    let mut behind = Vec::new();
+    let mut wrapped = Vec::new();
     found.retain_mut(|entry| {
         let [first, rest] = entry.absolute(section);
-        behind.extend(rest);
+        wrapped.extend(rest);
         *entry = first.unwrap_or(*entry);
         first.is_some()
     });
@@ -64,7 +64,7 @@ pub(crate) fn append(section: &Section<'_>, mut found: Vec<Entry>, all: &mut Vec
         true => *all = found,
         false => all.append(&mut found),
     }
-    all.append(&mut behind);
+    all.append(&mut wrapped);
 }
 
 /// The last start at or before a PC decides; of functions that start together the last one

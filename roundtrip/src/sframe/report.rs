@@ -34,7 +34,7 @@ pub struct Report {
     /// which FDEs with one start disagree.
     pub unjudged: u64,
     /// Functions of `unjudged` for which the table answers at a PC that could not be judged: its answer there
-    /// is unproven. The others are left out of the table, which is not wrong about them.
+    /// is unproven. The others are omitted in the table, which is not wrong about them.
     pub unjudged_in_table: u64,
     /// Functions of `unjudged` whose record cannot be read: where they lie is unknown.
     pub unreadable: u64,
@@ -74,7 +74,7 @@ pub struct Report {
     /// The first of that; as many.
     pub faults: Vec<Fault>,
     /// The first functions that are missing or unjudged, with the reason in words; as many.
-    pub left_out: Vec<OmittedFunction>,
+    pub unverified: Vec<Unverified>,
 }
 
 impl Report {
@@ -84,7 +84,7 @@ impl Report {
     }
 
     /// Whether no fault was found in the table: all that the CFI describes and gimli can judge is in it, and nothing
-    /// else. Functions that could not be judged and are left out are no fault.
+    /// else. Functions that could not be judged and are omitted are no fault.
     pub fn is_faultless(&self) -> bool {
         self.is_true()
             && self.missing == 0
@@ -167,12 +167,12 @@ impl fmt::Display for DifferenceWords {
         let Difference { arch, table, recurrence, .. } = self.0;
         let Some((answer, flags)) = self.0.cfi else {
             let table = Answered { arch, own: table, other: TableAnswer::Nothing };
-            return write!(f, "the CFI has no function; the table says {table}");
+            return write!(f, "CFI: no function; table: {table}");
         };
-        f.write_str("the CFI says ")?;
+        f.write_str("CFI: ")?;
         let mut cfi = TableAnswer::Nothing;
         match answer {
-            Answer::Nothing => f.write_str("nothing")?,
+            Answer::Nothing => f.write_str("no CFA")?,
             Answer::Row(row) | Answer::Plt { row, .. } => {
                 cfi = TableAnswer::Row(row, flags);
                 write!(f, "{}", Answered { arch, own: cfi, other: table })?;
@@ -184,14 +184,14 @@ impl fmt::Display for DifferenceWords {
                 write!(f, "the state of the return address's signature is {}", RuleWords(arch, rule))?;
             }
         }
-        write!(f, "; the table says {}{recurrence}", Answered { arch, own: table, other: cfi })
+        write!(f, "; table: {}{recurrence}", Answered { arch, own: table, other: cfi })
     }
 }
 
 /// A function that is missing in the table, or that gimli could not judge.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub struct OmittedFunction {
+pub struct Unverified {
     /// First address, where known.
     pub function: Option<Address>,
     /// The PC whose row stands in the way, where there is one.

@@ -83,7 +83,7 @@ impl<'t> Table<'t> {
     }
 
     /// Whether the function at a place has pieces after that one.
-    pub(crate) fn has_pieces_behind(&self, place: usize) -> bool {
+    pub(crate) fn has_pieces_after(&self, place: usize) -> bool {
         self.pieces.get(&place).is_some_and(|piece| !piece.is_last)
     }
 
@@ -93,7 +93,7 @@ impl<'t> Table<'t> {
     }
 
     /// Functions that cannot be read at all, not even which PCs they are for; and those that
-    /// no binary search finds, where the index is said to be sorted and is not; and a number of FREs in the
+    /// no binary search finds, where the index is declared sorted and is not; and a number of FREs in the
     /// header that is not the functions'.
     pub fn faults(&self) -> &[Fault] {
         &self.faults

@@ -12,7 +12,7 @@ use super::compare::{Outcome, against_cfi};
 use super::cursor::Cursor;
 use super::missing::{MissingFunction, Reasons};
 use super::repeat::{Recurrence, answered, each_piece, lcm};
-use super::report::{Difference, OmittedFunction, Report};
+use super::report::{Difference, Report, Unverified};
 use super::table::Table;
 use crate::cfi::{Answer, DISPUTED, Evaluator, Flags, Function, Functions, Unevaluated};
 use crate::limited::Limited;
@@ -276,7 +276,7 @@ impl<'v, 't> Verifier<'v, 't, '_, '_> {
         self.report.unexplained += u64::from(unsupported.is_none());
         let is_known = self.reasons.is_some();
         let name = unsupported.map_or("not-in-the-table", |unsupported| unsupported.reason.name());
-        self.leave_out(name.to_owned(), || OmittedFunction {
+        self.add_unverified(name.to_owned(), || Unverified {
             function: Some(function.start),
             pc: unsupported.map(|unsupported| unsupported.pc()),
             why: match unsupported {
@@ -305,12 +305,12 @@ impl<'v, 't> Verifier<'v, 't, '_, '_> {
 
     fn unjudged(&mut self, function: Option<Address>, why: String) {
         self.report.unjudged += 1;
-        self.leave_out(why.clone(), || OmittedFunction { function, pc: None, why });
+        self.add_unverified(why.clone(), || Unverified { function, pc: None, why });
     }
 
-    fn leave_out(&mut self, reason: String, left_out: impl FnOnce() -> OmittedFunction) {
-        if self.report.left_out.len() < self.limit {
-            self.report.left_out.push(left_out());
+    fn add_unverified(&mut self, reason: String, unverified: impl FnOnce() -> Unverified) {
+        if self.report.unverified.len() < self.limit {
+            self.report.unverified.push(unverified());
         }
         *self.report.reasons.entry(reason).or_default() += 1;
     }

@@ -12,7 +12,7 @@ use crate::{Diff, TableDifference};
 
 /// What a table encodes for some PCs.
 #[derive(Clone, Copy)]
-struct Said<'t> {
+struct InTable<'t> {
     entry: Option<&'t Entry>,
     meaning: Meaning,
 }
@@ -33,25 +33,25 @@ impl<'t> Side<'t> {
     }
 
     /// What the table encodes for a PC, and up to where.
-    fn at(&self, pc: u64) -> (Said<'t>, u64) {
-        let nothing = Said { entry: None, meaning: Meaning::Nothing };
+    fn at(&self, pc: u64) -> (InTable<'t>, u64) {
+        let nothing = InTable { entry: None, meaning: Meaning::Nothing };
         match self.table.entries.get(self.next) {
             None => (nothing, u64::MAX),
             Some(entry) if pc < entry.start.0 => (nothing, entry.start.0),
-            Some(entry) => (Said { entry: Some(entry), meaning: self.table.meaning(entry) }, entry.end.0),
+            Some(entry) => (InTable { entry: Some(entry), meaning: self.table.meaning(entry) }, entry.end.0),
         }
     }
 
     /// Goes on to the next entry if this one ends at `pc`; returns its comparison if there is one.
-    fn leave(&mut self, pc: u64, said: &Said<'_>) -> Option<(bool, bool)> {
-        let entry = said.entry?;
+    fn leave(&mut self, pc: u64, in_table: &InTable<'_>) -> Option<(bool, bool)> {
+        let entry = in_table.entry?;
         if entry.end.0 > pc {
             return None;
         }
         let met = (self.is_alike, self.is_met);
         self.next += 1;
         (self.is_alike, self.is_met) = (true, false);
-        (said.meaning != Meaning::Nothing).then_some(met)
+        (in_table.meaning != Meaning::Nothing).then_some(met)
     }
 }
 
@@ -64,10 +64,10 @@ pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
     let mut differences = Limited::new(options.limit);
     let mut pc = 0;
     while pc < u64::MAX {
-        let ((said_a, end_a), (said_b, end_b)) = (side_a.at(pc), side_b.at(pc));
+        let ((in_a, end_a), (in_b, end_b)) = (side_a.at(pc), side_b.at(pc));
         let end = end_a.min(end_b);
-        let has = [said_a.meaning != Meaning::Nothing, said_b.meaning != Meaning::Nothing];
-        let same = is_same(a.arch, &said_a, &said_b);
+        let has = [in_a.meaning != Meaning::Nothing, in_b.meaning != Meaning::Nothing];
+        let same = is_same(a.arch, &in_a, &in_b);
         let count = match has {
             [false, false] => None,
             [true, false] => Some(&mut diff.pcs_only_a),
@@ -80,23 +80,23 @@ pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
         }
         if !same {
             side_a.is_alike = false;
-            let entry = said_a.entry.or(said_b.entry);
+            let entry = in_a.entry.or(in_b.entry);
             let function = entry.map_or(pc, |entry| entry.start.0);
             differences.add(TableDifference {
                 function: Address(function),
                 start: Address(pc),
                 end: Address(end),
                 recurrence: Recurrence::ONCE,
-                a: words(a.arch, &said_a),
-                b: words(a.arch, &said_b),
+                a: words(a.arch, &in_a),
+                b: words(a.arch, &in_b),
             });
         }
         side_a.is_met |= has[1];
         side_b.is_met |= has[0];
-        if let Some((is_alike, is_met)) = side_a.leave(end, &said_a) {
+        if let Some((is_alike, is_met)) = side_a.leave(end, &in_a) {
             diff.count_of_a(is_alike, is_met);
         }
-        if let Some((_, is_met)) = side_b.leave(end, &said_b) {
+        if let Some((_, is_met)) = side_b.leave(end, &in_b) {
             diff.count_of_b(is_met);
         }
         pc = end;
@@ -105,7 +105,7 @@ pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
     diff
 }
 
-fn is_same(arch: Arch, a: &Said<'_>, b: &Said<'_>) -> bool {
+fn is_same(arch: Arch, a: &InTable<'_>, b: &InTable<'_>) -> bool {
     let unwinds_alike = match (a.meaning, b.meaning) {
         (Meaning::Row(a, a_saved), Meaning::Row(b, b_saved)) => {
             let (a_saved, b_saved) = (a_saved.as_slice(), b_saved.as_slice());
@@ -117,17 +117,17 @@ fn is_same(arch: Arch, a: &Said<'_>, b: &Said<'_>) -> bool {
         (Meaning::Dwarf, Meaning::Dwarf) | (Meaning::Nothing, Meaning::Nothing) => return true,
         (a, b) => a == b,
     };
-    let handler = |said: &Said<'_>| {
-        let entry = said.entry?;
+    let handler = |in_table: &InTable<'_>| {
+        let entry = in_table.entry?;
         // Offsets in an LSDA count from the entry's start.
         Some((entry.personality, entry.lsda.map(|lsda| (lsda, entry.start))))
     };
     unwinds_alike && handler(a) == handler(b)
 }
 
-fn words(arch: Arch, said: &Said<'_>) -> String {
-    let mut words = MeaningWords(arch, said.meaning).to_string();
-    let Some(entry) = said.entry.filter(|_| said.meaning != Meaning::Dwarf) else { return words };
+fn words(arch: Arch, in_table: &InTable<'_>) -> String {
+    let mut words = MeaningWords(arch, in_table.meaning).to_string();
+    let Some(entry) = in_table.entry.filter(|_| in_table.meaning != Meaning::Dwarf) else { return words };
     if entry.personality != 0 {
         words += &format!(", personality {:#x}", entry.personality);
     }

@@ -123,7 +123,7 @@ impl Piece for Missing {
 
 impl From<Missing> for Difference {
     fn from(Missing { function, start, end, has_entry }: Missing) -> Self {
-        let table = if has_entry { "the table says that there is none" } else { "the table has no entry" };
-        Self { function, start, end, words: format!("the CFI has unwind information; {table}") }
+        let table = if has_entry { "an entry without unwind information" } else { "no entry" };
+        Self { function, start, end, words: format!("CFI: unwind information; table: {table}") }
     }
 }

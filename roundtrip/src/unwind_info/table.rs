@@ -151,7 +151,7 @@ impl<'a> Table<'a> {
 
     /// The entry that answers for a PC.
     pub fn find(&self, pc: Address) -> Option<&Entry> {
-        self.entries.get(self.first_ending_behind(pc)).filter(|entry| entry.start <= pc)
+        self.entries.get(self.first_ending_after(pc)).filter(|entry| entry.start <= pc)
     }
 
     /// What an entry means.
@@ -160,7 +160,7 @@ impl<'a> Table<'a> {
     }
 
     /// The number of the first entry that ends after a PC.
-    pub(super) fn first_ending_behind(&self, pc: Address) -> usize {
+    pub(super) fn first_ending_after(&self, pc: Address) -> usize {
         self.entries.partition_point(|entry| entry.end <= pc)
     }
 }

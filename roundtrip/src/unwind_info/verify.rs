@@ -113,7 +113,7 @@ impl Verifier<'_> {
         tally: &mut Tally,
     ) {
         let mut pc = range.start;
-        let mut number = self.table.first_ending_behind(Address(pc));
+        let mut number = self.table.first_ending_after(Address(pc));
         while pc < range.end {
             let entry = self.table.entries.get(number);
             let Some(entry) = entry.filter(|entry| entry.start.0 < range.end) else {
@@ -191,15 +191,13 @@ impl Verifier<'_> {
             is_step_of.is_some_and(|(row, body): (&Row, (Row, Saved))| is_step(arch, row, registers, &body));
         let words = || match meaning {
             Meaning::Dwarf => format!(
-                "the table has FDEs looked for from offset {:#x} on, and this one is at {}",
-                entry.encoding.dwarf_offset(),
-                function.fde
+                "CFI: an FDE at {}; table: readers search for FDEs from offset {:#x} on",
+                function.fde,
+                entry.encoding.dwarf_offset()
             ),
-            _ => format!(
-                "the CFI says {}; the table says {}",
-                CfiWords(arch, answer, registers),
-                MeaningWords(arch, meaning)
-            ),
+            _ => {
+                format!("CFI: {}; table: {}", CfiWords(arch, answer, registers), MeaningWords(arch, meaning))
+            }
         };
         let room = self.options.limit.saturating_sub(self.report.differences.len());
         self.inexact.add(range, entry.start, is_step, room, words);
@@ -232,11 +230,7 @@ impl Verifier<'_> {
                 (Some(lsda), None) => format!("the LSDA {lsda}"),
                 (Some(lsda), Some(slot)) => format!("the LSDA {lsda}, and its personality through {slot}"),
             };
-            let words = format!(
-                "the CFI has {}; the table has {}",
-                words(cfi),
-                words(&Handler { personality, lsda })
-            );
+            let words = format!("CFI: {}; table: {}", words(cfi), words(&Handler { personality, lsda }));
             let Function { start, end, .. } = *function;
             differences.push(Difference { function: start, start, end, words });
         } else {
@@ -246,7 +240,7 @@ impl Verifier<'_> {
 
     /// PCs for which there is no CFI.
     fn gap(&mut self, start: Address, end: Address) {
-        let first = self.table.first_ending_behind(start);
+        let first = self.table.first_ending_after(start);
         for entry in self.table.entries[first..].iter().take_while(|entry| entry.start < end) {
             if !matches!(self.table.meaning(entry), Meaning::Row(..)) {
                 continue;

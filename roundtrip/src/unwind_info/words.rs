@@ -17,9 +17,9 @@ impl fmt::Display for MeaningWords {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(arch, meaning) = *self;
         match meaning {
-            Meaning::Nothing => f.write_str("nothing"),
-            Meaning::Dwarf => f.write_str("what the FDE says"),
-            Meaning::Malformed(error) => write!(f, "what cannot be read: {error}"),
+            Meaning::Nothing => f.write_str("no unwind information"),
+            Meaning::Dwarf => f.write_str("the rows of the FDE"),
+            Meaning::Malformed(error) => write!(f, "malformed: {error}"),
             Meaning::Row(row, saved) => {
                 write!(f, "{}", Words(arch, row))?;
                 let mut saved = saved.as_slice().to_vec();
@@ -40,7 +40,7 @@ impl fmt::Display for CfiWords<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(arch, answer, registers) = *self;
         match answer {
-            Answer::Nothing => f.write_str("nothing"),
+            Answer::Nothing => f.write_str("no CFA"),
             Answer::StackPointer(rule) => {
                 write!(f, "the caller's stack pointer is {}", RuleWords(arch, *rule))
             }
@@ -94,7 +94,7 @@ impl fmt::Display for Violation {
                 write!(f, "offset {offset}: LSDA of function {function}, ")?;
                 f.write_str(match is_dwarf {
                     true => "whose FDE has it too",
-                    false => "and no entry there says that it has one",
+                    false => "and no entry there has the LSDA flag",
                 })
             }
             Self::PersonalitySlot { offset, slot } => {

@@ -66,8 +66,8 @@ fn wrong_offset() {
     let words = report.differences[0].to_string();
     assert_eq!(
         words,
-        "0x1001..0x1004 in the function at 0x1000: the CFI says CFA = rsp+16, return address at CFA-8, \
-         rbp at CFA-16; the table says CFA = rsp+24, return address at CFA-8, rbp at CFA-16"
+        "0x1001..0x1004 in the function at 0x1000: CFI: CFA = rsp+16, return address at CFA-8, \
+         rbp at CFA-16; table: CFA = rsp+24, return address at CFA-8, rbp at CFA-16"
     );
 }
 
@@ -111,8 +111,8 @@ fn function_missing() {
     assert_eq!(different(&report), []);
     assert!(report.is_true() && !report.is_complete());
     assert_eq!((report.equal, report.missing, report.pcs_missing), (1, 1, 0x20));
-    assert_eq!(report.left_out[0].function, Some(Address(0x1000)));
-    assert_eq!(report.left_out[0].why, "the function is not in the table");
+    assert_eq!(report.unverified[0].function, Some(Address(0x1000)));
+    assert_eq!(report.unverified[0].why, "the function is not in the table");
     assert_eq!(report.reasons_by_count(), [("not-in-the-table", 1)]);
 }
 
@@ -188,7 +188,7 @@ fn an_unreadable_row_among_others() {
     table[0].rows[1] = (1, 1, vec![]);
     let found = report(&cfi(), &table);
     assert_eq!(different(&found), [0x1001, 0x1002, 0x1003]);
-    // In front of the first row nobody says anything.
+    // Before the first row neither has a row.
     table[0].rows[1] = (1, SP2, vec![16, 0xf0]);
     table[0].rows[0] = (1, 1, vec![]);
     let found = report(&cfi(), &table);
@@ -268,11 +268,11 @@ fn diffs() {
     assert_eq!(
         found.differences[0].to_string(),
         "0x1001..0x1004 in the function at 0x1000: \
-         A says CFA = rsp+16, return address at CFA-8, rbp at CFA-16; \
-         B says CFA = rsp+24, return address at CFA-8, rbp at CFA-16"
+         A: CFA = rsp+16, return address at CFA-8, rbp at CFA-16; \
+         B: CFA = rsp+24, return address at CFA-8, rbp at CFA-16"
     );
 
-    // Without rows it says what a table without it says.
+    // Without rows it is equal to a table without it.
     let without_rows = [whole[0].clone(), Made::new(0x1020, 4, &[])];
     for (a, b, equal) in [(&without_rows[..], &whole[..1], 2), (&whole[..1], &without_rows, 1)] {
         let found = compare(a, b);
@@ -288,7 +288,7 @@ fn diffs() {
     assert_eq!((found.equal, found.only_a, found.only_b, found.pcs_only_b), (1, 0, 1, 4));
 }
 
-/// Their registers have the same numbers, and nobody could read it.
+/// Their registers have the same numbers, and no reader could read it.
 #[test]
 fn a_table_for_the_other_byte_order() {
     let mut cfi = Cfi::new(Arch::Aarch64, SectionKind::EhFrame);

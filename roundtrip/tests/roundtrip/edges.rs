@@ -1,4 +1,4 @@
-//! Where ranges end, meet and repeat, and rules that are one said in two ways.
+//! Where ranges end, meet and repeat, and equal rules in two forms.
 
 use cfipack_decoder::sframe::Section;
 use cfipack_encoder::cfi::SectionKind;
@@ -202,7 +202,7 @@ fn flags_by_version() {
     assert!(equal(version_3(0x80), version_3(0x80)) && !equal(version_3(0x80), version_3(0)));
 }
 
-/// A file may have tables of several versions: each says what its own can say.
+/// A file may have tables of several versions: each represents what its version can.
 #[test]
 fn flags_by_version_of_each_table() {
     let version_2 = version_2(0);

@@ -1,4 +1,4 @@
-//! What the judge makes of CFI that gimli needs help with, and of CFI that no table can say.
+//! What the judge makes of CFI that gimli needs help with, and of CFI that no table can represent.
 
 use cfipack_decoder::sframe::Section;
 use cfipack_encoder::cfi::SectionKind::{self, DebugFrame, EhFrame};
@@ -17,7 +17,7 @@ fn report(cfi: &Cfi, functions: &[Made]) -> Report {
     verify(&[section], &Table::new(&sections), &Options::default())
 }
 
-/// What the judge says of the only function, range by range.
+/// The judge's answers for the only function, range by range.
 fn answers(cfi: &Cfi) -> Vec<(u64, u64, Answer)> {
     let functions = Functions::find(&[cfi.section()]);
     let [function] = functions.as_slice() else { panic!("{functions:?}") };
@@ -75,7 +75,7 @@ fn personality_beside_key_b() {
             cfi.fde(cie, 0x1000, 16, &[]);
             let functions = Functions::find(&[cfi.section()]);
             let handler = Evaluator::new(&functions).handler(&functions.as_slice()[0]).unwrap();
-            // Behind length, id, version, the letters, three bytes, the data's length and the encoding.
+            // After length, id, version, the letters, three bytes, the data's length and the encoding.
             let place = cfi.section().address.0 + 8 + 1 + augmentation.len() as u64 + 1 + 3 + 2;
             let expected = if encoding == 0x9b { place + 0x10 } else { 0x10 };
             assert_eq!(handler.personality, Some(Address(expected)), "{augmentation:?} {encoding:#x}");
@@ -91,7 +91,7 @@ fn old_eh_augmentation() {
     assert!(report(&cfi, &[Made::new(0x1000, 2, &[(0, SP1, &[8]), (1, SP1, &[16])])]).is_complete());
 }
 
-/// A function inside another one hides what that one has behind it, as from `.eh_frame_hdr`'s search.
+/// A function inside another one hides what that one has after it, as from `.eh_frame_hdr`'s search.
 #[test]
 fn functions_inside_others() {
     let (mut cfi, cie) = Cfi::amd64();
@@ -208,7 +208,7 @@ fn duplicates_that_disagree() {
         let found = report(&cfi, &table);
         assert_eq!((found.functions, found.equal, found.unjudged, found.duplicates), (2, 1, 1, 1));
         assert_eq!((found.pcs_equal, found.pcs_unjudged), (4, longest));
-        assert_eq!(found.left_out[0].function, Some(Address(0x1000)));
+        assert_eq!(found.unverified[0].function, Some(Address(0x1000)));
         assert!(found.is_true() && !found.is_complete(), "{found:#?}");
         let empty = unwind_info::Table::of_object(Arch::Amd64, Vec::new(), Code::new([]));
         let found = unwind_info::verify(&[cfi.section()], &empty, &Options::default());
@@ -319,7 +319,7 @@ fn flex_rows() {
     let cfi = amd64(4, &[0x09, 6, 0, 0x09, 16, 11]);
     made.rows[0] = (0, flex(6), vec![0x39, 8, 0x59, 0, 0x01, 0]);
     assert!(report(&cfi, &[made.clone()]).is_complete());
-    // What comes to the same, said otherwise: rbp at rsp-8 is rbp at CFA-16.
+    // Equal rules in another form: rbp at rsp-8 is rbp at CFA-16.
     let cfi = amd64(4, &[0x86, 2]);
     made.rows[0] = (0, flex(5), vec![0x39, 8, 0, 0x3b, 0xf8]);
     assert!(report(&cfi, &[made]).is_complete());
@@ -388,14 +388,14 @@ fn s390x() {
     assert_eq!(found.pcs_different, 8);
     assert_eq!(
         found.differences[0].to_string(),
-        "0x100c..0x1014 in the function at 0x1000: the CFI says CFA = r15+320, return address at CFA-48, r11 at \
-         CFA-72; the table says CFA = r15+328, return address at CFA-48, r11 at CFA-72"
+        "0x100c..0x1014 in the function at 0x1000: CFI: CFA = r15+320, return address at CFA-48, r11 at \
+         CFA-72; table: CFA = r15+328, return address at CFA-48, r11 at CFA-72"
     );
 }
 
 #[test]
 fn outermost_and_nothing() {
-    // RA undefined: whatever else the CFI says.
+    // RA undefined: whatever else the CFI has.
     let cfi = amd64(4, &[0x07, 16, 0x42, 0x0f, 2, 0x77, 0, 0x87, 1]);
     assert!(report(&cfi, &[Made::new(0x1000, 4, &[(0, 0, &[])])]).is_complete());
     assert_eq!(report(&cfi, &[Made::new(0x1000, 4, &[(0, SP1, &[8])])]).pcs_different, 4);

@@ -49,7 +49,7 @@ fn violations_that_are_not_described_are_counted() {
 fn faults_that_are_not_described_are_counted() {
     let functions = [0x1000, 0x2000, 0x3000].map(|start| Made::new(start, 4, &[(0, SP1, &[8])]));
     let mut bytes = made::table(Cfi::amd64().0.section().arch, &functions);
-    // The last field of each FDE says where the function's rows are.
+    // The last field of each FDE locates where the function's rows are.
     (0..3).for_each(|at| bytes[28 + 16 * at + 12..][..4].fill(0xff));
     let sections = [Section::parse(&bytes, TABLE_ADDRESS).unwrap()];
     let table = Table::new(&sections);

@@ -94,7 +94,7 @@ fn llvm_mc_is_wrong_where_it_is_known_to_be() {
     assert!(judged > 30, "{judged}");
 }
 
-/// `push %rbp; mov %rsp,%rbp`, five registers said to be saved, `ret`; no way out in the CFI.
+/// `push %rbp; mov %rsp,%rbp`, five registers saved by the CFI, `ret`; no way out in the CFI.
 #[test]
 fn prologues_are_counted() {
     let report = report("x05_rbp_all5").unwrap();
@@ -109,7 +109,7 @@ fn broken(bytes: &[u8], rows: &[(SectionOffset, Entry)]) -> Vec<&'static str> {
     violations.iter().map(Violation::name).collect()
 }
 
-/// Rows can be wrong without any CFI to say so.
+/// Rows can be wrong without any CFI to compare with.
 #[test]
 fn rows_break_rules() {
     let mut wrong = Vec::new();

@@ -6,9 +6,9 @@ use cfipack_cfi::write::{Cie, Writer, WrittenCie};
 use cfipack_format::cfi::{Section, SectionKind};
 use cfipack_format::{Address, Arch, Register};
 
-/// Where the CFI is said to lie.
+/// The address of the CFI.
 pub const CFI_ADDRESS: Address = Address(0x80_0000);
-/// Where the table is said to lie.
+/// The address of the table.
 pub const TABLE_ADDRESS: Address = Address(0x90_0000);
 
 /// A section of CFI in the making, without padding.
@@ -106,11 +106,11 @@ pub fn table(arch: Arch, functions: &[Made]) -> Vec<u8> {
     table_at(TABLE_ADDRESS, arch, SORTED, &functions)
 }
 
-/// What the header says of the index.
+/// The header's flag for the index.
 pub const SORTED: u8 = 1;
 pub const UNSORTED: u8 = 0;
 
-/// The same elsewhere, with the functions in this order, which the header says is sorted or not.
+/// The same elsewhere, with the functions in this order, which the header declares sorted or not.
 pub fn table_at(address: Address, arch: Arch, sorted: u8, functions: &[Made]) -> Vec<u8> {
     let endian = arch.endian();
     let (abi, fixed_ra) = match arch {

@@ -30,7 +30,7 @@ fn functions(random: &mut Random, base: u64, cfa: &mut u8) -> Vec<Made> {
     (0..count).map(function).collect()
 }
 
-/// What the first table that has the PC says of it; an error if that cannot be read.
+/// What the first table that has the PC answers; an error if that cannot be read.
 fn first(sections: &[Section<'_>], pc: Address) -> Result<Option<Row>, ()> {
     let function = sections.iter().find_map(|section| section.find(pc).unwrap());
     let Some(function) = function else { return Ok(None) };
@@ -41,7 +41,7 @@ fn first(sections: &[Section<'_>], pc: Address) -> Result<Option<Row>, ()> {
 fn every_pc_is_answered_for_as_lookups_do() {
     for seed in 1..=4000_u64 {
         let mut random = Random::new(seed);
-        // The last functions go on behind the last address.
+        // The last functions continue after the last address.
         let base = if random.below(4) == 0 { u64::MAX - 40 } else { 0x1000 };
         let (mut tables, mut cfa) = (Vec::new(), 0);
         for number in 0..1 + random.below(3) {
@@ -76,7 +76,7 @@ fn nested() -> [Made; 2] {
 }
 
 /// Whether an index is sorted changes nothing in what is found: of two FDEs that have a PC the one that starts
-/// later, and behind its end nothing.
+/// later, and after its end nothing.
 #[test]
 fn the_last_start_decides_in_any_index() {
     let (mut cfi, cie) = Cfi::amd64();

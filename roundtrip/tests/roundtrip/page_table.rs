@@ -162,7 +162,7 @@ fn correct() {
         let report = made.report();
         assert!(report.is_complete(), "{report:#?}");
         assert_eq!((report.functions, report.equal, report.dwarf), (5, 4, 1));
-        // In: 5 bytes up to behind `push %rbx`, 4 and 7 of `sub`, 4. Out: the `ret`s of the first two.
+        // In: 5 bytes up to the end of `push %rbx`, 4 and 7 of `sub`, 4. Out: the `ret`s of the first two.
         assert_eq!((report.pcs, report.pcs_prologue, report.pcs_epilogue), (0x90, 5 + 4 + 7 + 4, 2));
         assert_eq!((report.pcs_dwarf, report.pcs_equal), (0x10, 0x90 - 0x10 - 20 - 2));
         assert_eq!((report.without_cfi, report.pcs_without_cfi), (0, 0));
@@ -180,8 +180,8 @@ fn wrong_register() {
     assert_eq!((report.different, report.equal, report.pcs_prologue), (1, 3, 20));
     assert_eq!(
         report.differences[0].to_string(),
-        "0x1005..0x101f in the function at 0x1000: the CFI says CFA = rbp+16, return address at CFA-8, \
-         rbp at CFA-16, rbx at CFA-24; the table says CFA = rbp+16, return address at CFA-8, \
+        "0x1005..0x101f in the function at 0x1000: CFI: CFA = rbp+16, return address at CFA-8, \
+         rbp at CFA-16, rbx at CFA-24; table: CFA = rbp+16, return address at CFA-8, \
          rbp at CFA-16, r12 at CFA-24"
     );
 }
@@ -200,7 +200,7 @@ fn wrong_stack_size() {
 #[test]
 fn call_in_a_prologue() {
     let mut made = make(Layout::Small);
-    // call *%rax, in front of which the stack has not been made.
+    // call *%rax, before which the stack has not been made.
     made.code[0x20..0x22].copy_from_slice(&[0xff, 0xd0]);
     assert_eq!(different(&made.report()), [(0x1020, 0x1024)]);
 }
@@ -216,8 +216,8 @@ fn nothing_where_the_cfi_has_a_row() {
     assert_eq!(
         words(&report),
         [
-            "0x1020..0x1040 in the function at 0x1020: the CFI has unwind information; the table says that there \
-         is none",
+            "0x1020..0x1040 in the function at 0x1020: CFI: unwind information; table: an entry without unwind \
+             information",
         ]
     );
 }
@@ -232,13 +232,13 @@ fn no_entry_where_the_cfi_has_a_row() {
     let mut made = make(Layout::Small);
     let sentinel = made.index_off() + 12;
     made.change(sentinel, |end| end - 0x18);
-    // And a register that differs, behind which what is missing stands.
+    // And a register that differs, which is listed before what is missing.
     made.set_encoding(0, 0x0101_0002);
     let report = made.report();
     assert_eq!((report.missing, report.pcs_missing, report.more_differences), (1, 0x18, 0));
     assert_eq!(
         words(&report)[1..],
-        ["0x1088..0x10a0 in the function at 0x1080: the CFI has unwind information; the table has no entry",]
+        ["0x1088..0x10a0 in the function at 0x1080: CFI: unwind information; table: no entry",]
     );
     assert_eq!(report.differences[0].start.0, 0x1005);
     // Differences and missing PCs have a limit each.
@@ -292,12 +292,12 @@ fn dwarf() {
     made.change(encoding_at, |encoding| encoding + 4);
     assert_eq!(made.names(), ["dwarf-record"]);
     made = make(Layout::Small);
-    // The FDE behind: 4 bytes of length, 4 of CIE pointer, 16 of addresses, 1 of data, 3 of instructions.
+    // The FDE after it: 4 bytes of length, 4 of CIE pointer, 16 of addresses, 1 of data, 3 of instructions.
     made.change(encoding_at, |encoding| encoding + 28);
     assert_eq!(made.names(), ["dwarf-fde"]);
     let report = made.report();
     assert_eq!(different(&report), [(0x1060, 0x1061), (0x1061, 0x1070)]);
-    // A record in front of it is as good: readers go on from there.
+    // A record before it is as good: readers go on from there.
     made.change(encoding_at, |encoding| encoding & 0xff00_0000);
     assert_eq!(made.violations(), []);
     assert!(made.report().is_complete());
@@ -325,8 +325,8 @@ fn lsdas_and_personalities() {
     assert_eq!((report.handlers_different, report.pcs_different), (1, 0));
     assert_eq!(
         report.differences[0].to_string(),
-        "0x1080..0x10a0 in the function at 0x1080: the CFI has the LSDA 0x2000, and its personality through \
-         0x3000; the table has the LSDA 0x2000, and its personality through 0x3008"
+        "0x1080..0x10a0 in the function at 0x1080: CFI: the LSDA 0x2000, and its personality through \
+         0x3000; table: the LSDA 0x2000, and its personality through 0x3008"
     );
     made = make(Layout::Small);
     let at = made.lsdas_off();

@@ -44,7 +44,7 @@ fn kernel_rules() {
 
     let mut made = good.to_vec();
     made[0].rows[1].0 = 0;
-    // Behind header, two index entries, attribute and first row.
+    // After header, two index entries, attribute and first row.
     let offset = SectionOffset(28 + 32 + 5 + 3);
     assert_eq!(
         violations(&made::table(Arch::Amd64, &made)),

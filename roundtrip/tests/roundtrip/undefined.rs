@@ -23,7 +23,7 @@ fn function(arch: Arch, cie: &[u8], instructions: &[u8]) -> Cfi {
     cfi
 }
 
-/// What the judge says of the only function, and whether it can judge it to its end.
+/// The judge's answers for the only function, and whether it can judge it to its end.
 fn judged(cfi: &Cfi) -> (Vec<(u64, Answer)>, bool) {
     let functions = Functions::find(&[cfi.section()]);
     let [function] = functions.as_slice() else { panic!("{functions:?}") };
@@ -35,9 +35,9 @@ fn judged(cfi: &Cfi) -> (Vec<(u64, Answer)>, bool) {
 
 const AT_ENTRY: &[u8] = &[0x0c, 7, 8, 0x90, 1];
 
-/// What is left out is not called wrong; what is in the table is not called right.
+/// An omitted function is not called wrong; what is in the table is not called right.
 #[test]
-fn unjudged_in_the_table_or_left_out() {
+fn unjudged_in_the_table_or_omitted() {
     // CFA = rsp+8 by an expression; advance 4; def_cfa_offset 32.
     let cfi = function(Arch::Amd64, AT_ENTRY, &[0x0f, 2, 0x77, 8, 0x44, 0x0e, 32]);
     let unjudged = |functions: &[Made]| {

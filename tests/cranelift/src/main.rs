@@ -102,7 +102,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let result = catch_unwind(AssertUnwindSafe(|| call(&compiled, &mut check)));
     assert!(result.is_err(), "the panic passes all frames");
 
-    // The table says what the call frame information says, and so does Apple's.
+    // The table gives the rows of the call frame information, and so does Apple's.
     assert_eq!(table.omitted(), []);
     let sections = [eh_frame.section(Address(0x1000))];
     let tables = [Section::parse(&bytes, at)?];

@@ -43,7 +43,7 @@ fuzz_target!(|input: &[u8]| {
     let compare = cfipack_roundtrip::Options::new().with_padding(padding);
     let report = verify(&[cfi], &Table::new(&[table]), &compare);
     // If gimli cannot read the FDE, its PCs are unknown.
-    let judged = report.left_out.iter().all(|left_out| left_out.function.is_some());
+    let judged = report.unverified.iter().all(|function| function.function.is_some());
     if judged && !overlap(&cfi) {
         assert_eq!(report.pcs_different, 0, "{:?}", report.differences.first());
     }

@@ -8,7 +8,7 @@ use cfipack_format::{Address, Arch, ImageOffset, Key, LsdaKey, PersonalityKey};
 use cfipack_linker::unwind_info::{Addresses, Builder, Fde, Field, Input, Layout, Options, Resolve};
 use libfuzzer_sys::fuzz_target;
 
-/// Every pointer leads where its field says; some functions of the second object are dead or folded.
+/// Every pointer leads where its field points; some functions of the second object are dead or folded.
 struct Fields(u32);
 
 impl Resolve for Fields {

@@ -8,6 +8,7 @@ use alloc::vec;
 use core::alloc::{GlobalAlloc, Layout};
 use core::panic::PanicInfo;
 
+use cfipack_assembler::{Assembly, Directives};
 use cfipack_decoder::sframe::Section;
 use cfipack_encoder::cfi::{self, SectionKind};
 use cfipack_encoder::sframe::{Builder, Options};
@@ -58,6 +59,18 @@ pub unsafe extern "C" fn cfipack_merge(sframe: *const u8, length: usize) -> usiz
         merger.push_object(&object, live, |_| ());
     }
     merger.finish().len()
+}
+
+/// The `.eh_frame` of a function that pushes 8 bytes, for C: its length, or 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn cfipack_assemble() -> usize {
+    let mut directives = Directives::new(Arch::Amd64, 16);
+    directives.at(1).def_cfa_offset(16);
+    let mut assembly = Assembly::new(Arch::Amd64);
+    if assembly.push(Key(1), &directives).is_err() {
+        return 0;
+    }
+    assembly.eh_frame().map_or(0, |eh_frame| eh_frame.len())
 }
 
 struct NoMemory;

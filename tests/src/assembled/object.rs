@@ -13,7 +13,7 @@ use crate::reference::Tools;
 /// What an assembler made of a text.
 #[derive(Debug)]
 pub struct Object {
-    /// What the text says.
+    /// The meaning of the text.
     pub source: Source,
     /// The architecture.
     pub arch: Arch,
@@ -52,7 +52,7 @@ impl Object {
         (assembly, errors)
     }
 
-    /// Compares a section of ours with the object's: bytes and relocations. The error says what differs.
+    /// Compares a section of ours with the object's: bytes and relocations. The error names what differs.
     pub fn compare(&self, name: &str, ours: &CallFrames) -> Result<(), String> {
         let (bytes, relocations) = self.section(name);
         if ours.as_bytes() != bytes {

@@ -12,11 +12,11 @@ use cfipack_format::{Arch, Key, Register};
 pub struct Function {
     /// The label that stands at its start.
     pub start: String,
-    /// What was said.
+    /// What was set.
     pub directives: Directives,
 }
 
-/// What a text says.
+/// The meaning of a text.
 #[derive(Clone, Debug)]
 pub struct Source {
     /// The functions, in the order of `.cfi_startproc`.

@@ -7,7 +7,7 @@ use cfipack_encoder::cfi;
 use cfipack_format::{Address, Arch, Cfa, Register, Row, Rule};
 
 use super::expression::{Value, evaluate};
-use super::{Fdes, Printed, Told};
+use super::{Column, Fdes, Printed};
 use crate::convert::Converted;
 
 /// What was compared.
@@ -73,7 +73,7 @@ pub fn compare(section: &cfi::Section<'_>, converted: &Converted, fdes: &Fdes) -
                 (Some(ours), Some(theirs)) => alike(ours, theirs, section.arch, pc.0),
                 (None, None) => Outcome::Alike,
                 // Without a CFA there is no row.
-                (None, Some(theirs)) if theirs.cfa == Told::Unset => Outcome::Alike,
+                (None, Some(theirs)) if theirs.cfa == Column::Unset => Outcome::Alike,
                 _ => Outcome::Different,
             };
             match outcome {
@@ -112,28 +112,28 @@ fn places(
 }
 
 fn alike(ours: &Row, theirs: &Printed, arch: Arch, pc: u64) -> Outcome {
-    let outermost = Told::Is(Rule::Undefined);
+    let outermost = Column::Is(Rule::Undefined);
     if ours.return_address == Rule::Undefined || theirs.return_address == outermost {
         // For an outermost frame nothing else matters.
         return match &theirs.return_address {
-            Told::Is(Rule::Undefined) if ours.return_address == Rule::Undefined => Outcome::Alike,
-            Told::Unset if ours.return_address == Rule::Undefined => Outcome::AlikeInPart,
+            Column::Is(Rule::Undefined) if ours.return_address == Rule::Undefined => Outcome::Alike,
+            Column::Unset if ours.return_address == Rule::Undefined => Outcome::AlikeInPart,
             _ => Outcome::Different,
         };
     }
     let cfa = match &theirs.cfa {
-        Told::Is(cfa) => Some(*cfa),
-        Told::Expression(text) => match evaluate(text, arch, pc) {
+        Column::Is(cfa) => Some(*cfa),
+        Column::Expression(text) => match evaluate(text, arch, pc) {
             Some(Value::Register(register, offset)) => Some(Cfa::Register { register, offset }),
             Some(Value::Memory(register, offset)) => Some(Cfa::Memory { register, offset }),
             _ => return Outcome::Different,
         },
-        Told::Hidden | Told::Value(_) | Told::Unset => None,
+        Column::Hidden | Column::Value(_) | Column::Unset => None,
     };
     // `register 0 + 0` is a CFA as well.
     let cfa = cfa.or_else(|| {
         let zero = Cfa::Register { register: Register(0), offset: 0 };
-        (theirs.cfa == Told::Unset).then_some(zero)
+        (theirs.cfa == Column::Unset).then_some(zero)
     });
     let own = if theirs.narrow { narrowed(ours.cfa) } else { ours.cfa };
     if cfa.is_some_and(|cfa| cfa != own) || theirs.signed.is_some_and(|signed| signed != ours.signed) {
@@ -157,21 +157,21 @@ fn narrowed(cfa: Cfa) -> Cfa {
 }
 
 /// `unset`: the rule of a register that the CFI does not mention.
-fn rule(theirs: &Told<Rule>, ours: Rule, unset: Rule, cfa: Cfa, arch: Arch, pc: u64) -> Outcome {
+fn rule(theirs: &Column<Rule>, ours: Rule, unset: Rule, cfa: Cfa, arch: Arch, pc: u64) -> Outcome {
     let theirs = match theirs {
-        Told::Is(rule) => *rule,
-        Told::Expression(text) => match evaluate(text, arch, pc) {
+        Column::Is(rule) => *rule,
+        Column::Expression(text) => match evaluate(text, arch, pc) {
             Some(Value::Register(register, offset)) => Rule::Memory { register, offset },
             _ => return Outcome::Different,
         },
-        Told::Value(text) => match evaluate(text, arch, pc) {
+        Column::Value(text) => match evaluate(text, arch, pc) {
             Some(Value::Register(register, offset)) => Rule::Register { register, offset },
             Some(Value::Memory(register, offset)) => Rule::Memory { register, offset },
             _ => return Outcome::Different,
         },
-        Told::Hidden => return Outcome::AlikeInPart,
-        Told::Unset if ours == unset || ours == Rule::Undefined => return Outcome::AlikeInPart,
-        Told::Unset => return Outcome::Different,
+        Column::Hidden => return Outcome::AlikeInPart,
+        Column::Unset if ours == unset || ours == Rule::Undefined => return Outcome::AlikeInPart,
+        Column::Unset => return Outcome::Different,
     };
     if from_cfa(theirs, cfa) == from_cfa(ours, cfa) { Outcome::Alike } else { Outcome::Different }
 }

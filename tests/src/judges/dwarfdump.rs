@@ -5,7 +5,7 @@
 
 use cfipack_format::{Arch, Cfa, Rule};
 
-use super::{Fde, Fdes, Printed, Told, registers, signed};
+use super::{Column, Fde, Fdes, Printed, registers, signed};
 
 /// The sections that `llvm-dwarfdump` printed, each with its name, in order. Of several of one name it prints
 /// one.
@@ -51,8 +51,8 @@ fn row(at: u64, text: &str, arch: Arch) -> Printed {
     let mut row = Printed {
         at,
         cfa: self::cfa(cfa, arch),
-        return_address: Told::Is(pushed),
-        frame_pointer: Told::Is(Rule::SameValue),
+        return_address: Column::Is(pushed),
+        frame_pointer: Column::Is(Rule::SameValue),
         signed: Some(false),
         narrow: true,
     };
@@ -86,30 +86,30 @@ fn cells(text: &str) -> Vec<(&str, String)> {
     cells
 }
 
-fn cfa(text: &str, arch: Arch) -> Told<Cfa> {
+fn cfa(text: &str, arch: Arch) -> Column<Cfa> {
     if text.starts_with("DW_OP") {
-        return Told::Expression(text.to_owned());
+        return Column::Expression(text.to_owned());
     }
     if text == "unspecified" {
-        return Told::Unset;
+        return Column::Unset;
     }
     let (name, offset) = sum(text);
     let register = registers::number(arch, name);
     // A register that no table can name.
-    register.map_or(Told::Hidden, |register| Told::Is(Cfa::Register { register, offset }))
+    register.map_or(Column::Hidden, |register| Column::Is(Cfa::Register { register, offset }))
 }
 
-fn rule(text: &str, arch: Arch) -> Told<Rule> {
+fn rule(text: &str, arch: Arch) -> Column<Rule> {
     let (text, is_stored) = match text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) {
         Some(inner) => (inner, true),
         None => (text, false),
     };
     if text.starts_with("DW_OP") {
         let text = text.to_owned();
-        return if is_stored { Told::Expression(text) } else { Told::Value(text) };
+        return if is_stored { Column::Expression(text) } else { Column::Value(text) };
     }
     let (name, offset) = sum(text);
-    Told::Is(match (name, is_stored) {
+    Column::Is(match (name, is_stored) {
         ("undefined", _) => Rule::Undefined,
         ("same", _) => Rule::SameValue,
         ("CFA", true) => Rule::Cfa(offset),
@@ -117,7 +117,7 @@ fn rule(text: &str, arch: Arch) -> Told<Rule> {
         _ => match (registers::number(arch, name), is_stored) {
             (Some(register), false) => Rule::Register { register, offset },
             (Some(register), true) => Rule::Memory { register, offset },
-            (None, _) => return Told::Hidden,
+            (None, _) => return Column::Hidden,
         },
     })
 }

@@ -33,11 +33,11 @@ pub struct Printed {
     /// From the FDE's start.
     pub at: u64,
     /// The CFA.
-    pub cfa: Told<Cfa>,
+    pub cfa: Column<Cfa>,
     /// The return address.
-    pub return_address: Told<Rule>,
+    pub return_address: Column<Rule>,
     /// The frame pointer.
-    pub frame_pointer: Told<Rule>,
+    pub frame_pointer: Column<Rule>,
     /// Whether the return address is signed, from a tool that prints it.
     pub signed: Option<bool>,
     /// Whether the CFA's offset is cut to 32 bits.
@@ -46,7 +46,7 @@ pub struct Printed {
 
 /// What a tool prints of a CFA or a register.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Told<T> {
+pub enum Column<T> {
     /// This.
     Is(T),
     /// The value at the place that an expression gives, or for a CFA that place: the expression's text.

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use cfipack_format::{Arch, Cfa, Register, Rule};
 
-use super::{Fde, Fdes, Printed, Told, registers, signed};
+use super::{Column, Fde, Fdes, Printed, registers, signed};
 
 /// The sections that `readelf -wF` printed, each with its name, in order.
 pub fn parse(text: &str, arch: Arch) -> Vec<(String, Fdes)> {
@@ -82,8 +82,8 @@ impl Records {
         let mut row = Printed {
             at: loc,
             cfa: self::cfa(cfa, arch),
-            return_address: Told::Unset,
-            frame_pointer: Told::Unset,
+            return_address: Column::Unset,
+            frame_pointer: Column::Unset,
             signed: None,
             narrow: false,
         };
@@ -113,30 +113,30 @@ fn hexadecimal(text: &str) -> Option<u64> {
     u64::from_str_radix(text, 16).ok()
 }
 
-fn cfa(cell: &str, arch: Arch) -> Told<Cfa> {
+fn cfa(cell: &str, arch: Arch) -> Column<Cfa> {
     if cell == "exp" {
-        return Told::Hidden;
+        return Column::Hidden;
     }
     let parsed = cell.rfind(['+', '-']).and_then(|sign| {
         let register = registers::number(arch, &cell[..sign])?;
         Some(Cfa::Register { register, offset: signed(&cell[sign..])? })
     });
     match parsed {
-        Some(Cfa::Register { register: Register(0), offset: 0 }) => Told::Unset,
-        Some(cfa) => Told::Is(cfa),
+        Some(Cfa::Register { register: Register(0), offset: 0 }) => Column::Unset,
+        Some(cfa) => Column::Is(cfa),
         // A register that no table can name.
-        None => Told::Hidden,
+        None => Column::Hidden,
     }
 }
 
-fn rule(cell: &str) -> Told<Rule> {
+fn rule(cell: &str) -> Column<Rule> {
     let number = || signed(&cell[1..]);
     match cell.as_bytes()[0] {
-        b'c' => Told::Is(Rule::Cfa(number().expect(cell))),
-        b'v' if cell != "vexp" => Told::Is(Rule::ValCfa(number().expect(cell))),
-        b'r' => Told::Is(Rule::Register { register: Register(cell[1..].parse().expect(cell)), offset: 0 }),
-        b's' => Told::Is(Rule::SameValue),
-        b'u' => Told::Unset,
-        _ => Told::Hidden,
+        b'c' => Column::Is(Rule::Cfa(number().expect(cell))),
+        b'v' if cell != "vexp" => Column::Is(Rule::ValCfa(number().expect(cell))),
+        b'r' => Column::Is(Rule::Register { register: Register(cell[1..].parse().expect(cell)), offset: 0 }),
+        b's' => Column::Is(Rule::SameValue),
+        b'u' => Column::Unset,
+        _ => Column::Hidden,
     }
 }

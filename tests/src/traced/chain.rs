@@ -80,8 +80,8 @@ pub fn by_table(
         let Some(image) = images.find(at, process) else { return (frames, End::NoRow) };
         let in_file = at.wrapping_sub(image.bias);
         if image.table.find(Address(in_file)).expect("our own table").is_none() {
-            let left_out = image.cfi.functions().find(|function| function.contains(&in_file));
-            return match left_out.filter(|function| image.left_out.contains(&function.start)) {
+            let omitted = image.cfi.functions().find(|function| function.contains(&in_file));
+            return match omitted.filter(|function| image.omitted.contains(&function.start)) {
                 Some(function) => {
                     (frames, End::OmittedFunction(format!("{} {:#x}", image.name, function.start)))
                 }

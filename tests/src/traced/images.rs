@@ -28,7 +28,7 @@ pub struct Image {
     /// The table made of it.
     pub table: Section<'static>,
     /// Functions that the table omits.
-    pub left_out: Vec<u64>,
+    pub omitted: Vec<u64>,
 }
 
 /// What a process has mapped.
@@ -109,7 +109,7 @@ impl Images {
             bias: base.wrapping_sub(first & !0xfff),
             cfi: Cfi::eh_frame(&of.section.bytes, address, text, data, file.arch()).ok()?,
             table: converted.table(),
-            left_out: converted.unsupported.iter().map(|unsupported| unsupported.function.0).collect(),
+            omitted: converted.unsupported.iter().map(|unsupported| unsupported.function.0).collect(),
         });
         Some(self.list.len() - 1)
     }

@@ -31,7 +31,7 @@ fn random_programs(what: &str, dialect: Dialect, command: impl Fn(Arch, &'static
     let Some(tools) = Tools::find(what) else { return };
     let (seed, count) = cases(what, 5);
     let mut random = Random::new(seed);
-    let mut left_out = 0;
+    let mut omitted = 0;
     for target in TARGETS {
         for number in 0..count {
             let mut file = File::random(&mut random, target, Mode::Wild, FUNCTIONS_PER_FILE);
@@ -43,7 +43,7 @@ fn random_programs(what: &str, dialect: Dialect, command: impl Fn(Arch, &'static
                 let refused: Vec<_> = errors.iter().map(|&(function, _)| function).collect();
                 let mut number = 0..;
                 file.functions.retain(|_| !refused.contains(&number.next().unwrap()));
-                left_out += refused.len();
+                omitted += refused.len();
                 object = assemble(&tools, &file, target.arch, &command);
             }
             if let Err(why) = compare(&object, dialect) {
@@ -51,9 +51,9 @@ fn random_programs(what: &str, dialect: Dialect, command: impl Fn(Arch, &'static
             }
         }
     }
-    println!("{left_out} functions refused");
+    println!("{omitted} functions refused");
     // LLVM forgets to restore the offset that others are relative to, and cuts what becomes of them.
-    assert!(left_out * 100 <= if dialect == Dialect::Llvm { 600 * count } else { 0 });
+    assert!(omitted * 100 <= if dialect == Dialect::Llvm { 600 * count } else { 0 });
 }
 
 fn assemble(tools: &Tools, file: &File, arch: Arch, command: &[&str]) -> Object {

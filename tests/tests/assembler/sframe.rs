@@ -143,7 +143,7 @@ fn random_functions(what: &str, mode: Mode) {
     }
 }
 
-/// The exceptions of layout `gnu` are those that docs/gnu-exceptions.md lists, without those of which the directives say
+/// The exceptions of layout `gnu` are those that docs/gnu-exceptions.md lists, without those of which the directives have
 /// what `.eh_frame` does not carry.
 #[test]
 fn goldens_are_what_gas_writes() {
@@ -171,7 +171,7 @@ pub fn exceptions() -> Vec<String> {
     let names = sections
         .flat_map(str::lines)
         .filter_map(|line| Some(line.strip_prefix("| `")?.split_once('`')?.0.to_owned()));
-    // Of `.debug_frame` alone gas's table says more than the CFI beside it.
+    // Of `.debug_frame` alone gas's table has more than the CFI beside it.
     let mut names: Vec<_> = names.filter(|name| name != "aarch64/a_key_b_debug_frame").collect();
     names.sort();
     names

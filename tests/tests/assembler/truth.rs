@@ -1,4 +1,4 @@
-//! What is made of directives says one thing, judged by gimli, and what is read back from it gives the same directives.
+//! All that is made of directives has one meaning, judged by gimli, and what is read back from it gives the same directives.
 
 use cfipack_assembler::cfi::{Functions, Personality, PointerEncoding};
 use cfipack_assembler::encoder::sframe::{Layout, Options};

@@ -14,7 +14,7 @@ use super::memory::Mapping;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cfi {
     Right,
-    /// The frame of `middle` is 16 bytes larger than it says.
+    /// The frame of `middle` is 16 bytes larger than its CFI has it.
     Wrong,
     Nothing,
 }

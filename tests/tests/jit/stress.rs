@@ -33,7 +33,7 @@ pub fn run(program: &Program) {
     }
     /// The mapping does not move, and the code is only read.
     struct Shared<'a>(&'a Program);
-    // SAFETY: as it says.
+    // SAFETY: as its documentation requires.
     unsafe impl Sync for Shared<'_> {}
     let (shared, is_over) = (Shared(program), AtomicBool::new(false));
     let (shared, is_over) = (&shared, &is_over);

@@ -89,7 +89,7 @@ fn merged_functions_that_are_moved() {
     }
     let section = frames.0.section();
     let mut builder = Builder::new(Arch::Amd64, merging(16)).unwrap();
-    builder.push_all(cfipack_cfi::Functions::new(&section), |left_out| panic!("{left_out:?}"));
+    builder.push_all(cfipack_cfi::Functions::new(&section), |omitted| panic!("{omitted:?}"));
     let built = builder.finish();
     assert_eq!(built.num_fdes(), 1);
     let write = |address_of: fn(Key) -> Address| {
@@ -182,7 +182,7 @@ fn a_large_function_of_version_2() {
 
 #[test]
 fn stubs_too_large_for_a_function() {
-    let left_out = |start: u32, instructions: &[u8]| {
+    let omitted = |start: u32, instructions: &[u8]| {
         let mut cfi = EhFrame::new();
         let cie = cfi.cie(b"zR", AT_ENTRY);
         cfi.function(cie, start, 0x40, instructions);
@@ -192,16 +192,16 @@ fn stubs_too_large_for_a_function() {
     };
     // PLT0, in which the linker's word is pushed, and stubs.
     let plt = [&[0x0e, 16, 0x46, 0x0e, 24, 0x4a], STUBS].concat();
-    let (reason, found) = left_out(0x1000, &plt);
+    let (reason, found) = omitted(0x1000, &plt);
     assert_eq!((reason, found), (None, vec![(0x1000, 16, 2), (0x1010, 48, 2)]));
     let refused = |start, reason| (Some((Key(start), reason)), vec![]);
-    assert_eq!(left_out(0x1008, &plt), refused(0x1008, Reason::StubAlignment));
+    assert_eq!(omitted(0x1008, &plt), refused(0x1008, Reason::StubAlignment));
     // Stubs start at a multiple of 16, independent of the code before them.
     let short = [&[0x0e, 16, 0x46, 0x0e, 24, 0x42], STUBS].concat();
-    assert_eq!(left_out(0x1008, &short).1, [(0x1008, 8, 2), (0x1010, 56, 2)]);
+    assert_eq!(omitted(0x1008, &short).1, [(0x1008, 8, 2), (0x1010, 56, 2)]);
     // Another row after the stubs.
     let longer = [&plt[..], &[0x60, 0x0c, 7, 8]].concat();
-    assert_eq!(left_out(0x1000, &longer), refused(0x1000, Reason::CfaExpression));
+    assert_eq!(omitted(0x1000, &longer), refused(0x1000, Reason::CfaExpression));
 }
 
 /// Functions that a linker folds have one address in the end.
@@ -213,7 +213,7 @@ fn equal_starts_stay_in_order() {
     sizes.into_iter().for_each(|(start, size)| frames.function(cie, start, size, &[]));
     let section = frames.0.section();
     let mut builder = Builder::new(Arch::Amd64, Options::default()).unwrap();
-    builder.push_all(cfipack_cfi::Functions::new(&section), |left_out| panic!("{left_out:?}"));
+    builder.push_all(cfipack_cfi::Functions::new(&section), |omitted| panic!("{omitted:?}"));
     let folded = |start: Key| Address(start.0 & !0xff);
     let bytes = builder.finish().into_bytes(TABLE, folded).unwrap();
     let table = cfipack_decoder::sframe::Section::parse(&bytes, TABLE).unwrap();
@@ -264,7 +264,7 @@ fn functions_too_far_from_a_table_of_version_2() {
     let table = Address(0x1010 + (1 << 31));
     for (version, merge_functions) in [(Version::V2, 0), (Version::V2, 16), (Version::V3, 0)] {
         let mut builder = Builder::new(Arch::Amd64, merging(merge_functions).with_version(version)).unwrap();
-        builder.push_all(cfipack_cfi::Functions::new(&section), |left_out| panic!("{left_out:?}"));
+        builder.push_all(cfipack_cfi::Functions::new(&section), |omitted| panic!("{omitted:?}"));
         let mut built = builder.finish();
         let whole = built.len();
         let write = |built: &cfipack_encoder::sframe::Section| {

@@ -61,7 +61,7 @@ fn both_sides_skip_excluded_fdes() {
             for threads in [1, 2, 3] {
                 let mut builder = Builder::new(Arch::Amd64, Options::new().with_layout(layout)).unwrap();
                 let pushed =
-                    builder.push_section(&section, &Threads(threads), |left_out| panic!("{left_out:?}"));
+                    builder.push_section(&section, &Threads(threads), |omitted| panic!("{omitted:?}"));
                 assert_eq!(pushed, kept.len() as u64, "{layout:?}, {threads} threads");
                 let bytes = builder.finish().into_bytes(TABLE, Key::address).unwrap();
                 let tables = [cfipack_decoder::sframe::Section::parse(&bytes, TABLE).unwrap()];

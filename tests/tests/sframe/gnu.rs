@@ -33,7 +33,7 @@ fn goldens_are_what_gas_wrote() {
     }
     println!("{} of {} goldens are as gas wrote them", goldens.len() - different.len(), goldens.len());
     println!("{explanations}");
-    assert_eq!(different, exceptions(), "left: what differs; right: what docs/gnu-exceptions.md says");
+    assert_eq!(different, exceptions(), "left: what differs; right: what docs/gnu-exceptions.md lists");
 }
 
 /// The document names every golden in which gas is wrong, and no other. Where gas writes no CFI, there is nothing that

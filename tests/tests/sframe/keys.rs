@@ -104,8 +104,8 @@ impl Pool for EachItsThread {
     }
 }
 
-fn refuse(left_out: OmittedFunction) {
-    panic!("{left_out:?}");
+fn refuse(omitted: OmittedFunction) {
+    panic!("{omitted:?}");
 }
 
 /// The size comes first; then the table is written for two layouts of the code, and each has the rows that gimli reads from
@@ -181,7 +181,7 @@ fn what_needs_addresses_is_refused() {
         let mut builder = Builder::new(ARCH, options).unwrap();
         first(&mut builder);
         let mut reasons = Vec::new();
-        builder.push_all(Functions::keyed(&object.section(), keyed), |left_out| match left_out {
+        builder.push_all(Functions::keyed(&object.section(), keyed), |omitted| match omitted {
             OmittedFunction::Unsupported(unsupported) => reasons.push(unsupported.reason),
             OmittedFunction::Malformed(error) => panic!("{error}"),
         });

@@ -1,5 +1,5 @@
 //! What lld 23 leaves, which does not know the format: the tables of its inputs one after the other. Merged and put in
-//! their place they are one table that says what the CFI says, and that readelf 2.47 reads to its end.
+//! their place they are one table with the rows of the CFI, and that readelf 2.47 reads to its end.
 
 use cfipack_container::File;
 use cfipack_decoder::sframe::Section;

@@ -19,22 +19,22 @@ const TABLE: Address = Address(0x10_0000);
 /// What the CFA is, from an offset on: `rsp` and so many bytes, what the stubs of a PLT have, or an expression
 /// that no table can represent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Said {
+enum RowKind {
     Rsp(u8),
     Stubs,
-    Unsaid,
+    Unrepresentable,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Function {
     start: u64,
     size: u64,
-    rows: Vec<(u8, Said)>,
+    rows: Vec<(u8, RowKind)>,
     is_signal: bool,
 }
 
 impl Function {
-    fn new(start: u64, size: u64, rows: &[(u8, Said)]) -> Self {
+    fn new(start: u64, size: u64, rows: &[(u8, RowKind)]) -> Self {
         Self { start, size, rows: rows.to_vec(), is_signal: false }
     }
 
@@ -43,38 +43,38 @@ impl Function {
     }
 
     fn is_representable(&self) -> bool {
-        self.rows.iter().all(|row| row.1 != Said::Unsaid)
+        self.rows.iter().all(|row| row.1 != RowKind::Unrepresentable)
     }
 
     /// The CFA's distance from `rsp` at a PC.
     fn at(&self, pc: u64) -> i64 {
         match self.rows.iter().rev().find(|row| self.start + u64::from(row.0) <= pc).unwrap().1 {
-            Said::Rsp(offset) => offset.into(),
-            Said::Stubs => {
+            RowKind::Rsp(offset) => offset.into(),
+            RowKind::Stubs => {
                 if pc % 16 >= 11 {
                     16
                 } else {
                     8
                 }
             }
-            Said::Unsaid => unreachable!(),
+            RowKind::Unrepresentable => unreachable!(),
         }
     }
 
     fn instructions(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut at = 0;
-        for &(offset, said) in &self.rows {
+        for &(offset, kind) in &self.rows {
             bytes.extend((offset != at).then_some(0x40 | (offset - at)));
             at = offset;
-            match said {
-                Said::Rsp(offset) => bytes.extend([0x0e, offset]),
+            match kind {
+                RowKind::Rsp(offset) => bytes.extend([0x0e, offset]),
                 // rsp + 8 + ((rip & 15) >= 11) * 8.
-                Said::Stubs => {
+                RowKind::Stubs => {
                     bytes.extend([0x0f, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22]);
                 }
                 // The word that the word at rsp points to.
-                Said::Unsaid => bytes.extend([0x0f, 4, 0x77, 0, 6, 6]),
+                RowKind::Unrepresentable => bytes.extend([0x0f, 4, 0x77, 0, 6, 6]),
             }
         }
         bytes
@@ -109,8 +109,8 @@ impl Made {
         let bytes = eh_frame(functions);
         let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
         let (mut builder, mut refused) = (Builder::new(Arch::Amd64, options).unwrap(), 0);
-        builder.push_section(&section, &Threads(threads), |left_out| {
-            assert!(matches!(left_out, OmittedFunction::Unsupported(_)), "{left_out:?}");
+        builder.push_section(&section, &Threads(threads), |omitted| {
+            assert!(matches!(omitted, OmittedFunction::Unsupported(_)), "{omitted:?}");
             refused += 1;
         });
         let built = builder.finish();
@@ -175,18 +175,22 @@ fn random_functions(random: &mut Random) -> Vec<Function> {
         let mut at = 0;
         for number in 0..1 + random.below(4) {
             // Few of them, so that functions agree at times.
-            let said = if random.chance(8) { Said::Unsaid } else { Said::Rsp(8 * random.below(6) as u8) };
-            function.rows.push((at, said));
+            let kind = if random.chance(8) {
+                RowKind::Unrepresentable
+            } else {
+                RowKind::Rsp(8 * random.below(6) as u8)
+            };
+            function.rows.push((at, kind));
             at += 1 + random.below(20) as u8 * (number as u8 % 2 + 1);
         }
         if random.chance(15) {
             function.start = 0x1000 + 16 * random.below(4);
-            function.rows = vec![(0, Said::Rsp(16)), (6, Said::Rsp(24)), (16, Said::Stubs)];
+            function.rows = vec![(0, RowKind::Rsp(16)), (6, RowKind::Rsp(24)), (16, RowKind::Stubs)];
             function.size = 17 + random.below(70);
         }
         if random.chance(25)
             && let Some(other) = functions.last()
-            && (other.start % 16 == 0 || !function.rows.contains(&(16, Said::Stubs)))
+            && (other.start % 16 == 0 || !function.rows.contains(&(16, RowKind::Stubs)))
         {
             function.start = other.start;
             if random.chance(70) {
@@ -256,8 +260,9 @@ fn every_pc_is_answered_by_its_owner() {
 /// The case of a program: one function around one that cannot be represented.
 #[test]
 fn nothing_answers_for_a_function_inside_another() {
-    let outer = Function::new(0x1000, 0x40, &[(0, Said::Rsp(8)), (4, Said::Rsp(16)), (0x28, Said::Rsp(24))]);
-    let inner = Function::new(0x1010, 0x10, &[(0, Said::Unsaid)]);
+    let outer =
+        Function::new(0x1000, 0x40, &[(0, RowKind::Rsp(8)), (4, RowKind::Rsp(16)), (0x28, RowKind::Rsp(24))]);
+    let inner = Function::new(0x1010, 0x10, &[(0, RowKind::Unrepresentable)]);
     for (functions, options) in [[&outer, &inner], [&inner, &outer]]
         .into_iter()
         .flat_map(|functions| all_options().map(move |options| (functions.map(Clone::clone), options)))
@@ -276,8 +281,8 @@ fn nothing_answers_for_a_function_inside_another() {
 /// One that can be represented hides what comes after it, but in layout `small`.
 #[test]
 fn rows_after_a_function_inside_another() {
-    let outer = Function::new(0x1000, 0x40, &[(0, Said::Rsp(8)), (0x30, Said::Rsp(16))]);
-    let inner = Function::new(0x1010, 0x10, &[(0, Said::Rsp(32))]);
+    let outer = Function::new(0x1000, 0x40, &[(0, RowKind::Rsp(8)), (0x30, RowKind::Rsp(16))]);
+    let inner = Function::new(0x1010, 0x10, &[(0, RowKind::Rsp(32))]);
     for options in all_options() {
         let made = Made::new(&[outer.clone(), inner.clone()], options, 1);
         let small = options.layout == Layout::Small;
@@ -292,9 +297,10 @@ fn rows_after_a_function_inside_another() {
 /// in pieces too.
 #[test]
 fn a_signal_frame_without_rows_around_a_function() {
-    let outer = Function::new(0x1000, 0x20, &[(0, Said::Rsp(8))]);
-    let signal = Function { is_signal: true, ..Function::new(0x1010, 0x20, &[(0, Said::Unsaid)]) };
-    let inner = Function::new(0x1028, 8, &[(0, Said::Unsaid)]);
+    let outer = Function::new(0x1000, 0x20, &[(0, RowKind::Rsp(8))]);
+    let signal =
+        Function { is_signal: true, ..Function::new(0x1010, 0x20, &[(0, RowKind::Unrepresentable)]) };
+    let inner = Function::new(0x1028, 8, &[(0, RowKind::Unrepresentable)]);
     for options in all_options() {
         let made = Made::new(&[outer.clone(), signal.clone(), inner.clone()], options, 1);
         assert_eq!(made.at(0x100f), Some(8), "{options:?}");
@@ -307,8 +313,9 @@ fn a_signal_frame_without_rows_around_a_function() {
 /// Of functions of one start, one that is refused, of which gas keeps an FDE, is not reported again as ambiguous.
 #[test]
 fn what_is_refused_is_not_ambiguous() {
-    let signal = Function { is_signal: true, ..Function::new(0x1000, 0x20, &[(0, Said::Unsaid)]) };
-    let other = Function::new(0x1000, 0x20, &[(0, Said::Rsp(24))]);
+    let signal =
+        Function { is_signal: true, ..Function::new(0x1000, 0x20, &[(0, RowKind::Unrepresentable)]) };
+    let other = Function::new(0x1000, 0x20, &[(0, RowKind::Rsp(24))]);
     for (options, threads) in all_options().flat_map(|options| [(options, 1), (options, 3)]) {
         let made = Made::new(&[signal.clone(), other.clone()], options, threads);
         assert_eq!((made.refused, &made.ambiguous[..]), (1, &[0x1000][..]), "{options:?}");
@@ -320,7 +327,7 @@ fn what_is_refused_is_not_ambiguous() {
 /// both.
 #[test]
 fn signal_frames_of_one_start() {
-    let function = Function::new(0x1000, 0x20, &[(0, Said::Rsp(8)), (4, Said::Rsp(16))]);
+    let function = Function::new(0x1000, 0x20, &[(0, RowKind::Rsp(8)), (4, RowKind::Rsp(16))]);
     let signal = Function { is_signal: true, ..function.clone() };
     for options in all_options() {
         let made = Made::new(&[function.clone(), signal.clone()], options, 1);
@@ -335,8 +342,9 @@ fn signal_frames_of_one_start() {
 /// A PLT is cut in the middle of a stub: the rest of that has rows of its own, the stubs after it repeat.
 #[test]
 fn a_plt_around_a_function() {
-    let plt = Function::new(0x1000, 0x80, &[(0, Said::Rsp(16)), (6, Said::Rsp(24)), (16, Said::Stubs)]);
-    let inner = Function::new(0x1034, 0x10, &[(0, Said::Unsaid)]);
+    let plt =
+        Function::new(0x1000, 0x80, &[(0, RowKind::Rsp(16)), (6, RowKind::Rsp(24)), (16, RowKind::Stubs)]);
+    let inner = Function::new(0x1034, 0x10, &[(0, RowKind::Unrepresentable)]);
     for version in [Version::V2, Version::V3] {
         let made = Made::new(&[plt.clone(), inner.clone()], Options::new().with_version(version), 1);
         let expected = [(0x1000, 0x10), (0x1010, 0x24), (0x1044, 0xc), (0x1050, 0x30)];

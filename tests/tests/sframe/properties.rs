@@ -50,7 +50,7 @@ fn tables_have_the_rows_of_the_cfi() {
             assert!(
                 report.missing <= converted.unsupported.len() as u64,
                 "{options:?}: {:?}",
-                report.left_out
+                report.unverified
             );
             assert_eq!(report.pcs_unjudged, 0);
             if options == Options::default() {

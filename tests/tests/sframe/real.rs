@@ -12,7 +12,7 @@ use cfipack_tests::workload::libraries;
 /// At most one function in a thousand may be omitted.
 const LEFT_OUT_PER_THOUSAND: usize = 1;
 
-fn check(path: Option<PathBuf>, what: &str, at_most_left_out: usize) {
+fn check(path: Option<PathBuf>, what: &str, at_most_omitted: usize) {
     let Some(path) = path else {
         return skipped(what, "this machine does not have it");
     };
@@ -30,14 +30,14 @@ fn check(path: Option<PathBuf>, what: &str, at_most_left_out: usize) {
         assert!(report.differences.is_empty(), "{line}: {}", report.differences[0]);
         assert!(report.is_true(), "{line}: {report:?}");
         assert_eq!(report.pcs_unjudged, 0, "{line}: gimli could not judge everything");
-        let left_out = converted.unsupported.len() + converted.malformed.len();
+        let omitted = converted.unsupported.len() + converted.malformed.len();
         assert!(converted.malformed.is_empty());
-        assert_eq!(report.unexplained, 0, "{line}: a silent hole: {:?}", report.left_out);
+        assert_eq!(report.unexplained, 0, "{line}: a silent hole: {:?}", report.unverified);
         let functions = converted.functions;
-        println!("{line}: {} bytes, {left_out} of {functions} omitted", converted.bytes.len());
+        println!("{line}: {} bytes, {omitted} of {functions} omitted", converted.bytes.len());
         if options == Default::default() {
             converted.unsupported.iter().for_each(|unsupported| println!("    {unsupported}"));
-            assert!(left_out * 1000 <= functions * at_most_left_out, "{line}: {left_out} omitted");
+            assert!(omitted * 1000 <= functions * at_most_omitted, "{line}: {omitted} omitted");
         }
     }
 }

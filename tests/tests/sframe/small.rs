@@ -25,7 +25,7 @@ fn snapshot(architecture: &str) {
         converted
             .unsupported
             .iter()
-            .for_each(|unsupported| writeln!(text, "left out: {unsupported}").unwrap());
+            .for_each(|unsupported| writeln!(text, "omitted: {unsupported}").unwrap());
         let mut table = String::new();
         converted.table().dump(&mut table, ".sframe").unwrap();
         let functions = table.lines().skip_while(|line| !line.contains("func idx"));

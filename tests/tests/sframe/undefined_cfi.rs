@@ -97,7 +97,7 @@ fn what_gimli_refuses_is_not_converted() {
             assert!(converted.malformed.is_empty(), "{:?}", converted.malformed);
             let report = converted.verify(&[section]);
             assert!(report.is_true(), "{arch:?} {options:?}: {:?}", report.differences.first());
-            assert_eq!(report.unjudged_in_table, 0, "{arch:?} {options:?}: {:#?}", report.left_out);
+            assert_eq!(report.unjudged_in_table, 0, "{arch:?} {options:?}: {:#?}", report.unverified);
             functions += report.functions;
             refused += converted.unsupported.len() as u64;
             unjudged += report.unjudged;

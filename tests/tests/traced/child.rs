@@ -55,7 +55,7 @@ impl Child {
         self.go_on(libc::PTRACE_CONT)
     }
 
-    /// Overwrites its memory, code too: with `int3` for a breakpoint, after which the PC is one byte behind it.
+    /// Overwrites its memory, code too: with `int3` for a breakpoint, after which the PC is one byte after it.
     pub fn write(&self, address: u64, bytes: &[u8]) {
         self.memory.write_all_at(bytes, address).expect("a traced process can be written to");
     }

@@ -176,7 +176,7 @@ fn step_through(
             if !child.resume() {
                 return stepped;
             }
-            // Behind a breakpoint.
+            // After a breakpoint.
             let hit = child.registers().pc.wrapping_sub(1);
             if byte(hit.wrapping_sub(bias)).is_some() {
                 child.set_pc(hit);

@@ -57,7 +57,7 @@ fn in_layout(link: &mut Link<'_>, layout: Layout) -> (Vec<u8>, Section) {
     (bytes, section)
 }
 
-/// What a table says of each address, without the numbers of personalities.
+/// What a table has for each address, without the numbers of personalities.
 fn meaning(bytes: &[u8]) -> BTreeMap<u32, (Encoding, Option<ImageOffset>, Option<ImageOffset>)> {
     let section = decoder::Section::parse(bytes).unwrap();
     let entry = |entry: Result<decoder::Entry, decoder::Error>| {
@@ -147,7 +147,7 @@ fn programs_through_lld() {
         totals[1] += section.fdes().count();
         totals[2] += usize::from(!options.is_empty());
         totals[3] += section.personalities().len();
-        // The smallest table says the same, but that it has no LSDA records of DWARF mode, and folds as lld does.
+        // The smallest table has the same, but it has no LSDA records of DWARF mode, and folds as lld does.
         let (small, _) = in_layout(&mut link, Layout::Small);
         assert_eq!(meaning(&small), meaning(&theirs), "{case}");
         sizes = [sizes[0] + small.len(), sizes[1] + theirs.len()];

@@ -69,7 +69,7 @@ fn check(kind: PageKind, pages: &[Vec<u32>], end: u32) {
     };
     assert_eq!(lookup(pages[0][0] - 1), None);
     for pc in [end, u32::MAX] {
-        assert_eq!(lookup(pc), None, "{pc:#x} behind the sentinel");
+        assert_eq!(lookup(pc), None, "{pc:#x} after the sentinel");
     }
     let starts = pages.iter().flatten().copied();
     let mut ends = starts.skip(1).chain([end]);

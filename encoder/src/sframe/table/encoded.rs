@@ -55,7 +55,7 @@ impl TableFunction {
         self
     }
 
-    /// The info byte, and the bytes after which rows repeat if it says PC-mask.
+    /// The info byte, and the bytes after which rows repeat if it is of PC-mask type.
     #[must_use]
     pub const fn with_info(mut self, info: FdeInfo, rep_size: u8) -> Self {
         self.info = info;

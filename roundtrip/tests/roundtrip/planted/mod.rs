@@ -109,7 +109,7 @@ fn has_unread_expression(difference: &Difference) -> bool {
 }
 
 impl Object {
-    /// Gives one side altered CFI, then the other. `what` says how it was altered.
+    /// Gives one side altered CFI, then the other. `what` describes how it was altered.
     fn try_both(&self, altered: &[u8], what: &dyn Fn() -> String, tally: &mut Tally) {
         let original = Frames::read(&self.bytes, self.arch).unwrap();
         let Some(frames) = Frames::read(altered, self.arch) else {

@@ -23,7 +23,7 @@ pub struct Totals {
     functions: u64,
     converted: u64,
     malformed: u64,
-    left_out: BTreeMap<&'static str, u64>,
+    omitted: BTreeMap<&'static str, u64>,
     /// Functions whose CFI DWARF does not define, and those of them that are in the table.
     undefined: u64,
     undefined_converted: u64,
@@ -90,11 +90,11 @@ impl Totals {
         self.cfi_bytes += cfi.iter().map(|section| section.bytes.len() as u64).sum::<u64>();
         self.table_bytes += converted.bytes.len() as u64;
         self.functions += converted.functions as u64;
-        let left_out = converted.unsupported.len() + converted.malformed.len();
-        self.converted += (converted.functions - left_out) as u64;
+        let omitted = converted.unsupported.len() + converted.malformed.len();
+        self.converted += (converted.functions - omitted) as u64;
         self.malformed += converted.malformed.len() as u64;
         for unsupported in &converted.unsupported {
-            *self.left_out.entry(unsupported.reason.name()).or_default() += 1;
+            *self.omitted.entry(unsupported.reason.name()).or_default() += 1;
         }
         self.pcs += report.pcs;
         self.pcs_equal += report.pcs_equal;
@@ -175,8 +175,8 @@ impl Totals {
         self.pcs_missing += other.pcs_missing;
         self.pcs_unjudged += other.pcs_unjudged;
         self.unexplained += other.unexplained;
-        for (&reason, count) in &other.left_out {
-            *self.left_out.entry(reason).or_default() += count;
+        for (&reason, count) in &other.omitted {
+            *self.omitted.entry(reason).or_default() += count;
         }
         for (error, count) in &other.unevaluated {
             *self.unevaluated.entry(error.clone()).or_default() += count;
@@ -196,8 +196,8 @@ impl fmt::Display for Totals {
         line("  CFI", self.cfi_bytes, &format!("bytes; tables {} bytes", self.table_bytes))?;
         line("  functions", self.functions, "")?;
         line("  converted", self.converted, "")?;
-        line("  omitted", self.left_out.values().sum(), &format!("{} more are malformed", self.malformed))?;
-        for (reason, &count) in &self.left_out {
+        line("  omitted", self.omitted.values().sum(), &format!("{} more are malformed", self.malformed))?;
+        for (reason, &count) in &self.omitted {
             line("", count, reason)?;
         }
         line("  undefined by DWARF", self.undefined, &format!("{} in tables", self.undefined_converted))?;

@@ -111,7 +111,7 @@ fn large_program(random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-/// Appends a record, with `padding` bytes in it and behind its body. Returns where it starts.
+/// Appends a record, with `padding` bytes in it and after its body. Returns where it starts.
 fn record(section: &mut Vec<u8>, body: &[u8], padding: usize) -> usize {
     let at = section.len();
     section.extend(((body.len() + padding) as u32).to_le_bytes());
@@ -145,7 +145,7 @@ fn cie(random: &mut Random, arch: Arch, section: &mut Vec<u8>) -> usize {
 }
 
 /// An `.eh_frame` whose functions, of `max_size` bytes at most and 0x80000 apart, repeat each other at times, and
-/// that may end right behind the last.
+/// that may end right after the last.
 fn eh_frame(random: &mut Random, arch: Arch, max_size: u32) -> Vec<u8> {
     let mut section = Vec::new();
     let (mut cies, mut programs) = (Vec::new(), Vec::new());

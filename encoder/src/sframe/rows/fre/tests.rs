@@ -40,7 +40,7 @@ fn another_cfa_offset() {
     assert!(found > 1000, "{found}");
 }
 
-/// The bytes of a row, by the format's description: the info byte says SP and two words of two bytes.
+/// The bytes of a row, by the format's description: the info byte means SP and two words of two bytes.
 #[test]
 fn words_of_both_byte_orders() {
     for (arch, expected) in
