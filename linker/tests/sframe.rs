@@ -8,8 +8,8 @@ use cfipack_linker::format::{
 };
 use cfipack_linker::sframe::{
     Contribution, Field, Live, Merger, Note, Object, Options, Prefer, RelocationKind, Section, SkipReason,
-    StubRows,
 };
+use cfipack_linker::stubs::{Code, Shape, StubKind, Stubs};
 
 /// A function of a table.
 #[derive(Clone, Debug)]
@@ -272,6 +272,40 @@ fn tables_behind_each_other() {
     assert_eq!(meaning(&written(&section)), [(0x1000, 16, rows.clone()), (0x2000, 32, rows)]);
 }
 
+/// Version 2 has no signal frames, also where a table of version 3 precedes it: `-r` output of linkers that do not know
+/// the format.
+#[test]
+fn signal_frames_of_any_table() {
+    let mut signal = plain(16);
+    signal.info = FdeInfo::SIGNAL.bits();
+    let tables = [table(Version::V3, &[signal]), table(Version::V2, &[plain(32)])];
+    let mut cfi = eh_frame();
+    // The augmentation "zRS", and a byte of padding less.
+    let cie = [
+        24, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', b'S', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0, 0,
+        0, 0,
+    ];
+    cfi.splice(..24, cie);
+    (cfi[32], cfi[56]) = (32, 56);
+    for (number, order) in [[0, 1], [1, 0]].into_iter().enumerate() {
+        let bytes = order.map(|number: usize| &tables[number][..]).concat();
+        let mut keys = order.into_iter();
+        let live = |field| {
+            Some(Live::new(Key(match field {
+                Field::Sframe(_) => keys.next()? as u64,
+                Field::EhFrame(at) => (at.0 as u64 - 36) / 24,
+                _ => return None,
+            })))
+        };
+        let object = Object::new().with_sframe(&bytes).with_eh_frame(&cfi);
+        let (section, notes, contribution) = merge(Options::new(), object, live);
+        assert_eq!((notes, contribution.copied, contribution.from_cfi), (vec![], 1, 1), "{number}");
+        let bytes = written(&section);
+        let read = decoder::Section::parse(&bytes, Address(0x10_0000)).unwrap();
+        assert!(read.functions().all(|function| function.unwrap().is_signal_frame()), "{number}");
+    }
+}
+
 /// Of a function whose end is cut off the rows end there.
 #[test]
 fn extents() {
@@ -400,9 +434,8 @@ fn functions_without_code_lie_anywhere() {
 fn stubs() {
     let mut merger = Merger::new(Arch::Amd64, options(Version::V3, Layout::Gnu, Prefer::TableOnly)).unwrap();
     let (first, stub) = ([row(0, 16), row(6, 24)], [row(0, 8), row(11, 16)]);
-    merger.push_stub(&StubRows::new(Key(0), 16, &first).with_section_size(0x130)).unwrap();
-    let stubs = StubRows::new(Key(0), 0x120, &stub).with_offset(16).with_repeat(16).with_section_size(0x130);
-    merger.push_stub(&stubs).unwrap();
+    let shape = Shape::new().with_header(Code::new(16, &first)).with_entry(Code::new(16, &stub));
+    merger.push_stubs(&Stubs::keyed(Key(0), shape).with_entries(18)).unwrap();
     let bytes = written(&merger.finish());
     // Starts are two bytes wide, as by the size of the whole PLT.
     assert_eq!(
@@ -415,6 +448,17 @@ fn stubs() {
         assert_eq!(row.cfa, Cfa::Register { register: Register(7), offset }, "{pc:#x}");
     }
     assert_eq!(section.lookup(Address(0x1130)).unwrap(), None);
+}
+
+/// Without entries there is the header alone, and nothing of stubs that have none.
+#[test]
+fn no_stubs() {
+    for layout in LAYOUTS {
+        let mut merger = Merger::new(Arch::Amd64, options(Version::V3, layout, Prefer::TableOnly)).unwrap();
+        merger.push_stubs(&Stubs::keyed(Key(0), StubKind::Amd64LazyPlt)).unwrap();
+        merger.push_stubs(&Stubs::keyed(Key(1), StubKind::Amd64Jump)).unwrap();
+        assert_eq!(meaning(&written(&merger.finish())), [(0x1000, 16, vec![row(0, 16), row(6, 24)])]);
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use cfipack_tests::hostile::{CFI, FILES, PAGE_TABLES, Shape, TABLES};
+use cfipack_tests::hostile::{CFI, FILES, MACH_OBJECTS, PAGE_TABLES, Shape, TABLES};
 use cfipack_tests::reference::skipped;
 
 /// Parts of the smallest input.
@@ -33,7 +33,13 @@ const ROOM: usize = 1 << 19;
 
 /// All shapes, with the name of their kind.
 fn shapes() -> impl Iterator<Item = (String, &'static Shape)> {
-    let kinds = [("cfi", CFI), ("tables", TABLES), ("page table", PAGE_TABLES), ("file", FILES)];
+    let kinds = [
+        ("cfi", CFI),
+        ("tables", TABLES),
+        ("page table", PAGE_TABLES),
+        ("Mach-O objects", MACH_OBJECTS),
+        ("file", FILES),
+    ];
     kinds
         .into_iter()
         .flat_map(|(kind, shapes)| shapes.iter().map(move |shape| (format!("{kind}: {}", shape.0), shape)))

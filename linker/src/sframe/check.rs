@@ -119,8 +119,9 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::*;
-    use crate::format::Endian;
+    use crate::decoder::sframe::Section;
     use crate::format::sframe::{Attribute, Fde, Flags, Header};
+    use crate::format::{Address, Endian, SectionOffset};
 
     /// A table of one function of 9 bytes.
     fn table(abi: Abi, version: Version, info: FdeInfo, fres: &[u8], num_fres: u32) -> Vec<u8> {
@@ -175,7 +176,8 @@ mod tests {
                         for cut in [0, 1, 2] {
                             let fres = &fres[..fres.len() - cut];
                             let bytes = table(abi, version, info, fres, 2);
-                            let Ok((table, _)) = Table::parse(&bytes, 0) else { panic!("a header") };
+                            let section = Section::parse(&bytes, Address(0)).expect("a header");
+                            let table = Table::new(section, &bytes, SectionOffset(0));
                             let expected = by_decoder(&table, 0);
                             assert_eq!(lens.check(&table, 0), expected);
                             let found = lens.quick(&table, 0);

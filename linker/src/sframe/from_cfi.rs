@@ -2,24 +2,26 @@
 
 use core::cell::Cell;
 
-use super::{Contribution, Field, Live, Merger, Note, Object, Prefer};
+use super::{Contribution, Field, Live, Merger, Note, Object, Options, Prefer};
 use crate::cfi::{Functions, Section, SectionKind};
 use crate::encoder::sframe::OmittedFunction;
 use crate::format::sframe::Version;
 use crate::format::{Address, Key, SectionOffset};
 
-/// Notes which functions are signal frames, where the object's table is of a version that cannot represent them and the
-/// output's can: their rows come from CFI.
+/// Notes which functions are signal frames, where a table of the object is of a version that cannot represent them and
+/// the output's can: their rows come from CFI.
 pub(crate) fn note_signal_frames(
     merger: &mut Merger<'_>,
     object: &Object<'_>,
+    version: Version,
     live: &mut impl FnMut(Field) -> Option<Live>,
 ) {
-    let (Some(table), Some(bytes)) = (object.sframe, object.eh_frame) else { return };
-    let is_older = table.get(2).is_some_and(|&version| version < Version::V3 as u8);
-    if !is_older || merger.options.table.version != Version::V3 {
+    let Options { prefer, table: output, .. } = merger.options;
+    let can_lack_them = prefer == Prefer::Table && version != Version::V3 && output.version == Version::V3;
+    if !can_lack_them || core::mem::replace(&mut merger.scratch.has_signal_frames, true) {
         return;
     }
+    let Some(bytes) = object.eh_frame else { return };
     let section = Section::new(SectionKind::EhFrame, bytes, Address(0), merger.arch);
     let key_of = |field| live(Field::EhFrame(field)).map(|live| live.key);
     for function in Functions::keyed(&section, key_of).flatten().filter(|function| function.cie.signal_frame)

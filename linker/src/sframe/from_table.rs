@@ -5,21 +5,24 @@
 
 use alloc::vec::Vec;
 
+use super::from_cfi::note_signal_frames;
 use super::key_set::KeySet;
 use super::table::{Head, RowBytes, Table};
 use super::{Contribution, Field, Live, Merger, Note, Object, Prefer, SkipReason};
-use crate::decoder::sframe::Error;
+use crate::decoder::sframe::{self as decoder, Error, TableError};
 use crate::encoder::sframe::{EncodedRows, Layout, SharedRows, TableFunction};
 use crate::format::sframe::{FdeInfo, MAX_FRES_PER_BYTE, Version};
-use crate::format::{Key, Reason, Row, SectionOffset, Unsupported};
+use crate::format::{Address, Key, Reason, Row, SectionOffset, Unsupported};
 
 /// Memory that one object after the other uses.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Scratch {
     /// Functions of the object that have their rows.
     pub(crate) covered: KeySet,
-    /// Functions that are signal frames, which the table cannot represent and the output can.
+    /// Functions that are signal frames, which a table cannot represent and the output can.
     pub(crate) signal_frames: KeySet,
+    /// Whether these have been searched for.
+    pub(crate) has_signal_frames: bool,
     /// Functions of the table that have no rows there that the output can have.
     pub(crate) rowless: Vec<Rowless>,
     /// Where the rows of each function of a table are.
@@ -61,6 +64,7 @@ impl Scratch {
     pub(crate) fn clear(&mut self) {
         self.covered.clear();
         self.signal_frames.clear();
+        self.has_signal_frames = false;
         self.rowless.clear();
     }
 
@@ -99,30 +103,30 @@ pub(crate) fn push_tables<'a>(
     sum: &mut Contribution,
 ) {
     let Some(bytes) = object.sframe else { return };
-    let mut at = 0;
-    while let Some(rest) = bytes.get(at..)
-        && let Some(zeros) = rest.iter().position(|&byte| byte != 0)
-    {
-        // gas pads the section on s390x.
-        at += zeros;
-        let checked = check(merger, &bytes[at..], at);
-        let table = SectionOffset(at);
-        let (checked, len) = match checked {
-            Ok(checked) => checked,
+    for table in decoder::Section::concatenated(bytes, Address(0)) {
+        let (at, checked) = match table {
+            Ok(section) => {
+                let at = SectionOffset(section.address().0 as usize);
+                (at, check(merger, Table::new(section, &bytes[at.0..], at)))
+            }
+            Err(TableError { table, error }) => (table, Err(SkipReason::Malformed(error))),
+        };
+        match checked {
+            Ok(table) => {
+                note_signal_frames(merger, object, table.version(), live);
+                push_table(merger, &table, live, sum);
+            }
             Err(reason) => {
                 sum.skipped += 1;
-                report(Note::Skipped { table, reason });
+                report(Note::Skipped { table: at, reason });
                 return;
             }
-        };
-        push_table(merger, &checked, live, sum);
-        at += len;
+        }
     }
 }
 
-/// Checks the table that bytes start with, which lie `at` bytes from their section's start. Returns its length too.
-fn check<'a>(merger: &mut Merger<'a>, bytes: &'a [u8], at: usize) -> Result<(Table<'a>, usize), SkipReason> {
-    let (table, len) = Table::parse(bytes, at).map_err(SkipReason::Malformed)?;
+/// Checks a table.
+fn check<'a>(merger: &mut Merger<'a>, table: Table<'a>) -> Result<Table<'a>, SkipReason> {
     let section = &table.section;
     if section.arch() != merger.arch {
         return Err(SkipReason::Architecture(section.arch()));
@@ -148,7 +152,7 @@ fn check<'a>(merger: &mut Merger<'a>, bytes: &'a [u8], at: usize) -> Result<(Tab
     if is_shared {
         distinct(&table, rows, shared)?;
     }
-    Ok((table, len))
+    Ok(table)
 }
 
 /// Finds the distinct rows of functions that share some. Copies of rows that overlap would be many more bytes than
@@ -188,7 +192,8 @@ fn push_table(
         if options.prefer == Prefer::Cfi && merger.scratch.covered.contains(live.key) {
             continue;
         }
-        if !merger.scratch.signal_frames.is_empty() && merger.scratch.signal_frames.contains(live.key) {
+        let can_lack_signal = table.version() != Version::V3 && !merger.scratch.signal_frames.is_empty();
+        if can_lack_signal && merger.scratch.signal_frames.contains(live.key) {
             continue;
         }
         // All have been read before.

@@ -3,12 +3,12 @@
 use alloc::vec::Vec;
 
 use super::check::FreLens;
-use super::from_cfi::{note_signal_frames, push_cfi};
+use super::from_cfi::push_cfi;
 use super::from_table::{Scratch, push_tables};
-use super::{Contribution, Field, Live, Note, Object, Options, Prefer, Section, StubRows};
+use super::{Contribution, Field, Live, Note, Object, Options, Prefer, Section};
 use crate::decoder::sframe as decoder;
 use crate::encoder::sframe::{Builder, Layout, Pool, Serial, Task};
-use crate::format::{Address, Arch, Key, Reason, Unsupported, UnsupportedFormat};
+use crate::format::{Address, Arch, Key, Reason, UnsupportedFormat};
 
 /// Takes objects, one after the other or many at a time, and becomes a [`Section`].
 #[derive(Clone, Debug)]
@@ -80,7 +80,6 @@ impl<'a> Merger<'a> {
                 push_tables(self, object, live, report, &mut sum);
             }
             Prefer::Table => {
-                note_signal_frames(self, object, live);
                 push_tables(self, object, live, report, &mut sum);
                 push_cfi(self, object, live, report, &mut sum);
             }
@@ -138,18 +137,6 @@ impl<'a> Merger<'a> {
             }
         }
         sum
-    }
-
-    /// Adds rows of code that the linker writes itself. GNU `ld` has those of PLTs after all objects'.
-    ///
-    /// # Errors
-    /// The version cannot represent a row: the stubs are omitted.
-    pub fn push_stub(&mut self, stub: &StubRows<'_>) -> Result<(), Unsupported> {
-        let pushed = self.builder.push_table_rows(&stub.function(), stub.rows.iter().copied());
-        if pushed.is_err() && stub.offset == 0 {
-            self.builder.note_omitted(stub.key, stub.size.into());
-        }
-        pushed.map(|_| ())
     }
 
     /// Takes note of a function of `size` bytes that is in no object's sections and has no rows: no other's are to

@@ -62,7 +62,6 @@ mod merger;
 mod note;
 mod options;
 mod output;
-mod stub;
 mod table;
 
 pub use contribution::Contribution;
@@ -72,4 +71,3 @@ pub use merger::Merger;
 pub use note::{Note, SkipReason};
 pub use options::{Options, Prefer};
 pub use output::{Relocation, RelocationKind, Section};
-pub use stub::StubRows;

@@ -3,14 +3,14 @@
 use super::Field;
 use crate::decoder::sframe::{Error, Section};
 use crate::format::sframe::{Attribute, Fde, FdeInfo, MAX_FRES_PER_BYTE, Version};
-use crate::format::{Address, Endian, SectionOffset};
+use crate::format::{Endian, SectionOffset};
 
 /// A table whose header has been read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Table<'a> {
     pub(crate) section: Section<'a>,
     /// Where the table starts in its section.
-    at: usize,
+    at: SectionOffset,
     index: &'a [u8],
     /// The FRE sub-section.
     pub(crate) fres: &'a [u8],
@@ -50,14 +50,13 @@ impl Head {
 }
 
 impl<'a> Table<'a> {
-    /// The table that bytes start with, which lie `at` bytes from their section's start; and its length.
-    pub(crate) fn parse(bytes: &'a [u8], at: usize) -> Result<(Self, usize), Error> {
-        let (section, rest) = Section::parse_first(bytes, Address(0))?;
-        let len = bytes.len() - rest.len();
+    /// A table that `bytes` start with, `at` bytes from its section's start.
+    pub(crate) fn new(section: Section<'a>, bytes: &'a [u8], at: SectionOffset) -> Self {
+        let len = section.len();
         let first = section.fde_offset(0).0;
         let index = &bytes[first..first + section.num_functions() * section.version().fde_size()];
         let fres = &bytes[len - section.header().fre_len as usize..len];
-        Ok((Self { section, at, index, fres }, len))
+        Self { section, at, index, fres }
     }
 
     pub(crate) fn version(&self) -> Version {
@@ -71,7 +70,7 @@ impl<'a> Table<'a> {
     /// The field of a function's start.
     #[inline]
     pub(crate) fn start_field(&self, index: usize) -> Field {
-        Field::Sframe(SectionOffset(self.at + self.section.fde_offset(index).0))
+        Field::Sframe(SectionOffset(self.at.0 + self.section.fde_offset(index).0))
     }
 
     /// A function's FDE and attribute, as stored; none if the attribute lies outside of the sub-section.

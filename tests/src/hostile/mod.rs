@@ -3,12 +3,14 @@
 
 mod cfi;
 mod files;
+mod mach_objects;
 mod page_tables;
 mod tables;
 mod work;
 
 pub use cfi::CFI;
 pub use files::FILES;
+pub use mach_objects::MACH_OBJECTS;
 pub use page_tables::PAGE_TABLES;
 pub use tables::TABLES;
 
@@ -21,6 +23,8 @@ pub enum Input {
     Tables([Vec<u8>; 2]),
     /// An `__unwind_info`.
     PageTable(Vec<u8>),
+    /// `__compact_unwind` and `__eh_frame` of Mach-O objects for x86-64.
+    MachObjects(Vec<[Vec<u8>; 2]>),
     /// An ELF file, or an archive.
     File(Vec<u8>),
 }
@@ -34,6 +38,7 @@ impl Input {
         match self {
             Self::Cfi(bytes) | Self::PageTable(bytes) | Self::File(bytes) => bytes.len(),
             Self::Tables([a, b]) => a.len() + b.len(),
+            Self::MachObjects(objects) => objects.iter().flatten().map(Vec::len).sum(),
         }
     }
 

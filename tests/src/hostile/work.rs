@@ -8,8 +8,9 @@ use cfipack_encoder::cfi::{self, SectionKind};
 use cfipack_encoder::compact_unwind::{Encoder, Mode};
 use cfipack_encoder::sframe::{Layout, Options};
 use cfipack_format::sframe::Version;
-use cfipack_format::{Address, Arch, Key};
+use cfipack_format::{Address, Arch, ImageOffset, Key, LsdaKey, PersonalityKey};
 use cfipack_linker::sframe::{Field, Merger, Object, Options as LinkOptions};
+use cfipack_linker::unwind_info::{self as link, Addresses, Resolve};
 use cfipack_roundtrip::unwind_info::{self as compact, Code, Image};
 use cfipack_roundtrip::{Table, diff, kernel_violations, stats, verify};
 
@@ -34,6 +35,7 @@ impl Input {
                 merge([a, b]);
             }
             Self::PageTable(bytes) => page_table(bytes),
+            Self::MachObjects(objects) => mach_objects(objects),
             Self::File(bytes) => files(bytes),
         }
     }
@@ -122,6 +124,58 @@ fn merge_objects(objects: &[Object<'_>], options: LinkOptions) {
     let _ = section.write(&mut bytes, TABLE, Key::address);
     let _ = section.write_relocatable(&mut bytes);
     section.relocations().for_each(drop);
+}
+
+/// Every pointer leads where its field says; four personalities and more.
+struct Fields(u32);
+
+impl Resolve for Fields {
+    fn function(&mut self, field: link::Field) -> Option<Key> {
+        Some(Key(u64::from(self.0) << 32 | field.target?.0))
+    }
+
+    fn personality(&mut self, field: link::Field) -> Option<PersonalityKey> {
+        field.target.map(|target| PersonalityKey(target.0))
+    }
+
+    fn lsda(&mut self, field: link::Field) -> Option<LsdaKey> {
+        LsdaKey::new(field.target?.0)
+    }
+}
+
+/// Functions in the order of their keys; no LSDA and only every second object's FDEs have a place.
+struct Ranks;
+
+impl Addresses for Ranks {
+    fn function(&self, key: Key) -> Option<ImageOffset> {
+        Some(ImageOffset((key.0 >> 32) as u32 * 0x400 + key.0 as u32))
+    }
+
+    fn lsda(&self, _: LsdaKey) -> Option<ImageOffset> {
+        None
+    }
+
+    fn fde(&self, fde: link::Fde) -> Option<u32> {
+        (fde.object % 2 == 0).then_some(fde.object * 64)
+    }
+}
+
+/// What a linker does with the sections `__compact_unwind` and `__eh_frame` of objects.
+fn mach_objects(objects: &[[Vec<u8>; 2]]) {
+    for layout in [link::Layout::Small, link::Layout::Lld] {
+        let options = link::Options::new().with_layout(layout);
+        let mut builder = link::Builder::new(ARCH, options).expect("an architecture of the format");
+        for ([rows, eh_frame], number) in objects.iter().zip(0..) {
+            let input =
+                link::Input::new(number).with_compact_unwind(rows).with_eh_frame(eh_frame, Address(0));
+            builder.push(&input, &mut Fields(number));
+        }
+        let section = builder.finish();
+        let Ok(plan) = section.plan(|key| Ranks.function(key), 0) else { continue };
+        let Ok(table) = section.place(Some(&plan), None, &Ranks) else { continue };
+        let mut out = vec![0; table.len()];
+        let _ = table.write(&mut out, |_| ImageOffset(8));
+    }
 }
 
 fn page_table(bytes: &[u8]) {

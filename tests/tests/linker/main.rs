@@ -1,6 +1,7 @@
 //! The linker's side: objects of real assemblers in, tables compared with those of real linkers.
 
 mod compiled;
+mod damaged;
 mod linked;
 mod live_compiled;
 mod live_ld;

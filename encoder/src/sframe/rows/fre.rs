@@ -148,8 +148,15 @@ impl Fre {
             }
             (1 + u8::from(fp.is_some()), [cfa, fp.unwrap_or(0), 0])
         } else {
+            // In version 2 an odd word is a register there.
+            if arch == Arch::S390x && fp.is_some_and(|offset| offset & 1 != 0) {
+                return Err(Reason::FramePointerRule);
+            }
             match (row.return_address, fp) {
                 (Rule::SameValue, None) => (1, [cfa, 0, 0]),
+                (Rule::Cfa(offset), _) if arch == Arch::S390x && offset & 1 != 0 => {
+                    return Err(Reason::ReturnAddressRule);
+                }
                 // An RA word of 0 is padding.
                 (Rule::SameValue, Some(fp)) if arch == Arch::S390x => (3, [cfa, 0, fp]),
                 (Rule::SameValue, Some(_)) => return Err(Reason::FramePointerAlone),
