@@ -156,7 +156,7 @@ impl Addresses for Ranks {
     }
 
     fn fde(&self, fde: link::Fde) -> Option<u32> {
-        (fde.object % 2 == 0).then_some(fde.object * 64)
+        (fde.object.is_multiple_of(2)).then_some(fde.object * 64)
     }
 }
 

@@ -227,11 +227,6 @@ fn sizes_are_known_before_layout() {
     }
 }
 
-/// Who writes tables for a living breaks no rule of their readers: where the verifier finds otherwise, it
-/// is the verifier that is wrong. And each function with CFI is right by it. Not so ld64, which gives
-/// hand-written code encodings that cannot be (MKL in torch 1.4, `0x02000000` for a stack of some size):
-/// what the verifier finds in its tables is counted.
-
 /// Tables of production linkers break no rule of their readers: a violation would be an error of the verifier. Each
 /// function with CFI is equal to it. ld64 is an exception: it gives hand-written code wrong encodings (MKL in torch
 /// 1.4, `0x02000000` for a stack of some size), so the violations of its tables are counted.
