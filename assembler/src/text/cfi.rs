@@ -12,7 +12,7 @@ use super::{CfiSections, Problem};
 use crate::cfi::PointerEncoding;
 use crate::{Directives, EscapeOperand};
 
-/// What a statement says of the function that it stands in.
+/// What a statement sets for its function.
 #[derive(Clone, Debug)]
 pub(super) enum Operation {
     DefCfa(Register, i64),
@@ -53,7 +53,7 @@ pub(super) enum CfiStatement {
     Operations,
 }
 
-/// Reads a statement whose name starts with `.cfi_`; what it says of a function goes into `out`. `key_of` knows the
+/// Reads a statement whose name starts with `.cfi_`; what it sets for a function goes into `out`. `key_of` knows the
 /// symbols.
 pub(super) fn parse(
     arch: Arch,

@@ -176,7 +176,7 @@ impl<'t> Diagnostics<'t> {
         writeln!(out, "{file}:{line}:{column}: error: {problem}")?;
         let start = (span.start as usize).min(self.text.len());
         let is_end = |&byte: &u8| byte == b'\n';
-        // Of a line that nobody reads at once, what is near.
+        // Of a long line, the part around the place.
         let (first, last) = (start.saturating_sub(QUOTED), (start + QUOTED).min(self.text.len()));
         let before = self.text[first..start].iter().rposition(is_end);
         let is_whole = before.is_some() || first == 0;

@@ -64,7 +64,7 @@ pub fn compare(map: &Map, objects: &[Object], linked: &Linked<'_>) -> Result<Rep
     Ok(report)
 }
 
-/// The PLTs that `ld` has made rows for: the map says of each whether it has.
+/// The PLTs for which `ld` has made rows, by the sections that the map lists.
 fn plts(map: &Map, linked: &Linked<'_>, notes: &mut Vec<String>) -> Result<Vec<Plt>, Box<dyn Error>> {
     let names = [".plt", ".plt.sec", ".plt.got"].into_iter();
     let sections = names.filter_map(|name| Some((name, linked.section(name)?)));
@@ -123,8 +123,8 @@ fn merge(
     Ok(merger.finish())
 }
 
-/// `ld` 2.47 says of `.plt.got` that its stubs, which only jump, have pushed something: CFA = sp + 16 for sp + 8. That
-/// is the last byte of its table, and becomes the last of ours.
+/// `ld` 2.47 writes for `.plt.got`, whose stubs only jump, the row of stubs that have pushed something: CFA = sp + 16
+/// for sp + 8. That is the last byte of its table, and becomes the last of ours.
 fn excuse_plt_got(ours: &mut [u8], theirs: &[u8], plts: &[Plt], notes: &mut Vec<String>) {
     if plts.last().is_some_and(|plt| plt.name == ".plt.got")
         && theirs.len() == ours.len()

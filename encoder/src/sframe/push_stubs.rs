@@ -79,7 +79,7 @@ impl Builder<'_> {
     /// # Errors
     /// Rows that the format cannot represent, that are none, or whose starts are not in order
     /// ([`Reason::RowStart`]), and what [`push`](Self::push) refuses for lack of room. The section then has no row
-    /// for any of the stubs, and takes note of them as of a function that is refused.
+    /// for any of the stubs, and records them as a function that is refused.
     pub fn push_stubs(
         &mut self,
         key: Key,

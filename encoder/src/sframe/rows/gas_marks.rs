@@ -3,7 +3,7 @@
 use crate::Reason;
 
 /// What gas knows from the directives of a function, and the call frame information that it writes does not have. Layout
-/// `Gnu` takes note of it; no row of layout `Small` depends on it.
+/// `Gnu` follows it; no row of layout `Small` depends on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct GasMarks {
