@@ -273,7 +273,7 @@ impl<'s, 'a> Summary<'s, 'a> {
 }
 
 /// The type of a start field's relocation, which is relative to the field, as gas writes it.
-fn relocation_type(arch: Arch, version: Version) -> &'static str {
+pub(crate) fn relocation_type(arch: Arch, version: Version) -> &'static str {
     match (arch, version) {
         (Arch::S390x, Version::V3) => "R_390_PC64",
         (Arch::S390x, _) => "R_390_PC32",

@@ -5,7 +5,6 @@ use cfipack_assembler::encoder::compact_unwind;
 use cfipack_assembler::encoder::sframe::Options;
 use cfipack_assembler::text::{Format, Unit};
 use cfipack_assembler::{Assembly, CompactOptions, Encodings, Linker, ObjectOptions, Target, UnnamedReason};
-use cfipack_format::sframe::Version;
 use cfipack_format::{Arch, Key, Unsupported};
 
 use super::{Arguments, Emit, EncodingsName, LinkerName, Made, Omitted, Relocation, dialect, labels};
@@ -36,7 +35,7 @@ fn sframe(unit: &Unit, assembly: &Assembly, options: Options) -> anyhow::Result<
     let made = assembly.sframe(options)?;
     let mut bytes = vec![0; made.section.relocatable_len()];
     made.section.write_relocatable(&mut bytes)?;
-    let kind = start_relocation(unit.arch, options.version);
+    let kind = crate::convert::relocation_type(unit.arch, options.version);
     let labels = labels(unit);
     let relocations = made.section.start_fields().map(|field| {
         let target = Target::Function(field.function);
@@ -148,18 +147,6 @@ fn object(unit: &Unit, sframe: Options, arguments: &Arguments) -> anyhow::Result
     let omitted: Vec<_> = unnamed.chain(made.unsupported.iter().map(omitted)).collect();
     let is_incomplete = !made.unnamed.is_empty();
     Ok(Made { section: "object", bytes: made.bytes, relocations: Vec::new(), omitted, is_incomplete })
-}
-
-/// The relocation of a start field of `.sframe`, which is relative to itself, as gas writes it.
-fn start_relocation(arch: Arch, version: Version) -> &'static str {
-    match (arch, version) {
-        (Arch::S390x, Version::V3) => "R_390_PC64",
-        (Arch::S390x, _) => "R_390_PC32",
-        (Arch::Aarch64 | Arch::Aarch64Be, Version::V3) => "R_AARCH64_PREL64",
-        (Arch::Aarch64 | Arch::Aarch64Be, _) => "R_AARCH64_PREL32",
-        (_, Version::V3) => "R_X86_64_PC64",
-        (_, _) => "R_X86_64_PC32",
-    }
 }
 
 /// The name of a relocation that `.eh_frame` has.
