@@ -24,6 +24,7 @@ mod kind;
 mod macho;
 mod magic;
 mod relocation;
+mod rewrite;
 mod section;
 mod symbols;
 
@@ -34,6 +35,7 @@ pub use kind::Kind;
 pub use macho::{CompactUnwind, CompactUnwindRow, Referent};
 pub use magic::has_known_magic;
 pub use relocation::Relocation;
+pub use rewrite::{Patch, Piece, Rewrite};
 pub use section::{CallFrameSection, Location, Section};
 pub use symbols::{Symbol, Symbols};
 

@@ -1,0 +1,271 @@
+//! A changed version of a file, described as pieces of the old one and new bytes.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// A changed version of a file: what its bytes are, in order, without a copy of those that stay.
+///
+/// It is made by appending pieces, and by [patches](Rewrite::patch) of bytes that stay otherwise. Its new
+/// bytes carry a description each, so that the list of them explains each difference between the two files. A
+/// writer walks the [pieces](Rewrite::pieces); [`to_vec`](Rewrite::to_vec) makes the file in memory.
+#[derive(Clone, Debug, Default)]
+pub struct Rewrite<'a> {
+    pieces: Vec<Piece<'a>>,
+    len: usize,
+}
+
+/// Consecutive bytes of a [`Rewrite`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Piece<'a> {
+    /// Bytes of the old file.
+    Old(Range<usize>),
+    /// New bytes.
+    New {
+        /// What they are, such as `program header 11: PT_GNU_SFRAME`.
+        what: Cow<'static, str>,
+        /// The bytes.
+        bytes: Cow<'a, [u8]>,
+    },
+    /// Zeros.
+    Zeros {
+        /// What they are, such as `padding`.
+        what: Cow<'static, str>,
+        /// How many bytes.
+        len: usize,
+    },
+}
+
+impl Piece<'_> {
+    /// Its length in bytes.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Old(range) => range.len(),
+            Self::New { bytes, .. } => bytes.len(),
+            Self::Zeros { len, .. } => *len,
+        }
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The part of it from `start` to `end`, both counted from its start.
+    fn part(&self, start: usize, end: usize) -> Self {
+        match self {
+            Self::Old(range) => Self::Old(range.start + start..range.start + end),
+            Self::New { what, bytes } => {
+                Self::New { what: what.clone(), bytes: bytes[start..end].to_vec().into() }
+            }
+            Self::Zeros { what, .. } => Self::Zeros { what: what.clone(), len: end - start },
+        }
+    }
+}
+
+/// Bytes that replace as many others.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Patch {
+    /// The offset of the first in the new file.
+    pub offset: usize,
+    /// What they are.
+    pub what: Cow<'static, str>,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+}
+
+impl<'a> Rewrite<'a> {
+    /// A file without bytes.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A file of `len` bytes as it is.
+    pub fn unchanged(len: usize) -> Self {
+        let mut rewrite = Self::new();
+        rewrite.old(0..len);
+        rewrite
+    }
+
+    /// Appends bytes of the old file.
+    pub fn old(&mut self, range: Range<usize>) {
+        self.len += range.len();
+        match self.pieces.last_mut() {
+            Some(Piece::Old(last)) if last.end == range.start => last.end = range.end,
+            _ if range.is_empty() => {}
+            _ => self.pieces.push(Piece::Old(range)),
+        }
+    }
+
+    /// Appends new bytes.
+    pub fn bytes(&mut self, what: impl Into<Cow<'static, str>>, bytes: impl Into<Cow<'a, [u8]>>) {
+        let bytes = bytes.into();
+        self.len += bytes.len();
+        if !bytes.is_empty() {
+            self.pieces.push(Piece::New { what: what.into(), bytes });
+        }
+    }
+
+    /// Appends zeros.
+    pub fn zeros(&mut self, what: impl Into<Cow<'static, str>>, len: usize) {
+        self.len += len;
+        if len != 0 {
+            self.pieces.push(Piece::Zeros { what: what.into(), len });
+        }
+    }
+
+    /// Appends zeros up to a multiple of `align`, which is not 0.
+    pub fn align(&mut self, align: usize) {
+        self.zeros("padding", self.len.next_multiple_of(align) - self.len);
+    }
+
+    /// Appends another file's rewrite, whose old bytes start at `base` of this one's old file: a member of
+    /// an archive.
+    pub fn append(&mut self, member: Rewrite<'a>, base: usize) {
+        for piece in member.pieces {
+            match piece {
+                Piece::Old(range) => self.old(base + range.start..base + range.end),
+                Piece::New { what, bytes } => self.bytes(what, bytes),
+                Piece::Zeros { what, len } => self.zeros(what, len),
+            }
+        }
+    }
+
+    /// The same file with other bytes at some places, in any order.
+    ///
+    /// # Panics
+    /// If patches overlap, or lie beyond the end of the file: their places are the caller's, not a file's.
+    #[must_use]
+    pub fn patch(self, mut patches: Vec<Patch>) -> Self {
+        patches.retain(|patch| !patch.bytes.is_empty());
+        patches.sort_by_key(|patch| patch.offset);
+        let mut result = Self::new();
+        let mut patches = patches.into_iter().peekable();
+        let mut start = 0;
+        for piece in self.pieces {
+            let end = start + piece.len();
+            while let Some(patch) = patches.next_if(|patch| patch.offset < end) {
+                // An earlier patch may have covered the start of this piece.
+                assert!(result.len <= patch.offset, "patches overlap at {:#x}", patch.offset);
+                let from = result.len.max(start);
+                result.push(piece.part(from - start, patch.offset - start));
+                result.bytes(patch.what, patch.bytes);
+            }
+            if result.len < end {
+                result.push(piece.part(result.len - start, end - start));
+            }
+            start = end;
+        }
+        assert!(patches.next().is_none() && result.len == start, "a patch lies beyond the end of the file");
+        result
+    }
+
+    fn push(&mut self, piece: Piece<'a>) {
+        match piece {
+            Piece::Old(range) => self.old(range),
+            Piece::New { what, bytes } => self.bytes(what, bytes),
+            Piece::Zeros { what, len } => self.zeros(what, len),
+        }
+    }
+
+    /// Bytes of the new file.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the new file has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The pieces in the order of the new file, each with its offset there. None is empty.
+    pub fn pieces(&self) -> impl Iterator<Item = (usize, &Piece<'a>)> {
+        self.pieces.iter().scan(0, |next, piece| {
+            let offset = *next;
+            *next += piece.len();
+            Some((offset, piece))
+        })
+    }
+
+    /// Whether it has the bytes of the old file and no others.
+    pub fn is_unchanged(&self, old: &[u8]) -> bool {
+        self.len == old.len()
+            && self.pieces().all(|(offset, piece)| {
+                let there = &old[offset..offset + piece.len()];
+                match piece {
+                    Piece::Old(range) => range.start == offset || &old[range.clone()] == there,
+                    Piece::New { bytes, .. } => **bytes == *there,
+                    Piece::Zeros { .. } => there.iter().all(|&byte| byte == 0),
+                }
+            })
+    }
+
+    /// The new file.
+    ///
+    /// # Panics
+    /// If `old` is not the file that it was made of.
+    pub fn to_vec(&self, old: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.len);
+        for piece in &self.pieces {
+            match piece {
+                Piece::Old(range) => bytes.extend_from_slice(&old[range.clone()]),
+                Piece::New { bytes: new, .. } => bytes.extend_from_slice(new),
+                Piece::Zeros { len, .. } => bytes.resize(bytes.len() + len, 0),
+            }
+        }
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patch(offset: usize, bytes: &[u8]) -> Patch {
+        Patch { offset, what: "test".into(), bytes: bytes.to_vec() }
+    }
+
+    #[test]
+    fn patches_may_cover_several_pieces() {
+        let mut rewrite = Rewrite::new();
+        rewrite.old(0..4);
+        rewrite.bytes("x", &b"XY"[..]);
+        rewrite.old(4..8);
+        rewrite.align(16);
+        let old = b"abcdefgh";
+        assert_eq!(rewrite.to_vec(old), b"abcdXYefgh\0\0\0\0\0\0");
+        let patched = rewrite.clone().patch(vec![patch(9, b"12"), patch(3, b"0000"), patch(0, b"-")]);
+        assert_eq!(patched.to_vec(old), b"-bc0000fg12\0\0\0\0\0");
+        assert_eq!(patched.len(), rewrite.len());
+        let whole = rewrite.clone().patch(vec![patch(0, &[7; 16])]);
+        assert_eq!(whole.to_vec(old), [7; 16]);
+        assert!(!rewrite.is_unchanged(old));
+    }
+
+    #[test]
+    fn a_file_with_its_own_bytes_is_unchanged() {
+        let old = b"abc\0efgh";
+        let rewrite = Rewrite::unchanged(8);
+        assert_eq!(rewrite.pieces().count(), 1);
+        assert!(rewrite.is_unchanged(old));
+        assert!(rewrite.clone().patch(vec![patch(2, b"c\0e")]).is_unchanged(old));
+        assert!(!rewrite.patch(vec![patch(2, b"c\0f")]).is_unchanged(old));
+    }
+
+    #[test]
+    #[should_panic(expected = "patches overlap at 0x3")]
+    fn overlapping_patches_are_refused() {
+        let _ = Rewrite::unchanged(8).patch(vec![patch(2, b"12"), patch(3, b"3")]);
+    }
+
+    #[test]
+    fn members_keep_their_old_bytes() {
+        let mut member = Rewrite::new();
+        member.old(1..3);
+        member.zeros("z", 1);
+        let mut archive = Rewrite::new();
+        archive.old(0..2);
+        archive.append(member, 1);
+        assert_eq!(archive.to_vec(b"abcdefgh"), b"abcd\0");
+    }
+}
