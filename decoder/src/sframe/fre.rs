@@ -46,6 +46,12 @@ impl Fre {
         })
     }
 
+    /// How many bytes it has.
+    #[inline(always)]
+    fn len(&self, fre_type: FreType) -> usize {
+        fre_type.width() + 1 + (usize::from(self.info.count()) << self.word_size as u8)
+    }
+
     /// The FRE at the start of `bytes`, if it has at most three words and they at their widest
     /// would not reach beyond `bytes`; without its offset.
     #[inline(always)]
@@ -145,9 +151,27 @@ impl<'a> Fres<'a> {
         SectionOffset(self.section.fres_offset + self.section.fres.len() - self.rest.len())
     }
 
+    /// The bytes that have not been read, from the next FRE on: they go on to the end of the FRE sub-section, for
+    /// only reading FREs shows where a function's last one ends.
     #[inline]
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// An FRE near the end of the sub-section, or of more than three words; and how long it is.
+    #[cold]
+    #[inline(never)]
+    fn read_long(&self) -> Result<(Fre, usize), Error> {
+        Fre::read(self.rest, self.offset(), self.body.fre_type, self.section.endian())
+    }
+
+    #[inline(always)]
     fn read(&mut self) -> Result<Fre, Error> {
-        let (fre, len) = Fre::read(self.rest, self.offset(), self.body.fre_type, self.section.endian())?;
+        let (fre_type, endian) = (self.body.fre_type, self.section.endian());
+        let (fre, len) = match Fre::read_short(self.rest, fre_type, endian) {
+            Some(fre) => (Fre { offset: self.offset(), ..fre }, fre.len(fre_type)),
+            None => self.read_long()?,
+        };
         let (offset, value) = (fre.offset, fre.start.0);
         if value < self.previous {
             return Err(Error::StartDecreases { offset, value });

@@ -27,6 +27,12 @@ pub struct Options {
     pub layout: Layout,
     /// Whether flex FDEs may be written, where the version has them.
     pub flex: bool,
+    /// Whether rows without a caller may be written: those whose return address is undefined, as in `_start` and where
+    /// threads start. Functions with one are otherwise refused with
+    /// [`Reason::ReturnAddressRule`](crate::Reason::ReturnAddressRule). Version 3 has them, and version 2 since its second
+    /// erratum, which glibc 2.43 does not know: its `backtrace()` returns no frame at all where it meets such a row,
+    /// and stops as it should where a function is in no table.
+    pub outermost: bool,
     /// Whether functions with equal rows share one block in layout `Small`. Without sharing each has its
     /// own, if a section's 4 GiB are enough for that: binutils and its libsframe, on a machine of the other
     /// byte order, turn each function's rows round in place and cannot read what two functions share.
@@ -43,7 +49,14 @@ impl Options {
     /// Version 3 in layout [`Small`](Layout::Small), with flex FDEs and shared blocks, every function with its own
     /// FDE.
     pub const fn new() -> Self {
-        Self { version: Version::V3, layout: Layout::Small, flex: true, share: true, merge_functions: 0 }
+        Self {
+            version: Version::V3,
+            layout: Layout::Small,
+            flex: true,
+            outermost: true,
+            share: true,
+            merge_functions: 0,
+        }
     }
 
     /// Sets the [version](Self::version).
@@ -62,6 +75,12 @@ impl Options {
     #[must_use]
     pub const fn with_flex(self, flex: bool) -> Self {
         Self { flex, ..self }
+    }
+
+    /// Sets whether rows of [outermost](Self::outermost) frames may be written.
+    #[must_use]
+    pub const fn with_outermost(self, outermost: bool) -> Self {
+        Self { outermost, ..self }
     }
 
     /// Sets whether functions [share](Self::share) blocks of rows.

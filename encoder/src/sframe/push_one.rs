@@ -4,12 +4,12 @@ use cfipack_format::Arch;
 use cfipack_format::sframe::{FdeType, FreType};
 
 use crate::cfi::{Change, Function, RowSink, State};
+use crate::sframe::Builder;
 use crate::sframe::rows::gas_marks::GasMarks;
 use crate::sframe::rows::gnu::GnuRows;
 use crate::sframe::rows::small::{SmallRows, flags};
 use crate::sframe::rows::stack_pointer::StackPointer;
 use crate::sframe::rows::stubs::StubRows;
-use crate::sframe::{Builder, Options};
 use crate::{Reason, Unsupported};
 
 impl<'a> Builder<'a> {
@@ -75,17 +75,17 @@ impl<'a> Builder<'a> {
         size: u32,
         fde_type: FdeType,
     ) -> Result<(), Unsupported> {
-        let version = self.options.version;
-        let mut rows = SmallRows::begin(function, version, fde_type, size, &mut self.fres, &mut self.entries);
+        let options = &self.options;
+        let mut rows = SmallRows::begin(function, options, fde_type, size, &mut self.fres, &mut self.entries);
         self.interpreter.run(function, &mut rows)?;
         rows.end_part(size).map_err(|reason| refused(function, reason))
     }
 
     #[cold]
     fn run_stubs(&mut self, function: &Function<'a>, size: u32) -> Result<(), Unsupported> {
-        let Options { version, layout, .. } = self.options;
+        let (options, layout) = (&self.options, self.options.layout);
         let before =
-            SmallRows::begin(function, version, FdeType::Default, size, &mut self.fres, &mut self.entries);
+            SmallRows::begin(function, options, FdeType::Default, size, &mut self.fres, &mut self.entries);
         let mut rows = StubRows { before, stubs: None };
         self.interpreter.run(function, &mut rows)?;
         rows.finish(size, layout, function.start.is_some()).map_err(|reason| refused(function, reason))
@@ -95,7 +95,7 @@ impl<'a> Builder<'a> {
         let size = u32::try_from(function.size).map_err(|_| refused(function, Reason::FunctionSize))?;
         let before = self.entries.mark();
         let mut rows = GnuRows::new(function, marks, &mut self.interpreter, &mut self.gnu, &mut self.fres);
-        let result = check(self.abi.arch(), function).and_then(|_| rows.run(self.options.flex));
+        let result = check(self.abi.arch(), function).and_then(|_| rows.run(&self.options));
         match result {
             Ok(fde_type) => {
                 self.end_gnu(function, size, fde_type).map_err(|reason| refused(function, reason))

@@ -13,6 +13,7 @@ use cfipack_format::sframe::{FdeType, FreType};
 use cfipack_format::{Arch, Cfa, Row, Rule};
 
 use crate::cfi::{Cie, Function, Instruction, Instructions, Interpreter, Registers, Short, State};
+use crate::sframe::Options;
 use crate::sframe::rows::fre::Fre;
 use crate::sframe::rows::fres::{Fres, MAX_ROWS};
 use crate::sframe::rows::gas_instruction::{GasAction, gas_action};
@@ -67,6 +68,8 @@ pub(crate) struct GnuRows<'a, 'f, 'b> {
     fres: &'b mut Fres,
     arch: Arch,
     fde_type: FdeType,
+    /// Whether rows without a caller may be written.
+    outermost: bool,
     gnu_state: GnuState,
 }
 
@@ -88,11 +91,12 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
     ) -> Self {
         let arch = function.arch();
         let (fde_type, gnu_state) = (FdeType::Default, GnuState::new(arch));
-        Self { function, marks, interpreter, gnu, fres, arch, fde_type, gnu_state }
+        Self { function, marks, interpreter, gnu, fres, arch, fde_type, outermost: true, gnu_state }
     }
 
     /// Writes the rows. Returns the type of the FDE.
-    pub(crate) fn run(&mut self, flex_allowed: bool) -> Result<FdeType, Unsupported> {
+    pub(crate) fn run(&mut self, options: &Options) -> Result<FdeType, Unsupported> {
+        self.outermost = options.outermost;
         if let Some((offset, reason)) = self.marks.omitted {
             return Err(Unsupported { function: self.function.key, offset, reason });
         }
@@ -100,7 +104,7 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
         if !self.gnu_state.flex {
             return Ok(FdeType::Default);
         }
-        if !flex_allowed {
+        if !options.flex {
             return Err(self.unsupported(Reason::FlexNeeded));
         }
         self.run_as(FdeType::Flex)?;
@@ -304,6 +308,9 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
         let GasState { fp_on_stack, ra_on_stack, .. } = gnu_state.gas.current;
         if self.arch.is_aarch64() && fp_on_stack && !ra_on_stack {
             return Err(Reason::FramePointerAlone);
+        }
+        if state.row.return_address == Rule::Undefined && !self.outermost {
+            return Err(Reason::ReturnAddressRule);
         }
         match Fre::new(self.arch, &state.row, self.fde_type) {
             Ok(fre) => {

@@ -5,6 +5,7 @@ use cfipack_format::{Arch, Cfa, Rule};
 
 use crate::Reason;
 use crate::cfi::{Change, Cie, Function, RowSink, State, Stretch};
+use crate::sframe::Options;
 use crate::sframe::rows::fre::{Fre, ShortFre};
 use crate::sframe::rows::fres::{Fres, MAX_ROWS};
 use crate::sframe::rows::stack_pointer::StackPointer;
@@ -15,6 +16,8 @@ use crate::sframe::table::entries::Entries;
 pub(crate) struct SmallRows<'b> {
     pub(crate) arch: Arch,
     pub(crate) version: Version,
+    /// Whether rows without a caller may be written.
+    outermost: bool,
     pub(crate) info: FdeInfo,
     pub(crate) fde_type: FdeType,
     pub(crate) fres: &'b mut Fres,
@@ -33,17 +36,19 @@ pub(crate) struct SmallRows<'b> {
 impl<'b> SmallRows<'b> {
     pub(crate) fn begin(
         function: &Function<'_>,
-        version: Version,
+        options: &Options,
         fde_type: FdeType,
         size: u32,
         fres: &'b mut Fres,
         entries: &'b mut Entries,
     ) -> Self {
+        let Options { version, outermost, .. } = *options;
         let fre_type = FreType::for_start(size.saturating_sub(1));
         fres.begin(fre_type);
         let info = flags(&function.cie, version);
         let (arch, start) = (function.arch(), function.key.0);
-        Self { arch, version, info, fde_type, fres, entries, start, part: 0, fre_type, offset_is_all: false }
+        let (part, offset_is_all) = (0, false);
+        Self { arch, version, outermost, info, fde_type, fres, entries, start, part, fre_type, offset_is_all }
     }
 
     /// Ends the current FDE at `end`, from the function's start.
@@ -124,6 +129,8 @@ impl SmallRows<'_> {
             if !state.registers.is_cfa(self.arch, row) {
                 return Err(Reason::StackPointerRule);
             }
+        } else if !self.outermost {
+            return Err(Reason::ReturnAddressRule);
         }
         let fre = Fre::new(self.arch, row, self.fde_type)?;
         if !self.fres.repeats(&fre) {

@@ -6,7 +6,7 @@
 //! encoded for the builder's version.
 
 use cfipack_format::sframe::{Attribute, FdeInfo, FdeType, FreType, Version};
-use cfipack_format::{Key, Row};
+use cfipack_format::{Key, Row, Rule};
 
 use crate::sframe::rows::fre::Fre;
 use crate::sframe::rows::fres::MAX_ROWS;
@@ -225,6 +225,9 @@ impl Builder<'_> {
         for row in rows {
             let start = row.start.0;
             let at = |reason| (start, reason);
+            if row.return_address == Rule::Undefined && !self.options.outermost {
+                return Err((start, Reason::ReturnAddressRule));
+            }
             let fre = Fre::new(arch, &row, fde_type).map_err(at)?;
             if is_small && (self.fres.repeats(&fre) || start >= function.size && !is_mask) {
                 continue;
