@@ -8,7 +8,8 @@
 //! `cfipack-encoder`. gimli evaluates the CFI, and the caller gives the reasons for which functions are missing.
 //!
 //! - [`verify`]: the table against the CFI, at every PC, both ways, as gimli [evaluates](cfi) it.
-//!   [`verify_with_reasons`] asks the caller why functions are missing.
+//!   [`verify_with_reasons`] asks the caller why functions are missing; [`verify_on`] divides the work among the
+//!   threads of a [`Pool`].
 //! - [`diff`]: two tables by meaning.
 //! - [`stats`]: what the bytes of a table are for.
 //! - [`unwind_info`]: the same for `__unwind_info` and `__compact_unwind`, and the rules that their readers rely on.
@@ -38,15 +39,17 @@
 pub mod cfi;
 mod limited;
 mod options;
+mod pool;
 mod same_row;
 mod sframe;
 pub mod unwind_info;
 pub mod words;
 
 pub use options::Options;
+pub use pool::{Pool, Serial, Task, Threads};
 pub use same_row::same_row;
 pub use sframe::{
     Bytes, Cursor, Diff, Difference, Fault, FaultKind, KernelViolation, KernelViolations, MissingFunction,
     Recurrence, Report, Segment, Stats, Table, TableAnswer, TableDifference, Unverified, diff, innermost,
-    kernel_violations, most_frequent_first, stats, verify, verify_with_reasons,
+    kernel_violations, most_frequent_first, stats, verify, verify_on, verify_with_reasons,
 };

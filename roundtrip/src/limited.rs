@@ -36,6 +36,13 @@ impl<T: Piece> Limited<T> {
         }
     }
 
+    /// Takes what another walk found further on, with the same limit. None of it continues a piece of this one.
+    pub(crate) fn append(&mut self, other: Self) {
+        let room = self.limit - self.first.len();
+        self.more += other.more + other.first.len().saturating_sub(room) as u64;
+        self.first.extend(other.first.into_iter().take(room));
+    }
+
     /// The pieces that are stored, and how many more there are.
     pub(crate) fn finish(self) -> (Vec<T>, u64) {
         (self.first, self.more)

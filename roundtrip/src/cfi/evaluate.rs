@@ -1,18 +1,18 @@
 //! Evaluates functions with gimli, row by row.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 
 use cfipack_format::cfi::Section;
 use cfipack_format::{Address, Register, Rule};
-use gimli::{
-    BaseAddresses, CallFrameInstruction, Endianity, Pointer, UnwindContext, UnwindOffset, UnwindSection,
-    UnwindTableRow,
-};
+use gimli::{Endianity, Pointer, UnwindContext, UnwindOffset, UnwindSection, UnwindTableRow};
 
 use super::answer::{Answer, Flags};
+use super::cies::Cies;
 use super::functions::{Function, Functions};
+use super::instructions::{CfaSet, Listed, has_addresses};
+use super::program::{Head, Program};
+use super::record::record_at;
 use super::source::{About, Cie, Fde, Reader, Visit};
 use super::storage::Deep;
 use super::translate::Translate;
@@ -20,7 +20,7 @@ use super::unevaluated::Unevaluated;
 
 /// Evaluates functions, one after the other, with the CIEs and the memory it already has.
 pub struct Evaluator<'f> {
-    sections: Vec<Box<dyn Evaluate + 'f>>,
+    sections: Vec<Box<dyn Evaluate<'f> + 'f>>,
     context: UnwindContext<usize, Deep>,
 }
 
@@ -47,20 +47,24 @@ type Sink<'s> = &'s mut dyn FnMut(Range<u64>, &Answer, Flags);
 type RegistersSink<'s> = &'s mut dyn FnMut(Range<u64>, &Answer, &[(Register, Rule)]);
 
 /// A section whose functions can be evaluated.
-trait Evaluate {
+trait Evaluate<'f> {
+    fn program(&mut self, function: &Function) -> Option<Program<'f>>;
+
+    fn has_addresses(&mut self, function: &Function) -> bool;
+
     fn evaluate(
         &mut self,
         context: &mut UnwindContext<usize, Deep>,
         function: &Function,
         sink: Sink<'_>,
-    ) -> Result<(), Unevaluated>;
+    ) -> Result<Address, Unevaluated>;
 
     fn evaluate_registers(
         &mut self,
         context: &mut UnwindContext<usize, Deep>,
         function: &Function,
         sink: RegistersSink<'_>,
-    ) -> Result<(), Unevaluated>;
+    ) -> Result<Address, Unevaluated>;
 
     fn handler(&mut self, function: &Function) -> gimli::Result<Handler>;
 }
@@ -69,22 +73,30 @@ trait Evaluate {
 struct Frames<'f, E: Endianity, S> {
     section: S,
     about: About<'f>,
-    /// By their offsets; with each, whether it sets a CFA.
-    cies: HashMap<usize, (Cie<'f, E>, bool)>,
+    listed: Listed<'f>,
+    cies: Cies<gimli::Result<KnownCie<'f, E>>>,
+}
+
+/// A CIE, and what all its functions have from it.
+struct KnownCie<'f, E: Endianity> {
+    cie: Cie<'f, E>,
+    sets_cfa: bool,
+    head: Option<Head>,
 }
 
 /// Makes [`Frames`].
 struct Prepare;
 
 impl<'f> Visit<'f> for Prepare {
-    type Output = Box<dyn Evaluate + 'f>;
+    type Output = Box<dyn Evaluate<'f> + 'f>;
 
     fn visit<E: Endianity + 'f, S: UnwindSection<Reader<'f, E>> + 'f>(
         self,
         section: S,
         about: About<'f>,
     ) -> Self::Output {
-        Box::new(Frames { section, about, cies: HashMap::new() })
+        let listed = Listed::new(&about);
+        Box::new(Frames { section, about, listed, cies: Cies::new() })
     }
 }
 
@@ -104,12 +116,32 @@ impl<'f> Evaluator<'f> {
     pub fn evaluate(
         &mut self,
         function: &Function,
-        mut sink: impl FnMut(Range<u64>, &Answer, Flags),
+        sink: impl FnMut(Range<u64>, &Answer, Flags),
     ) -> Result<(), Unevaluated> {
+        self.evaluate_to_last_row(function, sink).map(|_| ())
+    }
+
+    /// The same; returns where the last row starts, which may be beyond the function's end.
+    pub(crate) fn evaluate_to_last_row(
+        &mut self,
+        function: &Function,
+        mut sink: impl FnMut(Range<u64>, &Answer, Flags),
+    ) -> Result<Address, Unevaluated> {
         match self.sections.get_mut(function.section) {
             Some(section) => section.evaluate(&mut self.context, function, &mut sink),
-            None => Ok(()),
+            None => Ok(function.start),
         }
+    }
+
+    /// What determines a function's rows apart from its addresses; none for an FDE of an uncommon form.
+    #[inline]
+    pub(crate) fn program(&mut self, function: &Function) -> Option<Program<'f>> {
+        self.sections.get_mut(function.section)?.program(function)
+    }
+
+    /// Whether one of a function's instructions moves to an address, or cannot be read.
+    pub(crate) fn has_addresses(&mut self, function: &Function) -> bool {
+        self.sections.get_mut(function.section).is_none_or(|section| section.has_addresses(function))
     }
 
     /// The same, with the rules of the registers beside the frame pointer and the return address that
@@ -123,7 +155,7 @@ impl<'f> Evaluator<'f> {
         mut sink: impl FnMut(Range<u64>, &Answer, &[(Register, Rule)]),
     ) -> Result<(), Unevaluated> {
         match self.sections.get_mut(function.section) {
-            Some(section) => section.evaluate_registers(&mut self.context, function, &mut sink),
+            Some(section) => section.evaluate_registers(&mut self.context, function, &mut sink).map(|_| ()),
             None => Ok(()),
         }
     }
@@ -139,13 +171,28 @@ impl<'f> Evaluator<'f> {
     }
 }
 
-impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Evaluate for Frames<'f, E, S> {
+impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Evaluate<'f> for Frames<'f, E, S> {
+    fn program(&mut self, function: &Function) -> Option<Program<'f>> {
+        let Self { section, about, listed, cies } = self;
+        let record = record_at(about.section, function.fde.0)??;
+        let fde = section.partial_fde_from_offset(&about.bases, record.offset.into()).ok()?;
+        let offset = fde.cie_offset();
+        let cie = UnwindOffset::into(offset);
+        let head = cies.at(cie, || KnownCie::read(section, offset, about, listed)).as_ref().ok()?.head?;
+        let instructions = head.instructions(about.section.bytes.get(record.body..record.end)?)?;
+        Some(Program::new(function.section, cie, instructions))
+    }
+
+    fn has_addresses(&mut self, function: &Function) -> bool {
+        self.listed.of_fde(function.fde.0).map_or(true, has_addresses)
+    }
+
     fn evaluate(
         &mut self,
         context: &mut UnwindContext<usize, Deep>,
         function: &Function,
         sink: Sink<'_>,
-    ) -> Result<(), Unevaluated> {
+    ) -> Result<Address, Unevaluated> {
         self.walk(context, function, |translate, range, row, cfa_is_set, flags| {
             sink(range, &translate.row(row, cfa_is_set), flags);
         })
@@ -156,7 +203,7 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Evaluate for Frames<'f, 
         context: &mut UnwindContext<usize, Deep>,
         function: &Function,
         sink: RegistersSink<'_>,
-    ) -> Result<(), Unevaluated> {
+    ) -> Result<Address, Unevaluated> {
         let mut registers = Vec::new();
         self.walk(context, function, |translate, range, row, cfa_is_set, _| {
             translate.registers(row, &mut registers);
@@ -185,35 +232,30 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Frames<'f, E, S> {
     /// A function's FDE with its CIE, and whether that one sets a CFA.
     #[inline]
     fn fde(&mut self, function: &Function) -> gimli::Result<(Fde<'f, E>, bool)> {
-        let Self { section, about, cies } = self;
+        let Self { section, about, listed, cies } = self;
         let partial = section.partial_fde_from_offset(&about.bases, function.fde.0.into())?;
         let mut sets_cfa = false;
-        let fde = partial.parse(|section, bases, offset| {
-            let at = UnwindOffset::into(offset);
-            if let Some((cie, sets)) = cies.get(&at) {
-                sets_cfa = *sets;
-                return Ok(cie.clone());
-            }
-            let cie = section.cie_from_offset(bases, offset)?;
-            // Of a longer one not a single instruction is run.
-            sets_cfa = cie.entry_len() <= about.longest_cie
-                && CfaSet::of_cie(&cie, section, bases).is_ok_and(|of_cie| of_cie.is_set);
-            cies.insert(at, (cie.clone(), sets_cfa));
-            Ok(cie)
+        let fde = partial.parse(|section, _, offset| {
+            let known =
+                cies.at(UnwindOffset::into(offset), || KnownCie::read(section, offset, about, listed));
+            let known = known.as_ref().map_err(|error| *error)?;
+            sets_cfa = known.sets_cfa;
+            Ok(known.cie.clone())
         })?;
         Ok((fde, sets_cfa))
     }
 
-    /// Calls `each` for every row, with the PCs that it is for and whether a CFA is set.
+    /// Calls `each` for every row, with the PCs that it is for and whether a CFA is set. Returns where the last row
+    /// starts.
     #[inline]
     fn walk(
         &mut self,
         context: &mut UnwindContext<usize, Deep>,
         function: &Function,
         mut each: impl FnMut(&Translate<'_, 'f, E, S>, Range<u64>, &UnwindTableRow<usize, Deep>, bool, Flags),
-    ) -> Result<(), Unevaluated> {
+    ) -> Result<Address, Unevaluated> {
         let (fde, cie_sets_cfa) = self.fde(function)?;
-        let Self { section, about, .. } = self;
+        let Self { section, about, listed, .. } = self;
         let (length, longest) = (fde.cie().entry_len(), about.longest_cie);
         if length > longest {
             return Err(Unevaluated::LongCie { length, longest });
@@ -226,11 +268,12 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Frames<'f, E, S> {
         let translate = Translate { section, cie: fde.cie(), arch, first: function.start };
         let mut cfa_set = match cie_sets_cfa {
             true => None,
-            false => Some(CfaSet::new(&fde, section, bases)?),
+            false => Some(CfaSet::new(listed, fde.cie().offset(), fde.offset())?),
         };
         let mut rows = fde.rows(section, bases, context)?;
-        let mut number = 0;
+        let (mut number, mut last) = (0, function.start);
         while let Some(row) = rows.next_row()? {
+            last = Address(row.start_address());
             let start = row.start_address().max(function.start.0);
             let end = row.end_address().min(function.end.0);
             let is_set = cfa_set.as_mut().map_or(Ok(true), |cfa_set| cfa_set.in_row(number))?;
@@ -239,63 +282,22 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Frames<'f, E, S> {
             }
             number += 1;
         }
-        Ok(())
+        Ok(last)
     }
 }
 
-/// Distinguishes rows in which no instruction has set a CFA from others, in functions whose CIE sets none: to gimli the
-/// CFA is `register 0 + 0` from the start on, and may be changed.
-struct CfaSet<'s, 'f, E: Endianity> {
-    instructions: gimli::CallFrameInstructionIter<'s, Reader<'f, E>>,
-    /// Number of the row that `instructions` stands after; rows end where the location moves.
-    row: u64,
-    is_set: bool,
-    remembered: Vec<bool>,
-}
-
-impl<'s, 'f, E: Endianity> CfaSet<'s, 'f, E> {
-    fn new<S: UnwindSection<Reader<'f, E>>>(
-        fde: &Fde<'f, E>,
-        section: &'s S,
-        bases: &'s BaseAddresses,
+impl<'f, E: Endianity> KnownCie<'f, E> {
+    #[cold]
+    fn read<S: UnwindSection<Reader<'f, E>>>(
+        section: &S,
+        offset: S::Offset,
+        about: &About<'f>,
+        listed: &Listed<'f>,
     ) -> gimli::Result<Self> {
-        let of_cie = Self::of_cie(fde.cie(), section, bases)?;
-        Ok(Self { instructions: fde.instructions(section, bases), row: 0, ..of_cie })
-    }
-
-    /// As it is after the instructions of a CIE.
-    fn of_cie<S: UnwindSection<Reader<'f, E>>>(
-        cie: &Cie<'f, E>,
-        section: &'s S,
-        bases: &'s BaseAddresses,
-    ) -> gimli::Result<Self> {
-        let instructions = cie.instructions(section, bases);
-        let mut of_cie = Self { instructions, row: 0, is_set: false, remembered: Vec::new() };
-        of_cie.in_row(u64::MAX - 1)?;
-        Ok(of_cie)
-    }
-
-    /// Whether a CFA is set in a row. Numbers ascend from call to call.
-    ///
-    /// # Errors
-    /// One that is not set is changed.
-    fn in_row(&mut self, number: u64) -> gimli::Result<bool> {
-        use CallFrameInstruction::*;
-        while self.row <= number {
-            match self.instructions.next() {
-                Ok(Some(DefCfa { .. } | DefCfaSf { .. } | DefCfaExpression { .. })) => self.is_set = true,
-                Ok(Some(DefCfaRegister { .. } | DefCfaOffset { .. } | DefCfaOffsetSf { .. }))
-                    if !self.is_set =>
-                {
-                    return Err(gimli::Error::CfiInstructionInInvalidContext);
-                }
-                Ok(Some(RememberState)) => self.remembered.push(self.is_set),
-                Ok(Some(RestoreState)) => self.is_set = self.remembered.pop().unwrap_or(self.is_set),
-                Ok(Some(AdvanceLoc { .. } | SetLoc { .. })) => self.row += 1,
-                Ok(Some(_)) => {}
-                Ok(None) | Err(_) => break,
-            }
-        }
-        Ok(self.is_set)
+        let cie = section.cie_from_offset(&about.bases, offset)?;
+        // Of a longer one not a single instruction is run.
+        let sets_cfa = cie.entry_len() <= about.longest_cie && CfaSet::is_set_by_cie(listed, cie.offset());
+        let head = Head::of_fdes(&cie, about);
+        Ok(Self { cie, sets_cfa, head })
     }
 }

@@ -1,13 +1,13 @@
 //! The functions of a section, found once and sorted by address.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
 use std::ops::Range;
 
 use cfipack_format::cfi::Section;
 use cfipack_format::{Address, SectionOffset};
 use gimli::{Endianity, UnwindOffset, UnwindSection};
 
+use super::cies::Cies;
 use super::record::records;
 use super::source::{About, Reader, Source, Visit};
 
@@ -71,7 +71,10 @@ impl<'a> Functions<'a> {
         list.retain(|f| f.start < f.end);
         let empty = (found - list.len()) as u64;
         // Of one start the longest first, then in the order of the sections.
-        list.sort_unstable_by_key(|f| (f.start, Reverse(f.end), f.section, f.fde));
+        list.sort_unstable_by_key(|f| f.start);
+        for same in list.chunk_by_mut(|a, b| a.start == b.start).filter(|same| same.len() > 1) {
+            same.sort_unstable_by_key(|f| (Reverse(f.end), f.section, f.fde));
+        }
         let mut duplicates = Vec::new();
         list.dedup_by(|other, kept| {
             let is_duplicate = other.start == kept.start;
@@ -97,6 +100,12 @@ impl<'a> Functions<'a> {
         self.duplicates.len() as u64
     }
 
+    /// Whether another FDE starts where a function does.
+    #[inline]
+    pub(crate) fn has_duplicates(&self, function: &Function) -> bool {
+        !self.duplicates.is_empty() && !self.duplicates_of(function).is_empty()
+    }
+
     /// The FDEs that start where a function does, without its own.
     pub(super) fn duplicates_of(&self, function: &Function) -> &[Function] {
         let first = self.duplicates.partition_point(|other| other.start < function.start);
@@ -114,6 +123,12 @@ impl<'a> Functions<'a> {
         let first = self.tails.partition_point(|tail| tail.function < start);
         let its_own = self.tails[first..].iter().take_while(move |tail| tail.function == start);
         its_own.map(|tail| tail.pcs.clone())
+    }
+
+    /// Whether a function has PCs after others that lie inside it.
+    #[inline]
+    pub(crate) fn has_tails(&self, function: &Function) -> bool {
+        !self.tails.is_empty() && self.tails(function).next().is_some()
     }
 
     /// The tails of all functions, in order of address.
@@ -188,13 +203,13 @@ impl<'f> Visit<'f> for Scan<'_> {
     type Output = ();
 
     fn visit<E: Endianity + 'f, S: UnwindSection<Reader<'f, E>> + 'f>(self, frames: S, about: About<'f>) {
-        let mut cies = HashMap::new();
+        let mut cies = Cies::new();
         for record in records(about.section).filter(|record| !record.is_cie) {
             let parsed = frames.partial_fde_from_offset(&about.bases, record.offset.into());
             let parsed = parsed.and_then(|partial| {
                 partial.parse(|frames, bases, offset| {
-                    let cie = cies.entry(UnwindOffset::into(offset));
-                    cie.or_insert_with(|| frames.cie_from_offset(bases, offset)).clone()
+                    let read = || frames.cie_from_offset(bases, offset);
+                    cies.at(UnwindOffset::into(offset), read).clone()
                 })
             });
             // gimli gives the address of the cell for what is in it, which only a running program knows.

@@ -4,10 +4,13 @@
 //! of a [`Section`](cfipack_format::cfi::Section), and gimli reads and evaluates everything in them.
 
 mod answer;
+mod cies;
 mod dispute;
 mod evaluate;
 mod expression;
 mod functions;
+mod instructions;
+mod program;
 mod record;
 mod source;
 mod storage;
@@ -18,5 +21,6 @@ pub use answer::{Answer, Flags};
 pub(crate) use dispute::DISPUTED;
 pub use evaluate::{Evaluator, Handler};
 pub use functions::{Function, Functions, Unreadable};
+pub(crate) use program::Program;
 pub(crate) use record::record_offsets;
 pub use unevaluated::Unevaluated;

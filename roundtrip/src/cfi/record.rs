@@ -15,40 +15,43 @@ pub(super) struct Record {
 /// The records of a section, without terminators in the middle and [excluded](Section::excluded) FDEs. A record that
 /// ends beyond the section is the last: gimli refuses it, and so it is reported.
 pub(super) fn records<'s>(section: &Section<'s>) -> impl Iterator<Item = Record> + use<'s> {
-    let (bytes, endian, kind, excluded) =
-        (section.bytes, section.arch.endian(), section.kind, section.excluded);
-    let u32_at = move |at: usize| Some(endian.u32(*bytes.get(at..)?.first_chunk()?));
-    let u64_at = move |at: usize| Some(endian.u64(*bytes.get(at..)?.first_chunk()?));
-    let mut at = 0;
+    let (section, mut at) = (*section, 0);
     std::iter::from_fn(move || {
         loop {
-            let offset = at;
-            let length = u32_at(offset)?;
-            let (length, start) = match length {
-                0 => {
-                    at = offset + 4;
-                    continue;
-                }
-                u32::MAX => (u64_at(offset + 4)?, offset + 12),
-                length => (u64::from(length), offset + 4),
-            };
-            let end = usize::try_from(length).ok().and_then(|length| start.checked_add(length));
-            let end = end.unwrap_or(usize::MAX);
-            at = end.min(bytes.len());
-            // In `.eh_frame` the CIE pointer has 4 bytes even after a 64-bit length.
-            let (is_cie, body) = match kind {
-                SectionKind::EhFrame => (u32_at(start) == Some(0), start + 4),
-                SectionKind::DebugFrame if start == offset + 12 => {
-                    (u64_at(start) == Some(u64::MAX), start + 8)
-                }
-                SectionKind::DebugFrame => (u32_at(start) == Some(u32::MAX), start + 4),
-            };
-            if excluded.binary_search_by_key(&offset, |excluded| excluded.fde.0).is_ok() {
+            let Some(record) = record_at(&section, at)? else {
+                at += 4;
                 continue;
+            };
+            at = record.end.min(section.bytes.len());
+            let is_excluded =
+                || section.excluded.binary_search_by_key(&record.offset, |excluded| excluded.fde.0).is_ok();
+            if section.excluded.is_empty() || !is_excluded() {
+                return Some(record);
             }
-            return Some(Record { offset, body, end, is_cie });
         }
     })
+}
+
+/// The record that starts at an offset: none at the section's end; a length of 0 makes it a terminator.
+#[inline]
+pub(super) fn record_at(section: &Section<'_>, offset: usize) -> Option<Option<Record>> {
+    let (bytes, endian) = (section.bytes, section.arch.endian());
+    let u32_at = move |at: usize| Some(endian.u32(*bytes.get(at..)?.first_chunk()?));
+    let u64_at = move |at: usize| Some(endian.u64(*bytes.get(at..)?.first_chunk()?));
+    let (length, start) = match u32_at(offset)? {
+        0 => return Some(None),
+        u32::MAX => (u64_at(offset + 4)?, offset + 12),
+        length => (u64::from(length), offset + 4),
+    };
+    let end = usize::try_from(length).ok().and_then(|length| start.checked_add(length));
+    let end = end.unwrap_or(usize::MAX);
+    // In `.eh_frame` the CIE pointer has 4 bytes even after a 64-bit length.
+    let (is_cie, body) = match section.kind {
+        SectionKind::EhFrame => (u32_at(start) == Some(0), start + 4),
+        SectionKind::DebugFrame if start == offset + 12 => (u64_at(start) == Some(u64::MAX), start + 8),
+        SectionKind::DebugFrame => (u32_at(start) == Some(u32::MAX), start + 4),
+    };
+    Some(Some(Record { offset, body, end, is_cie }))
 }
 
 /// Where the records of a section start, ascending.

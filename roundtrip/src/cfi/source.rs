@@ -9,6 +9,7 @@ use gimli::{
     LittleEndian, UnwindSection, Vendor,
 };
 
+use super::instructions::Listed;
 use super::record::{Record, records};
 
 /// What gimli reads from.
@@ -54,6 +55,9 @@ pub(super) trait Visit<'f> {
 #[derive(Clone, Debug)]
 pub(super) struct About<'f> {
     pub section: &'f Section<'f>,
+    /// Its bytes as gimli is to read them.
+    pub bytes: &'f [u8],
+    pub vendor: Vendor,
     pub bases: BaseAddresses,
     letters: &'f [Letters],
     /// Bytes of the longest CIE whose instructions are run.
@@ -71,9 +75,17 @@ impl About<'_> {
 
 impl<'a> Source<'a> {
     pub(super) fn new(section: &Section<'a>) -> Self {
-        let (bytes, letters) = readable(section);
-        let mut source = Self { section: *section, bytes, letters, longest_cie: longest_cie(section) };
-        source.take_out_restores();
+        // One walk over the records for all that is asked about CIEs: it takes as long as memory does.
+        let (mut cies, mut fdes) = (Vec::new(), 0);
+        for record in records(section) {
+            match record.is_cie {
+                true => cies.push(record),
+                false => fdes += 1,
+            }
+        }
+        let (bytes, letters) = readable(section, &cies);
+        let mut source = Self { section: *section, bytes, letters, longest_cie: longest_cie(section, fdes) };
+        source.take_out_restores(&cies);
         source
     }
 
@@ -84,14 +96,19 @@ impl<'a> Source<'a> {
         }
     }
 
-    fn visit_in<'f, V: Visit<'f>, E: Endianity + 'f>(&'f self, visit: V, endian: E) -> V::Output {
+    fn about(&self) -> About<'_> {
         let Self { section, bytes, letters, longest_cie } = self;
         let vendor = if section.arch.is_aarch64() { Vendor::AArch64 } else { Vendor::Default };
         let bases = BaseAddresses::default()
             .set_eh_frame(section.address.0)
             .set_text(section.text.0)
             .set_got(section.data.0);
-        let about = About { section, bases, letters, longest_cie: *longest_cie };
+        About { section, bytes, vendor, bases, letters, longest_cie: *longest_cie }
+    }
+
+    fn visit_in<'f, V: Visit<'f>, E: Endianity + 'f>(&'f self, visit: V, endian: E) -> V::Output {
+        let about = self.about();
+        let About { section, bytes, vendor, .. } = about;
         let reader = EndianSlice::new(bytes, endian);
         match section.kind {
             SectionKind::EhFrame => {
@@ -116,8 +133,7 @@ impl<'a> Source<'a> {
 const CIE_BYTES: usize = 8;
 
 /// Bytes of the longest CIE that all FDEs of a section could have without costing more than that.
-fn longest_cie(section: &Section<'_>) -> usize {
-    let fdes = records(section).filter(|record| !record.is_cie).count();
+fn longest_cie(section: &Section<'_>, fdes: usize) -> usize {
     section.bytes.len().saturating_mul(CIE_BYTES) / fdes.max(1)
 }
 
@@ -127,10 +143,10 @@ fn longest_cie(section: &Section<'_>) -> usize {
 /// augmentation `eh` of gcc before 3.0, which carries one pointer. They are taken out and the record
 /// is filled up with `DW_CFA_nop`, so that everything else stays where it was but for the CIE's own data:
 /// a PC-relative personality pointer moves with it.
-fn readable<'a>(section: &Section<'a>) -> (Cow<'a, [u8]>, Vec<Letters>) {
+fn readable<'a>(section: &Section<'a>, cies: &[Record]) -> (Cow<'a, [u8]>, Vec<Letters>) {
     let mut bytes = Cow::Borrowed(section.bytes);
     let mut all = Vec::new();
-    for record in records(section).filter(|record| record.is_cie) {
+    for record in cies {
         let string = record.body.saturating_add(1);
         let Some(cie) = section.bytes.get(string..record.end) else { continue };
         let Some(length) = cie.iter().position(|&b| b == 0) else { continue };
@@ -164,12 +180,9 @@ impl Source<'_> {
     /// Takes `DW_CFA_restore` out of CIEs, which gimli 0.34 refuses there. gas writes it for a
     /// `.cfi_restore` before a function's first instruction. It goes back to what the CIE describes for
     /// a register, and where the CIE has given it no rule yet, it changes nothing.
-    fn take_out_restores(&mut self) {
-        let section = self.section;
-        for cie in records(&section).filter(|record| record.is_cie) {
-            if cie.end.saturating_sub(cie.body) <= LONGEST {
-                self.take_out_restores_of(&cie);
-            }
+    fn take_out_restores(&mut self, cies: &[Record]) {
+        for cie in cies.iter().filter(|cie| cie.end.saturating_sub(cie.body) <= LONGEST) {
+            self.take_out_restores_of(cie);
         }
     }
 
@@ -212,23 +225,8 @@ impl Source<'_> {
 
     /// The instructions of a CIE but for `DW_CFA_nop`; none if they cannot be read.
     fn initial_instructions(&self, cie: &Record) -> Option<Vec<CallFrameInstruction<usize>>> {
-        self.visit(InitialInstructions(cie.offset))
-    }
-}
-
-/// Lists the instructions of the CIE at an offset.
-struct InitialInstructions(usize);
-
-impl<'f> Visit<'f> for InitialInstructions {
-    type Output = Option<Vec<CallFrameInstruction<usize>>>;
-
-    fn visit<E: Endianity + 'f, S: UnwindSection<Reader<'f, E>> + 'f>(
-        self,
-        frames: S,
-        about: About<'f>,
-    ) -> Self::Output {
-        let cie = frames.cie_from_offset(&about.bases, self.0.into()).ok()?;
-        let mut rest = cie.instructions(&frames, &about.bases);
+        let listed = Listed::new(&self.about());
+        let mut rest = listed.of_cie(cie.offset).ok()?;
         let mut instructions = Vec::new();
         while let Some(instruction) = rest.next().ok()? {
             if instruction != CallFrameInstruction::Nop {

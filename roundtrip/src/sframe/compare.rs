@@ -44,6 +44,6 @@ pub(crate) fn same_answer(a: &TableAnswer, b: &TableAnswer, arch: Arch) -> bool 
 
 /// The key matters only where something is signed, "signal frame" only where both sides can represent it.
 #[inline]
-fn same_flags(a: Flags, b: Flags, row: &Row) -> bool {
+pub(crate) fn same_flags(a: Flags, b: Flags, row: &Row) -> bool {
     !a.signal_differs(b) && (!row.signed || a.key_b == b.key_b)
 }

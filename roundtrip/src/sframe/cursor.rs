@@ -1,8 +1,9 @@
 //! What a table encodes, PC by PC in ascending order.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
-use cfipack_decoder::sframe::{Fre, Fres, Function};
+use cfipack_decoder::sframe::{Fre, Fres, Function, Section};
 use cfipack_format::sframe::Version;
 
 use super::stub::Stub;
@@ -120,14 +121,11 @@ impl<'t> Cursor<'_, 't> {
     /// What the table encodes from `pc` on. `pc` must not be less than in the call before.
     #[inline]
     pub fn seek(&mut self, pc: u64) -> Segment<'_> {
-        let entries = &self.table.entries;
-        while entries.get(self.at).is_some_and(|entry| entry.end <= pc) {
-            self.at += 1;
-        }
+        self.skip_to(pc);
         let piece = self.at;
         let nothing =
             |end| Segment { end, function: None, piece, answers: Answers::One(&TableAnswer::Nothing) };
-        let Some(entry) = entries.get(self.at) else { return nothing(u64::MAX) };
+        let Some(entry) = self.table.entries.get(self.at) else { return nothing(u64::MAX) };
         if pc < entry.from {
             return nothing(entry.from);
         }
@@ -137,6 +135,27 @@ impl<'t> Cursor<'_, 't> {
         let Some(open) = &mut self.open else { return nothing(entry.end) };
         let (end, answers) = open.seek(pc, entry.end);
         Segment { end, function: Some(self.table.first_piece(piece)), piece, answers }
+    }
+
+    /// The function that has these PCs and no others, and which of the tables it is in; none if its rows repeat. The
+    /// PCs must not be before those of the call before, of this or of [`seek`](Self::seek).
+    pub(crate) fn whole(&mut self, pcs: Range<u64>) -> Option<(u32, Function<'t>)> {
+        self.skip_to(pcs.start);
+        let entry = self.table.entries.get(self.at)?;
+        if entry.from != pcs.start || entry.end != pcs.end {
+            return None;
+        }
+        let function = self.table.sections[entry.section as usize].function(entry.index as usize)?.ok()?;
+        let is_whole = function.start().0 == pcs.start && u64::from(function.size()) == pcs.end - pcs.start;
+        (is_whole && !function.is_pc_mask()).then_some((entry.section, function))
+    }
+
+    /// Passes over what ends at or before a PC.
+    #[inline]
+    fn skip_to(&mut self, pc: u64) {
+        while self.table.entries.get(self.at).is_some_and(|entry| entry.end <= pc) {
+            self.at += 1;
+        }
     }
 
     /// The function of the piece that the walk has reached.
@@ -175,9 +194,7 @@ impl<'t> Open<'t> {
                 return Self { at, start: entry.from, flags: Flags::default(), content };
             }
         };
-        // One table may be able to represent what another one in the same file cannot.
-        let signal = (section.version() == Version::V3).then(|| function.is_signal_frame());
-        let flags = Flags { signal, key_b: function.has_pauth_key_b() };
+        let flags = flags(section, &function);
         let start = function.start().0;
         let content = if function.is_pc_mask() {
             match Stub::of(&function, section.version() == Version::V1, flags) {
@@ -228,6 +245,12 @@ impl Walk<'_> {
             None => self.next_start = u64::MAX,
         }
     }
+}
+
+/// What holds for all rows of a function. One table may be able to represent what another one in the same file cannot.
+pub(crate) fn flags(section: &Section<'_>, function: &Function<'_>) -> Flags {
+    let signal = (section.version() == Version::V3).then(|| function.is_signal_frame());
+    Flags { signal, key_b: function.has_pauth_key_b() }
 }
 
 /// What an FRE encodes; of a malformed one the PCs are known all the same.

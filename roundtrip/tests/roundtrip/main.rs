@@ -18,4 +18,5 @@ mod planted;
 mod profile;
 #[path = "../../../tests/src/random/generator.rs"]
 mod random;
+mod repeats;
 mod undefined;

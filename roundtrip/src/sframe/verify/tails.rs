@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use cfipack_format::Address;
 
-use super::{Tally, Verifier};
+use super::part::{Part, Tally};
 use crate::cfi::{Answer, Flags, Function, Functions};
 use crate::sframe::cursor::Cursor;
 use crate::sframe::repeat::answered;
@@ -19,8 +19,8 @@ pub(super) struct Tails<'v, 't, I: Iterator> {
     /// One past the last PC.
     end: u64,
     rest: Peekable<I>,
-    /// For tails only: what the next function's CFI describes comes before them.
-    cursor: Cursor<'v, 't>,
+    /// For tails only: what the next function's CFI describes comes before them. None if there are none.
+    cursor: Option<Box<Cursor<'v, 't>>>,
 }
 
 impl<'v, 't> Tails<'v, 't, std::iter::Empty<Range<u64>>> {
@@ -31,7 +31,7 @@ impl<'v, 't> Tails<'v, 't, std::iter::Empty<Range<u64>>> {
     ) -> Tails<'v, 't, impl Iterator<Item = Range<u64>> + use<'f, 'a>> {
         let tails = functions.tails(function);
         let (first, end) = (tails.clone().next(), functions.with_tails(function).end.0);
-        let cursor = first.map_or_else(|| tables.cursor(), |first| tables.cursor_at(first.start));
+        let cursor = first.map(|first| Box::new(tables.cursor_at(first.start)));
         Tails { end, rest: tails.peekable(), cursor }
     }
 }
@@ -43,7 +43,7 @@ impl<I: Iterator<Item = Range<u64>>> Tails<'_, '_, I> {
     }
 }
 
-impl<'v, 't> Verifier<'v, 't, '_, '_> {
+impl<'v, 't> Part<'v, 't> {
     /// Compares the PCs of a range that belong to tails.
     pub(super) fn compare_tails(
         &mut self,
@@ -54,6 +54,7 @@ impl<'v, 't> Verifier<'v, 't, '_, '_> {
         tails: &mut Tails<'v, 't, impl Iterator<Item = Range<u64>>>,
         tally: &mut Tally,
     ) {
+        let Some(cursor) = &mut tails.cursor else { return };
         while let Some(tail) = tails.rest.peek_mut().filter(|tail| tail.start < range.end) {
             let pcs = tail.start.max(range.start)..tail.end.min(range.end);
             tail.start = pcs.end;
@@ -61,11 +62,11 @@ impl<'v, 't> Verifier<'v, 't, '_, '_> {
                 tails.rest.next();
             }
             let mut here = Tally::default();
-            mem::swap(&mut self.cursor, &mut tails.cursor);
+            mem::swap(&mut self.cursor, cursor);
             self.compare(function, pcs, answer, flags, &mut here);
-            mem::swap(&mut self.cursor, &mut tails.cursor);
-            self.report.pcs += here.equal + here.different;
-            self.report.pcs_hidden += here.missing;
+            mem::swap(&mut self.cursor, cursor);
+            self.found.counts.pcs += here.equal + here.different;
+            self.found.counts.pcs_hidden += here.missing;
             tally.equal += here.equal;
             tally.different += here.different;
         }
@@ -73,25 +74,23 @@ impl<'v, 't> Verifier<'v, 't, '_, '_> {
 
     /// Counts the PCs of the tails that are left: what the table answers for them cannot be judged. Returns for
     /// how many it does.
-    pub(super) fn unjudged_tails(
-        &mut self,
-        mut tails: Tails<'_, '_, impl Iterator<Item = Range<u64>>>,
-    ) -> u64 {
+    pub(super) fn unjudged_tails(&mut self, tails: Tails<'_, '_, impl Iterator<Item = Range<u64>>>) -> u64 {
+        let Some(mut cursor) = tails.cursor else { return 0 };
         let mut all_in_table = 0;
         for tail in tails.rest {
             let mut pc = tail.start;
             while pc < tail.end {
-                let segment = tails.cursor.seek(pc);
+                let segment = cursor.seek(pc);
                 let end = segment.end.min(tail.end);
                 let in_table = match segment.function {
                     Some(_) => answered(pc..end, &segment),
                     None => 0,
                 };
-                self.report.pcs += in_table;
-                self.report.pcs_unjudged += in_table;
-                self.report.pcs_unjudged_in_table += in_table;
+                self.found.counts.pcs += in_table;
+                self.found.counts.pcs_unjudged += in_table;
+                self.found.counts.pcs_unjudged_in_table += in_table;
                 all_in_table += in_table;
-                self.report.pcs_hidden += end - pc - in_table;
+                self.found.counts.pcs_hidden += end - pc - in_table;
                 pc = end;
             }
         }
@@ -99,17 +98,12 @@ impl<'v, 't> Verifier<'v, 't, '_, '_> {
     }
 
     /// PCs for which there is no CFI, in a range between two functions and around the tails in it.
-    pub(super) fn gaps(
-        &mut self,
-        range: Range<u64>,
-        tails: &mut Peekable<impl Iterator<Item = Range<u64>>>,
-        tables: &Table<'_>,
-    ) {
+    pub(super) fn gaps(&mut self, range: Range<u64>, tails: &mut Peekable<impl Iterator<Item = Range<u64>>>) {
         let mut start = range.start;
         while let Some(tail) = tails.next_if(|tail| tail.start < range.end) {
-            self.gap(start..tail.start, tables);
+            self.gap(start..tail.start);
             start = tail.end;
         }
-        self.gap(start..range.end, tables);
+        self.gap(start..range.end);
     }
 }

@@ -1,0 +1,46 @@
+//! The CIEs of a section that have been read.
+
+use std::collections::HashMap;
+
+/// How many CIEs are found without a search: consecutive FDEs take turns with a few.
+const RECENT: usize = 16;
+
+/// What was read of CIEs, by their offsets.
+pub(super) struct Cies<C> {
+    all: Vec<C>,
+    /// Where in `all`, by offset.
+    places: HashMap<usize, usize>,
+    /// The same of a few offsets, each in the slot that it belongs in.
+    recent: [Option<(usize, usize)>; RECENT],
+}
+
+impl<C> Cies<C> {
+    pub(super) fn new() -> Self {
+        Self { all: Vec::new(), places: HashMap::new(), recent: [None; RECENT] }
+    }
+
+    /// What was read of the CIE at an offset; `read` reads it the first time.
+    #[inline]
+    pub(super) fn at(&mut self, offset: usize, read: impl FnOnce() -> C) -> &C {
+        // The upper bits of the product depend on all bits of the offset.
+        let slot = ((offset as u32).wrapping_mul(0x9e37_79b9) >> 28) as usize;
+        let place = match self.recent[slot] {
+            Some((of, place)) if of == offset => place,
+            _ => {
+                let place = self.place(offset, read);
+                self.recent[slot] = Some((offset, place));
+                place
+            }
+        };
+        &self.all[place]
+    }
+
+    #[cold]
+    fn place(&mut self, offset: usize, read: impl FnOnce() -> C) -> usize {
+        let Self { all, places, .. } = self;
+        *places.entry(offset).or_insert_with(|| {
+            all.push(read());
+            all.len() - 1
+        })
+    }
+}

@@ -1,0 +1,154 @@
+//! Instructions one by one, for the few questions that rows do not answer.
+
+use cfipack_format::Endian;
+use cfipack_format::cfi::SectionKind;
+use gimli::{
+    BaseAddresses, CallFrameInstruction, CallFrameInstructionIter, DebugFrame, EhFrame, EndianSlice,
+    RunTimeEndian, UnwindSection,
+};
+
+use super::source::About;
+
+/// Another reader than the one that rows are evaluated from: gimli's loop over instructions is compiled into its
+/// evaluation only where that is the only user of it.
+type Reader<'f> = EndianSlice<'f, RunTimeEndian>;
+
+/// The instructions of a CIE or an FDE.
+pub(super) type Iter<'l, 'f> = CallFrameInstructionIter<'l, Reader<'f>>;
+
+/// A section, to list instructions from.
+#[derive(Debug)]
+pub(super) struct Listed<'f> {
+    frames: Frames<'f>,
+    bases: BaseAddresses,
+}
+
+#[derive(Debug)]
+enum Frames<'f> {
+    Eh(EhFrame<Reader<'f>>),
+    Debug(DebugFrame<Reader<'f>>),
+}
+
+impl<'f> Listed<'f> {
+    pub(super) fn new(about: &About<'f>) -> Self {
+        let endian = match about.section.arch.endian() {
+            Endian::Little => RunTimeEndian::Little,
+            Endian::Big => RunTimeEndian::Big,
+        };
+        let address_size = about.section.arch.pointer_size();
+        let frames = match about.section.kind {
+            SectionKind::EhFrame => {
+                let mut frames = EhFrame::new(about.bytes, endian);
+                frames.set_address_size(address_size);
+                frames.set_vendor(about.vendor);
+                Frames::Eh(frames)
+            }
+            SectionKind::DebugFrame => {
+                let mut frames = DebugFrame::new(about.bytes, endian);
+                frames.set_address_size(address_size);
+                frames.set_vendor(about.vendor);
+                Frames::Debug(frames)
+            }
+        };
+        Self { frames, bases: about.bases.clone() }
+    }
+
+    /// Those of the CIE at an offset.
+    pub(super) fn of_cie(&self, offset: usize) -> gimli::Result<Iter<'_, 'f>> {
+        match &self.frames {
+            Frames::Eh(frames) => of_cie(frames, &self.bases, offset.into()),
+            Frames::Debug(frames) => of_cie(frames, &self.bases, offset.into()),
+        }
+    }
+
+    /// Those of the FDE at an offset.
+    pub(super) fn of_fde(&self, offset: usize) -> gimli::Result<Iter<'_, 'f>> {
+        match &self.frames {
+            Frames::Eh(frames) => of_fde(frames, &self.bases, offset.into()),
+            Frames::Debug(frames) => of_fde(frames, &self.bases, offset.into()),
+        }
+    }
+}
+
+fn of_cie<'l, 'f, S: UnwindSection<Reader<'f>>>(
+    frames: &'l S,
+    bases: &'l BaseAddresses,
+    offset: S::Offset,
+) -> gimli::Result<Iter<'l, 'f>> {
+    Ok(frames.cie_from_offset(bases, offset)?.instructions(frames, bases))
+}
+
+fn of_fde<'l, 'f, S: UnwindSection<Reader<'f>>>(
+    frames: &'l S,
+    bases: &'l BaseAddresses,
+    offset: S::Offset,
+) -> gimli::Result<Iter<'l, 'f>> {
+    let fde = frames.fde_from_offset(bases, offset, S::cie_from_offset)?;
+    Ok(fde.instructions(frames, bases))
+}
+
+/// Whether an instruction moves to an address, or cannot be read.
+pub(super) fn has_addresses(mut instructions: Iter<'_, '_>) -> bool {
+    loop {
+        match instructions.next() {
+            Ok(Some(CallFrameInstruction::SetLoc { .. })) | Err(_) => return true,
+            Ok(Some(_)) => {}
+            Ok(None) => return false,
+        }
+    }
+}
+
+/// Distinguishes rows in which no instruction has set a CFA from others, in functions whose CIE sets none: to gimli the
+/// CFA is `register 0 + 0` from the start on, and may be changed.
+pub(super) struct CfaSet<'l, 'f> {
+    instructions: Iter<'l, 'f>,
+    /// Number of the row that `instructions` stands after; rows end where the location moves.
+    row: u64,
+    is_set: bool,
+    remembered: Vec<bool>,
+}
+
+impl<'l, 'f> CfaSet<'l, 'f> {
+    /// For the rows of the FDE at an offset, whose CIE is at another.
+    pub(super) fn new(listed: &'l Listed<'f>, cie: usize, fde: usize) -> gimli::Result<Self> {
+        let of_cie = Self::of_cie(listed, cie)?;
+        Ok(Self { instructions: listed.of_fde(fde)?, row: 0, ..of_cie })
+    }
+
+    /// Whether the CIE at an offset sets a CFA, and nothing in it changes one that is not set.
+    pub(super) fn is_set_by_cie(listed: &Listed<'_>, offset: usize) -> bool {
+        CfaSet::of_cie(listed, offset).is_ok_and(|of_cie| of_cie.is_set)
+    }
+
+    /// As it is after the instructions of a CIE.
+    fn of_cie(listed: &'l Listed<'f>, offset: usize) -> gimli::Result<Self> {
+        let instructions = listed.of_cie(offset)?;
+        let mut of_cie = Self { instructions, row: 0, is_set: false, remembered: Vec::new() };
+        of_cie.in_row(u64::MAX - 1)?;
+        Ok(of_cie)
+    }
+
+    /// Whether a CFA is set in a row. Numbers ascend from call to call.
+    ///
+    /// # Errors
+    /// One that is not set is changed.
+    pub(super) fn in_row(&mut self, number: u64) -> gimli::Result<bool> {
+        use CallFrameInstruction::*;
+        while self.row <= number {
+            match self.instructions.next() {
+                Ok(Some(DefCfa { .. } | DefCfaSf { .. } | DefCfaExpression { .. })) => self.is_set = true,
+                Ok(Some(DefCfaRegister { .. } | DefCfaOffset { .. } | DefCfaOffsetSf { .. }))
+                    if !self.is_set =>
+                {
+                    return Err(gimli::Error::CfiInstructionInInvalidContext);
+                }
+                Ok(Some(RememberState)) => self.remembered.push(self.is_set),
+                Ok(Some(RestoreState)) => self.is_set = self.remembered.pop().unwrap_or(self.is_set),
+                Ok(Some(AdvanceLoc { .. } | SetLoc { .. })) => self.row += 1,
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => break,
+            }
+        }
+        Ok(self.is_set)
+    }
+}

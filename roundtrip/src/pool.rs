@@ -1,0 +1,77 @@
+//! Threads that a verification runs on: the caller's, or those of the standard library.
+
+use std::panic;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+/// A piece of work that a [`Pool`] runs.
+pub type Task<'t> = Box<dyn FnOnce() + Send + 't>;
+
+/// Threads that a caller lends: its own pool (rayon's, a jobserver's), [`Threads`] of the standard library, or
+/// [`Serial`] for none. No report depends on it.
+///
+/// It has the shape of the encoder's `Pool` and is a trait of its own, since a verification shares nothing with what
+/// it verifies.
+pub trait Pool: Sync {
+    /// About how many tasks run at the same time, which is how finely work is divided; with 1 or 0 the caller's
+    /// thread does all of it and [`run`](Self::run) is not called.
+    fn threads(&self) -> usize;
+
+    /// Runs all tasks, in any order and on any threads, the caller's among them, and returns when all have ended.
+    /// A task that panics must make this panic.
+    fn run<'t>(&self, tasks: Vec<Task<'t>>);
+}
+
+impl<P: Pool + ?Sized> Pool for &P {
+    fn threads(&self) -> usize {
+        (**self).threads()
+    }
+
+    fn run<'t>(&self, tasks: Vec<Task<'t>>) {
+        (**self).run(tasks);
+    }
+}
+
+/// No pool: the caller's thread does everything.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Serial;
+
+impl Pool for Serial {
+    fn threads(&self) -> usize {
+        1
+    }
+
+    fn run<'t>(&self, tasks: Vec<Task<'t>>) {
+        tasks.into_iter().for_each(|task| task());
+    }
+}
+
+/// This many threads of the standard library, the caller's among them. Where the system starts no thread, the others
+/// do its work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Threads(pub usize);
+
+impl Pool for Threads {
+    fn threads(&self) -> usize {
+        self.0
+    }
+
+    fn run<'t>(&self, tasks: Vec<Task<'t>>) {
+        let others = self.0.min(tasks.len()).saturating_sub(1);
+        let tasks = Mutex::new(tasks.into_iter());
+        let next = || tasks.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let worker = || {
+            while let Some(task) = next() {
+                task();
+            }
+        };
+        thread::scope(|scope| {
+            let spawn = || thread::Builder::new().spawn_scoped(scope, worker).ok();
+            let threads: Vec<_> = (0..others).map_while(|_| spawn()).collect();
+            worker();
+            for thread in threads {
+                thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic));
+            }
+        });
+    }
+}

@@ -1,0 +1,64 @@
+//! Whether CFI and table agree about a whole function, as nearly always they do: found out before anything is counted.
+
+use std::ops::Range;
+
+use cfipack_format::{Arch, Row};
+
+use super::decoded::Walk;
+use crate::cfi::{Answer, Evaluator, Flags, Function};
+use crate::same_row::same_row;
+use crate::sframe::compare::same_flags;
+
+/// What ends a function that CFI and table agree about.
+pub(super) struct Agreed<'t> {
+    /// How many bytes after the function's start the last row starts, of the CFI or the table.
+    pub last: u64,
+    /// What follows the FREs in the table.
+    pub rest: &'t [u8],
+}
+
+/// Returns something only if CFI and table agree at every PC of a function, and all rows of the table are for some of
+/// them. The function whose `rows` they are has the PCs of `function` and no others; `flags` are the table's.
+pub(super) fn agree<'t>(
+    function: &Function,
+    mut rows: Walk<'_, 't>,
+    flags: Flags,
+    arch: Arch,
+    evaluator: &mut Evaluator<'_>,
+) -> Option<Agreed<'t>> {
+    // How far they do.
+    let mut agreed = Some(function.start.0);
+    let last = evaluator.evaluate_to_last_row(function, |pcs, answer, of_cfi| {
+        let offsets = pcs.start - function.start.0..pcs.end - function.start.0;
+        let here = || pcs_agree(offsets, answer, &mut rows, arch, |row| same_flags(of_cfi, flags, row));
+        agreed = agreed.filter(|&agreed| agreed == pcs.start).and_then(|_| here()).map(|()| pcs.end);
+    });
+    let last = last.ok()?.0.wrapping_sub(function.start.0);
+    let (last_in_table, rest) = rows.end().filter(|_| agreed == Some(function.end.0))?;
+    Some(Agreed { last: last.max(last_in_table), rest })
+}
+
+/// Returns something only if the rows of the table agree with what the CFI gives for some PCs, which follow those of
+/// the call before.
+#[inline]
+fn pcs_agree(
+    offsets: Range<u64>,
+    answer: &Answer,
+    rows: &mut Walk<'_, '_>,
+    arch: Arch,
+    has_flags: impl Fn(&Row) -> bool,
+) -> Option<()> {
+    let Answer::Row(row) = answer else { return None };
+    while rows.next() <= offsets.start {
+        rows.step()?;
+    }
+    loop {
+        if !same_row(row, rows.row(), arch) || !has_flags(row) {
+            return None;
+        }
+        if rows.next() >= offsets.end {
+            return Some(());
+        }
+        rows.step()?;
+    }
+}

@@ -1,0 +1,60 @@
+//! What judging functions has found.
+
+use std::collections::HashSet;
+
+use super::left::Left;
+use crate::limited::Limited;
+use crate::sframe::report::{Difference, Report};
+
+/// What judging functions that follow each other has found.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// The counts of functions and PCs; nothing else of it is set.
+    pub counts: Report,
+    pub differences: Limited<Difference>,
+    /// In order of address.
+    pub left: Vec<Left>,
+    /// Places of the functions of the table that answer for PCs which no function of the CFI has.
+    pub extra: HashSet<usize>,
+}
+
+impl Found {
+    /// Nothing yet; `limit` differences are described.
+    pub(super) fn new(limit: usize) -> Self {
+        Self {
+            counts: Report::default(),
+            differences: Limited::new(limit),
+            left: Vec::new(),
+            extra: HashSet::new(),
+        }
+    }
+
+    /// Takes over what was found of the functions after these.
+    pub(super) fn append(&mut self, next: Self) {
+        let (counts, other) = (&mut self.counts, next.counts);
+        counts.functions += other.functions;
+        counts.equal += other.equal;
+        counts.different += other.different;
+        counts.unjudged_in_table += other.unjudged_in_table;
+        counts.pcs += other.pcs;
+        counts.pcs_equal += other.pcs_equal;
+        counts.pcs_different += other.pcs_different;
+        counts.pcs_missing += other.pcs_missing;
+        counts.pcs_unjudged += other.pcs_unjudged;
+        counts.pcs_unjudged_in_table += other.pcs_unjudged_in_table;
+        counts.pcs_extra += other.pcs_extra;
+        counts.pcs_padding += other.pcs_padding;
+        counts.pcs_hidden += other.pcs_hidden;
+        self.differences.append(next.differences);
+        self.left.extend(next.left);
+        self.extra.extend(next.extra);
+    }
+
+    /// The functions without a verdict, and the report but for them.
+    pub(super) fn report(self) -> (Vec<Left>, Report) {
+        let (mut differences, more_differences) = self.differences.finish();
+        differences.sort_by_key(|difference| difference.start);
+        let extra = self.extra.len() as u64;
+        (self.left, Report { extra, differences, more_differences, ..self.counts })
+    }
+}

@@ -1,0 +1,71 @@
+//! Functions that were judged equal: others that repeat one of them byte for byte need not be judged.
+
+use super::agree::Agreed;
+use crate::cfi::Program;
+use crate::sframe::encoded::Encoded;
+
+/// The most functions that are remembered, which bounds the memory of a thread to 4 MB.
+const MOST: usize = 1 << 15;
+
+/// A function as both sides describe it, apart from where it lies.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Described<'f, 't> {
+    pub program: Program<'f>,
+    /// With what follows its rows.
+    pub encoded: Encoded<'t>,
+    /// In bytes.
+    pub size: u64,
+}
+
+/// Functions for which CFI and table were found to agree at every PC, each in the slot that its program belongs in.
+#[derive(Debug)]
+pub(super) struct Known<'f, 't> {
+    slots: Vec<Option<Equal<'f, 't>>>,
+}
+
+/// A function for which CFI and table agree at every PC.
+#[derive(Debug)]
+struct Equal<'f, 't> {
+    program: Program<'f>,
+    encoded: Encoded<'t>,
+    /// Where the last row starts, of the CFI or the table: both answer alike from there on, however far.
+    last: u64,
+    /// Whether an instruction moves to an address, so that the rows of a repetition are others; if that is known.
+    has_addresses: Option<bool>,
+}
+
+impl<'f, 't> Known<'f, 't> {
+    /// None yet, of about so many functions.
+    pub(super) fn new(functions: usize) -> Self {
+        let mut slots = Vec::new();
+        slots.resize_with(functions.next_power_of_two().min(MOST), || None);
+        Self { slots }
+    }
+
+    fn slot(&mut self, program: &Program<'f>) -> &mut Option<Equal<'f, 't>> {
+        // The upper bits of the hash are the good ones.
+        let slot = (program.hash() >> 40) as usize & (self.slots.len() - 1);
+        &mut self.slots[slot]
+    }
+
+    /// Whether a function repeats one of these. `has_addresses` returns whether one of its instructions moves to an
+    /// address.
+    pub(super) fn has(&mut self, function: &Described<'f, 't>, has_addresses: impl FnOnce() -> bool) -> bool {
+        let Some(equal) = self.slot(&function.program) else { return false };
+        equal.program == function.program
+            && equal.last < function.size
+            && equal.encoded.are_those_of(&function.encoded)
+            && !*equal
+                .has_addresses
+                .get_or_insert_with(|| function.program.may_have_addresses() && has_addresses())
+    }
+
+    /// Remembers a function that CFI and table agree about, in place of another one if need be.
+    pub(super) fn insert(&mut self, function: &Described<'f, 't>, agreed: &Agreed<'t>) {
+        let (program, last) = (function.program, agreed.last);
+        if last < function.size {
+            let encoded = function.encoded.without_rest(agreed.rest);
+            *self.slot(&program) = Some(Equal { program, encoded, last, has_addresses: None });
+        }
+    }
+}

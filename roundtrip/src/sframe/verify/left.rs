@@ -1,0 +1,82 @@
+//! Functions without a verdict on all of their rows: the table lacks some, or the CFI cannot be judged.
+
+use cfipack_format::{Unsupported, cfi};
+
+use crate::cfi::{DISPUTED, Function, Unevaluated};
+use crate::sframe::missing::{MissingFunction, Reasons};
+use crate::sframe::report::{Report, Unverified};
+
+/// A function without a verdict.
+#[derive(Debug)]
+pub(super) struct Left {
+    /// None if its record cannot be read.
+    pub function: Option<Function>,
+    pub cause: Cause,
+}
+
+/// Why there is no verdict.
+#[derive(Debug)]
+pub(super) enum Cause {
+    /// The table has no row for one of its PCs.
+    Missing,
+    /// FDEs that start where it does disagree.
+    Disputed,
+    Unevaluated(Unevaluated),
+}
+
+/// Counts functions without a verdict by reasons, and describes the first of them. `reasons`: `None` if the caller
+/// does not know any.
+pub(super) fn describe<'a>(
+    left: &[Left],
+    cfi: &[cfi::Section<'a>],
+    mut reasons: Option<Reasons<'_, 'a>>,
+    limit: usize,
+    report: &mut Report,
+) {
+    let is_known = reasons.is_some();
+    for Left { function, cause } in left {
+        let mut unsupported = None;
+        if let Cause::Missing = cause {
+            unsupported =
+                reasons.as_mut().zip(missing(*function, cfi)).and_then(|(ask, missing)| ask(&missing));
+            report.missing += 1;
+            report.unexplained += u64::from(unsupported.is_none());
+        } else {
+            report.unjudged += 1;
+        }
+        if report.unverified.len() < limit {
+            report.unverified.push(Unverified {
+                function: function.map(|function| function.start),
+                pc: unsupported.map(|unsupported| unsupported.pc()),
+                why: why(cause, unsupported, is_known),
+            });
+        }
+        *report.reasons.entry(name(cause, unsupported)).or_default() += 1;
+    }
+}
+
+/// The function as the caller is asked about it.
+fn missing<'a>(function: Option<Function>, cfi: &[cfi::Section<'a>]) -> Option<MissingFunction<'a>> {
+    let Function { start, section, fde, .. } = function?;
+    cfi.get(section).map(|&section| MissingFunction { section, fde, start })
+}
+
+/// What such functions are counted under.
+fn name(cause: &Cause, unsupported: Option<Unsupported>) -> String {
+    match cause {
+        Cause::Missing => {
+            unsupported.map_or("not-in-the-table", |unsupported| unsupported.reason.name()).into()
+        }
+        Cause::Disputed => DISPUTED.to_owned(),
+        Cause::Unevaluated(error) => error.to_string(),
+    }
+}
+
+fn why(cause: &Cause, unsupported: Option<Unsupported>, is_known: bool) -> String {
+    match (cause, unsupported) {
+        (Cause::Missing, Some(unsupported)) => unsupported.reason.to_string(),
+        (Cause::Missing, None) if is_known => "the function could be in the table and is not".to_owned(),
+        (Cause::Missing, None) => "the function is not in the table".to_owned(),
+        _ => name(cause, None),
+    }
+}

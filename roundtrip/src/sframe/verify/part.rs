@@ -1,0 +1,271 @@
+//! Functions that follow each other, and the gaps around them, against the tables.
+
+use std::ops::Range;
+
+use cfipack_format::Address;
+
+use super::agree::agree;
+use super::found::Found;
+use super::known::Described;
+use super::left::{Cause, Left};
+use super::parts::{Question, Tools};
+use super::tails::Tails;
+use crate::cfi::{Answer, Evaluator, Flags, Function};
+use crate::sframe::compare::{Outcome, against_cfi};
+use crate::sframe::cursor::{Cursor, flags};
+use crate::sframe::encoded::Encoded;
+use crate::sframe::repeat::{Recurrence, answered, each_piece, lcm};
+use crate::sframe::report::Difference;
+
+/// A part of the functions as it is judged.
+pub(super) struct Part<'q, 't> {
+    pub(super) question: &'q Question<'q, 't>,
+    pub(super) cursor: Cursor<'q, 't>,
+    pub(super) found: Found,
+    /// Place of the last function that was counted as extra.
+    last_extra: Option<usize>,
+}
+
+/// PCs of one function.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Tally {
+    pub equal: u64,
+    pub different: u64,
+    pub missing: u64,
+}
+
+impl<'q, 't> Part<'q, 't> {
+    /// Judges the functions with these numbers and the gaps before them, and after the last of all the rest.
+    pub(super) fn judge(
+        question: &'q Question<'q, 't>,
+        tools: &mut Tools<'q, 't>,
+        numbers: Range<usize>,
+    ) -> Found {
+        let functions = question.functions.as_slice();
+        let before = numbers.start.checked_sub(1).and_then(|before| functions.get(before));
+        let mut done = before.map_or(0, |before| before.end.0);
+        let first = question.all_tails.partition_point(|tail| tail.start < done);
+        let mut all_tails = question.all_tails[first..].iter().cloned().peekable();
+        let mut part = Self {
+            question,
+            cursor: question.tables.cursor_at(done),
+            found: Found::new(question.limit),
+            last_extra: None,
+        };
+        for function in &functions[numbers.clone()] {
+            part.gaps(done..function.start.0, &mut all_tails);
+            part.one(function, tools);
+            done = function.end.0;
+        }
+        if numbers.end == functions.len() {
+            part.gaps(done..u64::MAX, &mut all_tails);
+        }
+        part.found
+    }
+
+    /// Judges a function, with its tails.
+    fn one(&mut self, function: &Function, tools: &mut Tools<'q, 't>) {
+        let Question { functions, tables, signal, .. } = *self.question;
+        let is_alone = !functions.has_tails(function) && !functions.has_duplicates(function);
+        if is_alone && self.is_equal(function, tools) {
+            self.equal(function);
+            return;
+        }
+        let mut tails = Tails::of(function, functions, tables);
+        let in_table = self.found.counts.unjudged_in_table;
+        if tools.evaluator.has_disputed_rows(functions, function, signal) {
+            self.disputed(function);
+        } else {
+            self.function(function, &mut tails, &mut tools.evaluator);
+        }
+        if self.unjudged_tails(tails) != 0 && self.found.counts.unjudged_in_table == in_table {
+            self.found.counts.unjudged_in_table += 1;
+        }
+    }
+
+    /// Whether CFI and table agree about a whole function, which one function of the table is. If not, nothing has
+    /// been counted.
+    fn is_equal(&mut self, function: &Function, tools: &mut Tools<'q, 't>) -> bool {
+        let Tools { evaluator, known, decoded } = tools;
+        let (start, end) = (function.start.0, function.end.0);
+        let Some((section, in_table)) = self.cursor.whole(start..end) else { return false };
+        let Question { tables, arch, .. } = *self.question;
+        let table = &tables.sections[section as usize];
+        let flags = flags(table, &in_table);
+        // Addresses are added up with as many bits as they have: repetitions must not be where that matters.
+        let can_repeat = (start ^ (end - 1)) >> u32::BITS == 0;
+        let described = can_repeat.then(|| evaluator.program(function)).flatten().map(|program| Described {
+            program,
+            encoded: Encoded::with_rest(section, &in_table, flags),
+            size: end - start,
+        });
+        if described.is_some_and(|it| known.has(&it, || evaluator.has_addresses(function))) {
+            return true;
+        }
+        let rows = decoded.walk(section, table.endian(), &in_table);
+        let agreed = rows.and_then(|rows| agree(function, rows, flags, arch, evaluator));
+        if let (Some(described), Some(agreed)) = (described, &agreed) {
+            known.insert(&described, agreed);
+        }
+        agreed.is_some()
+    }
+
+    /// Counts a function that CFI and table agree about.
+    fn equal(&mut self, function: &Function) {
+        let (counts, pcs) = (&mut self.found.counts, function.end.0 - function.start.0);
+        counts.functions += 1;
+        counts.equal += 1;
+        counts.pcs += pcs;
+        counts.pcs_equal += pcs;
+    }
+
+    /// Judges a function row by row.
+    fn function(
+        &mut self,
+        function: &Function,
+        tails: &mut Tails<'q, 't, impl Iterator<Item = Range<u64>>>,
+        evaluator: &mut Evaluator<'_>,
+    ) {
+        let mut tally = Tally::default();
+        let mut judged = function.start.0;
+        let result = evaluator.evaluate(&tails.with(function), |range, answer, flags| {
+            let head = range.start..range.end.min(function.end.0);
+            if !head.is_empty() {
+                judged = head.end;
+                self.compare(function, head, answer, flags, &mut tally);
+            }
+            self.compare_tails(function, range, answer, flags, tails, &mut tally);
+        });
+        let in_table = self.answered(judged..function.end.0);
+        let counts = &mut self.found.counts;
+        counts.functions += 1;
+        counts.pcs += function.end.0 - function.start.0;
+        counts.pcs_equal += tally.equal;
+        counts.pcs_different += tally.different;
+        counts.pcs_missing += tally.missing;
+        counts.pcs_unjudged += function.end.0 - judged;
+        counts.pcs_unjudged_in_table += in_table;
+        match result {
+            _ if tally.different != 0 => counts.different += 1,
+            Err(error) => {
+                counts.unjudged_in_table += u64::from(in_table != 0);
+                self.leave(function, Cause::Unevaluated(error));
+            }
+            Ok(()) if tally.missing != 0 => self.leave(function, Cause::Missing),
+            Ok(()) => counts.equal += 1,
+        }
+    }
+
+    /// Compares some PCs for which the CFI gives one answer.
+    pub(super) fn compare(
+        &mut self,
+        function: &Function,
+        range: Range<u64>,
+        answer: &Answer,
+        flags: Flags,
+        tally: &mut Tally,
+    ) {
+        let arch = self.question.arch;
+        let Self { cursor, found: Found { differences, .. }, .. } = self;
+        let is_plt = matches!(answer, Answer::Plt { .. });
+        let mut pc = range.start;
+        while pc < range.end {
+            let segment = cursor.seek(pc);
+            let end = segment.end.min(range.end);
+            let period = if is_plt { lcm(16, segment.period()) } else { segment.period() };
+            let until = |pc| segment.until(pc).min(answer.until(pc));
+            each_piece(pc..end, period, until, |range, recurrence| {
+                let pcs = (range.end - range.start) * recurrence.times;
+                let in_stub = is_plt.then(|| answer.at(range.start));
+                let (cfi, table) = (in_stub.as_ref().unwrap_or(answer), segment.at(range.start));
+                match against_cfi(cfi, flags, table, arch) {
+                    Outcome::Equal => tally.equal += pcs,
+                    Outcome::Missing => tally.missing += pcs,
+                    Outcome::Different => {
+                        tally.different += pcs;
+                        differences.add(Difference {
+                            arch,
+                            function: Some(function.start),
+                            start: Address(range.start),
+                            end: Address(range.end),
+                            recurrence,
+                            cfi: Some((*cfi, flags)),
+                            table: *table,
+                        });
+                    }
+                }
+            });
+            pc = end;
+        }
+    }
+
+    /// How many of some PCs, after all that were looked at, the table answers for.
+    fn answered(&mut self, range: Range<u64>) -> u64 {
+        let (mut pc, mut pcs) = (range.start, 0);
+        while pc < range.end {
+            let segment = self.cursor.seek(pc);
+            let end = segment.end.min(range.end);
+            pcs += answered(pc..end, &segment);
+            pc = end;
+        }
+        pcs
+    }
+
+    /// PCs for which there is no CFI.
+    pub(super) fn gap(&mut self, range: Range<u64>) {
+        let Question { tables, arch, padding, .. } = *self.question;
+        let mut pc = range.start;
+        while pc < range.end {
+            let segment = self.cursor.seek(pc);
+            let end = segment.end.min(range.end);
+            if let Some(place) = segment.function {
+                let pcs = answered(pc..end, &segment);
+                let holds_both = || {
+                    tables
+                        .extent(segment.piece)
+                        .is_some_and(|extent| extent.start < range.start && extent.end > range.end)
+                };
+                let counts = &mut self.found.counts;
+                if range.end - range.start <= padding && holds_both() {
+                    counts.pcs += pcs;
+                    counts.pcs_padding += pcs;
+                } else if pcs != 0 {
+                    counts.pcs += pcs;
+                    counts.pcs_different += pcs;
+                    counts.pcs_extra += pcs;
+                    if self.last_extra != Some(place) {
+                        self.last_extra = Some(place);
+                        self.found.extra.insert(place);
+                    }
+                    self.found.differences.add(Difference {
+                        arch,
+                        function: None,
+                        start: Address(pc),
+                        end: Address(end),
+                        recurrence: Recurrence::ONCE,
+                        cfi: None,
+                        table: *segment.at(pc),
+                    });
+                }
+            }
+            pc = end;
+        }
+    }
+
+    /// A function that the CFI describes in several ways.
+    fn disputed(&mut self, function: &Function) {
+        let pcs = function.end.0 - function.start.0;
+        let in_table = self.answered(function.start.0..function.end.0);
+        let counts = &mut self.found.counts;
+        counts.functions += 1;
+        counts.pcs += pcs;
+        counts.pcs_unjudged += pcs;
+        counts.unjudged_in_table += u64::from(in_table != 0);
+        counts.pcs_unjudged_in_table += in_table;
+        self.leave(function, Cause::Disputed);
+    }
+
+    fn leave(&mut self, function: &Function, cause: Cause) {
+        self.found.left.push(Left { function: Some(*function), cause });
+    }
+}
