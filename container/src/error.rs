@@ -133,6 +133,20 @@ pub enum Error {
         /// Where the member starts.
         offset: u64,
     },
+    /// An entry of an archive's symbol index leads to no member.
+    ArchiveIndex {
+        /// Where the entry's offset lies in the file.
+        offset: u64,
+        /// Where it leads to.
+        value: u64,
+    },
+    /// A changed archive has a size or an offset that does not fit into the field for it.
+    ArchiveSize {
+        /// Where the field lies in the old archive.
+        offset: u64,
+        /// The size or offset.
+        value: u64,
+    },
     /// An archive has no members.
     EmptyArchive {
         /// Where the first would start.
@@ -208,6 +222,15 @@ impl fmt::Display for Error {
                 write!(f, "section .eh_frame_hdr: offset {offset:#x}: unexpected value {value:#x}")
             }
             Self::Archive { offset } => write!(f, "offset {offset:#x}: damaged archive member"),
+            Self::ArchiveIndex { offset, value } => {
+                write!(
+                    f,
+                    "offset {offset:#x}: the archive's symbol index leads to {value:#x}, where no member starts"
+                )
+            }
+            Self::ArchiveSize { offset, value } => {
+                write!(f, "offset {offset:#x}: the archive has no room for the size or offset {value:#x}")
+            }
             Self::EmptyArchive { offset } => write!(f, "offset {offset:#x}: an archive without members"),
             Self::ThinArchive => {
                 f.write_str("offset 0x0: thin archive: its members are files of their own, name them instead")

@@ -1,5 +1,7 @@
 //! Fat files: one file for each of several architectures, in one. And what Apple's tools call these.
 
+mod rewrite;
+
 use std::borrow::Cow;
 
 use cfipack_format::Arch;
@@ -10,6 +12,8 @@ use object::{Endian as _, Endianness};
 
 use crate::Error;
 use crate::elf::arch_of;
+
+pub use rewrite::rewrite_slices;
 
 /// The file of one architecture.
 #[derive(Clone, Debug)]

@@ -18,6 +18,7 @@
 
 mod archive;
 mod elf;
+mod embed_error;
 mod error;
 mod fat;
 mod kind;
@@ -28,11 +29,17 @@ mod rewrite;
 mod section;
 mod symbols;
 
-pub use archive::{Member, Members, members};
-pub use elf::Placement;
+pub use archive::{Member, Members, ThinMember, members, resize_thin_members, rewrite_members, thin_members};
+pub use elf::{Embedding, Placement, StartRelocation, Way};
+pub use elf::{MovedSection, Structure, StructureError, Version, check_structure};
+pub use embed_error::EmbedError;
 pub use error::{Error, SectionName};
+pub use fat::rewrite_slices;
 pub use kind::Kind;
-pub use macho::{CompactUnwind, CompactUnwindRow, Referent};
+pub use macho::{
+    CompactUnwind, CompactUnwindEdit, CompactUnwindEditor, CompactUnwindRow, MachODifference, Referent,
+    check_compact_unwind_edit,
+};
 pub use magic::has_known_magic;
 pub use relocation::Relocation;
 pub use rewrite::{Patch, Piece, Rewrite};
@@ -131,6 +138,14 @@ impl<'a> File<'a> {
         }
     }
 
+    /// Where the program header `PT_GNU_SFRAME` of a linked ELF file leads, by which unwinders find its table.
+    pub fn sframe_segment(&self) -> Option<Address> {
+        match &self.format {
+            Format::Elf(elf) => elf.sframe_segment(),
+            Format::MachO(_) => None,
+        }
+    }
+
     /// The file with other bytes in an ELF section, which is known by its [index](Section::index): the section's
     /// size becomes theirs, what is left over of its room in the file becomes zeros, and nothing moves. None if they
     /// do not fit into it.
@@ -138,6 +153,65 @@ impl<'a> File<'a> {
         match &self.format {
             Format::Elf(elf) => elf.headers.with_section(index, contents),
             Format::MachO(_) => Ok(None),
+        }
+    }
+
+    /// A place for a `.sframe` of `table_len` bytes in a linked ELF file: of the table that it has if that is large
+    /// enough, else a new one. It depends on the length alone, so that the table can be made for its address.
+    ///
+    /// No index of a section changes, and the program headers stay at the start of the file. [`Way`] lists what may
+    /// move to make room for more of them, and what that costs.
+    ///
+    /// # Errors
+    /// If the file is none of those that can be changed safely: [`EmbedError`] lists them. A file without section
+    /// headers, with bytes after all that its headers describe (an archive that a program carries, a signature), or
+    /// with a physical address of its own (a kernel) is refused.
+    pub fn embedding(&self, table_len: usize) -> Result<Embedding<'a>, EmbedError> {
+        match &self.format {
+            Format::Elf(elf) => elf.embedding(table_len),
+            Format::MachO(_) => Err(EmbedError::NotElf),
+        }
+    }
+
+    /// The relocatable ELF object with a `.sframe` of these bytes, and relocations for its functions' starts as gas
+    /// writes them: relative to the field (`R_X86_64_PC64` for version 3, `R_X86_64_PC32` for version 2, and their
+    /// like), against the symbol of the section that the function lies in. `starts` are in the table's order.
+    ///
+    /// Both sections are the last ones, or have the numbers of the object's own, whose contents they replace; further
+    /// tables are removed. No other section changes its number then, and no symbol unless a section's symbol
+    /// is missing: it is inserted after the last local one, and everything that counts symbols is renumbered. The
+    /// table stays outside all groups.
+    ///
+    /// Functions of the table must not share rows: GNU `ld` (2.47) reserves as many bytes as its inputs' tables have,
+    /// then writes the rows of each function, and overwrites the next section if these are more.
+    ///
+    /// # Errors
+    /// If the object cannot be changed safely; `EmbedError` lists the reasons.
+    pub fn embed_in_object(
+        &self,
+        table: &[u8],
+        starts: &[StartRelocation],
+    ) -> Result<Rewrite<'a>, EmbedError> {
+        match &self.format {
+            Format::Elf(elf) => elf.embed_in_object(table, starts),
+            Format::MachO(_) => Err(EmbedError::NotElf),
+        }
+    }
+
+    /// The ELF file without its `.sframe`, its header, its segment and its name; None if it has none.
+    ///
+    /// What moved to make room for it goes back, and program headers that gave it their slots are restored, so that
+    /// the result is the file that the table was embedded in, byte for byte. It may differ, and behaves alike, if
+    /// that file had bytes of no section (patchelf leaves some), or if another program has written the file since:
+    /// sections that find no room in their old place stay where they are. The sections after a table that a linker
+    /// wrote get new indices, also in symbols.
+    ///
+    /// # Errors
+    /// If the file is none of those that can be changed safely: [`EmbedError`] lists them.
+    pub fn without_sframe(&self) -> Result<Option<Rewrite<'a>>, EmbedError> {
+        match &self.format {
+            Format::Elf(elf) => elf.without_sframe(),
+            Format::MachO(_) => Err(EmbedError::NotElf),
         }
     }
 
@@ -201,6 +275,18 @@ impl<'a> File<'a> {
         match &self.format {
             Format::Elf(_) => Ok(None),
             Format::MachO(file) => file.compact_unwind(),
+        }
+    }
+
+    /// Mach-O: writes other rows into the `__compact_unwind` of a relocatable object for x86-64 or arm64. None
+    /// for other formats.
+    ///
+    /// # Errors
+    /// The file is linked, for another architecture, or has load commands other than those of objects.
+    pub fn edit_compact_unwind(&self) -> Result<Option<CompactUnwindEditor<'_, 'a>>, Error> {
+        match &self.format {
+            Format::Elf(_) => Ok(None),
+            Format::MachO(file) => CompactUnwindEditor::new(file).map(Some),
         }
     }
 

@@ -10,12 +10,14 @@ use object::{Endianness, SectionIndex};
 use crate::{Error, Kind, Section, SectionName};
 
 /// A file's headers.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Headers<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) endian: Endianness,
     pub(crate) arch: Arch,
     pub(crate) kind: Kind,
+    /// The file's header.
+    pub(super) file: &'a FileHeader64<Endianness>,
     pub(super) segments: &'a [ProgramHeader64<Endianness>],
     pub(crate) sections: SectionTable<'a, FileHeader64<Endianness>>,
 }
@@ -42,7 +44,7 @@ impl<'a> Headers<'a> {
             offset: header.e_shoff(endian),
             value: header.e_shnum(endian).into(),
         })?;
-        Ok(Self { bytes, endian, arch, kind, segments, sections })
+        Ok(Self { bytes, endian, arch, kind, file: header, segments, sections })
     }
 
     /// A section's name, or nothing if it has none that can be read.

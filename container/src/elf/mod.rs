@@ -3,13 +3,16 @@
 mod compression;
 mod debug_frame;
 mod eh_frame_hdr;
+mod embed;
 mod excluded;
 mod headers;
 mod linked_symbols;
+mod object_file;
 mod placement;
 mod relocate;
 mod replace;
 mod room;
+mod structure;
 
 use std::borrow::Cow;
 
@@ -19,9 +22,12 @@ use object::elf::{self, SectionHeader64};
 use object::read::elf::{Dyn as _, ProgramHeader as _, SectionHeader as _};
 use object::{Endianness, SectionIndex};
 
+pub use embed::{Embedding, Way};
+pub use object_file::StartRelocation;
 pub use placement::Placement;
+pub use structure::{MovedSection, Structure, StructureError, Version, check_structure};
 
-use crate::{CallFrameSection, Error, Kind, Location, Relocation, Section};
+use crate::{CallFrameSection, EmbedError, Error, Kind, Location, Relocation, Rewrite, Section};
 use headers::Headers;
 pub(crate) use headers::arch_of;
 use placement::Addresses;
@@ -134,6 +140,37 @@ impl<'a> Elf<'a> {
             }
         }
         Ok(found)
+    }
+
+    pub(crate) fn sframe_segment(&self) -> Option<Address> {
+        let Headers { segments, endian, .. } = &self.headers;
+        let segment = segments.iter().find(|segment| segment.p_type(*endian) == elf::PT_GNU_SFRAME)?;
+        Some(Address(segment.p_vaddr(*endian)))
+    }
+
+    pub(crate) fn embedding(&self, table_len: usize) -> Result<Embedding<'a>, EmbedError> {
+        match self.headers.kind {
+            Kind::Linked => Embedding::plan(&self.headers, table_len),
+            Kind::Relocatable => Err(EmbedError::Relocatable),
+        }
+    }
+
+    pub(crate) fn without_sframe(&self) -> Result<Option<Rewrite<'a>>, EmbedError> {
+        match self.headers.kind {
+            Kind::Linked => embed::without_sframe(&self.headers),
+            Kind::Relocatable => object_file::without_sframe(&self.headers),
+        }
+    }
+
+    pub(crate) fn embed_in_object(
+        &self,
+        table: &[u8],
+        starts: &[StartRelocation],
+    ) -> Result<Rewrite<'a>, EmbedError> {
+        match self.headers.kind {
+            Kind::Relocatable => object_file::embed(&self.headers, table, starts),
+            Kind::Linked => Err(EmbedError::Linked),
+        }
     }
 
     pub(crate) fn eh_frame_hdr_size(&self) -> Result<u64, Error> {

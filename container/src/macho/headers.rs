@@ -33,7 +33,7 @@ pub(super) struct Header<'a> {
     pub(super) address: u64,
     pub(super) size: u64,
     /// In the file; none without bytes there.
-    offset: Option<u64>,
+    pub(super) offset: Option<u64>,
     pub(super) relocations_off: u64,
     pub(super) relocations_count: u32,
     flags: SectionFlags,

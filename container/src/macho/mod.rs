@@ -4,9 +4,11 @@
 //! [`Placement`](crate::Placement) is needed: where it speaks of "apart", these are meant.
 
 mod compact_unwind;
+mod edit;
 mod headers;
 mod range;
 mod relocate;
+mod structure;
 mod symbols;
 
 use cfipack_cfi as cfi;
@@ -14,7 +16,9 @@ use cfipack_format::Address;
 use object::macho;
 
 pub use compact_unwind::{CompactUnwind, CompactUnwindRow, Referent};
+pub use edit::{CompactUnwindEdit, CompactUnwindEditor};
 pub(crate) use headers::MachO;
+pub use structure::{MachODifference, check_compact_unwind_edit};
 
 use crate::{CallFrameSection, Error, Kind, Section};
 

@@ -1,7 +1,7 @@
 //! The symbol table.
 
 use object::LittleEndian as LE;
-use object::macho::{N_SECT, N_STAB, N_TYPE, SymtabCommand};
+use object::macho::{N_ALT_ENTRY, N_SECT, N_STAB, N_TYPE, SymtabCommand};
 
 use super::range::range;
 use crate::Error;
@@ -9,6 +9,8 @@ use crate::Error;
 /// `LC_SYMTAB`'s symbols, of either width.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SymbolTable<'a> {
+    /// Where the entries lie in the file.
+    offset: usize,
     entries: &'a [u8],
     strings: &'a [u8],
     /// Bytes of an entry: 16 or 12.
@@ -25,6 +27,17 @@ pub(super) struct Symbol<'a> {
     pub(super) value: u64,
     /// Not one of a debugger's.
     pub(super) is_real: bool,
+    /// `n_desc` of `mach-o/nlist.h`.
+    description: u16,
+}
+
+impl Symbol<'_> {
+    /// Whether it divides its section into subsections: it is not an alternative entry (`N_ALT_ENTRY`), and not a
+    /// label of the assembler's (`L…`, `l…`), which ld64.lld takes for a part of what is before it.
+    pub(super) fn starts_subsection(&self) -> bool {
+        let is_label = self.name.starts_with(b"L") || self.name.starts_with(b"l");
+        self.is_real && self.description & N_ALT_ENTRY.0 == 0 && !is_label
+    }
 }
 
 impl<'a> SymbolTable<'a> {
@@ -40,7 +53,12 @@ impl<'a> SymbolTable<'a> {
         let entries = entries.ok_or(damaged("symbol table", offset, count))?;
         let (offset, length) = (command.stroff.get(LE).into(), command.strsize.get(LE).into());
         let strings = range(bytes, offset, length).ok_or(damaged("string table", offset, length))?;
-        Ok(Self { entries, strings, size })
+        Ok(Self { offset: command.symoff.get(LE) as usize, entries, strings, size })
+    }
+
+    /// Where the value of a symbol of an index lies in the file.
+    pub(super) fn value_offset(&self, index: usize) -> usize {
+        self.offset + index * self.size + 8
     }
 
     /// The symbol of an index.
@@ -61,7 +79,7 @@ impl<'a> SymbolTable<'a> {
             let bytes = entry.get(at..).and_then(|rest| rest.first_chunk());
             bytes.map(|bytes| u32::from_le_bytes(*bytes))
         };
-        let [kind, section, ..] = *entry.get(4..)? else { return None };
+        let [kind, section, low, middle, ..] = *entry.get(4..)? else { return None };
         let high = if self.size == 16 { word(12)? } else { 0 };
         let is_defined = kind & N_TYPE == N_SECT.0;
         let name = self.strings.get(word(0)? as usize..).unwrap_or_default();
@@ -71,6 +89,7 @@ impl<'a> SymbolTable<'a> {
             section: usize::from(section).checked_sub(1).filter(|_| is_defined),
             value: if is_defined { u64::from(word(8)?) | u64::from(high) << 32 } else { 0 },
             is_real: kind & N_STAB == 0,
+            description: u16::from_le_bytes([low, middle]),
         })
     }
 }

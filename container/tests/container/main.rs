@@ -7,3 +7,4 @@ mod magic;
 #[path = "../../../tests/src/random/mod.rs"]
 mod random;
 mod relocatable;
+mod structure;

@@ -1,4 +1,4 @@
-//! `ar` archives and fat files, and the common case of a file that is neither.
+//! The members of `ar` archives and fat files, and the common case of a file that is neither.
 
 use std::borrow::Cow;
 use std::vec;

@@ -1,0 +1,113 @@
+//! A table that the file has: its room is used again.
+
+use object::elf;
+
+use super::header::Segment;
+use super::movable::is_table;
+use super::plan::{Move, Plan};
+use super::source::Source;
+use crate::EmbedError;
+
+/// The section of the file's table, if it has one.
+pub(super) fn find(source: &Source<'_>) -> Result<Option<usize>, EmbedError> {
+    let mut tables = (0..source.sections.len()).filter(|&index| is_table(source, index));
+    let first = tables.next();
+    match tables.next() {
+        Some(second) => {
+            let offset = source.sections[second].offset;
+            Err(EmbedError::SeveralTables { offset, value: second as u64 })
+        }
+        None => Ok(first),
+    }
+}
+
+/// The file with another table in the old one's place, up to the next bytes that are in use.
+pub(super) fn in_place(source: &Source<'_>, section: usize, table_len: u64) -> Option<Plan> {
+    let old = source.sections[section];
+    source.segment(elf::PT_GNU_SFRAME)?;
+    let load = loaded(source, section)?;
+    let end = old.offset.checked_add(table_len)?;
+    // The table may be the first of its segment.
+    let limit = source.next_use(old.offset + 1, Some(section)).min(load.range().end);
+    if !old.address.is_multiple_of(8) || end > limit || !source.is_zero(old.range().end..end, None) {
+        return None;
+    }
+    let mut plan = Plan::unchanged(source);
+    plan.contents.end = source.len();
+    plan.cleared.push(old.range());
+    plan.place_table(source, Some(section), old.offset, old.address, table_len);
+    Some(plan)
+}
+
+/// The file with a longer table at the end of its last segment.
+pub(super) fn grow(source: &Source<'_>, section: usize, table_len: u64) -> Option<Plan> {
+    let old = source.sections[section];
+    source.segment(elf::PT_GNU_SFRAME)?;
+    let load = *loaded(source, section).filter(|load| load.is_constant())?;
+    let is_last = source.loaded().all(|other| other.address <= load.address);
+    let before = end_without(source, &load, Some(section));
+    let size = (old.offset - load.offset).checked_add(table_len)?;
+    // The headers stay at the start of the file.
+    let has_headers = load.offset == 0 || load.range().contains(&source.phoff);
+    let fits = is_last && !has_headers && before <= old.offset && old.address.is_multiple_of(8);
+    if !fits || load.address.checked_add(size).is_none() {
+        return None;
+    }
+
+    let mut plan = Plan::unchanged(source);
+    let index = plan.segments.iter().position(|segment| *segment == load)?;
+    let (mut segments, mut sections) = (plan.segments.clone(), plan.sections.clone());
+    segments.retain(|segment| segment.kind != elf::PT_GNU_SFRAME.0);
+    segments
+        .iter_mut()
+        .filter(|segment| **segment == load)
+        .for_each(|load| load.resize(old.offset - load.offset));
+    sections[section].size = 0;
+    plan.contents = source.contents(&segments, &sections, source.names);
+    if plan.contents.end > old.offset {
+        // Other bytes follow: the whole segment moves within the file, and keeps its addresses.
+        segments.retain(|segment| !load.range().contains(&segment.offset) || segment.file_size == 0);
+        let end = plan.contents.end;
+        let start = end + load.address.wrapping_sub(end) % source.page();
+        let from = load.offset..old.offset;
+        let by = start.wrapping_sub(load.offset);
+        let moved =
+            plan.sections.iter_mut().filter(|one| one.has_bytes() && load.range().contains(&one.offset));
+        moved.for_each(|one| one.offset = one.offset.wrapping_add(by));
+        let moved =
+            plan.segments.iter_mut().filter(|one| one.file_size != 0 && load.range().contains(&one.offset));
+        moved.for_each(|one| one.offset = one.offset.wrapping_add(by));
+        plan.cleared.push(load.range());
+        plan.moves.push(Move { from, to: start, delta: 0 });
+    }
+    let offset = plan.sections[section].offset;
+    plan.segments[index].resize(size);
+    plan.place_table(source, Some(section), offset, old.address, table_len);
+    Some(plan)
+}
+
+/// The segment that loads a table where its section states, if that can only be read.
+fn loaded<'s>(source: &'s Source<'_>, section: usize) -> Option<&'s Segment> {
+    let section = &source.sections[section];
+    let load = source.load_with(&section.range())?;
+    let is_there = section.has(elf::SHF_ALLOC)
+        && section.has_bytes()
+        && load.flags & elf::PF_W.0 == 0
+        && load.address_of(section.offset) == section.address;
+    is_there.then_some(load)
+}
+
+/// Where a segment's bytes end in the file, without those of a section after all its others.
+pub(super) fn end_without(source: &Source<'_>, segment: &Segment, section: Option<usize>) -> u64 {
+    let range = segment.range();
+    let Some(index) = section.filter(|&index| range.contains(&source.sections[index].offset)) else {
+        return range.end;
+    };
+    let others = source.sections.iter().enumerate().filter(|(other, _)| *other != index);
+    let others = others.filter(|(_, other)| other.has_bytes() && range.contains(&other.offset));
+    let end = others.map(|(_, other)| other.range().end).fold(range.start, u64::max);
+    match end <= source.sections[index].offset {
+        true => end,
+        false => range.end,
+    }
+}

@@ -1,0 +1,184 @@
+//! Program and section headers as values, read and written.
+
+use core::ops::Range;
+
+use cfipack_format::Endian;
+use object::Endianness;
+use object::elf::{self, ProgramHeader64, SectionHeader64};
+use object::read::elf::{ProgramHeader as _, SectionHeader as _};
+
+/// A program header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Segment {
+    pub kind: u32,
+    pub flags: u32,
+    pub offset: u64,
+    pub address: u64,
+    pub physical: u64,
+    pub file_size: u64,
+    pub memory_size: u64,
+    pub align: u64,
+}
+
+impl Segment {
+    /// Bytes of a program header.
+    pub const LEN: u64 = 56;
+
+    pub fn read(header: &ProgramHeader64<Endianness>, endian: Endianness) -> Self {
+        Self {
+            kind: header.p_type(endian).0,
+            flags: header.p_flags(endian).0,
+            offset: header.p_offset(endian),
+            address: header.p_vaddr(endian),
+            physical: header.p_paddr(endian),
+            file_size: header.p_filesz(endian),
+            memory_size: header.p_memsz(endian),
+            align: header.p_align(endian),
+        }
+    }
+
+    /// A read-only segment whose bytes are all in the file.
+    pub fn new(kind: u32, offset: u64, address: u64, size: u64, align: u64) -> Self {
+        let flags = elf::PF_R.0;
+        Self { kind, flags, offset, address, physical: address, file_size: size, memory_size: size, align }
+    }
+
+    pub fn to_bytes(self, endian: Endian) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(Self::LEN as usize);
+        bytes.extend(endian.put_u32(self.kind));
+        bytes.extend(endian.put_u32(self.flags));
+        let (sizes, addresses) = ([self.file_size, self.memory_size], [self.address, self.physical]);
+        for value in [self.offset].into_iter().chain(addresses).chain(sizes).chain([self.align]) {
+            bytes.extend(endian.put_u64(value));
+        }
+        bytes
+    }
+
+    pub fn is_loaded(&self) -> bool {
+        self.kind == elf::PT_LOAD.0
+    }
+
+    /// Whether it is loaded and can be neither written nor executed.
+    pub fn is_constant(&self) -> bool {
+        self.is_loaded() && self.flags == elf::PF_R.0 && self.file_size == self.memory_size
+    }
+
+    /// Its bytes in the file, which the file has.
+    pub fn range(&self) -> Range<u64> {
+        self.offset..self.offset.saturating_add(self.file_size)
+    }
+
+    /// One past its last address.
+    pub fn end_address(&self) -> u64 {
+        self.address.saturating_add(self.memory_size)
+    }
+
+    /// The address of a byte of the file.
+    pub fn address_of(&self, offset: u64) -> u64 {
+        self.address.wrapping_add(offset.wrapping_sub(self.offset))
+    }
+
+    /// Moves it, file and memory alike.
+    pub fn move_by(&mut self, offset: u64, address: u64) {
+        self.offset = self.offset.wrapping_add(offset);
+        self.address = self.address.wrapping_add(address);
+        if self.physical != 0 {
+            self.physical = self.physical.wrapping_add(address);
+        }
+    }
+
+    /// Gives it a size, in file and memory.
+    pub fn resize(&mut self, size: u64) {
+        self.file_size = size;
+        self.memory_size = size;
+    }
+
+    pub fn name(&self) -> String {
+        let name = match elf::ProgramType(self.kind) {
+            elf::PT_NULL => "PT_NULL",
+            elf::PT_LOAD => "PT_LOAD",
+            elf::PT_DYNAMIC => "PT_DYNAMIC",
+            elf::PT_INTERP => "PT_INTERP",
+            elf::PT_NOTE => "PT_NOTE",
+            elf::PT_PHDR => "PT_PHDR",
+            elf::PT_TLS => "PT_TLS",
+            elf::PT_GNU_EH_FRAME => "PT_GNU_EH_FRAME",
+            elf::PT_GNU_STACK => "PT_GNU_STACK",
+            elf::PT_GNU_RELRO => "PT_GNU_RELRO",
+            elf::PT_GNU_PROPERTY => "PT_GNU_PROPERTY",
+            elf::PT_GNU_SFRAME => "PT_GNU_SFRAME",
+            other => return format!("type {:#x}", other.0),
+        };
+        name.to_owned()
+    }
+}
+
+/// A section header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Header {
+    pub name: u32,
+    pub kind: u32,
+    pub flags: u64,
+    pub address: u64,
+    pub offset: u64,
+    pub size: u64,
+    pub link: u32,
+    pub info: u32,
+    pub align: u64,
+    pub entry_size: u64,
+}
+
+impl Header {
+    /// Bytes of a section header.
+    pub const LEN: u64 = 64;
+
+    pub fn read(header: &SectionHeader64<Endianness>, endian: Endianness) -> Self {
+        Self {
+            name: header.sh_name(endian),
+            kind: header.sh_type(endian).0,
+            flags: header.sh_flags(endian).0,
+            address: header.sh_addr(endian),
+            offset: header.sh_offset(endian),
+            size: header.sh_size(endian),
+            link: header.sh_link(endian),
+            info: header.sh_info(endian),
+            align: header.sh_addralign(endian),
+            entry_size: header.sh_entsize(endian),
+        }
+    }
+
+    pub fn to_bytes(self, endian: Endian) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(Self::LEN as usize);
+        bytes.extend(endian.put_u32(self.name));
+        bytes.extend(endian.put_u32(self.kind));
+        for value in [self.flags, self.address, self.offset, self.size] {
+            bytes.extend(endian.put_u64(value));
+        }
+        bytes.extend(endian.put_u32(self.link));
+        bytes.extend(endian.put_u32(self.info));
+        bytes.extend(endian.put_u64(self.align));
+        bytes.extend(endian.put_u64(self.entry_size));
+        bytes
+    }
+
+    pub fn is(&self, kind: elf::SectionType) -> bool {
+        self.kind == kind.0
+    }
+
+    pub fn has(&self, flag: elf::SectionFlags) -> bool {
+        self.flags & flag.0 == flag.0
+    }
+
+    /// Whether it occupies bytes of the file.
+    pub fn has_bytes(&self) -> bool {
+        self.size != 0 && !self.is(elf::SHT_NOBITS) && !self.is(elf::SHT_NULL)
+    }
+
+    /// Its bytes in the file, which the file has.
+    pub fn range(&self) -> Range<u64> {
+        match self.has_bytes() {
+            true => self.offset..self.offset.saturating_add(self.size),
+            false => self.offset..self.offset,
+        }
+    }
+}

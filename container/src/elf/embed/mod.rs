@@ -1,0 +1,163 @@
+//! A `.sframe` put into a linked file: a loaded section of its own with a `PT_GNU_SFRAME`.
+//!
+//! No index of a section changes, and the program headers stay at the file's start: programs that strip write a file
+//! by its sections, and loaders look for the program headers by the file's first address. What moves to make room for
+//! more program headers are sections of which every reference is known ([`movable`]).
+
+mod evict;
+mod existing;
+mod header;
+mod movable;
+mod neighbours;
+mod plan;
+mod prepend;
+mod references;
+mod relocations;
+mod renumber;
+mod restore;
+mod slack;
+mod source;
+mod strip;
+mod way;
+mod write;
+
+use cfipack_format::Address;
+use object::elf;
+
+use super::Headers;
+use crate::{EmbedError, Rewrite, SectionName};
+use evict::Attempt;
+use movable::Kinds;
+use plan::Plan;
+use source::Source;
+
+pub use way::Way;
+
+/// A place for a table in a linked file; the table's bytes may depend on it.
+#[derive(Clone, Debug)]
+pub struct Embedding<'a> {
+    source: Source<'a>,
+    plan: Plan,
+    way: Way,
+}
+
+impl<'a> Embedding<'a> {
+    /// A place for a table of `table_len` bytes.
+    pub(super) fn plan(headers: &Headers<'a>, table_len: usize) -> Result<Self, EmbedError> {
+        let source = Source::read(headers)?;
+        let (way, plan) = plan(&source, table_len as u64)?;
+        let plan = plan.check(&source)?;
+        Ok(Self { source, plan, way })
+    }
+
+    /// Where the table will lie in memory; a multiple of 8.
+    pub fn address(&self) -> Address {
+        Address(self.plan.table.map_or(0, |table| self.plan.sections[table.section].address))
+    }
+
+    /// How room is made for it.
+    pub fn way(&self) -> Way {
+        self.way
+    }
+
+    /// The file with the table, which may be shorter than planned for: zeros take the rest.
+    ///
+    /// # Panics
+    /// If the table is longer than planned for.
+    #[must_use]
+    pub fn rewrite(self, table: Vec<u8>) -> Rewrite<'a> {
+        write::write(&self.source, self.plan, Some(table))
+    }
+}
+
+/// The file without tables; None if it has none.
+pub(super) fn without_sframe<'a>(headers: &Headers<'a>) -> Result<Option<Rewrite<'a>>, EmbedError> {
+    let source = Source::read(headers)?;
+    let plan = strip::plan(&source)?;
+    Ok(plan.map(|plan| write::write(&source, plan, None)))
+}
+
+/// The first way that suits the file. If none does, the error of the first that was tried.
+fn plan(source: &Source<'_>, table_len: u64) -> Result<(Way, Plan), EmbedError> {
+    let old = existing::find(source)?;
+    if let Some(section) = old {
+        let kept = existing::in_place(source, section, table_len).map(|plan| (Way::InPlace, plan));
+        let grown = || existing::grow(source, section, table_len).map(|plan| (Way::Grow, plan));
+        if let Some(found) = kept.or_else(grown) {
+            return Ok(found);
+        }
+    }
+    let mut refusal = None;
+    for way in ways(source) {
+        match way.plan(source, old, table_len) {
+            Ok(Some(plan)) => return Ok((way.way(), plan.without_bytes_of(source, old))),
+            Ok(None) => {}
+            Err(error) => refusal = refusal.or(Some(error)),
+        }
+    }
+    let (offset, size) = (source.phoff, source.ph_end() - source.phoff);
+    Err(refusal.unwrap_or(EmbedError::NoRoom { section: SectionName::new(""), offset, size }))
+}
+
+/// A way to try.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Try {
+    Evict(Attempt),
+    Slack { reuse_note: bool },
+    Prepend,
+    HeaderPage { skip: u64 },
+}
+
+impl Try {
+    fn plan(self, source: &Source<'_>, old: Option<usize>, len: u64) -> Result<Option<Plan>, EmbedError> {
+        match self {
+            Self::Evict(attempt) => evict::plan(source, old, len, attempt),
+            Self::Slack { reuse_note } => Ok(slack::plan(source, old, len, reuse_note)),
+            Self::Prepend => prepend::plan(source, old, len),
+            Self::HeaderPage { skip } => prepend::plan_with_table(source, old, len, skip),
+        }
+    }
+
+    fn way(self) -> Way {
+        match self {
+            Self::Evict(attempt) => attempt.way(),
+            Self::Slack { reuse_note } => Way::Slack { reuse_note },
+            Self::Prepend => Way::Prepend,
+            Self::HeaderPage { .. } => Way::HeaderPage,
+        }
+    }
+}
+
+/// The ways for a kind of file, the best first: which survive strip programs, old versions of patchelf, core files.
+fn ways(source: &Source<'_>) -> Vec<Try> {
+    let is_header_page = source.loaded().any(|load| prepend::is_segment_of_table(source, load));
+    let skip = if is_header_page { prepend::skip(source) } else { 0 };
+    let (slack, last) = ([true, false].map(|reuse_note| Try::Slack { reuse_note }), Try::HeaderPage { skip });
+    if skip != 0 {
+        return vec![last];
+    }
+    if !source.is_fixed {
+        let with = |spare| Attempt::new(spare, Kinds::Dynamic);
+        let attempts =
+            [with(1).keep_build_id(), with(1), with(0).keep_build_id(), with(0), with(0).reuse_note()];
+        return attempts.map(Try::Evict).into_iter().chain(slack).chain([last]).collect();
+    }
+    // Old versions of patchelf break fixed programs with moved symbols; static ones have relocations that code
+    // finds by address.
+    let none = Attempt::new(0, Kinds::Small);
+    let (kept, note) = (none.keep_build_id(), none.reuse_note());
+    let mut attempts = vec![note.keep_build_id(), kept, note];
+    if source.segment(elf::PT_INTERP).is_none() {
+        let both = note.reuse_phdr();
+        attempts = vec![
+            note.keep_build_id(),
+            note,
+            both,
+            none.reuse_phdr().keep_build_id(),
+            none.reuse_phdr(),
+            kept,
+        ];
+    }
+    attempts.push(none);
+    attempts.into_iter().map(Try::Evict).chain(slack).chain([Try::Prepend, last]).collect()
+}

@@ -1,0 +1,112 @@
+//! Which sections may move, because all that refers to them is known.
+
+use object::elf;
+
+use super::header::{Header, Segment};
+use super::source::Source;
+
+/// The largest alignment of a section that moves; sections after the program headers have at most 16.
+const MAX_ALIGN: u64 = 0x1000;
+/// The largest section of notes that is read; the largest known is 100 bytes long.
+const MAX_NOTES: u64 = 0x1000;
+/// The last of GNU's notes without addresses: ABI, capabilities, build-id, gold's version, properties.
+const MAX_GNU_TYPE: u32 = elf::NT_GNU_PROPERTY_TYPE_0.0;
+/// Other owners of notes without addresses: packages, Go's build-id.
+const OWNERS: [&[u8]; 2] = [b"FDO", b"Go"];
+
+/// Which kinds of sections may move in a file, beside the interpreter's name, known notes and hash tables.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kinds {
+    /// None: only what has a segment of its own, and hash tables.
+    Small,
+    /// The dynamic symbols, with their names and versions, and dynamic relocations too.
+    Dynamic,
+}
+
+impl Kinds {
+    /// Whether a section may move.
+    pub fn section(self, source: &Source<'_>, index: usize) -> bool {
+        let section = &source.sections[index];
+        let align = section.align.max(1);
+        // What a symbol names by an extended index is not looked for.
+        if !section.has(elf::SHF_ALLOC)
+            || section.has(elf::SHF_WRITE)
+            || section.has(elf::SHF_EXECINSTR)
+            || section.has(elf::SHF_TLS)
+            || !align.is_power_of_two()
+            || align > MAX_ALIGN
+            || index >= usize::from(elf::SHN_LORESERVE)
+        {
+            return false;
+        }
+        let is_dynamic = source.dynamic.is_some();
+        match elf::SectionType(section.kind) {
+            elf::SHT_PROGBITS => source.interp == Some(section.range()),
+            elf::SHT_NOTE => has_known_notes(source, section),
+            elf::SHT_GNU_HASH | elf::SHT_HASH => is_dynamic,
+            elf::SHT_DYNSYM | elf::SHT_GNU_VERSYM | elf::SHT_GNU_VERNEED | elf::SHT_GNU_VERDEF => {
+                is_dynamic && self == Self::Dynamic
+            }
+            elf::SHT_STRTAB => {
+                let is_names = source.dynamic_names.binary_search(&(index as u32)).is_ok();
+                is_dynamic && self == Self::Dynamic && is_names
+            }
+            elf::SHT_RELA | elf::SHT_RELR => is_dynamic && self == Self::Dynamic,
+            _ => false,
+        }
+    }
+}
+
+/// Whether a segment, which is not loaded, may move with its sections.
+pub(super) fn segment(segment: &Segment) -> bool {
+    [elf::PT_NOTE, elf::PT_INTERP, elf::PT_GNU_PROPERTY].iter().any(|kind| kind.0 == segment.kind)
+}
+
+/// Whether a section is a table.
+pub(super) fn is_table(source: &Source<'_>, index: usize) -> bool {
+    let section = &source.sections[index];
+    section.is(elf::SHT_GNU_SFRAME)
+        || source
+            .headers
+            .sections
+            .iter()
+            .nth(index)
+            .is_some_and(|header| source.headers.name(header) == b".sframe")
+}
+
+/// Whether a section consists of notes of known owners.
+fn has_known_notes(source: &Source<'_>, section: &Header) -> bool {
+    let is_known = |&(owner, kind): &(&[u8], u32)| match owner {
+        b"GNU" => kind <= MAX_GNU_TYPE,
+        other => OWNERS.contains(&other),
+    };
+    notes(source, section).is_some_and(|notes| notes.iter().all(is_known))
+}
+
+/// Whether a section has a build-id.
+pub(super) fn has_build_id(source: &Source<'_>, section: &Header) -> bool {
+    let is_build_id = |&(owner, kind): &(&[u8], u32)| owner == b"GNU" && kind == elf::NT_GNU_BUILD_ID.0;
+    section.is(elf::SHT_NOTE) && notes(source, section).is_some_and(|notes| notes.iter().any(is_build_id))
+}
+
+/// The owners and types of a section's notes; None if they are damaged.
+fn notes<'a>(source: &Source<'a>, section: &Header) -> Option<Vec<(&'a [u8], u32)>> {
+    if section.size > MAX_NOTES {
+        return None;
+    }
+    let align = if section.align == 8 { 8 } else { 4 };
+    let mut rest = source.bytes(section.range());
+    let mut notes = Vec::new();
+    while !rest.is_empty() {
+        let word = |at: usize| Some(source.endian.u32(*rest.get(at..)?.first_chunk()?));
+        let (name_len, len, kind) = (word(0)? as usize, word(4)? as usize, word(8)?);
+        let owner = rest.get(12..12usize.checked_add(name_len)?)?;
+        notes.push((owner.strip_suffix(b"\0").unwrap_or(owner), kind));
+        let start = (12 + name_len).next_multiple_of(align);
+        let end = start.checked_add(len)?;
+        // The last one may lack its padding.
+        rest.get(start..end)?;
+        rest = rest.get(end.checked_next_multiple_of(align)?..).unwrap_or_default();
+    }
+    Some(notes)
+}

@@ -1,0 +1,55 @@
+//! The ways to make room for a table in a linked file.
+
+use core::fmt;
+
+/// How a linked file gets room for a table and its program headers.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Way {
+    /// The file has a table, whose place is large enough.
+    InPlace,
+    /// The file has a table at the end of its last segment, which becomes longer.
+    Grow,
+    /// The small sections after the program headers move to a new segment, beside the table.
+    Evict {
+        /// How many free program headers are left, for other tools.
+        spare: u8,
+        /// Whether a build-id among those sections keeps its place in the first page, from which core files and
+        /// kernels take it.
+        keep_build_id: bool,
+        /// Whether the table's program header takes the place of a `PT_NOTE` that repeats `PT_GNU_PROPERTY`.
+        reuse_note: bool,
+        /// Whether a program header takes the place of `PT_PHDR`, which a static executable does not need.
+        reuse_phdr: bool,
+    },
+    /// The table lies in the unused rest of the last page of a read-only segment.
+    Slack {
+        /// Whether its program header takes the place of a `PT_NOTE` that repeats `PT_GNU_PROPERTY`.
+        reuse_note: bool,
+    },
+    /// A page before all others has the program headers, in an executable with fixed addresses.
+    Prepend,
+    /// A new segment at the start of the file has the program headers and the table. `perf` unwinds no
+    /// file of this layout by its CFI.
+    HeaderPage,
+}
+
+impl Way {
+    /// A name for reports, such as `evict`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::InPlace => "in-place",
+            Self::Grow => "grow",
+            Self::Evict { .. } => "evict",
+            Self::Slack { .. } => "slack",
+            Self::Prepend => "prepend",
+            Self::HeaderPage => "header-page",
+        }
+    }
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

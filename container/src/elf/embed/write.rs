@@ -1,0 +1,237 @@
+//! A plan and a table made into the new file.
+
+use object::elf;
+
+use super::header::{Header, Segment};
+use super::plan::{Names, Plan, Tail};
+use super::source::{EHSIZE, Source};
+use crate::rewrite::{Patch, Rewrite};
+
+/// Offsets of fields of the ELF header.
+const E_SHOFF: usize = 0x28;
+const E_PHNUM: usize = 0x38;
+const E_SHNUM: usize = 0x3c;
+const E_SHSTRNDX: usize = 0x3e;
+/// `PN_XNUM`: the number of program headers stands in the first section header.
+const PN_XNUM: u64 = 0xffff;
+
+/// The new file, with a table if the plan has one.
+pub(super) fn write<'a>(source: &Source<'a>, mut plan: Plan, table: Option<Vec<u8>>) -> Rewrite<'a> {
+    if let (Some(place), Some(bytes)) = (plan.table, &table) {
+        let len = bytes.len() as u64;
+        assert!(len <= place.room, "a table of {len} bytes where {} were planned", place.room);
+        plan.sections[place.section].size = len;
+        let sframe = plan.segments.iter_mut().find(|segment| segment.kind == elf::PT_GNU_SFRAME.0);
+        sframe.into_iter().for_each(|segment| segment.resize(len));
+    }
+    let mut writer = Writer { source, plan, rewrite: Rewrite::new(), patches: Vec::new() };
+    writer.contents(table);
+    let shoff = writer.tail();
+    writer.elf_header(shoff);
+    writer.program_headers();
+    writer.edits();
+    let Writer { rewrite, patches, .. } = writer;
+    rewrite.patch(patches)
+}
+
+struct Writer<'s, 'a> {
+    source: &'s Source<'a>,
+    plan: Plan,
+    rewrite: Rewrite<'a>,
+    patches: Vec<Patch>,
+}
+
+impl<'a> Writer<'_, 'a> {
+    /// The old bytes that stay, what moves within them and after them, and the table.
+    fn contents(&mut self, table: Option<Vec<u8>>) {
+        let end = match self.plan.tail {
+            Tail::Keep => self.source.len(),
+            Tail::Rebuild(_) => self.plan.contents.end,
+        };
+        self.rewrite.zeros("page of program headers", self.plan.prefix as usize);
+        self.rewrite.old(self.plan.skip as usize..end as usize);
+        let end = self.rewrite.len() as u64;
+        let cleared = self.cleared();
+        self.rewrite = core::mem::take(&mut self.rewrite).patch(cleared);
+
+        let mut moves = self.plan.moves.clone();
+        moves.sort_by_key(|one| one.to);
+        let mut within = Vec::new();
+        for one in moves {
+            let from = one.from.start as usize..one.from.end as usize;
+            if one.to < end {
+                let bytes = self.source.bytes(one.from).to_vec();
+                within.push(Patch { offset: one.to as usize, what: "moved sections".into(), bytes });
+            } else {
+                self.pad_to(one.to);
+                self.rewrite.old(from);
+            }
+        }
+        self.rewrite = core::mem::take(&mut self.rewrite).patch(within);
+        if let (Some(place), Some(mut bytes)) = (self.plan.table, table) {
+            bytes.resize(place.room as usize, 0);
+            if place.offset < end {
+                self.rewrite = core::mem::take(&mut self.rewrite).patch(vec![Patch {
+                    offset: place.offset as usize,
+                    what: "section .sframe".into(),
+                    bytes,
+                }]);
+            } else {
+                self.pad_to(place.offset);
+                self.rewrite.bytes("section .sframe", bytes);
+            }
+        }
+    }
+
+    /// Zeros in place of ranges of the old file that have other bytes.
+    fn cleared(&self) -> Vec<Patch> {
+        let end = match self.plan.tail {
+            Tail::Keep => self.source.len(),
+            Tail::Rebuild(_) => self.plan.contents.end,
+        };
+        let mut ranges = self.plan.cleared.clone();
+        ranges.sort_by_key(|range| range.start);
+        let (mut patches, mut next) = (Vec::new(), self.plan.skip);
+        for range in ranges {
+            let (start, end) = (range.start.max(next), range.end.min(end));
+            if start < end && !self.source.is_zero(start..end, None) {
+                let offset = (start - self.plan.skip + self.plan.prefix) as usize;
+                let bytes = vec![0; (end - start) as usize];
+                patches.push(Patch { offset, what: "place of moved bytes".into(), bytes });
+            }
+            next = next.max(end);
+        }
+        patches
+    }
+
+    fn pad_to(&mut self, offset: u64) {
+        let len = (offset as usize).saturating_sub(self.rewrite.len());
+        self.rewrite.zeros("padding", len);
+    }
+
+    /// The names of sections and their headers, whose offset it gives.
+    fn tail(&mut self) -> u64 {
+        let Tail::Rebuild(names) = self.plan.tail.clone() else {
+            let shoff = self.source.shoff - self.plan.skip + self.plan.prefix;
+            for (index, header) in self.plan.sections.clone().into_iter().enumerate() {
+                if self.source.sections.get(index) != Some(&header) {
+                    let offset = shoff + index as u64 * Header::LEN;
+                    let bytes = header.to_bytes(self.source.endian);
+                    self.patches.push(Patch {
+                        offset: offset as usize,
+                        what: self.section_title(index).into(),
+                        bytes,
+                    });
+                }
+            }
+            return shoff;
+        };
+        // The order of the two stays.
+        let is_names_first = self.source.name_range().start < self.source.shoff;
+        if is_names_first {
+            self.names(names.as_ref());
+        }
+        self.rewrite.align(8);
+        let shoff = self.rewrite.len() as u64;
+        if let Some(names) = names.as_ref().filter(|_| !is_names_first) {
+            let (headers, index) = (self.plan.sections.len() as u64 * Header::LEN, self.plan.names);
+            self.plan.sections[index].offset = shoff + headers;
+            self.plan.sections[index].size = names.len();
+        }
+        self.count_in_first_section();
+        self.section_headers();
+        if !is_names_first {
+            self.names(names.as_ref());
+        }
+        shoff
+    }
+
+    /// The names of sections, if they are written again.
+    fn names(&mut self, names: Option<&Names>) {
+        let Some(Names { old, append }) = names else { return };
+        let header = &mut self.plan.sections[self.plan.names];
+        header.offset = self.rewrite.len() as u64;
+        header.size = old.end - old.start + append.len() as u64;
+        self.rewrite.old(old.start as usize..old.end as usize);
+        self.rewrite.bytes("name of section .sframe", *append);
+    }
+
+    fn section_headers(&mut self) {
+        for (index, header) in self.plan.sections.clone().into_iter().enumerate() {
+            let start = self.source.shoff as usize + index * Header::LEN as usize;
+            match self.source.sections.get(index) {
+                Some(old) if *old == header => self.rewrite.old(start..start + Header::LEN as usize),
+                _ => {
+                    let bytes = header.to_bytes(self.source.endian);
+                    self.rewrite.bytes(self.section_title(index), bytes);
+                }
+            }
+        }
+    }
+
+    /// Numbers that are too large for the ELF header stand in the first section header.
+    fn count_in_first_section(&mut self) {
+        let (segments, sections) = (self.plan.segments.len() as u64, self.plan.sections.len() as u64);
+        let names = self.plan.names as u64;
+        let reserved = u64::from(elf::SHN_LORESERVE);
+        let Some(first) = self.plan.sections.first_mut() else { return };
+        let old = (self.source.segments.len() as u64, self.source.sections.len() as u64);
+        if segments >= PN_XNUM || old.0 >= PN_XNUM {
+            first.info = if segments >= PN_XNUM { segments as u32 } else { 0 };
+        }
+        if sections >= reserved || old.1 >= reserved {
+            first.size = if sections >= reserved { sections } else { 0 };
+        }
+        if names >= reserved {
+            first.link = names as u32;
+        }
+    }
+
+    fn section_title(&self, index: usize) -> String {
+        match self.plan.table {
+            Some(table) if table.section == index => format!("section header {index}: .sframe"),
+            _ => format!("section header {index}: {}", self.source.headers.name_for_error(index)),
+        }
+    }
+
+    fn elf_header(&mut self, shoff: u64) {
+        let endian = self.source.endian;
+        let reserved = u64::from(elf::SHN_LORESERVE);
+        let sections = self.plan.sections.len() as u64;
+        let (segments, names) = (self.plan.segments.len() as u64, self.plan.names as u64);
+        let small = |number: u64, limit: u64, other: u16| if number < limit { number as u16 } else { other };
+        let mut header = self.source.bytes(0..EHSIZE).to_vec();
+        let mut put =
+            |offset: usize, bytes: &[u8]| header[offset..offset + bytes.len()].copy_from_slice(bytes);
+        put(E_SHOFF, &endian.put_u64(shoff));
+        put(E_PHNUM, &endian.put_u16(small(segments, PN_XNUM, PN_XNUM as u16)));
+        put(E_SHNUM, &endian.put_u16(small(sections, reserved, 0)));
+        put(E_SHSTRNDX, &endian.put_u16(small(names, reserved, elf::SHN_XINDEX.0)));
+        self.replace(0, "ELF header".into(), header);
+    }
+
+    fn program_headers(&mut self) {
+        for (index, segment) in self.plan.segments.clone().into_iter().enumerate() {
+            let offset = self.source.phoff + index as u64 * Segment::LEN;
+            let what = format!("program header {index}: {}", segment.name());
+            self.replace(offset, what, segment.to_bytes(self.source.endian));
+        }
+    }
+
+    fn edits(&mut self) {
+        for edit in core::mem::take(&mut self.plan.edits) {
+            let offset = self.plan.offset_of(edit.offset);
+            self.patches.push(Patch { offset: offset as usize, what: edit.what.into(), bytes: edit.bytes });
+        }
+    }
+
+    /// Bytes of the headers at the start, unless they are there already.
+    fn replace(&mut self, offset: u64, what: String, bytes: Vec<u8>) {
+        let is_same = self.plan.prefix == 0
+            && self.plan.skip == 0
+            && self.source.bytes(offset..offset + bytes.len() as u64) == bytes;
+        if !is_same {
+            self.patches.push(Patch { offset: offset as usize, what: what.into(), bytes });
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! A `.sframe` with its relocations put into a relocatable object, and removed from it.
+
+mod edit;
+mod layout;
+mod names;
+mod references;
+mod renumbering;
+mod symbols;
+
+use core::ops::Range;
+
+use cfipack_format::Arch;
+use object::elf::{self, Rela64, RelocationType};
+use object::pod::bytes_of;
+use object::read::elf::SectionHeader as _;
+use object::{Endianness, I64, U64};
+
+use super::headers::Headers;
+use crate::{EmbedError, Error, Rewrite};
+use edit::Edit;
+use names::TableNames;
+
+/// The place of a function's start in a table: a field that gets a relocation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StartRelocation {
+    /// The field, in bytes from the start of the table.
+    pub offset: u32,
+    /// The section that the function lies in, by its place in the section table.
+    pub section: usize,
+    /// Where the function starts in that section, in bytes.
+    pub addend: u64,
+}
+
+/// The version of a table that starts with this byte after its magic, and whose starts have 8 bytes.
+const V3: u8 = 3;
+
+/// The alignment of both sections in bytes.
+const ALIGN: u64 = 8;
+
+const RELA_LEN: usize = size_of::<Rela64<Endianness>>();
+
+/// The object with this table in the place of its own, or at its end.
+pub(super) fn embed<'a>(
+    headers: &Headers<'a>,
+    table: &[u8],
+    starts: &[StartRelocation],
+) -> Result<Rewrite<'a>, EmbedError> {
+    let mut edit = Edit::new(headers)?;
+    let tables = tables(&edit)?;
+    let is_in_group =
+        |&slot: &usize| edit.slots[slot].header.sh_flags(headers.endian).contains(elf::SHF_GROUP);
+    let kept = tables.first().copied().filter(|slot| !is_in_group(slot));
+    let holders = relocations_of(&edit, &tables);
+    let kept_relocations = holders
+        .iter()
+        .find(|(_, target)| Some(*target) == kept)
+        .map(|&(slot, _)| slot)
+        .filter(|_| !starts.is_empty());
+    let mut removed: Vec<_> = tables.into_iter().chain(holders.into_iter().map(|(slot, _)| slot)).collect();
+    removed.retain(|slot| Some(*slot) != kept && Some(*slot) != kept_relocations);
+    removed.sort_unstable();
+    edit.remove(removed)?;
+    let relocations = relocations(&mut edit, kept, table, starts)?;
+    put(&mut edit, kept, kept_relocations, table, relocations)?;
+    edit.finish()
+}
+
+/// The object without its tables and their relocations; none if it has no table.
+pub(super) fn without_sframe<'a>(headers: &Headers<'a>) -> Result<Option<Rewrite<'a>>, EmbedError> {
+    let mut edit = Edit::new(headers)?;
+    let mut removed = tables(&edit)?;
+    if removed.is_empty() {
+        return Ok(None);
+    }
+    let holders = relocations_of(&edit, &removed);
+    removed.extend(holders.into_iter().map(|(slot, _)| slot));
+    removed.sort_unstable();
+    edit.remove(removed)?;
+    remove_names(&mut edit);
+    edit.finish().map(Some)
+}
+
+/// The slots of tables, whose type is their own or, as tools that do not know it write, `SHT_PROGBITS`.
+fn tables(edit: &Edit<'_, '_>) -> Result<Vec<usize>, EmbedError> {
+    let headers = edit.headers;
+    let mut tables = Vec::new();
+    for (index, header) in headers.sections.enumerate() {
+        let kind = header.sh_type(headers.endian);
+        if kind == elf::SHT_GNU_SFRAME || headers.name(header) == b".sframe" {
+            if !matches!(kind, elf::SHT_GNU_SFRAME | elf::SHT_PROGBITS) {
+                let offset = header.sh_offset(headers.endian);
+                return Err(EmbedError::TableType { offset, value: kind.0 });
+            }
+            tables.push(index.0);
+        }
+    }
+    Ok(tables)
+}
+
+/// The slots of the relocations of these sections, and of the section that each is for.
+fn relocations_of(edit: &Edit<'_, '_>, targets: &[usize]) -> Vec<(usize, usize)> {
+    let endian = edit.headers.endian;
+    let sections = edit.headers.sections.enumerate();
+    let holders = sections
+        .filter(|(_, header)| matches!(header.sh_type(endian), elf::SHT_REL | elf::SHT_RELA | elf::SHT_CREL));
+    let holders = holders.map(|(index, header)| (index.0, header.sh_info(endian) as usize));
+    holders.filter(|(_, target)| targets.binary_search(target).is_ok()).collect()
+}
+
+/// The bytes of the relocations of starts, against the symbols of their sections, as gas writes them.
+fn relocations(
+    edit: &mut Edit<'_, '_>,
+    table_slot: Option<usize>,
+    table: &[u8],
+    starts: &[StartRelocation],
+) -> Result<Vec<u8>, EmbedError> {
+    let headers = edit.headers;
+    let mut sections: Vec<_> = starts.iter().map(|start| start.section as u32).collect();
+    sections.sort_unstable();
+    sections.dedup();
+    let is_v3 = table.get(2) == Some(&V3);
+    let kind = relocation_type(headers.arch, is_v3);
+    let numbers = match &mut edit.symbols {
+        Some(symbols) => symbols.of_sections(&sections),
+        None if starts.is_empty() => Vec::new(),
+        None => return Err(EmbedError::NoSymbolTable),
+    };
+    let mut bytes = Vec::with_capacity(starts.len() * RELA_LEN);
+    for start in starts {
+        let offset = u64::from(start.offset);
+        let end = offset + if is_v3 { 8 } else { 4 };
+        let is_old = start.section != 0 && start.section < headers.sections.len();
+        let is_old = is_old && Some(start.section) != table_slot;
+        if end > table.len() as u64 || !is_old || edit.slots[start.section].is_removed {
+            return Err(EmbedError::Start { offset, value: start.section as u64 });
+        }
+        let number = numbers.partition_point(|&(section, _)| (section as usize) < start.section);
+        let info = u64::from(numbers[number].1) << 32 | u64::from(kind.0);
+        let relocation = Rela64 {
+            r_offset: U64::new(headers.endian, offset),
+            r_info: U64::new(headers.endian, info),
+            r_addend: I64::new(headers.endian, start.addend.cast_signed()),
+        };
+        bytes.extend_from_slice(bytes_of(&relocation));
+    }
+    Ok(bytes)
+}
+
+/// Puts the table and its relocations into their slots, or into new ones after all others.
+fn put(
+    edit: &mut Edit<'_, '_>,
+    table_slot: Option<usize>,
+    relocations_slot: Option<usize>,
+    table: &[u8],
+    relocations: Vec<u8>,
+) -> Result<(), EmbedError> {
+    let endian = edit.headers.endian;
+    let has_relocations = !relocations.is_empty();
+    let has_names = table_slot.is_some() && (relocations_slot.is_some() || !has_relocations);
+    let names = if has_names { TableNames::default() } else { append_names(edit)? };
+    let symbols = edit.symbols.as_ref().map_or(0, |symbols| symbols.table as u32);
+
+    let table_slot = table_slot.unwrap_or_else(|| edit.add(".sframe", names.sframe));
+    let header = &mut edit.slots[table_slot].header;
+    header.sh_type.set(endian, elf::SHT_GNU_SFRAME);
+    header.sh_flags.set(endian, elf::SHF_ALLOC);
+    header.sh_addralign.set(endian, ALIGN);
+    header.sh_entsize.set(endian, 0);
+    edit.set_bytes(table_slot, "section .sframe", table.to_vec());
+    if has_relocations {
+        let slot = relocations_slot.unwrap_or_else(|| edit.add(".rela.sframe", names.relocations));
+        let header = &mut edit.slots[slot].header;
+        header.sh_type.set(endian, elf::SHT_RELA);
+        header.sh_flags.set(endian, elf::SHF_INFO_LINK);
+        header.sh_addralign.set(endian, ALIGN);
+        header.sh_entsize.set(endian, RELA_LEN as u64);
+        header.sh_link.set(endian, symbols);
+        header.sh_info.set(endian, table_slot as u32);
+        edit.set_bytes(slot, "section .rela.sframe", relocations);
+    }
+    Ok(())
+}
+
+/// Appends the names of both sections to those of the object's.
+fn append_names(edit: &mut Edit<'_, '_>) -> Result<TableNames, EmbedError> {
+    let old = names_of(edit).ok_or(EmbedError::NoSectionNames { value: edit.names as u64 })?;
+    let damaged =
+        Error::Table { what: "names of sections", offset: old.start as u64, value: old.len() as u64 };
+    // What lies beyond the end would be a new name.
+    if last_name(edit) as usize >= old.len() {
+        return Err(damaged.into());
+    }
+    let mut contents = Rewrite::new();
+    contents.old(old.clone());
+    let names = names::append(&edit.headers.bytes[old], &mut contents).ok_or(damaged)?;
+    edit.set(edit.names, contents);
+    Ok(names)
+}
+
+/// Removes the names of a table and its relocations where they are the last ones, and no others.
+fn remove_names(edit: &mut Edit<'_, '_>) {
+    let Some(old) = names_of(edit) else { return };
+    let len = names::len_without(&edit.headers.bytes[old.clone()], last_name(edit));
+    if len != old.len() {
+        let mut contents = Rewrite::new();
+        contents.old(old.start..old.start + len);
+        edit.set(edit.names, contents);
+    }
+}
+
+/// The offset of the last name of a section that is left, or of a symbol if symbols have the same names.
+fn last_name(edit: &Edit<'_, '_>) -> u32 {
+    let endian = edit.headers.endian;
+    let kept = edit.slots.iter().filter(|slot| !slot.is_removed);
+    let last = kept.map(|slot| slot.header.sh_name.get(endian)).max().unwrap_or(0);
+    let of_symbols = edit
+        .symbols
+        .as_ref()
+        .filter(|symbols| edit.slots[symbols.table].header.sh_link(endian) as usize == edit.names);
+    of_symbols.map_or(last, |symbols| last.max(symbols.last_name()))
+}
+
+/// Where the names of sections lie; none if there are none.
+fn names_of(edit: &Edit<'_, '_>) -> Option<Range<usize>> {
+    let slot = edit.slots.get(edit.names).filter(|slot| !slot.is_removed)?;
+    let is_names = slot.header.sh_type(edit.headers.endian) == elf::SHT_STRTAB;
+    slot.old.clone().filter(|_| is_names)
+}
+
+/// The type of a start's relocation, which is relative to its field, as gas writes it.
+fn relocation_type(arch: Arch, is_v3: bool) -> RelocationType {
+    match (arch, is_v3) {
+        (Arch::S390x, true) => elf::R_390_PC64,
+        (Arch::S390x, false) => elf::R_390_PC32,
+        (Arch::Aarch64 | Arch::Aarch64Be, true) => elf::R_AARCH64_PREL64,
+        (Arch::Aarch64 | Arch::Aarch64Be, false) => elf::R_AARCH64_PREL32,
+        (_, true) => elf::R_X86_64_PC64,
+        (_, false) => elf::R_X86_64_PC32,
+    }
+}

@@ -1,0 +1,49 @@
+//! New numbers of the entries of a table that loses some and gains others.
+
+/// What happens to the numbers of a table's entries.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Renumbering {
+    /// The old numbers of those that are removed, in ascending order.
+    pub(super) removed: Vec<u32>,
+    /// The old number before which new ones are inserted.
+    pub(super) inserted_at: u32,
+    /// How many are inserted.
+    pub(super) inserted: u32,
+}
+
+impl Renumbering {
+    /// The new number of an entry; none if it is removed.
+    pub(super) fn number(&self, old: u32) -> Option<u32> {
+        let before = self.removed.partition_point(|&removed| removed < old);
+        if self.removed.get(before) == Some(&old) {
+            return None;
+        }
+        let inserted = if old < self.inserted_at { 0 } else { self.inserted };
+        (old - before as u32).checked_add(inserted)
+    }
+
+    /// The number of the first inserted entry.
+    pub(super) fn first_inserted(&self) -> u32 {
+        let before = self.removed.partition_point(|&removed| removed < self.inserted_at);
+        self.inserted_at - before as u32
+    }
+
+    /// Whether every entry of a table of `len` keeps its number.
+    pub(super) fn is_identity(&self, len: usize) -> bool {
+        let removed = self.removed.first().is_none_or(|&removed| removed as usize >= len);
+        removed && (self.inserted == 0 || self.inserted_at as usize >= len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_removed_and_inserted_at_once() {
+        let renumbering = Renumbering { removed: vec![2, 5], inserted_at: 4, inserted: 3 };
+        let new: Vec<_> = (0..8).map(|old| renumbering.number(old)).collect();
+        assert_eq!(new, [Some(0), Some(1), None, Some(2), Some(6), None, Some(7), Some(8)]);
+        assert_eq!(renumbering.first_inserted(), 3);
+    }
+}

@@ -1,0 +1,58 @@
+//! The dynamic section: each entry leads where it led.
+
+use object::elf;
+
+use super::Check;
+use super::error::StructureError;
+use super::pairs::Pair;
+
+/// Bytes of an entry.
+const ENTRY: usize = 16;
+
+/// Compares the entries; addresses in sections that moved have moved with them.
+pub(super) fn check(check: &Check<'_>, pair: Pair) -> Result<(), StructureError> {
+    let Check { old, new, pairs } = check;
+    let (from, to) = (old.contents(pair.old), new.contents(pair.new));
+    let whole = from.len() / ENTRY * ENTRY;
+    if from[whole..] != to[whole..] {
+        return check.same_bytes(pair);
+    }
+    for (index, (a, b)) in from.chunks_exact(ENTRY).zip(to.chunks_exact(ENTRY)).enumerate() {
+        let differs =
+            |field, old, new| Err(StructureError::Item { section: pair.new, index, field, old, new });
+        let (tag, value) = (old.u64(a, 0), old.u64(a, 8));
+        let (new_tag, new_value) = (new.u64(b, 0), new.u64(b, 8));
+        let expected = if is_address(tag) { pairs.new_address(value) } else { value };
+        if tag != new_tag {
+            return differs("d_tag", tag, new_tag);
+        }
+        if expected != new_value {
+            return differs("d_val", expected, new_value);
+        }
+    }
+    Ok(())
+}
+
+/// Whether the value of a tag is an address, as the generic ABI and its GNU additions define it.
+fn is_address(tag: u64) -> bool {
+    let tag = elf::DynamicTag(tag as i64);
+    let generic = [
+        elf::DT_PLTGOT,
+        elf::DT_HASH,
+        elf::DT_STRTAB,
+        elf::DT_SYMTAB,
+        elf::DT_RELA,
+        elf::DT_INIT,
+        elf::DT_FINI,
+        elf::DT_REL,
+        elf::DT_JMPREL,
+        elf::DT_INIT_ARRAY,
+        elf::DT_FINI_ARRAY,
+        elf::DT_PREINIT_ARRAY,
+        elf::DT_RELR,
+        elf::DT_VERSYM,
+        elf::DT_VERDEF,
+        elf::DT_VERNEED,
+    ];
+    generic.contains(&tag) || (elf::DT_ADDRRNGLO..=elf::DT_ADDRRNGHI).contains(&tag.0)
+}

@@ -1,0 +1,216 @@
+//! In what an edited file differs from the original.
+
+use core::fmt;
+
+/// Which of the two files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Version {
+    /// The original.
+    Old,
+    /// The edited one.
+    New,
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Old => "old",
+            Self::New => "new",
+        })
+    }
+}
+
+/// A difference of two files that no added, removed or replaced `.sframe` explains.
+///
+/// `old` is what the original has, or what follows from it for the new file; `new` is what the new file has. A field
+/// carries its name in the ELF specification.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum StructureError {
+    /// A file cannot be read.
+    Unreadable {
+        /// Which.
+        file: Version,
+        /// The part of it that is damaged, or not supported.
+        what: &'static str,
+        /// Its offset in the file.
+        offset: u64,
+        /// Its size or value.
+        value: u64,
+    },
+    /// Two parts of a file overlap.
+    Overlap {
+        /// Which file.
+        file: Version,
+        /// Where the later starts, in the file or in memory.
+        what: &'static str,
+        /// Where the later starts.
+        offset: u64,
+        /// Where the earlier ends.
+        end: u64,
+    },
+    /// A field of the ELF header differs.
+    Header {
+        /// Its name.
+        field: &'static str,
+        /// The original's value.
+        old: u64,
+        /// The new file's value.
+        new: u64,
+    },
+    /// A field of a program header differs.
+    Segment {
+        /// The header's index in the new file.
+        index: usize,
+        /// Its name.
+        field: &'static str,
+        /// The value that follows from the original.
+        old: u64,
+        /// The new file's value.
+        new: u64,
+    },
+    /// A program header of the original is missing.
+    MissingSegment {
+        /// Its index in the original.
+        index: usize,
+        /// Its `p_type`.
+        kind: u32,
+    },
+    /// A program header was added that belongs to no table.
+    AddedSegment {
+        /// Its index in the new file.
+        index: usize,
+        /// Its `p_type`.
+        kind: u32,
+    },
+    /// There are more or fewer sections, without the tables.
+    SectionCount {
+        /// In the original.
+        old: usize,
+        /// In the new file.
+        new: usize,
+    },
+    /// A field of a section header differs.
+    Section {
+        /// The header's index in the new file.
+        index: usize,
+        /// Its name.
+        field: &'static str,
+        /// The value that follows from the original.
+        old: u64,
+        /// The new file's value.
+        new: u64,
+    },
+    /// A byte of a section differs.
+    SectionByte {
+        /// The section's index in the new file.
+        index: usize,
+        /// The byte, from the section's start.
+        offset: u64,
+        /// The original's.
+        old: u8,
+        /// The new file's.
+        new: u8,
+    },
+    /// An item of a section differs: of a symbol table, the dynamic section, relocations, a group.
+    Item {
+        /// The section's index in the new file.
+        section: usize,
+        /// The item's index in the section of the new file.
+        index: usize,
+        /// What of it.
+        field: &'static str,
+        /// The value that follows from the original.
+        old: u64,
+        /// The new file's value.
+        new: u64,
+    },
+    /// The original relocates a field in a section that was moved, or refers to such a section by a number.
+    Refers {
+        /// The section with the relocation, by its index in the original.
+        section: usize,
+        /// The relocation's index.
+        index: usize,
+        /// The address in the moved section.
+        address: u64,
+    },
+    /// A byte outside of sections is new.
+    AddedByte {
+        /// Its offset in the new file.
+        offset: u64,
+        /// The byte that the original has there, or 0.
+        old: u8,
+        /// The byte.
+        new: u8,
+    },
+    /// A byte outside of sections is lost.
+    LostByte {
+        /// Its offset in the original.
+        offset: u64,
+        /// The byte.
+        old: u8,
+        /// What the new file has there, or 0.
+        new: u8,
+    },
+    /// The new file's `.sframe` section or its segment is not as it must be.
+    Table {
+        /// What of it.
+        field: &'static str,
+        /// What it must be.
+        expected: u64,
+        /// What it is.
+        found: u64,
+    },
+}
+
+impl fmt::Display for StructureError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Unreadable { file, what, offset, value } => {
+                write!(f, "{file} file: offset {offset:#x}: {what} (size or value {value:#x}) cannot be read")
+            }
+            Self::Overlap { file, what, offset, end } => {
+                write!(f, "{file} file: {what} overlap: one starts at {offset:#x}, another ends at {end:#x}")
+            }
+            Self::Header { field, old, new } => write!(f, "ELF header: {field} {new:#x} was {old:#x}"),
+            Self::Segment { index, field, old, new } => {
+                write!(f, "program header {index}: {field} {new:#x} must be {old:#x}")
+            }
+            Self::MissingSegment { index, kind } => {
+                write!(f, "program header {index} of the old file (type {kind:#x}) is missing")
+            }
+            Self::AddedSegment { index, kind } => {
+                write!(f, "program header {index} (type {kind:#x}) is new and belongs to no table")
+            }
+            Self::SectionCount { old, new } => {
+                write!(f, "{new} sections without the tables, the old file has {old}")
+            }
+            Self::Section { index, field, old, new } => {
+                write!(f, "section {index}: {field} {new:#x} must be {old:#x}")
+            }
+            Self::SectionByte { index, offset, old, new } => {
+                write!(f, "section {index}: offset {offset:#x}: byte {new:#04x} was {old:#04x}")
+            }
+            Self::Item { section, index, field, old, new } => {
+                write!(f, "section {section}: item {index}: {field} {new:#x} must be {old:#x}")
+            }
+            Self::Refers { section, index, address } => {
+                write!(f, "section {section}: relocation {index} needs address {address:#x}, which was moved")
+            }
+            Self::AddedByte { offset, old, new } => {
+                write!(f, "offset {offset:#x}: byte {new:#04x} outside of sections was {old:#04x}")
+            }
+            Self::LostByte { offset, old, new } => {
+                write!(
+                    f,
+                    "offset {offset:#x} of the old file: byte {old:#04x} outside of sections became {new:#04x}"
+                )
+            }
+            Self::Table { field, expected, found } => {
+                write!(f, "section .sframe: {field} {found:#x} must be {expected:#x}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for StructureError {}

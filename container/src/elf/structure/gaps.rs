@@ -1,0 +1,193 @@
+//! Bytes outside of sections and headers: what is loaded stays at its address, and everything else at its place.
+
+use std::ops::Range;
+
+use super::Check;
+use super::error::{StructureError, Version};
+use super::image::{HEADER, Image, SECTION};
+use super::loads::Memory;
+use super::sections::segments_size;
+
+/// A part of a file that is compared otherwise.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Region {
+    start: usize,
+    end: usize,
+    /// What to add to the offset of a byte to find it in the other file, modulo 2^64.
+    shift: Option<usize>,
+}
+
+/// The parts of both files that are compared otherwise, ascending.
+pub(super) struct Regions {
+    /// Headers and what is loaded.
+    loaded: [Vec<Region>; 2],
+    /// All.
+    all: [Vec<Region>; 2],
+}
+
+impl Regions {
+    /// Finds them, and checks that those of the new file do not overlap.
+    pub(super) fn new(check: &Check<'_>) -> Result<Self, StructureError> {
+        let (old, new) = (check.old, check.new);
+        let mut all = [headers(old), headers(new)];
+        for pair in &check.pairs.pairs {
+            let (from, to) = (old.sections[pair.old], new.sections[pair.new]);
+            let shift = (to.offset as usize).wrapping_sub(from.offset as usize);
+            let is_kept = from.addr == to.addr;
+            push_section(&mut all[0], old, pair.old, is_kept.then_some(shift));
+            push_section(&mut all[1], new, pair.new, is_kept.then_some(shift.wrapping_neg()));
+        }
+        for (image, regions) in [old, new].into_iter().zip(&mut all) {
+            for index in (0..image.sections.len()).filter(|&index| image.belongs_to_table(index)) {
+                push_section(regions, image, index, None);
+            }
+            regions.sort_by_key(|region| region.start);
+        }
+        if let Some(two) = all[1].windows(2).find(|two| two[0].end > two[1].start) {
+            let (offset, end) = (two[1].start as u64, two[0].end as u64);
+            return Err(StructureError::Overlap {
+                file: Version::New,
+                what: "sections or headers",
+                offset,
+                end,
+            });
+        }
+        let loaded = [loaded_regions(old), loaded_regions(new)];
+        Ok(Self { loaded, all })
+    }
+}
+
+/// The three kinds of headers.
+fn headers(image: &Image<'_>) -> Vec<Region> {
+    let section_headers = image.sections.len() as u64 * SECTION;
+    let tables =
+        [(0, HEADER), (image.segments_at, segments_size(image)), (image.sections_at, section_headers)];
+    let ranges = tables.into_iter().filter(|&(_, size)| size != 0);
+    let ranges = ranges.filter_map(|(offset, size)| image.range(offset, size));
+    ranges.map(|range| Region { start: range.start, end: range.end, shift: None }).collect()
+}
+
+fn push_section(regions: &mut Vec<Region>, image: &Image<'_>, index: usize, shift: Option<usize>) {
+    let section = image.sections[index];
+    if let Some(Range { start, end }) =
+        image.range(section.offset, section.size).filter(|_| section.has_bytes())
+    {
+        regions.push(Region { start, end, shift });
+    }
+}
+
+/// Headers, names of sections, tables and sections that occupy memory: all others that lie in a segment are
+/// compared as its bytes.
+fn loaded_regions(image: &Image<'_>) -> Vec<Region> {
+    let mut regions = headers(image);
+    for (index, section) in image.sections.iter().enumerate() {
+        if section.is_loaded() || index == image.names || image.belongs_to_table(index) {
+            push_section(&mut regions, image, index, None);
+        }
+    }
+    regions.sort_by_key(|region| region.start);
+    regions
+}
+
+/// The parts of a range that no region covers, each with the shift of the last section before it.
+fn gaps(regions: &[Region], range: Range<usize>) -> impl Iterator<Item = (Range<usize>, usize)> {
+    let first = regions.partition_point(|region| region.end <= range.start);
+    let last = Region { start: range.end, end: range.end, shift: None };
+    let inside = regions[first..].iter().take_while(move |region| region.start < range.end).copied();
+    let (mut next, mut shift) = (range.start, 0);
+    inside.chain([last]).filter_map(move |region| {
+        let gap = next..region.start.max(next);
+        let before = shift;
+        next = next.max(region.end);
+        shift = region.shift.unwrap_or(shift);
+        (!gap.is_empty()).then_some((gap, before))
+    })
+}
+
+/// Checks all gaps of both files.
+pub(super) fn check(check: &Check<'_>) -> Result<(), StructureError> {
+    let regions = Regions::new(check)?;
+    for (side, lost) in [(0, true), (1, false)] {
+        let (this, other) = if lost { (check.old, check.new) } else { (check.new, check.old) };
+        let compare = Compare { this, other, lost };
+        for load in &this.loads.0 {
+            let segment = load.segment;
+            // A segment lies in the file.
+            let range = segment.offset as usize..(segment.offset + segment.filesz) as usize;
+            for (gap, _) in gaps(&regions.loaded[side], range.clone()) {
+                compare.in_memory(gap.clone(), segment.vaddr + (gap.start - range.start) as u64)?;
+            }
+        }
+        let mut all = regions.all[side].clone();
+        all.extend(this.loads.0.iter().map(|load| {
+            let (start, size) = (load.segment.offset as usize, load.segment.filesz as usize);
+            Region { start, end: start + size, shift: None }
+        }));
+        // A segment before the section that starts where it does.
+        all.sort_by_key(|region| (region.start, core::cmp::Reverse(region.end)));
+        let end = all.iter().map(|region| region.end).max().unwrap_or(0);
+        for (gap, shift) in gaps(&all, 0..end) {
+            compare.in_file(gap, shift)?;
+        }
+        let tail = other.bytes.len().wrapping_sub(this.bytes.len());
+        compare.in_file(end..this.bytes.len(), tail)?;
+    }
+    Ok(())
+}
+
+/// One file's bytes against the other's.
+struct Compare<'c> {
+    this: &'c Image<'c>,
+    other: &'c Image<'c>,
+    /// Whether this is the original.
+    lost: bool,
+}
+
+/// What patchelf leaves where a section was, beside zeros.
+const FILLERS: [u8; 2] = *b"XZ";
+
+impl Compare<'_> {
+    /// Compares bytes that are loaded with those at the same address.
+    fn in_memory(&self, mut gap: Range<usize>, mut address: u64) -> Result<(), StructureError> {
+        while !gap.is_empty() {
+            let (offset, len) = match self.other.loads.at(address) {
+                Memory::Bytes(offset, len) => (Some(offset), len.min(gap.len())),
+                Memory::Nothing(len) => (None, len.min(gap.len())),
+            };
+            let there = offset.map_or(&[][..], |offset| &self.other.bytes[offset..offset + len]);
+            self.compare(gap.start..gap.start + len, there)?;
+            gap.start += len;
+            address = address.saturating_add(len as u64);
+        }
+        Ok(())
+    }
+
+    /// Compares bytes that are not loaded with those at a distance in the other file.
+    fn in_file(&self, gap: Range<usize>, shift: usize) -> Result<(), StructureError> {
+        let start = gap.start.wrapping_add(shift);
+        let there = self.other.bytes.get(start..).unwrap_or_default();
+        self.compare(gap.clone(), &there[..there.len().min(gap.len())])
+    }
+
+    /// Compares bytes. A byte of the original that is no zero must be in the new file, and one of the new file
+    /// that is no zero in the original. What covers zeros of the original is checked by itself.
+    fn compare(&self, range: Range<usize>, there: &[u8]) -> Result<(), StructureError> {
+        let here = &self.this.bytes[range.clone()];
+        if here == there || here.iter().all(|&byte| byte == 0) {
+            return Ok(());
+        }
+        for (at, &byte) in here.iter().enumerate() {
+            let other = there.get(at).copied();
+            let is_filler = self.lost && other.is_some() && FILLERS.contains(&byte);
+            if byte == 0 || Some(byte) == other || is_filler {
+                continue;
+            }
+            let (offset, other) = ((range.start + at) as u64, other.unwrap_or(0));
+            return Err(match self.lost {
+                true => StructureError::LostByte { offset, old: byte, new: other },
+                false => StructureError::AddedByte { offset, old: other, new: byte },
+            });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,84 @@
+//! Sections that list sections or symbols by their index.
+
+use object::elf;
+
+use super::Check;
+use super::error::StructureError;
+use super::pairs::Pair;
+use super::symbols::SymbolMap;
+
+/// The type of `.llvm_addrsig`.
+pub(super) const SHT_LLVM_ADDRSIG: elf::SectionType = elf::SectionType(0x6fff_4c03);
+
+/// Compares a group: its flags, then the indexes of its members.
+pub(super) fn check_group(check: &Check<'_>, pair: Pair) -> Result<(), StructureError> {
+    let Check { old, new, pairs } = check;
+    let (from, to) = (old.contents(pair.old), new.contents(pair.new));
+    if from.len() % 4 != 0 || to.len() % 4 != 0 || from.is_empty() {
+        return check.same_bytes(pair);
+    }
+    let mut members = to.chunks_exact(4).map(|member| new.u32(member, 0));
+    for (index, member) in from.chunks_exact(4).enumerate() {
+        let member = old.u32(member, 0);
+        let section = (index != 0 && (member as usize) < old.sections.len()).then_some(member as usize);
+        let expected = match section.map(|section| pairs.new_of(section)) {
+            None => member,
+            Some(Some(new)) => new as u32,
+            // A table, which belongs to the group no more.
+            Some(None) => continue,
+        };
+        same(pair, index, "member of a group", Some(expected.into()), members.next().map(u64::from))?;
+    }
+    same(pair, from.len() / 4, "member of a group", None, members.next().map(u64::from))
+}
+
+/// Compares `.llvm_addrsig`: numbers of symbols in ULEB128.
+pub(super) fn check_addrsig(check: &Check<'_>, pair: Pair, map: &SymbolMap) -> Result<(), StructureError> {
+    let mut from = Numbers(check.old.contents(pair.old));
+    let mut to = Numbers(check.new.contents(pair.new));
+    let mut index = 0;
+    loop {
+        let symbol = from.next();
+        let expected = symbol.map(|symbol| map.new_of(symbol as usize).unwrap_or(usize::MAX) as u64);
+        same(pair, index, "symbol", expected, to.next())?;
+        if symbol.is_none() {
+            return Ok(());
+        }
+        index += 1;
+    }
+}
+
+fn same(
+    pair: Pair,
+    index: usize,
+    field: &'static str,
+    old: Option<u64>,
+    new: Option<u64>,
+) -> Result<(), StructureError> {
+    if old == new {
+        return Ok(());
+    }
+    let (old, new) = (old.unwrap_or(u64::MAX), new.unwrap_or(u64::MAX));
+    Err(StructureError::Item { section: pair.new, index, field, old, new })
+}
+
+/// Numbers in ULEB128.
+struct Numbers<'a>(&'a [u8]);
+
+impl Iterator for Numbers<'_> {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        let mut value = 0;
+        let mut shift = 0_u32;
+        loop {
+            let (&byte, rest) = self.0.split_first()?;
+            self.0 = rest;
+            value |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
+            shift = shift.saturating_add(7);
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! One of the two files: its headers as plain numbers, and what it loads where.
+
+use core::ops::Range;
+
+use object::elf::{self, FileHeader64};
+use object::read::elf::FileHeader as _;
+use object::{Endian as _, Endianness};
+
+use super::error::{StructureError, Version};
+use super::loads::Loads;
+
+/// Bytes of the ELF header, of a program header and of a section header.
+pub(super) const HEADER: u64 = 64;
+pub(super) const SEGMENT: u64 = 56;
+pub(super) const SECTION: u64 = 64;
+
+/// A program header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Segment {
+    pub(super) kind: u32,
+    pub(super) flags: u32,
+    pub(super) offset: u64,
+    pub(super) vaddr: u64,
+    pub(super) paddr: u64,
+    pub(super) filesz: u64,
+    pub(super) memsz: u64,
+    pub(super) align: u64,
+}
+
+/// A section header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Section {
+    pub(super) name: u32,
+    pub(super) kind: u32,
+    pub(super) flags: u64,
+    pub(super) addr: u64,
+    pub(super) offset: u64,
+    pub(super) size: u64,
+    pub(super) link: u32,
+    pub(super) info: u32,
+    pub(super) align: u64,
+    pub(super) entsize: u64,
+}
+
+impl Section {
+    /// Whether it occupies memory.
+    pub(super) fn is_loaded(&self) -> bool {
+        self.flags & elf::SHF_ALLOC.0 != 0
+    }
+
+    /// Whether it has bytes in the file.
+    pub(super) fn has_bytes(&self) -> bool {
+        self.kind != elf::SHT_NOBITS.0 && self.kind != elf::SHT_NULL.0 && self.size != 0
+    }
+
+    /// Whether it occupies a range of addresses. A section of uninitialised thread-local storage has a template's
+    /// address and no memory.
+    pub(super) fn has_memory(&self) -> bool {
+        let is_template = self.kind == elf::SHT_NOBITS.0 && self.flags & elf::SHF_TLS.0 != 0;
+        self.is_loaded() && self.size != 0 && !is_template
+    }
+
+    /// Whether it holds relocations.
+    pub(super) fn has_relocations(&self) -> bool {
+        self.kind == elf::SHT_RELA.0 || self.kind == elf::SHT_REL.0
+    }
+}
+
+/// A file.
+pub(super) struct Image<'a> {
+    pub(super) file: Version,
+    pub(super) bytes: &'a [u8],
+    pub(super) endian: Endianness,
+    pub(super) machine: u16,
+    pub(super) is_relocatable: bool,
+    pub(super) is_executable: bool,
+    pub(super) segments_at: u64,
+    pub(super) sections_at: u64,
+    pub(super) segments: Vec<Segment>,
+    pub(super) sections: Vec<Section>,
+    /// The index of the section with the sections' names, or 0.
+    pub(super) names: usize,
+    pub(super) loads: Loads,
+}
+
+impl<'a> Image<'a> {
+    /// Reads the headers.
+    pub(super) fn read(file: Version, bytes: &'a [u8]) -> Result<Self, StructureError> {
+        let unreadable = |what, offset, value| StructureError::Unreadable { file, what, offset, value };
+        let header = FileHeader64::<Endianness>::parse(bytes)
+            .map_err(|_| unreadable("ELF header", 0, bytes.len() as u64))?;
+        let endian = header.endian().map_err(|_| unreadable("byte order", 5, bytes[5].into()))?;
+        let kind = header.e_type(endian);
+        if ![elf::ET_REL, elf::ET_EXEC, elf::ET_DYN].contains(&kind) {
+            return Err(unreadable("file type", 16, kind.0.into()));
+        }
+        let segments_at = header.e_phoff(endian);
+        let bad_segments = unreadable("program headers", segments_at, header.e_phnum(endian).into());
+        let segments = header.program_headers(endian, bytes).map_err(|_| bad_segments)?;
+        let sections_at = header.e_shoff(endian);
+        let bad_sections = unreadable("section headers", sections_at, header.e_shnum(endian).into());
+        let sections = header.section_headers(endian, bytes).map_err(|_| bad_sections)?;
+        let names = match sections.is_empty() {
+            true => 0,
+            false => header.section_strings_index(endian, bytes).map_err(|_| bad_sections)?.0,
+        };
+        let segments: Vec<_> = segments.iter().map(|segment| Segment::read(segment, endian)).collect();
+        let sections: Vec<_> = sections.iter().map(|section| Section::read(section, endian)).collect();
+        let loads = Loads::read(file, bytes, &segments)?;
+        let image = Self {
+            file,
+            bytes,
+            endian,
+            machine: header.e_machine(endian).0,
+            is_relocatable: kind == elf::ET_REL,
+            is_executable: kind == elf::ET_EXEC,
+            segments_at,
+            sections_at,
+            segments,
+            sections,
+            names,
+            loads,
+        };
+        for section in image.sections.iter().filter(|section| section.has_bytes()) {
+            let value = section.size;
+            if image.range(section.offset, value).is_none() {
+                return Err(unreadable("section", section.offset, value));
+            }
+        }
+        if image.names >= image.sections.len().max(1) {
+            return Err(unreadable("section of names", HEADER, image.names as u64));
+        }
+        Ok(image)
+    }
+
+    /// A range of the file, if it lies in it.
+    pub(super) fn range(&self, offset: u64, size: u64) -> Option<Range<usize>> {
+        let start = usize::try_from(offset).ok()?;
+        let end = start.checked_add(usize::try_from(size).ok()?)?;
+        (end <= self.bytes.len()).then_some(start..end)
+    }
+
+    /// The bytes of a section in the file: none for one without.
+    pub(super) fn contents(&self, index: usize) -> &'a [u8] {
+        let section = self.sections[index];
+        match self.range(section.offset, section.size) {
+            Some(range) if section.has_bytes() => &self.bytes[range],
+            _ => &[],
+        }
+    }
+
+    /// A section's name and what follows it in the section of names.
+    fn name_onwards(&self, index: usize) -> &'a [u8] {
+        let names = if self.names == 0 { &[] } else { self.contents(self.names) };
+        names.get(self.sections[index].name as usize..).unwrap_or_default()
+    }
+
+    /// A section's name.
+    pub(super) fn name(&self, index: usize) -> &'a [u8] {
+        let name = self.name_onwards(index);
+        let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
+        &name[..end]
+    }
+
+    /// Whether a section is a table: by its type or by its name.
+    pub(super) fn is_table(&self, index: usize) -> bool {
+        self.sections[index].kind == elf::SHT_GNU_SFRAME.0
+            || index != 0 && self.name_onwards(index).starts_with(b".sframe\0")
+    }
+
+    /// Whether a section is a table, or holds the relocations of one.
+    pub(super) fn belongs_to_table(&self, index: usize) -> bool {
+        let section = self.sections[index];
+        let target = section.info as usize;
+        self.is_table(index)
+            || section.has_relocations()
+                && target < self.sections.len()
+                && target != 0
+                && self.is_table(target)
+    }
+
+    /// A number of 2 bytes at an offset in `bytes`; 0 beyond their end.
+    pub(super) fn u16(&self, bytes: &[u8], offset: usize) -> u16 {
+        let field = bytes.get(offset..).and_then(|bytes| bytes.first_chunk());
+        field.map_or(0, |field| self.endian.read_u16(*field))
+    }
+
+    /// A number of 4 bytes.
+    pub(super) fn u32(&self, bytes: &[u8], offset: usize) -> u32 {
+        let field = bytes.get(offset..).and_then(|bytes| bytes.first_chunk());
+        field.map_or(0, |field| self.endian.read_u32(*field))
+    }
+
+    /// A number of 8 bytes.
+    pub(super) fn u64(&self, bytes: &[u8], offset: usize) -> u64 {
+        let field = bytes.get(offset..).and_then(|bytes| bytes.first_chunk());
+        field.map_or(0, |field| self.endian.read_u64(*field))
+    }
+}
+
+impl Segment {
+    fn read(segment: &elf::ProgramHeader64<Endianness>, endian: Endianness) -> Self {
+        Self {
+            kind: segment.p_type.get(endian).0,
+            flags: segment.p_flags.get(endian).0,
+            offset: segment.p_offset.get(endian),
+            vaddr: segment.p_vaddr.get(endian),
+            paddr: segment.p_paddr.get(endian),
+            filesz: segment.p_filesz.get(endian),
+            memsz: segment.p_memsz.get(endian),
+            align: segment.p_align.get(endian),
+        }
+    }
+}
+
+impl Section {
+    fn read(section: &elf::SectionHeader64<Endianness>, endian: Endianness) -> Self {
+        Self {
+            name: section.sh_name.get(endian),
+            kind: section.sh_type.get(endian).0,
+            flags: section.sh_flags.get(endian).0,
+            addr: section.sh_addr.get(endian),
+            offset: section.sh_offset.get(endian),
+            size: section.sh_size.get(endian),
+            link: section.sh_link.get(endian),
+            info: section.sh_info.get(endian),
+            align: section.sh_addralign.get(endian),
+            entsize: section.sh_entsize.get(endian),
+        }
+    }
+}

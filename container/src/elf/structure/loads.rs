@@ -1,0 +1,103 @@
+//! What a file loads, by address.
+
+use object::elf;
+
+use super::error::{StructureError, Version};
+use super::image::Segment;
+
+/// How often the segments of a file may load each of its bytes, on average.
+const LOADED_PER_BYTE: u64 = 2;
+
+/// A segment that is loaded.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Load {
+    /// The index of its program header.
+    pub(super) index: usize,
+    pub(super) segment: Segment,
+}
+
+impl Load {
+    /// One past its last address.
+    pub(super) fn end(&self) -> u64 {
+        self.segment.vaddr + self.segment.memsz
+    }
+
+    /// One past the last address that has a byte of the file.
+    fn file_end(&self) -> u64 {
+        self.segment.vaddr + self.segment.filesz
+    }
+}
+
+/// What lies at an address: bytes of the file or none, and how many addresses are alike.
+pub(super) enum Memory {
+    /// The offset in the file of bytes that are loaded, and their number.
+    Bytes(usize, usize),
+    /// A number of addresses that no byte of the file is loaded at.
+    Nothing(usize),
+}
+
+/// The segments that are loaded, ascending.
+#[derive(Debug)]
+pub(super) struct Loads(pub(super) Vec<Load>);
+
+impl Loads {
+    /// Finds the segments, which must ascend, and lie in the file.
+    pub(super) fn read(file: Version, bytes: &[u8], segments: &[Segment]) -> Result<Self, StructureError> {
+        let mut loads: Vec<Load> = Vec::new();
+        let (mut end, mut loaded) = (0, 0_u64);
+        for (index, segment) in segments.iter().enumerate().filter(|(_, s)| s.kind == elf::PT_LOAD.0) {
+            let Segment { offset, vaddr, filesz, memsz, .. } = *segment;
+            let damaged = StructureError::Unreadable { file, what: "PT_LOAD", offset, value: filesz };
+            let in_file = offset.checked_add(filesz).is_some_and(|end| end <= bytes.len() as u64);
+            let next = vaddr.checked_add(memsz).filter(|_| in_file && filesz <= memsz).ok_or(damaged)?;
+            loaded = loaded.saturating_add(filesz);
+            if loaded > (bytes.len() as u64).saturating_mul(LOADED_PER_BYTE) {
+                return Err(damaged);
+            }
+            if vaddr < end {
+                return Err(StructureError::Overlap { file, what: "PT_LOADs in memory", offset: vaddr, end });
+            }
+            end = next;
+            loads.push(Load { index, segment: *segment });
+        }
+        Ok(Self(loads))
+    }
+
+    /// The segment that a range of addresses lies in.
+    pub(super) fn containing(&self, address: u64, size: u64) -> Option<&Load> {
+        let after = self.0.partition_point(|load| load.segment.vaddr <= address);
+        let load = self.0[..after].last()?;
+        let end = address.checked_add(size)?;
+        (end <= load.end() && (address < load.end() || size == 0)).then_some(load)
+    }
+
+    /// The offset in the file of what is loaded at a range of addresses.
+    pub(super) fn offset_of(&self, address: u64, size: u64) -> Option<u64> {
+        let load = self.containing(address, size)?;
+        let end = address.checked_add(size)?;
+        (end <= load.file_end()).then(|| load.segment.offset + (address - load.segment.vaddr))
+    }
+
+    /// The address that a byte of the file is loaded at; of several, the lowest.
+    pub(super) fn address_of(&self, offset: u64) -> Option<u64> {
+        let load = self.0.iter().find(|load| {
+            load.segment.offset <= offset && offset - load.segment.offset < load.segment.filesz
+        })?;
+        Some(load.segment.vaddr + (offset - load.segment.offset))
+    }
+
+    /// What lies at an address and those after it.
+    pub(super) fn at(&self, address: u64) -> Memory {
+        let after = self.0.partition_point(|load| load.segment.vaddr <= address);
+        if let Some(load) = self.0[..after].last().filter(|load| address < load.file_end()) {
+            let into = address - load.segment.vaddr;
+            // A segment lies in the file.
+            return Memory::Bytes(
+                (load.segment.offset + into) as usize,
+                (load.segment.filesz - into) as usize,
+            );
+        }
+        let next = self.0.get(after).map_or(u64::MAX, |load| load.segment.vaddr);
+        Memory::Nothing(usize::try_from(next - address).unwrap_or(usize::MAX).max(1))
+    }
+}

@@ -1,0 +1,141 @@
+//! Program headers of what is not loaded by itself: each leads to the bytes that it led to.
+
+use object::elf;
+
+use super::Check;
+use super::error::StructureError;
+use super::image::{Image, Segment};
+use super::sections::segments_size;
+use super::segments::differs;
+
+/// Pairs the headers of segments that are not loaded, in their order.
+pub(super) fn check(check: &Check<'_>, gone: &[usize], added: &[usize]) -> Result<(), StructureError> {
+    let Check { old, new, .. } = check;
+    let passes = |kind| kind == elf::PT_GNU_SFRAME.0 || kind == elf::PT_NULL.0;
+    let list = |image: &Image<'_>, without: &[usize]| -> Vec<usize> {
+        let all = image.segments.iter().enumerate();
+        let kept =
+            all.filter(|(index, segment)| !passes(segment.kind) && without.binary_search(index).is_err());
+        kept.map(|(index, _)| index).collect()
+    };
+    let (of_old, of_new) = (Optional::of(old), Optional::of(new));
+    let shifts = shifts(check);
+    let mut to = list(new, added).into_iter().peekable();
+    for index in list(old, gone) {
+        loop {
+            let there = to.peek().copied();
+            let Err(error) = check_pair(check, index, there, shifts) else {
+                to.next();
+                break;
+            };
+            match there {
+                _ if of_old.has(old.segments[index]) => break,
+                Some(there) if of_new.has(new.segments[there]) => drop(to.next()),
+                _ => return Err(error),
+            }
+        }
+    }
+    match to.find(|&index| !of_new.has(new.segments[index])) {
+        Some(index) => Err(StructureError::AddedSegment { index, kind: new.segments[index].kind }),
+        None => Ok(()),
+    }
+}
+
+/// The headers that nothing needs: a note's that `PT_GNU_PROPERTY` leads to as well, and `PT_PHDR` in a program
+/// that no loader relocates.
+struct Optional {
+    property: Option<Segment>,
+    own: Option<Segment>,
+}
+
+impl Optional {
+    fn of(image: &Image<'_>) -> Self {
+        let find = |kind: elf::ProgramType| image.segments.iter().find(|segment| segment.kind == kind.0);
+        let own = || {
+            let (offset, size) = (image.segments_at, segments_size(image));
+            let vaddr = image.loads.address_of(offset)?;
+            let (kind, flags, align) = (elf::PT_PHDR.0, elf::PF_R.0, 8);
+            Some(Segment { kind, flags, offset, vaddr, paddr: vaddr, filesz: size, memsz: size, align })
+        };
+        let property = find(elf::PT_GNU_PROPERTY).map(|other| Segment { kind: elf::PT_NOTE.0, ..*other });
+        let needs_no_own = image.is_executable && find(elf::PT_INTERP).is_none();
+        Self { property, own: needs_no_own.then(own).flatten() }
+    }
+
+    fn has(&self, segment: Segment) -> bool {
+        self.property == Some(segment) || self.own == Some(segment)
+    }
+}
+
+/// Checks that a header of the original is one of the new file.
+fn check_pair(
+    check: &Check<'_>,
+    index: usize,
+    there: Option<usize>,
+    shifts: [u64; 2],
+) -> Result<(), StructureError> {
+    let from = check.old.segments[index];
+    match there.filter(|&there| check.new.segments[there].kind == from.kind) {
+        None => Err(StructureError::MissingSegment { index, kind: from.kind }),
+        // Compared by its address.
+        Some(_) if from.kind == elf::PT_LOAD.0 => Ok(()),
+        Some(there) => check_other(check, from, there, shifts),
+    }
+}
+
+/// Checks that a header leads to the bytes that it led to.
+fn check_other(
+    check: &Check<'_>,
+    from: Segment,
+    index: usize,
+    shifts: [u64; 2],
+) -> Result<(), StructureError> {
+    let Check { old, new, pairs } = check;
+    let to = new.segments[index];
+    let is_own = from.kind == elf::PT_PHDR.0;
+    let unmoved = if is_own { to.vaddr.wrapping_sub(from.vaddr) } else { 0 };
+    let delta = match is_own || from.memsz == 0 {
+        true => unmoved,
+        false => {
+            pairs.delta_of(from.vaddr, from.memsz).ok_or(differs(index, "p_vaddr", from.vaddr, to.vaddr))?
+        }
+    };
+    let vaddr = from.vaddr.wrapping_add(delta);
+    let size = if is_own { segments_size(new) } else { from.filesz };
+    let memsz = if is_own { size } else { from.memsz };
+    let fields = [
+        ("p_flags", from.flags.into(), u64::from(to.flags)),
+        ("p_vaddr", vaddr, to.vaddr),
+        ("p_paddr", to.vaddr.wrapping_add(from.paddr.wrapping_sub(from.vaddr)), to.paddr),
+        ("p_filesz", size, to.filesz),
+        ("p_memsz", memsz, to.memsz),
+        ("p_align", from.align, to.align),
+    ];
+    if let Some(&(field, old, new)) = fields.iter().find(|(_, old, new)| old != new) {
+        return Err(differs(index, field, old, new));
+    }
+    let in_old = old.loads.offset_of(from.vaddr, from.filesz);
+    let in_new = new.loads.offset_of(to.vaddr, to.filesz);
+    let expected = match (in_old, in_new) {
+        _ if is_own => new.segments_at,
+        (Some(in_old), Some(in_new)) if in_old == from.offset => in_new,
+        // Nothing in memory, or something that is loaded from elsewhere.
+        _ => from.offset,
+    };
+    let is_shifted =
+        from.filesz == 0 && shifts.iter().any(|&shift| to.offset == from.offset.wrapping_add(shift));
+    match to.offset == expected || is_shifted {
+        true => Ok(()),
+        false => Err(differs(index, "p_offset", expected, to.offset)),
+    }
+}
+
+/// By how much the file's bytes may have moved: not at all, or as those of its first segment.
+fn shifts(check: &Check<'_>) -> [u64; 2] {
+    let first = check.old.loads.0.iter().map(|load| load.segment).find(|segment| segment.filesz != 0);
+    let shift = first.and_then(|first| {
+        let offset = check.new.loads.offset_of(first.vaddr, 1)?;
+        Some(offset.wrapping_sub(first.offset))
+    });
+    [0, shift.unwrap_or(0)]
+}

@@ -1,0 +1,155 @@
+//! Which section of the new file is which of the original, and which were moved.
+
+use object::elf;
+
+use super::error::{StructureError, Version};
+use super::image::{Image, Section};
+
+/// A section of both files.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pair {
+    pub(super) old: usize,
+    pub(super) new: usize,
+}
+
+/// A range of addresses of the original whose section lies elsewhere in the new file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Move {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// What to add to an address, modulo 2^64.
+    pub(super) delta: u64,
+    pub(super) pair: Pair,
+}
+
+/// A range of addresses that a section occupies in the original.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    start: u64,
+    /// The highest end of this and all before it.
+    reach: u64,
+    delta: u64,
+    /// Counts how often the delta has changed.
+    run: usize,
+}
+
+/// The sections of two files.
+pub(super) struct Pairs {
+    pub(super) pairs: Vec<Pair>,
+    /// For each section of the original, its index in the new file.
+    new_of: Vec<Option<u32>>,
+    /// Whether all indexes are as before.
+    pub(super) is_identity: bool,
+    /// Those that moved, ascending by address in the original.
+    pub(super) moves: Vec<Move>,
+    spans: Vec<Span>,
+}
+
+impl Pairs {
+    /// Pairs all sections that belong to no table, in their order.
+    pub(super) fn new(old: &Image<'_>, new: &Image<'_>) -> Result<Self, StructureError> {
+        let kept = |image: &Image<'_>| -> Vec<usize> {
+            (0..image.sections.len()).filter(|&index| !image.belongs_to_table(index)).collect()
+        };
+        let (of_old, of_new) = (kept(old), kept(new));
+        if of_old.len() != of_new.len() {
+            return Err(StructureError::SectionCount { old: of_old.len(), new: of_new.len() });
+        }
+        let pairs: Vec<_> = of_old.into_iter().zip(of_new).map(|(old, new)| Pair { old, new }).collect();
+        let mut new_of = vec![None; old.sections.len()];
+        for pair in &pairs {
+            new_of[pair.old] = u32::try_from(pair.new).ok();
+        }
+        let is_identity =
+            new_of.iter().enumerate().all(|(old, &new)| new.is_none_or(|new| new as usize == old))
+                && pairs.len() == old.sections.len();
+        let mut moves = Vec::new();
+        let mut spans = Vec::new();
+        for &pair in &pairs {
+            let (from, to) = (old.sections[pair.old], new.sections[pair.new]);
+            if !from.has_memory() {
+                continue;
+            }
+            let (start, end) = (from.addr, from.addr.saturating_add(from.size));
+            let delta = to.addr.wrapping_sub(start);
+            spans.push(Span { start, reach: end, delta, run: 0 });
+            if delta != 0 {
+                check_movable(old, pair, from, to)?;
+                moves.push(Move { start, end, delta, pair });
+            }
+        }
+        moves.sort_by_key(|range| range.start);
+        if let Some(two) = moves.windows(2).find(|two| two[0].end > two[1].start) {
+            let (offset, end) = (two[1].start, two[0].end);
+            return Err(StructureError::Overlap { file: Version::Old, what: "moved sections", offset, end });
+        }
+        spans.sort_by_key(|span| span.start);
+        for index in 1..spans.len() {
+            let before = spans[index - 1];
+            spans[index].reach = spans[index].reach.max(before.reach);
+            spans[index].run = before.run + usize::from(spans[index].delta != before.delta);
+        }
+        Ok(Self { pairs, new_of, is_identity, moves, spans })
+    }
+
+    /// The index in the new file of a section of the original. None for a table or none.
+    pub(super) fn new_of(&self, old: usize) -> Option<usize> {
+        self.new_of.get(old).copied().flatten().map(|new| new as usize)
+    }
+
+    /// The move that an address of the original takes part in.
+    pub(super) fn move_of(&self, address: u64) -> Option<&Move> {
+        let after = self.moves.partition_point(|range| range.start <= address);
+        self.moves[..after].last().filter(|range| address < range.end)
+    }
+
+    /// Where an address of the original leads in the new file.
+    pub(super) fn new_address(&self, address: u64) -> u64 {
+        self.move_of(address).map_or(address, |range| address.wrapping_add(range.delta))
+    }
+
+    /// What to add to the addresses of a range of the original. None if its sections were not moved alike.
+    pub(super) fn delta_of(&self, start: u64, size: u64) -> Option<u64> {
+        let end = start.saturating_add(size);
+        let first = self.spans.partition_point(|span| span.reach <= start);
+        let last = self.spans.partition_point(|span| span.start < end);
+        match self.spans.get(first..last) {
+            None | Some([]) => Some(0),
+            Some([one]) => Some(one.delta),
+            Some([one, .., other]) => (one.run == other.run).then_some(one.delta),
+        }
+    }
+}
+
+/// Notes that contain nothing relative to their place.
+const NOTES: [&[u8]; 5] =
+    [b".note.gnu.property", b".note.gnu.build-id", b".note.ABI-tag", b".note.package", b".note.go.buildid"];
+
+/// Checks that a section is of a kind that leads nowhere and is found through headers only.
+fn check_movable(old: &Image<'_>, pair: Pair, from: Section, to: Section) -> Result<(), StructureError> {
+    let has_dynamic = old.segments.iter().any(|segment| segment.kind == elf::PT_DYNAMIC.0);
+    let is_read_only = from.flags == elf::SHF_ALLOC.0
+        || from.flags == elf::SHF_ALLOC.0 | elf::SHF_INFO_LINK.0 && from.has_relocations();
+    let is_movable = match elf::SectionType(from.kind) {
+        elf::SHT_PROGBITS => old.name(pair.old) == b".interp",
+        elf::SHT_NOTE => NOTES.contains(&old.name(pair.old)),
+        elf::SHT_HASH
+        | elf::SHT_GNU_HASH
+        | elf::SHT_DYNSYM
+        | elf::SHT_STRTAB
+        | elf::SHT_GNU_VERSYM
+        | elf::SHT_GNU_VERNEED
+        | elf::SHT_GNU_VERDEF
+        | elf::SHT_RELA
+        | elf::SHT_RELR => has_dynamic,
+        _ => false,
+    };
+    let is_aligned =
+        from.align < 2 || !from.addr.is_multiple_of(from.align) || to.addr.is_multiple_of(from.align);
+    match !old.is_relocatable && is_read_only && is_movable && is_aligned {
+        true => Ok(()),
+        false => {
+            Err(StructureError::Section { index: pair.new, field: "sh_addr", old: from.addr, new: to.addr })
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Section headers, and the bytes of sections.
+
+use object::elf;
+
+use super::error::StructureError;
+use super::groups::SHT_LLVM_ADDRSIG;
+use super::image::{Image, SEGMENT, Section};
+use super::pairs::{Pair, Pairs};
+use super::symbols::{SymbolMap, map_of};
+use super::{Check, dynamic, groups, relocations, strings, symbols};
+
+/// Checks each section: its header, then its bytes.
+pub(super) fn check(check: &Check<'_>, maps: &[SymbolMap]) -> Result<(), StructureError> {
+    // By how much the bytes of the last section that has some moved in the file.
+    let mut shift = 0;
+    for &pair in &check.pairs.pairs {
+        if pair.new == 0 {
+            check_first(check.old, check.new)?;
+            continue;
+        }
+        check_header(check, pair, maps, shift)?;
+        let (from, to) = (check.old.sections[pair.old], check.new.sections[pair.new]);
+        if from.has_bytes() && from.addr == to.addr {
+            shift = to.offset.wrapping_sub(from.offset);
+        }
+        check_contents(check, pair, maps)?;
+    }
+    Ok(())
+}
+
+/// The first section header has what does not fit into the ELF header, else zeros.
+fn check_first(old: &Image<'_>, new: &Image<'_>) -> Result<(), StructureError> {
+    let (from, to) = (old.sections[0], new.sections[0]);
+    let in_first = |image: &Image<'_>, field: usize, means: u16| image.u16(image.bytes, field) == means;
+    let counts = |image: &Image<'_>| Section {
+        size: if in_first(image, 60, 0) { image.sections.len() as u64 } else { 0 },
+        link: if in_first(image, 62, elf::SHN_XINDEX.0) { image.names as u32 } else { 0 },
+        info: if in_first(image, 56, elf::PN_XNUM) { image.segments.len() as u32 } else { 0 },
+        ..from
+    };
+    let is_right = to == counts(new) || to == from && from.size == 0 && from.link == 0 && from.info == 0;
+    is_right.then_some(()).ok_or(StructureError::Section {
+        index: 0,
+        field: "sh_size, sh_link or sh_info",
+        old: counts(new).size,
+        new: to.size,
+    })
+}
+
+fn check_header(check: &Check<'_>, pair: Pair, maps: &[SymbolMap], shift: u64) -> Result<(), StructureError> {
+    let Check { old, new, pairs } = check;
+    let (from, to) = (old.sections[pair.old], new.sections[pair.new]);
+    let differs = |field, old, new| Err(StructureError::Section { index: pair.new, field, old, new });
+    let link = match pairs.new_of(from.link as usize) {
+        Some(link) => link as u64,
+        // Not an index of a section.
+        None => from.link.into(),
+    };
+    let info = expected_info(check, pair, maps);
+    let fields = [
+        ("sh_type", u64::from(from.kind), u64::from(to.kind)),
+        ("sh_flags", from.flags, to.flags),
+        ("sh_addralign", from.align, to.align),
+        ("sh_entsize", from.entsize, to.entsize),
+        ("sh_link", link, to.link.into()),
+        ("sh_info", info, to.info.into()),
+    ];
+    if let Some(&(field, old, new)) = fields.iter().find(|(_, old, new)| old != new) {
+        return differs(field, old, new);
+    }
+    let is_resized = pair.old == old.names || old.is_relocatable && symbols::may_resize(from.kind);
+    if from.size != to.size && !is_resized {
+        return differs("sh_size", from.size, to.size);
+    }
+    // That of a section which occupies memory may have been moved.
+    if from.addr != to.addr && !from.has_memory() {
+        return differs("sh_addr", from.addr, to.addr);
+    }
+    check_place(check, pair, from, to, shift)
+}
+
+/// The `sh_info` that a section must have.
+fn expected_info(check: &Check<'_>, pair: Pair, maps: &[SymbolMap]) -> u64 {
+    let Check { old, pairs, .. } = check;
+    let from = old.sections[pair.old];
+    let info = from.info as usize;
+    let is_section = from.flags & elf::SHF_INFO_LINK.0 != 0 || old.is_relocatable && from.has_relocations();
+    let map = match elf::SectionType(from.kind) {
+        elf::SHT_SYMTAB => map_of(maps, pair.old),
+        elf::SHT_GROUP => map_of(maps, from.link as usize),
+        _ => None,
+    };
+    match (is_section, map) {
+        (true, _) => pairs.new_of(info).unwrap_or(info) as u64,
+        (false, Some(map)) if from.kind == elf::SHT_GROUP.0 => map.new_of(info).unwrap_or(usize::MAX) as u64,
+        (false, Some(map)) => map.first_global(info) as u64,
+        (false, None) => info as u64,
+    }
+}
+
+/// Checks that a section lies where its segment loads it, or keeps its distance in the file.
+fn check_place(
+    check: &Check<'_>,
+    pair: Pair,
+    from: Section,
+    to: Section,
+    shift: u64,
+) -> Result<(), StructureError> {
+    let Check { old, new, .. } = check;
+    let differs = |old, new| Err(StructureError::Section { index: pair.new, field: "sh_offset", old, new });
+    let size = if from.has_bytes() { from.size } else { 0 };
+    let loaded = |image: &Image<'_>, section: Section| {
+        let offset = section.is_loaded().then(|| image.loads.offset_of(section.addr, size));
+        offset.flatten()
+    };
+    if let Some(in_old) = loaded(old, from) {
+        let Some(load) = new.loads.containing(to.addr, size) else { return differs(from.offset, to.offset) };
+        let flags = old.loads.containing(from.addr, size).map_or(0, |load| load.segment.flags);
+        let is_moved = from.addr != to.addr;
+        if load.segment.flags != flags && (!is_moved || load.segment.flags & elf::PF_W.0 != 0) {
+            return Err(StructureError::Segment {
+                index: load.index,
+                field: "p_flags",
+                old: flags.into(),
+                new: load.segment.flags.into(),
+            });
+        }
+        let in_new = loaded(new, to).unwrap_or(u64::MAX);
+        // A section that the original loads from elsewhere has no place to be held against.
+        return match to.offset == in_new || from.offset != in_old && to.offset == from.offset {
+            true => Ok(()),
+            false => differs(in_new, to.offset),
+        };
+    }
+    if from.has_memory() && old.loads.containing(from.addr, from.size).is_some() {
+        let is_loaded = new.loads.containing(to.addr, to.size).is_some();
+        if !is_loaded {
+            return differs(from.offset, to.offset);
+        }
+    }
+    if from.has_bytes() {
+        // Its bytes are compared; the format wants them aligned.
+        let align = from.align.clamp(1, 0x1000);
+        let was_aligned = from.offset.is_multiple_of(align);
+        return match to.offset.is_multiple_of(align) || !was_aligned {
+            true => Ok(()),
+            false => differs(from.offset.next_multiple_of(align), to.offset),
+        };
+    }
+    let is_known = to.offset == from.offset || to.offset == from.offset.wrapping_add(shift);
+    // In an object nothing follows from where no bytes lie.
+    match is_known || new.is_relocatable && to.offset <= new.bytes.len() as u64 {
+        true => Ok(()),
+        false => differs(from.offset.wrapping_add(shift), to.offset),
+    }
+}
+
+fn check_contents(check: &Check<'_>, pair: Pair, maps: &[SymbolMap]) -> Result<(), StructureError> {
+    let Check { old, pairs, .. } = check;
+    let from = old.sections[pair.old];
+    let map = map_of(maps, from.link as usize).filter(|map| !map.is_identity());
+    match elf::SectionType(from.kind) {
+        _ if pair.old == old.names => strings::check(check, pair),
+        // Compared when the symbols were paired.
+        elf::SHT_SYMTAB | elf::SHT_DYNSYM => Ok(()),
+        elf::SHT_SYMTAB_SHNDX if old.is_relocatable => symbols::check_indexes(check, pair, maps),
+        elf::SHT_DYNAMIC if !pairs.moves.is_empty() => dynamic::check(check, pair),
+        elf::SHT_GROUP if !pairs.is_identity => groups::check_group(check, pair),
+        kind => match (kind, map) {
+            (SHT_LLVM_ADDRSIG, Some(map)) => groups::check_addrsig(check, pair, map),
+            (elf::SHT_RELA | elf::SHT_REL, Some(map)) => relocations::check_symbols(check, pair, map),
+            _ => check.same_bytes(pair),
+        },
+    }
+}
+
+impl Check<'_> {
+    /// Compares the bytes of a section.
+    pub(super) fn same_bytes(&self, pair: Pair) -> Result<(), StructureError> {
+        let (old, new) = (self.old.contents(pair.old), self.new.contents(pair.new));
+        if old == new {
+            return Ok(());
+        }
+        let at = old.iter().zip(new).position(|(old, new)| old != new).unwrap_or(old.len().min(new.len()));
+        let byte = |bytes: &[u8]| bytes.get(at).copied().unwrap_or(0);
+        let (old, new) = (byte(old), byte(new));
+        Err(StructureError::SectionByte { index: pair.new, offset: at as u64, old, new })
+    }
+}
+
+/// Bytes of a table of program headers.
+pub(super) fn segments_size(image: &Image<'_>) -> u64 {
+    image.segments.len() as u64 * SEGMENT
+}
+
+/// Checks that sections have the names that they had.
+pub(super) fn check_names(old: &Image<'_>, new: &Image<'_>, pairs: &Pairs) -> Result<(), StructureError> {
+    // Many sections may have one long name.
+    let mut room = (old.bytes.len() as u64).saturating_mul(4);
+    for pair in &pairs.pairs {
+        let (from, to) = (old.name(pair.old), new.name(pair.new));
+        let (name, size) = (old.sections[pair.old].name, from.len() as u64);
+        room = room.checked_sub(size).ok_or(StructureError::Unreadable {
+            file: old.file,
+            what: "names of sections",
+            offset: name.into(),
+            value: size,
+        })?;
+        if from != to {
+            return Err(StructureError::Section {
+                index: pair.new,
+                field: "sh_name",
+                old: name.into(),
+                new: new.sections[pair.new].name.into(),
+            });
+        }
+    }
+    Ok(())
+}

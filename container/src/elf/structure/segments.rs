@@ -1,0 +1,184 @@
+//! Program headers: each leads to the bytes that it led to.
+
+use object::elf;
+
+use super::error::{StructureError, Version};
+use super::image::{Image, Segment};
+use super::loads::Load;
+use super::sections::segments_size;
+use super::{Check, PAGE, others};
+
+/// Checks all program headers but the table's.
+pub(super) fn check(check: &Check<'_>) -> Result<(), StructureError> {
+    let (gone, added) = check_loads(check)?;
+    others::check(check, &gone, &added)?;
+    check_own(check)
+}
+
+/// Pairs the segments that are loaded. Returns the indexes of those of the original that are gone, and of those
+/// of the new file that are added.
+fn check_loads(check: &Check<'_>) -> Result<(Vec<usize>, Vec<usize>), StructureError> {
+    let Check { old, new, .. } = check;
+    let (mut gone, mut added) = (Vec::new(), Vec::new());
+    let (mut from, mut to) = (old.loads.0.iter().peekable(), new.loads.0.iter().peekable());
+    while let Some(load) = from.peek() {
+        match to.peek() {
+            Some(there) if overlaps(load, there) => {
+                check_load(check, load, there)?;
+                from.next();
+                to.next();
+            }
+            Some(there) if there.segment.vaddr < load.segment.vaddr => {
+                added.push(there.index);
+                to.next();
+            }
+            _ => {
+                gone.push(load.index);
+                from.next();
+            }
+        }
+    }
+    added.extend(to.map(|load| load.index));
+    if let Some(&index) = added.get(1) {
+        return Err(StructureError::AddedSegment { index, kind: elf::PT_LOAD.0 });
+    }
+    if let Some(&index) = added.first() {
+        check_added(check, index)?;
+    }
+    Ok((gone, added))
+}
+
+fn overlaps(a: &Load, b: &Load) -> bool {
+    let (start, end) = (a.segment.vaddr.max(b.segment.vaddr), a.end().min(b.end()));
+    start < end || a.segment.vaddr == b.segment.vaddr
+}
+
+/// A difference of a field of a program header of the new file.
+pub(super) fn differs(index: usize, field: &'static str, old: u64, new: u64) -> StructureError {
+    StructureError::Segment { index, field, old, new }
+}
+
+/// Checks that a segment loads what it loaded, and at most more of what needs no write permission.
+fn check_load(check: &Check<'_>, from: &Load, to: &Load) -> Result<(), StructureError> {
+    let index = to.index;
+    let (old, new) = (from.segment, to.segment);
+    let mut fields = vec![
+        ("p_flags", old.flags.into(), new.flags.into()),
+        ("p_paddr", new.vaddr.wrapping_add(old.paddr.wrapping_sub(old.vaddr)), new.paddr),
+    ];
+    let is_fixed = old.flags & elf::PF_W.0 != 0 || old.memsz != old.filesz;
+    if is_fixed {
+        fields.push(("p_vaddr", old.vaddr, new.vaddr));
+        fields.push(("p_memsz", old.memsz, new.memsz));
+        fields.push(("p_filesz", old.filesz, new.filesz));
+    }
+    fields.push(("p_filesz", if is_fixed { new.filesz } else { new.memsz }, new.filesz));
+    // A page before the others, with the headers, which may be added or removed.
+    let front = old.vaddr.max(new.vaddr) - old.vaddr.min(new.vaddr);
+    let first = if new.vaddr < old.vaddr { new } else { old };
+    let is_front = front == 0 || front.is_multiple_of(PAGE) && first.offset == 0;
+    fields.push(("p_vaddr", if is_front { new.vaddr } else { old.vaddr }, new.vaddr));
+    if let Some(&(field, old, new)) = fields.iter().find(|(_, old, new)| old != new) {
+        return Err(differs(index, field, old, new));
+    }
+    // A program that is loaded where it was linked for needs no alignment but that of pages.
+    let is_page = check.new.is_executable && new.align == PAGE && old.align > PAGE;
+    if new.align != old.align && !is_page {
+        return Err(differs(index, "p_align", old.align, new.align));
+    }
+    check_congruent(index, new, old)
+}
+
+/// Checks that an offset and an address agree modulo the alignment, if the original's do.
+fn check_congruent(index: usize, new: Segment, old: Segment) -> Result<(), StructureError> {
+    let remainder = |segment: Segment| segment.vaddr.wrapping_sub(segment.offset) % segment.align.max(1);
+    match remainder(new) == 0 || remainder(old) != 0 {
+        true => Ok(()),
+        false => Err(differs(index, "p_offset", new.offset.wrapping_add(remainder(new)), new.offset)),
+    }
+}
+
+/// Checks the segment that was added: read-only, on pages of its own, and with the table or sections that moved.
+fn check_added(check: &Check<'_>, index: usize) -> Result<(), StructureError> {
+    let Check { old, new, .. } = check;
+    let segment = new.segments[index];
+    let is_known = |align| align == PAGE || old.loads.0.iter().any(|load| load.segment.align == align);
+    let fields = [
+        ("p_flags", u64::from(elf::PF_R.0), u64::from(segment.flags)),
+        ("p_paddr", segment.vaddr, segment.paddr),
+        ("p_memsz", segment.filesz, segment.memsz),
+        ("p_align", PAGE, if is_known(segment.align) { PAGE } else { segment.align }),
+    ];
+    if let Some(&(field, old, new)) = fields.iter().find(|(_, old, new)| old != new) {
+        return Err(differs(index, field, old, new));
+    }
+    check_congruent(index, segment, Segment { offset: 0, vaddr: 0, ..segment })?;
+    let page = |address: u64| address - address % PAGE;
+    for load in new.loads.0.iter().filter(|load| load.index != index) {
+        let other = load.segment;
+        let is_apart = |start: u64, end: u64, other: u64, other_end: u64| {
+            end <= page(other) || page(start) >= other_end.next_multiple_of(PAGE)
+        };
+        let (end, other_end) = (segment.vaddr + segment.memsz, load.end());
+        if other.memsz != 0 && !is_apart(segment.vaddr, end, other.vaddr, other_end) {
+            let (what, offset) = ("pages", segment.vaddr);
+            return Err(StructureError::Overlap { file: Version::New, what, offset, end: other_end });
+        }
+        let (end, other_end) = (segment.offset + segment.filesz, other.offset + other.filesz);
+        if segment.offset < other_end && other.offset < end {
+            let (what, offset) = ("PT_LOADs in the file", segment.offset);
+            return Err(StructureError::Overlap { file: Version::New, what, offset, end: other_end });
+        }
+    }
+    let holds = |section: usize| {
+        let header = new.sections[section];
+        header.has_memory() && header.addr >= segment.vaddr && header.addr - segment.vaddr < segment.memsz
+    };
+    let moved = check.pairs.moves.iter().any(|range| holds(range.pair.new));
+    match moved || (0..new.sections.len()).any(|section| holds(section) && new.is_table(section)) {
+        true => Ok(()),
+        false => Err(StructureError::AddedSegment { index, kind: segment.kind }),
+    }
+}
+
+/// Checks that the program headers are loaded where the kernel and `PT_PHDR` place them.
+fn check_own(check: &Check<'_>) -> Result<(), StructureError> {
+    let Check { old, new, .. } = check;
+    let address = |image: &Image<'_>| image.loads.address_of(image.segments_at);
+    // The kernel and qemu-user add `e_phoff` to the lowest address.
+    let by_rule = |image: &Image<'_>| {
+        let first = image.loads.0.first()?.segment;
+        Some(first.vaddr.wrapping_sub(first.offset).wrapping_add(image.segments_at))
+    };
+    if address(old).is_some() && address(old) == by_rule(old) {
+        let (expected, found) = (by_rule(new).unwrap_or(0), address(new).unwrap_or(u64::MAX));
+        let size = segments_size(new);
+        if expected != found || new.loads.offset_of(found, size) != Some(new.segments_at) {
+            return Err(StructureError::Header { field: "e_phoff", old: expected, new: found });
+        }
+    }
+    let own = new.segments.iter().enumerate().find(|(_, segment)| segment.kind == elf::PT_PHDR.0);
+    if let Some((index, own)) = own
+        && Some(own.vaddr) != address(new)
+    {
+        return Err(differs(index, "p_vaddr", address(new).unwrap_or(0), own.vaddr));
+    }
+    let null = |index: usize| old.segments.get(index).copied();
+    let spare = new.segments.iter().enumerate().filter(|(_, segment)| segment.kind == elf::PT_NULL.0);
+    for (index, segment) in spare {
+        let used = Segment {
+            kind: elf::PT_NULL.0,
+            flags: 0,
+            offset: 0,
+            vaddr: 0,
+            paddr: 0,
+            filesz: 0,
+            memsz: 0,
+            align: 0,
+        };
+        if *segment != used && null(index) != Some(*segment) {
+            return Err(differs(index, "p_type", 0, 0));
+        }
+    }
+    Ok(())
+}

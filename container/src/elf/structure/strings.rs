@@ -1,0 +1,52 @@
+//! The section of section names, which gains names or loses them.
+
+use super::Check;
+use super::error::StructureError;
+use super::pairs::Pair;
+
+/// Checks that it holds what the original's holds, at the same place, or names of sections.
+pub(super) fn check(check: &Check<'_>, pair: Pair) -> Result<(), StructureError> {
+    let Check { old, new, .. } = check;
+    let (from, to) = (old.contents(pair.old), new.contents(pair.new));
+    if from.last() == Some(&0) && to.last() != Some(&0) {
+        return check.same_bytes(pair);
+    }
+    let mut names: Vec<_> = new.sections.iter().map(|section| section.name as usize).collect();
+    names.sort_unstable();
+    names.dedup();
+    let mut end = 0;
+    for start in names.into_iter().chain([to.len()]) {
+        // The end of one name may be another.
+        if start < end {
+            continue;
+        }
+        let start = start.min(to.len());
+        check_kept(pair, from, to, end, start)?;
+        let name = to[start..].iter().position(|&byte| byte == 0);
+        end = name.map_or(to.len(), |length| start + length + 1);
+    }
+    // Symbols may have their names there too.
+    let symbols =
+        old.sections.iter().any(|section| section.link as usize == pair.old && section.entsize != 0);
+    match symbols {
+        true => check_kept(pair, from, &to[..to.len().min(from.len())], 0, to.len().min(from.len())),
+        false => Ok(()),
+    }
+}
+
+/// Checks that bytes are zero or those of the original at the same place.
+fn check_kept(pair: Pair, from: &[u8], to: &[u8], start: usize, end: usize) -> Result<(), StructureError> {
+    let kept = from.get(start..end.min(from.len())).unwrap_or_default();
+    let bytes = &to[start..end];
+    if bytes.starts_with(kept) && bytes[kept.len()..].iter().all(|&byte| byte == 0) {
+        return Ok(());
+    }
+    let old = |at: usize| kept.get(at).copied().unwrap_or(0);
+    for (at, &new) in bytes.iter().enumerate() {
+        if new != 0 && new != old(at) {
+            let offset = (start + at) as u64;
+            return Err(StructureError::SectionByte { index: pair.new, offset, old: old(at), new });
+        }
+    }
+    Ok(())
+}

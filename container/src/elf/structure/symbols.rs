@@ -1,0 +1,250 @@
+//! Symbol tables: each symbol is as before, or moved with its section.
+
+use object::elf;
+
+use super::Check;
+use super::error::StructureError;
+use super::groups::SHT_LLVM_ADDRSIG;
+use super::image::Image;
+use super::pairs::Pair;
+
+/// Bytes of a symbol.
+const SYMBOL: usize = 24;
+/// `st_info` of a section's symbol.
+const SECTION_SYMBOL: u8 = elf::STT_SECTION.0;
+
+/// Which symbol of the new file is which of the original.
+#[derive(Debug)]
+pub(super) struct SymbolMap {
+    /// The symbol table, by its index in the original.
+    pub(super) section: usize,
+    /// The symbols of the original that are gone, ascending.
+    removed: Vec<usize>,
+    /// For each symbol that was added, ascending, how many of the original's stand before it.
+    added: Vec<usize>,
+}
+
+impl SymbolMap {
+    /// Whether each symbol has the index that it had.
+    pub(super) fn is_identity(&self) -> bool {
+        self.removed.is_empty() && self.added.is_empty()
+    }
+
+    /// The index in the new file of a symbol. None if it is gone.
+    pub(super) fn new_of(&self, old: usize) -> Option<usize> {
+        let removed = self.removed.partition_point(|&index| index < old);
+        if self.removed.get(removed) == Some(&old) {
+            return None;
+        }
+        let kept = old - removed;
+        Some(kept + self.added.partition_point(|&before| before <= kept))
+    }
+
+    /// The index in the new file of the first symbol that is not local, which is the same one.
+    pub(super) fn first_global(&self, old: usize) -> usize {
+        let kept = old - self.removed.partition_point(|&index| index < old);
+        kept + self.added.partition_point(|&before| before <= kept)
+    }
+}
+
+/// The map of the symbol table with an index in the original, of those that [`pair`] returned.
+pub(super) fn map_of(maps: &[SymbolMap], section: usize) -> Option<&SymbolMap> {
+    maps.binary_search_by_key(&section, |map| map.section).ok().map(|index| &maps[index])
+}
+
+/// Whether sections of a kind, in an object, have items for symbols or sections, so that their size may change.
+pub(super) fn may_resize(kind: u32) -> bool {
+    [elf::SHT_SYMTAB.0, elf::SHT_SYMTAB_SHNDX.0, elf::SHT_GROUP.0, SHT_LLVM_ADDRSIG.0].contains(&kind)
+}
+
+/// Compares all symbol tables.
+pub(super) fn pair(check: &Check<'_>) -> Result<Vec<SymbolMap>, StructureError> {
+    let Check { old, pairs, .. } = check;
+    let mut maps = Vec::new();
+    let indexes = |image: &Image<'_>| {
+        let is_indexes = |&index: &usize| image.sections[index].kind == elf::SHT_SYMTAB_SHNDX.0;
+        let found: Vec<_> = (0..image.sections.len()).filter(is_indexes).collect();
+        found
+    };
+    let (old_indexes, new_indexes) = (indexes(old), indexes(check.new));
+    let table_of_new = (1..check.new.sections.len()).find(|&index| check.new.is_table(index));
+    for &pair in &pairs.pairs {
+        let kind = elf::SectionType(old.sections[pair.old].kind);
+        if kind != elf::SHT_SYMTAB && kind != elf::SHT_DYNSYM {
+            continue;
+        }
+        let table = |image: &Image<'_>, index: usize, all: &[usize]| {
+            // A file has one such section, or few.
+            all.iter().take(8).copied().find(|&section| image.sections[section].link as usize == index)
+        };
+        let old_table = table(old, pair.old, &old_indexes).map(|index| old.contents(index));
+        let new_table = table(check.new, pair.new, &new_indexes).map(|index| check.new.contents(index));
+        let tables = Tables {
+            check,
+            pair,
+            old_indexes: old_table.unwrap_or_default(),
+            new_indexes: new_table.unwrap_or_default(),
+            new_table: table_of_new,
+        };
+        maps.push(tables.compare()?);
+    }
+    Ok(maps)
+}
+
+/// A symbol table in both files, each with the section's large indexes.
+struct Tables<'c, 'a> {
+    check: &'c Check<'c>,
+    pair: Pair,
+    old_indexes: &'a [u8],
+    new_indexes: &'a [u8],
+    /// The new file's first table.
+    new_table: Option<usize>,
+}
+
+/// A symbol as plain numbers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Symbol {
+    name: u32,
+    info: u8,
+    other: u8,
+    /// The section, or a reserved number.
+    section: u32,
+    is_reserved: bool,
+    value: u64,
+    size: u64,
+}
+
+impl Symbol {
+    fn read(image: &Image<'_>, table: &[u8], indexes: &[u8], index: usize) -> Self {
+        let bytes = &table[index * SYMBOL..][..SYMBOL];
+        let section = image.u16(bytes, 6);
+        let is_large = section == elf::SHN_XINDEX.0 && !indexes.is_empty();
+        Self {
+            name: image.u32(bytes, 0),
+            info: bytes[4],
+            other: bytes[5],
+            section: if is_large { image.u32(indexes, index * 4) } else { section.into() },
+            is_reserved: !is_large && (section == 0 || section >= elf::SHN_LORESERVE),
+            value: image.u64(bytes, 8),
+            size: image.u64(bytes, 16),
+        }
+    }
+
+    /// The fields that differ from those of another, in the file's order.
+    fn difference(&self, new: &Self) -> Option<(&'static str, u64, u64)> {
+        let fields = [
+            ("st_name", u64::from(self.name), u64::from(new.name)),
+            ("st_info", self.info.into(), new.info.into()),
+            ("st_other", self.other.into(), new.other.into()),
+            ("st_shndx", self.section.into(), new.section.into()),
+            ("st_shndx", self.is_reserved.into(), new.is_reserved.into()),
+            ("st_value", self.value, new.value),
+            ("st_size", self.size, new.size),
+        ];
+        fields.into_iter().find(|(_, old, new)| old != new)
+    }
+}
+
+impl Tables<'_, '_> {
+    /// Walks both tables.
+    fn compare(&self) -> Result<SymbolMap, StructureError> {
+        let Check { old, new, pairs } = self.check;
+        let pair = self.pair;
+        let mut map = SymbolMap { section: pair.old, removed: Vec::new(), added: Vec::new() };
+        let (from, to) = (old.contents(pair.old), new.contents(pair.new));
+        if pairs.is_identity && pairs.moves.is_empty() && from == to {
+            return Ok(map);
+        }
+        let (count, new_count) = (from.len() / SYMBOL, to.len() / SYMBOL);
+        if from.len() % SYMBOL != 0 || to.len() % SYMBOL != 0 {
+            self.check.same_bytes(pair)?;
+            return Ok(map);
+        }
+        let (mut index, mut new_index) = (0, 0);
+        while index < count || new_index < new_count {
+            let symbol = (index < count).then(|| Symbol::read(old, from, self.old_indexes, index));
+            let there = (new_index < new_count).then(|| Symbol::read(new, to, self.new_indexes, new_index));
+            let expected = symbol.and_then(|symbol| self.expected(symbol));
+            let is_optional = symbol.is_some_and(|symbol| self.is_of_table(symbol));
+            if expected.is_some() && expected == there {
+                index += 1;
+                new_index += 1;
+            } else if is_optional {
+                map.removed.push(index);
+                index += 1;
+            } else if there.is_some_and(|there| self.may_be_added(there, new_index)) {
+                map.added.push(index - map.removed.len());
+                new_index += 1;
+            } else {
+                let (field, old, new) = match (expected, there) {
+                    (Some(expected), Some(there)) => expected.difference(&there).unwrap_or(("symbol", 0, 0)),
+                    _ => ("number of symbols", count as u64, new_count as u64),
+                };
+                return Err(StructureError::Item { section: pair.new, index: new_index, field, old, new });
+            }
+        }
+        Ok(map)
+    }
+
+    /// The symbol that the new file must have; None for one of a table if the new file has no table.
+    fn expected(&self, mut symbol: Symbol) -> Option<Symbol> {
+        let Check { old, new, pairs } = self.check;
+        let index = symbol.section as usize;
+        if symbol.is_reserved || index >= old.sections.len() {
+            return Some(symbol);
+        }
+        // A table that stays is the first that the new file has.
+        let new_index = pairs.new_of(index).or(self.new_table)?;
+        symbol.section = new_index as u32;
+        let (from, to) = (old.sections[index], new.sections[new_index]);
+        if from.is_loaded() && symbol.value.wrapping_sub(from.addr) <= from.size {
+            symbol.value = symbol.value.wrapping_add(to.addr.wrapping_sub(from.addr));
+        }
+        Some(symbol)
+    }
+
+    /// Whether the section of a symbol is a table, with which it may vanish.
+    fn is_of_table(&self, symbol: Symbol) -> bool {
+        let section = symbol.section as usize;
+        !symbol.is_reserved
+            && section < self.check.old.sections.len()
+            && self.check.old.belongs_to_table(section)
+    }
+
+    /// Whether a symbol is a local one of a section, for the relocations of a table, or a table's own.
+    fn may_be_added(&self, symbol: Symbol, index: usize) -> bool {
+        let new = self.check.new;
+        let is_local = index < new.sections[self.pair.new].info as usize;
+        let is_of_section = symbol.name == 0 && symbol.info == SECTION_SYMBOL && symbol.other == 0;
+        let section = symbol.section as usize;
+        let is_there = !symbol.is_reserved && section < new.sections.len();
+        let is_at_start = is_there && symbol.value == new.sections[section].addr && symbol.size == 0;
+        let is_of_table = is_there && new.is_table(section);
+        is_local && is_of_section && is_at_start && (new.is_relocatable || is_of_table)
+    }
+}
+
+/// Checks the indexes of sections that do not fit into symbols: those of symbols were compared with them, the others
+/// are zero.
+pub(super) fn check_indexes(check: &Check<'_>, pair: Pair, maps: &[SymbolMap]) -> Result<(), StructureError> {
+    let Check { old, new, .. } = check;
+    let (from, to) = (old.contents(pair.old), new.contents(pair.new));
+    let Some(map) = map_of(maps, old.sections[pair.old].link as usize) else { return check.same_bytes(pair) };
+    if map.is_identity() && check.pairs.is_identity {
+        return check.same_bytes(pair);
+    }
+    let symbols = new.contents(new.sections[pair.new].link as usize);
+    let differs = |index, old: usize, new: usize| {
+        let (old, new) = (old as u64, new as u64);
+        Err(StructureError::Item { section: pair.new, index, field: "index of a section", old, new })
+    };
+    if to.len() / 4 != symbols.len() / SYMBOL || !to.len().is_multiple_of(4) {
+        return differs(0, symbols.len() / SYMBOL, to.len() / 4);
+    }
+    let is_read = |index: usize| new.u16(symbols, index * SYMBOL + 6) == elf::SHN_XINDEX.0;
+    let unused = (0..to.len() / 4).find(|&index| new.u32(to, index * 4) != 0 && !is_read(index));
+    match unused {
+        Some(index) if from.len() <= to.len() => differs(index, 0, new.u32(to, index * 4) as usize),
+        _ => Ok(()),
+    }
+}
