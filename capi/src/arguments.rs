@@ -1,0 +1,142 @@
+//! Arguments of a call: pointers that may be null, lengths that may be nonsense.
+
+use core::mem::size_of;
+
+use cfipack_format::Arch;
+
+use crate::cfipack_status::{self, InvalidArgument};
+
+/// x86-64, little endian.
+pub const CFIPACK_ARCH_AMD64: u32 = 1;
+/// AArch64, little endian; also Apple's arm64.
+pub const CFIPACK_ARCH_AARCH64: u32 = 2;
+/// AArch64, big endian.
+pub const CFIPACK_ARCH_AARCH64_BE: u32 = 3;
+/// s390x, big endian.
+pub const CFIPACK_ARCH_S390X: u32 = 4;
+/// i386: `__unwind_info` only.
+pub const CFIPACK_ARCH_I386: u32 = 5;
+/// arm64_32: `__unwind_info` only.
+pub const CFIPACK_ARCH_ARM64_32: u32 = 6;
+
+/// An architecture by its number.
+pub(crate) fn arch(number: u32) -> Result<Arch, cfipack_status> {
+    Ok(match number {
+        CFIPACK_ARCH_AMD64 => Arch::Amd64,
+        CFIPACK_ARCH_AARCH64 => Arch::Aarch64,
+        CFIPACK_ARCH_AARCH64_BE => Arch::Aarch64Be,
+        CFIPACK_ARCH_S390X => Arch::S390x,
+        CFIPACK_ARCH_I386 => Arch::I386,
+        CFIPACK_ARCH_ARM64_32 => Arch::Arm64_32,
+        _ => return Err(InvalidArgument),
+    })
+}
+
+/// The number of an architecture; 0 for one that the interface does not have yet.
+pub(crate) fn arch_number(arch: Arch) -> u32 {
+    match arch {
+        Arch::Amd64 => CFIPACK_ARCH_AMD64,
+        Arch::Aarch64 => CFIPACK_ARCH_AARCH64,
+        Arch::Aarch64Be => CFIPACK_ARCH_AARCH64_BE,
+        Arch::S390x => CFIPACK_ARCH_S390X,
+        Arch::I386 => CFIPACK_ARCH_I386,
+        Arch::Arm64_32 => CFIPACK_ARCH_ARM64_32,
+        _ => 0,
+    }
+}
+
+/// An array of the caller's. Null is an empty one, if its length is 0.
+///
+/// # Safety
+/// An array that is not null, is aligned and does not reach beyond memory has to be readable for `'a`.
+pub(crate) unsafe fn array<'a, T>(start: *const T, len: usize) -> Result<&'a [T], cfipack_status> {
+    if len == 0 {
+        return Ok(&[]);
+    }
+    if !is_array(start, len) {
+        return Err(InvalidArgument);
+    }
+    // SAFETY: not null, aligned, no longer than memory; readable by the caller's promise.
+    Ok(unsafe { core::slice::from_raw_parts(start, len) })
+}
+
+/// An array of the caller's to write to.
+///
+/// # Safety
+/// As [`array`], writable, and nothing else may refer to it.
+pub(crate) unsafe fn array_mut<'a, T>(start: *mut T, len: usize) -> Result<&'a mut [T], cfipack_status> {
+    if len == 0 {
+        return Ok(&mut []);
+    }
+    if !is_array(start, len) {
+        return Err(InvalidArgument);
+    }
+    // SAFETY: not null, aligned, no longer than memory; writable by the caller's promise.
+    Ok(unsafe { core::slice::from_raw_parts_mut(start, len) })
+}
+
+fn is_array<T>(start: *const T, len: usize) -> bool {
+    let size = len.checked_mul(size_of::<T>()).filter(|&size| isize::try_from(size).is_ok());
+    !start.is_null()
+        && start.is_aligned()
+        && size.is_some_and(|size| start.addr().checked_add(size).is_some())
+}
+
+/// What a pointer leads to.
+///
+/// # Safety
+/// A pointer that is not null and is aligned has to be readable for `'a`.
+pub(crate) unsafe fn reference<'a, T>(pointer: *const T) -> Result<&'a T, cfipack_status> {
+    match pointer.is_aligned() {
+        // SAFETY: aligned; readable by the caller's promise.
+        true => unsafe { pointer.as_ref() }.ok_or(InvalidArgument),
+        false => Err(InvalidArgument),
+    }
+}
+
+/// What a pointer leads to, to be changed.
+///
+/// # Safety
+/// As [`reference`], writable, and nothing else may refer to it.
+#[cfg(feature = "write")]
+pub(crate) unsafe fn reference_mut<'a, T>(pointer: *mut T) -> Result<&'a mut T, cfipack_status> {
+    match pointer.is_aligned() {
+        // SAFETY: aligned; writable by the caller's promise.
+        true => unsafe { pointer.as_mut() }.ok_or(InvalidArgument),
+        false => Err(InvalidArgument),
+    }
+}
+
+/// Writes a result, of which the memory need not be initialised.
+///
+/// # Safety
+/// A pointer that is not null and is aligned has to be writable.
+pub(crate) unsafe fn write<T>(out: *mut T, value: T) -> Result<(), cfipack_status> {
+    if out.is_null() || !out.is_aligned() {
+        return Err(InvalidArgument);
+    }
+    // SAFETY: not null, aligned; writable by the caller's promise.
+    unsafe { out.write(value) };
+    Ok(())
+}
+
+/// Writes a result that the caller may not want.
+///
+/// # Safety
+/// As [`write`].
+pub(crate) unsafe fn write_optional<T>(out: *mut T, value: T) -> Result<(), cfipack_status> {
+    match out.is_null() {
+        true => Ok(()),
+        // SAFETY: the caller's promise.
+        false => unsafe { write(out, value) },
+    }
+}
+
+/// A field of a structure that holds true or false as a byte.
+pub(crate) fn flag(byte: u8) -> Result<bool, cfipack_status> {
+    match byte {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(InvalidArgument),
+    }
+}

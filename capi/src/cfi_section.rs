@@ -1,0 +1,57 @@
+//! Sections of call frame information as C gives them.
+
+use cfipack_format::cfi::{Section, SectionKind};
+use cfipack_format::{Address, Arch};
+
+use crate::arguments::array;
+use crate::cfipack_status::{self, InvalidArgument};
+
+/// A section is `.eh_frame`.
+pub const CFIPACK_EH_FRAME: u32 = 0;
+/// A section is `.debug_frame`.
+pub const CFIPACK_DEBUG_FRAME: u32 = 1;
+
+/// A section of call frame information, with the addresses of the linked file.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct cfipack_cfi_section {
+    /// Its bytes.
+    pub bytes: *const u8,
+    /// How many.
+    pub len: usize,
+    /// Where it lies in memory.
+    pub address: u64,
+    /// The base of `DW_EH_PE_textrel` pointers; 0 if there are none.
+    pub text: u64,
+    /// The base of `DW_EH_PE_datarel` pointers; 0 if there are none.
+    pub data: u64,
+    /// `CFIPACK_EH_FRAME` or `CFIPACK_DEBUG_FRAME`
+    pub kind: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+/// The sections of an array.
+///
+/// # Safety
+/// They, and their bytes, are readable for `'a`.
+pub(crate) unsafe fn cfi_sections<'a>(
+    arch: Arch,
+    sections: *const cfipack_cfi_section,
+    num_sections: usize,
+) -> Result<Vec<Section<'a>>, cfipack_status> {
+    // SAFETY: promised by the caller.
+    let given = unsafe { array(sections, num_sections) }?;
+    let section = |given: &cfipack_cfi_section| {
+        let kind = match given.kind {
+            CFIPACK_EH_FRAME => SectionKind::EhFrame,
+            CFIPACK_DEBUG_FRAME => SectionKind::DebugFrame,
+            _ => return Err(InvalidArgument),
+        };
+        // SAFETY: promised by the caller.
+        let bytes = unsafe { array(given.bytes, given.len) }?;
+        let section = Section::new(kind, bytes, Address(given.address), arch);
+        Ok(section.with_text(Address(given.text)).with_data(Address(given.data)))
+    };
+    given.iter().map(section).collect()
+}

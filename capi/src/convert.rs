@@ -1,0 +1,187 @@
+//! The call frame information of a linked file to a `.sframe` table.
+
+use core::ffi::c_char;
+
+use cfipack_encoder::Unsupported;
+use cfipack_encoder::cfi;
+use cfipack_encoder::sframe::{Builder, OmittedFunction, Section, Threads};
+use cfipack_format::{Address, Key};
+
+use crate::arguments::{arch, array_mut, write, write_optional};
+use crate::cfi_section::{cfi_sections, cfipack_cfi_section};
+use crate::cfipack_message;
+use crate::cfipack_status::{self, BufferSize, NotFound};
+use crate::handle::{self, Failure, Opaque};
+use crate::options::cfipack_sframe_options;
+use crate::sized_options::options;
+use crate::status::call;
+
+/// A `.sframe` table that was made of call frame information.
+#[derive(Debug)]
+pub struct cfipack_conversion(());
+
+/// What it is.
+#[derive(Debug)]
+pub(crate) struct Converted {
+    section: Section,
+    address: Address,
+    functions: u64,
+    omitted: Vec<(u64, String)>,
+}
+
+impl Opaque for cfipack_conversion {
+    type State = Converted;
+}
+
+/// Makes a `.sframe` table for `address` of the call frame information of a linked file, whose functions have addresses, on
+/// `threads` threads. A function that the table cannot represent is omitted: `cfipack_conversion_get_omitted` has the reason.
+/// `given` may be null: the defaults. `message`, which may be null, gets what is wrong. The bytes of the sections need not
+/// stay. `cfipack_conversion_free` frees it.
+///
+/// # Safety
+/// Pointers are null, or lead to what their types say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_conversion_new(
+    out: *mut *mut cfipack_conversion,
+    architecture: u32,
+    sections: *const cfipack_cfi_section,
+    num_sections: usize,
+    given: *const cfipack_sframe_options,
+    address: u64,
+    threads: u32,
+    message: *mut cfipack_message,
+) -> cfipack_status {
+    // SAFETY: promised by the caller.
+    unsafe {
+        handle::create(out, message, || {
+            let arch = arch(architecture)?;
+            let sections = cfi_sections(arch, sections, num_sections)?;
+            let builder = Builder::new(arch, options(given)?.table()?);
+            let builder = builder.map_err(|error| Failure::new(cfipack_status::Unsupported, &error))?;
+            convert(builder, &sections, Address(address), &Threads(threads.clamp(1, 256) as usize))
+        })
+    }
+}
+
+fn convert<'a>(
+    mut builder: Builder<'a>,
+    sections: &[cfi::Section<'a>],
+    address: Address,
+    pool: &Threads,
+) -> Result<Converted, Failure> {
+    let (mut functions, mut omitted, mut hidden) = (0, Vec::new(), None);
+    let note = |unsupported: &Unsupported| (unsupported.function.0, unsupported.to_string());
+    for section in sections {
+        functions += builder.push_section(section, pool, |reason| match reason {
+            OmittedFunction::Unsupported(unsupported) => omitted.push(note(&unsupported)),
+            // What follows a record whose end is unknown is hidden.
+            OmittedFunction::Malformed(error @ cfi::Error::Length { .. }) => hidden = Some(error),
+            OmittedFunction::Malformed(error) => omitted.push((0, error.to_string())),
+        });
+    }
+    if let Some(error) = hidden {
+        return Err(Failure::new(cfipack_status::Malformed, &error));
+    }
+    let mut section = builder.finish_on(pool);
+    section.omit_distant(address, Key::address);
+    omitted.extend(section.omitted().iter().map(note));
+    Ok(Converted { section, address, functions, omitted })
+}
+
+/// Bytes of the table.
+///
+/// # Safety
+/// `conversion` is null or a conversion, `len` null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_conversion_len(
+    conversion: *const cfipack_conversion,
+    len: *mut usize,
+) -> cfipack_status {
+    // SAFETY: promised by the caller.
+    call(|| unsafe { write(len, handle::get(conversion)?.section.len()) })
+}
+
+/// How many functions the call frame information has, and how many of them the table omits. Both may be null.
+///
+/// # Safety
+/// Pointers are null, or lead to what their types say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_conversion_num_functions(
+    conversion: *const cfipack_conversion,
+    functions: *mut u64,
+    omitted: *mut usize,
+) -> cfipack_status {
+    call(|| {
+        // SAFETY: promised by the caller.
+        unsafe {
+            let converted = handle::get(conversion)?;
+            write_optional(functions, converted.functions)?;
+            write_optional(omitted, converted.omitted.len())
+        }
+    })
+}
+
+/// A function that the table omits, by its number from 0: its start, and the reason in words. The start is 0 if its record
+/// cannot be read. `CFIPACK_STATUS_NOT_FOUND` after the last one.
+///
+/// # Safety
+/// Pointers are null, or lead to what their types say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_conversion_get_omitted(
+    conversion: *const cfipack_conversion,
+    number: usize,
+    start: *mut u64,
+    reason: *mut cfipack_message,
+) -> cfipack_status {
+    call(|| {
+        // SAFETY: promised by the caller.
+        unsafe {
+            let (function, text) = handle::get(conversion)?.omitted.get(number).ok_or(NotFound)?;
+            write_optional(start, *function)?;
+            write_optional(reason, cfipack_message::new(text))
+        }
+    })
+}
+
+/// Writes the table into `out`, of exactly `cfipack_conversion_len` bytes.
+///
+/// # Safety
+/// `conversion` is null or a conversion; `out` is writable for `len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_conversion_write(
+    conversion: *mut cfipack_conversion,
+    out: *mut u8,
+    len: usize,
+) -> cfipack_status {
+    // SAFETY: promised by the caller.
+    unsafe {
+        handle::with(conversion, |converted| {
+            let out: &mut [u8] = array_mut(out, len)?;
+            if out.len() != converted.section.len() {
+                return Err(BufferSize.into());
+            }
+            let written = converted.section.write(out, converted.address, Key::address);
+            written.map_err(|error| Failure::new(cfipack_status::Write, &error))
+        })
+    }
+}
+
+/// The message of the conversion's last call; empty if that had no error. It stays until the next call.
+///
+/// # Safety
+/// `conversion` is null or a conversion.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_conversion_message(conversion: *const cfipack_conversion) -> *const c_char {
+    // SAFETY: promised by the caller.
+    unsafe { handle::message(conversion) }
+}
+
+/// Frees a conversion; null is nothing.
+///
+/// # Safety
+/// `conversion` is null or a conversion.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_conversion_free(conversion: *mut cfipack_conversion) {
+    // SAFETY: promised by the caller.
+    unsafe { handle::free(conversion) };
+}

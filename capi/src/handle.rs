@@ -1,0 +1,171 @@
+//! Handles: what is allocated here, used by one thread at a time, and freed here.
+
+use core::fmt;
+
+use crate::arguments::{reference, reference_mut};
+use crate::cfipack_message;
+use crate::cfipack_status;
+use crate::status::guarded;
+
+/// The type that C has pointers to, without knowing what it is.
+pub(crate) trait Opaque {
+    /// What it is.
+    type State;
+}
+
+/// An error with the status that stands for it.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) status: cfipack_status,
+    pub(crate) message: String,
+}
+
+impl Failure {
+    /// A failure described by an error.
+    pub(crate) fn new(status: cfipack_status, error: &dyn fmt::Display) -> Self {
+        Self { status, message: error.to_string() }
+    }
+
+    /// The message as C has it.
+    fn message(&self) -> cfipack_message {
+        match self.message.is_empty() {
+            true => cfipack_message::EMPTY,
+            false => cfipack_message::new(&self.message),
+        }
+    }
+
+    /// An argument that is invalid.
+    pub(crate) fn argument(what: &dyn fmt::Display) -> Self {
+        Self::new(cfipack_status::InvalidArgument, what)
+    }
+}
+
+impl From<cfipack_status> for Failure {
+    fn from(status: cfipack_status) -> Self {
+        Self { status, message: String::new() }
+    }
+}
+
+/// What a handle holds, and the message of its last call.
+#[derive(Debug)]
+struct Handle<T> {
+    value: T,
+    message: cfipack_message,
+}
+
+impl<T> Handle<T> {
+    /// Takes note of how a call ended.
+    fn ended(&mut self, result: Result<(), Failure>) -> cfipack_status {
+        let failure = result.err().unwrap_or(cfipack_status::Ok.into());
+        self.message = failure.message();
+        failure.status
+    }
+}
+
+/// Runs a call on a handle.
+///
+/// # Safety
+/// The pointer is null, or one that this library gave and has not freed, and no other call uses it.
+pub(crate) unsafe fn with<O: Opaque>(
+    handle: *mut O,
+    call: impl FnOnce(&mut O::State) -> Result<(), Failure>,
+) -> cfipack_status {
+    // SAFETY: promised by the caller.
+    match unsafe { reference_mut(handle.cast::<Handle<O::State>>()) } {
+        Ok(handle) => {
+            let result = guarded(|| Caught(call(&mut handle.value))).0;
+            handle.ended(result)
+        }
+        Err(status) => status,
+    }
+}
+
+/// The result of a call that may have panicked.
+struct Caught(Result<(), Failure>);
+
+impl From<cfipack_status> for Caught {
+    fn from(status: cfipack_status) -> Self {
+        Self(Err(status.into()))
+    }
+}
+
+/// Makes a handle, and writes the pointer to it.
+///
+/// # Safety
+/// `out` is null or writable, `message` is null or writable.
+pub(crate) unsafe fn create<O: Opaque>(
+    out: *mut *mut O,
+    message: *mut cfipack_message,
+    value: impl FnOnce() -> Result<O::State, Failure>,
+) -> cfipack_status {
+    if out.is_null() || !out.is_aligned() {
+        return cfipack_status::InvalidArgument;
+    }
+    // SAFETY: not null and aligned; writable by the caller's promise.
+    unsafe { out.write(core::ptr::null_mut()) };
+    let mut made = None;
+    let result = guarded(|| Caught(value().map(|value| made = Some(value)))).0;
+    match (made, result) {
+        (Some(value), Ok(())) => {
+            let handle = Box::new(Handle { value, message: cfipack_message::EMPTY });
+            // SAFETY: as above.
+            unsafe { out.write(Box::into_raw(handle).cast()) };
+            cfipack_status::Ok
+        }
+        (_, result) => {
+            let failure = result.err().unwrap_or(cfipack_status::Internal.into());
+            // SAFETY: promised by the caller.
+            let written = unsafe { crate::arguments::write_optional(message, failure.message()) };
+            written.err().unwrap_or(failure.status)
+        }
+    }
+}
+
+/// Takes what a handle holds, and frees the handle.
+///
+/// # Safety
+/// As [`with`].
+pub(crate) unsafe fn take<O: Opaque>(handle: *mut O) -> Option<O::State> {
+    let handle = handle.cast::<Handle<O::State>>();
+    if handle.is_null() || !handle.is_aligned() {
+        return None;
+    }
+    // SAFETY: given by this library, as the caller promises.
+    Some(unsafe { Box::from_raw(handle) }.value)
+}
+
+/// Frees a handle; null is nothing.
+///
+/// # Safety
+/// As [`with`].
+pub(crate) unsafe fn free<O: Opaque>(handle: *mut O) {
+    guarded(|| {
+        // SAFETY: promised by the caller.
+        drop(unsafe { take(handle) });
+        cfipack_status::Ok
+    });
+}
+
+/// The message of a handle's last call.
+///
+/// # Safety
+/// As [`with`].
+pub(crate) unsafe fn message<O: Opaque>(handle: *const O) -> *const core::ffi::c_char {
+    // SAFETY: promised by the caller.
+    match unsafe { reference(handle.cast::<Handle<O::State>>()) } {
+        Ok(handle) => handle.message.text.as_ptr(),
+        Err(_) => c"".as_ptr(),
+    }
+}
+
+/// Reads a handle without changing its message.
+///
+/// # Safety
+/// As [`with`].
+pub(crate) unsafe fn get<'a, O: Opaque>(handle: *const O) -> Result<&'a O::State, cfipack_status>
+where
+    O::State: 'a,
+{
+    // SAFETY: promised by the caller.
+    Ok(unsafe { &reference(handle.cast::<Handle<O::State>>())?.value })
+}

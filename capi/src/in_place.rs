@@ -1,0 +1,56 @@
+//! Values in memory of the caller, which need no release.
+
+use core::mem::{align_of, size_of};
+
+use crate::arguments::reference;
+use crate::cfipack_status::{self, InvalidArgument};
+
+/// Memory of the caller, as C declares it, for a value.
+pub(crate) trait Memory {
+    /// What distinguishes the value from other memory: its first word.
+    const TAG: u64;
+    /// The value.
+    type Value;
+}
+
+#[repr(C)]
+struct Tagged<T> {
+    tag: u64,
+    value: T,
+}
+
+/// Puts a value into memory.
+///
+/// # Safety
+/// A pointer that is not null and is aligned has to be writable.
+pub(crate) unsafe fn put<M: Memory>(memory: *mut M, value: M::Value) -> Result<(), cfipack_status> {
+    const { assert!(size_of::<Tagged<M::Value>>() <= size_of::<M>()) };
+    const { assert!(align_of::<Tagged<M::Value>>() <= align_of::<M>()) };
+    if memory.is_null() || !memory.is_aligned() {
+        return Err(InvalidArgument);
+    }
+    // SAFETY: not null, aligned, large enough; writable by the caller's promise.
+    unsafe { memory.cast::<Tagged<M::Value>>().write(Tagged { tag: M::TAG, value }) };
+    Ok(())
+}
+
+/// The value that memory has.
+///
+/// # Safety
+/// A pointer that is not null and is aligned has to be readable for `'a`. Whoever writes the tag by other means than
+/// [`put`] forges a value.
+#[inline]
+pub(crate) unsafe fn get<'a, M: Memory>(memory: *const M) -> Result<&'a M::Value, cfipack_status>
+where
+    M::Value: 'a,
+{
+    const { assert!(align_of::<M>() >= align_of::<u64>() && size_of::<M>() >= size_of::<u64>()) };
+    // SAFETY: promised by the caller.
+    unsafe { reference(memory) }?;
+    // SAFETY: readable, and large enough for a word.
+    if unsafe { memory.cast::<u64>().read() } != M::TAG {
+        return Err(InvalidArgument);
+    }
+    // SAFETY: the tag is written together with a value, by `put`.
+    Ok(unsafe { &(*memory.cast::<Tagged<M::Value>>()).value })
+}

@@ -1,0 +1,86 @@
+//! The records of a jitdump file, for perf.
+
+use cfipack_assembler::region::jitdump::{self, Event};
+
+use crate::arguments::{arch, array, array_mut, reference, write_optional};
+use crate::cfipack_status;
+use crate::handle;
+use crate::region::{cfipack_region, copy, failure};
+use crate::status::call;
+
+/// When and where a function was made.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct cfipack_jitdump_event {
+    /// The process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// `CLOCK_MONOTONIC`, in nanoseconds.
+    pub time: u64,
+    /// A number that no other function of the process has.
+    pub code_index: u64,
+}
+
+/// The header of a jitdump file: 40 bytes.
+///
+/// # Safety
+/// `out` is null or writable for 40 bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_jitdump_header(
+    architecture: u32,
+    pid: u32,
+    time: u64,
+    out: *mut u8,
+) -> cfipack_status {
+    call(|| {
+        // SAFETY: promised by the caller.
+        let out: &mut [u8] = unsafe { array_mut(out, 40) }?;
+        out.copy_from_slice(&jitdump::header(arch(architecture)?, pid, time));
+        Ok(())
+    })
+}
+
+/// The record that ends a jitdump file: 16 bytes.
+///
+/// # Safety
+/// `out` is null or writable for 16 bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_jitdump_close(architecture: u32, time: u64, out: *mut u8) -> cfipack_status {
+    call(|| {
+        // SAFETY: promised by the caller.
+        let out: &mut [u8] = unsafe { array_mut(out, 16) }?;
+        out.copy_from_slice(&jitdump::close(arch(architecture)?, time));
+        Ok(())
+    })
+}
+
+/// The records of the function with a number, in the order of addresses, to be written by one call. `code` is the function's
+/// code. `len` gets their bytes, which may be asked for with a `capacity` of 0; `room`, which may be null, the bytes from
+/// the function's start on in which no other function's may lie.
+///
+/// # Safety
+/// Pointers are null, or lead to what their types say; `out` is writable for `capacity` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_region_jitdump(
+    region: *mut cfipack_region,
+    index: usize,
+    code: *const u8,
+    code_len: usize,
+    event: *const cfipack_jitdump_event,
+    out: *mut u8,
+    capacity: usize,
+    len: *mut usize,
+    room: *mut u64,
+) -> cfipack_status {
+    // SAFETY: promised by the caller.
+    unsafe {
+        handle::with(region, |region| {
+            let function = jitdump::Function::new(region, index, jitdump::Options::new()).map_err(failure)?;
+            write_optional(room, function.room())?;
+            let cfipack_jitdump_event { pid, tid, time, code_index } = *reference(event)?;
+            let event = Event { pid, tid, time, code_index };
+            copy(&function.records(array(code, code_len)?, event).map_err(failure)?, out, capacity, len)
+        })
+    }
+}

@@ -1,0 +1,287 @@
+//! `.sframe` of a link: takes objects, and becomes a section.
+
+use core::ffi::c_char;
+
+use cfipack_encoder::sframe::Threads;
+use cfipack_format::Key;
+use cfipack_linker::sframe::{Field, Merger, Note};
+
+use crate::arguments::{arch, write, write_optional};
+use crate::cfipack_message;
+use crate::cfipack_status::{self, InvalidArgument, NotFound, Refused, Unsupported};
+use crate::handle::{self, Failure, Opaque};
+use crate::object::{Given, Walk, cfipack_object};
+use crate::options::cfipack_sframe_options;
+use crate::section::{Finished, Keys, cfipack_section};
+use crate::sized_options::options;
+use crate::status::call;
+
+/// What became of an object's functions. Each is counted once, by where its rows come from.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct cfipack_contribution {
+    /// Functions with the rows of the object's table, copied.
+    pub copied: u64,
+    /// Functions with the rows of the object's table, encoded again.
+    pub reencoded: u64,
+    /// Functions with rows from call frame information.
+    pub from_cfi: u64,
+    /// Functions that live and have no rows in the output.
+    pub omitted: u64,
+    /// Entries of the object's table whose functions are discarded.
+    pub dead: u64,
+    /// 1 if the object's table, or a part of it, was skipped.
+    pub skipped: u64,
+}
+
+/// The object's table is not used, from some offset on.
+pub const CFIPACK_NOTE_SKIPPED: u32 = 1;
+/// A function lives and has no rows in the output.
+pub const CFIPACK_NOTE_OMITTED: u32 = 2;
+/// A record of `.eh_frame` cannot be read.
+pub const CFIPACK_NOTE_UNREAD: u32 = 3;
+
+/// Something of an object that is not in the output.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct cfipack_note {
+    /// The number of the object in the order of pushing to its merger, from 0.
+    pub object: u64,
+    /// `CFIPACK_NOTE_OMITTED`: the function. 0 otherwise.
+    pub key: u64,
+    /// `CFIPACK_NOTE_...`
+    pub kind: u32,
+    /// 0.
+    pub reserved: u32,
+    /// In words.
+    pub message: cfipack_message,
+}
+
+/// Takes objects, and becomes a section. The bytes of the objects have to stay where they are until then.
+#[derive(Debug)]
+pub struct cfipack_merger(());
+
+/// What it is.
+#[derive(Debug)]
+pub(crate) struct Merging {
+    pub(crate) merger: Merger<'static>,
+    objects: u64,
+    notes: Vec<(u64, Note)>,
+}
+
+impl Opaque for cfipack_merger {
+    type State = Merging;
+}
+
+/// Makes a merger for objects of an architecture. `given` may be null: the defaults. `message`, which may be null, gets
+/// what is wrong. `cfipack_merger_free` or `cfipack_merger_finish` frees it.
+///
+/// # Safety
+/// Pointers are null, or lead to what their types say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_merger_new(
+    out: *mut *mut cfipack_merger,
+    architecture: u32,
+    given: *const cfipack_sframe_options,
+    message: *mut cfipack_message,
+) -> cfipack_status {
+    // SAFETY: promised by the caller.
+    unsafe {
+        handle::create(out, message, || {
+            let options = options(given)?.link()?;
+            let merger = Merger::new(arch(architecture)?, options);
+            let merger = merger.map_err(|error| Failure::new(Unsupported, &error))?;
+            Ok(Merging { merger, objects: 0, notes: Vec::new() })
+        })
+    }
+}
+
+/// Makes a merger with the same options, for a thread of its own; `cfipack_merger_absorb` adds what it has taken.
+///
+/// # Safety
+/// Pointers are null, or lead to what their types say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_merger_shard(
+    merger: *const cfipack_merger,
+    out: *mut *mut cfipack_merger,
+) -> cfipack_status {
+    // SAFETY: promised by the caller.
+    unsafe {
+        handle::create(out, core::ptr::null_mut(), || {
+            let merger = handle::get(merger)?.merger.shard();
+            Ok(Merging { merger, objects: 0, notes: Vec::new() })
+        })
+    }
+}
+
+/// Adds the functions of an object. `out`, which may be null, gets what became of them; `cfipack_merger_get_note` has what
+/// is not in the output. A damaged object is no error: what can be read of it is used.
+///
+/// # Safety
+/// Pointers are null, or lead to what their types say; the bytes of the sections stay until the merger is finished
+/// or freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_merger_push(
+    merger: *mut cfipack_merger,
+    object: *const cfipack_object,
+    out: *mut cfipack_contribution,
+) -> cfipack_status {
+    // SAFETY: promised by the caller.
+    unsafe {
+        handle::with(merger, |merging| {
+            let object = Given::read(object)?;
+            let (number, notes) = (merging.objects, &mut merging.notes);
+            let (mut sframe, mut eh_frame) =
+                (Walk::new(object.sframe_starts), Walk::new(object.eh_frame_starts));
+            let live = |field| match field {
+                Field::Sframe(at) => sframe.find(at.0 as u64),
+                Field::EhFrame(at) => eh_frame.find(at.0 as u64),
+                _ => None,
+            };
+            let contribution =
+                merging.merger.push_object(&object.sections, live, |note| notes.push((number, note)));
+            merging.objects += 1;
+            let contribution = cfipack_contribution {
+                copied: contribution.copied,
+                reencoded: contribution.reencoded,
+                from_cfi: contribution.from_cfi,
+                omitted: contribution.omitted,
+                dead: contribution.dead,
+                skipped: contribution.skipped,
+            };
+            Ok(write_optional(out, contribution)?)
+        })
+    }
+}
+
+/// Takes note of a function of `size` bytes that is in no object's sections and has no rows: no other's are to answer
+/// for its PCs. Its address is needed when the section is written.
+///
+/// # Safety
+/// `merger` is null or a merger.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_merger_note_omitted(
+    merger: *mut cfipack_merger,
+    key: u64,
+    size: u64,
+) -> cfipack_status {
+    // SAFETY: promised by the caller.
+    unsafe {
+        handle::with(merger, |merging| {
+            merging.merger.note_omitted(Key(key), size);
+            Ok(())
+        })
+    }
+}
+
+/// Adds what a shard has taken, as if its objects had been pushed here, and frees it. The same shards in the same order
+/// give the same bytes.
+///
+/// # Safety
+/// `merger` and `shard` are null or mergers, and not the same one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_merger_absorb(
+    merger: *mut cfipack_merger,
+    shard: *mut cfipack_merger,
+) -> cfipack_status {
+    if core::ptr::eq(merger, shard) {
+        return InvalidArgument;
+    }
+    // SAFETY: promised by the caller.
+    unsafe {
+        handle::with(merger, |merging| {
+            let shard = handle::take(shard).ok_or(InvalidArgument)?;
+            merging.merger.absorb(shard.merger).map_err(|reason| Failure::new(Refused, &reason))?;
+            let first = merging.objects;
+            merging.notes.extend(shard.notes.into_iter().map(|(object, note)| (first + object, note)));
+            merging.objects += shard.objects;
+            Ok(())
+        })
+    }
+}
+
+/// How many notes there are of what is not in the output.
+///
+/// # Safety
+/// `merger` is null or a merger, `count` null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_merger_num_notes(
+    merger: *const cfipack_merger,
+    count: *mut usize,
+) -> cfipack_status {
+    // SAFETY: promised by the caller.
+    call(|| unsafe { write(count, handle::get(merger)?.notes.len()) })
+}
+
+/// A note, by its number from 0; `CFIPACK_STATUS_NOT_FOUND` after the last one.
+///
+/// # Safety
+/// `merger` is null or a merger, `out` null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_merger_get_note(
+    merger: *const cfipack_merger,
+    number: usize,
+    out: *mut cfipack_note,
+) -> cfipack_status {
+    call(|| {
+        // SAFETY: promised by the caller.
+        let (object, note) = unsafe { handle::get(merger) }?.notes.get(number).ok_or(NotFound)?;
+        let (kind, key) = match note {
+            Note::Skipped { .. } => (CFIPACK_NOTE_SKIPPED, 0),
+            Note::Omitted(unsupported) => (CFIPACK_NOTE_OMITTED, unsupported.function.0),
+            Note::Unread(_) => (CFIPACK_NOTE_UNREAD, 0),
+            _ => (0, 0),
+        };
+        let note =
+            cfipack_note { object: *object, key, kind, reserved: 0, message: cfipack_message::new(note) };
+        // SAFETY: promised by the caller.
+        unsafe { write(out, note) }
+    })
+}
+
+/// The message of the merger's last call; empty if that had no error. It stays until the next call.
+///
+/// # Safety
+/// `merger` is null or a merger.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_merger_message(merger: *const cfipack_merger) -> *const c_char {
+    // SAFETY: promised by the caller.
+    unsafe { handle::message(merger) }
+}
+
+/// Ends the section, on `threads` threads, and frees the merger, unless an argument is invalid. `keys` is what keys are,
+/// `CFIPACK_KEYS_...`.
+///
+/// # Safety
+/// Pointers are null, or lead to what their types say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_merger_finish(
+    merger: *mut cfipack_merger,
+    keys: u32,
+    threads: u32,
+    out: *mut *mut cfipack_section,
+) -> cfipack_status {
+    // SAFETY: promised by the caller.
+    unsafe {
+        handle::create(out, core::ptr::null_mut(), || {
+            let keys = Keys::get(keys)?;
+            let merging = handle::take(merger).ok_or(InvalidArgument)?;
+            let pool = Threads(threads.clamp(1, 256) as usize);
+            let section = match keys {
+                Keys::Functions => merging.merger.finish_on(&pool),
+                Keys::Sections => merging.merger.finish_by_keys_on(&pool),
+            };
+            Ok(Finished { section, keys })
+        })
+    }
+}
+
+/// Frees a merger; null is nothing.
+///
+/// # Safety
+/// `merger` is null or a merger.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_merger_free(merger: *mut cfipack_merger) {
+    // SAFETY: promised by the caller.
+    unsafe { handle::free(merger) };
+}

@@ -1,0 +1,112 @@
+//! Options of tables.
+
+use cfipack_encoder::sframe::{Layout, Options};
+use cfipack_encoder::unwind_info;
+use cfipack_format::sframe::Version;
+use cfipack_linker::sframe::{Options as LinkOptions, Prefer};
+
+use crate::arguments::flag;
+use crate::cfipack_status::{self, InvalidArgument, Unsupported};
+use crate::sized_options::SizedOptions;
+
+/// The smallest table; the default.
+pub const CFIPACK_LAYOUT_SMALL: u32 = 0;
+/// `.sframe`: what GNU `as` 2.47 and `ld` 2.47 write.
+pub const CFIPACK_LAYOUT_GNU: u32 = 1;
+/// `__unwind_info`: what ld64.lld 23 writes.
+pub const CFIPACK_LAYOUT_LLD: u32 = 2;
+/// `__unwind_info`: what Apple's new linker writes.
+pub const CFIPACK_LAYOUT_LD_PRIME: u32 = 3;
+/// `__unwind_info`: what Apple's classic linker writes.
+pub const CFIPACK_LAYOUT_LD64: u32 = 4;
+
+/// Rows come from the object's table; from call frame information where that has none. The default.
+pub const CFIPACK_PREFER_TABLE: u32 = 0;
+/// Rows come from call frame information; from the object's table where the function has none.
+pub const CFIPACK_PREFER_CFI: u32 = 1;
+/// Rows come from the object's table alone, as in GNU `ld`.
+pub const CFIPACK_PREFER_TABLE_ONLY: u32 = 2;
+
+/// What a `.sframe` table is to be. All zero but for the size are the defaults.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct cfipack_sframe_options {
+    /// `sizeof(cfipack_sframe_options)`
+    pub size: u32,
+    /// 2 or 3; 0 is 3.
+    pub version: u32,
+    /// `CFIPACK_LAYOUT_SMALL` or `CFIPACK_LAYOUT_GNU`
+    pub layout: u32,
+    /// `CFIPACK_PREFER_...`: where the rows of a function come from that has both a table's and call frame information.
+    pub prefer: u32,
+    /// 1 omits functions that need flex FDEs.
+    pub no_flex: u8,
+    /// 1 gives each function rows of its own.
+    pub no_sharing: u8,
+    /// 0.
+    pub reserved: u16,
+}
+
+// SAFETY: integers without padding.
+unsafe impl SizedOptions for cfipack_sframe_options {
+    const DEFAULT: Self =
+        Self { size: 0, version: 0, layout: 0, prefer: 0, no_flex: 0, no_sharing: 0, reserved: 0 };
+}
+
+impl cfipack_sframe_options {
+    pub(crate) fn table(&self) -> Result<Options, cfipack_status> {
+        let version = match self.version {
+            0 | 3 => Version::V3,
+            2 => Version::V2,
+            _ => return Err(Unsupported),
+        };
+        let layout = match self.layout {
+            CFIPACK_LAYOUT_SMALL => Layout::Small,
+            CFIPACK_LAYOUT_GNU => Layout::Gnu,
+            _ => return Err(Unsupported),
+        };
+        if self.reserved != 0 {
+            return Err(InvalidArgument);
+        }
+        let (flex, share) = (!flag(self.no_flex)?, !flag(self.no_sharing)?);
+        Ok(Options::new().with_version(version).with_layout(layout).with_flex(flex).with_share(share))
+    }
+
+    pub(crate) fn link(&self) -> Result<LinkOptions, cfipack_status> {
+        let prefer = match self.prefer {
+            CFIPACK_PREFER_TABLE => Prefer::Table,
+            CFIPACK_PREFER_CFI => Prefer::Cfi,
+            CFIPACK_PREFER_TABLE_ONLY => Prefer::TableOnly,
+            _ => return Err(InvalidArgument),
+        };
+        Ok(LinkOptions::new().with_prefer(prefer).with_table(self.table()?))
+    }
+}
+
+/// What an `__unwind_info` table is to be. All zero but for the size are the defaults.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct cfipack_unwind_info_options {
+    /// `sizeof(cfipack_unwind_info_options)`
+    pub size: u32,
+    /// `CFIPACK_LAYOUT_SMALL`, `_LLD`, `_LD_PRIME` or `_LD64`
+    pub layout: u32,
+}
+
+// SAFETY: integers without padding.
+unsafe impl SizedOptions for cfipack_unwind_info_options {
+    const DEFAULT: Self = Self { size: 0, layout: 0 };
+}
+
+impl cfipack_unwind_info_options {
+    pub(crate) fn get(&self) -> Result<unwind_info::Options, cfipack_status> {
+        let layout = match self.layout {
+            CFIPACK_LAYOUT_SMALL => unwind_info::Layout::Small,
+            CFIPACK_LAYOUT_LLD => unwind_info::Layout::Lld,
+            CFIPACK_LAYOUT_LD_PRIME => unwind_info::Layout::LdPrime,
+            CFIPACK_LAYOUT_LD64 => unwind_info::Layout::Ld64,
+            _ => return Err(Unsupported),
+        };
+        Ok(unwind_info::Options::default().with_layout(layout))
+    }
+}

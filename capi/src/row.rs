@@ -1,0 +1,142 @@
+//! A row as C has it.
+
+use cfipack_format::{Cfa, FunctionOffset, Register, Row, Rule};
+
+use crate::cfipack_status::{self, InvalidArgument};
+
+/// No rule: of a CFA, that there is none; of a return address, that the frame is outermost; of another register, that
+/// it cannot be recovered.
+pub const CFIPACK_RULE_UNDEFINED: u32 = 0;
+/// The register has the value that it has in the frame that is unwound. Of a return address: it is in the link register.
+pub const CFIPACK_RULE_SAME_VALUE: u32 = 1;
+/// The value of a register plus the offset.
+pub const CFIPACK_RULE_REGISTER: u32 = 2;
+/// Stored at the value of a register plus the offset.
+pub const CFIPACK_RULE_MEMORY: u32 = 3;
+/// Stored at the CFA plus the offset.
+pub const CFIPACK_RULE_CFA: u32 = 4;
+/// The CFA plus the offset. No table has it.
+pub const CFIPACK_RULE_VALUE_CFA: u32 = 5;
+/// What only a DWARF expression describes. No table has it.
+pub const CFIPACK_RULE_EXPRESSION: u32 = 6;
+
+/// How to find the CFA or a register of the caller.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct cfipack_rule {
+    /// `CFIPACK_RULE_...`
+    pub kind: u32,
+    /// A DWARF register number, where the kind names a register.
+    pub reg: u32,
+    /// Bytes.
+    pub offset: i64,
+}
+
+/// How to unwind one frame, from `start` up to the next row's start or the function's end.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct cfipack_row {
+    /// The first PC that the row answers for, in bytes from the function's start.
+    pub start: u32,
+    /// AArch64: 1 if the return address is signed (`paciasp`) at this point.
+    pub is_signed: u8,
+    /// 1 if the frame is a signal frame: the PC that it leads to is not the one after a call.
+    pub is_signal_frame: u8,
+    /// 0.
+    pub reserved: u16,
+    /// The canonical frame address.
+    pub cfa: cfipack_rule,
+    /// The return address.
+    pub return_address: cfipack_rule,
+    /// The caller's frame pointer.
+    pub frame_pointer: cfipack_rule,
+}
+
+const fn rule(kind: u32, reg: u32, offset: i64) -> cfipack_rule {
+    cfipack_rule { kind, reg, offset }
+}
+
+impl From<Cfa> for cfipack_rule {
+    #[inline]
+    fn from(cfa: Cfa) -> Self {
+        match cfa {
+            Cfa::Undefined => rule(CFIPACK_RULE_UNDEFINED, 0, 0),
+            Cfa::Register { register, offset } => rule(CFIPACK_RULE_REGISTER, register.0.into(), offset),
+            Cfa::Memory { register, offset } => rule(CFIPACK_RULE_MEMORY, register.0.into(), offset),
+            Cfa::Expression => rule(CFIPACK_RULE_EXPRESSION, 0, 0),
+        }
+    }
+}
+
+impl From<Rule> for cfipack_rule {
+    #[inline]
+    fn from(value: Rule) -> Self {
+        match value {
+            Rule::Undefined => rule(CFIPACK_RULE_UNDEFINED, 0, 0),
+            Rule::SameValue => rule(CFIPACK_RULE_SAME_VALUE, 0, 0),
+            Rule::Cfa(offset) => rule(CFIPACK_RULE_CFA, 0, offset),
+            Rule::ValCfa(offset) => rule(CFIPACK_RULE_VALUE_CFA, 0, offset),
+            Rule::Register { register, offset } => rule(CFIPACK_RULE_REGISTER, register.0.into(), offset),
+            Rule::Memory { register, offset } => rule(CFIPACK_RULE_MEMORY, register.0.into(), offset),
+            Rule::Expression => rule(CFIPACK_RULE_EXPRESSION, 0, 0),
+        }
+    }
+}
+
+impl cfipack_rule {
+    fn register(self) -> Result<Register, cfipack_status> {
+        u16::try_from(self.reg).map(Register).map_err(|_| InvalidArgument)
+    }
+
+    fn cfa(self) -> Result<Cfa, cfipack_status> {
+        let offset = self.offset;
+        Ok(match self.kind {
+            CFIPACK_RULE_UNDEFINED => Cfa::Undefined,
+            CFIPACK_RULE_REGISTER => Cfa::Register { register: self.register()?, offset },
+            CFIPACK_RULE_MEMORY => Cfa::Memory { register: self.register()?, offset },
+            CFIPACK_RULE_EXPRESSION => Cfa::Expression,
+            _ => return Err(InvalidArgument),
+        })
+    }
+
+    fn rule(self) -> Result<Rule, cfipack_status> {
+        let offset = self.offset;
+        Ok(match self.kind {
+            CFIPACK_RULE_UNDEFINED => Rule::Undefined,
+            CFIPACK_RULE_SAME_VALUE => Rule::SameValue,
+            CFIPACK_RULE_REGISTER => Rule::Register { register: self.register()?, offset },
+            CFIPACK_RULE_MEMORY => Rule::Memory { register: self.register()?, offset },
+            CFIPACK_RULE_CFA => Rule::Cfa(offset),
+            CFIPACK_RULE_VALUE_CFA => Rule::ValCfa(offset),
+            CFIPACK_RULE_EXPRESSION => Rule::Expression,
+            _ => return Err(InvalidArgument),
+        })
+    }
+}
+
+impl cfipack_row {
+    /// A row of a function that may be a signal frame.
+    #[inline]
+    pub(crate) fn new(row: &Row, is_signal_frame: bool) -> Self {
+        Self {
+            start: row.start.0,
+            is_signed: row.signed.into(),
+            is_signal_frame: is_signal_frame.into(),
+            reserved: 0,
+            cfa: row.cfa.into(),
+            return_address: row.return_address.into(),
+            frame_pointer: row.frame_pointer.into(),
+        }
+    }
+
+    /// The row that the caller gives.
+    pub(crate) fn get(&self) -> Result<Row, cfipack_status> {
+        Ok(Row {
+            start: FunctionOffset(self.start),
+            cfa: self.cfa.cfa()?,
+            return_address: self.return_address.rule()?,
+            frame_pointer: self.frame_pointer.rule()?,
+            signed: crate::arguments::flag(self.is_signed)?,
+        })
+    }
+}

@@ -1,0 +1,295 @@
+//! `.sframe` tables, read: parse, look up, iterate, print.
+
+use core::ffi::{CStr, c_char};
+
+use cfipack_decoder::sframe::{Error, Function, Section};
+use cfipack_format::Address;
+use cfipack_format::sframe::{FdeType, Version};
+
+use crate::arguments::{arch_number, array, array_mut, write, write_optional};
+use crate::cfipack_status::{self, BufferSize, InvalidArgument, Malformed, NotFound, Unsupported};
+use crate::in_place::{Memory, get, put};
+use crate::status::{Text, call};
+use crate::{cfipack_message, cfipack_row};
+
+/// A parsed `.sframe` table. It lives in memory of the caller, may be copied, and needs no release. The bytes of the
+/// table have to stay where they are as long as it is used. Any number of threads may read it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct cfipack_sframe {
+    /// Of the library alone.
+    pub opaque: [u64; 16],
+}
+
+impl Memory for cfipack_sframe {
+    const TAG: u64 = u64::from_le_bytes(*b"cfiSFRAM");
+    type Value = Section<'static>;
+}
+
+/// What a table is.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct cfipack_sframe_info {
+    /// 1, 2 or 3.
+    pub version: u32,
+    /// `CFIPACK_ARCH_...`
+    pub arch: u32,
+    /// Where the table lies.
+    pub address: u64,
+    /// Bytes of the table. What follows it in the section is not part of it.
+    pub size: u64,
+    /// Functions.
+    pub num_functions: u64,
+    /// Rows, as the header counts them.
+    pub num_rows: u64,
+    /// 1 if functions are sorted by their starts.
+    pub is_sorted: u32,
+    /// The flags of the header.
+    pub flags: u32,
+}
+
+/// A function of a table.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct cfipack_sframe_function {
+    /// Its start.
+    pub start: u64,
+    /// Bytes of code.
+    pub size: u32,
+    /// Rows.
+    pub num_rows: u32,
+    /// PC-mask functions: the bytes after which rows repeat; 0 otherwise.
+    pub repeat: u32,
+    /// 1 if it is a signal frame.
+    pub is_signal_frame: u8,
+    /// AArch64: 1 if return addresses are signed with key B.
+    pub has_pauth_key_b: u8,
+    /// 1 if it is a flex FDE.
+    pub is_flex: u8,
+    /// 0.
+    pub reserved: u8,
+}
+
+pub(crate) fn malformed(error: Error) -> cfipack_status {
+    match error {
+        Error::Version { .. } | Error::Abi { .. } => Unsupported,
+        _ => Malformed,
+    }
+}
+
+/// Parses the table at the start of `bytes`, which lies, or will lie, at `address` in memory. Zeros and other tables may
+/// follow it; `cfipack_sframe_get_info` has its size. `message`, which may be null, gets what is wrong.
+///
+/// Async-signal-safe.
+///
+/// # Safety
+/// `bytes` has to be readable for `len` bytes as long as the table is used.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_sframe_parse(
+    out: *mut cfipack_sframe,
+    bytes: *const u8,
+    len: usize,
+    address: u64,
+    message: *mut cfipack_message,
+) -> cfipack_status {
+    call(|| {
+        // SAFETY: promised by the caller.
+        let bytes: &'static [u8] = unsafe { array(bytes, len) }?;
+        let section = match Section::parse_first(bytes, Address(address)) {
+            Ok((section, _)) => section,
+            Err(error) => {
+                // SAFETY: promised by the caller.
+                unsafe { write_optional(message, cfipack_message::new(&error)) }?;
+                return Err(malformed(error));
+            }
+        };
+        // SAFETY: promised by the caller.
+        unsafe { put(out, section) }
+    })
+}
+
+/// What the table is. Async-signal-safe.
+///
+/// # Safety
+/// `table` was parsed, `out` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_sframe_get_info(
+    table: *const cfipack_sframe,
+    out: *mut cfipack_sframe_info,
+) -> cfipack_status {
+    call(|| {
+        // SAFETY: promised by the caller.
+        let section = unsafe { get(table) }?;
+        let version = match section.version() {
+            Version::V1 => 1,
+            Version::V2 => 2,
+            _ => 3,
+        };
+        let info = cfipack_sframe_info {
+            version,
+            arch: arch_number(section.arch()),
+            address: section.address().0,
+            size: section.len() as u64,
+            num_functions: section.num_functions() as u64,
+            num_rows: section.header().num_fres.into(),
+            is_sorted: section.is_sorted().into(),
+            flags: section.header().flags.bits().into(),
+        };
+        // SAFETY: promised by the caller.
+        unsafe { write(out, info) }
+    })
+}
+
+/// Checks the whole table: every function and row, and their order. Lookups check only what they pass. `message`, which
+/// may be null, gets what is wrong. Async-signal-safe.
+///
+/// # Safety
+/// `table` was parsed, `message` is null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_sframe_validate(
+    table: *const cfipack_sframe,
+    message: *mut cfipack_message,
+) -> cfipack_status {
+    call(|| {
+        // SAFETY: promised by the caller.
+        let section = unsafe { get(table) }?;
+        section.validate().map_err(|error| {
+            // SAFETY: promised by the caller.
+            let written = unsafe { write_optional(message, cfipack_message::new(&error)) };
+            written.err().unwrap_or(malformed(error))
+        })
+    })
+}
+
+/// The row that answers for a PC; `CFIPACK_STATUS_NOT_FOUND` if there is none. Its start counts from that of its function.
+/// Async-signal-safe; it reads only what it passes.
+///
+/// # Safety
+/// `table` was parsed, `out` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_sframe_lookup(
+    table: *const cfipack_sframe,
+    pc: u64,
+    out: *mut cfipack_row,
+) -> cfipack_status {
+    call(|| {
+        // SAFETY: promised by the caller.
+        let section = unsafe { get(table) }?;
+        let frame = section.lookup_frame(Address(pc)).map_err(malformed)?.ok_or(NotFound)?;
+        // SAFETY: promised by the caller.
+        unsafe { write(out, cfipack_row::new(&frame.row, frame.is_signal_frame)) }
+    })
+}
+
+/// The number of the function that has a PC; `CFIPACK_STATUS_NOT_FOUND` if there is none. Async-signal-safe.
+///
+/// # Safety
+/// `table` was parsed, `out` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_sframe_find(
+    table: *const cfipack_sframe,
+    pc: u64,
+    out: *mut u64,
+) -> cfipack_status {
+    call(|| {
+        // SAFETY: promised by the caller.
+        let section = unsafe { get(table) }?;
+        let function = section.find(Address(pc)).map_err(malformed)?.ok_or(NotFound)?;
+        // SAFETY: promised by the caller.
+        unsafe { write(out, function.index() as u64) }
+    })
+}
+
+fn function<'a>(section: &Section<'a>, index: u64) -> Result<Function<'a>, cfipack_status> {
+    let index = usize::try_from(index).map_err(|_| NotFound)?;
+    section.function(index).ok_or(NotFound)?.map_err(malformed)
+}
+
+/// The function of a number, from 0 in the order of the table; `CFIPACK_STATUS_NOT_FOUND` after the last one.
+/// Async-signal-safe.
+///
+/// # Safety
+/// `table` was parsed, `out` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_sframe_get_function(
+    table: *const cfipack_sframe,
+    index: u64,
+    out: *mut cfipack_sframe_function,
+) -> cfipack_status {
+    call(|| {
+        // SAFETY: promised by the caller.
+        let function = function(unsafe { get(table) }?, index)?;
+        let value = cfipack_sframe_function {
+            start: function.start().0,
+            size: function.size(),
+            num_rows: function.num_fres(),
+            repeat: if function.is_pc_mask() { function.rep_size().into() } else { 0 },
+            is_signal_frame: function.is_signal_frame().into(),
+            has_pauth_key_b: function.has_pauth_key_b().into(),
+            is_flex: (function.fde_type() == FdeType::Flex).into(),
+            reserved: 0,
+        };
+        // SAFETY: promised by the caller.
+        unsafe { write(out, value) }
+    })
+}
+
+/// The rows of a function. `count` gets their number, which may be asked for with a `capacity` of 0;
+/// `CFIPACK_STATUS_BUFFER_SIZE` if there are more than `capacity`, whose first are written. Async-signal-safe.
+///
+/// # Safety
+/// `table` was parsed; `rows` is writable for `capacity` rows, `count` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_sframe_get_rows(
+    table: *const cfipack_sframe,
+    index: u64,
+    rows: *mut cfipack_row,
+    capacity: usize,
+    count: *mut usize,
+) -> cfipack_status {
+    call(|| {
+        // SAFETY: promised by the caller.
+        let function = function(unsafe { get(table) }?, index)?;
+        // SAFETY: promised by the caller.
+        let out = unsafe { array_mut(rows.cast::<core::mem::MaybeUninit<cfipack_row>>(), capacity) }?;
+        // SAFETY: promised by the caller.
+        unsafe { write(count, function.num_fres() as usize) }?;
+        for (row, out) in function.rows().zip(out) {
+            out.write(cfipack_row::new(&row.map_err(malformed)?, function.is_signal_frame()));
+        }
+        if function.num_fres() as usize > capacity { Err(BufferSize) } else { Ok(()) }
+    })
+}
+
+/// The table as text, as `readelf --sframe` prints it. `name` is the section's name. `len` gets the bytes of all text,
+/// which may be asked for with a `capacity` of 0; `CFIPACK_STATUS_BUFFER_SIZE` if the text is longer, whose first part is
+/// written. There is no zero at its end. Async-signal-safe.
+///
+/// # Safety
+/// `table` was parsed; `name` ends with a zero; `text` is writable for `capacity` bytes, `len` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_sframe_dump(
+    table: *const cfipack_sframe,
+    name: *const c_char,
+    text: *mut c_char,
+    capacity: usize,
+    len: *mut usize,
+) -> cfipack_status {
+    call(|| {
+        // SAFETY: promised by the caller.
+        let section = unsafe { get(table) }?;
+        if name.is_null() {
+            return Err(InvalidArgument);
+        }
+        // SAFETY: promised by the caller.
+        let name = unsafe { CStr::from_ptr(name) }.to_str().map_err(|_| InvalidArgument)?;
+        // SAFETY: promised by the caller.
+        let mut out = Text::new(unsafe { array_mut(text.cast::<u8>(), capacity) }?);
+        // The text counts what does not fit, and has no errors.
+        let _ = section.dump(&mut out, name);
+        let written = out.len;
+        // SAFETY: promised by the caller.
+        unsafe { write(len, written) }?;
+        if written > capacity { Err(BufferSize) } else { Ok(()) }
+    })
+}

@@ -1,0 +1,86 @@
+//! An index over a `.sframe` table, in memory of the caller.
+
+use cfipack_decoder::sframe::{Error, Index};
+use cfipack_format::Address;
+
+use crate::arguments::{array_mut, write};
+use crate::cfipack_row;
+use crate::cfipack_status::{self, BufferSize, NotFound};
+use crate::in_place::{Memory, get, put};
+use crate::sframe::{cfipack_sframe, malformed};
+use crate::status::call;
+
+/// A parsed table with an index, in memory of the caller, which makes lookups about twice as fast.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct cfipack_sframe_index {
+    /// Of the library alone.
+    pub opaque: [u64; 32],
+}
+
+impl Memory for cfipack_sframe_index {
+    const TAG: u64 = u64::from_le_bytes(*b"cfiINDEX");
+    type Value = Index<'static, 'static>;
+}
+
+/// How many words of 32 bits an index of a table needs. Async-signal-safe.
+///
+/// # Safety
+/// `table` was parsed, `words` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_sframe_index_words(
+    table: *const cfipack_sframe,
+    words: *mut usize,
+) -> cfipack_status {
+    call(|| {
+        // SAFETY: promised by the caller.
+        let section = unsafe { get(table) }?;
+        // SAFETY: promised by the caller.
+        unsafe { write(words, Index::len_for(section)) }
+    })
+}
+
+/// Makes an index of a table in `memory`, which has to stay, with the bytes of the table, as long as the index is used.
+/// Async-signal-safe.
+///
+/// # Safety
+/// `table` was parsed; `memory` is writable for `words` words, `out` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_sframe_index_build(
+    out: *mut cfipack_sframe_index,
+    table: *const cfipack_sframe,
+    memory: *mut u32,
+    words: usize,
+) -> cfipack_status {
+    call(|| {
+        // SAFETY: promised by the caller.
+        let section = unsafe { get(table) }?;
+        // SAFETY: promised by the caller.
+        let memory: &'static mut [u32] = unsafe { array_mut(memory, words) }?;
+        let index = Index::build(section, memory).map_err(|error| match error {
+            Error::IndexMemory { .. } => BufferSize,
+            error => malformed(error),
+        })?;
+        // SAFETY: promised by the caller.
+        unsafe { put(out, index) }
+    })
+}
+
+/// As `cfipack_sframe_lookup`, by an index. Async-signal-safe.
+///
+/// # Safety
+/// `index` was built, `out` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_sframe_index_lookup(
+    index: *const cfipack_sframe_index,
+    pc: u64,
+    out: *mut cfipack_row,
+) -> cfipack_status {
+    call(|| {
+        // SAFETY: promised by the caller.
+        let index = unsafe { get(index) }?;
+        let frame = index.lookup_frame(Address(pc)).map_err(malformed)?.ok_or(NotFound)?;
+        // SAFETY: promised by the caller.
+        unsafe { write(out, cfipack_row::new(&frame.row, frame.is_signal_frame)) }
+    })
+}

@@ -1,0 +1,136 @@
+//! What a call returns, and messages in words.
+
+use core::ffi::{CStr, c_char};
+use core::fmt::{self, Write as _};
+
+/// What a call returns. Values stay as they are; later versions may add some.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum cfipack_status {
+    /// Done.
+    Ok = 0,
+    /// There is none: no row for a PC, no entry of this number.
+    NotFound = 1,
+    /// The frame is outermost: how a stack ends.
+    Outermost = 2,
+    /// A pointer is null, misaligned or reaches beyond memory, a constant is unknown, an array is not sorted as it has
+    /// to be, a key is not an index of the array of addresses, a handle is not one.
+    InvalidArgument = 3,
+    /// The caller's buffer is too small, or has not the exact length. The length that is needed is set.
+    BufferSize = 4,
+    /// Bytes of a table or of call frame information are damaged.
+    Malformed = 5,
+    /// The format has no such architecture, version or option.
+    Unsupported = 6,
+    /// A step needs a register or a word of memory that is not known.
+    Unknown = 7,
+    /// A function cannot be represented, or added: it overlaps another one, lies outside, or has an error.
+    Refused = 8,
+    /// A table cannot be written at these addresses: a function is out of reach, functions share PCs, a number does
+    /// not fit its field.
+    Write = 9,
+    /// A defect of cfipack. The handle can only be freed.
+    Internal = 10,
+}
+
+/// What a status means, in English. Static; never null.
+#[unsafe(no_mangle)]
+pub extern "C" fn cfipack_status_text(status: u32) -> *const c_char {
+    let text: &CStr = match status {
+        0 => c"done",
+        1 => c"not found",
+        2 => c"the frame is outermost",
+        3 => c"an argument is invalid",
+        4 => c"the buffer has another length",
+        5 => c"the bytes are damaged",
+        6 => c"not supported by the format",
+        7 => c"a register or a word of memory is not known",
+        8 => c"the function cannot be represented or added",
+        9 => c"the table cannot be written at these addresses",
+        10 => c"a defect of cfipack",
+        _ => c"unknown status",
+    };
+    text.as_ptr()
+}
+
+/// Bytes of a message, its final zero included.
+pub const CFIPACK_MESSAGE_SIZE: usize = 256;
+
+/// A message for a person, with the offset and the value that are wrong; it ends with a zero, and is cut off where it
+/// would be longer. Empty if there is nothing to report.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct cfipack_message {
+    /// UTF-8.
+    pub text: [c_char; CFIPACK_MESSAGE_SIZE],
+}
+
+impl cfipack_message {
+    /// No message.
+    #[cfg(feature = "write")]
+    pub(crate) const EMPTY: Self = Self { text: [0; CFIPACK_MESSAGE_SIZE] };
+
+    /// A message.
+    pub(crate) fn new(text: &dyn fmt::Display) -> Self {
+        let mut bytes = [0; CFIPACK_MESSAGE_SIZE];
+        let mut out = Text::new(&mut bytes[..CFIPACK_MESSAGE_SIZE - 1]);
+        // What does not fit is counted, not written.
+        let _ = write!(out, "{text}");
+        Self { text: bytes.map(|byte| byte as c_char) }
+    }
+}
+
+impl fmt::Debug for cfipack_message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.text.map(|byte| byte as u8);
+        let text = CStr::from_bytes_until_nul(&text).unwrap_or_default();
+        text.fmt(f)
+    }
+}
+
+/// Text in a caller's buffer: whole characters that fit, and the length of all.
+#[derive(Debug)]
+pub(crate) struct Text<'b> {
+    out: &'b mut [u8],
+    written: usize,
+    /// Bytes of all text.
+    pub(crate) len: usize,
+}
+
+impl<'b> Text<'b> {
+    pub(crate) fn new(out: &'b mut [u8]) -> Self {
+        Self { out, written: 0, len: 0 }
+    }
+}
+
+impl fmt::Write for Text<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        // After something that did not fit, nothing else is written.
+        if self.written == self.len {
+            let room = self.out.len() - self.written;
+            let part = (0..=room.min(text.len())).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+            self.out[self.written..][..part].copy_from_slice(&text.as_bytes()[..part]);
+            self.written += part;
+        }
+        self.len += text.len();
+        Ok(())
+    }
+}
+
+/// Runs what a call does. A panic, which would be a defect, does not pass to the caller.
+#[cfg(feature = "write")]
+pub(crate) fn guarded<R: From<cfipack_status>>(call: impl FnOnce() -> R) -> R {
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call));
+    result.unwrap_or_else(|_| cfipack_status::Internal.into())
+}
+
+/// Runs what a call does. The reader alone has no way to catch a panic, which would be a defect: it ends the process.
+#[cfg(not(feature = "write"))]
+pub(crate) fn guarded<R>(call: impl FnOnce() -> R) -> R {
+    call()
+}
+
+/// Runs what a call does, and gives its status.
+pub(crate) fn call(call: impl FnOnce() -> Result<(), cfipack_status>) -> cfipack_status {
+    guarded(|| call().err().unwrap_or(cfipack_status::Ok))
+}

@@ -1,0 +1,176 @@
+//! From a frame to its caller.
+
+use cfipack_decoder::sframe::{Registers, StepError, step};
+use cfipack_format::{Address, Arch, Register};
+
+use crate::arguments::{arch, array, flag, reference, write};
+use crate::cfipack_row;
+use crate::cfipack_status::{self, InvalidArgument, Malformed, Outermost, Unknown};
+use crate::status::call;
+
+/// The value of a register.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct cfipack_register {
+    /// A DWARF register number.
+    pub reg: u32,
+    /// 0.
+    pub reserved: u32,
+    /// Its value.
+    pub value: u64,
+}
+
+/// The registers of a frame, as far as they are known.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct cfipack_registers {
+    /// The stack pointer.
+    pub sp: u64,
+    /// The frame pointer.
+    pub fp: u64,
+    /// The link register. Only the innermost frame, and one that a signal interrupted, have it; x86 has none.
+    pub lr: u64,
+    /// 1 if the frame pointer is known.
+    pub has_fp: u8,
+    /// 1 if the link register is known.
+    pub has_lr: u8,
+    /// 0.
+    pub reserved: [u8; 6],
+    /// Others, which rows of flex FDEs may name; at most 32. Null if there are none.
+    pub others: *const cfipack_register,
+    /// How many.
+    pub num_others: usize,
+}
+
+/// A piece of memory: the stack of a thread, or a copy of it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct cfipack_memory {
+    /// Its bytes, in the byte order of the process that is unwound.
+    pub bytes: *const u8,
+    /// How many.
+    pub len: usize,
+    /// The address of the first one in that process.
+    pub address: u64,
+}
+
+/// The caller of a frame.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct cfipack_caller {
+    /// The return address: look up the byte before it, unless the frame stepped from is a signal frame.
+    pub pc: u64,
+    /// The canonical frame address of the frame stepped from.
+    pub cfa: u64,
+    /// The stack pointer.
+    pub sp: u64,
+    /// The frame pointer.
+    pub fp: u64,
+    /// 1 if the frame pointer is known.
+    pub has_fp: u8,
+    /// AArch64: 1 if `pc` carries a signature, which is to be stripped.
+    pub is_signed: u8,
+    /// 0.
+    pub reserved: [u8; 6],
+}
+
+/// Registers that a flex row may name, at most.
+const MAX_OTHERS: usize = 32;
+
+/// Steps from a frame to its caller. `row` is that of the frame's PC. What it needs of memory is read from the pieces of
+/// `memory`: for the thread's own stack, one piece from the stack pointer up. `CFIPACK_STATUS_OUTERMOST` is how a stack
+/// ends; `CFIPACK_STATUS_UNKNOWN` if a register or a word of memory is not known.
+///
+/// Async-signal-safe.
+///
+/// # Safety
+/// `row`, `registers`, `memory` and the bytes that it names are readable; `out` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_step(
+    architecture: u32,
+    row: *const cfipack_row,
+    registers: *const cfipack_registers,
+    memory: *const cfipack_memory,
+    num_memory: usize,
+    out: *mut cfipack_caller,
+) -> cfipack_status {
+    call(|| {
+        // SAFETY: promised by the caller.
+        let caller = unsafe { step_from(architecture, row, registers, memory, num_memory) }?;
+        // SAFETY: promised by the caller.
+        unsafe { write(out, caller) }
+    })
+}
+
+unsafe fn step_from(
+    architecture: u32,
+    row: *const cfipack_row,
+    registers: *const cfipack_registers,
+    memory: *const cfipack_memory,
+    num_memory: usize,
+) -> Result<cfipack_caller, cfipack_status> {
+    let arch = arch(architecture)?;
+    // SAFETY: promised by the caller.
+    let row = unsafe { reference(row) }?.get()?;
+    // SAFETY: promised by the caller.
+    let registers = unsafe { reference(registers) }?;
+    // SAFETY: promised by the caller.
+    let memory = unsafe { array(memory, num_memory) }?;
+    // SAFETY: promised by the caller.
+    let given = unsafe { array(registers.others, registers.num_others) }?;
+    let mut others = [(Register(0), 0); MAX_OTHERS];
+    let others = others.get_mut(..given.len()).ok_or(InvalidArgument)?;
+    for (other, given) in others.iter_mut().zip(given) {
+        *other = (Register(u16::try_from(given.reg).map_err(|_| InvalidArgument)?), given.value);
+    }
+    let registers = Registers {
+        sp: registers.sp,
+        fp: flag(registers.has_fp)?.then_some(registers.fp),
+        lr: flag(registers.has_lr)?.then_some(registers.lr),
+        others,
+    };
+    // SAFETY: promised by the caller.
+    let read = |address: Address| memory.iter().find_map(|piece| unsafe { word(piece, address, arch) });
+    let caller = step(arch, &row, &registers, read).map_err(|error| match error {
+        StepError::Outermost => Outermost,
+        StepError::Register { .. } | StepError::Memory { .. } => Unknown,
+        _ => Malformed,
+    })?;
+    Ok(cfipack_caller {
+        pc: caller.pc.0,
+        cfa: caller.cfa.0,
+        sp: caller.sp,
+        fp: caller.fp.unwrap_or(0),
+        has_fp: caller.fp.is_some().into(),
+        is_signed: caller.signed.into(),
+        reserved: [0; 6],
+    })
+}
+
+/// The pointer at an address, if the piece of memory has all of it.
+unsafe fn word(piece: &cfipack_memory, address: Address, arch: Arch) -> Option<u64> {
+    let size = usize::from(arch.pointer_size());
+    let offset = usize::try_from(address.0.checked_sub(piece.address)?).ok()?;
+    if piece.bytes.is_null() || offset.checked_add(size)? > piece.len {
+        return None;
+    }
+    let mut bytes = [0_u8; 8];
+    // SAFETY: within the piece, which is readable by the caller's promise. No reference is made: other threads, and the
+    // interrupted code, may write to a stack.
+    unsafe { core::ptr::copy_nonoverlapping(piece.bytes.wrapping_add(offset), bytes.as_mut_ptr(), size) };
+    Some(match size {
+        4 => arch.endian().u32([bytes[0], bytes[1], bytes[2], bytes[3]]).into(),
+        _ => arch.endian().u64(bytes),
+    })
+}
+
+/// A return address without its signature (AArch64 pointer authentication): the upper bits as bit 55 has them.
+/// `address_bits` is how many bits an address has, 48 on most systems, at most 55. Async-signal-safe.
+#[unsafe(no_mangle)]
+pub extern "C" fn cfipack_strip_signature(pc: u64, address_bits: u32) -> u64 {
+    let upper = u64::MAX.checked_shl(address_bits).unwrap_or(0);
+    match pc >> 55 & 1 {
+        0 => pc & !upper,
+        _ => pc | upper,
+    }
+}

@@ -1,0 +1,214 @@
+//! `__unwind_info` tables, read: parse, look up, iterate, print.
+
+use core::ffi::c_char;
+
+use cfipack_decoder::compact_unwind;
+use cfipack_decoder::unwind_info::{Entry, Error, Section};
+use cfipack_format::ImageOffset;
+use cfipack_format::compact_unwind::Encoding;
+
+use crate::arguments::{arch, array, array_mut, write, write_optional};
+use crate::cfipack_status::{self, BufferSize, Malformed, NotFound, Unsupported};
+use crate::in_place::{Memory, get, put};
+use crate::status::{Text, call};
+use crate::{cfipack_message, cfipack_row};
+
+/// A parsed `__unwind_info` table. It lives in memory of the caller, may be copied, and needs no release. The bytes of the
+/// table have to stay where they are as long as it is used. Any number of threads may read it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct cfipack_unwind_info {
+    /// Of the library alone.
+    pub opaque: [u64; 16],
+}
+
+impl Memory for cfipack_unwind_info {
+    const TAG: u64 = u64::from_le_bytes(*b"cfiUNWIN");
+    type Value = Section<'static>;
+}
+
+/// An entry: from `start` up to `end`, in bytes from the image's Mach-O header, code is unwound as `encoding` describes.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct cfipack_unwind_info_entry {
+    /// First byte.
+    pub start: u32,
+    /// First byte after it.
+    pub end: u32,
+    /// How it is unwound.
+    pub encoding: u32,
+    /// Number of the page, from 0.
+    pub page: u32,
+    /// The pointer slot with the address of the personality, in bytes from the Mach-O header; 0 without one.
+    pub personality: u32,
+    /// The language-specific data area, in bytes from the Mach-O header; 0 without one.
+    pub lsda: u32,
+}
+
+fn malformed(error: Error) -> cfipack_status {
+    match error {
+        Error::Version(_) => Unsupported,
+        _ => Malformed,
+    }
+}
+
+/// Parses the `__unwind_info` of an image. `message`, which may be null, gets what is wrong. Async-signal-safe.
+///
+/// # Safety
+/// `bytes` has to be readable for `len` bytes as long as the table is used.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_unwind_info_parse(
+    out: *mut cfipack_unwind_info,
+    bytes: *const u8,
+    len: usize,
+    message: *mut cfipack_message,
+) -> cfipack_status {
+    call(|| {
+        // SAFETY: promised by the caller.
+        let bytes: &'static [u8] = unsafe { array(bytes, len) }?;
+        let section = Section::parse(bytes).map_err(|error| {
+            // SAFETY: promised by the caller.
+            let written = unsafe { write_optional(message, cfipack_message::new(&error)) };
+            written.err().unwrap_or(malformed(error))
+        })?;
+        // SAFETY: promised by the caller.
+        unsafe { put(out, section) }
+    })
+}
+
+fn entry(section: &Section<'_>, entry: &Entry) -> Result<cfipack_unwind_info_entry, cfipack_status> {
+    let personality = section.personality(entry).map_err(malformed)?;
+    let lsda = section.lsda(entry).map_err(malformed)?;
+    let or_zero = |offset: Option<ImageOffset>| offset.map_or(0, |offset| offset.0);
+    Ok(cfipack_unwind_info_entry {
+        start: entry.start.0,
+        end: entry.end.0,
+        encoding: entry.encoding.0,
+        page: entry.page,
+        personality: or_zero(personality),
+        lsda: or_zero(lsda),
+    })
+}
+
+/// The entry that has a PC, given in bytes from the image's Mach-O header; `CFIPACK_STATUS_NOT_FOUND` if there is none.
+/// Async-signal-safe.
+///
+/// # Safety
+/// `table` was parsed, `out` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_unwind_info_lookup(
+    table: *const cfipack_unwind_info,
+    pc: u32,
+    out: *mut cfipack_unwind_info_entry,
+) -> cfipack_status {
+    call(|| {
+        // SAFETY: promised by the caller.
+        let section = unsafe { get(table) }?;
+        let found = section.lookup(ImageOffset(pc)).map_err(malformed)?.ok_or(NotFound)?;
+        // SAFETY: promised by the caller.
+        unsafe { write(out, entry(section, &found)?) }
+    })
+}
+
+/// How many pages the table has. Async-signal-safe.
+///
+/// # Safety
+/// `table` was parsed, `count` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_unwind_info_num_pages(
+    table: *const cfipack_unwind_info,
+    count: *mut usize,
+) -> cfipack_status {
+    call(|| {
+        // SAFETY: promised by the caller.
+        let section = unsafe { get(table) }?;
+        // SAFETY: promised by the caller.
+        unsafe { write(count, section.num_pages()) }
+    })
+}
+
+/// The entries of a page, in ascending order. `count` gets their number, which may be asked for with a `capacity` of 0;
+/// `CFIPACK_STATUS_BUFFER_SIZE` if there are more than `capacity`, whose first are written; `CFIPACK_STATUS_NOT_FOUND` after
+/// the last page. Async-signal-safe.
+///
+/// # Safety
+/// `table` was parsed; `entries` is writable for `capacity` entries, `count` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_unwind_info_get_entries(
+    table: *const cfipack_unwind_info,
+    page: usize,
+    entries: *mut cfipack_unwind_info_entry,
+    capacity: usize,
+    count: *mut usize,
+) -> cfipack_status {
+    call(|| {
+        // SAFETY: promised by the caller.
+        let section = unsafe { get(table) }?;
+        let page = section.page(page).ok_or(NotFound)?.map_err(malformed)?;
+        // SAFETY: promised by the caller.
+        let out = unsafe {
+            array_mut(entries.cast::<core::mem::MaybeUninit<cfipack_unwind_info_entry>>(), capacity)
+        }?;
+        // SAFETY: promised by the caller.
+        unsafe { write(count, page.len()) }?;
+        for (number, out) in (0..page.len()).zip(out) {
+            let found = page.entry(number).ok_or(NotFound)?.map_err(malformed)?;
+            out.write(entry(section, &found)?);
+        }
+        if page.len() > capacity { Err(BufferSize) } else { Ok(()) }
+    })
+}
+
+/// The row that an encoding stands for in the body of a function; its prologue and epilogue it does not describe.
+/// `CFIPACK_STATUS_NOT_FOUND` if the encoding has no unwind information, or refers to an FDE, whose offset in
+/// `__eh_frame` is its lower 24 bits.
+///
+/// `code` is the code from the entry's start on. Only x86's indirect mode looks at it, at its first 259 bytes; null and 0
+/// are enough for all others. Async-signal-safe.
+///
+/// # Safety
+/// `code` is readable for `code_len` bytes, `out` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_compact_unwind_row(
+    architecture: u32,
+    encoding: u32,
+    code: *const u8,
+    code_len: usize,
+    out: *mut cfipack_row,
+) -> cfipack_status {
+    call(|| {
+        // SAFETY: promised by the caller.
+        let code = unsafe { array(code, code_len) }?;
+        let row = compact_unwind::row(Encoding(encoding), arch(architecture)?, code);
+        let (row, _) = row.map_err(|_| Malformed)?.ok_or(NotFound)?;
+        // SAFETY: promised by the caller.
+        unsafe { write(out, cfipack_row::new(&row, false)) }
+    })
+}
+
+/// The table as text, as `llvm-objdump --unwind-info` prints it. `len` gets the bytes of all text, which may be asked
+/// for with a `capacity` of 0; `CFIPACK_STATUS_BUFFER_SIZE` if the text is longer, whose first part is written. There is no
+/// zero at its end. Async-signal-safe.
+///
+/// # Safety
+/// `table` was parsed; `text` is writable for `capacity` bytes, `len` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_unwind_info_dump(
+    table: *const cfipack_unwind_info,
+    text: *mut c_char,
+    capacity: usize,
+    len: *mut usize,
+) -> cfipack_status {
+    call(|| {
+        // SAFETY: promised by the caller.
+        let section = unsafe { get(table) }?;
+        // SAFETY: promised by the caller.
+        let mut out = Text::new(unsafe { array_mut(text.cast::<u8>(), capacity) }?);
+        // The text counts what does not fit, and has no errors.
+        let _ = section.dump(&mut out);
+        let written = out.len;
+        // SAFETY: promised by the caller.
+        unsafe { write(len, written) }?;
+        if written > capacity { Err(BufferSize) } else { Ok(()) }
+    })
+}

@@ -1,0 +1,168 @@
+//! Verification of a table against call frame information.
+
+use core::ffi::c_char;
+use std::fmt::Write as _;
+
+use cfipack_decoder::sframe;
+use cfipack_format::Address;
+use cfipack_roundtrip::{Options, Report, Table, verify};
+
+use crate::arguments::{arch, array, array_mut, write, write_optional};
+use crate::cfi_section::{cfi_sections, cfipack_cfi_section};
+use crate::cfipack_message;
+use crate::cfipack_status::{self, BufferSize};
+use crate::handle::{self, Failure, Opaque};
+use crate::status::{Text, call};
+
+/// What a verification found. Functions are FDEs of the call frame information, PCs are bytes of code.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct cfipack_report_counts {
+    /// 1 if the table agrees with the call frame information wherever it answers.
+    pub is_true: u32,
+    /// 1 if it has all rows of the call frame information, and no others, and nothing is unjudged.
+    pub is_complete: u32,
+    /// Functions of the call frame information.
+    pub functions: u64,
+    /// Functions for which both agree at every PC.
+    pub equal: u64,
+    /// Functions with a PC for which they differ.
+    pub different: u64,
+    /// Functions with a PC for which the table has no row though the call frame information has one.
+    pub missing: u64,
+    /// Functions that cannot be evaluated to their end.
+    pub unjudged: u64,
+    /// Functions of the table that answer for PCs which no function of the call frame information has.
+    pub extra: u64,
+    /// What is wrong with the table: functions that cannot be read or found.
+    pub malformed: u64,
+    /// PCs that either covers.
+    pub pcs: u64,
+    /// PCs for which both agree.
+    pub pcs_equal: u64,
+    /// PCs for which they differ.
+    pub pcs_different: u64,
+    /// PCs for which the table has no row.
+    pub pcs_missing: u64,
+}
+
+/// A report in detail.
+#[derive(Debug)]
+pub struct cfipack_report(());
+
+impl Opaque for cfipack_report {
+    type State = Report;
+}
+
+/// Compares the `.sframe` table in `table` of `table_len` bytes, which lies at `address`, with call frame information, at every
+/// PC, both ways. gimli evaluates the call frame information. `message`, which may be null, gets why the table cannot be
+/// read. `cfipack_report_free` frees the report.
+///
+/// # Safety
+/// Pointers are null, or lead to what their types say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_verify_sframe(
+    out: *mut *mut cfipack_report,
+    architecture: u32,
+    sections: *const cfipack_cfi_section,
+    num_sections: usize,
+    table: *const u8,
+    table_len: usize,
+    address: u64,
+    message: *mut cfipack_message,
+) -> cfipack_status {
+    // SAFETY: promised by the caller.
+    unsafe {
+        handle::create(out, message, || {
+            let arch = arch(architecture)?;
+            let cfi = cfi_sections(arch, sections, num_sections)?;
+            let table = sframe::Section::parse_first(array(table, table_len)?, Address(address));
+            let (table, _) = table.map_err(|error| Failure::new(cfipack_status::Malformed, &error))?;
+            Ok(verify(&cfi, &Table::new(&[table]), &Options::new()))
+        })
+    }
+}
+
+/// The numbers of a report.
+///
+/// # Safety
+/// `report` is null or a report, `out` null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_report_get_counts(
+    report: *const cfipack_report,
+    out: *mut cfipack_report_counts,
+) -> cfipack_status {
+    call(|| {
+        // SAFETY: promised by the caller.
+        let report = unsafe { handle::get(report) }?;
+        let counts = cfipack_report_counts {
+            is_true: report.is_true().into(),
+            is_complete: report.is_complete().into(),
+            functions: report.functions,
+            equal: report.equal,
+            different: report.different,
+            missing: report.missing,
+            unjudged: report.unjudged,
+            extra: report.extra,
+            malformed: report.malformed,
+            pcs: report.pcs,
+            pcs_equal: report.pcs_equal,
+            pcs_different: report.pcs_different,
+            pcs_missing: report.pcs_missing,
+        };
+        // SAFETY: promised by the caller.
+        unsafe { write(out, counts) }
+    })
+}
+
+/// The differences, faults, and functions that are missing or could not be judged, one a line, at most a hundred of each.
+/// `len` gets the bytes of all text, which may be asked for with a `capacity` of 0; `CFIPACK_STATUS_BUFFER_SIZE` if the text
+/// is longer, whose first part is written. There is no zero at its end.
+///
+/// # Safety
+/// `report` is null or a report; `text` is writable for `capacity` bytes, `len` is null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_report_text(
+    report: *const cfipack_report,
+    text: *mut c_char,
+    capacity: usize,
+    len: *mut usize,
+) -> cfipack_status {
+    call(|| {
+        // SAFETY: promised by the caller.
+        let (report, out) = unsafe { (handle::get(report)?, array_mut(text.cast::<u8>(), capacity)?) };
+        let mut out = Text::new(out);
+        // The text counts what does not fit, and has no errors.
+        let _ = lines(report, &mut out);
+        let written = out.len;
+        // SAFETY: promised by the caller.
+        unsafe { write_optional(len, written) }?;
+        if written > capacity { Err(BufferSize) } else { Ok(()) }
+    })
+}
+
+fn lines(report: &Report, out: &mut Text<'_>) -> core::fmt::Result {
+    for difference in &report.differences {
+        writeln!(out, "{difference}")?;
+    }
+    for fault in &report.faults {
+        writeln!(out, "{}", fault.kind)?;
+    }
+    for unverified in &report.unverified {
+        match unverified.function {
+            Some(function) => writeln!(out, "{function}: {}", unverified.why)?,
+            None => writeln!(out, "{}", unverified.why)?,
+        }
+    }
+    Ok(())
+}
+
+/// Frees a report; null is nothing.
+///
+/// # Safety
+/// `report` is null or a report.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_report_free(report: *mut cfipack_report) {
+    // SAFETY: promised by the caller.
+    unsafe { handle::free(report) };
+}

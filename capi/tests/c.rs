@@ -1,0 +1,246 @@
+//! The interface as C and C++ programs use it: compiled by the machine's compilers, linked with both libraries, run.
+//!
+//! Compilers, valgrind and libunwind that the machine does not have are reported.
+#![cfg(all(target_os = "linux", target_arch = "x86_64", feature = "verify"))]
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// What programs that use the static library link with.
+const SYSTEM: [&str; 3] = ["-lm", "-lpthread", "-ldl"];
+
+/// Warnings, all of them errors.
+const WARNINGS: [&str; 5] = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-Wshadow"];
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+/// Where cargo has put the libraries that belong to this test.
+fn libraries() -> PathBuf {
+    std::env::current_exe().unwrap().parent().unwrap().to_path_buf()
+}
+
+fn static_library() -> PathBuf {
+    libraries().join("libcfipack_capi.a")
+}
+
+/// A directory of its own for each test.
+fn directory(name: &str) -> PathBuf {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("capi-{name}"));
+    std::fs::create_dir_all(&directory).unwrap();
+    directory
+}
+
+/// Whether a program of this name can be started; if not, what is not tested is printed.
+fn has(program: &str, what: &str) -> bool {
+    let found = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
+    if !found {
+        println!("NOT TESTED: {what}: there is no {program} here");
+    }
+    found
+}
+
+fn run(command: &mut Command) -> Output {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {}\n{out}\n{err}", output.status);
+    output
+}
+
+/// Compiles sources into a program.
+fn compile(compiler: &str, options: &[&str], sources: &[&str], program: &Path, library: &[&OsStr]) {
+    let mut command = Command::new(compiler);
+    command.args(options).args(WARNINGS).args(["-O1", "-g"]);
+    for include in ["include", "examples"] {
+        command.arg("-I").arg(source(include));
+    }
+    command.args(sources.iter().map(|name| source(name)));
+    run(command.arg("-o").arg(program).args(library).args(SYSTEM));
+}
+
+/// Runs a program that neither leaks nor reads undefined memory.
+fn under_valgrind(program: &Path) {
+    let mut command = Command::new("valgrind");
+    command.args(["-q", "--leak-check=full", "--errors-for-leak-kinds=definite", "--error-exitcode=9"]);
+    run(command.arg(program));
+}
+
+fn with_static(library: &Path) -> [&OsStr; 1] {
+    [library.as_os_str()]
+}
+
+const C: [&str; 2] = ["gcc", "clang"];
+const CXX: [&str; 2] = ["g++", "clang++"];
+
+#[test]
+fn sizes_and_offsets_stay() {
+    for compiler in C.into_iter().filter(|compiler| has(compiler, "sizes and offsets")) {
+        for standard in ["-std=c99", "-std=c17"] {
+            let mut command = Command::new(compiler);
+            command.arg(standard).args(WARNINGS).arg("-I").arg(source("include"));
+            run(command.arg("-fsyntax-only").arg(source("tests/c/abi.c")));
+        }
+    }
+}
+
+#[test]
+fn hostile_arguments_are_refused() {
+    let (directory, library) = (directory("hostile"), static_library());
+    for compiler in C.into_iter().filter(|compiler| has(compiler, "hostile arguments")) {
+        let program = directory.join(format!("hostile-{compiler}"));
+        let options = ["-std=c99", "-Wno-stringop-overflow", "-Wno-unknown-warning-option"];
+        compile(compiler, &options, &["tests/c/hostile.c"], &program, &with_static(&library));
+        run(&mut Command::new(&program));
+        if compiler == C[0] && has("valgrind", "leaks and reads of undefined memory") {
+            under_valgrind(&program);
+        }
+        if compiler == C[0] {
+            // clang's runtime is a package of its own.
+            let program = directory.join(format!("hostile-{compiler}-asan"));
+            let options = [&options[..], &["-fsanitize=address"]].concat();
+            compile(compiler, &options, &["tests/c/hostile.c"], &program, &with_static(&library));
+            run(&mut Command::new(&program));
+        }
+    }
+}
+
+#[test]
+fn the_cpp_header_does_without_exceptions() {
+    let throw = "-DCFIPACK_THROW(status, message)=(__builtin_printf(\"%s\", message), __builtin_abort())";
+    for compiler in CXX.into_iter().filter(|compiler| has(compiler, "cfipack.hpp without exceptions")) {
+        let mut command = Command::new(compiler);
+        command.args(["-std=c++17", "-fno-exceptions", "-fno-rtti", throw]).args(WARNINGS);
+        command.arg("-I").arg(source("include")).args([
+            "-fsyntax-only",
+            "-include",
+            "cfipack.hpp",
+            "-x",
+            "c++",
+        ]);
+        run(command.arg("/dev/null"));
+    }
+}
+
+#[test]
+fn the_linker_in_cpp_links() {
+    let (directory, library) = (directory("linker"), static_library());
+    let mut printed = Vec::new();
+    for compiler in CXX.into_iter().filter(|compiler| has(compiler, "the example linker.cpp")) {
+        let program = directory.join(compiler);
+        compile(compiler, &["-std=c++17"], &["examples/linker.cpp"], &program, &with_static(&library));
+        printed.push(run(&mut Command::new(&program)).stdout);
+        if compiler == CXX[0] && has("valgrind", "leaks of the example linker.cpp") {
+            under_valgrind(&program);
+        }
+        // The shared library, found where it lies, and not one that cargo has built before.
+        let program = directory.join(format!("{compiler}-shared"));
+        let path = format!("-Wl,-rpath,{}", libraries().display());
+        let search = format!("-L{}", libraries().display());
+        let shared = [path.as_ref(), search.as_ref(), "-lcfipack_capi".as_ref()];
+        compile(compiler, &["-std=c++17"], &["examples/linker.cpp"], &program, &shared);
+        printed.push(run(Command::new(&program).env_remove("LD_LIBRARY_PATH")).stdout);
+    }
+    assert!(printed.windows(2).all(|pair| pair[0] == pair[1]));
+    let text = printed.first().map(|text| String::from_utf8_lossy(text).into_owned());
+    assert!(text.is_none_or(|text| text.contains("Num FDEs: 6") && text.contains("0000000000007014  sp+32")));
+}
+
+#[test]
+fn a_program_profiles_itself() {
+    let (directory, library) = (directory("profiler"), static_library());
+    for compiler in C.into_iter().filter(|compiler| has(compiler, "the example profile_self.c")) {
+        let program = directory.join(compiler);
+        let sources = ["examples/profile_self.c", "examples/profiler.c"];
+        compile(compiler, &["-std=c99"], &sources, &program, &with_static(&library));
+        let output = run(Command::new(&program).arg("300"));
+        let text = String::from_utf8_lossy(&output.stdout);
+        // Rarely a frame needs a register that no table restores.
+        let outermost = text.lines().find_map(|line| line.strip_prefix("outermost: ")?.parse::<u32>().ok());
+        assert!(text.contains("300 samples") && outermost.is_some_and(|count| count >= 297), "{text}");
+    }
+}
+
+/// Every walk in the handler equals that of HP's libunwind, and an allocator that is called in it aborts.
+#[test]
+fn walks_in_a_signal_handler_equal_libunwinds() {
+    const NO_LIBUNWIND: i32 = 77;
+    if !has("gcc", "walks in a signal handler") {
+        return;
+    }
+    let (directory, library) = (directory("walks"), static_library());
+    let allocator = directory.join("liballocator.so");
+    let mut command = Command::new("gcc");
+    run(command
+        .args(["-shared", "-fPIC", "-O1"])
+        .arg(source("tests/c/allocator.c"))
+        .arg("-o")
+        .arg(&allocator));
+    let program = directory.join("check");
+    let sources = ["tests/c/profiler_check.c", "examples/profiler.c"];
+    compile("gcc", &["-std=gnu99", "-Wno-pedantic"], &sources, &program, &with_static(&library));
+    let output = Command::new(&program).arg("3000").env("LD_PRELOAD", &allocator).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    if output.status.code() == Some(NO_LIBUNWIND) {
+        println!("NOT TESTED: walks in a signal handler: there is no libunwind.so.8 here");
+        return;
+    }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("differ 0"), "{}\n{text}{errors}", output.status);
+}
+
+#[test]
+fn nothing_else_is_exported() {
+    if !has("nm", "exported symbols") {
+        return;
+    }
+    let library = libraries().join("libcfipack_capi.so");
+    let output = run(Command::new("nm").args(["-D", "--defined-only"]).arg(&library));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let symbols: Vec<_> = text.lines().filter_map(|line| line.split_whitespace().next_back()).collect();
+    assert!(symbols.contains(&"cfipack_sframe_parse"));
+    assert_eq!(symbols.iter().find(|symbol| !symbol.starts_with("cfipack_")), None);
+    // And each of them is in the header.
+    let header = std::fs::read_to_string(source("include/cfipack.h")).unwrap();
+    let missing = symbols.iter().find(|symbol| !header.contains(&format!("{symbol}(")));
+    assert_eq!(missing, None, "in the library, not in the header");
+    let declared = header.match_indices(" cfipack_").filter_map(|(at, _)| {
+        let name = header[at + 1..].split_once('(')?.0;
+        name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_').then_some(name)
+    });
+    for name in declared {
+        assert!(symbols.contains(&name), "{name} is in the header, not in the library");
+    }
+}
+
+/// Two static libraries of Rust in one program: each has its own copy of std.
+#[test]
+fn another_static_rust_library_may_be_linked_too() {
+    if !has("gcc", "a second static library of Rust") || !has("rustc", "a second static library of Rust") {
+        return;
+    }
+    let (directory, library) = (directory("two"), static_library());
+    let other = directory.join("libother.a");
+    std::fs::write(
+        directory.join("other.rs"),
+        "#[unsafe(no_mangle)] pub extern \"C\" fn other() -> u32 {\n\
+         \x20   let caught = std::panic::catch_unwind(|| panic!(\"caught\"));\n\
+         \x20   format!(\"{:?}\", vec![caught.is_err()]).len() as u32\n}\n",
+    )
+    .unwrap();
+    let mut command = Command::new("rustc");
+    command.args(["--edition=2024", "--crate-type=staticlib", "-O", "-o"]).arg(&other);
+    run(command.arg(directory.join("other.rs")));
+    let text = "#include \"cfipack.h\"\n#include <stdio.h>\nunsigned other(void);\n\
+                int main(void) { printf(\"%s %u\\n\", cfipack_version(), other()); return 0; }\n";
+    std::fs::write(directory.join("two.c"), text).unwrap();
+    for order in [[&library, &other], [&other, &library]] {
+        let program = directory.join("two");
+        let mut command = Command::new("gcc");
+        command.arg("-I").arg(source("include")).arg(directory.join("two.c")).args(order).args(SYSTEM);
+        run(command.arg("-o").arg(&program));
+        let output = run(&mut Command::new(&program));
+        assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{} 6\n", env!("CARGO_PKG_VERSION")));
+    }
+}

@@ -1,0 +1,374 @@
+/* Every function with null pointers, zero and enormous lengths, misaligned pointers and unknown numbers: a status comes
+ * back, and nothing else happens. Run under AddressSanitizer and valgrind. */
+#include "cfipack.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static unsigned calls, failures;
+
+#define REFUSED(call)                                                                                                   \
+    do {                                                                                                                \
+        calls++;                                                                                                        \
+        if ((call) == CFIPACK_STATUS_OK) {                                                                              \
+            failures++;                                                                                                 \
+            printf("not refused: %s\n", #call);                                                                         \
+        }                                                                                                               \
+    } while (0)
+
+#define DONE(call)                                                                                                      \
+    do {                                                                                                                \
+        enum cfipack_status status_ = (call);                                                                           \
+        calls++;                                                                                                        \
+        if (status_ != CFIPACK_STATUS_OK) {                                                                             \
+            failures++;                                                                                                 \
+            printf("status %d: %s\n", (int)status_, #call);                                                             \
+        }                                                                                                               \
+    } while (0)
+
+#define HUGE_LENGTH ((size_t)-1)
+
+/* A table of version 3 with one function of 4 bytes at the table's own address: CFA = sp + 8. */
+static const uint8_t table_bytes[] = {0xe2, 0xde, 3, 5, 3, 0, 0xf8, 0, 1, 0, 0, 0, 1, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0,
+                                      16, 0, 0, 0, 0xe4, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 4, 0, 0, 0, 0, 0, 0, 0,
+                                      1, 0, 0, 0, 0, 0, 3, 8};
+
+/* A CIE, and an FDE of 16 bytes at 0x1000 if the section lies at 0x2000. */
+static const uint8_t eh_frame[] = {20, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b, 12, 7, 8, 0x90, 1, 0, 0,
+                                   20, 0, 0, 0, 28, 0, 0, 0, 0xe0, 0xef, 0xff, 0xff, 16, 0, 0, 0, 0, 0x41, 0x0e, 16, 0, 0, 0, 0,
+                                   0, 0, 0, 0};
+
+static void reading(void) {
+    struct cfipack_sframe table, garbage;
+    struct cfipack_sframe_info info;
+    struct cfipack_sframe_function function;
+    struct cfipack_sframe_index index;
+    struct cfipack_row row, rows[4];
+    struct cfipack_message message;
+    struct cfipack_unwind_info compact;
+    struct cfipack_unwind_info_entry entry;
+    struct cfipack_registers registers;
+    struct cfipack_memory memory;
+    struct cfipack_caller caller;
+    uint32_t words[64];
+    uint64_t number;
+    size_t count;
+    char text[4096];
+
+    REFUSED(cfipack_sframe_parse(NULL, table_bytes, sizeof table_bytes, 0, NULL));
+    REFUSED(cfipack_sframe_parse(&table, NULL, 1, 0, NULL));
+    REFUSED(cfipack_sframe_parse(&table, NULL, 0, 0, &message));
+    REFUSED(cfipack_sframe_parse(&table, table_bytes, HUGE_LENGTH, 0, &message));
+    REFUSED(cfipack_sframe_parse((struct cfipack_sframe *)(void *)((char *)&table + 1), table_bytes, sizeof table_bytes, 0, NULL));
+    REFUSED(cfipack_sframe_parse(&table, table_bytes, 27, 0, &message));
+    if (message.text[0] == 0 || memchr(message.text, 0, sizeof message.text) == NULL)
+        failures++, printf("no message\n");
+    memset(&garbage, 0x5a, sizeof garbage);
+    REFUSED(cfipack_sframe_get_info(&garbage, &info));
+    REFUSED(cfipack_sframe_lookup(&garbage, 0, &row));
+    REFUSED(cfipack_sframe_lookup(NULL, 0, &row));
+    DONE(cfipack_sframe_parse(&table, table_bytes, sizeof table_bytes, 0x1000, NULL));
+    REFUSED(cfipack_sframe_get_info(&table, NULL));
+    DONE(cfipack_sframe_get_info(&table, &info));
+    REFUSED(cfipack_sframe_validate(NULL, NULL));
+    DONE(cfipack_sframe_validate(&table, NULL));
+    REFUSED(cfipack_sframe_lookup(&table, 0x1000, NULL));
+    DONE(cfipack_sframe_lookup(&table, 0x1000, &row));
+    REFUSED(cfipack_sframe_lookup(&table, 0x1004, &row));
+    REFUSED(cfipack_sframe_lookup(&table, UINT64_MAX, &row));
+    REFUSED(cfipack_sframe_find(&table, 0x1000, NULL));
+    REFUSED(cfipack_sframe_find(NULL, 0x1000, &number));
+    DONE(cfipack_sframe_find(&table, 0x1003, &number));
+    REFUSED(cfipack_sframe_get_function(&table, UINT64_MAX, &function));
+    REFUSED(cfipack_sframe_get_function(&table, 0, NULL));
+    DONE(cfipack_sframe_get_function(&table, 0, &function));
+    REFUSED(cfipack_sframe_get_rows(&table, 0, NULL, 4, &count));
+    REFUSED(cfipack_sframe_get_rows(&table, 0, rows, HUGE_LENGTH, &count));
+    REFUSED(cfipack_sframe_get_rows(&table, 0, rows, 4, NULL));
+    REFUSED(cfipack_sframe_get_rows(&table, 0, NULL, 0, &count));
+    DONE(cfipack_sframe_get_rows(&table, 0, rows, 4, &count));
+    REFUSED(cfipack_sframe_dump(&table, NULL, text, sizeof text, &count));
+    REFUSED(cfipack_sframe_dump(&table, "\xff", text, sizeof text, &count));
+    REFUSED(cfipack_sframe_dump(&table, ".sframe", text, 3, &count));
+    DONE(cfipack_sframe_dump(&table, ".sframe", text, sizeof text, &count));
+    REFUSED(cfipack_sframe_index_words(NULL, &count));
+    DONE(cfipack_sframe_index_words(&table, &count));
+    REFUSED(cfipack_sframe_index_build(&index, &table, words, 1));
+    REFUSED(cfipack_sframe_index_build(&index, &table, NULL, 64));
+    memset(&index, 0, sizeof index);
+    REFUSED(cfipack_sframe_index_lookup(&index, 0x1000, &row));
+    DONE(cfipack_sframe_index_build(&index, &table, words, 64));
+    DONE(cfipack_sframe_index_lookup(&index, 0x1000, &row));
+
+    memset(&registers, 0, sizeof registers);
+    memset(&memory, 0, sizeof memory);
+    REFUSED(cfipack_step(0, &row, &registers, &memory, 1, &caller));
+    REFUSED(cfipack_step(CFIPACK_ARCH_AMD64, NULL, &registers, &memory, 1, &caller));
+    REFUSED(cfipack_step(CFIPACK_ARCH_AMD64, &row, NULL, &memory, 1, &caller));
+    REFUSED(cfipack_step(CFIPACK_ARCH_AMD64, &row, &registers, NULL, 1, &caller));
+    REFUSED(cfipack_step(CFIPACK_ARCH_AMD64, &row, &registers, NULL, 0, &caller));
+    memory.len = HUGE_LENGTH;
+    REFUSED(cfipack_step(CFIPACK_ARCH_AMD64, &row, &registers, &memory, 1, &caller));
+    memory.bytes = table_bytes;
+    memory.len = sizeof table_bytes;
+    memory.address = 0x8000;
+    registers.sp = 0x8000 + sizeof table_bytes - 7;
+    REFUSED(cfipack_step(CFIPACK_ARCH_AMD64, &row, &registers, &memory, 1, &caller));
+    registers.sp = 0x8000;
+    REFUSED(cfipack_step(CFIPACK_ARCH_AMD64, &row, &registers, &memory, 1, NULL));
+    DONE(cfipack_step(CFIPACK_ARCH_AMD64, &row, &registers, &memory, 1, &caller));
+    registers.num_others = 33;
+    REFUSED(cfipack_step(CFIPACK_ARCH_AMD64, &row, &registers, &memory, 1, &caller));
+    registers.num_others = 0;
+    registers.has_fp = 2;
+    REFUSED(cfipack_step(CFIPACK_ARCH_AMD64, &row, &registers, &memory, 1, &caller));
+    registers.has_fp = 0;
+    row.cfa.kind = 77;
+    REFUSED(cfipack_step(CFIPACK_ARCH_AMD64, &row, &registers, &memory, 1, &caller));
+
+    REFUSED(cfipack_unwind_info_parse(NULL, table_bytes, sizeof table_bytes, NULL));
+    REFUSED(cfipack_unwind_info_parse(&compact, table_bytes, sizeof table_bytes, &message));
+    REFUSED(cfipack_unwind_info_parse(&compact, NULL, HUGE_LENGTH, &message));
+    memset(&compact, 0xff, sizeof compact);
+    REFUSED(cfipack_unwind_info_lookup(&compact, 0, &entry));
+    REFUSED(cfipack_unwind_info_num_pages(&compact, &count));
+    REFUSED(cfipack_unwind_info_get_entries(&compact, 0, &entry, 1, &count));
+    REFUSED(cfipack_unwind_info_dump(&compact, text, sizeof text, &count));
+    REFUSED(cfipack_compact_unwind_row(CFIPACK_ARCH_S390X, 0x01000000, NULL, 0, &row));
+    REFUSED(cfipack_compact_unwind_row(99, 0x01000000, NULL, 0, &row));
+    REFUSED(cfipack_compact_unwind_row(CFIPACK_ARCH_AMD64, 0x01000000, NULL, 9, &row));
+    DONE(cfipack_compact_unwind_row(CFIPACK_ARCH_AMD64, 0x01000000, NULL, 0, &row));
+    if (cfipack_strip_signature(0x1234, 4000000000u) != 0x1234)
+        failures++;
+}
+
+static void linking(void) {
+    struct cfipack_merger *merger = NULL, *shard = NULL;
+    struct cfipack_section *section = NULL;
+    struct cfipack_object object;
+    struct cfipack_start starts[2] = {{32, 0, CFIPACK_WHOLE_FUNCTION, 0}, {32, 1, CFIPACK_WHOLE_FUNCTION, 0}};
+    struct cfipack_sframe_options options;
+    struct cfipack_contribution contribution;
+    struct cfipack_stubs stubs;
+    struct cfipack_note note;
+    struct cfipack_relocation relocation;
+    struct cfipack_message message;
+    uint64_t addresses[1] = {0x1000};
+    uint8_t bytes[256];
+    size_t len = 0;
+    struct {
+        struct cfipack_sframe_options known;
+        uint32_t more;
+    } larger;
+
+    REFUSED(cfipack_merger_new(NULL, CFIPACK_ARCH_AMD64, NULL, NULL));
+    REFUSED(cfipack_merger_new(&merger, 0, NULL, &message));
+    REFUSED(cfipack_merger_new(&merger, CFIPACK_ARCH_I386, NULL, &message));
+    memset(&options, 0, sizeof options);
+    REFUSED(cfipack_merger_new(&merger, CFIPACK_ARCH_AMD64, &options, NULL));
+    options.size = 0xffffffff;
+    REFUSED(cfipack_merger_new(&merger, CFIPACK_ARCH_AMD64, &options, NULL));
+    options.size = sizeof options;
+    options.version = 1;
+    REFUSED(cfipack_merger_new(&merger, CFIPACK_ARCH_AMD64, &options, NULL));
+    options.version = 0;
+    options.no_flex = 2;
+    REFUSED(cfipack_merger_new(&merger, CFIPACK_ARCH_AMD64, &options, NULL));
+    memset(&larger, 0, sizeof larger);
+    larger.known.size = sizeof larger;
+    larger.more = 1;
+    REFUSED(cfipack_merger_new(&merger, CFIPACK_ARCH_AMD64, &larger.known, NULL));
+    larger.more = 0;
+    DONE(cfipack_merger_new(&merger, CFIPACK_ARCH_AMD64, &larger.known, NULL));
+    REFUSED(cfipack_merger_shard(NULL, &shard));
+    REFUSED(cfipack_merger_shard(merger, NULL));
+    memset(&object, 0, sizeof object);
+    REFUSED(cfipack_merger_push(merger, NULL, NULL));
+    REFUSED(cfipack_merger_push(merger, &object, NULL));
+    if (*cfipack_merger_message(merger) == 0)
+        failures++, printf("no message\n");
+    object.size = sizeof object;
+    object.eh_frame_len = 5;
+    REFUSED(cfipack_merger_push(merger, &object, NULL));
+    object.eh_frame = eh_frame;
+    object.eh_frame_len = HUGE_LENGTH;
+    REFUSED(cfipack_merger_push(merger, &object, NULL));
+    object.eh_frame_len = sizeof eh_frame;
+    object.eh_frame_starts = starts;
+    object.num_eh_frame_starts = 2;
+    REFUSED(cfipack_merger_push(merger, &object, NULL));
+    object.num_eh_frame_starts = HUGE_LENGTH / sizeof starts[0];
+    REFUSED(cfipack_merger_push(merger, &object, NULL));
+    object.num_eh_frame_starts = 1;
+    REFUSED(cfipack_merger_push(NULL, &object, NULL));
+    DONE(cfipack_merger_push(merger, &object, &contribution));
+    if (contribution.from_cfi != 1)
+        failures++, printf("%llu functions\n", (unsigned long long)contribution.from_cfi);
+    REFUSED(cfipack_merger_push_stubs(merger, NULL));
+    memset(&stubs, 0, sizeof stubs);
+    stubs.entry.num_rows = 0xffffffff;
+    REFUSED(cfipack_merger_push_stubs(merger, &stubs));
+    REFUSED(cfipack_merger_push_known_stubs(merger, 0, 0, 1, 0));
+    REFUSED(cfipack_merger_push_known_stubs(merger, 0, CFIPACK_STUBS_S390X_PLT + 1, 1, 0));
+    REFUSED(cfipack_merger_push_known_stubs(NULL, 0, CFIPACK_STUBS_AMD64_JUMP, 1, 0));
+    REFUSED(cfipack_merger_absorb(merger, NULL));
+    REFUSED(cfipack_merger_absorb(merger, merger));
+    REFUSED(cfipack_merger_absorb(NULL, merger));
+    DONE(cfipack_merger_shard(merger, &shard));
+    DONE(cfipack_merger_absorb(merger, shard));
+    REFUSED(cfipack_merger_num_notes(merger, NULL));
+    REFUSED(cfipack_merger_get_note(merger, HUGE_LENGTH, &note));
+    REFUSED(cfipack_merger_note_omitted(NULL, 0, 0));
+    REFUSED(cfipack_merger_finish(NULL, 0, 1, &section));
+    REFUSED(cfipack_merger_finish(merger, 0, 1, NULL));
+    REFUSED(cfipack_merger_finish(merger, CFIPACK_KEYS_SECTIONS + 1, 1, &section));
+    DONE(cfipack_merger_finish(merger, 0, 0xffffffff, &section));
+    REFUSED(cfipack_section_len(section, NULL));
+    DONE(cfipack_section_len(section, &len));
+    REFUSED(cfipack_section_write(NULL, bytes, len, 0, addresses, 1, 1));
+    REFUSED(cfipack_section_write(section, bytes, len - 1, 0, addresses, 1, 1));
+    REFUSED(cfipack_section_write(section, NULL, len, 0, addresses, 1, 1));
+    REFUSED(cfipack_section_write(section, bytes, len, 0, addresses, 0, 1));
+    REFUSED(cfipack_section_write(section, bytes, len, 0, NULL, 1, 1));
+    REFUSED(cfipack_section_write(section, bytes, len, 0, addresses, HUGE_LENGTH, 1));
+    DONE(cfipack_section_write(section, bytes, len, 0x2000, addresses, 1, 1));
+    REFUSED(cfipack_section_write_relocatable(section, bytes, HUGE_LENGTH));
+    DONE(cfipack_section_write_relocatable(section, bytes, len));
+    REFUSED(cfipack_section_get_relocations(section, NULL, 0, &len));
+    DONE(cfipack_section_get_relocations(section, &relocation, 1, &len));
+    REFUSED(cfipack_section_get_omitted(NULL, NULL, 0, &len));
+    DONE(cfipack_section_get_omitted(section, NULL, 0, &len));
+    cfipack_section_free(section);
+    cfipack_section_free(NULL);
+    cfipack_merger_free(NULL);
+}
+
+static void other_handles(void) {
+    struct cfipack_unwind_builder *builder = NULL;
+    struct cfipack_unwind_section *unwind = NULL;
+    struct cfipack_unwind_object object;
+    struct cfipack_unwind_places places;
+    struct cfipack_region *region = NULL;
+    struct cfipack_directive directives[2];
+    struct cfipack_sframe_table *table = NULL;
+    struct cfipack_conversion *conversion = NULL;
+    struct cfipack_report *report = NULL;
+    struct cfipack_report_counts counts;
+    struct cfipack_cfi_section section;
+    struct cfipack_message message;
+    struct cfipack_registration registration;
+    uint32_t *memory;
+    uint8_t bytes[4096];
+    size_t len = 0, words = 0;
+
+    REFUSED(cfipack_unwind_builder_new(&builder, CFIPACK_ARCH_S390X, NULL, &message));
+    DONE(cfipack_unwind_builder_new(&builder, CFIPACK_ARCH_AMD64, NULL, NULL));
+    memset(&object, 0, sizeof object);
+    REFUSED(cfipack_unwind_builder_push(builder, &object));
+    object.size = sizeof object;
+    object.num_functions = HUGE_LENGTH;
+    REFUSED(cfipack_unwind_builder_push(builder, &object));
+    object.num_functions = 0;
+    DONE(cfipack_unwind_builder_push(builder, &object));
+    REFUSED(cfipack_unwind_builder_absorb(builder, builder));
+    REFUSED(cfipack_unwind_builder_push_code(NULL, 0, 1));
+    DONE(cfipack_unwind_builder_push_code(builder, 0, 1));
+    REFUSED(cfipack_unwind_builder_finish(NULL, &unwind));
+    DONE(cfipack_unwind_builder_finish(builder, &unwind));
+    memset(&places, 0, sizeof places);
+    REFUSED(cfipack_unwind_section_write(unwind, &places, bytes, sizeof bytes, &len));
+    places.size = sizeof places;
+    REFUSED(cfipack_unwind_section_write(unwind, &places, NULL, 9, &len));
+    REFUSED(cfipack_unwind_section_write(unwind, &places, bytes, sizeof bytes, NULL));
+    REFUSED(cfipack_unwind_section_plan(unwind, NULL, 7, 0, &len));
+    REFUSED(cfipack_unwind_section_max_len(NULL, &len));
+    REFUSED(cfipack_unwind_section_get_warning(unwind, HUGE_LENGTH, &message));
+    DONE(cfipack_unwind_section_write(unwind, &places, bytes, sizeof bytes, &len));
+    cfipack_unwind_section_free(unwind);
+
+    REFUSED(cfipack_region_new(&region, CFIPACK_ARCH_AMD64, UINT64_MAX, 2, &message));
+    DONE(cfipack_region_new(&region, CFIPACK_ARCH_AMD64, 0x10000, 64, NULL));
+    memset(directives, 0, sizeof directives);
+    REFUSED(cfipack_region_push(region, NULL, 0, 16, directives, 1));
+    directives[0].kind = CFIPACK_CFI_DEF_CFA_OFFSET;
+    directives[0].offset = 4;
+    directives[0].value = 32;
+    REFUSED(cfipack_region_push(region, NULL, 0, 16, directives, HUGE_LENGTH));
+    REFUSED(cfipack_region_push(region, "\xff", 0, 16, directives, 1));
+    REFUSED(cfipack_region_push(region, "f", 60, 16, directives, 1));
+    directives[1].kind = CFIPACK_CFI_OFFSET;
+    directives[1].reg = 0x10000;
+    REFUSED(cfipack_region_push(region, "f", 0, 16, directives, 2));
+    directives[1].kind = CFIPACK_CFI_ESCAPE;
+    directives[1].num_bytes = HUGE_LENGTH;
+    REFUSED(cfipack_region_push(region, "f", 0, 16, directives, 2));
+    DONE(cfipack_region_push(region, "f", 0, 16, directives, 1));
+    REFUSED(cfipack_region_push(region, "g", 8, 16, directives, 1));
+    REFUSED(cfipack_region_push_eh_frame(region, eh_frame, HUGE_LENGTH, 0));
+    REFUSED(cfipack_region_push_eh_frame(region, eh_frame, sizeof eh_frame, 0x2000));
+    REFUSED(cfipack_region_push_eh_frame(region, eh_frame, sizeof eh_frame - 9, 0x11010));
+    DONE(cfipack_region_push_eh_frame(region, eh_frame, sizeof eh_frame, 0x11010));
+    REFUSED(cfipack_region_eh_frame(region, 9, 0, bytes, sizeof bytes, &len, NULL));
+    REFUSED(cfipack_region_eh_frame(region, 0, 0, bytes, 3, &len, NULL));
+    REFUSED(cfipack_region_eh_frame(region, CFIPACK_POINTERS_PC_RELATIVE, UINT64_MAX / 2, bytes, sizeof bytes, &len, NULL));
+    DONE(cfipack_region_eh_frame(region, 0, 0, bytes, sizeof bytes, &len, NULL));
+    REFUSED(cfipack_region_sframe(region, NULL, 0, NULL, sizeof bytes, &len, NULL, NULL));
+    DONE(cfipack_region_sframe(region, NULL, 0x20000, bytes, sizeof bytes, &len, &registration, NULL));
+    REFUSED(cfipack_region_gdb_elf(region, bytes, 0, &len));
+    DONE(cfipack_region_gdb_elf(region, bytes, sizeof bytes, &len));
+    REFUSED(cfipack_region_libunwind_table(region, 7, 0, 0, 0, 0, bytes, sizeof bytes, &len, bytes));
+    REFUSED(cfipack_region_libunwind_table(region, 0, 0, 0, 0, 0, bytes, sizeof bytes, &len, NULL));
+    REFUSED(cfipack_region_unwind_info(region, NULL, 0, NULL, 0, &len, 0, NULL, 0, &words, NULL));
+    REFUSED(cfipack_region_jitdump(region, HUGE_LENGTH, NULL, 0, NULL, bytes, sizeof bytes, &len, NULL));
+    REFUSED(cfipack_jitdump_header(0, 0, 0, bytes));
+    REFUSED(cfipack_jitdump_header(CFIPACK_ARCH_AMD64, 0, 0, NULL));
+    DONE(cfipack_jitdump_close(CFIPACK_ARCH_AMD64, 0, bytes));
+
+    REFUSED(cfipack_sframe_table_words(0xffffffff, 0xffffffff, &words));
+    DONE(cfipack_sframe_table_words(4, 128, &words));
+    memory = calloc(words, sizeof *memory);
+    REFUSED(cfipack_sframe_table_new(&table, CFIPACK_ARCH_AMD64, 4, 128, memory, words - 1, 0x30000, &message));
+    REFUSED(cfipack_sframe_table_new(&table, CFIPACK_ARCH_AMD64, 4, 128, NULL, words, 0x30000, &message));
+    DONE(cfipack_sframe_table_new(&table, CFIPACK_ARCH_AMD64, 4, 128, memory, words, 0x30000, NULL));
+    REFUSED(cfipack_sframe_table_add(table, NULL, NULL));
+    DONE(cfipack_sframe_table_add(table, region, NULL));
+    REFUSED(cfipack_sframe_table_add(table, region, NULL));
+    REFUSED(cfipack_sframe_table_remove(table, 0, 1));
+    cfipack_sframe_table_free(table);
+    cfipack_region_free(region);
+    free(memory);
+
+    memset(&section, 0, sizeof section);
+    section.bytes = eh_frame;
+    section.len = HUGE_LENGTH;
+    REFUSED(cfipack_conversion_new(&conversion, CFIPACK_ARCH_AMD64, &section, 1, NULL, 0, 1, &message));
+    section.len = sizeof eh_frame;
+    section.kind = 9;
+    REFUSED(cfipack_conversion_new(&conversion, CFIPACK_ARCH_AMD64, &section, 1, NULL, 0, 1, &message));
+    section.kind = CFIPACK_EH_FRAME;
+    section.address = 0x2000;
+    section.len = sizeof eh_frame - 20;
+    REFUSED(cfipack_conversion_new(&conversion, CFIPACK_ARCH_AMD64, &section, 1, NULL, 0, 1, &message));
+    section.len = sizeof eh_frame;
+    DONE(cfipack_conversion_new(&conversion, CFIPACK_ARCH_AMD64, &section, 1, NULL, 0x3000, 2, NULL));
+    DONE(cfipack_conversion_len(conversion, &len));
+    REFUSED(cfipack_conversion_write(conversion, bytes, len + 1));
+    DONE(cfipack_conversion_write(conversion, bytes, len));
+    REFUSED(cfipack_conversion_get_omitted(conversion, 0, NULL, NULL));
+    REFUSED(cfipack_verify_sframe(&report, CFIPACK_ARCH_AMD64, &section, 1, bytes, 3, 0x3000, &message));
+    DONE(cfipack_verify_sframe(&report, CFIPACK_ARCH_AMD64, &section, 1, bytes, len, 0x3000, NULL));
+    DONE(cfipack_report_get_counts(report, &counts));
+    if (!counts.is_complete || counts.functions != 1 || counts.pcs != 16)
+        failures++, printf("the report is wrong\n");
+    cfipack_report_free(report);
+    cfipack_conversion_free(conversion);
+}
+
+int main(void) {
+    reading();
+    linking();
+    other_handles();
+    printf("calls %u failures %u\n", calls, failures);
+    return failures != 0;
+}
