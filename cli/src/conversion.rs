@@ -11,8 +11,8 @@ use cfipack_encoder::{Unsupported, cfi};
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Key};
 
-use crate::input::number_in;
-use crate::reasons;
+use crate::io::input::number_in;
+use crate::report::reasons;
 
 /// Options of the table
 #[derive(clap::Args, Clone, Copy, Debug)]
@@ -24,6 +24,9 @@ pub struct TableOptions {
     /// Version of the format: 2 or 3
     #[arg(long, value_name = "N", default_value = "3", value_parser = number_in(2..=3_u8))]
     sframe_version: u8,
+    /// The reader: glibc-2.43 takes version 2, binutils 3, kernel 3 without flex FDEs
+    #[arg(long = "for", value_name = "NAME", value_enum, conflicts_with = "sframe_version")]
+    consumer: Option<Consumer>,
     /// Omit functions that need flex FDEs, for readers that do not support them
     #[arg(long)]
     no_flex: bool,
@@ -41,18 +44,70 @@ enum LayoutName {
     Gnu,
 }
 
+/// A reader of tables.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Consumer {
+    // `backtrace()` of glibc configured with `--enable-sframe`.
+    #[value(name = "glibc-2.43")]
+    Glibc243,
+    // Its tools, and programs that take its rules.
+    Binutils,
+    // The reader proposed for Linux.
+    Kernel,
+}
+
+impl Consumer {
+    /// Who reads tables of a version, in words.
+    pub fn of_version(version: Version) -> &'static str {
+        match version {
+            Version::V2 => Self::Glibc243.readers(),
+            _ => Self::Binutils.readers(),
+        }
+    }
+
+    /// Who reads tables made for it, in words.
+    pub fn readers(self) -> &'static str {
+        match self {
+            Self::Glibc243 => {
+                "glibc 2.43 configured with --enable-sframe, and binutils 2.41 and later (ld up to 2.45)"
+            }
+            Self::Binutils => "binutils 2.46 and later, and not glibc 2.43, which reads version 2",
+            Self::Kernel => {
+                "the reader proposed for the Linux kernel, whose rules the tables keep, and binutils 2.46 and later"
+            }
+        }
+    }
+}
+
 impl TableOptions {
+    /// The reader that the tables are for, if one is named.
+    pub fn consumer(&self) -> Option<Consumer> {
+        self.consumer
+    }
+
     /// The options as the encoder takes them.
     pub fn get(&self) -> Options {
+        let version = match self.consumer {
+            Some(Consumer::Glibc243) => 2,
+            Some(Consumer::Binutils | Consumer::Kernel) => 3,
+            None => self.sframe_version,
+        };
         Options::new()
-            .with_version(if self.sframe_version == 2 { Version::V2 } else { Version::V3 })
+            .with_version(if version == 2 { Version::V2 } else { Version::V3 })
             .with_layout(match self.layout {
                 LayoutName::Small => Layout::Small,
                 LayoutName::Gnu => Layout::Gnu,
             })
-            .with_flex(!self.no_flex)
+            .with_flex(!self.no_flex && self.consumer != Some(Consumer::Kernel))
+            .with_outermost(self.consumer != Some(Consumer::Glibc243))
             .with_share(!self.no_sharing)
             .with_merge_functions(self.merge_functions)
+    }
+
+    /// The same for a table that a linker will merge: no functions share rows. GNU ld reserves as many bytes as the
+    /// tables of its inputs have, and writes the rows of each function.
+    pub fn for_linker(self) -> Self {
+        Self { no_sharing: true, ..self }
     }
 
     /// Refuses options that layout `gnu` would ignore.
@@ -149,6 +204,20 @@ impl Conversion {
         threads: usize,
         address: Address,
     ) -> anyhow::Result<Self> {
+        let mut conversion = Self::unplaced(file, sections, options, threads)?;
+        if file.kind() == Kind::Linked {
+            conversion.place(address);
+        }
+        Ok(conversion)
+    }
+
+    /// Converts all call frame information of a file, for a table whose address is not known yet.
+    pub fn unplaced(
+        file: &File<'_>,
+        sections: &[CallFrameSection<'_>],
+        options: &TableOptions,
+        threads: usize,
+    ) -> anyhow::Result<Self> {
         let mut builder = Builder::new(file.arch(), options.get())?;
         let pool = Threads(threads);
         let (mut functions, mut unsupported, mut malformed) = (0, Vec::new(), Vec::new());
@@ -169,10 +238,7 @@ impl Conversion {
         }
         let (version, outside_dwarf) = (options.get().version, builder.outside_dwarf());
         let undefined = builder.undefined() + malformed.len() as u64;
-        let mut section = builder.finish_on(&pool);
-        if file.kind() == Kind::Linked {
-            section.omit_distant(address, Key::address);
-        }
+        let section = builder.finish_on(&pool);
         unsupported.extend_from_slice(section.omitted());
         Ok(Self {
             section,
@@ -182,9 +248,17 @@ impl Conversion {
             undefined,
             unsupported,
             malformed,
-            address,
+            address: Address(0),
             pool,
         })
+    }
+
+    /// Places the table of a linked file, and omits functions that are too far from there.
+    pub fn place(&mut self, address: Address) {
+        self.address = address;
+        let known = self.section.omitted().len();
+        self.section.omit_distant(address, Key::address);
+        self.unsupported.extend_from_slice(&self.section.omitted()[known..]);
     }
 
     /// Functions in the section.

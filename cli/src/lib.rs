@@ -1,49 +1,28 @@
 //! `cfi2sframe`: the command that converts DWARF call frame information to `.sframe`, reads tables and verifies them.
 //!
-//! Arguments in, reports and files out, nothing else: one file per verb, with its options; reports in files of
-//! their own.
+//! Arguments in, reports and files out, nothing else: `verbs/` has one file per verb, with its options; `report/`
+//! what they print; `io/` how files are read and written.
 //!
 //! This is a library only so that the command's definition can be read by the example `manual`, which writes
 //! man pages and shell completions. The libraries that the command uses are those of `cfipack`.
 
-mod asm;
-mod cfi_bytes;
-mod comparison;
 mod conversion;
-mod convert;
-mod count;
-mod diff;
-mod difference;
-mod dump;
-mod each;
-mod escaped;
-mod excluded;
-mod explain;
-mod explanation;
-mod fault;
-mod gaps;
-mod input;
+mod edit;
 mod io;
-mod lookup;
-mod merge;
+pub mod ld;
 mod missing;
 mod padding;
-mod place;
-mod reach;
-mod reasons;
-mod row;
+mod report;
 mod same_code;
-mod stats;
-mod stats_link;
-mod status;
-mod unwind_info;
-mod verdict;
-mod verify;
+mod verbs;
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
-use io::{mmap, output};
+use report::status::{self, Status};
+use verbs::{
+    asm, compact_unwind, convert, diff, dump, explain, gaps, lookup, merge, stats, strip, unwind_info, verify,
+};
 
 /// Converts DWARF call frame information (CFI) to a .sframe unwind table,
 /// reads tables back, and verifies them against the CFI.
@@ -66,19 +45,23 @@ struct CommandLine {
 
 const HELP: &str = "\
 Without a command, cfi2sframe converts INPUT's CFI and prints a summary to standard error.
---section writes the table for memory at --address, because starts of functions are relative
+-o writes a copy of INPUT with the table in it, --in-place puts tables into files; both read the
+new file back, verify its table and check its structure before it has its name.
+--section writes the table alone, for memory at --address, because starts of functions are relative
 to their fields; for a relocatable object it writes the bytes before relocation, and --json
-lists the relocations. Without --section, only the summary is printed.
+lists the relocations. Without -o, --in-place and --section, only the summary is printed.
 Addresses are decimal, or hexadecimal with the prefix 0x.
 
 Exit status:
   0  done; functions that the table cannot represent are omitted and counted
   1  done, and something differs, is not covered, or fails the requested check
-     (in a conversion: --min-coverage or --verify)
+     (in a conversion: --min-coverage or --verify; a file that cannot be changed safely)
   2  error: usage, input or output, malformed input
 
 Examples:
   cfi2sframe libfoo.so                             the table's size, and what it omits
+  cfi2sframe libfoo.so -o libfoo.new.so            the library with its table
+  cfi2sframe --in-place -r --jobs 4 build-root     tables into all programs, libraries and objects
   cfi2sframe libfoo.so --section table --verify    write the table and verify it
   cfi2sframe foo.o --section foo.sframe --json     write the table and list its relocations
   cfi2sframe dump a.out                            the table in a.out, as readelf prints it
@@ -93,9 +76,11 @@ enum Verb {
     Stats(stats::Arguments),
     Explain(explain::Arguments),
     Merge(merge::Arguments),
+    Strip(strip::Arguments),
     Gaps(gaps::Arguments),
     UnwindInfo(unwind_info::build::Arguments),
     Asm(asm::Arguments),
+    CompactUnwind(compact_unwind::Arguments),
 }
 
 /// The command's definition.
@@ -105,8 +90,11 @@ pub fn command() -> clap::Command {
 
 /// Runs the command with the arguments of the process.
 pub fn main() -> ExitCode {
-    let arguments = CommandLine::parse();
-    let result = match &arguments.verb {
+    status::exit(run(&CommandLine::parse()))
+}
+
+fn run(arguments: &CommandLine) -> anyhow::Result<Status> {
+    match &arguments.verb {
         None => convert::run(&arguments.convert),
         Some(Verb::Dump(arguments)) => dump::run(arguments),
         Some(Verb::Lookup(arguments)) => lookup::run(arguments),
@@ -114,10 +102,11 @@ pub fn main() -> ExitCode {
         Some(Verb::Diff(arguments)) => diff::run(arguments),
         Some(Verb::Stats(arguments)) => stats::run(arguments),
         Some(Verb::Explain(arguments)) => explain::run(arguments),
+        Some(Verb::Strip(arguments)) => strip::run(arguments),
         Some(Verb::Merge(arguments)) => merge::run(arguments),
         Some(Verb::Gaps(arguments)) => gaps::run(arguments),
         Some(Verb::UnwindInfo(arguments)) => unwind_info::build::run(arguments),
         Some(Verb::Asm(arguments)) => asm::run(arguments),
-    };
-    status::exit(result)
+        Some(Verb::CompactUnwind(arguments)) => compact_unwind::run(arguments),
+    }
 }

@@ -7,7 +7,7 @@ use cfipack_container::{File, Kind, Location};
 use cfipack_decoder::sframe;
 use cfipack_format::Address;
 
-use crate::input::{Contents, Object};
+use crate::io::input::{Contents, Object};
 
 /// The properties by which sections of code of two objects are matched.
 #[derive(PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::ops::Deref;
 use std::path::Path;
 
 use super::signals;
-use crate::status;
+use crate::report::status;
 
 /// The bytes of a file.
 #[derive(Debug)]
@@ -25,27 +25,37 @@ impl Bytes {
     ///
     /// # Errors
     /// A read fails; the file is a device; a file that is not mapped has more than [`MAX_READ`] bytes.
-    pub fn open(path: &Path, mut wanted: impl FnMut(&[u8]) -> u64) -> io::Result<Self> {
-        let mut file = File::open(path)?;
+    pub fn open(path: &Path, wanted: impl FnMut(&[u8]) -> u64) -> io::Result<Self> {
+        let file = File::open(path)?;
         let metadata = file.metadata()?;
         if metadata.is_file() && metadata.len() != 0 {
-            // SAFETY: the map is read-only, and nothing else here refers to its bytes mutably. If
-            // another process shortens the file meanwhile, a read after its new end raises SIGBUS,
-            // which ends this process; if one rewrites it, bytes change between two reads of them.
-            // No invariant of safe code depends on two reads being equal: every reader
-            // checks its bounds against the map's length.
-            let map = unsafe { memmap2::Mmap::map(&file)? };
-            let addresses = map.as_ptr_range();
-            let message = format!("{}: the file became shorter while it was read", path.display());
-            signals::watch_map(
-                addresses.start as usize..addresses.end as usize,
-                status::error_line(&message),
-            );
-            return Ok(Self::Mapped(map));
+            return Self::map(&file, path);
         }
         if is_device(&metadata) {
             return Err(io::Error::other("the input is a device, not a file or a pipe"));
         }
+        Self::read(file, wanted)
+    }
+
+    /// Maps a regular file, whose name is `path`. One without bytes is not mapped.
+    pub fn map(file: &File, path: &Path) -> io::Result<Self> {
+        if file.metadata()?.len() == 0 {
+            return Ok(Self::Read(Vec::new()));
+        }
+        // SAFETY: the map is read-only, and nothing else here refers to its bytes mutably. If
+        // another process shortens the file meanwhile, a read after its new end raises SIGBUS,
+        // which ends this process; if one rewrites it, bytes change between two reads of them.
+        // No invariant of safe code depends on two reads being equal: every reader
+        // checks its bounds against the map's length.
+        let map = unsafe { memmap2::Mmap::map(file)? };
+        let addresses = map.as_ptr_range();
+        let message = format!("{}: the file became shorter while it was read", path.display());
+        signals::watch_map(addresses.start as usize..addresses.end as usize, status::error_line(&message));
+        Ok(Self::Mapped(map))
+    }
+
+    /// Reads as many bytes as `wanted` returns.
+    fn read(mut file: File, mut wanted: impl FnMut(&[u8]) -> u64) -> io::Result<Self> {
         let mut bytes = Vec::new();
         loop {
             let before = bytes.len() as u64;

@@ -1,10 +1,15 @@
-//! Input and output: maps of input files, output files that appear whole or not at all, standard output, and
-//! inherited descriptors.
+//! Input and output: maps of input files, objects in them, output files that appear whole or not at all,
+//! standard output, and inherited descriptors.
 
+mod attributes;
 mod descriptors;
-mod destination;
+pub mod destination;
+pub mod each;
+pub mod input;
 pub mod mmap;
+pub mod original;
 pub mod output;
+pub mod reach;
 mod replace;
 mod signals;
-mod temporary;
+pub mod temporary;

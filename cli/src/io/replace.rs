@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
 use std::path::Path;
 
 use super::temporary::Temporary;
-use crate::status;
+use crate::report::status;
 
 /// Replaces a file: at every moment, and after a failure of the machine, the name has the old file or the new one.
 /// Owner, group and mode are kept; hard links and extended attributes are not.
@@ -19,14 +19,22 @@ pub fn replace(target: &Path, bytes: &[u8]) -> io::Result<()> {
     let mode = if old.is_some() { 0o600 } else { 0o666 };
     let mut temporary = Temporary::beside(target, mode)?;
     let written = temporary.file.write_all(bytes);
-    let written = written.and_then(|()| old.map_or(Ok(()), |old| keep(&temporary.file, &old, target)));
+    let written = written.and_then(|()| match old {
+        None => Ok(()),
+        Some(old) => {
+            if let Some(warning) = keep_mode(&temporary.file, &old)? {
+                status::warn(&format_args!("{}: {warning}", target.display()));
+            }
+            Ok(())
+        }
+    });
     written.and_then(|()| temporary.file.sync_all()).map_err(|error| temporary.named(&error))?;
     temporary.rename(target)?;
     sync_directory(target)
 }
 
 /// The metadata of the file that exists already, if it is writable: permission to rename it is not enough.
-fn existing(target: &Path) -> io::Result<Option<Metadata>> {
+pub(super) fn existing(target: &Path) -> io::Result<Option<Metadata>> {
     match OpenOptions::new().write(true).open(target) {
         Ok(file) => file.metadata().map(Some),
         Err(error) if error.kind() == io::ErrorKind::NotFound => directory(target).metadata().map(|_| None),
@@ -36,28 +44,37 @@ fn existing(target: &Path) -> io::Result<Option<Metadata>> {
     }
 }
 
-/// Gives a file the owner, group and mode of another; warns if the owner or group must change.
-fn keep(file: &File, old: &Metadata, target: &Path) -> io::Result<()> {
+/// Gives a file the owner, group and mode of another. The result is a warning, if the owner or group must change.
+pub(super) fn keep_mode(file: &File, old: &Metadata) -> io::Result<Option<String>> {
+    let owner = keep_owner(file, old)?;
+    file.set_permissions(owner.mode)?;
+    Ok(owner.warning)
+}
+
+/// The result of [`keep_owner`].
+pub(super) struct Owner {
+    /// The mode to set, after the owner, because a change of owner clears bits of the mode.
+    pub mode: Permissions,
+    /// What had to change.
+    pub warning: Option<String>,
+}
+
+/// Gives a file the owner and group of another. If that is not permitted, set-user-ID and set-group-ID, which applied
+/// to the old owner's program, are removed from the mode.
+pub(super) fn keep_owner(file: &File, old: &Metadata) -> io::Result<Owner> {
     let new = file.metadata()?;
-    let mut mode = old.mode() & 0o7777;
+    let mut owner = Owner { mode: Permissions::from_mode(old.mode() & 0o7777), warning: None };
     if (new.uid(), new.gid()) != (old.uid(), old.gid())
         && let Err(error) = fchown(file, Some(old.uid()), Some(old.gid()))
     {
         // The user may be a member of the group.
         let has_group = fchown(file, None, Some(old.gid())).is_ok();
         let gid = if has_group { old.gid() } else { new.gid() };
-        status::warn(&format_args!(
-            "{}: owner and group {}:{} become {}:{gid}: {error}",
-            target.display(),
-            old.uid(),
-            old.gid(),
-            new.uid(),
-        ));
-        // Set-user-ID and set-group-ID applied to the old owner's program.
-        mode &= 0o1777;
+        let (old_uid, old_gid, uid) = (old.uid(), old.gid(), new.uid());
+        owner.warning = Some(format!("owner and group {old_uid}:{old_gid} become {uid}:{gid}: {error}"));
+        owner.mode = Permissions::from_mode(old.mode() & 0o1777);
     }
-    // After the owner, because a change of owner clears bits of the mode.
-    file.set_permissions(Permissions::from_mode(mode))
+    Ok(owner)
 }
 
 fn directory(target: &Path) -> &Path {
@@ -65,7 +82,7 @@ fn directory(target: &Path) -> &Path {
 }
 
 /// Flushes the directory of a file, and with it the file's name, to the disk.
-fn sync_directory(target: &Path) -> io::Result<()> {
+pub(super) fn sync_directory(target: &Path) -> io::Result<()> {
     // A directory that is not readable cannot be opened.
     let Ok(directory) = File::open(directory(target)) else { return Ok(()) };
     match directory.sync_all() {

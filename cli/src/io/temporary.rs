@@ -1,7 +1,7 @@
 //! Temporary files, which are removed when the process ends.
 
 use std::collections::hash_map::RandomState;
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::io;
@@ -14,7 +14,7 @@ use super::signals::{self, RemovedOnSignal};
 /// A new file that is removed when it is dropped, or when a signal ends the process.
 #[derive(Debug)]
 pub struct Temporary {
-    /// The file, for writing.
+    /// The file, for writing and reading back.
     pub file: File,
     path: PathBuf,
     registration: RemovedOnSignal,
@@ -26,25 +26,39 @@ impl Temporary {
     /// # Errors
     /// It cannot be created. The error names it.
     pub fn beside(target: &Path, mode: u32) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true).mode(mode);
+        Self::create(target, |path| options.open(path))
+    }
+
+    /// Another name, in the directory of `target`, of a file that exists.
+    ///
+    /// # Errors
+    /// It cannot be created: the file systems differ, or a file has no room for more names.
+    pub fn link_beside(target: &Path, existing: &Path) -> io::Result<Self> {
+        Self::create(target, |path| fs::hard_link(existing, path).and_then(|()| File::open(path)))
+    }
+
+    /// Whether a file's name is that of a temporary file, left by a run that was killed.
+    pub fn is_left_over(name: &OsStr) -> bool {
+        let name = name.as_bytes();
+        name.len() == 32 && name.starts_with(b".cfi2sframe.") && name.ends_with(b".tmp")
+    }
+
+    fn create(target: &Path, create: impl Fn(&Path) -> io::Result<File>) -> io::Result<Self> {
         loop {
             // Not derived from the target's name, which may have the maximum length already.
             let path = target.with_file_name(format!(".cfi2sframe.{:016x}.tmp", random()));
-            match Self::create(&path, mode) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                created => return created.map_err(|error| at(&path, &error)),
-            }
-        }
-    }
-
-    fn create(path: &Path, mode: u32) -> io::Result<Self> {
-        // Before the file exists: a signal can come right after.
-        let registration = signals::remove_on_signal(CString::new(path.as_os_str().as_bytes())?);
-        let opened = OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
-        match opened {
-            Ok(file) => Ok(Self { file, path: path.to_path_buf(), registration }),
-            Err(error) => {
-                registration.unregister();
-                Err(error)
+            // Before the file exists: a signal can come right after.
+            let registration = signals::remove_on_signal(CString::new(path.as_os_str().as_bytes())?);
+            match create(&path) {
+                Ok(file) => return Ok(Self { file, path, registration }),
+                Err(error) => {
+                    registration.unregister();
+                    if error.kind() != io::ErrorKind::AlreadyExists {
+                        return Err(at(&path, &error));
+                    }
+                }
             }
         }
     }

@@ -10,7 +10,11 @@ mod files;
 mod gaps;
 mod growth;
 mod innermost;
+#[cfg(unix)]
+mod into_files;
 mod json;
+#[cfg(unix)]
+mod linker_driver;
 mod manual;
 mod merge;
 mod objects;

@@ -12,7 +12,19 @@ fn transcripts(runs: &[&[&str]]) -> String {
 
 #[test]
 fn help() {
-    let verbs = ["dump", "lookup", "verify", "diff", "stats", "explain", "merge", "gaps", "unwind-info"];
+    let verbs = [
+        "dump",
+        "lookup",
+        "verify",
+        "diff",
+        "stats",
+        "explain",
+        "merge",
+        "strip",
+        "gaps",
+        "unwind-info",
+        "compact-unwind",
+    ];
     let mut text = transcript(&["--help"]);
     for verb in verbs {
         text += &format!("\n{}", transcript(&[verb, "--help"]));
@@ -73,7 +85,7 @@ fn errors_are_one_line_and_status_2() {
 fn unsupported_options_are_errors() {
     insta::assert_snapshot!(transcripts(&[
         &[],
-        &["linked.so", "-o", "x"],
+        &["linked.so", "--skip-done"],
         &["linked.so", "--layout", "lld"],
         &["linked.so", "--sframe-version", "1"],
         &["linked.so", "--min-coverage", "101"],

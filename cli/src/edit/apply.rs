@@ -1,0 +1,262 @@
+//! Applies an edit to one file, checks the result as it stands on the disk, and puts it into its place.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, anyhow};
+use cfipack_container::{Member, Piece, Rewrite, check_structure, members, rewrite_members};
+
+use super::find::{Found, Target};
+use super::problem::Problem;
+use super::{Edit, thin};
+use crate::io::destination::Destination;
+use crate::io::original::{Original, Policy};
+use crate::io::output;
+
+/// Where a changed file goes.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// Into the place of the old one.
+    Own {
+        /// Whether a file is changed that has other names (hard links) than those given, which keep the old bytes.
+        break_links: bool,
+    },
+    /// To this path.
+    Other(PathBuf),
+}
+
+/// What happened to a file.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The changed file is in its place.
+    Changed,
+    /// The file is already as it would become.
+    Unchanged,
+    /// It is left as it is.
+    Kept(Problem),
+}
+
+/// Bytes of a changed file that are new, or have moved.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// Their offset in the new file.
+    pub offset: usize,
+    /// Their length.
+    pub len: usize,
+    /// What they are.
+    pub what: Cow<'static, str>,
+    /// Where they were in the old file, if they have moved.
+    pub from: Option<usize>,
+}
+
+/// A verb's report about an object.
+#[derive(Debug)]
+pub struct Part<P> {
+    /// Which member of the archive it is, from 0.
+    pub index: usize,
+    /// The member's name; none if the object is a file.
+    pub member: Option<String>,
+    /// The report.
+    pub report: P,
+}
+
+/// What happened to a file, in detail.
+#[derive(Debug)]
+pub struct FileReport<P> {
+    /// Its name.
+    pub name: PathBuf,
+    /// Whether it was named itself, not found in a directory.
+    pub is_named: bool,
+    /// What happened.
+    pub outcome: Outcome,
+    /// The verb's reports: about the file, or the members of an archive that it applies to.
+    pub parts: Vec<Part<P>>,
+    /// Bytes of the old and the new file, if it was read.
+    pub bytes: Option<(u64, u64)>,
+    /// The differences between the old and the new file.
+    pub changes: Vec<Change>,
+    /// Its other names, which lead to the new file too.
+    pub others: Vec<PathBuf>,
+    /// What could not be kept.
+    pub warnings: Vec<String>,
+}
+
+impl<P> FileReport<P> {
+    fn new(name: &Path, is_named: bool) -> Self {
+        Self {
+            name: name.to_path_buf(),
+            is_named,
+            outcome: Outcome::Unchanged,
+            parts: Vec::new(),
+            bytes: None,
+            changes: Vec::new(),
+            others: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+}
+
+/// Applies an edit to what a search found.
+pub fn apply<E: Edit>(edit: &E, found: &Found, place: &Place, policy: Policy) -> FileReport<E::Report> {
+    match found {
+        Found::File(target) => {
+            let mut report = FileReport::new(&target.name, target.is_named);
+            report.outcome = change(edit, target, place, policy, &mut report).unwrap_or_else(Outcome::Kept);
+            report
+        }
+        Found::Skipped { name, skip } => {
+            let mut report = FileReport::new(name, false);
+            report.outcome = Outcome::Kept(Problem::Skip(*skip));
+            report
+        }
+        Found::Failed { name, error } => {
+            let mut report = FileReport::new(name, true);
+            report.outcome = Outcome::Kept(Problem::Failed(anyhow!("{error:#}")));
+            report
+        }
+    }
+}
+
+fn change<E: Edit>(
+    edit: &E,
+    target: &Target,
+    place: &Place,
+    policy: Policy,
+    report: &mut FileReport<E::Report>,
+) -> Result<Outcome, Problem> {
+    let original = Original::open(&target.path).map_err(anyhow::Error::from)?;
+    let old = original.bytes();
+    let new = match thin::resized(&target.path, old)? {
+        Some(_) if matches!(place, Place::Other(_)) => {
+            let reason = "a thin archive, whose members are files of their own: use --in-place";
+            return Err(anyhow!(reason).into());
+        }
+        Some(archive) => archive,
+        None => edited(edit, old, &mut report.parts)?,
+    };
+    report.bytes = Some((old.len() as u64, new.len() as u64));
+    if new.is_unchanged(old) && matches!(place, Place::Own { .. }) {
+        // A table that is there already is judged as a new one is.
+        judge(edit, old, old, &mut report.parts)?;
+        return Ok(Outcome::Unchanged);
+    }
+    report.changes = changes(&new);
+    let parts = &mut report.parts;
+    let mut accept = |bytes: &[u8]| judge(edit, old, bytes, parts);
+    match place {
+        Place::Own { break_links } => {
+            if !break_links {
+                check_links(target, &original)?;
+            }
+            report.warnings = original.replace(&new, policy, accept)?;
+            for other in &target.others {
+                original.link(other).with_context(|| other.display().to_string())?;
+            }
+            report.others.clone_from(&target.others);
+        }
+        Place::Other(path) => match Destination::of(path) {
+            Destination::File(path) => report.warnings = original.write_to(&path, &new, policy, accept)?,
+            _ => {
+                let bytes = new.to_vec(old);
+                accept(&bytes)?;
+                output::binary(path, &bytes)?;
+            }
+        },
+    }
+    Ok(Outcome::Changed)
+}
+
+/// The file with each of its objects edited. Members of archives for which there is nothing to do stay as they are.
+fn edited<'a, E: Edit>(
+    edit: &E,
+    old: &'a [u8],
+    parts: &mut Vec<Part<E::Report>>,
+) -> Result<Rewrite<'a>, Problem> {
+    let (mut skipped, mut next) = (None, 0);
+    let new = rewrite_members(old, |member: &Member<'a>| {
+        let index = next;
+        next += 1;
+        match edit.edit(member.bytes) {
+            Ok((new, report)) => {
+                parts.push(Part { index, member: member.name.as_deref().map(str::to_owned), report });
+                Ok(new)
+            }
+            Err(Problem::Skip(skip)) => {
+                // The last in the list of reasons is the most telling about an archive.
+                skipped = skipped.max(Some(skip));
+                Ok(None)
+            }
+            Err(problem) => Err(in_member(problem, member.name.as_deref())),
+        }
+    })?;
+    match skipped {
+        Some(skip) if parts.is_empty() => Err(Problem::Skip(skip)),
+        _ => Ok(new),
+    }
+}
+
+/// A problem of a member, with its name.
+fn in_member(problem: Problem, name: Option<&str>) -> Problem {
+    match (problem, name) {
+        (Problem::Refused(reason), Some(name)) => Problem::Refused(format!("member {name}: {reason}")),
+        (Problem::Failed(error), Some(name)) => Problem::Failed(error.context(format!("member {name}"))),
+        (problem, _) => problem,
+    }
+}
+
+/// Judges the objects of the new file that have a report, which come in the same order; the others have their old
+/// bytes.
+fn judge<E: Edit>(edit: &E, old: &[u8], new: &[u8], parts: &mut [Part<E::Report>]) -> Result<(), Problem> {
+    if parts.is_empty() {
+        // A thin archive, whose members are judged as files.
+        return Ok(());
+    }
+    let mut left = parts.iter_mut().peekable();
+    let (mut old_members, mut new_members) = (members(old)?, members(new)?);
+    for index in 0.. {
+        let (old, new) = match (old_members.next().transpose()?, new_members.next().transpose()?) {
+            (Some(old), Some(new)) if old.name == new.name => (old, new),
+            (None, None) if left.peek().is_none() => break,
+            _ => return Err(Problem::Refused("the new archive has other members than the old one".into())),
+        };
+        let judged = match left.next_if(|part| part.index == index) {
+            Some(part) => judge_object(edit, old.bytes, new.bytes, &mut part.report),
+            None if old.bytes == new.bytes => Ok(()),
+            None => Err(Problem::Refused("its bytes differ from those of the old one".into())),
+        };
+        judged.map_err(|problem| in_member(problem, old.name.as_deref()))?;
+    }
+    Ok(())
+}
+
+/// Judges a changed object: its structure, and what the verb promises about it.
+fn judge_object<E: Edit>(edit: &E, old: &[u8], new: &[u8], report: &mut E::Report) -> Result<(), Problem> {
+    check_structure(old, new).map_err(|error| {
+        Problem::Refused(format!("the structure of the new file is not the old one's: {error}"))
+    })?;
+    edit.judge(new, report)
+}
+
+/// Refuses to separate a file from names that are not among the files.
+fn check_links(target: &Target, original: &Original) -> Result<(), Problem> {
+    let (names, known) = (original.links(), 1 + target.others.len() as u64);
+    if names <= known {
+        return Ok(());
+    }
+    Err(Problem::Refused(format!(
+        "the file has {names} names (hard links), {known} of them given; with --break-links the others keep the old file"
+    )))
+}
+
+/// What differs in a changed file: it has the bytes of the old file elsewhere.
+fn changes(new: &Rewrite<'_>) -> Vec<Change> {
+    let change = |(offset, piece): (usize, &Piece<'_>)| {
+        let (what, from) = match piece {
+            Piece::New { what, .. } | Piece::Zeros { what, .. } => (what.clone(), None),
+            Piece::Old(range) if range.start != offset => ("moved bytes".into(), Some(range.start)),
+            _ => return None,
+        };
+        Some(Change { offset, len: piece.len(), what, from })
+    };
+    new.pieces().filter_map(change).collect()
+}

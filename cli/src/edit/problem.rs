@@ -1,0 +1,108 @@
+//! Why a file is left as it is.
+
+use std::fmt;
+
+use cfipack_container::{EmbedError, Error};
+
+/// Why a file is left as it is.
+#[derive(Debug)]
+pub enum Problem {
+    /// There is nothing to do.
+    Skip(Skip),
+    /// It cannot be changed safely, or a check found a fault in the result.
+    Refused(String),
+    /// It is damaged, or cannot be read or written.
+    Failed(anyhow::Error),
+}
+
+/// Why there is nothing to do for a file.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Skip {
+    /// Neither an ELF file nor an archive.
+    NotElf,
+    /// ELF, but of a machine or kind that has no `.sframe`.
+    OtherKind,
+    /// It describes no function.
+    NoCfi,
+    /// Its code lies in another file.
+    DebugFile,
+    /// An object or an archive, where only linked files are wanted.
+    NotLinked,
+    /// It has a table already.
+    HasTable,
+    /// It has no table to remove.
+    NoTable,
+    /// A symbolic link in a directory.
+    SymbolicLink,
+    /// A FIFO, a socket or a device in a directory.
+    Special,
+    /// A temporary file that a killed run has left.
+    LeftOver,
+}
+
+impl Skip {
+    /// Its name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NotElf => "not-elf",
+            Self::OtherKind => "other-kind",
+            Self::NoCfi => "no-cfi",
+            Self::DebugFile => "debug-file",
+            Self::NotLinked => "not-linked",
+            Self::HasTable => "has-table",
+            Self::NoTable => "no-table",
+            Self::SymbolicLink => "symbolic-link",
+            Self::Special => "special-file",
+            Self::LeftOver => "temporary-file",
+        }
+    }
+
+    /// Whether it is an error for a file that was named, not found in a directory.
+    pub fn is_wrong_input(self) -> bool {
+        matches!(self, Self::NotElf | Self::OtherKind)
+    }
+}
+
+impl fmt::Display for Skip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotElf => "neither an ELF file nor an archive",
+            Self::OtherKind => "ELF of a machine or kind without .sframe",
+            Self::NoCfi => "no call frame information",
+            Self::DebugFile => "debug information of another file",
+            Self::NotLinked => "an object or archive",
+            Self::HasTable => "has a table already",
+            Self::NoTable => "no table",
+            Self::SymbolicLink => "symbolic link",
+            Self::Special => "not a regular file",
+            Self::LeftOver => "temporary file of a killed run",
+        })
+    }
+}
+
+impl From<anyhow::Error> for Problem {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::NotObject { .. } => Self::Skip(Skip::NotElf),
+            Error::Unsupported { .. } => Self::Skip(Skip::OtherKind),
+            error => Self::Failed(error.into()),
+        }
+    }
+}
+
+impl From<EmbedError> for Problem {
+    fn from(error: EmbedError) -> Self {
+        match error {
+            EmbedError::File(error) => error.into(),
+            EmbedError::NotElf => Self::Skip(Skip::OtherKind),
+            EmbedError::NoContents { .. } => Self::Skip(Skip::DebugFile),
+            error => Self::Refused(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! What a changed file keeps of the old one: owner, mode, extended attributes, and on request its times.
+
+use std::fs::{File, FileTimes, Metadata};
+use std::io;
+use std::path::Path;
+
+use xattr::FileExt as _;
+
+use super::replace::keep_owner;
+
+/// Signatures of a file's bytes, which are wrong for others.
+const SIGNATURES: [&str; 2] = ["security.ima", "security.evm"];
+
+/// The label that the system's policy gives to a new file. Without permission to set it, it is the policy's.
+const LABEL: &str = "security.selinux";
+
+/// Gives a changed file the owner, group, mode and extended attributes of the old one, which is open as `old`. What
+/// cannot be kept is a warning; a lost capability or access control list is an error.
+pub fn keep(new: &File, old: &File, metadata: &Metadata) -> io::Result<Vec<String>> {
+    let owner = keep_owner(new, metadata)?;
+    let mut warnings = Vec::from_iter(owner.warning);
+    for name in names(old)? {
+        if SIGNATURES.iter().any(|signature| name == *signature) {
+            let name = Path::new(&name).display();
+            warnings.push(format!("extended attribute {name}: not kept, it is a signature of the old bytes"));
+            continue;
+        }
+        let copied = old.get_xattr(&name).and_then(|value| match value {
+            Some(value) => new.set_xattr(&name, &value),
+            None => Ok(()),
+        });
+        match copied {
+            Err(_) if name == LABEL => {}
+            Err(error) => {
+                let name = Path::new(&name).display();
+                return Err(io::Error::new(error.kind(), format!("extended attribute {name}: {error}")));
+            }
+            Ok(()) => {}
+        }
+    }
+    new.set_permissions(owner.mode)?;
+    Ok(warnings)
+}
+
+/// The names of a file's extended attributes; none if the file system has no such attributes.
+fn names(file: &File) -> io::Result<Vec<std::ffi::OsString>> {
+    match file.list_xattr() {
+        Ok(names) => Ok(names.collect()),
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Gives a file the times of last access and modification of another.
+pub fn keep_times(new: &File, old: &Metadata) -> io::Result<()> {
+    new.set_times(FileTimes::new().set_accessed(old.accessed()?).set_modified(old.modified()?))
+}

@@ -1,0 +1,101 @@
+//! Applies a verb to every object in every file.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use cfipack_container::Placement;
+
+use crate::io::input::{Input, Object, Slice};
+use crate::report::status::{self, Status};
+
+/// The result of a verb for one object.
+#[derive(Clone, Copy, Debug)]
+pub enum Outcome {
+    /// The verb ran.
+    Done(Status),
+    /// The object has nothing of this kind, which is an error if no object of the file has.
+    Absent(&'static str),
+    /// The same, although the object has CFI: reported for a member if others have a table.
+    MissingTable(&'static str),
+}
+
+/// Applies `each` to every object in every file. Failures are reported, and the others are still processed. The
+/// second argument of `each` is whether there may be several objects, which need headings.
+pub fn for_each(
+    paths: &[PathBuf],
+    slice: &Slice,
+    placement: Placement,
+    mut each: impl FnMut(&Object<'_>, bool) -> anyhow::Result<Outcome>,
+) -> anyhow::Result<Status> {
+    let mut worst = Status::Done;
+    for path in paths {
+        let result = for_each_in(path, slice, placement, |object| {
+            let several = paths.len() > 1 || object.name.member.is_some();
+            each(object, several)
+        });
+        worst = worst.max(reported(result).unwrap_or(Status::Done));
+    }
+    Ok(worst)
+}
+
+/// Applies `each` to every object in a file.
+fn for_each_in(
+    path: &Path,
+    slice: &Slice,
+    placement: Placement,
+    mut each: impl FnMut(&Object<'_>) -> anyhow::Result<Outcome>,
+) -> anyhow::Result<Status> {
+    let input = Input::open(path, slice)?;
+    let (mut worst, mut is_done) = (None, false);
+    let (mut absent, mut without_table) = (None, Vec::new());
+    for object in input.objects(placement)? {
+        let mut name = None;
+        let outcome = object.and_then(|object| {
+            let outcome = each(&object).with_context(|| object.name.to_string());
+            name = Some(object.name.to_string());
+            outcome
+        });
+        let status = match outcome {
+            Ok(Outcome::Done(status)) => {
+                is_done = true;
+                Ok(status)
+            }
+            Ok(Outcome::Absent(what)) => {
+                absent.get_or_insert(what);
+                continue;
+            }
+            Ok(Outcome::MissingTable(what)) => {
+                absent.get_or_insert(what);
+                without_table.push((name.unwrap_or_default(), what));
+                continue;
+            }
+            Err(error) => Err(error),
+        };
+        match reported(status) {
+            Some(status) => worst = worst.max(Some(status)),
+            None => return Ok(worst.unwrap_or(Status::Done)),
+        }
+    }
+    let Some(worst) = worst else {
+        bail!("{}: the file has no {}", path.display(), absent.unwrap_or("object"));
+    };
+    if !is_done || without_table.is_empty() {
+        return Ok(worst);
+    }
+    for (name, what) in without_table {
+        status::warn(&format_args!("{name}: has call frame information, but no {what}"));
+    }
+    Ok(worst.max(Status::Differs))
+}
+
+/// The status of a result, after its error is reported; none if standard output has no reader any more.
+fn reported(result: anyhow::Result<Status>) -> Option<Status> {
+    match result {
+        Ok(status) => Some(status),
+        Err(error) if status::is_broken_pipe(&error) => None,
+        Err(error) => {
+            status::report_error(&format_args!("{error:#}"));
+            Some(Status::Failed)
+        }
+    }
+}

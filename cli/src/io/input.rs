@@ -1,0 +1,304 @@
+//! Input files, and the objects and tables in them.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::num::IntErrorKind;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::{Context as _, bail};
+use cfipack_container::{CallFrameSection, File, Kind, Member, Placement, Section, members};
+use cfipack_decoder::sframe;
+use cfipack_format::Address;
+
+use crate::io::mmap::Bytes;
+use crate::io::reach::{Bare, Reach};
+use crate::report::escaped::Escaped;
+
+/// The selected architecture of a fat file.
+#[derive(clap::Args, Debug)]
+pub struct Slice {
+    /// Read only this architecture: x86_64, arm64, i386, aarch64, s390x, ...
+    #[arg(long, value_name = "ARCH")]
+    arch: Option<String>,
+}
+
+impl Slice {
+    /// Refuses a choice where a whole file is written.
+    pub fn check_unused(&self) -> anyhow::Result<()> {
+        if self.arch.is_some() {
+            bail!("--arch: files are written with all their architectures");
+        }
+        Ok(())
+    }
+}
+
+/// An input file.
+#[derive(Debug)]
+pub struct Input<'s> {
+    path: PathBuf,
+    bytes: Bytes,
+    slice: &'s Slice,
+}
+
+/// An object, a linked file or a bare section.
+#[derive(Debug)]
+pub struct Object<'a> {
+    /// Its name.
+    pub name: Name<'a>,
+    /// Its contents.
+    pub contents: Contents<'a>,
+}
+
+/// The contents of an input.
+#[derive(Debug)]
+pub enum Contents<'a> {
+    /// An object or linked file.
+    File(File<'a>),
+    /// The bytes of a `.sframe` section.
+    Table(&'a [u8]),
+    /// The bytes of an `__unwind_info` section.
+    UnwindInfo(&'a [u8]),
+}
+
+/// The name of an object: `FILE`, or `ARCHIVE(MEMBER)` as binutils write it, or `FILE(ARCH)`.
+#[derive(Clone, Debug)]
+pub struct Name<'a> {
+    path: &'a Path,
+    /// Its name in the archive or fat file.
+    pub member: Option<String>,
+}
+
+impl Name<'_> {
+    /// The name without escapes, for JSON.
+    pub fn plain(&self) -> String {
+        let member = self.member.as_ref().map(|member| format!("({member})"));
+        format!("{}{}", self.path.display(), member.unwrap_or_default())
+    }
+}
+
+impl fmt::Display for Name<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Escaped(self.plain()).fmt(f)
+    }
+}
+
+impl<'s> Input<'s> {
+    /// Opens a file; members for other architectures than that of `slice` are ignored.
+    pub fn open(path: &Path, slice: &'s Slice) -> anyhow::Result<Self> {
+        let mut reach = Reach::default();
+        let bytes =
+            Bytes::open(path, |bytes| reach.wanted(bytes)).with_context(|| path.display().to_string())?;
+        Ok(Self { path: path.to_path_buf(), bytes, slice })
+    }
+
+    /// The file as one object.
+    pub fn object(&self, placement: Placement) -> anyhow::Result<Object<'_>> {
+        let name = self.path.display();
+        let mut members = self.members()?;
+        match (members.pop(), members.is_empty()) {
+            (Some(member), true) => {
+                let object = self.member(member, placement)?;
+                object.with_context(|| format!("{name}: the file has no object"))
+            }
+            (last, _) => {
+                let arches = arches(members.iter().chain(&last));
+                if arches.contains(", ") {
+                    bail!("{name}: the file has several architectures, choose one with --arch: {arches}");
+                }
+                bail!("{name}: an archive; this command needs one object: extract its members")
+            }
+        }
+    }
+
+    /// The objects in the file: the members of an archive that are objects, or the file itself.
+    pub fn objects(
+        &self,
+        placement: Placement,
+    ) -> anyhow::Result<impl Iterator<Item = anyhow::Result<Object<'_>>>> {
+        let members = self.members()?;
+        Ok(members.into_iter().filter_map(move |member| self.member(member, placement).transpose()))
+    }
+
+    /// The members of the file, without those for other architectures than the selected one.
+    fn members(&self) -> anyhow::Result<Vec<Result<Member<'_>, cfipack_container::Error>>> {
+        let name = || self.path.display().to_string();
+        let all: Vec<_> = members(&self.bytes).with_context(name)?.collect();
+        let Some(selected) = &self.slice.arch else { return Ok(all) };
+        let arches = arches(&all);
+        let is_selected = |member: &Result<Member<'_>, _>| {
+            let arch = member.as_ref().ok().and_then(|member| member.arch.as_ref());
+            arch.is_none_or(|arch| arch == selected)
+        };
+        let members: Vec<_> = all.into_iter().filter(is_selected).collect();
+        if members.is_empty() && !arches.is_empty() {
+            bail!("{}: the file has no {selected}, but {arches}", name());
+        }
+        Ok(members)
+    }
+
+    fn member<'a>(
+        &'a self,
+        member: Result<Member<'a>, cfipack_container::Error>,
+        placement: Placement,
+    ) -> anyhow::Result<Option<Object<'a>>> {
+        let member = member.with_context(|| self.path.display().to_string())?;
+        let is_of_archive = member.is_of_archive;
+        let name = Name { path: &self.path, member: member.name.map(String::from) };
+        match contents(member.bytes, placement) {
+            Ok(contents) => Ok(Some(Object { name, contents })),
+            // An archive may contain any file.
+            Err(cfipack_container::Error::NotObject { .. }) if is_of_archive => Ok(None),
+            Err(error) => Err(error).with_context(|| name.to_string()),
+        }
+    }
+}
+
+/// The architectures of objects and linked files, each once.
+fn arches<'m, 'a: 'm>(
+    members: impl IntoIterator<Item = &'m Result<Member<'a>, cfipack_container::Error>>,
+) -> String {
+    let mut arches = Vec::new();
+    for arch in members.into_iter().flatten().filter_map(|member| member.arch.as_deref()) {
+        if !arches.contains(&arch) {
+            arches.push(arch);
+        }
+    }
+    arches.join(", ")
+}
+
+fn contents(bytes: &[u8], placement: Placement) -> Result<Contents<'_>, cfipack_container::Error> {
+    match Bare::of(bytes) {
+        Some(Bare::Sframe) => Ok(Contents::Table(bytes)),
+        Some(Bare::UnwindInfo) => Ok(Contents::UnwindInfo(bytes)),
+        None => File::parse_with(bytes, placement).map(Contents::File),
+    }
+}
+
+impl<'a> Object<'a> {
+    /// The object or linked file; a bare section is an error.
+    pub fn file(&self) -> anyhow::Result<&File<'a>> {
+        match &self.contents {
+            Contents::File(file) => Ok(file),
+            Contents::Table(_) => bail!("a bare .sframe section has no code and no CFI"),
+            Contents::UnwindInfo(_) => {
+                bail!("a bare __unwind_info section has no code and no CFI")
+            }
+        }
+    }
+
+    /// Refuses `--address` for anything but a bare `.sframe` section, which alone does not contain its address.
+    pub fn check_address(&self, address: Option<Address>) -> anyhow::Result<()> {
+        if address.is_some() && !self.is_bare_sframe() {
+            bail!("--address: the input is not a bare .sframe section");
+        }
+        Ok(())
+    }
+
+    /// Whether it is a bare `.sframe` section.
+    pub fn is_bare_sframe(&self) -> bool {
+        matches!(self.contents, Contents::Table(_))
+    }
+
+    /// Whether its tables are compact unwind tables: those of a Mach-O file or a bare `__unwind_info`.
+    pub fn is_compact(&self) -> bool {
+        match &self.contents {
+            Contents::File(file) => file.is_mach_o(),
+            Contents::Table(_) => false,
+            Contents::UnwindInfo(_) => true,
+        }
+    }
+
+    /// Whether it is a relocatable object, whose sections have no addresses yet.
+    pub fn is_relocatable(&self) -> bool {
+        matches!(&self.contents, Contents::File(file) if file.kind() == Kind::Relocatable)
+    }
+
+    /// The tables in its `.sframe` sections. In a relocatable object, relocations decide whether starts are relative
+    /// to their fields, not the header.
+    pub fn tables<'s>(&self, sections: &'s [Section<'_>]) -> anyhow::Result<Vec<sframe::Section<'s>>> {
+        let mut all = Vec::new();
+        for section in sections {
+            all.append(&mut match &self.contents {
+                Contents::File(file) => relocated_tables(file, section)?,
+                _ => tables(section)?,
+            });
+        }
+        Ok(all)
+    }
+
+    /// Its `.sframe` sections; `address` is that of a bare one.
+    pub fn sframe_sections(&self, address: Address) -> anyhow::Result<Vec<Section<'a>>> {
+        match &self.contents {
+            Contents::File(file) => Ok(file.sframe_sections()?),
+            Contents::Table(bytes) => Ok(vec![Section::new(".sframe".into(), address, (*bytes).into())]),
+            Contents::UnwindInfo(_) => Ok(Vec::new()),
+        }
+    }
+}
+
+/// The tables in a `.sframe` section. There is one, except that linkers which do not know the format concatenate
+/// those of their inputs, and that ld writes a section of size 0 if no input has a function. The search stops after
+/// more than [`sframe::Section::MAX_ZEROS`] zeros.
+pub fn tables<'s>(section: &'s Section<'_>) -> anyhow::Result<Vec<sframe::Section<'s>>> {
+    let tables = sframe::Section::concatenated(&section.bytes, section.address);
+    tables.collect::<Result<_, _>>().with_context(|| format!("section {}", section.name))
+}
+
+/// The tables in a `.sframe` section of a file. In a relocatable object, relocations decide whether starts are relative
+/// to their fields, not the header.
+pub fn relocated_tables<'s>(
+    file: &File<'_>,
+    section: &'s Section<'_>,
+) -> anyhow::Result<Vec<sframe::Section<'s>>> {
+    let mut found = tables(section)?;
+    let Some(index) = section.index else { return Ok(found) };
+    let relocations = file.relocations(index)?.into_iter();
+    let relative: HashSet<_> =
+        relocations.filter(|relocation| relocation.relative).map(|field| field.offset).collect();
+    for table in &mut found {
+        let base = table.address().distance_from(section.address) as u64;
+        *table = table.relocated(|field| relative.contains(&(base + field.0 as u64)));
+    }
+    Ok(found)
+}
+
+/// The name in messages of what `.eh_frame` and `.debug_frame` contain.
+pub const CALL_FRAMES: &str = "call frame information";
+
+/// The sections of call frame information of a file; an error if it has none.
+pub fn call_frame_sections<'a>(file: &File<'a>) -> anyhow::Result<Vec<CallFrameSection<'a>>> {
+    let sections = file.call_frame_sections()?;
+    if !describe_functions(&sections) {
+        bail!("the file has no {CALL_FRAMES}");
+    }
+    Ok(sections)
+}
+
+/// Whether sections describe any function, and not only discarded ones.
+pub fn describe_functions(sections: &[CallFrameSection<'_>]) -> bool {
+    !sections.iter().all(CallFrameSection::is_superfluous)
+}
+
+/// A parser of numbers in a range.
+pub fn number_in<T>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone
+where
+    T: FromStr + PartialOrd + fmt::Display + Clone,
+{
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| format!("not a number from {} to {}", range.start(), range.end()))
+    }
+}
+
+/// Parses an address: decimal, or hexadecimal with `0x`.
+pub fn parse_address(text: &str) -> Result<Address, String> {
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
+    let value = digits.map_or_else(|| text.parse(), |digits| u64::from_str_radix(digits, 16));
+    let explained = |error: std::num::ParseIntError| match error.kind() {
+        IntErrorKind::PosOverflow => "the number does not fit into 64 bits",
+        _ => "an address has the form 1234 or 0x4d2",
+    };
+    value.map(Address).map_err(|error| explained(error).to_string())
+}

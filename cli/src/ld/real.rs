@@ -1,0 +1,86 @@
+//! The linker that does the work, and how it is started.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, bail};
+
+/// Names the linker: a path, or a name that is looked up in `PATH`.
+pub const LINKER: &str = "CFI2SFRAME_LD";
+/// How many of these commands are above this one.
+const DEPTH: &str = "CFI2SFRAME_LD_DEPTH";
+/// A compiler driver as the linker may run this command again, for its own linker. More is a copy that runs itself.
+const MAX_DEPTH: u32 = 4;
+
+/// The path of the real linker, for a command that was called by `name`.
+pub fn linker(name: &Path) -> anyhow::Result<PathBuf> {
+    let wanted = env::var_os(LINKER).filter(|linker| !linker.is_empty()).unwrap_or_else(|| by_name(name));
+    if Path::new(&wanted).components().count() > 1 {
+        return Ok(wanted.into());
+    }
+    let own = env::current_exe().and_then(fs::canonicalize).ok();
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .map(|directory| directory.join(&wanted))
+        .find(|program| is_program(program) && fs::canonicalize(program).ok() != own)
+        .with_context(|| {
+            format!("no linker {} in PATH: {LINKER} names another", Path::new(&wanted).display())
+        })
+}
+
+/// The linker's name in this command's: `ld` in `cfi2sframe-ld`, `ld.lld` in `cfi2sframe-ld.lld` and `ld.lld`.
+fn by_name(name: &Path) -> OsString {
+    let name = name.file_name().unwrap_or("ld".as_ref());
+    match name.to_str().and_then(|name| name.strip_prefix("cfi2sframe-")) {
+        Some(linker) => linker.into(),
+        None => name.into(),
+    }
+}
+
+#[cfg(unix)]
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_program(path: &Path) -> bool {
+    path.is_file()
+}
+
+/// The linker's process, to which arguments are added.
+pub fn command(linker: &Path) -> anyhow::Result<Command> {
+    let depth = env::var(DEPTH).ok().and_then(|depth| depth.parse().ok()).unwrap_or(0_u32);
+    if depth >= MAX_DEPTH {
+        bail!(
+            "{}: this is a copy of cfi2sframe-ld, which would run itself: {LINKER} names the linker",
+            linker.display()
+        );
+    }
+    let mut command = Command::new(linker);
+    // The linker is this command's: one that a compiler driver runs in turn goes by its own name.
+    command.env_remove(LINKER).env(DEPTH, (depth + 1).to_string());
+    Ok(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        for (name, linker) in [
+            ("cfi2sframe-ld", "ld"),
+            ("/usr/bin/cfi2sframe-ld.lld", "ld.lld"),
+            ("cfi2sframe-cc", "cc"),
+            ("/opt/bin/ld", "ld"),
+            ("ld.mold", "ld.mold"),
+            ("aarch64-linux-gnu-ld", "aarch64-linux-gnu-ld"),
+        ] {
+            assert_eq!(by_name(Path::new(name)), linker);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The report of `diff`, for both formats.
+
+use std::io::Write as _;
+
+use cfipack_roundtrip::Diff;
+use serde::Serialize;
+
+use crate::io::input::Object;
+use crate::io::output;
+use crate::report::count::Counts;
+use crate::report::difference::{self, DifferenceJson};
+use crate::report::place::Places;
+use crate::report::status::{self, Status};
+
+/// Prints the result of the comparison of `objects`. `counted` is the word for what the tables describe; `faults`
+/// describes the tables' defects.
+pub fn report(
+    objects: [&Object<'_>; 2],
+    diff: &Diff,
+    faults: &[Vec<String>; 2],
+    counted: &str,
+    json: bool,
+) -> anyhow::Result<Status> {
+    let [a, b] = objects;
+    let places = Places::of(if a.file().is_ok() { a } else { b });
+    let write = || {
+        let mut out = output::standard();
+        if json {
+            let names = objects.map(|object| object.name.plain());
+            output::json(&mut out, &DiffJson::new(names, diff, faults, &places))?;
+        } else {
+            print(&mut out, diff, counted, &places)?;
+            print_faults(&mut out, objects, diff, faults)?;
+        }
+        Ok(out.flush()?)
+    };
+    status::judged(Status::differs_if(!diff.is_equal()), write())
+}
+
+fn print(
+    out: &mut impl std::io::Write,
+    diff: &Diff,
+    counted: &str,
+    places: &Places<'_, '_>,
+) -> anyhow::Result<()> {
+    let Diff { equal, different, only_a, only_b, .. } = diff;
+    let malformed = Counts(&[("malformed", diff.malformed)]).to_string();
+    writeln!(
+        out,
+        "{counted}: {equal} equal, {different} different, {only_a} only in A, {only_b} only in B{malformed}"
+    )?;
+    let Diff { pcs_equal, pcs_different, pcs_only_a, pcs_only_b, .. } = diff;
+    writeln!(
+        out,
+        "pcs: {pcs_equal} equal, {pcs_different} different, {pcs_only_a} only in A, {pcs_only_b} only in B"
+    )?;
+    for difference in &diff.differences {
+        let pcs = difference.start..difference.end;
+        let words = difference::words(places, pcs, Some(difference.function), &difference.words());
+        match places.has_names() {
+            true => writeln!(out, "{}: {words}", places.name(difference.start))?,
+            false => writeln!(out, "{words}")?,
+        }
+    }
+    if diff.more_differences != 0 {
+        writeln!(out, "and {} more", diff.more_differences)?;
+    }
+    Ok(())
+}
+
+fn print_faults(
+    out: &mut impl std::io::Write,
+    objects: [&Object<'_>; 2],
+    diff: &Diff,
+    faults: &[Vec<String>; 2],
+) -> anyhow::Result<()> {
+    for (object, faults) in objects.into_iter().zip(faults) {
+        for fault in faults {
+            writeln!(out, "{}: {fault}", object.name)?;
+        }
+    }
+    let printed = faults.iter().flatten().count() as u64;
+    if printed != 0 && printed < diff.malformed {
+        writeln!(out, "and {} more in the tables", diff.malformed - printed)?;
+    }
+    Ok(())
+}
+
+/// The report, as `cfipack/diff/1`.
+#[derive(Serialize)]
+struct DiffJson<'f> {
+    schema: &'static str,
+    a: String,
+    b: String,
+    equal: u64,
+    different: u64,
+    only_a: u64,
+    only_b: u64,
+    malformed: u64,
+    faults: &'f [Vec<String>; 2],
+    pcs_equal: u64,
+    pcs_different: u64,
+    pcs_only_a: u64,
+    pcs_only_b: u64,
+    differences: Vec<DifferenceJson>,
+    more_differences: u64,
+}
+
+impl<'f> DiffJson<'f> {
+    fn new([a, b]: [String; 2], diff: &Diff, faults: &'f [Vec<String>; 2], places: &Places<'_, '_>) -> Self {
+        let differences = diff.differences.iter().map(|difference| {
+            let pcs = difference.start..difference.end;
+            DifferenceJson::at(places, pcs, Some(difference.function), &difference.words())
+        });
+        Self {
+            schema: "cfipack/diff/1",
+            a,
+            b,
+            equal: diff.equal,
+            different: diff.different,
+            only_a: diff.only_a,
+            only_b: diff.only_b,
+            malformed: diff.malformed,
+            faults,
+            pcs_equal: diff.pcs_equal,
+            pcs_different: diff.pcs_different,
+            pcs_only_a: diff.pcs_only_a,
+            pcs_only_b: diff.pcs_only_b,
+            differences: differences.collect(),
+            more_differences: diff.more_differences,
+        }
+    }
+}

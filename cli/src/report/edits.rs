@@ -1,0 +1,277 @@
+//! Runs an edit over files, and reports about each and about all: lines on standard error or JSON on standard output,
+//! and a progress bar on a terminal.
+
+mod json;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::time::Instant;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::edit::{self, Edit, FileReport, Found, Outcome, Part, Place, Problem, Skip, apply};
+use crate::io::original::Policy;
+use crate::report::count::{Counts, Number};
+use crate::report::escaped::Escaped;
+use crate::report::status::{self, Status};
+
+/// How an edit runs over files.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Where changed files go.
+    pub place: Place,
+    /// How they are replaced.
+    pub policy: Policy,
+    /// The number of files at once.
+    pub jobs: usize,
+    /// Whether there is a line for each file.
+    pub verbose: bool,
+    /// Whether there are only warnings and errors.
+    pub quiet: bool,
+    /// Whether the report is JSON.
+    pub json: bool,
+}
+
+/// What an edit reports about its results.
+pub trait Reported: Edit {
+    /// The verb, as JSON names it.
+    const VERB: &'static str;
+
+    /// A line about a file.
+    fn line(&self, parts: &[Part<Self::Report>]) -> String;
+
+    /// Adds a file to what the summary is about, and returns what is wrong with its result, if it is to have a
+    /// status of its own.
+    fn add(&self, parts: &[Part<Self::Report>], totals: &mut Totals) -> Option<String>;
+
+    /// Lines of the summary.
+    fn summary(&self, totals: &Totals) -> Vec<String>;
+}
+
+/// Sums over files.
+#[derive(Debug, Default)]
+pub struct Totals {
+    /// Tables made or removed.
+    pub tables: u64,
+    /// Functions of the CFI.
+    pub functions: u64,
+    /// Functions in tables.
+    pub converted: u64,
+    /// Omitted functions by reason.
+    pub reasons: BTreeMap<&'static str, u64>,
+    /// Bytes of tables.
+    pub sframe: u64,
+    /// Bytes of CFI.
+    pub cfi: u64,
+}
+
+/// Runs an edit over what a search found: files, then thin archives, which repeat sizes of the former.
+pub fn run<E: Reported>(edit: &E, found: [Vec<Found>; 2], run: &Run) -> anyhow::Result<Status> {
+    let started = Instant::now();
+    let num_files = found.iter().map(Vec::len).sum();
+    let mut report = RunReport::new(edit, run, num_files);
+    for found in &found {
+        let work = |found: &Found| apply(edit, found, &run.place, run.policy);
+        edit::for_each(found, run.jobs, work, |file| report.file(&file));
+    }
+    report.progress.finish_and_clear();
+    report.finish(started)
+}
+
+/// The report so far.
+struct RunReport<'e, E> {
+    edit: &'e E,
+    run: &'e Run,
+    num_files: usize,
+    progress: ProgressBar,
+    status: Status,
+    /// Files by what happened to them.
+    counts: [u64; 5],
+    skipped: BTreeMap<Skip, u64>,
+    bytes: (u64, u64),
+    totals: Totals,
+    /// The first error of standard output. Files are changed all the same.
+    written: anyhow::Result<()>,
+}
+
+impl<'e, E: Reported> RunReport<'e, E> {
+    fn new(edit: &'e E, run: &'e Run, num_files: usize) -> Self {
+        let progress = match num_files {
+            0 | 1 => ProgressBar::hidden(),
+            _ if run.quiet => ProgressBar::hidden(),
+            _ => ProgressBar::new(num_files as u64).with_style(style()),
+        };
+        Self {
+            edit,
+            run,
+            num_files,
+            progress,
+            status: Status::Done,
+            counts: [0; 5],
+            skipped: BTreeMap::new(),
+            bytes: (0, 0),
+            totals: Totals::default(),
+            written: Ok(()),
+        }
+    }
+
+    fn file(&mut self, file: &FileReport<E::Report>) {
+        self.progress.inc(1);
+        let kind = Kind::of(&file.outcome);
+        self.counts[kind as usize] += 1;
+        let mut lines = Lines::default();
+        for warning in &file.warnings {
+            lines.warn(&file.name, warning);
+        }
+        let status = match &file.outcome {
+            Outcome::Changed | Outcome::Unchanged => {
+                let (old, new) = file.bytes.unwrap_or_default();
+                self.bytes = (self.bytes.0 + old, self.bytes.1 + new);
+                let fault = self.edit.add(&file.parts, &mut self.totals);
+                fault.iter().for_each(|fault| lines.warn(&file.name, fault));
+                Status::differs_if(fault.is_some())
+            }
+            Outcome::Kept(problem) => self.kept(file, problem, &mut lines),
+        };
+        self.status = self.status.max(status);
+        if !self.run.json && !self.run.quiet && (self.run.verbose || self.num_files == 1) {
+            self.line(file, kind, &mut lines);
+        }
+        if !lines.0.is_empty() {
+            // A failure of standard error cannot be reported; the exit status remains.
+            let _ = self.progress.suspend(|| io::stderr().write_all(lines.0.as_bytes()));
+        }
+        if self.run.json && self.written.is_ok() {
+            self.written = json::print(E::VERB, kind.name(), file, &self.run.place);
+        }
+    }
+
+    /// Counts a file that is left as it is, and names it where this is not what the user expects.
+    fn kept(&mut self, file: &FileReport<E::Report>, problem: &Problem, lines: &mut Lines) -> Status {
+        let is_output = matches!(self.run.place, Place::Other(_));
+        match problem {
+            Problem::Skip(skip) => {
+                *self.skipped.entry(*skip).or_default() += 1;
+                if is_output || file.is_named && skip.is_wrong_input() {
+                    lines.error(&file.name, skip);
+                    return Status::Failed;
+                }
+                if *skip == Skip::Special {
+                    lines.warn(&file.name, skip);
+                }
+                Status::Done
+            }
+            Problem::Refused(reason) if is_output => {
+                lines.error(&file.name, reason);
+                Status::Failed
+            }
+            Problem::Refused(reason) => {
+                lines.warn(&file.name, &format_args!("not changed: {reason}"));
+                Status::Differs
+            }
+            Problem::Failed(error) => {
+                lines.error(&file.name, &format_args!("{error:#}"));
+                Status::Failed
+            }
+        }
+    }
+
+    /// The line of a file, unless its error is one already.
+    fn line(&self, file: &FileReport<E::Report>, kind: Kind, lines: &mut Lines) {
+        match &file.outcome {
+            Outcome::Changed | Outcome::Unchanged => {
+                let about = self.edit.line(&file.parts);
+                lines.push(&file.name, &format_args!("{}{about}", kind.name()));
+            }
+            Outcome::Kept(Problem::Skip(skip)) if lines.0.is_empty() => {
+                lines.push(&file.name, &format_args!("skipped: {skip}"));
+            }
+            Outcome::Kept(_) => {}
+        }
+    }
+
+    fn finish(self, started: Instant) -> anyhow::Result<Status> {
+        let Self { counts, .. } = &self;
+        let mut text = String::new();
+        if self.num_files != 1 {
+            let counts: Vec<_> = Kind::ALL.iter().map(|kind| (kind.name(), counts[*kind as usize])).collect();
+            let files = Number(self.num_files as u64, "file");
+            let _ = writeln!(text, "{files}{} in {:.1} s", Counts(&counts), started.elapsed().as_secs_f64());
+            let skipped: Vec<_> =
+                self.skipped.iter().map(|(skip, count)| (skip.to_string(), *count)).collect();
+            let skipped: Vec<_> = skipped.iter().map(|(skip, count)| (skip.as_str(), *count)).collect();
+            if !skipped.is_empty() {
+                let _ = writeln!(text, "  skipped: {}", Counts(&skipped).list());
+            }
+        }
+        if counts[Kind::Changed as usize] + counts[Kind::Unchanged as usize] != 0 {
+            for line in self.edit.summary(&self.totals) {
+                let _ = writeln!(text, "  {line}");
+            }
+            let _ = writeln!(text, "  files: {} bytes become {}", self.bytes.0, self.bytes.1);
+        }
+        if !self.run.json && !self.run.quiet {
+            io::stderr().write_all(text.as_bytes())?;
+        }
+        status::judged(self.status, self.written)
+    }
+}
+
+fn style() -> ProgressStyle {
+    let template = "{bar:30} {pos}/{len} files, {eta} left";
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// What happened to a file, for counts.
+#[derive(Clone, Copy)]
+enum Kind {
+    Changed,
+    Unchanged,
+    Skipped,
+    Refused,
+    Failed,
+}
+
+impl Kind {
+    const ALL: [Self; 5] = [Self::Changed, Self::Unchanged, Self::Skipped, Self::Refused, Self::Failed];
+
+    fn of(outcome: &Outcome) -> Self {
+        match outcome {
+            Outcome::Changed => Self::Changed,
+            Outcome::Unchanged => Self::Unchanged,
+            Outcome::Kept(Problem::Skip(_)) => Self::Skipped,
+            Outcome::Kept(Problem::Refused(_)) => Self::Refused,
+            Outcome::Kept(Problem::Failed(_)) => Self::Failed,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Changed => "changed",
+            Self::Unchanged => "unchanged",
+            Self::Skipped => "skipped",
+            Self::Refused => "refused",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// Lines for standard error, written at once.
+#[derive(Default)]
+struct Lines(String);
+
+impl Lines {
+    fn push(&mut self, name: &Path, text: &dyn std::fmt::Display) {
+        let _ = writeln!(self.0, "{}", Escaped(format_args!("{}: {text}", name.display())));
+    }
+
+    fn warn(&mut self, name: &Path, text: &dyn std::fmt::Display) {
+        self.0 += &status::warning_line(&format_args!("{}: {text}", name.display()));
+    }
+
+    fn error(&mut self, name: &Path, text: &dyn std::fmt::Display) {
+        self.0 += &status::error_line(&format_args!("{}: {text}", name.display()));
+    }
+}

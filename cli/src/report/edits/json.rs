@@ -1,0 +1,96 @@
+//! What happened to a file, in JSON on standard output.
+
+use std::io::Write as _;
+
+use serde::Serialize;
+
+use crate::edit::{FileReport, Outcome, Part, Place, Problem};
+use crate::io::output;
+
+/// A file in JSON, as `cfipack/embed/1` and `cfipack/strip/1`.
+#[derive(Serialize)]
+struct FileJson<'r, R> {
+    schema: String,
+    file: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<String>,
+    result: &'static str,
+    reason: Option<String>,
+    /// The report about the file, unless it is an archive.
+    #[serde(flatten)]
+    object: Option<&'r R>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    members: Option<Vec<MemberJson<'r, R>>>,
+    old_bytes: Option<u64>,
+    new_bytes: Option<u64>,
+    links: Vec<String>,
+    changes: Vec<ChangeJson<'r>>,
+    warnings: &'r [String],
+}
+
+#[derive(Serialize)]
+struct MemberJson<'r, R> {
+    member: &'r str,
+    #[serde(flatten)]
+    object: &'r R,
+}
+
+#[derive(Serialize)]
+struct ChangeJson<'r> {
+    offset: String,
+    length: usize,
+    what: &'r str,
+    /// Where the bytes were in the old file, if they have moved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<String>,
+}
+
+/// Prints what happened to a file, which is named `result`.
+pub fn print<R: Serialize>(
+    verb: &str,
+    result: &'static str,
+    file: &FileReport<R>,
+    place: &Place,
+) -> anyhow::Result<()> {
+    let reason = match &file.outcome {
+        Outcome::Kept(Problem::Skip(skip)) => Some(skip.name().to_owned()),
+        Outcome::Kept(Problem::Refused(reason)) => Some(reason.clone()),
+        Outcome::Kept(Problem::Failed(error)) => Some(format!("{error:#}")),
+        Outcome::Changed | Outcome::Unchanged => None,
+    };
+    let (object, members) = match &file.parts[..] {
+        [Part { member: None, report, .. }] => (Some(report), None),
+        [] => (None, None),
+        parts => (None, Some(parts.iter().map(member_json).collect())),
+    };
+    let changes = file.changes.iter().map(|change| ChangeJson {
+        offset: format!("{:#x}", change.offset),
+        length: change.len,
+        what: &change.what,
+        from: change.from.map(|from| format!("{from:#x}")),
+    });
+    let mut out = output::standard();
+    let object = FileJson {
+        schema: format!("cfipack/{verb}/1"),
+        file: file.name.display().to_string(),
+        output: match place {
+            Place::Other(path) => Some(path.display().to_string()),
+            Place::Own { .. } => None,
+        },
+        result,
+        reason,
+        object,
+        members,
+        old_bytes: file.bytes.map(|(old, _)| old),
+        new_bytes: file.bytes.map(|(_, new)| new),
+        links: file.others.iter().map(|path| path.display().to_string()).collect(),
+        changes: changes.collect(),
+        warnings: &file.warnings,
+    };
+    output::json(&mut out, &object)?;
+    Ok(out.flush()?)
+}
+
+fn member_json<R>(part: &Part<R>) -> MemberJson<'_, R> {
+    MemberJson { member: part.member.as_deref().unwrap_or_default(), object: &part.report }
+}

@@ -1,0 +1,82 @@
+//! The report of `explain`, as text or JSON, for both formats.
+
+use std::io::{self, Write};
+
+use cfipack_container::CallFrameSection;
+use cfipack_encoder::cfi::Function;
+use cfipack_format::Address;
+use serde::Serialize;
+
+use crate::io::input::Object;
+use crate::io::output;
+use crate::report::place::Places;
+use crate::report::status::{self, Status};
+
+/// What `explain` prints about a function.
+pub trait Explanation: Serialize {
+    /// Writes it as text.
+    fn print(&self, out: &mut dyn Write) -> io::Result<()>;
+}
+
+/// The function that contains an address; of several the one that starts last, which a lookup finds, and the starts
+/// of the others.
+pub fn function_at<'s>(
+    sections: &'s [CallFrameSection<'_>],
+    address: Address,
+) -> Option<(Function<'s>, Vec<Address>)> {
+    let functions = sections.iter().flat_map(|section| cfipack_cfi::Functions::new(&section.cfi())).flatten();
+    let has_address = |function: &Function<'_>| {
+        address.0.checked_sub(function.key.0).is_some_and(|offset| offset < function.size)
+    };
+    let mut functions: Vec<_> = functions.filter(has_address).collect();
+    // Stable: of several with one start the last one in the file.
+    functions.sort_by_key(|function| function.start);
+    let found = functions.pop()?;
+    Some((found, functions.iter().map(|function| function.key.address()).collect()))
+}
+
+/// The report, as `cfipack/explain/1`.
+#[derive(Serialize)]
+struct ExplainJson<'e, F> {
+    schema: &'static str,
+    file: String,
+    functions: &'e [F],
+}
+
+/// Prints the explanation of the function at `address`, or else of all omitted functions; `none` is the text for an
+/// empty list.
+pub fn report<F: Explanation>(
+    object: &Object<'_>,
+    functions: &[F],
+    address: Option<Address>,
+    none: &str,
+    json: bool,
+) -> anyhow::Result<Status> {
+    let status = Status::differs_if(address.is_some() && functions.is_empty());
+    status::judged(status, write(object, functions, address, none, json))
+}
+
+fn write<F: Explanation>(
+    object: &Object<'_>,
+    functions: &[F],
+    address: Option<Address>,
+    none: &str,
+    json: bool,
+) -> anyhow::Result<()> {
+    let mut out = output::standard();
+    if json {
+        let file = object.name.plain();
+        output::json(&mut out, &ExplainJson { schema: "cfipack/explain/1", file, functions })?;
+    } else if functions.is_empty() {
+        match address {
+            Some(address) => {
+                let place = Places::of(object).location(address);
+                writeln!(out, "{}: no function contains {place}", object.name)?;
+            }
+            None => writeln!(out, "{}: {none}", object.name)?,
+        }
+    } else {
+        functions.iter().try_for_each(|function| function.print(&mut out))?;
+    }
+    Ok(out.flush()?)
+}

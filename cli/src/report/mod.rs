@@ -1,0 +1,16 @@
+//! What the verbs print: text and JSON about functions, rows, reasons and places, and exit statuses.
+
+pub mod cfi_bytes;
+pub mod comparison;
+pub mod count;
+pub mod difference;
+pub mod edits;
+pub mod escaped;
+pub mod excluded;
+pub mod explanation;
+pub mod fault;
+pub mod place;
+pub mod reasons;
+pub mod row;
+pub mod status;
+pub mod verdict;

@@ -1,0 +1,201 @@
+//! Places in files as users write and read them: an address, or in an object a section and an offset; and symbols.
+
+use std::cell::OnceCell;
+use std::collections::HashSet;
+use std::fmt::{self, Write as _};
+use std::ops::Range;
+
+use anyhow::{Context as _, bail};
+use cfipack_container::{File, Kind, Location, Section, Symbols};
+use cfipack_format::Address;
+
+use crate::io::input::{self, Object};
+use crate::report::escaped::Escaped;
+
+/// A place as it is given on the command line: an address, or in an object SECTION+OFFSET.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The section's name, with the index in brackets if several sections have the name.
+    pub section: Option<String>,
+    /// The address, or the offset in the section.
+    pub offset: Address,
+}
+
+/// Parses a place; [`Places::find`] checks whether a file has it.
+pub fn parse(text: &str) -> Result<Place, String> {
+    let (section, offset) = match text.rsplit_once('+') {
+        Some((section, offset)) => (Some(section.to_string()), offset),
+        None => (None, text),
+    };
+    let offset = input::parse_address(offset).map_err(|error| format!("{error}, in an object .text+0x4"))?;
+    Ok(Place { section, offset })
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.section {
+            Some(section) => write!(f, "{section}+{}", self.offset),
+            None => write!(f, "{}", self.offset),
+        }
+    }
+}
+
+/// Names places in a file; symbols and sections are read for the first name that needs them.
+#[derive(Debug)]
+pub struct Places<'f, 'a> {
+    /// None for a bare section, whose places are addresses.
+    file: Option<&'f File<'a>>,
+    symbols: OnceCell<Option<Symbols<'a>>>,
+    code: OnceCell<Code<'a>>,
+}
+
+/// The sections of code of a file.
+#[derive(Debug)]
+struct Code<'a> {
+    sections: Vec<Section<'a>>,
+    /// Names of several sections each.
+    shared: HashSet<String>,
+}
+
+impl<'f, 'a> Places<'f, 'a> {
+    /// Places of a file.
+    pub fn new(file: &'f File<'a>) -> Self {
+        Self { file: Some(file), symbols: OnceCell::new(), code: OnceCell::new() }
+    }
+
+    /// Places of a file or a bare section.
+    pub fn of(object: &'f Object<'a>) -> Self {
+        Self { file: object.file().ok(), symbols: OnceCell::new(), code: OnceCell::new() }
+    }
+
+    /// Whether places can have names, which those of a bare section have not.
+    pub fn has_names(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// `0x1139 <main+0x4>`, or `.text+0x4 <main+0x4>` in a relocatable object.
+    pub fn name(&self, address: Address) -> String {
+        let mut name = self.location(address);
+        if let Some(symbol) = self.symbol(address) {
+            // Writing to a String does not fail.
+            let _ = write!(name, " <{symbol}>");
+        }
+        Escaped(name).to_string()
+    }
+
+    /// `0x1139`, or `.text+0x4` in a relocatable object.
+    pub fn location(&self, address: Address) -> String {
+        match self.in_object(address) {
+            Some((section, offset)) => format!("{section}+{offset}"),
+            None => address.to_string(),
+        }
+    }
+
+    /// `0x1139..0x1141`, or `.text+0x4..0xc` in a relocatable object.
+    pub fn range(&self, range: Range<Address>) -> String {
+        let end = self.offset(range.start).offset(range.end.distance_from(range.start));
+        format!("{}..{end}", self.location(range.start))
+    }
+
+    /// The range's end, in the section of its start.
+    pub fn end(&self, range: &Range<Address>) -> String {
+        let size = range.end.distance_from(range.start);
+        match self.in_object(range.start) {
+            Some((section, offset)) => format!("{section}+{}", offset.offset(size)),
+            None => range.end.to_string(),
+        }
+    }
+
+    /// In a relocatable object: the section, as [`Places::find`] reads it, and the offset in it.
+    pub fn in_object(&self, address: Address) -> Option<(String, Address)> {
+        let file = self.file.filter(|file| file.kind() == Kind::Relocatable)?;
+        let place = file.locate(address)?;
+        Some((self.section(&place), Address(place.offset)))
+    }
+
+    /// The address, or in a relocatable object the offset in its section.
+    pub fn offset(&self, address: Address) -> Address {
+        self.in_object(address).map_or(address, |(_, offset)| offset)
+    }
+
+    /// The section's name, with the index in brackets if several sections of code have it.
+    fn section(&self, place: &Location<'a>) -> String {
+        match self.code().shared.contains(&*place.name) {
+            true => format!("{}[{}]", place.name, place.section),
+            false => place.name.to_string(),
+        }
+    }
+
+    /// `main+0x4`, if there is a symbol.
+    pub fn symbol(&self, address: Address) -> Option<String> {
+        let symbol = self.symbols()?.lookup(address)?;
+        Some(match symbol.offset {
+            0 => symbol.name.into_owned(),
+            offset => format!("{}+{offset:#x}", symbol.name),
+        })
+    }
+
+    /// The addresses of the symbols with a name.
+    pub fn symbols_named(&self, name: &str) -> Vec<Address> {
+        self.symbols().map(|symbols| symbols.named(name)).unwrap_or_default()
+    }
+
+    fn symbols(&self) -> Option<&Symbols<'a>> {
+        self.symbols.get_or_init(|| self.file?.symbols().ok()).as_ref()
+    }
+
+    /// Whether the place is in a section of code of a relocatable object.
+    pub fn has_section(&self, place: &Place) -> bool {
+        let is_object = self.file.is_some_and(|file| file.kind() == Kind::Relocatable);
+        let name = place.section.as_deref().filter(|_| is_object);
+        name.is_some_and(|name| self.code().sections.iter().any(|code| is_named(code, name)))
+    }
+
+    /// The address of a place.
+    pub fn find(&self, place: &Place) -> anyhow::Result<Address> {
+        let is_object = self.file.is_some_and(|file| file.kind() == Kind::Relocatable);
+        match (&place.section, is_object) {
+            (None, false) => Ok(place.offset),
+            (Some(section), true) => self.find_in(section, place.offset),
+            (None, true) => bail!("an address in an object is SECTION+OFFSET"),
+            (Some(_), false) => {
+                bail!("{place}: SECTION+OFFSET is for objects; an address of a linked file is a number")
+            }
+        }
+    }
+
+    fn find_in(&self, name: &str, offset: Address) -> anyhow::Result<Address> {
+        let named: Vec<_> = self.code().sections.iter().filter(|code| is_named(code, name)).collect();
+        if named.len() > 1 {
+            let names: Vec<_> = named.iter().map(|code| indexed(code)).collect();
+            bail!("several sections have the name {name}, choose one by its index: {}", names.join(", "));
+        }
+        let section = named.first().with_context(|| format!("no section of code has the name {name}"))?;
+        let size = section.bytes.len() as u64;
+        // An offset after the end could be in the next section.
+        if offset.0 > size {
+            bail!("section {name} has {size:#x} bytes; offset {offset} is after its end");
+        }
+        Ok(section.address.offset(offset.0 as i64))
+    }
+
+    fn code(&self) -> &Code<'a> {
+        self.code.get_or_init(|| {
+            let sections = self.file.and_then(|file| file.code_sections().ok()).unwrap_or_default();
+            let mut seen = HashSet::new();
+            let repeated = sections.iter().filter(|section| !seen.insert(&section.name));
+            let shared = repeated.map(|section| section.name.to_string()).collect();
+            Code { sections, shared }
+        })
+    }
+}
+
+/// A section's name with its index.
+fn indexed(code: &Section<'_>) -> String {
+    format!("{}[{}]", code.name, code.index.unwrap_or(0))
+}
+
+/// Whether a section has this name, which may have its index.
+fn is_named(code: &Section<'_>, name: &str) -> bool {
+    code.name == name || indexed(code) == name
+}

@@ -1,0 +1,84 @@
+//! Exit statuses, and lines for errors and warnings.
+
+use std::fmt;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use crate::report::escaped::Escaped;
+
+/// The result of a verb; two results combine to the greater one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Status {
+    /// Done.
+    Done,
+    /// Done, and something differs, is not covered, or fails the requested check.
+    Differs,
+    /// An error, which is already reported.
+    Failed,
+}
+
+impl Status {
+    /// `Differs` or `Done`.
+    pub fn differs_if(differs: bool) -> Self {
+        if differs { Self::Differs } else { Self::Done }
+    }
+}
+
+/// The status of a result that is known before it is written: a reader that closes the pipe does not change it.
+pub fn judged(status: Status, written: anyhow::Result<()>) -> anyhow::Result<Status> {
+    match written {
+        Err(error) if !is_broken_pipe(&error) => Err(error),
+        _ => Ok(status),
+    }
+}
+
+/// The program's exit code. A reader that closes the pipe (`| head`) is no error.
+pub fn exit(result: anyhow::Result<Status>) -> ExitCode {
+    match result {
+        Ok(Status::Done) => ExitCode::SUCCESS,
+        Ok(Status::Differs) => ExitCode::from(1),
+        Ok(Status::Failed) => ExitCode::from(2),
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            report_error(&format_args!("{error:#}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Prints an error as one line.
+pub fn report_error(error: &dyn fmt::Display) {
+    write(&error_line(error));
+}
+
+/// The line of an error.
+pub fn error_line(error: &dyn fmt::Display) -> String {
+    line("error", error)
+}
+
+/// Prints a warning as one line.
+pub fn warn(warning: &dyn fmt::Display) {
+    write(&warning_line(warning));
+}
+
+/// The line of a warning.
+pub fn warning_line(warning: &dyn fmt::Display) -> String {
+    line("warning", warning)
+}
+
+fn line(kind: &str, text: &dyn fmt::Display) -> String {
+    format!("cfi2sframe: {kind}: {}\n", Escaped(text))
+}
+
+/// Writes to standard error. A failure cannot be reported; the exit status remains.
+fn write(line: &str) {
+    let _ = io::stderr().write_all(line.as_bytes());
+}
+
+/// Whether the reader of standard output closed it.
+pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        let cause = cause.downcast_ref::<io::Error>().map(io::Error::kind);
+        cause == Some(io::ErrorKind::BrokenPipe)
+    })
+}

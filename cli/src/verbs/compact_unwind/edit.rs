@@ -1,0 +1,86 @@
+//! The change of a file: of an object, or of those in an archive or a fat file.
+
+use anyhow::{Context as _, bail};
+use cfipack_container::{Error, File, Kind, Member, Rewrite, rewrite_members, rewrite_slices};
+use cfipack_format::Arch;
+
+use super::plan::Plan;
+
+/// A changed file.
+#[derive(Debug)]
+pub struct Edited<'a> {
+    /// Its bytes.
+    pub rewrite: Rewrite<'a>,
+    /// What is changed.
+    pub plan: Plan,
+    /// Objects that were read.
+    pub objects: u64,
+    /// Members of archives, and slices, that are no Mach-O objects for x86-64 or arm64, and stay.
+    pub others: u64,
+}
+
+impl<'a> Edited<'a> {
+    /// Changes a file. `personalities` has the names of those that rows may have; all if it is empty.
+    pub fn of(bytes: &'a [u8], personalities: &[String]) -> anyhow::Result<Self> {
+        let mut edited = Self { rewrite: Rewrite::new(), plan: Plan::default(), objects: 0, others: 0 };
+        let mut archive = |bytes| rewrite_members(bytes, |member| edited.member(member, personalities));
+        let fat = rewrite_slices(bytes, |slice| {
+            let in_slice = || slice.name.as_deref().unwrap_or_default().to_owned();
+            archive(slice.bytes).map(Some).with_context(in_slice)
+        })?;
+        edited.rewrite = match fat {
+            Some(rewrite) => rewrite,
+            None => archive(bytes)?,
+        };
+        if edited.objects == 0 {
+            bail!("there is no Mach-O object for x86-64 or arm64 in it");
+        }
+        Ok(edited)
+    }
+
+    /// The changed member of an archive, or a file that is none.
+    fn member(
+        &mut self,
+        member: &Member<'a>,
+        personalities: &[String],
+    ) -> anyhow::Result<Option<Rewrite<'a>>> {
+        let changed = self.object(member, personalities);
+        match &member.name {
+            Some(name) => changed.with_context(|| name.clone().into_owned()),
+            None => changed,
+        }
+    }
+
+    fn object(
+        &mut self,
+        member: &Member<'a>,
+        personalities: &[String],
+    ) -> anyhow::Result<Option<Rewrite<'a>>> {
+        let Some(file) = object(member)? else {
+            self.others += 1;
+            return Ok(None);
+        };
+        let Some(editor) = file.edit_compact_unwind()? else { return Ok(None) };
+        self.objects += 1;
+        let plan = Plan::of(&file, &editor, personalities)?;
+        let rewrite = editor.rewrite(&plan.edits)?;
+        self.plan.absorb(plan);
+        Ok(Some(rewrite))
+    }
+}
+
+/// The object that a member is, if it is one for x86-64 or arm64.
+fn object<'a>(member: &Member<'a>) -> anyhow::Result<Option<File<'a>>> {
+    let file = match File::parse(member.bytes) {
+        Ok(file) => file,
+        Err(Error::NotObject { .. } | Error::Unsupported { .. }) if member.is_of_archive => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    if !file.is_mach_o() || !matches!(file.arch(), Arch::Amd64 | Arch::Aarch64) {
+        return Ok(None);
+    }
+    if file.kind() == Kind::Linked {
+        bail!("a linked file: its linker made its __unwind_info; change the objects before the link");
+    }
+    Ok(Some(file))
+}

@@ -1,0 +1,64 @@
+//! The changed file, read back: its structure, and its rows compared with their CFI.
+
+use anyhow::{Context as _, bail};
+use cfipack_container::{File, check_compact_unwind_edit, members};
+use cfipack_roundtrip::unwind_info::{Code, Report, Table};
+
+use crate::verbs::unwind_info::{source, verify};
+
+/// PCs of functions that get a compact encoding.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Price {
+    /// Those in prologues for which it is not exact.
+    pub prologue: u64,
+    /// Those in epilogues.
+    pub epilogue: u64,
+    /// All of them.
+    pub pcs: u64,
+}
+
+impl Price {
+    /// Judges a changed file, and returns what the change costs.
+    ///
+    /// # Errors
+    /// Something else than rows has changed, or a changed row does not represent the CFI.
+    pub fn of(old: &[u8], new: &[u8]) -> anyhow::Result<Self> {
+        let mut price = Self::default();
+        let (mut before, mut after) = (members(old)?, members(new)?);
+        loop {
+            let (old, new) = match (before.next().transpose()?, after.next().transpose()?) {
+                (None, None) => return Ok(price),
+                (Some(old), Some(new)) if old.name == new.name => (old, new),
+                _ => bail!("the new file has other members than the old one"),
+            };
+            if old.bytes == new.bytes {
+                continue;
+            }
+            let added = price.add(old.bytes, new.bytes);
+            added.with_context(|| old.name.as_deref().unwrap_or("the new file").to_owned())?;
+        }
+    }
+
+    fn add(&mut self, old: &[u8], new: &[u8]) -> anyhow::Result<()> {
+        check_compact_unwind_edit(old, new)?;
+        let (old, new) = (judge(&File::parse(old)?)?, judge(&File::parse(new)?)?);
+        let wrong = |report: &Report| (report.pcs_different, report.handlers_different, report.pcs_missing);
+        if wrong(&old) != wrong(&new) || old.unjudged != new.unjudged {
+            let first = new.differences.first().map_or(String::new(), |first| format!(": {first}"));
+            bail!("the new rows do not represent the CFI{first}");
+        }
+        self.prologue += new.pcs_prologue.saturating_sub(old.pcs_prologue);
+        self.epilogue += new.pcs_epilogue.saturating_sub(old.pcs_epilogue);
+        self.pcs += old.pcs_dwarf.saturating_sub(new.pcs_dwarf);
+        Ok(())
+    }
+}
+
+/// Compares the rows of an object with its CFI.
+fn judge(file: &File<'_>) -> anyhow::Result<Report> {
+    let sections = file.code_sections()?;
+    let code = Code::new(sections.iter().map(|section| (section.address, &section.bytes[..])));
+    let compact = file.compact_unwind()?;
+    let rows = compact.iter().flat_map(source::entries_of_rows).map(|(_, entry)| entry).collect();
+    verify::of_file(file, &Table::of_object(file.arch(), rows, code))
+}

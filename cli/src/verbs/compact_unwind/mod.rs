@@ -1,0 +1,144 @@
+//! `compact-unwind`: compact encodings for the functions of Mach-O objects that have DWARF mode only.
+
+mod edit;
+mod judge;
+mod plan;
+mod report;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use cfipack_container::Rewrite;
+
+use self::edit::Edited;
+use self::judge::Price;
+use self::report::Summary;
+use crate::io::destination::Destination;
+use crate::io::original::{Original, Policy};
+use crate::io::output;
+use crate::report::status::{self, Status};
+
+/// Gives functions of Mach-O objects compact encodings in place of DWARF mode
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Compilers keep DWARF mode for every personality but two, and write no row for functions
+without directives. Rows in DWARF mode, and functions with an FDE and no row, get the
+encoding that restores what the CFI restores, in the body of the function and at every
+call, where there is one. FDEs stay in the object: ld64.lld removes those of functions with
+compact rows. The price: such a row is not exact in prologues and epilogues, where the FDE
+was; the summary counts these PCs.
+
+A linked file can have three personalities. --personality restricts the change to those
+named, if the objects of a link have more.
+
+Examples:
+  cfi2sframe compact-unwind foo.o --dry-run              what would change, and why the rest stays
+  cfi2sframe compact-unwind libfoo.a -o libfoo-small.a
+  cfi2sframe compact-unwind --in-place *.o --personality _rust_eh_personality")]
+pub struct Arguments {
+    /// Mach-O objects for x86-64 or arm64, archives of them, and fat files of either
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Write the changed file to OUT
+    #[arg(short, long, value_name = "OUT", required_unless_present_any = ["in_place", "dry_run"])]
+    output: Option<PathBuf>,
+    /// Replace each FILE
+    #[arg(long, conflicts_with = "output")]
+    in_place: bool,
+    /// Also replace files that have other names (hard links), which keep the old file
+    #[arg(long, requires = "in_place")]
+    break_links: bool,
+    /// Write nothing
+    #[arg(long, conflicts_with_all = ["output", "in_place"])]
+    dry_run: bool,
+    /// Leave functions with other personalities than SYMBOL in DWARF mode; may be repeated
+    #[arg(long, value_name = "SYMBOL")]
+    personality: Vec<String>,
+    /// Print the summary as JSON on standard output, one object for each file, one per line
+    #[arg(long)]
+    json: bool,
+}
+
+/// Changes every file; a failure costs that file.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
+    if let Some(output) = &arguments.output {
+        check_output(arguments, output)?;
+    }
+    let mut worst = Status::Done;
+    for path in &arguments.files {
+        match change(path, arguments) {
+            Ok(()) => {}
+            Err(error) if status::is_broken_pipe(&error) => return Ok(worst),
+            Err(error) => {
+                status::report_error(&format_args!("{error:#}"));
+                worst = Status::Failed;
+            }
+        }
+    }
+    Ok(worst)
+}
+
+fn check_output(arguments: &Arguments, output: &Path) -> anyhow::Result<()> {
+    let [file] = &arguments.files[..] else {
+        bail!("-o: there are {} files: change them with --in-place", arguments.files.len());
+    };
+    if output::is_same_file(output, file) {
+        bail!("{}: -o would overwrite the input: use --in-place", file.display());
+    }
+    if arguments.json && output::is_standard(output) {
+        bail!("-o and --json both write to standard output");
+    }
+    Ok(())
+}
+
+fn change(path: &Path, arguments: &Arguments) -> anyhow::Result<()> {
+    let name = || path.display().to_string();
+    let original = Original::open(path).with_context(name)?;
+    let old = original.bytes();
+    let edited = Edited::of(old, &arguments.personality).with_context(name)?;
+    let new = &edited.rewrite;
+    let mut price = Price::default();
+    let mut judge = |bytes: &[u8]| {
+        price = Price::of(old, bytes)?;
+        anyhow::Ok(())
+    };
+    let written = match &arguments.output {
+        Some(output) => write(&original, output, new, judge),
+        // A second run changes nothing, not even the file's date.
+        None if arguments.in_place && !new.is_unchanged(old) => {
+            let policy = Policy { keep_times: false, sync: true };
+            check_links(&original, arguments).and_then(|()| original.replace(new, policy, judge))
+        }
+        None => judge(&new.to_vec(old)).map(|()| Vec::new()),
+    };
+    for warning in written.with_context(name)? {
+        status::warn(&format_args!("{}: {warning}", path.display()));
+    }
+    let summary = Summary { name: name(), edited: &edited, price, old_len: old.len() };
+    if arguments.json { summary.print_json() } else { summary.print() }
+}
+
+/// Writes the changed file to another one; the result is what cannot be kept.
+fn write(
+    original: &Original,
+    output: &Path,
+    new: &Rewrite<'_>,
+    judge: impl FnOnce(&[u8]) -> anyhow::Result<()>,
+) -> anyhow::Result<Vec<String>> {
+    if let Destination::File(target) = Destination::of(output) {
+        let policy = Policy { keep_times: false, sync: true };
+        return original.write_to(&target, new, policy, judge);
+    }
+    let bytes = new.to_vec(original.bytes());
+    judge(&bytes)?;
+    output::binary(output, &bytes)?;
+    Ok(Vec::new())
+}
+
+fn check_links(original: &Original, arguments: &Arguments) -> anyhow::Result<()> {
+    let names = original.links();
+    if names > 1 && !arguments.break_links {
+        bail!("the file has {names} names (hard links); with --break-links the others keep the old file");
+    }
+    Ok(())
+}

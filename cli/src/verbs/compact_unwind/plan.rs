@@ -1,0 +1,238 @@
+//! Which functions of an object get a compact encoding.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use anyhow::Context as _;
+use cfipack_cfi::{Error as CfiError, Function, Functions};
+use cfipack_container::{
+    CallFrameSection, CompactUnwind, CompactUnwindEdit, CompactUnwindEditor, CompactUnwindRow, File,
+    Relocation,
+};
+use cfipack_format::compact_unwind::{Encoding, Entry as Row, Mode};
+use cfipack_format::{Address, SectionOffset};
+use cfipack_roundtrip::unwind_info::Code;
+
+use crate::report::reasons::MALFORMED;
+use crate::verbs::unwind_info::encodings::CompactEncoder;
+
+/// The personalities that a linked file can have.
+const MAX_PERSONALITIES: usize = 3;
+
+/// What is changed in an object, and why the rest stays.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// FDEs.
+    pub functions: u64,
+    /// Those whose functions have a compact row already.
+    pub compact: u64,
+    /// The rows that are changed or added.
+    pub edits: Vec<CompactUnwindEdit>,
+    /// Bytes of their FDEs, which a linker can remove.
+    pub fde_bytes: u64,
+    /// The number of functions that stay in DWARF mode, by reason.
+    pub reasons: BTreeMap<&'static str, u64>,
+    /// The personalities of compact rows, old and new.
+    pub personalities: BTreeSet<String>,
+}
+
+/// What the functions of an object are compared with.
+struct Planner<'p, 'a> {
+    editor: &'p CompactUnwindEditor<'p, 'a>,
+    /// The rows by address.
+    rows: BTreeMap<Address, Vec<CompactUnwindRow>>,
+    /// Names of personalities that may be used; all if there are none.
+    wanted: &'p [String],
+    plan: Plan,
+}
+
+impl Plan {
+    /// Decides for every function of an object. `wanted` has the names of the personalities that rows may have; all
+    /// if it is empty.
+    pub fn of(
+        file: &File<'_>,
+        editor: &CompactUnwindEditor<'_, '_>,
+        wanted: &[String],
+    ) -> anyhow::Result<Self> {
+        let compact = file.compact_unwind()?;
+        let mut planner = Planner { editor, rows: BTreeMap::new(), wanted, plan: Self::default() };
+        for row in compact.iter().flat_map(|compact| &compact.rows) {
+            planner.rows.entry(row.function).or_default().push(*row);
+        }
+        planner.plan.personalities = personalities(file, compact.as_ref());
+        let code_sections = file.code_sections()?;
+        let code = Code::new(code_sections.iter().map(|section| (section.address, &section.bytes[..])));
+        let sections = file.call_frame_sections()?;
+        let mut encoder = CompactEncoder::new(file.arch(), code)?;
+        for section in &sections {
+            let name = || format!("section {}", section.section.name);
+            planner.section(file, section, &mut encoder).with_context(name)?;
+        }
+        Ok(planner.plan)
+    }
+
+    /// Functions that get a compact encoding.
+    pub fn gained(&self) -> u64 {
+        self.edits.len() as u64
+    }
+
+    /// Rows that are added.
+    pub fn added(&self) -> u64 {
+        self.edits.iter().filter(|edit| edit.row.is_none()).count() as u64
+    }
+
+    /// Adds the counts of another object.
+    pub fn absorb(&mut self, other: Self) {
+        self.functions += other.functions;
+        self.compact += other.compact;
+        self.edits.extend(other.edits);
+        self.fde_bytes += other.fde_bytes;
+        for (reason, count) in other.reasons {
+            *self.reasons.entry(reason).or_default() += count;
+        }
+        self.personalities.extend(other.personalities);
+    }
+}
+
+/// The names of the personalities of compact rows.
+fn personalities(file: &File<'_>, compact: Option<&CompactUnwind<'_>>) -> BTreeSet<String> {
+    let pointer_size = file.arch().pointer_size();
+    let of_row = |compact: &CompactUnwind<'_>, row: &CompactUnwindRow| {
+        let field = SectionOffset(row.offset.0 + Row::personality_at(pointer_size));
+        let is_compact = row.encoding.mode(file.arch()) != Some(Mode::Dwarf);
+        compact.referent(field).filter(|_| is_compact).map(|referent| referent.name.clone().into_owned())
+    };
+    compact.iter().flat_map(|compact| compact.rows.iter().filter_map(|row| of_row(compact, row))).collect()
+}
+
+impl<'a> Planner<'_, 'a> {
+    fn section<'f>(
+        &mut self,
+        file: &File<'_>,
+        section: &'f CallFrameSection<'_>,
+        encoder: &mut CompactEncoder<'_, 'f>,
+    ) -> anyhow::Result<()> {
+        let relocations = section.section.index.map(|index| file.relocations(index)).transpose()?;
+        let relocations = relocations.unwrap_or_default().into_iter();
+        // Of a pair, the second one has what is added.
+        let relocations: HashMap<_, _> =
+            relocations.map(|relocation| (relocation.offset, relocation)).collect();
+        let reader = section.cfi();
+        let functions: Vec<_> = Functions::new(&reader).collect();
+        let mut starts = HashMap::new();
+        for function in functions.iter().flatten() {
+            *starts.entry(function.key.address()).or_insert(0_u64) += 1;
+        }
+        for function in functions {
+            self.plan.functions += 1;
+            let function = match function {
+                Ok(function) => function,
+                Err(error @ CfiError::Length { .. }) => return Err(error.into()),
+                Err(_) => {
+                    self.keep(MALFORMED);
+                    continue;
+                }
+            };
+            if starts.get(&function.key.address()).is_some_and(|count| *count > 1) {
+                self.keep("several-fdes");
+                continue;
+            }
+            match self.function(file, &function, &relocations, encoder) {
+                Ok(Some(edit)) => {
+                    self.plan.edits.push(edit);
+                    self.plan.fde_bytes += fde_len(&section.section.bytes, &function);
+                }
+                Ok(None) => self.plan.compact += 1,
+                Err(reason) => self.keep(reason),
+            }
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, reason: &'static str) {
+        *self.plan.reasons.entry(reason).or_default() += 1;
+    }
+
+    /// The row that a function gets; none if it has a compact one. The error is the reason why it keeps its FDE.
+    fn function<'f>(
+        &mut self,
+        file: &File<'_>,
+        function: &Function<'f>,
+        relocations: &HashMap<u64, Relocation>,
+        encoder: &mut CompactEncoder<'_, 'f>,
+    ) -> Result<Option<CompactUnwindEdit>, &'static str> {
+        let start = function.key.address();
+        let row = self.row(file, function)?;
+        if row.is_some_and(|row| row.encoding.mode(file.arch()) != Some(Mode::Dwarf)) {
+            return Ok(None);
+        }
+        let encoding = encoder.encode(function).map_err(|unsupported| unsupported.reason.name())?;
+        if !self.editor.has_subsections() {
+            return Err("no-subsections");
+        }
+        let is_defined = |field: Option<SectionOffset>| {
+            let relocation = field.and_then(|field| relocations.get(&(field.0 as u64)));
+            relocation.is_none_or(|relocation| relocation.section.is_some())
+        };
+        if !is_defined(Some(function.start_field)) || !self.editor.starts_subsection(start) {
+            return Err("function-without-symbol");
+        }
+        let lsda = function.lsda().map_err(|reason| reason.name())?;
+        if lsda.is_some_and(|lsda| !is_defined(function.lsda_field()) || !self.editor.starts_subsection(lsda))
+        {
+            return Err("lsda-without-symbol");
+        }
+        let length = u32::try_from(function.size).map_err(|_| "function-size")?;
+        let personality = self.personality(function, relocations)?;
+        let row = row.map(|row| row.offset);
+        Ok(Some(CompactUnwindEdit { row, function: start, length, encoding, personality, lsda }))
+    }
+
+    /// The row of a function.
+    fn row(
+        &self,
+        file: &File<'_>,
+        function: &Function<'_>,
+    ) -> Result<Option<CompactUnwindRow>, &'static str> {
+        let start = function.key.address();
+        let end = Address(start.0.saturating_add(function.size.max(1)));
+        // FDEs of hostile input may contain all rows each; two are too many.
+        let rows: Vec<_> = self.rows.range(start..end).flat_map(|(_, rows)| rows).take(2).collect();
+        match rows[..] {
+            [] => Ok(None),
+            [row] if row.encoding == Encoding::NONE => Err("row-without-unwind-information"),
+            [row] if row.encoding.mode(file.arch()) != Some(Mode::Dwarf) => Ok(Some(*row)),
+            [row] if row.function == start && u64::from(row.length) == function.size => Ok(Some(*row)),
+            [_] => Err("row-of-another-range"),
+            _ => Err("several-rows"),
+        }
+    }
+
+    /// The symbol of a function's personality, which is then among those of the object.
+    fn personality(
+        &mut self,
+        function: &Function<'_>,
+        relocations: &HashMap<u64, Relocation>,
+    ) -> Result<Option<usize>, &'static str> {
+        let Some(personality) = function.cie.personality else { return Ok(None) };
+        let relocation = relocations.get(&(personality.field.0 as u64));
+        let symbol =
+            relocation.and_then(|relocation| relocation.symbol).ok_or("personality-without-symbol")?;
+        let name = self.editor.symbol_name(symbol).ok_or("personality-without-symbol")?;
+        if !self.wanted.is_empty() && !self.wanted.iter().any(|wanted| *wanted == name) {
+            return Err("other-personality");
+        }
+        let known = &mut self.plan.personalities;
+        if !known.contains(&*name) && known.len() >= MAX_PERSONALITIES {
+            return Err("fourth-personality");
+        }
+        known.insert(name.into_owned());
+        Ok(Some(symbol))
+    }
+}
+
+/// Bytes of an FDE with its length field; 0 of one in 64-bit DWARF, which no compiler writes here.
+fn fde_len(section: &[u8], function: &Function<'_>) -> u64 {
+    let length = section.get(function.fde.0..).and_then(|record| record.first_chunk());
+    let length = length.map(|length| u32::from_le_bytes(*length)).filter(|length| *length != u32::MAX);
+    length.map_or(0, |length| 4 + u64::from(length))
+}

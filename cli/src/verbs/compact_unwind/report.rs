@@ -1,0 +1,140 @@
+//! What `compact-unwind` prints.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
+
+use cfipack_container::Piece;
+use cfipack_roundtrip::most_frequent_first;
+use serde::Serialize;
+
+use super::edit::Edited;
+use super::judge::Price;
+use crate::io::output;
+use crate::report::count::{Counts, Number, percent};
+use crate::report::escaped::Escaped;
+
+/// What was done with a file.
+#[derive(Debug)]
+pub struct Summary<'s, 'a> {
+    /// Its name.
+    pub name: String,
+    /// What was done.
+    pub edited: &'s Edited<'a>,
+    /// What it costs.
+    pub price: Price,
+    /// Bytes of the file before.
+    pub old_len: usize,
+}
+
+impl Summary<'_, '_> {
+    /// Writes it to standard error, in one piece.
+    pub fn print(&self) -> anyhow::Result<()> {
+        let mut text = Vec::new();
+        let (Edited { plan, rewrite, .. }, price) = (self.edited, self.price);
+        let kept: u64 = plan.reasons.values().sum();
+        write!(text, "{}: {}", Escaped(&self.name), Number(plan.functions, "FDE"))?;
+        if plan.functions != 0 {
+            write!(text, ": {} get a compact encoding", plan.gained())?;
+            write!(text, " ({})", percent(plan.gained(), plan.functions))?;
+        }
+        writeln!(text, "{}", Counts(&[("have one", plan.compact), ("stay in DWARF mode", kept)]))?;
+        let reasons = most_frequent_first(&plan.reasons);
+        if !reasons.is_empty() {
+            writeln!(text, "  in DWARF mode: {}", Counts(&reasons).list())?;
+        }
+        let others = [("others", self.edited.others)];
+        write!(text, "  __compact_unwind: {} changed, ", Number(plan.gained() - plan.added(), "row"))?;
+        write!(text, "{} new, in {}", plan.added(), Number(self.edited.objects, "object"))?;
+        writeln!(text, "{}", Counts(&others))?;
+        if !plan.personalities.is_empty() {
+            let names: Vec<_> = plan.personalities.iter().map(|name| Escaped(name).to_string()).collect();
+            writeln!(text, "  personalities: {}", names.join(", "))?;
+        }
+        writeln!(text, "  a linker can remove {} bytes of FDEs", plan.fde_bytes)?;
+        write!(text, "  pcs that were exact: {} in prologues and ", price.prologue)?;
+        writeln!(text, "{} in epilogues, of {}", price.epilogue, price.pcs)?;
+        writeln!(text, "  file: {} bytes, before {}", rewrite.len(), self.old_len)?;
+        Ok(std::io::stderr().write_all(&text)?)
+    }
+
+    /// Writes it to standard output, as one line.
+    pub fn print_json(&self) -> anyhow::Result<()> {
+        let (Edited { plan, rewrite, .. }, price) = (self.edited, self.price);
+        let json = SummaryJson {
+            schema: "cfipack/compact-unwind/1",
+            file: &self.name,
+            objects: self.edited.objects,
+            other_members: self.edited.others,
+            functions: plan.functions,
+            gained: plan.gained(),
+            compact: plan.compact,
+            dwarf: plan.reasons.values().sum(),
+            reasons: &plan.reasons,
+            changed_rows: plan.gained() - plan.added(),
+            new_rows: plan.added(),
+            personalities: &plan.personalities,
+            fde_bytes: plan.fde_bytes,
+            pcs: price.pcs,
+            pcs_prologue: price.prologue,
+            pcs_epilogue: price.epilogue,
+            old_bytes: self.old_len,
+            bytes: rewrite.len(),
+            changes: rewrite.pieces().filter_map(ChangeJson::of).collect(),
+        };
+        let mut out = output::standard();
+        output::json(&mut out, &json)?;
+        Ok(out.flush()?)
+    }
+}
+
+/// The summary, as `cfipack/compact-unwind/1`.
+#[derive(Serialize)]
+struct SummaryJson<'s> {
+    schema: &'static str,
+    file: &'s str,
+    objects: u64,
+    /// Members of an archive, and slices, that stay because they are no Mach-O objects for x86-64 or arm64.
+    other_members: u64,
+    /// FDEs: `functions` is the sum of `gained`, `compact` and `dwarf`.
+    functions: u64,
+    gained: u64,
+    compact: u64,
+    dwarf: u64,
+    reasons: &'s BTreeMap<&'static str, u64>,
+    changed_rows: u64,
+    new_rows: u64,
+    personalities: &'s BTreeSet<String>,
+    /// Bytes of the FDEs that a linker can remove.
+    fde_bytes: u64,
+    /// PCs of the functions in `gained`, and those of them for which rows are not exact.
+    pcs: u64,
+    pcs_prologue: u64,
+    pcs_epilogue: u64,
+    old_bytes: usize,
+    bytes: usize,
+    /// New bytes of the file, and those that have moved.
+    changes: Vec<ChangeJson<'s>>,
+}
+
+#[derive(Serialize)]
+struct ChangeJson<'s> {
+    offset: String,
+    length: usize,
+    what: &'s str,
+    /// Where the bytes were in the old file, if they have moved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<String>,
+}
+
+impl<'s> ChangeJson<'s> {
+    fn of((offset, piece): (usize, &'s Piece<'_>)) -> Option<Self> {
+        let (what, from) = match piece {
+            Piece::New { what, .. } | Piece::Zeros { what, .. } => (&**what, None),
+            Piece::Old(range) if range.start != offset => {
+                ("moved bytes", Some(format!("{:#x}", range.start)))
+            }
+            _ => return None,
+        };
+        Some(Self { offset: format!("{offset:#x}"), length: piece.len(), what, from })
+    }
+}

@@ -1,0 +1,342 @@
+//! The conversion, which runs when no verb is given: CFI in, a `.sframe` section out.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use cfipack_container::{CallFrameSection, File, Kind, Placement};
+use cfipack_decoder::sframe;
+use cfipack_encoder::{Reason, Unsupported};
+use cfipack_format::sframe::Version;
+use cfipack_format::{Address, Arch};
+use cfipack_roundtrip::{Options, Report, most_frequent_first};
+use serde::Serialize;
+
+use crate::conversion::{self, Conversion, TableOptions};
+use crate::io::input::{self, Input, Object};
+use crate::io::output;
+use crate::missing::ConversionReasons;
+use crate::report::cfi_bytes::CfiBytes;
+use crate::report::count::{Counts, Number, percent};
+use crate::report::excluded::{self, Excluded};
+use crate::report::fault::TableNames;
+use crate::report::place::Places;
+use crate::report::status::{self, Status};
+use crate::report::verdict::{self, ReportJson};
+use crate::verbs::embed::{self, Conversions};
+use crate::verbs::verify;
+
+/// Options of the conversion
+#[derive(clap::Args, Debug)]
+pub struct Arguments {
+    /// Object or linked file with .eh_frame or .debug_frame; several with --in-place
+    #[arg(value_name = "INPUT", required = true)]
+    inputs: Vec<PathBuf>,
+    /// Write the .sframe section to FILE; "-" is standard output
+    #[arg(long, value_name = "FILE")]
+    section: Option<PathBuf>,
+    /// Address of the section in memory [default: 0]; functions that version 2 cannot reach from
+    /// this address are omitted
+    #[arg(long, value_name = "ADDR", value_parser = input::parse_address)]
+    address: Option<Address>,
+    /// Verify the table against the CFI as gimli evaluates it; exit status 1 if a function in the table
+    /// differs or cannot be judged, or if an FDE cannot be read
+    #[arg(long)]
+    verify: bool,
+    /// Exit status 1 if less than PERCENT of the functions is converted
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+    min_coverage: Option<f64>,
+    /// Print the summary as one JSON object on standard output
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    slice: input::Slice,
+    /// Number of threads; the bytes do not depend on it
+    #[arg(long, value_name = "N", default_value = "1", value_parser = input::number_in(1..=256_u16))]
+    threads: u16,
+    #[command(flatten)]
+    table: TableOptions,
+    #[command(flatten)]
+    embed: embed::FileOptions,
+}
+
+fn parse_percent(text: &str) -> Result<f64, String> {
+    let percent: f64 = text.trim_end_matches('%').parse().map_err(|_| "not a number".to_string())?;
+    (0.0..=100.0).contains(&percent).then_some(percent).ok_or_else(|| "not between 0 and 100".to_string())
+}
+
+/// Converts the input.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
+    if arguments.embed.writes_files() {
+        arguments.table.check()?;
+        arguments.slice.check_unused()?;
+        let Arguments { table, min_coverage, json, .. } = *arguments;
+        let threads = arguments.threads.into();
+        let conversions = Conversions { table, threads, min_coverage, json };
+        return arguments.embed.run(&arguments.inputs, conversions);
+    }
+    arguments.embed.check_unused()?;
+    let section = arguments.section.as_deref();
+    let [path] = &arguments.inputs[..] else { bail!("several inputs: need --in-place") };
+    if arguments.json && section.is_some_and(output::is_standard) {
+        bail!("--section and --json both write to standard output");
+    }
+    if arguments.address.is_some() && section.is_none() {
+        bail!("--address: needs --section, without which no bytes are written");
+    }
+    arguments.table.check()?;
+    if section.is_some_and(|section| output::is_same_file(section, path)) {
+        bail!("{}: --section would overwrite the input", path.display());
+    }
+    let input = Input::open(path, &arguments.slice)?;
+    let object = input.object(Placement::Apart)?;
+    let name = || object.name.to_string();
+    let file = object.file().with_context(name)?;
+    let sections = input::call_frame_sections(file).with_context(name)?;
+    let summary = Summary::of(&object, file, &sections, arguments).with_context(name)?;
+    let section = section.map_or(Ok(()), |section| output::binary(section, &summary.bytes));
+    let written = section.and_then(|()| match arguments.json {
+        true => summary.print_json(),
+        false => summary.print().with_context(name),
+    });
+    status::judged(summary.status(arguments.min_coverage), written)
+}
+
+/// The section of a relocatable object, relocated for address 0 with every section of code where
+/// [`Placement::Apart`] places it.
+fn relocated(conversion: &Conversion, bytes: &[u8], arch: Arch) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    let endian = arch.endian();
+    for field in conversion.section.start_fields() {
+        let (field, start) = (field.field, field.address());
+        let distance = start.distance_from(Address(field.0 as u64)).cast_unsigned();
+        if conversion.version == Version::V3 {
+            bytes[field.0..][..8].copy_from_slice(&endian.put_u64(distance));
+        } else {
+            bytes[field.0..][..4].copy_from_slice(&endian.put_u32(distance as u32));
+        }
+    }
+    bytes
+}
+
+fn is_far(unsupported: &&Unsupported) -> bool {
+    matches!(unsupported.reason, Reason::StartTooFar(_))
+}
+
+/// A conversion, and the data of its report.
+struct Summary<'s, 'a> {
+    object: &'s Object<'a>,
+    file: &'s File<'a>,
+    conversion: Conversion,
+    /// The section.
+    bytes: Vec<u8>,
+    cfi: CfiBytes,
+    /// FDEs that describe no function of their own.
+    excluded: Excluded,
+    report: Option<Report>,
+}
+
+impl<'s, 'a> Summary<'s, 'a> {
+    fn of(
+        object: &'s Object<'a>,
+        file: &'s File<'a>,
+        sections: &[CallFrameSection<'a>],
+        arguments: &Arguments,
+    ) -> anyhow::Result<Self> {
+        if file.is_mach_o() {
+            bail!("a Mach-O file: .sframe is for ELF files");
+        }
+        let is_relocatable = file.kind() == Kind::Relocatable;
+        if is_relocatable && arguments.address.is_some() {
+            bail!("--address: the linker places the section of a relocatable object");
+        }
+        let address = match (arguments.address, &arguments.section) {
+            (Some(address), _) => address,
+            // The address that the verbs which read a bare section assume.
+            (None, Some(_)) => Address(0),
+            (None, None) => conversion::place(file, sections)?,
+        };
+        let threads = arguments.threads.into();
+        let conversion = Conversion::at(file, sections, &arguments.table, threads, address)?;
+        if let Some(far) = conversion.section.omitted().iter().find(is_far)
+            && arguments.address.is_none()
+            && arguments.section.is_some()
+        {
+            let place = conversion::place(file, sections)?;
+            bail!(
+                "--address: the default, 0x0, is too far: function {}: {}; {place} is near the code",
+                far.function,
+                far.reason
+            );
+        }
+        let bytes = if is_relocatable { conversion.relocatable()? } else { conversion.linked()? };
+        let relocated = is_relocatable.then(|| relocated(&conversion, &bytes, file.arch()));
+        let table = sframe::Section::parse(relocated.as_deref().unwrap_or(&bytes), address)?;
+        let report = arguments.verify.then(|| {
+            let options = Options::new().with_padding(arguments.table.get().padding());
+            let omitted = ConversionReasons::new(&conversion.unsupported);
+            verify::against(sections, &[table], &options, threads, |missing| omitted.reason(missing))
+        });
+        let cfi = CfiBytes::of(file, sections)?;
+        Ok(Self { object, file, conversion, bytes, cfi, excluded: excluded::count(sections), report })
+    }
+
+    /// Whether the requested checks pass: every converted function is judged and equal, enough are converted, and
+    /// only functions that the conversion reports as omitted are missing.
+    fn status(&self, min_coverage: Option<f64>) -> Status {
+        let malformed = &self.conversion.malformed;
+        let is_true = self.report.as_ref().is_none_or(|report| {
+            let is_judged = report.unjudged_in_table == 0 && report.unreadable == 0 && malformed.is_empty();
+            is_judged && report.is_true() && report.unexplained == 0
+        });
+        let (converted, functions) = (self.conversion.converted() as f64, self.conversion.functions as f64);
+        let too_few = min_coverage.filter(|percent| converted * 100.0 < percent * functions);
+        if let Some(percent) = too_few {
+            status::warn(&format_args!(
+                "{}: less than {percent} % of the functions are converted",
+                self.object.name
+            ));
+        }
+        Status::differs_if(!is_true || too_few.is_some())
+    }
+
+    /// Writes it to standard error, in one piece.
+    fn print(&self) -> anyhow::Result<()> {
+        let Conversion { functions, .. } = self.conversion;
+        let (converted, omitted) = (self.conversion.converted(), self.conversion.omitted());
+        let mut text = Vec::new();
+        let all = Number(functions, "function");
+        write!(text, "{}: {all}: {converted} converted", self.object.name)?;
+        writeln!(text, " ({}), {omitted} omitted", percent(converted, functions))?;
+        let reasons = self.conversion.reasons();
+        let reasons = most_frequent_first(&reasons);
+        if !reasons.is_empty() {
+            writeln!(text, "  omitted: {}", Counts(&reasons).list())?;
+        }
+        if let Some(line) = excluded::line(&self.excluded) {
+            writeln!(text, "{line}")?;
+        }
+        let Conversion { outside_dwarf, undefined, .. } = self.conversion;
+        if outside_dwarf + undefined != 0 {
+            let all = Number(outside_dwarf + undefined, "function");
+            let parts = [("converted", outside_dwarf), ("omitted", undefined)];
+            writeln!(text, "  CFI not defined by DWARF: {all}{}", Counts(&parts))?;
+        }
+        let (sframe, cfi) = (self.bytes.len() as u64, &self.cfi);
+        writeln!(text, "  .sframe: {}, {} of {cfi}", Number(sframe, "byte"), percent(sframe, cfi.total()))?;
+        if let Some(report) = &self.report {
+            writeln!(text, "  verified against the CFI, as gimli evaluates it:")?;
+            verdict::print(&mut text, report, &TableNames::default(), &Places::new(self.file))?;
+        }
+        std::io::stderr().write_all(&text)?;
+        Ok(())
+    }
+
+    fn print_json(&self) -> anyhow::Result<()> {
+        let mut out = output::standard();
+        output::json(&mut out, &self.json())?;
+        Ok(out.flush()?)
+    }
+
+    fn json(&self) -> SummaryJson<'_> {
+        SummaryJson {
+            schema: "cfipack/convert/1",
+            file: self.object.name.plain(),
+            functions: self.conversion.functions,
+            converted: self.conversion.converted(),
+            unsupported: self.conversion.omitted(),
+            reasons: self.conversion.reasons(),
+            outside_dwarf: OutsideJson {
+                converted: self.conversion.outside_dwarf,
+                left_out: self.conversion.undefined,
+            },
+            ambiguous: self.conversion.omitted_for(Reason::Ambiguous.name()),
+            excluded: &self.excluded,
+            bytes: BytesJson { sframe: self.bytes.len(), cfi: self.cfi },
+            relocations: self.relocations(),
+            verify: self
+                .report
+                .as_ref()
+                .map(|report| ReportJson::new(report, &TableNames::default(), &Places::new(self.file))),
+        }
+    }
+
+    /// The relocations that a relocatable object's section needs; null for a linked file.
+    fn relocations(&self) -> Option<Vec<RelocationJson>> {
+        if self.file.kind() != Kind::Relocatable {
+            return None;
+        }
+        let kind = relocation_type(self.file.arch(), self.conversion.version);
+        let fields = self.conversion.section.start_fields();
+        let relocations = fields.map(|field| {
+            let (field, start) = (field.field, field.address());
+            let place = self.file.locate(start);
+            RelocationJson {
+                offset: field.to_string(),
+                r#type: kind,
+                section: place.as_ref().map(|place| place.section),
+                symbol: place.as_ref().map(|place| place.name.to_string()),
+                addend: place.map_or(start.0, |place| place.offset),
+            }
+        });
+        Some(relocations.collect())
+    }
+}
+
+/// The type of a start field's relocation, which is relative to the field, as gas writes it.
+pub(crate) fn relocation_type(arch: Arch, version: Version) -> &'static str {
+    match (arch, version) {
+        (Arch::S390x, Version::V3) => "R_390_PC64",
+        (Arch::S390x, _) => "R_390_PC32",
+        (Arch::Aarch64 | Arch::Aarch64Be, Version::V3) => "R_AARCH64_PREL64",
+        (Arch::Aarch64 | Arch::Aarch64Be, _) => "R_AARCH64_PREL32",
+        (_, Version::V3) => "R_X86_64_PC64",
+        (_, _) => "R_X86_64_PC32",
+    }
+}
+
+/// The summary, as `cfipack/convert/1`.
+#[derive(Serialize)]
+struct SummaryJson<'r> {
+    schema: &'static str,
+    file: String,
+    functions: u64,
+    converted: u64,
+    unsupported: u64,
+    reasons: BTreeMap<&'static str, u64>,
+    outside_dwarf: OutsideJson,
+    ambiguous: u64,
+    excluded: &'r Excluded,
+    bytes: BytesJson,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    relocations: Option<Vec<RelocationJson>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verify: Option<ReportJson<'r>>,
+}
+
+/// Functions whose CFI DWARF does not define.
+#[derive(Serialize)]
+struct OutsideJson {
+    converted: u64,
+    left_out: u64,
+}
+
+/// Bytes of the table and of its CFI.
+#[derive(Serialize)]
+struct BytesJson {
+    sframe: usize,
+    #[serde(flatten)]
+    cfi: CfiBytes,
+}
+
+/// A relocation against the symbol of a section. `section` is its index in the section table: names
+/// need not be unique.
+#[derive(Serialize)]
+struct RelocationJson {
+    offset: String,
+    r#type: &'static str,
+    section: Option<usize>,
+    symbol: Option<String>,
+    addend: u64,
+}

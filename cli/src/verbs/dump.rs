@@ -1,0 +1,218 @@
+//! `dump`: prints tables as readelf and llvm-objdump do, or as JSON.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::slice;
+
+use anyhow::Context as _;
+use cfipack_container::Placement;
+use cfipack_decoder::sframe::{self, Function, Section};
+use cfipack_format::sframe::FdeType;
+use cfipack_format::{Address, Arch};
+use serde::{Serialize, Serializer};
+
+use crate::io::each::{self, Outcome};
+use crate::io::input::{self, Object};
+use crate::io::output::{self, Text};
+use crate::report::place::Places;
+use crate::report::row::RowJson;
+use crate::report::status::Status;
+use crate::verbs::unwind_info;
+
+/// Prints tables as readelf --sframe and llvm-objdump --unwind-info do
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+The text is that of binutils 2.47 or LLVM 23, byte for byte. A part that cannot be read is
+replaced by an error, and the exit status is 2 after the rest is printed.
+
+Examples:
+  cfi2sframe dump a.out                     as readelf --sframe a.out
+  cfi2sframe dump libfoo.dylib              as llvm-objdump --unwind-info libfoo.dylib
+  cfi2sframe dump --json libfoo.so | jq '.functions[0].rows'
+  cfi2sframe dump --address 0x2f0 table     a bare section, as --section writes it")]
+pub struct Arguments {
+    /// Objects, linked files, archives of objects, or bare .sframe or __unwind_info sections
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Address of a bare .sframe section in memory [default: 0]
+    #[arg(long, value_name = "ADDR", value_parser = input::parse_address)]
+    address: Option<Address>,
+    /// Print one JSON object for each table, one per line
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    slice: input::Slice,
+}
+
+/// Dumps every table of every file. In text, sections of relocatable objects are at 0, as in readelf's output;
+/// JSON names the section of each function.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
+    let placement = if arguments.json { Placement::Apart } else { Placement::Zero };
+    each::for_each(&arguments.files, &arguments.slice, placement, |object, several| {
+        dump(object, several, arguments)
+    })
+}
+
+/// Dumps the tables of an object. A part that cannot be read is replaced by an error, which is returned after the
+/// rest is printed.
+fn dump(object: &Object<'_>, several: bool, arguments: &Arguments) -> anyhow::Result<Outcome> {
+    object.check_address(arguments.address)?;
+    if object.is_compact() {
+        return unwind_info::dump::dump(object, arguments.json);
+    }
+    let sections = object.sframe_sections(arguments.address.unwrap_or_default())?;
+    let mut out = output::standard();
+    let (mut found, mut broken) = (false, None);
+    let places = Places::of(object);
+    for section in &sections {
+        if arguments.json {
+            for table in object.tables(slice::from_ref(section))? {
+                found = true;
+                output::json(&mut out, &TableJson::new(object, &section.name, table, &places))?;
+                broken = broken.or_else(|| Some((first_error(&table)?, section.name.to_string())));
+            }
+            continue;
+        }
+        // Text follows the header alone, as readelf's does.
+        for table in input::tables(section)? {
+            if several && !found {
+                writeln!(out, "\nFile: {}", object.name)?;
+            }
+            found = true;
+            let mut text = Text::new(&mut out);
+            let written = table.dump(&mut text, &section.name);
+            text.finish(written)?;
+            broken = broken.or_else(|| Some((first_error(&table)?, section.name.to_string())));
+        }
+    }
+    if !found {
+        return Ok(Outcome::Absent(".sframe table"));
+    }
+    out.flush()?;
+    match broken {
+        Some((error, section)) => Err(error).with_context(|| format!("section {section}")),
+        None => Ok(Outcome::Done(Status::Done)),
+    }
+}
+
+/// The error of the first function that cannot be read, else that of the header's number of FREs.
+fn first_error(table: &Section<'_>) -> Option<sframe::Error> {
+    let mut sum = 0;
+    for function in table.functions() {
+        match function {
+            Ok(function) => {
+                sum += u64::from(function.num_fres());
+                if let Some(error) = function.rows().find_map(Result::err) {
+                    return Some(error);
+                }
+            }
+            Err(error) => return Some(error),
+        }
+    }
+    let value = table.header().num_fres;
+    (sum != u64::from(value)).then_some(sframe::Error::NumFres { value, sum })
+}
+
+/// A table, as `cfipack/dump/1`.
+#[derive(Serialize)]
+struct TableJson<'a> {
+    schema: &'static str,
+    file: String,
+    section: &'a str,
+    address: String,
+    version: u8,
+    flags: u8,
+    abi: u8,
+    fixed_fp_offset: i8,
+    fixed_ra_offset: i8,
+    num_fdes: u32,
+    num_fres: u32,
+    fre_len: u32,
+    functions: Functions<'a>,
+}
+
+impl<'a> TableJson<'a> {
+    fn new(object: &Object<'_>, section: &'a str, table: Section<'a>, places: &'a Places<'a, 'a>) -> Self {
+        let header = table.header();
+        Self {
+            schema: "cfipack/dump/1",
+            file: object.name.plain(),
+            section,
+            address: places.offset(table.address()).to_string(),
+            version: header.version,
+            flags: header.flags.bits(),
+            abi: header.abi,
+            fixed_fp_offset: header.fixed_fp_offset,
+            fixed_ra_offset: header.fixed_ra_offset,
+            num_fdes: header.num_fdes,
+            num_fres: header.num_fres,
+            fre_len: header.fre_len,
+            functions: Functions(table, places),
+        }
+    }
+}
+
+/// The functions of a table, written one by one: there may be hundreds of thousands.
+struct Functions<'a>(Section<'a>, &'a Places<'a, 'a>);
+
+impl Serialize for Functions<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let arch = self.0.arch();
+        serializer.collect_seq(self.0.functions().enumerate().map(|(index, function)| match function {
+            Ok(function) => Entry::Function(FunctionJson::new(arch, &function, self.1)),
+            Err(error) => Entry::Error { index, error: error.to_string() },
+        }))
+    }
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Entry {
+    Function(FunctionJson),
+    Error { index: usize, error: String },
+}
+
+/// A function. `repeats` is the size of a PLT's stub, after which the rows apply again. In an object,
+/// `start` is an offset in `section`, which is null in other files.
+#[derive(Serialize)]
+struct FunctionJson {
+    index: usize,
+    section: Option<String>,
+    start: String,
+    size: u32,
+    fre_width: usize,
+    #[serde(rename = "type")]
+    fde_type: &'static str,
+    signal_frame: bool,
+    pauth_key: Option<char>,
+    repeats: Option<u16>,
+    rows: Vec<RowEntry>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum RowEntry {
+    Row(RowJson),
+    Error { error: String },
+}
+
+impl FunctionJson {
+    fn new(arch: Arch, function: &Function<'_>, places: &Places<'_, '_>) -> Self {
+        let rows = function.rows().map(|row| match row {
+            Ok(row) => RowEntry::Row(RowJson::new(arch, &row)),
+            Err(error) => RowEntry::Error { error: error.to_string() },
+        });
+        Self {
+            index: function.index(),
+            section: places.in_object(function.start()).map(|(section, _)| section),
+            start: places.offset(function.start()).to_string(),
+            size: function.size(),
+            fre_width: function.fre_type().width(),
+            fde_type: if function.fde_type() == FdeType::Flex { "flex" } else { "default" },
+            signal_frame: function.is_signal_frame(),
+            pauth_key: arch.is_aarch64().then_some(if function.has_pauth_key_b() { 'B' } else { 'A' }),
+            repeats: function.is_pc_mask().then(|| function.rep_size()),
+            rows: rows.collect(),
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! A table in an object or a linked file: made for its place, and judged as it stands there.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context as _;
+use cfipack_container::{CallFrameSection, File, Kind, Rewrite, StartRelocation};
+use cfipack_decoder::sframe;
+use cfipack_encoder::Unsupported;
+use cfipack_encoder::sframe::Builder;
+use cfipack_roundtrip::{self as roundtrip, Options, Report, Threads, kernel_violations, verify_on};
+use serde::Serialize;
+
+use super::Conversions;
+use crate::conversion::{Consumer, Conversion};
+use crate::edit::{Edit, Problem, Skip};
+use crate::io::input;
+use crate::missing::ConversionReasons;
+use crate::report::cfi_bytes::CfiBytes;
+use crate::report::count::Counts;
+use crate::verbs::verify;
+
+/// The edit: a table for an object or a linked file.
+pub struct Embed {
+    /// How tables are made.
+    pub conversions: Conversions,
+    /// Whether a file that has a table is left alone.
+    pub skip_done: bool,
+    /// Whether objects, members of archives too, are left alone.
+    pub linked_only: bool,
+    /// Whether tables are verified.
+    pub verify: bool,
+}
+
+/// The report about a table, in a file or a member of an archive.
+#[derive(Debug, Serialize)]
+pub struct Table {
+    /// How the file got room for it; none in a relocatable object.
+    pub way: Option<&'static str>,
+    /// Its address, in a linked file.
+    pub address: Option<String>,
+    /// The version of the format.
+    pub version: u8,
+    /// Functions of the CFI.
+    pub functions: u64,
+    /// Functions in the table.
+    pub converted: u64,
+    /// Functions that the table omits.
+    pub unsupported: u64,
+    /// How many for each reason.
+    pub reasons: BTreeMap<&'static str, u64>,
+    /// Bytes of table and CFI.
+    pub bytes: Bytes,
+    /// Whether the table in the new file is verified against the CFI.
+    pub verified: bool,
+    /// FDEs that cannot be read.
+    pub unreadable: u64,
+    #[serde(skip)]
+    omitted: Vec<Unsupported>,
+}
+
+/// Bytes of a table and of its CFI.
+#[derive(Debug, Serialize)]
+pub struct Bytes {
+    /// The table.
+    pub sframe: u64,
+    /// The CFI.
+    #[serde(flatten)]
+    pub cfi: CfiBytes,
+}
+
+impl Edit for Embed {
+    type Report = Table;
+
+    fn edit<'a>(&self, object: &'a [u8]) -> Result<(Option<Rewrite<'a>>, Table), Problem> {
+        let file = File::parse(object)?;
+        let options = self.conversions.table.get();
+        if file.is_mach_o() || Builder::new(file.arch(), options).is_err() {
+            return Err(Problem::Skip(Skip::OtherKind));
+        }
+        if self.linked_only && file.kind() == Kind::Relocatable {
+            return Err(Problem::Skip(Skip::NotLinked));
+        }
+        if self.skip_done && self.is_done(&file)? {
+            return Err(Problem::Skip(Skip::HasTable));
+        }
+        let sections = file.call_frame_sections()?;
+        if !input::describe_functions(&sections) {
+            return Err(Problem::Skip(Skip::NoCfi));
+        }
+        let Conversions { table, threads, .. } = self.conversions;
+        let table = if file.kind() == Kind::Relocatable { table.for_linker() } else { table };
+        let conversion = Conversion::unplaced(&file, &sections, &table, threads)?;
+        if conversion.section.num_fdes() == 0 {
+            // No reader needs a table without functions; one that is there is stale.
+            return Ok((file.without_sframe()?, Table::of(&file, &sections, conversion, 0)?));
+        }
+        match file.kind() {
+            Kind::Linked => linked(&file, &sections, conversion),
+            Kind::Relocatable => relocatable(&file, &sections, conversion),
+        }
+    }
+
+    fn judge(&self, new: &[u8], table: &mut Table) -> Result<(), Problem> {
+        if !self.verify {
+            return Ok(());
+        }
+        let file = File::parse(new)?;
+        let sections = file.sframe_sections()?;
+        let tables = match &sections[..] {
+            [section] => input::relocated_tables(&file, section)?,
+            [] if table.converted == 0 => Vec::new(),
+            _ => return Err(Problem::Refused(format!("the new file has {} tables", sections.len()))),
+        };
+        self.check_cfi(&file, &tables, table)?;
+        if self.conversions.table.consumer() == Some(Consumer::Kernel) && file.kind() == Kind::Linked {
+            check_kernel_rules(&file, &tables)?;
+        }
+        table.verified = true;
+        Ok(())
+    }
+}
+
+/// Refuses tables that break a rule of the kernel's reader.
+fn check_kernel_rules(file: &File<'_>, tables: &[sframe::Section<'_>]) -> Result<(), Problem> {
+    let text = verify::text(file)?;
+    for table in tables {
+        let violations = kernel_violations(table, text.clone(), 1);
+        if let Some(first) = violations.first.first() {
+            return Err(Problem::Refused(format!("the new table breaks a rule of the kernel: {first}")));
+        }
+    }
+    Ok(())
+}
+
+impl Embed {
+    /// Whether the file has one table of the version that is asked for, which its program header leads to.
+    fn is_done(&self, file: &File<'_>) -> Result<bool, Problem> {
+        let tables = file.sframe_sections()?;
+        let [section] = &tables[..] else { return Ok(false) };
+        let Ok(table) = sframe::Section::parse(&section.bytes, section.address) else { return Ok(false) };
+        let is_found = file.kind() == Kind::Relocatable || file.sframe_segment() == Some(section.address);
+        let version = self.conversions.table.get().version;
+        Ok(is_found && table.version() == version && table.arch() == file.arch())
+    }
+
+    /// Verifies the tables of a new file against its CFI.
+    fn check_cfi(
+        &self,
+        file: &File<'_>,
+        tables: &[sframe::Section<'_>],
+        table: &mut Table,
+    ) -> Result<(), Problem> {
+        let cfi = file.call_frame_sections()?;
+        let options = Options::new().with_padding(self.conversions.table.get().padding());
+        let reasons = ConversionReasons::new(&std::mem::take(&mut table.omitted));
+        let sections: Vec<_> = cfi.iter().map(CallFrameSection::cfi).collect();
+        let (pool, tables) = (Threads(self.conversions.threads), roundtrip::Table::new(tables));
+        let report = verify_on(&pool, &sections, &tables, &options, |missing| reasons.reason(missing));
+        table.unreadable = report.unreadable;
+        let Report { different, malformed, unexplained, unjudged_in_table, .. } = report;
+        if report.is_true() && unexplained == 0 && unjudged_in_table == 0 {
+            return Ok(());
+        }
+        let parts = [
+            ("different", different),
+            ("missing", unexplained),
+            ("not judged", unjudged_in_table),
+            ("defects of the table", malformed),
+        ];
+        Err(Problem::Refused(format!(
+            "the new table is not what the CFI describes: {}",
+            Counts(&parts).list()
+        )))
+    }
+}
+
+/// Puts the table of a linked file into it.
+fn linked<'a>(
+    file: &File<'a>,
+    sections: &[CallFrameSection<'_>],
+    mut conversion: Conversion,
+) -> Result<(Option<Rewrite<'a>>, Table), Problem> {
+    let embedding = loop {
+        let len = conversion.section.len();
+        let embedding = file.embedding(len)?;
+        // In version 2, functions that are too far from there become fewer bytes, which may lie elsewhere.
+        conversion.place(embedding.address());
+        if conversion.section.len() == len {
+            break embedding;
+        }
+    };
+    let bytes = conversion.linked()?;
+    let mut table = Table::of(file, sections, conversion, bytes.len())?;
+    table.way = Some(embedding.way().name());
+    table.address = Some(embedding.address().to_string());
+    Ok((Some(embedding.rewrite(bytes)), table))
+}
+
+/// Puts the table of an object into it, with its relocations.
+fn relocatable<'a>(
+    file: &File<'a>,
+    sections: &[CallFrameSection<'_>],
+    conversion: Conversion,
+) -> Result<(Option<Rewrite<'a>>, Table), Problem> {
+    let bytes = conversion.relocatable()?;
+    let mut starts = Vec::new();
+    for field in conversion.section.start_fields() {
+        let start = field.address();
+        let place = file.locate(start).with_context(|| format!("function at {start}: in no section"))?;
+        starts.push(StartRelocation {
+            offset: field.field.0 as u32,
+            section: place.section,
+            addend: place.offset,
+        });
+    }
+    let rewrite = file.embed_in_object(&bytes, &starts)?;
+    Ok((Some(rewrite), Table::of(file, sections, conversion, bytes.len())?))
+}
+
+impl Table {
+    fn of(
+        file: &File<'_>,
+        sections: &[CallFrameSection<'_>],
+        conversion: Conversion,
+        len: usize,
+    ) -> anyhow::Result<Self> {
+        Ok(Self {
+            way: None,
+            address: None,
+            version: conversion.version as u8,
+            functions: conversion.functions,
+            converted: conversion.converted(),
+            unsupported: conversion.omitted(),
+            reasons: conversion.reasons(),
+            bytes: Bytes { sframe: len as u64, cfi: CfiBytes::of(file, sections)? },
+            verified: false,
+            unreadable: conversion.malformed.len() as u64,
+            omitted: conversion.unsupported,
+        })
+    }
+}

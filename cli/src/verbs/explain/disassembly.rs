@@ -1,0 +1,137 @@
+//! A function's instructions.
+
+use std::fmt::Write as _;
+
+use cfipack_container::{File, Kind, Section};
+use cfipack_format::{Address, Arch};
+
+use super::aarch64;
+use super::effect::{Effect, Flow};
+use super::x86::X86Decoder;
+use crate::report::place::Places;
+
+/// Code beyond this many bytes of a function is not disassembled.
+pub const MAX_CODE: usize = 1 << 20;
+
+/// One instruction as a decoder returns it.
+#[derive(Debug)]
+pub struct Decoded {
+    pub len: u8,
+    pub text: Text,
+    pub flow: Flow,
+    pub effect: Effect,
+    /// Whether it fills the space between blocks, if no branch leads to it.
+    pub is_padding: bool,
+}
+
+/// The text of an instruction.
+#[derive(Debug)]
+pub enum Text {
+    /// All of it.
+    Plain(String),
+    /// What comes before the target of a direct branch; none if a relocation decides where it leads.
+    Branch(String, Option<Address>),
+}
+
+/// One instruction of a function.
+#[derive(Debug)]
+pub struct Instruction {
+    /// Bytes from the function's start.
+    pub offset: u32,
+    pub len: u8,
+    /// Empty where the architecture has no disassembler.
+    pub text: String,
+    pub flow: Flow,
+    pub effect: Effect,
+    pub is_padding: bool,
+}
+
+/// The code of a function, as far as the file has it, and the relocated bytes in it.
+pub struct Code<'a> {
+    section: Section<'a>,
+    start: Address,
+    len: usize,
+    /// Offsets of relocated fields in the section, ascending.
+    relocated: Vec<u64>,
+}
+
+impl<'a> Code<'a> {
+    /// The code at an address.
+    pub fn of(file: &File<'a>, start: Address, size: u64) -> anyhow::Result<Option<Self>> {
+        let contains = |section: &Section<'_>| {
+            let offset = start.0.checked_sub(section.address.0);
+            offset.is_some_and(|offset| offset < section.bytes.len() as u64)
+        };
+        let Some(section) = file.code_sections()?.into_iter().find(contains) else { return Ok(None) };
+        let rest = section.bytes.len() - (start.0 - section.address.0) as usize;
+        let len = usize::try_from(size).unwrap_or(usize::MAX).min(rest).min(MAX_CODE);
+        let mut relocated = Vec::new();
+        if let (Kind::Relocatable, Some(index)) = (file.kind(), section.index) {
+            relocated = file.relocations(index)?.iter().map(|relocation| relocation.offset).collect();
+            relocated.sort_unstable();
+        }
+        Ok(Some(Self { section, start, len, relocated }))
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        let offset = (self.start.0 - self.section.address.0) as usize;
+        &self.section.bytes[offset..offset + self.len]
+    }
+
+    /// Whether a relocation changes one of `len` bytes from an offset in the function on.
+    fn is_relocated(&self, offset: usize, len: usize) -> bool {
+        let start = self.start.0 - self.section.address.0 + offset as u64;
+        let next = self.relocated.partition_point(|field| *field < start);
+        self.relocated.get(next).is_some_and(|field| *field < start + len as u64)
+    }
+
+    /// Its instructions.
+    pub fn instructions(&self, arch: Arch, places: &Places<'_, '_>) -> Vec<Instruction> {
+        let bytes = self.bytes();
+        let mut x86 = X86Decoder::new(arch);
+        let mut instructions = Vec::new();
+        let mut offset = 0;
+        while offset < bytes.len() {
+            let rest = &bytes[offset..];
+            let pc = self.start.offset(offset as i64);
+            let decoded = match (arch, rest.first_chunk()) {
+                (Arch::Amd64 | Arch::I386, _) => x86.decode(rest, pc, |len| self.is_relocated(offset, len)),
+                (Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32, Some(word)) => {
+                    aarch64::decode(*word, pc, self.is_relocated(offset, 4))
+                }
+                _ => bytes_only(arch, rest),
+            };
+            let text = match decoded.text {
+                Text::Plain(text) => text,
+                Text::Branch(mut text, target) => {
+                    // Writing to a String does not fail.
+                    let _ = match target {
+                        Some(target) => write!(text, " {}", places.name(target)),
+                        None => write!(text, " (relocated)"),
+                    };
+                    text
+                }
+            };
+            let Decoded { len, flow, effect, is_padding, .. } = decoded;
+            // No larger than MAX_CODE.
+            instructions.push(Instruction { offset: offset as u32, len, text, flow, effect, is_padding });
+            offset += usize::from(len);
+        }
+        instructions
+    }
+}
+
+/// An instruction of which only the length is known. On s390x the two highest bits have it (z/Architecture Principles
+/// of Operation, "Instruction Formats").
+fn bytes_only(arch: Arch, rest: &[u8]) -> Decoded {
+    let len = match (arch, rest[0] >> 6) {
+        (Arch::S390x, 0) => 2,
+        (Arch::S390x, 1 | 2) => 4,
+        (Arch::S390x, _) => 6,
+        _ => rest.len(),
+    };
+    let len = len.min(rest.len()).min(6) as u8;
+    let text = Text::Plain(String::new());
+    Decoded { len, text, flow: Flow::Next, effect: Effect::default(), is_padding: false }
+}

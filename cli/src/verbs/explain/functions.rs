@@ -1,0 +1,233 @@
+//! The functions that a table omits, or one function.
+
+use std::fmt;
+use std::io::Write;
+
+use cfipack_container::{CallFrameSection, File};
+use cfipack_decoder::sframe::{Function, Section};
+use cfipack_format::{Address, Arch, Key, RegisterName};
+use cfipack_roundtrip::innermost;
+use cfipack_roundtrip::words::Words;
+use serde::Serialize;
+
+use super::{Arguments, Listing};
+use crate::conversion::{Conversion, TableOptions};
+use crate::io::input::{self, Object};
+use crate::report::count::Number;
+use crate::report::escaped::Escaped;
+use crate::report::explanation::{self, Explanation};
+use crate::report::place::Places;
+use crate::report::reasons;
+use crate::report::row::RowJson;
+use crate::report::status::Status;
+use crate::verbs::unwind_info;
+
+/// Explains every omitted function, or the one at the address that was asked for.
+pub fn explain(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> {
+    let file = object.file()?;
+    arguments.table.check()?;
+    let places = Places::new(file);
+    let address = arguments.address.as_ref().map(|target| target.find(&places)).transpose()?;
+    if object.is_compact() || arguments.unwind_info {
+        arguments.table.check_unused()?;
+        return unwind_info::explain::explain(object, address, arguments.json);
+    }
+    let sections = input::call_frame_sections(file)?;
+    let explained = match address {
+        None => {
+            let conversion = Conversion::of(file, &sections, &arguments.table, 1)?;
+            let mut explained = omitted(&conversion, &places);
+            let address = conversion.address;
+            explained.extend(innermost_only(file.arch(), &conversion.linked()?, address, &places)?);
+            explained
+        }
+        Some(address) => {
+            let found = one_function(file, &sections, address, &arguments.table, &places)?;
+            let with_listing = |(mut found, function): (FunctionJson, _)| {
+                let tables = object.sframe_sections(Address(0))?;
+                let tables = object.tables(&tables)?;
+                found.listing = Listing::new(file, &function, &tables, address, &places)?;
+                anyhow::Ok(found)
+            };
+            found.map(with_listing).transpose()?.into_iter().collect()
+        }
+    };
+    explanation::report(object, &explained, address, "no function is omitted", arguments.json)
+}
+
+/// Every function that a conversion omits.
+fn omitted(conversion: &Conversion, places: &Places<'_, '_>) -> Vec<FunctionJson> {
+    let unsupported = conversion.unsupported.iter().map(|unsupported| FunctionJson {
+        start: Some(places.location(unsupported.function.address())),
+        symbol: places.symbol(unsupported.function.address()),
+        pc: Some(places.location(unsupported.pc())),
+        reason: Some(unsupported.reason.name()),
+        words: Some(unsupported.reason.to_string()),
+        ..FunctionJson::default()
+    });
+    let malformed = conversion.malformed.iter().map(|error| FunctionJson {
+        reason: Some(reasons::MALFORMED),
+        words: Some(error.to_string()),
+        ..FunctionJson::default()
+    });
+    unsupported.chain(malformed).collect()
+}
+
+/// Every function of a table with a row that unwinds an innermost frame only.
+fn innermost_only(
+    arch: Arch,
+    table: &[u8],
+    address: Address,
+    places: &Places<'_, '_>,
+) -> anyhow::Result<Vec<FunctionJson>> {
+    let mut found = Vec::new();
+    for function in Section::parse(table, address)?.functions() {
+        let function = function?;
+        let start = function.start();
+        found.extend(InnermostJson::of(arch, &function, places).map(|innermost| FunctionJson {
+            start: Some(places.location(start)),
+            size: Some(function.size().into()),
+            symbol: places.symbol(start),
+            innermost_only: Some(innermost),
+            ..FunctionJson::default()
+        }));
+    }
+    Ok(found)
+}
+
+/// The function that contains the address: the reason why it is omitted, or its rows.
+fn one_function<'s>(
+    file: &File<'_>,
+    sections: &'s [CallFrameSection<'_>],
+    address: Address,
+    options: &TableOptions,
+    places: &Places<'_, '_>,
+) -> anyhow::Result<Option<(FunctionJson, cfipack_cfi::Function<'s>)>> {
+    let Some((function, others)) = explanation::function_at(sections, address) else { return Ok(None) };
+    let mut found = FunctionJson {
+        start: Some(places.location(function.key.address())),
+        size: Some(function.size),
+        symbol: places.symbol(function.key.address()),
+        others: others.iter().map(|start| places.location(*start)).collect(),
+        ..FunctionJson::default()
+    };
+    let mut builder = cfipack_encoder::sframe::Builder::new(file.arch(), options.get())?;
+    // A function can be omitted by itself, or because of the others.
+    let of_the_table = || {
+        let all = Conversion::of(file, sections, options, 1)?.section;
+        anyhow::Ok(all.omitted().iter().find(|omitted| omitted.function == function.key).copied())
+    };
+    let unsupported =
+        builder.push(&function).err().map_or_else(of_the_table, |by_itself| Ok(Some(by_itself)))?;
+    if let Some(unsupported) = unsupported {
+        found.pc = Some(places.location(unsupported.pc()));
+        found.reason = Some(unsupported.reason.name());
+        found.words = Some(unsupported.reason.to_string());
+        return Ok(Some((found, function)));
+    }
+    let section = builder.finish();
+    let mut bytes = vec![0; section.len()];
+    section.write(&mut bytes, function.key.address(), Key::address)?;
+    for part in Section::parse(&bytes, function.key.address())?.functions() {
+        let part = part?;
+        found.innermost_only = found.innermost_only.or_else(|| InnermostJson::of(file.arch(), &part, places));
+        for row in part.rows() {
+            let mut row = row?;
+            // A function with very many rows is divided into parts, and so is a PLT.
+            row.start.0 += part.start().distance_from(function.key.address()) as u32;
+            let repeats = part.is_pc_mask().then(|| format!(", repeating every {} bytes", part.rep_size()));
+            let words = Words(file.arch(), row);
+            found.row_words.push(format!("+{}: {words}{}", row.start, repeats.unwrap_or_default()));
+            let repeats = part.is_pc_mask().then(|| part.rep_size());
+            found.rows.push(RowOfPart { row: RowJson::new(file.arch(), &row), repeats });
+        }
+    }
+    Ok(Some((found, function)))
+}
+
+/// A function: `reason` and its description `words`, or `rows`; `innermost_only` in the list of all functions that
+/// are not covered completely.
+#[derive(Serialize, Default)]
+struct FunctionJson {
+    start: Option<String>,
+    size: Option<u64>,
+    symbol: Option<String>,
+    pc: Option<String>,
+    reason: Option<&'static str>,
+    words: Option<String>,
+    innermost_only: Option<InnermostJson>,
+    rows: Vec<RowOfPart>,
+    /// The starts of other functions that contain the address.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    others: Vec<String>,
+    #[serde(flatten)]
+    listing: Option<Listing>,
+    #[serde(skip)]
+    row_words: Vec<String>,
+}
+
+/// The first PC with a row that unwinds an innermost frame only, and the register that it needs.
+#[derive(Serialize)]
+struct InnermostJson {
+    pc: String,
+    register: String,
+}
+
+impl InnermostJson {
+    fn of(arch: Arch, function: &Function<'_>, places: &Places<'_, '_>) -> Option<Self> {
+        let (row, register) = innermost(arch, function)?;
+        let pc = places.location(function.start().offset(row.start.0.into()));
+        Some(Self { pc, register: RegisterName(arch, register).to_string() })
+    }
+}
+
+impl fmt::Display for InnermostJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pc, register } = self;
+        write!(f, "from {} on, its CFA depends on {register}, which tables do not restore", Escaped(pc))
+    }
+}
+
+/// A row, `start` from the function's start; `repeats` is the size of a PLT's stub, after which it applies
+/// again.
+#[derive(Serialize)]
+struct RowOfPart {
+    #[serde(flatten)]
+    row: RowJson,
+    repeats: Option<u16>,
+}
+
+impl Explanation for FunctionJson {
+    fn print(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        if let Some(start) = &self.start {
+            write!(out, "{}", Escaped(start))?;
+        }
+        if let Some(symbol) = &self.symbol {
+            write!(out, " <{}>", Escaped(symbol))?;
+        }
+        if let Some(innermost) = self.innermost_only.as_ref().filter(|_| self.rows.is_empty()) {
+            return writeln!(out, ": unwound as an innermost frame only: {innermost}");
+        }
+        match (&self.words, &self.pc) {
+            (Some(words), Some(pc)) => writeln!(out, ": omitted: at {} {words}", Escaped(pc))?,
+            (Some(words), None) => writeln!(out, "omitted: {}", Escaped(words))?,
+            (None, _) => {
+                let rows = Number(self.rows.len() as u64, "row");
+                writeln!(out, ": {}, {rows}", Number(self.size.unwrap_or(0), "byte"))?;
+            }
+        }
+        if !self.others.is_empty() {
+            let others = self.others.join(", ");
+            writeln!(out, "  the address is also in the functions at {}", Escaped(others))?;
+        }
+        // The rows of a PLT are in no listing as they repeat.
+        if self.listing.is_none() || self.rows.iter().any(|row| row.repeats.is_some()) {
+            self.row_words.iter().try_for_each(|row| writeln!(out, "  {row}"))?;
+        }
+        if let Some(listing) = &self.listing {
+            listing.print(out)?;
+        }
+        let mut innermost = self.innermost_only.iter();
+        innermost.try_for_each(|words| writeln!(out, "  unwound as an innermost frame only: {words}"))
+    }
+}

@@ -1,0 +1,258 @@
+//! A function's instructions beside its rows, with marks where they disagree, and the frame at one of them.
+
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal as _, Write};
+
+use cfipack_cfi::Function;
+use cfipack_container::File;
+use cfipack_decoder::sframe::Section;
+use cfipack_format::{Address, Arch, Cfa, Row};
+use cfipack_roundtrip::same_row;
+use cfipack_roundtrip::words::{RuleWords, Words};
+use serde::Serialize;
+
+use super::check::{Checker, Kind, Mark};
+use super::disassembly::{Code, Instruction, MAX_CODE};
+use super::frame::Frame;
+use super::rows::{self, CfaWords, CfiRow, RulesWords, TableRows};
+use crate::report::count::Number;
+use crate::report::escaped::Escaped;
+use crate::report::place::Places;
+use crate::report::row::RowJson;
+
+/// The listing of a function.
+#[derive(Debug, Serialize)]
+pub struct Listing {
+    /// The instructions in order.
+    instructions: Vec<Line>,
+    /// How many instructions have marks.
+    marked: u64,
+    /// The frame before the instruction that was asked for.
+    frame: Option<Frame>,
+    /// What is missing, in words.
+    notes: Vec<String>,
+    #[serde(skip)]
+    arch: Arch,
+}
+
+/// An instruction with the rows in force before it.
+#[derive(Debug, Serialize)]
+struct Line {
+    pc: String,
+    bytes: String,
+    /// Null where the architecture has no disassembler.
+    text: Option<String>,
+    /// Whether it is the one at ADDRESS.
+    here: bool,
+    /// Whether the row starts here.
+    changed: bool,
+    row: Option<LineRow>,
+    /// The row of the file's table, if it has tables.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    table: Option<Option<RowJson>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    table_differs: Option<bool>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    marks: Vec<Mark>,
+    #[serde(skip)]
+    cells: Option<Cells>,
+}
+
+#[derive(Debug, Serialize)]
+struct LineRow {
+    #[serde(flatten)]
+    row: RowJson,
+    /// The rules of other registers.
+    saved: BTreeMap<String, String>,
+}
+
+/// The columns of the row as text, each with whether it has changed.
+#[derive(Debug)]
+struct Cells {
+    cfa: (String, bool),
+    rules: (String, bool),
+}
+
+impl Listing {
+    /// The listing of a function; none if the file does not have its code.
+    pub fn new(
+        file: &File<'_>,
+        function: &Function<'_>,
+        tables: &[Section<'_>],
+        address: Address,
+        places: &Places<'_, '_>,
+    ) -> anyhow::Result<Option<Self>> {
+        let start = function.key.address();
+        let Some(code) = Code::of(file, start, function.size)? else { return Ok(None) };
+        let arch = file.arch();
+        let instructions = code.instructions(arch, places);
+        let (rows, failed) = rows::of_cfi(function);
+        let checker = Checker::new(arch, start, &instructions, &rows);
+        let here = checker.index_around(address);
+        let mut marks = checker.marks();
+        let mut table_rows = TableRows::new(tables);
+        let mut lines = Vec::with_capacity(instructions.len());
+        let mut last = None;
+        for (index, instruction) in instructions.iter().enumerate() {
+            let is_known = failed.as_ref().is_none_or(|failed| u64::from(instruction.offset) < failed.offset);
+            let row = checker.row(index).filter(|_| is_known);
+            let pc = start.offset(instruction.offset.into());
+            let table = (!tables.is_empty()).then(|| table_rows.at(pc));
+            let mut line = Line::new(&code, instruction, row, places.offset(pc).to_string());
+            line.here = here == Some(index);
+            line.marks = marks.remove(&index).unwrap_or_default();
+            line.compare(arch, row, table, &mut last);
+            line.cells = row
+                .map(|row| Cells::new(arch, row, index.checked_sub(1).and_then(|index| checker.row(index))));
+            lines.push(line);
+        }
+        let frame = here.and_then(|index| {
+            let row = checker.row(index)?;
+            Some(Frame::new(arch, lines[index].pc.clone(), row, &checker.state(index)))
+        });
+        let mut notes = Vec::new();
+        if let Some(failed) = failed {
+            notes.push(format!("the CFI cannot be read from +{:#x} on: {}", failed.offset, failed.reason));
+        }
+        if code.bytes().len() == MAX_CODE && function.size > MAX_CODE as u64 {
+            notes.push(format!("only the first {MAX_CODE} bytes are disassembled"));
+        }
+        let marked = lines.iter().filter(|line| !line.marks.is_empty()).count() as u64;
+        Ok(Some(Self { instructions: lines, marked, frame, notes, arch }))
+    }
+
+    /// Prints it as text.
+    pub fn print(&self, out: &mut dyn Write) -> io::Result<()> {
+        let style = Style::of_standard_output();
+        let text = |line: &Line| line.text.as_ref().map_or(line.bytes.len(), |text| text.chars().count());
+        // A few very long ones may stand out.
+        let width = self.instructions.iter().map(text).max().unwrap_or(0).clamp(12, 44);
+        let pcs = self.instructions.iter().map(|line| line.pc.len()).max().unwrap_or(0);
+        let cfas = self.instructions.iter().filter_map(|line| Some(line.cells.as_ref()?.cfa.0.len()));
+        let cfas = cfas.max().unwrap_or(0).max(3);
+        let head = format!("{:pcs$}   {:width$}   {:cfas$}  registers at CFA", "", "", "CFA");
+        writeln!(out, "   {}", head.trim_end())?;
+        for line in &self.instructions {
+            let here = if line.here { '>' } else { ' ' };
+            let changed = if line.changed { '*' } else { ' ' };
+            let text = line.text.as_ref().unwrap_or(&line.bytes);
+            write!(out, "{here}  {:>pcs$}  {:width$} {changed} ", line.pc, Escaped(text).to_string())?;
+            if let Some(Cells { cfa, rules }) = &line.cells {
+                style.write(out, &cfa.0, Style::BOLD, cfa.1)?;
+                if !rules.0.is_empty() {
+                    write!(out, "{:1$}", "", cfas - cfa.0.len() + 2)?;
+                    style.write(out, &rules.0, Style::BOLD, rules.1)?;
+                }
+            } else {
+                write!(out, "no row")?;
+            }
+            writeln!(out)?;
+            for mark in &line.marks {
+                write!(out, "   ")?;
+                style.write(out, &format!("! {}", mark.words), Style::RED, true)?;
+                writeln!(out)?;
+            }
+        }
+        self.notes.iter().try_for_each(|note| writeln!(out, "  {note}"))?;
+        if self.marked != 0 {
+            writeln!(out, "  {} with disagreements", Number(self.marked, "instruction"))?;
+        }
+        match &self.frame {
+            Some(frame) => frame.draw(out, self.arch.pointer_size().into()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Line {
+    fn new(code: &Code<'_>, instruction: &Instruction, row: Option<&CfiRow>, pc: String) -> Self {
+        let start = instruction.offset as usize;
+        let bytes = &code.bytes()[start..start + usize::from(instruction.len)];
+        let text = (!instruction.text.is_empty()).then(|| instruction.text.clone());
+        Self {
+            pc,
+            bytes: bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+            text,
+            here: false,
+            changed: row.is_some_and(|row| row.row.start.0 == instruction.offset),
+            row: None,
+            table: None,
+            table_differs: None,
+            marks: Vec::new(),
+            cells: None,
+        }
+    }
+
+    /// Adds the rows; `last` is the difference at the instruction before, which is not repeated.
+    fn compare(
+        &mut self,
+        arch: Arch,
+        row: Option<&CfiRow>,
+        table: Option<Option<Row>>,
+        last: &mut Option<String>,
+    ) {
+        self.row = row.map(|row| LineRow {
+            row: RowJson::new(arch, &row.row),
+            saved: row
+                .saved
+                .iter()
+                .map(|(register, rule)| (rows::name(arch, *register), RuleWords(arch, *rule).to_string()))
+                .collect(),
+        });
+        let Some(table) = table else { return };
+        let differs = match (row, table) {
+            // A PLT's: `verify` evaluates it.
+            (Some(row), Some(_)) if row.row.cfa == Cfa::Expression => false,
+            (Some(row), Some(table)) => !same_row(&row.row, &table, arch),
+            (None, None) => false,
+            _ => true,
+        };
+        self.table = Some(table.map(|row| RowJson::new(arch, &row)));
+        self.table_differs = Some(differs);
+        let words = differs.then(|| match table {
+            Some(table) => format!("the table differs: {}", Words(arch, table)),
+            None => "the table has no row".to_string(),
+        });
+        if words != *last
+            && let Some(words) = &words
+        {
+            self.marks.push(Mark { kind: Kind::Table, words: words.clone() });
+        }
+        *last = words;
+    }
+}
+
+impl Cells {
+    fn new(arch: Arch, row: &CfiRow, before: Option<&CfiRow>) -> Self {
+        let words =
+            |row: &CfiRow| (CfaWords(arch, row.row.cfa).to_string(), RulesWords(arch, row).to_string());
+        let ((cfa, rules), before) = (words(row), before.map(words));
+        let is_new = |old: Option<&String>, new| old.is_some_and(|old| old != new);
+        let cfa_changed = is_new(before.as_ref().map(|before| &before.0), &cfa);
+        let rules_changed = is_new(before.as_ref().map(|before| &before.1), &rules);
+        Self { cfa: (cfa, cfa_changed), rules: (rules, rules_changed) }
+    }
+}
+
+/// Highlights on a terminal.
+struct Style {
+    is_on: bool,
+}
+
+impl Style {
+    const BOLD: &str = "1";
+    const RED: &str = "31";
+
+    /// On if standard output is a terminal, unless the environment has a `NO_COLOR` (no-color.org).
+    fn of_standard_output() -> Self {
+        let is_wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        Self { is_on: is_wanted && io::stdout().is_terminal() }
+    }
+
+    fn write(&self, out: &mut dyn Write, text: &str, code: &str, is_special: bool) -> io::Result<()> {
+        match self.is_on && is_special {
+            true => write!(out, "\x1b[{code}m{text}\x1b[0m"),
+            false => write!(out, "{text}"),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! `explain`: prints why functions are omitted, or one function's rows beside its instructions.
+
+mod aarch64;
+mod check;
+mod disassembly;
+mod effect;
+mod frame;
+mod functions;
+mod listing;
+mod rows;
+mod target;
+#[cfg(test)]
+mod tests;
+mod x86;
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use cfipack_container::Placement;
+
+use crate::conversion::TableOptions;
+use crate::io::input::{self, Input};
+use crate::report::status::Status;
+pub use listing::Listing;
+use target::Target;
+
+/// Explains why a table omits functions, or one function's rows
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+With ADDRESS, prints the function's instructions, before each the row of the CFI (* where a
+row starts; ra@-8: the return address is stored at CFA-8), and the frame at ADDRESS. Lines
+with ! mark where instructions move the CFA's register and the CFI does not, or the other way
+round (x86 and AArch64), and where the row of the file's own table differs.
+Exit status 1: no function contains ADDRESS.
+
+Examples:
+  cfi2sframe explain libcrypto.so                every omitted function and the reason; and every
+                                                 function unwound as an innermost frame only
+  cfi2sframe explain libcrypto.so 0x1a2b40       one function: its instructions and rows
+  cfi2sframe explain libcrypto.so AES_encrypt    the same by its symbol
+  cfi2sframe explain foo.o .text.foo+0x4         the same in an object
+  cfi2sframe explain foo.o '.text.foo[5]+0x4'    the .text.foo with index 5 of several
+  cfi2sframe explain --no-flex a.out             what a table without flex FDEs omits
+  cfi2sframe explain libfoo.dylib                every function in DWARF mode and the reason")]
+pub struct Arguments {
+    /// Object or linked file with CFI
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// An address in the function, decimal or hexadecimal with 0x; in an object SECTION+OFFSET; or a symbol, also
+    /// with +OFFSET
+    #[arg(value_name = "ADDRESS", value_parser = target::parse)]
+    address: Option<Target>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    slice: input::Slice,
+    /// Explain why functions have no compact encoding, for ELF files too
+    #[arg(long)]
+    unwind_info: bool,
+    #[command(flatten)]
+    table: TableOptions,
+}
+
+/// Explains what a table omits.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
+    let input = Input::open(&arguments.file, &arguments.slice)?;
+    let object = input.object(Placement::Apart)?;
+    functions::explain(&object, arguments).with_context(|| object.name.to_string())
+}

@@ -1,0 +1,55 @@
+//! The function or instruction to explain, as it is given on the command line.
+
+use anyhow::bail;
+use cfipack_format::Address;
+
+use crate::report::place::{self, Place, Places};
+
+/// An address, a section and an offset, or a symbol with or without an offset.
+#[derive(Clone, Debug)]
+pub struct Target {
+    text: String,
+    place: Option<Place>,
+}
+
+/// Parses what is a place or can be a symbol; [`Target::find`] checks whether a file has it.
+pub fn parse(text: &str) -> Result<Target, String> {
+    match place::parse(text) {
+        Ok(place) => Ok(Target { text: text.to_string(), place: Some(place) }),
+        // No symbol starts with a digit.
+        Err(error) if text.is_empty() || text.starts_with(|char: char| char.is_ascii_digit()) => Err(error),
+        Err(_) => Ok(Target { text: text.to_string(), place: None }),
+    }
+}
+
+impl Target {
+    /// Its address.
+    pub fn find(&self, places: &Places<'_, '_>) -> anyhow::Result<Address> {
+        // A symbol may contain a plus sign.
+        let with_offset =
+            self.place.as_ref().and_then(|place| Some((place.section.as_deref()?, place.offset)));
+        let names = [Some((self.text.as_str(), Address(0))), with_offset];
+        if let Some(place) = &self.place
+            && (place.section.is_none() || places.has_section(place))
+        {
+            return places.find(place);
+        }
+        for (name, offset) in names.into_iter().flatten() {
+            match &places.symbols_named(name)[..] {
+                [] => {}
+                [address] => return Ok(address.offset(offset.0 as i64)),
+                several => {
+                    let several: Vec<_> = several.iter().map(|address| places.location(*address)).collect();
+                    bail!(
+                        "several symbols have the name {name}, choose one by its place: {}",
+                        several.join(", ")
+                    );
+                }
+            }
+        }
+        match &self.place {
+            Some(place) => places.find(place),
+            None => bail!("no symbol of a function has the name {}", self.text),
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! `merge`: several tables into one.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use cfipack_container::{Kind, Placement, Section as FileSection};
+use cfipack_decoder::sframe;
+use cfipack_encoder::Unsupported;
+use cfipack_encoder::sframe::{Options, Section};
+use cfipack_format::sframe::Version;
+use cfipack_format::{Address, Key};
+use cfipack_linker::linked::{Merged, Tables};
+use serde::Serialize;
+
+use crate::io::input::{self, Contents, Input, Object, number_in};
+use crate::io::output;
+use crate::report::count::{Counts, Number};
+use crate::report::reasons;
+use crate::report::status::{self, Status};
+
+/// Merges several .sframe tables into one sorted table
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+lld and old versions of mold leave the tables of their inputs one after the other in one
+section, and readers see only the first. Addresses are taken as they stand, in all files.
+Functions outside of a file's code, which linkers leave of what they discard, are dropped;
+of equal functions of several tables, one is written. With neither -o nor --section
+there is only the summary, on standard error.
+
+Examples:
+  cfi2sframe merge a.out -o a.merged         one table in the place of those that lld left
+  cfi2sframe merge a.out --section table     its bytes, for where a.out has its section
+  cfi2sframe merge one two --address 0x2f0 --address 0x9000 --section table")]
+pub struct Arguments {
+    /// Linked files, or bare .sframe sections
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Write the one FILE with the merged table in place of its own, if that has room for it
+    #[arg(short, long, value_name = "OUT", conflicts_with_all = ["section", "place"])]
+    output: Option<PathBuf>,
+    /// Write the merged table's bytes; - is standard output
+    #[arg(long, value_name = "FILE")]
+    section: Option<PathBuf>,
+    /// Where the bytes of --section will lie in memory [default: where the first table does]
+    #[arg(long, value_name = "ADDR", value_parser = input::parse_address)]
+    place: Option<Address>,
+    /// Where a bare .sframe section lies in memory; of several, once for each, in order [default: 0]
+    #[arg(long, value_name = "ADDR", value_parser = input::parse_address)]
+    address: Vec<Address>,
+    /// Version of the merged table: 2 or 3 [default: the highest of the inputs, but not 1]
+    #[arg(long, value_name = "N", value_parser = number_in(2..=3_u8))]
+    sframe_version: Option<u8>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    slice: input::Slice,
+}
+
+/// Merges all tables of all files.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
+    check(arguments)?;
+    let inputs: Vec<_> =
+        arguments.files.iter().map(|path| Input::open(path, &arguments.slice)).collect::<Result<_, _>>()?;
+    let objects: Vec<_> =
+        inputs.iter().map(|input| input.object(Placement::Apart)).collect::<Result<_, _>>()?;
+    let mut bare = arguments.address.iter();
+    let mut sources = Vec::new();
+    for object in &objects {
+        let source = Source::of(object, &mut bare).with_context(|| object.name.to_string())?;
+        sources.push(source);
+    }
+    if bare.next().is_some() {
+        bail!("--address: there are fewer bare .sframe sections than addresses");
+    }
+    let merge = Merge::of(&sources, arguments)?;
+    if let Some(path) = &arguments.section {
+        output::binary(path, &merge.bytes)?;
+    }
+    if let Some(path) = &arguments.output {
+        let in_place = in_place(&objects[0], &sources[0], &merge.bytes);
+        output::binary(path, &in_place.with_context(|| objects[0].name.to_string())?)?;
+    }
+    let written = if arguments.json { merge.print_json() } else { merge.print() };
+    status::judged(Status::Done, written)
+}
+
+fn check(arguments: &Arguments) -> anyhow::Result<()> {
+    if arguments.place.is_some() && arguments.section.is_none() {
+        bail!("--place: without --section no bytes are written");
+    }
+    if arguments.json && arguments.section.as_deref().is_some_and(output::is_standard) {
+        bail!("--section and --json both ask for standard output");
+    }
+    if arguments.output.is_some() && arguments.files.len() > 1 {
+        bail!("-o: of several files no one has room for all tables: write them with --section");
+    }
+    let written: Vec<&Path> =
+        [&arguments.section, &arguments.output].into_iter().flatten().map(PathBuf::as_path).collect();
+    for (path, input) in
+        written.iter().flat_map(|path| arguments.files.iter().map(move |input| (path, input)))
+    {
+        if output::is_same_file(path, input) {
+            bail!("{}: this would overwrite the input", input.display());
+        }
+    }
+    Ok(())
+}
+
+/// A file's tables.
+struct Source<'a> {
+    name: String,
+    sections: Vec<FileSection<'a>>,
+    /// Where its code lies; nothing of a section that stands alone.
+    code: Option<Vec<Range<Address>>>,
+}
+
+impl<'a> Source<'a> {
+    fn of(object: &Object<'a>, bare: &mut std::slice::Iter<'_, Address>) -> anyhow::Result<Self> {
+        let (address, code) = match &object.contents {
+            Contents::Table(_) => (bare.next().copied().unwrap_or_default(), None),
+            Contents::File(file) if file.is_mach_o() => bail!("a Mach-O file: .sframe is for ELF files"),
+            Contents::File(file) if file.kind() == Kind::Relocatable => {
+                bail!("a relocatable object, whose table has no addresses: a linker merges it")
+            }
+            Contents::File(file) => {
+                let code = file.code_sections()?;
+                let range =
+                    |code: &FileSection<'_>| code.address..code.address.offset(code.bytes.len() as i64);
+                (Address(0), Some(code.iter().map(range).collect()))
+            }
+            Contents::UnwindInfo(_) => bail!("this is an __unwind_info section, of which a file has one"),
+        };
+        let sections = object.sframe_sections(address)?;
+        Ok(Self { name: object.name.plain(), sections, code })
+    }
+
+    fn has(&self, address: Address) -> bool {
+        self.code.as_ref().is_none_or(|code| code.iter().any(|range| range.contains(&address)))
+    }
+}
+
+/// The file with the merged table in the place of its own.
+fn in_place(object: &Object<'_>, source: &Source<'_>, table: &[u8]) -> anyhow::Result<Vec<u8>> {
+    let file = object.file()?;
+    let [section] = &source.sections[..] else {
+        bail!("-o: there are {} .sframe sections in it, not one: use --section", source.sections.len());
+    };
+    let room = section.bytes.len();
+    let index = section.index.context("-o: the file has no section headers: use --section")?;
+    let replaced = file.with_section(index, table)?;
+    replaced.with_context(|| {
+        let (name, size) = (&section.name, table.len());
+        format!("-o: section {name} has {room} bytes, the merged table {size}: use --section, or --sframe-version 2")
+    })
+}
+
+/// What all tables became.
+struct Merge {
+    section: Section,
+    bytes: Vec<u8>,
+    address: Address,
+    version: Version,
+    inputs: Vec<InputJson>,
+    unsupported: Vec<Unsupported>,
+}
+
+impl Merge {
+    fn of(sources: &[Source<'_>], arguments: &Arguments) -> anyhow::Result<Self> {
+        let mut tables = Vec::new();
+        for source in sources {
+            for section in &source.sections {
+                let found = input::tables(section).with_context(|| source.name.clone())?;
+                tables.extend(found.into_iter().map(|table| (source, table)));
+            }
+        }
+        let Some((_, first)) = tables.first() else { bail!("there is no .sframe table in the input") };
+        let address = arguments.place.unwrap_or_else(|| first.address());
+        let highest = tables.iter().map(|(_, table)| table.version()).max();
+        let version = match arguments.sframe_version {
+            Some(2) => Version::V2,
+            Some(_) => Version::V3,
+            None => highest.unwrap_or(Version::V3).max(Version::V2),
+        };
+        let mut merged = Tables::new(first.arch(), Options::new().with_version(version))?;
+        let (mut inputs, mut unsupported) = (Vec::new(), Vec::new());
+        for (source, table) in &tables {
+            let keep = |function: &sframe::Function<'_>| source.has(function.start());
+            let context = || format!("{}: table at {}", source.name, table.address());
+            let pushed = merged.push(table, keep, |reason| unsupported.push(reason)).with_context(context)?;
+            inputs.push(InputJson::new(source, table, pushed));
+        }
+        let mut section = merged.finish();
+        section.omit_distant(address, Key::address);
+        unsupported.extend_from_slice(section.omitted());
+        let mut bytes = vec![0; section.len()];
+        section.write(&mut bytes, address, Key::address)?;
+        Ok(Self { section, bytes, address, version, inputs, unsupported })
+    }
+
+    fn reasons(&self) -> BTreeMap<&'static str, u64> {
+        reasons::count(&self.unsupported, 0)
+    }
+
+    fn print(&self) -> anyhow::Result<()> {
+        let mut text = Vec::new();
+        for input in &self.inputs {
+            let InputJson { file, address, version, bytes, functions, rows, dropped, .. } = input;
+            write!(text, "{file}: table at {address}, version {version}: {}, ", Number(*bytes, "byte"))?;
+            writeln!(
+                text,
+                "{}, {}{}",
+                Number(*functions, "function"),
+                Number(*rows, "row"),
+                Counts(&[("outside of the code, dropped", *dropped)])
+            )?;
+        }
+        let all = self.inputs.iter().map(|input| input.bytes).sum();
+        let entries = self.section.num_fdes() as u64;
+        let Self { bytes, address, version, .. } = self;
+        write!(text, "merged: table at {address}, version {}: {} of ", *version as u8, bytes.len())?;
+        writeln!(text, "{}, {}", Number(all, "byte"), Number(entries, "function"))?;
+        let reasons = self.reasons();
+        if !reasons.is_empty() {
+            let reasons: Vec<_> = reasons.iter().map(|(name, count)| (*name, *count)).collect();
+            writeln!(text, "  omitted: {}", Counts(&reasons).list())?;
+        }
+        Ok(std::io::stderr().write_all(&text)?)
+    }
+
+    fn print_json(&self) -> anyhow::Result<()> {
+        let mut out = output::standard();
+        let report = MergeJson {
+            schema: "cfipack/merge/1",
+            inputs: &self.inputs,
+            address: self.address.to_string(),
+            version: self.version as u8,
+            bytes: self.bytes.len() as u64,
+            functions: self.section.num_fdes() as u64,
+            left_out: self.unsupported.len() as u64,
+            reasons: self.reasons(),
+        };
+        output::json(&mut out, &report)?;
+        Ok(out.flush()?)
+    }
+}
+
+/// The report, as `cfipack/merge/1`.
+#[derive(Serialize)]
+struct MergeJson<'m> {
+    schema: &'static str,
+    inputs: &'m [InputJson],
+    address: String,
+    version: u8,
+    bytes: u64,
+    /// Entries of the merged table.
+    functions: u64,
+    left_out: u64,
+    reasons: BTreeMap<&'static str, u64>,
+}
+
+/// A table of the input.
+#[derive(Serialize)]
+struct InputJson {
+    file: String,
+    address: String,
+    version: u8,
+    bytes: u64,
+    functions: u64,
+    rows: u64,
+    /// Functions outside of the file's code.
+    dropped: u64,
+    left_out: u64,
+}
+
+impl InputJson {
+    fn new(source: &Source<'_>, table: &sframe::Section<'_>, merged: Merged) -> Self {
+        let Merged { functions, rows, dropped, omitted, .. } = merged;
+        let file = source.name.clone();
+        let (address, version) = (table.address().to_string(), table.header().version);
+        Self {
+            file,
+            address,
+            version,
+            bytes: table.len() as u64,
+            functions,
+            rows,
+            dropped,
+            left_out: omitted,
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! `stats`: prints the size of a table by part, and what it covers.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::PathBuf;
+
+use cfipack_container::{File, Kind, Placement};
+use cfipack_decoder::sframe::Section;
+use cfipack_format::Address;
+use cfipack_roundtrip::{Options, most_frequent_first, stats};
+use serde::Serialize;
+
+use crate::conversion::{Conversion, TableOptions};
+use crate::io::each::{self, Outcome};
+use crate::io::input::{self, CALL_FRAMES, Contents, Object};
+use crate::io::output;
+use crate::report::cfi_bytes::CfiBytes;
+use crate::report::count::{Counts, Number, percent};
+use crate::report::escaped::Escaped;
+use crate::report::status::Status;
+use crate::verbs::stats_link;
+use crate::verbs::unwind_info;
+use crate::verbs::verify;
+
+/// Prints the sizes of a table's parts and its coverage
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+For a file without a table, the figures are those of the table that a conversion writes.
+
+Examples:
+  cfi2sframe stats a.out libfoo.so
+  cfi2sframe stats --layout gnu --json libfoo.so | jq .tables[0].bytes
+  cfi2sframe stats --link *.o libbar.a              functions, rows and bytes of each object")]
+pub struct Arguments {
+    /// Objects, linked files, archives of objects, or bare .sframe or __unwind_info sections
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Print what each relocatable object contributes to the table of a link in which all functions live
+    #[arg(long)]
+    link: bool,
+    /// Print one JSON object for each file, one per line; with --link one for all
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    slice: input::Slice,
+    #[command(flatten)]
+    table: TableOptions,
+}
+
+/// Counts the tables of every file.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
+    arguments.table.check()?;
+    if arguments.link {
+        let inputs = stats_link::open(&arguments.files, &arguments.slice)?;
+        return stats_link::run(&inputs, &arguments.table, arguments.json);
+    }
+    each::for_each(&arguments.files, &arguments.slice, Placement::Apart, |object, _| count(object, arguments))
+}
+
+fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> {
+    if object.is_compact() {
+        arguments.table.check_unused()?;
+        return unwind_info::stats::count(object, arguments.json);
+    }
+    let sections = object.sframe_sections(Address(0))?;
+    let tables = object.tables(&sections)?;
+    if let Contents::File(file) = &object.contents
+        && tables.is_empty()
+        && !input::describe_functions(&file.call_frame_sections()?)
+    {
+        return Ok(Outcome::Absent(CALL_FRAMES));
+    }
+    if !tables.is_empty() {
+        arguments.table.check_unused()?;
+    }
+    let name = object.name.plain();
+    let report = match &object.contents {
+        Contents::File(file) if tables.is_empty() => converted(name, file, &arguments.table)?,
+        Contents::File(file) => {
+            StatsJson { coverage: coverage(file, &tables)?, ..StatsJson::new(name, "file", &tables) }
+        }
+        Contents::Table(_) | Contents::UnwindInfo(_) => StatsJson::new(name, "file", &tables),
+    };
+    let mut out = output::standard();
+    if arguments.json {
+        output::json(&mut out, &report)?;
+    } else {
+        report.print(&mut out)?;
+    }
+    out.flush()?;
+    Ok(Outcome::Done(Status::Done))
+}
+
+/// The table that a conversion writes.
+fn converted(name: String, file: &File<'_>, options: &TableOptions) -> anyhow::Result<StatsJson> {
+    let sections = input::call_frame_sections(file)?;
+    let conversion = Conversion::of(file, &sections, options, 1)?;
+    let bytes = match file.kind() {
+        Kind::Relocatable => conversion.relocatable()?,
+        Kind::Linked => conversion.linked()?,
+    };
+    let table = Section::parse(&bytes, conversion.address)?;
+    let coverage = Coverage {
+        functions: conversion.functions,
+        covered: conversion.converted(),
+        reasons: conversion.reasons().into_iter().map(|(name, count)| (name.to_string(), count)).collect(),
+        cfi_bytes: CfiBytes::of(file, &sections)?,
+    };
+    Ok(StatsJson { coverage: Some(coverage), ..StatsJson::new(name, "conversion", &[table]) })
+}
+
+/// How much of its CFI the file's own tables cover; none if it has no CFI.
+fn coverage(file: &File<'_>, tables: &[Section<'_>]) -> anyhow::Result<Option<Coverage>> {
+    let sections = file.call_frame_sections()?;
+    if !input::describe_functions(&sections) {
+        return Ok(None);
+    }
+    let report = verify::against_any(&sections, tables, &Options::default(), 1);
+    Ok(Some(Coverage {
+        functions: report.functions,
+        covered: report.equal + report.different,
+        reasons: report.reasons,
+        cfi_bytes: CfiBytes::of(file, &sections)?,
+    }))
+}
+
+/// The report, as `cfipack/stats/1`.
+#[derive(Serialize)]
+struct StatsJson {
+    schema: &'static str,
+    file: String,
+    /// `file` or `conversion`.
+    source: &'static str,
+    tables: Vec<TableJson>,
+    coverage: Option<Coverage>,
+}
+
+/// How many functions of the CFI the tables cover.
+#[derive(Serialize)]
+struct Coverage {
+    functions: u64,
+    covered: u64,
+    reasons: BTreeMap<String, u64>,
+    cfi_bytes: CfiBytes,
+}
+
+#[derive(Serialize)]
+struct TableJson {
+    version: u8,
+    bytes: BytesJson,
+    functions: u64,
+    functions_by_start_width: [u64; 3],
+    flex: u64,
+    pc_mask: u64,
+    signal_frames: u64,
+    key_b: u64,
+    innermost_only: u64,
+    without_rows: u64,
+    malformed: u64,
+    code: u64,
+    rows: u64,
+    rows_stored: u64,
+    outermost: u64,
+    rows_by_word_width: [u64; 3],
+    sharing: u64,
+    shared_blocks: u64,
+    rows_per_function: Vec<u64>,
+    most_rows: u32,
+}
+
+#[derive(Serialize)]
+struct BytesJson {
+    total: u64,
+    header: u64,
+    index: u64,
+    attributes: u64,
+    starts: u64,
+    infos: u64,
+    words: u64,
+    other: u64,
+    saved_by_sharing: u64,
+}
+
+impl TableJson {
+    fn new(table: &Section<'_>) -> Self {
+        let stats = stats(table);
+        let bytes = stats.bytes;
+        Self {
+            version: table.header().version,
+            bytes: BytesJson {
+                total: bytes.total,
+                header: bytes.header,
+                index: bytes.index,
+                attributes: bytes.attributes,
+                starts: bytes.starts,
+                infos: bytes.infos,
+                words: bytes.words,
+                other: bytes.other,
+                saved_by_sharing: bytes.saved_by_sharing,
+            },
+            functions: stats.functions,
+            functions_by_start_width: stats.by_fre_type,
+            flex: stats.flex,
+            pc_mask: stats.pc_mask,
+            signal_frames: stats.signal,
+            key_b: stats.key_b,
+            innermost_only: stats.innermost_only,
+            without_rows: stats.without_rows,
+            malformed: stats.malformed,
+            code: stats.code,
+            rows: stats.rows,
+            rows_stored: stats.rows_stored,
+            outermost: stats.outermost,
+            rows_by_word_width: stats.by_word_size,
+            sharing: stats.sharing,
+            shared_blocks: stats.shared_blocks,
+            rows_per_function: stats.rows_per_function,
+            most_rows: stats.most_rows,
+        }
+    }
+
+    fn print(&self, out: &mut impl Write) -> std::io::Result<()> {
+        let bytes = &self.bytes;
+        writeln!(out, "  version {}: {} bytes", self.version, bytes.total)?;
+        let parts = [
+            ("header", bytes.header),
+            ("function index", bytes.index),
+            ("attributes", bytes.attributes),
+            ("starts of rows", bytes.starts),
+            ("info bytes", bytes.infos),
+            ("data words", bytes.words),
+            ("other", bytes.other),
+        ];
+        for (name, size) in parts.into_iter().filter(|&(_, size)| size != 0) {
+            writeln!(out, "    {name:<15} {size:>10}  {:>8}", percent(size, bytes.total))?;
+        }
+        if self.shared_blocks != 0 {
+            let Self { sharing, shared_blocks, .. } = self;
+            let blocks = Number(*shared_blocks, "block");
+            write!(out, "    {sharing} functions share {blocks} of rows,")?;
+            writeln!(out, " which saves {}", Number(bytes.saved_by_sharing, "byte"))?;
+        }
+        let [one, two, four] = self.functions_by_start_width;
+        let kinds = [
+            ("with 1-byte starts", one),
+            ("with 2-byte starts", two),
+            ("with 4-byte starts", four),
+            ("flex", self.flex),
+            ("PC-mask", self.pc_mask),
+            ("signal frames", self.signal_frames),
+            ("with key B", self.key_b),
+            ("unwound as innermost frames only", self.innermost_only),
+            ("without rows", self.without_rows),
+            ("that cannot be read", self.malformed),
+        ];
+        writeln!(out, "  functions: {}{}", self.functions, Counts(&kinds))?;
+        let [one, two, four] = self.rows_by_word_width;
+        let kinds = [
+            ("with 1-byte words", one),
+            ("with 2-byte words", two),
+            ("with 4-byte words", four),
+            ("of outermost frames", self.outermost),
+        ];
+        writeln!(out, "  rows: {}, stored: {}{}", self.rows, self.rows_stored, Counts(&kinds))?;
+        writeln!(out, "  most rows in a function: {}", self.most_rows)
+    }
+}
+
+impl StatsJson {
+    fn new(file: String, source: &'static str, tables: &[Section<'_>]) -> Self {
+        let tables = tables.iter().map(TableJson::new).collect();
+        Self { schema: "cfipack/stats/1", file, source, tables, coverage: None }
+    }
+
+    fn print(&self, out: &mut impl Write) -> std::io::Result<()> {
+        let source = if self.source == "conversion" { " (no table in the file; as converted)" } else { "" };
+        writeln!(out, "{}:{source}", Escaped(&self.file))?;
+        for table in &self.tables {
+            table.print(out)?;
+        }
+        let Some(Coverage { functions, covered, reasons, cfi_bytes }) = &self.coverage else { return Ok(()) };
+        let total = self.tables.iter().map(|table| table.bytes.total).sum();
+        writeln!(out, "  size: {} of {cfi_bytes}", percent(total, cfi_bytes.total()))?;
+        let all = Number(*functions, "function");
+        writeln!(out, "  covered: {covered} of {all} ({})", percent(*covered, *functions))?;
+        let reasons = most_frequent_first(reasons);
+        if !reasons.is_empty() {
+            writeln!(out, "  omitted: {}", Counts(&reasons).list())?;
+        }
+        Ok(())
+    }
+}

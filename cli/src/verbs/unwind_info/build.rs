@@ -1,0 +1,281 @@
+//! `unwind-info`: builds an `__unwind_info` section.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use cfipack_container::{File, Placement};
+use cfipack_encoder::unwind_info::Warning;
+use cfipack_roundtrip::most_frequent_first;
+use cfipack_roundtrip::unwind_info::{Modes, Report, Stats};
+use serde::Serialize;
+
+use super::source::Source;
+use super::table::{BuiltTable, TableOptions};
+use super::verify::{self, ReportJson};
+use crate::io::each::{self, Outcome};
+use crate::io::input::{self, CALL_FRAMES, Input, Object};
+use crate::io::output;
+use crate::report::count::{Counts, Number, percent};
+use crate::report::place::Places;
+use crate::report::reasons::MALFORMED;
+use crate::report::status::{self, Status};
+
+/// Builds an __unwind_info section
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+For a linked Mach-O file, the entries are those of its own __unwind_info. For a Mach-O
+object, they are its __compact_unwind rows and the FDEs of functions without a row;
+addresses are the object's. For an ELF file, or with --from-cfi, each function's encoding
+is computed from its call frame information and checked against it; functions that cannot
+be encoded are in DWARF mode, and the summary on standard error counts the reasons.
+
+Exit status 1: a function has no unwind information because its personality would be the
+fourth; or --from-cfi omits functions without an FDE, because linkers remove the FDEs of
+functions with compact rows; or the table fails --verify.
+
+Examples:
+  cfi2sframe unwind-info libfoo.dylib                     the size of the smallest table
+  cfi2sframe unwind-info libfoo.dylib --layout ld-prime --section table
+  cfi2sframe unwind-info libfoo.so --verify               a table from ELF CFI, verified
+  cfi2sframe diff libfoo.dylib table                      compare with what --section wrote")]
+pub struct Arguments {
+    /// Mach-O or ELF file, fat file, or archive of objects
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Write the section to F; "-" is standard output
+    #[arg(long, value_name = "F")]
+    section: Option<PathBuf>,
+    /// Verify the table against the CFI as gimli evaluates it
+    #[arg(long)]
+    verify: bool,
+    /// Print the summary as JSON on standard output, one object for each file, one per line
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    slice: input::Slice,
+    #[command(flatten)]
+    table: TableOptions,
+}
+
+/// Builds the table of every object in the file.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
+    let Some(section) = arguments.section.as_deref() else {
+        let files = std::slice::from_ref(&arguments.file);
+        return each::for_each(files, &arguments.slice, Placement::Apart, |object, _| {
+            if is_without_both(object)? {
+                return Ok(Outcome::Absent(CALL_FRAMES));
+            }
+            Ok(Outcome::Done(build(object, arguments)?.0))
+        });
+    };
+    if arguments.json && output::is_standard(section) {
+        bail!("--section and --json both write to standard output");
+    }
+    if output::is_same_file(section, &arguments.file) {
+        bail!("{}: --section would overwrite the input", arguments.file.display());
+    }
+    let input = Input::open(&arguments.file, &arguments.slice)?;
+    let object = input.object(Placement::Apart)?;
+    let (status, bytes) = build(&object, arguments).with_context(|| object.name.to_string())?;
+    status::judged(status, output::binary(section, &bytes))
+}
+
+/// Whether the object has neither tables nor CFI.
+fn is_without_both(object: &Object<'_>) -> anyhow::Result<bool> {
+    Ok(Source::of(object)?.is_empty() && object.file()?.call_frame_sections()?.is_empty())
+}
+
+fn build(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<(Status, Vec<u8>)> {
+    let source = Source::of(object)?;
+    let file = object.file()?;
+    let built = BuiltTable::of(file, &source, &arguments.table)?;
+    let report = if arguments.verify { Some(built.verify(file, &source)?) } else { None };
+    let own = source.table.as_ref().map(|section| section.bytes.len());
+    let summary = Summary { object, file, built: &built, own, report, options: &arguments.table };
+    let write = || {
+        if !arguments.json {
+            return summary.print();
+        }
+        let mut out = output::standard();
+        output::json(&mut out, &summary.json()?)?;
+        Ok(out.flush()?)
+    };
+    Ok((status::judged(summary.status(), write())?, built.bytes))
+}
+
+/// The data of the report.
+struct Summary<'s, 'a> {
+    object: &'s Object<'a>,
+    file: &'s File<'a>,
+    built: &'s BuiltTable,
+    /// Bytes of the file's own section.
+    own: Option<usize>,
+    report: Option<Report>,
+    options: &'s TableOptions,
+}
+
+impl Summary<'_, '_> {
+    fn status(&self) -> Status {
+        let is_lost = |warning: &Warning| matches!(warning, Warning::FourthPersonality { fde: None, .. });
+        let is_true = self.report.as_ref().is_none_or(|report| report.is_true() && report.unjudged == 0);
+        let is_omitted = self.built.entries.without_fde != 0;
+        Status::differs_if(is_omitted || !is_true || self.built.warnings.iter().any(is_lost))
+    }
+
+    /// The warnings of a kind: how many there are, and the first.
+    fn warnings(&self) -> Vec<(u64, &Warning)> {
+        let mut kinds: Vec<(u64, &Warning)> = Vec::new();
+        for warning in &self.built.warnings {
+            let is_alike = |(_, other): &&mut (u64, &Warning)| {
+                std::mem::discriminant(*other) == std::mem::discriminant(warning)
+            };
+            match kinds.iter_mut().find(is_alike) {
+                Some((count, _)) => *count += 1,
+                None => kinds.push((1, warning)),
+            }
+        }
+        kinds
+    }
+
+    /// Writes it to standard error, in one piece.
+    fn print(&self) -> anyhow::Result<()> {
+        let mut text = Vec::new();
+        let (name, layout) = (&self.object.name, self.options.layout_name());
+        let stats = self.built.stats(self.file)?;
+        let encodings = &self.built.entries.encodings;
+        if self.built.entries.source == "cfi" {
+            let (functions, compact) = (encodings.functions, encodings.compact());
+            let all = Number(functions, "function");
+            write!(
+                text,
+                "{name}: {all}: {compact} with a compact encoding ({})",
+                percent(compact, functions)
+            )?;
+            let unread = [("that cannot be read", encodings.malformed.len() as u64)];
+            writeln!(text, ", {} in DWARF mode{}", encodings.unsupported.len(), Counts(&unread))?;
+            let reasons = encodings.reasons();
+            let mut reasons = most_frequent_first(&reasons);
+            reasons.retain(|(name, _)| *name != MALFORMED);
+            if !reasons.is_empty() {
+                writeln!(text, "  in DWARF mode: {}", Counts(&reasons).list())?;
+            }
+        } else {
+            writeln!(text, "{name}: from its __{}", self.built.entries.source)?;
+        }
+        write!(text, "  __unwind_info ({layout}): {} bytes", self.built.bytes.len())?;
+        match self.own {
+            Some(own) => {
+                let part = percent(self.built.bytes.len() as u64, own as u64);
+                writeln!(text, ", {part} of the file's own ({own})")?;
+            }
+            None => writeln!(text)?,
+        }
+        let Stats { entries, compressed_pages, regular_pages, modes, .. } = &stats;
+        let kinds = [("in DWARF mode", modes.dwarf), ("without unwind information", modes.none)];
+        write!(text, "  entries: {entries}{}, ", Counts(&kinds))?;
+        writeln!(text, "in {compressed_pages} compressed and {regular_pages} regular pages")?;
+        writeln!(text, "  personalities: {}, LSDAs: {}", stats.personalities, stats.lsdas)?;
+        if let Some(report) = &self.report {
+            writeln!(text, "  verified against the CFI, as gimli evaluates it:")?;
+            verify::print(&mut text, report, &Places::new(self.file))?;
+        }
+        std::io::stderr().write_all(&text)?;
+        if self.built.entries.without_fde != 0 {
+            status::warn(&format_args!(
+                "{name}: {} compact entries for code without an FDE are omitted",
+                self.built.entries.without_fde
+            ));
+        }
+        for (count, first) in self.warnings() {
+            status::warn(&format_args!("{name}: {}, the first: {first}", Number(count, "function")));
+        }
+        Ok(())
+    }
+
+    fn json(&self) -> anyhow::Result<SummaryJson<'_>> {
+        let stats = self.built.stats(self.file)?;
+        let encodings = &self.built.entries.encodings;
+        Ok(SummaryJson {
+            schema: "cfipack/unwind-info/1",
+            file: self.object.name.plain(),
+            source: self.built.entries.source,
+            layout: self.options.layout_name(),
+            functions: encodings.functions,
+            unsupported: encodings.unsupported.len() + encodings.malformed.len(),
+            reasons: encodings.reasons(),
+            without_fde: self.built.entries.without_fde,
+            entries: stats.entries,
+            modes: ModesJson::new(&stats.modes),
+            pages: PagesJson { compressed: stats.compressed_pages, regular: stats.regular_pages },
+            personalities: stats.personalities,
+            lsdas: stats.lsdas,
+            bytes: BytesJson { unwind_info: self.built.bytes.len(), own: self.own },
+            warnings: self.built.warnings.iter().take(100).map(Warning::to_string).collect(),
+            warning_count: self.built.warnings.len(),
+            verify: self.report.as_ref().map(ReportJson::new),
+        })
+    }
+}
+
+/// The summary. `functions`, `unsupported` and `reasons` describe the CFI, if entries come from it.
+#[derive(Serialize)]
+struct SummaryJson<'r> {
+    schema: &'static str,
+    file: String,
+    source: &'static str,
+    layout: &'static str,
+    functions: u64,
+    unsupported: usize,
+    reasons: BTreeMap<&'static str, u64>,
+    without_fde: u64,
+    entries: u64,
+    modes: ModesJson,
+    pages: PagesJson,
+    personalities: u64,
+    lsdas: u64,
+    bytes: BytesJson,
+    warnings: Vec<String>,
+    warning_count: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verify: Option<ReportJson<'r>>,
+}
+
+#[derive(Serialize)]
+struct PagesJson {
+    compressed: u64,
+    regular: u64,
+}
+
+/// Bytes of the table, and of the file's own section.
+#[derive(Serialize)]
+struct BytesJson {
+    unwind_info: usize,
+    own: Option<usize>,
+}
+
+/// Entries by mode.
+#[derive(Serialize)]
+pub struct ModesJson {
+    frame: u64,
+    frameless: u64,
+    indirect: u64,
+    dwarf: u64,
+    none: u64,
+    malformed: u64,
+}
+
+impl ModesJson {
+    /// The counts in JSON.
+    pub fn new(modes: &Modes) -> Self {
+        Self {
+            frame: modes.frame,
+            frameless: modes.frameless,
+            indirect: modes.indirect,
+            dwarf: modes.dwarf,
+            none: modes.none,
+            malformed: modes.malformed,
+        }
+    }
+}

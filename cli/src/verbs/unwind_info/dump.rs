@@ -1,0 +1,188 @@
+//! `dump` of `__unwind_info` and `__compact_unwind`, as llvm-objdump prints them.
+
+use std::io::Write as _;
+
+use anyhow::Context as _;
+use cfipack_decoder::compact_unwind::{self, Destination};
+use cfipack_decoder::unwind_info;
+use cfipack_format::unwind_info::PageKind;
+use cfipack_format::{Arch, SectionOffset};
+use serde::Serialize;
+
+use super::source::{self, Source};
+use crate::io::each::Outcome;
+use crate::io::input::Object;
+use crate::io::output::{self, Text};
+use crate::report::status::Status;
+
+/// Dumps the tables of an object. A page that cannot be read is replaced by an error, which is returned after the
+/// rest is printed.
+pub fn dump(object: &Object<'_>, json: bool) -> anyhow::Result<Outcome> {
+    let source = Source::of(object)?;
+    if source.is_empty() {
+        return Ok(Outcome::Absent(source::TABLES));
+    }
+    let table = source.parse()?;
+    let mut out = output::standard();
+    if json {
+        let name = object.name.plain();
+        output::json(&mut out, &DumpJson::new(&name, &source, table.as_ref())?)?;
+        out.flush()?;
+        return match table.and_then(|table| table.pages().find_map(Result::err)) {
+            Some(error) => Err(error).context("section __unwind_info"),
+            None => Ok(Outcome::Done(Status::Done)),
+        };
+    }
+    if let Some(file) = source.file {
+        write!(out, "\n{}:\tfile format {}\nUnwind info:\n\n", object.name, format_name(file.arch()))?;
+    }
+    if let Some(compact) = &source.rows {
+        let section = compact_unwind::Section::parse(&compact.section.bytes, source.arch()?.pointer_size())
+            .with_context(|| format!("section {}", compact.section.name))?;
+        let destination = |field: SectionOffset| {
+            let referent = compact.referent(field)?;
+            Some(Destination { name: &referent.name, addend: referent.addend })
+        };
+        let mut text = Text::new(&mut out);
+        let written = section.dump(&mut text, destination);
+        text.finish(written)?;
+    }
+    let mut broken = None;
+    if let Some(table) = table {
+        let mut text = Text::new(&mut out);
+        let written = table.dump(&mut text);
+        let result = written.map(|summary| broken = summary.first);
+        text.finish(result)?;
+    }
+    out.flush()?;
+    match broken {
+        Some(error) => Err(error).context("section __unwind_info"),
+        None => Ok(Outcome::Done(Status::Done)),
+    }
+}
+
+/// LLVM's name for the file format.
+fn format_name(arch: Arch) -> &'static str {
+    match arch {
+        Arch::I386 => "mach-o 32-bit i386",
+        Arch::Aarch64 => "mach-o arm64",
+        Arch::Arm64_32 => "mach-o arm64 (ilp32)",
+        _ => "mach-o 64-bit x86-64",
+    }
+}
+
+/// Both tables; addresses are image offsets, and for an object's rows addresses of the object.
+#[derive(Serialize)]
+struct DumpJson<'d> {
+    schema: &'static str,
+    file: &'d str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unwind_info: Option<TableJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    compact_unwind: Option<Vec<RowJson>>,
+}
+
+#[derive(Serialize)]
+struct TableJson {
+    bytes: usize,
+    common_encodings: Vec<String>,
+    personalities: Vec<String>,
+    end: Option<String>,
+    lsdas: Vec<LsdaJson>,
+    pages: Vec<PageJson>,
+}
+
+#[derive(Serialize)]
+struct LsdaJson {
+    function: String,
+    lsda: String,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum PageJson {
+    Page { offset: String, kind: &'static str, encodings: Vec<String>, entries: Vec<EntryJson> },
+    Error { error: String },
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum EntryJson {
+    Entry { function: String, encoding: String },
+    Error { error: String },
+}
+
+/// A row of `__compact_unwind`; `personality` and `lsda` name what they refer to.
+#[derive(Serialize)]
+struct RowJson {
+    offset: String,
+    function: String,
+    length: u32,
+    encoding: String,
+    personality: Option<String>,
+    lsda: Option<String>,
+}
+
+impl<'d> DumpJson<'d> {
+    fn new(
+        file: &'d str,
+        source: &Source<'_, '_>,
+        table: Option<&unwind_info::Section<'_>>,
+    ) -> anyhow::Result<Self> {
+        let rows = source.rows.as_ref().map(|compact| {
+            let rows = compact.rows.iter().map(|row| RowJson {
+                offset: row.offset.to_string(),
+                function: row.function.to_string(),
+                length: row.length,
+                encoding: row.encoding.to_string(),
+                personality: row.personality.and_then(|number| {
+                    let name = compact.personalities.get(number.get() as usize - 1)?.name.clone();
+                    Some(name.into_owned())
+                }),
+                lsda: row.lsda.map(|lsda| lsda.to_string()),
+            });
+            rows.collect()
+        });
+        let table = table.map(TableJson::new).transpose().context("section __unwind_info")?;
+        Ok(Self { schema: "cfipack/dump/1", file, unwind_info: table, compact_unwind: rows })
+    }
+}
+
+impl TableJson {
+    fn new(table: &unwind_info::Section<'_>) -> Result<Self, unwind_info::Error> {
+        let lsdas = table
+            .all_lsdas()?
+            .map(|lsda| LsdaJson { function: lsda.function.to_string(), lsda: lsda.lsda.to_string() });
+        let pages = table.pages().map(|page| match page {
+            Ok(page) => PageJson::new(&page),
+            Err(error) => PageJson::Error { error: error.to_string() },
+        });
+        Ok(Self {
+            bytes: table.bytes().len(),
+            common_encodings: table.common_encodings().map(|encoding| encoding.to_string()).collect(),
+            personalities: table.personalities().map(|slot| slot.to_string()).collect(),
+            end: table.index().last().map(|sentinel| sentinel.function.to_string()),
+            lsdas: lsdas.collect(),
+            pages: pages.collect(),
+        })
+    }
+}
+
+impl PageJson {
+    fn new(page: &unwind_info::Page<'_>) -> Self {
+        let entries =
+            (0..page.len()).filter_map(|number| page.stored_entry(number)).map(|entry| match entry {
+                Ok(entry) => EntryJson::Entry {
+                    function: entry.function.to_string(),
+                    encoding: entry.encoding.to_string(),
+                },
+                Err(error) => EntryJson::Error { error: error.to_string() },
+            });
+        Self::Page {
+            offset: page.offset().to_string(),
+            kind: if page.kind() == PageKind::Regular { "regular" } else { "compressed" },
+            encodings: page.local_encodings().map(|encoding| encoding.to_string()).collect(),
+            entries: entries.collect(),
+        }
+    }
+}

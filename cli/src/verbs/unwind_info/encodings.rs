@@ -1,0 +1,149 @@
+//! The encodings of a file's functions, from their CFI.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
+use anyhow::Context as _;
+use cfipack_container::{CallFrameSection, File};
+use cfipack_encoder::cfi::{self, Function, SectionKind};
+use cfipack_encoder::compact_unwind::{Encoder, Mode};
+use cfipack_encoder::unwind_info::Entry;
+use cfipack_encoder::{Unsupported, UnsupportedFormat};
+use cfipack_format::compact_unwind::Encoding;
+use cfipack_format::{Address, Arch, ImageOffset, LsdaKey};
+use cfipack_roundtrip::unwind_info::Code;
+
+use super::personalities::{Personalities, PersonalitiesOfCies};
+use crate::report::reasons;
+
+/// Turns a file's addresses into image offsets.
+#[derive(Clone, Copy, Debug)]
+pub struct Image {
+    base: Address,
+}
+
+impl Image {
+    /// An image whose offsets count from `base`.
+    pub fn new(base: Address) -> Self {
+        Self { base }
+    }
+
+    /// Bytes from the base.
+    pub fn offset(&self, address: Address) -> anyhow::Result<ImageOffset> {
+        let offset = address.0.checked_sub(self.base.0).and_then(|offset| u32::try_from(offset).ok());
+        let base = self.base;
+        Ok(ImageOffset(offset.with_context(|| format!("{address} is not within 4 GiB after {base}"))?))
+    }
+}
+
+/// The functions of a file, and how each is unwound.
+#[derive(Debug, Default)]
+pub struct Encodings {
+    /// Functions in the CFI, unreadable ones included.
+    pub functions: u64,
+    /// An entry for each readable function.
+    pub entries: Vec<Entry>,
+    /// Functions in DWARF mode, and the reasons.
+    pub unsupported: Vec<Unsupported>,
+    /// FDEs that cannot be read.
+    pub malformed: Vec<cfi::Error>,
+}
+
+impl Encodings {
+    /// Functions with a compact encoding.
+    pub fn compact(&self) -> u64 {
+        self.functions - (self.unsupported.len() + self.malformed.len()) as u64
+    }
+
+    /// The number of functions in DWARF mode or omitted, by reason.
+    pub fn reasons(&self) -> BTreeMap<&'static str, u64> {
+        reasons::count(&self.unsupported, self.malformed.len())
+    }
+
+    /// Encodes all functions of a file; those for which `is_wanted` is false are omitted.
+    pub fn of(
+        file: &File<'_>,
+        sections: &[CallFrameSection<'_>],
+        image: Image,
+        personalities: &mut Personalities,
+        mut is_wanted: impl FnMut(&Function<'_>) -> bool,
+        mode: EncodingMode,
+    ) -> anyhow::Result<Self> {
+        let code_sections = file.code_sections()?;
+        let code = Code::new(code_sections.iter().map(|section| (section.address, &section.bytes[..])));
+        let mut encoder = CompactEncoder::new(file.arch(), code)?;
+        let mut found = Self::default();
+        for section in sections {
+            let name = || format!("section {}", section.section.name);
+            let named = PersonalitiesOfCies::of(file, section)?;
+            let reader = section.cfi();
+            for function in cfipack_cfi::Functions::new(&reader) {
+                let function = match function {
+                    Ok(function) => function,
+                    Err(error @ cfi::Error::Length { .. }) => return Err(error).with_context(name),
+                    Err(error) => {
+                        found.functions += 1;
+                        found.malformed.push(error);
+                        continue;
+                    }
+                };
+                if !is_wanted(&function) {
+                    continue;
+                }
+                found.functions += 1;
+                let encoding = match mode {
+                    EncodingMode::Dwarf => Encoding::dwarf(file.arch(), 0),
+                    EncodingMode::Compact => encoder.encode(&function).unwrap_or_else(|unsupported| {
+                        found.unsupported.push(unsupported);
+                        Encoding::dwarf(file.arch(), 0)
+                    }),
+                };
+                let is_eh_frame = section.kind == SectionKind::EhFrame;
+                let personality = named.personality(&function.cie);
+                found.entries.push(Entry {
+                    function: image.offset(function.key.address()).with_context(name)?.into(),
+                    length: u32::try_from(function.size).unwrap_or(u32::MAX),
+                    encoding,
+                    personality: personality.map(|personality| personalities.number(personality)),
+                    lsda: lsda(&function, image).with_context(name)?,
+                    fde: u32::try_from(function.fde.0).ok().and_then(NonZeroU32::new).filter(|_| is_eh_frame),
+                });
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Whether to look for compact encodings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EncodingMode {
+    /// For every function.
+    Compact,
+    /// For none: the functions are those without a row in an object.
+    Dwarf,
+}
+
+fn lsda(function: &Function<'_>, image: Image) -> anyhow::Result<Option<LsdaKey>> {
+    let Some(address) = function.lsda()? else { return Ok(None) };
+    Ok(LsdaKey::at(image.offset(address)?))
+}
+
+/// Computes compact encodings, one function after the other.
+#[derive(Debug)]
+pub struct CompactEncoder<'c, 'f> {
+    code: Code<'c>,
+    encoder: Encoder<'f>,
+}
+
+impl<'c, 'f> CompactEncoder<'c, 'f> {
+    /// For the functions of this code.
+    pub fn new(arch: Arch, code: Code<'c>) -> Result<Self, UnsupportedFormat> {
+        Ok(Self { code, encoder: Encoder::new(arch)? })
+    }
+
+    /// The encoding of a function, or the reason why it has none.
+    pub fn encode(&mut self, function: &Function<'f>) -> Result<Encoding, Unsupported> {
+        // A file without code, such as one with debugging information only, has no calls to find.
+        self.encoder.encode(function, Some(self.code.starting_at(function.key.address())), Mode::Checked)
+    }
+}

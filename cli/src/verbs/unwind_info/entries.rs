@@ -1,0 +1,225 @@
+//! The entries of a file, from its tables or its CFI, from which a table is built.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
+
+use anyhow::Context as _;
+use cfipack_container::{CallFrameSection, File, Kind};
+use cfipack_decoder::unwind_info::Section;
+use cfipack_encoder::unwind_info::Entry;
+use cfipack_format::compact_unwind::{Encoding, Entry as Row, Mode};
+use cfipack_format::{Address, ImageOffset, LsdaKey};
+use cfipack_roundtrip::unwind_info::Meaning;
+
+use super::encodings::{EncodingMode, Encodings, Image};
+use super::personalities::{Personalities, Personality, symbols_by_field};
+use super::source::Source;
+use crate::io::input;
+
+/// The entries from which a table is built.
+#[derive(Debug)]
+pub struct Entries {
+    /// `unwind_info`, `compact_unwind` or `cfi`.
+    pub source: &'static str,
+    /// The entries, in any order.
+    pub list: Vec<Entry>,
+    /// Their personalities; a cell is the address of a pointer, or in an object the number of a symbol.
+    pub personalities: Personalities,
+    /// The end of the code.
+    pub end: Option<ImageOffset>,
+    /// The encodings computed from the CFI, if entries come from it.
+    pub encodings: Encodings,
+    /// The address from which image offsets count.
+    pub base: Address,
+    /// With entries from the CFI: compact entries of the file's own tables for code without an FDE.
+    pub without_fde: u64,
+}
+
+impl Entries {
+    /// The entries of an image's own table; of an object's rows and the FDEs of functions without a row; or of the
+    /// CFI, for other files and with `from_cfi`.
+    pub fn of(file: &File<'_>, source: &Source<'_, '_>, from_cfi: bool) -> anyhow::Result<Self> {
+        match (source.parse()?, &source.rows) {
+            (Some(table), _) if !from_cfi => Self::of_table(&table, source),
+            (_, Some(_)) if !from_cfi => Self::of_object(file, source),
+            _ => {
+                let mut entries = Self::of_cfi(file)?;
+                entries.without_fde = entries.count_without_fde(file, source)?;
+                Ok(entries)
+            }
+        }
+    }
+
+    /// Counts entries without an FDE: linkers remove the FDEs of functions with compact rows.
+    fn count_without_fde(&self, file: &File<'_>, source: &Source<'_, '_>) -> anyhow::Result<u64> {
+        let own = source.entries(file.arch(), self.base, source.code())?;
+        let with_fde = self.list.iter().filter(|entry| entry.encoding != Encoding::NONE);
+        let mut starts: Vec<_> =
+            with_fde.map(|entry| self.base.offset(entry.function.image_offset().0.into())).collect();
+        starts.sort_unstable();
+        let lost = own.entries().iter().filter(|entry| {
+            let after = starts.partition_point(|start| *start < entry.start);
+            let has_fde = starts.get(after).is_some_and(|start| *start < entry.end);
+            !has_fde && matches!(own.meaning(entry), Meaning::Row(..))
+        });
+        Ok(lost.count() as u64)
+    }
+
+    fn of_table(table: &Section<'_>, source: &Source<'_, '_>) -> anyhow::Result<Self> {
+        let (name, base) = (|| "section __unwind_info", source.base());
+        let mut lsdas: Vec<_> = table.all_lsdas().with_context(name)?.collect();
+        lsdas.sort_by_key(|lsda| lsda.function);
+        let slots: Vec<_> = table.personalities().collect();
+        let mut personalities = Personalities::default();
+        let mut list = Vec::new();
+        for entry in table.entries() {
+            let entry = entry.with_context(name)?;
+            table.lsda(&entry).with_context(name)?;
+            let lsda = lsdas.binary_search_by_key(&entry.start, |lsda| lsda.function);
+            let slot = usize::from(entry.encoding.personality()).checked_sub(1).and_then(|i| slots.get(i));
+            let pointer = slot.map(|slot| Personality::Address(base.offset(slot.0.into())));
+            let personality = pointer.map(|pointer| personalities.number(pointer));
+            // A number without a personality is kept: lld copies that field of an object's row.
+            let encoding = if slot.is_some() { entry.encoding.with_personality(0) } else { entry.encoding };
+            list.push(Entry {
+                function: entry.start.into(),
+                length: entry.end.0 - entry.start.0,
+                encoding,
+                personality,
+                lsda: lsda.ok().and_then(|at| LsdaKey::at(lsdas[at].lsda)),
+                fde: None,
+            });
+        }
+        let mut end = table.index().last().map(|sentinel| sentinel.function);
+        if let (Some(sentinel), Some(last)) = (&mut end, list.last_mut()) {
+            // The sentinel of ld64 is one byte after the end of the code.
+            let is_after_code = source.is_end_of_code(base.offset(i64::from(sentinel.0) - 1));
+            if is_after_code && last.length > 0 {
+                (sentinel.0, last.length) = (sentinel.0 - 1, last.length - 1);
+            }
+            // ld64.lld gives a symbol without unwind information the length 0: its sentinel is the
+            // address of the last of several such symbols, of which the table has the first.
+            if last.encoding == Encoding::NONE {
+                list.push(Entry::new(*sentinel, 0, Encoding::NONE));
+            }
+        }
+        let encodings = Encodings::default();
+        Ok(Self { source: "unwind_info", list, personalities, end, encodings, base, without_fde: 0 })
+    }
+
+    fn of_object(file: &File<'_>, source: &Source<'_, '_>) -> anyhow::Result<Self> {
+        let image = Image::new(Address(0));
+        let mut personalities = Personalities::default();
+        let compact = source.rows.as_ref();
+        let rows = compact.map_or(&[][..], |compact| &compact.rows);
+        let is_dwarf = |encoding: Encoding| encoding.mode(file.arch()) == Some(Mode::Dwarf);
+        // A row in DWARF mode refers to the FDE for everything.
+        let rows = rows.iter().filter(|row| !is_dwarf(row.encoding));
+        let known: BTreeSet<_> = rows.clone().map(|row| row.function).collect();
+        let sections = file.call_frame_sections()?;
+        let encodings = Encodings::of(
+            file,
+            &sections,
+            image,
+            &mut personalities,
+            |function| !known.contains(&function.key.address()),
+            EncodingMode::Dwarf,
+        )?;
+        let index = compact.and_then(|compact| compact.section.index);
+        let relocations = index.map(|index| file.relocations(index)).transpose()?;
+        let symbols = symbols_by_field(relocations.unwrap_or_default());
+        let mut list = encodings.entries.clone();
+        for row in rows {
+            let field = row.offset.0 + Row::personality_at(file.arch().pointer_size());
+            let symbol = symbols.get(&(field as u64)).map(|symbol| Personality::Symbol(*symbol));
+            let personality = row.personality.and_then(|number| {
+                let address = || compact?.personalities.get(number.get() as usize - 1)?.address;
+                symbol.or_else(|| address().map(Personality::Address))
+            });
+            list.push(Entry {
+                function: image.offset(row.function)?.into(),
+                length: row.length,
+                encoding: row.encoding,
+                personality: personality.map(|personality| personalities.number(personality)),
+                lsda: row.lsda.map(|lsda| image.offset(lsda)).transpose()?.and_then(LsdaKey::at),
+                fde: None,
+            });
+        }
+        let source = "compact_unwind";
+        Self { source, list, personalities, end: None, encodings, base: Address(0), without_fde: 0 }
+            .with_code(file, image)
+    }
+
+    fn of_cfi(file: &File<'_>) -> anyhow::Result<Self> {
+        let sections = input::call_frame_sections(file)?;
+        let base = base(file, &sections);
+        let image = Image::new(base);
+        let mut personalities = Personalities::default();
+        let mode = EncodingMode::Compact;
+        let mut encodings = Encodings::of(file, &sections, image, &mut personalities, |_| true, mode)?;
+        let list = std::mem::take(&mut encodings.entries);
+        Self { source: "cfi", list, personalities, end: None, encodings, base, without_fde: 0 }
+            .with_code(file, image)
+    }
+
+    /// Adds an entry for every symbol of code without one, and the end of the code.
+    fn with_code(mut self, file: &File<'_>, image: Image) -> anyhow::Result<Self> {
+        let mut ranges: Vec<_> =
+            self.list.iter().map(|entry| (entry.function.image_offset(), entry.length)).collect();
+        ranges.sort_unstable();
+        let is_known = |start: ImageOffset| {
+            let after = ranges.partition_point(|range| range.0 <= start);
+            let before = after.checked_sub(1).map(|i| ranges[i]);
+            before.is_some_and(|(first, length)| start == first || start.0 - first.0 < length)
+        };
+        let end_of = ends_of_code(file)?;
+        for address in file.symbols()?.addresses() {
+            let Some(end) = end_of(address) else { continue };
+            let Ok(start) = image.offset(address) else { continue };
+            if !is_known(start) {
+                let length = u32::try_from(end.0.saturating_sub(address.0)).unwrap_or(u32::MAX);
+                self.list.push(Entry::new(start, length, Encoding::NONE));
+            }
+        }
+        let last = ranges.last().map(|range| self.base.offset(range.0.0.into()));
+        self.end = last.and_then(end_of).map(|end| image.offset(end)).transpose()?;
+        Ok(self)
+    }
+
+    /// The pointer slot of a personality. An object has no slots yet; its personalities get consecutive slots from 0
+    /// on, in the order of first use.
+    pub fn slot(&self, file: &File<'_>, number: NonZeroU32) -> anyhow::Result<ImageOffset> {
+        if file.kind() == Kind::Relocatable {
+            return Ok(ImageOffset((number.get() - 1) * u32::from(file.arch().pointer_size())));
+        }
+        let pointer = self.personalities.pointer(number).unwrap_or(self.base);
+        Image::new(self.base).offset(pointer).context("personality")
+    }
+}
+
+/// The end of the section of code that contains an address.
+fn ends_of_code(file: &File<'_>) -> anyhow::Result<impl Fn(Address) -> Option<Address>> {
+    let sections = file.code_sections()?.into_iter().filter(|section| !section.bytes.is_empty());
+    let mut ranges: Vec<_> = sections.map(|section| (section.address, section.bytes.len())).collect();
+    ranges.sort_unstable();
+    Ok(move |address: Address| {
+        let after = ranges.partition_point(|&(start, _)| start <= address);
+        let (start, size) = *ranges.get(after.checked_sub(1)?)?;
+        (address.0 - start.0 < size as u64).then(|| start.offset(size as i64))
+    })
+}
+
+/// The address from which image offsets count: that of the Mach-O header; for an ELF file 0 if 32 bits reach all
+/// functions, else that of its lowest section of code or CFI.
+fn base(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> Address {
+    if file.is_mach_o() {
+        return file.image_base();
+    }
+    let code = file.code_sections().unwrap_or_default();
+    let addresses = code.iter().chain(sections.iter().map(|section| &section.section));
+    let addresses = addresses.map(|section| section.address);
+    match (addresses.clone().min(), addresses.max()) {
+        (Some(lowest), Some(highest)) if highest.0 > u32::MAX.into() => lowest,
+        _ => Address(0),
+    }
+}

@@ -1,0 +1,193 @@
+//! `explain`: prints why functions have no compact encoding.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use cfipack_container::{CallFrameSection, File};
+use cfipack_encoder::cfi::Function;
+use cfipack_format::Address;
+use cfipack_roundtrip::unwind_info::{Code, Meaning, MeaningWords, Table};
+use serde::Serialize;
+
+use super::encodings::CompactEncoder;
+use super::source::{Source, check_arch};
+use crate::io::input::Object;
+use crate::report::escaped::Escaped;
+use crate::report::explanation::{self, Explanation};
+use crate::report::place::Places;
+use crate::report::reasons;
+use crate::report::status::Status;
+use crate::verbs::explain::Listing;
+
+/// The reason of a function in DWARF mode that can be encoded: only the writer of the table knows why it is not.
+const ENCODABLE: &str = "encodable";
+
+/// Explains every function of the CFI without a compact encoding in the table, or the one at `address`. For a file
+/// without a table, the encodings are computed from its CFI.
+pub fn explain(object: &Object<'_>, address: Option<Address>, json: bool) -> anyhow::Result<Status> {
+    let source = Source::of(object)?;
+    let file = object.file()?;
+    check_arch(file.arch())?;
+    let table = match source.is_empty() {
+        true => None,
+        false => Some(source.entries(file.arch(), file.image_base(), source.code())?),
+    };
+    let sections = file.call_frame_sections()?;
+    let encoder = CompactEncoder::new(file.arch(), source.code())?;
+    let mut explainer = Explainer { table, places: Places::new(file), encoder };
+    let found = match address {
+        Some(address) => {
+            let mut found: Vec<_> = explainer.at(address, &sections).into_iter().collect();
+            // Functions without CFI have their encoding only.
+            if let (Some(found), Some((function, _))) =
+                (found.first_mut(), explanation::function_at(&sections, address))
+            {
+                found.listing = Listing::new(file, &function, &[], address, &explainer.places)?;
+            }
+            found
+        }
+        None => explainer.all(&sections),
+    };
+    explanation::report(object, &found, address, "no function is in DWARF mode", json)
+}
+
+/// The number of functions in DWARF mode by reason.
+pub fn reasons_of_dwarf(
+    file: &File<'_>,
+    code: Code<'_>,
+    table: &Table<'_>,
+) -> anyhow::Result<BTreeMap<&'static str, u64>> {
+    let mut counts = BTreeMap::new();
+    let sections = file.call_frame_sections()?;
+    let mut encoder = CompactEncoder::new(file.arch(), code)?;
+    for section in &sections {
+        for function in cfipack_cfi::Functions::new(&section.cfi()).flatten() {
+            let entry = table.find(function.key.address());
+            if entry.is_some_and(|entry| table.meaning(entry) == Meaning::Dwarf) {
+                let found = encoder.encode(&function);
+                let reason = found.map_or_else(|unsupported| unsupported.reason.name(), |_| ENCODABLE);
+                *counts.entry(reason).or_default() += 1;
+            }
+        }
+    }
+    Ok(counts)
+}
+
+struct Explainer<'e, 'a, 'f> {
+    /// None if the file has none.
+    table: Option<Table<'e>>,
+    places: Places<'e, 'a>,
+    encoder: CompactEncoder<'e, 'f>,
+}
+
+impl<'f> Explainer<'_, '_, 'f> {
+    /// Every function without a compact encoding.
+    fn all(&mut self, sections: &'f [CallFrameSection<'_>]) -> Vec<FunctionJson> {
+        let mut found = Vec::new();
+        for section in sections {
+            for function in cfipack_cfi::Functions::new(&section.cfi()) {
+                let explained = match function {
+                    Ok(function) => self.function(&function),
+                    Err(error) => FunctionJson {
+                        reason: Some(reasons::MALFORMED),
+                        words: format!("section {}: {error}", section.section.name),
+                        ..FunctionJson::default()
+                    },
+                };
+                if explained.reason.is_some() {
+                    found.push(explained);
+                }
+            }
+        }
+        found
+    }
+
+    /// The function that contains the address, or the table's entry.
+    fn at(&mut self, address: Address, sections: &'f [CallFrameSection<'_>]) -> Option<FunctionJson> {
+        if let Some((function, _)) = explanation::function_at(sections, address) {
+            return Some(self.function(&function));
+        }
+        let table = self.table.as_ref()?;
+        let entry = table.find(address)?;
+        let encoding = Some(entry.encoding.to_string());
+        Some(FunctionJson {
+            encoding,
+            words: MeaningWords(table.arch(), table.meaning(entry)).to_string(),
+            ..self.place(entry.start, entry.end.0 - entry.start.0)
+        })
+    }
+
+    fn place(&self, start: Address, size: u64) -> FunctionJson {
+        FunctionJson {
+            start: Some(self.places.location(start)),
+            size: Some(size),
+            symbol: self.places.symbol(start),
+            ..FunctionJson::default()
+        }
+    }
+
+    /// A function of the CFI: its encoding in the table, or the reason why it has none.
+    fn function(&mut self, function: &Function<'f>) -> FunctionJson {
+        let mut explained = self.place(function.key.address(), function.size);
+        if let Some(table) = &self.table {
+            let entry = table.find(function.key.address());
+            let meaning = entry.map_or(Meaning::Nothing, |entry| table.meaning(entry));
+            explained.encoding = entry.map(|entry| entry.encoding.to_string());
+            if let Meaning::Row(..) | Meaning::Malformed(_) = meaning {
+                explained.words = MeaningWords(table.arch(), meaning).to_string();
+                return explained;
+            }
+        }
+        match self.encoder.encode(function) {
+            Err(unsupported) => {
+                explained.pc = Some(self.places.location(unsupported.pc()));
+                explained.reason = Some(unsupported.reason.name());
+                explained.words = unsupported.reason.to_string();
+            }
+            Ok(encoding) if self.table.is_some() => {
+                explained.reason = Some(ENCODABLE);
+                explained.words = format!("could be encoded as {encoding}");
+            }
+            Ok(encoding) => {
+                explained.encoding = Some(encoding.to_string());
+                explained.words = "can be encoded".to_owned();
+            }
+        }
+        explained
+    }
+}
+
+/// A function: its `encoding`; `reason` if that is not a compact one; and a description, `words`.
+#[derive(Serialize, Default)]
+struct FunctionJson {
+    start: Option<String>,
+    size: Option<u64>,
+    symbol: Option<String>,
+    encoding: Option<String>,
+    pc: Option<String>,
+    reason: Option<&'static str>,
+    words: String,
+    #[serde(flatten)]
+    listing: Option<Listing>,
+}
+
+impl Explanation for FunctionJson {
+    fn print(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        let Some(start) = &self.start else { return writeln!(out, "omitted: {}", Escaped(&self.words)) };
+        write!(out, "{}", Escaped(start))?;
+        if let Some(symbol) = &self.symbol {
+            write!(out, " <{}>", Escaped(symbol))?;
+        }
+        if let Some(encoding) = &self.encoding {
+            write!(out, ": encoding {encoding}")?;
+        }
+        if self.reason.is_some() {
+            write!(out, ": in DWARF mode")?;
+        }
+        match &self.pc {
+            Some(pc) => writeln!(out, ": at {} {}", Escaped(pc), self.words)?,
+            None => writeln!(out, ": {}", self.words)?,
+        }
+        self.listing.as_ref().map_or(Ok(()), |listing| listing.print(out))
+    }
+}

@@ -1,0 +1,162 @@
+//! `lookup` in `__unwind_info` and `__compact_unwind`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::Write as _;
+
+use anyhow::Context as _;
+use cfipack_format::compact_unwind::Encoding;
+use cfipack_format::{Address, Arch, ImageOffset};
+use cfipack_roundtrip::unwind_info::{Entry, Meaning, MeaningWords};
+use cfipack_roundtrip::words::Name;
+use serde::Serialize;
+
+use super::source::Source;
+use crate::io::input::Object;
+use crate::io::output;
+use crate::report::row::RowJson;
+use crate::report::status::{self, Status};
+
+/// Looks up every address. An error at one address does not end the lookups of the others.
+pub fn lookup(object: &Object<'_>, addresses: &[Address], json: bool) -> anyhow::Result<Status> {
+    let source = Source::with_table(object)?;
+    let (arch, base) = (source.arch()?, source.base());
+    let section = source.parse()?;
+    let code = source.code();
+    // Images have an index for lookups; an object's rows have no order.
+    let rows = match section {
+        Some(_) => None,
+        None => Some(source.entries(arch, base, source.code())?),
+    };
+    let mut out = output::standard();
+    let mut status = Status::Done;
+    for &pc in addresses {
+        let found = match &section {
+            Some(section) => in_image(section, base, pc),
+            None => Ok(rows.as_ref().and_then(|rows| rows.find(pc).copied())),
+        };
+        let entry = match found {
+            Ok(entry) => entry,
+            Err(error) => {
+                status::report_error(&format_args!("{}: {error:#}", object.name));
+                status = Status::Failed;
+                continue;
+            }
+        };
+        let meaning = entry.map_or(Meaning::Nothing, |entry| {
+            Meaning::of(arch, entry.encoding, code.starting_at(entry.start))
+        });
+        if let Meaning::Malformed(error) = meaning {
+            status::report_error(&format_args!("{}: pc {pc}: {error}", object.name));
+            status = Status::Failed;
+            continue;
+        }
+        status = status.max(Status::differs_if(meaning == Meaning::Nothing));
+        let answer = Answer { pc, arch, entry, meaning, is_image: section.is_some() };
+        if json {
+            output::json(&mut out, &AnswerJson::new(&answer, object.name.plain()))?;
+        } else {
+            writeln!(out, "{answer}")?;
+        }
+    }
+    status::judged(status, out.flush().map_err(Into::into))
+}
+
+fn in_image(
+    section: &cfipack_decoder::unwind_info::Section<'_>,
+    base: Address,
+    pc: Address,
+) -> anyhow::Result<Option<Entry>> {
+    let Ok(offset) = u32::try_from(pc.0.wrapping_sub(base.0)) else { return Ok(None) };
+    let name = || format!("section __unwind_info: pc {pc}");
+    let Some(entry) = section.lookup(ImageOffset(offset)).with_context(name)? else { return Ok(None) };
+    let personality = section.personality(&entry).with_context(name)?;
+    let lsda = section.lsda(&entry).with_context(name)?;
+    Ok(Some(Entry::of_image(base, &entry, personality, lsda)))
+}
+
+/// A table's entry for a PC.
+struct Answer {
+    pc: Address,
+    arch: Arch,
+    entry: Option<Entry>,
+    meaning: Meaning,
+    is_image: bool,
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.pc)?;
+        let Some(Entry { start, end, encoding, personality, lsda }) = self.entry else {
+            return f.write_str("no entry");
+        };
+        write!(f, "entry {start}..{end}, encoding {encoding}: ")?;
+        match self.meaning {
+            Meaning::Nothing => f.write_str("no unwind information")?,
+            Meaning::Dwarf => f.write_str(&fde_text(encoding))?,
+            meaning => write!(f, "{}", MeaningWords(self.arch, meaning))?,
+        }
+        match (personality, self.is_image) {
+            (0, _) => {}
+            (slot, true) => write!(f, ", personality in the slot at {slot:#x}")?,
+            (number, false) => write!(f, ", personality number {number}")?,
+        }
+        lsda.map_or(Ok(()), |lsda| write!(f, ", LSDA at {lsda}"))
+    }
+}
+
+fn fde_text(encoding: Encoding) -> String {
+    match encoding.dwarf_offset() {
+        0 => "its FDE in __eh_frame, at an unknown offset".to_owned(),
+        offset => format!("its FDE in __eh_frame, at or after offset {offset:#x}"),
+    }
+}
+
+/// A table's entry for a PC; `entry` is null if there is none, `row` if the entry does not encode a row.
+#[derive(Serialize)]
+struct AnswerJson {
+    schema: &'static str,
+    file: String,
+    pc: String,
+    entry: Option<EntryJson>,
+    row: Option<RowJson>,
+    /// Bytes from the CFA.
+    saved: BTreeMap<String, i32>,
+    words: Option<String>,
+}
+
+#[derive(Serialize)]
+struct EntryJson {
+    start: String,
+    end: String,
+    encoding: String,
+    /// An image's slot, or a number in an object.
+    personality: Option<String>,
+    lsda: Option<String>,
+    /// In DWARF mode: the offset from which the FDE is searched for.
+    eh_frame_offset: Option<String>,
+}
+
+impl AnswerJson {
+    fn new(answer: &Answer, file: String) -> Self {
+        let Answer { arch, meaning, .. } = *answer;
+        let (mut row, mut saved, mut words) = (None, BTreeMap::new(), None);
+        if let Meaning::Row(found, registers) = meaning {
+            row = Some(RowJson::new(arch, &found));
+            words = Some(MeaningWords(arch, meaning).to_string());
+            let registers = registers.as_slice().iter();
+            saved = registers.map(|&(register, at)| (Name(arch, register).to_string(), at)).collect();
+        }
+        let entry = answer.entry.map(|entry| EntryJson {
+            start: entry.start.to_string(),
+            end: entry.end.to_string(),
+            encoding: entry.encoding.to_string(),
+            personality: (entry.personality != 0).then(|| format!("{:#x}", entry.personality)),
+            lsda: entry.lsda.map(|lsda| lsda.to_string()),
+            eh_frame_offset: (meaning == Meaning::Dwarf)
+                .then(|| format!("{:#x}", entry.encoding.dwarf_offset())),
+        });
+        let (schema, pc) = ("cfipack/lookup/1", answer.pc.to_string());
+        Self { schema, file, pc, entry, row, saved, words }
+    }
+}

@@ -1,0 +1,125 @@
+//! The compact unwind tables of an object.
+
+use anyhow::{Context as _, bail};
+use cfipack_container::{CompactUnwind, File, Kind, Section};
+use cfipack_decoder::{compact_unwind, unwind_info};
+use cfipack_format::{Address, Arch, SectionOffset};
+use cfipack_roundtrip::unwind_info::{Code, Entry, Table};
+
+use crate::io::input::{Contents, Object};
+
+/// The names of the tables in messages.
+pub const TABLES: &str = "__unwind_info or __compact_unwind";
+
+/// Refuses an architecture without compact encodings.
+pub fn check_arch(arch: Arch) -> anyhow::Result<()> {
+    match arch {
+        Arch::Amd64 | Arch::I386 | Arch::Aarch64 | Arch::Arm64_32 => Ok(()),
+        Arch::Aarch64Be => bail!("big-endian AArch64 has no compact unwind encodings"),
+        _ => bail!("{arch} has no compact unwind encodings"),
+    }
+}
+
+/// The tables of a Mach-O file, or a bare `__unwind_info`.
+#[derive(Debug)]
+pub struct Source<'o, 'a> {
+    /// The file; none for a bare section.
+    pub file: Option<&'o File<'a>>,
+    /// `__unwind_info`.
+    pub table: Option<Section<'a>>,
+    /// `__compact_unwind`.
+    pub rows: Option<CompactUnwind<'a>>,
+    code: Vec<Section<'a>>,
+}
+
+impl<'o, 'a> Source<'o, 'a> {
+    /// The tables of an object, which may have neither.
+    pub fn of(object: &'o Object<'a>) -> anyhow::Result<Self> {
+        match &object.contents {
+            Contents::File(file) => {
+                let rows = file.compact_unwind()?.filter(|_| file.kind() == Kind::Relocatable);
+                if let Some(CompactUnwind { section, .. }) = &rows {
+                    compact_unwind::Section::parse(&section.bytes, file.arch().pointer_size())
+                        .with_context(|| format!("section {}", section.name))?;
+                }
+                let (table, code) = (file.unwind_info_section()?, file.code_sections()?);
+                Ok(Self { file: Some(file), table, rows, code })
+            }
+            Contents::UnwindInfo(bytes) => {
+                let section = Section::new("__unwind_info".into(), Address(0), (*bytes).into());
+                Ok(Self { file: None, table: Some(section), rows: None, code: Vec::new() })
+            }
+            Contents::Table(_) => bail!("the input is a bare .sframe section"),
+        }
+    }
+
+    /// The tables of an object; an error if it has neither.
+    pub fn with_table(object: &'o Object<'a>) -> anyhow::Result<Self> {
+        let source = Self::of(object)?;
+        if source.is_empty() {
+            bail!("the file has no {TABLES}");
+        }
+        Ok(source)
+    }
+
+    /// Whether the object has neither table.
+    pub fn is_empty(&self) -> bool {
+        self.table.is_none() && self.rows.is_none()
+    }
+
+    /// The architecture, which a bare section does not contain.
+    pub fn arch(&self) -> anyhow::Result<Arch> {
+        let file = self.file.context("a bare __unwind_info section does not contain its architecture")?;
+        Ok(file.arch())
+    }
+
+    /// The address of the Mach-O header; 0 for a bare section.
+    pub fn base(&self) -> Address {
+        self.file.map_or(Address(0), File::image_base)
+    }
+
+    /// The code.
+    pub fn code(&self) -> Code<'_> {
+        Code::new(self.code.iter().map(|section| (section.address, &section.bytes[..])))
+    }
+
+    /// Whether a section of code ends at this address.
+    pub fn is_end_of_code(&self, address: Address) -> bool {
+        self.code.iter().any(|section| section.address.offset(section.bytes.len() as i64) == address)
+    }
+
+    /// `__unwind_info`, parsed.
+    pub fn parse(&self) -> anyhow::Result<Option<unwind_info::Section<'_>>> {
+        let Some(section) = &self.table else { return Ok(None) };
+        let parsed = unwind_info::Section::parse(&section.bytes);
+        Ok(Some(parsed.with_context(|| format!("section {}", section.name))?))
+    }
+
+    /// The entries of the tables, for code of `file`: an image's, or an object's rows.
+    pub fn entries<'c>(&self, arch: Arch, base: Address, code: Code<'c>) -> anyhow::Result<Table<'c>> {
+        if let Some(section) = self.parse()? {
+            return Ok(Table::of_image(arch, base, &section, code));
+        }
+        let rows = self.object_rows().into_iter().map(|(_, row)| row);
+        Ok(Table::of_object(arch, rows.collect(), code))
+    }
+
+    /// An object's rows, each with its offset in `__compact_unwind`.
+    pub fn object_rows(&self) -> Vec<(SectionOffset, Entry)> {
+        self.rows.iter().flat_map(entries_of_rows).collect()
+    }
+}
+
+/// The rows of `__compact_unwind`, each with its offset there.
+pub fn entries_of_rows(compact: &CompactUnwind<'_>) -> impl Iterator<Item = (SectionOffset, Entry)> {
+    compact.rows.iter().map(|row| {
+        let entry = Entry {
+            start: row.function,
+            end: row.function.offset(row.length.into()),
+            encoding: row.encoding,
+            personality: row.personality.map_or(0, |number| number.get().into()),
+            lsda: row.lsda,
+        };
+        (row.offset, entry)
+    })
+}

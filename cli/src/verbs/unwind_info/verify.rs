@@ -1,0 +1,246 @@
+//! `verify` of `__unwind_info` and `__compact_unwind`.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use cfipack_container::File;
+use cfipack_roundtrip::Options;
+use cfipack_roundtrip::unwind_info::{
+    Code, Image, Report, Table, Violation, row_violations, verify, violations,
+};
+use serde::Serialize;
+
+use super::source::{Source, TABLES};
+use crate::io::each::Outcome;
+use crate::io::input::Object;
+use crate::io::output;
+use crate::report::count::{Counts, Number};
+use crate::report::difference::DifferenceJson;
+use crate::report::place::Places;
+use crate::report::status::{self, Status};
+use crate::report::verdict::DUPLICATES;
+
+/// The number of violations of each rule that are described; all are counted.
+const DESCRIBED: usize = 100;
+
+/// Verifies a table, the object's own or that of `elsewhere`, against the object's CFI and its readers' rules.
+pub fn check(object: &Object<'_>, elsewhere: Option<&Object<'_>>, json: bool) -> anyhow::Result<Outcome> {
+    let own = Source::of(object)?;
+    let file = object.file()?;
+    let other = elsewhere.map(Source::with_table).transpose()?;
+    let source = other.as_ref().unwrap_or(&own);
+    if source.is_empty() {
+        let has_cfi = !file.call_frame_sections()?.is_empty();
+        return Ok(if has_cfi { Outcome::MissingTable(TABLES) } else { Outcome::Absent(TABLES) });
+    }
+    let table = source.entries(file.arch(), file.image_base(), own.code())?;
+    let report = of_file(file, &table)?;
+    let broken = match source.parse()? {
+        Some(section) => of_table(file, &own.code(), &section)?,
+        None => row_violations(file.arch(), &source.object_rows(), &own.code()),
+    };
+    let write = || {
+        let mut out = output::standard();
+        if json {
+            output::json(&mut out, &VerifyJson::new(object.name.plain(), &report, &broken))?;
+        } else {
+            writeln!(out, "{}: {} with CFI", object.name, Number(report.functions, "function"))?;
+            print(&mut out, &report, &Places::new(file))?;
+            let section = if source.table.is_some() { "__unwind_info" } else { "__compact_unwind" };
+            print_violations(&mut out, section, &broken)?;
+        }
+        Ok(out.flush()?)
+    };
+    let is_broken = broken.iter().any(|violation| !violation.is_warning());
+    let status = Status::differs_if(!report.is_complete() || is_broken);
+    status::judged(status, write()).map(Outcome::Done)
+}
+
+/// Verifies a table against the CFI of a file, which may have none.
+pub fn of_file(file: &File<'_>, table: &Table<'_>) -> anyhow::Result<Report> {
+    let sections = file.call_frame_sections()?;
+    let cfi: Vec<_> = sections.iter().map(|section| section.cfi()).collect();
+    Ok(verify(&cfi, table, &Options::default()))
+}
+
+/// The rules that an image's table breaks.
+fn of_table(
+    file: &File<'_>,
+    code: &Code<'_>,
+    section: &cfipack_decoder::unwind_info::Section<'_>,
+) -> anyhow::Result<Vec<Violation>> {
+    let sections = file.call_frame_sections()?;
+    let cfi: Vec<_> = sections.iter().map(|section| section.cfi()).collect();
+    let function_starts = file.function_starts()?;
+    // Sections of pointers that the loader fills in, as lld, ld-prime, and ld64 with and without i386 name them.
+    let names = ["__got", "__auth_got", "__nl_symbol_ptr", "__pointers"];
+    let is_slot = |address| file.locate(address).is_some_and(|place| names.contains(&&*place.name));
+    let (arch, base) = (file.arch(), file.image_base());
+    let image =
+        Image::new(arch, base, code, &cfi).with_function_starts(&function_starts).with_slots(&is_slot);
+    Ok(violations(section, &image))
+}
+
+/// Writes the report as text, after a line with its subject.
+pub fn print(out: &mut impl Write, report: &Report, places: &Places<'_, '_>) -> anyhow::Result<()> {
+    let Report { equal, different, missing, .. } = report;
+    write!(out, "  functions: {equal} equal, {different} different, {missing} missing")?;
+    let rest =
+        [("in DWARF mode", report.dwarf), ("unjudged", report.unjudged), (DUPLICATES, report.duplicates)];
+    writeln!(out, "{}", Counts(&rest))?;
+    let Report { pcs, pcs_equal, pcs_different, pcs_missing, .. } = report;
+    write!(out, "  pcs: {pcs}: {pcs_equal} equal, {pcs_different} different, {pcs_missing} missing")?;
+    let rest = [
+        ("not exact in prologues", report.pcs_prologue),
+        ("not exact in epilogues", report.pcs_epilogue),
+        ("in DWARF mode", report.pcs_dwarf),
+        ("unjudged", report.pcs_unjudged),
+    ];
+    writeln!(out, "{}", Counts(&rest))?;
+    if report.without_cfi != 0 || report.pcs_without_cfi != 0 {
+        let Report { without_cfi, pcs_without_cfi, .. } = report;
+        writeln!(out, "  without CFI, not judged: {without_cfi} entries, {pcs_without_cfi} pcs")?;
+    }
+    if report.handlers_different != 0 {
+        writeln!(out, "  with a different personality or LSDA: {} functions", report.handlers_different)?;
+    }
+    let reasons = report.reasons_by_count();
+    if !reasons.is_empty() {
+        writeln!(out, "  missing or unjudged: {}", Counts(&reasons).list())?;
+    }
+    for difference in &report.differences {
+        writeln!(out, "  {}: {difference}", places.name(difference.start))?;
+    }
+    if report.more_differences != 0 {
+        writeln!(out, "  and {} more", report.more_differences)?;
+    }
+    Ok(())
+}
+
+fn print_violations(out: &mut impl Write, section: &str, violations: &[Violation]) -> anyhow::Result<()> {
+    if violations.is_empty() {
+        writeln!(out, "  {section}: no rule is broken")?;
+    }
+    let DescribedViolations { first, more } = DescribedViolations::of(violations);
+    for (is_warning, kind) in [(false, ""), (true, "warning: ")] {
+        for violation in first.iter().filter(|violation| violation.is_warning() == is_warning) {
+            writeln!(out, "  {section}: {kind}{violation}")?;
+        }
+        for ((_, name), more) in more.iter().filter(|((of, _), _)| *of == is_warning) {
+            writeln!(out, "  {section}: {kind}and {more} more {name}")?;
+        }
+    }
+    Ok(())
+}
+
+/// Violations as they are described.
+struct DescribedViolations<'v> {
+    /// Errors before warnings; the first [`DESCRIBED`] of each rule.
+    first: Vec<&'v Violation>,
+    /// The number of further violations of a rule, by whether it is a warning and by name.
+    more: BTreeMap<(bool, &'static str), usize>,
+}
+
+impl<'v> DescribedViolations<'v> {
+    fn of(violations: &'v [Violation]) -> Self {
+        let mut counts: BTreeMap<_, usize> = BTreeMap::new();
+        let mut first = Vec::new();
+        for violation in violations {
+            let count = counts.entry((violation.is_warning(), violation.name())).or_default();
+            *count += 1;
+            if *count <= DESCRIBED {
+                first.push(violation);
+            }
+        }
+        first.sort_by_key(|violation| violation.is_warning());
+        let more = counts.into_iter().filter_map(|(rule, count)| {
+            let more = count.checked_sub(DESCRIBED).filter(|more| *more != 0)?;
+            Some((rule, more))
+        });
+        Self { first, more: more.collect() }
+    }
+}
+
+/// The report, as `cfipack/verify/1`; `violations` and `warnings` count by name.
+#[derive(Serialize)]
+struct VerifyJson<'r> {
+    schema: &'static str,
+    file: String,
+    #[serde(flatten)]
+    report: ReportJson<'r>,
+    violations: BTreeMap<&'static str, u64>,
+    warnings: BTreeMap<&'static str, u64>,
+    /// Descriptions of the first of each name, `violations` before `warnings`.
+    described: Vec<String>,
+}
+
+/// A report: counts of functions and PCs, and the first differences.
+#[derive(Serialize)]
+pub struct ReportJson<'r> {
+    functions: u64,
+    equal: u64,
+    dwarf: u64,
+    different: u64,
+    missing: u64,
+    unjudged: u64,
+    duplicates: u64,
+    without_cfi: u64,
+    pcs: u64,
+    pcs_equal: u64,
+    pcs_prologue: u64,
+    pcs_epilogue: u64,
+    pcs_dwarf: u64,
+    pcs_different: u64,
+    pcs_missing: u64,
+    pcs_unjudged: u64,
+    pcs_without_cfi: u64,
+    handlers_different: u64,
+    reasons: &'r BTreeMap<String, u64>,
+    differences: Vec<DifferenceJson>,
+    more_differences: u64,
+}
+
+impl<'r> ReportJson<'r> {
+    /// The report in JSON.
+    pub fn new(report: &'r Report) -> Self {
+        let differences = report.differences.iter().map(|difference| {
+            DifferenceJson::new(difference.start..difference.end, Some(difference.function), difference)
+        });
+        Self {
+            functions: report.functions,
+            equal: report.equal,
+            dwarf: report.dwarf,
+            different: report.different,
+            missing: report.missing,
+            unjudged: report.unjudged,
+            duplicates: report.duplicates,
+            without_cfi: report.without_cfi,
+            pcs: report.pcs,
+            pcs_equal: report.pcs_equal,
+            pcs_prologue: report.pcs_prologue,
+            pcs_epilogue: report.pcs_epilogue,
+            pcs_dwarf: report.pcs_dwarf,
+            pcs_different: report.pcs_different,
+            pcs_missing: report.pcs_missing,
+            pcs_unjudged: report.pcs_unjudged,
+            pcs_without_cfi: report.pcs_without_cfi,
+            handlers_different: report.handlers_different,
+            reasons: &report.reasons,
+            differences: differences.collect(),
+            more_differences: report.more_differences,
+        }
+    }
+}
+
+impl<'r> VerifyJson<'r> {
+    fn new(file: String, report: &'r Report, broken: &[Violation]) -> Self {
+        let (mut violations, mut warnings) = (BTreeMap::new(), BTreeMap::new());
+        for violation in broken {
+            let counts = if violation.is_warning() { &mut warnings } else { &mut violations };
+            *counts.entry(violation.name()).or_default() += 1;
+        }
+        let described = DescribedViolations::of(broken).first.into_iter().map(Violation::to_string).collect();
+        let report = ReportJson::new(report);
+        Self { schema: "cfipack/verify/1", file, report, violations, warnings, described }
+    }
+}

@@ -1,0 +1,138 @@
+//! A process that is killed, and disks that are full: the old file stands.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{built, names, run_in};
+use crate::program::command;
+
+/// A library with 48 MiB of data.
+fn big(name: &str) -> Option<PathBuf> {
+    let directory = built(name)?;
+    let source = ".data\n.globl big\nbig: .fill 0x600000, 8, 0x0123456789abcdef\n";
+    fs::write(directory.join("big.s"), source).unwrap();
+    let arguments = ["-shared", "-fPIC", "big.s", "object.o", "-o", "big.so"];
+    // The object is not position-independent everywhere.
+    let built = Command::new("cc").args(arguments).current_dir(&directory).stderr(Stdio::null()).status();
+    if !built.unwrap().success() {
+        eprintln!("NOT TESTED: {name}: `cc` does not link the library");
+        return None;
+    }
+    Some(directory)
+}
+
+/// Killed at any moment, the name has the old file or the new one, and nothing but a temporary file is left.
+#[test]
+fn killed_at_any_moment() {
+    let Some(directory) = big("into_killed") else { return };
+    let path = directory.join("big.so");
+    let old = fs::read(&path).unwrap();
+    let started = Instant::now();
+    assert!(run_in(&directory, &["--in-place", "big.so"]).status.success());
+    let whole_run = started.elapsed();
+    let new = fs::read(&path).unwrap();
+    assert!(new != old);
+    let (mut kept, mut replaced, mut left) = (0, 0, 0);
+    for step in 0..30_u32 {
+        fs::write(&path, &old).unwrap();
+        let mut child =
+            command(&["--in-place", "big.so"]).current_dir(&directory).stderr(Stdio::null()).spawn().unwrap();
+        thread::sleep(whole_run * step / 25);
+        // SIGKILL.
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let found = fs::read(&path).unwrap();
+        assert!(found == old || found == new, "killed after {:?} of {whole_run:?}", whole_run * step / 25);
+        if found == old {
+            kept += 1
+        } else {
+            replaced += 1
+        }
+        left += remove_temporaries(&directory);
+    }
+    println!("{kept} times the old file, {replaced} times the new one, {left} temporary files left");
+    assert!(kept != 0);
+    assert!(left <= kept);
+}
+
+/// Removes what killed runs have left, and counts it; there is nothing else.
+fn remove_temporaries(directory: &Path) -> usize {
+    let known = ["big.s", "big.so", "library.so", "object.o", "program"];
+    let others: Vec<_> =
+        names(directory).into_iter().filter(|name| !known.contains(&name.as_str())).collect();
+    for name in &others {
+        assert!(name.starts_with(".cfi2sframe.") && name.ends_with(".tmp"), "{name}");
+        fs::remove_file(directory.join(name)).unwrap();
+    }
+    others.len()
+}
+
+/// A signal that can be handled leaves no temporary file.
+#[test]
+fn ended_by_a_signal() {
+    let Some(directory) = big("into_ended") else { return };
+    let path = directory.join("big.so");
+    let old = fs::read(&path).unwrap();
+    for milliseconds in [5, 20, 40] {
+        let mut child = command(&["--in-place", "big.so"]);
+        let mut child = child.current_dir(&directory).stderr(Stdio::null()).spawn().unwrap();
+        thread::sleep(Duration::from_millis(milliseconds));
+        let status = Command::new("kill").args(["-s", "TERM", &child.id().to_string()]).status();
+        assert!(status.unwrap().success());
+        child.wait().unwrap();
+        assert_eq!(remove_temporaries(&directory), 0);
+        fs::write(&path, &old).unwrap();
+    }
+}
+
+/// A file system of 16 MiB, in a name space of its own.
+#[test]
+fn a_full_disk() {
+    let Some(directory) = built("into_full") else { return };
+    let script = r#"
+mkdir small && mount -t tmpfs -o size=2m none small 2>/dev/null || exit 99
+cp library.so small/ && cp library.so old.so
+head -c 10000000 /dev/zero >small/filler 2>/dev/null
+"$0" --in-place small/library.so; status=$?
+cmp small/library.so old.so && ls -A small
+exit $status"#;
+    let output = Command::new("unshare")
+        .args(["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_cfi2sframe")])
+        .current_dir(&directory)
+        .output();
+    let output = match output {
+        Ok(output) if !matches!(output.status.code(), Some(99 | 1)) => output,
+        _ => return eprintln!("NOT TESTED, for want of the right to mount a file system: a full disk"),
+    };
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(
+        text.starts_with("cfi2sframe: error: small/library.so: temporary file small/.cfi2sframe."),
+        "{text}"
+    );
+    assert!(text.contains("No space left on device"), "{text}");
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "filler\nlibrary.so\n");
+}
+
+/// A limit of the process on the size of files, and a device that is full.
+#[test]
+fn no_room_for_the_output() {
+    let Some(directory) = built("into_limit") else { return };
+    let old = fs::read(directory.join("program")).unwrap();
+    let limited = Command::new("sh")
+        .args(["-c", r#"ulimit -f 8; exec "$0" --in-place program"#, env!("CARGO_BIN_EXE_cfi2sframe")])
+        .current_dir(&directory)
+        .output()
+        .unwrap();
+    let text = String::from_utf8(limited.stderr).unwrap();
+    assert_eq!(limited.status.code(), Some(2), "{text}");
+    assert!(text.contains("File too large"), "{text}");
+    assert_eq!(fs::read(directory.join("program")).unwrap(), old);
+    assert_eq!(names(&directory), ["library.so", "object.o", "program"]);
+    let full = run_in(&directory, &["program", "-o", "/dev/full"]);
+    assert_eq!(full.status.code(), Some(2));
+    assert!(String::from_utf8(full.stderr).unwrap().contains("No space left on device"));
+}

@@ -1,0 +1,119 @@
+//! What is not changed, and errors, with objects of the corpora: no tools are needed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::edited::{edited, run, scratch};
+
+/// A directory with an object of llvm-mc, and its path.
+fn with_object(test: &str, name: &str) -> (PathBuf, PathBuf) {
+    let directory = scratch(test);
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/compact-unwind/mc");
+    let object = directory.join("object.o");
+    fs::copy(corpus.join(name).with_extension("o"), &object).unwrap();
+    (directory, object)
+}
+
+/// Status and standard error of a run that writes nothing to standard output.
+fn failed(arguments: &[&str], directory: &Path) -> String {
+    let output = run(arguments);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{arguments:?}: {error}");
+    error.replace(directory.to_str().unwrap(), "DIR")
+}
+
+#[test]
+fn the_summary_of_an_object() {
+    let (directory, object) = with_object("compact-unwind-summary", "a37_pers_custom");
+    let output = run(&["--dry-run", object.to_str().unwrap()]);
+    let text = String::from_utf8(output.stderr).unwrap().replace(directory.to_str().unwrap(), "DIR");
+    let expected = "DIR/object.o: 1 FDE: 1 get a compact encoding (100.00 %)\n  \
+        __compact_unwind: 1 row changed, 0 new, in 1 object\n  \
+        personalities: _my_personality\n  \
+        a linker can remove 44 bytes of FDEs\n  \
+        pcs that were exact: 8 in prologues and 0 in epilogues, of 12\n  \
+        file: 880 bytes, before 864\n";
+    assert_eq!(text, expected);
+    assert!(output.status.success() && output.stdout.is_empty());
+    let (_, json) = edited(&object);
+    let changes = json["changes"].as_array().unwrap();
+    let what: Vec<_> = changes.iter().map(|change| change["what"].as_str().unwrap()).collect();
+    assert!(what.contains(&"__compact_unwind: row") && what.contains(&"moved bytes"), "{json}");
+    assert_eq!(json["personalities"], serde_json::json!(["_my_personality"]));
+    fs::remove_dir_all(directory).unwrap();
+}
+
+/// The LSDA of x86-64's case is an assembler's label, which ld64.lld would take for the start of its section.
+#[test]
+fn reasons_of_the_object() {
+    for (name, options, reason) in [
+        ("x41_pers_custom", &[][..], "lsda-without-symbol"),
+        ("a37_pers_custom", &["--personality", "_another"], "other-personality"),
+        ("a47_mte", &[], "tagged-frame"),
+    ] {
+        let (directory, object) = with_object("compact-unwind-reasons", name);
+        let before = fs::read(&object).unwrap();
+        let output = run(&[&["--in-place", "--json", object.to_str().unwrap()], options].concat());
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(json["reasons"], serde_json::json!({ reason: 1 }), "{name}");
+        assert_eq!(json["changes"], serde_json::json!([]), "{name}");
+        assert!(fs::read(&object).unwrap() == before, "{name}");
+        fs::remove_dir_all(directory).unwrap();
+    }
+    // Without MH_SUBSECTIONS_VIA_SYMBOLS, which is bit 13 of the flags.
+    let (directory, object) = with_object("compact-unwind-flags", "a37_pers_custom");
+    let mut bytes = fs::read(&object).unwrap();
+    bytes[25] &= !0x20;
+    fs::write(&object, bytes).unwrap();
+    let output = run(&["--dry-run", "--json", object.to_str().unwrap()]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["reasons"], serde_json::json!({ "no-subsections": 1 }));
+    fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn errors() {
+    let (directory, object) = with_object("compact-unwind-errors", "a37_pers_custom");
+    let sound = fs::read(&object).unwrap();
+    let path = object.to_str().unwrap();
+    assert!(failed(&[path], &directory).contains("--output <OUT>"));
+    assert!(failed(&[path, "--dry-run", "--in-place"], &directory).contains("cannot be used with"));
+    let expected = "cfi2sframe: error: DIR/object.o: -o would overwrite the input: use --in-place\n";
+    assert_eq!(failed(&[path, "-o", path], &directory), expected);
+    let expected = "cfi2sframe: error: -o: there are 2 files: change them with --in-place\n";
+    assert_eq!(failed(&[path, path, "-o", "x"], &directory), expected);
+
+    let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora");
+    for other in ["container/linkable.o", "container/members.a", "compact-unwind/mc/i02_ebp.o"] {
+        let error = failed(&["--dry-run", corpora.join(other).to_str().unwrap()], &corpora);
+        assert!(error.ends_with(": there is no Mach-O object for x86-64 or arm64 in it\n"), "{error}");
+    }
+    let text = corpora.join("container/container.s");
+    let error = failed(&["--dry-run", text.to_str().unwrap()], &corpora);
+    assert!(error.contains(": neither an ELF file, a Mach-O file nor an archive: starts with"), "{error}");
+
+    // Another name keeps the old file.
+    let other = directory.join("other.o");
+    fs::hard_link(&object, &other).unwrap();
+    let expected = "cfi2sframe: error: DIR/object.o: the file has 2 names (hard links); \
+        with --break-links the others keep the old file\n";
+    assert_eq!(failed(&["--in-place", path], &directory), expected);
+    assert!(run(&["--in-place", "--break-links", path]).status.success());
+    assert!(fs::read(&other).unwrap() == sound && fs::read(&object).unwrap() != sound);
+    fs::remove_dir_all(directory).unwrap();
+}
+
+/// A truncated object is an error or, if only names of symbols are lost, changed; the output exists only then.
+#[test]
+fn truncated_objects() {
+    let (directory, object) = with_object("compact-unwind-truncated", "a37_pers_custom");
+    let sound = fs::read(&object).unwrap();
+    let (path, out) = (object.to_str().unwrap(), directory.join("out.o"));
+    for len in (0..sound.len()).step_by(7) {
+        fs::write(&object, &sound[..len]).unwrap();
+        let error = failed(&[path, "-o", out.to_str().unwrap()], &directory);
+        assert!(error.starts_with("cfi2sframe: error: DIR/object.o: "), "{len}: {error}");
+        assert!(error.lines().count() == 1 && !out.exists(), "{len}: {error}");
+    }
+    fs::remove_dir_all(directory).unwrap();
+}
