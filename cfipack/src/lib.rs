@@ -94,3 +94,7 @@ pub mod for_assemblers {}
 #[cfg(all(any(doc, doctest), feature = "assembler"))]
 #[doc = include_str!("../docs/for-jits.md")]
 pub mod for_jits {}
+
+#[cfg(all(any(doc, doctest), feature = "decoder"))]
+#[doc = include_str!("../docs/for-profilers.md")]
+pub mod for_profilers {}

@@ -110,6 +110,21 @@ fn unwind_prints_the_stack_of_its_child() {
     assert_eq!(stack.last(), Some(&"_start"), "{printed}");
 }
 
+/// The workspace's test `profile` runs its parts on recordings.
+#[test]
+fn profile_reports_what_is_no_recording() {
+    let refused = |arguments: &[&str], reason: &str| {
+        let output = example("profile").args(arguments).output().unwrap();
+        let printed = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && printed.contains(reason), "{arguments:?}: {printed}");
+    };
+    refused(&[], "usage: profile");
+    refused(&["missing"], "No such file");
+    let path = scratch("no-recording");
+    fs::write(&path, "PERFILE2 and no more").unwrap();
+    refused(&["--with-cfi", path.to_str().unwrap()], "Error");
+}
+
 /// The process's unwinder and the reader of `.sframe` find the functions in the order of their calls.
 #[test]
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -1,0 +1,135 @@
+//! The walk up a stack, whatever finds the callers.
+
+use std::fmt;
+
+use crate::file::Image;
+use crate::recording::{SP, Sample};
+
+/// Longer stacks are cut.
+const DEPTH: usize = 1000;
+
+/// A process's mappings with their images.
+pub struct Space<'i, 'f> {
+    mappings: Vec<Placed<'i, 'f>>,
+}
+
+/// A mapping of an image.
+struct Placed<'i, 'f> {
+    start: u64,
+    end: u64,
+    /// From an address in the file to where it is mapped.
+    bias: u64,
+    image: &'i Image<'f>,
+}
+
+/// A place in the stack.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Frame {
+    /// Of the innermost frame the next instruction, of others the return address.
+    pub pc: u64,
+    pub sp: u64,
+    /// Whether `pc` is that of an instruction which has not run yet, rather than the one after a call.
+    pub is_exact: bool,
+}
+
+/// A frame's caller: what `pc`, `sp` and `is_exact` are there, and the registers that the next step needs.
+pub struct Step<R> {
+    pub frame: Frame,
+    pub registers: R,
+}
+
+/// Why a walk ends.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum End {
+    /// The frame is outermost.
+    Outermost,
+    /// What the next step needs lies beyond the bytes of the stack that were recorded.
+    Stack,
+    /// The code belongs to no file: it was generated, or the file has no CFI.
+    NoFile,
+    /// The table, or the CFI, has no row for the code.
+    NoRow,
+    /// The row needs a register that is not known in a caller's frame.
+    Register(u16),
+    /// The caller's frame would not lie above this one, or a rule cannot be evaluated.
+    Broken,
+}
+
+impl<'i, 'f> Space<'i, 'f> {
+    /// `image` finds the image of a path.
+    pub fn new(space: &crate::recording::Space, image: impl Fn(&str) -> Option<&'i Image<'f>>) -> Self {
+        let placed = space.mappings.iter().filter_map(|mapping| {
+            let image = image(&mapping.path)?;
+            let bias = mapping.start.wrapping_sub(image.address_of(mapping.offset)?);
+            Some(Placed { start: mapping.start, end: mapping.end, bias, image })
+        });
+        Self { mappings: placed.collect() }
+    }
+
+    /// The image that has the code at an address, and the address in the file.
+    #[inline]
+    pub fn find(&self, address: u64) -> Option<(&'i Image<'f>, u64)> {
+        let after = self.mappings.partition_point(|mapping| mapping.start <= address);
+        let mapping = self.mappings.get(after.checked_sub(1)?)?;
+        (address < mapping.end).then(|| (mapping.image, address.wrapping_sub(mapping.bias)))
+    }
+
+    /// The mapped images: where they lie, and how far from the addresses of the file.
+    pub fn images(&self) -> impl Iterator<Item = (std::ops::Range<u64>, u64, &'i Image<'f>)> {
+        self.mappings.iter().map(|mapping| (mapping.start..mapping.end, mapping.bias, mapping.image))
+    }
+}
+
+impl Frame {
+    /// The innermost frame of a sample.
+    pub fn innermost(sample: &Sample) -> Self {
+        Self { pc: sample.pc, sp: sample.registers[SP], is_exact: true }
+    }
+
+    /// The address to look up: a return address may belong to the next function, the byte before it is the call's.
+    #[inline]
+    pub fn lookup_address(&self) -> u64 {
+        if self.is_exact { self.pc } else { self.pc.wrapping_sub(1) }
+    }
+}
+
+/// Walks up a sample's stack. `registers` are what the first step needs; `step` finds the caller of a frame at an
+/// address of a file. The frames go to `frames`, innermost first.
+#[inline]
+pub fn walk<'i, 'f, R>(
+    sample: &Sample,
+    space: &Space<'i, 'f>,
+    mut registers: R,
+    frames: &mut Vec<Frame>,
+    mut step: impl FnMut(&'i Image<'f>, u64, &Frame, &R) -> Result<Step<R>, End>,
+) -> End {
+    let mut frame = Frame::innermost(sample);
+    frames.clear();
+    while frames.len() < DEPTH {
+        frames.push(frame);
+        let Some((image, address)) = space.find(frame.lookup_address()) else { return End::NoFile };
+        let caller = match step(image, address, &frame, &registers) {
+            Ok(caller) => caller,
+            Err(end) => return end,
+        };
+        // Stacks grow downwards: a table that leads back would never end.
+        if caller.frame.sp <= frame.sp {
+            return End::Broken;
+        }
+        (frame, registers) = (caller.frame, caller.registers);
+    }
+    End::Broken
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Outermost => f.write_str("outermost frame"),
+            Self::Stack => f.write_str("end of the recorded stack"),
+            Self::NoFile => f.write_str("code of no file"),
+            Self::NoRow => f.write_str("no row"),
+            Self::Register(number) => write!(f, "register {number} unknown"),
+            Self::Broken => f.write_str("broken"),
+        }
+    }
+}
