@@ -1,5 +1,5 @@
-//! How many instructions conversion takes, and of gimli's walk over the same rows: callgrind counts them, so that the
-//! figures are those of an idle machine on a busy one.
+//! How many instructions conversion and verification take, and gimli's walk over the same rows: callgrind counts them,
+//! so that the figures are those of an idle machine on a busy one.
 //!
 //!     cargo bench -p cfipack-tests --bench instructions [-- WAY…]
 
@@ -7,15 +7,17 @@ use std::env;
 use std::hint::black_box;
 use std::process::Command;
 
+use cfipack_decoder::sframe::Section;
 use cfipack_encoder::sframe::{Layout, Options};
 use cfipack_format::sframe::Version;
+use cfipack_roundtrip::{Table, verify};
 use cfipack_tests::workload::{Library, libraries};
 
 /// Selects what the process runs.
 const WAY: &str = "CFIPACK_COUNTED_WAY";
 
-/// The yardstick, and the ways to convert.
-const WAYS: [&str; 10] = [
+/// The yardstick, the ways to convert, and to verify.
+const WAYS: [&str; 11] = [
     "gimli",
     "small",
     "small-two-threads",
@@ -26,6 +28,7 @@ const WAYS: [&str; 10] = [
     "one-by-one-unshared",
     "general",
     "general-unshared",
+    "verify",
 ];
 
 fn main() {
@@ -34,7 +37,8 @@ fn main() {
         return;
     };
     if let Ok(way) = env::var(WAY) {
-        black_box(counted(library, &way));
+        let work = work(library, &way);
+        black_box(counted(work));
         return;
     }
     let wanted: Vec<_> = env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
@@ -68,23 +72,45 @@ fn count(way: &str) -> Option<u64> {
 
 /// Goes a way.
 #[inline(never)]
-fn counted(library: &'static Library, way: &str) -> usize {
+fn counted(work: Box<dyn FnOnce() -> usize>) -> usize {
+    work()
+}
+
+/// What a way does; what it needs first is done here.
+fn work(library: &'static Library, way: &str) -> Box<dyn FnOnce() -> usize> {
     let small = Options::default();
     let unshared = small.with_share(false);
+    let convert = |options, threads| -> Box<dyn FnOnce() -> usize> {
+        Box::new(move || library.convert(options, threads).len())
+    };
     match way {
-        "gimli" => library.gimli().walk() as usize,
-        "small" => library.convert(small, 1).len(),
-        "small-two-threads" => library.convert(small, 2).len(),
-        "small-unshared" => library.convert(unshared, 1).len(),
-        "version-2" => library.convert(small.with_version(Version::V2), 1).len(),
-        "gnu" => library.convert(small.with_layout(Layout::Gnu), 1).len(),
-        "one-by-one" => library.convert_each(small, |builder, function| builder.push(function)).len(),
-        "one-by-one-unshared" => {
-            library.convert_each(unshared, |builder, function| builder.push(function)).len()
+        "gimli" => {
+            let mut gimli = library.gimli();
+            Box::new(move || gimli.walk() as usize)
         }
-        "general" => library.convert_each(small, |builder, function| builder.push_general(function)).len(),
-        "general-unshared" => {
+        "small" => convert(small, 1),
+        "small-two-threads" => convert(small, 2),
+        "small-unshared" => convert(unshared, 1),
+        "version-2" => convert(small.with_version(Version::V2), 1),
+        "gnu" => convert(small.with_layout(Layout::Gnu), 1),
+        "one-by-one" => {
+            Box::new(move || library.convert_each(small, |builder, function| builder.push(function)).len())
+        }
+        "one-by-one-unshared" => {
+            Box::new(move || library.convert_each(unshared, |builder, function| builder.push(function)).len())
+        }
+        "general" => Box::new(move || {
+            library.convert_each(small, |builder, function| builder.push_general(function)).len()
+        }),
+        "general-unshared" => Box::new(move || {
             library.convert_each(unshared, |builder, function| builder.push_general(function)).len()
+        }),
+        "verify" => {
+            let table = library.convert(small, 1).leak();
+            Box::new(move || {
+                let tables = [Section::parse(table, library.table_address()).expect("our own table")];
+                verify(&[library.cfi()], &Table::new(&tables), &Default::default()).pcs_equal as usize
+            })
         }
         way => panic!("no such way: {way}"),
     }

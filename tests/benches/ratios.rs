@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use cfipack_decoder::sframe::{Index, Section};
 use cfipack_encoder::sframe::{Layout, Options};
 use cfipack_format::sframe::Version;
-use cfipack_roundtrip::{Table, verify};
+use cfipack_roundtrip::{Table, Threads, verify, verify_on};
 use cfipack_tests::workload::{Fresh, Library, libraries};
 
 const ROUNDS: usize = 15;
@@ -160,4 +160,8 @@ fn whole_tables(library: &'static Library) {
     report("dump to text", "gimli walks all rows", by_turns(text, || gimli.walk()), false);
     let verified = || verify(&[library.cfi()], &Table::new(&tables), &Default::default()).pcs_different;
     report("verify", "gimli walks all rows", by_turns(verified, || again.walk()), false);
+    let pool = Threads(2);
+    let by_two = || verify_on(&pool, &[library.cfi()], &Table::new(&tables), &Default::default(), |_| None);
+    let times = by_turns(|| by_two().pcs_different, || again.walk());
+    report("verify, two threads", "gimli walks all rows", times, false);
 }

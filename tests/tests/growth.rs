@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use cfipack_tests::hostile::{CFI, FILES, MACH_OBJECTS, PAGE_TABLES, Shape, TABLES};
+use cfipack_tests::hostile::{CFI, FILES, LINKED, MACH_OBJECTS, PAGE_TABLES, Shape, TABLES};
 use cfipack_tests::reference::skipped;
 
 /// Parts of the smallest input.
@@ -39,6 +39,7 @@ fn shapes() -> impl Iterator<Item = (String, &'static Shape)> {
         ("page table", PAGE_TABLES),
         ("Mach-O objects", MACH_OBJECTS),
         ("file", FILES),
+        ("linked file", LINKED),
     ];
     kinds
         .into_iter()

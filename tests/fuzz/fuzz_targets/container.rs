@@ -1,9 +1,12 @@
-//! Any bytes as a file: errors, and never a panic.
+//! Any bytes as a file: errors, and never a panic. Rows that are written into a Mach-O object change nothing else.
 
 #![no_main]
 
-use cfipack_container::{File, Placement, members};
+use cfipack_container::{CompactUnwindEdit, check_compact_unwind_edit};
+use cfipack_container::{EmbedError, Error, File, Placement, Rewrite, StartRelocation};
+use cfipack_container::{members, resize_thin_members, rewrite_members};
 use cfipack_format::Address;
+use cfipack_format::compact_unwind::Encoding;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -12,6 +15,13 @@ fuzz_target!(|bytes: &[u8]| {
             let _ = member;
         }
     }
+    let longer = rewrite_members(bytes, |member| {
+        let mut rewrite = Rewrite::unchanged(member.bytes.len());
+        rewrite.bytes("test", &b"abc"[..]);
+        Ok::<_, EmbedError>(Some(rewrite))
+    });
+    let _ = longer.map(|rewrite| rewrite.to_vec(bytes));
+    let _ = resize_thin_members(bytes, |_| Ok::<u64, EmbedError>(1)).map(|rewrite| rewrite.to_vec(bytes));
     for placement in [Placement::Zero, Placement::Apart] {
         let Ok(file) = File::parse_with(bytes, placement) else { continue };
         if let Ok(sections) = file.call_frame_sections() {
@@ -26,9 +36,51 @@ fuzz_target!(|bytes: &[u8]| {
                 let _ = file.relocations(index);
             });
         }
+        let start = StartRelocation { offset: 28, section: 1, addend: 0 };
+        if let Ok(rewrite) = file.embed_in_object(&[3; 40], &[start]) {
+            let new = rewrite.to_vec(bytes);
+            // What hostile objects become is checked before it replaces them; here it must not panic.
+            let again = File::parse(&new).ok().map(|again| {
+                again.embed_in_object(&[3; 40], &[start]).map(|rewrite| rewrite.to_vec(&new)).is_ok()
+            });
+            let _ = again;
+        }
+        for len in [100, 70_000] {
+            if let Ok(embedding) = file.embedding(len) {
+                let rewrite = embedding.rewrite(vec![1; len]);
+                assert_eq!(rewrite.to_vec(bytes).len(), rewrite.len());
+            }
+        }
+        if let Ok(Some(rewrite)) = file.without_sframe() {
+            assert_eq!(rewrite.to_vec(bytes).len(), rewrite.len());
+        }
         let _ = file.code_sections();
         let _ = file.eh_frame_hdr_size();
         let _ = file.symbols().map(|symbols| symbols.lookup(Address(0)).is_some());
         let _ = file.locate(Address(0x1_0000));
+        let _ = edit_rows(&file, bytes);
     }
 });
+
+/// Changes all rows of `__compact_unwind`, and adds some.
+fn edit_rows(file: &File<'_>, bytes: &[u8]) -> Result<(), Error> {
+    let Some(editor) = file.edit_compact_unwind()? else { return Ok(()) };
+    let (row, encoding, personality) = (None, Encoding(0x0200_1000), Some(0));
+    let edit = |function| CompactUnwindEdit {
+        row,
+        function,
+        length: 4,
+        encoding,
+        personality,
+        lsda: Some(function),
+    };
+    let mut edits: Vec<_> = file.symbols()?.addresses().take(3).map(edit).collect();
+    for row in file.compact_unwind()?.iter().flat_map(|compact| &compact.rows) {
+        edits.push(CompactUnwindEdit { row: Some(row.offset), ..edit(row.function) });
+    }
+    let new = editor.rewrite(&edits)?.to_vec(bytes);
+    if check_compact_unwind_edit(bytes, bytes).is_ok() {
+        check_compact_unwind_edit(bytes, &new).unwrap();
+    }
+    Ok(())
+}

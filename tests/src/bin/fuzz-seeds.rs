@@ -13,8 +13,18 @@ use cfipack_tests::corpora;
 fn main() -> std::io::Result<()> {
     let directory = std::env::args_os().nth(1).expect("usage: fuzz-seeds DIRECTORY");
     let directory = Path::new(&directory);
-    for target in ["decoder", "cfi", "container", "unwind_info", "linker", "linker_unwind_info", "directives"]
-    {
+    let targets = [
+        "decoder",
+        "cfi",
+        "container",
+        "structure",
+        "unwind_info",
+        "linker",
+        "linker_unwind_info",
+        "directives",
+        "capi",
+    ];
+    for target in targets {
         fs::create_dir_all(directory.join(target))?;
     }
     let small = |bytes: &[u8]| bytes.len() < 8192;
@@ -23,8 +33,18 @@ fn main() -> std::io::Result<()> {
             let name = format!("{}.{tool}", golden.name.replace('/', "-"));
             let file = File::parse(&golden.object).expect("goldens are objects");
             fs::write(directory.join("container").join(&name), &golden.object)?;
+            // Twice the same file, half of it each.
+            let pair = [&[0, 0x80][..], &golden.object, &golden.object].concat();
+            fs::write(directory.join("structure").join(&name), pair)?;
             for table in file.sframe_sections().expect("goldens are whole") {
                 fs::write(directory.join("decoder").join(&name), &table.bytes)?;
+                // Its first byte is the length of a program: to read, and to link.
+                for (call, program) in
+                    [("read", [0, 255, 2, 0, 255, 255, 1]), ("link", [1, 0, 1, 255, 1, 1, 255])]
+                {
+                    let input = [&[program.len() as u8][..], &program, &table.bytes].concat();
+                    fs::write(directory.join("capi").join(format!("{name}.{call}")), input)?;
+                }
             }
             let tables = file.sframe_sections().expect("goldens are whole");
             let arch = |arch| match arch {
@@ -46,6 +66,11 @@ fn main() -> std::io::Result<()> {
                 fs::write(directory.join("linker").join(&name), input)?;
             }
         }
+    }
+    for name in ["linked.so", "both_frames", "at_zero", "comdat.ld.o"] {
+        let file = fs::read(corpora::directory().join("container").join(name))?;
+        let pair = [&[0, 0x80][..], &file, &file].concat();
+        fs::write(directory.join("structure").join(name), pair)?;
     }
     for link in corpora::compact_unwind_links() {
         let image = File::parse(&link.image).expect("goldens are images");

@@ -72,6 +72,7 @@ pub const FILES: &[Shape] = &[
             vec![Section { flags: COMPRESSED, bytes: zeros_compressed(20_000 * n as u32), ..named(DEBUG) }],
         )
     }),
+    ("program headers", |n| Input::File(segments(n))),
     ("members of an archive", |n| {
         let Input::File(object) =
             elf(1, vec![symbols(1, &[(1, 0)]), Section { flags: ALLOC, bytes: eh_frame(), ..named(EH) }])
@@ -80,6 +81,34 @@ pub const FILES: &[Shape] = &[
         };
         let header = format!("{:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", "m/", 0, 0, 0, 644, object.len());
         Input::File([&b"!<arch>\n"[..], &[header.as_bytes(), &object].concat().repeat(n)].concat())
+    }),
+    ("names of members that end in one place", |n| {
+        let names = format!("{}/\n", "n".repeat(4000)).repeat(n.div_ceil(128));
+        let entry = |name: &str, bytes: &str| {
+            format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n{bytes}", 0, 0, 0, 644, bytes.len())
+        };
+        let members: String = (0..n).map(|i| entry(&format!("/{}", i % 64), "")).collect();
+        Input::File(["!<arch>\n", &entry("//", &names), &members].concat().into_bytes())
+    }),
+    ("symbols of an archive's index", |n| {
+        let header = |name: &str, size: usize| {
+            format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{size:<10}`\n", 0, 0, 0, 644).into_bytes()
+        };
+        let (count, size) = (n as u32, 4 + 6 * n);
+        let member = 8 + 60 + size as u32;
+        let index = [count.to_be_bytes().to_vec(), member.to_be_bytes().repeat(n), b"f\0".repeat(n)].concat();
+        Input::File([b"!<arch>\n".to_vec(), header("/", size), index, header("m/", 0)].concat())
+    }),
+    ("tables of an object, and groups of all of them", |n| {
+        let table = Section { kind: 0x6fff_fff4, flags: ALLOC, bytes: vec![3; 32], ..named(TEXT) };
+        let members = [1].into_iter().chain((3..3 + n as u32).cycle().take(4 * n));
+        let group = Section { kind: 17, link: 2, info: 1, bytes: words(members), ..named(TEXT) };
+        elf(1, [vec![named(TEXT), symbols(1, &[(1, 0)])], vec![table; n], vec![group; 2]].concat())
+    }),
+    ("relocations against symbols that are renumbered", |n| {
+        let fields: Vec<_> = (0..n as u64).map(|i| 4 * i).collect();
+        let code = Section { flags: ALLOC | CODE, bytes: vec![0x90; 4 * n], ..named(TEXT) };
+        elf(1, vec![code, symbols(1, &vec![(1, 0); n]), relocations(1, 2, &fields)])
     }),
     ("empty members of an archive", |n| {
         let header = format!("{:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", "m/", 0, 0, 0, 644, 0);
@@ -95,6 +124,22 @@ const DEBUG: u32 = 11;
 const TEXT: u32 = 24;
 /// The names, at the offsets above.
 const NAMES: &[u8] = b"\0.eh_frame\0.debug_frame\0.text\0";
+
+/// A library without sections, with segments of a byte each, and as many notes that lie in all of them.
+fn segments(n: usize) -> Vec<u8> {
+    let mut bytes = [&b"\x7fELF\x02\x01\x01"[..], &[0; 57]].concat();
+    bytes[16..24].copy_from_slice(&[3, 0, 62, 0, 1, 0, 0, 0]);
+    bytes[32] = 64;
+    bytes[52..56].copy_from_slice(&[64, 0, 56, 0]);
+    bytes[56..58].copy_from_slice(&(n as u16).to_le_bytes());
+    for i in 0..n as u64 / 2 {
+        for [kind, address, size] in [[1, 16 * i, 1], [4, 0, 8 * n as u64]] {
+            bytes.extend([kind as u32, 4].map(u32::to_le_bytes).as_flattened());
+            bytes.extend([0, address, address, size.min(1), size, 1].map(u64::to_le_bytes).as_flattened());
+        }
+    }
+    bytes
+}
 
 /// A CIE, and an FDE of 4 bytes whose start field is at 0x20 and contains 0.
 fn eh_frame() -> Vec<u8> {
@@ -132,6 +177,11 @@ fn symbols(own: u32, functions: &[(u16, u64)]) -> Section {
     }
     // Its strings are those of the sections' names, the last section, which `elf` fills in.
     Section { kind: 2, link: u32::MAX, info: own, entry: 24, bytes, ..named(TEXT) }
+}
+
+/// The bytes of words.
+fn words(words: impl Iterator<Item = u32>) -> Vec<u8> {
+    words.flat_map(u32::to_le_bytes).collect()
 }
 
 /// `SHT_RELA` for a section, of `R_X86_64_PC32` against symbol 1.

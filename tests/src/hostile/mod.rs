@@ -3,6 +3,7 @@
 
 mod cfi;
 mod files;
+mod linked;
 mod mach_objects;
 mod page_tables;
 mod tables;
@@ -10,6 +11,7 @@ mod work;
 
 pub use cfi::CFI;
 pub use files::FILES;
+pub use linked::LINKED;
 pub use mach_objects::MACH_OBJECTS;
 pub use page_tables::PAGE_TABLES;
 pub use tables::TABLES;

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use cfipack_container::{File, Placement, members};
+use cfipack_container::{EmbedError, File, Placement, Rewrite, StartRelocation};
+use cfipack_container::{check_structure, members, rewrite_members};
 use cfipack_decoder::{sframe, unwind_info};
 use cfipack_encoder::cfi::{self, SectionKind};
 use cfipack_encoder::compact_unwind::{Encoder, Mode};
@@ -195,6 +196,12 @@ fn page_table(bytes: &[u8]) {
 }
 
 fn files(bytes: &[u8]) {
+    let _ = rewrite_members(bytes, |member| {
+        let mut rewrite = Rewrite::unchanged(member.bytes.len());
+        rewrite.bytes("more", &b"abc"[..]);
+        Ok::<_, EmbedError>(Some(rewrite))
+    });
+    let _ = check_structure(bytes, bytes);
     let Ok(members) = members(bytes) else { return };
     for member in members.flatten() {
         for placement in [Placement::Zero, Placement::Apart] {
@@ -218,6 +225,14 @@ fn file_of(file: &File<'_>) {
     }
     let _ = file.sframe_sections();
     let _ = file.eh_frame_hdr_size();
+    let start = StartRelocation { offset: 28, section: 1, addend: 0 };
+    let _ = file.embed_in_object(&[3; 40], &[start]);
+    for len in [8, 1000] {
+        if let Ok(embedding) = file.embedding(len) {
+            let _ = embedding.rewrite(vec![1; len]);
+        }
+    }
+    let _ = file.without_sframe();
 }
 
 /// Accepts text and discards it.

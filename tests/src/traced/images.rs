@@ -1,4 +1,5 @@
-//! The files that a process has mapped, each with its CFI and the table made of it.
+//! The files that a process has mapped, each with its CFI and its table: its own that `PT_GNU_SFRAME` leads to, or one
+//! made of its CFI.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +11,8 @@ use cfipack_decoder::sframe::Section;
 use cfipack_encoder::sframe::Options;
 use cfipack_format::Address;
 use gimli::{EhFrame, EndianSlice, RunTimeEndian};
-use object::{Object, ObjectSegment};
+use object::read::elf::{ElfFile64, ProgramHeader};
+use object::{Endianness, Object, ObjectSegment, elf};
 
 use super::Process;
 use crate::by_cfi::Cfi;
@@ -25,8 +27,10 @@ pub struct Image {
     pub bias: u64,
     /// Its CFI.
     pub cfi: Cfi<'static, EhFrame<EndianSlice<'static, RunTimeEndian>>>,
-    /// The table made of it.
+    /// The table.
     pub table: Section<'static>,
+    /// Whether the table is the file's own.
+    pub is_embedded: bool,
     /// Functions that the table omits.
     pub omitted: Vec<u64>,
 }
@@ -49,9 +53,9 @@ impl Images {
         Some(&mut self.list[number])
     }
 
-    /// How many images have CFI.
-    pub fn count(&self) -> usize {
-        self.list.len()
+    /// The images that have CFI.
+    pub fn list(&self) -> &[Image] {
+        &self.list
     }
 
     fn mapping(&self, address: u64) -> Option<Option<usize>> {
@@ -104,13 +108,24 @@ impl Images {
         let place = Address(of.section.address.0 + of.section.bytes.len() as u64);
         let converted = Box::leak(Box::new(convert(&cfi, file.arch(), place, Options::default())));
         let (address, text, data) = (of.section.address.0, of.text.0, of.data.0);
+        let own = own_table(bytes);
         self.list.push(Image {
             name: name.to_string(),
             bias: base.wrapping_sub(first & !0xfff),
             cfi: Cfi::eh_frame(&of.section.bytes, address, text, data, file.arch()).ok()?,
-            table: converted.table(),
+            table: own.unwrap_or_else(|| converted.table()),
+            is_embedded: own.is_some(),
             omitted: converted.unsupported.iter().map(|unsupported| unsupported.function.0).collect(),
         });
         Some(self.list.len() - 1)
     }
+}
+
+/// The table that the file's `PT_GNU_SFRAME` leads to.
+fn own_table(bytes: &'static [u8]) -> Option<Section<'static>> {
+    let file = ElfFile64::<Endianness>::parse(bytes).ok()?;
+    let mut headers = file.elf_program_headers().iter();
+    let header = headers.find(|header| header.p_type(file.endian()) == elf::PT_GNU_SFRAME)?;
+    let table = header.data(file.endian(), bytes).ok()?;
+    Some(Section::parse(table, Address(header.p_vaddr(file.endian()))).expect("the file's own table"))
 }

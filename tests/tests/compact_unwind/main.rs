@@ -2,6 +2,7 @@
 //! functions against their CFI.
 
 mod decode;
+mod edits;
 mod encodings;
 mod live_llvm_mc;
 mod llvm_mc;

@@ -156,7 +156,7 @@ fn compare(what: &str, program: &Path, stops: usize) {
     }
     println!(
         "{what}: {compared} stops in {} images, {frames} frames, {whole} chains to their end",
-        images.count()
+        images.list().len()
     );
     ends.iter().for_each(|(end, count)| println!("    {count}: {end}"));
     assert!(compared * 2 > stops, "the program ended after {compared} of {stops} stops");

@@ -1,11 +1,11 @@
-//! One table from objects of different assemblers: version 3 of gas 2.47, version 2 of gas 2.44 and llvm-mc, and
-//! objects without a table.
+//! One table from objects of different assemblers: version 3 of gas 2.47, version 2 of gas 2.44 and llvm-mc,
+//! objects without a table, and such objects with one put into them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use cfipack_cfi::{Functions, SectionKind};
 use cfipack_decoder::sframe as decoder;
-use cfipack_encoder::sframe::{Layout, Threads};
+use cfipack_encoder::sframe::{Layout, Options as TableOptions, Threads};
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Key, Row};
 use cfipack_linker::sframe::{Field, Live, Merger, Note, Options, Prefer};
@@ -13,6 +13,7 @@ use cfipack_roundtrip::{Table, verify};
 use cfipack_tests::convert::all_options;
 use cfipack_tests::directives::{File, Mode, TARGETS, Target};
 use cfipack_tests::elf_object::ElfObject;
+use cfipack_tests::embedded_objects::embed;
 use cfipack_tests::random::{Random, cases};
 use cfipack_tests::reference::Tools;
 
@@ -26,10 +27,18 @@ enum Assembler {
     Gas244,
     LlvmMc,
     NoTable,
+    /// Without a table, which cfipack puts into the object.
+    Embedded(Version),
 }
 
-const ASSEMBLERS: [Assembler; 4] =
-    [Assembler::Gas247, Assembler::Gas244, Assembler::LlvmMc, Assembler::NoTable];
+const ASSEMBLERS: [Assembler; 6] = [
+    Assembler::Gas247,
+    Assembler::Gas244,
+    Assembler::LlvmMc,
+    Assembler::NoTable,
+    Assembler::Embedded(Version::V3),
+    Assembler::Embedded(Version::V2),
+];
 
 /// Objects of all assemblers by turns; what one does not take gas 2.47 assembles.
 fn objects(tools: &Tools, older: &Tools, random: &mut Random, target: Target) -> Vec<ElfObject> {
@@ -61,16 +70,24 @@ fn objects(tools: &Tools, older: &Tools, random: &mut Random, target: Target) ->
                     ["llvm-mc-23", "-triple", triple, "-filetype=obj", "--gsframe", &source, "-o", &object];
                 tools.run(&command).status.success()
             }
-            Assembler::NoTable => {
+            Assembler::NoTable | Assembler::Embedded(_) => {
                 tools.run(&[target.assembler, "--gsframe=no", &source, "-o", &object]).status.success()
             }
         };
         if !is_done {
             tools.run_well(&[target.assembler, "--gsframe", &source, "-o", &object]);
         }
+        if let Assembler::Embedded(version) = ASSEMBLERS[number % ASSEMBLERS.len()] {
+            // s390x has version 3 only.
+            let version = if target.arch == Arch::S390x { Version::V3 } else { version };
+            let plain = tools.read(&object);
+            if let Ok(Some(new)) = embed(&plain, TableOptions::new().with_version(version)) {
+                tools.write(&object, new.to_vec(&plain));
+            }
+        }
         ElfObject::parse(&tools.read(&object))
     };
-    (0..8).map(assemble).collect()
+    (0..12).map(assemble).collect()
 }
 
 /// The functions that the CFI of an object has, by address, with their sizes.

@@ -12,6 +12,7 @@ mod large;
 mod live_cfa_expressions;
 mod live_gas;
 mod live_lld_merge;
+mod outermost;
 mod overlaps;
 mod properties;
 mod readers;

@@ -7,7 +7,6 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::ptr::null_mut;
 
@@ -24,8 +23,7 @@ pub struct Child {
 
 impl Child {
     /// Starts a program, its output thrown away; it stops before its first instruction.
-    pub fn start(program: &Path) -> io::Result<Self> {
-        let mut command = Command::new(program);
+    pub fn start(mut command: Command) -> io::Result<Self> {
         command.stdout(Stdio::null()).stderr(Stdio::null());
         // SAFETY: between fork and exec the closure calls one async-signal-safe function.
         unsafe {

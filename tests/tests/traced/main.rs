@@ -1,6 +1,7 @@
 //! A traced program, stepped instruction by instruction: at every one the whole chain of callers
 //! unwound by our tables equals the chain unwound by the CFI (gimli's evaluation, and none of
-//! cfipack's code). The tables are built from each file that the program has mapped.
+//! cfipack's code). The program, its loader and all its libraries are copies with tables in them, which
+//! `PT_GNU_SFRAME` leads to; only the kernel's vDSO has its table made of its CFI.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
@@ -11,6 +12,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use cfipack_tests::embedded_copy::EmbeddedCopy;
 use cfipack_tests::reference::skipped;
 use cfipack_tests::traced::Process;
 use cfipack_tests::traced::chain::{End, by_cfi, by_table};
@@ -45,7 +47,9 @@ fn trace_c(optimisation: &str) {
 }
 
 fn trace(what: &str, program: &Path, at_least: usize) {
-    let mut child = match Child::start(program) {
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(what.replace(' ', "-"));
+    let copy = EmbeddedCopy::make(program, &directory).expect("copies with tables");
+    let mut child = match Child::start(copy.command()) {
         Ok(child) => child,
         Err(error) => return skipped(what, &format!("tracing is not permitted: {error}")),
     };
@@ -78,8 +82,12 @@ fn trace(what: &str, program: &Path, at_least: usize) {
     }
     println!(
         "{what}: {steps} instructions in {} images, {frames} frames, at most {deepest} deep",
-        images.count()
+        images.list().len()
     );
+    for image in images.list() {
+        assert_eq!(image.is_embedded, image.name != "[vdso]", "{what}: {}", image.name);
+    }
+    assert!(images.list().len() > 3, "{what}: the program, the loader, the C library and the vDSO");
     println!("    chains end: {ends:?}");
     assert!(steps > at_least && frames > 2 * steps, "too little was unwound");
     assert!(cut_short * 10 < steps, "{cut_short} of {steps} chains were cut short");

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use cfipack_decoder::sframe::{Registers, Section, step};
 use cfipack_encoder::sframe::{Builder, Options};
@@ -86,7 +87,7 @@ fn trace(what: &str, linker: &Linker, flavour: &str, program: &Path) {
     }
     let table = table(&sections, Version::V3);
     let table = Section::parse(&table, Address(0)).expect("our own table");
-    let mut child = match Child::start(program) {
+    let mut child = match Child::start(Command::new(program)) {
         Ok(child) => child,
         Err(error) => return skipped(what, &format!("tracing is not permitted: {error}")),
     };

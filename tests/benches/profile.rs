@@ -1,0 +1,206 @@
+//! What a profiler pays for a frame: the stacks of real programs, recorded by perf when the bench starts, walked by
+//! `.sframe` table, by framehop with and without its cache, and by gimli. By turns in one process, a few stacks at a
+//! time; the fastest round of each counts.
+//!
+//!     cargo bench -p cfipack-tests --bench profile
+
+#[path = "../../cfipack/examples/profile/cfi.rs"]
+#[expect(dead_code, reason = "the example prints names")]
+mod cfi;
+#[path = "../../cfipack/examples/profile/file.rs"]
+#[expect(dead_code, reason = "the example prints names")]
+mod file;
+#[path = "../../cfipack/examples/profile/hop.rs"]
+mod hop;
+#[path = "../../cfipack/examples/profile/recording.rs"]
+#[expect(dead_code, reason = "the example prints names")]
+mod recording;
+#[path = "../../cfipack/examples/profile/table.rs"]
+mod table;
+#[path = "../../cfipack/examples/profile/walk.rs"]
+mod walk;
+
+use std::collections::HashMap;
+use std::hint::black_box;
+use std::path::Path;
+use std::time::Instant;
+
+use cfipack_tests::recorded::workloads;
+use file::File;
+use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64};
+use framehop::{FrameAddress, Unwinder as _};
+use gimli::UnwindContext;
+use hop::Unwinder;
+use recording::{FP, Recording, SP, Sample};
+use walk::{Frame, Space};
+
+const ROUNDS: usize = 15;
+
+/// So many stacks are walked at a time: few enough for their bytes to stay in the cache of a core.
+const BATCH: usize = 16;
+
+fn main() {
+    let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("recorded-benches");
+    std::fs::create_dir_all(&scratch).expect("the target's directory can be written to");
+    println!("nanoseconds a frame, and how many times as long as by table");
+    println!(
+        "{:8} {:>8} {:>8} {:>7}{:>20}{:>20}{:>20}",
+        "", "samples", "frames", "table", "framehop uncached", "framehop cached", "gimli"
+    );
+    for workload in workloads(Path::new(env!("CARGO_BIN_EXE_sweep")), &scratch) {
+        match workload.record(&scratch) {
+            Ok(path) => measure(workload.name, &Recording::read(&path).expect("perf wrote it")),
+            Err(error) => println!("SKIPPED: benches: {}: not measured: {error}", workload.name),
+        }
+    }
+}
+
+fn measure(name: &str, recording: &Recording) {
+    let paths = recording.paths();
+    let mut files: Vec<_> = paths.iter().filter_map(|path| File::read(path).ok()).collect();
+    let images: Vec<_> = files.iter_mut().filter_map(|file| file.image().ok()).collect();
+    let by_path: HashMap<_, _> = images.iter().map(|image| (image.path, image)).collect();
+    let image = |path: &str| by_path.get(path).copied();
+    let spaces: Vec<_> = recording.spaces.iter().map(|space| Space::new(space, image)).collect();
+    let unwinders: Vec<_> = spaces.iter().map(hop::unwinder).collect();
+    let samples: Vec<_> = recording
+        .samples
+        .iter()
+        .map(|sample| Stack { sample, space: &spaces[sample.space], unwinder: &unwinders[sample.space] })
+        .collect();
+
+    let mut walks = Walks::default();
+    let lookups: Vec<_> = samples.iter().map(|stack| stack.lookups(&mut walks.cache)).collect();
+    let frames: usize = lookups.iter().map(Vec::len).sum();
+    let mut sums = [0.0; WAYS.len()];
+    for (samples, lookups) in samples.chunks(BATCH).zip(lookups.chunks(BATCH)) {
+        let mut least = [f64::INFINITY; WAYS.len()];
+        for _ in 0..ROUNDS {
+            for (least, way) in least.iter_mut().zip(WAYS) {
+                samples.iter().for_each(Stack::touch);
+                let start = Instant::now();
+                way.walk(samples, lookups, &mut walks);
+                *least = least.min(start.elapsed().as_nanos() as f64);
+            }
+        }
+        sums.iter_mut().zip(least).for_each(|(sum, least)| *sum += least);
+    }
+    // What framehop does not cache leaves the place to what evicts it, which the next eviction finds there.
+    let stats = [walks.uncached, walks.evicted].map(|cache| cache.stats());
+    assert!(stats.iter().all(|stats| stats.hits() * 50 < stats.total()), "a cache that is off: {stats:?}");
+    let [table, with_eviction, evictions, cached, gimli] = sums.map(|sum| sum / frames as f64);
+    let uncached = with_eviction - evictions / FAR.len() as f64;
+    let figure = |time: f64| format!("{time:.1} ({:.2})", time / table);
+    println!(
+        "{name:8} {:>8} {frames:>8} {table:>7.1}{:>20}{:>20}{:>20}",
+        samples.len(),
+        figure(uncached),
+        figure(cached),
+        figure(gimli)
+    );
+}
+
+/// How stacks are walked, and what must be subtracted from a walk that evicts.
+#[derive(Clone, Copy)]
+enum Way {
+    Table,
+    Uncached,
+    Evictions,
+    Cached,
+    Gimli,
+}
+
+const WAYS: [Way; 5] = [Way::Table, Way::Uncached, Way::Evictions, Way::Cached, Way::Gimli];
+
+/// The memory of all ways.
+struct Walks {
+    frames: Vec<Frame>,
+    pcs: Vec<u64>,
+    cache: CacheX86_64,
+    uncached: CacheX86_64,
+    evicted: CacheX86_64,
+    context: UnwindContext<usize>,
+}
+
+impl Default for Walks {
+    fn default() -> Self {
+        let [cache, uncached, evicted] = [(); 3].map(|()| CacheX86_64::new());
+        let (frames, pcs) = (Vec::new(), Vec::new());
+        Self { frames, pcs, cache, uncached, evicted, context: UnwindContext::new() }
+    }
+}
+
+impl Way {
+    fn walk(self, stacks: &[Stack<'_, '_, '_>], lookups: &[Vec<u64>], walks: &mut Walks) {
+        let Walks { frames, pcs, cache, uncached, evicted, context } = walks;
+        for (Stack { sample, space, unwinder }, lookups) in stacks.iter().zip(lookups) {
+            match self {
+                Self::Table => drop(black_box(table::walk_by_table(sample, space, frames))),
+                Self::Gimli => drop(black_box(cfi::walk_by_cfi(sample, space, context, frames))),
+                Self::Cached => hop::walk_by_framehop(sample, unwinder, cache, pcs),
+                Self::Uncached => Stack { sample, space, unwinder }.walk_uncached(uncached, pcs),
+                Self::Evictions => {
+                    for &address in lookups {
+                        FAR.iter().for_each(|&far| evict(address, far, unwinder, evicted));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A stack, and what to walk it with.
+struct Stack<'s, 'i, 'f> {
+    sample: &'s Sample,
+    space: &'s Space<'i, 'f>,
+    unwinder: &'s Unwinder<'f>,
+}
+
+impl Stack<'_, '_, '_> {
+    /// framehop's walk with what it looks up.
+    fn lookups(&self, cache: &mut CacheX86_64) -> Vec<u64> {
+        let mut lookups = Vec::new();
+        self.walk_each(cache, |frame, _| lookups.push(frame.address_for_lookup()));
+        lookups
+    }
+
+    /// framehop's walk without the use of its cache, which cannot be turned off: what it would find there is evicted.
+    fn walk_uncached(&self, cache: &mut CacheX86_64, pcs: &mut Vec<u64>) {
+        pcs.clear();
+        self.walk_each(cache, |frame, cache| {
+            pcs.push(frame.address());
+            evict(frame.address_for_lookup(), FAR[0], self.unwinder, cache);
+        });
+    }
+
+    /// Reads the recorded bytes, which a profiler has just copied.
+    fn touch(&self) {
+        black_box(self.sample.stack.iter().step_by(64).map(|&byte| usize::from(byte)).sum::<usize>());
+    }
+
+    #[inline]
+    fn walk_each(&self, cache: &mut CacheX86_64, mut visit: impl FnMut(FrameAddress, &mut CacheX86_64)) {
+        let sample = self.sample;
+        let mut registers = UnwindRegsX86_64::new(sample.pc, sample.registers[SP], sample.registers[FP]);
+        let mut read = |address| sample.word(address).ok_or(());
+        let mut frame = FrameAddress::from_instruction_pointer(sample.pc);
+        loop {
+            visit(frame, cache);
+            let caller = self.unwinder.unwind_frame(frame, &mut registers, cache, &mut read);
+            let Ok(Some(pc)) = caller else { break };
+            let Some(caller) = FrameAddress::from_return_address(pc) else { break };
+            frame = caller;
+        }
+    }
+}
+
+/// Multiples of how many places the cache has, and as far from all code as the addresses that are no user's.
+const FAR: [u64; 2] = [509 << 39, 509 << 40];
+
+/// Puts the rule of an address that has no code in the place where the cache has that of `address`.
+#[inline]
+fn evict(address: u64, far: u64, unwinder: &Unwinder<'_>, cache: &mut CacheX86_64) {
+    let other = FrameAddress::from_instruction_pointer(address.wrapping_add(far));
+    let mut registers = UnwindRegsX86_64::new(0, 0, 0);
+    let _ = unwinder.unwind_frame(other, &mut registers, cache, &mut |_| Err(()));
+}

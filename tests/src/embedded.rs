@@ -1,0 +1,39 @@
+//! Finished files with the tables of their CFI in them.
+
+use cfipack_cfi::Section;
+use cfipack_container::{EmbedError, File, Rewrite, Way};
+use cfipack_encoder::sframe::Options;
+use cfipack_format::{Address, Key};
+
+use crate::convert::{build, cfi_of};
+
+/// A file with a table.
+#[derive(Clone, Debug)]
+pub struct Embedded<'a> {
+    /// The new file.
+    pub rewrite: Rewrite<'a>,
+    /// How the table got room.
+    pub way: Way,
+    /// Where it lies.
+    pub address: Address,
+    /// The table.
+    pub table: Vec<u8>,
+}
+
+/// The file with the table of its CFI; None if it has no functions with CFI.
+pub fn embed<'a>(file: &File<'a>, options: Options) -> Option<Result<Embedded<'a>, EmbedError>> {
+    let sections = file.call_frame_sections().ok()?;
+    let cfi: Vec<Section<'_>> = cfi_of(&sections);
+    if cfi.iter().all(|section| cfipack_cfi::Functions::new(section).next().is_none()) {
+        return None;
+    }
+    let (section, ..) = build(cfi, file.arch(), options);
+    let mut table = vec![0; section.len()];
+    let embedding = match file.embedding(table.len()) {
+        Ok(embedding) => embedding,
+        Err(error) => return Some(Err(error)),
+    };
+    let (address, way) = (embedding.address(), embedding.way());
+    section.write(&mut table, address, Key::address).ok()?;
+    Some(Ok(Embedded { rewrite: embedding.rewrite(table.clone()), way, address, table }))
+}

@@ -1,0 +1,80 @@
+//! Damaged linked files: refused, or changed to something that is as long as planned; never a panic.
+
+use cfipack_container::{File, Rewrite};
+use cfipack_tests::random::{Case, Random, cases};
+
+use crate::linked::{KINDS, link, scratch, tools, with_table};
+
+#[test]
+fn damaged_headers_do_no_harm() {
+    let directory = scratch("damaged");
+    let mut files = Vec::new();
+    for (kind, object, options) in KINDS {
+        for linker in tools().0.iter().take(2) {
+            let Some(old) = link(linker, &directory.join(kind), object, &[options, &["-s"]].concat()) else {
+                continue;
+            };
+            // A static program is long, and nothing else of it matters here.
+            if old.len() < 100_000 {
+                files.push(with_table(&old).0);
+                files.push(old);
+            }
+        }
+    }
+    assert!(files.len() >= 8, "enough has been linked");
+    let (seed, count) = cases("damaged headers", 4000);
+    for number in 0..count as u64 {
+        let (_case, mut random) = Case::new(seed + number);
+        let mut bytes = files[random.below(files.len() as u64) as usize].clone();
+        for _ in 0..=random.below(4) {
+            damage(&mut bytes, &mut random);
+        }
+        let Ok(file) = File::parse(&bytes) else { continue };
+        if let Ok(Some(rewrite)) = file.without_sframe() {
+            check(&rewrite, &bytes);
+        }
+        let len = random.pick(&[0, 40, 300, 5000, 100_000]);
+        if let Ok(embedding) = file.embedding(len) {
+            let less = random.below(1 + len as u64) as usize;
+            check(&embedding.rewrite(vec![0xa5; len - less]), &bytes);
+        }
+    }
+}
+
+fn check(rewrite: &Rewrite<'_>, bytes: &[u8]) {
+    assert_eq!(rewrite.to_vec(bytes).len(), rewrite.len());
+}
+
+/// Another value in a field of a header, or the end of the file lost.
+fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
+    let word = |bytes: &[u8], at: usize| {
+        bytes.get(at..at + 8).and_then(|field| field.try_into().ok()).map_or(0, u64::from_le_bytes) as usize
+    };
+    let half = |bytes: &[u8], at: usize| usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));
+    let (phoff, shoff) = (word(bytes, 0x20), word(bytes, 0x28));
+    let (segments, sections) = (half(bytes, 0x38).max(1) as u64, half(bytes, 0x3c).max(1) as u64);
+    let at = match random.below(20) {
+        0 => 0x10 + random.below(0x30) as usize,
+        1..8 => phoff + (random.below(segments) * 56 + random.below(7) * 8) as usize,
+        8..17 => shoff + (random.below(sections) * 64 + random.below(8) * 8) as usize,
+        17 | 18 => random.below(bytes.len() as u64) as usize,
+        _ => {
+            let len = random.below(bytes.len() as u64).max(64);
+            bytes.truncate(len as usize);
+            return;
+        }
+    };
+    let len = bytes.len() as u64;
+    let values =
+        [0, 1, 7, 64, 0x1000, len, len - 1, len / 2, u64::MAX, 1 << 63, u64::MAX - 0xfff, random.next()];
+    let value = match random.below(3) {
+        0 => random.pick(&values),
+        1 => (word(bytes, at) as u64).wrapping_add(random.pick(&values)),
+        // Another header's field.
+        _ => word(bytes, phoff + (random.below(segments) * 56 + random.below(7) * 8) as usize) as u64,
+    };
+    let width = random.pick(&[2, 4, 8]);
+    if let Some(field) = bytes.get_mut(at..at.saturating_add(width)) {
+        field.copy_from_slice(&value.to_le_bytes()[..width]);
+    }
+}

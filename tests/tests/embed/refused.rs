@@ -1,0 +1,154 @@
+//! Files that are refused, each for its own reason, and those that an unknown note makes take the rarer ways.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use cfipack_container::{EmbedError, File, Way};
+
+use crate::linked::{link, loaded_table, run, scratch, tools, with_table, without_table};
+
+/// A program by the first linker that makes one.
+fn program(name: &str, options: &[&str]) -> Vec<u8> {
+    let path = scratch(name).join("program");
+    let linked = tools().0.iter().find_map(|linker| link(linker, &path, "program.o", options));
+    linked.expect("a linker")
+}
+
+fn refusal(bytes: &[u8]) -> EmbedError {
+    let file = File::parse(bytes).expect("an ELF file");
+    file.embedding(100).expect_err("it is refused")
+}
+
+#[test]
+fn refusals_name_their_reason() {
+    let old = program("refused", &["-pie"]);
+    let len = old.len() as u64;
+    let with = |more: &[u8]| [&old[..], more].concat();
+    let overlay = EmbedError::Overlay { offset: len, size: 12 };
+    assert_eq!(refusal(&with(b"PK\x03\x04archive\n")), overlay);
+    let signed = with(b"signature~Module signature appended~\n");
+    assert_eq!(refusal(&signed), EmbedError::Signature { offset: len });
+    // Zeros at the end are patchelf's.
+    let file = with(&[0; 5]);
+    assert!(File::parse(&file).expect("an ELF file").embedding(100).is_ok());
+
+    let change = |offset: usize, value: &[u8]| {
+        let mut bytes = old.clone();
+        bytes[offset..offset + value.len()].copy_from_slice(value);
+        bytes
+    };
+    // e_shoff, e_shnum and e_shstrndx: what sstrip leaves.
+    let mut sectionless = change(0x28, &[0; 8]);
+    sectionless[0x3c..0x40].fill(0);
+    assert_eq!(refusal(&sectionless), EmbedError::NoSectionHeaders);
+    // The second program header is PT_INTERP's, the first that is loaded follows it.
+    let phdr = 64 + 2 * 56;
+    assert_eq!(old[phdr..phdr + 4], [1, 0, 0, 0], "PT_LOAD");
+    let physical = EmbedError::PhysicalAddress { offset: phdr as u64, value: 0x10_0000 };
+    assert_eq!(refusal(&change(phdr + 24, &0x10_0000_u64.to_le_bytes())), physical);
+    let order = refusal(&change(phdr + 16, &0x1000_0000_u64.to_le_bytes()));
+    assert!(matches!(order, EmbedError::PhysicalAddress { .. } | EmbedError::SegmentOrder { .. }), "{order}");
+    let class = File::parse(&change(4, &[1])).expect_err("32 bits");
+    assert_eq!(class.to_string(), "offset 0x4: 32-bit class 0x1 is not supported");
+    let core = File::parse(&change(16, &[4, 0])).expect_err("a core file");
+    assert_eq!(core.to_string(), "offset 0x10: file type 0x4 is not supported");
+}
+
+#[test]
+fn debug_files_and_objects_are_refused() {
+    let directory = scratch("debug-files");
+    let path = directory.join("program");
+    fs::write(&path, program("debugged", &["-pie"])).expect("a file can be written");
+    let debug = directory.join("program.debug");
+    let status = Command::new("objcopy").arg("--only-keep-debug").args([&path, &debug]).status();
+    if status.is_ok_and(|status| status.success()) {
+        let bytes = fs::read(debug).expect("objcopy writes it");
+        assert!(matches!(refusal(&bytes), EmbedError::NoContents { .. }), "{}", refusal(&bytes));
+    }
+    let object = fs::read(tools().1.join("program.o")).expect("the compiler writes it");
+    assert_eq!(refusal(&object), EmbedError::Relocatable);
+}
+
+/// A note that only its owner can read may have addresses relative to itself: it does not move.
+#[test]
+fn unknown_notes_stay() {
+    let directory = scratch("notes");
+    let note = directory.join("note.o");
+    let source = directory.join("note.s");
+    let text = "\t.section .note.aaa,\"a\",@note\n\t.balign 4\n\t.long 8,8,1\n\t.asciz \"Unknown\"\n\t.quad 7\n\
+        \t.section .note.GNU-stack,\"\",@progbits\n";
+    fs::write(&source, text).expect("a file can be written");
+    let status = Command::new("cc").arg("-c").arg("-o").arg(&note).arg(&source).status();
+    assert!(status.is_ok_and(|status| status.success()), "a C compiler");
+    let note = note.to_str().expect("a path");
+    let mut ways = Vec::new();
+    let kinds = [
+        ("library", "library.o", &["-shared"][..]),
+        ("pie", "program.o", &["-pie"]),
+        ("fixed", "program.fixed.o", &["-no-pie"]),
+        ("static", "program.fixed.o", &["-static", "-no-pie"]),
+    ];
+    for (kind, object, options) in kinds {
+        for (number, linker) in tools().0.iter().enumerate() {
+            let path = directory.join(format!("{kind}-{number}"));
+            let what = format!("{kind} by {}", linker.name);
+            let Some(old) = link(linker, &path, object, &[options, &[note]].concat()) else { continue };
+            let before = run(&path, &old, kind == "library");
+            let (new, embedded) = with_table(&old);
+            assert_eq!(run(&path, &new, kind == "library"), before, "{what}, {:?}", embedded.way);
+            assert_eq!(loaded_table(&new), Some((embedded.address.0, &embedded.table[..])), "{what}");
+            // Longer ones than a page, and than the room that is left.
+            let file = File::parse(&new).expect("a linked file");
+            let longer = file.embedding(70_000).expect("a place").rewrite(vec![1; 70_000]).to_vec(&new);
+            assert_eq!(run(&path, &longer, kind == "library"), before, "{what}, longer");
+            assert!(without_table(&new) == old, "{what}, {:?}: not the original", embedded.way);
+            assert_eq!(run(&path, &without_table(&longer), kind == "library"), before, "{what}, without");
+            assert!(section(&new, ".note.aaa", Path::new(&path)), "{what}");
+            ways.push(embedded.way);
+        }
+    }
+    let has = |wanted: fn(&Way) -> bool| ways.iter().any(wanted);
+    assert!(has(|way| matches!(way, Way::HeaderPage)), "{ways:?}");
+}
+
+/// What a relocated pointer leads to does not move, though it is of a kind that may.
+#[test]
+fn pointers_keep_sections_in_place() {
+    let directory = scratch("pointers");
+    let (source, object) = (directory.join("pointer.s"), directory.join("pointer.o"));
+    let text = "\t.section .note.zzz,\"a\",@note\n\t.balign 4\n\t.long 4,4,1\n\t.asciz \"GNU\"\ninside:\t.long 42\n\
+        \t.section .data.rel,\"aw\"\n\t.balign 8\npointer:\t.quad inside\n\t.text\n\t.globl main\n\
+        \t.type main,@function\nmain:\t.cfi_startproc\n\tmov pointer(%rip),%rax\n\tmov (%rax),%eax\n\tret\n\
+        \t.cfi_endproc\n\t.size main,.-main\n\t.section .note.GNU-stack,\"\",@progbits\n";
+    fs::write(&source, text).expect("a file can be written");
+    let status = Command::new("cc").arg("-c").arg("-o").arg(&object).arg(&source).status();
+    assert!(status.is_ok_and(|status| status.success()), "a C compiler");
+    let object = object.to_str().expect("a path");
+    let mut linked = 0;
+    for options in
+        [&["-pie"][..], &["-pie", "-Wl,-z,pack-relative-relocs"], &["-pie", "-Wl,--pack-dyn-relocs=relr"]]
+    {
+        for linker in &tools().0 {
+            let path = directory.join("program");
+            let Some(old) = link(linker, &path, object, options) else { continue };
+            // Loaders refuse what some linkers make of these options.
+            if run(&path, &old, false) != "exit status: 42" {
+                continue;
+            }
+            let (new, embedded) = with_table(&old);
+            let what = format!("{options:?} by {}, {:?}", linker.name, embedded.way);
+            assert_eq!(run(&path, &new, false), "exit status: 42", "{what}");
+            linked += 1;
+        }
+    }
+    assert!(linked > 0, "no linker links it");
+}
+
+/// Whether the note still has the program's own segment.
+fn section(bytes: &[u8], name: &str, path: &Path) -> bool {
+    use object::{Object as _, ObjectSection as _};
+    let file = object::File::parse(bytes).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let contents = file.section_by_name(name).and_then(|section| section.data().ok().map(<[u8]>::to_vec));
+    contents.is_some_and(|contents| contents.ends_with(&7_u64.to_le_bytes()))
+}

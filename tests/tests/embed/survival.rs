@@ -1,0 +1,62 @@
+//! Tables survive what packagers do to a file afterwards: the same bytes at the same address, and a file that runs.
+
+use std::fs;
+use std::process::Command;
+
+use cfipack_tests::linkers::LinkerKind;
+use cfipack_tests::reference::skipped;
+
+use crate::linked::{KINDS, link, loaded_table, run, scratch, tools, with_table, without_table};
+
+/// Programs that change a file in place, and what they are asked for.
+const CHANGES: [(&str, &[&str]); 9] = [
+    ("strip", &[]),
+    ("strip", &["-g"]),
+    ("objcopy", &["--strip-all"]),
+    ("llvm-strip", &[]),
+    ("llvm-strip-14", &[]),
+    ("llvm-objcopy", &["--strip-all"]),
+    ("eu-strip", &[]),
+    ("patchelf", &["--set-rpath", "/a/directory/with/a/long/name/that/needs/room:$ORIGIN"]),
+    ("patchelf", &["--add-needed", "libc.so.6"]),
+];
+
+#[test]
+fn tables_survive_strip_and_patchelf() {
+    let directory = scratch("survival");
+    for (program, options) in CHANGES {
+        if Command::new(program).arg("--version").output().is_err() {
+            skipped(&format!("tables after {program} {options:?}"), "it is not installed");
+            continue;
+        }
+        for (kind, object, link_options) in &KINDS {
+            // What patchelf does to static programs, it does to those without a table too.
+            if program == "patchelf" && ["static", "static-pie", "headers-apart"].contains(kind) {
+                continue;
+            }
+            let Some(linker) = tools().0.iter().find(|linker| linker.kind == LinkerKind::Bfd) else {
+                continue;
+            };
+            let path = directory.join(kind);
+            let Some(old) = link(linker, &path, object, link_options) else { continue };
+            let is_library = kind.starts_with("library");
+            let change = |bytes: &[u8]| {
+                fs::write(&path, bytes).expect("a file can be written");
+                let output = Command::new(program).args(options).arg(&path).output().expect("it starts");
+                output.status.success().then(|| fs::read(&path).expect("it leaves a file"))
+            };
+            // Some refuse some files, or break them: these have to be the same ones.
+            let (new, embedded) = with_table(&old);
+            let (Some(changed_old), Some(changed)) = (change(&old), change(&new)) else { continue };
+            let what = format!("{program} {options:?} of {kind}, {:?}", embedded.way);
+            assert_eq!(loaded_table(&changed), Some((embedded.address.0, &embedded.table[..])), "{what}");
+            let before = run(&path, &changed_old, is_library);
+            assert_eq!(run(&path, &changed, is_library), before, "{what}");
+            let without = without_table(&changed);
+            assert_eq!(loaded_table(&without), None, "{what}");
+            assert_eq!(run(&path, &without, is_library), before, "{what}, the table removed");
+            let (again, embedded) = with_table(&changed);
+            assert_eq!(run(&path, &again, is_library), before, "{what}, embedded again, {:?}", embedded.way);
+        }
+    }
+}

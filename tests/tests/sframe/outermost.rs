@@ -1,0 +1,42 @@
+//! Tables without rows of outermost frames, for glibc 2.43: functions with such a row are left out, for a reason, and
+//! the others have the rows that they have otherwise.
+
+use cfipack_container::{File, Placement};
+use cfipack_encoder::Reason;
+use cfipack_format::Address;
+use cfipack_tests::convert::{all_options, cfi_of, convert};
+use cfipack_tests::corpora;
+
+/// The text of each function, as readelf prints it, without its number.
+fn functions(table: &cfipack_decoder::sframe::Section<'_>) -> Vec<String> {
+    let mut text = String::new();
+    table.dump(&mut text, ".sframe").unwrap();
+    let functions = text.split("    func idx [").skip(1);
+    functions.map(|function| function.split_once("]:").unwrap().1.trim_end().to_owned()).collect()
+}
+
+#[test]
+fn functions_without_a_caller_are_left_out() {
+    let mut left_out = 0;
+    for golden in corpora::sframe("gas247") {
+        let file = File::parse_with(&golden.object, Placement::Apart).unwrap();
+        let sections = file.call_frame_sections().unwrap();
+        let cfi = cfi_of(&sections);
+        for options in all_options() {
+            let with = convert(&cfi, golden.arch, Address(0), options);
+            let without = convert(&cfi, golden.arch, Address(0), options.with_outermost(false));
+            let mut expected = functions(&with.table());
+            let all = expected.len();
+            expected.retain(|function| !function.contains("RA undefined"));
+            assert_eq!(functions(&without.table()), expected, "{} {options:?}", golden.name);
+
+            let reasons =
+                without.unsupported.iter().filter(|it| it.reason == Reason::ReturnAddressRule).count();
+            let before = with.unsupported.iter().filter(|it| it.reason == Reason::ReturnAddressRule).count();
+            assert!(reasons - before >= all - expected.len(), "{} {options:?}", golden.name);
+            assert!(without.verify(&cfi).is_true(), "{} {options:?}", golden.name);
+            left_out += all - expected.len();
+        }
+    }
+    assert!(left_out >= 20, "{left_out} functions without a caller");
+}
