@@ -80,14 +80,14 @@ pub(super) fn without_sframe<'a>(headers: &Headers<'a>) -> Result<Option<Rewrite
     edit.finish().map(Some)
 }
 
-/// The slots of tables, whose type is their own or, as tools that do not know it write, `SHT_PROGBITS`.
+/// The slots of tables, whose type is their own or, as tools that do not know it write, that of bytes or of none.
 fn tables(edit: &Edit<'_, '_>) -> Result<Vec<usize>, EmbedError> {
     let headers = edit.headers;
     let mut tables = Vec::new();
     for (index, header) in headers.sections.enumerate() {
         let kind = header.sh_type(headers.endian);
         if kind == elf::SHT_GNU_SFRAME || headers.name(header) == b".sframe" {
-            if !matches!(kind, elf::SHT_GNU_SFRAME | elf::SHT_PROGBITS) {
+            if !matches!(kind, elf::SHT_GNU_SFRAME | elf::SHT_PROGBITS | elf::SHT_NOBITS) {
                 let offset = header.sh_offset(headers.endian);
                 return Err(EmbedError::TableType { offset, value: kind.0 });
             }
