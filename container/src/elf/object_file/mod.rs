@@ -46,6 +46,7 @@ pub(super) fn embed<'a>(
     starts: &[StartRelocation],
 ) -> Result<Rewrite<'a>, EmbedError> {
     let mut edit = Edit::new(headers)?;
+    check_names(&edit)?;
     let tables = tables(&edit)?;
     let is_in_group =
         |&slot: &usize| edit.slots[slot].header.sh_flags(headers.endian).contains(elf::SHF_GROUP);
@@ -68,6 +69,7 @@ pub(super) fn embed<'a>(
 /// The object without its tables and their relocations; none if it has no table.
 pub(super) fn without_sframe<'a>(headers: &Headers<'a>) -> Result<Option<Rewrite<'a>>, EmbedError> {
     let mut edit = Edit::new(headers)?;
+    check_names(&edit)?;
     let mut removed = tables(&edit)?;
     if removed.is_empty() {
         return Ok(None);
@@ -181,6 +183,18 @@ fn put(
     Ok(())
 }
 
+/// Refuses an object whose names of sections cannot be read, or have no end: what is added would change them.
+fn check_names(edit: &Edit<'_, '_>) -> Result<(), EmbedError> {
+    let refused = EmbedError::NoSectionNames { value: edit.names as u64 };
+    let names = names_of(edit).filter(|_| edit.names != 0).ok_or(refused)?;
+    let bytes = &edit.headers.bytes[names.clone()];
+    if bytes.last() != Some(&0) {
+        let (offset, value) = (names.start as u64, names.len() as u64);
+        return Err(Error::Table { what: "names of sections", offset, value }.into());
+    }
+    Ok(())
+}
+
 /// Appends the names of both sections to those of the object's.
 fn append_names(edit: &mut Edit<'_, '_>) -> Result<TableNames, EmbedError> {
     let old = names_of(edit).ok_or(EmbedError::NoSectionNames { value: edit.names as u64 })?;
@@ -191,8 +205,8 @@ fn append_names(edit: &mut Edit<'_, '_>) -> Result<TableNames, EmbedError> {
         return Err(damaged.into());
     }
     let mut contents = Rewrite::new();
-    contents.old(old.clone());
-    let names = names::append(&edit.headers.bytes[old], &mut contents).ok_or(damaged)?;
+    contents.old(old);
+    let names = names::append(&mut contents).ok_or(damaged)?;
     edit.set(edit.names, contents);
     Ok(names)
 }

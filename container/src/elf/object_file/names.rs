@@ -15,12 +15,8 @@ pub(super) struct TableNames {
     pub(super) relocations: u32,
 }
 
-/// Appends the names to those of a table of names, which `contents` has already; none if it is too long, or if its last
-/// name has no end: an end would give a section another name.
-pub(super) fn append(old: &[u8], contents: &mut Rewrite<'_>) -> Option<TableNames> {
-    if old.last().is_some_and(|&last| last != 0) {
-        return None;
-    }
+/// Appends the names to those of a table of names, which `contents` has already; none if it is too long.
+pub(super) fn append(contents: &mut Rewrite<'_>) -> Option<TableNames> {
     let relocations = u32::try_from(contents.len()).ok()?;
     contents.bytes("names of .sframe and .rela.sframe", BOTH);
     Some(TableNames { sframe: relocations.checked_add(PREFIX_LEN as u32)?, relocations })
