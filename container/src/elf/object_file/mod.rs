@@ -86,7 +86,8 @@ pub(super) fn without_sframe<'a>(headers: &Headers<'a>) -> Result<Option<Rewrite
 fn tables(edit: &Edit<'_, '_>) -> Result<Vec<usize>, EmbedError> {
     let headers = edit.headers;
     let mut tables = Vec::new();
-    for (index, header) in headers.sections.enumerate() {
+    // Section 0 is none, whatever its header states.
+    for (index, header) in headers.sections.enumerate().skip(1) {
         let kind = header.sh_type(headers.endian);
         if kind == elf::SHT_GNU_SFRAME || headers.name(header) == b".sframe" {
             if !matches!(kind, elf::SHT_GNU_SFRAME | elf::SHT_PROGBITS | elf::SHT_NOBITS) {
