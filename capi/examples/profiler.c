@@ -25,10 +25,12 @@
 
 #if defined(__x86_64__)
 #define ARCHITECTURE CFIPACK_ARCH_AMD64
-enum { STACK_POINTER = 7, FRAME_POINTER = 6 };
+/* RED_ZONE: bytes below the stack pointer that signals leave alone. An epilogue's rows still name the places of registers
+ * that it has popped. */
+enum { STACK_POINTER = 7, FRAME_POINTER = 6, RED_ZONE = 128 };
 #elif defined(__aarch64__)
 #define ARCHITECTURE CFIPACK_ARCH_AARCH64
-enum { STACK_POINTER = 31, FRAME_POINTER = 29 };
+enum { STACK_POINTER = 31, FRAME_POINTER = 29, RED_ZONE = 0 };
 #else
 #error "this example knows x86-64 and AArch64"
 #endif
@@ -190,15 +192,16 @@ int profiler_enter_thread(void) {
     return result;
 }
 
-/* The stack that an address is in, from there to its end. */
+/* The stack that an address is in, from there, and from the red zone below, to its end. */
 static struct cfipack_memory stack_from(uint64_t sp) {
     struct cfipack_memory memory = {NULL, 0, 0};
     size_t i, count = __atomic_load_n(&num_stacks, __ATOMIC_ACQUIRE);
     for (i = 0; i < count; i++) {
         if (sp >= stacks[i].low && sp < stacks[i].high) {
-            memory.bytes = (const uint8_t *)(uintptr_t)sp;
-            memory.len = (size_t)(stacks[i].high - sp);
-            memory.address = sp;
+            uint64_t start = sp - stacks[i].low < RED_ZONE ? stacks[i].low : sp - RED_ZONE;
+            memory.bytes = (const uint8_t *)(uintptr_t)start;
+            memory.len = (size_t)(stacks[i].high - start);
+            memory.address = start;
             break;
         }
     }

@@ -908,9 +908,10 @@ enum cfipack_status cfipack_sframe_index_lookup(const struct cfipack_sframe_inde
 // What a status means, in English. Static; never null.
 const char *cfipack_status_text(uint32_t status);
 
-// Steps from a frame to its caller. `row` is that of the frame's PC. What it needs of memory is read from the pieces of
-// `memory`: for the thread's own stack, one piece from the stack pointer up. `CFIPACK_STATUS_OUTERMOST` is how a stack
-// ends; `CFIPACK_STATUS_UNKNOWN` if a register or a word of memory is not known.
+// Steps from a frame to its caller. `row` is that of the frame's PC. What it needs of memory is read from the pieces
+// of `memory`: for the thread's own stack, one piece from the stack pointer up, on x86-64 from 128 bytes below, the
+// red zone: rows of an epilogue name the places of registers that it has popped. `CFIPACK_STATUS_OUTERMOST` is how a
+// stack ends; `CFIPACK_STATUS_UNKNOWN` if a register or a word of memory is not known.
 //
 // Async-signal-safe.
 //

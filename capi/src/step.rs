@@ -77,9 +77,10 @@ pub struct cfipack_caller {
 /// Registers that a flex row may name, at most.
 const MAX_OTHERS: usize = 32;
 
-/// Steps from a frame to its caller. `row` is that of the frame's PC. What it needs of memory is read from the pieces of
-/// `memory`: for the thread's own stack, one piece from the stack pointer up. `CFIPACK_STATUS_OUTERMOST` is how a stack
-/// ends; `CFIPACK_STATUS_UNKNOWN` if a register or a word of memory is not known.
+/// Steps from a frame to its caller. `row` is that of the frame's PC. What it needs of memory is read from the pieces
+/// of `memory`: for the thread's own stack, one piece from the stack pointer up, on x86-64 from 128 bytes below, the
+/// red zone: rows of an epilogue name the places of registers that it has popped. `CFIPACK_STATUS_OUTERMOST` is how a
+/// stack ends; `CFIPACK_STATUS_UNKNOWN` if a register or a word of memory is not known.
 ///
 /// Async-signal-safe.
 ///
