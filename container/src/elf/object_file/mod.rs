@@ -46,6 +46,7 @@ pub(super) fn embed<'a>(
     starts: &[StartRelocation],
 ) -> Result<Rewrite<'a>, EmbedError> {
     let mut edit = Edit::new(headers)?;
+    check_header_zero(headers)?;
     check_names(&edit)?;
     let tables = tables(&edit)?;
     let is_in_group =
@@ -69,6 +70,7 @@ pub(super) fn embed<'a>(
 /// The object without its tables and their relocations; none if it has no table.
 pub(super) fn without_sframe<'a>(headers: &Headers<'a>) -> Result<Option<Rewrite<'a>>, EmbedError> {
     let mut edit = Edit::new(headers)?;
+    check_header_zero(headers)?;
     check_names(&edit)?;
     let mut removed = tables(&edit)?;
     if removed.is_empty() {
@@ -182,6 +184,16 @@ fn put(
         edit.set_bytes(slot, "section .rela.sframe", relocations);
     }
     Ok(())
+}
+
+/// Refuses an object whose section 0 has a type: it is none (gABI, "Special Section Indexes").
+fn check_header_zero(headers: &Headers<'_>) -> Result<(), EmbedError> {
+    let zero = headers.sections.iter().next().map_or(0, |header| header.sh_type(headers.endian).0);
+    if zero == elf::SHT_NULL.0 {
+        return Ok(());
+    }
+    let offset = headers.file.e_shoff.get(headers.endian);
+    Err(Error::Unsupported { what: "type of section 0", offset, value: u64::from(zero) }.into())
 }
 
 /// Refuses an object whose names of sections cannot be read, or have no end: what is added would change them.
