@@ -295,10 +295,14 @@ fn check_numbers(headers: &Headers<'_>, slots: &[Slot<'_>]) -> Result<(), EmbedE
     Ok(())
 }
 
-/// Whether `sh_info` is the number of a section.
+/// Whether `sh_info` is the number of a section. That of a symbol table or group counts symbols, whatever its flags
+/// state.
 fn has_section_info(header: &SectionHeader64<Endianness>, endian: Endianness) -> bool {
-    let is_relocations = matches!(header.sh_type(endian), elf::SHT_REL | elf::SHT_RELA | elf::SHT_CREL);
-    is_relocations || header.sh_flags(endian).contains(elf::SHF_INFO_LINK)
+    match header.sh_type(endian) {
+        elf::SHT_REL | elf::SHT_RELA | elf::SHT_CREL => true,
+        elf::SHT_SYMTAB | elf::SHT_DYNSYM | elf::SHT_GROUP => false,
+        _ => header.sh_flags(endian).contains(elf::SHF_INFO_LINK),
+    }
 }
 
 /// The section headers: those that are the same in their old place are old bytes.
