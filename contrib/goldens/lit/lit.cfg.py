@@ -2,6 +2,7 @@
 #
 # AS=COMMAND         the assembler, which writes .sframe: "as --gsframe" without it
 # OTHER_AS=COMMAND   another one, for two-assemblers.s, which is unsupported without it
+# LIT_OUTPUT=DIR     where outputs go, Output in this directory without it
 import os
 import shutil
 
@@ -11,7 +12,7 @@ config.name = "tables"
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".s"]
 config.test_source_root = os.path.dirname(__file__)
-config.test_exec_root = os.environ.get("LIT_OUTPUT", os.path.join(config.test_source_root, "Output"))
+config.test_exec_root = os.environ.get("LIT_OUTPUT", config.test_source_root)
 config.environment["PATH"] = os.environ["PATH"]
 
 # LLVM's FileCheck, or filecheck of the package of that name.
