@@ -26,7 +26,10 @@ fn sections() -> (Vec<u8>, Vec<u8>) {
         other => panic!("no such target: {other:?}"),
     });
     let sframe = assembly.sframe(Options::default()).expect("a section");
-    (eh_frame.expect("addresses in reach"), sframe.section.into_bytes(TABLE, |_| CODE).expect("addresses in reach"))
+    (
+        eh_frame.expect("addresses in reach"),
+        sframe.section.into_bytes(TABLE, |_| CODE).expect("addresses in reach"),
+    )
 }
 
 /// The rows of a table in words, by offsets from the starts of functions.
