@@ -135,6 +135,23 @@ impl<'f, 'a> Places<'f, 'a> {
         })
     }
 
+    /// The symbol that starts at an address.
+    pub fn symbol_at(&self, address: Address) -> Option<String> {
+        let symbol = self.symbols()?.lookup(address).filter(|symbol| symbol.offset == 0)?;
+        Some(symbol.name.into_owned())
+    }
+
+    /// A name that does not depend on addresses: the symbol that starts there, else `.plt+0x10`; the address if no
+    /// section contains it.
+    pub fn independent(&self, address: Address) -> String {
+        let in_section = || {
+            let place = self.file?.locate(address)?;
+            Some(format!("{}+{}", self.section(&place), Address(place.offset)))
+        };
+        let name = self.symbol_at(address).or_else(in_section).unwrap_or_else(|| address.to_string());
+        Escaped(name).to_string()
+    }
+
     /// The addresses of the symbols with a name.
     pub fn symbols_named(&self, name: &str) -> Vec<Address> {
         self.symbols().map(|symbols| symbols.named(name)).unwrap_or_default()

@@ -1,4 +1,6 @@
-//! `dump`: prints tables as readelf and llvm-objdump do, or as JSON.
+//! `dump`: prints tables as readelf and llvm-objdump do, as JSON, or by symbols.
+
+mod symbols;
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -29,6 +31,7 @@ Examples:
   cfi2sframe dump a.out                     as readelf --sframe a.out
   cfi2sframe dump libfoo.dylib              as llvm-objdump --unwind-info libfoo.dylib
   cfi2sframe dump --json libfoo.so | jq '.functions[0].rows'
+  cfi2sframe dump --symbols libfoo.so       the rows of each function by its symbol
   cfi2sframe dump --address 0x2f0 table     a bare section, as --section writes it")]
 pub struct Arguments {
     /// Objects, linked files, archives of objects, or bare .sframe or __unwind_info sections
@@ -40,15 +43,22 @@ pub struct Arguments {
     /// Print one JSON object for each table, one per line
     #[arg(long)]
     json: bool,
+    /// Print the rows of .sframe tables by symbols and offsets, in words: the text depends neither on addresses nor
+    /// on how a table encodes its rows
+    #[arg(long, conflicts_with = "json")]
+    symbols: bool,
     #[command(flatten)]
     slice: input::Slice,
 }
 
 /// Dumps every table of every file. In text, sections of relocatable objects are at 0, as in readelf's output;
-/// JSON names the section of each function.
+/// JSON and `--symbols` name the section or the symbol of each function.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
-    let placement = if arguments.json { Placement::Apart } else { Placement::Zero };
+    let placement = if arguments.json || arguments.symbols { Placement::Apart } else { Placement::Zero };
     each::for_each(&arguments.files, &arguments.slice, placement, |object, several| {
+        if arguments.symbols {
+            return symbols::dump(object, several, arguments.address);
+        }
         dump(object, several, arguments)
     })
 }
@@ -173,11 +183,12 @@ enum Entry {
 }
 
 /// A function. `repeats` is the size of a PLT's stub, after which the rows apply again. In an object,
-/// `start` is an offset in `section`, which is null in other files.
+/// `start` is an offset in `section`, which is null in other files. `symbol` is one that starts there.
 #[derive(Serialize)]
 struct FunctionJson {
     index: usize,
     section: Option<String>,
+    symbol: Option<String>,
     start: String,
     size: u32,
     fre_width: usize,
@@ -205,6 +216,7 @@ impl FunctionJson {
         Self {
             index: function.index(),
             section: places.in_object(function.start()).map(|(section, _)| section),
+            symbol: places.symbol_at(function.start()),
             start: places.offset(function.start()).to_string(),
             size: function.size(),
             fre_width: function.fre_type().width(),

@@ -23,5 +23,6 @@ mod options;
 mod outputs;
 mod program;
 mod statuses;
+mod symbols;
 mod text;
 mod undefined;

@@ -1,0 +1,4 @@
+f:
+	.cfi_startproc
+	ret
+	.cfi_endproc

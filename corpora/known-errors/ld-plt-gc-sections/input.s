@@ -1,0 +1,5 @@
+	.globl f
+f:
+	.cfi_startproc
+	jmp external@PLT
+	.cfi_endproc

@@ -1,0 +1,4 @@
+	.globl variable
+	.data
+variable:
+	.quad 0

@@ -1,0 +1,3 @@
+	.cfi_startproc
+	ret
+	.cfi_endproc

@@ -1,0 +1,5 @@
+	.globl g
+g:
+	.cfi_startproc
+	ret
+	.cfi_endproc

@@ -1,0 +1,5 @@
+	.globl f
+f:
+	.cfi_startproc
+	ret
+	.cfi_endproc

@@ -1,0 +1,6 @@
+f:
+	.cfi_startproc
+	nop
+	.cfi_def_cfa_offset 2147483648
+	ret
+	.cfi_endproc
