@@ -41,7 +41,11 @@ fn bits_in_pictures() {
     let mut checked = 0;
     for path in files_with("svg") {
         for number in pictures::numbers(&fs::read_to_string(&path).unwrap()) {
-            assert!(pages.iter().any(|page| page.contains(&number)), "{}: no page has {number}", path.display());
+            assert!(
+                pages.iter().any(|page| page.contains(&number)),
+                "{}: no page has {number}",
+                path.display()
+            );
             checked += 1;
         }
     }
@@ -65,7 +69,11 @@ fn page_is_true(name: &str) {
         Block::Console(text) => transcript(&directory, text),
         Block::Bytes(file) => {
             let bytes = fs::read(directory.join(file)).unwrap();
-            if bytes.starts_with(&[0xe2, 0xde]) { sframe::listing(&bytes) } else { unwind_info::listing(&bytes) }
+            if bytes.starts_with(&[0xe2, 0xde]) {
+                sframe::listing(&bytes)
+            } else {
+                unwind_info::listing(&bytes)
+            }
         }
         Block::Source { file, text } => {
             let source = fs::read_to_string(directory.join(file)).unwrap();
@@ -91,7 +99,8 @@ fn transcript(directory: &Path, block: &str) -> String {
         let mut words = command[2..].split_whitespace();
         assert_eq!(words.next(), Some("cfi2sframe"), "{command}");
         let output = run_in(directory, &words.collect::<Vec<_>>());
-        let (stdout, stderr) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+        let (stdout, stderr) =
+            (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
         text += &format!("{command}\n{stdout}{stderr}");
     }
     text

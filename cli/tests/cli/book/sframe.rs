@@ -38,7 +38,8 @@ fn header(listing: &mut Listing<'_>) -> (u64, u64) {
     listing.field(4, |number, _| format!("number of FREs: {number}"));
     listing.field(4, |length, _| format!("bytes of attributes and FREs: {length}"));
     listing.field(4, |offset, _| format!("FDE index at 0x1c + {offset:#x} = {:#x}", HEADER + offset));
-    let fres = listing.field(4, |offset, _| format!("attributes and FREs at 0x1c + {offset:#x} = {:#x}", HEADER + offset));
+    let fres = listing
+        .field(4, |offset, _| format!("attributes and FREs at 0x1c + {offset:#x} = {:#x}", HEADER + offset));
     (num_fdes, HEADER + fres)
 }
 
@@ -68,12 +69,17 @@ fn block(listing: &mut Listing<'_>, entry: usize, start: u64) {
     });
     listing.field(1, |size, _| format!("size of a repeated piece of code: {size}"));
     for row in 0..num_fres {
-        listing.field(1, |offset, _| format!("FRE {row} from {start:#x} + {offset:#x} = {:#x}", start + offset));
+        listing
+            .field(1, |offset, _| format!("FRE {row} from {start:#x} + {offset:#x} = {:#x}", start + offset));
         let base = |info| if info & 1 == 1 { "rsp" } else { "rbp" };
         let info = listing.field(1, |info, _| {
             assert_eq!(info >> 5, 0, "words of one byte, return address not signed");
             let words = info >> 1 & 15;
-            format!("  info: CFA from {}, {words} word{} of 1 byte", base(info), if words == 1 { "" } else { "s" })
+            format!(
+                "  info: CFA from {}, {words} word{} of 1 byte",
+                base(info),
+                if words == 1 { "" } else { "s" }
+            )
         });
         listing.field(1, |word, _| format!("  CFA = {}{:+}", base(info), word as u8 as i8));
         if info >> 1 & 15 == 2 {

@@ -40,7 +40,11 @@ fn index(listing: &mut Listing<'_>, num_entries: u64) -> Vec<(u64, u64)> {
             assert_eq!(at == 0, is_last);
             if is_last { "  no page".into() } else { format!("  page at {at:#x}") }
         });
-        lsdas.push(listing.field(4, |at, _| format!("  LSDA records {} {at:#x}", if is_last { "end at" } else { "from" })));
+        lsdas.push(
+            listing.field(4, |at, _| {
+                format!("  LSDA records {} {at:#x}", if is_last { "end at" } else { "from" })
+            }),
+        );
         if !is_last {
             pages.push((function, page));
         }
@@ -60,7 +64,8 @@ fn page(listing: &mut Listing<'_>, number: usize, base: u64) {
     let page = listing.offset as u64;
     let is_compressed = listing.number_at(listing.offset, 4) == 3;
     listing.heading(&format!("page {number}"));
-    listing.field(4, |kind, _| format!("kind {kind}: {}", if is_compressed { "compressed" } else { "regular" }));
+    listing
+        .field(4, |kind, _| format!("kind {kind}: {}", if is_compressed { "compressed" } else { "regular" }));
     listing.field(2, |at, _| format!("entries at {page:#x} + {at:#x} = {:#x}", page + at));
     let num_entries = listing.field(2, |number, _| format!("number of entries: {number}"));
     if !is_compressed {
