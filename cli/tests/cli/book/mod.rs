@@ -13,6 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use blocks::Block;
+use cfipack_tests::reference::Tools;
 
 use crate::program::{run_in, scratch};
 
@@ -50,6 +51,22 @@ fn bits_in_pictures() {
         }
     }
     assert!(checked >= 5, "{checked} numbers in all pictures");
+}
+
+#[test]
+fn inputs_are_those_of_their_sources() {
+    let Some(tools) = Tools::find("the inputs of the book's pages") else { return };
+    for entry in fs::read_dir(formats().join("example")).unwrap().map(Result::unwrap) {
+        let name = entry.file_name().into_string().unwrap();
+        if name.ends_with(".s") || name == "regenerate" {
+            tools.write(&name, fs::read(entry.path()).unwrap());
+        }
+    }
+    tools.run_well(&["LLVM_SUFFIX=-23", "bash", "./regenerate"]);
+    for name in ["example", "apple.dylib", "arm64.o"] {
+        let committed = fs::read(formats().join("example").join(name)).unwrap();
+        assert!(tools.read(name) == committed, "{name}: run docs/formats/example/regenerate");
+    }
 }
 
 fn files_with(extension: &str) -> Vec<PathBuf> {
