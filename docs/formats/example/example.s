@@ -2,13 +2,15 @@
         .text
         .globl  _start, leaf, keeps, framed
 _start:
-leaf:                                   # long leaf(long x) { return x; }
+# long leaf(long x) { return x; }
+leaf:
         .cfi_startproc
         mov     %rdi, %rax
         ret
         .cfi_endproc
 
-keeps:                                  # long keeps(long x) { return x + leaf(x); }
+# long keeps(long x) { return x + leaf(x); }
+keeps:
         .cfi_startproc
         push    %rbx
         .cfi_def_cfa_offset 16
@@ -21,7 +23,8 @@ keeps:                                  # long keeps(long x) { return x + leaf(x
         ret
         .cfi_endproc
 
-framed:                                 # long framed(long x) { return keeps(x) + 1; } with a frame pointer
+# long framed(long x) { return keeps(x) + 1; } with a frame pointer
+framed:
         .cfi_startproc
         push    %rbp
         .cfi_def_cfa_offset 16

@@ -7,13 +7,11 @@ pub struct Listing<'a> {
     bytes: &'a [u8],
     pub offset: usize,
     text: String,
-    /// Bytes that the widest field has, for the column of meanings.
-    width: usize,
 }
 
 impl<'a> Listing<'a> {
-    pub fn new(bytes: &'a [u8], width: usize) -> Self {
-        Listing { bytes, offset: 0, text: String::new(), width }
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Listing { bytes, offset: 0, text: String::new() }
     }
 
     /// A line without bytes, before a part of the table.
@@ -27,15 +25,17 @@ impl<'a> Listing<'a> {
         bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
     }
 
-    /// The next field: its bytes, and the meaning of its number and its offset.
+    /// The next field: its bytes, four in a line, and the meaning of its number and its offset.
     pub fn field(&mut self, length: usize, meaning: impl FnOnce(u64, usize) -> String) -> u64 {
         let number = self.number_at(self.offset, length);
-        let bytes = &self.bytes[self.offset..self.offset + length];
-        let hex: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        let (hex, width) = (hex.join(" "), self.width * 3 - 1);
-        let meaning = meaning(number, self.offset);
-        writeln!(self.text, "{:02x}  {hex:width$}  {meaning}", self.offset).unwrap();
-        self.offset += length;
+        let mut meaning = meaning(number, self.offset);
+        for bytes in self.bytes[self.offset..self.offset + length].chunks(4) {
+            let hex: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            let line = format!("{:02x}  {:11}  {meaning}", self.offset, hex.join(" "));
+            writeln!(self.text, "{}", line.trim_end()).unwrap();
+            self.offset += bytes.len();
+            meaning.clear();
+        }
         number
     }
 

@@ -6,7 +6,7 @@ use super::listing::Listing;
 const HEADER: u64 = 0x1c;
 
 pub fn listing(bytes: &[u8]) -> String {
-    let mut listing = Listing::new(bytes, 8);
+    let mut listing = Listing::new(bytes);
     let (num_fdes, fres) = header(&mut listing);
     let functions: Vec<_> = (0..num_fdes).map(|entry| index_entry(&mut listing, entry, fres)).collect();
     for (entry, start) in functions.into_iter().enumerate() {

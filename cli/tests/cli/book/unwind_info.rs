@@ -3,7 +3,7 @@
 use super::listing::Listing;
 
 pub fn listing(bytes: &[u8]) -> String {
-    let mut listing = Listing::new(bytes, 4);
+    let mut listing = Listing::new(bytes);
     listing.heading("header");
     listing.field(4, |version, _| format!("version {version}"));
     listing.field(4, |offset, _| format!("common encodings at {offset:#x}"));
