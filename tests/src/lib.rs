@@ -32,7 +32,7 @@ pub mod unlinked;
 pub mod unwind_table;
 pub mod workload;
 
-/// The examples of the README, compiled and run.
+/// The example of the libraries' page in the book, compiled and run.
 #[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-pub struct Readme;
+#[doc = include_str!("../../docs/libraries.md")]
+pub struct Libraries;

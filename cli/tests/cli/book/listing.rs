@@ -1,0 +1,47 @@
+//! The bytes of a table, each with what its field means, as the book's pages show them.
+
+use std::fmt::Write;
+
+/// A listing under construction: a cursor in the bytes, and the lines so far.
+pub struct Listing<'a> {
+    bytes: &'a [u8],
+    pub offset: usize,
+    text: String,
+}
+
+impl<'a> Listing<'a> {
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Listing { bytes, offset: 0, text: String::new() }
+    }
+
+    /// A line without bytes, before a part of the table.
+    pub fn heading(&mut self, name: &str) {
+        writeln!(self.text, "{name}").unwrap();
+    }
+
+    /// The little-endian number of `length` bytes at `offset`.
+    pub fn number_at(&self, offset: usize, length: usize) -> u64 {
+        let bytes = &self.bytes[offset..offset + length];
+        bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
+    }
+
+    /// The next field: its bytes, four in a line, and the meaning of its number and its offset.
+    pub fn field(&mut self, length: usize, meaning: impl FnOnce(u64, usize) -> String) -> u64 {
+        let number = self.number_at(self.offset, length);
+        let mut meaning = meaning(number, self.offset);
+        for bytes in self.bytes[self.offset..self.offset + length].chunks(4) {
+            let hex: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            let line = format!("{:02x}  {:11}  {meaning}", self.offset, hex.join(" "));
+            writeln!(self.text, "{}", line.trim_end()).unwrap();
+            self.offset += bytes.len();
+            meaning.clear();
+        }
+        number
+    }
+
+    /// The text, once every byte is in it.
+    pub fn finish(self) -> String {
+        assert_eq!(self.offset, self.bytes.len(), "bytes of the table that the listing lacks");
+        self.text
+    }
+}
