@@ -160,7 +160,7 @@ impl<'e> Order<'e> {
 fn sort<const N: usize>(bucket: &mut [[u8; N]], start: impl Fn(&[u8; N]) -> i64) {
     const FEW: usize = 16;
     if bucket.len() > FEW {
-        bucket.sort_by_key(start);
+        bucket.sort_by_cached_key(|fde| start(fde) as u64 ^ 1 << 63);
         return;
     }
     for next in 1..bucket.len() {
