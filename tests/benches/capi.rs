@@ -84,7 +84,7 @@ fn convert(library: &'static Library) -> Vec<u8> {
                 usize,
                 *const cfipack_sframe_options,
                 u64,
-                u32,
+                *const cfipack_pool,
                 *mut cfipack_message,
             ) -> _,
         cfipack_conversion_len as unsafe extern "C" fn(*const cfipack_conversion, *mut usize) -> _,
@@ -95,7 +95,7 @@ fn convert(library: &'static Library) -> Vec<u8> {
         // SAFETY: pointers lead to what their types say.
         unsafe {
             let status =
-                new(&mut conversion, CFIPACK_ARCH_AMD64, &section(&cfi), 1, null(), address, 1, null_mut());
+                new(&mut conversion, CFIPACK_ARCH_AMD64, &section(&cfi), 1, null(), address, null(), null_mut());
             assert_eq!(status, cfipack_status::Ok);
             assert_eq!(len(conversion, &mut size), cfipack_status::Ok);
             let mut table = vec![0; size];
@@ -242,7 +242,15 @@ fn link(library: &'static Library) {
                 *mut cfipack_contribution,
             ) -> _,
         cfipack_section_write
-            as unsafe extern "C" fn(*mut cfipack_section, *mut u8, usize, u64, *const u64, usize, u32) -> _,
+            as unsafe extern "C" fn(
+                *mut cfipack_section,
+                *mut u8,
+                usize,
+                u64,
+                *const u64,
+                usize,
+                *const cfipack_pool,
+            ) -> _,
     ));
     let through_c = || {
         let (mut merger, mut section, mut len) = (null_mut(), null_mut(), 0);
@@ -253,11 +261,11 @@ fn link(library: &'static Library) {
                 cfipack_status::Ok
             );
             assert_eq!(push(merger, &object, null_mut()), cfipack_status::Ok);
-            assert_eq!(cfipack_merger_finish(merger, 0, 1, &mut section), cfipack_status::Ok);
+            assert_eq!(cfipack_merger_finish(merger, 0, null(), &mut section), cfipack_status::Ok);
             cfipack_section_len(section, &mut len);
             let mut table = vec![0; len];
             let status =
-                write(section, table.as_mut_ptr(), len, address.0, addresses.as_ptr(), addresses.len(), 1);
+                write(section, table.as_mut_ptr(), len, address.0, addresses.as_ptr(), addresses.len(), null());
             assert_eq!(status, cfipack_status::Ok);
             cfipack_section_free(section);
             table
@@ -296,6 +304,7 @@ fn verification(library: &'static Library, bytes: &[u8]) {
                 *const u8,
                 usize,
                 u64,
+                *const cfipack_pool,
                 *mut cfipack_message,
             ) -> _,
     );
@@ -307,7 +316,7 @@ fn verification(library: &'static Library, bytes: &[u8]) {
             let (table, len) = (bytes.as_ptr(), bytes.len());
             let sections = section(&cfi);
             let status =
-                through(&mut report, CFIPACK_ARCH_AMD64, &sections, 1, table, len, address.0, null_mut());
+                through(&mut report, CFIPACK_ARCH_AMD64, &sections, 1, table, len, address.0, null(), null_mut());
             assert_eq!(status, cfipack_status::Ok);
             cfipack_report_get_counts(report, &mut counts);
             cfipack_report_free(report);
