@@ -73,7 +73,8 @@ pub use verify::*;
 #[cfg(feature = "write")]
 pub use {
     cfi_section::*, convert::*, directives::*, jitdump::*, libunwind_table::*, merger::*, object::*,
-    options::*, pool::*, region::*, section::*, sframe_table::*, stubs::*, unwind_builder::*, unwind_section::*,
+    options::*, pool::*, region::*, section::*, sframe_table::*, stubs::*, unwind_builder::*,
+    unwind_section::*,
 };
 
 /// The version of the library, such as `0.1.0`. Static.

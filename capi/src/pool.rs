@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use cfipack_encoder::sframe::{Pool, Task, Threads};
 
-use crate::cfipack_status;
+use crate::handle::Failure;
 use crate::sized_options::{SizedOptions, options};
 
 /// A piece of work that a pool runs: `task(work, index)`.
@@ -30,9 +30,8 @@ pub struct cfipack_pool {
     /// of it; 256 stands for all greater numbers.
     pub threads: u32,
     /// Runs tasks, or null: the library starts `threads` threads.
-    pub run: Option<
-        unsafe extern "C" fn(pool: *mut c_void, task: cfipack_task, work: *mut c_void, count: usize),
-    >,
+    pub run:
+        Option<unsafe extern "C" fn(pool: *mut c_void, task: cfipack_task, work: *mut c_void, count: usize)>,
     /// What `run` gets first. The library does not look at it.
     pub pool: *mut c_void,
 }
@@ -48,7 +47,7 @@ pub(crate) struct Workers(cfipack_pool);
 impl Workers {
     /// # Safety
     /// `pool` is null or leads to a pool, whose function does what is described there.
-    pub(crate) unsafe fn get(pool: *const cfipack_pool) -> Result<Self, cfipack_status> {
+    pub(crate) unsafe fn get(pool: *const cfipack_pool) -> Result<Self, Failure> {
         // SAFETY: promised by the caller.
         let pool = unsafe { options(pool) }?;
         Ok(Self(cfipack_pool { threads: pool.threads.clamp(1, 256), ..pool }))

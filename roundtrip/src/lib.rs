@@ -51,5 +51,6 @@ pub use same_row::same_row;
 pub use sframe::{
     Bytes, Cursor, Diff, Difference, Fault, FaultKind, KernelViolation, KernelViolations, MissingFunction,
     Recurrence, Report, Segment, Stats, Table, TableAnswer, TableDifference, Unverified, diff, innermost,
-    kernel_violations, most_frequent_first, stats, verify, verify_on, verify_with_reasons, verify_with_reasons_on,
+    kernel_violations, most_frequent_first, stats, verify, verify_on, verify_with_reasons,
+    verify_with_reasons_on,
 };

@@ -35,12 +35,7 @@ pub fn verify(cfi: &[cfi::Section<'_>], tables: &Table<'_>, options: &Options) -
 }
 
 /// The same by the threads of a pool. The report does not depend on them.
-pub fn verify_on(
-    pool: &dyn Pool,
-    cfi: &[cfi::Section<'_>],
-    tables: &Table<'_>,
-    options: &Options,
-) -> Report {
+pub fn verify_on(pool: &dyn Pool, cfi: &[cfi::Section<'_>], tables: &Table<'_>, options: &Options) -> Report {
     run(pool, cfi, tables, options, None)
 }
 

@@ -275,10 +275,16 @@ fn threads_change_no_report() {
             let report = |pool: &dyn Pool| {
                 let (tables, options) = ([planted], Options::new().with_limit(limit).with_padding(2));
                 let mut asked = Vec::new();
-                let report = verify_with_reasons_on(pool, &[cfi.section()], &Table::new(&tables), &options, |missing| {
-                    asked.push((missing.start, missing.fde));
-                    None
-                });
+                let report = verify_with_reasons_on(
+                    pool,
+                    &[cfi.section()],
+                    &Table::new(&tables),
+                    &options,
+                    |missing| {
+                        asked.push((missing.start, missing.fde));
+                        None
+                    },
+                );
                 assert!(asked.is_sorted() && asked.len() as u64 == report.missing);
                 assert!(
                     report.functions > 2500 && report.missing > 50 && report.unjudged > 30,
