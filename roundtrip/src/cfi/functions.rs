@@ -70,7 +70,9 @@ impl<'a> Functions<'a> {
         list.retain(|f| f.start < f.end);
         let empty = (found - list.len()) as u64;
         // Of one start the longest first, then in the order of the sections.
-        list.sort_by_cached_key(|f| f.start.0);
+        if !list.is_sorted_by_key(|f| f.start) {
+            list.sort_by_cached_key(|f| f.start.0);
+        }
         for same in list.chunk_by_mut(|a, b| a.start == b.start).filter(|same| same.len() > 1) {
             same.sort_by_cached_key(|f| !f.end.0);
         }
