@@ -99,7 +99,7 @@ pub unsafe extern "C" fn cfipack_sframe_parse(
             clear(out)?;
             let bytes: &'static [u8] = array(bytes, len)?;
             let section = Section::parse_first(bytes, Address(address));
-            let (section, _) = section.map_err(|error| Described::new(malformed(error), &error))?;
+            let (section, _) = section.map_err(|error| Described::new(malformed(error), error))?;
             Ok(put(out, section)?)
         })
     }
@@ -149,9 +149,7 @@ pub unsafe extern "C" fn cfipack_sframe_validate(
 ) -> cfipack_status {
     // SAFETY: promised by the caller.
     unsafe {
-        described(message, || {
-            get(table)?.validate().map_err(|error| Described::new(malformed(error), &error))
-        })
+        described(message, || get(table)?.validate().map_err(|error| Described::new(malformed(error), error)))
     }
 }
 

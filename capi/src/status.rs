@@ -148,21 +148,21 @@ pub(crate) fn call(call: impl FnOnce() -> Result<(), cfipack_status>) -> cfipack
     guarded(|| call().err().unwrap_or(cfipack_status::Ok))
 }
 
-/// An error of a call without a handle: the status that stands for it, and the message.
-pub(crate) struct Described {
+/// An error of a call without a handle: the status that stands for it, and what is wrong.
+pub(crate) struct Described<E> {
     status: cfipack_status,
-    message: cfipack_message,
+    error: Option<E>,
 }
 
-impl Described {
-    pub(crate) fn new(status: cfipack_status, error: &dyn fmt::Display) -> Self {
-        Self { status, message: cfipack_message::new(error) }
+impl<E> Described<E> {
+    pub(crate) fn new(status: cfipack_status, error: E) -> Self {
+        Self { status, error: Some(error) }
     }
 }
 
-impl From<cfipack_status> for Described {
+impl<E> From<cfipack_status> for Described<E> {
     fn from(status: cfipack_status) -> Self {
-        Self { status, message: cfipack_message::of(status) }
+        Self { status, error: None }
     }
 }
 
@@ -170,17 +170,19 @@ impl From<cfipack_status> for Described {
 ///
 /// # Safety
 /// `message` is null or writable.
-pub(crate) unsafe fn described(
+pub(crate) unsafe fn described<E: fmt::Display>(
     message: *mut cfipack_message,
-    run: impl FnOnce() -> Result<(), Described>,
+    run: impl FnOnce() -> Result<(), Described<E>>,
 ) -> cfipack_status {
     call(|| {
-        let (status, text) = match run() {
-            Ok(()) => (cfipack_status::Ok, cfipack_message::EMPTY),
-            Err(Described { status, message }) => (status, message),
+        let failure = run().err();
+        let text = match &failure {
+            None => cfipack_message::EMPTY,
+            Some(Described { status, error: None }) => cfipack_message::of(*status),
+            Some(Described { error: Some(error), .. }) => cfipack_message::new(error),
         };
         // SAFETY: promised by the caller.
         unsafe { write_optional(message, text) }?;
-        if status == cfipack_status::Ok { Ok(()) } else { Err(status) }
+        failure.map_or(Ok(()), |failure| Err(failure.status))
     })
 }

@@ -70,7 +70,7 @@ pub unsafe extern "C" fn cfipack_unwind_info_parse(
             clear(out)?;
             let bytes: &'static [u8] = array(bytes, len)?;
             let section = Section::parse(bytes);
-            let section = section.map_err(|error| Described::new(malformed(error), &error))?;
+            let section = section.map_err(|error| Described::new(malformed(error), error))?;
             Ok(put(out, section)?)
         })
     }
