@@ -10,7 +10,8 @@ use cfipack_decoder::sframe;
 use cfipack_encoder::Unsupported;
 use cfipack_format::Address;
 use cfipack_roundtrip::{
-    KernelViolations, MissingFunction, Options, Report, Table, Threads, kernel_violations, verify_with_reasons_on,
+    KernelViolations, MissingFunction, Options, Report, Table, Threads, kernel_violations,
+    verify_with_reasons_on,
 };
 
 use crate::report::count::Number;
