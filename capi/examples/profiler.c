@@ -95,7 +95,7 @@ static int make_table(struct module *module, const uint8_t *eh_frame, size_t len
     section.kind = CFIPACK_EH_FRAME;
     /* The table is made for the address of the code, which version 3 reaches from anywhere: where it lies in the end
      * is told to cfipack_sframe_parse. */
-    if (cfipack_conversion_new(&conversion, ARCHITECTURE, &section, 1, NULL, section.address, 1, NULL) != CFIPACK_STATUS_OK)
+    if (cfipack_conversion_new(&conversion, ARCHITECTURE, &section, 1, NULL, section.address, NULL, NULL) != CFIPACK_STATUS_OK)
         return 0;
     if (cfipack_conversion_len(conversion, &size) == CFIPACK_STATUS_OK && (module->made = malloc(size)) != NULL) {
         made = cfipack_conversion_write(conversion, module->made, size) == CFIPACK_STATUS_OK &&

@@ -11,8 +11,9 @@
  * live in memory of the caller and may be used by any number of threads.
  *
  * Writing (cfipack_merger, cfipack_section, cfipack_unwind_builder, cfipack_unwind_section, cfipack_region,
- * cfipack_sframe_table) and verification (cfipack_report) use handles, which are freed by the function named ..._free, and
- * are used by one thread at a time. After CFIPACK_STATUS_INTERNAL a handle can only be freed.
+ * cfipack_sframe_table), conversion (cfipack_conversion) and verification (cfipack_report) use handles, which are freed by the
+ * function named ..._free, and are used by one thread at a time. After CFIPACK_STATUS_INTERNAL a handle can only be freed. A
+ * call may have threads work for it (cfipack_pool): what it writes never depends on them.
  *
  * Structures that start with their size grow at their ends; those without a size stay as they are.
  */
@@ -312,7 +313,7 @@ typedef struct cfipack_sframe {
 } cfipack_sframe;
 
 // A message for a person, with the offset and the value that are wrong; it ends with a zero, and is cut off where it
-// would be longer. Empty if there is nothing to report.
+// would be longer. A call that takes one always writes it: empty if the call succeeded.
 typedef struct cfipack_message {
     // UTF-8.
     char text[CFIPACK_MESSAGE_SIZE];
@@ -509,6 +510,29 @@ typedef struct cfipack_sframe_options {
     uint16_t reserved;
 } cfipack_sframe_options;
 
+// A piece of work that a pool runs: `task(work, index)`.
+typedef void (*cfipack_task)(void *work, size_t index);
+
+// Threads that a call runs on. What is written never depends on them. Null, or all zero but for the size, is the thread of the
+// call alone.
+//
+// Without `run` the library starts threads, and ends them before it returns. With it the caller's own threads work:
+// `run(pool, task, work, count)` calls `task(work, index)` for each index below `count`, once each, in any order and on any
+// threads, its own among them, and returns when all these calls have ended. What it does not call is done after it, on the
+// thread of the call; a call with an index that was called before does nothing. It is called on the thread of the call, never
+// within a task, and may be called several times. It must not throw, and must not jump out; `task` does neither.
+typedef struct cfipack_pool {
+    // `sizeof(cfipack_pool)`
+    uint32_t size;
+    // About how many threads there are, which is how finely work is divided. With 0 and 1 the thread of the call does all
+    // of it; 256 stands for all greater numbers.
+    uint32_t threads;
+    // Runs tasks, or null: the library starts `threads` threads.
+    void (*run)(void *pool, cfipack_task task, void *work, size_t count);
+    // What `run` gets first. The library does not look at it.
+    void *pool;
+} cfipack_pool;
+
 // When and where a function was made.
 typedef struct cfipack_jitdump_event {
     // The process.
@@ -523,7 +547,7 @@ typedef struct cfipack_jitdump_event {
 
 // A function of an object that is part of the output: what the relocation of a start field leads to.
 typedef struct cfipack_start {
-    // Where the field lies in its section.
+    // Where the field lies in its section: 8 bytes after the start of an FDE, at the start of an entry of a table's index.
     uint64_t offset;
     // The function's key, unique in the link, and the same for its entry in a table and its FDE. `CFIPACK_KEYS_...`
     // describes how its address is found when the section is written.
@@ -818,7 +842,8 @@ extern "C" {
 const char *cfipack_version(void);
 
 // Parses the table at the start of `bytes`, which lies, or will lie, at `address` in memory. Zeros and other tables may
-// follow it; `cfipack_sframe_get_info` has its size. `message`, which may be null, gets what is wrong.
+// follow it; `cfipack_sframe_get_info` has its size. `message`, which may be null, gets what is wrong. After a failure `out` is
+// no table, and calls refuse it.
 //
 // Async-signal-safe.
 //
@@ -927,7 +952,8 @@ enum cfipack_status cfipack_step(uint32_t architecture,
 // `address_bits` is how many bits an address has, 48 on most systems, at most 55. Async-signal-safe.
 uint64_t cfipack_strip_signature(uint64_t pc, uint32_t address_bits);
 
-// Parses the `__unwind_info` of an image. `message`, which may be null, gets what is wrong. Async-signal-safe.
+// Parses the `__unwind_info` of an image. `message`, which may be null, gets what is wrong. After a failure `out` is no table,
+// and calls refuse it. Async-signal-safe.
 //
 // `bytes` has to be readable for `len` bytes as long as the table is used.
 enum cfipack_status cfipack_unwind_info_parse(struct cfipack_unwind_info *out,
@@ -984,9 +1010,9 @@ enum cfipack_status cfipack_unwind_info_dump(const struct cfipack_unwind_info *t
                                              size_t *len);
 
 // Makes a `.sframe` table for `address` of the call frame information of a linked file, whose functions have addresses, on
-// `threads` threads. A function that the table cannot represent is omitted: `cfipack_conversion_get_omitted` has the reason.
-// `given` may be null: the defaults. `message`, which may be null, gets what is wrong. The bytes of the sections need not
-// stay. `cfipack_conversion_free` frees it.
+// the threads of `pool`, which may be null. A function that the table cannot represent is omitted:
+// `cfipack_conversion_get_omitted` has the reason. `given` may be null: the defaults. `message`, which may be null, gets what
+// is wrong. The bytes of the sections need not stay. `cfipack_conversion_free` frees it.
 //
 // Pointers are null, or lead to what their types say.
 enum cfipack_status cfipack_conversion_new(struct cfipack_conversion **out,
@@ -995,7 +1021,7 @@ enum cfipack_status cfipack_conversion_new(struct cfipack_conversion **out,
                                            size_t num_sections,
                                            const struct cfipack_sframe_options *given,
                                            uint64_t address,
-                                           uint32_t threads,
+                                           const struct cfipack_pool *pool,
                                            struct cfipack_message *message);
 
 // Bytes of the table.
@@ -1107,8 +1133,8 @@ enum cfipack_status cfipack_merger_note_omitted(struct cfipack_merger *merger,
                                                 uint64_t key,
                                                 uint64_t size);
 
-// Adds what a shard has taken, as if its objects had been pushed here, and frees it. The same shards in the same order
-// give the same bytes.
+// Adds what a shard has taken, as if its objects had been pushed here, and frees the shard, whatever the status; a merger
+// that is given as its own shard stays. The same shards in the same order give the same bytes.
 //
 // `merger` and `shard` are null or mergers, and not the same one.
 enum cfipack_status cfipack_merger_absorb(struct cfipack_merger *merger,
@@ -1131,13 +1157,13 @@ enum cfipack_status cfipack_merger_get_note(const struct cfipack_merger *merger,
 // `merger` is null or a merger.
 const char *cfipack_merger_message(const struct cfipack_merger *merger);
 
-// Ends the section, on `threads` threads, and frees the merger, unless an argument is invalid. `keys` is what keys are,
-// `CFIPACK_KEYS_...`.
+// Ends the section, on the threads of `pool`, which may be null, and frees the merger, whatever the status. `keys` is what keys
+// are, `CFIPACK_KEYS_...`.
 //
 // Pointers are null, or lead to what their types say.
 enum cfipack_status cfipack_merger_finish(struct cfipack_merger *merger,
                                           uint32_t keys,
-                                          uint32_t threads,
+                                          const struct cfipack_pool *pool,
                                           struct cfipack_section **out);
 
 // Frees a merger; null is nothing.
@@ -1277,8 +1303,8 @@ enum cfipack_status cfipack_section_get_omitted(const struct cfipack_section *se
                                                 size_t capacity,
                                                 size_t *count);
 
-// Writes the section of a linked file, which lies at `address`, into `out` of exactly `cfipack_section_len` bytes, on
-// `threads` threads. `addresses` has the address of each function, omitted ones too, or of each input section, as
+// Writes the section of a linked file, which lies at `address`, into `out` of exactly `cfipack_section_len` bytes, on the
+// threads of `pool`, which may be null. `addresses` has the address of each function, omitted ones too, or of each input section, as
 // `CFIPACK_KEYS_...` describes.
 //
 // Pointers are null, or lead to what their types say; `out` is writable for `len` bytes.
@@ -1288,7 +1314,7 @@ enum cfipack_status cfipack_section_write(struct cfipack_section *section,
                                           uint64_t address,
                                           const uint64_t *addresses,
                                           size_t num_addresses,
-                                          uint32_t threads);
+                                          const struct cfipack_pool *pool);
 
 // Writes the section of a relocatable file into `out` of exactly `cfipack_section_len` bytes. Its relocations go with it.
 //
@@ -1417,7 +1443,8 @@ enum cfipack_status cfipack_unwind_builder_push_code(struct cfipack_unwind_build
                                                      uint64_t key,
                                                      uint32_t length);
 
-// Adds what a shard has taken, as if its objects had been pushed here, and frees it.
+// Adds what a shard has taken, as if its objects had been pushed here, and frees the shard, whatever the status; a builder
+// that is given as its own shard stays.
 //
 // `builder` and `shard` are null or builders, and not the same one.
 enum cfipack_status cfipack_unwind_builder_absorb(struct cfipack_unwind_builder *builder,
@@ -1428,7 +1455,7 @@ enum cfipack_status cfipack_unwind_builder_absorb(struct cfipack_unwind_builder 
 // `builder` is null or a builder.
 const char *cfipack_unwind_builder_message(const struct cfipack_unwind_builder *builder);
 
-// Decides what does not depend on addresses, and frees the builder.
+// Decides what does not depend on addresses, and frees the builder, whatever the status.
 //
 // Pointers are null, or lead to what their types say.
 enum cfipack_status cfipack_unwind_builder_finish(struct cfipack_unwind_builder *builder,
@@ -1510,7 +1537,7 @@ const char *cfipack_unwind_section_message(const struct cfipack_unwind_section *
 void cfipack_unwind_section_free(struct cfipack_unwind_section *section);
 
 // Compares the `.sframe` table in `table` of `table_len` bytes, which lies at `address`, with call frame information, at every
-// PC, both ways. gimli evaluates the call frame information. `message`, which may be null, gets why the table cannot be
+// PC, both ways, on the threads of `pool`, which may be null. gimli evaluates the call frame information. `message`, which may be null, gets why the table cannot be
 // read. `cfipack_report_free` frees the report.
 //
 // Pointers are null, or lead to what their types say.
@@ -1521,6 +1548,7 @@ enum cfipack_status cfipack_verify_sframe(struct cfipack_report **out,
                                           const uint8_t *table,
                                           size_t table_len,
                                           uint64_t address,
+                                          const struct cfipack_pool *pool,
                                           struct cfipack_message *message);
 
 // The numbers of a report.

@@ -115,6 +115,25 @@ inline cfipack_unwind_info_options unwind_info_options() noexcept {
     return options;
 }
 
+/// Threads that the library starts, and ends before a call returns.
+inline cfipack_pool threads(std::uint32_t count) noexcept {
+    cfipack_pool pool{};
+    pool.size = sizeof pool;
+    pool.threads = count;
+    return pool;
+}
+
+/// The caller's own threads, about `count` of them: `run(count, task)` calls `task(index)` for each index below its `count`, and
+/// returns when all these calls have ended. `run` has to stay as long as the pool is used; an exception of it terminates.
+template <class Run> cfipack_pool pool(std::uint32_t count, Run &run) noexcept {
+    cfipack_pool pool = threads(count);
+    pool.run = [](void *own, cfipack_task task, void *work, std::size_t tasks) noexcept {
+        (*static_cast<Run *>(own))(tasks, [=](std::size_t index) { task(work, index); });
+    };
+    pool.pool = const_cast<void *>(static_cast<const void *>(&run));
+    return pool;
+}
+
 /// A `.sframe` table that is read; the bytes have to stay.
 class sframe {
 public:
@@ -237,8 +256,8 @@ public:
 
     /// `addresses` has the address of each function, or of each input section: see CFIPACK_KEYS_...
     void write(span<std::uint8_t> out, std::uint64_t address, span<const std::uint64_t> addresses,
-               std::uint32_t threads = 1) {
-        check(cfipack_section_write(get(), out.data(), out.size(), address, addresses.data(), addresses.size(), threads));
+               const cfipack_pool &pool = threads(1)) {
+        check(cfipack_section_write(get(), out.data(), out.size(), address, addresses.data(), addresses.size(), &pool));
     }
 
     void write_relocatable(span<std::uint8_t> out) {
@@ -317,9 +336,9 @@ public:
     }
 
     /// Ends the section; the merger is used up. `keys` is CFIPACK_KEYS_...
-    section finish(std::uint32_t keys = CFIPACK_KEYS_FUNCTIONS, std::uint32_t threads = 1) && {
+    section finish(std::uint32_t keys = CFIPACK_KEYS_FUNCTIONS, const cfipack_pool &pool = threads(1)) && {
         cfipack_section *section_handle = nullptr;
-        detail::check(cfipack_merger_finish(handle_.release(), keys, threads, &section_handle));
+        detail::check(cfipack_merger_finish(handle_.release(), keys, &pool, &section_handle));
         return section(section_handle);
     }
 
@@ -492,11 +511,11 @@ private:
 class conversion {
 public:
     conversion(std::uint32_t architecture, span<const cfipack_cfi_section> sections, std::uint64_t address,
-               const cfipack_sframe_options &options = sframe_options(), std::uint32_t threads = 1) {
+               const cfipack_sframe_options &options = sframe_options(), const cfipack_pool &pool = threads(1)) {
         cfipack_message message{};
         cfipack_conversion *handle = nullptr;
         detail::check(cfipack_conversion_new(&handle, architecture, sections.data(), sections.size(), &options, address,
-                                             threads, &message),
+                                             &pool, &message),
                       message.text);
         handle_.reset(handle);
     }
@@ -519,11 +538,11 @@ private:
 class report {
 public:
     report(std::uint32_t architecture, span<const cfipack_cfi_section> sections, span<const std::uint8_t> table,
-           std::uint64_t address) {
+           std::uint64_t address, const cfipack_pool &pool = threads(1)) {
         cfipack_message message{};
         cfipack_report *handle = nullptr;
         detail::check(cfipack_verify_sframe(&handle, architecture, sections.data(), sections.size(), table.data(),
-                                            table.size(), address, &message),
+                                            table.size(), address, &pool, &message),
                       message.text);
         handle_.reset(handle);
     }

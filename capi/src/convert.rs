@@ -4,7 +4,7 @@ use core::ffi::c_char;
 
 use cfipack_encoder::Unsupported;
 use cfipack_encoder::cfi;
-use cfipack_encoder::sframe::{Builder, OmittedFunction, Section, Threads};
+use cfipack_encoder::sframe::{Builder, OmittedFunction, Section};
 use cfipack_format::{Address, Key};
 
 use crate::arguments::{arch, array_mut, write, write_optional};
@@ -13,6 +13,7 @@ use crate::cfipack_message;
 use crate::cfipack_status::{self, BufferSize, NotFound};
 use crate::handle::{self, Failure, Opaque};
 use crate::options::cfipack_sframe_options;
+use crate::pool::{Workers, cfipack_pool};
 use crate::sized_options::options;
 use crate::status::call;
 
@@ -34,9 +35,9 @@ impl Opaque for cfipack_conversion {
 }
 
 /// Makes a `.sframe` table for `address` of the call frame information of a linked file, whose functions have addresses, on
-/// `threads` threads. A function that the table cannot represent is omitted: `cfipack_conversion_get_omitted` has the reason.
-/// `given` may be null: the defaults. `message`, which may be null, gets what is wrong. The bytes of the sections need not
-/// stay. `cfipack_conversion_free` frees it.
+/// the threads of `pool`, which may be null. A function that the table cannot represent is omitted:
+/// `cfipack_conversion_get_omitted` has the reason. `given` may be null: the defaults. `message`, which may be null, gets what
+/// is wrong. The bytes of the sections need not stay. `cfipack_conversion_free` frees it.
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say.
@@ -48,7 +49,7 @@ pub unsafe extern "C" fn cfipack_conversion_new(
     num_sections: usize,
     given: *const cfipack_sframe_options,
     address: u64,
-    threads: u32,
+    pool: *const cfipack_pool,
     message: *mut cfipack_message,
 ) -> cfipack_status {
     // SAFETY: promised by the caller.
@@ -58,7 +59,7 @@ pub unsafe extern "C" fn cfipack_conversion_new(
             let sections = cfi_sections(arch, sections, num_sections)?;
             let builder = Builder::new(arch, options(given)?.table()?);
             let builder = builder.map_err(|error| Failure::new(cfipack_status::Unsupported, &error))?;
-            convert(builder, &sections, Address(address), &Threads(threads.clamp(1, 256) as usize))
+            convert(builder, &sections, Address(address), &Workers::get(pool)?)
         })
     }
 }
@@ -67,7 +68,7 @@ fn convert<'a>(
     mut builder: Builder<'a>,
     sections: &[cfi::Section<'a>],
     address: Address,
-    pool: &Threads,
+    pool: &Workers,
 ) -> Result<Converted, Failure> {
     let (mut functions, mut omitted, mut hidden) = (0, Vec::new(), None);
     let note = |unsupported: &Unsupported| (unsupported.function.0, unsupported.to_string());

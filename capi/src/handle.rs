@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::arguments::{reference, reference_mut};
+use crate::arguments::{reference, reference_mut, write_optional};
 use crate::cfipack_message;
 use crate::cfipack_status;
 use crate::status::guarded;
@@ -29,7 +29,7 @@ impl Failure {
     /// The message as C has it.
     fn message(&self) -> cfipack_message {
         match self.message.is_empty() {
-            true => cfipack_message::EMPTY,
+            true => cfipack_message::of(self.status),
             false => cfipack_message::new(&self.message),
         }
     }
@@ -99,7 +99,10 @@ pub(crate) unsafe fn create<O: Opaque>(
     value: impl FnOnce() -> Result<O::State, Failure>,
 ) -> cfipack_status {
     if out.is_null() || !out.is_aligned() {
-        return cfipack_status::InvalidArgument;
+        let status = cfipack_status::InvalidArgument;
+        // SAFETY: promised by the caller.
+        let _ = unsafe { write_optional(message, cfipack_message::of(status)) };
+        return status;
     }
     // SAFETY: not null and aligned; writable by the caller's promise.
     unsafe { out.write(core::ptr::null_mut()) };
@@ -107,6 +110,10 @@ pub(crate) unsafe fn create<O: Opaque>(
     let result = guarded(|| Caught(value().map(|value| made = Some(value)))).0;
     match (made, result) {
         (Some(value), Ok(())) => {
+            // SAFETY: promised by the caller.
+            if let Err(status) = unsafe { write_optional(message, cfipack_message::EMPTY) } {
+                return status;
+            }
             let handle = Box::new(Handle { value, message: cfipack_message::EMPTY });
             // SAFETY: as above.
             unsafe { out.write(Box::into_raw(handle).cast()) };
@@ -115,7 +122,7 @@ pub(crate) unsafe fn create<O: Opaque>(
         (_, result) => {
             let failure = result.err().unwrap_or(cfipack_status::Internal.into());
             // SAFETY: promised by the caller.
-            let written = unsafe { crate::arguments::write_optional(message, failure.message()) };
+            let written = unsafe { write_optional(message, failure.message()) };
             written.err().unwrap_or(failure.status)
         }
     }

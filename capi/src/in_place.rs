@@ -2,7 +2,7 @@
 
 use core::mem::{align_of, size_of};
 
-use crate::arguments::reference;
+use crate::arguments::{reference, write};
 use crate::cfipack_status::{self, InvalidArgument};
 
 /// Memory of the caller, as C declares it, for a value.
@@ -32,6 +32,16 @@ pub(crate) unsafe fn put<M: Memory>(memory: *mut M, value: M::Value) -> Result<(
     // SAFETY: not null, aligned, large enough; writable by the caller's promise.
     unsafe { memory.cast::<Tagged<M::Value>>().write(Tagged { tag: M::TAG, value }) };
     Ok(())
+}
+
+/// Makes memory hold no value: what a call that fails leaves there is neither an older value nor chance.
+///
+/// # Safety
+/// As [`put`].
+pub(crate) unsafe fn clear<M: Memory>(memory: *mut M) -> Result<(), cfipack_status> {
+    const { assert!(align_of::<M>() >= align_of::<u64>() && size_of::<M>() >= size_of::<u64>()) };
+    // SAFETY: promised by the caller.
+    unsafe { write(memory.cast::<u64>(), 0) }
 }
 
 /// The value that memory has.

@@ -43,6 +43,8 @@ mod object;
 #[cfg(feature = "write")]
 mod options;
 #[cfg(feature = "write")]
+mod pool;
+#[cfg(feature = "write")]
 mod region;
 #[cfg(feature = "write")]
 mod section;
@@ -71,7 +73,8 @@ pub use verify::*;
 #[cfg(feature = "write")]
 pub use {
     cfi_section::*, convert::*, directives::*, jitdump::*, libunwind_table::*, merger::*, object::*,
-    options::*, region::*, section::*, sframe_table::*, stubs::*, unwind_builder::*, unwind_section::*,
+    options::*, pool::*, region::*, section::*, sframe_table::*, stubs::*, unwind_builder::*,
+    unwind_section::*,
 };
 
 /// The version of the library, such as `0.1.0`. Static.

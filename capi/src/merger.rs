@@ -2,7 +2,6 @@
 
 use core::ffi::c_char;
 
-use cfipack_encoder::sframe::Threads;
 use cfipack_format::Key;
 use cfipack_linker::sframe::{Field, Merger, Note};
 
@@ -12,6 +11,7 @@ use crate::cfipack_status::{self, InvalidArgument, NotFound, Refused, Unsupporte
 use crate::handle::{self, Failure, Opaque};
 use crate::object::{Given, Walk, cfipack_object};
 use crate::options::cfipack_sframe_options;
+use crate::pool::{Workers, cfipack_pool};
 use crate::section::{Finished, Keys, cfipack_section};
 use crate::sized_options::options;
 use crate::status::call;
@@ -174,8 +174,8 @@ pub unsafe extern "C" fn cfipack_merger_note_omitted(
     }
 }
 
-/// Adds what a shard has taken, as if its objects had been pushed here, and frees it. The same shards in the same order
-/// give the same bytes.
+/// Adds what a shard has taken, as if its objects had been pushed here, and frees the shard, whatever the status; a merger
+/// that is given as its own shard stays. The same shards in the same order give the same bytes.
 ///
 /// # Safety
 /// `merger` and `shard` are null or mergers, and not the same one.
@@ -189,8 +189,9 @@ pub unsafe extern "C" fn cfipack_merger_absorb(
     }
     // SAFETY: promised by the caller.
     unsafe {
+        let shard = handle::take(shard);
         handle::with(merger, |merging| {
-            let shard = handle::take(shard).ok_or(InvalidArgument)?;
+            let shard = shard.ok_or(InvalidArgument)?;
             merging.merger.absorb(shard.merger).map_err(|reason| Failure::new(Refused, &reason))?;
             let first = merging.objects;
             merging.notes.extend(shard.notes.into_iter().map(|(object, note)| (first + object, note)));
@@ -249,8 +250,8 @@ pub unsafe extern "C" fn cfipack_merger_message(merger: *const cfipack_merger) -
     unsafe { handle::message(merger) }
 }
 
-/// Ends the section, on `threads` threads, and frees the merger, unless an argument is invalid. `keys` is what keys are,
-/// `CFIPACK_KEYS_...`.
+/// Ends the section, on the threads of `pool`, which may be null, and frees the merger, whatever the status. `keys` is what keys
+/// are, `CFIPACK_KEYS_...`.
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say.
@@ -258,15 +259,15 @@ pub unsafe extern "C" fn cfipack_merger_message(merger: *const cfipack_merger) -
 pub unsafe extern "C" fn cfipack_merger_finish(
     merger: *mut cfipack_merger,
     keys: u32,
-    threads: u32,
+    pool: *const cfipack_pool,
     out: *mut *mut cfipack_section,
 ) -> cfipack_status {
     // SAFETY: promised by the caller.
     unsafe {
+        let merging = handle::take(merger);
         handle::create(out, core::ptr::null_mut(), || {
-            let keys = Keys::get(keys)?;
-            let merging = handle::take(merger).ok_or(InvalidArgument)?;
-            let pool = Threads(threads.clamp(1, 256) as usize);
+            let merging = merging.ok_or(InvalidArgument)?;
+            let (keys, pool) = (Keys::get(keys)?, Workers::get(pool)?);
             let section = match keys {
                 Keys::Functions => merging.merger.finish_on(&pool),
                 Keys::Sections => merging.merger.finish_by_keys_on(&pool),

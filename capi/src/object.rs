@@ -13,7 +13,7 @@ pub const CFIPACK_WHOLE_FUNCTION: u32 = u32::MAX;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_start {
-    /// Where the field lies in its section.
+    /// Where the field lies in its section: 8 bytes after the start of an FDE, at the start of an entry of a table's index.
     pub offset: u64,
     /// The function's key, unique in the link, and the same for its entry in a table and its FDE. `CFIPACK_KEYS_...`
     /// describes how its address is found when the section is written.

@@ -52,34 +52,48 @@ pub struct cfipack_row {
     pub frame_pointer: cfipack_rule,
 }
 
-const fn rule(kind: u32, reg: u32, offset: i64) -> cfipack_rule {
-    cfipack_rule { kind, reg, offset }
-}
-
 impl From<Cfa> for cfipack_rule {
     #[inline]
     fn from(cfa: Cfa) -> Self {
-        match cfa {
-            Cfa::Undefined => rule(CFIPACK_RULE_UNDEFINED, 0, 0),
-            Cfa::Register { register, offset } => rule(CFIPACK_RULE_REGISTER, register.0.into(), offset),
-            Cfa::Memory { register, offset } => rule(CFIPACK_RULE_MEMORY, register.0.into(), offset),
-            Cfa::Expression => rule(CFIPACK_RULE_EXPRESSION, 0, 0),
-        }
+        // Field by field, as below.
+        let kind = match cfa {
+            Cfa::Undefined => CFIPACK_RULE_UNDEFINED,
+            Cfa::Register { .. } => CFIPACK_RULE_REGISTER,
+            Cfa::Memory { .. } => CFIPACK_RULE_MEMORY,
+            Cfa::Expression => CFIPACK_RULE_EXPRESSION,
+        };
+        let (reg, offset) = match cfa {
+            Cfa::Register { register, offset } | Cfa::Memory { register, offset } => (register.0, offset),
+            Cfa::Undefined | Cfa::Expression => (0, 0),
+        };
+        cfipack_rule { kind, reg: reg.into(), offset }
     }
 }
 
 impl From<Rule> for cfipack_rule {
     #[inline]
     fn from(value: Rule) -> Self {
-        match value {
-            Rule::Undefined => rule(CFIPACK_RULE_UNDEFINED, 0, 0),
-            Rule::SameValue => rule(CFIPACK_RULE_SAME_VALUE, 0, 0),
-            Rule::Cfa(offset) => rule(CFIPACK_RULE_CFA, 0, offset),
-            Rule::ValCfa(offset) => rule(CFIPACK_RULE_VALUE_CFA, 0, offset),
-            Rule::Register { register, offset } => rule(CFIPACK_RULE_REGISTER, register.0.into(), offset),
-            Rule::Memory { register, offset } => rule(CFIPACK_RULE_MEMORY, register.0.into(), offset),
-            Rule::Expression => rule(CFIPACK_RULE_EXPRESSION, 0, 0),
-        }
+        // Field by field, which compiles to a table and conditional moves: one match of all would be a jump that no
+        // processor predicts.
+        let kind = match value {
+            Rule::Undefined => CFIPACK_RULE_UNDEFINED,
+            Rule::SameValue => CFIPACK_RULE_SAME_VALUE,
+            Rule::Cfa(_) => CFIPACK_RULE_CFA,
+            Rule::ValCfa(_) => CFIPACK_RULE_VALUE_CFA,
+            Rule::Register { .. } => CFIPACK_RULE_REGISTER,
+            Rule::Memory { .. } => CFIPACK_RULE_MEMORY,
+            Rule::Expression => CFIPACK_RULE_EXPRESSION,
+        };
+        let reg = match value {
+            Rule::Register { register, .. } | Rule::Memory { register, .. } => register.0,
+            _ => 0,
+        };
+        let offset = match value {
+            Rule::Cfa(offset) | Rule::ValCfa(offset) => offset,
+            Rule::Register { offset, .. } | Rule::Memory { offset, .. } => offset,
+            Rule::Undefined | Rule::SameValue | Rule::Expression => 0,
+        };
+        cfipack_rule { kind, reg: reg.into(), offset }
     }
 }
 

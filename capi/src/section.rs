@@ -3,13 +3,14 @@
 use core::ffi::c_char;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use cfipack_encoder::sframe::{Threads, WriteError};
+use cfipack_encoder::sframe::WriteError;
 use cfipack_format::{Address, Key};
 use cfipack_linker::sframe::{Relocation, Section};
 
 use crate::arguments::{array, array_mut, write};
 use crate::cfipack_status::{self, BufferSize, InvalidArgument, Write};
 use crate::handle::{self, Failure, Opaque};
+use crate::pool::{Workers, cfipack_pool};
 use crate::status::call;
 
 /// A `.sframe` section that needs only addresses. Its size is exact, and it can be written again after each relayout.
@@ -162,8 +163,8 @@ pub unsafe extern "C" fn cfipack_section_get_omitted(
     })
 }
 
-/// Writes the section of a linked file, which lies at `address`, into `out` of exactly `cfipack_section_len` bytes, on
-/// `threads` threads. `addresses` has the address of each function, omitted ones too, or of each input section, as
+/// Writes the section of a linked file, which lies at `address`, into `out` of exactly `cfipack_section_len` bytes, on the
+/// threads of `pool`, which may be null. `addresses` has the address of each function, omitted ones too, or of each input section, as
 /// `CFIPACK_KEYS_...` describes.
 ///
 /// # Safety
@@ -176,14 +177,14 @@ pub unsafe extern "C" fn cfipack_section_write(
     address: u64,
     addresses: *const u64,
     num_addresses: usize,
-    threads: u32,
+    pool: *const cfipack_pool,
 ) -> cfipack_status {
     // SAFETY: promised by the caller.
     unsafe {
         handle::with(section, |section| {
             let addresses = Addresses::new(array(addresses, num_addresses)?, section.keys);
             let out = array_mut(out, len)?;
-            let pool = Threads(threads.clamp(1, 256) as usize);
+            let pool = Workers::get(pool)?;
             let written = section.section.write_on(&pool, out, Address(address), |key| addresses.of(key));
             addresses.check()?;
             written.map_err(write_failure)

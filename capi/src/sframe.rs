@@ -6,10 +6,10 @@ use cfipack_decoder::sframe::{Error, Function, Section};
 use cfipack_format::Address;
 use cfipack_format::sframe::{FdeType, Version};
 
-use crate::arguments::{arch_number, array, array_mut, write, write_optional};
+use crate::arguments::{arch_number, array, array_mut, write};
 use crate::cfipack_status::{self, BufferSize, InvalidArgument, Malformed, NotFound, Unsupported};
-use crate::in_place::{Memory, get, put};
-use crate::status::{Text, call};
+use crate::in_place::{Memory, clear, get, put};
+use crate::status::{Described, Text, call, described};
 use crate::{cfipack_message, cfipack_row};
 
 /// A parsed `.sframe` table. It lives in memory of the caller, may be copied, and needs no release. The bytes of the
@@ -78,7 +78,8 @@ pub(crate) fn malformed(error: Error) -> cfipack_status {
 }
 
 /// Parses the table at the start of `bytes`, which lies, or will lie, at `address` in memory. Zeros and other tables may
-/// follow it; `cfipack_sframe_get_info` has its size. `message`, which may be null, gets what is wrong.
+/// follow it; `cfipack_sframe_get_info` has its size. `message`, which may be null, gets what is wrong. After a failure `out` is
+/// no table, and calls refuse it.
 ///
 /// Async-signal-safe.
 ///
@@ -92,20 +93,16 @@ pub unsafe extern "C" fn cfipack_sframe_parse(
     address: u64,
     message: *mut cfipack_message,
 ) -> cfipack_status {
-    call(|| {
-        // SAFETY: promised by the caller.
-        let bytes: &'static [u8] = unsafe { array(bytes, len) }?;
-        let section = match Section::parse_first(bytes, Address(address)) {
-            Ok((section, _)) => section,
-            Err(error) => {
-                // SAFETY: promised by the caller.
-                unsafe { write_optional(message, cfipack_message::new(&error)) }?;
-                return Err(malformed(error));
-            }
-        };
-        // SAFETY: promised by the caller.
-        unsafe { put(out, section) }
-    })
+    // SAFETY: promised by the caller.
+    unsafe {
+        described(message, || {
+            clear(out)?;
+            let bytes: &'static [u8] = array(bytes, len)?;
+            let section = Section::parse_first(bytes, Address(address));
+            let (section, _) = section.map_err(|error| Described::new(malformed(error), error))?;
+            Ok(put(out, section)?)
+        })
+    }
 }
 
 /// What the table is. Async-signal-safe.
@@ -150,15 +147,10 @@ pub unsafe extern "C" fn cfipack_sframe_validate(
     table: *const cfipack_sframe,
     message: *mut cfipack_message,
 ) -> cfipack_status {
-    call(|| {
-        // SAFETY: promised by the caller.
-        let section = unsafe { get(table) }?;
-        section.validate().map_err(|error| {
-            // SAFETY: promised by the caller.
-            let written = unsafe { write_optional(message, cfipack_message::new(&error)) };
-            written.err().unwrap_or(malformed(error))
-        })
-    })
+    // SAFETY: promised by the caller.
+    unsafe {
+        described(message, || get(table)?.validate().map_err(|error| Described::new(malformed(error), error)))
+    }
 }
 
 /// The row that answers for a PC; `CFIPACK_STATUS_NOT_FOUND` if there is none. Its start counts from that of its function.

@@ -6,7 +6,7 @@ use cfipack_format::Address;
 use crate::arguments::{array_mut, write};
 use crate::cfipack_row;
 use crate::cfipack_status::{self, BufferSize, NotFound};
-use crate::in_place::{Memory, get, put};
+use crate::in_place::{Memory, clear, get, put};
 use crate::sframe::{cfipack_sframe, malformed};
 use crate::status::call;
 
@@ -53,6 +53,8 @@ pub unsafe extern "C" fn cfipack_sframe_index_build(
     words: usize,
 ) -> cfipack_status {
     call(|| {
+        // SAFETY: promised by the caller.
+        unsafe { clear(out) }?;
         // SAFETY: promised by the caller.
         let section = unsafe { get(table) }?;
         // SAFETY: promised by the caller.

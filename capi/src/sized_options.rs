@@ -2,7 +2,7 @@
 
 use core::mem::{align_of, size_of};
 
-use crate::cfipack_status::{self, InvalidArgument};
+use crate::handle::Failure;
 
 /// A structure of options, which starts with its size as the caller's header has it, so that fields can be added at its
 /// end. A field that the caller does not have is zero, which is the default.
@@ -18,25 +18,25 @@ pub(crate) unsafe trait SizedOptions: Copy {
 ///
 /// # Safety
 /// A pointer that is not null and is aligned has to be readable for the size that is stated there.
-pub(crate) unsafe fn options<T: SizedOptions>(pointer: *const T) -> Result<T, cfipack_status> {
+pub(crate) unsafe fn options<T: SizedOptions>(pointer: *const T) -> Result<T, Failure> {
     if pointer.is_null() {
         return Ok(T::DEFAULT);
     }
     if !pointer.is_aligned() {
-        return Err(InvalidArgument);
+        return Err(Failure::argument(&"a structure is misaligned"));
     }
     const { assert!(align_of::<T>() >= 4) };
     // SAFETY: the size is the first field, an aligned u32.
     let size = unsafe { pointer.cast::<u32>().read() } as usize;
     if !(4..=4096).contains(&size) {
-        return Err(InvalidArgument);
+        return Err(Failure::argument(&format_args!("{size} is not the size of a structure")));
     }
     // SAFETY: readable for `size` bytes by the caller's promise.
     let given = unsafe { core::slice::from_raw_parts(pointer.cast::<u8>(), size) };
     let (known, unknown) = given.split_at(size.min(size_of::<T>()));
     // A field that this version does not have must not be ignored.
     if unknown.iter().any(|&byte| byte != 0) {
-        return Err(InvalidArgument);
+        return Err(Failure::argument(&"this version has not all fields of a structure"));
     }
     let mut value = T::DEFAULT;
     // SAFETY: `known` is not longer than the type, whose values are all patterns of bits.

@@ -3,6 +3,8 @@
 use core::ffi::{CStr, c_char};
 use core::fmt::{self, Write as _};
 
+use crate::arguments::write_optional;
+
 /// What a call returns. Values stay as they are; later versions may add some.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,7 +38,11 @@ pub enum cfipack_status {
 /// What a status means, in English. Static; never null.
 #[unsafe(no_mangle)]
 pub extern "C" fn cfipack_status_text(status: u32) -> *const c_char {
-    let text: &CStr = match status {
+    text_of(status).as_ptr()
+}
+
+fn text_of(status: u32) -> &'static CStr {
+    match status {
         0 => c"done",
         1 => c"not found",
         2 => c"the frame is outermost",
@@ -49,15 +55,14 @@ pub extern "C" fn cfipack_status_text(status: u32) -> *const c_char {
         9 => c"the table cannot be written at these addresses",
         10 => c"a defect of cfipack",
         _ => c"unknown status",
-    };
-    text.as_ptr()
+    }
 }
 
 /// Bytes of a message, its final zero included.
 pub const CFIPACK_MESSAGE_SIZE: usize = 256;
 
 /// A message for a person, with the offset and the value that are wrong; it ends with a zero, and is cut off where it
-/// would be longer. Empty if there is nothing to report.
+/// would be longer. A call that takes one always writes it: empty if the call succeeded.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct cfipack_message {
@@ -67,7 +72,6 @@ pub struct cfipack_message {
 
 impl cfipack_message {
     /// No message.
-    #[cfg(feature = "write")]
     pub(crate) const EMPTY: Self = Self { text: [0; CFIPACK_MESSAGE_SIZE] };
 
     /// A message.
@@ -77,6 +81,15 @@ impl cfipack_message {
         // What does not fit is counted, not written.
         let _ = write!(out, "{text}");
         Self { text: bytes.map(|byte| byte as c_char) }
+    }
+
+    /// What a status means; empty for success.
+    pub(crate) fn of(status: cfipack_status) -> Self {
+        match status {
+            cfipack_status::Ok => Self::EMPTY,
+            // The texts are ASCII.
+            _ => Self::new(&text_of(status as u32).to_str().unwrap_or_default()),
+        }
     }
 }
 
@@ -133,4 +146,43 @@ pub(crate) fn guarded<R>(call: impl FnOnce() -> R) -> R {
 /// Runs what a call does, and gives its status.
 pub(crate) fn call(call: impl FnOnce() -> Result<(), cfipack_status>) -> cfipack_status {
     guarded(|| call().err().unwrap_or(cfipack_status::Ok))
+}
+
+/// An error of a call without a handle: the status that stands for it, and what is wrong.
+pub(crate) struct Described<E> {
+    status: cfipack_status,
+    error: Option<E>,
+}
+
+impl<E> Described<E> {
+    pub(crate) fn new(status: cfipack_status, error: E) -> Self {
+        Self { status, error: Some(error) }
+    }
+}
+
+impl<E> From<cfipack_status> for Described<E> {
+    fn from(status: cfipack_status) -> Self {
+        Self { status, error: None }
+    }
+}
+
+/// Runs what a call does that has a message of the caller's, and writes that.
+///
+/// # Safety
+/// `message` is null or writable.
+pub(crate) unsafe fn described<E: fmt::Display>(
+    message: *mut cfipack_message,
+    run: impl FnOnce() -> Result<(), Described<E>>,
+) -> cfipack_status {
+    call(|| {
+        let failure = run().err();
+        let text = match &failure {
+            None => cfipack_message::EMPTY,
+            Some(Described { status, error: None }) => cfipack_message::of(*status),
+            Some(Described { error: Some(error), .. }) => cfipack_message::new(error),
+        };
+        // SAFETY: promised by the caller.
+        unsafe { write_optional(message, text) }?;
+        failure.map_or(Ok(()), |failure| Err(failure.status))
+    })
 }

@@ -1,5 +1,7 @@
 //! From a frame to its caller.
 
+use core::mem::MaybeUninit;
+
 use cfipack_decoder::sframe::{Registers, StepError, step};
 use cfipack_format::{Address, Arch, Register};
 
@@ -119,11 +121,14 @@ unsafe fn step_from(
     let memory = unsafe { array(memory, num_memory) }?;
     // SAFETY: promised by the caller.
     let given = unsafe { array(registers.others, registers.num_others) }?;
-    let mut others = [(Register(0), 0); MAX_OTHERS];
+    // Not initialised where, as a rule, there are none.
+    let mut others = [const { MaybeUninit::uninit() }; MAX_OTHERS];
     let others = others.get_mut(..given.len()).ok_or(InvalidArgument)?;
     for (other, given) in others.iter_mut().zip(given) {
-        *other = (Register(u16::try_from(given.reg).map_err(|_| InvalidArgument)?), given.value);
+        other.write((Register(u16::try_from(given.reg).map_err(|_| InvalidArgument)?), given.value));
     }
+    // SAFETY: all of them have been written.
+    let others = unsafe { core::slice::from_raw_parts(others.as_ptr().cast(), others.len()) };
     let registers = Registers {
         sp: registers.sp,
         fp: flag(registers.has_fp)?.then_some(registers.fp),
@@ -155,13 +160,12 @@ unsafe fn word(piece: &cfipack_memory, address: Address, arch: Arch) -> Option<u
     if piece.bytes.is_null() || offset.checked_add(size)? > piece.len {
         return None;
     }
-    let mut bytes = [0_u8; 8];
+    let at = piece.bytes.wrapping_add(offset);
     // SAFETY: within the piece, which is readable by the caller's promise. No reference is made: other threads, and the
     // interrupted code, may write to a stack.
-    unsafe { core::ptr::copy_nonoverlapping(piece.bytes.wrapping_add(offset), bytes.as_mut_ptr(), size) };
     Some(match size {
-        4 => arch.endian().u32([bytes[0], bytes[1], bytes[2], bytes[3]]).into(),
-        _ => arch.endian().u64(bytes),
+        4 => arch.endian().u32(unsafe { at.cast::<[u8; 4]>().read() }).into(),
+        _ => arch.endian().u64(unsafe { at.cast::<[u8; 8]>().read() }),
     })
 }
 

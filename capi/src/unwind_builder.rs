@@ -236,7 +236,8 @@ pub unsafe extern "C" fn cfipack_unwind_builder_push_code(
     }
 }
 
-/// Adds what a shard has taken, as if its objects had been pushed here, and frees it.
+/// Adds what a shard has taken, as if its objects had been pushed here, and frees the shard, whatever the status; a builder
+/// that is given as its own shard stays.
 ///
 /// # Safety
 /// `builder` and `shard` are null or builders, and not the same one.
@@ -250,8 +251,9 @@ pub unsafe extern "C" fn cfipack_unwind_builder_absorb(
     }
     // SAFETY: promised by the caller.
     unsafe {
+        let shard = handle::take(shard);
         handle::with(builder, |builder| {
-            builder.absorb(handle::take(shard).ok_or(InvalidArgument)?);
+            builder.absorb(shard.ok_or(InvalidArgument)?);
             Ok(())
         })
     }
@@ -269,7 +271,7 @@ pub unsafe extern "C" fn cfipack_unwind_builder_message(
     unsafe { handle::message(builder) }
 }
 
-/// Decides what does not depend on addresses, and frees the builder.
+/// Decides what does not depend on addresses, and frees the builder, whatever the status.
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say.
@@ -280,8 +282,9 @@ pub unsafe extern "C" fn cfipack_unwind_builder_finish(
 ) -> cfipack_status {
     // SAFETY: promised by the caller.
     unsafe {
+        let builder = handle::take(builder);
         handle::create(out, core::ptr::null_mut(), || {
-            Ok(Unplaced::new(handle::take(builder).ok_or(InvalidArgument)?.finish()))
+            Ok(Unplaced::new(builder.ok_or(InvalidArgument)?.finish()))
         })
     }
 }

@@ -7,10 +7,10 @@ use cfipack_decoder::unwind_info::{Entry, Error, Section};
 use cfipack_format::ImageOffset;
 use cfipack_format::compact_unwind::Encoding;
 
-use crate::arguments::{arch, array, array_mut, write, write_optional};
+use crate::arguments::{arch, array, array_mut, write};
 use crate::cfipack_status::{self, BufferSize, Malformed, NotFound, Unsupported};
-use crate::in_place::{Memory, get, put};
-use crate::status::{Text, call};
+use crate::in_place::{Memory, clear, get, put};
+use crate::status::{Described, Text, call, described};
 use crate::{cfipack_message, cfipack_row};
 
 /// A parsed `__unwind_info` table. It lives in memory of the caller, may be copied, and needs no release. The bytes of the
@@ -52,7 +52,8 @@ fn malformed(error: Error) -> cfipack_status {
     }
 }
 
-/// Parses the `__unwind_info` of an image. `message`, which may be null, gets what is wrong. Async-signal-safe.
+/// Parses the `__unwind_info` of an image. `message`, which may be null, gets what is wrong. After a failure `out` is no table,
+/// and calls refuse it. Async-signal-safe.
 ///
 /// # Safety
 /// `bytes` has to be readable for `len` bytes as long as the table is used.
@@ -63,17 +64,16 @@ pub unsafe extern "C" fn cfipack_unwind_info_parse(
     len: usize,
     message: *mut cfipack_message,
 ) -> cfipack_status {
-    call(|| {
-        // SAFETY: promised by the caller.
-        let bytes: &'static [u8] = unsafe { array(bytes, len) }?;
-        let section = Section::parse(bytes).map_err(|error| {
-            // SAFETY: promised by the caller.
-            let written = unsafe { write_optional(message, cfipack_message::new(&error)) };
-            written.err().unwrap_or(malformed(error))
-        })?;
-        // SAFETY: promised by the caller.
-        unsafe { put(out, section) }
-    })
+    // SAFETY: promised by the caller.
+    unsafe {
+        described(message, || {
+            clear(out)?;
+            let bytes: &'static [u8] = array(bytes, len)?;
+            let section = Section::parse(bytes);
+            let section = section.map_err(|error| Described::new(malformed(error), error))?;
+            Ok(put(out, section)?)
+        })
+    }
 }
 
 fn entry(section: &Section<'_>, entry: &Entry) -> Result<cfipack_unwind_info_entry, cfipack_status> {

@@ -5,13 +5,14 @@ use std::fmt::Write as _;
 
 use cfipack_decoder::sframe;
 use cfipack_format::Address;
-use cfipack_roundtrip::{Options, Report, Table, verify};
+use cfipack_roundtrip::{Options, Report, Table, verify_on};
 
 use crate::arguments::{arch, array, array_mut, write, write_optional};
 use crate::cfi_section::{cfi_sections, cfipack_cfi_section};
 use crate::cfipack_message;
 use crate::cfipack_status::{self, BufferSize};
 use crate::handle::{self, Failure, Opaque};
+use crate::pool::{Workers, cfipack_pool};
 use crate::status::{Text, call};
 
 /// What a verification found. Functions are FDEs of the call frame information, PCs are bytes of code.
@@ -55,7 +56,7 @@ impl Opaque for cfipack_report {
 }
 
 /// Compares the `.sframe` table in `table` of `table_len` bytes, which lies at `address`, with call frame information, at every
-/// PC, both ways. gimli evaluates the call frame information. `message`, which may be null, gets why the table cannot be
+/// PC, both ways, on the threads of `pool`, which may be null. gimli evaluates the call frame information. `message`, which may be null, gets why the table cannot be
 /// read. `cfipack_report_free` frees the report.
 ///
 /// # Safety
@@ -69,6 +70,7 @@ pub unsafe extern "C" fn cfipack_verify_sframe(
     table: *const u8,
     table_len: usize,
     address: u64,
+    pool: *const cfipack_pool,
     message: *mut cfipack_message,
 ) -> cfipack_status {
     // SAFETY: promised by the caller.
@@ -78,7 +80,8 @@ pub unsafe extern "C" fn cfipack_verify_sframe(
             let cfi = cfi_sections(arch, sections, num_sections)?;
             let table = sframe::Section::parse_first(array(table, table_len)?, Address(address));
             let (table, _) = table.map_err(|error| Failure::new(cfipack_status::Malformed, &error))?;
-            Ok(verify(&cfi, &Table::new(&[table]), &Options::new()))
+            let pool = Workers::get(pool)?;
+            Ok(verify_on(&pool, &cfi, &Table::new(&[table]), &Options::new()))
         })
     }
 }

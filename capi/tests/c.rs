@@ -106,6 +106,22 @@ fn hostile_arguments_are_refused() {
     }
 }
 
+/// Pools of a program's own threads, and of those that do not do what they are asked.
+#[test]
+fn pools_do_not_change_bytes() {
+    let (directory, library) = (directory("pools"), static_library());
+    let c = C.map(|compiler| (compiler, "-std=c99", "tests/c/pool.c"));
+    let cpp = CXX.map(|compiler| (compiler, "-std=c++17", "tests/c/pool.cpp"));
+    for (compiler, standard, source) in c.into_iter().chain(cpp).filter(|(name, ..)| has(name, "pools")) {
+        let program = directory.join(compiler);
+        compile(compiler, &[standard], &[source], &program, &with_static(&library));
+        run(&mut Command::new(&program));
+        if [C[0], CXX[0]].contains(&compiler) && has("valgrind", "leaks of pools") {
+            under_valgrind(&program);
+        }
+    }
+}
+
 #[test]
 fn the_cpp_header_does_without_exceptions() {
     let throw = "-DCFIPACK_THROW(status, message)=(__builtin_printf(\"%s\", message), __builtin_abort())";

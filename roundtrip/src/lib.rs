@@ -8,8 +8,8 @@
 //! `cfipack-encoder`. gimli evaluates the CFI, and the caller gives the reasons for which functions are missing.
 //!
 //! - [`verify`]: the table against the CFI, at every PC, both ways, as gimli [evaluates](cfi) it.
-//!   [`verify_with_reasons`] asks the caller why functions are missing; [`verify_on`] divides the work among the
-//!   threads of a [`Pool`].
+//!   [`verify_with_reasons`] asks the caller why functions are missing; [`verify_on`] and [`verify_with_reasons_on`]
+//!   divide the work among the threads of a [`Pool`].
 //! - [`diff`]: two tables by meaning.
 //! - [`stats`]: what the bytes of a table are for.
 //! - [`unwind_info`]: the same for `__unwind_info` and `__compact_unwind`, and the rules that their readers rely on.
@@ -52,4 +52,5 @@ pub use sframe::{
     Bytes, Cursor, Diff, Difference, Fault, FaultKind, KernelViolation, KernelViolations, MissingFunction,
     Recurrence, Report, Segment, Stats, Table, TableAnswer, TableDifference, Unverified, diff, innermost,
     kernel_violations, most_frequent_first, stats, verify, verify_on, verify_with_reasons,
+    verify_with_reasons_on,
 };

@@ -161,7 +161,7 @@ fn whole_tables(library: &'static Library) {
     let verified = || verify(&[library.cfi()], &Table::new(&tables), &Default::default()).pcs_different;
     report("verify", "gimli walks all rows", by_turns(verified, || again.walk()), false);
     let pool = Threads(2);
-    let by_two = || verify_on(&pool, &[library.cfi()], &Table::new(&tables), &Default::default(), |_| None);
+    let by_two = || verify_on(&pool, &[library.cfi()], &Table::new(&tables), &Default::default());
     let times = by_turns(|| by_two().pcs_different, || again.walk());
     report("verify, two threads", "gimli walks all rows", times, false);
 }

@@ -64,7 +64,7 @@ impl Region {
             }
         } else {
             order.extend(0..self.functions.len());
-            order.sort_by_key(|&number| self.functions[number].common);
+            order.sort_by_cached_key(|&number| self.functions[number].common as u64);
             let mut written = None;
             for &number in &order {
                 let index = self.functions[number].common;
@@ -75,7 +75,7 @@ impl Region {
                 written = Some((index, cie));
                 fdes.push(self.fde(&mut writer, &cie, number)?);
             }
-            fdes.sort_by_key(|fde| fde.start);
+            fdes.sort_by_cached_key(|fde| fde.start.0);
         }
         writer.terminator();
         Ok(EhFrame { arch: self.arch, pointers, bytes: writer.into_bytes(), fdes })

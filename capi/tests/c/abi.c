@@ -183,6 +183,12 @@ FIELD(cfipack_cfi_section, data, 32);
 FIELD(cfipack_cfi_section, kind, 40);
 FIELD(cfipack_cfi_section, reserved, 44);
 
+SIZE(cfipack_pool, 24);
+FIELD(cfipack_pool, size, 0);
+FIELD(cfipack_pool, threads, 4);
+FIELD(cfipack_pool, run, 8);
+FIELD(cfipack_pool, pool, 16);
+
 SIZE(cfipack_sframe_options, 20);
 FIELD(cfipack_sframe_options, size, 0);
 FIELD(cfipack_sframe_options, version, 4);

@@ -29,6 +29,8 @@ static unsigned calls, failures;
 
 #define HUGE_LENGTH ((size_t)-1)
 
+static const struct cfipack_pool no_size, two = {sizeof two, 2, NULL, NULL}, many = {sizeof many, 0xffffffff, NULL, NULL};
+
 /* A table of version 3 with one function of 4 bytes at the table's own address: CFA = sp + 8. */
 static const uint8_t table_bytes[] = {0xe2, 0xde, 3, 5, 3, 0, 0xf8, 0, 1, 0, 0, 0, 1, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0,
                                       16, 0, 0, 0, 0xe4, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 4, 0, 0, 0, 0, 0, 0, 0,
@@ -214,25 +216,34 @@ static void linking(void) {
     REFUSED(cfipack_merger_push_known_stubs(NULL, 0, CFIPACK_STUBS_AMD64_JUMP, 1, 0));
     REFUSED(cfipack_merger_absorb(merger, NULL));
     REFUSED(cfipack_merger_absorb(merger, merger));
-    REFUSED(cfipack_merger_absorb(NULL, merger));
+    DONE(cfipack_merger_shard(merger, &shard));
+    REFUSED(cfipack_merger_absorb(NULL, shard));
     DONE(cfipack_merger_shard(merger, &shard));
     DONE(cfipack_merger_absorb(merger, shard));
     REFUSED(cfipack_merger_num_notes(merger, NULL));
     REFUSED(cfipack_merger_get_note(merger, HUGE_LENGTH, &note));
     REFUSED(cfipack_merger_note_omitted(NULL, 0, 0));
-    REFUSED(cfipack_merger_finish(NULL, 0, 1, &section));
-    REFUSED(cfipack_merger_finish(merger, 0, 1, NULL));
-    REFUSED(cfipack_merger_finish(merger, CFIPACK_KEYS_SECTIONS + 1, 1, &section));
-    DONE(cfipack_merger_finish(merger, 0, 0xffffffff, &section));
+    /* Each of these frees the merger. */
+    REFUSED(cfipack_merger_finish(NULL, 0, NULL, &section));
+    DONE(cfipack_merger_shard(merger, &shard));
+    REFUSED(cfipack_merger_finish(shard, 0, NULL, NULL));
+    DONE(cfipack_merger_shard(merger, &shard));
+    REFUSED(cfipack_merger_finish(shard, CFIPACK_KEYS_SECTIONS + 1, NULL, &section));
+    DONE(cfipack_merger_shard(merger, &shard));
+    REFUSED(cfipack_merger_finish(shard, 0, &no_size, &section));
+    DONE(cfipack_merger_shard(merger, &shard));
+    REFUSED(cfipack_merger_finish(shard, 0, (struct cfipack_pool *)(void *)((char *)&many + 1), &section));
+    DONE(cfipack_merger_finish(merger, 0, &many, &section));
     REFUSED(cfipack_section_len(section, NULL));
     DONE(cfipack_section_len(section, &len));
-    REFUSED(cfipack_section_write(NULL, bytes, len, 0, addresses, 1, 1));
-    REFUSED(cfipack_section_write(section, bytes, len - 1, 0, addresses, 1, 1));
-    REFUSED(cfipack_section_write(section, NULL, len, 0, addresses, 1, 1));
-    REFUSED(cfipack_section_write(section, bytes, len, 0, addresses, 0, 1));
-    REFUSED(cfipack_section_write(section, bytes, len, 0, NULL, 1, 1));
-    REFUSED(cfipack_section_write(section, bytes, len, 0, addresses, HUGE_LENGTH, 1));
-    DONE(cfipack_section_write(section, bytes, len, 0x2000, addresses, 1, 1));
+    REFUSED(cfipack_section_write(NULL, bytes, len, 0, addresses, 1, NULL));
+    REFUSED(cfipack_section_write(section, bytes, len - 1, 0, addresses, 1, NULL));
+    REFUSED(cfipack_section_write(section, NULL, len, 0, addresses, 1, NULL));
+    REFUSED(cfipack_section_write(section, bytes, len, 0, addresses, 0, NULL));
+    REFUSED(cfipack_section_write(section, bytes, len, 0, NULL, 1, NULL));
+    REFUSED(cfipack_section_write(section, bytes, len, 0, addresses, HUGE_LENGTH, NULL));
+    REFUSED(cfipack_section_write(section, bytes, len, 0x2000, addresses, 1, &no_size));
+    DONE(cfipack_section_write(section, bytes, len, 0x2000, addresses, 1, &many));
     REFUSED(cfipack_section_write_relocatable(section, bytes, HUGE_LENGTH));
     DONE(cfipack_section_write_relocatable(section, bytes, len));
     REFUSED(cfipack_section_get_relocations(section, NULL, 0, &len));
@@ -342,22 +353,22 @@ static void other_handles(void) {
     memset(&section, 0, sizeof section);
     section.bytes = eh_frame;
     section.len = HUGE_LENGTH;
-    REFUSED(cfipack_conversion_new(&conversion, CFIPACK_ARCH_AMD64, &section, 1, NULL, 0, 1, &message));
+    REFUSED(cfipack_conversion_new(&conversion, CFIPACK_ARCH_AMD64, &section, 1, NULL, 0, NULL, &message));
     section.len = sizeof eh_frame;
     section.kind = 9;
-    REFUSED(cfipack_conversion_new(&conversion, CFIPACK_ARCH_AMD64, &section, 1, NULL, 0, 1, &message));
+    REFUSED(cfipack_conversion_new(&conversion, CFIPACK_ARCH_AMD64, &section, 1, NULL, 0, NULL, &message));
     section.kind = CFIPACK_EH_FRAME;
     section.address = 0x2000;
     section.len = sizeof eh_frame - 20;
-    REFUSED(cfipack_conversion_new(&conversion, CFIPACK_ARCH_AMD64, &section, 1, NULL, 0, 1, &message));
+    REFUSED(cfipack_conversion_new(&conversion, CFIPACK_ARCH_AMD64, &section, 1, NULL, 0, NULL, &message));
     section.len = sizeof eh_frame;
-    DONE(cfipack_conversion_new(&conversion, CFIPACK_ARCH_AMD64, &section, 1, NULL, 0x3000, 2, NULL));
+    DONE(cfipack_conversion_new(&conversion, CFIPACK_ARCH_AMD64, &section, 1, NULL, 0x3000, &two, NULL));
     DONE(cfipack_conversion_len(conversion, &len));
     REFUSED(cfipack_conversion_write(conversion, bytes, len + 1));
     DONE(cfipack_conversion_write(conversion, bytes, len));
     REFUSED(cfipack_conversion_get_omitted(conversion, 0, NULL, NULL));
-    REFUSED(cfipack_verify_sframe(&report, CFIPACK_ARCH_AMD64, &section, 1, bytes, 3, 0x3000, &message));
-    DONE(cfipack_verify_sframe(&report, CFIPACK_ARCH_AMD64, &section, 1, bytes, len, 0x3000, NULL));
+    REFUSED(cfipack_verify_sframe(&report, CFIPACK_ARCH_AMD64, &section, 1, bytes, 3, 0x3000, NULL, &message));
+    DONE(cfipack_verify_sframe(&report, CFIPACK_ARCH_AMD64, &section, 1, bytes, len, 0x3000, &two, NULL));
     DONE(cfipack_report_get_counts(report, &counts));
     if (!counts.is_complete || counts.functions != 1 || counts.pcs != 16)
         failures++, printf("the report is wrong\n");

@@ -10,7 +10,8 @@ use cfipack_decoder::sframe;
 use cfipack_encoder::Unsupported;
 use cfipack_format::Address;
 use cfipack_roundtrip::{
-    KernelViolations, MissingFunction, Options, Report, Table, Threads, kernel_violations, verify_on,
+    KernelViolations, MissingFunction, Options, Report, Table, Threads, kernel_violations,
+    verify_with_reasons_on,
 };
 
 use crate::report::count::Number;
@@ -252,5 +253,5 @@ pub fn against<'s>(
     reason: impl FnMut(&MissingFunction<'s>) -> Option<Unsupported>,
 ) -> Report {
     let cfi: Vec<_> = sections.iter().map(|section| section.cfi()).collect();
-    verify_on(&Threads(threads), &cfi, &Table::new(tables), options, reason)
+    verify_with_reasons_on(&Threads(threads), &cfi, &Table::new(tables), options, reason)
 }

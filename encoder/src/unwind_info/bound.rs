@@ -10,7 +10,6 @@
 //! are merged, or have no address, only reduce N and R. Regular pages alone are another bound, 8 bytes an entry.
 
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 use core::num::NonZeroU32;
 
 use cfipack_format::Arch;
@@ -94,28 +93,31 @@ fn ranked(entries: &[Entry], personalities: &[NonZeroU32], arch: Arch) -> Vec<(N
         let number = entry.personality.and_then(known).map_or(0, |at| at as u32 + 1);
         ids.number(Encoding(entry.encoding.0 | number << 28));
     }
-    let mut ranked: Vec<_> = ids.encodings.into_iter().zip(ids.counts).collect();
-    ranked.sort_unstable_by_key(|&(encoding, uses)| (Reverse(uses), encoding));
+    // The most used first, then by encoding.
+    let rank = |(encoding, uses): (Encoding, u32)| u64::from(!uses) << 32 | u64::from(encoding.0);
+    let mut ranked: Vec<u64> = ids.encodings.into_iter().zip(ids.counts).map(rank).collect();
+    ranked.sort_unstable();
     ranked.truncate(MAX_COMMON);
     let named = |encoding: Encoding| {
         let personality = personalities.get(usize::from(encoding.personality()).wrapping_sub(1));
         (encoding.with_personality(0), personality.copied())
     };
-    ranked.into_iter().map(|(encoding, uses)| (named(encoding), uses)).collect()
+    ranked.into_iter().map(|rank| (named(Encoding(rank as u32)), !(rank >> 32) as u32)).collect()
 }
 
 /// The numbers in a table of those encodings that it has.
 pub(super) fn numbers(table: &DedupedEntries, common: impl Iterator<Item = Named>) -> Vec<u32> {
-    let mut known: Vec<_> = table.encodings.iter().copied().zip(0..).collect();
+    let with_number = |(encoding, number): (&Encoding, u64)| u64::from(encoding.0) << 32 | number;
+    let mut known: Vec<u64> = table.encodings.iter().zip(0..).map(with_number).collect();
     known.sort_unstable();
     let find = |(encoding, personality): Named| {
         let index = match personality {
             Some(personality) => table.personalities.iter().position(|&known| known == personality)? + 1,
             None => 0,
         };
-        let encoding = Encoding(encoding.0 | (index as u32) << 28);
-        let at = known.partition_point(|known| known.0 < encoding);
-        known.get(at).filter(|known| known.0 == encoding).map(|known| known.1)
+        let encoding = u64::from(encoding.0 | (index as u32) << 28);
+        let at = known.partition_point(|known| known >> 32 < encoding);
+        known.get(at).filter(|&known| known >> 32 == encoding).map(|&known| known as u32)
     };
     common.filter_map(find).collect()
 }

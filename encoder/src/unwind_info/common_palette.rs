@@ -1,7 +1,6 @@
 //! The common palette as other linkers choose it.
 
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 
 use cfipack_format::Arch;
 
@@ -14,7 +13,7 @@ pub(super) const MAX_COMMON: usize = 127;
 /// ld64.lld 23: every encoding, by use; of equally used ones the larger first.
 pub(super) fn lld(table: &DedupedEntries) -> Vec<u32> {
     let all = (0..table.encodings.len() as u32).collect();
-    first_by(all, |n| (Reverse(table.counts[n]), Reverse(table.encodings[n])))
+    first_by(all, |n| [!table.counts[n], !table.encodings[n].0, 0])
 }
 
 /// Apple's linkers: encodings used twice and not in DWARF mode, by use; of equally used ones the
@@ -22,15 +21,17 @@ pub(super) fn lld(table: &DedupedEntries) -> Vec<u32> {
 pub(super) fn apple(table: &DedupedEntries, arch: Arch) -> Vec<u32> {
     let eligible = |&n: &u32| table.counts[n as usize] >= 2 && !is_dwarf(table.encodings[n as usize], arch);
     let eligible = (0..table.encodings.len() as u32).filter(eligible).collect();
-    first_by(eligible, |n| (Reverse(table.counts[n]), table.encodings[n]))
+    first_by(eligible, |n| [!table.counts[n], table.encodings[n].0, 0])
 }
 
-/// The first 127 numbers in the order of `key`.
-pub(super) fn first_by<K: Ord>(mut numbers: Vec<u32>, key: impl Fn(usize) -> K) -> Vec<u32> {
-    if numbers.len() > MAX_COMMON {
-        numbers.select_nth_unstable_by_key(MAX_COMMON, |&n| key(n as usize));
-        numbers.truncate(MAX_COMMON);
+/// The first 127 numbers in the order of `key`; `!n` orders by `n` from the greatest.
+pub(super) fn first_by(numbers: Vec<u32>, key: impl Fn(usize) -> [u32; 3]) -> Vec<u32> {
+    // All rankings are of one type: each sort of another one is 10 kB of code.
+    let mut ranked: Vec<_> = numbers.into_iter().map(|n| (key(n as usize), n)).collect();
+    if ranked.len() > MAX_COMMON {
+        ranked.select_nth_unstable(MAX_COMMON);
+        ranked.truncate(MAX_COMMON);
     }
-    numbers.sort_unstable_by_key(|&n| key(n as usize));
-    numbers
+    ranked.sort_unstable();
+    ranked.into_iter().map(|(_, number)| number).collect()
 }

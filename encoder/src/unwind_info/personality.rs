@@ -2,7 +2,6 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 use core::num::NonZeroU32;
 
 use cfipack_format::unwind_info::MAX_PERSONALITIES;
@@ -70,7 +69,7 @@ impl Personalities {
     pub(super) fn most_used(mut self) -> MostUsed {
         self.end_run();
         let mut ranked: Vec<_> = self.uses.into_iter().collect();
-        ranked.sort_by_key(|&(personality, uses)| (Reverse(uses), personality));
+        ranked.sort_by_cached_key(|&(_, uses)| u64::from(!uses.compact) << 32 | u64::from(!uses.dwarf));
         let more = ranked.len() > MAX_PERSONALITIES;
         ranked.truncate(MAX_PERSONALITIES);
         MostUsed { numbers: ranked.into_iter().map(|(personality, _)| personality).collect(), more }

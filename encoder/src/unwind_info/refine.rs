@@ -2,7 +2,6 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 use core::ops::RangeInclusive;
 
 use cfipack_format::unwind_info::PageKind;
@@ -65,6 +64,6 @@ impl<'a> Users<'a> {
     pub(super) fn ranked(&self, least: u32) -> Vec<u32> {
         let Self { table, counts, .. } = self;
         let used = (0..counts.len() as u32).filter(|&number| counts[number as usize] >= least).collect();
-        first_by(used, |n| (Reverse(counts[n]), Reverse(table.counts[n]), table.encodings[n]))
+        first_by(used, |n| [!counts[n], !table.counts[n], table.encodings[n].0])
     }
 }

@@ -118,7 +118,7 @@ impl Section {
             let place = |entry: &Entry| Some((tentative.function(entry.function)?.0, entry.function));
             let mut order: Vec<_> = self.entries.iter().filter_map(place).collect();
             if !order.is_sorted_by_key(|entry| entry.0) {
-                order.sort_by_key(|entry| entry.0);
+                order.sort_by_cached_key(|entry| u64::from(entry.0));
             }
             pages = Some(Pages::new(&table, &partition, order, self.arch));
             len

@@ -37,7 +37,6 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 
 use cfipack_format::Arch;
 use cfipack_format::unwind_info::{MAX_COMPRESSED_OFFSET, MAX_ENCODINGS};
@@ -133,7 +132,7 @@ impl<'a> Search<'a> {
         let table = self.table;
         let repeated =
             (0..table.encodings.len() as u32).filter(|&number| table.counts[number as usize] > 1).collect();
-        let mut ranked = first_by(repeated, |n| (Reverse(table.counts[n]), table.encodings[n]));
+        let mut ranked = first_by(repeated, |n| [!table.counts[n], table.encodings[n].0, 0]);
         let mut best = (usize::MAX, Vec::new());
         for _ in 0..2 {
             let cuts = LENGTHS.into_iter().filter(|&length| length < ranked.len());

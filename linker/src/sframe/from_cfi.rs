@@ -41,7 +41,7 @@ pub(crate) fn push_cfi<'a>(
     let Some(bytes) = object.eh_frame else { return };
     let section = Section::new(SectionKind::EhFrame, bytes, Address(0), merger.arch);
     let Merger { builder, options, scratch, .. } = merger;
-    scratch.rowless.sort_unstable_by_key(|rowless| rowless.unsupported.function);
+    scratch.rowless.sort_by_cached_key(|rowless| rowless.unsupported.function.0);
     let (covered, rowless) = (&mut scratch.covered, &mut scratch.rowless);
     let mut omitted = 0;
     let has_table = object.sframe.is_some_and(|bytes| !bytes.is_empty());

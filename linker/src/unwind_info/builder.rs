@@ -156,7 +156,7 @@ impl Builder {
             }
             fdes.push(range);
         }
-        fdes.sort_by_key(|range| range.function);
+        fdes.sort_by_cached_key(|range| range.function.0);
         fdes.dedup_by_key(|range| range.function);
         fdes
     }
@@ -173,11 +173,12 @@ impl Builder {
 fn last_of_each(ranges: &mut Vec<Range>, first: usize, arch: Arch) -> Vec<(Key, u32)> {
     let all = &ranges[first..];
     if !all.is_sorted_by(|a, b| a.function < b.function) {
-        let mut order: Vec<u32> = (0..all.len() as u32).collect();
-        order.sort_by_key(|&at| {
+        let mut order: Vec<u32> = (0..all.len() as u32).rev().collect();
+        order.sort_by_cached_key(|&at| {
             let range = &all[at as usize];
-            (range.function, !range.has_information(), range.is_dwarf(arch), u32::MAX - at)
+            u64::from(!range.has_information()) << 1 | u64::from(range.is_dwarf(arch))
         });
+        order.sort_by_cached_key(|&at| all[at as usize].function.0);
         order.dedup_by_key(|at| all[*at as usize].function);
         let kept: Vec<Range> = order.into_iter().map(|at| all[at as usize]).collect();
         ranges.truncate(first);

@@ -2,7 +2,6 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 use core::num::NonZeroU32;
 
 use cfipack_encoder::unwind_info as encoder;
@@ -127,7 +126,7 @@ impl Section {
         let fdes = self.ranges.iter().zip(0_usize..).filter_map(|(range, at)| Some((fde(range)?, at)));
         let mut fdes: Vec<(Fde, usize)> = fdes.collect();
         for of_object in fdes.chunk_by_mut(|(a, _), (b, _)| a.object == b.object) {
-            of_object.sort_unstable();
+            of_object.sort_by_cached_key(|(fde, _)| fde.offset.0 as u64);
         }
         let mut ranks = vec![0; self.ranges.len()];
         for ((_, at), rank) in fdes.into_iter().zip(1..) {
@@ -180,7 +179,8 @@ fn first_of_each(mut ranges: Vec<Range>) -> Vec<Range> {
     }
     let key = |at: u32| ranges[at as usize].function;
     let mut order: Vec<u32> = (0..ranges.len() as u32).collect();
-    order.sort_by_key(|&at| (key(at), !ranges[at as usize].has_information()));
+    order.sort_by_cached_key(|&at| u64::from(!ranges[at as usize].has_information()));
+    order.sort_by_cached_key(|&at| key(at).0);
     let mut is_kept = vec![false; ranges.len()];
     for of_function in order.chunk_by(|&a, &b| key(a) == key(b)) {
         is_kept[of_function[0] as usize] = true;
@@ -217,7 +217,10 @@ fn drop_personalities(
     if ranked.len() <= MAX_PERSONALITIES {
         return;
     }
-    ranked.sort_by_key(|&number| Reverse(uses[number as usize]));
+    ranked.sort_by_cached_key(|&number| {
+        let Uses { without_fde, with_fde } = uses[number as usize];
+        u64::from(!without_fde) << 32 | u64::from(!with_fde)
+    });
     let named = &ranked[..MAX_PERSONALITIES];
     for range in ranges.iter_mut().filter(|range| !range.is_dwarf(arch)) {
         let Some(number) = range.personality.filter(|number| !named.contains(number)) else { continue };

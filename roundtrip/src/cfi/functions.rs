@@ -1,6 +1,5 @@
 //! The functions of a section, found once and sorted by address.
 
-use std::cmp::Reverse;
 use std::ops::Range;
 
 use cfipack_format::cfi::Section;
@@ -71,9 +70,11 @@ impl<'a> Functions<'a> {
         list.retain(|f| f.start < f.end);
         let empty = (found - list.len()) as u64;
         // Of one start the longest first, then in the order of the sections.
-        list.sort_unstable_by_key(|f| f.start);
+        if !list.is_sorted_by_key(|f| f.start) {
+            list.sort_by_cached_key(|f| f.start.0);
+        }
         for same in list.chunk_by_mut(|a, b| a.start == b.start).filter(|same| same.len() > 1) {
-            same.sort_unstable_by_key(|f| (Reverse(f.end), f.section, f.fde));
+            same.sort_by_cached_key(|f| !f.end.0);
         }
         let mut duplicates = Vec::new();
         list.dedup_by(|other, kept| {
@@ -134,7 +135,7 @@ impl<'a> Functions<'a> {
     /// The tails of all functions, in order of address.
     pub fn all_tails(&self) -> Vec<Range<u64>> {
         let mut all: Vec<_> = self.tails.iter().map(|tail| tail.pcs.clone()).collect();
-        all.sort_unstable_by_key(|pcs| pcs.start);
+        all.sort_by_cached_key(|pcs| pcs.start);
         all
     }
 
@@ -188,7 +189,7 @@ fn cut(list: &mut [Function]) -> Vec<Tail> {
             around.pop();
         }
     }
-    tails.sort_by_key(|tail| tail.function);
+    tails.sort_by_cached_key(|tail| tail.function.0);
     tails
 }
 

@@ -99,7 +99,7 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Translate<'_, 'f, E, S> 
                 rule => found.push((own, rule)),
             }
         }
-        found.sort_unstable_by_key(|(register, _)| *register);
+        sort_by_register(found);
     }
 
     /// A rule for the register `own`.
@@ -136,6 +136,12 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Translate<'_, 'f, E, S> 
     fn shape(&self, expression: &gimli::UnwindExpression<usize>) -> Option<Shape> {
         shape(expression.get(self.section).ok()?, self.cie.encoding())
     }
+}
+
+/// One copy for all kinds of sections.
+#[inline(never)]
+fn sort_by_register(rules: &mut [(Register, Rule)]) {
+    rules.sort_unstable_by_key(|(register, _)| *register);
 }
 
 /// Whether a rule for the caller's stack pointer is what every `.sframe` row implies: that it is the CFA

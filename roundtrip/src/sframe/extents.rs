@@ -70,7 +70,10 @@ pub(crate) fn append(section: &Section<'_>, mut found: Vec<Entry>, all: &mut Vec
 /// The last start at or before a PC decides; of functions that start together the last one
 /// that has the PC.
 fn decide_by_start(found: &mut Vec<Entry>) {
-    found.sort_unstable_by_key(|entry| (entry.from, Reverse(entry.index)));
+    if !found.is_sorted_by(|a, b| a.from < b.from) {
+        found.sort_by_cached_key(|entry| u64::from(!entry.index));
+        found.sort_by_cached_key(|entry| entry.from);
+    }
     let (mut start, mut next) = (u64::MAX, u64::MAX);
     for entry in found.iter_mut().rev() {
         if entry.from != start {
@@ -90,7 +93,9 @@ fn decide_by_start(found: &mut Vec<Entry>) {
 /// In order of address, each PC with the function that answers for it; and the pieces of functions that have
 /// several, by their places.
 pub(crate) fn decide(mut found: Vec<Entry>) -> (Vec<Entry>, HashMap<usize, Piece>) {
-    found.sort_unstable_by_key(|entry| entry.from);
+    if !found.is_sorted_by_key(|entry| entry.from) {
+        found.sort_by_cached_key(|entry| entry.from);
+    }
     let is_disjoint = found.is_sorted_by(|a, b| a.end <= b.from);
     let goes_around = found.first().zip(found.last()).is_some_and(|(a, b)| a.from == 0 && b.end == u64::MAX);
     if is_disjoint && !goes_around {

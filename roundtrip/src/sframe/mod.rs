@@ -27,4 +27,4 @@ pub use repeat::Recurrence;
 pub use report::{Difference, Report, Unverified, most_frequent_first};
 pub use stats::{Bytes, Stats, innermost, stats};
 pub use table::{Table, TableAnswer};
-pub use verify::{verify, verify_on, verify_with_reasons};
+pub use verify::{verify, verify_on, verify_with_reasons, verify_with_reasons_on};

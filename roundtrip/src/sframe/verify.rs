@@ -31,7 +31,12 @@ mod tails;
 ///
 /// Functions that the table lacks are counted under `not-in-the-table`, whatever the reason is.
 pub fn verify(cfi: &[cfi::Section<'_>], tables: &Table<'_>, options: &Options) -> Report {
-    run(&Serial, cfi, tables, options, None)
+    verify_on(&Serial, cfi, tables, options)
+}
+
+/// The same by the threads of a pool. The report does not depend on them.
+pub fn verify_on(pool: &dyn Pool, cfi: &[cfi::Section<'_>], tables: &Table<'_>, options: &Options) -> Report {
+    run(pool, cfi, tables, options, None)
 }
 
 /// The same, with the reason for each function that the table lacks, as `reason` gives it: what the table's
@@ -46,12 +51,12 @@ pub fn verify_with_reasons<'a>(
     options: &Options,
     reason: impl FnMut(&MissingFunction<'a>) -> Option<Unsupported>,
 ) -> Report {
-    verify_on(&Serial, cfi, tables, options, reason)
+    verify_with_reasons_on(&Serial, cfi, tables, options, reason)
 }
 
 /// The same by the threads of a pool. The report does not depend on them; `reason` is called on the caller's thread,
 /// after all functions have been judged.
-pub fn verify_on<'a>(
+pub fn verify_with_reasons_on<'a>(
     pool: &dyn Pool,
     cfi: &[cfi::Section<'a>],
     tables: &Table<'_>,

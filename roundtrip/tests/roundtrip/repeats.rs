@@ -7,7 +7,7 @@
 use cfipack_decoder::sframe::{Function, Section};
 use cfipack_encoder::sframe::{Builder, Options as TableOptions, Serial as NoPool};
 use cfipack_format::{Address, Arch, Cfa, FunctionOffset, Key, Register, Row, Rule};
-use cfipack_roundtrip::{Options, Pool, Report, Table, Task, Threads, verify_on};
+use cfipack_roundtrip::{Options, Pool, Report, Table, Task, Threads, verify_on, verify_with_reasons_on};
 use gimli::{BaseAddresses, CfaRule, EhFrame, EndianSlice, LittleEndian, RegisterRule, UnwindContext};
 use gimli::{UnwindSection, UnwindTableRow};
 
@@ -136,7 +136,7 @@ fn every_pc(cfi: &Cfi, table: &Section<'_>) -> Found {
 
 fn judge(cfi: &Cfi, table: &Section<'_>, pool: &dyn Pool) -> Report {
     let options = Options::new().with_limit(usize::MAX);
-    verify_on(pool, &[cfi.section()], &Table::new(&[*table]), &options, |_| None)
+    verify_on(pool, &[cfi.section()], &Table::new(&[*table]), &options)
 }
 
 /// Each bit of each byte of the index and of the FREs is changed, one after the other: in functions that share their
@@ -275,10 +275,16 @@ fn threads_change_no_report() {
             let report = |pool: &dyn Pool| {
                 let (tables, options) = ([planted], Options::new().with_limit(limit).with_padding(2));
                 let mut asked = Vec::new();
-                let report = verify_on(pool, &[cfi.section()], &Table::new(&tables), &options, |missing| {
-                    asked.push((missing.start, missing.fde));
-                    None
-                });
+                let report = verify_with_reasons_on(
+                    pool,
+                    &[cfi.section()],
+                    &Table::new(&tables),
+                    &options,
+                    |missing| {
+                        asked.push((missing.start, missing.fde));
+                        None
+                    },
+                );
                 assert!(asked.is_sorted() && asked.len() as u64 == report.missing);
                 assert!(
                     report.functions > 2500 && report.missing > 50 && report.unjudged > 30,

@@ -194,6 +194,7 @@ unsafe fn link(choice: &mut Choice<'_>, handles: &mut Handles) -> cfipack_status
     let mut section = null_mut();
     let mut len = 0;
     let addresses: Vec<u64> = (0..64).map(|number| 0x1000 + 0x40 * number).collect();
+    let pool = cfipack_pool { size: 24, threads: u32::from(choice.byte() % 4), run: None, pool: null_mut() };
     unsafe {
         match choice.byte() % 6 {
             0 => {
@@ -240,7 +241,7 @@ unsafe fn link(choice: &mut Choice<'_>, handles: &mut Handles) -> cfipack_status
             3 => {
                 let merger = handles.merger.take();
                 let status =
-                    cfipack_merger_finish(handle(merger), u32::from(choice.byte() % 3), 2, &mut section);
+                    cfipack_merger_finish(handle(merger), u32::from(choice.byte() % 3), &pool, &mut section);
                 kept(&mut handles.section, section, cfipack_section_free);
                 status
             }
@@ -251,7 +252,7 @@ unsafe fn link(choice: &mut Choice<'_>, handles: &mut Handles) -> cfipack_status
                 let (section, count) = (handle(handles.section), choice.len(64));
                 let address = choice.address();
                 cfipack_section_write_relocatable(section, table.as_mut_ptr(), len);
-                cfipack_section_write(section, table.as_mut_ptr(), len, address, addresses.as_ptr(), count, 1)
+                cfipack_section_write(section, table.as_mut_ptr(), len, address, addresses.as_ptr(), count, &pool)
             }
             _ => {
                 let row = cfipack_row {
@@ -421,7 +422,7 @@ unsafe fn generate(choice: &mut Choice<'_>, handles: &mut Handles) -> cfipack_st
                     choice.len(1),
                     null(),
                     choice.address(),
-                    1,
+                    null(),
                     null_mut(),
                 );
                 kept(&mut handles.conversion, conversion, cfipack_conversion_free);
@@ -441,6 +442,7 @@ unsafe fn generate(choice: &mut Choice<'_>, handles: &mut Handles) -> cfipack_st
                     table,
                     table_len,
                     choice.address(),
+                    null(),
                     null_mut(),
                 );
                 kept(&mut handles.report, report, cfipack_report_free);

@@ -7,7 +7,9 @@ use cfipack_container::{CallFrameSection, File, Kind, Rewrite, StartRelocation};
 use cfipack_decoder::sframe;
 use cfipack_encoder::Unsupported;
 use cfipack_encoder::sframe::Builder;
-use cfipack_roundtrip::{self as roundtrip, Options, Report, Threads, kernel_violations, verify_on};
+use cfipack_roundtrip::{
+    self as roundtrip, Options, Report, Threads, kernel_violations, verify_with_reasons_on,
+};
 use serde::Serialize;
 
 use super::Conversions;
@@ -155,7 +157,8 @@ impl Embed {
         let reasons = ConversionReasons::new(&std::mem::take(&mut table.omitted));
         let sections: Vec<_> = cfi.iter().map(CallFrameSection::cfi).collect();
         let (pool, tables) = (Threads(self.conversions.threads), roundtrip::Table::new(tables));
-        let report = verify_on(&pool, &sections, &tables, &options, |missing| reasons.reason(missing));
+        let report =
+            verify_with_reasons_on(&pool, &sections, &tables, &options, |missing| reasons.reason(missing));
         table.unreadable = report.unreadable;
         let Report { different, malformed, unexplained, unjudged_in_table, .. } = report;
         if report.is_true() && unexplained == 0 && unjudged_in_table == 0 {

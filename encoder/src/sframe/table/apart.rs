@@ -67,14 +67,15 @@ impl<'e> Sorted<'e> {
     /// Where an omitted function starts that has a PC of an entry; the entries are apart.
     fn omitted_in_an_entry(&self, omitted: &[Omitted]) -> Option<u64> {
         // Those without code have no PC, and hide none of those before them.
-        let mut omitted: Vec<_> = omitted.iter().filter(|omitted| omitted.size != 0).collect();
-        omitted.sort_unstable_by_key(|omitted| omitted.start);
+        let omitted = omitted.iter().filter(|omitted| omitted.size != 0);
+        let mut omitted: Vec<_> = omitted.map(|omitted| (omitted.start, omitted.end())).collect();
+        omitted.sort_unstable();
         let mut entries = (0..).map_while(|place| self.get(place)).filter(|entry| entry.size != 0).peekable();
-        let shares_a_pc = |omitted: &&&Omitted| {
-            while entries.next_if(|entry| entry.end() <= omitted.start).is_some() {}
-            entries.peek().is_some_and(|entry| entry.start < omitted.end())
+        let shares_a_pc = |&(start, end): &(u64, u64)| {
+            while entries.next_if(|entry| entry.end() <= start).is_some() {}
+            entries.peek().is_some_and(|entry| entry.start < end)
         };
-        omitted.iter().find(shares_a_pc).map(|omitted| omitted.start)
+        omitted.into_iter().find(shares_a_pc).map(|omitted| omitted.0)
     }
 
     /// The entries, if they were not in order before.

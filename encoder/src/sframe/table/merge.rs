@@ -54,7 +54,7 @@ pub(crate) fn merge(arch: Arch, options: Options, entries: &Entries) -> Result<E
 /// The functions in address order, and all their rows.
 fn candidates(entries: &Entries, version: Version, endian: Endian) -> (Vec<Candidate>, Vec<Row>) {
     let mut list = entries.list.clone();
-    list.sort_by_key(|entry| entry.start);
+    list.sort_by_cached_key(|entry| entry.start);
     let mut shares = vec![0u32; entries.blocks.len()];
     list.iter().for_each(|entry| shares[entry.block as usize] += 1);
     let mut rows = Vec::new();

@@ -160,8 +160,7 @@ impl<'e> Order<'e> {
 fn sort<const N: usize>(bucket: &mut [[u8; N]], start: impl Fn(&[u8; N]) -> i64) {
     const FEW: usize = 16;
     if bucket.len() > FEW {
-        bucket.sort_by_key(start);
-        return;
+        return sort_many(bucket, &start);
     }
     for next in 1..bucket.len() {
         let fde = bucket[next];
@@ -172,6 +171,13 @@ fn sort<const N: usize>(bucket: &mut [[u8; N]], start: impl Fn(&[u8; N]) -> i64)
         }
         bucket[at] = fde;
     }
+}
+
+/// The same for a bucket of any length.
+#[cold]
+#[inline(never)]
+fn sort_many<const N: usize>(bucket: &mut [[u8; N]], start: &impl Fn(&[u8; N]) -> i64) {
+    bucket.sort_by_cached_key(|fde| start(fde) as u64 ^ 1 << 63);
 }
 
 /// The distance from the section, from 0 for the most negative.

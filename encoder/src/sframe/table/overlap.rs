@@ -10,7 +10,6 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 use core::ops::Range;
 
 use cfipack_format::{Arch, Key};
@@ -117,7 +116,8 @@ fn spans(entries: &Entries) -> Vec<Span> {
         entries: 0..0,
     }));
     spans.retain(|span| span.start < span.end);
-    spans.sort_by_key(|span| (span.start, Reverse(span.end)));
+    spans.sort_by_cached_key(|span| !span.end);
+    spans.sort_by_cached_key(|span| span.start);
     spans
 }
 
@@ -155,7 +155,7 @@ impl Plan {
             .collect();
         let mut pieces = owners(&groups);
         // Those of a group stay in order.
-        pieces.sort_by_key(|piece| piece.group);
+        pieces.sort_by_cached_key(|piece| piece.group as u64);
         let of_groups: Vec<_> = pieces.chunk_by(|a, b| a.group == b.group).collect();
         let is_hole = |(group, pieces): (&Group<'_>, &&[Piece])| {
             let reach = pieces.last().map_or(group.start, |piece| piece.pcs.end);

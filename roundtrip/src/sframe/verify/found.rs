@@ -53,7 +53,7 @@ impl Found {
     /// The functions without a verdict, and the report but for them.
     pub(super) fn report(self) -> (Vec<Left>, Report) {
         let (mut differences, more_differences) = self.differences.finish();
-        differences.sort_by_key(|difference| difference.start);
+        differences.sort_by_cached_key(|difference| difference.start.0);
         let extra = self.extra.len() as u64;
         (self.left, Report { extra, differences, more_differences, ..self.counts })
     }

@@ -69,6 +69,6 @@ pub(super) fn judge(question: &Question<'_, '_>, pool: &dyn Pool) -> Vec<Found> 
     // What the pool did not run.
     work();
     let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
-    found.sort_unstable_by_key(|&(number, _)| number);
+    found.sort_by_cached_key(|&(number, _)| number as u64);
     found.into_iter().map(|(_, found)| found).collect()
 }
