@@ -1,6 +1,6 @@
 //! Programs that linkers rarely make, byte by byte: embedding keeps the meaning of their headers, or refuses them.
 
-use cfipack_container::{File, StructureError, Way, check_structure};
+use cfipack_container::{EmbedError, Error, File, StructureError, Way, check_structure};
 
 use super::{embedded, header};
 
@@ -135,4 +135,48 @@ fn a_segment_that_is_not_loaded() {
     new[at + 8..at + 16].copy_from_slice(&0x210_u64.to_le_bytes());
     let error = check_structure(&old, &new).unwrap_err();
     assert!(matches!(error, StructureError::Segment { field: "p_offset", .. }), "{error}");
+}
+
+/// What stands in the first section header without need, and numbers there that the ELF header has room for.
+#[test]
+fn numbers_in_the_first_section_header() {
+    let text = ([LOAD, 5], [0, 0x40_0000, 0x210, 0x210]);
+    let old = program(&[text], &[text_after(1)], 0x210);
+    let first = old.len() - 3 * 64;
+    let with = |at: usize, value: u64, counts: &[(usize, u16)]| {
+        let mut old = old.clone();
+        old[first + at..first + at + 8].copy_from_slice(&value.to_le_bytes());
+        for &(at, count) in counts {
+            old[at..at + 2].copy_from_slice(&count.to_le_bytes());
+        }
+        old
+    };
+    let first_of = |bytes: &[u8], at: usize| {
+        let first = u64::from_le_bytes(bytes[40..48].try_into().unwrap()) as usize;
+        u64::from_le_bytes(bytes[first + at..first + at + 8].try_into().unwrap())
+    };
+    let unused = with(32, 0x1_2800, &[]);
+    let new = embedded(&unused);
+    check_structure(&unused, &new).unwrap();
+    assert_eq!(first_of(&new, 32), 0x1_2800);
+    // e_shnum and e_shstrndx.
+    for (at, value, counts) in [(32, 3, [(60, 0)]), (40, 2, [(62, 0xffff)])] {
+        let used = with(at, value, &counts);
+        let new = embedded(&used);
+        check_structure(&used, &new).unwrap();
+        assert_eq!((new[60], new[62], first_of(&new, at)), (4, 2, 0));
+    }
+}
+
+/// The name of a table would be part of another name.
+#[test]
+fn names_of_sections_without_an_end() {
+    let text = ([LOAD, 5], [0, 0x40_0000, 0x210, 0x210]);
+    let mut old = program(&[text], &[text_after(1)], 0x210);
+    let names = header(&old, ".shstrtab");
+    old[names.offset + names.size - 1] = b'x';
+    let error = File::parse(&old).unwrap().embedding(600).unwrap_err();
+    let damaged =
+        Error::Table { what: "names of sections", offset: names.offset as u64, value: names.size as u64 };
+    assert_eq!(error, EmbedError::File(damaged));
 }
