@@ -121,7 +121,9 @@ impl Plan {
         // initial values, have the offset of their section.
         let lies = |one: &&mut Segment| one.file_size != 0 || one.offset != 0;
         plan.segments.iter_mut().filter(lies).for_each(|one| shift(&mut one.offset));
-        plan.sections.iter_mut().filter(|one| one.offset != 0).for_each(|one| shift(&mut one.offset));
+        // The first header is no section's.
+        let sections = plan.sections.iter_mut().skip(1);
+        sections.filter(|one| one.offset != 0).for_each(|one| shift(&mut one.offset));
         plan
     }
 

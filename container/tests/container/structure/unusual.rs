@@ -155,10 +155,13 @@ fn numbers_in_the_first_section_header() {
         let first = u64::from_le_bytes(bytes[40..48].try_into().unwrap()) as usize;
         u64::from_le_bytes(bytes[first + at..first + at + 8].try_into().unwrap())
     };
-    let unused = with(32, 0x1_2800, &[]);
-    let new = embedded(&unused);
-    check_structure(&unused, &new).unwrap();
-    assert_eq!(first_of(&new, 32), 0x1_2800);
+    // sh_size and sh_offset.
+    for at in [32, 24] {
+        let unused = with(at, 0x1_2800, &[]);
+        let new = embedded(&unused);
+        check_structure(&unused, &new).unwrap();
+        assert_eq!(first_of(&new, at), 0x1_2800);
+    }
     // e_shnum and e_shstrndx.
     for (at, value, counts) in [(32, 3, [(60, 0)]), (40, 2, [(62, 0xffff)])] {
         let used = with(at, value, &counts);
