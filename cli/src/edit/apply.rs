@@ -1,11 +1,11 @@
 //! Applies an edit to one file, checks the result as it stands on the disk, and puts it into its place.
 
-use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
-use cfipack_container::{Member, Piece, Rewrite, check_structure, members, rewrite_members};
+use cfipack_container::{Member, Rewrite, check_structure, members, rewrite_members};
 
+use super::change::{Change, changes};
 use super::find::{Found, Target};
 use super::problem::Problem;
 use super::{Edit, thin};
@@ -34,19 +34,6 @@ pub enum Outcome {
     Unchanged,
     /// It is left as it is.
     Kept(Problem),
-}
-
-/// Bytes of a changed file that are new, or have moved.
-#[derive(Clone, Debug)]
-pub struct Change {
-    /// Their offset in the new file.
-    pub offset: usize,
-    /// Their length.
-    pub len: usize,
-    /// What they are.
-    pub what: Cow<'static, str>,
-    /// Where they were in the old file, if they have moved.
-    pub from: Option<usize>,
 }
 
 /// A verb's report about an object.
@@ -246,17 +233,4 @@ fn check_links(target: &Target, original: &Original) -> Result<(), Problem> {
     Err(Problem::Refused(format!(
         "the file has {names} names (hard links), {known} of them given; with --break-links the others keep the old file"
     )))
-}
-
-/// What differs in a changed file: it has the bytes of the old file elsewhere.
-fn changes(new: &Rewrite<'_>) -> Vec<Change> {
-    let change = |(offset, piece): (usize, &Piece<'_>)| {
-        let (what, from) = match piece {
-            Piece::New { what, .. } | Piece::Zeros { what, .. } => (what.clone(), None),
-            Piece::Old(range) if range.start != offset => ("moved bytes".into(), Some(range.start)),
-            _ => return None,
-        };
-        Some(Change { offset, len: piece.len(), what, from })
-    };
-    new.pieces().filter_map(change).collect()
 }

@@ -1,12 +1,14 @@
 //! Changes files: finds them, applies a verb's edit to each on several threads, and puts the results into their place.
 
 mod apply;
+mod change;
 mod find;
 mod jobs;
 mod problem;
 mod thin;
 
 pub use apply::{FileReport, Outcome, Part, Place, apply};
+pub use change::{Change, changes};
 pub use find::{Found, find};
 pub use jobs::for_each;
 pub use problem::{Problem, Skip};

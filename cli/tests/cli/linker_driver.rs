@@ -9,7 +9,7 @@ use std::{env, fs};
 
 use crate::program::{command, scratch};
 
-const DRIVER: &str = env!("CARGO_BIN_EXE_cfi2sframe-ld");
+pub const DRIVER: &str = env!("CARGO_BIN_EXE_cfi2sframe-ld");
 
 const PROGRAM: &str = r#"
 #include <stdio.h>
@@ -17,19 +17,19 @@ int depth(int n) { return n ? 1 + depth(n - 1) : 0; }
 int main(int argc, char **argv) { printf("%d\n", depth(argc + 40)); return argv[0] == 0; }
 "#;
 
-fn is_installed(program: &str) -> bool {
+pub fn is_installed(program: &str) -> bool {
     env::split_paths(&env::var_os("PATH").unwrap_or_default())
         .any(|directory| directory.join(program).exists())
 }
 
-fn successful(command: &mut Command) -> Output {
+pub fn successful(command: &mut Command) -> Output {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
     output
 }
 
 /// The file has a table that a program header leads to, and the table is right.
-fn check_table(path: &Path) {
+pub fn check_table(path: &Path) {
     let headers = Command::new("readelf").arg("-lSW").arg(path).output().unwrap();
     let headers = String::from_utf8_lossy(&headers.stdout).into_owned();
     assert!(headers.contains(".sframe"), "{}: {headers}", path.display());

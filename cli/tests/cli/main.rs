@@ -15,6 +15,8 @@ mod innermost;
 mod into_files;
 mod json;
 #[cfg(unix)]
+mod linker_cargo;
+#[cfg(unix)]
 mod linker_driver;
 mod manual;
 mod merge;

@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use serde::Serialize;
 
-use crate::edit::{FileReport, Outcome, Part, Place, Problem};
+use crate::edit::{Change, FileReport, Outcome, Part, Place, Problem};
 use crate::io::output;
 
 /// A file in JSON, as `cfipack/embed/1` and `cfipack/strip/1`.
@@ -24,7 +24,7 @@ struct FileJson<'r, R> {
     old_bytes: Option<u64>,
     new_bytes: Option<u64>,
     links: Vec<String>,
-    changes: Vec<ChangeJson<'r>>,
+    changes: &'r [Change],
     warnings: &'r [String],
 }
 
@@ -33,16 +33,6 @@ struct MemberJson<'r, R> {
     member: &'r str,
     #[serde(flatten)]
     object: &'r R,
-}
-
-#[derive(Serialize)]
-struct ChangeJson<'r> {
-    offset: String,
-    length: usize,
-    what: &'r str,
-    /// Where the bytes were in the old file, if they have moved.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    from: Option<String>,
 }
 
 /// Prints what happened to a file, which is named `result`.
@@ -63,12 +53,6 @@ pub fn print<R: Serialize>(
         [] => (None, None),
         parts => (None, Some(parts.iter().map(member_json).collect())),
     };
-    let changes = file.changes.iter().map(|change| ChangeJson {
-        offset: format!("{:#x}", change.offset),
-        length: change.len,
-        what: &change.what,
-        from: change.from.map(|from| format!("{from:#x}")),
-    });
     let mut out = output::standard();
     let object = FileJson {
         schema: format!("cfipack/{verb}/1"),
@@ -84,7 +68,7 @@ pub fn print<R: Serialize>(
         old_bytes: file.bytes.map(|(old, _)| old),
         new_bytes: file.bytes.map(|(_, new)| new),
         links: file.others.iter().map(|path| path.display().to_string()).collect(),
-        changes: changes.collect(),
+        changes: &file.changes,
         warnings: &file.warnings,
     };
     output::json(&mut out, &object)?;

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 
-use cfipack_container::Piece;
 use cfipack_roundtrip::most_frequent_first;
 use serde::Serialize;
 
 use super::edit::Edited;
 use super::judge::Price;
+use crate::edit::{Change, changes};
 use crate::io::output;
 use crate::report::count::{Counts, Number, percent};
 use crate::report::escaped::Escaped;
@@ -79,7 +79,7 @@ impl Summary<'_, '_> {
             pcs_epilogue: price.epilogue,
             old_bytes: self.old_len,
             bytes: rewrite.len(),
-            changes: rewrite.pieces().filter_map(ChangeJson::of).collect(),
+            changes: changes(rewrite),
         };
         let mut out = output::standard();
         output::json(&mut out, &json)?;
@@ -113,28 +113,5 @@ struct SummaryJson<'s> {
     old_bytes: usize,
     bytes: usize,
     /// New bytes of the file, and those that have moved.
-    changes: Vec<ChangeJson<'s>>,
-}
-
-#[derive(Serialize)]
-struct ChangeJson<'s> {
-    offset: String,
-    length: usize,
-    what: &'s str,
-    /// Where the bytes were in the old file, if they have moved.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    from: Option<String>,
-}
-
-impl<'s> ChangeJson<'s> {
-    fn of((offset, piece): (usize, &'s Piece<'_>)) -> Option<Self> {
-        let (what, from) = match piece {
-            Piece::New { what, .. } | Piece::Zeros { what, .. } => (&**what, None),
-            Piece::Old(range) if range.start != offset => {
-                ("moved bytes", Some(format!("{:#x}", range.start)))
-            }
-            _ => return None,
-        };
-        Some(Self { offset: format!("{offset:#x}"), length: piece.len(), what, from })
-    }
+    changes: Vec<Change>,
 }

@@ -117,9 +117,13 @@ impl Plan {
                 *offset = (*offset - skip).wrapping_add(prefix);
             }
         };
-        // Empty ones at the file's start, such as PT_GNU_STACK, lie nowhere.
-        plan.segments.iter_mut().filter(|one| one.file_size != 0).for_each(|one| shift(&mut one.offset));
-        plan.sections.iter_mut().filter(|one| one.offset != 0).for_each(|one| shift(&mut one.offset));
+        // Empty ones at the file's start, such as PT_GNU_STACK, lie nowhere. Others, such as a PT_TLS without
+        // initial values, have the offset of their section.
+        let lies = |one: &&mut Segment| one.file_size != 0 || one.offset != 0;
+        plan.segments.iter_mut().filter(lies).for_each(|one| shift(&mut one.offset));
+        // The first header is no section's.
+        let sections = plan.sections.iter_mut().skip(1);
+        sections.filter(|one| one.offset != 0).for_each(|one| shift(&mut one.offset));
         plan
     }
 

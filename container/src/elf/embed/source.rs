@@ -71,6 +71,7 @@ impl<'a> Source<'a> {
         };
         source.check_segments()?;
         source.check_sections()?;
+        source.check_names()?;
         source.contents = source.contents(&source.segments, &source.sections, source.names);
         source.check_end()?;
         source.interp = source.segment(elf::PT_INTERP).map(Segment::range);
@@ -125,6 +126,21 @@ impl<'a> Source<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Refuses names of sections without an end, and names beyond it: what is appended would change them.
+    fn check_names(&self) -> Result<(), EmbedError> {
+        let range = self.name_range();
+        let has_end = self.bytes(range.clone()).last() == Some(&0);
+        let len = range.end - range.start;
+        let are_inside = self.sections.iter().all(|section| u64::from(section.name) < len);
+        match self.names == 0 || has_end && are_inside {
+            true => Ok(()),
+            false => {
+                let damaged = Error::Table { what: "names of sections", offset: range.start, value: len };
+                Err(EmbedError::File(damaged))
+            }
+        }
     }
 
     /// Where the bytes end that these headers describe, except for section headers, and names of sections that

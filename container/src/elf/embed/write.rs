@@ -111,6 +111,7 @@ impl<'a> Writer<'_, 'a> {
 
     /// The names of sections and their headers, whose offset it gives.
     fn tail(&mut self) -> u64 {
+        self.count_in_first_section();
         let Tail::Rebuild(names) = self.plan.tail.clone() else {
             let shoff = self.source.shoff - self.plan.skip + self.plan.prefix;
             for (index, header) in self.plan.sections.clone().into_iter().enumerate() {
@@ -138,7 +139,6 @@ impl<'a> Writer<'_, 'a> {
             self.plan.sections[index].offset = shoff + headers;
             self.plan.sections[index].size = names.len();
         }
-        self.count_in_first_section();
         self.section_headers();
         if !is_names_first {
             self.names(names.as_ref());
@@ -175,15 +175,17 @@ impl<'a> Writer<'_, 'a> {
         let names = self.plan.names as u64;
         let reserved = u64::from(elf::SHN_LORESERVE);
         let Some(first) = self.plan.sections.first_mut() else { return };
-        let old = (self.source.segments.len() as u64, self.source.sections.len() as u64);
-        if segments >= PN_XNUM || old.0 >= PN_XNUM {
+        // What the old file's ELF header leads to is used no longer.
+        let header = self.source.bytes(0..EHSIZE);
+        let was = |field: usize, value: u16| header[field..field + 2] == self.source.endian.put_u16(value);
+        if segments >= PN_XNUM || was(E_PHNUM, PN_XNUM as u16) {
             first.info = if segments >= PN_XNUM { segments as u32 } else { 0 };
         }
-        if sections >= reserved || old.1 >= reserved {
+        if sections >= reserved || was(E_SHNUM, 0) {
             first.size = if sections >= reserved { sections } else { 0 };
         }
-        if names >= reserved {
-            first.link = names as u32;
+        if names >= reserved || was(E_SHSTRNDX, elf::SHN_XINDEX.0) {
+            first.link = if names >= reserved { names as u32 } else { 0 };
         }
     }
 

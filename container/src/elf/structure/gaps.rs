@@ -89,12 +89,16 @@ fn loaded_regions(image: &Image<'_>) -> Vec<Region> {
     regions
 }
 
-/// The parts of a range that no region covers, each with the shift of the last section before it.
-fn gaps(regions: &[Region], range: Range<usize>) -> impl Iterator<Item = (Range<usize>, usize)> {
+/// The parts of a range that no region covers, each with the shift of the last section before it, or `shift`.
+fn gaps(
+    regions: &[Region],
+    range: Range<usize>,
+    mut shift: usize,
+) -> impl Iterator<Item = (Range<usize>, usize)> {
     let first = regions.partition_point(|region| region.end <= range.start);
     let last = Region { start: range.end, end: range.end, shift: None };
     let inside = regions[first..].iter().take_while(move |region| region.start < range.end).copied();
-    let (mut next, mut shift) = (range.start, 0);
+    let mut next = range.start;
     inside.chain([last]).filter_map(move |region| {
         let gap = next..region.start.max(next);
         let before = shift;
@@ -107,6 +111,7 @@ fn gaps(regions: &[Region], range: Range<usize>) -> impl Iterator<Item = (Range<
 /// Checks all gaps of both files.
 pub(super) fn check(check: &Check<'_>) -> Result<(), StructureError> {
     let regions = Regions::new(check)?;
+    let first = check.first_shift() as usize;
     for (side, lost) in [(0, true), (1, false)] {
         let (this, other) = if lost { (check.old, check.new) } else { (check.new, check.old) };
         let compare = Compare { this, other, lost };
@@ -114,7 +119,7 @@ pub(super) fn check(check: &Check<'_>) -> Result<(), StructureError> {
             let segment = load.segment;
             // A segment lies in the file.
             let range = segment.offset as usize..(segment.offset + segment.filesz) as usize;
-            for (gap, _) in gaps(&regions.loaded[side], range.clone()) {
+            for (gap, _) in gaps(&regions.loaded[side], range.clone(), 0) {
                 compare.in_memory(gap.clone(), segment.vaddr + (gap.start - range.start) as u64)?;
             }
         }
@@ -126,7 +131,8 @@ pub(super) fn check(check: &Check<'_>) -> Result<(), StructureError> {
         // A segment before the section that starts where it does.
         all.sort_by_key(|region| (region.start, core::cmp::Reverse(region.end)));
         let end = all.iter().map(|region| region.end).max().unwrap_or(0);
-        for (gap, shift) in gaps(&all, 0..end) {
+        // What no section precedes moves with the first segment: bytes may come before all others.
+        for (gap, shift) in gaps(&all, 0..end, if lost { first } else { first.wrapping_neg() }) {
             compare.in_file(gap, shift)?;
         }
         let tail = other.bytes.len().wrapping_sub(this.bytes.len());
@@ -164,9 +170,12 @@ impl Compare<'_> {
 
     /// Compares bytes that are not loaded with those at a distance in the other file.
     fn in_file(&self, gap: Range<usize>, shift: usize) -> Result<(), StructureError> {
-        let start = gap.start.wrapping_add(shift);
-        let there = self.other.bytes.get(start..).unwrap_or_default();
-        self.compare(gap.clone(), &there[..there.len().min(gap.len())])
+        // What would lie before the other file's start is not there.
+        let before = shift.wrapping_neg().checked_sub(gap.start).filter(|_| shift > usize::MAX / 2);
+        let start = gap.start + before.unwrap_or(0).min(gap.len());
+        self.compare(gap.start..start, &[])?;
+        let there = self.other.bytes.get(start.wrapping_add(shift)..).unwrap_or_default();
+        self.compare(start..gap.end, &there[..there.len().min(gap.end - start)])
     }
 
     /// Compares bytes. A byte of the original that is no zero must be in the new file, and one of the new file

@@ -121,4 +121,20 @@ impl Check<'_> {
             }),
         }
     }
+
+    /// By how far the bytes of the first segment have moved in the file, modulo 2^64. It may start at an earlier or
+    /// a later page now.
+    fn first_shift(&self) -> u64 {
+        let Check { old, new, .. } = self;
+        let shift = || {
+            let from = old.loads.0.iter().find(|load| load.segment.filesz != 0)?;
+            let mut others = new.loads.0.iter().map(|load| load.segment.vaddr);
+            let later = others.find(|&address| address > from.segment.vaddr && address < from.end());
+            let same = |address| {
+                Some(new.loads.offset_of(address, 1)?.wrapping_sub(old.loads.offset_of(address, 1)?))
+            };
+            same(from.segment.vaddr).or_else(|| same(later?))
+        };
+        shift().unwrap_or(0)
+    }
 }

@@ -1,5 +1,7 @@
 //! Program headers of what is not loaded by itself: each leads to the bytes that it led to.
 
+use core::cell::Cell;
+
 use object::elf;
 
 use super::Check;
@@ -7,6 +9,9 @@ use super::error::StructureError;
 use super::image::{Image, Segment};
 use super::sections::segments_size;
 use super::segments::differs;
+
+/// How often the headers of a file may lead to each of its bytes, on average.
+const COMPARED_PER_BYTE: u64 = 4;
 
 /// Pairs the headers of segments that are not loaded, in their order.
 pub(super) fn check(check: &Check<'_>, gone: &[usize], added: &[usize]) -> Result<(), StructureError> {
@@ -19,12 +24,15 @@ pub(super) fn check(check: &Check<'_>, gone: &[usize], added: &[usize]) -> Resul
         kept.map(|(index, _)| index).collect()
     };
     let (of_old, of_new) = (Optional::of(old), Optional::of(new));
-    let shifts = shifts(check);
+    let places = &Places {
+        shifts: [0, check.first_shift()],
+        room: Cell::new((old.bytes.len() as u64).saturating_mul(COMPARED_PER_BYTE)),
+    };
     let mut to = list(new, added).into_iter().peekable();
     for index in list(old, gone) {
         loop {
             let there = to.peek().copied();
-            let Err(error) = check_pair(check, index, there, shifts) else {
+            let Err(error) = check_pair(check, index, there, places) else {
                 to.next();
                 break;
             };
@@ -38,6 +46,25 @@ pub(super) fn check(check: &Check<'_>, gone: &[usize], added: &[usize]) -> Resul
     match to.find(|&index| !of_new.has(new.segments[index])) {
         Some(index) => Err(StructureError::AddedSegment { index, kind: new.segments[index].kind }),
         None => Ok(()),
+    }
+}
+
+/// Where what is not loaded may lie.
+struct Places {
+    /// By how much the file's bytes may have moved: not at all, or as those of its first segment.
+    shifts: [u64; 2],
+    /// How many bytes may still be compared.
+    room: Cell<u64>,
+}
+
+impl Places {
+    /// Whether a header leads to the same bytes of the file.
+    fn are_same(&self, check: &Check<'_>, from: Segment, to: Segment) -> bool {
+        let Some(room) = self.room.get().checked_sub(from.filesz) else { return false };
+        self.room.set(room);
+        let (old, new) = (check.old, check.new);
+        let old_bytes = old.range(from.offset, from.filesz).map(|range| &old.bytes[range]);
+        old_bytes == new.range(to.offset, to.filesz).map(|range| &new.bytes[range])
     }
 }
 
@@ -72,14 +99,14 @@ fn check_pair(
     check: &Check<'_>,
     index: usize,
     there: Option<usize>,
-    shifts: [u64; 2],
+    places: &Places,
 ) -> Result<(), StructureError> {
     let from = check.old.segments[index];
     match there.filter(|&there| check.new.segments[there].kind == from.kind) {
         None => Err(StructureError::MissingSegment { index, kind: from.kind }),
         // Compared by its address.
         Some(_) if from.kind == elf::PT_LOAD.0 => Ok(()),
-        Some(there) => check_other(check, from, there, shifts),
+        Some(there) => check_other(check, from, there, places),
     }
 }
 
@@ -88,7 +115,7 @@ fn check_other(
     check: &Check<'_>,
     from: Segment,
     index: usize,
-    shifts: [u64; 2],
+    places: &Places,
 ) -> Result<(), StructureError> {
     let Check { old, new, pairs } = check;
     let to = new.segments[index];
@@ -116,26 +143,18 @@ fn check_other(
     }
     let in_old = old.loads.offset_of(from.vaddr, from.filesz);
     let in_new = new.loads.offset_of(to.vaddr, to.filesz);
-    let expected = match (in_old, in_new) {
-        _ if is_own => new.segments_at,
-        (Some(in_old), Some(in_new)) if in_old == from.offset => in_new,
-        // Nothing in memory, or something that is loaded from elsewhere.
-        _ => from.offset,
+    let is_shifted = places.shifts.iter().any(|&shift| to.offset == from.offset.wrapping_add(shift));
+    let (expected, is_right) = match (in_old, in_new) {
+        _ if is_own => (new.segments_at, to.offset == new.segments_at),
+        (Some(in_old), Some(in_new)) if in_old == from.offset => (in_new, to.offset == in_new),
+        // By its address it is loaded from elsewhere, or not at all.
+        _ => {
+            let is_right = in_old.is_some() || places.are_same(check, from, to);
+            (from.offset, is_right && is_shifted)
+        }
     };
-    let is_shifted =
-        from.filesz == 0 && shifts.iter().any(|&shift| to.offset == from.offset.wrapping_add(shift));
-    match to.offset == expected || is_shifted {
+    match is_right || from.filesz == 0 && is_shifted {
         true => Ok(()),
         false => Err(differs(index, "p_offset", expected, to.offset)),
     }
-}
-
-/// By how much the file's bytes may have moved: not at all, or as those of its first segment.
-fn shifts(check: &Check<'_>) -> [u64; 2] {
-    let first = check.old.loads.0.iter().map(|load| load.segment).find(|segment| segment.filesz != 0);
-    let shift = first.and_then(|first| {
-        let offset = check.new.loads.offset_of(first.vaddr, 1)?;
-        Some(offset.wrapping_sub(first.offset))
-    });
-    [0, shift.unwrap_or(0)]
 }

@@ -28,23 +28,25 @@ pub(super) fn check(check: &Check<'_>, maps: &[SymbolMap]) -> Result<(), Structu
     Ok(())
 }
 
-/// The first section header has what does not fit into the ELF header, else zeros.
+/// The first section header has what does not fit into the ELF header. What nothing reads there may stay.
 fn check_first(old: &Image<'_>, new: &Image<'_>) -> Result<(), StructureError> {
     let (from, to) = (old.sections[0], new.sections[0]);
     let in_first = |image: &Image<'_>, field: usize, means: u16| image.u16(image.bytes, field) == means;
-    let counts = |image: &Image<'_>| Section {
-        size: if in_first(image, 60, 0) { image.sections.len() as u64 } else { 0 },
-        link: if in_first(image, 62, elf::SHN_XINDEX.0) { image.names as u32 } else { 0 },
-        info: if in_first(image, 56, elf::PN_XNUM) { image.segments.len() as u32 } else { 0 },
-        ..from
+    let expected = |field: usize, means: u16, number: u64, from: u64| match (
+        in_first(new, field, means),
+        in_first(old, field, means),
+    ) {
+        (true, _) => number,
+        (false, true) => 0,
+        (false, false) => from,
     };
-    let is_right = to == counts(new) || to == from && from.size == 0 && from.link == 0 && from.info == 0;
-    is_right.then_some(()).ok_or(StructureError::Section {
-        index: 0,
-        field: "sh_size, sh_link or sh_info",
-        old: counts(new).size,
-        new: to.size,
-    })
+    let size = expected(60, 0, new.sections.len() as u64, from.size);
+    let link = expected(62, elf::SHN_XINDEX.0, new.names as u64, from.link.into());
+    let info = expected(56, elf::PN_XNUM, new.segments.len() as u64, from.info.into());
+    let is_right = (to.size, u64::from(to.link), u64::from(to.info)) == (size, link, info)
+        && to == Section { size: to.size, link: to.link, info: to.info, ..from };
+    let field = "sh_size, sh_link or sh_info";
+    is_right.then_some(()).ok_or(StructureError::Section { index: 0, field, old: size, new: to.size })
 }
 
 fn check_header(check: &Check<'_>, pair: Pair, maps: &[SymbolMap], shift: u64) -> Result<(), StructureError> {

@@ -5,6 +5,7 @@ mod changes;
 mod fields;
 mod flips;
 mod programs;
+mod unusual;
 
 use std::path::Path;
 

@@ -1,0 +1,40 @@
+//! What differs in a changed file, as reports list it in JSON.
+
+use std::borrow::Cow;
+
+use cfipack_container::{Piece, Rewrite};
+use serde::{Serialize, Serializer};
+
+/// Bytes of a changed file that are new, or have moved.
+#[derive(Clone, Debug, Serialize)]
+pub struct Change {
+    /// Their offset in the new file.
+    #[serde(serialize_with = "hexadecimal")]
+    offset: usize,
+    length: usize,
+    what: Cow<'static, str>,
+    /// Where the bytes were in the old file, if they have moved.
+    #[serde(serialize_with = "known_hexadecimal", skip_serializing_if = "Option::is_none")]
+    from: Option<usize>,
+}
+
+/// All of them: a changed file has the bytes of the old one elsewhere.
+pub fn changes(new: &Rewrite<'_>) -> Vec<Change> {
+    let change = |(offset, piece): (usize, &Piece<'_>)| {
+        let (what, from) = match piece {
+            Piece::New { what, .. } | Piece::Zeros { what, .. } => (what.clone(), None),
+            Piece::Old(range) if range.start != offset => ("moved bytes".into(), Some(range.start)),
+            _ => return None,
+        };
+        Some(Change { offset, length: piece.len(), what, from })
+    };
+    new.pieces().filter_map(change).collect()
+}
+
+fn hexadecimal<S: Serializer>(offset: &usize, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("{offset:#x}"))
+}
+
+fn known_hexadecimal<S: Serializer>(offset: &Option<usize>, serializer: S) -> Result<S::Ok, S::Error> {
+    hexadecimal(&offset.unwrap_or_default(), serializer)
+}
