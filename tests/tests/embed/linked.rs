@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use cfipack_container::File;
+use cfipack_container::check_structure;
 use cfipack_encoder::sframe::Options;
 use cfipack_tests::embedded::{Embedded, embed};
 use cfipack_tests::linkers::{Linker, linkers};
@@ -91,7 +92,9 @@ pub fn with_table(bytes: &[u8]) -> (Vec<u8>, Embedded<'_>) {
     let file = File::parse(bytes).expect("a linked file");
     let embedded = embed(&file, Options::new()).expect("call frame information");
     let embedded = embedded.expect("the file has a place");
-    (embedded.rewrite.to_vec(bytes), embedded)
+    let new = embedded.rewrite.to_vec(bytes);
+    check_structure(bytes, &new).unwrap_or_else(|error| panic!("{:?}: {error}", embedded.way));
+    (new, embedded)
 }
 
 /// The file without its table.

@@ -82,7 +82,7 @@ fn unknown_notes_stay() {
     let status = Command::new("cc").arg("-c").arg("-o").arg(&note).arg(&source).status();
     assert!(status.is_ok_and(|status| status.success()), "a C compiler");
     let note = note.to_str().expect("a path");
-    let mut ways = Vec::new();
+    let (mut ways, mut refused) = (Vec::new(), 0);
     let kinds = [
         ("library", "library.o", &["-shared"][..]),
         ("pie", "program.o", &["-pie"]),
@@ -94,6 +94,12 @@ fn unknown_notes_stay() {
             let path = directory.join(format!("{kind}-{number}"));
             let what = format!("{kind} by {}", linker.name);
             let Some(old) = link(linker, &path, object, &[options, &[note]].concat()) else { continue };
+            if let Err(error) = File::parse(&old).expect("a linked file").embedding(5000) {
+                // Kernels before 5.18 look for the program headers of such a program at its lowest address.
+                assert!(kind == "pie" && matches!(error, EmbedError::NoRoom { .. }), "{what}: {error}");
+                refused += 1;
+                continue;
+            }
             let before = run(&path, &old, kind == "library");
             let (new, embedded) = with_table(&old);
             assert_eq!(run(&path, &new, kind == "library"), before, "{what}, {:?}", embedded.way);
@@ -109,7 +115,7 @@ fn unknown_notes_stay() {
         }
     }
     let has = |wanted: fn(&Way) -> bool| ways.iter().any(wanted);
-    assert!(has(|way| matches!(way, Way::HeaderPage)), "{ways:?}");
+    assert!(has(|way| matches!(way, Way::HeaderPage)) && refused != 0, "{ways:?}, {refused} refused");
 }
 
 /// What a relocated pointer leads to does not move, though it is of a kind that may.

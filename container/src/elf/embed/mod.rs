@@ -132,15 +132,19 @@ impl Try {
 fn ways(source: &Source<'_>) -> Vec<Try> {
     let is_header_page = source.loaded().any(|load| prepend::is_segment_of_table(source, load));
     let skip = if is_header_page { prepend::skip(source) } else { 0 };
-    let (slack, last) = ([true, false].map(|reuse_note| Try::Slack { reuse_note }), Try::HeaderPage { skip });
+    let slack = [true, false].map(|reuse_note| Try::Slack { reuse_note });
     if skip != 0 {
-        return vec![last];
+        return vec![Try::HeaderPage { skip }];
     }
+    // Kernels before 5.18 and qemu-user add `e_phoff` to a program's lowest address, where its program headers would
+    // not lie. Those that no segment loads are not looked for.
+    let is_suited = !source.is_program || !source.loads_headers();
+    let last = is_suited.then_some(Try::HeaderPage { skip });
     if !source.is_fixed {
         let with = |spare| Attempt::new(spare, Kinds::Dynamic);
         let attempts =
             [with(1).keep_build_id(), with(1), with(0).keep_build_id(), with(0), with(0).reuse_note()];
-        return attempts.map(Try::Evict).into_iter().chain(slack).chain([last]).collect();
+        return attempts.map(Try::Evict).into_iter().chain(slack).chain(last).collect();
     }
     // Old versions of patchelf break fixed programs with moved symbols; static ones have relocations that code
     // finds by address.
@@ -159,5 +163,5 @@ fn ways(source: &Source<'_>) -> Vec<Try> {
         ];
     }
     attempts.push(none);
-    attempts.into_iter().map(Try::Evict).chain(slack).chain([Try::Prepend, last]).collect()
+    attempts.into_iter().map(Try::Evict).chain(slack).chain([Try::Prepend]).chain(last).collect()
 }

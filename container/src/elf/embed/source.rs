@@ -24,6 +24,8 @@ pub(super) struct Source<'a> {
     pub endian: Endian,
     /// Whether its addresses are fixed.
     pub is_fixed: bool,
+    /// Whether a kernel may start it: it has fixed addresses, an entry or an interpreter.
+    pub is_program: bool,
     /// The offsets of its header tables.
     pub phoff: u64,
     pub shoff: u64,
@@ -59,6 +61,7 @@ impl<'a> Source<'a> {
             headers: headers.clone(),
             endian: headers.arch.endian(),
             is_fixed: header.e_type(endian) == elf::ET_EXEC,
+            is_program: header.e_type(endian) == elf::ET_EXEC || header.e_entry(endian) != 0,
             phoff: header.e_phoff(endian),
             shoff: header.e_shoff(endian),
             names: header.shstrndx(endian, headers.bytes).map_or(0, |index| index as usize),
@@ -75,6 +78,7 @@ impl<'a> Source<'a> {
         source.contents = source.contents(&source.segments, &source.sections, source.names);
         source.check_end()?;
         source.interp = source.segment(elf::PT_INTERP).map(Segment::range);
+        source.is_program |= source.interp.is_some();
         source.dynamic = source.segment(elf::PT_DYNAMIC).copied();
         let symbols = source.sections.iter().filter(|section| section.is(elf::SHT_DYNSYM));
         source.dynamic_names = symbols.map(|section| section.link).collect();
@@ -214,6 +218,11 @@ impl<'a> Source<'a> {
     /// The first segment of a type.
     pub fn segment(&self, kind: elf::ProgramType) -> Option<&Segment> {
         self.segments.iter().find(|segment| segment.kind == kind.0)
+    }
+
+    /// Whether a segment loads the program headers.
+    pub fn loads_headers(&self) -> bool {
+        self.load_with(&(self.phoff..self.ph_end())).is_some()
     }
 
     /// The loaded segment with a range of the file.

@@ -145,12 +145,14 @@ fn check_added(check: &Check<'_>, index: usize) -> Result<(), StructureError> {
 fn check_own(check: &Check<'_>) -> Result<(), StructureError> {
     let Check { old, new, .. } = check;
     let address = |image: &Image<'_>| image.loads.address_of(image.segments_at);
-    // The kernel and qemu-user add `e_phoff` to the lowest address.
+    // Kernels before 5.18 and qemu-user add `e_phoff` to the lowest address of a program.
     let by_rule = |image: &Image<'_>| {
         let first = image.loads.0.first()?.segment;
         Some(first.vaddr.wrapping_sub(first.offset).wrapping_add(image.segments_at))
     };
-    if address(old).is_some() && address(old) == by_rule(old) {
+    let is_found_by_rule = address(old).is_some() && address(old) == by_rule(old);
+    let has_interpreter = old.segments.iter().any(|segment| segment.kind == elf::PT_INTERP.0);
+    if is_found_by_rule && (old.is_executable || old.entry != 0 || has_interpreter) {
         let (expected, found) = (by_rule(new).unwrap_or(0), address(new).unwrap_or(u64::MAX));
         let size = segments_size(new);
         if expected != found || new.loads.offset_of(found, size) != Some(new.segments_at) {
