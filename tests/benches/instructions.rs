@@ -11,6 +11,7 @@ use cfipack_decoder::sframe::Section;
 use cfipack_encoder::sframe::{Layout, Options};
 use cfipack_format::sframe::Version;
 use cfipack_roundtrip::{Table, verify};
+use cfipack_tests::figures;
 use cfipack_tests::workload::{Library, libraries};
 
 /// Selects what the process runs.
@@ -49,7 +50,16 @@ fn main() {
     {
         match (count(way), yardstick) {
             (Some(count), Some(yardstick)) => {
-                println!("  {way:<18} {count:>12}   {:.2} times as few", yardstick as f64 / count as f64);
+                let (count, yardstick) = (count as f64, yardstick as f64);
+                figures::compared(
+                    library.name,
+                    way,
+                    count,
+                    "instructions",
+                    "gimli walks all rows",
+                    yardstick,
+                );
+                println!("  {way:<18} {count:>12}   {:.2} times as few", yardstick / count);
             }
             _ => println!("SKIPPED: {way}: valgrind is not here"),
         }
