@@ -26,7 +26,7 @@ const fn bench(name: &'static str) -> Group {
     Group { name, program: name, arguments: &[], needs: None }
 }
 
-const GROUPS: [Group; 12] = [
+const GROUPS: [Group; 13] = [
     bench("files"),
     Group { name: "images", program: "files", arguments: &["images"], needs: Some(MACOS) },
     Group { name: "sweep", program: "sweep", arguments: &["/usr/bin", "/usr/lib"], needs: None },
@@ -37,6 +37,7 @@ const GROUPS: [Group; 12] = [
     bench("compact_unwind_encode"),
     Group { needs: Some(TOOLS), ..bench("linker") },
     Group { needs: Some(TOOLS), ..bench("peers") },
+    bench("capi"),
     bench("profile"),
     bench("scaling"),
 ];
@@ -116,6 +117,7 @@ impl Group {
                 first_line(Command::new("git").args(["rev-parse", "--short", "HEAD"]).current_dir(root)),
             ),
             ("rustc", first_line(Command::new("rustc").arg("--version"))),
+            ("system", system()),
             ("processor", processor()),
             ("load at the start", first_word("/proc/loadavg")),
         ];
@@ -165,6 +167,12 @@ fn first_line(command: &mut Command) -> String {
 fn first_word(path: &str) -> String {
     let text = fs::read_to_string(path).unwrap_or_default();
     text.split_whitespace().next().unwrap_or("unknown").into()
+}
+
+fn system() -> String {
+    let text = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let name = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    name.map_or_else(|| "unknown".into(), |name| name.trim_matches('"').to_owned())
 }
 
 fn processor() -> String {

@@ -17,6 +17,7 @@ pub fn write(all: &All) -> Result<BTreeMap<&'static str, String>, String> {
         ("unwind-info", unwind_info(all)?),
         ("frames", frames(of(all, "profile")?)?),
         ("linker", linker(of(all, "linker")?)?),
+        ("c-interface", c_interface(of(all, "capi")?)?),
         ("provenance-true", provenance(all, &["sweep", "sweep-foreign", "images"])?),
         ("provenance-small", provenance(all, &["files", "images"])?),
         (
@@ -28,6 +29,7 @@ pub fn write(all: &All) -> Result<BTreeMap<&'static str, String>, String> {
                     "ratios",
                     "profile",
                     "linker",
+                    "capi",
                     "scaling",
                     "unwind_info_lookup",
                     "unwind_info_build",
@@ -240,6 +242,22 @@ fn linker(linker: &Measured) -> Result<String, String> {
     for figure in linker.figures.iter().filter(|figure| figure.unit == "ns") {
         let yardstick = figure.yardstick.as_ref().map_or("", |yardstick| &yardstick.name);
         pair(&mut table, format!("{}, {} vs {yardstick}", figure.subject, figure.name), figure);
+    }
+    Ok(table.0)
+}
+
+/// What a call costs more than in Rust.
+fn c_interface(capi: &Measured) -> Result<String, String> {
+    let mut table = Table::new(&["", "library", "through the C interface", "in Rust", "times as long"]);
+    for figure in &capi.figures {
+        let yardstick = figure.yardstick.as_ref().ok_or("a figure without Rust's")?;
+        table.row([
+            figure.name.clone(),
+            format!("`{}`", figure.subject),
+            duration(figure.value),
+            duration(yardstick.value),
+            format!("{:.2}", figure.value / yardstick.value),
+        ]);
     }
     Ok(table.0)
 }
