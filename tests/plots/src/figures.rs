@@ -110,6 +110,11 @@ pub fn read(directory: &Path) -> Result<All, String> {
     Ok(all)
 }
 
+/// Those of the benches that have not been measured.
+pub fn missing<'a>(all: &All, benches: &[&'a str]) -> Vec<&'a str> {
+    benches.iter().copied().filter(|bench| !all.contains_key(*bench)).collect()
+}
+
 /// The figures of a bench.
 pub fn of<'a>(all: &'a All, bench: &str) -> Result<&'a Measured, String> {
     all.get(bench).ok_or_else(|| format!("{bench} has not been measured"))

@@ -1,20 +1,32 @@
 //! Which figures each plot shows.
 
 use crate::bars::{Bar, Bars, Group};
-use crate::figures::{All, Figure, Measured, of};
+use crate::figures::{All, Figure, Measured, missing, of};
 use crate::lines::{Curve, Lines};
 use crate::style::{BLUE, GREEN, GREY, LIGHT_BLUE, ORANGE};
 
-/// Every plot: the file's name and its contents.
+/// A plot: the name of its file, the benches whose figures it shows, and how it is drawn.
+type Plot = (&'static str, &'static [&'static str], fn(&All) -> Result<String, String>);
+
+const PLOTS: [Plot; 6] = [
+    ("size.svg", &["files"], |all| size(of(all, "files")?)),
+    ("unwind-info-size.svg", &["images"], |all| unwind_info_size(of(all, "images")?)),
+    ("speed.svg", &["peers", "linker", "profile", "ratios", "unwind_info_lookup"], speed),
+    ("frames.svg", &["profile"], |all| frames(of(all, "profile")?)),
+    ("scaling.svg", &["scaling"], |all| scaling(of(all, "scaling")?)),
+    ("memory.svg", &["scaling"], |all| memory(of(all, "scaling")?)),
+];
+
+/// Every plot of what has been measured: the file's name and its contents.
 pub fn draw(all: &All) -> Result<Vec<(&'static str, String)>, String> {
-    Ok(vec![
-        ("size.svg", size(of(all, "files")?)?),
-        ("unwind-info-size.svg", unwind_info_size(of(all, "images")?)?),
-        ("speed.svg", speed(all)?),
-        ("frames.svg", frames(of(all, "profile")?)?),
-        ("scaling.svg", scaling(of(all, "scaling")?)?),
-        ("memory.svg", memory(of(all, "scaling")?)?),
-    ])
+    let measured = PLOTS.iter().filter(|(name, needs, _)| {
+        let missing = missing(all, needs);
+        if !missing.is_empty() {
+            println!("{name}: not drawn; not measured: {}", missing.join(", "));
+        }
+        missing.is_empty()
+    });
+    measured.map(|(name, _, draw)| Ok((*name, draw(all)?))).collect()
 }
 
 /// What it is of its yardstick.

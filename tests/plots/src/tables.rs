@@ -2,42 +2,53 @@
 
 use std::collections::BTreeMap;
 
-use crate::figures::{All, Figure, Measured, of};
+use crate::figures::{All, Figure, Measured, missing, of};
 use crate::lines::grouped;
 use crate::plots::{PAIRS, duration, kilobytes, times};
 
-/// The parts of pages, by name.
+/// A part of a page: its name, the benches whose figures it has, and how it is written.
+type Part = (&'static str, &'static [&'static str], fn(&All, &[&str]) -> Result<String, String>);
+
+const TIMED: &[&str] = &[
+    "peers",
+    "ratios",
+    "profile",
+    "linker",
+    "capi",
+    "scaling",
+    "unwind_info_lookup",
+    "unwind_info_build",
+    "compact_unwind_encode",
+];
+
+const PARTS: [Part; 12] = [
+    ("sweep", &["sweep"], |all, _| sweep(all)),
+    ("identical", &["images"], |all, _| identical(of(all, "images")?)),
+    ("sizes", &["files"], |all, _| sizes(of(all, "files")?)),
+    ("peers", &["peers", "linker", "profile", "ratios", "unwind_info_lookup"], |all, _| peers(all)),
+    ("ratios", &["ratios"], |all, _| ratios(of(all, "ratios")?)),
+    ("unwind-info", APPLE, |all, _| unwind_info(all)),
+    ("frames", &["profile"], |all, _| frames(of(all, "profile")?)),
+    ("linker", &["linker"], |all, _| linker(of(all, "linker")?)),
+    ("c-interface", &["capi"], |all, _| c_interface(of(all, "capi")?)),
+    ("provenance-true", &["sweep", "sweep-foreign", "images"], provenance),
+    ("provenance-small", &["files", "images"], provenance),
+    ("provenance-fast", TIMED, provenance),
+];
+
+const APPLE: &[&str] = &["unwind_info_lookup", "compact_unwind_encode", "unwind_info_build"];
+
+/// The parts of pages, by name. What has not been measured is named in its place.
 pub fn write(all: &All) -> Result<BTreeMap<&'static str, String>, String> {
-    Ok(BTreeMap::from([
-        ("sweep", sweep(all)?),
-        ("identical", identical(of(all, "images")?)?),
-        ("sizes", sizes(of(all, "files")?)?),
-        ("peers", peers(all)?),
-        ("ratios", ratios(of(all, "ratios")?)?),
-        ("unwind-info", unwind_info(all)?),
-        ("frames", frames(of(all, "profile")?)?),
-        ("linker", linker(of(all, "linker")?)?),
-        ("c-interface", c_interface(of(all, "capi")?)?),
-        ("provenance-true", provenance(all, &["sweep", "sweep-foreign", "images"])?),
-        ("provenance-small", provenance(all, &["files", "images"])?),
-        (
-            "provenance-fast",
-            provenance(
-                all,
-                &[
-                    "peers",
-                    "ratios",
-                    "profile",
-                    "linker",
-                    "capi",
-                    "scaling",
-                    "unwind_info_lookup",
-                    "unwind_info_build",
-                    "compact_unwind_encode",
-                ],
-            )?,
-        ),
-    ]))
+    let part = |&(name, needs, write): &Part| {
+        let missing = missing(all, needs);
+        let text = match missing.is_empty() {
+            true => write(all, needs)?,
+            false => format!("Not measured: `{}`.", missing.join("`, `")),
+        };
+        Ok((name, text))
+    };
+    PARTS.iter().map(part).collect()
 }
 
 /// A table of Markdown.
@@ -62,7 +73,7 @@ impl Table {
 fn sweep(all: &All) -> Result<String, String> {
     let mut columns: Vec<(&str, &Measured)> = Vec::new();
     for group in ["sweep", "sweep-foreign"] {
-        let measured = of(all, group)?;
+        let Some(measured) = all.get(group) else { continue };
         let subjects = measured.subjects().into_iter();
         columns.extend(
             subjects
@@ -207,7 +218,7 @@ fn ratios(ratios: &Measured) -> Result<String, String> {
 
 fn unwind_info(all: &All) -> Result<String, String> {
     let mut table = Table::new(&["", "cfipack", "the other", "times as fast"]);
-    for group in ["unwind_info_lookup", "compact_unwind_encode", "unwind_info_build"] {
+    for group in APPLE {
         for figure in &of(all, group)?.figures {
             if let Some(yardstick) = &figure.yardstick {
                 let name = format!("{}, {} vs {}", figure.name, figure.subject, yardstick.name);
