@@ -66,6 +66,16 @@ impl Measured {
         Ok(measured)
     }
 
+    /// Whether twice as many processes as the processor has threads were waiting for it when it was measured.
+    pub fn is_disturbed(&self) -> bool {
+        let of =
+            |key: &str| self.provenance.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str());
+        let load: Option<f64> = of("load at the start").and_then(|load| load.parse().ok());
+        let threads =
+            of("processor").and_then(|name| name.strip_suffix(" threads")?.rsplit_once(' ')?.1.parse().ok());
+        load.zip(threads).is_some_and(|(load, threads): (f64, f64)| load > 2.0 * threads)
+    }
+
     /// The only figure of a name, of a subject and beside a yardstick that start so.
     pub fn find(&self, subject: &str, name: &str, yardstick: &str) -> Result<&Figure, String> {
         let is_it = |figure: &&Figure| {

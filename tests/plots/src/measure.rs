@@ -26,7 +26,7 @@ const fn bench(name: &'static str) -> Group {
     Group { name, program: name, arguments: &[], needs: None }
 }
 
-const GROUPS: [Group; 13] = [
+const GROUPS: [Group; 14] = [
     bench("files"),
     Group { name: "images", program: "files", arguments: &["images"], needs: Some(MACOS) },
     Group { name: "sweep", program: "sweep", arguments: &["/usr/bin", "/usr/lib"], needs: None },
@@ -40,6 +40,7 @@ const GROUPS: [Group; 13] = [
     bench("capi"),
     bench("profile"),
     bench("scaling"),
+    bench("instructions"),
 ];
 
 /// The groups that can be measured here, of those that are wanted, or of all.

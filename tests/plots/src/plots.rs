@@ -34,6 +34,12 @@ fn percent(figure: &Figure) -> f64 {
     100.0 / figure.times_less()
 }
 
+/// The title, with a note if the machine was busy with other work.
+fn titled<'a>(title: &str, measured: impl IntoIterator<Item = &'a Measured>) -> String {
+    let is_disturbed = measured.into_iter().any(Measured::is_disturbed);
+    if is_disturbed { format!("{title} (on a busy machine)") } else { title.into() }
+}
+
 fn longest(groups: &[Group]) -> f64 {
     groups.iter().flat_map(|group| &group.bars).map(|bar| bar.value).fold(0.0, f64::max)
 }
@@ -177,9 +183,10 @@ fn speed(all: &All) -> Result<String, String> {
         Ok(Group { name: pair.name.into(), bars: vec![bar] })
     };
     let groups: Vec<Group> = PAIRS.iter().map(group).collect::<Result<_, _>>()?;
+    let measured = PAIRS.iter().filter_map(|pair| all.get(pair.bench));
     let slowest = groups.iter().flat_map(|group| &group.bars).map(|bar| bar.value).fold(1.0, f64::min);
     let plot = Bars {
-        title: "Speed of cfipack vs others, in one run each",
+        title: &titled("Speed of cfipack vs others", measured),
         axis: "times as fast as the other (right of 1: faster)",
         legend: &[("faster", BLUE), ("slower", ORANGE)],
         origin: 1.0,
@@ -239,7 +246,7 @@ fn frames(profile: &Measured) -> Result<String, String> {
     };
     let groups: Vec<Group> = profile.subjects().iter().map(group).collect::<Result<_, _>>()?;
     let plot = Bars {
-        title: "Unwinding a frame of a recorded stack",
+        title: &titled("Unwinding a frame of a recorded stack", [profile]),
         axis: "nanoseconds a frame",
         legend: &[
             ("table with index", BLUE),
@@ -272,7 +279,7 @@ fn curve<'a>(
 fn scaling(scaling: &Measured) -> Result<String, String> {
     let own = |figure: &Figure| figure.value;
     let plot = Lines {
-        title: "Time a function, by the number of functions",
+        title: &titled("Time a function, by their number", [scaling]),
         x_axis: "functions",
         y_axis: "nanoseconds a function",
         x: 1e3..1e6,

@@ -19,9 +19,11 @@ const TIMED: &[&str] = &[
     "unwind_info_lookup",
     "unwind_info_build",
     "compact_unwind_encode",
+    "instructions",
 ];
 
-const PARTS: [Part; 12] = [
+const PARTS: [Part; 14] = [
+    ("disturbed", &[], |all, _| Ok(disturbed(all))),
     ("sweep", &["sweep"], |all, _| sweep(all)),
     ("identical", &["images"], |all, _| identical(of(all, "images")?)),
     ("sizes", &["files"], |all, _| sizes(of(all, "files")?)),
@@ -30,6 +32,7 @@ const PARTS: [Part; 12] = [
     ("unwind-info", APPLE, |all, _| unwind_info(all)),
     ("frames", &["profile"], |all, _| frames(of(all, "profile")?)),
     ("linker", &["linker"], |all, _| linker(of(all, "linker")?)),
+    ("instructions", &["instructions"], |all, _| instructions(of(all, "instructions")?)),
     ("c-interface", &["capi"], |all, _| c_interface(of(all, "capi")?)),
     ("provenance-true", &["sweep", "sweep-foreign", "images"], provenance),
     ("provenance-small", &["files", "images"], provenance),
@@ -253,6 +256,37 @@ fn linker(linker: &Measured) -> Result<String, String> {
     for figure in linker.figures.iter().filter(|figure| figure.unit == "ns") {
         let yardstick = figure.yardstick.as_ref().map_or("", |yardstick| &yardstick.name);
         pair(&mut table, format!("{}, {} vs {yardstick}", figure.subject, figure.name), figure);
+    }
+    Ok(table.0)
+}
+
+/// Which times are not those of an idle machine.
+fn disturbed(all: &All) -> String {
+    let is_disturbed = |bench: &&&str| all.get(**bench).is_some_and(Measured::is_disturbed);
+    let benches: Vec<_> = TIMED
+        .iter()
+        .filter(|bench| **bench != "instructions")
+        .filter(is_disturbed)
+        .map(|bench| format!("`{bench}`"))
+        .collect();
+    match benches.is_empty() {
+        true => "All times are those of an idle machine.".into(),
+        false => format!(
+            "**The machine was busy with other work** when these benches ran, and their ratios are not those of an idle one: {}.",
+            benches.join(", ")
+        ),
+    }
+}
+
+/// What conversion and verification take of the processor, however busy it is.
+fn instructions(instructions: &Measured) -> Result<String, String> {
+    let mut table =
+        Table::new(&["instructions, millions", "cfipack", "gimli walks all rows", "times as few"]);
+    for figure in &instructions.figures {
+        let its = figure.yardstick.as_ref().map_or(0.0, |yardstick| yardstick.value);
+        let millions = |count: f64| format!("{:.0}", count / 1e6);
+        let name = format!("`{}`, {}", figure.name, figure.subject);
+        table.row([name, millions(figure.value), millions(its), format!("{:.2}", figure.times_less())]);
     }
     Ok(table.0)
 }
