@@ -7,7 +7,7 @@ use crate::lines::grouped;
 use crate::plots::{PAIRS, duration, kilobytes, times};
 
 /// A part of a page: its name, the benches whose figures it has, and how it is written.
-type Part = (&'static str, &'static [&'static str], fn(&All, &[&str]) -> Result<String, String>);
+type Part = (&'static str, &'static [&'static str], fn(&All) -> Result<String, String>);
 
 const TIMED: &[&str] = &[
     "peers",
@@ -23,20 +23,20 @@ const TIMED: &[&str] = &[
 ];
 
 const PARTS: [Part; 14] = [
-    ("disturbed", &[], |all, _| Ok(disturbed(all))),
-    ("sweep", &["sweep"], |all, _| sweep(all)),
-    ("identical", &["images"], |all, _| identical(of(all, "images")?)),
-    ("sizes", &["files"], |all, _| sizes(of(all, "files")?)),
-    ("peers", &["peers", "linker", "profile", "ratios", "unwind_info_lookup"], |all, _| peers(all)),
-    ("ratios", &["ratios"], |all, _| ratios(of(all, "ratios")?)),
-    ("unwind-info", APPLE, |all, _| unwind_info(all)),
-    ("frames", &["profile"], |all, _| frames(of(all, "profile")?)),
-    ("linker", &["linker"], |all, _| linker(of(all, "linker")?)),
-    ("instructions", &["instructions"], |all, _| instructions(of(all, "instructions")?)),
-    ("c-interface", &["capi"], |all, _| c_interface(of(all, "capi")?)),
-    ("provenance-true", &["sweep", "sweep-foreign", "images"], provenance),
-    ("provenance-small", &["files", "images"], provenance),
-    ("provenance-fast", TIMED, provenance),
+    ("disturbed", &[], |all| Ok(disturbed(all))),
+    ("sweep", &["sweep"], sweep),
+    ("identical", &["images"], |all| identical(of(all, "images")?)),
+    ("sizes", &["files"], |all| sizes(of(all, "files")?)),
+    ("peers", &["peers", "linker", "profile", "ratios", "unwind_info_lookup"], peers),
+    ("ratios", &["ratios"], |all| ratios(of(all, "ratios")?)),
+    ("unwind-info", APPLE, unwind_info),
+    ("frames", &["profile"], |all| frames(of(all, "profile")?)),
+    ("linker", &["linker"], |all| linker(of(all, "linker")?)),
+    ("instructions", &["instructions"], |all| instructions(of(all, "instructions")?)),
+    ("c-interface", &["capi"], |all| c_interface(of(all, "capi")?)),
+    ("provenance-true", &[], |all| Ok(provenance(all, &["sweep", "sweep-foreign", "images"]))),
+    ("provenance-small", &[], |all| Ok(provenance(all, &["files", "images"]))),
+    ("provenance-fast", &[], |all| Ok(provenance(all, TIMED))),
 ];
 
 const APPLE: &[&str] = &["unwind_info_lookup", "compact_unwind_encode", "unwind_info_build"];
@@ -46,7 +46,7 @@ pub fn write(all: &All) -> Result<BTreeMap<&'static str, String>, String> {
     let part = |&(name, needs, write): &Part| {
         let missing = missing(all, needs);
         let text = match missing.is_empty() {
-            true => write(all, needs)?,
+            true => write(all)?,
             false => format!("Not measured: `{}`.", missing.join("`, `")),
         };
         Ok((name, text))
@@ -308,12 +308,11 @@ fn c_interface(capi: &Measured) -> Result<String, String> {
 }
 
 /// When, where and with what the benches ran.
-fn provenance(all: &All, groups: &[&str]) -> Result<String, String> {
+fn provenance(all: &All, benches: &[&str]) -> String {
     let mut text = String::new();
-    for group in groups {
-        let provenance = of(all, group)?.provenance.iter();
-        let lines: Vec<_> = provenance.map(|(key, value)| format!("{key} {value}")).collect();
-        text += &format!("- `{group}`: {}\n", lines.join("; "));
+    for (bench, measured) in benches.iter().filter_map(|bench| Some((bench, all.get(*bench)?))) {
+        let lines: Vec<_> = measured.provenance.iter().map(|(key, value)| format!("{key} {value}")).collect();
+        text += &format!("- `{bench}`: {}\n", lines.join("; "));
     }
-    Ok(text)
+    text
 }
