@@ -57,12 +57,13 @@ pub fn measure(root: &Path, figures: &Path, wanted: &[String]) -> Result<(), Str
     let start = Instant::now();
     let mut command = cargo(root, &["build", "--profile", "bench", "--locked", "-p", "cfi2sframe"]);
     run(command.args(["--bin", "cfi2sframe"]))?;
-    let mut command =
-        cargo(root, &["bench", "--no-run", "--locked", "-p", "cfipack-tests", "--bin", "sweep"]);
-    for group in groups.iter().filter(|group| group.program != "sweep") {
-        command.args(["--bench", group.program]);
+    // With the programs of the package, `sweep` among them.
+    let benches: Vec<_> =
+        groups.iter().map(|group| group.program).filter(|&program| program != "sweep").collect();
+    if !benches.is_empty() {
+        let mut command = cargo(root, &["bench", "--no-run", "--locked", "-p", "cfipack-tests"]);
+        run(command.args(benches.into_iter().flat_map(|bench| ["--bench", bench])))?;
     }
-    run(&mut command)?;
     println!("\nbuilt in {} s", start.elapsed().as_secs());
 
     let mut notes: Vec<_> = missing
