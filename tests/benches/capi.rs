@@ -54,10 +54,10 @@ fn compare<A, B>(
         times.sort_unstable();
         times[ROUNDS / 2]
     });
-    figures::times(library.name, what, c, "in Rust", rust, calls);
     let more = (c.as_nanos() as f64 - rust.as_nanos() as f64) / calls as f64;
     let ratio = c.as_secs_f64() / rust.as_secs_f64();
     println!("{what:<32} {ratio:5.2} of Rust's {rust:>10.2?}, {more:+7.2} ns a call");
+    figures::times(library.name, what, c, "in Rust", rust, calls);
 }
 
 fn time<T>(work: impl FnOnce() -> T) -> Duration {
