@@ -15,6 +15,7 @@ use cfipack_assembler::region::{DynInfoLayout, EhFrame, LibunwindForm, Libunwind
 use cfipack_assembler::{Assembly, CallFrames, Directives, Target};
 use cfipack_cfi::{Functions, Section as Cfi, SectionKind};
 use cfipack_format::{Address, Arch, Key, Register};
+use cfipack_tests::figures;
 
 const ROUNDS: usize = 41;
 const REPEATED: u32 = 2000;
@@ -62,6 +63,8 @@ fn main() {
         report("directives to .sframe, again", || again.sframe(options));
         report("FDE to .sframe", || convert(&eh_frame, options));
         let (ours, theirs) = by_turns(|| again.sframe(options), || convert(&eh_frame, options));
+        let subject = format!("a function, {layout:?}");
+        figures::nanoseconds(&subject, "directives to .sframe", ours, "its FDE to .sframe", theirs);
         println!("  .sframe of directives {:.2} times as long as of the FDE", ours / theirs);
     }
 }

@@ -17,6 +17,7 @@ use cfipack_encoder::sframe::{Options, Serial};
 use cfipack_format::{Address, Arch, Key};
 use cfipack_linker::sframe::{Field, Merger, Object, Options as LinkOptions};
 use cfipack_roundtrip::{Table, verify};
+use cfipack_tests::figures;
 use cfipack_tests::workload::{Library, libraries};
 
 const ROUNDS: usize = 15;
@@ -37,7 +38,13 @@ fn main() {
 }
 
 /// Runs both by turns, and prints what the first takes of the second: as a ratio, and per call.
-fn compare<A, B>(what: &str, calls: usize, mut c: impl FnMut() -> A, mut rust: impl FnMut() -> B) {
+fn compare<A, B>(
+    library: &Library,
+    what: &str,
+    calls: usize,
+    mut c: impl FnMut() -> A,
+    mut rust: impl FnMut() -> B,
+) {
     let mut times: [Vec<_>; 2] = Default::default();
     for _ in 0..ROUNDS {
         times[0].push(time(&mut c));
@@ -47,6 +54,7 @@ fn compare<A, B>(what: &str, calls: usize, mut c: impl FnMut() -> A, mut rust: i
     let more = (c.as_nanos() as f64 - rust.as_nanos() as f64) / calls as f64;
     let ratio = c.as_secs_f64() / rust.as_secs_f64();
     println!("{what:<32} {ratio:5.2} of Rust's {rust:>10.2?}, {more:+7.2} ns a call");
+    figures::times(library.name, what, c, "in Rust", rust, calls);
 }
 
 fn time<T>(work: impl FnOnce() -> T) -> Duration {
@@ -111,7 +119,7 @@ fn convert(library: &'static Library) -> Vec<u8> {
     };
     let table = through_c();
     assert!(table == library.convert(Options::default(), 1));
-    compare("conversion", 1, through_c, || library.convert(Options::default(), 1));
+    compare(library, "conversion", 1, through_c, || library.convert(Options::default(), 1));
     table
 }
 
@@ -134,7 +142,7 @@ fn lookups(library: &'static Library, bytes: &[u8]) {
     let in_rust =
         || pcs.iter().filter(|&&pc| black_box(table.lookup_frame(pc)).is_ok_and(|row| row.is_some())).count();
     assert_eq!(through_c(), in_rust());
-    compare("lookup in place", PCS, through_c, in_rust);
+    compare(library, "lookup in place", PCS, through_c, in_rust);
 
     let mut memory = vec![0; Index::len_for(&table)];
     let mut c_memory = memory.clone();
@@ -153,12 +161,12 @@ fn lookups(library: &'static Library, bytes: &[u8]) {
         || pcs.iter().filter(|pc| unsafe { lookup(&c_index, pc.0, &mut row) } == cfipack_status::Ok).count();
     let in_rust =
         || pcs.iter().filter(|&&pc| black_box(index.lookup_frame(pc)).is_ok_and(|row| row.is_some())).count();
-    compare("lookup with index", PCS, through_c, in_rust);
-    steps(&table, &pcs);
+    compare(library, "lookup with index", PCS, through_c, in_rust);
+    steps(library, &table, &pcs);
 }
 
 /// Steps from the rows of the PCs, on a stack of zeros.
-fn steps(table: &Section<'_>, pcs: &[Address]) {
+fn steps(library: &Library, table: &Section<'_>, pcs: &[Address]) {
     let rows: Vec<_> = pcs.iter().filter_map(|&pc| table.lookup_frame(pc).ok().flatten()).collect();
     let c_rows: Vec<_> = pcs
         .iter()
@@ -214,7 +222,7 @@ fn steps(table: &Section<'_>, pcs: &[Address]) {
         rows.iter().filter(|frame| black_box(step(Arch::Amd64, &frame.row, &registers, read)).is_ok()).count()
     };
     assert_eq!(through_c(), in_rust());
-    compare("step", rows.len(), through_c, in_rust);
+    compare(library, "step", rows.len(), through_c, in_rust);
 }
 
 /// The library's functions as those of one object, with keys.
@@ -301,7 +309,7 @@ fn link(library: &'static Library) {
         table
     };
     assert!(through_c() == in_rust());
-    compare("merging one object with keys", 1, through_c, in_rust);
+    compare(library, "merging one object with keys", 1, through_c, in_rust);
 }
 
 fn verification(library: &'static Library, bytes: &[u8]) {
@@ -349,5 +357,5 @@ fn verification(library: &'static Library, bytes: &[u8]) {
         verify(&[cfi], &Table::new(&tables), &Default::default()).pcs_equal
     };
     assert_eq!(through_c(), in_rust());
-    compare("verification", 1, through_c, in_rust);
+    compare(library, "verification", 1, through_c, in_rust);
 }

@@ -12,6 +12,7 @@ use cfipack_encoder::cfi;
 use cfipack_encoder::compact_unwind::{Encoder, Mode};
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::{Address, Arch};
+use cfipack_tests::figures;
 use cfipack_tests::machine::toolchain_library;
 use cfipack_tests::workload::libraries;
 
@@ -69,6 +70,8 @@ fn main() {
         });
         println!("{}: gimli's walk {walk:?}", library.name);
         for (what, time, reasons) in [("without", without, &counted[0]), ("with", with, &counted[1])] {
+            let figure = format!("compact encodings {what} code");
+            figures::times(library.name, &figure, time, "gimli walks all rows", walk, 1);
             let ratio = time.as_secs_f64() / walk.as_secs_f64();
             println!("  {what} code: {time:?}, {ratio:.2} of it; stay DWARF: {reasons:?}");
         }

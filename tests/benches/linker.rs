@@ -3,64 +3,23 @@
 //!
 //!     CFIPACK_REFERENCE_TOOLS=DIR cargo bench -p cfipack-tests --bench linker
 
-#![allow(unsafe_code, reason = "an allocator that counts")]
-
-use std::alloc::{GlobalAlloc, Layout as Allocation, System};
-use std::fmt::Write;
 use std::hint::black_box;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use cfipack_cfi::Functions;
 use cfipack_encoder::sframe::{Layout, Options as TableOptions, Threads};
 use cfipack_format::{Address, Arch, Key};
 use cfipack_linker::sframe::{Field, Live, Merger, Object, Options, Prefer};
+use cfipack_tests::allocated::{Counting, peak};
 use cfipack_tests::elf_object::{ElfObject, Place};
+use cfipack_tests::figures;
+use cfipack_tests::many_functions::source;
 use cfipack_tests::random::Random;
 use cfipack_tests::reference::Tools;
 use cfipack_tests::workload::{Library, build as build_finished, libraries};
 
-/// Counts what is allocated.
-struct Counting;
-
-static NOW: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-fn count(more: usize) {
-    PEAK.fetch_max(NOW.fetch_add(more, Relaxed) + more, Relaxed);
-}
-
-// SAFETY: the system's allocator does the work.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Allocation) -> *mut u8 {
-        count(layout.size());
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Allocation) -> *mut u8 {
-        count(layout.size());
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Allocation) {
-        NOW.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
-
-/// The most bytes that are allocated at a time while this works, beside those that were before.
-fn peak<T>(work: impl FnOnce() -> T) -> usize {
-    let before = NOW.load(Relaxed);
-    PEAK.store(before, Relaxed);
-    black_box(work());
-    PEAK.load(Relaxed) - before
-}
 
 const OBJECTS: usize = 10;
 const FUNCTIONS: usize = 10_000;
@@ -86,50 +45,11 @@ fn time<T>(work: impl FnOnce() -> T) -> Duration {
     start.elapsed()
 }
 
-/// A source of functions such as compilers write: some leaves, some that save registers, some with a frame pointer.
-fn source(random: &mut Random) -> String {
-    let mut text = String::from("\t.text\n");
-    for number in 0..FUNCTIONS {
-        write!(text, "\t.p2align 4\nf{number}:\n\t.cfi_startproc\n").unwrap();
-        let saved = random.below(5) as usize;
-        let has_frame = random.chance(25);
-        let mut offset = 8;
-        if has_frame {
-            text += "\tpush %rbp\n\t.cfi_def_cfa_offset 16\n\t.cfi_offset 6,-16\n\tmov %rsp,%rbp\n\t.cfi_def_cfa_register 6\n";
-        }
-        let registers = [("%rbx", 3), ("%r12", 12), ("%r13", 13), ("%r14", 14), ("%r15", 15)];
-        for (name, register) in &registers[..saved] {
-            offset += 8;
-            if has_frame {
-                write!(text, "\tpush {name}\n\t.cfi_offset {register},{}\n", -offset - 8).unwrap();
-            } else {
-                write!(text, "\tpush {name}\n\t.cfi_def_cfa_offset {offset}\n").unwrap();
-                writeln!(text, "\t.cfi_offset {register},{}", -offset).unwrap();
-            }
-        }
-        writeln!(text, "\t.skip {},0x90", 8 + random.below(300)).unwrap();
-        if saved > 0 && !has_frame {
-            text += "\t.cfi_remember_state\n";
-            for (name, _) in registers[..saved].iter().rev() {
-                offset -= 8;
-                write!(text, "\tpop {name}\n\t.cfi_def_cfa_offset {offset}\n").unwrap();
-            }
-            text += "\tret\n\t.cfi_restore_state\n\tud2\n";
-        } else if has_frame {
-            text += "\tleave\n\t.cfi_def_cfa 7,8\n\tret\n";
-        } else {
-            text += "\tret\n";
-        }
-        text += "\t.cfi_endproc\n";
-    }
-    text
-}
-
 fn merging(tools: &Tools) {
     let mut random = Random::new(1);
     let (mut objects, mut bytes) = (Vec::new(), 0);
     for number in 0..OBJECTS {
-        tools.write("f.s", source(&mut random));
+        tools.write("f.s", source(&mut random, FUNCTIONS));
         tools.run_well(&["as", "--gsframe=no", "f.s", "-o", &format!("without{number}.o")]);
         tools.run_well(&["as", "--gsframe", "f.s", "-o", &format!("with{number}.o")]);
         let object = tools.read(&format!("with{number}.o"));
@@ -203,12 +123,17 @@ fn merging(tools: &Tools) {
         ("merge, small, CFI present", small_time),
         ("small, from CFI", cfi),
     ] {
+        let all = OBJECTS * FUNCTIONS;
+        figures::times("functions of 10 objects", what, time, "ld, with .sframe less without", more, all);
         println!(
             "  {what:<34} {time:>10.1?}   ld's difference {more:.1?}   {:.2} times as fast",
             ratio(time)
         );
     }
     println!("  bytes: gnu {}, small {}, from CFI {by_cfi}", sizes[0], sizes[1]);
+    for (what, size) in [("merge, small", sizes[1]), ("small, from CFI", by_cfi)] {
+        figures::compared("10 objects", what, size as f64, "bytes", "ld", sizes[0] as f64);
+    }
     let section = |options: Options| {
         let mut merger = Merger::new(Arch::Amd64, options).unwrap();
         let inputs: Vec<_> = objects.iter().map(ElfObject::table).collect();
@@ -272,6 +197,8 @@ fn keyed(library: &'static Library) {
         }));
     }
     let [ours, finished] = [ours, finished].map(median);
+    let yardstick = "conversion of the finished file";
+    figures::times(library.name, "functions with keys", ours, yardstick, finished, functions.len());
     let ratio = finished.as_secs_f64() / ours.as_secs_f64();
     println!("\n{}: {} functions with keys", library.name, functions.len());
     println!(

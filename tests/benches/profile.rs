@@ -25,6 +25,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::Instant;
 
+use cfipack_tests::figures;
 use cfipack_tests::recorded::workloads;
 use file::File;
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64};
@@ -90,6 +91,11 @@ fn measure(name: &str, recording: &Recording) {
     assert!(stats.iter().all(|stats| stats.hits() * 50 < stats.total()), "a cache that is off: {stats:?}");
     let [table, with_eviction, evictions, cached, gimli] = sums.map(|sum| sum / frames as f64);
     let uncached = with_eviction - evictions / FAR.len() as f64;
+    for (peer, time) in
+        [("framehop, uncached", uncached), ("framehop, all PCs cached", cached), ("gimli", gimli)]
+    {
+        figures::nanoseconds(name, "a frame by table", table, peer, time);
+    }
     let figure = |time: f64| format!("{time:.1} ({:.2})", time / table);
     println!(
         "{name:8} {:>8} {frames:>8} {table:>7.1}{:>20}{:>20}{:>20}",

@@ -9,6 +9,7 @@ use cfipack_decoder::sframe::{Index, Section};
 use cfipack_encoder::sframe::{Layout, Options};
 use cfipack_format::sframe::Version;
 use cfipack_roundtrip::{Table, Threads, verify, verify_on};
+use cfipack_tests::figures;
 use cfipack_tests::workload::{Fresh, Library, libraries};
 
 const ROUNDS: usize = 15;
@@ -61,12 +62,20 @@ fn time<T>(work: impl FnOnce() -> T) -> Duration {
 }
 
 /// `speed`: how many times as fast as the yardstick; else how many times as long.
-fn report(what: &str, yardstick: &str, times: (Duration, Duration), speed: bool) {
-    report_each(what, yardstick, times, 1, speed);
+fn report(library: &Library, what: &str, yardstick: &str, times: (Duration, Duration), speed: bool) {
+    report_each(library, what, yardstick, times, 1, speed);
 }
 
 /// Of so many at a time.
-fn report_each(what: &str, yardstick: &str, (time, yard): (Duration, Duration), count: usize, speed: bool) {
+fn report_each(
+    library: &Library,
+    what: &str,
+    yardstick: &str,
+    (time, yard): (Duration, Duration),
+    count: usize,
+    speed: bool,
+) {
+    figures::times(library.name, what, time, yardstick, yard, count);
     // Durations divided are whole nanoseconds: too coarse for ratios.
     let ratio = match speed {
         true => format!("{:.2} times as fast", yard.as_secs_f64() / time.as_secs_f64()),
@@ -85,15 +94,15 @@ fn conversion(library: &'static Library, memory: &str) {
         ("version 2", small.with_version(Version::V2)),
     ] {
         let times = by_turns(|| library.convert(options, 1), || gimli.walk());
-        report(&format!("convert, {what}, {memory}"), "gimli walks all rows", times, true);
+        report(library, &format!("convert, {what}, {memory}"), "gimli walks all rows", times, true);
     }
     let times = by_turns(
         || library.convert_each(small, |builder, function| builder.push_general(function)),
         || gimli.walk(),
     );
-    report(&format!("general path, {memory}"), "gimli walks all rows", times, true);
+    report(library, &format!("general path, {memory}"), "gimli walks all rows", times, true);
     let times = by_turns(|| library.convert(small, 2), || library.convert(small, 1));
-    report("convert, small, two threads", "one thread", times, true);
+    report(library, &format!("convert, small, two threads, {memory}"), "one thread", times, true);
 }
 
 /// What each layer of the fast path earns: with it, and without it and those above it.
@@ -106,12 +115,12 @@ fn layers(library: &'static Library) {
             || library.convert(options, 1),
             || library.convert_each(options, |builder, function| builder.push(function)),
         );
-        report(what, "direct runs, one function at a time", times, true);
+        report(library, what, "direct runs, one function at a time", times, true);
     }
     let direct = || library.convert_each(small, |builder, function| builder.push(function));
     let times =
         by_turns(direct, || library.convert_each(small, |builder, function| builder.push_general(function)));
-    report("direct runs", "general path", times, true);
+    report(library, "direct runs", "general path", times, true);
 }
 
 fn sizes(library: &'static Library) {
@@ -122,6 +131,7 @@ fn sizes(library: &'static Library) {
         [(small, 1), (small, 2), (gnu, 1)].map(|(options, threads)| library.convert(options, threads));
     let [two, general] = [two, general].map(|other| if one == other { "identical" } else { "DIFFERENT" });
     let share = 100.0 * one.len() as f64 / gnu.len() as f64;
+    figures::compared(library.name, "size, small", one.len() as f64, "bytes", "gnu", gnu.len() as f64);
     println!("  bytes: small {} ({share:.1} % of gnu's {})", one.len(), gnu.len());
     println!("  by two threads {two}; by the general path {general}");
 }
@@ -138,13 +148,27 @@ fn lookup(library: &'static Library) {
     };
     let in_place = || pcs.iter().filter(|&&pc| table.lookup(pc).is_ok_and(|row| row.is_some())).count();
     let indexed = || pcs.iter().filter(|&&pc| index.lookup(pc).is_ok_and(|row| row.is_some())).count();
-    report_each("lookup in place", "binary search over u32 starts", by_turns(in_place, search), PCS, false);
-    report_each("lookup with index", "binary search over u32 starts", by_turns(indexed, search), PCS, false);
+    report_each(
+        library,
+        "lookup in place",
+        "binary search over u32 starts",
+        by_turns(in_place, search),
+        PCS,
+        false,
+    );
+    report_each(
+        library,
+        "lookup with index",
+        "binary search over u32 starts",
+        by_turns(indexed, search),
+        PCS,
+        false,
+    );
     let mut gimli = library.gimli();
     if gimli.has_search_table() {
         let by_gimli = || pcs.iter().filter(|&&pc| gimli.lookup(pc)).count();
         let times = by_turns(in_place, by_gimli);
-        report_each("lookup in place", "gimli, .eh_frame_hdr and row", times, PCS, true);
+        report_each(library, "lookup in place", "gimli, .eh_frame_hdr and row", times, PCS, true);
     }
 }
 
@@ -157,11 +181,11 @@ fn whole_tables(library: &'static Library) {
         tables[0].dump(&mut text, ".sframe").expect("a String takes everything");
         text
     };
-    report("dump to text", "gimli walks all rows", by_turns(text, || gimli.walk()), false);
+    report(library, "dump to text", "gimli walks all rows", by_turns(text, || gimli.walk()), false);
     let verified = || verify(&[library.cfi()], &Table::new(&tables), &Default::default()).pcs_different;
-    report("verify", "gimli walks all rows", by_turns(verified, || again.walk()), false);
+    report(library, "verify", "gimli walks all rows", by_turns(verified, || again.walk()), false);
     let pool = Threads(2);
     let by_two = || verify_on(&pool, &[library.cfi()], &Table::new(&tables), &Default::default());
     let times = by_turns(|| by_two().pcs_different, || again.walk());
-    report("verify, two threads", "gimli walks all rows", times, false);
+    report(library, "verify, two threads", "gimli walks all rows", times, false);
 }

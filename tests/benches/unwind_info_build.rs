@@ -12,6 +12,7 @@ use std::{env, fs};
 use cfipack_encoder::unwind_info::{Builder, Entry, Layout, Options};
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::{Arch, ImageOffset, Key, LsdaKey};
+use cfipack_tests::figures;
 use cfipack_tests::random::Random;
 
 const ENTRIES: u32 = 1_000_000;
@@ -120,6 +121,11 @@ fn main() {
             let (time, size) = best(|| build(&entries, layout));
             let (time, memory) = (each(time), memory_of(layout, dwarf));
             let name = format!("{layout:?}");
+            let subject = format!("{name}, {dwarf} of 100 functions in DWARF mode");
+            figures::nanoseconds(&subject, "an entry", time, "copying it", yardstick);
+            if memory != "?" {
+                figures::number(&subject, "memory beside input and output", &memory, "bytes an entry");
+            }
             println!(
                 "  {name:8} {time:6.1} ns an entry ({:.1} x copying), {memory} bytes an entry beside \
                  input and output, {size} bytes",

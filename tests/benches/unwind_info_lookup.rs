@@ -11,6 +11,7 @@ use cfipack_decoder::unwind_info::Section;
 use cfipack_encoder::unwind_info::{Entry, Layout, Options};
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::{Arch, ImageOffset, LsdaKey};
+use cfipack_tests::figures;
 use cfipack_tests::random::Random;
 use cfipack_tests::unwind_table::lay_out;
 use macho_unwind_info::UnwindInfo;
@@ -80,6 +81,9 @@ fn compare(dwarf: u64, layout: Layout) {
     }
     let ns = |duration: Duration| duration.as_secs_f64() * 1e9 / LOOKUPS as f64;
     let (search, lookup, macho) = (ns(search), ns(lookup), ns(macho));
+    let subject = format!("{layout:?}, {dwarf} of 1000 functions in DWARF mode");
+    figures::nanoseconds(&subject, "lookup", lookup, "macho-unwind-info", macho);
+    figures::nanoseconds(&subject, "lookup", lookup, "binary search over u32 starts", search);
     println!(
         "{layout:?}, {dwarf}/1000 DWARF, {} entries: {lookup:.1} ns; u32 search {search:.1} ns: {:.2}x; macho-unwind-info {macho:.1} ns: {:.2}x",
         starts.len(),

@@ -1,6 +1,7 @@
 //! Code that cfipack's tests share: the goldens, the reference tools, the machine's own binaries, and
 //! generators of call frame information.
 
+pub mod allocated;
 pub mod apple_sources;
 pub mod assembled;
 pub mod by_cfi;
@@ -13,6 +14,7 @@ pub mod embedded;
 pub mod embedded_copy;
 pub mod embedded_objects;
 pub mod encoding_by_cfi;
+pub mod figures;
 pub mod gas_errors;
 pub mod gnu;
 pub mod hostile;
@@ -22,6 +24,7 @@ pub mod linkers;
 pub mod mach_link;
 pub mod mach_object;
 pub mod machine;
+pub mod many_functions;
 pub mod prologues;
 pub mod random;
 pub mod random_entries;

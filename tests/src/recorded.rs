@@ -85,6 +85,8 @@ impl Workload {
         let mut perf = Command::new("perf");
         perf.args(["record", "-q", "-e", "cpu-clock", "-F", "1999", "--call-graph", STACK, "-o"]);
         perf.arg(&recording).arg("--").arg(run.get_program()).args(run.get_args()).args(&self.arguments);
+        // A recorded program's own figures are not those of the bench that records it.
+        perf.env_remove("CFIPACK_FIGURES");
         let output = perf.stdin(Stdio::null()).output().map_err(|error| format!("perf: {error}"))?;
         match output.status.success() {
             true => Ok(recording),

@@ -105,18 +105,12 @@ impl Library {
     /// gimli over the same section.
     pub fn gimli(&'static self) -> Gimli {
         let section = &self.call_frames.section;
-        let mut bases = BaseAddresses::default().set_eh_frame(section.address.0);
-        let mut header = None;
+        let mut gimli = Gimli::new(&section.bytes, section.address);
         if let Some((address, bytes)) = self.eh_frame_hdr {
-            bases = bases.set_eh_frame_hdr(address);
-            header = EhFrameHdr::new(bytes, LittleEndian).parse(&bases, 8).ok();
+            gimli.bases = gimli.bases.set_eh_frame_hdr(address);
+            gimli.header = EhFrameHdr::new(bytes, LittleEndian).parse(&gimli.bases, 8).ok();
         }
-        Gimli {
-            section: EhFrame::new(&section.bytes, LittleEndian),
-            bases,
-            header,
-            context: UnwindContext::new(),
-        }
+        gimli
     }
 }
 
@@ -176,6 +170,16 @@ pub struct Gimli {
 }
 
 impl Gimli {
+    /// Over an `.eh_frame` that lies at an address.
+    pub fn new(eh_frame: &'static [u8], address: Address) -> Self {
+        Self {
+            section: EhFrame::new(eh_frame, LittleEndian),
+            bases: BaseAddresses::default().set_eh_frame(address.0),
+            header: None,
+            context: UnwindContext::new(),
+        }
+    }
+
     /// The yardstick of conversion: every row of every function, each CIE parsed once. The number of rows.
     pub fn walk(&mut self) -> u64 {
         let mut cies: HashMap<usize, CommonInformationEntry<Slice>> = HashMap::new();

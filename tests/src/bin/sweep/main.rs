@@ -51,6 +51,7 @@ fn main() -> ExitCode {
     });
     for (arch, totals) in &totals {
         println!("\n{arch}\n{totals}");
+        totals.figures(arch);
     }
     ExitCode::from(u8::from(totals.values().any(Totals::is_wrong)))
 }

@@ -11,6 +11,7 @@ use cfipack_format::Address;
 use cfipack_format::sframe::Abi;
 use cfipack_roundtrip::cfi::{Evaluator, Functions, Unevaluated};
 use cfipack_tests::convert::{Converted, cfi_of, convert};
+use cfipack_tests::figures;
 
 #[derive(Default)]
 pub struct Totals {
@@ -181,6 +182,35 @@ impl Totals {
         for (error, count) in &other.unevaluated {
             *self.unevaluated.entry(error.clone()).or_default() += count;
         }
+    }
+}
+
+impl Totals {
+    /// The totals for programs.
+    pub fn figures(&self, arch: &str) {
+        let number = |name: &str, value, unit| figures::number(arch, name, value, unit);
+        number("files", self.files, "files");
+        number("files without CFI", self.without_cfi, "files");
+        number("files that cannot be read", self.unreadable, "files");
+        if self.without_format != 0 || self.functions == 0 {
+            return;
+        }
+        number("bytes of CFI", self.cfi_bytes, "bytes");
+        number("bytes of tables", self.table_bytes, "bytes");
+        number("functions", self.functions, "functions");
+        number("functions in tables", self.converted, "functions");
+        number("functions whose CFI is malformed", self.malformed, "functions");
+        for (reason, &count) in &self.omitted {
+            number(&format!("omitted: {reason}"), count, "functions");
+        }
+        number("functions whose CFI DWARF does not define", self.undefined, "functions");
+        number("those of them in tables", self.undefined_converted, "functions");
+        number("PCs compared", self.pcs, "PCs");
+        number("PCs that are equal", self.pcs_equal, "PCs");
+        number("PCs of omitted functions", self.pcs_missing, "PCs");
+        number("PCs that gimli cannot judge", self.pcs_unjudged, "PCs");
+        number("PCs that differ", self.pcs_different, "PCs");
+        number("functions missing without a reason", self.unexplained, "functions");
     }
 }
 

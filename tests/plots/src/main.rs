@@ -1,0 +1,95 @@
+//! Measures with the benches, and draws plots and tables of what they measured.
+//!
+//! ```sh
+//! cargo run --release --manifest-path tests/plots/Cargo.toml                       # measure everything, then draw
+//! cargo run --release --manifest-path tests/plots/Cargo.toml -- measure GROUP...   # some groups, then draw
+//! cargo run --release --manifest-path tests/plots/Cargo.toml -- draw               # only draw
+//! cargo run --release --manifest-path tests/plots/Cargo.toml -- check              # compare what is drawn with the figures
+//! ```
+//!
+//! Figures are stored in `tests/plots/figures/`, with their provenance. They give `docs/plots/*.svg`, and the parts of
+//! `docs/how-*.md` between marks.
+
+mod bars;
+mod figures;
+mod lines;
+mod measure;
+mod pages;
+mod plots;
+mod style;
+mod tables;
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cfipack-plots [measure GROUP... | draw | check]";
+
+fn main() -> ExitCode {
+    let arguments: Vec<_> = env::args().skip(1).collect();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let figures = root.join("tests/plots/figures");
+    let result = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] | ["measure", ..] => {
+            let wanted = arguments.get(1..).unwrap_or_default();
+            measure::measure(&root, &figures, wanted).and_then(|()| write(&root, &figures))
+        }
+        ["draw"] => write(&root, &figures),
+        ["check"] => check(&root, &figures),
+        _ => Err(USAGE.into()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Every file that follows from the figures, as it should be.
+fn files(root: &Path, figures: &Path) -> Result<Vec<(PathBuf, String)>, String> {
+    let all = figures::read(figures)?;
+    let mut files = Vec::new();
+    for (name, svg) in plots::draw(&all)? {
+        files.push((root.join("docs/plots").join(name), svg));
+    }
+    let tables = tables::write(&all)?;
+    for page in ["how-true.md", "how-small.md", "how-fast.md"] {
+        let path = root.join("docs").join(page);
+        let text = fs::read_to_string(&path).map_err(|error| format!("docs/{page}: {error}"))?;
+        let text = pages::filled(&text, &tables).map_err(|error| format!("docs/{page}: {error}"))?;
+        files.push((path, text));
+    }
+    Ok(files)
+}
+
+fn write(root: &Path, figures: &Path) -> Result<(), String> {
+    for (path, text) in files(root, figures)? {
+        let name = path.file_name().unwrap_or_default().display();
+        if fs::read_to_string(&path).is_ok_and(|old| old == text) {
+            println!("{name}: as it was");
+            continue;
+        }
+        fs::write(&path, text).map_err(|error| format!("{name}: {error}"))?;
+        println!("{name}: written");
+    }
+    Ok(())
+}
+
+fn check(root: &Path, figures: &Path) -> Result<(), String> {
+    let files = files(root, figures)?;
+    let differs =
+        |(path, text): &&(PathBuf, String)| fs::read_to_string(path).map_or(true, |old| old != *text);
+    let different: Vec<_> = files
+        .iter()
+        .filter(differs)
+        .map(|(path, _)| path.file_name().unwrap_or_default().to_string_lossy())
+        .collect();
+    if different.is_empty() {
+        println!("{} plots and pages are what the figures give", files.len());
+        return Ok(());
+    }
+    Err(format!("not what the figures give: {}; `draw` writes them", different.join(", ")))
+}

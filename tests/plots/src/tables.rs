@@ -1,0 +1,318 @@
+//! The tables of pages.
+
+use std::collections::BTreeMap;
+
+use crate::figures::{All, Figure, Measured, missing, of};
+use crate::lines::grouped;
+use crate::plots::{PAIRS, duration, kilobytes, times};
+
+/// A part of a page: its name, the benches whose figures it has, and how it is written.
+type Part = (&'static str, &'static [&'static str], fn(&All) -> Result<String, String>);
+
+const TIMED: &[&str] = &[
+    "peers",
+    "ratios",
+    "profile",
+    "linker",
+    "capi",
+    "scaling",
+    "unwind_info_lookup",
+    "unwind_info_build",
+    "compact_unwind_encode",
+    "instructions",
+];
+
+const PARTS: [Part; 14] = [
+    ("disturbed", &[], |all| Ok(disturbed(all))),
+    ("sweep", &["sweep"], sweep),
+    ("identical", &["images"], |all| identical(of(all, "images")?)),
+    ("sizes", &["files"], |all| sizes(of(all, "files")?)),
+    ("peers", &["peers", "linker", "profile", "ratios", "unwind_info_lookup"], peers),
+    ("ratios", &["ratios"], |all| ratios(of(all, "ratios")?)),
+    ("unwind-info", APPLE, unwind_info),
+    ("frames", &["profile"], |all| frames(of(all, "profile")?)),
+    ("linker", &["linker"], |all| linker(of(all, "linker")?)),
+    ("instructions", &["instructions"], |all| instructions(of(all, "instructions")?)),
+    ("c-interface", &["capi"], |all| c_interface(of(all, "capi")?)),
+    ("provenance-true", &[], |all| Ok(provenance(all, &["sweep", "sweep-foreign", "images"]))),
+    ("provenance-small", &[], |all| Ok(provenance(all, &["files", "images"]))),
+    ("provenance-fast", &[], |all| Ok(provenance(all, TIMED))),
+];
+
+const APPLE: &[&str] = &["unwind_info_lookup", "compact_unwind_encode", "unwind_info_build"];
+
+/// The parts of pages, by name. What has not been measured is named in its place.
+pub fn write(all: &All) -> Result<BTreeMap<&'static str, String>, String> {
+    let part = |&(name, needs, write): &Part| {
+        let missing = missing(all, needs);
+        let text = match missing.is_empty() {
+            true => write(all)?,
+            false => format!("Not measured: `{}`.", missing.join("`, `")),
+        };
+        Ok((name, text))
+    };
+    PARTS.iter().map(part).collect()
+}
+
+/// A table of Markdown.
+struct Table(String);
+
+impl Table {
+    fn new(head: &[&str]) -> Self {
+        let mut table = Self(String::new());
+        table.row(head.iter().map(|&cell| cell.to_owned()));
+        let rule = (0..head.len()).map(|column| if column == 0 { "---".into() } else { "---:".to_owned() });
+        table.row(rule);
+        table
+    }
+
+    fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        let cells: Vec<_> = cells.into_iter().collect();
+        self.0 += &format!("| {} |\n", cells.join(" | "));
+    }
+}
+
+/// What the sweeps found, a column for each architecture.
+fn sweep(all: &All) -> Result<String, String> {
+    let mut columns: Vec<(&str, &Measured)> = Vec::new();
+    for group in ["sweep", "sweep-foreign"] {
+        let Some(measured) = all.get(group) else { continue };
+        let subjects = measured.subjects().into_iter();
+        columns.extend(
+            subjects
+                .filter(|arch| measured.value(arch, "PCs compared").is_some())
+                .map(|arch| (arch, measured)),
+        );
+    }
+    columns.retain(|(arch, _)| group_of(arch).is_some());
+    columns.sort_by_key(|(arch, _)| group_of(arch));
+    columns.dedup_by_key(|(arch, _)| group_of(arch));
+    let mut head = vec![""];
+    head.extend(columns.iter().map(|(arch, _)| group_of(arch).unwrap_or_default().1));
+    let mut table = Table::new(&head);
+    let mut names: Vec<String> =
+        ["files", "files without CFI", "functions", "functions in tables"].map(String::from).to_vec();
+    let mut omitted: Vec<String> = Vec::new();
+    for figure in columns
+        .iter()
+        .flat_map(|(arch, measured)| measured.figures.iter().filter(move |figure| figure.subject == *arch))
+    {
+        if figure.name.starts_with("omitted: ") && !omitted.contains(&figure.name) {
+            omitted.push(figure.name.clone());
+        }
+    }
+    omitted.sort();
+    names.extend(omitted);
+    names.extend(
+        [
+            "functions whose CFI DWARF does not define",
+            "those of them in tables",
+            "functions missing without a reason",
+            "PCs compared",
+            "PCs of omitted functions",
+            "PCs that gimli cannot judge",
+            "PCs that differ",
+        ]
+        .map(String::from),
+    );
+    for name in names {
+        let cells =
+            columns.iter().map(|(arch, measured)| grouped(measured.value(arch, &name).unwrap_or(0.0)));
+        let bold = |cell: String| if name == "PCs that differ" { format!("**{cell}**") } else { cell };
+        table.row([bold(named(&name))].into_iter().chain(cells.map(bold)));
+    }
+    Ok(table.0)
+}
+
+/// Where the column of an architecture stands, and its name.
+fn group_of(arch: &str) -> Option<(u8, &'static str)> {
+    match arch {
+        "Amd64" => Some((0, "x86-64")),
+        "Aarch64" => Some((1, "arm64")),
+        "S390x" => Some((2, "s390x")),
+        _ => None,
+    }
+}
+
+/// A reason as code.
+fn named(name: &str) -> String {
+    match name.split_once(": ") {
+        Some((what, reason)) => format!("{what}: `{reason}`"),
+        None => name.into(),
+    }
+}
+
+fn identical(images: &Measured) -> Result<String, String> {
+    let mut table = Table::new(&["`__unwind_info` built from the entries of real images", "images"]);
+    for figure in images.figures.iter().filter(|figure| figure.subject == "all images") {
+        table.row([named(&figure.name), grouped(figure.value)]);
+    }
+    Ok(table.0)
+}
+
+fn sizes(files: &Measured) -> Result<String, String> {
+    const CFI: &str = ".eh_frame and .eh_frame_hdr";
+    let mut table = Table::new(&[
+        "file",
+        "functions",
+        "CFI",
+        "`gnu`",
+        "omitted",
+        "`small`",
+        "omitted",
+        "`small` of `gnu`",
+    ]);
+    for subject in files.subjects() {
+        let of = |layout| files.find(subject, layout, CFI);
+        let (small, gnu) = (of("small")?, of("gnu")?);
+        let cfi = small.yardstick.as_ref().map_or(0.0, |cfi| cfi.value);
+        let omitted = |layout: &str| {
+            let start = format!("omitted, {layout}: ");
+            let reasons = files
+                .figures
+                .iter()
+                .filter(|figure| figure.subject == subject && figure.name.starts_with(&start));
+            grouped(reasons.map(|figure| figure.value).sum())
+        };
+        table.row([
+            format!("`{subject}`"),
+            grouped(files.value(subject, "functions").unwrap_or(0.0)),
+            kilobytes(cfi),
+            kilobytes(gnu.value),
+            omitted("gnu"),
+            kilobytes(small.value),
+            omitted("small"),
+            format!("{:.1} %", 100.0 * small.value / gnu.value),
+        ]);
+    }
+    Ok(table.0)
+}
+
+/// Both times of a figure, and how much less the first is.
+fn pair(table: &mut Table, name: String, figure: &Figure) {
+    let yardstick = figure.yardstick.as_ref();
+    let its = yardstick.map_or(0.0, |yardstick| yardstick.value);
+    table.row([name, duration(figure.value), duration(its), times(figure.times_less())]);
+}
+
+fn peers(all: &All) -> Result<String, String> {
+    let mut table = Table::new(&["cfipack vs the other", "cfipack", "the other", "times as fast"]);
+    for one in &PAIRS {
+        pair(&mut table, one.name.into(), of(all, one.bench)?.find(one.subject, one.figure, one.yardstick)?);
+    }
+    Ok(table.0)
+}
+
+fn ratios(ratios: &Measured) -> Result<String, String> {
+    let subjects = ratios.subjects();
+    let head: Vec<_> = ["", "compared with"].into_iter().chain(subjects.iter().copied()).collect();
+    let mut table = Table::new(&head);
+    let first = subjects.first().ok_or("no library was measured")?;
+    for figure in ratios.figures.iter().filter(|figure| figure.subject == *first && figure.unit == "ns") {
+        let yardstick = figure.yardstick.as_ref().map_or("", |yardstick| &yardstick.name);
+        let mut cells = vec![figure.name.clone(), yardstick.to_owned()];
+        for subject in &subjects {
+            cells.push(times(ratios.find(subject, &figure.name, yardstick)?.times_less()));
+        }
+        table.row(cells);
+    }
+    Ok(table.0)
+}
+
+fn unwind_info(all: &All) -> Result<String, String> {
+    let mut table = Table::new(&["", "cfipack", "the other", "times as fast"]);
+    for group in APPLE {
+        for figure in &of(all, group)?.figures {
+            if let Some(yardstick) = &figure.yardstick {
+                let name = format!("{}, {} vs {}", figure.name, figure.subject, yardstick.name);
+                pair(&mut table, name, figure);
+            }
+        }
+    }
+    Ok(table.0)
+}
+
+fn frames(profile: &Measured) -> Result<String, String> {
+    let mut table =
+        Table::new(&["program", "by table", "framehop without cache", "framehop, all in its cache", "gimli"]);
+    for subject in profile.subjects() {
+        let of = |way| profile.find(subject, "a frame by table", way);
+        let mut cells = vec![format!("`{subject}`"), duration(of("gimli")?.value)];
+        for way in ["framehop, uncached", "framehop, all", "gimli"] {
+            let figure = of(way)?;
+            cells.push(format!(
+                "{}, {}",
+                duration(figure.value * figure.times_less()),
+                times(figure.times_less())
+            ));
+        }
+        table.row(cells);
+    }
+    Ok(table.0)
+}
+
+fn linker(linker: &Measured) -> Result<String, String> {
+    let mut table = Table::new(&["a linker's work vs the other", "cfipack", "the other", "times as fast"]);
+    for figure in linker.figures.iter().filter(|figure| figure.unit == "ns") {
+        let yardstick = figure.yardstick.as_ref().map_or("", |yardstick| &yardstick.name);
+        pair(&mut table, format!("{}, {} vs {yardstick}", figure.subject, figure.name), figure);
+    }
+    Ok(table.0)
+}
+
+/// Which times are not those of an idle machine.
+fn disturbed(all: &All) -> String {
+    let is_disturbed = |bench: &&&str| all.get(**bench).is_some_and(Measured::is_disturbed);
+    let benches: Vec<_> = TIMED
+        .iter()
+        .filter(|bench| **bench != "instructions")
+        .filter(is_disturbed)
+        .map(|bench| format!("`{bench}`"))
+        .collect();
+    match benches.is_empty() {
+        true => "All times are those of an idle machine.".into(),
+        false => format!(
+            "**The machine was busy with other work** when these benches ran, and their ratios are not those of an idle one: {}.",
+            benches.join(", ")
+        ),
+    }
+}
+
+/// What conversion and verification take of the processor, however busy it is.
+fn instructions(instructions: &Measured) -> Result<String, String> {
+    let mut table =
+        Table::new(&["instructions, millions", "cfipack", "gimli walks all rows", "times as few"]);
+    for figure in &instructions.figures {
+        let its = figure.yardstick.as_ref().map_or(0.0, |yardstick| yardstick.value);
+        let millions = |count: f64| format!("{:.0}", count / 1e6);
+        let name = format!("`{}`, {}", figure.name, figure.subject);
+        table.row([name, millions(figure.value), millions(its), format!("{:.2}", figure.times_less())]);
+    }
+    Ok(table.0)
+}
+
+/// What a call costs more than in Rust.
+fn c_interface(capi: &Measured) -> Result<String, String> {
+    let mut table = Table::new(&["", "library", "through the C interface", "in Rust", "times as long"]);
+    for figure in &capi.figures {
+        let yardstick = figure.yardstick.as_ref().ok_or("a figure without Rust's")?;
+        table.row([
+            figure.name.clone(),
+            format!("`{}`", figure.subject),
+            duration(figure.value),
+            duration(yardstick.value),
+            format!("{:.2}", figure.value / yardstick.value),
+        ]);
+    }
+    Ok(table.0)
+}
+
+/// When, where and with what the benches ran.
+fn provenance(all: &All, benches: &[&str]) -> String {
+    let mut text = String::new();
+    for (bench, measured) in benches.iter().filter_map(|bench| Some((bench, all.get(*bench)?))) {
+        let lines: Vec<_> = measured.provenance.iter().map(|(key, value)| format!("{key} {value}")).collect();
+        text += &format!("- `{bench}`: {}\n", lines.join("; "));
+    }
+    text
+}
