@@ -138,7 +138,7 @@ fn ways(source: &Source<'_>) -> Vec<Try> {
     }
     // Kernels before 5.18 and qemu-user add `e_phoff` to a program's lowest address, where its program headers would
     // not lie. Those that no segment loads are not looked for.
-    let is_suited = !source.is_program || !source.loads_headers();
+    let is_suited = !source.is_program() || !source.loads_headers();
     let last = is_suited.then_some(Try::HeaderPage { skip });
     if !source.is_fixed {
         let with = |spare| Attempt::new(spare, Kinds::Dynamic);

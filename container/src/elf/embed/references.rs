@@ -97,10 +97,7 @@ fn move_headers(
 /// Moves addresses in the dynamic section.
 fn move_dynamic(source: &Source<'_>, plan: &mut Plan, moved: &[Moved]) -> Result<(), EmbedError> {
     let Some(dynamic) = source.dynamic else { return Ok(()) };
-    let word = |bytes: &[u8], at: usize| bytes[at..].first_chunk().map_or(0, |&word| source.endian.u64(word));
-    let entries = source.bytes(dynamic.range()).chunks_exact(DYN_LEN);
-    let entries = entries.map(|entry| (word(entry, 0) as i64, word(entry, 8)));
-    let entries: Vec<_> = entries.take_while(|(tag, _)| *tag != elf::DT_NULL.0).collect();
+    let entries: Vec<_> = source.dynamic_entries().collect();
     let value_of = |tag: elf::DynamicTag| entries.iter().find(|entry| entry.0 == tag.0).map(|entry| entry.1);
     for (index, &(tag, value)) in entries.iter().enumerate() {
         let offset = dynamic.offset + (index * DYN_LEN) as u64;

@@ -24,8 +24,6 @@ pub(super) struct Source<'a> {
     pub endian: Endian,
     /// Whether its addresses are fixed.
     pub is_fixed: bool,
-    /// Whether a kernel may start it: it has fixed addresses, an entry or an interpreter.
-    pub is_program: bool,
     /// The offsets of its header tables.
     pub phoff: u64,
     pub shoff: u64,
@@ -61,7 +59,6 @@ impl<'a> Source<'a> {
             headers: headers.clone(),
             endian: headers.arch.endian(),
             is_fixed: header.e_type(endian) == elf::ET_EXEC,
-            is_program: header.e_type(endian) == elf::ET_EXEC || header.e_entry(endian) != 0,
             phoff: header.e_phoff(endian),
             shoff: header.e_shoff(endian),
             names: header.shstrndx(endian, headers.bytes).map_or(0, |index| index as usize),
@@ -78,7 +75,6 @@ impl<'a> Source<'a> {
         source.contents = source.contents(&source.segments, &source.sections, source.names);
         source.check_end()?;
         source.interp = source.segment(elf::PT_INTERP).map(Segment::range);
-        source.is_program |= source.interp.is_some();
         source.dynamic = source.segment(elf::PT_DYNAMIC).copied();
         let symbols = source.sections.iter().filter(|section| section.is(elf::SHT_DYNSYM));
         source.dynamic_names = symbols.map(|section| section.link).collect();
@@ -218,6 +214,24 @@ impl<'a> Source<'a> {
     /// The first segment of a type.
     pub fn segment(&self, kind: elf::ProgramType) -> Option<&Segment> {
         self.segments.iter().find(|segment| segment.kind == kind.0)
+    }
+
+    /// Whether kernels start it: it has fixed addresses or an interpreter, or states that it is a program.
+    pub fn is_program(&self) -> bool {
+        let flags = self.dynamic_entries().find(|(tag, _)| *tag == elf::DT_FLAGS_1.0);
+        let is_pie = flags.is_some_and(|(_, flags)| flags & elf::DF_1_PIE.0 != 0);
+        self.is_fixed || self.interp.is_some() || is_pie
+    }
+
+    /// The tags and values of the dynamic section.
+    pub fn dynamic_entries(&self) -> impl Iterator<Item = (i64, u64)> {
+        let bytes = self.dynamic.map_or(&[][..], |dynamic| self.bytes(dynamic.range()));
+        let word = |bytes: &[u8; 8]| self.endian.u64(*bytes);
+        let words = bytes.as_chunks::<16>().0.iter().map(move |entry| {
+            let (tag, value) = entry.split_at(8);
+            (tag.first_chunk().map_or(0, word) as i64, value.first_chunk().map_or(0, word))
+        });
+        words.take_while(|(tag, _)| *tag != elf::DT_NULL.0)
     }
 
     /// Whether a segment loads the program headers.

@@ -4,6 +4,7 @@ use object::elf;
 
 use super::Check;
 use super::error::StructureError;
+use super::image::Image;
 use super::pairs::Pair;
 
 /// Bytes of an entry.
@@ -31,6 +32,17 @@ pub(super) fn check(check: &Check<'_>, pair: Pair) -> Result<(), StructureError>
         }
     }
     Ok(())
+}
+
+/// Whether the dynamic section states that the file is a program (`DF_1_PIE`).
+pub(super) fn is_pie(image: &Image<'_>) -> bool {
+    let mut segments = image.segments.iter().filter(|segment| segment.kind == elf::PT_DYNAMIC.0);
+    let range = segments.next().and_then(|segment| image.range(segment.offset, segment.filesz));
+    let mut entries = image.bytes[range.unwrap_or(0..0)].chunks_exact(ENTRY);
+    entries.any(|entry| {
+        let (tag, value) = (image.u64(entry, 0), image.u64(entry, 8));
+        tag == elf::DT_FLAGS_1.0 as u64 && value & elf::DF_1_PIE.0 != 0
+    })
 }
 
 /// Whether the value of a tag is an address, as the generic ABI and its GNU additions define it.

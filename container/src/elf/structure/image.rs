@@ -74,8 +74,6 @@ pub(super) struct Image<'a> {
     pub(super) machine: u16,
     pub(super) is_relocatable: bool,
     pub(super) is_executable: bool,
-    /// Where it starts; 0 for libraries, which nothing starts.
-    pub(super) entry: u64,
     pub(super) segments_at: u64,
     pub(super) sections_at: u64,
     pub(super) segments: Vec<Segment>,
@@ -116,7 +114,6 @@ impl<'a> Image<'a> {
             machine: header.e_machine(endian).0,
             is_relocatable: kind == elf::ET_REL,
             is_executable: kind == elf::ET_EXEC,
-            entry: header.e_entry(endian),
             segments_at,
             sections_at,
             segments,

@@ -6,7 +6,7 @@ use super::error::{StructureError, Version};
 use super::image::{Image, Segment};
 use super::loads::Load;
 use super::sections::segments_size;
-use super::{Check, PAGE, others};
+use super::{Check, PAGE, dynamic, others};
 
 /// Checks all program headers but the table's.
 pub(super) fn check(check: &Check<'_>) -> Result<(), StructureError> {
@@ -152,7 +152,7 @@ fn check_own(check: &Check<'_>) -> Result<(), StructureError> {
     };
     let is_found_by_rule = address(old).is_some() && address(old) == by_rule(old);
     let has_interpreter = old.segments.iter().any(|segment| segment.kind == elf::PT_INTERP.0);
-    if is_found_by_rule && (old.is_executable || old.entry != 0 || has_interpreter) {
+    if is_found_by_rule && (old.is_executable || has_interpreter || dynamic::is_pie(old)) {
         let (expected, found) = (by_rule(new).unwrap_or(0), address(new).unwrap_or(u64::MAX));
         let size = segments_size(new);
         if expected != found || new.loads.offset_of(found, size) != Some(new.segments_at) {
