@@ -70,11 +70,12 @@ instructions or macros. What is not certain is an error that names the option to
 the object of the code first, since its link drops entries about another object's functions:
   ld -r code.o tables.o -o both.o
 ld.lld (--linker lld) takes it in the link itself: ld.lld code.o tables.o ...
-Its fields lead to global symbols, undefined in it, of the object of the code: for a function, the last symbol before it in its section that .globl or .weak names, or the first
-one after it, and the distance. Of these, .hidden and .protected symbols come first: a shared
+Its fields lead to global symbols, undefined in it, of the object of the code: for a function,
+the last symbol before it in its section that .globl or .weak names, or the first one after
+it, and the distance. Of these, .hidden and .protected symbols come first: a shared
 library needs one in each section of code, since others may be taken over by other modules. A
 function in a section without global symbols, or in a COMDAT group (of which the linker may
-keep another object's code), is left out with a warning. Mach-O linkers drop
+keep another object's code), is omitted with a warning. Mach-O linkers drop
 rows about code of another object, so that there is no such object for Mach-O.";
 
 /// What is made.
@@ -157,7 +158,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let made = emit::emit(&unit, arguments).with_context(name)?;
     for omitted in &made.omitted {
         let function = &unit.functions[omitted.function];
-        let what = if arguments.emit == Emit::CompactUnwind { "in DWARF mode" } else { "left out" };
+        let what = if arguments.emit == Emit::CompactUnwind { "in DWARF mode" } else { "omitted" };
         let symbol = function.name.as_deref().unwrap_or("(no name)");
         status::warn(&format_args!("{}:{}: {symbol}: {what}: {}", name(), function.line, omitted.text));
     }
@@ -255,7 +256,7 @@ impl Made {
         let name = Escaped(name);
         let (done, rest) = match self.section {
             "__compact_unwind" => ("with a compact encoding", "in DWARF mode"),
-            _ => ("converted", "left out"),
+            _ => ("converted", "omitted"),
         };
         let all = Number(functions, "function");
         writeln!(text, "{name}: {all}: {converted} {done} ({share}), {omitted} {rest}")?;

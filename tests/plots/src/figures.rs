@@ -86,6 +86,16 @@ impl Measured {
         self.figures.iter().find(is_it).ok_or_else(missing)
     }
 
+    /// A figure of all subjects that have it: the one with the median ratio, the lower of two.
+    pub fn median(&self, name: &str, yardstick: &str) -> Result<&Figure, String> {
+        let found =
+            self.subjects().into_iter().filter_map(|subject| self.find(subject, name, yardstick).ok());
+        let mut found: Vec<_> = found.collect();
+        found.sort_by(|a, b| a.times_less().total_cmp(&b.times_less()));
+        let middle = found.len().saturating_sub(1) / 2;
+        found.get(middle).copied().ok_or_else(|| format!("no figure {name}, beside \"{yardstick}\""))
+    }
+
     /// Subjects in the order in which they were measured.
     pub fn subjects(&self) -> Vec<&str> {
         let mut subjects: Vec<&str> = Vec::new();

@@ -172,7 +172,8 @@ fn sizes(files: &Measured) -> Result<String, String> {
                 .figures
                 .iter()
                 .filter(|figure| figure.subject == subject && figure.name.starts_with(&start));
-            grouped(reasons.map(|figure| figure.value).sum())
+            // The sum of none is -0.
+            grouped(reasons.map(|figure| figure.value).sum::<f64>() + 0.0)
         };
         table.row([
             format!("`{subject}`"),
@@ -198,7 +199,7 @@ fn pair(table: &mut Table, name: String, figure: &Figure) {
 fn peers(all: &All) -> Result<String, String> {
     let mut table = Table::new(&["cfipack vs the other", "cfipack", "the other", "times as fast"]);
     for one in &PAIRS {
-        pair(&mut table, one.name.into(), of(all, one.bench)?.find(one.subject, one.figure, one.yardstick)?);
+        pair(&mut table, one.name.into(), one.measured(all)?);
     }
     Ok(table.0)
 }
@@ -311,7 +312,11 @@ fn c_interface(capi: &Measured) -> Result<String, String> {
 fn provenance(all: &All, benches: &[&str]) -> String {
     let mut text = String::new();
     for (bench, measured) in benches.iter().filter_map(|bench| Some((bench, all.get(*bench)?))) {
-        let lines: Vec<_> = measured.provenance.iter().map(|(key, value)| format!("{key} {value}")).collect();
+        let lines = measured.provenance.iter().map(|(key, value)| match value.starts_with(&**key) {
+            true => value.clone(),
+            false => format!("{key} {value}"),
+        });
+        let lines: Vec<_> = lines.collect();
         text += &format!("- `{bench}`: {}\n", lines.join("; "));
     }
     text
