@@ -1157,8 +1157,8 @@ enum cfipack_status cfipack_merger_get_note(const struct cfipack_merger *merger,
 // `merger` is null or a merger.
 const char *cfipack_merger_message(const struct cfipack_merger *merger);
 
-// Ends the section, on the threads of `pool`, which may be null, and frees the merger, whatever the status. `keys` is what keys
-// are, `CFIPACK_KEYS_...`.
+// Ends the section, on the threads of `pool`, which may be null, and frees the merger, whatever the status. `keys` is
+// what keys are, `CFIPACK_KEYS_...`.
 //
 // Pointers are null, or lead to what their types say.
 enum cfipack_status cfipack_merger_finish(struct cfipack_merger *merger,
@@ -1303,9 +1303,9 @@ enum cfipack_status cfipack_section_get_omitted(const struct cfipack_section *se
                                                 size_t capacity,
                                                 size_t *count);
 
-// Writes the section of a linked file, which lies at `address`, into `out` of exactly `cfipack_section_len` bytes, on the
-// threads of `pool`, which may be null. `addresses` has the address of each function, omitted ones too, or of each input section, as
-// `CFIPACK_KEYS_...` describes.
+// Writes the section of a linked file, which lies at `address`, into `out` of exactly `cfipack_section_len` bytes, on
+// the threads of `pool`, which may be null. `addresses` has the address of each function, omitted ones too, or of each
+// input section, as `CFIPACK_KEYS_...` describes.
 //
 // Pointers are null, or lead to what their types say; `out` is writable for `len` bytes.
 enum cfipack_status cfipack_section_write(struct cfipack_section *section,
@@ -1536,9 +1536,9 @@ const char *cfipack_unwind_section_message(const struct cfipack_unwind_section *
 // `section` is null or a section.
 void cfipack_unwind_section_free(struct cfipack_unwind_section *section);
 
-// Compares the `.sframe` table in `table` of `table_len` bytes, which lies at `address`, with call frame information, at every
-// PC, both ways, on the threads of `pool`, which may be null. gimli evaluates the call frame information. `message`, which may be null, gets why the table cannot be
-// read. `cfipack_report_free` frees the report.
+// Compares the `.sframe` table in `table` of `table_len` bytes, which lies at `address`, with call frame information,
+// at every PC, both ways, on the threads of `pool`, which may be null. gimli evaluates the call frame information.
+// `message`, which may be null, gets why the table cannot be read. `cfipack_report_free` frees the report.
 //
 // Pointers are null, or lead to what their types say.
 enum cfipack_status cfipack_verify_sframe(struct cfipack_report **out,

@@ -250,8 +250,8 @@ pub unsafe extern "C" fn cfipack_merger_message(merger: *const cfipack_merger) -
     unsafe { handle::message(merger) }
 }
 
-/// Ends the section, on the threads of `pool`, which may be null, and frees the merger, whatever the status. `keys` is what keys
-/// are, `CFIPACK_KEYS_...`.
+/// Ends the section, on the threads of `pool`, which may be null, and frees the merger, whatever the status. `keys` is
+/// what keys are, `CFIPACK_KEYS_...`.
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say.

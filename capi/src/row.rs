@@ -73,8 +73,8 @@ impl From<Cfa> for cfipack_rule {
 impl From<Rule> for cfipack_rule {
     #[inline]
     fn from(value: Rule) -> Self {
-        // Field by field, which compiles to a table and conditional moves: one match of all would be a jump that no
-        // processor predicts.
+        // Field by field, which compiles to a table and conditional moves: one match of all would be a jump that
+        // processors predict badly.
         let kind = match value {
             Rule::Undefined => CFIPACK_RULE_UNDEFINED,
             Rule::SameValue => CFIPACK_RULE_SAME_VALUE,

@@ -163,9 +163,9 @@ pub unsafe extern "C" fn cfipack_section_get_omitted(
     })
 }
 
-/// Writes the section of a linked file, which lies at `address`, into `out` of exactly `cfipack_section_len` bytes, on the
-/// threads of `pool`, which may be null. `addresses` has the address of each function, omitted ones too, or of each input section, as
-/// `CFIPACK_KEYS_...` describes.
+/// Writes the section of a linked file, which lies at `address`, into `out` of exactly `cfipack_section_len` bytes, on
+/// the threads of `pool`, which may be null. `addresses` has the address of each function, omitted ones too, or of each
+/// input section, as `CFIPACK_KEYS_...` describes.
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say; `out` is writable for `len` bytes.

@@ -55,9 +55,9 @@ impl Opaque for cfipack_report {
     type State = Report;
 }
 
-/// Compares the `.sframe` table in `table` of `table_len` bytes, which lies at `address`, with call frame information, at every
-/// PC, both ways, on the threads of `pool`, which may be null. gimli evaluates the call frame information. `message`, which may be null, gets why the table cannot be
-/// read. `cfipack_report_free` frees the report.
+/// Compares the `.sframe` table in `table` of `table_len` bytes, which lies at `address`, with call frame information,
+/// at every PC, both ways, on the threads of `pool`, which may be null. gimli evaluates the call frame information.
+/// `message`, which may be null, gets why the table cannot be read. `cfipack_report_free` frees the report.
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say.

@@ -16,6 +16,7 @@ use cfipack_assembler::{Assembly, CallFrames, Directives, Target};
 use cfipack_cfi::{Functions, Section as Cfi, SectionKind};
 use cfipack_format::{Address, Arch, Key, Register};
 use cfipack_tests::figures;
+use cfipack_tests::timing::median;
 
 const ROUNDS: usize = 41;
 const REPEATED: u32 = 2000;
@@ -183,10 +184,7 @@ fn by_turns<A, B>(mut a: impl FnMut() -> A, mut b: impl FnMut() -> B) -> (f64, f
         times[0].push(time(&mut a));
         times[1].push(time(&mut b));
     }
-    let [a, b] = times.map(|mut times| {
-        times.sort_unstable();
-        times[ROUNDS / 2].as_secs_f64() * 1e9 / f64::from(REPEATED)
-    });
+    let [a, b] = times.map(|times| median(times).as_secs_f64() * 1e9 / f64::from(REPEATED));
     (a, b)
 }
 

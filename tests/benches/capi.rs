@@ -7,7 +7,6 @@
 
 use std::hint::black_box;
 use std::ptr::{null, null_mut};
-use std::time::{Duration, Instant};
 
 use cfipack_capi::*;
 use cfipack_cfi::Functions;
@@ -18,6 +17,7 @@ use cfipack_format::{Address, Arch, Key};
 use cfipack_linker::sframe::{Field, Merger, Object, Options as LinkOptions};
 use cfipack_roundtrip::{Table, verify};
 use cfipack_tests::figures;
+use cfipack_tests::timing::time;
 use cfipack_tests::workload::{Library, libraries};
 
 const ROUNDS: usize = 15;
@@ -55,14 +55,6 @@ fn compare<A, B>(
     let ratio = c.as_secs_f64() / rust.as_secs_f64();
     println!("{what:<32} {ratio:5.2} of Rust's {rust:>10.2?}, {more:+7.2} ns a call");
     figures::times(library.name, what, c, "in Rust", rust, calls);
-}
-
-fn time<T>(work: impl FnOnce() -> T) -> Duration {
-    let start = Instant::now();
-    let result = black_box(work());
-    let elapsed = start.elapsed();
-    drop(result);
-    elapsed
 }
 
 fn section(cfi: &cfi::Section<'_>) -> cfipack_cfi_section {

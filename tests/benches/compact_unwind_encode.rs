@@ -4,8 +4,6 @@
 //!     cargo bench -p cfipack-tests --bench compact_unwind_encode
 
 use std::collections::BTreeMap;
-use std::hint::black_box;
-use std::time::{Duration, Instant};
 
 use cfipack_container::File;
 use cfipack_encoder::cfi;
@@ -14,6 +12,7 @@ use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::{Address, Arch};
 use cfipack_tests::figures;
 use cfipack_tests::machine::toolchain_library;
+use cfipack_tests::timing::{median, time};
 use cfipack_tests::workload::libraries;
 
 const RUNS: usize = 9;
@@ -60,14 +59,11 @@ fn main() {
         let mut counted = [const { BTreeMap::new() }; 2];
         for _ in 0..RUNS {
             counted = Default::default();
-            times[0].push(time(|| black_box(gimli.walk())));
-            times[1].push(time(|| black_box(encode(&cfi, None, &mut counted[0]))));
-            times[2].push(time(|| black_box(encode(&cfi, Some(&code), &mut counted[1]))));
+            times[0].push(time(|| gimli.walk()));
+            times[1].push(time(|| encode(&cfi, None, &mut counted[0])));
+            times[2].push(time(|| encode(&cfi, Some(&code), &mut counted[1])));
         }
-        let [walk, without, with] = times.map(|mut times| {
-            times.sort_unstable();
-            times[RUNS / 2]
-        });
+        let [walk, without, with] = times.map(median);
         println!("{}: gimli's walk {walk:?}", library.name);
         for (what, time, reasons) in [("without", without, &counted[0]), ("with", with, &counted[1])] {
             let figure = format!("compact encodings {what} code");
@@ -76,10 +72,4 @@ fn main() {
             println!("  {what} code: {time:?}, {ratio:.2} of it; stay DWARF: {reasons:?}");
         }
     }
-}
-
-fn time<T>(work: impl FnOnce() -> T) -> Duration {
-    let start = Instant::now();
-    work();
-    start.elapsed()
 }

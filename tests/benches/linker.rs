@@ -3,8 +3,7 @@
 //!
 //!     CFIPACK_REFERENCE_TOOLS=DIR cargo bench -p cfipack-tests --bench linker
 
-use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cfipack_cfi::Functions;
 use cfipack_encoder::sframe::{Layout, Options as TableOptions, Threads};
@@ -16,6 +15,7 @@ use cfipack_tests::figures;
 use cfipack_tests::many_functions::source;
 use cfipack_tests::random::Random;
 use cfipack_tests::reference::Tools;
+use cfipack_tests::timing::{median, time};
 use cfipack_tests::workload::{Library, build as build_finished, libraries};
 
 #[global_allocator]
@@ -32,17 +32,6 @@ fn main() {
     for library in Box::leak(libraries().into_boxed_slice()) {
         keyed(library);
     }
-}
-
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort_unstable();
-    times[times.len() / 2]
-}
-
-fn time<T>(work: impl FnOnce() -> T) -> Duration {
-    let start = Instant::now();
-    black_box(work());
-    start.elapsed()
 }
 
 fn merging(tools: &Tools) {
@@ -105,10 +94,10 @@ fn merging(tools: &Tools) {
     for _ in 0..ROUNDS {
         times[0].push(link("with"));
         times[1].push(link("without"));
-        times[2].push(time(|| merge(gnu, 1, ElfObject::table)));
-        times[3].push(time(|| merge(small, 1, ElfObject::input)));
-        times[4].push(time(|| merge(gnu, 2, ElfObject::table)));
-        times[5].push(time(|| merge(small.with_prefer(Prefer::Cfi), 1, ElfObject::input)));
+        times[2].push(time(|| drop(merge(gnu, 1, ElfObject::table))));
+        times[3].push(time(|| drop(merge(small, 1, ElfObject::input))));
+        times[4].push(time(|| drop(merge(gnu, 2, ElfObject::table))));
+        times[5].push(time(|| drop(merge(small.with_prefer(Prefer::Cfi), 1, ElfObject::input))));
     }
     let [with, without, ours, small_time, two, cfi] = times.map(median);
     let sizes = [merge(gnu, 1, ElfObject::table).len(), merge(small, 1, ElfObject::input).len()];

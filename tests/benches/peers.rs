@@ -3,9 +3,8 @@
 //!
 //!     CFIPACK_COMMAND=CFI2SFRAME CFIPACK_REFERENCE_TOOLS=DIR cargo bench -p cfipack-tests --bench peers
 
-use std::hint::black_box;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{env, fs};
 
 use cfipack_cfi::Functions;
@@ -18,6 +17,7 @@ use cfipack_tests::machine::toolchain_library;
 use cfipack_tests::many_functions::source;
 use cfipack_tests::random::Random;
 use cfipack_tests::reference::Tools;
+use cfipack_tests::timing::{median, time};
 use cfipack_tests::workload::libraries;
 
 const FUNCTIONS: usize = 20_000;
@@ -27,17 +27,6 @@ fn main() {
     let Some(tools) = Tools::find("the time that other tools take") else { return };
     readers(&tools);
     assemblers(&tools);
-}
-
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort_unstable();
-    times[times.len() / 2]
-}
-
-fn time<T>(work: impl FnOnce() -> T) -> Duration {
-    let start = Instant::now();
-    black_box(work());
-    start.elapsed()
 }
 
 fn report(subject: &str, ours: (&str, Duration), theirs: (&str, Duration), functions: usize) {
@@ -107,7 +96,7 @@ fn assemblers(tools: &Tools) {
     ];
     let (mut ours, mut theirs): (Vec<_>, [Vec<_>; 4]) = Default::default();
     for _ in 0..ROUNDS {
-        ours.push(time(convert));
+        ours.push(time(|| drop(convert())));
         for (times, command) in theirs.iter_mut().zip(commands) {
             times.push(time(|| tools.run_well(command)));
         }

@@ -2,14 +2,14 @@
 //!
 //!     cargo bench -p cfipack-tests --bench ratios
 
-use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cfipack_decoder::sframe::{Index, Section};
 use cfipack_encoder::sframe::{Layout, Options};
 use cfipack_format::sframe::Version;
 use cfipack_roundtrip::{Table, Threads, verify, verify_on};
 use cfipack_tests::figures;
+use cfipack_tests::timing::{median, time};
 use cfipack_tests::workload::{Fresh, Library, libraries};
 
 const ROUNDS: usize = 15;
@@ -46,19 +46,8 @@ fn by_turns<A, B>(mut a: impl FnMut() -> A, mut b: impl FnMut() -> B) -> (Durati
         times[0].push(time(&mut a));
         times[1].push(time(&mut b));
     }
-    let [a, b] = times.map(|mut times| {
-        times.sort_unstable();
-        times[ROUNDS / 2]
-    });
+    let [a, b] = times.map(median);
     (a, b)
-}
-
-fn time<T>(work: impl FnOnce() -> T) -> Duration {
-    let start = Instant::now();
-    let result = black_box(work());
-    let elapsed = start.elapsed();
-    drop(result);
-    elapsed
 }
 
 /// `speed`: how many times as fast as the yardstick; else how many times as long.

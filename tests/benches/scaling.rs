@@ -15,6 +15,7 @@ use cfipack_tests::allocated::{Counting, peak};
 use cfipack_tests::figures;
 use cfipack_tests::many_functions::eh_frame;
 use cfipack_tests::random::Random;
+use cfipack_tests::timing::median;
 use cfipack_tests::workload::{Gimli, build};
 
 #[global_allocator]
@@ -60,10 +61,7 @@ fn measure(count: usize) {
         times[2].push(time(count, || convert(&cfi, Layout::Gnu)));
         times[3].push(time(count, || verified().pcs_equal));
     }
-    let [walk, small, gnu, verify] = times.map(|mut times| {
-        times.sort_unstable();
-        times[ROUNDS / 2]
-    });
+    let [walk, small, gnu, verify] = times.map(median);
     let subject = format!("{count}");
     for (what, time) in [("convert, small", small), ("convert, gnu", gnu), ("verify", verify)] {
         figures::times(&subject, what, time, "gimli walks all rows", walk, count);

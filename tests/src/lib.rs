@@ -30,6 +30,7 @@ pub mod random;
 pub mod random_entries;
 pub mod recorded;
 pub mod reference;
+pub mod timing;
 pub mod traced;
 pub mod unlinked;
 pub mod unwind_table;

@@ -119,7 +119,7 @@ impl<'a> Entries<'a> {
         Some(entry)
     }
 
-    /// Finds a member's name where the header says that it is.
+    /// Finds a member's name where the header states that it is.
     fn find_name(&self, entry: &mut Entry<'a>) -> Option<()> {
         if let Some(length) = entry.name.strip_prefix(b"#1/") {
             let length = usize::try_from(decimal(length)?).ok()?;

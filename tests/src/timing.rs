@@ -1,0 +1,22 @@
+//! Times of work, as the benches take them.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+/// How long work takes. Dropping its result takes no part in it.
+pub fn time<T>(work: impl FnOnce() -> T) -> Duration {
+    let start = Instant::now();
+    let result = black_box(work());
+    let elapsed = start.elapsed();
+    drop(result);
+    elapsed
+}
+
+/// The median, the upper of two.
+///
+/// # Panics
+/// If there are none.
+pub fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
