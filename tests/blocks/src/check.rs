@@ -1,7 +1,6 @@
 //! A page's blocks, run and judged.
 
-use std::collections::BTreeMap;
-use std::ops::Range;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::compare;
@@ -43,105 +42,121 @@ pub trait Surroundings {
 
 /// Runs the blocks of the page in the session.
 pub fn check(page: &Page, session: &Session, surroundings: &dyn Surroundings) -> Result<Report, String> {
+    let transcripts: Vec<_> = page.blocks.iter().map(|block| transcript(&block.text)).collect();
     let missing: Vec<_> = page
         .blocks
         .iter()
         .map(|block| block.needs.iter().find(|program| !surroundings.has_program(program)))
         .collect();
-    let commands: Vec<_> = page.blocks.iter().map(|block| transcript(&block.text)).collect();
     let mut steps = Vec::new();
     for (number, block) in page.blocks.iter().enumerate().filter(|(number, _)| missing[*number].is_none()) {
         let in_source_tree = block.is_in_source_tree;
         match &block.kind {
-            Kind::Commands => {
-                steps.push(Step::Run { id: number.to_string(), text: &block.text, in_source_tree })
+            Kind::Commands => steps.push(Step::Run { id: (number, 0), text: &block.text, in_source_tree }),
+            Kind::Console => {
+                steps.extend(transcripts[number].iter().enumerate().map(|(nth, it)| Step::Run {
+                    id: (number, nth),
+                    text: &it.command,
+                    in_source_tree,
+                }))
             }
-            Kind::Console => steps.extend(commands[number].iter().enumerate().map(|(nth, it)| Step::Run {
-                id: format!("{number}.{nth}"),
-                text: &it.command,
-                in_source_tree,
-            })),
             Kind::File(path) => steps.push(Step::Write { path, text: &block.text }),
-            Kind::Bytes(path) | Kind::Lines(path) => steps.push(Step::Keep { id: number.to_string(), path }),
+            Kind::Bytes(path) | Kind::Lines(path) => steps.push(Step::Keep { id: (number, 0), path }),
             Kind::DocTest | Kind::Text | Kind::NotRun(_) | Kind::RunBy(_) => {}
         }
     }
     let done = session.run(&steps).map_err(|error| format!("{}: {error}", page.path))?;
-    let hashes: Vec<_> = page
-        .inputs
-        .iter()
-        .map(|(file, _)| surroundings.hash(&session.directory.join(file)).unwrap_or_default())
-        .collect();
-    let mut inputs = page.inputs.iter().zip(&hashes);
-    let other = inputs.find(|((_, hash), real)| !real.starts_with(hash.as_str()));
-    let other = other.map(|((file, _), _)| format!("{file} is another one than the page's"));
 
     let mut report = Report { verdicts: Vec::new(), updated: page.text.clone() };
     let mut made = Vec::new();
     for (number, block) in page.blocks.iter().enumerate() {
-        let verdict = match (&block.kind, missing[number]) {
-            (_, Some(program)) => Verdict::NotRun(format!("there is no {program}")),
-            (Kind::Commands, _) => sh(&done[&number.to_string()]),
-            (Kind::Console, _) => {
-                let all =
-                    judge_console(number, &commands[number], &done, &session.directory, other.as_deref());
-                made.push((block.place.clone(), all.1));
-                all.0
-            }
-            (Kind::Bytes(_), _) => {
-                let (verdict, listing) = bytes(block, &done[&number.to_string()]);
-                made.push((block.place.clone(), listing));
+        if let Some(program) = missing[number] {
+            report.verdicts.push(Verdict::NotRun(format!("there is no {program}")));
+            continue;
+        }
+        report.verdicts.push(match &block.kind {
+            Kind::Commands => sh(&done[&(number, 0)]),
+            Kind::Console => {
+                let other = another_input(block, session, surroundings);
+                let done: Vec<_> = done.range((number, 0)..(number + 1, 0)).map(|(_, done)| done).collect();
+                let (verdict, text) =
+                    console(&transcripts[number], &done, &session.directory, other.as_deref());
+                made.push((block.place.clone(), text));
                 verdict
             }
-            (Kind::Lines(file), _) => lines(block, file, &done[&number.to_string()]),
-            (Kind::File(_) | Kind::Text, _) => Verdict::Used,
-            (Kind::NotRun(reason), _) => Verdict::NotRun(reason.clone()),
-            (Kind::DocTest, _) if surroundings.has_doc_tests(page) => Verdict::Elsewhere("doc tests".into()),
-            (Kind::DocTest, _) => {
+            Kind::Bytes(_) => {
+                let (verdict, text) = bytes(block, &done[&(number, 0)]);
+                made.push((block.place.clone(), text));
+                verdict
+            }
+            Kind::Lines(file) => lines(block, file, &done[&(number, 0)]),
+            Kind::File(_) | Kind::Text => Verdict::Used,
+            Kind::NotRun(reason) => Verdict::NotRun(reason.clone()),
+            Kind::DocTest if surroundings.has_doc_tests(page) => Verdict::Elsewhere("doc tests".into()),
+            Kind::DocTest => {
                 Verdict::Failed("no doc tests include this page: `rust` needs `file=PATH`".into())
             }
-            (Kind::RunBy(program), _) => {
-                let text = surroundings.program(program).unwrap_or_default();
-                if text.contains(&page.path) || commands_of(block).all(|command| text.contains(command)) {
-                    Verdict::Elsewhere(program.clone())
-                } else {
-                    Verdict::Failed(format!("{program} has neither this page's path nor these commands"))
-                }
-            }
-        };
-        report.verdicts.push(verdict);
+            Kind::RunBy(program) => run_by(program, page, block, surroundings),
+        });
     }
-    replace(&mut report.updated, made);
-    for ((file, hash), real) in page.inputs.iter().zip(&hashes) {
-        let Some(real) = real.get(..hash.len()) else { continue };
-        let new = format!("<!-- outputs of {file} {real} -->");
-        report.updated = report.updated.replace(&format!("<!-- outputs of {file} {hash} -->"), &new);
+    for (place, text) in made.into_iter().rev() {
+        report.updated.replace_range(place, &text);
     }
+    update_hashes(&mut report.updated, page, session, surroundings);
     Ok(report)
 }
 
-/// The lines of a block without comments.
-fn commands_of(block: &Block) -> impl Iterator<Item = &str> {
-    block.text.lines().map(|line| line.split(" #").next().unwrap_or_default().trim_end())
+/// Names the inputs of this machine in the page.
+fn update_hashes(text: &mut String, page: &Page, session: &Session, surroundings: &dyn Surroundings) {
+    let inputs: BTreeSet<_> = page.blocks.iter().flat_map(|block| &block.inputs).collect();
+    for (file, hash) in inputs {
+        let real = surroundings.hash(&session.directory.join(file));
+        if let Some(new) = real.as_deref().and_then(|real| real.get(..hash.len())) {
+            let comment = |hash: &str| format!("<!-- outputs of {file} {hash} -->");
+            *text = text.replace(&comment(hash), &comment(new));
+        }
+    }
 }
 
-/// Puts texts into the places, which ascend.
-fn replace(page: &mut String, made: Vec<(Range<usize>, String)>) {
-    for (place, text) in made.into_iter().rev() {
-        page.replace_range(place, &text);
+fn run_by(program: &str, page: &Page, block: &Block, surroundings: &dyn Surroundings) -> Verdict {
+    let text = surroundings.program(program).unwrap_or_default();
+    // The commands without comments.
+    let mut commands = block.text.lines().map(|line| line.split(" #").next().unwrap_or_default().trim_end());
+    if text.contains(&page.path) || commands.all(|command| text.contains(command)) {
+        Verdict::Elsewhere(program.into())
+    } else {
+        Verdict::Failed(format!("{program} has neither this page's path nor these commands"))
     }
+}
+
+/// An input of the block's outputs that is another one on this machine.
+fn another_input(block: &Block, session: &Session, surroundings: &dyn Surroundings) -> Option<String> {
+    let (file, _) = block.inputs.iter().find(|(file, hash)| {
+        let real = surroundings.hash(&session.directory.join(file));
+        real.is_some_and(|real| !real.starts_with(hash.as_str()))
+    })?;
+    Some(format!("{file} is another one than the page's"))
 }
 
 fn sh(done: &Done) -> Verdict {
     if done.status == Some(0) && done.failed.is_empty() {
         return Verdict::Passed;
     }
-    let output = String::from_utf8_lossy(&done.output);
-    let last: Vec<_> = output.lines().rev().take(30).collect();
-    let last: Vec<_> = last.into_iter().rev().collect();
     let status =
         done.status.map_or("has ended the terminal".into(), |status| format!("ends with status {status}"));
-    Verdict::Failed(format!("{status}; failed:\n{}it prints:\n{}", done.failed, last.join("\n")))
+    let output = shortened(&String::from_utf8_lossy(&done.output));
+    Verdict::Failed(format!("{status}; failed:\n{}it prints:\n{output}", done.failed))
+}
+
+/// The first and the last lines.
+fn shortened(output: &str) -> String {
+    const EACH: usize = 20;
+    let lines: Vec<_> = output.lines().collect();
+    if lines.len() <= 2 * EACH {
+        return output.into();
+    }
+    let omitted = format!("[{} lines]", lines.len() - 2 * EACH);
+    [&lines[..EACH], &[&omitted], &lines[lines.len() - EACH..]].concat().join("\n")
 }
 
 /// A command of a `console` block.
@@ -172,18 +187,11 @@ fn transcript(block: &str) -> Vec<Shown> {
 }
 
 /// The verdict, and the block as it is now.
-fn judge_console(
-    number: usize,
-    commands: &[Shown],
-    done: &BTreeMap<String, Done>,
-    directory: &Path,
-    other: Option<&str>,
-) -> (Verdict, String) {
+fn console(commands: &[Shown], done: &[&Done], directory: &Path, other: Option<&str>) -> (Verdict, String) {
     let mut failures = String::new();
     let mut not_compared = false;
     let mut made = String::new();
-    for (nth, shown) in commands.iter().enumerate() {
-        let done = &done[&format!("{number}.{nth}")];
+    for (shown, done) in commands.iter().zip(done) {
         let mut real = compare::shown(&String::from_utf8_lossy(&done.output), directory);
         if !real.is_empty() && !real.ends_with('\n') {
             real.push('\n');

@@ -6,17 +6,18 @@
 //! |---|---|
 //! | `file=PATH` | the block is the contents of a file, which later blocks of the page use |
 //! | `needs=PROGRAM` | the block is skipped, and listed, on machines without the program |
-//! | `not-run=REASON` | the block cannot run; dashes stand for spaces |
+//! | `no-run=REASON` | the block cannot run; dashes stand for spaces |
 //! | `in-source-tree` | the block runs in the source tree, as in a second terminal |
 //! | `run-by=PATH` | that program of the source tree runs it: it has the commands, or takes them out of the page, which it names |
 //!
 //! Comments in the line before a block: `<!-- from FILE -->`, the block is lines of the file; `<!-- bytes of FILE -->`, the
-//! block is a listing of the file. Comments of a whole page: `<!-- blocks run in DIRECTORY -->`, of the source tree,
-//! without it in an empty directory; `<!-- outputs of FILE HASH -->`, whose numbers the outputs have.
+//! block is a listing of the file. For the rest of a section, or before all sections for the
+//! whole page: `<!-- outputs of FILE HASH -->`, on another FILE outputs are not compared. For a page: `<!-- blocks run in
+//! DIRECTORY -->` of the source tree, without it in an empty directory.
 
 use std::ops::Range;
 
-use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag};
+use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Parser, Tag};
 
 /// A document with blocks.
 #[derive(Debug)]
@@ -26,8 +27,6 @@ pub struct Page {
     pub text: String,
     /// The directory of the source tree that its blocks run in.
     pub directory: Option<String>,
-    /// Files that the shown outputs are of, each with the start of its SHA-256.
-    pub inputs: Vec<(String, String)>,
     pub blocks: Vec<Block>,
 }
 
@@ -38,6 +37,8 @@ pub struct Block {
     pub line: usize,
     pub kind: Kind,
     pub is_in_source_tree: bool,
+    /// Files that the shown outputs are of, each with the start of its SHA-256.
+    pub inputs: Vec<(String, String)>,
     /// Programs without which it is skipped.
     pub needs: Vec<String>,
     pub text: String,
@@ -74,39 +75,42 @@ impl Page {
             path: path.into(),
             text: String::new(),
             directory: is_at_root.then(|| ".".into()),
-            inputs: Vec::new(),
             blocks: Vec::new(),
         };
+        let mut inputs = Vec::new();
+        // Of the inputs, how many are those of the whole page, once a section has started.
+        let mut of_page = None;
         let mut comment = String::new();
         for (event, range) in Parser::new(&text).into_offset_iter() {
             match event {
                 Event::Html(html) => {
                     comment = html.trim().into();
-                    page.heed(&comment);
+                    if let Some(directory) = inside(&comment, "blocks run in ") {
+                        page.directory = Some(directory.into());
+                    }
+                    if let Some((file, hash)) =
+                        inside(&comment, "outputs of ").and_then(|it| it.split_once(' '))
+                    {
+                        inputs.push((file.into(), hash.into()));
+                    }
                 }
                 Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(info))) => {
                     let line = text[..range.start].matches('\n').count() + 1;
                     let block = block(&text, range, line, &info, &comment);
-                    page.blocks.push(block.map_err(|error| format!("{path}:{line}: {error}"))?);
+                    let block = block.map_err(|error| format!("{path}:{line}: {error}"))?;
+                    page.blocks.push(Block { inputs: inputs.clone(), ..block });
                     comment.clear();
                 }
-                Event::Start(Tag::HtmlBlock) => comment.clear(),
+                Event::Start(Tag::Heading { level, .. }) if level > HeadingLevel::H1 => {
+                    inputs.truncate(*of_page.get_or_insert(inputs.len()));
+                    comment.clear();
+                }
                 Event::Start(_) => comment.clear(),
                 _ => {}
             }
         }
         page.text = text;
         Ok(page)
-    }
-
-    /// Takes a comment that is about the whole page.
-    fn heed(&mut self, comment: &str) {
-        if let Some(directory) = inside(comment, "blocks run in ") {
-            self.directory = Some(directory.into());
-        }
-        if let Some((file, hash)) = inside(comment, "outputs of ").and_then(|it| it.split_once(' ')) {
-            self.inputs.push((file.into(), hash.into()));
-        }
     }
 }
 
@@ -127,6 +131,7 @@ fn block(page: &str, range: Range<usize>, line: usize, info: &str, comment: &str
         line,
         kind: Kind::Text,
         is_in_source_tree: false,
+        inputs: Vec::new(),
         needs: Vec::new(),
         text: page[place.clone()].into(),
         place,
@@ -147,7 +152,7 @@ impl Block {
             let kind = match (word, word.split_once('=')) {
                 (_, Some((_, ""))) => return Err(format!("`{word}` has no value")),
                 (_, Some(("file", path))) if !is_run => Kind::File(path.into()),
-                (_, Some(("not-run", reason))) => Kind::NotRun(reason.replace('-', " ")),
+                (_, Some(("no-run", reason))) => Kind::NotRun(reason.replace('-', " ")),
                 (_, Some(("run-by", path))) => Kind::RunBy(path.into()),
                 (_, Some(("needs", program))) => {
                     self.needs.push(program.into());
@@ -176,7 +181,7 @@ impl Block {
             (None, "text") => Kind::Text,
             (None, language) => {
                 return Err(format!(
-                    "`{language}` needs `file=PATH` or `not-run=REASON`, or a comment `<!-- from FILE -->`"
+                    "`{language}` needs `file=PATH` or `no-run=REASON`, or a comment `<!-- from FILE -->`"
                 ));
             }
         };
@@ -214,17 +219,28 @@ mod tests {
                     <!-- bytes of t -->\n```text\n00\n```\n\n<!-- from a.s -->\ntext\n\n```text\n```\n";
         let page = page(text).unwrap();
         assert_eq!(page.directory.as_deref(), Some("docs"));
-        assert_eq!(page.inputs, [("/bin/a".into(), "12ab".into())]);
         let kinds: Vec<_> = page.blocks.iter().map(|it| &it.kind).collect();
         assert_eq!(kinds, [&Kind::Lines("a.s".into()), &Kind::Bytes("t".into()), &Kind::Text]);
+    }
+
+    #[test]
+    fn inputs_are_of_the_page_or_of_a_section() {
+        let text = "# P\n<!-- outputs of a 1 -->\n\n```text\n```\n## S\n<!-- outputs of b 2 -->\n\n```text\n```\n## T\n\n```text\n```\n";
+        let page = page(text).unwrap();
+        let inputs: Vec<Vec<_>> = page
+            .blocks
+            .iter()
+            .map(|block| block.inputs.iter().map(|(file, _)| file.as_str()).collect())
+            .collect();
+        assert_eq!(inputs, [vec!["a"], vec!["a", "b"], vec!["a"]]);
     }
 
     #[test]
     fn words_that_mean_nothing_are_errors_with_their_line() {
         assert_eq!(error("\n```sh norun\nls\n```\n"), "docs/page.md:2: `norun` has no meaning after `sh`");
         assert!(error("```sh file=a\nls\n```\n").contains("`file=a` has no meaning"));
-        assert!(error("```sh not-run=\nls\n```\n").contains("no value"));
-        assert!(error("```sh not-run=a run-by=b\nls\n```\n").contains("contradicts"));
+        assert!(error("```sh no-run=\nls\n```\n").contains("no value"));
+        assert!(error("```sh no-run=a run-by=b\nls\n```\n").contains("contradicts"));
         assert!(error("```rust ignore\nls\n```\n").contains("`ignore` has no meaning"));
         assert!(error("```c\nint x;\n```\n").contains("`c` needs `file=PATH`"));
         assert!(error("```\nls\n```\n").contains("has a language"));
@@ -237,7 +253,7 @@ mod tests {
 
     #[test]
     fn reasons_are_words() {
-        let page = page("```sh not-run=it-needs-root needs=clang in-source-tree\nls\n```\n").unwrap();
+        let page = page("```sh no-run=it-needs-root needs=clang in-source-tree\nls\n```\n").unwrap();
         assert!(page.blocks[0].is_in_source_tree);
         assert_eq!(page.blocks[0].kind, Kind::NotRun("it needs root".into()));
         assert_eq!(page.blocks[0].needs, ["clang"]);

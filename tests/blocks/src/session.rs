@@ -11,14 +11,17 @@ use std::process::{Command, Stdio};
 /// Seconds after which a page's blocks are stopped.
 const LIMIT: u32 = 900;
 
+/// A command: the number of its block, and its own number in the block.
+pub type Id = (usize, usize);
+
 /// What the terminal is asked to do.
 pub enum Step<'a> {
     /// Run one command, which `id` names.
-    Run { id: String, text: &'a str, in_source_tree: bool },
+    Run { id: Id, text: &'a str, in_source_tree: bool },
     /// Put a text into a file.
     Write { path: &'a str, text: &'a str },
     /// Keep a file's bytes as they are now, as the output of `id`.
-    Keep { id: String, path: &'a str },
+    Keep { id: Id, path: &'a str },
 }
 
 /// What a command has done.
@@ -44,7 +47,7 @@ pub struct Session {
 
 impl Session {
     /// Runs the steps. Gives what each command has done by its id.
-    pub fn run(&self, steps: &[Step<'_>]) -> io::Result<BTreeMap<String, Done>> {
+    pub fn run(&self, steps: &[Step<'_>]) -> io::Result<BTreeMap<Id, Done>> {
         fs::create_dir_all(&self.work)?;
         // A command that fails does not end the session, as in a terminal.
         let mut script = format!("cd {} || exit\nset -E -o pipefail\n", quoted(&self.directory));
@@ -75,7 +78,7 @@ impl Session {
                 Step::Write { path, text } => {
                     fs::write(file("text"), text)?;
                     let (from, to) = (quoted(&file("text")), quoted(Path::new(path)));
-                    write!(script, "mkdir -p \"$(dirname {to})\" && cp {from} {to}\n").unwrap();
+                    writeln!(script, "mkdir -p \"$(dirname {to})\" && cp {from} {to}").unwrap();
                 }
                 Step::Keep { id, path } => {
                     let [output, status, failed] = ["output", "status", "failed"].map(|it| quoted(&file(it)));
@@ -102,13 +105,13 @@ impl Session {
         });
         command.status()?;
         let text = |path: &Path| fs::read_to_string(path).unwrap_or_default();
-        let done = |(id, output, status, failed): (&String, PathBuf, PathBuf, PathBuf)| {
+        let done = |(id, output, status, failed): (&Id, PathBuf, PathBuf, PathBuf)| {
             let done = Done {
                 output: fs::read(&output).unwrap_or_default(),
                 status: text(&status).trim().parse().ok(),
                 failed: text(&failed),
             };
-            (id.clone(), done)
+            (*id, done)
         };
         Ok(ids.into_iter().map(done).collect())
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::{Report, Surroundings, Verdict, check};
 use crate::page::Page;
@@ -43,7 +43,7 @@ fn report(test: &str, page: &str) -> Report {
         variables: BTreeMap::new(),
     };
     let report = check(&page, &session, &Fake).unwrap();
-    fs::remove_dir_all(PathBuf::from(directory)).unwrap();
+    fs::remove_dir_all(&directory).unwrap();
     report
 }
 
@@ -109,9 +109,9 @@ fn blocks_after_a_failed_one_still_run() {
 
 #[test]
 fn what_is_not_run_is_named() {
-    let page = "```sh not-run=needs-root\nfalse\n```\n\n```sh needs=bash needs=clang\nfalse\n```\n\n\
+    let page = "```sh no-run=needs-root\nfalse\n```\n\n```sh needs=bash needs=clang\nfalse\n```\n\n\
                 ```sh run-by=.ci/run\ntests/b   # now\n```\n\n```sh run-by=.ci/run\ntests/c\n```\n\n```rust\nfn main() {}\n```\n";
-    let verdicts = verdicts("not-run", page);
+    let verdicts = verdicts("no-run", page);
     assert_eq!(verdicts[0], Verdict::NotRun("needs root".into()));
     assert_eq!(verdicts[1], Verdict::NotRun("there is no clang".into()));
     assert_eq!(verdicts[2], Verdict::Elsewhere(".ci/run".into()));
