@@ -8,9 +8,12 @@ use std::error::Error;
 use cfipack::assembler::Directives;
 use cfipack::format::{Arch, Register};
 use iced_x86::Code::{
-    Add_rm64_imm32, Call_rel32_64, Call_rm64, Mov_r64_imm64, Mov_rm64_r64, Pop_r64, Push_r64, Retnq, Sub_rm64_imm32,
+    Add_rm64_imm32, Call_rel32_64, Call_rm64, Mov_r64_imm64, Mov_rm64_r64, Pop_r64, Push_r64, Retnq,
+    Sub_rm64_imm32,
 };
-use iced_x86::Register::{R12 as r12, RAX as rax, RBP as rbp, RBX as rbx, RDI as rdi, RSI as rsi, RSP as rsp};
+use iced_x86::Register::{
+    R12 as r12, RAX as rax, RBP as rbp, RBX as rbx, RDI as rdi, RSI as rsi, RSP as rsp,
+};
 use iced_x86::{BlockEncoder, BlockEncoderOptions, IcedError, Instruction, InstructionBlock};
 
 /// The DWARF numbers of the registers that are saved.
