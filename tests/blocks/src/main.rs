@@ -2,7 +2,6 @@
 //! outputs that the pages show with the real ones. `.ci/blocks` prepares what it needs.
 //!
 //!     cfipack-blocks ROOT WORK [--update] [PAGE...]    all documents of the source tree ROOT, or these
-//!     cfipack-blocks ROOT --print PAGE PROGRAM         the page's blocks marked `run-by=PROGRAM`, for that program
 
 mod check;
 mod compare;
@@ -19,7 +18,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use check::Verdict;
-use page::{Kind, Page};
+use page::Page;
 use summary::Summary;
 use surroundings::Tree;
 
@@ -27,7 +26,6 @@ fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     let result = match arguments[..] {
-        [root, "--print", page, program] => print(Path::new(root), page, program),
         [root, work, "--update", ref pages @ ..] => run(Path::new(root), Path::new(work), true, pages),
         [root, work, ref pages @ ..] => run(Path::new(root), Path::new(work), false, pages),
         _ => Err("usage: cfipack-blocks ROOT WORK [--update] [PAGE...]".into()),
@@ -40,15 +38,6 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
-}
-
-/// Prints the blocks that another program runs.
-fn print(root: &Path, page: &str, program: &str) -> Result<bool, String> {
-    let page = read(root, page)?;
-    let blocks = page.blocks.iter().filter(|it| matches!(&it.kind, Kind::RunBy(by) if by == program));
-    let text: String = blocks.map(|block| block.text.as_str()).collect();
-    print!("{text}");
-    Ok(!text.is_empty())
 }
 
 fn read(root: &Path, page: &str) -> Result<Page, String> {
