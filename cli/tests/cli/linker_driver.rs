@@ -199,6 +199,42 @@ fn refusals() {
     assert!(String::from_utf8(output.stderr).unwrap().contains("CFI2SFRAME_LD_OPTIONS=--no-such-option"));
 }
 
+/// The driver gives up on response files that `ld` refuses, before it runs the linker, and on no others.
+#[test]
+fn too_many_response_files() {
+    let directory = scratch("linker-driver-response");
+    let [itself, empty, many] = ["itself", "empty", "many"].map(|name| directory.join(name));
+    let at = |path: &Path| format!("@{} ", path.display());
+    fs::write(&itself, at(&itself).repeat(3)).unwrap();
+    fs::write(&empty, "").unwrap();
+    let linked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/container/linked.so");
+    for (count, file) in [(0, &itself), (1999, &many), (2000, &many)] {
+        fs::write(&many, at(&empty).repeat(count)).unwrap();
+        let argument = at(file).trim_end().to_owned();
+        let is_refused = if is_installed("ld") {
+            let ld = Command::new("ld").arg(&argument).output().unwrap();
+            String::from_utf8_lossy(&ld.stderr).contains("too many @-files")
+        } else {
+            eprintln!("NOT TESTED: no ld, with which response files are compared");
+            count != 1999
+        };
+        // A linker that takes as many as it is given.
+        for (required, code) in [("", 0), ("1", i32::from(is_refused))] {
+            let (output, directory) = driven(
+                "linker-driver-many",
+                &format!("cp {} a.out", linked.display()),
+                &[OsStr::new(&argument)],
+                &[("CFI2SFRAME_LD_REQUIRED", required)],
+            );
+            let messages = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(messages.contains("warning: too many @-files"), is_refused, "{count}: {messages}");
+            assert_eq!(output.status.code(), Some(code), "{count}: {messages}");
+            let is_unchanged = fs::read(directory.join("a.out")).unwrap() == fs::read(&linked).unwrap();
+            assert_eq!(is_unchanged, is_refused, "{count}");
+        }
+    }
+}
+
 /// A copy of the driver, which is no link to it, would call itself for ever.
 #[test]
 fn copies_of_the_driver() {
