@@ -5,8 +5,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// As many response files as GNU ld reads; one more is its error "too many @-files encountered".
-const MAX_FILES: usize = 2000;
+/// As many arguments that start with `@` GNU ld takes, be they files or not; one more is its error "too many @-files
+/// encountered".
+const MAX_FILES: usize = 1999;
 
 /// The output that a linker or compiler driver writes when called with these arguments; none if they have too many
 /// response files.
@@ -31,19 +32,26 @@ impl Scan {
     fn arguments(&mut self, arguments: &[OsString]) -> Option<()> {
         for argument in arguments {
             let bytes = argument.as_encoded_bytes();
+            let Some(path) = bytes.strip_prefix(b"@") else {
+                self.argument(bytes);
+                continue;
+            };
+            self.num_files += 1;
+            if self.num_files > MAX_FILES {
+                return None;
+            }
             // As GCC and GNU ld do: a name that is no file is an argument like any other.
-            match bytes.strip_prefix(b"@").and_then(|path| response_file(&path_of(path)).ok()) {
-                Some((path, text)) => self.file(path, &text)?,
-                None => self.argument(bytes),
+            match response_file(&path_of(path)) {
+                Ok((path, text)) => self.file(path, &text)?,
+                Err(_) => self.argument(bytes),
             }
         }
         Some(())
     }
 
-    /// The arguments in a response file; none if there are too many, as in one that contains itself.
+    /// The arguments in a response file; none if it contains itself, or there are too many.
     fn file(&mut self, path: PathBuf, text: &[u8]) -> Option<()> {
-        self.num_files += 1;
-        if self.num_files > MAX_FILES || self.open.contains(&path) {
+        if self.open.contains(&path) {
             return None;
         }
         self.open.push(path);
@@ -149,14 +157,14 @@ mod tests {
         fs::remove_dir_all(directory).expect("removed");
     }
 
-    /// GNU ld 2.40 reads 2000 of them, and refuses one more.
+    /// GNU ld 2.40 takes 1999, and refuses one more.
     #[test]
     fn too_many_response_files() {
         let directory = std::env::temp_dir().join(format!("cfi2sframe-ld-many-{}", std::process::id()));
         fs::create_dir_all(&directory).expect("a directory");
         let [empty, outer] = ["empty", "outer"].map(|name| directory.join(name));
         fs::write(&empty, "").expect("a file");
-        for (count, expected) in [(1999, Some("x".into())), (2000, None)] {
+        for (count, expected) in [(1998, Some("x".into())), (1999, None)] {
             fs::write(&outer, format!("@{} ", empty.display()).repeat(count) + "-o x").expect("a file");
             assert_eq!(of(&[format!("@{}", outer.display()).into()]), expected, "{count} and one");
         }

@@ -88,7 +88,9 @@ fn swaps_lead_nowhere() {
             scope.spawn(|| {
                 let mut state = 0x9e37_79b9_7f4a_7c15 ^ (run + 1);
                 let mut random = |below: u64| {
-                    (state ^= state << 13, state ^= state >> 7, state ^= state << 17);
+                    state ^= state << 13;
+                    state ^= state >> 7;
+                    state ^= state << 17;
                     state % below
                 };
                 while !done.load(Ordering::Relaxed) {
