@@ -140,12 +140,6 @@ impl Plan {
         self.prefix + (self.contents.end - self.skip)
     }
 
-    /// How many program headers there are with a new segment and the table's.
-    pub fn num_segments_with_table(&self) -> u64 {
-        let has_header = self.segments.iter().any(|segment| segment.kind == elf::PT_GNU_SFRAME.0);
-        self.segments.len() as u64 + 1 + u64::from(!has_header)
-    }
-
     /// Inserts a segment after the last that is loaded.
     pub fn push_load(&mut self, load: Segment) {
         let last = self.segments.iter().rposition(Segment::is_loaded);
@@ -157,7 +151,6 @@ impl Plan {
     pub fn push_table_segment(
         &mut self,
         source: &Source<'_>,
-        old: Option<usize>,
         table_len: u64,
         before: u64,
         (residue, align): (u64, u64),
@@ -174,11 +167,11 @@ impl Plan {
         let table_address = address + (offset - start);
         let load = Segment::new(elf::PT_LOAD.0, start, address, size, source.page());
         self.push_load(load);
-        self.place_table(source, old, offset, table_address, table_len);
+        self.place_table(source, None, offset, table_address, table_len);
         Ok(load)
     }
 
-    /// Gives the table its place: its section, which the file may have, and its program header.
+    /// Gives the table its place: its section, which is the file's `old` or a new one, and its program header.
     pub fn place_table(
         &mut self,
         source: &Source<'_>,
@@ -210,15 +203,6 @@ impl Plan {
         if offset >= self.content_end() {
             self.rebuild_tail(source);
         }
-    }
-
-    /// Clears the place of a table that has another now.
-    pub fn without_bytes_of(mut self, source: &Source<'_>, old: Option<usize>) -> Self {
-        let range = old.map_or(0..0, |section| source.sections[section].range());
-        if range.start >= self.skip {
-            self.cleared.push(range);
-        }
-        self
     }
 
     /// Gives `PT_PHDR` the size of all program headers.

@@ -148,11 +148,11 @@ fn kept_build_id(source: &Source<'_>, headers_end: u64) -> Option<Range<u64>> {
     (source.next_use(headers_end.max(source.ph_end()), None) == group.start).then_some(group)
 }
 
-/// Gives a static executable a `PT_PHDR` if it has lost one: linkers that write none write properties, and sections
-/// would not lie right after the program headers.
+/// Gives a static executable a `PT_PHDR` if it has lost one: without it sections would not lie right after the program
+/// headers.
 fn restore_phdr(source: &Source<'_>, plan: &mut Plan, first: &Segment, run: &Run) {
     let has = |kind| source.segment(kind).is_some();
-    let kinds = [elf::PT_PHDR, elf::PT_INTERP, elf::PT_GNU_PROPERTY];
+    let kinds = [elf::PT_PHDR, elf::PT_INTERP];
     if !source.is_fixed || kinds.into_iter().any(has) || plan.segments.len() >= source.segments.len() {
         return;
     }
