@@ -76,9 +76,9 @@ pub(super) fn plan(
     // The new segment's, and the table's.
     let headers = plan.segments.len() as u64 + 2 + attempt.spare;
     let limit = source.phoff + headers * Segment::LEN;
-    let Some(first) = source.load_with(&(source.phoff..limit.max(source.ph_end()))).copied() else {
-        return Ok(None);
-    };
+    let first = source.load_with(&(source.phoff..limit.max(source.ph_end()))).copied();
+    // What is read-only would come back into memory that is not.
+    let Some(first) = first.filter(|first| first.flags & elf::PF_W.0 == 0) else { return Ok(None) };
     let Some(evicted) = evict(source, limit, attempt)? else { return Ok(None) };
     let Evicted { run, kept } = evicted;
     // By where sections lay it shows that there was one more.

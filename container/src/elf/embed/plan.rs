@@ -74,6 +74,8 @@ pub(super) enum Tail {
     Keep,
     /// The section headers are written again after the contents, and the names too if they are given.
     Rebuild(Option<Names>),
+    /// The contents have the section headers at an offset already.
+    At(u64),
 }
 
 /// The names of sections: bytes of the old file, and a name to append.
@@ -251,6 +253,9 @@ impl Plan {
         let mut changes = vec![0..EHSIZE, source.phoff..ph_end];
         changes.extend(self.table.map(|table| table.offset..table.offset + table.room));
         let mut end = self.content_end();
+        if let Tail::At(shoff) = self.tail {
+            changes.push(shoff..shoff + self.sections.len() as u64 * Header::LEN);
+        }
         if self.tail == Tail::Keep {
             let shoff = source.shoff - self.skip + self.prefix;
             changes.push(shoff..shoff + self.sections.len() as u64 * Header::LEN);

@@ -6,7 +6,7 @@ use object::elf;
 
 use super::header::Segment;
 use super::plan::Plan;
-use super::source::{EHSIZE, Source};
+use super::source::{EHSIZE, PAGE, Source};
 use crate::EmbedError;
 
 /// The lowest address that Linux lets a program have (`vm.mmap_min_addr`), as distributions set it.
@@ -60,6 +60,12 @@ pub(super) fn plan_with_table(source: &Source<'_>, table_len: u64) -> Result<Opt
     source.len().checked_add(prefix).ok_or(refused)?;
 
     let mut plan = Plan::shifted(source, 0, prefix);
+    if source.is_fixed {
+        // Programs that strip keep offsets modulo the alignment, which may be less than a page (`ld -N`).
+        let fits = |load: &Segment| load.address.wrapping_sub(load.offset).is_multiple_of(PAGE);
+        let loads = plan.segments.iter_mut().filter(|segment| segment.is_loaded() && fits(segment));
+        loads.for_each(|load| load.align = load.align.max(PAGE));
+    }
     plan.push_load(Segment::new(elf::PT_LOAD.0, 0, address, size, source.page()));
     place_phdr(&mut plan, address);
     plan.place_table(source, None, offset, address + offset, table_len);
@@ -105,6 +111,14 @@ pub(super) fn skip(source: &Source<'_>) -> u64 {
         copy.end <= source.len() && source.bytes(copy) == source.bytes(range)
     };
     if skip >= source.ph_end() && is_copy(0..0x28) && is_copy(0x30..0x38) { skip } else { 0 }
+}
+
+/// The alignment of a loaded segment, by its address, in the program headers that a page was put before. They are read
+/// no longer.
+pub(super) fn old_align(source: &Source<'_>, skip: u64, address: u64) -> Option<u64> {
+    let copy = source.bytes(skip + source.phoff..skip + source.ph_end()).chunks_exact(Segment::LEN as usize);
+    let mut segments = copy.map(|bytes| Segment::from_bytes(bytes, source.endian));
+    segments.find(|one| one.is_loaded() && one.address == address).map(|one| one.align)
 }
 
 /// Whether a segment has the file's start and its table, and comes after all others in memory.

@@ -67,7 +67,7 @@ enum Fate {
     Stays,
     /// Its section has another index.
     Moves(u16),
-    /// Its section is removed.
+    /// Its section, or the one that it was counted to, is removed.
     KeepsValue,
     /// The section that it stands for is removed.
     Goes,
@@ -87,8 +87,9 @@ impl Fate {
         }
         // Files of BOLT have symbols of a section after their last, which the table's then is.
         let value = symbol[ST_VALUE..].first_chunk().map_or(0, |&field| source.endian.u64(field));
-        let addresses = section.address..=section.address.saturating_add(section.size);
-        if addresses.contains(&value) { Self::KeepsValue } else { Self::Stays }
+        let is_inside = value >= section.address && value - section.address <= section.size;
+        let is_after_last = usize::from(index) >= source.sections.len() - removed.len();
+        if is_after_last && !is_inside { Self::Stays } else { Self::KeepsValue }
     }
 }
 

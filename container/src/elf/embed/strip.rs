@@ -65,6 +65,15 @@ pub(super) fn plan(source: &Source<'_>) -> Result<Option<Plan>, EmbedError> {
     renumber::symbols(source, &mut plan, &removed)?;
     rebuild_tail(source, &mut plan);
     renumber::sections(source, &mut plan, &removed)?;
+    match find_headers(source, &plan) {
+        Some(offset) => plan.tail = Tail::At(offset),
+        // Those between sections are read no longer.
+        None if matches!(plan.tail, Tail::Rebuild(_)) => {
+            let size = source.sections.len() as u64 * Header::LEN;
+            plan.cleared.push(source.shoff..source.shoff.saturating_add(size));
+        }
+        None => {}
+    }
     Ok(Some(plan.check(source)?))
 }
 
@@ -79,6 +88,11 @@ fn without_page(source: &Source<'_>, skip: u64) -> Plan {
         first.move_by(0, skip);
         first.file_size -= skip;
         first.memory_size -= skip;
+    }
+    if source.is_fixed {
+        for load in plan.segments.iter_mut().filter(|segment| segment.is_loaded()) {
+            load.align = prepend::old_align(source, skip, load.address).unwrap_or(load.align);
+        }
     }
     let address = plan.segments.iter().find(|segment| segment.is_loaded()).map_or(0, |first| first.address);
     for phdr in plan.segments.iter_mut().filter(|segment| segment.kind == elf::PT_PHDR.0) {
@@ -108,13 +122,17 @@ fn remove_memory(source: &Source<'_>, plan: &mut Plan, table: usize) -> Result<(
         return Ok(());
     }
     let is_last = source.loaded().all(|other| other.address <= load.address);
-    if is_last && headers_end == 0 && (end == load.offset || plan.skip == 0) {
-        if end == load.offset {
-            plan.segments.remove(at);
+    if is_last && headers_end == 0 {
+        let restored = match plan.skip == 0 && load.offset < section.offset {
+            true => restore(source, plan, at, &load, table)?,
+            false => None,
+        };
+        if let Some(restored) = restored {
+            *plan = restored;
             return Ok(());
         }
-        if let Some(restored) = restore(source, plan, at, &load, table)? {
-            *plan = restored;
+        if end == load.offset {
+            plan.segments.remove(at);
             return Ok(());
         }
     }
@@ -177,6 +195,24 @@ fn rebuild_tail(source: &Source<'_>, plan: &mut Plan) {
         }
         _ => plan.tail = Tail::Rebuild(Some(Names { old: names, append: &[] })),
     }
+}
+
+/// Where the section headers that are planned lie already, in the new file: between sections, where they were before
+/// others were written after them.
+fn find_headers(source: &Source<'_>, plan: &Plan) -> Option<u64> {
+    if plan.tail != Tail::Rebuild(None) {
+        return None;
+    }
+    let wanted: Vec<u8> = plan.sections.iter().flat_map(|section| section.to_bytes(source.endian)).collect();
+    let len = wanted.len() as u64;
+    let mut ranges: Vec<_> = plan.sections.iter().filter(|one| one.has_bytes()).map(Header::range).collect();
+    ranges.sort_by_key(|range| range.start);
+    let mut gaps = ranges.windows(2).map(|pair| pair[0].end.next_multiple_of(8)..pair[1].start);
+    let is_it = |gap: &Range<u64>| {
+        let start = (gap.start + plan.skip).wrapping_sub(plan.prefix);
+        gap.end.saturating_sub(gap.start) >= len && source.bytes(start..start.saturating_add(len)) == wanted
+    };
+    gaps.find(is_it).map(|gap| gap.start)
 }
 
 /// Where bytes lie once more, between sections, and soon after the first.

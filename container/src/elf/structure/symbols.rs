@@ -166,8 +166,8 @@ impl Tables<'_, '_> {
             let there = (new_index < new_count).then(|| Symbol::read(new, to, self.new_indexes, new_index));
             let expected = symbol.and_then(|symbol| self.expected(symbol));
             let is_optional = symbol.is_some_and(|symbol| self.may_vanish(symbol));
-            let absolute = symbol.and_then(|symbol| self.without_section(symbol));
-            if [expected, absolute].into_iter().flatten().any(|wanted| Some(wanted) == there) {
+            let others = symbol.map_or([None; 2], |symbol| self.without_section(symbol));
+            if [expected].into_iter().chain(others).flatten().any(|wanted| Some(wanted) == there) {
                 index += 1;
                 new_index += 1;
             } else if is_optional {
@@ -220,11 +220,16 @@ impl Tables<'_, '_> {
         self.is_of_table(symbol) && (old.is_relocatable || is_of_section)
     }
 
-    /// The symbol that a linked file may have for another one in a table: its value alone.
-    fn without_section(&self, symbol: Symbol) -> Option<Symbol> {
-        let may_differ = !self.check.old.is_relocatable && self.is_in_symtab() && self.is_of_table(symbol);
-        let section = elf::SHN_ABS.0.into();
-        may_differ.then_some(Symbol { section, is_reserved: true, ..symbol })
+    /// The symbols that a linked file may have for another one of a table: its value alone, or that of a section which
+    /// there is none of, as there was none before the table.
+    fn without_section(&self, symbol: Symbol) -> [Option<Symbol>; 2] {
+        let Check { old, new, .. } = self.check;
+        if old.is_relocatable || !self.is_in_symtab() || !self.is_of_table(symbol) {
+            return [None; 2];
+        }
+        let absolute = Symbol { section: elf::SHN_ABS.0.into(), is_reserved: true, ..symbol };
+        let is_after_last = symbol.section as usize >= new.sections.len();
+        [Some(absolute), is_after_last.then_some(symbol)]
     }
 
     fn is_in_symtab(&self) -> bool {
