@@ -32,81 +32,58 @@ const KINDS: [(&str, bool, &[&str]); 9] = [
 /// What the objects have, and which tools make it.
 const TABLES: [&str; 3] = ["no tables", "V3", "V2"];
 
-/// A failed step: the file was refused, which must be expected, or something is wrong.
-#[derive(Debug)]
-enum Problem {
-    Refused(String),
-    Fault(String),
-}
+/// What is wrong: no file is expected to be refused.
+type Outcome<T> = Result<T, String>;
 
-type Outcome<T> = Result<T, Problem>;
-
-fn fault(what: impl Into<String>) -> Problem {
-    Problem::Fault(what.into())
-}
-
-/// What `check` holds of a case is true.
+/// Something that is true of a case.
 fn must(is_true: bool, what: &str) -> Outcome<()> {
-    is_true.then_some(()).ok_or_else(|| fault(what))
+    is_true.then_some(()).ok_or_else(|| what.to_owned())
 }
 
 #[test]
 fn every_linker_kind_and_table() {
-    let what = "the matrix of linkers, kinds of files and tables";
     let is_all = env::var_os("CFIPACK_MATRIX").is_some_and(|value| value == "all");
     let directory = scratch("matrix");
-    let all = &tools().0;
-    // The machine's own comes first, then that of the newest reference tools.
-    let newest = |kind| all.iter().filter(|one| one.kind == kind).take(2).last();
-    let kinds = [LinkerKind::Bfd, LinkerKind::Gold, LinkerKind::Lld, LinkerKind::Mold, LinkerKind::Wild];
-    let linkers: Vec<&Linker> =
-        if is_all { all.iter().collect() } else { kinds.into_iter().filter_map(newest).collect() };
-    let assembler = Tools::find(what);
+    let linkers = linkers(is_all);
+    let assembler = Tools::find("the matrix with objects that have tables");
     let languages: &[&'static str] = if is_all { &["c", "cc"] } else { &["c"] };
     let symbols: &[&[&str]] = if is_all { &[&[], &["-s"]] } else { &[&[]] };
-    let mut totals = BTreeMap::<String, BTreeMap<String, usize>>::new();
-    let mut faults = Vec::new();
-    for (language, tables) in
-        languages.iter().copied().flat_map(|language| TABLES.map(|tables| (language, tables)))
-    {
+    let (mut totals, mut faults) = (BTreeMap::<String, usize>::new(), Vec::new());
+    for (language, tables) in languages.iter().flat_map(|language| TABLES.map(|tables| (*language, tables))) {
         let Some(objects) = Objects::assemble(&directory, language, tables, assembler.as_ref()) else {
             continue;
         };
         // Libraries and programs without a C library are in C.
         let is_there = |kind: &&(&str, bool, &[&str])| language == "c" || !["shared", "-N"].contains(&kind.0);
-        let cells =
-            KINDS.iter().filter(is_there).flat_map(|kind| symbols.iter().map(move |option| (kind, option)));
-        for ((kind, is_pic, options), symbols) in cells {
+        let kinds = KINDS.iter().filter(is_there);
+        for ((kind, is_pic, options), symbols) in
+            kinds.flat_map(|kind| symbols.iter().map(move |it| (kind, it)))
+        {
             for (number, linker) in linkers.iter().enumerate() {
                 let path = directory.join(format!("{language}-{tables}-{kind}-{number}"));
-                let options = [*options, symbols, objects.driver()].concat();
                 let case = Case { linker, kind, path, is_library: *kind == "shared" };
-                let result = match case.link(&options, objects.of(*is_pic, kind)) {
-                    None => "not linked".to_owned(),
-                    Some(old) => match case.check(&old) {
-                        Ok(way) => way,
-                        Err(Problem::Refused(why)) => {
-                            println!(
-                                "refused: {} {language} {tables} {kind} {symbols:?}: {why}",
-                                linker.name
-                            );
-                            "refused".to_owned()
-                        }
-                        Err(Problem::Fault(why)) => {
-                            faults.push(format!(
-                                "{} {language} {tables} {kind} {symbols:?}: {why}",
-                                linker.name
-                            ));
-                            "FAULT".to_owned()
-                        }
-                    },
-                };
-                *totals.entry(linker.name.clone()).or_default().entry(result).or_default() += 1;
+                let options = [*options, symbols, objects.driver()].concat();
+                let Some(old) = case.link(&options, objects.of(*is_pic, kind)) else { continue };
+                let way = case.check(&old).unwrap_or_else(|why| {
+                    faults.push(format!("{} {language} {tables} {kind} {symbols:?}: {why}", linker.name));
+                    "fault".to_owned()
+                });
+                *totals.entry(format!("{}: {way}", linker.name)).or_default() += 1;
             }
         }
     }
     println!("{totals:#?}");
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(totals.values().sum::<usize>() >= 7 * linkers.len(), "enough has been linked: {totals:#?}");
+}
+
+/// All, or one of each kind.
+fn linkers(is_all: bool) -> Vec<&'static Linker> {
+    let all = &tools().0;
+    // The machine's own comes first, then that of the newest reference tools.
+    let newest = |kind| all.iter().filter(|one| one.kind == kind).take(2).last();
+    let kinds = [LinkerKind::Bfd, LinkerKind::Gold, LinkerKind::Lld, LinkerKind::Mold, LinkerKind::Wild];
+    if is_all { all.iter().collect() } else { kinds.into_iter().filter_map(newest).collect() }
 }
 
 /// Objects of one language with one kind of table.
@@ -256,8 +233,8 @@ impl Case<'_> {
         must(now == before, &format!("{what}: it runs otherwise: {now} for {before}"))?;
         let expected = Some((embedded.address.0, &embedded.table[..]));
         must(loaded_table(new) == expected, &format!("{what}: the table is not loaded"))?;
-        let file = File::parse(new).map_err(|error| fault(format!("{what}: {error}")))?;
-        let sections = file.call_frame_sections().map_err(|error| fault(format!("{what}: {error}")))?;
+        let file = File::parse(new).map_err(|error| format!("{what}: {error}"))?;
+        let sections = file.call_frame_sections().map_err(|error| format!("{what}: {error}"))?;
         let cfi = cfi_of(&sections);
         let converted = convert(&cfi, file.arch(), embedded.address, Options::new());
         must(converted.bytes == embedded.table, &format!("{what}: not the table of its CFI"))?;
@@ -266,11 +243,10 @@ impl Case<'_> {
 
     /// The file as `strip` leaves it; None if it refuses it.
     fn by_binutils(&self, bytes: &[u8]) -> Outcome<Option<Vec<u8>>> {
-        fs::write(&self.path, bytes).map_err(|error| fault(error.to_string()))?;
-        let output =
-            Command::new("strip").arg(&self.path).output().map_err(|error| fault(error.to_string()))?;
+        fs::write(&self.path, bytes).map_err(|error| error.to_string())?;
+        let output = Command::new("strip").arg(&self.path).output().map_err(|error| error.to_string())?;
         match output.status.success() {
-            true => fs::read(&self.path).map(Some).map_err(|error| fault(error.to_string())),
+            true => fs::read(&self.path).map(Some).map_err(|error| error.to_string()),
             false => Ok(None),
         }
     }
@@ -281,37 +257,37 @@ fn has_table(bytes: &[u8]) -> bool {
 }
 
 fn check(old: &[u8], new: &[u8]) -> Outcome<()> {
-    check_structure(old, new).map(|_| ()).map_err(|error| fault(format!("structure: {error}")))
+    check_structure(old, new).map(|_| ()).map_err(|error| format!("structure: {error}"))
 }
 
 /// The file with the table of its CFI.
 fn with(old: &[u8]) -> Outcome<(Vec<u8>, Embedded<'_>)> {
-    let file = File::parse(old).map_err(|error| fault(error.to_string()))?;
-    let embedded = embed(&file, Options::new()).ok_or_else(|| fault("no call frame information"))?;
-    let embedded = embedded.map_err(|error| Problem::Refused(error.to_string()))?;
+    let file = File::parse(old).map_err(|error| error.to_string())?;
+    let embedded = embed(&file, Options::new()).ok_or_else(|| "no call frame information".to_owned())?;
+    let embedded = embedded.map_err(|error| format!("refused: {error}"))?;
     let new = embedded.rewrite.to_vec(old);
-    check(old, &new).map_err(|problem| fault(format!("embedded, {:?}: {problem:?}", embedded.way)))?;
+    check(old, &new).map_err(|problem| format!("embedded, {:?}: {problem}", embedded.way))?;
     Ok((new, embedded))
 }
 
 /// The file with a table of another length, which only starts as a table does.
 fn with_length(old: &[u8], table: &[u8], len: usize) -> Outcome<Vec<u8>> {
-    let file = File::parse(old).map_err(|error| fault(error.to_string()))?;
-    let embedding = file.embedding(len).map_err(|error| fault(format!("{len} bytes: {error}")))?;
+    let file = File::parse(old).map_err(|error| error.to_string())?;
+    let embedding = file.embedding(len).map_err(|error| format!("{len} bytes: {error}"))?;
     let way = embedding.way();
     let mut table = table.to_vec();
     table.resize(len, 0x5a);
     let new = embedding.rewrite(table).to_vec(old);
-    check(old, &new).map_err(|problem| fault(format!("{len} bytes, {way:?}: {problem:?}")))?;
+    check(old, &new).map_err(|problem| format!("{len} bytes, {way:?}: {problem}"))?;
     Ok(new)
 }
 
 /// The file without its table.
 fn without(old: &[u8]) -> Outcome<Vec<u8>> {
-    let file = File::parse(old).map_err(|error| fault(error.to_string()))?;
-    let rewrite = file.without_sframe().map_err(|error| fault(format!("strip: {error}")))?;
-    let new = rewrite.ok_or_else(|| fault("strip: no table"))?.to_vec(old);
-    check(old, &new).map_err(|problem| fault(format!("strip: {problem:?}")))?;
+    let file = File::parse(old).map_err(|error| error.to_string())?;
+    let rewrite = file.without_sframe().map_err(|error| format!("strip: {error}"))?;
+    let new = rewrite.ok_or_else(|| "strip: no table".to_owned())?.to_vec(old);
+    check(old, &new).map_err(|problem| format!("strip: {problem}"))?;
     must(!has_table(&new), "strip: a table is left")?;
     Ok(new)
 }
