@@ -68,13 +68,7 @@ fn linkers_by_gcc() {
             if let Some(linker) = name.strip_prefix("ld.") {
                 gcc.arg(format!("-fuse-ld={linker}"));
             }
-            let linked = successful(gcc.current_dir(&directory));
-            let messages = String::from_utf8_lossy(&linked.stderr).into_owned();
-            if messages.contains("cfi2sframe: warning") {
-                // Refused by name is no fault of the driver.
-                skipped(&format!("a table in {}", output.display()), &messages);
-                continue;
-            }
+            successful(gcc.arg("-Wl,--strict").current_dir(&directory));
             check_table(&output);
             if flags[0] != "-shared" {
                 assert_eq!(successful(&mut Command::new(&output)).stdout, b"41\n", "{}", output.display());
@@ -185,9 +179,18 @@ fn refusals() {
     let linked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/container/linked.so");
     // Bytes behind the sections, which no editor of ELF files may drop or move.
     let script = format!("cp {} a.out; echo appended >>a.out", linked.display());
-    for (required, code) in [("", 0), ("0", 0), ("1", 1)] {
+    for (required, arguments, code) in [
+        ("", &[][..], 0),
+        ("0", &[], 0),
+        ("1", &[], 1),
+        ("", &["--strict"], 1),
+        ("0", &["x.o", "--strict"], 1),
+    ] {
         let variables = [("CFI2SFRAME_LD_REQUIRED", required)];
-        let (output, directory) = driven("linker-driver-refused", &script, &[], &variables);
+        // As linkers do with an option that they do not have.
+        let script = format!("for it; do [ \"$it\" != --strict ] || exit 9; done; {script}");
+        let arguments: Vec<&OsStr> = arguments.iter().map(|argument| OsStr::new(*argument)).collect();
+        let (output, directory) = driven("linker-driver-refused", &script, &arguments, &variables);
         let messages = String::from_utf8(output.stderr).unwrap();
         assert!(messages.contains("warning: a.out: not changed: "), "{messages}");
         assert_eq!(output.status.code(), Some(code));
