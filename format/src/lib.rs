@@ -11,6 +11,7 @@ mod address;
 mod arch;
 pub mod cfi;
 pub mod compact_unwind;
+pub mod elf;
 mod endian;
 mod register_name;
 mod register_named;
@@ -21,7 +22,7 @@ mod unsupported;
 pub mod unwind_info;
 
 pub use address::{Address, FunctionOffset, ImageOffset, Key, LsdaKey, PersonalityKey, SectionOffset};
-pub use arch::{Arch, Register};
+pub use arch::{Arch, Family, Register};
 pub use endian::Endian;
 pub use register_name::RegisterName;
 pub use row::{Cfa, Row, Rule};

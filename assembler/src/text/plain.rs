@@ -157,8 +157,10 @@ fn each(word: &[u8], arch: Arch) -> Option<u64> {
         b".8byte" | b".quad" | b".xword" | b".dword" | b".double" => 8,
         b".octa" => 16,
         b".inst" if arch.is_aarch64() => 4,
-        b".word" if arch.is_aarch64() || arch == Arch::S390x => 4,
-        b".word" => 2,
+        b".word" => match arch {
+            Arch::Aarch64 | Arch::Aarch64Be | Arch::S390x => 4,
+            Arch::Amd64 | Arch::I386 | Arch::Arm64_32 => 2,
+        },
         _ => return None,
     })
 }

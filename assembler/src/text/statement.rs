@@ -1,6 +1,6 @@
 //! Lines as statements: comments, separators and labels.
 
-use cfipack_format::Arch;
+use cfipack_format::{Arch, Family};
 
 use super::{Format, Problem};
 
@@ -26,7 +26,10 @@ impl Syntax {
             slash_comments: is_aarch64 || format == Format::MachO,
             semicolon_separates: !is_apple_arm,
             percent_separates: is_apple_arm,
-            slash_lines: matches!(arch, Arch::Amd64 | Arch::I386),
+            slash_lines: match arch.family() {
+                Family::X86 => true,
+                Family::Aarch64 | Family::S390x => false,
+            },
         }
     }
 }

@@ -67,7 +67,7 @@ impl<'a> Section<'a> {
     #[inline(always)]
     pub(super) fn row_at(&self, body: &Body<'_>, offset: u32) -> Result<Option<Row>, Error> {
         let target = match body.is_pc_mask() {
-            true if self.version == Version::V1 => return self.row_by_mask(body, offset),
+            true if !self.version.has_repetition_size() => return self.row_by_mask(body, offset),
             true => offset % body.repetition()?,
             false => offset,
         };

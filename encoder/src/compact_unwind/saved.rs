@@ -150,12 +150,16 @@ impl SavedRegisters {
 
     #[inline(always)]
     fn index(&self, Register(number): Register) -> Option<usize> {
-        let slots = match (self.arch, number) {
-            (Arch::Amd64, _) => &AMD64_SLOTS,
-            (Arch::I386, _) => &I386_SLOTS,
-            (_, X19..=28) => return Some(usize::from(number - X19)),
-            (_, D8..=79) => return Some(usize::from(number - D8) + 10),
-            _ => return None,
+        let slots = match self.arch {
+            Arch::Amd64 => &AMD64_SLOTS,
+            Arch::I386 => &I386_SLOTS,
+            Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 | Arch::S390x => {
+                return match number {
+                    X19..=28 => Some(usize::from(number - X19)),
+                    D8..=79 => Some(usize::from(number - D8) + 10),
+                    _ => None,
+                };
+            }
         };
         slots.get(usize::from(number)).filter(|slot| **slot != NO_SLOT).map(|slot| usize::from(*slot))
     }
