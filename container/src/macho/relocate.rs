@@ -117,7 +117,10 @@ impl MachO<'_> {
     }
 
     fn fixup(&self, entry: &macho::Relocation<LE>) -> Fixup {
-        let scattered = matches!(self.arch, Arch::I386) && entry.r_scattered(LE, macho::CPU_TYPE_X86);
+        let scattered = match self.arch {
+            Arch::I386 => entry.r_scattered(LE, macho::CPU_TYPE_X86),
+            Arch::Amd64 | Arch::Aarch64 | Arch::Arm64_32 | Arch::Aarch64Be | Arch::S390x => false,
+        };
         if scattered {
             let info = entry.scattered_info(LE);
             let target = Target::Address(info.r_value);

@@ -76,7 +76,6 @@ impl<'a> Table<'a> {
     /// A function's FDE and attribute, as stored; none if the attribute lies outside of the sub-section.
     #[inline]
     pub(crate) fn head(&self, index: usize) -> Option<Head> {
-        const V3: usize = Version::V3.fde_size();
         match self.version() {
             Version::V1 | Version::V2 => {
                 let size = self.version().fde_size();
@@ -86,7 +85,7 @@ impl<'a> Table<'a> {
                 Some(Head { size, first: fre_off, num_fres, info, info2: 0, rep_size })
             }
             Version::V3 => {
-                let fde = self.index.as_chunks::<V3>().0.get(index)?;
+                let fde = self.index.as_chunks::<{ Version::V3.fde_size() }>().0.get(index)?;
                 let Fde { size, fre_off, .. } = Fde::read(fde, Version::V3, self.endian())?;
                 let attribute = self.fres.get(fre_off as usize..)?.first_chunk()?;
                 let Attribute { num_fres, info, info2, rep_size } = Attribute::read(attribute, self.endian());

@@ -227,8 +227,6 @@ impl Section {
         entries: &[Entry],
         address: Address,
     ) -> Result<(), WriteError> {
-        const V2: usize = Version::V2.fde_size();
-        const V3: usize = Version::V3.fde_size();
         let endian = self.abi.arch().endian();
         let order = Order::new(entries, address);
         for distance in order.range().into_iter().flat_map(|(least, greatest)| [least, greatest]) {
@@ -240,11 +238,13 @@ impl Section {
         match self.options.version {
             // Version 1 is not written. Before its first erratum version 2 knew no starts relative to their field.
             Version::V1 | Version::V2 => {
+                const V2: usize = Version::V2.fde_size();
                 let (fdes, _) = self.write_header(out, Flags::FDE_SORTED)?.as_chunks_mut::<V2>();
                 let start = |&[a, b, c, d, ..]: &[u8; V2]| i64::from(endian.u32([a, b, c, d]) as i32);
                 order.write(pool, fdes, |entry, distance| self.fde(entry, distance), start, |_, _| ());
             }
             Version::V3 => {
+                const V3: usize = Version::V3.fde_size();
                 let flags = Flags::FDE_SORTED | Flags::START_PCREL;
                 let (fdes, _) = self.write_header(out, flags)?.as_chunks_mut::<V3>();
                 let start =
