@@ -2,6 +2,9 @@
 
 use crate::{Arch, Endian};
 
+/// The type that binutils, from 2.46 on, gives to a section with tables of `.sframe`.
+pub const SHT_GNU_SFRAME: u32 = 0x6fff_fff4;
+
 /// A type of relocation, from the architecture's psABI.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]

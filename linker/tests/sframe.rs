@@ -91,7 +91,6 @@ fn all(version: Version) -> impl FnMut(Field) -> Option<Live> {
         Some(Live::new(Key(match field {
             Field::Sframe(at) => ((at.0 - Header::SIZE) / version.fde_size()) as u64,
             Field::EhFrame(at) => (at.0 as u64 - 32) / 24,
-            _ => return None,
         })))
     }
 }
@@ -294,7 +293,6 @@ fn signal_frames_of_any_table() {
             Some(Live::new(Key(match field {
                 Field::Sframe(_) => keys.next()? as u64,
                 Field::EhFrame(at) => (at.0 as u64 - 36) / 24,
-                _ => return None,
             })))
         };
         let object = Object::new().with_sframe(&bytes).with_eh_frame(&cfi);

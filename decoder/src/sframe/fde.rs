@@ -94,8 +94,7 @@ impl<'a> Section<'a> {
             (rest, fde.num_fres, fde.info, 0, fde.rep_size, fde_offset)
         };
         let fre_type = info.fre_type().ok_or(Error::FreType { offset, value: info.bits() })?;
-        let attribute = Attribute { num_fres: 0, info, info2, rep_size: 0 };
-        let fde_type = attribute.fde_type().ok_or(Error::FdeType { offset, value: info2 })?;
+        let fde_type = FdeType::from_info2(info2).ok_or(Error::FdeType { offset, value: info2 })?;
         let is_given = self.version.has_repetition_size() || !info.contains(FdeInfo::PC_MASK);
         let rep_size = if is_given { u16::from(rep_size) } else { MASKS_REPEAT };
         // The least FRE is a start and an info byte.

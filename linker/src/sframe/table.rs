@@ -2,7 +2,7 @@
 
 use super::Field;
 use crate::decoder::sframe::{Error, Section};
-use crate::format::sframe::{Attribute, Fde, FdeInfo, MAX_FRES_PER_BYTE, Version};
+use crate::format::sframe::{Attribute, Fde, FdeInfo, FdeType, MAX_FRES_PER_BYTE, Version};
 use crate::format::{Endian, SectionOffset};
 
 /// A table whose header has been read.
@@ -45,7 +45,7 @@ impl Head {
 
     /// Whether it has flex FREs, its type being one that exists.
     pub(crate) fn is_flex(&self) -> bool {
-        self.info2 & 0x1f != 0
+        FdeType::from_info2(self.info2) != Some(FdeType::Default)
     }
 }
 
