@@ -1,7 +1,7 @@
 //! Which figures each plot shows.
 
 use crate::bars::{Bar, Bars, Group};
-use crate::figures::{All, Figure, Measured, missing, of};
+use crate::figures::{All, CFI, Figure, Measured, missing, of};
 use crate::lines::{Curve, Lines};
 use crate::style::{BLUE, GREEN, GREY, LIGHT_BLUE, ORANGE};
 
@@ -45,7 +45,6 @@ fn longest(groups: &[Group]) -> f64 {
 }
 
 fn size(files: &Measured) -> Result<String, String> {
-    const CFI: &str = ".eh_frame and .eh_frame_hdr";
     let bar = |subject: &str, layout: &str, colour| -> Result<Bar, String> {
         let figure = files.find(subject, layout, CFI)?;
         let share = percent(figure);
