@@ -194,7 +194,7 @@ unsafe fn link(choice: &mut Choice<'_>, handles: &mut Handles) -> cfipack_status
     let mut section = null_mut();
     let mut len = 0;
     let addresses: Vec<u64> = (0..64).map(|number| 0x1000 + 0x40 * number).collect();
-    let pool = cfipack_pool { size: 24, threads: u32::from(choice.byte() % 4), run: None, pool: null_mut() };
+    let pool = cfipack_pool { size: 32, reserved: 0, threads: usize::from(choice.byte() % 4), run: None, pool: null_mut() };
     unsafe {
         match choice.byte() % 6 {
             0 => {
@@ -265,14 +265,13 @@ unsafe fn link(choice: &mut Choice<'_>, handles: &mut Handles) -> cfipack_status
                     return_address: cfipack_rule { kind: u32::from(choice.byte() % 8), reg: 0, offset: -8 },
                     ..cfipack_row::default()
                 };
-                let code = cfipack_stub_code { size: choice.byte().into(), num_rows: 1, rows: &row };
+                let code = cfipack_stub_code { rows: &row, num_rows: 1, size: choice.byte().into(), reserved: 0 };
                 let stubs = cfipack_stubs {
                     key: 63,
                     num_entries: choice.byte().into(),
-                    reserved: 0,
                     header: code,
                     entry: code,
-                    trailer: cfipack_stub_code { size: 0, num_rows: 0, rows: null() },
+                    trailer: cfipack_stub_code { rows: null(), num_rows: 0, size: 0, reserved: 0 },
                 };
                 let (kind, size) = (u32::from(choice.byte() % 15), choice.byte().into());
                 cfipack_merger_push_known_stubs(handle(handles.merger), 62, kind, choice.byte().into(), size);
