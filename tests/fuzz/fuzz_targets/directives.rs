@@ -33,7 +33,7 @@ fuzz_target!(|input: &[u8]| {
     let _compact = assembly.compact_unwind(
         CompactOptions::new().with_encodings(if choice & 64 == 0 { Encodings::Checked } else { Encodings::LlvmMc }),
         |_| None,
-        |_| compact_unwind::Target::Symbol { number: 0 },
+        |_| compact_unwind::RelocationTarget::Symbol { number: 0 },
     );
     for function in Functions::keyed(&eh_frame.section(), |_| Some(Key(0))) {
         let _ = Directives::from_cfi(&function.expect("what was written can be read"));
