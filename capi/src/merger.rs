@@ -139,7 +139,6 @@ pub unsafe extern "C" fn cfipack_merger_push(
             let live = |field| match field {
                 Field::Sframe(at) => sframe.find(at.0 as u64),
                 Field::EhFrame(at) => eh_frame.find(at.0 as u64),
-                _ => None,
             };
             let contribution =
                 merging.merger.push_object(&object.sections, live, |note| notes.push((number, note)));
@@ -236,7 +235,6 @@ pub unsafe extern "C" fn cfipack_merger_get_note(
             Note::Skipped { .. } => (CFIPACK_NOTE_SKIPPED, 0),
             Note::Omitted(unsupported) => (CFIPACK_NOTE_OMITTED, unsupported.function.0),
             Note::Unread(_) => (CFIPACK_NOTE_UNREAD, 0),
-            _ => (0, 0),
         };
         let note =
             cfipack_note { object: *object, key, kind, reserved: 0, message: cfipack_message::new(note) };

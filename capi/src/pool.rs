@@ -57,19 +57,6 @@ impl Workers {
         }
         Ok(Self(cfipack_pool { threads: pool.threads.clamp(1, 256), ..pool }))
     }
-
-    fn run_all(&self, tasks: Vec<Task<'_>>) {
-        let Some(run) = self.0.run else { return Threads(self.0.threads).run(tasks) };
-        let work = Work {
-            tasks: tasks.into_iter().map(|task| Mutex::new(Some(task))).collect(),
-            has_panicked: AtomicBool::new(false),
-        };
-        // SAFETY: `run` is what the caller promised, and returns when all calls of the task have ended.
-        unsafe { run(self.0.pool, Some(run_one), (&raw const work).cast_mut().cast(), work.tasks.len()) };
-        // What the pool did not run.
-        (0..work.tasks.len()).for_each(|index| work.run(index));
-        assert!(!work.has_panicked.into_inner(), "a task has panicked");
-    }
 }
 
 /// The tasks of one call of a pool.
@@ -107,17 +94,15 @@ impl Pool for Workers {
     }
 
     fn run<'t>(&self, tasks: Vec<Task<'t>>) {
-        self.run_all(tasks);
-    }
-}
-
-#[cfg(feature = "verify")]
-impl cfipack_roundtrip::Pool for Workers {
-    fn threads(&self) -> usize {
-        self.0.threads
-    }
-
-    fn run<'t>(&self, tasks: Vec<Task<'t>>) {
-        self.run_all(tasks);
+        let Some(run) = self.0.run else { return Threads(self.0.threads).run(tasks) };
+        let work = Work {
+            tasks: tasks.into_iter().map(|task| Mutex::new(Some(task))).collect(),
+            has_panicked: AtomicBool::new(false),
+        };
+        // SAFETY: `run` is what the caller promised, and returns when all calls of the task have ended.
+        unsafe { run(self.0.pool, Some(run_one), (&raw const work).cast_mut().cast(), work.tasks.len()) };
+        // What the pool did not run.
+        (0..work.tasks.len()).for_each(|index| work.run(index));
+        assert!(!work.has_panicked.into_inner(), "a task has panicked");
     }
 }

@@ -260,7 +260,7 @@ pub unsafe extern "C" fn cfipack_section_get_relocations(
         // SAFETY: promised by the caller.
         unsafe { write(count, section.num_fdes()) }?;
         for (Relocation { offset, kind, function, addend, .. }, out) in section.relocations().zip(out) {
-            let elf_type = kind.elf_type(section.arch()).unwrap_or(0);
+            let elf_type = kind.elf_type(section.arch()).map_or(0, |relocation| relocation.number);
             out.write(cfipack_relocation {
                 offset: offset.0 as u64,
                 key: function.0,

@@ -4,7 +4,7 @@ use core::ffi::{CStr, c_char};
 
 use cfipack_decoder::sframe::{Error, Function, Section};
 use cfipack_format::Address;
-use cfipack_format::sframe::{FdeType, Version};
+use cfipack_format::sframe::FdeType;
 
 use crate::arguments::{arch_number, array, array_mut, write};
 use crate::cfipack_status::{self, BufferSize, InvalidArgument, Malformed, NotFound, Unsupported};
@@ -118,13 +118,8 @@ pub unsafe extern "C" fn cfipack_sframe_get_info(
     call(|| {
         // SAFETY: promised by the caller.
         let section = unsafe { get(table) }?;
-        let version = match section.version() {
-            Version::V1 => 1,
-            Version::V2 => 2,
-            _ => 3,
-        };
         let info = cfipack_sframe_info {
-            version,
+            version: section.version() as u32,
             arch: arch_number(section.arch()),
             address: section.address().0,
             size: section.len(),

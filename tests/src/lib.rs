@@ -36,13 +36,3 @@ pub mod traced;
 pub mod unlinked;
 pub mod unwind_table;
 pub mod workload;
-
-/// The landing page's example, compiled.
-#[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-pub struct Landing;
-
-/// The example of the libraries' page in the book, compiled and run.
-#[cfg(doctest)]
-#[doc = include_str!("../../docs/libraries.md")]
-pub struct Libraries;

@@ -80,9 +80,9 @@ use crate::{Reason, UnsupportedFormat};
 
 /// Refuses architectures that the format has no encodings for.
 const fn check(arch: Arch) -> Result<(), UnsupportedFormat> {
-    match arch {
-        Arch::Amd64 | Arch::I386 | Arch::Aarch64 | Arch::Arm64_32 => Ok(()),
-        _ => Err(UnsupportedFormat::Arch { arch, format: "__compact_unwind" }),
+    match arch.has_compact_unwind() {
+        true => Ok(()),
+        false => Err(UnsupportedFormat::Arch { arch, format: "__compact_unwind" }),
     }
 }
 

@@ -141,7 +141,13 @@ unsafe fn read(choice: &mut Choice<'_>) -> cfipack_status {
             let _ = cfipack_sframe_validate(&table, null_mut());
             let _ = cfipack_sframe_find(&table, pc, out!(choice, number));
             let _ = cfipack_sframe_get_function(&table, number, out!(choice, function));
-            let _ = cfipack_sframe_get_rows(&table, number, rows.as_mut_ptr(), choice.len(16), out!(choice, count));
+            let _ = cfipack_sframe_get_rows(
+                &table,
+                number,
+                rows.as_mut_ptr(),
+                choice.len(16),
+                out!(choice, count),
+            );
             let _ = cfipack_sframe_dump(
                 &table,
                 c"x".as_ptr(),
@@ -164,7 +170,13 @@ unsafe fn read(choice: &mut Choice<'_>) -> cfipack_status {
         let mut entries = [entry; 8];
         let mut row = cfipack_row::default();
         let _ = cfipack_unwind_info_lookup(&table, choice.address() as u32, out!(choice, entry));
-        let _ = cfipack_unwind_info_get_entries(&table, 0, entries.as_mut_ptr(), choice.len(8), out!(choice, count));
+        let _ = cfipack_unwind_info_get_entries(
+            &table,
+            0,
+            entries.as_mut_ptr(),
+            choice.len(8),
+            out!(choice, count),
+        );
         let _ = cfipack_unwind_info_dump(&table, text.as_mut_ptr(), choice.len(512), out!(choice, count));
         let _ = cfipack_compact_unwind_row(choice.arch(), entry.encoding, bytes, len, &mut row);
         parsed
@@ -194,7 +206,13 @@ unsafe fn link(choice: &mut Choice<'_>, handles: &mut Handles) -> cfipack_status
     let mut section = null_mut();
     let mut len = 0;
     let addresses: Vec<u64> = (0..64).map(|number| 0x1000 + 0x40 * number).collect();
-    let pool = cfipack_pool { size: 32, reserved: 0, threads: usize::from(choice.byte() % 4), run: None, pool: null_mut() };
+    let pool = cfipack_pool {
+        size: 32,
+        reserved: 0,
+        threads: usize::from(choice.byte() % 4),
+        run: None,
+        pool: null_mut(),
+    };
     unsafe {
         match choice.byte() % 6 {
             0 => {
@@ -252,7 +270,15 @@ unsafe fn link(choice: &mut Choice<'_>, handles: &mut Handles) -> cfipack_status
                 let (section, count) = (handle(handles.section), choice.len(64));
                 let address = choice.address();
                 let _ = cfipack_section_write_relocatable(section, table.as_mut_ptr(), len);
-                cfipack_section_write(section, table.as_mut_ptr(), len, address, addresses.as_ptr(), count, &pool)
+                cfipack_section_write(
+                    section,
+                    table.as_mut_ptr(),
+                    len,
+                    address,
+                    addresses.as_ptr(),
+                    count,
+                    &pool,
+                )
             }
             _ => {
                 let row = cfipack_row {
@@ -265,7 +291,8 @@ unsafe fn link(choice: &mut Choice<'_>, handles: &mut Handles) -> cfipack_status
                     return_address: cfipack_rule { kind: u32::from(choice.byte() % 8), reg: 0, offset: -8 },
                     ..cfipack_row::default()
                 };
-                let code = cfipack_stub_code { rows: &row, num_rows: 1, size: choice.byte().into(), reserved: 0 };
+                let code =
+                    cfipack_stub_code { rows: &row, num_rows: 1, size: choice.byte().into(), reserved: 0 };
                 let stubs = cfipack_stubs {
                     key: 63,
                     num_entries: choice.byte().into(),
@@ -274,7 +301,13 @@ unsafe fn link(choice: &mut Choice<'_>, handles: &mut Handles) -> cfipack_status
                     trailer: cfipack_stub_code { rows: null(), num_rows: 0, size: 0, reserved: 0 },
                 };
                 let (kind, size) = (u32::from(choice.byte() % 15), choice.byte().into());
-                let _ = cfipack_merger_push_known_stubs(handle(handles.merger), 62, kind, choice.byte().into(), size);
+                let _ = cfipack_merger_push_known_stubs(
+                    handle(handles.merger),
+                    62,
+                    kind,
+                    choice.byte().into(),
+                    size,
+                );
                 cfipack_merger_push_stubs(handle(handles.merger), &stubs)
             }
         }
@@ -445,7 +478,8 @@ unsafe fn generate(choice: &mut Choice<'_>, handles: &mut Handles) -> cfipack_st
                     null_mut(),
                 );
                 kept(&mut handles.report, report, cfipack_report_free);
-                let _ = cfipack_report_text(handle(handles.report), buffer.as_mut_ptr().cast(), 2048, &mut len);
+                let _ =
+                    cfipack_report_text(handle(handles.report), buffer.as_mut_ptr().cast(), 2048, &mut len);
                 status
             }
         }
