@@ -36,6 +36,7 @@ pub mod traced;
 pub mod unlinked;
 pub mod unwind_table;
 pub mod workload;
+pub mod written_recording;
 
 /// The example of the libraries' page in the book, compiled and run.
 #[cfg(doctest)]
