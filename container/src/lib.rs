@@ -24,6 +24,7 @@ mod fat;
 mod kind;
 mod macho;
 mod magic;
+mod names;
 mod relocation;
 mod rewrite;
 mod section;
@@ -92,6 +93,14 @@ impl<'a> File<'a> {
         match &self.format {
             Format::Elf(elf) => elf.headers.kind,
             Format::MachO(file) => file.kind,
+        }
+    }
+
+    /// The bytes that it was parsed from.
+    pub fn bytes(&self) -> &'a [u8] {
+        match &self.format {
+            Format::Elf(elf) => elf.headers.bytes,
+            Format::MachO(file) => file.bytes,
         }
     }
 

@@ -10,7 +10,7 @@ use object::read::elf::{SectionHeader as _, Sym as _};
 
 use crate::elf::Elf;
 use crate::macho::MachO;
-use crate::{Error, Kind};
+use crate::{Error, Kind, names};
 
 /// The functions' symbols of a file, by address.
 #[derive(Debug)]
@@ -32,7 +32,8 @@ struct Entry<'a> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Symbol<'a> {
-    /// Its name, as the file mangles it; what is not UTF-8 is replaced.
+    /// Its name, as the file mangles it; what is not UTF-8 is replaced, and after 4096 bytes it is cut, with `…` at its
+    /// end.
     pub name: Cow<'a, str>,
     /// Bytes from its address.
     pub offset: u64,
@@ -51,6 +52,7 @@ impl<'a> Symbols<'a> {
                 let (offset, value) = place.unwrap_or_default();
                 Error::Table { what: "symbol table", offset, value }
             })?;
+            let strings = headers.section_bytes(symbols.string_section().0).unwrap_or_default();
             for (index, symbol) in symbols.enumerate() {
                 let is_function = matches!(symbol.st_type(), STT_FUNC | STT_GNU_IFUNC);
                 if !is_function && symbol.st_type() != STT_NOTYPE {
@@ -59,7 +61,7 @@ impl<'a> Symbols<'a> {
                 let Ok(Some(section)) = symbols.symbol_section(endian, symbol, index) else {
                     continue;
                 };
-                let Ok(name) = symbols.symbol_name(endian, symbol) else { continue };
+                let name = names::at(strings, symbol.st_name(endian));
                 // `$x` and `$d` mark code and data on AArch64; `.L` names are the compiler's.
                 if section.0 == 0 || name.is_empty() || name.starts_with(b"$") || name.starts_with(b".L") {
                     continue;
@@ -134,6 +136,6 @@ impl<'a> Symbols<'a> {
         let entry = self.sorted.get(after.checked_sub(1)?)?;
         let offset = address.0 - entry.address;
         let reaches = offset == 0 || address.0 < entry.end;
-        reaches.then(|| Symbol { name: String::from_utf8_lossy(entry.name), offset })
+        reaches.then(|| Symbol { name: names::text(entry.name), offset })
     }
 }

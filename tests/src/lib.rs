@@ -36,6 +36,7 @@ pub mod traced;
 pub mod unlinked;
 pub mod unwind_table;
 pub mod workload;
+pub mod written_recording;
 
 /// The landing page's example, compiled.
 #[cfg(doctest)]

@@ -13,7 +13,9 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use cfipack_tests::hostile::{CFI, FILES, LINKED, MACH_OBJECTS, PAGE_TABLES, Shape, TABLES};
+use cfipack_tests::hostile::{
+    CFI, FILES, LINKED, MACH_OBJECTS, OVERLAPPING_NAMES, PAGE_TABLES, Shape, TABLES,
+};
 use cfipack_tests::not_tested::skipped;
 
 /// Parts of the smallest input.
@@ -40,6 +42,7 @@ fn shapes() -> impl Iterator<Item = (String, &'static Shape)> {
         ("Mach-O objects", MACH_OBJECTS),
         ("file", FILES),
         ("linked file", LINKED),
+        ("overlapping names", OVERLAPPING_NAMES),
     ];
     kinds
         .into_iter()

@@ -49,7 +49,8 @@ impl File {
     pub fn read(path: &str) -> Result<Self, Box<dyn Error>> {
         let bytes = match path {
             "[vdso]" => vdso()?,
-            path => fs::read(path)?,
+            path if fs::metadata(path)?.is_file() => fs::read(path)?,
+            path => return Err(format!("{path}: no regular file").into()),
         };
         let has_table = Headers::parse(&bytes)?.table().is_some();
         let packed = if has_table { None } else { Some(pack(&bytes)?) };
@@ -91,6 +92,12 @@ impl Image<'_> {
         Some(segment.address.wrapping_sub(segment.offset).wrapping_add(offset))
     }
 
+    /// The end of what is loaded, by the file's addresses; none beyond the last address.
+    pub fn end(&self) -> Option<u64> {
+        let ends = self.loaded.iter().map(|segment| segment.address.checked_add(segment.bytes.len() as u64));
+        ends.collect::<Option<Vec<_>>>()?.into_iter().max()
+    }
+
     /// The function at an address of the file, or the file's name in brackets.
     pub fn name_at(&self, address: u64) -> String {
         match self.symbols.lookup(Address(address)) {
@@ -107,7 +114,7 @@ impl Image<'_> {
 
 impl Segment<'_> {
     fn has(&self, address: u64) -> bool {
-        (self.address..self.address + self.bytes.len() as u64).contains(&address)
+        address.wrapping_sub(self.address) < self.bytes.len() as u64
     }
 }
 

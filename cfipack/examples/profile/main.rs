@@ -12,6 +12,7 @@
 //! machine that made them: the files must still be there.
 
 mod cfi;
+mod checked;
 mod compare;
 mod file;
 mod folded;

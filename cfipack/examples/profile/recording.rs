@@ -3,17 +3,22 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::error::Error;
-use std::fs::File;
-use std::io::BufReader;
+use std::fs;
+use std::io::Cursor;
 use std::path::Path;
 use std::rc::Rc;
 
 use linux_perf_data::linux_perf_event_reader::{CpuMode, EventRecord, Mmap2Record, SampleRecord};
 use linux_perf_data::{PerfFileReader, PerfFileRecord};
 
+use crate::checked;
+
 /// perf's numbers of the registers that have the DWARF numbers 0 to 15 on x86-64, and of the instruction pointer.
 const REGISTERS: [u64; 16] = [0, 3, 2, 1, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23];
 const INSTRUCTION_POINTER: u64 = 8;
+
+/// Mappings of all processes at all times, at most: a recording could ask for the square of its size.
+const MAPPINGS: usize = 1 << 22;
 
 /// The DWARF numbers of the frame pointer and the stack pointer.
 pub const FP: usize = 6;
@@ -28,6 +33,8 @@ pub struct Recording {
     pub spaces: Vec<Space>,
     /// Samples of kernel threads, which have no user's stack.
     pub without_stack: usize,
+    /// How many mappings the spaces have.
+    mappings: usize,
 }
 
 /// A moment in a thread's life.
@@ -73,13 +80,22 @@ impl Sample {
 
 impl Recording {
     pub fn read(path: &Path) -> Result<Self, Box<dyn Error>> {
-        let file = BufReader::new(File::open(path)?);
-        let PerfFileReader { mut perf_file, mut record_iter } = PerfFileReader::parse_file(file)?;
+        Self::parse(fs::read(path)?)
+    }
+
+    pub fn parse(mut bytes: Vec<u8>) -> Result<Self, Box<dyn Error>> {
+        checked::prepare(&mut bytes)?;
+        let file = PerfFileReader::parse_file(Cursor::new(bytes))?;
+        let PerfFileReader { mut perf_file, mut record_iter } = file;
         let mut recording = Self::default();
         let mut processes = Processes::default();
         while let Some(record) = record_iter.next_record(&mut perf_file)? {
             if let PerfFileRecord::EventRecord { record, .. } = record {
+                checked::check(&record)?;
                 recording.add(record.parse()?, &mut processes);
+            }
+            if recording.mappings > MAPPINGS {
+                return Err(format!("more than {MAPPINGS} mappings").into());
             }
         }
         Ok(recording)
@@ -126,6 +142,7 @@ impl Recording {
     }
 
     fn enter(&mut self, space: Space, pid: i32, processes: &mut Processes) {
+        self.mappings += space.mappings.len();
         processes.spaces.insert(pid, self.spaces.len());
         self.spaces.push(space);
     }
@@ -143,16 +160,17 @@ impl Recording {
             path: String::from_utf8_lossy(&path).into(),
         };
         let current = self.space_of(record.pid, processes);
-        let space = &self.spaces[current];
-        if space.mappings.contains(&mapping) {
+        let overlapped = self.spaces[current].overlapped(&mapping);
+        if overlapped == [mapping.clone()] || mapping.start == mapping.end {
             return;
         }
         // Samples that were taken before keep what was there then.
-        if space.mappings.iter().any(|other| other.start < mapping.end && mapping.start < other.end) {
-            self.enter(space.without(&mapping), record.pid, processes);
+        if !overlapped.is_empty() {
+            self.enter(self.spaces[current].without(&mapping), record.pid, processes);
         }
         let current = self.space_of(record.pid, processes);
         self.spaces[current].insert(mapping);
+        self.mappings += 1;
     }
 
     /// None where the thread has no user's registers.
@@ -187,13 +205,20 @@ struct Processes {
 }
 
 impl Space {
+    /// The mappings that share addresses with one.
+    fn overlapped(&self, new: &Mapping) -> &[Mapping] {
+        let first = self.mappings.partition_point(|other| other.end <= new.start);
+        let end = self.mappings.partition_point(|other| other.start < new.end);
+        self.mappings.get(first..end).unwrap_or_default()
+    }
+
     /// All but what a new mapping covers: of a mapping that sticks out on a side, that side remains.
     fn without(&self, new: &Mapping) -> Self {
         let mut mappings = Vec::new();
         for old in &self.mappings {
             let before = Mapping { end: old.end.min(new.start), ..old.clone() };
             let start = old.start.max(new.end);
-            let after = Mapping { start, offset: old.offset + (start - old.start), ..old.clone() };
+            let after = Mapping { start, offset: old.offset.wrapping_add(start - old.start), ..old.clone() };
             mappings.extend([before, after].into_iter().filter(|rest| rest.start < rest.end));
         }
         mappings.dedup();

@@ -60,7 +60,8 @@ impl<'i, 'f> Space<'i, 'f> {
     pub fn new(space: &crate::recording::Space, image: impl Fn(&str) -> Option<&'i Image<'f>>) -> Self {
         let placed = space.mappings.iter().filter_map(|mapping| {
             let image = image(&mapping.path)?;
-            let bias = mapping.start.wrapping_sub(image.address_of(mapping.offset)?);
+            let bias = mapping.start.checked_sub(image.address_of(mapping.offset)?)?;
+            bias.checked_add(image.end()?)?;
             Some(Placed { start: mapping.start, end: mapping.end, bias, image })
         });
         Self { mappings: placed.collect() }

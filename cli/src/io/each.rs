@@ -52,7 +52,7 @@ fn for_each_in(
         let mut name = None;
         let outcome = object.and_then(|object| {
             let outcome = each(&object).with_context(|| object.name.to_string());
-            name = Some(object.name.to_string());
+            name = Some(object.name);
             outcome
         });
         let status = match outcome {
@@ -66,7 +66,7 @@ fn for_each_in(
             }
             Ok(Outcome::MissingTable(what)) => {
                 absent.get_or_insert(what);
-                without_table.push((name.unwrap_or_default(), what));
+                without_table.extend(name.map(|name| (name, what)));
                 continue;
             }
             Err(error) => Err(error),

@@ -1,5 +1,6 @@
 //! Input files, and the objects and tables in them.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 use std::num::IntErrorKind;
@@ -67,8 +68,8 @@ pub enum Contents<'a> {
 #[derive(Clone, Debug)]
 pub struct Name<'a> {
     path: &'a Path,
-    /// Its name in the archive or fat file.
-    pub member: Option<String>,
+    /// Its name in the archive or fat file; not copied, as many members may have one long name.
+    pub member: Option<Cow<'a, str>>,
 }
 
 impl Name<'_> {
@@ -98,13 +99,13 @@ impl<'s> Input<'s> {
     pub fn object(&self, placement: Placement) -> anyhow::Result<Object<'_>> {
         let name = self.path.display();
         let mut members = self.members()?;
-        match (members.pop(), members.is_empty()) {
-            (Some(member), true) => {
+        match (members.next(), members.next()) {
+            (Some(member), None) => {
                 let object = self.member(member, placement)?;
                 object.with_context(|| format!("{name}: the file has no object"))
             }
-            (last, _) => {
-                let arches = arches(members.iter().chain(&last));
+            _ => {
+                let arches = arches(self.members()?);
                 if arches.contains(", ") {
                     bail!("{name}: the file has several architectures, choose one with --arch: {arches}");
                 }
@@ -119,24 +120,23 @@ impl<'s> Input<'s> {
         placement: Placement,
     ) -> anyhow::Result<impl Iterator<Item = anyhow::Result<Object<'_>>>> {
         let members = self.members()?;
-        Ok(members.into_iter().filter_map(move |member| self.member(member, placement).transpose()))
+        Ok(members.filter_map(move |member| self.member(member, placement).transpose()))
     }
 
     /// The members of the file, without those for other architectures than the selected one.
-    fn members(&self) -> anyhow::Result<Vec<Result<Member<'_>, cfipack_container::Error>>> {
+    fn members(&self) -> anyhow::Result<impl Iterator<Item = Result<Member<'_>, cfipack_container::Error>>> {
         let name = || self.path.display().to_string();
-        let all: Vec<_> = members(&self.bytes).with_context(name)?.collect();
-        let Some(selected) = &self.slice.arch else { return Ok(all) };
-        let arches = arches(&all);
+        let all = || members(&self.bytes).with_context(name);
         let is_selected = |member: &Result<Member<'_>, _>| {
             let arch = member.as_ref().ok().and_then(|member| member.arch.as_ref());
-            arch.is_none_or(|arch| arch == selected)
+            self.slice.arch.as_ref().is_none_or(|selected| arch.is_none_or(|arch| arch == selected))
         };
-        let members: Vec<_> = all.into_iter().filter(is_selected).collect();
-        if members.is_empty() && !arches.is_empty() {
-            bail!("{}: the file has no {selected}, but {arches}", name());
+        if let Some(selected) = &self.slice.arch
+            && !all()?.any(|member| is_selected(&member))
+        {
+            bail!("{}: the file has no {selected}, but {}", name(), arches(all()?));
         }
-        Ok(members)
+        Ok(all()?.filter(is_selected))
     }
 
     fn member<'a>(
@@ -146,7 +146,7 @@ impl<'s> Input<'s> {
     ) -> anyhow::Result<Option<Object<'a>>> {
         let member = member.with_context(|| self.path.display().to_string())?;
         let is_of_archive = member.is_of_archive;
-        let name = Name { path: &self.path, member: member.name.map(String::from) };
+        let name = Name { path: &self.path, member: member.name };
         match contents(member.bytes, placement) {
             Ok(contents) => Ok(Some(Object { name, contents })),
             // An archive may contain any file.
@@ -162,12 +162,10 @@ impl<'s> Input<'s> {
 }
 
 /// The architectures of objects and linked files, each once.
-fn arches<'m, 'a: 'm>(
-    members: impl IntoIterator<Item = &'m Result<Member<'a>, cfipack_container::Error>>,
-) -> String {
-    let arches = members.into_iter().flatten().filter_map(|member| member.arch.as_deref());
-    let mut known = HashSet::new();
-    let arches: Vec<_> = arches.filter(|arch| known.insert(*arch)).collect();
+fn arches<'a>(members: impl Iterator<Item = Result<Member<'a>, cfipack_container::Error>>) -> String {
+    let mut seen = HashSet::new();
+    let arches = members.flatten().filter_map(|member| member.arch);
+    let arches: Vec<_> = arches.filter(|arch| seen.insert(arch.clone())).collect();
     arches.join(", ")
 }
 

@@ -1,6 +1,7 @@
 //! Places in files as users write and read them: an address, or in an object a section and an offset; and symbols.
 
-use std::cell::OnceCell;
+use std::borrow::Cow;
+use std::cell::{Cell, OnceCell};
 use std::collections::HashSet;
 use std::fmt::{self, Write as _};
 use std::ops::Range;
@@ -40,6 +41,16 @@ impl fmt::Display for Place {
     }
 }
 
+/// Bytes of names in a report for each byte of the file. A real report has a tenth of this; in a file made for it each
+/// function could be in a section, and at a symbol, of a long name.
+const NAMES_PER_BYTE: usize = 8;
+
+/// Bytes of names that any report may have.
+const NAMES: usize = 1 << 20;
+
+/// Characters that are left of a name when a report has too many.
+const CUT_NAME: usize = 64;
+
 /// Names places in a file; symbols and sections are read for the first name that needs them.
 #[derive(Debug)]
 pub struct Places<'f, 'a> {
@@ -47,6 +58,8 @@ pub struct Places<'f, 'a> {
     file: Option<&'f File<'a>>,
     symbols: OnceCell<Option<Symbols<'a>>>,
     code: OnceCell<Code<'a>>,
+    /// Bytes that further names may have.
+    room: Cell<usize>,
 }
 
 /// The sections of code of a file.
@@ -60,12 +73,32 @@ struct Code<'a> {
 impl<'f, 'a> Places<'f, 'a> {
     /// Places of a file.
     pub fn new(file: &'f File<'a>) -> Self {
-        Self { file: Some(file), symbols: OnceCell::new(), code: OnceCell::new() }
+        Self::of_file(Some(file))
     }
 
     /// Places of a file or a bare section.
     pub fn of(object: &'f Object<'a>) -> Self {
-        Self { file: object.file().ok(), symbols: OnceCell::new(), code: OnceCell::new() }
+        Self::of_file(object.file().ok())
+    }
+
+    fn of_file(file: Option<&'f File<'a>>) -> Self {
+        let room =
+            file.map_or(0, |file| file.bytes().len().saturating_mul(NAMES_PER_BYTE)).saturating_add(NAMES);
+        Self { file, symbols: OnceCell::new(), code: OnceCell::new(), room: Cell::new(room) }
+    }
+
+    /// A name of the file for a report: its start and `…` if the report's names are together much longer than the file.
+    pub fn bounded<'n>(&self, name: impl Into<Cow<'n, str>>) -> Cow<'n, str> {
+        let name = name.into();
+        let rest = self.room.get().checked_sub(name.len());
+        if let Some(rest) = rest {
+            self.room.set(rest);
+        }
+        if rest.is_some() || name.len() <= CUT_NAME {
+            return name;
+        }
+        let start: String = name.chars().take(CUT_NAME).collect();
+        Cow::Owned(start + "…")
     }
 
     /// Whether places can have names, which those of a bare section have not.
@@ -120,25 +153,27 @@ impl<'f, 'a> Places<'f, 'a> {
 
     /// The section's name, with the index in brackets if several sections of code have it.
     fn section(&self, place: &Location<'a>) -> String {
+        let name = self.bounded(&*place.name);
         match self.code().shared.contains(&*place.name) {
-            true => format!("{}[{}]", place.name, place.section),
-            false => place.name.to_string(),
+            true => format!("{name}[{}]", place.section),
+            false => name.into_owned(),
         }
     }
 
     /// `main+0x4`, if there is a symbol.
     pub fn symbol(&self, address: Address) -> Option<String> {
         let symbol = self.symbols()?.lookup(address)?;
+        let name = self.bounded(symbol.name);
         Some(match symbol.offset {
-            0 => symbol.name.into_owned(),
-            offset => format!("{}+{offset:#x}", symbol.name),
+            0 => name.into_owned(),
+            offset => format!("{name}+{offset:#x}"),
         })
     }
 
     /// The symbol that starts at an address.
     pub fn symbol_at(&self, address: Address) -> Option<String> {
         let symbol = self.symbols()?.lookup(address).filter(|symbol| symbol.offset == 0)?;
-        Some(symbol.name.into_owned())
+        Some(self.bounded(symbol.name).into_owned())
     }
 
     /// A name that does not depend on addresses: the symbol that starts there, else `.plt+0x10`; the address if no

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 use anyhow::bail;
 use cfipack_cfi::Functions;
@@ -136,7 +137,7 @@ struct Gaps {
 /// Code in a row that is not covered, and that belongs to one symbol, or to none.
 struct Gap {
     addresses: Range<Address>,
-    section: String,
+    section: Rc<str>,
     is_padding: bool,
 }
 
@@ -185,7 +186,7 @@ impl Gaps {
             let offset = |address: Address| (address.0 - section.address.0) as usize;
             &section.bytes[offset(range.start)..offset(range.end)]
         };
-        let mut at = gap.start;
+        let (mut at, name) = (gap.start, Rc::from(&*section.name));
         while at < gap.end {
             let next = symbols.next_after(at).map_or(gap.end, |next| next.min(gap.end));
             let extent = symbols.extent(at).map_or(next, |extent| extent.end.min(next));
@@ -193,7 +194,7 @@ impl Gaps {
             let middle = if is_padding(arch, code(&(extent..next))) { extent } else { next };
             for piece in [at..middle, middle..next] {
                 if piece.start < piece.end {
-                    let (is_padding, section) = (is_padding(arch, code(&piece)), section.name.to_string());
+                    let (is_padding, section) = (is_padding(arch, code(&piece)), Rc::clone(&name));
                     self.list.push(Gap { addresses: piece, section, is_padding });
                 }
             }
@@ -225,7 +226,7 @@ impl Gaps {
             let symbol = symbol.map(|symbol| format!(" <{}>", Escaped(symbol))).unwrap_or_default();
             let kind = if gap.is_padding { ", padding" } else { "" };
             // Of a file without section headers segments are listed.
-            let section = Escaped(&gap.section).to_string();
+            let section = Escaped(places.bounded(&*gap.section)).to_string();
             let section = if section.is_empty() { section } else { format!(", {section}") };
             writeln!(out, "  {place}{symbol}: {}{section}{kind}", Number(gap.size(), "byte"))?;
         }
@@ -245,7 +246,7 @@ impl Gaps {
         let gaps = gaps.map(|gap| GapJson {
             start: places.offset(gap.addresses.start).to_string(),
             size: gap.size(),
-            section: gap.section.clone(),
+            section: places.bounded(&*gap.section).into_owned(),
             symbol: places.symbol(gap.addresses.start).filter(|_| !gap.is_padding),
             padding: gap.is_padding,
         });

@@ -10,10 +10,10 @@ use cfipack_decoder::sframe;
 use cfipack_format::sframe::Header;
 use cfipack_format::{Arch, Key};
 use cfipack_linker::sframe::{Contribution, Field, Merger, Note, Object as LinkerObject, Options};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::conversion::TableOptions;
-use crate::io::input::{self, Input, Object};
+use crate::io::input::{self, Input, Name, Object};
 use crate::io::output;
 use crate::report::count::{Counts, Number};
 use crate::report::escaped::Escaped;
@@ -73,16 +73,16 @@ pub fn run(inputs: &[Input<'_>], options: &TableOptions, json: bool) -> anyhow::
 }
 
 /// An object's sections, and the keys of the functions that their start fields lead to.
-struct Prepared {
-    name: String,
+struct Prepared<'i> {
+    name: Name<'i>,
     arch: Arch,
     sframe: Vec<u8>,
     eh_frame: Vec<u8>,
     keys: HashMap<Field, Key>,
 }
 
-impl Prepared {
-    fn of(object: &Object<'_>, number: u64) -> anyhow::Result<Self> {
+impl<'i> Prepared<'i> {
+    fn of(object: &Object<'i>, number: u64) -> anyhow::Result<Self> {
         let file = object.file()?;
         if file.is_mach_o() {
             bail!("--link: a Mach-O file: .sframe is for ELF files");
@@ -90,7 +90,7 @@ impl Prepared {
         if file.kind() != Kind::Relocatable {
             bail!("--link: this has been linked");
         }
-        let (name, arch) = (object.name.plain(), file.arch());
+        let (name, arch) = (object.name.clone(), file.arch());
         let mut prepared =
             Self { name, arch, sframe: Vec::new(), eh_frame: Vec::new(), keys: HashMap::new() };
         let key = |address: u64| Key(number << ADDRESS_BITS | address);
@@ -140,9 +140,9 @@ impl Prepared {
 
 /// The report, as `cfipack/stats-link/1`.
 #[derive(Serialize)]
-struct LinkJson {
+struct LinkJson<'r> {
     schema: &'static str,
-    inputs: Vec<InputJson>,
+    inputs: Vec<InputJson<'r>>,
     functions: u64,
     rows: u64,
     /// Bytes of the table of the link.
@@ -154,8 +154,9 @@ struct LinkJson {
 
 /// What an object contributes.
 #[derive(Serialize)]
-struct InputJson {
-    file: String,
+struct InputJson<'r> {
+    #[serde(serialize_with = "plain")]
+    file: &'r Name<'r>,
     /// With rows in the table: those of the next three together.
     functions: u64,
     copied: u64,
@@ -170,9 +171,9 @@ struct InputJson {
     skipped: Option<String>,
 }
 
-impl InputJson {
+impl<'r> InputJson<'r> {
     fn new(
-        object: &Prepared,
+        object: &'r Prepared<'r>,
         contribution: Contribution,
         alone: &cfipack_linker::sframe::Section,
         reasons: BTreeMap<&'static str, u64>,
@@ -182,7 +183,7 @@ impl InputJson {
         alone.write_relocatable(&mut bytes)?;
         let table = sframe::Section::parse(&bytes, Default::default())?;
         Ok(Self {
-            file: object.name.clone(),
+            file: &object.name,
             functions: contribution.functions(),
             copied: contribution.copied,
             reencoded: contribution.reencoded,
@@ -196,11 +197,11 @@ impl InputJson {
     }
 }
 
-impl LinkJson {
+impl LinkJson<'_> {
     fn print(&self, out: &mut impl std::io::Write) -> std::io::Result<()> {
         for input in &self.inputs {
             let (functions, rows) = (Number(input.functions, "function"), Number(input.rows, "row"));
-            write!(out, "{}: {functions}, {rows}, {}", Escaped(&input.file), Number(input.bytes, "byte"))?;
+            write!(out, "{}: {functions}, {rows}, {}", input.file, Number(input.bytes, "byte"))?;
             let origins = [
                 ("copied", input.copied),
                 ("encoded again", input.reencoded),
@@ -221,6 +222,11 @@ impl LinkJson {
         write!(out, "link: {functions}, {rows}, {}", Number(*bytes, "byte"))?;
         writeln!(out, ", {} saved by rows that objects share", bytes_apart - bytes)
     }
+}
+
+/// A name without escapes, made when it is written: those of all members may be much longer than the archive.
+fn plain<S: Serializer>(name: &&Name<'_>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&name.plain())
 }
 
 /// Opens all files.

@@ -99,7 +99,7 @@ fn damaged_archives_and_fat_files_are_errors() {
     let cases = [
         (b"!<arch>\n".to_vec(), "damaged: offset 0x8: an archive without members\n"),
         (symbols_without_end, "damaged: offset 0x8: damaged archive member\n"),
-        (member_without_end, "damaged: offset 0x44: damaged archive member\n"),
+        (member_without_end, "damaged: offset 0x8: damaged archive member\n"),
         (no_slice, "damaged: offset 0x4: damaged fat header (size or count 0x0)\n"),
         (bad_slice, "starts with 78 78 78 78\n"),
     ];

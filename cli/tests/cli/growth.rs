@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use cfipack_tests::hostile::{Input, OVERLAPPING_NAMES};
 use cfipack_tests::not_tested::skipped;
 
 use crate::program::scratch;
@@ -53,28 +54,32 @@ fn sections_of_code(n: usize) -> Vec<u8> {
     bytes
 }
 
-/// Instructions of the program.
-fn instructions(directory: &Path, arguments: &[&str]) -> u64 {
-    let mut command = Command::new("valgrind");
-    command.args(["--tool=callgrind", "--callgrind-out-file=counted", env!("CARGO_BIN_EXE_cfi2sframe")]);
-    let output = command.args(arguments).current_dir(directory).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let counted = fs::read_to_string(directory.join("counted")).unwrap();
-    let total = counted.lines().rev().find_map(|line| line.strip_prefix("totals: "));
-    total.unwrap().trim().parse().unwrap()
-}
-
 /// Whether instructions can be counted.
-fn can_count() -> bool {
+fn counts() -> bool {
     let is_there = Command::new("valgrind").arg("--version").output().is_ok_and(|it| it.status.success());
-    let can_count = is_there && cfg!(all(target_arch = "x86_64", target_os = "linux"));
-    if !can_count {
+    let counts = is_there && cfg!(all(target_arch = "x86_64", target_os = "linux"));
+    if !counts {
         skipped(
             "growth of the command's work",
             "there is no valgrind for x86-64 Linux, which counts instructions (Debian: valgrind)",
         );
     }
-    can_count
+    counts
+}
+
+/// Instructions of the program, which may refuse its input.
+fn instructions(directory: &Path, arguments: &[&str]) -> u64 {
+    let mut command = Command::new("valgrind");
+    command.args(["--tool=callgrind", "--callgrind-out-file=counted", env!("CARGO_BIN_EXE_cfi2sframe")]);
+    let output = command.args(arguments).current_dir(directory).output().unwrap();
+    assert!(
+        output.status.code().is_some_and(|code| code <= 2),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let counted = fs::read_to_string(directory.join("counted")).unwrap();
+    let total = counted.lines().rev().find_map(|line| line.strip_prefix("totals: "));
+    total.unwrap().trim().parse().unwrap()
 }
 
 /// The cost of starting is in both counts.
@@ -84,7 +89,7 @@ fn check(what: &str, [once, twice]: [u64; 2]) {
 
 #[test]
 fn sections_of_code_cost_in_proportion() {
-    if !can_count() {
+    if !counts() {
         return;
     }
     let directory = scratch("growth");
@@ -101,7 +106,7 @@ fn sections_of_code_cost_in_proportion() {
 #[cfg(unix)]
 #[test]
 fn trees_cost_in_proportion() {
-    if !can_count() {
+    if !counts() {
         return;
     }
     let directory = scratch("growth-trees");
@@ -138,5 +143,80 @@ fn trees_cost_in_proportion() {
             instructions(&directory, &["--in-place", "--no-sync", "-r", "tree"])
         });
         check(what, counts);
+    }
+}
+
+/// What is asked about files whose names start at successive bytes of one long name.
+const QUESTIONS: [&[&str]; 16] = [
+    &["stats"],
+    &["stats", "--json"],
+    &["stats", "--link"],
+    &["stats", "--link", "--json"],
+    &["verify"],
+    &["verify", "--json"],
+    &["dump"],
+    &["dump", "--json"],
+    &["gaps"],
+    &["gaps", "--json"],
+    &["explain"],
+    &["explain", "--json"],
+    &["unwind-info", "--json"],
+    &["strip", "--json", "-o", "out"],
+    &["--json", "-o", "out"],
+    &["--json", "--section", "out"],
+];
+
+/// Writes the files of all shapes, of so many parts; their names and lengths.
+fn files(directory: &Path, parts: usize) -> Vec<(String, usize)> {
+    let write = |(number, shape): (usize, &cfipack_tests::hostile::Shape)| {
+        let Input::File(bytes) = shape.1(parts) else { unreachable!("shapes of files") };
+        let name = format!("{number}-{parts}");
+        fs::write(directory.join(&name), &bytes).unwrap();
+        (name, bytes.len())
+    };
+    OVERLAPPING_NAMES.iter().enumerate().map(write).collect()
+}
+
+/// Neither memory nor output is a large multiple of the file.
+#[test]
+#[cfg(unix)]
+fn names_that_overlap_take_room_in_proportion() {
+    let directory = scratch("growth-names");
+    for ((file, len), shape) in files(&directory, 2000).into_iter().zip(OVERLAPPING_NAMES) {
+        for question in QUESTIONS {
+            let kilobytes = (100 << 10) + 16 * len / 1024;
+            let mut limited = Command::new("sh");
+            limited.args(["-c", &format!("ulimit -v {kilobytes}; exec \"$@\""), "sh"]);
+            limited.arg(env!("CARGO_BIN_EXE_cfi2sframe")).args(question).arg(&file).current_dir(&directory);
+            let output = limited.output().unwrap();
+            let errors = String::from_utf8_lossy(&output.stderr);
+            let what = format!("{question:?} {}, {len} bytes", shape.0);
+            // What has none of this, or is none of this kind, is refused.
+            assert!(
+                output.status.code().is_some_and(|code| code <= 2),
+                "{what}: {}: {errors}",
+                output.status
+            );
+            let printed = output.stdout.len() + output.stderr.len();
+            assert!(printed <= (1 << 20) + 24 * len, "{what}: {printed} bytes printed");
+        }
+    }
+}
+
+#[test]
+fn names_that_overlap_cost_in_proportion() {
+    if !counts() {
+        return;
+    }
+    let directory = scratch("growth-names-counted");
+    for question in QUESTIONS {
+        let [once, twice] = [400, 800].map(|parts| {
+            let files = files(&directory, parts);
+            let takes_many = !["explain", "unwind-info", "strip", "--json"].contains(&question[0]);
+            let ask = |files: &[&str]| instructions(&directory, &[question, files].concat());
+            let names: Vec<_> = files.iter().map(|(name, _)| name.as_str()).collect();
+            if takes_many { ask(&names) } else { names.iter().map(|name| ask(&[name])).sum() }
+        });
+        check(&format!("{question:?}"), [once, twice]);
     }
 }

@@ -4,16 +4,15 @@ use std::ops::Range;
 
 use object::archive::{MAGIC, TERMINATOR, THIN_MAGIC};
 
-use crate::Error;
+use super::members::Member;
+use crate::names::MAX_NAME_LEN;
+use crate::{Error, fat};
 
 /// Bytes of an entry's header.
 pub(super) const HEADER_LEN: usize = 60;
 
 /// The decimal size in a header.
 pub(super) const SIZE_FIELD: Range<usize> = 48..58;
-
-/// Longest name that is accepted: longer ones would be searched for their end again for each member.
-const MAX_NAME_LEN: usize = 4096;
 
 /// What an entry is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,6 +23,8 @@ pub(super) enum EntryKind {
     SymbolIndex(IndexKind),
     /// The long names of a GNU archive.
     Names,
+    /// What only Microsoft's archives have: a second symbol index, of another form, and maps for hybrid code.
+    Foreign,
 }
 
 /// A form of the symbol index.
@@ -59,8 +60,16 @@ pub(super) struct Entry<'a> {
     pub(super) end: usize,
 }
 
+impl<'a> Entry<'a> {
+    /// The member that it is, in the bytes of the archive.
+    pub(super) fn member(&self, archive: &'a [u8]) -> Member<'a> {
+        let (name, bytes) = (Some(String::from_utf8_lossy(self.name)), &archive[self.data.clone()]);
+        Member { name, bytes, arch: fat::arch(bytes), is_of_archive: true }
+    }
+}
+
 /// The entries of an archive, in its order.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Entries<'a> {
     bytes: &'a [u8],
     is_thin: bool,
@@ -89,6 +98,7 @@ impl<'a> Entries<'a> {
             b"/" => Some(EntryKind::SymbolIndex(IndexKind::Gnu { width: 4 })),
             b"/SYM64/" => Some(EntryKind::SymbolIndex(IndexKind::Gnu { width: 8 })),
             b"//" => Some(EntryKind::Names),
+            _ if short_name.starts_with(b"/<") => Some(EntryKind::Foreign),
             _ => None,
         };
         let is_elsewhere = self.is_thin && gnu.is_none();
@@ -111,9 +121,8 @@ impl<'a> Entries<'a> {
             Some(_) => {}
         }
         let is_first = header == MAGIC.len();
-        // Only Microsoft's archives have a second one, of another form.
-        if matches!(entry.kind, EntryKind::SymbolIndex(_)) && !is_first || short_name.starts_with(b"/<") {
-            return None;
+        if matches!(entry.kind, EntryKind::SymbolIndex(_)) && !is_first {
+            entry.kind = EntryKind::Foreign;
         }
         self.next = entry.end;
         Some(entry)

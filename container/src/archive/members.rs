@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::vec;
 
-use object::read::archive::{ArchiveFile, ArchiveMemberIterator};
-
+use super::entries::{Entries, Entry, EntryKind};
+use super::symbol_index;
 use crate::Error;
 use crate::fat::{self, Slice};
 
@@ -29,16 +29,16 @@ pub struct Member<'a> {
 /// The members of a file, in its order.
 #[derive(Debug)]
 pub struct Members<'a> {
-    bytes: &'a [u8],
     source: Source<'a>,
-    /// Where the member starts that is read next, or just before its header.
-    next: u64,
 }
 
 #[derive(Debug)]
 enum Source<'a> {
     Single(Option<&'a [u8]>),
-    Archive(Box<ArchiveMemberIterator<'a>>),
+    Archive {
+        bytes: &'a [u8],
+        entries: Entries<'a>,
+    },
     Fat {
         slices: vec::IntoIter<Slice<'a>>,
         /// The members of the slice that was begun, and its architecture.
@@ -48,61 +48,52 @@ enum Source<'a> {
 
 /// The members of an archive, the slices of a fat file (and their members where they are
 /// archives), or the file itself if it is neither. Members need not be objects:
-/// [`File::parse`](crate::File::parse) decides. An archive without members is an error.
+/// [`File::parse`](crate::File::parse) decides. An archive without members is an error, and a member whose name has more than 4096 bytes.
 pub fn members(bytes: &[u8]) -> Result<Members<'_>, Error> {
-    if bytes.starts_with(&object::archive::THIN_MAGIC) {
-        return Err(Error::ThinArchive);
-    }
     if let Some(slices) = fat::slices(bytes)? {
         let source = Source::Fat { slices: slices.into_iter(), slice: None };
-        return Ok(Members { bytes, source, next: 0 });
+        return Ok(Members { source });
     }
     members_of_slice(bytes)
 }
 
 /// The members of what is not a fat file.
 fn members_of_slice(bytes: &[u8]) -> Result<Members<'_>, Error> {
-    let source = if bytes.starts_with(&object::archive::MAGIC) {
-        let offset = object::archive::MAGIC.len() as u64;
-        let archive = ArchiveFile::parse(bytes).map_err(|_| Error::Archive { offset })?;
-        // The table of symbols, which comes first, may claim the bytes of all that follow it.
-        archive.symbols().map_err(|_| Error::Archive { offset })?;
-        if archive.members().next().is_none() {
-            return Err(Error::EmptyArchive { offset });
-        }
-        Source::Archive(Box::new(archive.members()))
-    } else {
-        Source::Single(Some(bytes))
+    if bytes.starts_with(&object::archive::THIN_MAGIC) {
+        return Err(Error::ThinArchive);
+    }
+    let Some(entries) = Entries::of(bytes) else {
+        return Ok(Members { source: Source::Single(Some(bytes)) });
     };
-    Ok(Members { bytes, source, next: object::archive::MAGIC.len() as u64 })
+    // The symbol index, which comes first, may claim the bytes of all that follow it.
+    if let Some(Ok(index)) = entries.clone().next() {
+        symbol_index::check(bytes, &index)?;
+    }
+    if next_of_archive(bytes, &mut entries.clone()).is_none() {
+        return Err(Error::EmptyArchive { offset: object::archive::MAGIC.len() as u64 });
+    }
+    Ok(Members { source: Source::Archive { bytes, entries } })
 }
 
 impl<'a> Iterator for Members<'a> {
     type Item = Result<Member<'a>, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let members = match &mut self.source {
-            Source::Single(bytes) => {
-                return bytes.take().map(|bytes| {
-                    Ok(Member { name: None, bytes, arch: fat::arch(bytes), is_of_archive: false })
-                });
-            }
-            Source::Archive(members) => members,
-            Source::Fat { slices, slice } => return next_of_fat(slices, slice),
-        };
-        let Ok(member) = members.next()? else {
-            return Some(Err(Error::Archive { offset: self.next }));
-        };
-        let name = Some(String::from_utf8_lossy(member.name()));
-        let (offset, size) = member.file_range();
-        self.next = offset.saturating_add(size);
-        Some(
-            member
-                .data(self.bytes)
-                .map(|bytes| Member { name, bytes, arch: fat::arch(bytes), is_of_archive: true })
-                .map_err(|_| Error::Archive { offset }),
-        )
+        match &mut self.source {
+            Source::Single(bytes) => bytes
+                .take()
+                .map(|bytes| Ok(Member { name: None, bytes, arch: fat::arch(bytes), is_of_archive: false })),
+            Source::Archive { bytes, entries } => next_of_archive(bytes, entries),
+            Source::Fat { slices, slice } => next_of_fat(slices, slice),
+        }
     }
+}
+
+fn next_of_archive<'a>(bytes: &'a [u8], entries: &mut Entries<'a>) -> Option<Result<Member<'a>, Error>> {
+    let is_member =
+        |entry: &Result<Entry<'_>, _>| entry.as_ref().map_or(true, |entry| entry.kind == EntryKind::Member);
+    let entry = entries.find(is_member)?;
+    Some(entry.map(|entry| entry.member(bytes)))
 }
 
 /// The next member of a fat file, under its architecture's name.

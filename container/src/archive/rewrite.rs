@@ -57,6 +57,9 @@ pub fn rewrite_members<'a, E: From<Error>>(
         return Ok(rewrite(&file)?.unwrap_or_else(|| Rewrite::unchanged(bytes.len())));
     };
     let entries: Vec<_> = entries.collect::<Result<_, _>>()?;
+    if let Some(foreign) = entries.iter().find(|entry| entry.kind == EntryKind::Foreign) {
+        return Err(Error::Archive { offset: foreign.header as u64 }.into());
+    }
     let mut changed = Vec::new();
     for entry in &entries {
         changed.push(match entry.kind {
@@ -76,10 +79,8 @@ fn changed_member<'a, E>(
     entry: &Entry<'a>,
     rewrite: &mut impl FnMut(&Member<'a>) -> Result<Option<Rewrite<'a>>, E>,
 ) -> Result<Option<Rewrite<'a>>, E> {
-    let name = Some(String::from_utf8_lossy(entry.name));
-    let bytes = &bytes[entry.data.clone()];
-    let member = Member { name, bytes, arch: fat::arch(bytes), is_of_archive: true };
-    Ok(rewrite(&member)?.filter(|rewrite| !rewrite.is_unchanged(bytes)))
+    let member = entry.member(bytes);
+    Ok(rewrite(&member)?.filter(|rewrite| !rewrite.is_unchanged(member.bytes)))
 }
 
 /// The archive of entries with some of their contents changed.

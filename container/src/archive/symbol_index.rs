@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::entries::{Entry, IndexKind};
+use super::entries::{Entry, EntryKind, IndexKind};
 use crate::{Error, Rewrite};
 
 /// Appends the entry of a symbol index, with its offsets changed to where members start in the new archive.
@@ -29,6 +29,12 @@ pub(super) fn append<'a>(
     archive.bytes(Cow::Borrowed("symbol index of the archive"), new);
     archive.old(numbers.range.end..entry.end);
     Ok(())
+}
+
+/// Checks that a symbol index is whole; what is none is in order.
+pub(super) fn check(bytes: &[u8], entry: &Entry<'_>) -> Result<(), Error> {
+    let EntryKind::SymbolIndex(kind) = entry.kind else { return Ok(()) };
+    Numbers::find(bytes, entry, kind).map(|_| ())
 }
 
 /// Where the offsets of a symbol index lie.

@@ -7,7 +7,7 @@ use object::elf::{self, FileHeader64, Machine, ProgramHeader64, SectionHeader64}
 use object::read::elf::{FileHeader as _, ProgramHeader as _, SectionHeader as _, SectionTable};
 use object::{Endianness, SectionIndex};
 
-use crate::{Error, Kind, Section, SectionName};
+use crate::{Error, Kind, Section, SectionName, names};
 
 /// A file's headers.
 #[derive(Clone, Debug)]
@@ -47,9 +47,12 @@ impl<'a> Headers<'a> {
         Ok(Self { bytes, endian, arch, kind, file: header, segments, sections })
     }
 
-    /// A section's name, or nothing if it has none that can be read.
+    /// A section's name, or nothing if it has none that can be read. A long one is cut, as [`names::at`] states.
     pub(super) fn name(&self, header: &SectionHeader64<Endianness>) -> &'a [u8] {
-        self.sections.section_name(self.endian, header).unwrap_or_default()
+        let strings = self.file.shstrndx(self.endian, self.bytes).ok();
+        let strings = strings.and_then(|index| self.sections.section(SectionIndex(index as usize)).ok());
+        let strings = strings.and_then(|strings| strings.data(self.endian, self.bytes).ok());
+        names::at(strings.unwrap_or_default(), header.sh_name(self.endian))
     }
 
     /// A section's name as errors carry it.
@@ -59,7 +62,7 @@ impl<'a> Headers<'a> {
     }
 
     /// A section's bytes as they lie in the file; none for one that occupies no space there.
-    pub(super) fn section_bytes(&self, index: usize) -> Result<&'a [u8], Error> {
+    pub(crate) fn section_bytes(&self, index: usize) -> Result<&'a [u8], Error> {
         let Ok(header) = self.sections.section(SectionIndex(index)) else { return Ok(&[]) };
         header.data(self.endian, self.bytes).map_err(|_| Error::SectionBounds {
             section: self.name_for_error(index),

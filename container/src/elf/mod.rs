@@ -27,7 +27,7 @@ pub use object_file::StartRelocation;
 pub use placement::Placement;
 pub use structure::{MovedSection, Structure, StructureError, Version, check_structure};
 
-use crate::{CallFrameSection, EmbedError, Error, Kind, Location, Relocation, Rewrite, Section};
+use crate::{CallFrameSection, EmbedError, Error, Kind, Location, Relocation, Rewrite, Section, names};
 use headers::Headers;
 pub(crate) use headers::arch_of;
 use placement::Addresses;
@@ -80,7 +80,7 @@ impl<'a> Elf<'a> {
         }
         Ok(Section {
             index: Some(index.0),
-            name: String::from_utf8_lossy(headers.name(header)),
+            name: names::text(headers.name(header)),
             address: Address(self.addresses.of(index.0)),
             bytes,
         })
@@ -189,7 +189,7 @@ impl<'a> Elf<'a> {
             }
             found.push(Section {
                 index: Some(index.0),
-                name: String::from_utf8_lossy(headers.name(header)),
+                name: names::text(headers.name(header)),
                 address: Address(self.addresses.of(index.0)),
                 bytes: Cow::Borrowed(headers.section_bytes(index.0)?),
             });

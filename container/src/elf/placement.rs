@@ -6,7 +6,7 @@ use object::elf::{SHF_ALLOC, SHF_EXECINSTR, SHF_TLS};
 use object::read::elf::SectionHeader as _;
 
 use super::headers::Headers;
-use crate::{Error, Kind, Location};
+use crate::{Error, Kind, Location, names};
 
 /// Where the sections of a relocatable object are taken to lie. Linked files have addresses of
 /// their own, and sections that are not loaded are at zero in every placement.
@@ -89,7 +89,7 @@ impl Addresses {
             let offset = address.0 - self.of(index);
             let size = header.sh_size(headers.endian);
             if offset < size || (offset == size && headers.kind == Kind::Relocatable) {
-                let name = String::from_utf8_lossy(headers.name(header));
+                let name = names::text(headers.name(header));
                 return Some(Location { section: index, name, offset });
             }
             if size != 0 {

@@ -10,7 +10,7 @@ use cfipack_format::{Address, SectionOffset};
 use super::headers::MachO;
 use super::relocate::{Fixup, Target, field};
 use super::symbols::Symbol;
-use crate::{Error, Section};
+use crate::{Error, Section, names};
 
 /// The section, and what its pointers refer to.
 #[derive(Clone, Debug)]
@@ -143,7 +143,7 @@ impl<'a> MachO<'a> {
             Target::Symbol(index) => {
                 let symbol = self.symbols.get(index);
                 let symbol = symbol.ok_or_else(|| self.missing_symbol(section, fixup, index))?;
-                let name = String::from_utf8_lossy(symbol.name);
+                let name = names::text(symbol.name);
                 let address = symbol.section.map(|_| Address(symbol.value.wrapping_add(stored)));
                 return Ok(Referent { name, addend: stored, address });
             }
@@ -158,7 +158,7 @@ impl<'a> MachO<'a> {
             (None, Some(header)) => (header.name, header.address),
             (None, None) => (&[][..], 0),
         };
-        let (name, addend) = (String::from_utf8_lossy(name), stored.wrapping_sub(start));
+        let (name, addend) = (names::text(name), stored.wrapping_sub(start));
         Ok(Referent { name, addend, address: Some(Address(stored)) })
     }
 }

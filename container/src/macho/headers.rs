@@ -14,7 +14,7 @@ use crate::{Error, Kind, Location, Section, SectionName};
 /// A parsed file: its headers, nothing of its contents.
 #[derive(Debug)]
 pub(crate) struct MachO<'a> {
-    pub(super) bytes: &'a [u8],
+    pub(crate) bytes: &'a [u8],
     pub(crate) arch: Arch,
     pub(crate) kind: Kind,
     /// The sections in the order of the load commands; symbols and relocations count them from 1.

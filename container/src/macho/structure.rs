@@ -83,9 +83,13 @@ fn check_symbols(old: &File<'_>, new: &File<'_>) -> Result<(), MachODifference> 
         is_own(&section).then(|| section.address())
     };
     let mut rest = new.symbols();
+    // Many symbols may have one long name.
+    let mut room = old.data().len().saturating_mul(4);
     for (index, before) in old.symbols().enumerate() {
         let differs = MachODifference { what: "symbol", index };
         let after = rest.next().ok_or(differs)?;
+        let size = before.name_bytes().map_or(0, <[u8]>::len);
+        room = room.checked_sub(size).ok_or(MachODifference { what: "long name of symbol", index })?;
         // Symbols of the section have moved with it.
         let value = |file, symbol: &object::read::macho::MachOSymbol64<'_, '_, Endianness>| {
             symbol.address().wrapping_sub(start(file, symbol).unwrap_or(0))

@@ -4,7 +4,7 @@ use object::LittleEndian as LE;
 use object::macho::{N_ALT_ENTRY, N_SECT, N_STAB, N_TYPE, SymtabCommand};
 
 use super::range::range;
-use crate::Error;
+use crate::{Error, names};
 
 /// `LC_SYMTAB`'s symbols, of either width.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,6 +20,7 @@ pub(super) struct SymbolTable<'a> {
 /// One symbol.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Symbol<'a> {
+    /// As [`names::at`] cuts it.
     pub(super) name: &'a [u8],
     /// The section it is defined in, from 0.
     pub(super) section: Option<usize>,
@@ -82,10 +83,8 @@ impl<'a> SymbolTable<'a> {
         let [kind, section, low, middle, ..] = *entry.get(4..)? else { return None };
         let high = if self.size == 16 { word(12)? } else { 0 };
         let is_defined = kind & N_TYPE == N_SECT.0;
-        let name = self.strings.get(word(0)? as usize..).unwrap_or_default();
-        let length = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
         Some(Symbol {
-            name: &name[..length],
+            name: names::at(self.strings, word(0)?),
             section: usize::from(section).checked_sub(1).filter(|_| is_defined),
             value: if is_defined { u64::from(word(8)?) | u64::from(high) << 32 } else { 0 },
             is_real: kind & N_STAB == 0,

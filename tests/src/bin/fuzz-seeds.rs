@@ -9,6 +9,7 @@ use cfipack_container::File;
 use cfipack_encoder::cfi::SectionKind;
 use cfipack_format::Arch;
 use cfipack_tests::corpora;
+use cfipack_tests::written_recording::{Mapped, written};
 
 fn main() -> std::io::Result<()> {
     let directory = std::env::args_os().nth(1).expect("usage: fuzz-seeds DIRECTORY");
@@ -23,6 +24,7 @@ fn main() -> std::io::Result<()> {
         "linker_unwind_info",
         "directives",
         "capi",
+        "recording",
     ];
     for target in targets {
         fs::create_dir_all(directory.join(target))?;
@@ -72,6 +74,9 @@ fn main() -> std::io::Result<()> {
         let pair = [&[0, 0x80][..], &file, &file].concat();
         fs::write(directory.join("structure").join(name), pair)?;
     }
+    let mapped = Mapped { path: "/lib/a", start: 0x5000_1000, len: 0x1000, offset: 0x1000 };
+    let recording = written(&mapped, &[0x5000_1004, 0x7000_0020, 0x5000_1008, 0, 0, 0, 0, 0]);
+    fs::write(directory.join("recording").join("written"), recording)?;
     for link in corpora::compact_unwind_links() {
         let image = File::parse(&link.image).expect("goldens are images");
         let table = image.unwind_info_section().expect("goldens are whole");

@@ -116,14 +116,14 @@ pub const FILES: &[Shape] = &[
     }),
 ];
 
-const ALLOC: u64 = 2;
-const CODE: u64 = 4;
+pub(super) const ALLOC: u64 = 2;
+pub(super) const CODE: u64 = 4;
 const COMPRESSED: u64 = 0x800;
-const EH: u32 = 1;
-const DEBUG: u32 = 11;
-const TEXT: u32 = 24;
+pub(super) const EH: u32 = 1;
+pub(super) const DEBUG: u32 = 11;
+pub(super) const TEXT: u32 = 24;
 /// The names, at the offsets above.
-const NAMES: &[u8] = b"\0.eh_frame\0.debug_frame\0.text\0";
+pub(super) const NAMES: &[u8] = b"\0.eh_frame\0.debug_frame\0.text\0";
 
 /// A library without sections, with segments of a byte each, and as many notes that lie in all of them.
 fn segments(n: usize) -> Vec<u8> {
@@ -142,7 +142,7 @@ fn segments(n: usize) -> Vec<u8> {
 }
 
 /// A CIE, and an FDE of 4 bytes whose start field is at 0x20 and contains 0.
-fn eh_frame() -> Vec<u8> {
+pub(super) fn eh_frame() -> Vec<u8> {
     let mut section = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(0));
     let cie = section.cie(&Cie::new(Arch::Amd64, &[0x0c, 7, 8, 0x90, 1])).unwrap();
     let field = section.fde(&cie, Address(0x20), 4, None, &[]).unwrap();
@@ -151,23 +151,23 @@ fn eh_frame() -> Vec<u8> {
 }
 
 #[derive(Clone, Default)]
-struct Section {
-    name: u32,
-    kind: u32,
-    flags: u64,
-    link: u32,
-    info: u32,
-    entry: u64,
-    bytes: Vec<u8>,
+pub(super) struct Section {
+    pub(super) name: u32,
+    pub(super) kind: u32,
+    pub(super) flags: u64,
+    pub(super) link: u32,
+    pub(super) info: u32,
+    pub(super) entry: u64,
+    pub(super) bytes: Vec<u8>,
 }
 
 /// `SHT_PROGBITS`.
-fn named(name: u32) -> Section {
+pub(super) fn named(name: u32) -> Section {
     Section { name, kind: 1, ..Section::default() }
 }
 
 /// `SHT_SYMTAB`, itself the section `own`: functions by section and value, after the first symbol, which is none.
-fn symbols(own: u32, functions: &[(u16, u64)]) -> Section {
+pub(super) fn symbols(own: u32, functions: &[(u16, u64)]) -> Section {
     let mut bytes = vec![0; 24];
     for (section, value) in functions {
         bytes.extend([1, 0, 0, 0, 0x12, 0]);
@@ -185,7 +185,7 @@ fn words(words: impl Iterator<Item = u32>) -> Vec<u8> {
 }
 
 /// `SHT_RELA` for a section, of `R_X86_64_PC32` against symbol 1.
-fn relocations(target: u32, symbols: u32, fields: &[u64]) -> Section {
+pub(super) fn relocations(target: u32, symbols: u32, fields: &[u64]) -> Section {
     let entry = |&field: &u64| [field, 1 << 32 | 2, 0].map(u64::to_le_bytes).concat();
     let bytes = fields.iter().flat_map(entry).collect();
     Section { kind: 4, link: symbols, info: target, entry: 24, bytes, ..named(TEXT) }
@@ -223,9 +223,15 @@ fn zeros_compressed(size: u32) -> Vec<u8> {
 }
 
 /// A file of a type with these sections after the first, which is none, and their names as the last.
-fn elf(kind: u16, mut sections: Vec<Section>) -> Input {
+fn elf(kind: u16, sections: Vec<Section>) -> Input {
+    elf_with_names(kind, sections, b"")
+}
+
+/// The same with a further name.
+pub(super) fn elf_with_names(kind: u16, mut sections: Vec<Section>, name: &[u8]) -> Input {
     sections.insert(0, Section::default());
-    sections.push(Section { kind: 3, bytes: NAMES.to_vec(), ..Section::default() });
+    let names = if name.is_empty() { NAMES.to_vec() } else { [NAMES, name, b"\0"].concat() };
+    sections.push(Section { kind: 3, bytes: names, ..Section::default() });
     let last = sections.len() as u32 - 1;
     let mut bytes = vec![0; 64];
     let mut headers: Vec<u8> = Vec::new();

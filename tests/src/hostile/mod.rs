@@ -5,6 +5,7 @@ mod cfi;
 mod files;
 mod linked;
 mod mach_objects;
+mod names;
 mod page_tables;
 mod tables;
 mod work;
@@ -13,6 +14,7 @@ pub use cfi::CFI;
 pub use files::FILES;
 pub use linked::LINKED;
 pub use mach_objects::MACH_OBJECTS;
+pub use names::OVERLAPPING_NAMES;
 pub use page_tables::PAGE_TABLES;
 pub use tables::TABLES;
 
@@ -27,7 +29,7 @@ pub enum Input {
     PageTable(Vec<u8>),
     /// `__compact_unwind` and `__eh_frame` of Mach-O objects for x86-64.
     MachObjects(Vec<[Vec<u8>; 2]>),
-    /// An ELF file, or an archive.
+    /// An ELF or Mach-O file, an archive or a fat file.
     File(Vec<u8>),
 }
 

@@ -3,7 +3,9 @@
 use std::fmt;
 
 use cfipack_container::{EmbedError, File, Placement, Rewrite, StartRelocation};
-use cfipack_container::{check_structure, members, rewrite_members};
+use cfipack_container::{
+    check_compact_unwind_edit, check_structure, members, resize_thin_members, rewrite_members, thin_members,
+};
 use cfipack_decoder::{sframe, unwind_info};
 use cfipack_encoder::cfi::{self, SectionKind};
 use cfipack_encoder::compact_unwind::{Encoder, Mode};
@@ -201,6 +203,9 @@ fn files(bytes: &[u8]) {
         Ok::<_, EmbedError>(Some(rewrite))
     });
     let _ = check_structure(bytes, bytes);
+    let _ = check_compact_unwind_edit(bytes, bytes);
+    let _ = thin_members(bytes).map(|members| members.map(|members| members.len()));
+    let _ = resize_thin_members(bytes, |member| Ok::<_, EmbedError>(member.size + 1));
     let Ok(members) = members(bytes) else { return };
     for member in members.flatten() {
         for placement in [Placement::Zero, Placement::Apart] {
@@ -217,6 +222,10 @@ fn file_of(file: &File<'_>) {
             file.locate(function.key.address());
             symbols.as_ref().ok().and_then(|symbols| symbols.lookup(function.key.address()));
         }
+    }
+    let _ = file.compact_unwind();
+    if let Ok(Some(editor)) = file.edit_compact_unwind() {
+        (0..1 << 20).map_while(|index| editor.symbol_name(index)).for_each(drop);
     }
     for section in file.code_sections().into_iter().flatten() {
         file.locate(section.address);

@@ -5,6 +5,8 @@
 
 #[path = "../../../cfipack/examples/profile/cfi.rs"]
 mod cfi;
+#[path = "../../../cfipack/examples/profile/checked.rs"]
+mod checked;
 #[path = "../../../cfipack/examples/profile/compare.rs"]
 mod compare;
 #[path = "../../../cfipack/examples/profile/file.rs"]
@@ -20,6 +22,7 @@ mod table;
 #[path = "../../../cfipack/examples/profile/walk.rs"]
 mod walk;
 
+mod damaged;
 mod planted;
 
 use std::collections::HashMap;

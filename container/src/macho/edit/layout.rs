@@ -5,9 +5,9 @@ use object::macho::Section64;
 
 use super::splices::Splices;
 use super::{CompactUnwindEditor, ROW, RowBytes};
-use crate::Error;
 use crate::macho::headers::MachO;
 use crate::macho::relocate::Target;
+use crate::{Error, SectionName, names};
 
 /// Fields of `struct section_64` of `mach-o/loader.h`, from its start.
 const ADDRESS: usize = 32;
@@ -170,7 +170,7 @@ impl CompactUnwindEditor<'_, '_> {
         let symbols = self.file.symbols;
         let own = symbols.iter().enumerate().filter(|(_, symbol)| symbol.section == Some(index));
         for (number, symbol) in own {
-            let (at, name) = (symbols.value_offset(number), String::from_utf8_lossy(symbol.name));
+            let (at, name) = (symbols.value_offset(number), SectionName::new(&names::text(symbol.name)));
             let value = symbol.value.wrapping_add(distance).to_le_bytes();
             splices.replace(at..at + 8, format!("symbol {name}: value"), value);
         }

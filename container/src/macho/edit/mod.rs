@@ -18,7 +18,7 @@ use relocations::Relocations;
 use splices::Splices;
 
 use super::headers::MachO;
-use crate::{Error, Kind, Rewrite, Section, SectionName};
+use crate::{Error, Kind, Rewrite, Section, SectionName, names};
 
 /// A pointer of the objects that are changed.
 const POINTER: u8 = 8;
@@ -101,9 +101,10 @@ impl<'f, 'a> CompactUnwindEditor<'f, 'a> {
         place.is_some_and(|place| self.starts.binary_search(&(place.section, address)).is_ok())
     }
 
-    /// The name of a symbol by its index; what is not UTF-8 is replaced.
+    /// The name of a symbol by its index; what is not UTF-8 is replaced, and after 4096 bytes it is
+    /// cut, with `…` at its end.
     pub fn symbol_name(&self, index: usize) -> Option<Cow<'a, str>> {
-        self.file.symbols.get(index).map(|symbol| String::from_utf8_lossy(symbol.name))
+        self.file.symbols.get(index).map(|symbol| names::text(symbol.name))
     }
 
     /// The object with these rows. Without any, it is the same.

@@ -1,0 +1,51 @@
+//! Any bytes as a recording of perf, read and walked as the example `profile` does; every mapping is of one library.
+
+#![no_main]
+
+#[path = "../../../cfipack/examples/profile/cfi.rs"]
+mod cfi;
+#[path = "../../../cfipack/examples/profile/checked.rs"]
+mod checked;
+#[path = "../../../cfipack/examples/profile/compare.rs"]
+mod compare;
+#[path = "../../../cfipack/examples/profile/file.rs"]
+mod file;
+#[path = "../../../cfipack/examples/profile/folded.rs"]
+mod folded;
+#[path = "../../../cfipack/examples/profile/hop.rs"]
+mod hop;
+#[path = "../../../cfipack/examples/profile/recording.rs"]
+mod recording;
+#[path = "../../../cfipack/examples/profile/table.rs"]
+mod table;
+#[path = "../../../cfipack/examples/profile/walk.rs"]
+mod walk;
+
+use compare::{Comparison, Walks};
+use file::File;
+use folded::Folded;
+use libfuzzer_sys::fuzz_target;
+use recording::Recording;
+use walk::Space;
+
+const LIBRARY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpora/container/linked.so");
+
+fuzz_target!(|input: &[u8]| {
+    let Ok(recording) = Recording::parse(input.to_vec()) else { return };
+    let mut file = File::read(LIBRARY).unwrap();
+    let image = file.image().unwrap();
+    let spaces: Vec<_> = recording.spaces.iter().map(|space| Space::new(space, |_| Some(&image))).collect();
+    let unwinders: Vec<_> = spaces.iter().map(hop::unwinder).collect();
+    let (mut comparison, mut walks, mut folded) =
+        (Comparison::default(), Walks::default(), Folded::default());
+    let mut frames = Vec::new();
+    for sample in &recording.samples {
+        let space = &spaces[sample.space];
+        comparison.add(sample, space, &unwinders[sample.space], &mut walks);
+        let end = table::walk_by_table(sample, space, &mut frames);
+        folded.add(sample, space, &frames, &end);
+    }
+    folded.write(&mut Vec::new()).unwrap();
+    assert_eq!(comparison.samples, recording.samples.len());
+    let _ = (recording.paths(), recording.without_stack, comparison.to_string());
+});
