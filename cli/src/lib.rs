@@ -6,7 +6,9 @@
 //! This is a library only so that the command's definition can be read by the example `manual`, which writes
 //! man pages and shell completions. The libraries that the command uses are those of `cfipack`.
 
+mod absent;
 mod conversion;
+mod coverage;
 mod edit;
 mod io;
 pub mod ld;

@@ -9,7 +9,7 @@ mod thin;
 
 pub use apply::{FileReport, Outcome, Part, Place, apply};
 pub use change::{Change, changes};
-pub use find::{Found, find};
+pub use find::{Found, Target, find};
 pub use jobs::for_each;
 pub use problem::{Problem, Skip};
 

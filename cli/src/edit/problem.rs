@@ -63,13 +63,20 @@ impl Skip {
     }
 }
 
+impl Skip {
+    /// Whether the user of a file that was named expects something else.
+    pub fn is_unexpected(self) -> bool {
+        self.is_wrong_input() || matches!(self, Self::NoCfi | Self::DebugFile)
+    }
+}
+
 impl fmt::Display for Skip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NotElf => "neither an ELF file nor an archive",
             Self::OtherKind => "ELF of a machine or kind without .sframe",
             Self::NoCfi => "no call frame information",
-            Self::DebugFile => "debug information of another file",
+            Self::DebugFile => "a debug file: its code and its .eh_frame are empty (NOBITS)",
             Self::NotLinked => "an object or archive",
             Self::HasTable => "has a table already",
             Self::NoTable => "no table",

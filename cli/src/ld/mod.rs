@@ -8,7 +8,7 @@
 //!   that name in `PATH`.
 //! - `CFI2SFRAME_LD` names the linker, whatever the own name is.
 //! - `CFI2SFRAME_LD_OPTIONS` has options of `cfi2sframe --in-place`, separated by blanks, such as `--for glibc-2.43`.
-//! - `CFI2SFRAME_LD_REQUIRED=1` makes it an error that a linked file cannot take a table.
+//! - `CFI2SFRAME_LD_REQUIRED=1`, or `--strict` among the options, makes it an error that a linked file cannot take a table.
 //!
 //! The exit status is the linker's. If the linked file cannot take a table, a warning has the reason, and the file stays
 //! as the linker wrote it. Relocatable output (`-r`) stays as it is, because not every linker reads tables.
@@ -24,7 +24,7 @@ use std::io::Read as _;
 use std::path::Path;
 use std::process::{ExitCode, ExitStatus};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use clap::Parser as _;
 
 use crate::CommandLine;
@@ -36,6 +36,8 @@ const REQUIRED: &str = "CFI2SFRAME_LD_REQUIRED";
 
 /// Runs the command with the arguments of the process.
 pub fn main() -> ExitCode {
+    // Linkers and build systems print too.
+    status::name_program("cfi2sframe-ld");
     let mut arguments = env::args_os();
     let name = arguments.next().unwrap_or_default();
     let arguments: Vec<OsString> = arguments.collect();
@@ -60,8 +62,10 @@ fn run(name: &Path, arguments: &[OsString]) -> anyhow::Result<ExitCode> {
     if after.is_none() || after == before || !is_elf(&output) {
         return Ok(ExitCode::SUCCESS);
     }
-    let status = embed(&output)?;
-    let is_required = env::var_os(REQUIRED).is_some_and(|value| !value.is_empty() && value != "0");
+    let options = env::var(OPTIONS).unwrap_or_default();
+    let status = embed(&output, &options)?;
+    let is_required = env::var_os(REQUIRED).is_some_and(|value| !value.is_empty() && value != "0")
+        || options.split_whitespace().any(|option| option == "--strict");
     if is_required { Ok(status::exit(Ok(status))) } else { Ok(ExitCode::SUCCESS) }
 }
 
@@ -72,13 +76,18 @@ fn is_elf(path: &Path) -> bool {
 }
 
 /// Puts a table into the linked file. Faults are reported.
-fn embed(output: &Path) -> anyhow::Result<Status> {
-    let options = env::var(OPTIONS).unwrap_or_default();
+fn embed(output: &Path, options: &str) -> anyhow::Result<Status> {
     let command = ["cfi2sframe", "--in-place", "--quiet", "--linked-only", "--no-sync"];
     let words = command.into_iter().chain(options.split_whitespace()).chain(["--"]).map(OsString::from);
     let arguments = CommandLine::try_parse_from(words.chain([output.as_os_str().to_owned()]))
-        .with_context(|| format!("{OPTIONS}={options}"))?;
+        .map_err(|error| anyhow!("{OPTIONS}={options}: {}", one_line(&error)))?;
     crate::run(&arguments)
+}
+
+/// The first line of clap's message, without its own prefix.
+fn one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
 }
 
 /// The linker's exit status; of one that a signal ended, what shells give.

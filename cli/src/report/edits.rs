@@ -11,10 +11,12 @@ use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::coverage::CodeBytes;
 use crate::edit::{self, Edit, FileReport, Found, Outcome, Part, Place, Problem, Skip, apply};
 use crate::io::original::Policy;
 use crate::report::count::{Counts, Number};
 use crate::report::escaped::Escaped;
+use crate::report::limits::Remark;
 use crate::report::status::{self, Status};
 
 /// How an edit runs over files.
@@ -32,6 +34,8 @@ pub struct Run {
     pub quiet: bool,
     /// Whether the report is JSON.
     pub json: bool,
+    /// Whether warnings about files that stay as they are have exit status 1.
+    pub strict: bool,
 }
 
 /// What an edit reports about its results.
@@ -42,9 +46,8 @@ pub trait Reported: Edit {
     /// A line about a file.
     fn line(&self, parts: &[Part<Self::Report>]) -> String;
 
-    /// Adds a file to what the summary is about, and returns what is wrong with its result, if it is to have a
-    /// status of its own.
-    fn add(&self, parts: &[Part<Self::Report>], totals: &mut Totals) -> Option<String>;
+    /// Adds a file to what the summary is about, and returns what is remarkable about its result.
+    fn add(&self, parts: &[Part<Self::Report>], totals: &mut Totals) -> Vec<Remark>;
 
     /// Lines of the summary.
     fn summary(&self, totals: &Totals) -> Vec<String>;
@@ -59,6 +62,10 @@ pub struct Totals {
     pub functions: u64,
     /// Functions in tables.
     pub converted: u64,
+    /// Their code, and what tables cover of it.
+    pub code: CodeBytes,
+    /// Rows of outermost frames.
+    pub outermost: u64,
     /// Omitted functions by reason.
     pub reasons: BTreeMap<&'static str, u64>,
     /// Bytes of tables.
@@ -68,11 +75,11 @@ pub struct Totals {
 }
 
 /// Runs an edit over what a search found: files, then thin archives, which repeat sizes of the former.
-pub fn run<E: Reported>(edit: &E, found: [Vec<Found>; 2], run: &Run) -> anyhow::Result<Status> {
+pub fn run<E: Reported>(edit: &E, found: &[Vec<Found>; 2], run: &Run) -> anyhow::Result<Status> {
     let started = Instant::now();
     let num_files = found.iter().map(Vec::len).sum();
     let mut report = RunReport::new(edit, run, num_files);
-    for found in &found {
+    for found in found {
         let work = |found: &Found| apply(edit, found, &run.place, run.policy);
         edit::for_each(found, run.jobs, work, |file| report.file(&file));
     }
@@ -129,9 +136,9 @@ impl<'e, E: Reported> RunReport<'e, E> {
             Outcome::Changed | Outcome::Unchanged => {
                 let (old, new) = file.bytes.unwrap_or_default();
                 self.bytes = (self.bytes.0 + old, self.bytes.1 + new);
-                let fault = self.edit.add(&file.parts, &mut self.totals);
-                fault.iter().for_each(|fault| lines.warn(&file.name, fault));
-                Status::differs_if(fault.is_some())
+                let remarks = self.edit.add(&file.parts, &mut self.totals);
+                remarks.iter().for_each(|remark| lines.warn(&file.name, &remark.words));
+                Status::differs_if(remarks.iter().any(|remark| remark.fails))
             }
             Outcome::Kept(problem) => self.kept(file, problem, &mut lines),
         };
@@ -158,10 +165,12 @@ impl<'e, E: Reported> RunReport<'e, E> {
                     lines.error(&file.name, skip);
                     return Status::Failed;
                 }
-                if *skip == Skip::Special {
-                    lines.warn(&file.name, skip);
+                let is_remarkable =
+                    *skip == Skip::Special || self.run.strict && file.is_named && skip.is_unexpected();
+                if is_remarkable {
+                    lines.warn(&file.name, &format_args!("not changed: {skip}"));
                 }
-                Status::Done
+                Status::differs_if(is_remarkable && self.run.strict)
             }
             Problem::Refused(reason) if is_output => {
                 lines.error(&file.name, reason);

@@ -44,7 +44,7 @@ fn what_no_member_has_is_reported_once() {
     for (members, verbs) in cases {
         fs::write(&file, archive(members)).unwrap();
         for (verb, what) in verbs {
-            let expected = format!("cfi2sframe: error: {}: the file has no {what}\n", file.display());
+            let expected = format!("error: {}: the file has no {what}\n", file.display());
             assert_eq!(printed(verb, &file), (2, String::new(), expected), "{verb}");
         }
     }
@@ -79,8 +79,7 @@ fn a_member_without_cfi_is_no_error_if_others_have_some() {
     }
     fs::write(&file, archive(&[("a.o", &without_cfi), ("b.o", &without_cfi)])).unwrap();
     for verb in ["stats", "unwind-info"] {
-        let expected =
-            format!("cfi2sframe: error: {}: the file has no call frame information\n", file.display());
+        let expected = format!("error: {}: the file has no call frame information\n", file.display());
         assert_eq!(printed(verb, &file), (2, String::new(), expected), "{verb}");
     }
 }

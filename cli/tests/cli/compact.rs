@@ -418,9 +418,7 @@ fn a_broken_page_affects_only_itself() {
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(
         error,
-        format!(
-            "cfi2sframe: error: l_2_alt_1022.dylib: section __unwind_info: offset {page:#x}: page of kind 9\n"
-        )
+        format!("error: l_2_alt_1022.dylib: section __unwind_info: offset {page:#x}: page of kind 9\n")
     );
     let pcs = [first, second].map(|pc| format!("{pc:#x}"));
     let output = run_in(&directory, &["lookup", "l_2_alt_1022.dylib", &pcs[0], &pcs[1]]);
@@ -447,15 +445,10 @@ fn damaged_inputs_are_one_line() {
     let all = ["dump", "stats", "verify", "unwind-info"];
     for verb in all {
         let error = error_of(&directory, &[verb, "version"]);
-        assert_eq!(
-            error,
-            "cfi2sframe: error: version: section __unwind_info: offset 0x0: version 2, not 1\n"
-        );
+        assert_eq!(error, "error: version: section __unwind_info: offset 0x0: version 2, not 1\n");
         for file in ["index", "personalities"] {
             let error = error_of(&directory, &[verb, file]);
-            assert!(
-                error.starts_with(&format!("cfi2sframe: error: {file}: section __unwind_info: offset 0x"))
-            );
+            assert!(error.starts_with(&format!("error: {file}: section __unwind_info: offset 0x")));
         }
     }
     // A section's header: 16 bytes of name, 16 of segment, its address and its size of 3 rows.
@@ -467,7 +460,7 @@ fn damaged_inputs_are_one_line() {
     for verb in all {
         assert_eq!(
             error_of(&directory, &[verb, "rows"]),
-            "cfi2sframe: error: rows: section __compact_unwind: offset 0x60: 1 bytes of a row of 32\n"
+            "error: rows: section __compact_unwind: offset 0x60: 1 bytes of a row of 32\n"
         );
     }
     error_of(&directory, &["lookup", "index", "0x3b0"]);
@@ -489,7 +482,7 @@ fn other_architectures_have_no_compact_unwind() {
         for arguments in [&["unwind-info", &object][..], &["explain", "--unwind-info", &object]] {
             let output = run(arguments);
             assert_eq!((output.status.code(), text(output.stdout).as_str()), (Some(2), ""));
-            let expected = format!("cfi2sframe: error: {object}: {arch} has no compact unwind encodings\n");
+            let expected = format!("error: {object}: {arch} has no compact unwind encodings\n");
             assert_eq!(text(output.stderr), expected);
         }
     }

@@ -68,7 +68,7 @@ fn linkers_by_gcc() {
             }
             let linked = successful(gcc.current_dir(&directory));
             let messages = String::from_utf8_lossy(&linked.stderr).into_owned();
-            if messages.contains("cfi2sframe: warning") {
+            if messages.contains("warning: cfi2sframe-ld: ") {
                 // Refused by name is no fault of the driver.
                 eprintln!("NOT TESTED: {}: {messages}", output.display());
                 continue;
@@ -187,7 +187,7 @@ fn refusals() {
         let variables = [("CFI2SFRAME_LD_REQUIRED", required)];
         let (output, directory) = driven("linker-driver-refused", &script, &[], &variables);
         let messages = String::from_utf8(output.stderr).unwrap();
-        assert!(messages.contains("warning: a.out: not changed: "), "{messages}");
+        assert!(messages.contains("warning: cfi2sframe-ld: a.out: not changed: "), "{messages}");
         assert_eq!(output.status.code(), Some(code));
         let expected = [&fs::read(&linked).unwrap()[..], b"appended\n"].concat();
         assert_eq!(fs::read(directory.join("a.out")).unwrap(), expected);

@@ -22,7 +22,7 @@ fn error(arguments: &[&str]) -> String {
     let output = run(arguments);
     let line = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{arguments:?}: {line}");
-    line.trim_end().trim_start_matches("cfi2sframe: error: ").to_string()
+    line.trim_end().trim_start_matches("error: ").to_string()
 }
 
 /// The tables of `linked.so` in versions 2 and 3, one after the other with zeros between, for [`PLACE`].

@@ -50,7 +50,7 @@ fn what_is_no_file_is_named() {
         ("/dev/stdin", "not a regular file"),
         ("missing", "No such file or directory (os error 2)"),
     ] {
-        let expected = format!("cfi2sframe: error: {name}: {reason}\n");
+        let expected = format!("error: {name}: {reason}\n");
         assert_eq!(messages(&directory, &["--in-place", name], 2), expected);
         assert_eq!(messages(&directory, &["strip", name], 2), expected);
     }
@@ -98,7 +98,7 @@ fn without_permission() {
         let output = command.output().unwrap();
         let text = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{text}");
-        assert!(text.starts_with("cfi2sframe: error: program: ") && text.contains(message), "{text}");
+        assert!(text.starts_with("error: program: ") && text.contains(message), "{text}");
         fs::set_permissions(&directory, Permissions::from_mode(0o777)).unwrap();
         fs::set_permissions(directory.join("program"), Permissions::from_mode(0o755)).unwrap();
         assert_eq!(fs::read(directory.join("program")).unwrap(), old);

@@ -52,7 +52,7 @@ fn options_that_do_not_go_together() {
     ];
     for (arguments, expected) in cases {
         let text = messages(&directory, arguments, 2);
-        assert_eq!(text, format!("cfi2sframe: error: {expected}\n"), "{arguments:?}");
+        assert_eq!(text, format!("error: {expected}\n"), "{arguments:?}");
     }
     // What clap refuses.
     for arguments in [

@@ -1,0 +1,38 @@
+//! Standard input as a file, for verbs that copy parts of their input by their offsets.
+
+use std::fs::{File, Permissions};
+use std::io::{self, Read as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+use super::mmap::MAX_READ;
+use super::temporary::Temporary;
+
+/// A copy of standard input, which is gone when this is dropped.
+#[derive(Debug)]
+pub struct Spool(File);
+
+impl Spool {
+    /// Copies all of standard input into a file without a name.
+    ///
+    /// # Errors
+    /// It has more than [`MAX_READ`] bytes, or there is no room for it in the directory of temporary files.
+    pub fn read() -> io::Result<Self> {
+        let temporary = Temporary::beside(&std::env::temp_dir().join("input"), 0o600)?;
+        let mut file = temporary.file.try_clone()?;
+        drop(temporary);
+        let read = io::copy(&mut io::stdin().lock().take(MAX_READ + 1), &mut file)?;
+        if read > MAX_READ {
+            return Err(io::Error::other("standard input is longer than 1 GiB: save it to a file"));
+        }
+        // What a new file has, as far as the umask allows it.
+        file.set_permissions(Permissions::from_mode(0o666))?;
+        Ok(Self(file))
+    }
+
+    /// The path by which this process opens it.
+    pub fn path(&self) -> PathBuf {
+        format!("/dev/fd/{}", self.0.as_raw_fd()).into()
+    }
+}
