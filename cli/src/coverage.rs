@@ -1,5 +1,6 @@
 //! The code of a file, and which of it has rows: the one definition of both, for every verb.
 
+use std::cell::OnceCell;
 use std::iter::Sum;
 use std::ops::{Add, Range};
 
@@ -32,7 +33,7 @@ impl CodeBytes {
     /// A section of code cannot be read. Functions of the tables that cannot be read cover nothing.
     pub fn of_tables(file: &File<'_>, tables: &[Section<'_>]) -> anyhow::Result<Self> {
         let covered = merged(of_tables(tables).flatten().collect());
-        Gaps { file, covered: &covered, symbols: file.symbols().ok() }.for_each(|_| {})
+        Gaps::new(file, &covered).for_each(|_| {})
     }
 
     /// The code that should have rows: all but padding.
@@ -121,12 +122,10 @@ pub fn merged(mut ranges: Vec<Range<Address>>) -> Vec<Range<Address>> {
 /// The code of a file that is not covered.
 #[derive(Debug)]
 pub struct Gaps<'g, 'a> {
-    /// The file.
-    pub file: &'g File<'a>,
-    /// The addresses that are covered, [merged()].
-    pub covered: &'g [Range<Address>],
-    /// The file's symbols, if they can be read.
-    pub symbols: Option<Symbols<'a>>,
+    file: &'g File<'a>,
+    covered: &'g [Range<Address>],
+    /// The file's symbols, if they can be read, once one is needed.
+    symbols: OnceCell<Option<Symbols<'a>>>,
 }
 
 /// Code in a row that is not covered, and that belongs to one symbol, or to none.
@@ -147,7 +146,12 @@ impl Gap<'_> {
     }
 }
 
-impl Gaps<'_, '_> {
+impl<'g, 'a> Gaps<'g, 'a> {
+    /// The code of a file outside of addresses that are [merged()].
+    pub fn new(file: &'g File<'a>, covered: &'g [Range<Address>]) -> Self {
+        Self { file, covered, symbols: OnceCell::new() }
+    }
+
     /// Calls `found` with each, by address, and counts the code.
     pub fn for_each(&self, mut found: impl FnMut(Gap<'_>)) -> anyhow::Result<CodeBytes> {
         let mut sections = self.file.code_sections()?;
@@ -178,16 +182,20 @@ impl Gaps<'_, '_> {
         }
     }
 
-    /// The pieces of a gap: up to each symbol, and up to the end of a symbol's code if padding follows.
+    /// The pieces of a gap that is not all padding: up to each symbol, and up to the end of a symbol's code if padding follows.
     fn in_gap(&self, section: &FileSection<'_>, gap: Range<Address>, found: &mut impl FnMut(Gap<'_>)) {
         let arch: Arch = self.file.arch();
         let code = |range: &Range<Address>| {
             let offset = |address: Address| (address.0 - section.address.0) as usize;
             &section.bytes[offset(range.start)..offset(range.end)]
         };
+        // Nearly all are, between functions.
+        if is_padding(arch, code(&gap)) {
+            return found(Gap { addresses: gap, section, is_padding: true });
+        }
+        let symbols = self.symbols.get_or_init(|| self.file.symbols().ok()).as_ref();
         let mut at = gap.start;
         while at < gap.end {
-            let symbols = self.symbols.as_ref();
             let next = symbols.and_then(|symbols| symbols.next_after(at));
             let next = next.map_or(gap.end, |next| next.min(gap.end));
             let extent = symbols.and_then(|symbols| symbols.extent(at));

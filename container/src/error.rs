@@ -165,13 +165,10 @@ impl fmt::Display for Error {
                 f.write_str("offset 0x0: neither an ELF file, a Mach-O file nor an archive: it is empty")
             }
             Self::NotObject { magic, length } => {
-                f.write_str("offset 0x0: neither an ELF file, a Mach-O file nor an archive: ")?;
+                f.write_str("offset 0x0: neither an ELF file, a Mach-O file nor an archive: starts with")?;
                 let start = &magic[..length.into()];
-                if let Some(name) = crate::magic::name(start) {
-                    return f.write_str(name);
-                }
-                f.write_str("starts with")?;
-                start.iter().try_for_each(|byte| write!(f, " {byte:02x}"))
+                start.iter().try_for_each(|byte| write!(f, " {byte:02x}"))?;
+                crate::magic::name(start).map_or(Ok(()), |name| write!(f, ", {name}"))
             }
             Self::Unsupported { what, offset, value, name: Some(name) } => {
                 write!(f, "offset {offset:#x}: {what} {name} ({value:#x}) is not supported")

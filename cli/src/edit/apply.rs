@@ -168,12 +168,14 @@ fn edited<'a, E: Edit>(
                 parts.push(Part { index, member: member.name.as_deref().map(str::to_owned), report });
                 Ok(new)
             }
-            Err(Problem::Skip(skip)) => {
-                // The last in the list of reasons is the most telling about an archive.
-                skipped = skipped.max(Some(skip));
-                Ok(None)
-            }
-            Err(problem) => Err(in_member(problem, member.name.as_deref())),
+            Err(problem) => match (problem.skip(), &member.name) {
+                (Some(skip), Some(_)) => {
+                    // The last in the list of reasons is the most telling about an archive.
+                    skipped = skipped.max(Some(skip));
+                    Ok(None)
+                }
+                _ => Err(in_member(problem, member.name.as_deref())),
+            },
         }
     })?;
     match skipped {

@@ -158,20 +158,24 @@ impl<'e, E: Reported> RunReport<'e, E> {
     /// Counts a file that is left as it is, and names it where this is not what the user expects.
     fn kept(&mut self, file: &FileReport<E::Report>, problem: &Problem, lines: &mut Lines) -> Status {
         let is_output = matches!(self.run.place, Place::Other(_));
-        match problem {
-            Problem::Skip(skip) => {
-                *self.skipped.entry(*skip).or_default() += 1;
-                if is_output || file.is_named && skip.is_wrong_input() {
-                    lines.error(&file.name, skip);
-                    return Status::Failed;
+        if let Some(skip) = problem.skip() {
+            *self.skipped.entry(skip).or_default() += 1;
+            if is_output || file.is_named && skip.is_wrong_input() {
+                match problem {
+                    Problem::WrongInput(error) => lines.error(&file.name, error),
+                    _ => lines.error(&file.name, &skip),
                 }
-                let is_remarkable =
-                    *skip == Skip::Special || self.run.strict && file.is_named && skip.is_unexpected();
-                if is_remarkable {
-                    lines.warn(&file.name, &format_args!("not changed: {skip}"));
-                }
-                Status::differs_if(is_remarkable && self.run.strict)
+                return Status::Failed;
             }
+            let is_remarkable =
+                skip == Skip::Special || self.run.strict && file.is_named && skip.is_unexpected();
+            if is_remarkable {
+                lines.warn(&file.name, &format_args!("not changed: {skip}"));
+            }
+            return Status::differs_if(is_remarkable && self.run.strict);
+        }
+        match problem {
+            Problem::Skip(_) | Problem::WrongInput(_) => Status::Done,
             Problem::Refused(reason) if is_output => {
                 lines.error(&file.name, reason);
                 Status::Failed
@@ -194,10 +198,11 @@ impl<'e, E: Reported> RunReport<'e, E> {
                 let about = self.edit.line(&file.parts);
                 lines.push(&file.name, &format_args!("{}{about}", kind.name()));
             }
-            Outcome::Kept(Problem::Skip(skip)) if lines.0.is_empty() => {
-                lines.push(&file.name, &format_args!("skipped: {skip}"));
+            Outcome::Kept(problem) => {
+                if let Some(skip) = problem.skip().filter(|_| lines.0.is_empty()) {
+                    lines.push(&file.name, &format_args!("skipped: {skip}"));
+                }
             }
-            Outcome::Kept(_) => {}
         }
     }
 
@@ -250,7 +255,7 @@ impl Kind {
         match outcome {
             Outcome::Changed => Self::Changed,
             Outcome::Unchanged => Self::Unchanged,
-            Outcome::Kept(Problem::Skip(_)) => Self::Skipped,
+            Outcome::Kept(Problem::Skip(_) | Problem::WrongInput(_)) => Self::Skipped,
             Outcome::Kept(Problem::Refused(_)) => Self::Refused,
             Outcome::Kept(Problem::Failed(_)) => Self::Failed,
         }

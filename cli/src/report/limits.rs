@@ -8,6 +8,9 @@ use crate::report::status::{self, Status};
 /// Below this part of the code a table is worth a warning: most programs lose less than a tenth.
 const LITTLE_CODE: f64 = 50.0;
 
+/// Every program has less code than this, in bytes, without CFI: what runs before and after `main`.
+const STARTUP_CODE: u64 = 1024;
+
 /// Limits of what a table omits.
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub struct Limits {
@@ -60,7 +63,7 @@ impl Limits {
         if let Some(percent) = self.min_code_coverage.filter(|percent| code.is_below(*percent)) {
             let words = format!("less than {percent} % of the code is covered: {}", code.percent());
             remarks.push(Remark { words, fails: true });
-        } else if code.is_below(LITTLE_CODE) {
+        } else if code.is_below(LITTLE_CODE) && code.gap_bytes > STARTUP_CODE {
             let words = format!(
                 "only {} of the code is covered: gaps --cfi lists the functions without call frame information",
                 code.percent()

@@ -265,7 +265,7 @@ impl<'s, 'a> Summary<'s, 'a> {
             ambiguous: self.conversion.omitted_for(Reason::Ambiguous.name()),
             excluded: &self.excluded,
             bytes: BytesJson { sframe: self.bytes.len(), cfi: self.cfi },
-            code: self.code,
+            code_coverage: self.code,
             relocations: self.relocations(),
             verify: self
                 .report
@@ -321,7 +321,7 @@ struct SummaryJson<'r> {
     ambiguous: u64,
     excluded: &'r Excluded,
     bytes: BytesJson,
-    code: CodeBytes,
+    code_coverage: CodeBytes,
     #[serde(skip_serializing_if = "Option::is_none")]
     relocations: Option<Vec<RelocationJson>>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -103,8 +103,7 @@ struct ListedGap {
 impl Report {
     fn of(file: &File<'_>, covered: &[Range<Address>]) -> anyhow::Result<Self> {
         let mut list = Vec::new();
-        let gaps = Gaps { file, covered, symbols: file.symbols().ok() };
-        let bytes = gaps.for_each(|gap| {
+        let bytes = Gaps::new(file, covered).for_each(|gap| {
             list.push(ListedGap {
                 size: gap.size(),
                 section: gap.section.name.to_string(),

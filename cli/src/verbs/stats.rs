@@ -100,7 +100,7 @@ fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> 
     let covered = report.coverage.as_ref().map(|coverage| Covered {
         functions: coverage.functions,
         converted: coverage.covered,
-        code: coverage.code,
+        code: coverage.code_coverage,
     });
     let status = covered.map(|covered| arguments.limits.status(&object.name, &covered));
     status::judged(status.unwrap_or(Status::Done), out.flush().map_err(Into::into)).map(Outcome::Done)
@@ -119,7 +119,7 @@ fn converted(name: String, file: &File<'_>, options: &TableOptions) -> anyhow::R
         functions: conversion.functions,
         covered: conversion.converted(),
         reasons: conversion.reasons().into_iter().map(|(name, count)| (name.to_string(), count)).collect(),
-        code: conversion.code_bytes(file, &bytes)?,
+        code_coverage: conversion.code_bytes(file, &bytes)?,
         cfi_bytes: CfiBytes::of(file, &sections)?,
     };
     Ok(StatsJson { coverage: Some(coverage), ..StatsJson::new(name, "conversion", &[table]) })
@@ -136,7 +136,7 @@ fn coverage(file: &File<'_>, tables: &[Section<'_>]) -> anyhow::Result<Option<Co
         functions: report.functions,
         covered: report.equal + report.different,
         reasons: report.reasons,
-        code: CodeBytes::of_tables(file, tables)?,
+        code_coverage: CodeBytes::of_tables(file, tables)?,
         cfi_bytes: CfiBytes::of(file, &sections)?,
     }))
 }
@@ -158,7 +158,7 @@ struct Coverage {
     functions: u64,
     covered: u64,
     reasons: BTreeMap<String, u64>,
-    code: CodeBytes,
+    code_coverage: CodeBytes,
     cfi_bytes: CfiBytes,
 }
 
@@ -296,7 +296,7 @@ impl StatsJson {
         for table in &self.tables {
             table.print(out)?;
         }
-        let Some(Coverage { functions, covered, reasons, code, cfi_bytes }) = &self.coverage else {
+        let Some(Coverage { functions, covered, reasons, code_coverage, cfi_bytes }) = &self.coverage else {
             return Ok(());
         };
         let total = self.tables.iter().map(|table| table.bytes.total).sum();
@@ -307,7 +307,7 @@ impl StatsJson {
         if !reasons.is_empty() {
             writeln!(out, "  omitted: {}", Counts(&reasons).list())?;
         }
-        writeln!(out, "  {}", code.line())?;
+        writeln!(out, "  {}", code_coverage.line())?;
         Ok(())
     }
 }

@@ -44,7 +44,8 @@ fn what_no_member_has_is_reported_once() {
     for (members, verbs) in cases {
         fs::write(&file, archive(members)).unwrap();
         for (verb, what) in verbs {
-            let expected = format!("error: {}: the file has no {what}\n", file.display());
+            let hint = if *what == ".sframe table" { " (cfi2sframe FILE -o OUT adds one)" } else { "" };
+            let expected = format!("error: {}: the file has no {what}{hint}\n", file.display());
             assert_eq!(printed(verb, &file), (2, String::new(), expected), "{verb}");
         }
     }
@@ -100,7 +101,10 @@ fn damaged_archives_and_fat_files_are_errors() {
         (symbols_without_end, "damaged: offset 0x8: damaged archive member\n"),
         (member_without_end, "damaged: offset 0x44: damaged archive member\n"),
         (no_slice, "damaged: offset 0x4: damaged fat header (size or count 0x0)\n"),
-        (bad_slice, "starts with 78 78 78 78\n"),
+        (
+            bad_slice,
+            "starts with 78 78 78 78, as text: a source, or a linker script that names the library\n",
+        ),
     ];
     for (bytes, error) in cases {
         fs::write(&file, bytes).unwrap();

@@ -310,7 +310,7 @@ fn errors_of_short_files_print_only_their_bytes() {
     let directory = scratch("short");
     let nothing_known = "neither an ELF file, a Mach-O file nor an archive";
     for (bytes, expected) in
-        [(&b""[..], "it is empty"), (b"\0", "starts with 00"), (b"abcde", "starts with 61 62 63 64")]
+        [(&b""[..], "it is empty"), (b"\0", "starts with 00"), (b"ab\0\0e", "starts with 61 62 00 00")]
     {
         fs::write(directory.join("short"), bytes).unwrap();
         let output = command(&["dump", "short"]).current_dir(&directory).output().unwrap();

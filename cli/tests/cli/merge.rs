@@ -122,7 +122,7 @@ fn what_cannot_be_merged_is_refused_by_name() {
             &["linkable.o"],
             "linkable.o: a relocatable object, whose table has no addresses: a linker merges it",
         ),
-        (&["at_zero"], "there is no .sframe table in the input"),
+        (&["at_zero"], "at_zero: there is no .sframe table in the input"),
         (&["linked.so", "--place", "1"], "--place: without --section no bytes are written"),
         (&["linked.so", "--section", "linked.so"], "linked.so: this would overwrite the input"),
         (

@@ -39,6 +39,7 @@ pub(super) fn name_in_32_bits(machine: Machine) -> Option<&'static str> {
     match machine {
         elf::EM_X86_64 => Some("x32"),
         elf::EM_AARCH64 => Some("AArch64 ILP32"),
+        elf::EM_ARM => Some("ARM"),
         other => name(other),
     }
 }

@@ -29,10 +29,12 @@ impl Reported for Embed {
             _ => format!(", {}", Number(bytes, "byte")),
         };
         line += &format!(", {converted} of {}", Number(functions, "function"));
-        let code: CodeBytes = parts.iter().map(|part| part.report.code).sum();
-        line += &format!(", {} of the code", code.percent());
         if parts[0].member.is_some() {
             line += &format!(" in {}", Number(parts.len() as u64, "member"));
+        }
+        let code: CodeBytes = parts.iter().map(|part| part.report.code_coverage).sum();
+        if code.wanted() != 0 {
+            line += &format!(", {} of the code", code.percent());
         }
         line
     }
@@ -43,7 +45,7 @@ impl Reported for Embed {
         for Part { report, .. } in parts {
             functions += report.functions;
             converted += report.converted;
-            code = code + report.code;
+            code = code + report.code_coverage;
             totals.outermost += report.outermost;
             unreadable += report.unreadable;
             totals.tables += u64::from(report.converted != 0);
@@ -77,7 +79,9 @@ impl Reported for Embed {
         let size = percent(sframe, cfi);
         let tables = if totals.tables == 1 { String::new() } else { format!(" in {} tables", totals.tables) };
         lines.push(format!(".sframe: {}{tables}, {size} of the CFI's {cfi}", Number(sframe, "byte")));
-        lines.push(totals.code.line());
+        if totals.code.wanted() != 0 {
+            lines.push(totals.code.line());
+        }
         let version = self.conversions.table.get().version;
         let consumer = self.conversions.table.consumer();
         let readers = consumer.map_or_else(|| Consumer::of_version(version), Consumer::readers);

@@ -54,7 +54,7 @@ pub struct Table {
     /// Bytes of table and CFI.
     pub bytes: Bytes,
     /// The code, and what the table covers of it.
-    pub code: CodeBytes,
+    pub code_coverage: CodeBytes,
     /// Rows of outermost frames.
     pub outermost: u64,
     /// Whether the table in the new file is verified against the CFI.
@@ -242,7 +242,7 @@ impl Table {
             unsupported: conversion.omitted(),
             reasons: conversion.reasons(),
             bytes: Bytes { sframe: bytes.len() as u64, cfi: CfiBytes::of(file, sections)? },
-            code: conversion.code_bytes(file, bytes)?,
+            code_coverage: conversion.code_bytes(file, bytes)?,
             outermost: conversion.outermost_rows(bytes)?,
             verified: false,
             unreadable: conversion.malformed.len() as u64,

@@ -41,9 +41,10 @@ fn what_is_no_file_is_named() {
     fs::write(directory.join("text"), "text").unwrap();
     fs::create_dir(directory.join("directory")).unwrap();
     assert!(Command::new("mkfifo").arg(directory.join("fifo")).status().unwrap().success());
+    let text = "offset 0x0: neither an ELF file, a Mach-O file nor an archive: starts with 74 65 78 74";
     for (name, reason) in [
-        ("empty", "neither an ELF file nor an archive"),
-        ("text", "neither an ELF file nor an archive"),
+        ("empty", "offset 0x0: neither an ELF file, a Mach-O file nor an archive: it is empty"),
+        ("text", &format!("{text}, as text: a source, or a linker script that names the library")),
         ("directory", "a directory: use --recursive"),
         ("fifo", "not a regular file"),
         ("/dev/null", "not a regular file"),

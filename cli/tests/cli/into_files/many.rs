@@ -50,7 +50,7 @@ fn directories_and_threads() {
     assert_eq!(first, second);
     assert_eq!(contents(&one), contents(&two));
     let text = first.join("\n");
-    assert!(text.contains("warning: b/fifo: not a regular file\n"), "{text}");
+    assert!(text.contains("warning: b/fifo: not changed: not a regular file\n"), "{text}");
     assert!(text.contains("\n14 files, 9 changed, 5 skipped\n"), "{text}");
     assert!(
         text.contains(
