@@ -52,8 +52,7 @@ new file back, verify its table and check its structure before it has its name.
 --section writes the table alone, for memory at --address, because starts of functions are relative
 to their fields; for a relocatable object it writes the bytes before relocation, and --json
 lists the relocations. Without -o, --in-place and --section, only the summary is printed.
-Addresses are decimal, or hexadecimal with the prefix 0x. An input "
-    - " is standard input.
+Addresses are decimal, or hexadecimal with the prefix 0x. An input - is standard input.
 
 Exit status:
   0  done; functions that the table cannot represent are omitted and counted

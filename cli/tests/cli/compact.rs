@@ -278,7 +278,7 @@ fn lookups() {
     let output = run_in(&corpus().join("mc"), &["lookup", "a06_fp_skip.o", "0"]);
     assert_eq!(
         text(output.stdout),
-        "0x0: entry 0x0..0xc, encoding 0x04000212: CFA = x29+16, return address at CFA-8, x29 at CFA-16, \
+        "0x0 <_f>: entry 0x0..0xc, encoding 0x04000212: CFA = x29+16, return address at CFA-8, x29 at CFA-16, \
          x21 at CFA-24, x22 at CFA-32, x27 at CFA-40, x28 at CFA-48, d10 at CFA-56, d11 at CFA-64\n"
     );
 }
