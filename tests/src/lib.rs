@@ -25,6 +25,7 @@ pub mod mach_link;
 pub mod mach_object;
 pub mod machine;
 pub mod many_functions;
+pub mod not_tested;
 pub mod prologues;
 pub mod random;
 pub mod random_entries;

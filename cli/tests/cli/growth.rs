@@ -5,6 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use cfipack_tests::not_tested::skipped;
+
 use crate::program::scratch;
 
 /// A relocatable object of so many sections of code, with a symbol each, of which the first has an FDE.
@@ -66,7 +68,10 @@ fn instructions(directory: &Path, arguments: &[&str]) -> u64 {
 fn sections_of_code_cost_in_proportion() {
     let is_there = Command::new("valgrind").arg("--version").output().is_ok_and(|it| it.status.success());
     if !is_there || !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
-        println!("SKIPPED: growth: no valgrind for x86-64 Linux, which counts instructions");
+        skipped(
+            "growth of the command's work",
+            "there is no valgrind for x86-64 Linux, which counts instructions (Debian: valgrind)",
+        );
         return;
     }
     let directory = scratch("growth");

@@ -7,6 +7,8 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::{env, fs};
 
+use cfipack_tests::not_tested::skipped;
+
 use crate::program::{command, scratch};
 
 pub const DRIVER: &str = env!("CARGO_BIN_EXE_cfi2sframe-ld");
@@ -49,13 +51,13 @@ fn linkers_by_gcc() {
         || !is_installed("gcc")
         || !is_installed("readelf")
     {
-        return eprintln!("NOT TESTED: {what}: no gcc and readelf for x86-64 Linux");
+        return skipped(what, "there are no gcc and readelf for x86-64 Linux");
     }
     let directory = scratch("linker-driver");
     fs::write(directory.join("source.c"), PROGRAM).unwrap();
     for name in ["ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"] {
         if !is_installed(name) {
-            eprintln!("NOT TESTED: {what}: no {name}");
+            skipped(what, &format!("there is no {name}"));
             continue;
         }
         symlink(DRIVER, directory.join(name)).unwrap();
@@ -70,7 +72,7 @@ fn linkers_by_gcc() {
             let messages = String::from_utf8_lossy(&linked.stderr).into_owned();
             if messages.contains("warning: cfi2sframe-ld: ") {
                 // Refused by name is no fault of the driver.
-                eprintln!("NOT TESTED: {}: {messages}", output.display());
+                skipped(&format!("a table in {}", output.display()), &messages);
                 continue;
             }
             check_table(&output);
@@ -86,7 +88,7 @@ fn linkers_by_gcc() {
 fn compilers_that_take_a_path() {
     let what = "cfi2sframe-ld as --ld-path and -C linker";
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) || !is_installed("readelf") {
-        return eprintln!("NOT TESTED: {what}: no readelf for x86-64 Linux");
+        return skipped(what, "there is no readelf for x86-64 Linux");
     }
     let directory = scratch("linker-driver-paths");
     fs::write(directory.join("source.c"), PROGRAM).unwrap();
@@ -98,7 +100,7 @@ fn compilers_that_take_a_path() {
         check_table(&output);
         assert_eq!(successful(&mut Command::new(&output)).stdout, b"41\n");
     } else {
-        eprintln!("NOT TESTED: {what}: no clang and lld");
+        skipped(what, "there are no clang and lld");
     }
 
     fs::write(directory.join("main.rs"), r#"fn main() { println!("{}", std::env::args().count() + 40) }"#)
