@@ -292,11 +292,11 @@ impl Conversion {
         Ok(bytes)
     }
 
-    /// The section's table as readers find it: `bytes` are those of [`linked`](Self::linked) or
+    /// Counts the code that the table covers; `bytes` are those of [`linked`](Self::linked) or
     /// [`relocatable`](Self::relocatable).
     ///
     /// # Errors
-    /// It cannot be read back.
+    /// The table or a section of code cannot be read.
     pub fn code_bytes(&self, file: &File<'_>, bytes: &[u8]) -> anyhow::Result<CodeBytes> {
         if bytes.is_empty() {
             return CodeBytes::of_tables(file, &[]);
