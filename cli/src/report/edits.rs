@@ -12,7 +12,7 @@ use std::time::Instant;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::coverage::CodeBytes;
-use crate::edit::{self, Edit, FileReport, Found, Outcome, Part, Place, Problem, Skip, apply};
+use crate::edit::{self, Edit, FileReport, Found, Origin, Outcome, Part, Place, Problem, Skip, apply};
 use crate::io::original::Policy;
 use crate::report::count::{Counts, Number};
 use crate::report::escaped::Escaped;
@@ -143,7 +143,9 @@ impl<'e, E: Reported> RunReport<'e, E> {
             Outcome::Kept(problem) => self.kept(file, problem, &mut lines),
         };
         self.status = self.status.max(status);
-        if !self.run.json && !self.run.quiet && (self.run.verbose || self.num_files == 1) {
+        // Files that the user did not name and does not see in a directory are listed.
+        let is_listed = self.run.verbose || self.num_files == 1 || file.origin == Origin::Member;
+        if !self.run.json && !self.run.quiet && is_listed {
             self.line(file, kind, &mut lines);
         }
         if !lines.0.is_empty() {
@@ -160,15 +162,15 @@ impl<'e, E: Reported> RunReport<'e, E> {
         let is_output = matches!(self.run.place, Place::Other(_));
         if let Some(skip) = problem.skip() {
             *self.skipped.entry(skip).or_default() += 1;
-            if is_output || file.is_named && skip.is_wrong_input() {
+            let is_named = file.origin == Origin::Named;
+            if is_output || is_named && skip.is_wrong_input() {
                 match problem {
                     Problem::WrongInput(error) => lines.error(&file.name, error),
                     _ => lines.error(&file.name, &skip),
                 }
                 return Status::Failed;
             }
-            let is_remarkable =
-                skip == Skip::Special || self.run.strict && file.is_named && skip.is_unexpected();
+            let is_remarkable = skip.is_unexpected() || self.run.strict && is_named && skip.is_missed();
             if is_remarkable {
                 lines.warn(&file.name, &format_args!("not changed: {skip}"));
             }

@@ -8,8 +8,8 @@ use anyhow::{Context as _, bail};
 use cfipack_container::{CallFrameSection, File, Kind, Placement};
 use cfipack_decoder::sframe;
 use cfipack_encoder::{Reason, Unsupported};
-use cfipack_format::sframe::Version;
-use cfipack_format::{Address, Arch};
+use cfipack_format::Address;
+use cfipack_format::sframe::Abi;
 use cfipack_roundtrip::{Options, Report, most_frequent_first};
 use serde::Serialize;
 
@@ -279,7 +279,7 @@ impl<'s, 'a> Summary<'s, 'a> {
         if self.file.kind() != Kind::Relocatable {
             return None;
         }
-        let kind = relocation_type(self.file.arch(), self.conversion.version);
+        let kind = Abi::of(self.file.arch())?.start_relocation(self.conversion.version).name;
         let fields = self.conversion.section.start_fields();
         let relocations = fields.map(|field| {
             let (field, start) = (field.field, field.address());
@@ -293,18 +293,6 @@ impl<'s, 'a> Summary<'s, 'a> {
             }
         });
         Some(relocations.collect())
-    }
-}
-
-/// The type of a start field's relocation, which is relative to the field, as gas writes it.
-pub(crate) fn relocation_type(arch: Arch, version: Version) -> &'static str {
-    match (arch, version) {
-        (Arch::S390x, Version::V3) => "R_390_PC64",
-        (Arch::S390x, _) => "R_390_PC32",
-        (Arch::Aarch64 | Arch::Aarch64Be, Version::V3) => "R_AARCH64_PREL64",
-        (Arch::Aarch64 | Arch::Aarch64Be, _) => "R_AARCH64_PREL32",
-        (_, Version::V3) => "R_X86_64_PC64",
-        (_, _) => "R_X86_64_PC32",
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
-use crate::edit::{Found, Place, Target, find};
+use crate::edit::{Found, Place, find};
 use crate::io::check;
 use crate::io::input::number_in;
 use crate::io::original::Policy;
@@ -64,9 +64,14 @@ impl ManyFiles {
             bail!("-: standard input cannot be replaced: write the result with -o");
         }
         let spool = Spool::read().context("-")?;
-        let target =
-            Target { name: input.to_path_buf(), path: spool.path(), others: Vec::new(), is_named: true };
-        Ok(Targets { found: [vec![Found::File(target)], Vec::new()], _input: Some(spool) })
+        let mut found = find(&[spool.path().to_path_buf()], false);
+        for found in found.iter_mut().flatten() {
+            match found {
+                Found::File(target) => target.name = input.to_path_buf(),
+                Found::Skipped { name, .. } | Found::Failed { name, .. } => *name = input.to_path_buf(),
+            }
+        }
+        Ok(Targets { found, _input: Some(spool) })
     }
 
     /// Where changed files go: to `output`, or into their own place, which the command line states by `in_place`.

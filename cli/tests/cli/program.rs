@@ -26,7 +26,7 @@ pub fn run(arguments: &[&str]) -> Output {
 
 /// The output of a run in another directory.
 pub fn run_in(directory: &Path, arguments: &[&str]) -> Output {
-    command_in(directory, arguments).output().unwrap()
+    command(arguments).current_dir(directory).output().unwrap()
 }
 
 /// Arguments, status and both streams, for a snapshot.

@@ -171,13 +171,8 @@ impl<'a> Header<'a> {
 }
 
 fn arch_of(cpu: CpuType) -> Result<Arch, Error> {
-    match cpu {
-        macho::CPU_TYPE_X86_64 => Ok(Arch::Amd64),
-        macho::CPU_TYPE_X86 => Ok(Arch::I386),
-        macho::CPU_TYPE_ARM64 => Ok(Arch::Aarch64),
-        macho::CPU_TYPE_ARM64_32 => Ok(Arch::Arm64_32),
-        other => Err(unsupported("CPU type", 4, other.0, kinds::cpu_name(other))),
-    }
+    let found = Arch::ALL.into_iter().find(|arch| arch.mach_o_cpu_type() == Some(cpu.0));
+    found.ok_or_else(|| unsupported("CPU type", 4, cpu.0, kinds::cpu_name(cpu)))
 }
 
 fn unsupported(what: &'static str, offset: u64, value: u32, name: Option<&'static str>) -> Error {

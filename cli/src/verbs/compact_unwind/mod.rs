@@ -15,6 +15,7 @@ use self::judge::Price;
 use self::report::Summary;
 use crate::io::check;
 use crate::io::destination::Destination;
+use crate::io::entry::Entry;
 use crate::io::original::{Original, Policy};
 use crate::io::output;
 use crate::io::spool::Spool;
@@ -101,8 +102,8 @@ fn change(path: &Path, arguments: &Arguments) -> anyhow::Result<()> {
         bail!("-: standard input cannot be replaced: write the result with -o");
     }
     let spool = is_input.then(Spool::read).transpose().with_context(name)?;
-    let opened = spool.as_ref().map_or_else(|| path.to_path_buf(), Spool::path);
-    let original = Original::open(&opened).with_context(name)?;
+    let opened = spool.as_ref().map_or(path, Spool::path);
+    let original = Entry::followed(opened).and_then(Original::open).with_context(name)?;
     let old = original.bytes();
     let edited = Edited::of(old, &arguments.personality).with_context(name)?;
     let new = &edited.rewrite;
@@ -116,7 +117,8 @@ fn change(path: &Path, arguments: &Arguments) -> anyhow::Result<()> {
         // A second run changes nothing, not even the file's date.
         None if arguments.in_place && !new.is_unchanged(old) => {
             let policy = Policy { keep_times: false, sync: true };
-            check_links(&original, arguments).and_then(|()| original.replace(new, policy, judge))
+            check_links(&original, arguments)
+                .and_then(|()| Ok(original.replace(new, policy, judge)?.warnings))
         }
         None => judge(&new.to_vec(old)).map(|()| Vec::new()),
     };

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use cfipack_format::{Arch, Endian};
+use cfipack_format::{Endian, Family};
 use object::elf;
 use object::read::elf::FileHeader as _;
 
@@ -11,7 +11,7 @@ use crate::elf::Headers;
 use crate::{EmbedError, Error};
 
 /// The smallest page size that addresses and offsets agree on.
-const PAGE: u64 = 0x1000;
+pub(super) const PAGE: u64 = 0x1000;
 /// The largest page size of an architecture here: AArch64's.
 const LARGE_PAGE: u64 = 0x1_0000;
 /// Bytes of an ELF header.
@@ -268,9 +268,9 @@ impl<'a> Source<'a> {
 
     /// The page size that segments are aligned for, at most 64 KiB.
     pub fn page(&self) -> u64 {
-        let smallest = match self.headers.arch {
-            Arch::Aarch64 | Arch::Aarch64Be => LARGE_PAGE,
-            _ => PAGE,
+        let smallest = match self.headers.arch.family() {
+            Family::Aarch64 => LARGE_PAGE,
+            Family::X86 | Family::S390x => PAGE,
         };
         let aligns = self.loaded().map(|load| load.align).filter(|align| align.is_power_of_two());
         match aligns.max() {
