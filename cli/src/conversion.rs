@@ -5,12 +5,16 @@ use std::fmt;
 
 use anyhow::{Context as _, bail};
 use cfipack_container::{CallFrameSection, File, Kind, Section as FileSection};
+use cfipack_decoder::sframe;
 use cfipack_encoder::cfi::SectionKind;
 use cfipack_encoder::sframe::{Builder, Layout, OmittedFunction, Options, Section, Threads};
 use cfipack_encoder::{Unsupported, cfi};
 use cfipack_format::sframe::Version;
-use cfipack_format::{Address, Key};
+use cfipack_format::{Address, Arch, Key};
 
+use cfipack_roundtrip::stats;
+
+use crate::coverage::CodeBytes;
 use crate::io::input::number_in;
 use crate::report::reasons;
 
@@ -293,6 +297,44 @@ impl Conversion {
         let mut bytes = vec![0; self.section.len()];
         self.section.write_on(&self.pool, &mut bytes, self.address, Key::address)?;
         Ok(bytes)
+    }
+
+    /// Counts the code that the table covers; `bytes` are those of [`linked`](Self::linked) or
+    /// [`relocatable`](Self::relocatable).
+    ///
+    /// # Errors
+    /// The table or a section of code cannot be read.
+    pub fn code_bytes(&self, file: &File<'_>, bytes: &[u8]) -> anyhow::Result<CodeBytes> {
+        if bytes.is_empty() {
+            return CodeBytes::of_tables(file, &[]);
+        }
+        let relocated = (file.kind() == Kind::Relocatable).then(|| self.relocated(bytes, file.arch()));
+        let table = sframe::Section::parse(relocated.as_deref().unwrap_or(bytes), self.address)?;
+        CodeBytes::of_tables(file, &[table])
+    }
+
+    /// The number of rows of outermost frames, of a table in version 2, whose reader in glibc 2.43 fails at them.
+    pub fn outermost_rows(&self, bytes: &[u8]) -> anyhow::Result<u64> {
+        if bytes.is_empty() || self.version != Version::V2 {
+            return Ok(0);
+        }
+        Ok(stats(&sframe::Section::parse(bytes, self.address)?).outermost)
+    }
+
+    /// The section of a relocatable object, relocated for address 0 with every section of code where
+    /// [`Placement::Apart`](cfipack_container::Placement::Apart) places it.
+    pub fn relocated(&self, bytes: &[u8], arch: Arch) -> Vec<u8> {
+        let mut bytes = bytes.to_vec();
+        let endian = arch.endian();
+        for field in self.section.start_fields() {
+            let (field, start) = (field.field, field.address());
+            let distance = start.distance_from(Address(field.0 as u64)).cast_unsigned();
+            match self.version.start_size() {
+                4 => bytes[field.0..][..4].copy_from_slice(&endian.put_u32(distance as u32)),
+                _ => bytes[field.0..][..8].copy_from_slice(&endian.put_u64(distance)),
+            }
+        }
+        bytes
     }
 
     /// The section of a relocatable object, before relocation.

@@ -6,7 +6,9 @@
 //! This is a library only so that the command's definition can be read by the example `manual`, which writes
 //! man pages and shell completions. The libraries that the command uses are those of `cfipack`.
 
+mod absent;
 mod conversion;
+mod coverage;
 mod edit;
 mod io;
 pub mod ld;
@@ -50,12 +52,13 @@ new file back, verify its table and check its structure before it has its name.
 --section writes the table alone, for memory at --address, because starts of functions are relative
 to their fields; for a relocatable object it writes the bytes before relocation, and --json
 lists the relocations. Without -o, --in-place and --section, only the summary is printed.
-Addresses are decimal, or hexadecimal with the prefix 0x.
+Addresses are decimal, or hexadecimal with the prefix 0x. An input - is standard input.
 
 Exit status:
   0  done; functions that the table cannot represent are omitted and counted
   1  done, and something differs, is not covered, or fails the requested check
-     (in a conversion: --min-coverage or --verify; a file that cannot be changed safely)
+     (in a conversion: --min-coverage, --min-code-coverage, --strict or --verify; a file that
+     cannot be changed safely)
   2  error: usage, input or output, malformed input
 
 Examples:

@@ -21,6 +21,8 @@ pub enum Error {
         offset: u64,
         /// Its value.
         value: u64,
+        /// The value's name, if it is known.
+        name: Option<&'static str>,
     },
     /// A table of the file is damaged or lies beyond its end.
     Table {
@@ -164,10 +166,14 @@ impl fmt::Display for Error {
             }
             Self::NotObject { magic, length } => {
                 f.write_str("offset 0x0: neither an ELF file, a Mach-O file nor an archive: starts with")?;
-                let known = magic.iter().take(length.into());
-                known.into_iter().try_for_each(|byte| write!(f, " {byte:02x}"))
+                let start = &magic[..length.into()];
+                start.iter().try_for_each(|byte| write!(f, " {byte:02x}"))?;
+                crate::magic::name(start).map_or(Ok(()), |name| write!(f, ", {name}"))
             }
-            Self::Unsupported { what, offset, value } => {
+            Self::Unsupported { what, offset, value, name: Some(name) } => {
+                write!(f, "offset {offset:#x}: {what} {name} ({value:#x}) is not supported")
+            }
+            Self::Unsupported { what, offset, value, name: None } => {
                 write!(f, "offset {offset:#x}: {what} {value:#x} is not supported")
             }
             Self::Table { what, offset, value } => {

@@ -10,7 +10,7 @@ use object::read::macho::{FatArch, MachOFatFile};
 use object::{Endian as _, Endianness};
 
 use crate::Error;
-use crate::elf::arch_of;
+use crate::elf::{arch_of, machine};
 
 pub use rewrite::rewrite_slices;
 
@@ -71,7 +71,9 @@ fn elf_arch(bytes: &[u8]) -> Option<Cow<'static, str>> {
     let machine = endian.read_u16(*bytes.get(18..)?.first_chunk()?);
     Some(match arch_of(Machine(machine), endian) {
         Some(arch) => arch.names()[0].into(),
-        None => format!("machine-{machine}").into(),
+        None => {
+            machine::name(Machine(machine)).map_or_else(|| format!("machine-{machine}").into(), Into::into)
+        }
     })
 }
 
@@ -95,7 +97,10 @@ fn name(cpu: CpuType, subtype: CpuSubtype) -> Cow<'static, str> {
         (macho::CPU_TYPE_ARM64, _) => "arm64",
         (macho::CPU_TYPE_ARM64_32, _) => "arm64_32",
         (macho::CPU_TYPE_ARM, 9) => "armv7",
+        (macho::CPU_TYPE_ARM, 11) => "armv7s",
         (macho::CPU_TYPE_ARM, 12) => "armv7k",
+        (macho::CPU_TYPE_POWERPC, _) => "ppc",
+        (macho::CPU_TYPE_POWERPC64, _) => "ppc64",
         (CpuType(cpu), subtype) => return Cow::Owned(format!("cpu-{cpu:#x}-{subtype}")),
     })
 }

@@ -271,6 +271,16 @@ impl<'a> File<'a> {
         }
     }
 
+    /// Whether an ELF file has debug information alone: sections of code or `.eh_frame` are there, and have no
+    /// contents (`SHT_NOBITS`), as `objcopy --only-keep-debug` leaves them. These are in the file that it was split
+    /// from.
+    pub fn is_debug_file(&self) -> bool {
+        match &self.format {
+            Format::Elf(elf) => elf.is_debug_file(),
+            Format::MachO(_) => false,
+        }
+    }
+
     /// Mach-O: `__unwind_info`, which linked files have.
     pub fn unwind_info_section(&self) -> Result<Option<Section<'a>>, Error> {
         match &self.format {

@@ -102,6 +102,11 @@ impl<'a> Symbols<'a> {
         addresses
     }
 
+    /// All of them with their addresses, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = (Address, Cow<'a, str>)> {
+        self.sorted.iter().map(|entry| (Address(entry.address), String::from_utf8_lossy(entry.name)))
+    }
+
     /// The addresses that have symbols, ascending; one with several comes as often.
     pub fn addresses(&self) -> impl Iterator<Item = Address> {
         self.sorted.iter().map(|entry| Address(entry.address))

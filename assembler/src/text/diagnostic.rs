@@ -80,6 +80,8 @@ pub enum Problem {
     NoSection,
     /// A source has an instruction, whose size only an assembler knows.
     Instruction(String),
+    /// A source has a statement that starts with no name.
+    NoStatement,
     /// A source has a directive whose size is not known here.
     Directive(String),
     /// A listing's line is cut.
@@ -245,6 +247,7 @@ impl fmt::Display for Problem {
                      (as -aclmn=FILE --listing-rhs-width=200)"
                 );
             }
+            Self::NoStatement => "neither a directive nor an instruction: is this assembler text?",
             Self::Directive(name) => {
                 return write!(
                     f,

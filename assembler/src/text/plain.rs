@@ -137,6 +137,10 @@ impl<'t> Source<'t> {
             }
             b".uleb128" | b".sleb128" => leb128(&mut operands, word == b".uleb128")?,
             _ if word.starts_with(b".") => return Err((name_span, Problem::Directive(text_of(word)))),
+            // A name starts an instruction; what else there is is of another language.
+            b"" => {
+                return Err((self.collector.span(statement, 0, statement.text.len()), Problem::NoStatement));
+            }
             _ => return Err((name_span, Problem::Instruction(text_of(word)))),
         };
         self.emit(count);

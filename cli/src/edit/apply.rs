@@ -177,16 +177,17 @@ fn edited<'a, E: Edit>(
                 parts.push(Part { index, member: member.name.as_deref().map(str::to_owned), report });
                 Ok(new)
             }
-            Err(Problem::Skip(skip)) => {
-                // The last in the list of reasons is the most telling about an archive.
-                skipped = skipped.max(Some(skip));
-                if skip == Skip::OtherKind {
-                    let name = member.name.as_deref().unwrap_or_default();
-                    warnings.push(format!("member {name} stays as it is: {skip}"));
+            Err(problem) => match (problem.skip(), &member.name) {
+                (Some(skip), Some(name)) => {
+                    // The last in the list of reasons is the most telling about an archive.
+                    skipped = skipped.max(Some(skip));
+                    if skip == Skip::OtherKind {
+                        warnings.push(format!("member {name} stays as it is: {skip}"));
+                    }
+                    Ok(None)
                 }
-                Ok(None)
-            }
-            Err(problem) => Err(in_member(problem, member.name.as_deref())),
+                _ => Err(in_member(problem, member.name.as_deref())),
+            },
         }
     })?;
     match skipped {

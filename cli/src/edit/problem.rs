@@ -9,6 +9,8 @@ use cfipack_container::{EmbedError, Error};
 pub enum Problem {
     /// There is nothing to do.
     Skip(Skip),
+    /// The same, and why it is no input for the verb.
+    WrongInput(Error),
     /// It cannot be changed safely, or a check found a fault in the result.
     Refused(String),
     /// It is damaged, or cannot be read or written.
@@ -71,13 +73,20 @@ impl Skip {
     }
 }
 
+impl Skip {
+    /// Whether the user of a file that was named expects something else.
+    pub fn is_missed(self) -> bool {
+        self.is_wrong_input() || matches!(self, Self::NoCfi | Self::DebugFile)
+    }
+}
+
 impl fmt::Display for Skip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NotElf => "neither an ELF file nor an archive",
-            Self::OtherKind => "ELF of a machine or kind without .sframe",
+            Self::OtherKind => "a Mach-O file, or ELF of a machine or kind without .sframe",
             Self::NoCfi => "no call frame information",
-            Self::DebugFile => "debug information of another file",
+            Self::DebugFile => "a debug file: its code and its .eh_frame are empty (NOBITS)",
             Self::NotLinked => "an object or archive",
             Self::HasTable => "has a table already",
             Self::NoTable => "no table",
@@ -91,6 +100,18 @@ impl fmt::Display for Skip {
     }
 }
 
+impl Problem {
+    /// Why there is nothing to do, if that is it.
+    pub fn skip(&self) -> Option<Skip> {
+        match self {
+            Self::Skip(skip) => Some(*skip),
+            Self::WrongInput(Error::NotObject { .. }) => Some(Skip::NotElf),
+            Self::WrongInput(_) => Some(Skip::OtherKind),
+            Self::Refused(_) | Self::Failed(_) => None,
+        }
+    }
+}
+
 impl From<anyhow::Error> for Problem {
     fn from(error: anyhow::Error) -> Self {
         Self::Failed(error)
@@ -100,8 +121,7 @@ impl From<anyhow::Error> for Problem {
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         match error {
-            Error::NotObject { .. } => Self::Skip(Skip::NotElf),
-            Error::Unsupported { .. } => Self::Skip(Skip::OtherKind),
+            Error::NotObject { .. } | Error::Unsupported { .. } => Self::WrongInput(error),
             error => Self::Failed(error.into()),
         }
     }

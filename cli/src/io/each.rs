@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow};
 use cfipack_container::Placement;
 
+use crate::absent;
 use crate::io::input::{Input, Object, Slice};
 use crate::report::status::{self, Status};
 
@@ -52,6 +53,9 @@ fn for_each_in(
         let mut name = None;
         let outcome = object.and_then(|object| {
             let outcome = each(&object).with_context(|| object.name.to_string());
+            if let Ok(Outcome::Absent(what) | Outcome::MissingTable(what)) = &outcome {
+                absent.get_or_insert_with(|| absent::from_object(&object, what));
+            }
             name = Some(object.name);
             outcome
         });
@@ -60,12 +64,8 @@ fn for_each_in(
                 is_done = true;
                 Ok(status)
             }
-            Ok(Outcome::Absent(what)) => {
-                absent.get_or_insert(what);
-                continue;
-            }
+            Ok(Outcome::Absent(_)) => continue,
             Ok(Outcome::MissingTable(what)) => {
-                absent.get_or_insert(what);
                 without_table.extend(name.map(|name| (name, what)));
                 continue;
             }
@@ -77,7 +77,8 @@ fn for_each_in(
         }
     }
     let Some(worst) = worst else {
-        bail!("{}: the file has no {}", path.display(), absent.unwrap_or("object"));
+        let error = absent.unwrap_or_else(|| anyhow!("the file has no object"));
+        return Err(error).with_context(|| path.display().to_string());
     };
     if !is_done || without_table.is_empty() {
         return Ok(worst);

@@ -13,6 +13,7 @@ use cfipack_container::{CallFrameSection, File, Kind, Member, Placement, Section
 use cfipack_decoder::sframe;
 use cfipack_format::Address;
 
+use crate::absent;
 use crate::io::mmap::Bytes;
 use crate::io::reach::{Bare, Reach};
 use crate::report::escaped::Escaped;
@@ -22,8 +23,34 @@ use crate::report::status;
 #[derive(clap::Args, Debug)]
 pub struct Slice {
     /// Read only this architecture: x86_64, arm64, i386, aarch64, s390x, ...
-    #[arg(long, value_name = "ARCH")]
+    #[arg(long, value_name = "ARCH", value_parser = parse_arch)]
     arch: Option<String>,
+}
+
+/// Names of architectures as `lipo` has them, and of those of ELF.
+const ARCHES: [&str; 14] = [
+    "x86_64",
+    "x86_64h",
+    "i386",
+    "arm64",
+    "arm64e",
+    "arm64_32",
+    "armv7",
+    "armv7s",
+    "armv7k",
+    "ppc",
+    "ppc64",
+    "aarch64",
+    "aarch64_be",
+    "s390x",
+];
+
+fn parse_arch(text: &str) -> Result<String, String> {
+    match text {
+        "x86-64" | "amd64" => Ok("x86_64".into()),
+        _ if ARCHES.contains(&text) => Ok(text.into()),
+        _ => Err(format!("not an architecture: {}", ARCHES.join(", "))),
+    }
 }
 
 impl Slice {
@@ -90,8 +117,8 @@ impl<'s> Input<'s> {
     /// Opens a file; members for other architectures than that of `slice` are ignored.
     pub fn open(path: &Path, slice: &'s Slice) -> anyhow::Result<Self> {
         let mut reach = Reach::default();
-        let bytes =
-            Bytes::open(path, |bytes| reach.wanted(bytes)).with_context(|| path.display().to_string())?;
+        let bytes = Bytes::open(or_standard_input(path), |bytes| reach.wanted(bytes));
+        let bytes = bytes.with_context(|| path.display().to_string())?;
         Ok(Self { path: path.to_path_buf(), bytes, slice })
     }
 
@@ -159,6 +186,11 @@ impl<'s> Input<'s> {
             Err(error) => Err(error).with_context(|| name.to_string()),
         }
     }
+}
+
+/// The file that a path names; `-` is standard input.
+pub fn or_standard_input(path: &Path) -> &Path {
+    if path == Path::new("-") { Path::new("/dev/stdin") } else { path }
 }
 
 /// The architectures of objects and linked files, each once.
@@ -272,7 +304,7 @@ pub const CALL_FRAMES: &str = "call frame information";
 pub fn call_frame_sections<'a>(file: &File<'a>) -> anyhow::Result<Vec<CallFrameSection<'a>>> {
     let sections = file.call_frame_sections()?;
     if !describe_functions(&sections) {
-        bail!("the file has no {CALL_FRAMES}");
+        return Err(absent::from_file(file, CALL_FRAMES));
     }
     Ok(sections)
 }

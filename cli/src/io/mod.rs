@@ -2,6 +2,7 @@
 //! standard output, and inherited descriptors.
 
 mod attributes;
+pub mod check;
 mod descriptors;
 pub mod destination;
 pub mod directory;
@@ -14,4 +15,5 @@ pub mod output;
 pub mod reach;
 mod replace;
 mod signals;
+pub mod spool;
 pub mod temporary;

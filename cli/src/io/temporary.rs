@@ -77,6 +77,11 @@ impl Temporary {
         Ok(())
     }
 
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        self.entry.path()
+    }
+
     /// An error, with the file's name.
     pub fn named(&self, error: &io::Error) -> io::Error {
         at(&self.entry, error)

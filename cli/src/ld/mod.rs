@@ -26,7 +26,7 @@ use std::io::Read as _;
 use std::path::Path;
 use std::process::{ExitCode, ExitStatus};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use clap::Parser as _;
 
 use crate::CommandLine;
@@ -40,6 +40,8 @@ const REQUIRED: &str = "CFI2SFRAME_LD_REQUIRED";
 
 /// Runs the command with the arguments of the process.
 pub fn main() -> ExitCode {
+    // Linkers and build systems print too.
+    status::name_program("cfi2sframe-ld");
     let mut arguments = env::args_os();
     let name = arguments.next().unwrap_or_default();
     let (own, arguments): (Vec<_>, Vec<_>) = arguments.partition(|argument| argument == STRICT);
@@ -69,7 +71,8 @@ fn run(name: &Path, arguments: &[OsString], is_required: bool) -> anyhow::Result
     if after.is_none() || after == before || !is_elf(&output) {
         return Ok(ExitCode::SUCCESS);
     }
-    let status = embed(&output)?;
+    let options = env::var(OPTIONS).unwrap_or_default();
+    let status = embed(&output, &options)?;
     if is_required { Ok(status::exit(Ok(status))) } else { Ok(ExitCode::SUCCESS) }
 }
 
@@ -80,13 +83,18 @@ fn is_elf(path: &Path) -> bool {
 }
 
 /// Puts a table into the linked file. Faults are reported.
-fn embed(output: &Path) -> anyhow::Result<Status> {
-    let options = env::var(OPTIONS).unwrap_or_default();
+fn embed(output: &Path, options: &str) -> anyhow::Result<Status> {
     let command = ["cfi2sframe", "--in-place", "--quiet", "--linked-only", "--no-sync"];
     let words = command.into_iter().chain(options.split_whitespace()).chain(["--"]).map(OsString::from);
     let arguments = CommandLine::try_parse_from(words.chain([output.as_os_str().to_owned()]))
-        .with_context(|| format!("{OPTIONS}={options}"))?;
+        .map_err(|error| anyhow!("{OPTIONS}={options}: {}", one_line(&error)))?;
     crate::run(&arguments)
+}
+
+/// The first line of clap's message, without its own prefix.
+fn one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
 }
 
 /// The linker's exit status; of one that a signal ended, what shells give.

@@ -11,18 +11,19 @@ use crate::report::count::Counts;
 use crate::report::difference::{self, DifferenceJson};
 use crate::report::place::Places;
 use crate::report::status::{self, Status};
+use crate::report::symbol::Names;
 
 /// Prints the result of the comparison of `objects`. `counted` is the word for what the tables describe; `faults`
-/// describes the tables' defects.
+/// describes the tables' defects; the last argument is how symbols are printed, and whether the report is JSON.
 pub fn report(
     objects: [&Object<'_>; 2],
     diff: &Diff,
     faults: &[Vec<String>; 2],
     counted: &str,
-    json: bool,
+    (symbols, json): (Names, bool),
 ) -> anyhow::Result<Status> {
     let [a, b] = objects;
-    let places = Places::of(if a.file().is_ok() { a } else { b });
+    let places = Places::of(if a.file().is_ok() { a } else { b }).with_names(symbols);
     let write = || {
         let mut out = output::standard();
         if json {

@@ -11,10 +11,12 @@ use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::coverage::CodeBytes;
 use crate::edit::{self, Edit, FileReport, Found, Origin, Outcome, Part, Place, Problem, Skip, apply};
 use crate::io::original::Policy;
 use crate::report::count::{Counts, Number};
 use crate::report::escaped::Escaped;
+use crate::report::limits::Remark;
 use crate::report::status::{self, Status};
 
 /// How an edit runs over files.
@@ -32,6 +34,8 @@ pub struct Run {
     pub quiet: bool,
     /// Whether the report is JSON.
     pub json: bool,
+    /// Whether warnings about files that stay as they are have exit status 1.
+    pub strict: bool,
 }
 
 /// What an edit reports about its results.
@@ -42,9 +46,8 @@ pub trait Reported: Edit {
     /// A line about a file.
     fn line(&self, parts: &[Part<Self::Report>]) -> String;
 
-    /// Adds a file to what the summary is about, and returns what is wrong with its result, if it is to have a
-    /// status of its own.
-    fn add(&self, parts: &[Part<Self::Report>], totals: &mut Totals) -> Option<String>;
+    /// Adds a file to what the summary is about, and returns what is remarkable about its result.
+    fn add(&self, parts: &[Part<Self::Report>], totals: &mut Totals) -> Vec<Remark>;
 
     /// Lines of the summary.
     fn summary(&self, totals: &Totals) -> Vec<String>;
@@ -59,6 +62,10 @@ pub struct Totals {
     pub functions: u64,
     /// Functions in tables.
     pub converted: u64,
+    /// Their code, and what tables cover of it.
+    pub code: CodeBytes,
+    /// Rows of outermost frames.
+    pub outermost: u64,
     /// Omitted functions by reason.
     pub reasons: BTreeMap<&'static str, u64>,
     /// Bytes of tables.
@@ -68,11 +75,11 @@ pub struct Totals {
 }
 
 /// Runs an edit over what a search found: files, then thin archives, which repeat sizes of the former.
-pub fn run<E: Reported>(edit: &E, found: [Vec<Found>; 2], run: &Run) -> anyhow::Result<Status> {
+pub fn run<E: Reported>(edit: &E, found: &[Vec<Found>; 2], run: &Run) -> anyhow::Result<Status> {
     let started = Instant::now();
     let num_files = found.iter().map(Vec::len).sum();
     let mut report = RunReport::new(edit, run, num_files);
-    for found in &found {
+    for found in found {
         let work = |found: &Found| apply(edit, found, &run.place, run.policy);
         edit::for_each(found, run.jobs, work, |file| report.file(&file));
     }
@@ -129,9 +136,9 @@ impl<'e, E: Reported> RunReport<'e, E> {
             Outcome::Changed | Outcome::Unchanged => {
                 let (old, new) = file.bytes.unwrap_or_default();
                 self.bytes = (self.bytes.0 + old, self.bytes.1 + new);
-                let fault = self.edit.add(&file.parts, &mut self.totals);
-                fault.iter().for_each(|fault| lines.warn(&file.name, fault));
-                Status::differs_if(fault.is_some())
+                let remarks = self.edit.add(&file.parts, &mut self.totals);
+                remarks.iter().for_each(|remark| lines.warn(&file.name, &remark.words));
+                Status::differs_if(remarks.iter().any(|remark| remark.fails))
             }
             Outcome::Kept(problem) => self.kept(file, problem, &mut lines),
         };
@@ -153,18 +160,24 @@ impl<'e, E: Reported> RunReport<'e, E> {
     /// Counts a file that is left as it is, and names it where this is not what the user expects.
     fn kept(&mut self, file: &FileReport<E::Report>, problem: &Problem, lines: &mut Lines) -> Status {
         let is_output = matches!(self.run.place, Place::Other(_));
-        match problem {
-            Problem::Skip(skip) => {
-                *self.skipped.entry(*skip).or_default() += 1;
-                if is_output || file.origin == Origin::Named && skip.is_wrong_input() {
-                    lines.error(&file.name, skip);
-                    return Status::Failed;
+        if let Some(skip) = problem.skip() {
+            *self.skipped.entry(skip).or_default() += 1;
+            let is_named = file.origin == Origin::Named;
+            if is_output || is_named && skip.is_wrong_input() {
+                match problem {
+                    Problem::WrongInput(error) => lines.error(&file.name, error),
+                    _ => lines.error(&file.name, &skip),
                 }
-                if skip.is_unexpected() {
-                    lines.warn(&file.name, skip);
-                }
-                Status::Done
+                return Status::Failed;
             }
+            let is_remarkable = skip.is_unexpected() || self.run.strict && is_named && skip.is_missed();
+            if is_remarkable {
+                lines.warn(&file.name, &format_args!("not changed: {skip}"));
+            }
+            return Status::differs_if(is_remarkable && self.run.strict);
+        }
+        match problem {
+            Problem::Skip(_) | Problem::WrongInput(_) => Status::Done,
             Problem::Refused(reason) if is_output => {
                 lines.error(&file.name, reason);
                 Status::Failed
@@ -187,10 +200,11 @@ impl<'e, E: Reported> RunReport<'e, E> {
                 let about = self.edit.line(&file.parts);
                 lines.push(&file.name, &format_args!("{}{about}", kind.name()));
             }
-            Outcome::Kept(Problem::Skip(skip)) if lines.0.is_empty() => {
-                lines.push(&file.name, &format_args!("skipped: {skip}"));
+            Outcome::Kept(problem) => {
+                if let Some(skip) = problem.skip().filter(|_| lines.0.is_empty()) {
+                    lines.push(&file.name, &format_args!("skipped: {skip}"));
+                }
             }
-            Outcome::Kept(_) => {}
         }
     }
 
@@ -243,7 +257,7 @@ impl Kind {
         match outcome {
             Outcome::Changed => Self::Changed,
             Outcome::Unchanged => Self::Unchanged,
-            Outcome::Kept(Problem::Skip(_)) => Self::Skipped,
+            Outcome::Kept(Problem::Skip(_) | Problem::WrongInput(_)) => Self::Skipped,
             Outcome::Kept(Problem::Refused(_)) => Self::Refused,
             Outcome::Kept(Problem::Failed(_)) => Self::Failed,
         }

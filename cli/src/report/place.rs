@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
 use std::collections::HashSet;
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::ops::Range;
 
 use anyhow::{Context as _, bail};
@@ -12,6 +12,7 @@ use cfipack_format::Address;
 
 use crate::io::input::{self, Object};
 use crate::report::escaped::Escaped;
+use crate::report::symbol::{self, Names, SymbolName};
 
 /// A place as it is given on the command line: an address, or in an object SECTION+OFFSET.
 #[derive(Clone, Debug)]
@@ -58,9 +59,13 @@ pub struct Places<'f, 'a> {
     file: Option<&'f File<'a>>,
     symbols: OnceCell<Option<Symbols<'a>>>,
     code: OnceCell<Code<'a>>,
+    names: Names,
     /// Bytes that further names may have.
     room: Cell<usize>,
 }
+
+/// The most places that are listed of a name.
+const CANDIDATES: usize = 16;
 
 /// The sections of code of a file.
 #[derive(Debug)]
@@ -84,7 +89,13 @@ impl<'f, 'a> Places<'f, 'a> {
     fn of_file(file: Option<&'f File<'a>>) -> Self {
         let room =
             file.map_or(0, |file| file.bytes().len().saturating_mul(NAMES_PER_BYTE)).saturating_add(NAMES);
-        Self { file, symbols: OnceCell::new(), code: OnceCell::new(), room: Cell::new(room) }
+        let (symbols, code) = (OnceCell::new(), OnceCell::new());
+        Self { file, symbols, code, names: Names::default(), room: Cell::new(room) }
+    }
+
+    /// The same with symbols printed so.
+    pub fn with_names(self, names: Names) -> Self {
+        Self { names, ..self }
     }
 
     /// A name of the file for a report: its start and `…` if the report's names are together much longer than the file.
@@ -108,12 +119,7 @@ impl<'f, 'a> Places<'f, 'a> {
 
     /// `0x1139 <main+0x4>`, or `.text+0x4 <main+0x4>` in a relocatable object.
     pub fn name(&self, address: Address) -> String {
-        let mut name = self.location(address);
-        if let Some(symbol) = self.symbol(address) {
-            // Writing to a String does not fail.
-            let _ = write!(name, " <{symbol}>");
-        }
-        Escaped(name).to_string()
+        format!("{}{}", Escaped(self.location(address)), self.symbol(address).in_angles())
     }
 
     /// `0x1139`, or `.text+0x4` in a relocatable object.
@@ -161,19 +167,21 @@ impl<'f, 'a> Places<'f, 'a> {
     }
 
     /// `main+0x4`, if there is a symbol.
-    pub fn symbol(&self, address: Address) -> Option<String> {
-        let symbol = self.symbols()?.lookup(address)?;
-        let name = self.bounded(symbol.name);
-        Some(match symbol.offset {
-            0 => name.into_owned(),
-            offset => format!("{name}+{offset:#x}"),
-        })
+    pub fn symbol(&self, address: Address) -> SymbolName {
+        self.named(address, |_| true)
     }
 
     /// The symbol that starts at an address.
-    pub fn symbol_at(&self, address: Address) -> Option<String> {
-        let symbol = self.symbols()?.lookup(address).filter(|symbol| symbol.offset == 0)?;
-        Some(self.bounded(symbol.name).into_owned())
+    pub fn symbol_at(&self, address: Address) -> SymbolName {
+        self.named(address, |offset| offset == 0)
+    }
+
+    fn named(&self, address: Address, is_wanted: impl Fn(u64) -> bool) -> SymbolName {
+        let symbol = self.symbols().and_then(|symbols| symbols.lookup(address));
+        let symbol = symbol.filter(|symbol| is_wanted(symbol.offset));
+        symbol
+            .map(|symbol| self.names.symbol(&self.bounded(symbol.name), symbol.offset))
+            .unwrap_or_default()
     }
 
     /// A name that does not depend on addresses: the symbol that starts there, else `.plt+0x10`; the address if no
@@ -183,13 +191,45 @@ impl<'f, 'a> Places<'f, 'a> {
             let place = self.file?.locate(address)?;
             Some(format!("{}+{}", self.section(&place), Address(place.offset)))
         };
-        let name = self.symbol_at(address).or_else(in_section).unwrap_or_else(|| address.to_string());
-        Escaped(name).to_string()
+        let symbol = self.symbol_at(address).text().map(str::to_owned);
+        Escaped(symbol.or_else(in_section).unwrap_or_else(|| address.to_string())).to_string()
     }
 
-    /// The addresses of the symbols with a name.
+    /// The addresses of the symbols with a name, ascending: as the file has it, or if there is none, as the source
+    /// has it.
     pub fn symbols_named(&self, name: &str) -> Vec<Address> {
-        self.symbols().map(|symbols| symbols.named(name)).unwrap_or_default()
+        let Some(symbols) = self.symbols() else { return Vec::new() };
+        let mut found = symbols.named(name);
+        if found.is_empty() && self.file.is_some_and(File::is_mach_o) {
+            found = symbols.named(&format!("_{name}"));
+        }
+        if found.is_empty() {
+            let is_named = |(_, linkage): &(Address, Cow<'_, str>)| symbol::is_named(linkage, name);
+            found = symbols.iter().filter(is_named).map(|(address, _)| address).collect();
+            found.dedup();
+        }
+        found
+    }
+
+    /// Places with their symbols, each different from the others.
+    pub fn candidates(&self, addresses: &[Address]) -> Vec<String> {
+        let names: Vec<_> = addresses.iter().map(|address| self.symbol(*address)).collect();
+        let is_shared =
+            |name: &SymbolName| names.iter().filter(|other| other.text() == name.text()).count() > 1;
+        let one = |(address, name): (&Address, &SymbolName)| {
+            let text = if is_shared(name) { name.linkage() } else { name.text() };
+            Escaped(format!("{} <{}>", self.location(*address), text.unwrap_or_default())).to_string()
+        };
+        addresses.iter().zip(&names).map(one).take(CANDIDATES).collect()
+    }
+
+    /// The name of a symbol that is like one that does not exist.
+    pub fn similar_symbol(&self, name: &str) -> Option<String> {
+        let names = self.symbols()?.iter().map(|(_, linkage)| self.names.symbol(&linkage, 0));
+        let names = names.filter_map(|symbol| Some(symbol.text()?.to_owned()));
+        let similarity = |other: &String| (strsim::jaro(name, other) * 1000.0) as u32;
+        let best = names.filter(|other| other.len() <= name.len() * 2).max_by_key(similarity)?;
+        (similarity(&best) > 850).then(|| Escaped(best).to_string())
     }
 
     fn symbols(&self) -> Option<&Symbols<'a>> {

@@ -3,8 +3,12 @@
 use std::fmt;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
+use std::sync::OnceLock;
+
+use clap::builder::styling::Style;
 
 use crate::report::escaped::Escaped;
+use crate::report::style;
 
 /// The result of a verb; two results combine to the greater one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -53,7 +57,7 @@ pub fn report_error(error: &dyn fmt::Display) {
 
 /// The line of an error.
 pub fn error_line(error: &dyn fmt::Display) -> String {
-    line("error", error)
+    line("error", style::ERROR, error)
 }
 
 /// Prints a warning as one line.
@@ -63,11 +67,21 @@ pub fn warn(warning: &dyn fmt::Display) {
 
 /// The line of a warning.
 pub fn warning_line(warning: &dyn fmt::Display) -> String {
-    line("warning", warning)
+    line("warning", style::WARNING, warning)
 }
 
-fn line(kind: &str, text: &dyn fmt::Display) -> String {
-    format!("cfi2sframe: {kind}: {}\n", Escaped(text))
+/// The program's name in messages, where they stand among those of other programs.
+static PROGRAM: OnceLock<&str> = OnceLock::new();
+
+/// Names the program in all messages from now on.
+pub fn name_program(name: &'static str) {
+    // A second name changes nothing.
+    let _ = PROGRAM.set(name);
+}
+
+fn line(kind: &str, style: Style, text: &dyn fmt::Display) -> String {
+    let program = PROGRAM.get().map(|program| format!("{program}: ")).unwrap_or_default();
+    format!("{} {program}{}\n", style::on(&io::stderr(), style, &format!("{kind}:")), Escaped(text))
 }
 
 /// Writes to standard error. A failure cannot be reported; the exit status remains.

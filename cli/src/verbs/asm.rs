@@ -7,15 +7,19 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use cfipack_assembler::text::{self, Format, Label, Reader, Unit};
 use cfipack_assembler::{Dialect, Target};
+use cfipack_container::has_known_magic;
 use cfipack_format::Arch;
 use serde::Serialize;
 
 use crate::conversion::TableOptions;
+use crate::io::check;
+use crate::io::input::or_standard_input;
 use crate::io::mmap::Bytes;
 use crate::io::output;
 use crate::report::count::{Number, percent};
 use crate::report::escaped::Escaped;
 use crate::report::status::{self, Status};
+use crate::report::symbol::{Names, SymbolName};
 
 mod emit;
 
@@ -51,9 +55,14 @@ pub struct Arguments {
     /// Write it: the bytes of the section before relocation, or the object; "-": standard output
     #[arg(long, short = 'o', visible_alias = "output", value_name = "FILE")]
     section: Option<PathBuf>,
+    /// Exit status 1 if a function is omitted or in DWARF mode
+    #[arg(long)]
+    strict: bool,
     /// The summary as one JSON object on standard output, relocations included
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    names: Names,
     #[command(flatten)]
     table: TableOptions,
 }
@@ -144,6 +153,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     {
         bail!("{}: --section would overwrite the input", same.display());
     }
+    output.map_or(Ok(()), check::output)?;
     let text = open(&arguments.input)?;
     let source = arguments.source.as_deref().map(open).transpose()?;
     let Some(unit) = read(arguments, &text, source.as_deref())? else { return Ok(Status::Failed) };
@@ -152,7 +162,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     for omitted in &made.omitted {
         let function = &unit.functions[omitted.function];
         let what = if arguments.emit == Emit::CompactUnwind { "in DWARF mode" } else { "omitted" };
-        let symbol = function.name.as_deref().unwrap_or("(no name)");
+        let symbol = function.name.as_deref().map(|name| arguments.names.symbol(name, 0));
+        let symbol = symbol.as_ref().and_then(SymbolName::text).unwrap_or("(no name)");
         status::warn(&format_args!("{}:{}: {symbol}: {what}: {}", name(), function.line, omitted.text));
     }
     let written = output.map_or(Ok(()), |output| output::binary(output, &made.bytes));
@@ -161,12 +172,19 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         false => made.print(&unit, &name()),
     });
     // Functions of the text that no table of the object has, for want of symbols.
-    status::judged(Status::differs_if(made.is_incomplete), written)
+    status::judged(
+        Status::differs_if(made.is_incomplete || arguments.strict && !made.omitted.is_empty()),
+        written,
+    )
 }
 
 fn open(path: &Path) -> anyhow::Result<Bytes> {
-    let path = if path == Path::new("-") { Path::new("/dev/stdin") } else { path };
-    Bytes::open(path, |_| u64::MAX).with_context(|| path.display().to_string())
+    let bytes = Bytes::open(or_standard_input(path), |_| u64::MAX);
+    let bytes = bytes.with_context(|| path.display().to_string())?;
+    if has_known_magic(&bytes) {
+        bail!("{}: an object, a linked file or an archive, not assembler text", path.display());
+    }
+    Ok(bytes)
 }
 
 /// The unit, or none after its errors are printed.

@@ -8,12 +8,14 @@ use anyhow::{Context as _, bail};
 use cfipack_container::{CallFrameSection, File, Kind, Placement};
 use cfipack_decoder::sframe;
 use cfipack_encoder::{Reason, Unsupported};
+use cfipack_format::Address;
 use cfipack_format::sframe::Abi;
-use cfipack_format::{Address, Arch};
 use cfipack_roundtrip::{Options, Report, most_frequent_first};
 use serde::Serialize;
 
 use crate::conversion::{self, Conversion, TableOptions};
+use crate::coverage::CodeBytes;
+use crate::io::check;
 use crate::io::input::{self, Input, Object};
 use crate::io::output;
 use crate::missing::ConversionReasons;
@@ -21,8 +23,10 @@ use crate::report::cfi_bytes::CfiBytes;
 use crate::report::count::{Counts, Number, percent};
 use crate::report::excluded::{self, Excluded};
 use crate::report::fault::TableNames;
+use crate::report::limits::{Covered, Limits};
 use crate::report::place::Places;
 use crate::report::status::{self, Status};
+use crate::report::symbol::Names;
 use crate::report::verdict::{self, ReportJson};
 use crate::verbs::embed::{self, Conversions};
 use crate::verbs::verify;
@@ -44,9 +48,6 @@ pub struct Arguments {
     /// differs or cannot be judged, or if an FDE cannot be read
     #[arg(long)]
     verify: bool,
-    /// Exit status 1 if less than PERCENT of the functions is converted
-    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
-    min_coverage: Option<f64>,
     /// Print the summary as one JSON object on standard output
     #[arg(long)]
     json: bool,
@@ -56,29 +57,37 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value = "1", value_parser = input::number_in(1..=256_u16))]
     threads: u16,
     #[command(flatten)]
+    names: Names,
+    #[command(flatten)]
+    limits: Limits,
+    #[command(flatten)]
     table: TableOptions,
     #[command(flatten)]
     embed: embed::FileOptions,
 }
 
-fn parse_percent(text: &str) -> Result<f64, String> {
-    let percent: f64 = text.trim_end_matches('%').parse().map_err(|_| "not a number".to_string())?;
-    (0.0..=100.0).contains(&percent).then_some(percent).ok_or_else(|| "not between 0 and 100".to_string())
-}
-
 /// Converts the input.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
+    check_verb(&arguments.inputs)?;
     if arguments.embed.writes_files() {
         arguments.table.check()?;
         arguments.slice.check_unused()?;
-        let Arguments { table, min_coverage, json, .. } = *arguments;
+        let Arguments { table, limits, json, .. } = *arguments;
         let threads = arguments.threads.into();
-        let conversions = Conversions { table, threads, min_coverage, json };
+        let conversions = Conversions { table, threads, limits, json };
         return arguments.embed.run(&arguments.inputs, conversions);
     }
     arguments.embed.check_unused()?;
     let section = arguments.section.as_deref();
-    let [path] = &arguments.inputs[..] else { bail!("several inputs: need --in-place") };
+    let [path] = &arguments.inputs[..] else {
+        bail!(
+            "{} inputs, of which one is converted: --in-place puts a table into each",
+            arguments.inputs.len()
+        )
+    };
+    if path.is_dir() {
+        bail!("{}: a directory: --in-place -r puts tables into the files in it", path.display());
+    }
     if arguments.json && section.is_some_and(output::is_standard) {
         bail!("--section and --json both write to standard output");
     }
@@ -89,6 +98,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     if section.is_some_and(|section| output::is_same_file(section, path)) {
         bail!("{}: --section would overwrite the input", path.display());
     }
+    section.map_or(Ok(()), check::output)?;
     let input = Input::open(path, &arguments.slice)?;
     let object = input.object(Placement::Apart)?;
     let name = || object.name.to_string();
@@ -100,23 +110,21 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         true => summary.print_json(),
         false => summary.print().with_context(name),
     });
-    status::judged(summary.status(arguments.min_coverage), written)
+    status::judged(summary.status(&arguments.limits), written)
 }
 
-/// The section of a relocatable object, relocated for address 0 with every section of code where
-/// [`Placement::Apart`] places it.
-fn relocated(conversion: &Conversion, bytes: &[u8], arch: Arch) -> Vec<u8> {
-    let mut bytes = bytes.to_vec();
-    let endian = arch.endian();
-    for field in conversion.section.start_fields() {
-        let (field, start) = (field.field, field.address());
-        let distance = start.distance_from(Address(field.0 as u64)).cast_unsigned();
-        match conversion.version.start_size() {
-            4 => bytes[field.0..][..4].copy_from_slice(&endian.put_u32(distance as u32)),
-            _ => bytes[field.0..][..8].copy_from_slice(&endian.put_u64(distance)),
-        }
+/// Refuses an input that is no file and could be a misspelt verb.
+fn check_verb(inputs: &[PathBuf]) -> anyhow::Result<()> {
+    let Some(name) = inputs.first().filter(|path| !path.exists()).and_then(|path| path.to_str()) else {
+        return Ok(());
+    };
+    let command = crate::command();
+    let similarity = |verb: &str| (strsim::jaro(name, verb) * 1000.0) as u32;
+    let verbs = command.get_subcommands().map(clap::Command::get_name);
+    match verbs.max_by_key(|verb| similarity(verb)).filter(|verb| similarity(verb) > 750) {
+        Some(verb) => bail!("{name}: no file, and no command; a similar command: {verb}"),
+        None => Ok(()),
     }
-    bytes
 }
 
 fn is_far(unsupported: &&Unsupported) -> bool {
@@ -131,9 +139,11 @@ struct Summary<'s, 'a> {
     /// The section.
     bytes: Vec<u8>,
     cfi: CfiBytes,
+    code: CodeBytes,
     /// FDEs that describe no function of their own.
     excluded: Excluded,
     report: Option<Report>,
+    names: Names,
 }
 
 impl<'s, 'a> Summary<'s, 'a> {
@@ -170,34 +180,34 @@ impl<'s, 'a> Summary<'s, 'a> {
             );
         }
         let bytes = if is_relocatable { conversion.relocatable()? } else { conversion.linked()? };
-        let relocated = is_relocatable.then(|| relocated(&conversion, &bytes, file.arch()));
+        let relocated = is_relocatable.then(|| conversion.relocated(&bytes, file.arch()));
         let table = sframe::Section::parse(relocated.as_deref().unwrap_or(&bytes), address)?;
+        let code = CodeBytes::of_tables(file, &[table])?;
         let report = arguments.verify.then(|| {
             let options = Options::new().with_padding(arguments.table.get().padding());
             let omitted = ConversionReasons::new(&conversion.unsupported);
             verify::against(sections, &[table], &options, threads, |missing| omitted.reason(missing))
         });
         let cfi = CfiBytes::of(file, sections)?;
-        Ok(Self { object, file, conversion, bytes, cfi, excluded: excluded::count(sections), report })
+        let excluded = excluded::count(sections);
+        let names = arguments.names;
+        Ok(Self { object, file, conversion, bytes, cfi, code, excluded, report, names })
     }
 
     /// Whether the requested checks pass: every converted function is judged and equal, enough are converted, and
     /// only functions that the conversion reports as omitted are missing.
-    fn status(&self, min_coverage: Option<f64>) -> Status {
+    fn status(&self, limits: &Limits) -> Status {
         let malformed = &self.conversion.malformed;
         let is_true = self.report.as_ref().is_none_or(|report| {
             let is_judged = report.unjudged_in_table == 0 && report.unreadable == 0 && malformed.is_empty();
             is_judged && report.is_true() && report.unexplained == 0
         });
-        let (converted, functions) = (self.conversion.converted() as f64, self.conversion.functions as f64);
-        let too_few = min_coverage.filter(|percent| converted * 100.0 < percent * functions);
-        if let Some(percent) = too_few {
-            status::warn(&format_args!(
-                "{}: less than {percent} % of the functions are converted",
-                self.object.name
-            ));
-        }
-        Status::differs_if(!is_true || too_few.is_some())
+        let covered = Covered {
+            functions: self.conversion.functions,
+            converted: self.conversion.converted(),
+            code: self.code,
+        };
+        Status::differs_if(!is_true).max(limits.status(&self.object.name, &covered))
     }
 
     /// Writes it to standard error, in one piece.
@@ -224,9 +234,11 @@ impl<'s, 'a> Summary<'s, 'a> {
         }
         let (sframe, cfi) = (self.bytes.len() as u64, &self.cfi);
         writeln!(text, "  .sframe: {}, {} of {cfi}", Number(sframe, "byte"), percent(sframe, cfi.total()))?;
+        writeln!(text, "  {}", self.code.line())?;
         if let Some(report) = &self.report {
             writeln!(text, "  verified against the CFI, as gimli evaluates it:")?;
-            verdict::print(&mut text, report, &TableNames::default(), &Places::new(self.file))?;
+            let places = Places::new(self.file).with_names(self.names);
+            verdict::print(&mut text, report, &TableNames::default(), &places)?;
         }
         std::io::stderr().write_all(&text)?;
         Ok(())
@@ -253,6 +265,7 @@ impl<'s, 'a> Summary<'s, 'a> {
             ambiguous: self.conversion.omitted_for(Reason::Ambiguous.name()),
             excluded: &self.excluded,
             bytes: BytesJson { sframe: self.bytes.len(), cfi: self.cfi },
+            code_coverage: self.code,
             relocations: self.relocations(),
             verify: self
                 .report
@@ -296,6 +309,7 @@ struct SummaryJson<'r> {
     ambiguous: u64,
     excluded: &'r Excluded,
     bytes: BytesJson,
+    code_coverage: CodeBytes,
     #[serde(skip_serializing_if = "Option::is_none")]
     relocations: Option<Vec<RelocationJson>>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -7,10 +7,12 @@ use cfipack_container::Placement;
 use cfipack_format::Address;
 use cfipack_roundtrip::{Fault, Options, Table, diff};
 
+use crate::absent::{self, SFRAME_TABLE};
 use crate::io::input::{self, Input};
 use crate::report::comparison;
 use crate::report::fault::TableNames;
 use crate::report::status::Status;
+use crate::report::symbol::Names;
 use crate::same_code;
 use crate::verbs::unwind_info;
 
@@ -42,6 +44,8 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    names: Names,
+    #[command(flatten)]
     slice: input::Slice,
 }
 
@@ -58,7 +62,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         a.check_address(address).with_context(|| a.name.to_string())?;
     }
     if a.is_compact() || b.is_compact() {
-        return unwind_info::diff::compare(&a, &b, arguments.json);
+        return unwind_info::diff::compare(&a, &b, (arguments.names, arguments.json));
     }
     let addresses = [address, address_b.or(address)].map(Option::unwrap_or_default);
     let mut sections = Vec::new();
@@ -69,7 +73,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     for (object, sections) in [&a, &b].into_iter().zip(&sections) {
         let found = object.tables(sections).with_context(|| object.name.to_string())?;
         if found.is_empty() {
-            bail!("{}: the file has no .sframe table", object.name);
+            return Err(absent::from_object(object, SFRAME_TABLE)).with_context(|| object.name.to_string());
         }
         tables.push(found);
     }
@@ -82,5 +86,5 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let words =
         |names: &TableNames, faults: &[Fault]| faults.iter().map(|fault| names.words(fault)).collect();
     let faults = [words(&of_a, &diff.faults[0]), words(&of_b, &diff.faults[1])];
-    comparison::report([&a, &b], &diff, &faults, "functions", arguments.json)
+    comparison::report([&a, &b], &diff, &faults, "functions", (arguments.names, arguments.json))
 }

@@ -13,12 +13,14 @@ use cfipack_format::sframe::FdeType;
 use cfipack_format::{Address, Arch};
 use serde::{Serialize, Serializer};
 
+use crate::absent::SFRAME_TABLE;
 use crate::io::each::{self, Outcome};
 use crate::io::input::{self, Object};
 use crate::io::output::{self, Text};
 use crate::report::place::Places;
 use crate::report::row::RowJson;
 use crate::report::status::Status;
+use crate::report::symbol::{Names, SymbolName};
 use crate::verbs::unwind_info;
 
 /// Prints tables as readelf --sframe and llvm-objdump --unwind-info do
@@ -48,6 +50,8 @@ pub struct Arguments {
     #[arg(long, conflicts_with = "json")]
     symbols: bool,
     #[command(flatten)]
+    names: Names,
+    #[command(flatten)]
     slice: input::Slice,
 }
 
@@ -57,7 +61,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let placement = if arguments.json || arguments.symbols { Placement::Apart } else { Placement::Zero };
     each::for_each(&arguments.files, &arguments.slice, placement, |object, several| {
         if arguments.symbols {
-            return symbols::dump(object, several, arguments.address);
+            return symbols::dump(object, several, arguments.address, arguments.names);
         }
         dump(object, several, arguments)
     })
@@ -73,7 +77,7 @@ fn dump(object: &Object<'_>, several: bool, arguments: &Arguments) -> anyhow::Re
     let sections = object.sframe_sections(arguments.address.unwrap_or_default())?;
     let mut out = output::standard();
     let (mut found, mut broken) = (false, None);
-    let places = Places::of(object);
+    let places = Places::of(object).with_names(arguments.names);
     for section in &sections {
         if arguments.json {
             for table in object.tables(slice::from_ref(section))? {
@@ -96,7 +100,7 @@ fn dump(object: &Object<'_>, several: bool, arguments: &Arguments) -> anyhow::Re
         }
     }
     if !found {
-        return Ok(Outcome::Absent(".sframe table"));
+        return Ok(Outcome::Absent(SFRAME_TABLE));
     }
     out.flush()?;
     match broken {
@@ -188,7 +192,8 @@ enum Entry {
 struct FunctionJson {
     index: usize,
     section: Option<String>,
-    symbol: Option<String>,
+    #[serde(flatten)]
+    symbol: SymbolName,
     start: String,
     size: u32,
     fre_width: usize,

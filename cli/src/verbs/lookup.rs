@@ -11,11 +11,14 @@ use cfipack_format::{Address, Arch, FunctionOffset, Row};
 use cfipack_roundtrip::words::Words;
 use serde::Serialize;
 
+use crate::absent::{self, SFRAME_TABLE};
 use crate::io::input::{self, Input, Object};
 use crate::io::output;
-use crate::report::place::{self, Place, Places};
+use crate::report::place::{Place, Places};
 use crate::report::row::RowJson;
 use crate::report::status::{self, Status};
+use crate::report::symbol::{Names, SymbolName};
+use crate::report::target::{self, Target};
 use crate::verbs::unwind_info;
 
 /// Prints the row for a PC
@@ -25,6 +28,7 @@ Exit status 1: an address has no row.
 
 Examples:
   cfi2sframe lookup a.out 0x1139
+  cfi2sframe lookup a.out main 'a::h(int)'+0x4       by symbols
   cfi2sframe lookup --json a.out 0x1139 0x1140 | jq .row.cfa
   cfi2sframe lookup foo.o .text.foo+0x4              in an object
   cfi2sframe lookup foo.o '.text.foo[5]+0x4'         the .text.foo with index 5 of several
@@ -34,15 +38,17 @@ pub struct Arguments {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// PCs of the file, decimal or hexadecimal with 0x; in an object SECTION+OFFSET, or OFFSET if only one
-    /// section has a function there
-    #[arg(value_name = "ADDRESS", required = true, value_parser = place::parse)]
-    addresses: Vec<Place>,
+    /// section has a function there; or symbols, mangled or as the source has them, also with +OFFSET
+    #[arg(value_name = "ADDRESS", required = true, value_parser = target::parse)]
+    addresses: Vec<Target>,
     /// Address of a bare .sframe section in memory [default: 0]
     #[arg(long, value_name = "ADDR", value_parser = input::parse_address)]
     address: Option<Address>,
     /// Print one JSON object for each address, one per line
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    names: Names,
     #[command(flatten)]
     slice: input::Slice,
 }
@@ -56,35 +62,35 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
 
 fn lookup(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> {
     object.check_address(arguments.address)?;
-    let places = Places::of(object);
+    let places = Places::of(object).with_names(arguments.names);
     if object.is_compact() {
         // A Mach-O object has addresses of its own.
-        let address = |place: &Place| match place.section {
-            Some(_) => places.find(place),
-            None => Ok(place.offset),
+        let address = |target: &Target| match target.plain() {
+            Some(place) => Ok(place.offset),
+            None => target.find(&places),
         };
         let addresses: Vec<_> = arguments.addresses.iter().map(address).collect::<Result<_, _>>()?;
-        return unwind_info::lookup::lookup(object, &addresses, arguments.json);
+        return unwind_info::lookup::lookup(object, &places, &addresses, arguments.json);
     }
     let sections = object.sframe_sections(arguments.address.unwrap_or_default())?;
     let tables = object.tables(&sections)?;
     if tables.is_empty() {
-        bail!("the file has no .sframe table");
+        return Err(absent::from_object(object, SFRAME_TABLE));
     }
     let mut out = output::standard();
     let mut status = Status::Done;
-    for place in &arguments.addresses {
-        let pc = match object.is_relocatable() && place.section.is_none() {
-            true => in_one_section(&tables, &places, place)?,
-            false => Some(places.find(place)?),
+    for target in &arguments.addresses {
+        let pc = match target.plain().filter(|_| object.is_relocatable()) {
+            Some(place) => in_one_section(&tables, &places, place)?,
+            None => Some(target.find(&places)?),
         };
         let answer =
-            pc.map_or(Ok(None), |pc| Answer::find(&tables, pc)).with_context(|| format!("pc {place}"))?;
+            pc.map_or(Ok(None), |pc| Answer::find(&tables, pc)).with_context(|| format!("pc {target}"))?;
         status = status.max(Status::differs_if(answer.as_ref().is_none_or(|answer| answer.row.is_none())));
         if arguments.json {
-            output::json(&mut out, &AnswerJson::new(place, answer.as_ref(), &places, object))?;
+            output::json(&mut out, &AnswerJson::new((pc, target), answer.as_ref(), &places, object))?;
         } else {
-            let pc = pc.map_or_else(|| place.to_string(), |pc| places.location(pc));
+            let pc = pc.map_or_else(|| target.to_string(), |pc| places.name(pc));
             writeln!(out, "{pc}: {}", words(answer.as_ref(), &places))?;
         }
     }
@@ -116,7 +122,6 @@ fn in_one_section(
 
 /// A table's row for a PC.
 struct Answer<'a> {
-    pc: Address,
     arch: Arch,
     function: Function<'a>,
     row: Option<Row>,
@@ -130,7 +135,7 @@ impl<'a> Answer<'a> {
             let offset = pc.distance_from(function.start());
             // The function contains the PC, and its size is 32 bits wide.
             let row = function.lookup(FunctionOffset(offset as u32))?;
-            return Ok(Some(Self { pc, arch: table.arch(), function, row }));
+            return Ok(Some(Self { arch: table.arch(), function, row }));
         }
         Ok(None)
     }
@@ -160,6 +165,8 @@ struct AnswerJson {
     file: String,
     section: Option<String>,
     pc: String,
+    #[serde(flatten)]
+    symbol: SymbolName,
     function: Option<Extent>,
     row: Option<RowJson>,
     words: Option<String>,
@@ -174,14 +181,20 @@ struct Extent {
 }
 
 impl AnswerJson {
-    fn new(place: &Place, answer: Option<&Answer<'_>>, places: &Places<'_, '_>, object: &Object<'_>) -> Self {
-        let section = answer.and_then(|answer| Some(places.in_object(answer.pc)?.0));
+    fn new(
+        (pc, target): (Option<Address>, &Target),
+        answer: Option<&Answer<'_>>,
+        places: &Places<'_, '_>,
+        object: &Object<'_>,
+    ) -> Self {
+        let in_section = pc.and_then(|pc| places.in_object(pc));
         let row = answer.and_then(|answer| Some((answer.arch, answer.row?)));
         Self {
             schema: "cfipack/lookup/1",
             file: object.name.plain(),
-            section: section.or_else(|| place.section.clone()),
-            pc: place.offset.to_string(),
+            section: in_section.map(|(section, _)| section),
+            pc: pc.map_or_else(|| target.to_string(), |pc| places.offset(pc).to_string()),
+            symbol: pc.map(|pc| places.symbol(pc)).unwrap_or_default(),
             function: answer.map(|Answer { function, .. }| Extent {
                 start: places.offset(function.start()).to_string(),
                 size: function.size(),

@@ -2,12 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 
-use crate::edit::Place;
+use crate::edit::{Found, Place, find};
+use crate::io::check;
 use crate::io::input::number_in;
 use crate::io::original::Policy;
 use crate::io::output;
+use crate::io::spool::Spool;
 use crate::report::edits::Run;
 
 /// Options for many files
@@ -37,27 +39,60 @@ pub struct ManyFiles {
     quiet: bool,
 }
 
+/// How a command line states that files are replaced, for messages.
+pub const IN_PLACE: &str = "--in-place";
+/// The same of a verb that replaces files unless it is told otherwise.
+pub const WITHOUT_OUTPUT: &str = "no -o";
+
+/// What to change.
+#[derive(Debug)]
+pub struct Targets {
+    /// Files, and thin archives.
+    pub found: [Vec<Found>; 2],
+    /// Standard input, if that is the file.
+    _input: Option<Spool>,
+}
+
 impl ManyFiles {
-    /// Whether directories are searched.
-    pub fn recursive(&self) -> bool {
-        self.recursive
+    /// Finds the files. Standard input is one that goes elsewhere.
+    pub fn find(&self, inputs: &[PathBuf], place: &Place) -> anyhow::Result<Targets> {
+        let input = Path::new("-");
+        if !inputs.iter().any(|path| path == input) {
+            return Ok(Targets { found: find(inputs, self.recursive), _input: None });
+        }
+        if matches!(place, Place::Own { .. }) {
+            bail!("-: standard input cannot be replaced: write the result with -o");
+        }
+        let spool = Spool::read().context("-")?;
+        let mut found = find(&[spool.path().to_path_buf()], false);
+        for found in found.iter_mut().flatten() {
+            match found {
+                Found::File(target) => target.name = input.to_path_buf(),
+                Found::Skipped { name, .. } | Found::Failed { name, .. } => *name = input.to_path_buf(),
+            }
+        }
+        Ok(Targets { found, _input: Some(spool) })
     }
 
-    /// Where changed files go: to `output`, or into their own place.
+    /// Where changed files go: to `output`, or into their own place, which the command line states by `in_place`.
     pub fn destination(
         &self,
         inputs: &[PathBuf],
         output: Option<&Path>,
         json: bool,
+        in_place: &str,
     ) -> anyhow::Result<Place> {
         let Some(out) = output else { return Ok(Place::Own { break_links: self.break_links }) };
-        self.check_unused_for_output()?;
-        let [input] = inputs else { bail!("-o: {} inputs, but one output", inputs.len()) };
+        self.check_unused_for_output(in_place)?;
+        check::output(out)?;
+        let [input] = inputs else {
+            bail!("-o: {} inputs, but one output: {in_place} changes each", inputs.len())
+        };
         if json && output::is_standard(out) {
             bail!("-o and --json both write to standard output");
         }
         if output::is_same_file(out, input) {
-            bail!("{}: -o would overwrite the input: replace it in place", input.display());
+            bail!("{}: -o would overwrite the input: replace it in place ({in_place})", input.display());
         }
         Ok(Place::Other(out.to_path_buf()))
     }
@@ -65,22 +100,35 @@ impl ManyFiles {
     /// A run with these options.
     pub fn run(&self, place: Place) -> Run {
         let policy = Policy { keep_times: self.preserve_dates, sync: !self.no_sync };
-        Run { place, policy, jobs: self.jobs.into(), verbose: self.verbose, quiet: self.quiet, json: false }
+        let (json, strict) = (false, false);
+        let jobs = self.jobs.into();
+        Run { place, policy, jobs, verbose: self.verbose, quiet: self.quiet, json, strict }
     }
 
     /// Refuses options that have no effect where no file is changed.
     pub fn check_unused(&self) -> anyhow::Result<()> {
-        if self.preserve_dates || self.no_sync || self.verbose || self.quiet {
-            bail!("--preserve-dates, --no-sync, --verbose and --quiet: need -o or --in-place");
+        let options = [
+            ("--preserve-dates", self.preserve_dates),
+            ("--no-sync", self.no_sync),
+            ("--verbose", self.verbose),
+            ("--quiet", self.quiet),
+        ];
+        if let Some((name, _)) = options.iter().find(|(_, is_given)| *is_given) {
+            bail!("{name}: needs -o or --in-place, without which no file is written");
         }
-        self.check_unused_for_output()
+        self.check_unused_for_output(IN_PLACE)
     }
 
     /// Refuses options that have no effect for one output.
-    fn check_unused_for_output(&self) -> anyhow::Result<()> {
-        if self.recursive || self.jobs != 1 || self.break_links {
-            bail!("--recursive, --jobs and --break-links: are for files that are changed in place");
+    fn check_unused_for_output(&self, in_place: &str) -> anyhow::Result<()> {
+        let options = [
+            ("--recursive", self.recursive),
+            ("--jobs", self.jobs != 1),
+            ("--break-links", self.break_links),
+        ];
+        match options.iter().find(|(_, is_given)| *is_given) {
+            Some((name, _)) => bail!("{name}: needs {in_place}: it is for files that are changed in place"),
+            None => Ok(()),
         }
-        Ok(())
     }
 }

@@ -16,9 +16,11 @@ use cfipack_linker::linked::{Merged, Tables};
 use serde::Serialize;
 
 use crate::conversion::parse_version;
+use crate::io::check;
 use crate::io::input::{self, Contents, Input, Object};
 use crate::io::output;
 use crate::report::count::{Counts, Number};
+use crate::report::escaped::Escaped;
 use crate::report::reasons;
 use crate::report::status::{self, Status};
 
@@ -99,6 +101,7 @@ fn check(arguments: &Arguments) -> anyhow::Result<()> {
     if arguments.output.is_some() && arguments.files.len() > 1 {
         bail!("-o: of several files no one has room for all tables: write them with --section");
     }
+    [&arguments.section, &arguments.output].into_iter().flatten().try_for_each(|path| check::output(path))?;
     let written: Vec<&Path> =
         [&arguments.section, &arguments.output].into_iter().flatten().map(PathBuf::as_path).collect();
     for (path, input) in
@@ -159,6 +162,12 @@ fn in_place(object: &Object<'_>, source: &Source<'_>, table: &[u8]) -> anyhow::R
     })
 }
 
+/// The names of the inputs.
+fn names(sources: &[Source<'_>]) -> String {
+    let names: Vec<_> = sources.iter().map(|source| Escaped(&source.name).to_string()).collect();
+    names.join(", ")
+}
+
 /// What all tables became.
 struct Merge {
     section: Section,
@@ -178,7 +187,9 @@ impl Merge {
                 tables.extend(found.into_iter().map(|table| (source, table)));
             }
         }
-        let Some((_, first)) = tables.first() else { bail!("there is no .sframe table in the input") };
+        let Some((_, first)) = tables.first() else {
+            bail!("{}: there is no .sframe table in the input", names(sources))
+        };
         let address = arguments.place.unwrap_or_else(|| first.address());
         let highest = tables.iter().map(|(_, table)| table.version()).max();
         let version = arguments.sframe_version.or(highest.map(Version::writable)).unwrap_or(Version::DEFAULT);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 
+use anyhow::Context as _;
 use cfipack_container::{File, Kind, Placement};
 use cfipack_decoder::sframe::Section;
 use cfipack_format::Address;
@@ -11,13 +12,15 @@ use cfipack_roundtrip::{Options, most_frequent_first, stats};
 use serde::Serialize;
 
 use crate::conversion::{Conversion, TableOptions};
+use crate::coverage::CodeBytes;
 use crate::io::each::{self, Outcome};
 use crate::io::input::{self, CALL_FRAMES, Contents, Object};
 use crate::io::output;
 use crate::report::cfi_bytes::CfiBytes;
 use crate::report::count::{Counts, Number, percent};
 use crate::report::escaped::Escaped;
-use crate::report::status::Status;
+use crate::report::limits::{Covered, Limits};
+use crate::report::status::{self, Status};
 use crate::verbs::stats_link;
 use crate::verbs::unwind_info;
 use crate::verbs::verify;
@@ -44,6 +47,8 @@ pub struct Arguments {
     #[command(flatten)]
     slice: input::Slice,
     #[command(flatten)]
+    limits: Limits,
+    #[command(flatten)]
     table: TableOptions,
 }
 
@@ -51,6 +56,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     arguments.table.check()?;
     if arguments.link {
+        arguments.limits.check_unused().context("--link")?;
         let inputs = stats_link::open(&arguments.files, &arguments.slice)?;
         return stats_link::run(&inputs, &arguments.table, arguments.json);
     }
@@ -60,6 +66,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
 fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> {
     if object.is_compact() {
         arguments.table.check_unused()?;
+        arguments.limits.check_unused()?;
         return unwind_info::stats::count(object, arguments.json);
     }
     let sections = object.sframe_sections(Address(0))?;
@@ -79,7 +86,10 @@ fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> 
         Contents::File(file) => {
             StatsJson { coverage: coverage(file, &tables)?, ..StatsJson::new(name, "file", &tables) }
         }
-        Contents::Table(_) | Contents::UnwindInfo(_) => StatsJson::new(name, "file", &tables),
+        Contents::Table(_) | Contents::UnwindInfo(_) => {
+            arguments.limits.check_unused()?;
+            StatsJson::new(name, "file", &tables)
+        }
     };
     let mut out = output::standard();
     if arguments.json {
@@ -87,8 +97,13 @@ fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> 
     } else {
         report.print(&mut out)?;
     }
-    out.flush()?;
-    Ok(Outcome::Done(Status::Done))
+    let covered = report.coverage.as_ref().map(|coverage| Covered {
+        functions: coverage.functions,
+        converted: coverage.covered,
+        code: coverage.code_coverage,
+    });
+    let status = covered.map(|covered| arguments.limits.status(&object.name, &covered));
+    status::judged(status.unwrap_or(Status::Done), out.flush().map_err(Into::into)).map(Outcome::Done)
 }
 
 /// The table that a conversion writes.
@@ -104,6 +119,7 @@ fn converted(name: String, file: &File<'_>, options: &TableOptions) -> anyhow::R
         functions: conversion.functions,
         covered: conversion.converted(),
         reasons: conversion.reasons().into_iter().map(|(name, count)| (name.to_string(), count)).collect(),
+        code_coverage: conversion.code_bytes(file, &bytes)?,
         cfi_bytes: CfiBytes::of(file, &sections)?,
     };
     Ok(StatsJson { coverage: Some(coverage), ..StatsJson::new(name, "conversion", &[table]) })
@@ -120,6 +136,7 @@ fn coverage(file: &File<'_>, tables: &[Section<'_>]) -> anyhow::Result<Option<Co
         functions: report.functions,
         covered: report.equal + report.different,
         reasons: report.reasons,
+        code_coverage: CodeBytes::of_tables(file, tables)?,
         cfi_bytes: CfiBytes::of(file, &sections)?,
     }))
 }
@@ -141,6 +158,7 @@ struct Coverage {
     functions: u64,
     covered: u64,
     reasons: BTreeMap<String, u64>,
+    code_coverage: CodeBytes,
     cfi_bytes: CfiBytes,
 }
 
@@ -278,7 +296,9 @@ impl StatsJson {
         for table in &self.tables {
             table.print(out)?;
         }
-        let Some(Coverage { functions, covered, reasons, cfi_bytes }) = &self.coverage else { return Ok(()) };
+        let Some(Coverage { functions, covered, reasons, code_coverage, cfi_bytes }) = &self.coverage else {
+            return Ok(());
+        };
         let total = self.tables.iter().map(|table| table.bytes.total).sum();
         writeln!(out, "  size: {} of {cfi_bytes}", percent(total, cfi_bytes.total()))?;
         let all = Number(*functions, "function");
@@ -287,6 +307,7 @@ impl StatsJson {
         if !reasons.is_empty() {
             writeln!(out, "  omitted: {}", Counts(&reasons).list())?;
         }
+        writeln!(out, "  {}", code_coverage.line())?;
         Ok(())
     }
 }

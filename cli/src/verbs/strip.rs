@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use cfipack_container::{File, Rewrite};
 use serde::Serialize;
 
-use crate::edit::{Edit, Part, Problem, Skip, find};
+use crate::edit::{Edit, Part, Problem, Skip};
 use crate::report::count::Number;
 use crate::report::edits::{self, Reported, Run, Totals};
+use crate::report::limits::Remark;
 use crate::report::status::Status;
-use crate::verbs::many::ManyFiles;
+use crate::verbs::many::{ManyFiles, WITHOUT_OUTPUT};
 
 /// Removes .sframe tables: sections, relocations, program headers and segments
 #[derive(clap::Args, Debug)]
@@ -31,15 +32,19 @@ pub struct Arguments {
     /// Print one JSON object for each file, one per line
     #[arg(long)]
     json: bool,
+    /// Exit status 1 for warnings about files that stay as they are
+    #[arg(long)]
+    strict: bool,
     #[command(flatten)]
     many: ManyFiles,
 }
 
 /// Strips every file.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
-    let Arguments { files, output, json, many } = arguments;
-    let place = many.destination(files, output.as_deref(), *json)?;
-    edits::run(&Strip, find(files, many.recursive()), &Run { json: *json, ..many.run(place) })
+    let Arguments { files, output, json, strict, many } = arguments;
+    let place = many.destination(files, output.as_deref(), *json, WITHOUT_OUTPUT)?;
+    let targets = many.find(files, &place)?;
+    edits::run(&Strip, &targets.found, &Run { json: *json, strict: *strict, ..many.run(place) })
 }
 
 /// The edit: a file without its table.
@@ -83,10 +88,10 @@ impl Reported for Strip {
         }
     }
 
-    fn add(&self, parts: &[Part<Stripped>], totals: &mut Totals) -> Option<String> {
+    fn add(&self, parts: &[Part<Stripped>], totals: &mut Totals) -> Vec<Remark> {
         totals.tables += parts.len() as u64;
         totals.sframe += parts.iter().map(|part| part.report.sframe_bytes).sum::<u64>();
-        None
+        Vec::new()
     }
 
     fn summary(&self, totals: &Totals) -> Vec<String> {

@@ -16,6 +16,7 @@ use cfipack_roundtrip::{
 
 use crate::report::count::Number;
 
+use crate::absent::{self, SFRAME_TABLE};
 use crate::io::each::{self, Outcome};
 use crate::io::input::{self, Contents, Input, Object};
 use crate::io::output;
@@ -24,6 +25,7 @@ use crate::report::excluded::{self, Excluded};
 use crate::report::fault::TableNames;
 use crate::report::place::Places;
 use crate::report::status::{self, Status};
+use crate::report::symbol::Names;
 use crate::report::verdict::{self, VerifyJson};
 use crate::verbs::unwind_info;
 
@@ -71,6 +73,8 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value = "1", value_parser = input::number_in(1..=256_u16))]
     threads: u16,
     #[command(flatten)]
+    names: Names,
+    #[command(flatten)]
     slice: input::Slice,
 }
 
@@ -107,7 +111,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
             if arguments.profile.is_some() {
                 bail!("--profile kernel: the kernel reads only .sframe");
             }
-            return unwind_info::verify::check(object, table.as_ref(), arguments.json);
+            return unwind_info::verify::check(object, table.as_ref(), arguments.names, arguments.json);
         }
         if table.is_some() && file.kind() == Kind::Relocatable {
             bail!("--sframe: not for a relocatable object: verify the table in it, or convert with --verify");
@@ -129,7 +133,7 @@ fn check_table(table: &Object<'_>, object: &Object<'_>, arguments: &Arguments) -
     let tables: Vec<_> = sections.iter().map(input::tables).collect::<Result<_, _>>()?;
     let tables = tables.concat();
     if tables.is_empty() {
-        bail!("the file has no .sframe table");
+        return Err(absent::from_object(table, SFRAME_TABLE));
     }
     match &object.contents {
         Contents::File(file) if !file.is_mach_o() => {
@@ -149,8 +153,8 @@ fn check(
     let tables = table.tables(&sections)?;
     if tables.is_empty() {
         let has_cfi = input::describe_functions(&file.call_frame_sections()?);
-        let table = ".sframe table";
-        return Ok(if has_cfi { Outcome::MissingTable(table) } else { Outcome::Absent(table) });
+        let missing = if has_cfi { Outcome::MissingTable } else { Outcome::Absent };
+        return Ok(missing(SFRAME_TABLE));
     }
     let names = TableNames::of(&tables, &sections);
     names.require_arch(&tables, file.arch(), &"the file")?;
@@ -166,7 +170,7 @@ fn check(
         }
         None => Vec::new(),
     };
-    let places = Places::new(file);
+    let places = Places::new(file).with_names(arguments.names);
     let written = match arguments.json {
         true => print_json(&VerifyJson::new(
             &object.name.plain(),

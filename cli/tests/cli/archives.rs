@@ -44,7 +44,8 @@ fn what_no_member_has_is_reported_once() {
     for (members, verbs) in cases {
         fs::write(&file, archive(members)).unwrap();
         for (verb, what) in verbs {
-            let expected = format!("cfi2sframe: error: {}: the file has no {what}\n", file.display());
+            let hint = if *what == ".sframe table" { " (cfi2sframe FILE -o OUT adds one)" } else { "" };
+            let expected = format!("error: {}: the file has no {what}{hint}\n", file.display());
             assert_eq!(printed(verb, &file), (2, String::new(), expected), "{verb}");
         }
     }
@@ -79,8 +80,7 @@ fn a_member_without_cfi_is_no_error_if_others_have_some() {
     }
     fs::write(&file, archive(&[("a.o", &without_cfi), ("b.o", &without_cfi)])).unwrap();
     for verb in ["stats", "unwind-info"] {
-        let expected =
-            format!("cfi2sframe: error: {}: the file has no call frame information\n", file.display());
+        let expected = format!("error: {}: the file has no call frame information\n", file.display());
         assert_eq!(printed(verb, &file), (2, String::new(), expected), "{verb}");
     }
 }
@@ -101,7 +101,10 @@ fn damaged_archives_and_fat_files_are_errors() {
         (symbols_without_end, "damaged: offset 0x8: damaged archive member\n"),
         (member_without_end, "damaged: offset 0x8: damaged archive member\n"),
         (no_slice, "damaged: offset 0x4: damaged fat header (size or count 0x0)\n"),
-        (bad_slice, "starts with 78 78 78 78\n"),
+        (
+            bad_slice,
+            "starts with 78 78 78 78, as text: a source, or a linker script that names the library\n",
+        ),
     ];
     for (bytes, error) in cases {
         fs::write(&file, bytes).unwrap();

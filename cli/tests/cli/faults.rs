@@ -87,7 +87,7 @@ fn a_table_for_another_architecture() {
     ] {
         let output = run(arguments);
         assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
-        assert_eq!(String::from_utf8(output.stderr).unwrap(), format!("cfi2sframe: error: {expected}\n"));
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), format!("error: {expected}\n"));
     }
 }
 
@@ -107,6 +107,6 @@ fn a_header_with_a_wrong_number_of_fres() {
     let (status, [broken_text, error]) = dumped(&broken);
     assert_eq!(status, Some(2));
     assert_eq!(broken_text, text.replace(&format!("Num FREs: {sum}"), "Num FREs: 9999"));
-    assert_eq!(error, format!("cfi2sframe: error: {broken}: section {fault}\n"));
+    assert_eq!(error, format!("error: {broken}: section {fault}\n"));
     require_said([sound, broken], &[&fault]);
 }

@@ -64,7 +64,7 @@ fn a_failure_leaves_the_output_as_it_was() {
     assert_eq!(output.status.code(), Some(2));
     let error = String::from_utf8(output.stderr).unwrap();
     let expected = "section .eh_frame: offset 0x0: record length 0x7fff0000 reaches beyond the section\n";
-    assert!(error.starts_with("cfi2sframe: error: ") && error.ends_with(expected), "{error}");
+    assert!(error.starts_with("error: ") && error.ends_with(expected), "{error}");
     assert_eq!(fs::read(&table).unwrap(), b"precious");
     assert_eq!(fs::read_dir(&directory).unwrap().count(), 2, "nothing is left beside it");
 }
@@ -202,7 +202,7 @@ fn errors_that_cannot_be_written_are_errors_still() {
 fn endless_inputs_are_not_read() {
     let output = run(&["dump", "/dev/zero"]);
     let printed = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(printed, "cfi2sframe: error: /dev/zero: the input is a device, not a file or a pipe\n");
+    assert_eq!(printed, "error: /dev/zero: the input is a device, not a file or a pipe\n");
     assert_eq!(output.status.code(), Some(2));
     let mut child = command(&["dump", "/dev/stdin"]).stdin(Stdio::piped()).spawn().unwrap();
     let mut endless = child.stdin.take().unwrap();
@@ -300,7 +300,7 @@ fn names_stay_on_one_line() {
     assert!(printed(&["stats", name])[0].starts_with(&format!("{escaped}:\n")));
     assert!(printed(&[name])[1].starts_with(&format!("{escaped}: 5 functions: ")));
     let missing = printed(&["dump", "no\nsuch"]);
-    assert_eq!(missing[1], "cfi2sframe: error: no\\nsuch: No such file or directory (os error 2)\n");
+    assert_eq!(missing[1], "error: no\\nsuch: No such file or directory (os error 2)\n");
     let json: serde_json::Value = serde_json::from_str(&printed(&["verify", "--json", name])[0]).unwrap();
     assert_eq!(json["file"], name);
 }
@@ -310,12 +310,12 @@ fn errors_of_short_files_print_only_their_bytes() {
     let directory = scratch("short");
     let nothing_known = "neither an ELF file, a Mach-O file nor an archive";
     for (bytes, expected) in
-        [(&b""[..], "it is empty"), (b"\0", "starts with 00"), (b"abcde", "starts with 61 62 63 64")]
+        [(&b""[..], "it is empty"), (b"\0", "starts with 00"), (b"ab\0\0e", "starts with 61 62 00 00")]
     {
         fs::write(directory.join("short"), bytes).unwrap();
         let output = command(&["dump", "short"]).current_dir(&directory).output().unwrap();
         let printed = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(printed, format!("cfi2sframe: error: short: offset 0x0: {nothing_known}: {expected}\n"));
+        assert_eq!(printed, format!("error: short: offset 0x0: {nothing_known}: {expected}\n"));
         assert_eq!(output.status.code(), Some(2));
     }
 }

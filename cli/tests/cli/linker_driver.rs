@@ -192,7 +192,7 @@ fn refusals() {
         let arguments: Vec<&OsStr> = arguments.iter().map(|argument| OsStr::new(*argument)).collect();
         let (output, directory) = driven("linker-driver-refused", &script, &arguments, &variables);
         let messages = String::from_utf8(output.stderr).unwrap();
-        assert!(messages.contains("warning: a.out: not changed: "), "{messages}");
+        assert!(messages.contains("warning: cfi2sframe-ld: a.out: not changed: "), "{messages}");
         assert_eq!(output.status.code(), Some(code));
         let expected = [&fs::read(&linked).unwrap()[..], b"appended\n"].concat();
         assert_eq!(fs::read(directory.join("a.out")).unwrap(), expected);

@@ -3,7 +3,9 @@
 mod archives;
 mod book;
 mod broken_rules;
+mod code_coverage;
 mod compact;
+mod demangled;
 mod explain;
 mod fat;
 mod faults;
@@ -20,6 +22,8 @@ mod linker_cargo;
 mod linker_driver;
 mod manual;
 mod merge;
+#[cfg(unix)]
+mod messages;
 mod objects;
 mod options;
 #[cfg(unix)]

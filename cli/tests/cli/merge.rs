@@ -22,7 +22,7 @@ fn error(arguments: &[&str]) -> String {
     let output = run(arguments);
     let line = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{arguments:?}: {line}");
-    line.trim_end().trim_start_matches("cfi2sframe: error: ").to_string()
+    line.trim_end().trim_start_matches("error: ").to_string()
 }
 
 /// The tables of `linked.so` in versions 2 and 3, one after the other with zeros between, for [`PLACE`].
@@ -122,7 +122,7 @@ fn what_cannot_be_merged_is_refused_by_name() {
             &["linkable.o"],
             "linkable.o: a relocatable object, whose table has no addresses: a linker merges it",
         ),
-        (&["at_zero"], "there is no .sframe table in the input"),
+        (&["at_zero"], "at_zero: there is no .sframe table in the input"),
         (&["linked.so", "--place", "1"], "--place: without --section no bytes are written"),
         (&["linked.so", "--section", "linked.so"], "linked.so: this would overwrite the input"),
         (

@@ -39,7 +39,7 @@ fn error(arguments: &[&str]) -> String {
     let Output { status, stderr, .. } = run(arguments);
     let line = String::from_utf8(stderr).unwrap();
     assert_eq!(status.code(), Some(2), "{arguments:?}: {line}");
-    line.trim_end().splitn(4, ": ").nth(3).unwrap().to_string()
+    line.trim_end().splitn(3, ": ").nth(2).unwrap().to_string()
 }
 
 /// By x_two_sections.s: `.text.b` has `fb` of two bytes and `fb2` of one, `.text.a` has `fa` of one.
@@ -48,10 +48,10 @@ fn a_pc_is_a_section_and_an_offset() {
     let object = &gas("x_two_sections.gas247");
     let fb = "function .text.b+0x0..0x2, row +0x1: CFA = rsp+16, return address at CFA-8";
     for place in [".text.b+1", "1"] {
-        assert_eq!(printed(0, &["lookup", object, place]), format!(".text.b+0x1: {fb}\n"));
+        assert_eq!(printed(0, &["lookup", object, place]), format!(".text.b+0x1 <fb+0x1>: {fb}\n"));
     }
     let fa = "function .text.a+0x0..0x1, row +0x0: CFA = rsp+8, return address at CFA-8";
-    assert_eq!(printed(0, &["lookup", object, ".text.a+0"]), format!(".text.a+0x0: {fa}\n"));
+    assert_eq!(printed(0, &["lookup", object, ".text.a+0"]), format!(".text.a+0x0 <fa>: {fa}\n"));
     assert_eq!(
         printed(1, &["lookup", object, "3", ".text.b+3"]),
         "0x3: no function\n.text.b+0x3: no function\n"

@@ -12,7 +12,7 @@ fn refused(directory: &Path, arguments: &[&str]) -> String {
     let [stdout, stderr] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
     assert_eq!((output.status.code(), stdout.as_str()), (Some(2), ""), "{arguments:?}: {stderr}");
     assert_eq!(stderr.lines().count(), 1, "{arguments:?}: {stderr}");
-    stderr.trim_start_matches("cfi2sframe: error: ").trim_end().to_string()
+    stderr.trim_start_matches("error: ").trim_end().to_string()
 }
 
 #[test]

@@ -88,10 +88,10 @@ fn descriptors_are_written_through() {
     assert_eq!(names(&directory), ["file", "link", "linked.so"]);
     let output =
         shell(&directory, r#"exec "$@" 7>&-"#, &["linked.so", "--section", "/dev/fd/7"]).output().unwrap();
-    assert_eq!(printed(&output), "cfi2sframe: error: /dev/fd/7: Bad file descriptor (os error 9)\n");
+    assert_eq!(printed(&output), "error: /dev/fd/7: Bad file descriptor (os error 9)\n");
     let both =
         shell(&directory, r#"exec "$@""#, &["linked.so", "--json", "--section", "link"]).output().unwrap();
-    assert_eq!(printed(&both), "cfi2sframe: error: --section and --json both write to standard output\n");
+    assert_eq!(printed(&both), "error: --section and --json both write to standard output\n");
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn a_file_that_cannot_be_written_whole_is_named_and_removed() {
     let output = output.unwrap();
     assert_eq!(output.status.code(), Some(2), "{}", printed(&output));
     let printed = printed(&output);
-    let temporary = printed.strip_prefix("cfi2sframe: error: table: temporary file .cfi2sframe.").unwrap();
+    let temporary = printed.strip_prefix("error: table: temporary file .cfi2sframe.").unwrap();
     assert!(temporary.ends_with(".tmp: File too large (os error 27)\n"), "{printed}");
     assert_eq!(fs::read(directory.join("table")).unwrap(), b"precious");
     assert_eq!(names(&directory), ["linked.so", "table"]);
@@ -179,7 +179,7 @@ fn a_file_that_may_not_be_written_is_not_replaced() {
     fs::set_permissions(&table, Permissions::from_mode(0o444)).unwrap();
     let output = write_as_a_user(&directory);
     assert_eq!(output.status.code(), Some(2));
-    assert_eq!(printed(&output), "cfi2sframe: error: table: Permission denied (os error 13)\n");
+    assert_eq!(printed(&output), "error: table: Permission denied (os error 13)\n");
     assert_eq!(fs::read(&table).unwrap(), b"precious");
     fs::remove_dir_all(directory).unwrap();
 }
@@ -204,11 +204,7 @@ fn owner_and_mode_are_kept_or_a_warning_is_printed() {
     let output = write_as_a_user(&directory);
     assert_eq!(output.status.code(), Some(0));
     let why = "owner and group 1:2 become 65534:65534: Operation not permitted (os error 1)\n";
-    assert!(
-        printed(&output).starts_with(&format!("cfi2sframe: warning: table: {why}")),
-        "{}",
-        printed(&output)
-    );
+    assert!(printed(&output).starts_with(&format!("warning: table: {why}")), "{}", printed(&output));
     assert_eq!(state(), (NOBODY, NOBODY, 0o666));
     fs::remove_dir_all(directory).unwrap();
 }
@@ -259,5 +255,5 @@ fn an_input_that_shrinks_is_an_error() {
     drop(other);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{:?}", output.status);
-    assert_eq!(printed(&output), "cfi2sframe: error: linked.so: the file became shorter while it was read\n");
+    assert_eq!(printed(&output), "error: linked.so: the file became shorter while it was read\n");
 }

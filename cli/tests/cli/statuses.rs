@@ -49,7 +49,7 @@ fn a_function_that_cannot_be_dumped_is_an_error() {
         let [stdout, printed] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
         assert_eq!(output.status.code(), Some(2), "{printed}");
         assert!(stdout.contains("0xffffffff"), "the other functions and the error: {stdout}");
-        let expected = format!("cfi2sframe: error: {name}: section .sframe: offset ");
+        let expected = format!("error: {name}: section .sframe: offset ");
         assert!(printed.starts_with(&expected) && printed.lines().count() == 1, "{printed}");
     }
 }

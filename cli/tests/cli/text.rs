@@ -77,7 +77,7 @@ fn errors_are_one_line_and_status_2() {
     let text = runs.map(|arguments| transcript_in(&directory, arguments)).join("\n");
     insta::assert_snapshot!(text);
     for run in text.split("$ ").skip(1) {
-        assert!(run.contains("--- status 2\n") && run.contains("cfi2sframe: error: "), "{run}");
+        assert!(run.contains("--- status 2\n") && run.contains("error: "), "{run}");
     }
 }
 

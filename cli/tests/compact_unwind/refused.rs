@@ -78,9 +78,9 @@ fn errors() {
     let path = object.to_str().unwrap();
     assert!(failed(&[path], &directory).contains("--output <OUT>"));
     assert!(failed(&[path, "--dry-run", "--in-place"], &directory).contains("cannot be used with"));
-    let expected = "cfi2sframe: error: DIR/object.o: -o would overwrite the input: use --in-place\n";
+    let expected = "error: DIR/object.o: -o would overwrite the input: use --in-place\n";
     assert_eq!(failed(&[path, "-o", path], &directory), expected);
-    let expected = "cfi2sframe: error: -o: there are 2 files: change them with --in-place\n";
+    let expected = "error: -o: there are 2 files: change them with --in-place\n";
     assert_eq!(failed(&[path, path, "-o", "x"], &directory), expected);
 
     let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora");
@@ -95,7 +95,7 @@ fn errors() {
     // Another name keeps the old file.
     let other = directory.join("other.o");
     fs::hard_link(&object, &other).unwrap();
-    let expected = "cfi2sframe: error: DIR/object.o: the file has 2 names (hard links); \
+    let expected = "error: DIR/object.o: the file has 2 names (hard links); \
         with --break-links the others keep the old file\n";
     assert_eq!(failed(&["--in-place", path], &directory), expected);
     assert!(run(&["--in-place", "--break-links", path]).status.success());
@@ -112,7 +112,7 @@ fn truncated_objects() {
     for len in (0..sound.len()).step_by(7) {
         fs::write(&object, &sound[..len]).unwrap();
         let error = failed(&[path, "-o", out.to_str().unwrap()], &directory);
-        assert!(error.starts_with("cfi2sframe: error: DIR/object.o: "), "{len}: {error}");
+        assert!(error.starts_with("error: DIR/object.o: "), "{len}: {error}");
         assert!(error.lines().count() == 1 && !out.exists(), "{len}: {error}");
     }
     fs::remove_dir_all(directory).unwrap();

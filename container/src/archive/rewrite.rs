@@ -50,7 +50,7 @@ pub fn rewrite_members<'a, E: From<Error>>(
     let is_other = bytes.starts_with(&object::archive::AIX_BIG_MAGIC) || fat::has_magic(bytes);
     if is_other && let Some(&magic) = bytes.first_chunk() {
         let value = u32::from_be_bytes(magic).into();
-        return Err(Error::Unsupported { what: "archive format", offset: 0, value }.into());
+        return Err(Error::Unsupported { what: "archive format", offset: 0, value, name: None }.into());
     }
     let Some(entries) = Entries::of(bytes) else {
         let file = Member { name: None, bytes, arch: fat::arch(bytes), is_of_archive: false };

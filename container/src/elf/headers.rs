@@ -7,6 +7,7 @@ use object::elf::{self, FileHeader64, Machine, ProgramHeader64, SectionHeader64}
 use object::read::elf::{FileHeader as _, ProgramHeader as _, SectionHeader as _, SectionTable};
 use object::{Endianness, SectionIndex};
 
+use super::machine;
 use crate::{Error, Kind, Section, SectionName, names};
 
 /// A file's headers.
@@ -26,13 +27,17 @@ impl<'a> Headers<'a> {
     /// Reads the headers.
     pub(super) fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
         let header = file_header(bytes)?;
-        let endian = header.endian().map_err(|_| unsupported("byte order", 5, bytes[5].into()))?;
+        let endian = header.endian().map_err(|_| unsupported("byte order", 5, bytes[5].into(), None))?;
         let machine = header.e_machine(endian);
-        let arch = arch_of(machine, endian).ok_or(unsupported("machine", 18, machine.0.into()))?;
+        let unknown = || unsupported("machine", 18, machine.0.into(), machine::name(machine));
+        let arch = arch_of(machine, endian).ok_or_else(unknown)?;
         let kind = match header.e_type(endian) {
             elf::ET_REL => Kind::Relocatable,
             elf::ET_EXEC | elf::ET_DYN => Kind::Linked,
-            other => return Err(unsupported("file type", 16, other.0.into())),
+            other => {
+                let name = machine::file_type_name(other);
+                return Err(unsupported("file type", 16, other.0.into(), name));
+            }
         };
         let segments = header.program_headers(endian, bytes).map_err(|_| Error::Table {
             what: "program headers",
@@ -116,7 +121,11 @@ fn file_header(bytes: &[u8]) -> Result<&FileHeader64<Endianness>, Error> {
         return Err(Error::NotObject { magic, length: length as u8 });
     }
     if bytes.get(4) == Some(&elf::ELFCLASS32.0) {
-        return Err(unsupported("32-bit class", 4, 1));
+        let machine: Option<[u8; 2]> = bytes.get(18..).and_then(|rest| rest.first_chunk().copied());
+        let is_big = bytes.get(5) == Some(&elf::ELFDATA2MSB.0);
+        let number = if is_big { u16::from_be_bytes } else { u16::from_le_bytes };
+        let machine = Machine(machine.map_or(0, number));
+        return Err(unsupported("32-bit machine", 18, machine.0.into(), machine::name_in_32_bits(machine)));
     }
     FileHeader64::parse(bytes).map_err(|_| Error::Table {
         what: "ELF header",
@@ -125,6 +134,6 @@ fn file_header(bytes: &[u8]) -> Result<&FileHeader64<Endianness>, Error> {
     })
 }
 
-fn unsupported(what: &'static str, offset: u64, value: u64) -> Error {
-    Error::Unsupported { what, offset, value }
+fn unsupported(what: &'static str, offset: u64, value: u64, name: Option<&'static str>) -> Error {
+    Error::Unsupported { what, offset, value, name }
 }

@@ -7,6 +7,7 @@ mod embed;
 mod excluded;
 mod headers;
 mod linked_symbols;
+pub(crate) mod machine;
 mod object_file;
 mod placement;
 mod relocate;
@@ -179,19 +180,39 @@ impl<'a> Elf<'a> {
         Ok(segment.map_or(0, |segment| segment.p_filesz(headers.endian)))
     }
 
+    /// Whether code or the CFI of a loaded `.eh_frame` has its contents in another file.
+    pub(crate) fn is_debug_file(&self) -> bool {
+        let headers = &self.headers;
+        headers.sections.iter().any(|header| {
+            let flags = header.sh_flags(headers.endian);
+            let is_loaded = flags.contains(elf::SHF_ALLOC) && header.sh_size(headers.endian) != 0;
+            let is_wanted = || flags.contains(elf::SHF_EXECINSTR) || headers.name(header) == b".eh_frame";
+            is_loaded && !headers.has_bytes(header) && is_wanted()
+        })
+    }
+
     pub(crate) fn code_sections(&self) -> Result<Vec<Section<'a>>, Error> {
         let headers = &self.headers;
         let mut found = Vec::new();
+        // Sections that overlap could make a small file as many times as long as it has sections.
+        let mut room = headers.bytes.len() as u64;
         for (index, header) in headers.sections.enumerate() {
             let flags = header.sh_flags(headers.endian);
             if !flags.contains(elf::SHF_ALLOC | elf::SHF_EXECINSTR) || !headers.has_bytes(header) {
                 continue;
             }
+            let bytes = headers.section_bytes(index.0)?;
+            let size = bytes.len() as u64;
+            room = room.checked_sub(size).ok_or_else(|| Error::SectionsOverlap {
+                section: headers.name_for_error(index.0),
+                offset: header.sh_offset(headers.endian),
+                size,
+            })?;
             found.push(Section {
                 index: Some(index.0),
                 name: names::text(headers.name(header)),
                 address: Address(self.addresses.of(index.0)),
-                bytes: Cow::Borrowed(headers.section_bytes(index.0)?),
+                bytes: Cow::Borrowed(bytes),
             });
         }
         if headers.sections.is_empty() {

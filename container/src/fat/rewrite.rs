@@ -53,7 +53,7 @@ fn rewrite_width<'a, Arch: FatArch, E: From<Error>>(
         let start = arch.file_range().0 as usize;
         if arch.align() > MAX_ALIGN {
             let (offset, value) = (entry as u64, arch.align().into());
-            return Err(Error::Unsupported { what: "alignment of a slice", offset, value }.into());
+            return Err(Error::Unsupported { what: "alignment of a slice", offset, value, name: None }.into());
         }
         slices.push(Slice { range: start..start + data.len(), align: 1 << arch.align(), entry, index });
         let arch = Some(name(arch.cputype(), arch.cpusubtype()));
@@ -169,7 +169,7 @@ mod tests {
         let in_header = fat(&[(0x10, b"first"), (0x60, b"second")], 4);
         assert!(matches!(longer(&in_header, 1), Err(Error::Table { .. })));
         let aligned = fat(&[(0x50, b"first"), (0x60, b"second")], 16);
-        let refused = Error::Unsupported { what: "alignment of a slice", offset: 8, value: 16 };
+        let refused = Error::Unsupported { what: "alignment of a slice", offset: 8, value: 16, name: None };
         assert_eq!(longer(&aligned, 1), Err(refused));
     }
 }

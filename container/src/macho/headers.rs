@@ -7,6 +7,7 @@ use object::LittleEndian as LE;
 use object::macho::{self, CpuType, FileType, MachHeader32, MachHeader64, SectionFlags};
 use object::read::macho::{MachHeader, Section as SectionHeader, Segment as _};
 
+use super::kinds;
 use super::range::range;
 use super::symbols::SymbolTable;
 use crate::{Error, Kind, Location, Section, SectionName};
@@ -45,7 +46,7 @@ impl<'a> MachO<'a> {
         match bytes.first_chunk().map(|magic| u32::from_le_bytes(*magic)) {
             Some(macho::MH_MAGIC_64) => Self::parse_width::<MachHeader64<LE>>(bytes),
             Some(macho::MH_MAGIC) => Self::parse_width::<MachHeader32<LE>>(bytes),
-            magic => Err(unsupported("byte order", 0, magic.unwrap_or(0))),
+            magic => Err(unsupported("byte order", 0, magic.unwrap_or(0), Some("big-endian"))),
         }
     }
 
@@ -55,7 +56,7 @@ impl<'a> MachO<'a> {
         let kind = match header.filetype(LE) {
             macho::MH_OBJECT => Kind::Relocatable,
             FileType(2 | 6..=8 | 11) => Kind::Linked,
-            FileType(other) => return Err(unsupported("file type", 12, other)),
+            other => return Err(unsupported("file type", 12, other.0, kinds::file_type_name(other))),
         };
         let mut file = Self {
             bytes,
@@ -171,9 +172,9 @@ impl<'a> Header<'a> {
 
 fn arch_of(cpu: CpuType) -> Result<Arch, Error> {
     let found = Arch::ALL.into_iter().find(|arch| arch.mach_o_cpu_type() == Some(cpu.0));
-    found.ok_or_else(|| unsupported("CPU type", 4, cpu.0))
+    found.ok_or_else(|| unsupported("CPU type", 4, cpu.0, kinds::cpu_name(cpu)))
 }
 
-fn unsupported(what: &'static str, offset: u64, value: u32) -> Error {
-    Error::Unsupported { what, offset, value: value.into() }
+fn unsupported(what: &'static str, offset: u64, value: u32, name: Option<&'static str>) -> Error {
+    Error::Unsupported { what, offset, value: value.into(), name }
 }

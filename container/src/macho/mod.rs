@@ -6,6 +6,7 @@
 mod compact_unwind;
 mod edit;
 mod headers;
+mod kinds;
 mod range;
 mod relocate;
 mod structure;

@@ -143,8 +143,12 @@ fn objects_that_are_more_or_less_are_refused() {
     let headers = u64::from_le_bytes(object[0x28..0x30].try_into().unwrap());
     let mut typed = object.clone();
     typed[headers as usize + 4] = 4;
-    let error =
-        cfipack_container::Error::Unsupported { what: "type of section 0", offset: headers, value: 4 };
+    let error = cfipack_container::Error::Unsupported {
+        what: "type of section 0",
+        offset: headers,
+        value: 4,
+        name: None,
+    };
     assert_eq!(refused(&typed), error.into());
     let start = |offset, section| StartRelocation { offset, section, addend: 0 };
     let file = File::parse(&object).unwrap();

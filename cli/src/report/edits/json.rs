@@ -43,7 +43,9 @@ pub fn print<R: Serialize>(
     place: &Place,
 ) -> anyhow::Result<()> {
     let reason = match &file.outcome {
-        Outcome::Kept(Problem::Skip(skip)) => Some(skip.name().to_owned()),
+        Outcome::Kept(problem @ (Problem::Skip(_) | Problem::WrongInput(_))) => {
+            problem.skip().map(|skip| skip.name().to_owned())
+        }
         Outcome::Kept(Problem::Refused(reason)) => Some(reason.clone()),
         Outcome::Kept(Problem::Failed(error)) => Some(format!("{error:#}")),
         Outcome::Changed | Outcome::Unchanged => None,

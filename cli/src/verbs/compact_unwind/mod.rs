@@ -13,10 +13,12 @@ use cfipack_container::Rewrite;
 use self::edit::Edited;
 use self::judge::Price;
 use self::report::Summary;
+use crate::io::check;
 use crate::io::destination::Destination;
 use crate::io::entry::Entry;
 use crate::io::original::{Original, Policy};
 use crate::io::output;
+use crate::io::spool::Spool;
 use crate::report::status::{self, Status};
 
 /// Gives functions of Mach-O objects compact encodings in place of DWARF mode
@@ -83,6 +85,7 @@ fn check_output(arguments: &Arguments, output: &Path) -> anyhow::Result<()> {
     let [file] = &arguments.files[..] else {
         bail!("-o: there are {} files: change them with --in-place", arguments.files.len());
     };
+    check::output(output)?;
     if output::is_same_file(output, file) {
         bail!("{}: -o would overwrite the input: use --in-place", file.display());
     }
@@ -94,7 +97,13 @@ fn check_output(arguments: &Arguments, output: &Path) -> anyhow::Result<()> {
 
 fn change(path: &Path, arguments: &Arguments) -> anyhow::Result<()> {
     let name = || path.display().to_string();
-    let original = Entry::followed(path).and_then(Original::open).with_context(name)?;
+    let is_input = path == Path::new("-");
+    if is_input && arguments.in_place {
+        bail!("-: standard input cannot be replaced: write the result with -o");
+    }
+    let spool = is_input.then(Spool::read).transpose().with_context(name)?;
+    let opened = spool.as_ref().map_or(path, Spool::path);
+    let original = Entry::followed(opened).and_then(Original::open).with_context(name)?;
     let old = original.bytes();
     let edited = Edited::of(old, &arguments.personality).with_context(name)?;
     let new = &edited.rewrite;

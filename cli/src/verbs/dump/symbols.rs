@@ -8,15 +8,22 @@ use cfipack_decoder::sframe::{self, Function, Section};
 use cfipack_format::{Address, Arch, FunctionOffset, Row};
 use cfipack_roundtrip::words::Words;
 
+use crate::absent::SFRAME_TABLE;
 use crate::io::each::Outcome;
 use crate::io::input::Object;
 use crate::io::output;
 use crate::report::place::Places;
 use crate::report::status::Status;
+use crate::report::symbol::Names;
 
 /// Prints the functions of every table of an object, in the table's order. What cannot be read is an error, which is
 /// returned after the rest is printed.
-pub fn dump(object: &Object<'_>, several: bool, address: Option<Address>) -> anyhow::Result<Outcome> {
+pub fn dump(
+    object: &Object<'_>,
+    several: bool,
+    address: Option<Address>,
+    names: Names,
+) -> anyhow::Result<Outcome> {
     object.check_address(address)?;
     if object.is_compact() {
         bail!("--symbols prints .sframe tables");
@@ -24,13 +31,13 @@ pub fn dump(object: &Object<'_>, several: bool, address: Option<Address>) -> any
     let sections = object.sframe_sections(address.unwrap_or_default())?;
     let tables = object.tables(&sections)?;
     if tables.is_empty() {
-        return Ok(Outcome::Absent(".sframe table"));
+        return Ok(Outcome::Absent(SFRAME_TABLE));
     }
     let mut out = output::standard();
     if several {
         writeln!(out, "\nFile: {}", object.name)?;
     }
-    let places = Places::of(object);
+    let places = Places::of(object).with_names(names);
     let mut broken = None;
     for table in &tables {
         let error = print_table(&mut out, table, &places)?;

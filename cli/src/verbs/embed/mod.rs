@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use anyhow::bail;
 
 use crate::conversion::TableOptions;
-use crate::edit::find;
 use crate::report::edits::{self, Run};
+use crate::report::limits::Limits;
 use crate::report::status::Status;
-use crate::verbs::many::ManyFiles;
+use crate::verbs::many::{IN_PLACE, ManyFiles};
 
 use table::Embed;
 
@@ -47,8 +47,8 @@ pub struct Conversions {
     pub table: TableOptions,
     /// The number of threads for each file.
     pub threads: usize,
-    /// The least part of the functions to convert, in percent.
-    pub min_coverage: Option<f64>,
+    /// What a table may omit.
+    pub limits: Limits,
     /// Whether the report is JSON.
     pub json: bool,
 }
@@ -69,15 +69,16 @@ impl FileOptions {
 
     /// Converts into files.
     pub fn run(&self, inputs: &[PathBuf], conversions: Conversions) -> anyhow::Result<Status> {
-        let place = self.many.destination(inputs, self.output.as_deref(), conversions.json)?;
+        let place = self.many.destination(inputs, self.output.as_deref(), conversions.json, IN_PLACE)?;
         let embed = Embed {
             conversions,
             skip_done: self.skip_done,
             linked_only: self.linked_only,
             verify: !self.no_verify,
         };
-        let found = find(inputs, self.many.recursive());
-        let run = Run { json: conversions.json, ..self.many.run(place) };
-        edits::run(&embed, found, &run)
+        let targets = self.many.find(inputs, &place)?;
+        let (json, strict) = (conversions.json, conversions.limits.strict());
+        let run = Run { json, strict, ..self.many.run(place) };
+        edits::run(&embed, &targets.found, &run)
     }
 }

@@ -1,12 +1,15 @@
 //! What the conversion into files reports: a line for each, and a summary.
 
+use cfipack_format::sframe::Version;
 use cfipack_roundtrip::most_frequent_first;
 
 use super::table::{Embed, Table};
 use crate::conversion::Consumer;
+use crate::coverage::CodeBytes;
 use crate::edit::Part;
 use crate::report::count::{Counts, Number, percent};
 use crate::report::edits::{Reported, Totals};
+use crate::report::limits::{Covered, Remark};
 
 impl Reported for Embed {
     const VERB: &'static str = "embed";
@@ -29,14 +32,21 @@ impl Reported for Embed {
         if parts[0].member.is_some() {
             line += &format!(" in {}", Number(parts.len() as u64, "member"));
         }
+        let code: CodeBytes = parts.iter().map(|part| part.report.code_coverage).sum();
+        if code.wanted() != 0 {
+            line += &format!(", {} of the code", code.percent());
+        }
         line
     }
 
-    fn add(&self, parts: &[Part<Table>], totals: &mut Totals) -> Option<String> {
+    fn add(&self, parts: &[Part<Table>], totals: &mut Totals) -> Vec<Remark> {
         let (mut functions, mut converted, mut unreadable) = (0, 0, 0);
+        let mut code = CodeBytes::default();
         for Part { report, .. } in parts {
             functions += report.functions;
             converted += report.converted;
+            code = code + report.code_coverage;
+            totals.outermost += report.outermost;
             unreadable += report.unreadable;
             totals.tables += u64::from(report.converted != 0);
             totals.sframe += report.bytes.sframe;
@@ -47,11 +57,13 @@ impl Reported for Embed {
         }
         totals.functions += functions;
         totals.converted += converted;
-        let is_below = |percent: &f64| converted as f64 * 100.0 < percent * functions as f64;
-        if let Some(percent) = self.conversions.min_coverage.filter(is_below) {
-            return Some(format!("less than {percent} % of the functions are converted"));
+        totals.code = totals.code + code;
+        let mut remarks = self.conversions.limits.remarks(&Covered { functions, converted, code });
+        if unreadable != 0 {
+            let words = format!("{} cannot be read and are omitted", Number(unreadable, "FDE"));
+            remarks.push(Remark { words, fails: true });
         }
-        (unreadable != 0).then(|| format!("{} cannot be read and are omitted", Number(unreadable, "FDE")))
+        remarks
     }
 
     fn summary(&self, totals: &Totals) -> Vec<String> {
@@ -67,10 +79,19 @@ impl Reported for Embed {
         let size = percent(sframe, cfi);
         let tables = if totals.tables == 1 { String::new() } else { format!(" in {} tables", totals.tables) };
         lines.push(format!(".sframe: {}{tables}, {size} of the CFI's {cfi}", Number(sframe, "byte")));
+        if totals.code.wanted() != 0 {
+            lines.push(totals.code.line());
+        }
         let version = self.conversions.table.get().version;
         let consumer = self.conversions.table.consumer();
         let readers = consumer.map_or_else(|| Consumer::of_version(version), Consumer::readers);
         lines.push(format!("version {}, read by {readers}", version as u8));
+        if version == Version::V2 && totals.outermost != 0 {
+            let rows = Number(totals.outermost, "row");
+            lines.push(format!(
+                "{rows} of outermost frames, with which backtrace() of glibc 2.43 returns 0 frames: --for glibc-2.43 omits them"
+            ));
+        }
         lines.push(match self.verify {
             true => "verified in the new file against the CFI, as gimli evaluates it".into(),
             false => "not verified".into(),

@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use super::Conversions;
 use crate::conversion::{Consumer, Conversion};
+use crate::coverage::CodeBytes;
 use crate::edit::{Edit, Problem, Skip};
 use crate::io::input;
 use crate::missing::ConversionReasons;
@@ -52,6 +53,10 @@ pub struct Table {
     pub reasons: BTreeMap<&'static str, u64>,
     /// Bytes of table and CFI.
     pub bytes: Bytes,
+    /// The code, and what the table covers of it.
+    pub code_coverage: CodeBytes,
+    /// Rows of outermost frames.
+    pub outermost: u64,
     /// Whether the table in the new file is verified against the CFI.
     pub verified: bool,
     /// FDEs that cannot be read.
@@ -87,14 +92,15 @@ impl Edit for Embed {
         }
         let sections = file.call_frame_sections()?;
         if !input::describe_functions(&sections) {
-            return Err(Problem::Skip(Skip::NoCfi));
+            let skip = if file.is_debug_file() { Skip::DebugFile } else { Skip::NoCfi };
+            return Err(Problem::Skip(skip));
         }
         let Conversions { table, threads, .. } = self.conversions;
         let table = if file.kind() == Kind::Relocatable { table.for_linker() } else { table };
         let conversion = Conversion::unplaced(&file, &sections, &table, threads)?;
         if conversion.section.num_fdes() == 0 {
             // No reader needs a table without functions; one that is there is stale.
-            return Ok((file.without_sframe()?, Table::of(&file, &sections, conversion, 0)?));
+            return Ok((file.without_sframe()?, Table::of(&file, &sections, conversion, &[])?));
         }
         match file.kind() {
             Kind::Linked => linked(&file, &sections, conversion),
@@ -193,7 +199,7 @@ fn linked<'a>(
         }
     };
     let bytes = conversion.linked()?;
-    let mut table = Table::of(file, sections, conversion, bytes.len())?;
+    let mut table = Table::of(file, sections, conversion, &bytes)?;
     table.way = Some(embedding.way().name());
     table.address = Some(embedding.address().to_string());
     Ok((Some(embedding.rewrite(bytes)), table))
@@ -217,7 +223,7 @@ fn relocatable<'a>(
         });
     }
     let rewrite = file.embed_in_object(&bytes, &starts)?;
-    Ok((Some(rewrite), Table::of(file, sections, conversion, bytes.len())?))
+    Ok((Some(rewrite), Table::of(file, sections, conversion, &bytes)?))
 }
 
 impl Table {
@@ -225,7 +231,7 @@ impl Table {
         file: &File<'_>,
         sections: &[CallFrameSection<'_>],
         conversion: Conversion,
-        len: usize,
+        bytes: &[u8],
     ) -> anyhow::Result<Self> {
         Ok(Self {
             way: None,
@@ -235,7 +241,9 @@ impl Table {
             converted: conversion.converted(),
             unsupported: conversion.omitted(),
             reasons: conversion.reasons(),
-            bytes: Bytes { sframe: len as u64, cfi: CfiBytes::of(file, sections)? },
+            bytes: Bytes { sframe: bytes.len() as u64, cfi: CfiBytes::of(file, sections)? },
+            code_coverage: conversion.code_bytes(file, bytes)?,
+            outermost: conversion.outermost_rows(bytes)?,
             verified: false,
             unreadable: conversion.malformed.len() as u64,
             omitted: conversion.unsupported,

@@ -20,17 +20,18 @@ use crate::report::place::Places;
 use crate::report::reasons;
 use crate::report::row::RowJson;
 use crate::report::status::Status;
+use crate::report::symbol::SymbolName;
 use crate::verbs::unwind_info;
 
 /// Explains every omitted function, or the one at the address that was asked for.
 pub fn explain(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> {
     let file = object.file()?;
     arguments.table.check()?;
-    let places = Places::new(file);
+    let places = Places::new(file).with_names(arguments.names);
     let address = arguments.address.as_ref().map(|target| target.find(&places)).transpose()?;
     if object.is_compact() || arguments.unwind_info {
         arguments.table.check_unused()?;
-        return unwind_info::explain::explain(object, address, arguments.json);
+        return unwind_info::explain::explain(object, &places, address, arguments.json);
     }
     let sections = input::call_frame_sections(file)?;
     let explained = match address {
@@ -151,7 +152,8 @@ fn one_function<'s>(
 struct FunctionJson {
     start: Option<String>,
     size: Option<u64>,
-    symbol: Option<String>,
+    #[serde(flatten)]
+    symbol: SymbolName,
     pc: Option<String>,
     reason: Option<&'static str>,
     words: Option<String>,
@@ -202,9 +204,7 @@ impl Explanation for FunctionJson {
         if let Some(start) = &self.start {
             write!(out, "{}", Escaped(start))?;
         }
-        if let Some(symbol) = &self.symbol {
-            write!(out, " <{}>", Escaped(symbol))?;
-        }
+        write!(out, "{}", self.symbol.in_angles())?;
         if let Some(innermost) = self.innermost_only.as_ref().filter(|_| self.rows.is_empty()) {
             return writeln!(out, ": unwound as an innermost frame only: {innermost}");
         }

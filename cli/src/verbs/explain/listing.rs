@@ -1,7 +1,7 @@
 //! A function's instructions beside its rows, with marks where they disagree, and the frame at one of them.
 
 use std::collections::BTreeMap;
-use std::io::{self, IsTerminal as _, Write};
+use std::io::{self, Write};
 
 use cfipack_cfi::Function;
 use cfipack_container::File;
@@ -19,6 +19,7 @@ use crate::report::count::Number;
 use crate::report::escaped::Escaped;
 use crate::report::place::Places;
 use crate::report::row::RowJson;
+use crate::report::style;
 
 /// The listing of a function.
 #[derive(Debug, Serialize)]
@@ -123,7 +124,10 @@ impl Listing {
 
     /// Prints it as text.
     pub fn print(&self, out: &mut dyn Write) -> io::Result<()> {
-        let style = Style::of_standard_output();
+        let highlighted = |text: &str, style, is_special| match is_special {
+            true => style::on(&io::stdout(), style, text),
+            false => text.to_owned(),
+        };
         let text = |line: &Line| line.text.as_ref().map_or(line.bytes.len(), |text| text.chars().count());
         // A few very long ones may stand out.
         let width = self.instructions.iter().map(text).max().unwrap_or(0).clamp(12, 44);
@@ -138,19 +142,17 @@ impl Listing {
             let text = line.text.as_ref().unwrap_or(&line.bytes);
             write!(out, "{here}  {:>pcs$}  {:width$} {changed} ", line.pc, Escaped(text).to_string())?;
             if let Some(Cells { cfa, rules }) = &line.cells {
-                style.write(out, &cfa.0, Style::BOLD, cfa.1)?;
+                write!(out, "{}", highlighted(&cfa.0, style::BOLD, cfa.1))?;
                 if !rules.0.is_empty() {
                     write!(out, "{:1$}", "", cfas - cfa.0.len() + 2)?;
-                    style.write(out, &rules.0, Style::BOLD, rules.1)?;
+                    write!(out, "{}", highlighted(&rules.0, style::BOLD, rules.1))?;
                 }
             } else {
                 write!(out, "no row")?;
             }
             writeln!(out)?;
             for mark in &line.marks {
-                write!(out, "   ")?;
-                style.write(out, &format!("! {}", mark.words), Style::RED, true)?;
-                writeln!(out)?;
+                writeln!(out, "   {}", highlighted(&format!("! {}", mark.words), style::RED, true))?;
             }
         }
         self.notes.iter().try_for_each(|note| writeln!(out, "  {note}"))?;
@@ -231,28 +233,5 @@ impl Cells {
         let cfa_changed = is_new(before.as_ref().map(|before| &before.0), &cfa);
         let rules_changed = is_new(before.as_ref().map(|before| &before.1), &rules);
         Self { cfa: (cfa, cfa_changed), rules: (rules, rules_changed) }
-    }
-}
-
-/// Highlights on a terminal.
-struct Style {
-    is_on: bool,
-}
-
-impl Style {
-    const BOLD: &str = "1";
-    const RED: &str = "31";
-
-    /// On if standard output is a terminal, unless the environment has a `NO_COLOR` (no-color.org).
-    fn of_standard_output() -> Self {
-        let is_wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        Self { is_on: is_wanted && io::stdout().is_terminal() }
-    }
-
-    fn write(&self, out: &mut dyn Write, text: &str, code: &str, is_special: bool) -> io::Result<()> {
-        match self.is_on && is_special {
-            true => write!(out, "\x1b[{code}m{text}\x1b[0m"),
-            false => write!(out, "{text}"),
-        }
     }
 }

@@ -8,7 +8,6 @@ mod frame;
 mod functions;
 mod listing;
 mod rows;
-mod target;
 #[cfg(test)]
 mod tests;
 mod x86;
@@ -21,8 +20,9 @@ use cfipack_container::Placement;
 use crate::conversion::TableOptions;
 use crate::io::input::{self, Input};
 use crate::report::status::Status;
+use crate::report::symbol::Names;
+use crate::report::target::{self, Target};
 pub use listing::Listing;
-use target::Target;
 
 /// Explains why a table omits functions, or one function's rows
 #[derive(clap::Args, Debug)]
@@ -38,6 +38,7 @@ Examples:
                                                  function unwound as an innermost frame only
   cfi2sframe explain libcrypto.so 0x1a2b40       one function: its instructions and rows
   cfi2sframe explain libcrypto.so AES_encrypt    the same by its symbol
+  cfi2sframe explain libfoo.so 'a::h(int)'       a::h, if there is one of that name alone
   cfi2sframe explain foo.o .text.foo+0x4         the same in an object
   cfi2sframe explain foo.o '.text.foo[5]+0x4'    the .text.foo with index 5 of several
   cfi2sframe explain --no-flex a.out             what a table without flex FDEs omits
@@ -46,8 +47,8 @@ pub struct Arguments {
     /// Object or linked file with CFI
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// An address in the function, decimal or hexadecimal with 0x; in an object SECTION+OFFSET; or a symbol, also
-    /// with +OFFSET
+    /// An address in the function, decimal or hexadecimal with 0x; in an object SECTION+OFFSET; or a symbol, mangled
+    /// or as the source has it, also with +OFFSET
     #[arg(value_name = "ADDRESS", value_parser = target::parse)]
     address: Option<Target>,
     /// Print one JSON object
@@ -55,6 +56,8 @@ pub struct Arguments {
     json: bool,
     #[command(flatten)]
     slice: input::Slice,
+    #[command(flatten)]
+    names: Names,
     /// Explain why functions have no compact encoding, for ELF files too
     #[arg(long)]
     unwind_info: bool,

@@ -14,6 +14,7 @@ use serde::Serialize;
 use super::source::Source;
 use super::table::{BuiltTable, TableOptions};
 use super::verify::{self, ReportJson};
+use crate::io::check;
 use crate::io::each::{self, Outcome};
 use crate::io::input::{self, CALL_FRAMES, Input, Object};
 use crate::io::output;
@@ -21,6 +22,7 @@ use crate::report::count::{Counts, Number, percent};
 use crate::report::place::Places;
 use crate::report::reasons::MALFORMED;
 use crate::report::status::{self, Status};
+use crate::report::symbol::Names;
 
 /// Builds an __unwind_info section
 #[derive(clap::Args, Debug)]
@@ -50,9 +52,14 @@ pub struct Arguments {
     /// Verify the table against the CFI as gimli evaluates it
     #[arg(long)]
     verify: bool,
+    /// Exit status 1 for every warning, also for functions that a reader has to search for
+    #[arg(long)]
+    strict: bool,
     /// Print the summary as JSON on standard output, one object for each file, one per line
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    names: Names,
     #[command(flatten)]
     slice: input::Slice,
     #[command(flatten)]
@@ -76,6 +83,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     if output::is_same_file(section, &arguments.file) {
         bail!("{}: --section would overwrite the input", arguments.file.display());
     }
+    check::output(section)?;
     let input = Input::open(&arguments.file, &arguments.slice)?;
     let object = input.object(Placement::Apart)?;
     let (status, bytes) = build(&object, arguments).with_context(|| object.name.to_string())?;
@@ -93,7 +101,15 @@ fn build(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<(Status, 
     let built = BuiltTable::of(file, &source, &arguments.table)?;
     let report = if arguments.verify { Some(built.verify(file, &source)?) } else { None };
     let own = source.table.as_ref().map(|section| section.bytes.len());
-    let summary = Summary { object, file, built: &built, own, report, options: &arguments.table };
+    let summary = Summary {
+        object,
+        file,
+        built: &built,
+        own,
+        report,
+        options: &arguments.table,
+        names: arguments.names,
+    };
     let write = || {
         if !arguments.json {
             return summary.print();
@@ -102,7 +118,8 @@ fn build(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<(Status, 
         output::json(&mut out, &summary.json()?)?;
         Ok(out.flush()?)
     };
-    Ok((status::judged(summary.status(), write())?, built.bytes))
+    let strict = Status::differs_if(arguments.strict && !built.warnings.is_empty());
+    Ok((status::judged(summary.status().max(strict), write())?, built.bytes))
 }
 
 /// The data of the report.
@@ -114,6 +131,7 @@ struct Summary<'s, 'a> {
     own: Option<usize>,
     report: Option<Report>,
     options: &'s TableOptions,
+    names: Names,
 }
 
 impl Summary<'_, '_> {
@@ -179,7 +197,7 @@ impl Summary<'_, '_> {
         writeln!(text, "  personalities: {}, LSDAs: {}", stats.personalities, stats.lsdas)?;
         if let Some(report) = &self.report {
             writeln!(text, "  verified against the CFI, as gimli evaluates it:")?;
-            verify::print(&mut text, report, &Places::new(self.file))?;
+            verify::print(&mut text, report, &Places::new(self.file).with_names(self.names))?;
         }
         std::io::stderr().write_all(&text)?;
         if self.built.entries.without_fde != 0 {

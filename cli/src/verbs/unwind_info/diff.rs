@@ -8,9 +8,10 @@ use super::source::Source;
 use crate::io::input::Object;
 use crate::report::comparison;
 use crate::report::status::Status;
+use crate::report::symbol::Names;
 
 /// Compares A with B. A bare section is taken for one of the same image as the other table.
-pub fn compare(a: &Object<'_>, b: &Object<'_>, json: bool) -> anyhow::Result<Status> {
+pub fn compare(a: &Object<'_>, b: &Object<'_>, output: (Names, bool)) -> anyhow::Result<Status> {
     if !a.is_compact() || !b.is_compact() {
         bail!("{} and {}: their tables have different formats", a.name, b.name);
     }
@@ -31,5 +32,5 @@ pub fn compare(a: &Object<'_>, b: &Object<'_>, json: bool) -> anyhow::Result<Sta
         tables.push(table.with_context(|| name.to_string())?);
     }
     let diff = diff(&tables[0], &tables[1], &Options::default());
-    comparison::report([a, b], &diff, &Default::default(), "entries", json)
+    comparison::report([a, b], &diff, &Default::default(), "entries", output)
 }

@@ -17,6 +17,7 @@ use crate::report::explanation::{self, Explanation};
 use crate::report::place::Places;
 use crate::report::reasons;
 use crate::report::status::Status;
+use crate::report::symbol::SymbolName;
 use crate::verbs::explain::Listing;
 
 /// The reason of a function in DWARF mode that can be encoded: only the writer of the table knows why it is not.
@@ -24,7 +25,12 @@ const ENCODABLE: &str = "encodable";
 
 /// Explains every function of the CFI without a compact encoding in the table, or the one at `address`. For a file
 /// without a table, the encodings are computed from its CFI.
-pub fn explain(object: &Object<'_>, address: Option<Address>, json: bool) -> anyhow::Result<Status> {
+pub fn explain(
+    object: &Object<'_>,
+    places: &Places<'_, '_>,
+    address: Option<Address>,
+    json: bool,
+) -> anyhow::Result<Status> {
     let source = Source::of(object)?;
     let file = object.file()?;
     check_arch(file.arch())?;
@@ -34,7 +40,7 @@ pub fn explain(object: &Object<'_>, address: Option<Address>, json: bool) -> any
     };
     let sections = file.call_frame_sections()?;
     let encoder = CompactEncoder::new(file.arch(), source.code())?;
-    let mut explainer = Explainer { table, places: Places::new(file), encoder };
+    let mut explainer = Explainer { table, places, encoder };
     let found = match address {
         Some(address) => {
             let mut found: Vec<_> = explainer.at(address, &sections).into_iter().collect();
@@ -42,7 +48,7 @@ pub fn explain(object: &Object<'_>, address: Option<Address>, json: bool) -> any
             if let (Some(found), Some((function, _))) =
                 (found.first_mut(), explanation::function_at(&sections, address))
             {
-                found.listing = Listing::new(file, &function, &[], address, &explainer.places)?;
+                found.listing = Listing::new(file, &function, &[], address, explainer.places)?;
             }
             found
         }
@@ -76,7 +82,7 @@ pub fn reasons_of_dwarf(
 struct Explainer<'e, 'a, 'f> {
     /// None if the file has none.
     table: Option<Table<'e>>,
-    places: Places<'e, 'a>,
+    places: &'e Places<'e, 'a>,
     encoder: CompactEncoder<'e, 'f>,
 }
 
@@ -162,7 +168,8 @@ impl<'f> Explainer<'_, '_, 'f> {
 struct FunctionJson {
     start: Option<String>,
     size: Option<u64>,
-    symbol: Option<String>,
+    #[serde(flatten)]
+    symbol: SymbolName,
     encoding: Option<String>,
     pc: Option<String>,
     reason: Option<&'static str>,
@@ -175,9 +182,7 @@ impl Explanation for FunctionJson {
     fn print(&self, out: &mut dyn Write) -> std::io::Result<()> {
         let Some(start) = &self.start else { return writeln!(out, "omitted: {}", Escaped(&self.words)) };
         write!(out, "{}", Escaped(start))?;
-        if let Some(symbol) = &self.symbol {
-            write!(out, " <{}>", Escaped(symbol))?;
-        }
+        write!(out, "{}", self.symbol.in_angles())?;
         if let Some(encoding) = &self.encoding {
             write!(out, ": encoding {encoding}")?;
         }

@@ -14,11 +14,18 @@ use serde::Serialize;
 use super::source::Source;
 use crate::io::input::Object;
 use crate::io::output;
+use crate::report::place::Places;
 use crate::report::row::RowJson;
 use crate::report::status::{self, Status};
+use crate::report::symbol::SymbolName;
 
 /// Looks up every address. An error at one address does not end the lookups of the others.
-pub fn lookup(object: &Object<'_>, addresses: &[Address], json: bool) -> anyhow::Result<Status> {
+pub fn lookup(
+    object: &Object<'_>,
+    places: &Places<'_, '_>,
+    addresses: &[Address],
+    json: bool,
+) -> anyhow::Result<Status> {
     let source = Source::with_table(object)?;
     let (arch, base) = (source.arch()?, source.base());
     let section = source.parse()?;
@@ -52,7 +59,8 @@ pub fn lookup(object: &Object<'_>, addresses: &[Address], json: bool) -> anyhow:
             continue;
         }
         status = status.max(Status::differs_if(meaning == Meaning::Nothing));
-        let answer = Answer { pc, arch, entry, meaning, is_image: section.is_some() };
+        let symbol = places.symbol(pc);
+        let answer = Answer { pc, symbol, arch, entry, meaning, is_image: section.is_some() };
         if json {
             output::json(&mut out, &AnswerJson::new(&answer, object.name.plain()))?;
         } else {
@@ -78,6 +86,7 @@ fn in_image(
 /// A table's entry for a PC.
 struct Answer {
     pc: Address,
+    symbol: SymbolName,
     arch: Arch,
     entry: Option<Entry>,
     meaning: Meaning,
@@ -86,7 +95,7 @@ struct Answer {
 
 impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.pc)?;
+        write!(f, "{}{}: ", self.pc, self.symbol.in_angles())?;
         let Some(Entry { start, end, encoding, personality, lsda }) = self.entry else {
             return f.write_str("no entry");
         };
@@ -118,6 +127,8 @@ struct AnswerJson {
     schema: &'static str,
     file: String,
     pc: String,
+    #[serde(flatten)]
+    symbol: SymbolName,
     entry: Option<EntryJson>,
     row: Option<RowJson>,
     /// Bytes from the CFA.
@@ -157,6 +168,6 @@ impl AnswerJson {
                 .then(|| format!("{:#x}", entry.encoding.dwarf_offset())),
         });
         let (schema, pc) = ("cfipack/lookup/1", answer.pc.to_string());
-        Self { schema, file, pc, entry, row, saved, words }
+        Self { schema, file, pc, symbol: answer.symbol.clone(), entry, row, saved, words }
     }
 }

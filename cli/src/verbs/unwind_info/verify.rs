@@ -18,13 +18,19 @@ use crate::report::count::{Counts, Number};
 use crate::report::difference::DifferenceJson;
 use crate::report::place::Places;
 use crate::report::status::{self, Status};
+use crate::report::symbol::Names;
 use crate::report::verdict::DUPLICATES;
 
 /// The number of violations of each rule that are described; all are counted.
 const DESCRIBED: usize = 100;
 
 /// Verifies a table, the object's own or that of `elsewhere`, against the object's CFI and its readers' rules.
-pub fn check(object: &Object<'_>, elsewhere: Option<&Object<'_>>, json: bool) -> anyhow::Result<Outcome> {
+pub fn check(
+    object: &Object<'_>,
+    elsewhere: Option<&Object<'_>>,
+    names: Names,
+    json: bool,
+) -> anyhow::Result<Outcome> {
     let own = Source::of(object)?;
     let file = object.file()?;
     let other = elsewhere.map(Source::with_table).transpose()?;
@@ -45,7 +51,7 @@ pub fn check(object: &Object<'_>, elsewhere: Option<&Object<'_>>, json: bool) ->
             output::json(&mut out, &VerifyJson::new(object.name.plain(), &report, &broken))?;
         } else {
             writeln!(out, "{}: {} with CFI", object.name, Number(report.functions, "function"))?;
-            print(&mut out, &report, &Places::new(file))?;
+            print(&mut out, &report, &Places::new(file).with_names(names))?;
             let section = if source.table.is_some() { "__unwind_info" } else { "__compact_unwind" };
             print_violations(&mut out, section, &broken)?;
         }

@@ -56,7 +56,7 @@ fn signatures_of_the_old_bytes_are_not_kept() {
     let text = messages(&directory, &["--in-place", "program"], 0);
     assert!(
         text.starts_with(
-            "cfi2sframe: warning: program: extended attribute security.ima: not kept, it is a signature of the old bytes\n"
+            "warning: program: extended attribute security.ima: not kept, it is a signature of the old bytes\n"
         ),
         "{text}"
     );

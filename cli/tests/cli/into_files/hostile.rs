@@ -44,16 +44,17 @@ fn what_is_no_file_is_named() {
     fs::write(directory.join("text"), "text").unwrap();
     fs::create_dir(directory.join("directory")).unwrap();
     assert!(Command::new("mkfifo").arg(directory.join("fifo")).status().unwrap().success());
+    let text = "offset 0x0: neither an ELF file, a Mach-O file nor an archive: starts with 74 65 78 74";
     for (name, reason) in [
-        ("empty", "neither an ELF file nor an archive"),
-        ("text", "neither an ELF file nor an archive"),
+        ("empty", "offset 0x0: neither an ELF file, a Mach-O file nor an archive: it is empty"),
+        ("text", &format!("{text}, as text: a source, or a linker script that names the library")),
         ("directory", "a directory: use --recursive"),
         ("fifo", "not a regular file"),
         ("/dev/null", "not a regular file"),
         ("/dev/stdin", "not a regular file"),
         ("missing", "No such file or directory (os error 2)"),
     ] {
-        let expected = format!("cfi2sframe: error: {name}: {reason}\n");
+        let expected = format!("error: {name}: {reason}\n");
         assert_eq!(messages(&directory, &["--in-place", name], 2), expected);
         assert_eq!(messages(&directory, &["strip", name], 2), expected);
     }
@@ -171,7 +172,7 @@ fn without_permission() {
         let output = command.output().unwrap();
         let text = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{text}");
-        assert!(text.starts_with("cfi2sframe: error: program: ") && text.contains(message), "{text}");
+        assert!(text.starts_with("error: program: ") && text.contains(message), "{text}");
         fs::set_permissions(&directory, Permissions::from_mode(0o777)).unwrap();
         fs::set_permissions(directory.join("program"), Permissions::from_mode(0o755)).unwrap();
         assert_eq!(fs::read(directory.join("program")).unwrap(), old);

@@ -111,10 +111,7 @@ exit $status"#;
     };
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{text}");
-    assert!(
-        text.starts_with("cfi2sframe: error: small/library.so: temporary file small/.cfi2sframe."),
-        "{text}"
-    );
+    assert!(text.starts_with("error: small/library.so: temporary file small/.cfi2sframe."), "{text}");
     assert!(text.contains("No space left on device"), "{text}");
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "filler\nlibrary.so\n");
 }

@@ -18,7 +18,7 @@ fn hard_links_stay_links() {
     }
     let before = state(&directory.join("program"));
     let text = messages(&directory, &["--in-place", "program", "second"], 1);
-    let refused = "cfi2sframe: warning: program: not changed: the file has 3 names (hard links), 2 of them given; \
+    let refused = "warning: program: not changed: the file has 3 names (hard links), 2 of them given; \
                    with --break-links the others keep the old file\n";
     assert!(text.starts_with(refused), "{text}");
     assert_eq!(state(&directory.join("program")), before);
@@ -56,5 +56,5 @@ fn symbolic_links_lead_to_the_new_file() {
     let text = messages(&directory, &["--in-place", "-r", "."], 0);
     assert!(text.contains("  skipped: 4 symbolic link\n"), "{text}");
     let text = messages(&directory, &["--in-place", "dangling"], 2);
-    assert_eq!(text, "cfi2sframe: error: dangling: No such file or directory (os error 2)\n");
+    assert_eq!(text, "error: dangling: No such file or directory (os error 2)\n");
 }

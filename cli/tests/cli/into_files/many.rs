@@ -50,7 +50,7 @@ fn directories_and_threads() {
     assert_eq!(first, second);
     assert_eq!(contents(&one), contents(&two));
     let text = first.join("\n");
-    assert!(text.contains("cfi2sframe: warning: b/fifo: not a regular file\n"), "{text}");
+    assert!(text.contains("warning: b/fifo: not changed: not a regular file\n"), "{text}");
     assert!(text.contains("\n14 files, 9 changed, 5 skipped\n"), "{text}");
     assert!(
         text.contains(
@@ -61,7 +61,11 @@ fn directories_and_threads() {
     let text = messages(&one, &["--in-place", "-r", "a", "b", "--skip-done"], 0);
     assert!(text.contains("9 has a table already"), "{text}");
     let text = messages(&one, &["a", "--in-place"], 2);
-    assert_eq!(text, "cfi2sframe: error: a: a directory: use --recursive\n");
+    assert_eq!(text, "error: a: a directory: use --recursive\n");
+    // A FIFO stays as it is, which a strict run reports.
+    messages(&one, &["--in-place", "-r", "b", "--strict"], 1);
+    messages(&one, &["strip", "-r", "b", "--strict"], 1);
+    messages(&one, &["strip", "-r", "b"], 0);
 }
 
 #[test]
@@ -84,8 +88,8 @@ fn a_failure_costs_one_file() {
     }
     assert_eq!(fs::read(directory.join("a/library.so")).unwrap(), whole[..whole.len() / 2]);
     let text = String::from_utf8(output.stderr).unwrap();
-    assert!(text.contains("cfi2sframe: error: missing: No such file or directory"), "{text}");
-    assert!(text.contains("cfi2sframe: error: a/library.so: "), "{text}");
+    assert!(text.contains("error: missing: No such file or directory"), "{text}");
+    assert!(text.contains("error: a/library.so: "), "{text}");
 }
 
 /// A reader that goes away does not stop the work.

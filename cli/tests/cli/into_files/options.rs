@@ -12,28 +12,28 @@ fn options_that_do_not_go_together() {
         fs::copy(corpus().join(name), directory.join(name)).unwrap();
     }
     let cases: [(&[&str], &str); 13] = [
-        (&["linkable.o", "members.a"], "several inputs: need --in-place"),
-        (&["linkable.o", "members.a", "-o", "x"], "-o: 2 inputs, but one output"),
+        (
+            &["linkable.o", "members.a"],
+            "2 inputs, of which one is converted: --in-place puts a table into each",
+        ),
+        (&["linkable.o", "members.a", "-o", "x"], "-o: 2 inputs, but one output: --in-place changes each"),
         (
             &["linkable.o", "-o", "linkable.o"],
-            "linkable.o: -o would overwrite the input: replace it in place",
+            "linkable.o: -o would overwrite the input: replace it in place (--in-place)",
         ),
         (
             &["strip", "linkable.o", "-o", "./linkable.o"],
-            "linkable.o: -o would overwrite the input: replace it in place",
+            "linkable.o: -o would overwrite the input: replace it in place (no -o)",
         ),
         (&["linkable.o", "-o", "-", "--json"], "-o and --json both write to standard output"),
         (
             &["linkable.o", "-o", "x", "--jobs", "2"],
-            "--recursive, --jobs and --break-links: are for files that are changed in place",
+            "--jobs: needs --in-place: it is for files that are changed in place",
         ),
-        (
-            &["linkable.o", "-r"],
-            "--recursive, --jobs and --break-links: are for files that are changed in place",
-        ),
+        (&["linkable.o", "-r"], "--recursive: needs --in-place: it is for files that are changed in place"),
         (
             &["linkable.o", "--preserve-dates"],
-            "--preserve-dates, --no-sync, --verbose and --quiet: need -o or --in-place",
+            "--preserve-dates: needs -o or --in-place, without which no file is written",
         ),
         (
             &["linkable.o", "--no-verify"],
@@ -47,12 +47,15 @@ fn options_that_do_not_go_together() {
             &["linkable.o", "--in-place", "--layout", "gnu", "--merge-functions", "2"],
             "--merge-functions: layout gnu does not merge functions",
         ),
-        (&["linkable.o", "-o", "no-such-directory/x"], "linkable.o: No such file or directory (os error 2)"),
-        (&["linkable.o", "-o", "."], "linkable.o: .: Is a directory (os error 21)"),
+        (
+            &["linkable.o", "-o", "no-such-directory/x"],
+            "no-such-directory/x: there is no directory no-such-directory",
+        ),
+        (&["linkable.o", "-o", "."], ".: a directory; the output is a file"),
     ];
     for (arguments, expected) in cases {
         let text = messages(&directory, arguments, 2);
-        assert_eq!(text, format!("cfi2sframe: error: {expected}\n"), "{arguments:?}");
+        assert_eq!(text, format!("error: {expected}\n"), "{arguments:?}");
     }
     // What clap refuses.
     for arguments in [

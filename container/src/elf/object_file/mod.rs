@@ -196,7 +196,7 @@ fn check_header_zero(headers: &Headers<'_>) -> Result<(), EmbedError> {
         return Ok(());
     }
     let offset = headers.file.e_shoff.get(headers.endian);
-    Err(Error::Unsupported { what: "type of section 0", offset, value: u64::from(zero) }.into())
+    Err(Error::Unsupported { what: "type of section 0", offset, value: u64::from(zero), name: None }.into())
 }
 
 /// Refuses an object whose names of sections cannot be read, or have no end: what is added would change them.

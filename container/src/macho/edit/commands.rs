@@ -115,7 +115,7 @@ impl Commands {
             }
             let Some(fields) = offsets(command.cmd()) else {
                 let (offset, value) = (command.offset(), command.cmd().0.into());
-                return Err(Error::Unsupported { what: "load command", offset, value });
+                return Err(Error::Unsupported { what: "load command", offset, value, name: None });
             };
             for &(field, len, unit, what) in fields {
                 let word = |at| word(raw, at).ok_or(damaged(command.offset(), raw.len() as u64));
@@ -124,7 +124,12 @@ impl Commands {
             }
         }
         if commands.segment.is_empty() {
-            return Err(Error::Unsupported { what: "number of segments", offset: start, value: 0 });
+            return Err(Error::Unsupported {
+                what: "number of segments",
+                offset: start,
+                value: 0,
+                name: None,
+            });
         }
         commands.check_parts(bytes.len() as u64)?;
         Ok(commands)
@@ -133,7 +138,12 @@ impl Commands {
     fn read_segment(&mut self, at: usize, raw: &[u8]) -> Result<(), Error> {
         let damaged = || Error::Table { what: "segment", offset: at as u64, value: raw.len() as u64 };
         if !self.segment.is_empty() {
-            return Err(Error::Unsupported { what: "second segment", offset: at as u64, value: 1 });
+            return Err(Error::Unsupported {
+                what: "second segment",
+                offset: at as u64,
+                value: 1,
+                name: None,
+            });
         }
         let (segment, data) = object::pod::from_bytes::<SegmentCommand64<LE>>(raw).map_err(|()| damaged())?;
         let sections = segment.sections(LE, data).map_err(|_| damaged())?;
@@ -204,7 +214,7 @@ impl Commands {
         let (offset, value) = (self.segment.start as u64 + 64, self.num_sections.into());
         match self.num_sections < u32::from(u8::MAX) {
             true => Ok(()),
-            false => Err(Error::Unsupported { what: "number of sections", offset, value }),
+            false => Err(Error::Unsupported { what: "number of sections", offset, value, name: None }),
         }
     }
 

@@ -61,11 +61,11 @@ impl<'f, 'a> CompactUnwindEditor<'f, 'a> {
     pub(crate) fn new(file: &'f MachO<'a>) -> Result<Self, Error> {
         if file.kind != Kind::Relocatable {
             let value = word(file.bytes, 12).into();
-            return Err(Error::Unsupported { what: "file type", offset: 12, value });
+            return Err(Error::Unsupported { what: "file type", offset: 12, value, name: None });
         }
         if !file.arch.has_compact_unwind() || file.arch.pointer_size() != 8 {
             let value = word(file.bytes, 4).into();
-            return Err(Error::Unsupported { what: "CPU type", offset: 4, value });
+            return Err(Error::Unsupported { what: "CPU type", offset: 4, value, name: None });
         }
         let commands = Commands::read(file.bytes)?;
         let section = file.find(b"__compact_unwind").map(|index| file.section(index)).transpose()?;

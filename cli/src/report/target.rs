@@ -1,4 +1,6 @@
-//! The function or instruction to explain, as it is given on the command line.
+//! A function or instruction, as it is given on the command line.
+
+use std::fmt;
 
 use anyhow::bail;
 use cfipack_format::Address;
@@ -17,12 +19,28 @@ pub fn parse(text: &str) -> Result<Target, String> {
     match place::parse(text) {
         Ok(place) => Ok(Target { text: text.to_string(), place: Some(place) }),
         // No symbol starts with a digit.
-        Err(error) if text.is_empty() || text.starts_with(|char: char| char.is_ascii_digit()) => Err(error),
+        Err(error) if text.is_empty() || text.starts_with(|char: char| char.is_ascii_digit()) => {
+            Err(format!("{error}; or a symbol"))
+        }
         Err(_) => Ok(Target { text: text.to_string(), place: None }),
     }
 }
 
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Some(place) => place.fmt(f),
+            None => f.write_str(&self.text),
+        }
+    }
+}
+
 impl Target {
+    /// The place, if it is an address, or an offset in an object without its section.
+    pub fn plain(&self) -> Option<&Place> {
+        self.place.as_ref().filter(|place| place.section.is_none())
+    }
+
     /// Its address.
     pub fn find(&self, places: &Places<'_, '_>) -> anyhow::Result<Address> {
         // A symbol may contain a plus sign.
@@ -34,22 +52,27 @@ impl Target {
         {
             return places.find(place);
         }
+        if !places.has_names() {
+            bail!("{}: a bare section has no symbols: an address is a number", self.text);
+        }
         for (name, offset) in names.into_iter().flatten() {
             match &places.symbols_named(name)[..] {
                 [] => {}
                 [address] => return Ok(address.offset(offset.0 as i64)),
-                several => {
-                    let several: Vec<_> = several.iter().map(|address| places.location(*address)).collect();
-                    bail!(
-                        "several symbols have the name {name}, choose one by its place: {}",
-                        several.join(", ")
-                    );
-                }
+                several => bail!(
+                    "several symbols have the name {name}, choose one by its place: {}",
+                    places.candidates(several).join(", ")
+                ),
             }
         }
         match &self.place {
             Some(place) => places.find(place),
-            None => bail!("no symbol of a function has the name {}", self.text),
+            None => match places.similar_symbol(&self.text) {
+                Some(similar) => {
+                    bail!("no symbol of a function has the name {}; a similar one: {similar}", self.text)
+                }
+                None => bail!("no symbol of a function has the name {}", self.text),
+            },
         }
     }
 }

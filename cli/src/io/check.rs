@@ -1,0 +1,24 @@
+//! What is wrong with the paths of a command line, before any work is done.
+
+use std::path::Path;
+
+use anyhow::bail;
+
+use super::destination::Destination;
+
+/// Refuses an output that cannot be written for want of a directory, or because it is one.
+pub fn output(path: &Path) -> anyhow::Result<()> {
+    let target = match Destination::of(path) {
+        Destination::File(target) => target,
+        Destination::Special(target) if target.is_dir() => {
+            bail!("{}: a directory; the output is a file", path.display())
+        }
+        Destination::Special(_) | Destination::Descriptor(_) => return Ok(()),
+    };
+    if let Some(directory) = target.parent().filter(|parent| *parent != Path::new(""))
+        && !directory.exists()
+    {
+        bail!("{}: there is no directory {}", path.display(), directory.display());
+    }
+    Ok(())
+}

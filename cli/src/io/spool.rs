@@ -1,0 +1,36 @@
+//! Standard input as a file, for verbs that copy parts of their input by their offsets.
+
+use std::fs::Permissions;
+use std::io::{self, Read as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use super::entry::Entry;
+use super::mmap::MAX_READ;
+use super::temporary::Temporary;
+
+/// A copy of standard input, which is gone when this is dropped.
+#[derive(Debug)]
+pub struct Spool(Temporary);
+
+impl Spool {
+    /// Copies all of standard input into a temporary file.
+    ///
+    /// # Errors
+    /// It has more than [`MAX_READ`] bytes, or there is no room for it in the directory of temporary files.
+    pub fn read() -> io::Result<Self> {
+        let mut temporary = Temporary::beside(&Entry::of(&std::env::temp_dir().join("input"))?, 0o600)?;
+        let read = io::copy(&mut io::stdin().lock().take(MAX_READ + 1), &mut temporary.file)?;
+        if read > MAX_READ {
+            return Err(io::Error::other("standard input is longer than 1 GiB: save it to a file"));
+        }
+        // What a new file has, as far as the umask allows it.
+        temporary.file.set_permissions(Permissions::from_mode(0o666))?;
+        Ok(Self(temporary))
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+}

@@ -1,0 +1,97 @@
+//! Limits that a user sets to what a table may omit, and what is reported without one.
+
+use std::fmt;
+
+use crate::coverage::CodeBytes;
+use crate::report::status::{self, Status};
+
+/// Below this part of the code a table is worth a warning: most programs lose less than a tenth.
+const LITTLE_CODE: f64 = 50.0;
+
+/// Every program has less code than this, in bytes, without CFI: what runs before and after `main`.
+const STARTUP_CODE: u64 = 1024;
+
+/// Limits of what a table omits.
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub struct Limits {
+    /// Exit status 1 if less than PERCENT of the functions is converted
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+    min_coverage: Option<f64>,
+    /// Exit status 1 if rows cover less than PERCENT of the code, which has functions without CFI too
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+    min_code_coverage: Option<f64>,
+    /// Exit status 1 for warnings about files that stay as they are, and about code without rows
+    #[arg(long)]
+    strict: bool,
+}
+
+fn parse_percent(text: &str) -> Result<f64, String> {
+    let percent: f64 = text.trim_end_matches('%').parse().map_err(|_| "not a number".to_string())?;
+    (0.0..=100.0).contains(&percent).then_some(percent).ok_or_else(|| "not between 0 and 100".to_string())
+}
+
+/// What a table covers.
+#[derive(Clone, Copy, Debug)]
+pub struct Covered {
+    /// Functions of the CFI.
+    pub functions: u64,
+    /// Functions in the table.
+    pub converted: u64,
+    /// The code.
+    pub code: CodeBytes,
+}
+
+/// What is remarkable about a table.
+#[derive(PartialEq, Eq, Debug)]
+pub struct Remark {
+    /// A description.
+    pub words: String,
+    /// Whether the exit status is 1.
+    pub fails: bool,
+}
+
+impl Limits {
+    /// What is below a limit, or remarkably little.
+    pub fn remarks(&self, covered: &Covered) -> Vec<Remark> {
+        let Covered { functions, converted, code } = *covered;
+        let is_below = |percent: &f64| (converted as f64) * 100.0 < percent * functions as f64;
+        let mut remarks = Vec::new();
+        if let Some(percent) = self.min_coverage.filter(is_below) {
+            let words = format!("less than {percent} % of the functions are converted");
+            remarks.push(Remark { words, fails: true });
+        }
+        if let Some(percent) = self.min_code_coverage.filter(|percent| code.is_below(*percent)) {
+            let words = format!("less than {percent} % of the code is covered: {}", code.percent());
+            remarks.push(Remark { words, fails: true });
+        } else if code.is_below(LITTLE_CODE) && code.gap_bytes > STARTUP_CODE {
+            let words = format!(
+                "only {} of the code is covered: gaps --cfi lists the functions without call frame information",
+                code.percent()
+            );
+            remarks.push(Remark { words, fails: self.strict });
+        }
+        remarks
+    }
+
+    /// Prints the remarks about the table of a file as warnings.
+    pub fn status(&self, name: &dyn fmt::Display, covered: &Covered) -> Status {
+        let remarks = self.remarks(covered);
+        for Remark { words, .. } in &remarks {
+            status::warn(&format_args!("{name}: {words}"));
+        }
+        Status::differs_if(remarks.iter().any(|remark| remark.fails))
+    }
+
+    /// Whether warnings have exit status 1.
+    pub fn strict(&self) -> bool {
+        self.strict
+    }
+
+    /// Refuses limits where no table is counted.
+    pub fn check_unused(&self) -> anyhow::Result<()> {
+        if self.min_coverage.is_some() || self.min_code_coverage.is_some() {
+            anyhow::bail!("--min-coverage and --min-code-coverage: are for one .sframe table");
+        }
+        Ok(())
+    }
+}

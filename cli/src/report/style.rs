@@ -1,0 +1,22 @@
+//! Highlights on terminals, as clap's own messages have them.
+
+use anstream::stream::RawStream;
+use anstream::{AutoStream, ColorChoice};
+use clap::builder::styling::{AnsiColor, Style};
+
+/// The first word of an error, in clap's style.
+pub const ERROR: Style = AnsiColor::Red.on_default().bold();
+/// The first word of a warning.
+pub const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+/// What is new or different.
+pub const BOLD: Style = Style::new().bold();
+/// A fault.
+pub const RED: Style = AnsiColor::Red.on_default();
+
+/// Text in a style if the stream is a terminal that has it, unless the environment has a `NO_COLOR` (no-color.org).
+pub fn on(stream: &impl RawStream, style: Style, text: &str) -> String {
+    match AutoStream::choice(stream) {
+        ColorChoice::Never => text.to_owned(),
+        _ => format!("{style}{text}{style:#}"),
+    }
+}

@@ -1,0 +1,183 @@
+//! Names of symbols, as files have them and as sources do.
+
+use std::fmt::{self, Write};
+
+use cpp_demangle::{DemangleOptions, ParseOptions};
+use serde::Serialize;
+
+use crate::report::escaped::Escaped;
+
+/// How symbols are printed.
+#[derive(clap::Args, Clone, Copy, Default, Debug)]
+pub struct Names {
+    /// Print symbols as the file has them, and not as C++ and Rust sources do
+    #[arg(long)]
+    no_demangle: bool,
+}
+
+impl Names {
+    /// A symbol's name to print, of a place `offset` bytes after its start.
+    pub fn symbol(self, linkage: &str, offset: u64) -> SymbolName {
+        let with_offset = |name: String| match offset {
+            0 => name,
+            offset => format!("{name}+{offset:#x}"),
+        };
+        let demangled = if self.no_demangle { None } else { demangle(linkage) };
+        SymbolName { symbol: Some(with_offset(linkage.to_owned())), demangled: demangled.map(with_offset) }
+    }
+}
+
+/// The symbol of a place in a report, if there is one: both keys are null without one.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Debug)]
+pub struct SymbolName {
+    /// As the file has it, with `+0x4` for a place after its start.
+    symbol: Option<String>,
+    /// As the source has it; null for one that is not mangled, and with `--no-demangle`.
+    demangled: Option<String>,
+}
+
+impl SymbolName {
+    /// The name to print.
+    pub fn text(&self) -> Option<&str> {
+        self.demangled.as_deref().or(self.symbol.as_deref())
+    }
+
+    /// The name as the file has it.
+    pub fn linkage(&self) -> Option<&str> {
+        self.symbol.as_deref()
+    }
+
+    /// ` <main+0x4>` to follow a place, or nothing.
+    pub fn in_angles(&self) -> String {
+        self.text().map(|name| format!(" <{}>", Escaped(name))).unwrap_or_default()
+    }
+}
+
+/// The most bytes of the name that is made of one of `len`: abbreviations become longer, and abbreviations of
+/// abbreviations could become as long as the address space.
+fn room(len: usize) -> usize {
+    512 + 8 * len
+}
+
+/// How deep the parser of C++ names goes: a name that ends too early is tried again at each level, which takes twice the
+/// time for about three levels more. Of 100 000 symbols of libLLVM and libstdc++ it is too little for 600.
+const MAX_DEPTH: u32 = 40;
+
+/// A name as the source has it: Rust's, of both manglings, without hashes, and C++'s. None if it is not mangled, or
+/// cannot be demangled.
+pub fn demangle(name: &str) -> Option<String> {
+    match Mangled::parse(name)? {
+        Mangled::Rust(rust) => limited(name, |out| write!(out, "{rust:#}").is_ok()),
+        Mangled::Cpp(symbol) => in_cpp(name, &symbol, DemangleOptions::new()),
+    }
+}
+
+/// Whether a name means a symbol: as the file has it, as [`demangle`] prints it, or that without parameters and
+/// the type of the result (`a::h` for `a::h(int)`).
+pub fn is_named(linkage: &str, name: &str) -> bool {
+    if linkage == name {
+        return true;
+    }
+    match Mangled::parse(linkage) {
+        None => false,
+        Some(Mangled::Rust(_)) => demangle(linkage).as_deref() == Some(name),
+        Some(Mangled::Cpp(symbol)) => {
+            let without_result = DemangleOptions::new().no_return_type();
+            let without_parameters = DemangleOptions::new().no_return_type().no_params();
+            [DemangleOptions::new(), without_result, without_parameters]
+                .into_iter()
+                .any(|options| in_cpp(linkage, &symbol, options).as_deref() == Some(name))
+        }
+    }
+}
+
+enum Mangled<'n> {
+    Rust(rustc_demangle::Demangle<'n>),
+    Cpp(cpp_demangle::Symbol<&'n str>),
+}
+
+impl<'n> Mangled<'n> {
+    fn parse(name: &'n str) -> Option<Self> {
+        // Mach-O has one more underscore.
+        let is = |prefix: &str| name.strip_prefix('_').unwrap_or(name).starts_with(prefix);
+        let is_legacy_rust = (is("_ZN") || is("ZN")) && name.contains("17h");
+        if is_legacy_rust || is("_R") || is("R") && name.starts_with('_') {
+            return rustc_demangle::try_demangle(name).ok().map(Self::Rust).or_else(|| Self::cpp(name));
+        }
+        if is("_Z") || name.starts_with("_Z") { Self::cpp(name) } else { None }
+    }
+
+    fn cpp(name: &'n str) -> Option<Self> {
+        let options = ParseOptions::default().recursion_limit(MAX_DEPTH);
+        cpp_demangle::Symbol::new_with_options(name, &options).ok().map(Self::Cpp)
+    }
+}
+
+fn in_cpp(name: &str, symbol: &cpp_demangle::Symbol<&str>, options: DemangleOptions) -> Option<String> {
+    limited(name, |out| symbol.structured_demangle(out, &options).is_ok())
+}
+
+/// What `write` writes, if that does not grow too much.
+fn limited(name: &str, write: impl FnOnce(&mut Limited) -> bool) -> Option<String> {
+    let mut out = Limited { text: String::new(), room: room(name.len()) };
+    write(&mut out).then_some(out.text)
+}
+
+struct Limited {
+    text: String,
+    room: usize,
+}
+
+impl Write for Limited {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.room = self.room.checked_sub(text.len()).ok_or(fmt::Error)?;
+        self.text.push_str(text);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// From the Itanium C++ ABI ("Mangling"), Rust's RFC 2603 and what rustc writes by the older scheme; Mach-O adds
+    /// an underscore.
+    #[test]
+    fn names_of_sources() {
+        for (linkage, demangled) in [
+            ("_ZN1a1hEi", "a::h(int)"),
+            ("__ZN1a1hEi", "a::h(int)"),
+            ("_ZN1a1hEi.cold", "a::h(int) [clone .cold]"),
+            ("_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"),
+            ("__ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"),
+            ("_RNvCs1234_7mycrate3foo", "mycrate::foo"),
+            ("__RNvCs1234_7mycrate3foo", "mycrate::foo"),
+        ] {
+            assert_eq!(demangle(linkage).as_deref(), Some(demangled), "{linkage}");
+            assert!(is_named(linkage, demangled) && is_named(linkage, linkage), "{linkage}");
+        }
+        for plain in ["main", "_main", "_start", "_R", "_Z", "ZN1a1hEi", "RNvC1a1b", "_init", ""] {
+            assert_eq!(demangle(plain), None, "{plain}");
+        }
+        assert!(is_named("_ZN1a1hEi", "a::h") && !is_named("_ZN1a1hEi", "h"));
+        assert!(is_named("_ZN1a1kIiEET_S1_", "a::k<int>"));
+    }
+
+    /// Each substitution names what is before it twice.
+    #[test]
+    fn names_that_explode_stay_as_they_are() {
+        let mut name = "_Z1fI1AS_I".to_owned();
+        name += "1BI";
+        let mut bomb = String::from("_Z1f1AIiiE");
+        for number in 0..30_u32 {
+            let id = |number: u32| match number.checked_sub(1) {
+                None => "S_".to_owned(),
+                Some(number) => format!("S{}_", char::from_digit(number, 36).unwrap().to_ascii_uppercase()),
+            };
+            bomb += &format!("1AI{0}{0}E", id(number));
+        }
+        for name in [name, bomb] {
+            assert!(demangle(&name).is_none_or(|text| text.len() <= room(name.len())), "{name}");
+        }
+    }
+}
