@@ -45,7 +45,7 @@ pub struct Embedding<'a> {
 #[derive(Clone, Debug)]
 enum Base<'a> {
     /// The file as it is.
-    File(Source<'a>),
+    File(Box<Source<'a>>),
     /// The file without the tables that it has: what they occupy is free.
     Stripped { bytes: Vec<u8>, from_file: Rewrite<'a> },
 }
@@ -57,11 +57,11 @@ impl<'a> Embedding<'a> {
         let source = Source::read(headers)?;
         if let Some((way, plan)) = existing::plan(&source, table_len) {
             let plan = plan.check(&source)?;
-            return Ok(Self { base: Base::File(source), plan, way });
+            return Ok(Self { base: Base::File(source.into()), plan, way });
         }
         let Some(without) = strip::plan(&source)? else {
             let (way, plan) = plan(&source, table_len)?;
-            return Ok(Self { base: Base::File(source), plan, way });
+            return Ok(Self { base: Base::File(source.into()), plan, way });
         };
         let from_file = write::write(&source, without, None);
         let bytes = from_file.to_vec(headers.bytes);

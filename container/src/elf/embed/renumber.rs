@@ -153,12 +153,11 @@ pub(super) fn sections(source: &Source<'_>, plan: &mut Plan, removed: &[usize]) 
     let is_removed = |index: usize| removed.binary_search(&index).is_ok();
     let new_index = |index: usize| index - removed.partition_point(|&other| other < index);
     let is_last = first + removed.len() == plan.sections.len();
-    if !is_last {
-        if let Some(at) = source.sections.iter().position(|section| section.is(elf::SHT_SYMTAB_SHNDX)) {
-            let (section, offset) = (source.headers.name_for_error(at), source.sections[at].offset);
-            let value = elf::SHT_SYMTAB_SHNDX.0.into();
-            return Err(EmbedError::SymbolNumbers { section, offset, value });
-        }
+    let mut all = source.sections.iter();
+    if let Some(at) = all.position(|section| section.is(elf::SHT_SYMTAB_SHNDX)).filter(|_| !is_last) {
+        let (section, offset) = (source.headers.name_for_error(at), source.sections[at].offset);
+        let value = elf::SHT_SYMTAB_SHNDX.0.into();
+        return Err(EmbedError::SymbolNumbers { section, offset, value });
     }
     for (index, section) in plan.sections.iter_mut().enumerate().filter(|(index, _)| !is_removed(*index)) {
         let has_section =
