@@ -7,6 +7,11 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use not_tested::skipped;
+
+#[path = "c/not_tested.rs"]
+mod not_tested;
+
 /// What programs that use the static library link with.
 const SYSTEM: [&str; 3] = ["-lm", "-lpthread", "-ldl"];
 
@@ -37,7 +42,7 @@ fn directory(name: &str) -> PathBuf {
 fn has(program: &str, what: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
     if !found {
-        println!("NOT TESTED: {what}: there is no {program} here");
+        skipped(what, &format!("there is no {program} here"));
     }
     found
 }
@@ -199,7 +204,7 @@ fn walks_in_a_signal_handler_equal_libunwinds() {
     let output = Command::new(&program).arg("3000").env("LD_PRELOAD", &allocator).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     if output.status.code() == Some(NO_LIBUNWIND) {
-        println!("NOT TESTED: walks in a signal handler: there is no libunwind.so.8 here");
+        skipped("walks in a signal handler", "there is no libunwind.so.8 (Debian: libunwind8)");
         return;
     }
     let errors = String::from_utf8_lossy(&output.stderr);

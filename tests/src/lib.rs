@@ -25,6 +25,7 @@ pub mod mach_link;
 pub mod mach_object;
 pub mod machine;
 pub mod many_functions;
+pub mod not_tested;
 pub mod prologues;
 pub mod random;
 pub mod random_entries;
@@ -35,8 +36,3 @@ pub mod traced;
 pub mod unlinked;
 pub mod unwind_table;
 pub mod workload;
-
-/// The example of the libraries' page in the book, compiled and run.
-#[cfg(doctest)]
-#[doc = include_str!("../../docs/libraries.md")]
-pub struct Libraries;

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::{env, fs};
 
-use crate::reference::skipped;
+use crate::not_tested::skipped;
+use crate::reference::NOT_SET;
 
 /// A linker, as `cc` finds it.
 #[derive(Debug)]
@@ -51,7 +52,7 @@ pub fn linkers(what: &str, scratch: &Path) -> Vec<Linker> {
     let trees = ["sid", "trixie"].into_iter().filter_map(|tree| Some(tools.as_ref()?.join(tree)));
     let trees: Vec<_> = trees.filter(|tree| tree.join(".complete").exists()).collect();
     if tools.is_none() {
-        skipped(what, "of the reference linkers, CFIPACK_REFERENCE_TOOLS is not set");
+        skipped(&format!("{what} with the reference linkers"), NOT_SET);
     }
     let mut all = Vec::new();
     for (kind, names) in NAMES {

@@ -7,6 +7,12 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs};
 
+use crate::not_tested::skipped;
+
+/// Why a comparison with the reference tools does not run.
+pub const NOT_SET: &str =
+    "CFIPACK_REFERENCE_TOOLS is not set (`tests/reference-tools/install DIR` installs them)";
+
 /// The tree with the newest tools (binutils 2.46 or later, LLVM 23), and a working directory in it.
 #[derive(Debug)]
 pub struct Tools {
@@ -21,7 +27,7 @@ impl Tools {
     /// and there are no tools: a requested comparison runs or fails.
     pub fn find(what: &str) -> Option<Self> {
         let Some(tools) = env::var_os("CFIPACK_REFERENCE_TOOLS") else {
-            skipped(what, "CFIPACK_REFERENCE_TOOLS is not set");
+            skipped(what, NOT_SET);
             return None;
         };
         let root = Path::new(&tools).join("sid");
@@ -82,10 +88,4 @@ impl Drop for Tools {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(self.path(""));
     }
-}
-
-/// Prints that something is not tested, and bypasses the test harness's capture.
-pub fn skipped(what: &str, why: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "SKIPPED: {what}: not tested: {why}");
 }

@@ -14,7 +14,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use cfipack_tests::hostile::{CFI, FILES, LINKED, MACH_OBJECTS, PAGE_TABLES, Shape, TABLES};
-use cfipack_tests::reference::skipped;
+use cfipack_tests::not_tested::skipped;
 
 /// Parts of the smallest input.
 const PARTS: usize = 128;

@@ -7,8 +7,14 @@ use std::error::Error;
 
 use cfipack::assembler::Directives;
 use cfipack::format::{Arch, Register};
-use iced_x86::code_asm::{CodeAssembler, r12, rax, rbp, rbx, rdi, rsi, rsp};
-use iced_x86::{BlockEncoderOptions, IcedError};
+use iced_x86::Code::{
+    Add_rm64_imm32, Call_rel32_64, Call_rm64, Mov_r64_imm64, Mov_rm64_r64, Pop_r64, Push_r64, Retnq,
+    Sub_rm64_imm32,
+};
+use iced_x86::Register::{
+    R12 as r12, RAX as rax, RBP as rbp, RBX as rbx, RDI as rdi, RSI as rsi, RSP as rsp,
+};
+use iced_x86::{BlockEncoder, BlockEncoderOptions, IcedError, Instruction, InstructionBlock};
 
 /// The DWARF numbers of the registers that are saved.
 const RBX: Register = Register(3);
@@ -33,30 +39,28 @@ pub struct Function {
 type Directive = Box<dyn FnOnce(&mut Directives)>;
 
 /// Instructions, and directives between them.
+#[derive(Default)]
 struct Assembler {
-    code: CodeAssembler,
+    code: Vec<Instruction>,
     /// After how many instructions each directive stands.
     directives: Vec<(usize, Directive)>,
 }
 
 impl Assembler {
-    fn new() -> Result<Self, IcedError> {
-        Ok(Self { code: CodeAssembler::new(64)?, directives: Vec::new() })
-    }
-
     fn cfi(&mut self, directive: impl FnOnce(&mut Directives) -> &mut Directives + 'static) {
         let directive: Directive = Box::new(move |directives| _ = directive(directives));
-        self.directives.push((self.code.instructions().len(), directive));
+        self.directives.push((self.code.len(), directive));
     }
 
     /// Assembles the function for its address. Only now the offsets of its directives are known.
-    fn finish(mut self, name: &'static str, address: u64) -> Result<Function, Box<dyn Error>> {
+    fn finish(self, name: &'static str, address: u64) -> Result<Function, Box<dyn Error>> {
         let offsets = BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS;
-        let result = self.code.assemble_options(address, offsets).map_err(|error| error.to_string())?;
-        let code = result.inner.code_buffer;
+        let block = InstructionBlock::new(&self.code, address);
+        let result = BlockEncoder::encode(64, block, offsets).map_err(|error| error.to_string())?;
+        let code = result.code_buffer;
         let mut directives = Directives::new(Arch::Amd64, code.len() as u64);
         for (after, directive) in self.directives {
-            directive(directives.at(result.inner.new_instruction_offsets[after].into()));
+            directive(directives.at(result.new_instruction_offsets[after].into()));
         }
         directives.check()?;
         Ok(Function { name, address, code, directives })
@@ -82,54 +86,54 @@ pub fn assemble(
 
 /// Calls the callback.
 fn inner() -> Result<Assembler, IcedError> {
-    let mut a = Assembler::new()?;
-    a.code.push(r12)?;
+    let mut a = Assembler::default();
+    a.code.push(Instruction::with1(Push_r64, r12)?);
     a.cfi(|cfi| cfi.def_cfa_offset(16).offset(R12, -16));
-    a.code.sub(rsp, 0x20)?;
+    a.code.push(Instruction::with2(Sub_rm64_imm32, rsp, 0x20)?);
     a.cfi(|cfi| cfi.def_cfa_offset(0x30));
-    a.code.mov(rax, rdi)?;
-    a.code.mov(rdi, rsi)?;
-    a.code.mov(r12, rsi)?;
-    a.code.call(rax)?;
-    a.code.add(rsp, 0x20)?;
+    a.code.push(Instruction::with2(Mov_rm64_r64, rax, rdi)?);
+    a.code.push(Instruction::with2(Mov_rm64_r64, rdi, rsi)?);
+    a.code.push(Instruction::with2(Mov_rm64_r64, r12, rsi)?);
+    a.code.push(Instruction::with1(Call_rm64, rax)?);
+    a.code.push(Instruction::with2(Add_rm64_imm32, rsp, 0x20)?);
     a.cfi(|cfi| cfi.def_cfa_offset(16));
-    a.code.pop(r12)?;
+    a.code.push(Instruction::with1(Pop_r64, r12)?);
     a.cfi(|cfi| cfi.def_cfa_offset(8).restore(R12));
-    a.code.ret()?;
+    a.code.push(Instruction::with(Retnq));
     Ok(a)
 }
 
 /// Has a large frame, and saves nothing.
 fn middle(callee: u64, frame_size: i32) -> Result<Assembler, IcedError> {
-    let mut a = Assembler::new()?;
+    let mut a = Assembler::default();
     // With the return address the frame is a multiple of 16.
-    a.code.sub(rsp, frame_size - 8)?;
+    a.code.push(Instruction::with2(Sub_rm64_imm32, rsp, frame_size - 8)?);
     a.cfi(move |cfi| cfi.def_cfa_offset(frame_size.into()));
-    a.code.call(callee)?;
-    a.code.add(rsp, frame_size - 8)?;
+    a.code.push(Instruction::with_branch(Call_rel32_64, callee)?);
+    a.code.push(Instruction::with2(Add_rm64_imm32, rsp, frame_size - 8)?);
     a.cfi(|cfi| cfi.def_cfa_offset(8));
-    a.code.ret()?;
+    a.code.push(Instruction::with(Retnq));
     Ok(a)
 }
 
 /// Takes rbp for a number.
 fn outer(callee: u64) -> Result<Assembler, IcedError> {
-    let mut a = Assembler::new()?;
-    a.code.push(rbp)?;
+    let mut a = Assembler::default();
+    a.code.push(Instruction::with1(Push_r64, rbp)?);
     a.cfi(|cfi| cfi.def_cfa_offset(16).offset(RBP, -16));
-    a.code.push(rbx)?;
+    a.code.push(Instruction::with1(Push_r64, rbx)?);
     a.cfi(|cfi| cfi.def_cfa_offset(24).offset(RBX, -24));
-    a.code.sub(rsp, 0x28)?;
+    a.code.push(Instruction::with2(Sub_rm64_imm32, rsp, 0x28)?);
     a.cfi(|cfi| cfi.def_cfa_offset(0x40));
-    a.code.mov(rbp, 0x1234_5678_9abc_u64)?;
-    a.code.mov(rbx, rsp)?;
-    a.code.call(callee)?;
-    a.code.add(rsp, 0x28)?;
+    a.code.push(Instruction::with2(Mov_r64_imm64, rbp, 0x1234_5678_9abc_u64)?);
+    a.code.push(Instruction::with2(Mov_rm64_r64, rbx, rsp)?);
+    a.code.push(Instruction::with_branch(Call_rel32_64, callee)?);
+    a.code.push(Instruction::with2(Add_rm64_imm32, rsp, 0x28)?);
     a.cfi(|cfi| cfi.def_cfa_offset(24));
-    a.code.pop(rbx)?;
+    a.code.push(Instruction::with1(Pop_r64, rbx)?);
     a.cfi(|cfi| cfi.def_cfa_offset(16).restore(RBX));
-    a.code.pop(rbp)?;
+    a.code.push(Instruction::with1(Pop_r64, rbp)?);
     a.cfi(|cfi| cfi.def_cfa_offset(8).restore(RBP));
-    a.code.ret()?;
+    a.code.push(Instruction::with(Retnq));
     Ok(a)
 }

@@ -53,13 +53,18 @@ pub fn main() -> ExitCode {
 fn run(name: &Path, arguments: &[OsString], is_required: bool) -> anyhow::Result<ExitCode> {
     // Before the linker removes the response files that a compiler driver wrote for it.
     let output = output::of(arguments);
-    let before = Stamp::of(&output);
+    let before = output.as_deref().and_then(Stamp::of);
     let linker = real::linker(name)?;
     let linked =
         real::command(&linker)?.args(arguments).status().with_context(|| linker.display().to_string())?;
     if !linked.success() {
         return Ok(exit_code(linked));
     }
+    let is_required = env::var_os(REQUIRED).is_some_and(|value| !value.is_empty() && value != "0");
+    let Some(output) = output else {
+        status::warn(&"too many @-files: the linked file is not known, and gets no table");
+        return Ok(status::exit(Ok(Status::differs_if(is_required))));
+    };
     // Only what this run linked: `ld --version` leaves the `a.out` of another run alone.
     let after = Stamp::of(&output);
     if after.is_none() || after == before || !is_elf(&output) {

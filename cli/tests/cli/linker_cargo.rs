@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
+use cfipack_tests::not_tested::skipped;
+
 use crate::linker_driver::{DRIVER, check_table, is_installed, successful};
 use crate::program::scratch;
 
@@ -85,7 +87,7 @@ fn linked_by_cargo(profile: &Path) -> Vec<PathBuf> {
 fn cargo_builds() {
     let what = "cfi2sframe-ld as cargo's linker";
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) || !is_installed("readelf") {
-        return eprintln!("NOT TESTED: {what}: no readelf for x86-64 Linux");
+        return skipped(what, "there is no readelf for x86-64 Linux");
     }
     let directory = scratch("linker-driver-cargo");
     write_crate(&directory);
@@ -108,7 +110,7 @@ fn cargo_builds() {
     ];
     for (name, configuration, needs, linker) in configurations {
         if let Some(missing) = needs.iter().find(|program| !is_installed(program)) {
-            eprintln!("NOT TESTED: {what}: {name}: no {missing}");
+            skipped(&format!("{what}: {name}"), &format!("there is no {missing}"));
             continue;
         }
         fs::create_dir_all(directory.join(".cargo")).unwrap();

@@ -7,6 +7,8 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::{env, fs};
 
+use cfipack_tests::not_tested::skipped;
+
 use crate::program::{command, scratch};
 
 pub const DRIVER: &str = env!("CARGO_BIN_EXE_cfi2sframe-ld");
@@ -49,13 +51,13 @@ fn linkers_by_gcc() {
         || !is_installed("gcc")
         || !is_installed("readelf")
     {
-        return eprintln!("NOT TESTED: {what}: no gcc and readelf for x86-64 Linux");
+        return skipped(what, "there are no gcc and readelf for x86-64 Linux");
     }
     let directory = scratch("linker-driver");
     fs::write(directory.join("source.c"), PROGRAM).unwrap();
     for name in ["ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"] {
         if !is_installed(name) {
-            eprintln!("NOT TESTED: {what}: no {name}");
+            skipped(what, &format!("there is no {name}"));
             continue;
         }
         symlink(DRIVER, directory.join(name)).unwrap();
@@ -80,7 +82,7 @@ fn linkers_by_gcc() {
 fn compilers_that_take_a_path() {
     let what = "cfi2sframe-ld as --ld-path and -C linker";
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) || !is_installed("readelf") {
-        return eprintln!("NOT TESTED: {what}: no readelf for x86-64 Linux");
+        return skipped(what, "there is no readelf for x86-64 Linux");
     }
     let directory = scratch("linker-driver-paths");
     fs::write(directory.join("source.c"), PROGRAM).unwrap();
@@ -92,7 +94,7 @@ fn compilers_that_take_a_path() {
         check_table(&output);
         assert_eq!(successful(&mut Command::new(&output)).stdout, b"41\n");
     } else {
-        eprintln!("NOT TESTED: {what}: no clang and lld");
+        skipped(what, "there are no clang and lld");
     }
 
     fs::write(directory.join("main.rs"), r#"fn main() { println!("{}", std::env::args().count() + 40) }"#)
@@ -200,6 +202,42 @@ fn refusals() {
         driven("linker-driver-options", &format!("cp {} a.out", linked.display()), &[], &variables);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8(output.stderr).unwrap().contains("CFI2SFRAME_LD_OPTIONS=--no-such-option"));
+}
+
+/// The driver gives up on response files that `ld` refuses, before it runs the linker, and on no others.
+#[test]
+fn too_many_response_files() {
+    let directory = scratch("linker-driver-response");
+    let [itself, empty, many] = ["itself", "empty", "many"].map(|name| directory.join(name));
+    let at = |path: &Path| format!("@{} ", path.display());
+    fs::write(&itself, at(&itself).repeat(3)).unwrap();
+    fs::write(&empty, "").unwrap();
+    let linked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/container/linked.so");
+    for (count, file) in [(0, &itself), (1998, &many), (1999, &many)] {
+        fs::write(&many, at(&empty).repeat(count)).unwrap();
+        let argument = at(file).trim_end().to_owned();
+        let is_refused = if is_installed("ld") {
+            let ld = Command::new("ld").arg(&argument).output().unwrap();
+            String::from_utf8_lossy(&ld.stderr).contains("too many @-files")
+        } else {
+            skipped("response files as ld counts them", "there is no ld (Debian: binutils)");
+            count != 1998
+        };
+        // A linker that takes as many as it is given.
+        for (required, code) in [("", 0), ("1", i32::from(is_refused))] {
+            let (output, directory) = driven(
+                "linker-driver-many",
+                &format!("cp {} a.out", linked.display()),
+                &[OsStr::new(&argument)],
+                &[("CFI2SFRAME_LD_REQUIRED", required)],
+            );
+            let messages = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(messages.contains("warning: too many @-files"), is_refused, "{count}: {messages}");
+            assert_eq!(output.status.code(), Some(code), "{count}: {messages}");
+            let is_unchanged = fs::read(directory.join("a.out")).unwrap() == fs::read(&linked).unwrap();
+            assert_eq!(is_unchanged, is_refused, "{count}");
+        }
+    }
 }
 
 /// A copy of the driver, which is no link to it, would call itself for ever.

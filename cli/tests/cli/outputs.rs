@@ -10,6 +10,8 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use cfipack_tests::not_tested::skipped;
+
 use crate::program::{command, corpus, run, scratch};
 
 /// Number of the user and of the group `nobody`.
@@ -186,7 +188,7 @@ fn a_file_that_may_not_be_written_is_not_replaced() {
 fn owner_and_mode_are_kept_or_a_warning_is_printed() {
     let directory = open_directory("owner");
     if !is_root(&directory) {
-        eprintln!("NOT TESTED, for want of the superuser's rights: owners of outputs");
+        skipped("owners of outputs", "this is not the superuser");
         return fs::remove_dir_all(directory).unwrap();
     }
     let table = directory.join("table");

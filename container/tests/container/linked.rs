@@ -1,12 +1,13 @@
 //! Linked files, with and without section headers, held against the tables of their linkers.
 
-use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
 use cfipack_cfi::{Excluded, Exclusion};
 use cfipack_container::{File, Kind, members};
 use cfipack_format::Address;
+
+use crate::not_tested::skipped;
 
 fn corpus(name: &str) -> Vec<u8> {
     std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/container").join(name)).unwrap()
@@ -177,9 +178,7 @@ fn the_toolchains_own_libraries() {
         tested += 1;
     }
     if tested == 0 {
-        // Past the test harness's capture.
-        let what = "SKIPPED: the toolchain's own libraries: not tested: no librustc_driver or libLLVM";
-        let _ = writeln!(std::io::stderr(), "{what}");
+        skipped("the toolchain's own libraries", "it has neither librustc_driver nor libLLVM");
     }
 }
 

@@ -12,7 +12,7 @@ use cfipack_format::Arch;
 use cfipack_format::compact_unwind::Mode as Kind;
 use cfipack_tests::encoding_by_cfi::{Judge, Judged};
 use cfipack_tests::machine::{system_library, toolchain_library};
-use cfipack_tests::reference::skipped;
+use cfipack_tests::not_tested::skipped;
 
 /// Counts of the functions of files.
 #[derive(Debug, Default)]

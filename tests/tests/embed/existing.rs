@@ -2,7 +2,8 @@
 
 use cfipack_container::{File, Way};
 use cfipack_tests::linkers::LinkerKind;
-use cfipack_tests::reference::{Tools, skipped};
+use cfipack_tests::not_tested::skipped;
+use cfipack_tests::reference::Tools;
 
 use crate::linked::{link, loaded_table, run, scratch, tools, with_table, without_table};
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use cfipack_tests::linkers::LinkerKind;
-use cfipack_tests::reference::skipped;
+use cfipack_tests::not_tested::skipped;
 
 use crate::linked::{KINDS, link, loaded_table, run, scratch, tools, with_table, without_table};
 

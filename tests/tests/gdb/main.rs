@@ -14,8 +14,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use cfipack_tests::not_tested::skipped;
 use cfipack_tests::random::cases;
-use cfipack_tests::reference::skipped;
 use cfipack_tests::traced::chain::{End, Frame, by_table};
 use cfipack_tests::traced::images::Images;
 use cfipack_tests::traced::{Process, Stopped};

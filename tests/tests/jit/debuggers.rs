@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use cfipack_tests::reference::skipped;
+use cfipack_tests::not_tested::skipped;
 
 use super::child::prepare;
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::{env, fs};
 
-use cfipack_tests::reference::skipped;
+use cfipack_tests::not_tested::skipped;
 
 use super::child::{command, lines, prepare};
 
@@ -98,7 +98,7 @@ fn libgcc_throws_of_cpp() {
 fn newest_libgcc() {
     let what = "libgcc of Debian sid";
     let Some(tools) = env::var_os("CFIPACK_REFERENCE_TOOLS") else {
-        return skipped(what, "CFIPACK_REFERENCE_TOOLS is not set");
+        return skipped(what, cfipack_tests::reference::NOT_SET);
     };
     let root = Path::new(&tools).join("sid");
     let (loader, libraries) =

@@ -6,8 +6,9 @@ use std::process::Command;
 use cfipack_format::Arch;
 use cfipack_tests::directives::{TARGETS, Target};
 use cfipack_tests::linkers::{LinkerKind, linkers};
+use cfipack_tests::not_tested::skipped;
 use cfipack_tests::random::{Case, Random, cases};
-use cfipack_tests::reference::{Tools, skipped};
+use cfipack_tests::reference::Tools;
 
 use crate::compiled::source;
 use crate::live_ld::linker;

@@ -4,7 +4,8 @@ use cfipack_container::{Error, members, rewrite_members};
 use cfipack_encoder::sframe::Options;
 use cfipack_tests::embedded_objects::{embed, embedded_archive, stripped_archive};
 use cfipack_tests::machine;
-use cfipack_tests::reference::{Tools, skipped};
+use cfipack_tests::not_tested::skipped;
+use cfipack_tests::reference::Tools;
 
 /// Members: names of all lengths, one twice, one of odd length, one that is no object, one empty.
 fn make_members(tools: &Tools) {

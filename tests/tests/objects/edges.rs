@@ -6,7 +6,8 @@ use cfipack_container::{EmbedError, File, StartRelocation};
 use cfipack_encoder::sframe::Options;
 use cfipack_format::sframe::Version;
 use cfipack_tests::embedded_objects::{embed, embedded, stripped};
-use cfipack_tests::reference::{Tools, skipped};
+use cfipack_tests::not_tested::skipped;
+use cfipack_tests::reference::Tools;
 use object::{Object as _, ObjectSection as _};
 
 use crate::seen::{assert_only_table_added, seen};

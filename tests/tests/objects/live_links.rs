@@ -11,7 +11,8 @@ use cfipack_roundtrip::{Options as VerifyOptions, Table, verify};
 use cfipack_tests::convert::{all_options, cfi_of};
 use cfipack_tests::embedded_objects::{embed, embedded, embedded_archive, stripped};
 use cfipack_tests::linkers::{Linker, LinkerKind, linkers};
-use cfipack_tests::reference::{Tools, skipped};
+use cfipack_tests::not_tested::skipped;
+use cfipack_tests::reference::Tools;
 use object::{Object as _, ObjectSection as _};
 
 use crate::seen::assert_only_table_added;

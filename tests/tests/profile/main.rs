@@ -27,8 +27,8 @@ use std::path::{Path, PathBuf};
 
 use cfipack_encoder::sframe::Options;
 use cfipack_tests::convert::{build, cfi_of};
+use cfipack_tests::not_tested::skipped;
 use cfipack_tests::recorded::{Workload, workloads};
-use cfipack_tests::reference::skipped;
 use compare::{Comparison, Walks};
 use file::File;
 use folded::Folded;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use cfipack_container::File as ElfFile;
 use cfipack_decoder::sframe::Section;
 use cfipack_format::Address;
+use cfipack_tests::not_tested::skipped;
 use cfipack_tests::recorded::workloads;
-use cfipack_tests::reference::skipped;
 
 use crate::compare::{Comparison, Walks};
 use crate::file::File;

@@ -16,8 +16,9 @@ use cfipack_tests::judges::compare::{Compared, compare};
 use cfipack_tests::judges::image::image;
 use cfipack_tests::judges::{Fdes, dwarfdump, readelf};
 use cfipack_tests::machine::system_library;
+use cfipack_tests::not_tested::skipped;
 use cfipack_tests::random::{Random, cases};
-use cfipack_tests::reference::{Tools, skipped};
+use cfipack_tests::reference::Tools;
 
 const READELF: &str = "readelf";
 const DWARFDUMP: &str = "llvm-dwarfdump-23";

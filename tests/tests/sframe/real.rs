@@ -6,7 +6,7 @@ use cfipack_container::File;
 use cfipack_format::Address;
 use cfipack_tests::convert::{all_options, cfi_of, convert};
 use cfipack_tests::machine::{system_library, toolchain_library};
-use cfipack_tests::reference::skipped;
+use cfipack_tests::not_tested::skipped;
 use cfipack_tests::workload::libraries;
 
 /// At most one function in a thousand may be omitted.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cfipack_tests::embedded_copy::EmbeddedCopy;
-use cfipack_tests::reference::skipped;
+use cfipack_tests::not_tested::skipped;
 use cfipack_tests::traced::Process;
 use cfipack_tests::traced::chain::{End, by_cfi, by_table};
 use cfipack_tests::traced::images::Images;

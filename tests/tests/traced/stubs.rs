@@ -13,7 +13,7 @@ use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Cfa, Register};
 use cfipack_linker::stubs::{Shape, StubKind, Stubs, recognise};
 use cfipack_tests::linkers::{Linker, LinkerKind, linkers};
-use cfipack_tests::reference::skipped;
+use cfipack_tests::not_tested::skipped;
 use cfipack_tests::traced::Process;
 use iced_x86::{Decoder, DecoderOptions, FlowControl};
 use object::{Object, ObjectSection, ObjectSegment};

@@ -1,22 +1,19 @@
 //! Compares other readers of `__unwind_info` with ours: the same tables, the same PCs.
 //!
-//! A test describes each difference, so that it fails when the readers agree:
-//! - macho-unwind-info 0.5 and symbolic 12 take arm64's D pairs to be bits 5 to 8 (they are bits 8
-//!   to 11);
-//! - symbolic has no rows for x86's indirect mode, whose stack size is in the code.
+//! A test describes each difference, so that it fails when the readers agree: macho-unwind-info 0.5 and symbolic 12 take
+//! arm64's D pairs to be bits 5 to 8 (they are bits 8 to 11).
 
 use cfipack_container::File;
 use cfipack_decoder::compact_unwind::row;
 use cfipack_decoder::unwind_info::{Entry, Section};
 use cfipack_encoder::unwind_info as encoder;
 use cfipack_encoder::unwind_info::{Layout, Options};
-use cfipack_format::compact_unwind::{Encoding, Mode, Pairs, encode_order};
-use cfipack_format::{Arch, Cfa, ImageOffset, Register, Row, Rule, Saved};
+use cfipack_format::compact_unwind::{Encoding, Pairs, encode_order};
+use cfipack_format::{Arch, ImageOffset, Register};
 use cfipack_tests::corpora;
 use cfipack_tests::random::{self, Random};
 use cfipack_tests::unwind_table::lay_out;
 use macho_unwind_info::UnwindInfo;
-use symbolic_debuginfo::macho::{CompactCfiOp, CompactUnwindInfoIter, CompactUnwindOp};
 
 /// A table of many encodings that mean something, in a layout.
 fn random_table(random: &mut Random, arch: Arch) -> Vec<u8> {
@@ -66,7 +63,7 @@ fn encoding(random: &mut Random, arch: Arch) -> Encoding {
 }
 
 /// The goldens' tables, and random ones.
-fn tables(test: &str, count: usize) -> Vec<(String, Arch, Vec<u8>)> {
+pub fn tables(test: &str, count: usize) -> Vec<(String, Arch, Vec<u8>)> {
     let mut tables = Vec::new();
     for link in corpora::compact_unwind_links() {
         let file = File::parse(&link.image).unwrap();
@@ -83,7 +80,7 @@ fn tables(test: &str, count: usize) -> Vec<(String, Arch, Vec<u8>)> {
     tables
 }
 
-fn entries(section: &Section<'_>) -> Vec<Entry> {
+pub fn entries(section: &Section<'_>) -> Vec<Entry> {
     section.entries().map(Result::unwrap).collect()
 }
 
@@ -116,123 +113,20 @@ fn macho_unwind_info_finds_the_same() {
     println!("{pcs} PCs");
 }
 
-/// A symbolic register as its DWARF number.
-fn number(name: &str) -> Register {
-    const NAMES: [(&str, u16); 12] = [
-        ("rbx", 3),
-        ("rbp", 6),
-        ("rsp", 7),
-        ("r12", 12),
-        ("r13", 13),
-        ("r14", 14),
-        ("r15", 15),
-        ("rip", 16),
-        ("sp", 31),
-        ("x29", 29),
-        ("x30", 30),
-        ("pc", 32),
-    ];
-    let name = name.trim_start_matches('$');
-    if let Some((_, number)) = NAMES.iter().find(|known| known.0 == name) {
-        return Register(*number);
-    }
-    let register = name.strip_prefix('x').map(|n| n.parse().unwrap());
-    Register(register.or_else(|| name.strip_prefix('d').map(|n| 64 + n.parse::<u16>().unwrap())).expect(name))
-}
-
-/// symbolic's operations as a row of ours, the return address being `ra`.
-fn row_of(
-    operations: CompactUnwindOp,
-    iter: &CompactUnwindInfoIter<'_>,
-    ra: Register,
-    arch: Arch,
-) -> Option<(Row, Saved)> {
-    let CompactUnwindOp::CfiOps(operations) = operations else { return None };
-    let mut row = Row { return_address: Rule::SameValue, ..Row::at_entry(arch) };
-    let mut saved = Saved::new();
-    for operation in operations {
-        match operation {
-            CompactCfiOp::RegisterIs { dest_reg, src_reg, offset_from_src } => {
-                let source = number(src_reg.name(iter).unwrap());
-                if dest_reg.is_cfa() {
-                    row.cfa = Cfa::Register { register: source, offset: offset_from_src.into() };
-                } else {
-                    assert_eq!((source, offset_from_src), (arch.return_address(), 0));
-                }
-            }
-            CompactCfiOp::RegisterAt { dest_reg, src_reg, offset_from_src } => {
-                assert!(src_reg.is_cfa());
-                let register = number(dest_reg.name(iter).unwrap());
-                if register == ra {
-                    row.return_address = Rule::Cfa(offset_from_src.into());
-                } else if register == arch.frame_pointer() {
-                    row.frame_pointer = Rule::Cfa(offset_from_src.into());
-                } else {
-                    assert!(saved.push(register, offset_from_src));
-                }
-            }
-        }
-    }
-    Some((row, saved))
-}
-
-fn symbolic(bytes: &[u8], arch: Arch) -> (CompactUnwindInfoIter<'_>, Register) {
-    let (theirs, ra) = match arch {
-        Arch::Amd64 => (symbolic_common::Arch::Amd64, Register(16)),
-        _ => (symbolic_common::Arch::Arm64, Register(32)),
-    };
-    (CompactUnwindInfoIter::new(bytes, true, theirs).unwrap(), ra)
-}
-
-#[test]
-fn symbolic_reads_the_same_rows() {
-    let mut rows = 0;
-    for (name, arch, bytes) in tables("symbolic_reads_the_same_rows", 20) {
-        let ours = Section::parse(&bytes).unwrap();
-        let (mut theirs, ra) = symbolic(&bytes, arch);
-        for entry in entries(&ours) {
-            let their = theirs.next().unwrap().expect(&name);
-            let range = (their.instruction_address, their.instruction_address + their.len);
-            assert_eq!((entry.start.0, entry.end.0), range, "{name}");
-            // The goldens enumerate encodings, valid or not.
-            if name.starts_with('l') {
-                continue;
-            }
-            let mode = entry.encoding.mode(arch).unwrap();
-            let their = row_of(their.instructions(&theirs), &theirs, ra, arch);
-            if mode == Mode::FramelessIndirect {
-                assert_eq!(their, None, "{name}: {}", entry.encoding);
-                continue;
-            }
-            let our = row(entry.encoding, arch, &[]).unwrap();
-            // symbolic lists a frameless function's registers from the highest address down.
-            let sorted = |(row, saved): (Row, Saved)| {
-                let mut slots = saved.as_slice().to_vec();
-                slots.sort_by_key(|slot| slot.1);
-                (row, slots)
-            };
-            assert_eq!(our.map(sorted), their.map(sorted), "{name}: {}", entry.encoding);
-            rows += 1;
-        }
-        assert!(theirs.next().unwrap().is_none(), "{name}");
-    }
-    println!("{rows} rows");
-}
-
-/// Bits 8 to 11 are the D pairs, as llvm-mc 23 writes and LLVM's libunwind 22 reads them.
-#[test]
-fn places_of_d_registers_differ_between_readers() {
+/// A table of one function that saves x19, x20, d8 and d9. Bits 8 to 11 are the D pairs, as llvm-mc 23 writes and LLVM's
+/// libunwind 22 reads them.
+pub fn d_registers() -> (Encoding, Vec<u8>) {
     let encoding = Encoding(0x0400_0101);
     let entry = encoder::Entry::new(ImageOffset(0x1000), 8, encoding);
-    let bytes = lay_out(Arch::Aarch64, Options::default(), &[entry], None, |_| unreachable!());
+    (encoding, lay_out(Arch::Aarch64, Options::default(), &[entry], None, |_| unreachable!()))
+}
+
+#[test]
+fn places_of_d_registers_differ_between_readers() {
+    let (encoding, _) = d_registers();
     let (_, saved) = row(encoding, Arch::Aarch64, &[]).unwrap().unwrap();
     let x = [(Register(19), -24), (Register(20), -32)];
     assert_eq!(saved.as_slice(), [x, [(Register(72), -40), (Register(73), -48)]].concat());
-
-    let (mut theirs, ra) = symbolic(&bytes, Arch::Aarch64);
-    let their = theirs.next().unwrap().unwrap().instructions(&theirs);
-    let (_, their) = row_of(their, &theirs, ra, Arch::Aarch64).unwrap();
-    assert_eq!(their.as_slice(), [x, [(Register(78), -40), (Register(79), -48)]].concat());
 
     let their = macho_unwind_info::opcodes::OpcodeArm64::parse(encoding.0).to_string();
     assert_eq!(
@@ -241,10 +135,9 @@ fn places_of_d_registers_differ_between_readers() {
     );
 }
 
-/// A null entry that shares its address with a function, as ld64.lld 23 writes for an object
-/// whose `__text` is empty: the last of them is found.
-#[test]
-fn the_last_of_equal_addresses_counts() {
+/// A table with a null entry that shares its address with a function, as ld64.lld 23 writes for an object whose `__text` is
+/// empty.
+pub fn equal_addresses() -> Vec<u8> {
     let words = [
         [1, 28, 2, 36, 0, 36, 2].as_slice(),
         // Palette, index, sentinel.
@@ -253,25 +146,29 @@ fn the_last_of_equal_addresses_counts() {
         &[3, 4 << 16 | 12, 28],
         &[0x0000_0000, 0x0100_0010, 0x0000_0010, 0x0100_0020],
     ];
-    let bytes: Vec<u8> = words.concat().iter().flat_map(|word: &u32| word.to_le_bytes()).collect();
+    words.concat().iter().flat_map(|word: &u32| word.to_le_bytes()).collect()
+}
+
+#[test]
+fn the_last_of_equal_addresses_counts() {
+    let bytes = equal_addresses();
     let section = Section::parse(&bytes).unwrap();
     let entries = entries(&section);
     assert_eq!((entries[1].start, entries[1].end), (ImageOffset(0x1010), ImageOffset(0x1010)));
     assert_eq!(section.lookup(ImageOffset(0x1010)), Ok(Some(entries[2])));
     assert_eq!(entries[2].encoding, Encoding(0x0100_0000));
-    let (mut theirs, _) = symbolic(&bytes, Arch::Amd64);
-    let lengths = std::iter::from_fn(|| theirs.next().unwrap()).map(|entry| entry.len);
-    assert_eq!(lengths.collect::<Vec<_>>(), [0x10, 0, 0x10, 0x10]);
     let found = UnwindInfo::parse(&bytes).unwrap().lookup(0x1010).unwrap().unwrap();
     assert_eq!(found.opcode, 0x0100_0000);
 }
 
+/// Functions of [`arrays_anywhere`].
+const ENTRIES: u32 = 2000;
+
 /// A table with everything in an unusual place: pages first, of more than 4096 bytes and with their
 /// encodings before the entries (as Zig has them), then the index, slack, LSDAs, and the
 /// palettes last.
-#[test]
-fn arrays_lie_anywhere() {
-    let entries = 2000;
+pub fn arrays_anywhere() -> Vec<u8> {
+    let entries = ENTRIES;
     let (page, index) = (28, 28 + 16 + 4 * entries);
     let lsdas = index + 24 + 60;
     let personalities = lsdas + 8;
@@ -284,10 +181,15 @@ fn arrays_lie_anywhere() {
     words.extend([0x1000, page, lsdas, end, 0, lsdas + 8]);
     words.extend([0; 15]);
     words.extend([0x1010, 0xabc0, 0x8000, 0x0100_0000]);
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+#[test]
+fn arrays_lie_anywhere() {
+    let bytes = arrays_anywhere();
     let section = Section::parse(&bytes).unwrap();
     let theirs = UnwindInfo::parse(&bytes).unwrap();
-    for pc in (0xff0..end + 16).step_by(4) {
+    for pc in (0xff0..0x1000 + 16 * ENTRIES + 16).step_by(4) {
         let found = section.lookup(ImageOffset(pc)).unwrap();
         let their = theirs.lookup(pc).unwrap();
         let function = their.map(|f| (f.start_address, f.end_address, f.opcode));
@@ -296,7 +198,4 @@ fn arrays_lie_anywhere() {
     let handled = section.lookup(ImageOffset(0x101f)).unwrap().unwrap();
     assert_eq!(section.lsda(&handled), Ok(Some(ImageOffset(0xabc0))));
     assert_eq!(section.personality(&handled), Ok(Some(ImageOffset(0x8000))));
-    let (mut symbolic, _) = symbolic(&bytes, Arch::Amd64);
-    let theirs = std::iter::from_fn(|| symbolic.next().unwrap()).map(|entry| entry.instruction_address);
-    assert!(theirs.eq(self::entries(&section).iter().map(|entry| entry.start.0)));
 }

@@ -15,7 +15,7 @@ use cfipack_format::{Arch, ImageOffset, Key, LsdaKey, Register};
 use cfipack_roundtrip::Options;
 use cfipack_roundtrip::unwind_info::{self, Code, Image, Meaning, verify, violations};
 use cfipack_tests::convert::cfi_of;
-use cfipack_tests::reference::skipped;
+use cfipack_tests::not_tested::skipped;
 use cfipack_tests::unwind_table::Table;
 use object::read::macho::{FatArch, MachOFatFile32};
 

@@ -4,6 +4,8 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::time::{Duration, SystemTime};
 
+use cfipack_tests::not_tested::skipped;
+
 use super::{built, messages, names};
 
 /// `vfs_cap_data` of revision 2 (linux/capability.h): effective, CAP_NET_RAW permitted.
@@ -15,12 +17,12 @@ fn owner_mode_and_attributes_stay() {
     let file = directory.join("program");
     let is_root = chown(&file, Some(1), Some(2)).is_ok();
     if !is_root {
-        eprintln!("NOT TESTED, for want of the superuser's rights: owners and capabilities");
+        skipped("owners and capabilities", "this is not the superuser");
     }
     fs::set_permissions(&file, Permissions::from_mode(0o6751)).unwrap();
     let has_user_attributes = xattr::set(&file, "user.note", b"kept").is_ok();
     if !has_user_attributes {
-        eprintln!("NOT TESTED: the file system has no extended attributes");
+        skipped("extended attributes", "the file system has none");
     }
     let has_capability = is_root && xattr::set(&file, "security.capability", &CAPABILITY).is_ok();
     let state = || {
@@ -48,7 +50,7 @@ fn signatures_of_the_old_bytes_are_not_kept() {
     // A digest, not a signature: any kernel takes it.
     let digest = [&[4, 4][..], &[0; 32]].concat();
     if xattr::set(&file, "security.ima", &digest).is_err() {
-        eprintln!("NOT TESTED: attribute security.ima cannot be set here");
+        skipped("attribute security.ima", "it cannot be set here");
         return;
     }
     let text = messages(&directory, &["--in-place", "program"], 0);

@@ -6,6 +6,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use cfipack_tests::not_tested::skipped;
+
 use super::{built, names, run_in};
 use crate::program::command;
 
@@ -18,7 +20,7 @@ fn big(name: &str) -> Option<PathBuf> {
     // The object is not position-independent everywhere.
     let built = Command::new("cc").args(arguments).current_dir(&directory).stderr(Stdio::null()).status();
     if !built.unwrap().success() {
-        eprintln!("NOT TESTED: {name}: `cc` does not link the library");
+        skipped(name, "`cc` does not link the library");
         return None;
     }
     Some(directory)
@@ -105,7 +107,7 @@ exit $status"#;
         .output();
     let output = match output {
         Ok(output) if !matches!(output.status.code(), Some(99 | 1)) => output,
-        _ => return eprintln!("NOT TESTED, for want of the right to mount a file system: a full disk"),
+        _ => return skipped("a full disk", "this user may not mount a file system"),
     };
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{text}");

@@ -8,11 +8,15 @@ mod many;
 mod options;
 mod programs;
 mod reports;
+mod swapped;
+mod thin_archives;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+use cfipack_tests::not_tested::skipped;
 
 use crate::program::{command, scratch};
 
@@ -35,7 +39,7 @@ fn built(name: &str) -> Option<PathBuf> {
     for arguments in builds {
         let built = Command::new("cc").args(["-O1"]).args(arguments).current_dir(&directory).status();
         if !built.is_ok_and(|status| status.success()) {
-            eprintln!("NOT TESTED: {name}: no C compiler `cc` that makes programs and libraries");
+            skipped(name, "there is no C compiler `cc` that makes programs and libraries");
             return None;
         }
     }

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::not_tested::skipped;
+
 const SOURCE: &str = "
     #include <stdio.h>
     __thread int local = 3;
@@ -30,7 +32,7 @@ pub(super) fn programs(test: &str) -> Vec<(&'static str, Vec<u8>)> {
         let built = compiler.args(["-O2", "-g0"]).args(options).arg("-o").arg(&file).arg(&source).output();
         match built {
             Ok(output) if output.status.success() => all.push((kind, std::fs::read(&file).unwrap())),
-            _ => eprintln!("SKIPPED: check of an edited {kind}: not tested: no C compiler for ELF"),
+            _ => skipped(&format!("check of an edited {kind}"), "there is no C compiler for ELF"),
         }
     }
     all.retain(|(_, bytes)| bytes.starts_with(b"\x7fELF\x02\x01"));

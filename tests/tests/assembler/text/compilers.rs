@@ -4,7 +4,8 @@ use std::path::Path;
 use std::process::Command;
 
 use cfipack_format::Arch;
-use cfipack_tests::reference::{Tools, skipped};
+use cfipack_tests::not_tested::skipped;
+use cfipack_tests::reference::Tools;
 
 use super::{LISTING, assemble, read};
 

@@ -1,0 +1,1 @@
+../../../tests/src/not_tested.rs
