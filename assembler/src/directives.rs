@@ -186,7 +186,7 @@ impl Directives {
     }
 
     fn move_to(&mut self, offset: u64) {
-        let unit = code_alignment(self.arch);
+        let (unit, _) = self.arch.cfi_alignment();
         let misuse = if offset < self.offset {
             Some(Misuse::OffsetBackwards { previous: self.offset })
         } else if offset > self.code_len {
@@ -426,23 +426,13 @@ impl Directives {
     }
 
     fn factored(&self, value: i64) -> Option<Misuse> {
-        let factor = data_alignment(self.arch);
+        let (_, factor) = self.arch.cfi_alignment();
         (value % factor != 0).then_some(Misuse::Factor { value, factor })
     }
 }
 
 /// Directives that a function has, or fewer.
 const USUAL: usize = 16;
-
-/// Bytes of code that an advance counts, as gas has it.
-pub(crate) fn code_alignment(arch: Arch) -> u64 {
-    arch.cfi_alignment().0
-}
-
-/// The factor of offsets, as gas has it.
-pub(crate) fn data_alignment(arch: Arch) -> i64 {
-    arch.cfi_alignment().1
-}
 
 /// Absolute or PC-relative, direct or indirect, of 2, 4 or 8 bytes.
 fn pointer(encoding: PointerEncoding) -> Option<Misuse> {

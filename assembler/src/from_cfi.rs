@@ -117,7 +117,7 @@ impl Directives {
 fn at_entry(arch: Arch) -> Vec<Instruction<'static>> {
     let offset = arch.cfa_offset_at_entry();
     let mut instructions = Vec::from([Instruction::DefCfa(arch.stack_pointer(), offset)]);
-    if matches!(arch, Arch::Amd64 | Arch::I386) {
+    if arch.pushed_by_call() != 0 {
         instructions.push(Instruction::Offset(arch.return_address(), -offset));
     }
     instructions

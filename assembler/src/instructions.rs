@@ -4,12 +4,11 @@ use alloc::vec::Vec;
 use core::mem::take;
 use core::ops::Range;
 
-use cfipack_format::{Arch, Register};
+use cfipack_format::{Arch, Family, Register};
 
 use crate::cfi::Instruction;
 use crate::cfi::write::{Error, InstructionWriter, leb128};
 use crate::directive::{Directive, Placed};
-use crate::directives::{code_alignment, data_alignment};
 use crate::{Dialect, Directives};
 
 /// The instructions of a function, those of its CIE first.
@@ -29,10 +28,10 @@ pub(crate) struct Encoded {
 
 /// The alignment factors of code and data that a dialect's CIEs have.
 pub(crate) fn alignment(dialect: Dialect, arch: Arch) -> (u64, i64) {
-    match (dialect, arch) {
+    match (dialect, arch.family()) {
         // LLVM counts AArch64's code in bytes and its data in half pointers.
-        (Dialect::Llvm, Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32) => (1, -4),
-        _ => (code_alignment(arch), data_alignment(arch)),
+        (Dialect::Llvm, Family::Aarch64) => (1, -4),
+        (Dialect::Llvm, Family::X86 | Family::S390x) | (Dialect::Gas, _) => arch.cfi_alignment(),
     }
 }
 
@@ -166,7 +165,7 @@ fn register_of(directives: &Directives, directive: &Directive) -> Option<Registe
 /// What holds at a function's entry: the CFA and, on x86, where the return address is.
 fn at_entry(arch: Arch, writer: &mut InstructionWriter) -> Result<(), Error> {
     writer.put(Instruction::DefCfa(arch.stack_pointer(), arch.cfa_offset_at_entry()))?;
-    if matches!(arch, Arch::Amd64 | Arch::I386) {
+    if arch.pushed_by_call() != 0 {
         writer.put(Instruction::Offset(arch.return_address(), -arch.cfa_offset_at_entry()))?;
     }
     Ok(())
@@ -275,7 +274,11 @@ fn negative_cfa_offset(directive: &Directive, offset: i64, writer: &mut Instruct
 fn gas_reads(arch: Arch, bytes: &[u8]) -> bool {
     match *bytes {
         [0x00, ref rest @ ..] => rest.iter().all(|&byte| byte == 0),
-        [0x0f, 3, 0x76, _, 0x06] => arch == Arch::Amd64,
+        // A load relative to rbp.
+        [0x0f, 3, 0x76, _, 0x06] => match arch {
+            Arch::Amd64 => true,
+            Arch::I386 | Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 | Arch::S390x => false,
+        },
         [0x10, register, 2, _, _] => register < 0x80,
         [0x14, register, offset] => register < 0x80 && offset < 0x80,
         [0x2e, size] => size < 0x80,

@@ -5,8 +5,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+use cfipack_format::elf::RelocationType;
+use cfipack_format::sframe::Abi;
 use cfipack_format::{Arch, Endian, Key, Unsupported};
-use object::elf::{self, RelocationType, SectionFlags as ElfFlags, SectionType};
+use object::elf::{self, SectionFlags as ElfFlags, SectionType};
 use object::write::{Object as Writer, Relocation, Symbol, SymbolId, SymbolSection};
 use object::{
     Architecture, BinaryFormat, Endianness, RelocationFlags, SectionFlags, SectionKind, SymbolFlags,
@@ -230,7 +232,7 @@ impl<'a, 'u> Object<'a, 'u> {
             Arch::Amd64 => Architecture::X86_64,
             Arch::Aarch64 | Arch::Aarch64Be => Architecture::Aarch64,
             Arch::S390x => Architecture::S390x,
-            _ => return Err(ObjectError::Architecture { arch }),
+            Arch::I386 | Arch::Arm64_32 => return Err(ObjectError::Architecture { arch }),
         };
         let endian = match arch.endian() {
             Endian::Little => Endianness::Little,
@@ -252,7 +254,7 @@ impl<'a, 'u> Object<'a, 'u> {
         &mut self,
         section: object::write::SectionId,
         offset: usize,
-        kind: u32,
+        kind: RelocationType,
         (name, addend): Place<'u>,
     ) -> Result<(), ObjectError> {
         let writer = &mut self.writer;
@@ -268,7 +270,7 @@ impl<'a, 'u> Object<'a, 'u> {
                 flags: SymbolFlags::None,
             })
         });
-        let flags = RelocationFlags::Elf { r_type: RelocationType(kind) };
+        let flags = RelocationFlags::Elf { r_type: elf::RelocationType(kind.number) };
         let relocation = Relocation { offset: offset as u64, symbol, addend, flags };
         self.writer.add_relocation(section, relocation).map_err(|_| ObjectError::Format)
     }
@@ -299,15 +301,8 @@ impl<'a, 'u> Object<'a, 'u> {
             elf::SHT_GNU_SFRAME,
             bytes,
         );
-        let is_wide = options.sframe.version == cfipack_format::sframe::Version::V3;
-        let kind = match (self.arch, is_wide) {
-            (Arch::Amd64, true) => 24,
-            (Arch::Amd64, false) => 2,
-            (Arch::S390x, true) => 23,
-            (Arch::S390x, false) => 5,
-            (_, true) => 260,
-            (_, false) => 261,
-        };
+        let abi = Abi::of(self.arch).ok_or(ObjectError::Architecture { arch: self.arch })?;
+        let kind = abi.start_relocation(options.sframe.version);
         for field in made.section.start_fields() {
             if let Ok((name, offset)) = self.symbols.function(field.function) {
                 self.relocate(

@@ -21,18 +21,10 @@ pub const CFIPACK_ARCH_ARM64_32: u32 = 6;
 
 /// An architecture by its number.
 pub(crate) fn arch(number: u32) -> Result<Arch, cfipack_status> {
-    Ok(match number {
-        CFIPACK_ARCH_AMD64 => Arch::Amd64,
-        CFIPACK_ARCH_AARCH64 => Arch::Aarch64,
-        CFIPACK_ARCH_AARCH64_BE => Arch::Aarch64Be,
-        CFIPACK_ARCH_S390X => Arch::S390x,
-        CFIPACK_ARCH_I386 => Arch::I386,
-        CFIPACK_ARCH_ARM64_32 => Arch::Arm64_32,
-        _ => return Err(InvalidArgument),
-    })
+    Arch::ALL.into_iter().find(|&arch| arch_number(arch) == number).ok_or(InvalidArgument)
 }
 
-/// The number of an architecture; 0 for one that the interface does not have yet.
+/// The number of an architecture.
 pub(crate) fn arch_number(arch: Arch) -> u32 {
     match arch {
         Arch::Amd64 => CFIPACK_ARCH_AMD64,
@@ -41,7 +33,6 @@ pub(crate) fn arch_number(arch: Arch) -> u32 {
         Arch::S390x => CFIPACK_ARCH_S390X,
         Arch::I386 => CFIPACK_ARCH_I386,
         Arch::Arm64_32 => CFIPACK_ARCH_ARM64_32,
-        _ => 0,
     }
 }
 

@@ -56,9 +56,8 @@ unsafe impl SizedOptions for cfipack_sframe_options {
 impl cfipack_sframe_options {
     pub(crate) fn table(&self) -> Result<Options, cfipack_status> {
         let version = match self.version {
-            0 | 3 => Version::V3,
-            2 => Version::V2,
-            _ => return Err(Unsupported),
+            0 => Version::DEFAULT,
+            number => u8::try_from(number).ok().and_then(Version::written).ok_or(Unsupported)?,
         };
         let layout = match self.layout {
             CFIPACK_LAYOUT_SMALL => Layout::Small,

@@ -117,6 +117,7 @@ impl<'a> Addresses<'a> {
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_section_omit_distant(
     section: *mut cfipack_section,
@@ -142,6 +143,7 @@ pub unsafe extern "C" fn cfipack_section_omit_distant(
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say; `keys` is writable for `capacity` keys.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_section_get_omitted(
     section: *const cfipack_section,
@@ -169,6 +171,7 @@ pub unsafe extern "C" fn cfipack_section_get_omitted(
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say; `out` is writable for `len` bytes.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_section_write(
     section: *mut cfipack_section,
@@ -204,6 +207,7 @@ fn write_failure(error: WriteError) -> Failure {
 ///
 /// # Safety
 /// `section` is null or a section; `out` is writable for `len` bytes.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_section_write_relocatable(
     section: *mut cfipack_section,
@@ -240,6 +244,7 @@ pub struct cfipack_relocation {
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say; `out` is writable for `capacity` relocations.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_section_get_relocations(
     section: *const cfipack_section,
@@ -255,7 +260,7 @@ pub unsafe extern "C" fn cfipack_section_get_relocations(
         // SAFETY: promised by the caller.
         unsafe { write(count, section.num_fdes()) }?;
         for (Relocation { offset, kind, function, addend, .. }, out) in section.relocations().zip(out) {
-            let elf_type = kind.elf_type(section.arch()).unwrap_or(0);
+            let elf_type = kind.elf_type(section.arch()).map_or(0, |relocation| relocation.number);
             out.write(cfipack_relocation {
                 offset: offset.0 as u64,
                 key: function.0,

@@ -55,8 +55,9 @@ impl StubCfa {
 
     /// Recognises the expression. Registers 7 and 16 are rsp and rip on x86-64 alone.
     pub fn recognise(arch: Arch, expression: &[u8]) -> Option<Self> {
-        if arch != Arch::Amd64 {
-            return None;
+        match arch {
+            Arch::Amd64 => {}
+            Arch::I386 | Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 | Arch::S390x => return None,
         }
         let mut cursor = Cursor::new(expression, Endian::Little);
         if cursor.u8()? != BREG0 + 7 {

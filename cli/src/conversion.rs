@@ -22,8 +22,8 @@ pub struct TableOptions {
     #[arg(long, value_name = "NAME", value_enum, default_value = "small")]
     layout: LayoutName,
     /// Version of the format: 2 or 3
-    #[arg(long, value_name = "N", default_value = "3", value_parser = number_in(2..=3_u8))]
-    sframe_version: u8,
+    #[arg(long, value_name = "N", default_value = "3", value_parser = parse_version)]
+    sframe_version: Version,
     /// The reader: glibc-2.43 takes version 2, binutils 3, kernel 3 without flex FDEs
     #[arg(long = "for", value_name = "NAME", value_enum, conflicts_with = "sframe_version")]
     consumer: Option<Consumer>,
@@ -56,12 +56,19 @@ pub enum Consumer {
     Kernel,
 }
 
+/// Parses the number of a version that is written.
+pub fn parse_version(text: &str) -> Result<Version, String> {
+    let [least, .., most] = Version::ALL.map(|version| version.writable() as u8);
+    let number = number_in(least..=most)(text)?;
+    Version::written(number).ok_or_else(|| format!("version {number} is not written"))
+}
+
 impl Consumer {
     /// Who reads tables of a version, in words.
     pub fn of_version(version: Version) -> &'static str {
         match version {
-            Version::V2 => Self::Glibc243.readers(),
-            _ => Self::Binutils.readers(),
+            Version::V1 | Version::V2 => Self::Glibc243.readers(),
+            Version::V3 => Self::Binutils.readers(),
         }
     }
 
@@ -88,12 +95,12 @@ impl TableOptions {
     /// The options as the encoder takes them.
     pub fn get(&self) -> Options {
         let version = match self.consumer {
-            Some(Consumer::Glibc243) => 2,
-            Some(Consumer::Binutils | Consumer::Kernel) => 3,
+            Some(Consumer::Glibc243) => Version::V2,
+            Some(Consumer::Binutils | Consumer::Kernel) => Version::V3,
             None => self.sframe_version,
         };
         Options::new()
-            .with_version(if version == 2 { Version::V2 } else { Version::V3 })
+            .with_version(version)
             .with_layout(match self.layout {
                 LayoutName::Small => Layout::Small,
                 LayoutName::Gnu => Layout::Gnu,

@@ -30,7 +30,7 @@ impl<'a> AnyTableReasons<'a> {
     /// Reasons for the tables of a file, all of the version of the first one.
     pub fn new(tables: &[sframe::Section<'_>]) -> Self {
         let first = tables.first();
-        let version = first.map_or(Version::V3, sframe::Section::version);
+        let version = first.map_or(Version::DEFAULT, sframe::Section::version);
         // The options that omit the fewest functions.
         let options = Options::new().with_version(version).with_layout(Layout::Small).with_flex(true);
         Self { options, table: first.map(sframe::Section::address), builder: None, num_functions: 0 }
@@ -56,10 +56,9 @@ impl<'a> AnyTableReasons<'a> {
         }
     }
 
-    /// Version 2 stores starts in 32 bits.
     fn too_far(&self, function: Address) -> Option<Unsupported> {
-        let distance = function.distance_from(self.table.filter(|_| self.options.version != Version::V3)?);
-        let is_far = i32::try_from(distance).is_err();
+        let distance = function.distance_from(self.table?);
+        let is_far = !self.options.version.reaches(distance);
         is_far.then(|| Unsupported::function(function.into(), Reason::StartTooFar(distance)))
     }
 }

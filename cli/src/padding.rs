@@ -1,6 +1,6 @@
 //! What linkers and assemblers put between functions.
 
-use cfipack_format::Arch;
+use cfipack_format::{Arch, Family};
 
 /// Whether bytes are all padding: instructions that do nothing, or stop, or zeros.
 pub fn is_padding(arch: Arch, bytes: &[u8]) -> bool {
@@ -14,9 +14,9 @@ pub fn is_padding(arch: Arch, bytes: &[u8]) -> bool {
 
 /// Bytes of the padding instruction that bytes start with.
 fn first(arch: Arch, bytes: &[u8]) -> Option<usize> {
-    match arch {
-        Arch::Amd64 | Arch::I386 => x86(bytes),
-        Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 => {
+    match arch.family() {
+        Family::X86 => x86(bytes),
+        Family::Aarch64 => {
             // Instructions are little-endian whatever the data are.
             let word = u32::from_le_bytes(*bytes.first_chunk()?);
             // nop; udf #0; brk of any number
@@ -24,14 +24,13 @@ fn first(arch: Arch, bytes: &[u8]) -> Option<usize> {
             is_padding.then_some(4)
         }
         // nopr of any register; nop of any address; jgnop; zeros
-        Arch::S390x => match bytes {
+        Family::S390x => match bytes {
             [0x07, b, ..] if b >> 4 == 0 => Some(2),
             [0x47, b, _, _, ..] if b >> 4 == 0 => Some(4),
             [0xc0, 0x04, _, _, _, _, ..] => Some(6),
             [0, 0, ..] => Some(2),
             _ => None,
         },
-        _ => None,
     }
 }
 

@@ -4,7 +4,6 @@ mod rewrite;
 
 use std::borrow::Cow;
 
-use cfipack_format::Arch;
 use object::elf::{ELFDATA2MSB, ELFMAG, Machine};
 use object::macho::{self, CpuSubtype, CpuType, FatArch32, FatArch64, FatHeader};
 use object::read::macho::{FatArch, MachOFatFile};
@@ -71,11 +70,8 @@ fn elf_arch(bytes: &[u8]) -> Option<Cow<'static, str>> {
     let endian = if is_big { Endianness::Big } else { Endianness::Little };
     let machine = endian.read_u16(*bytes.get(18..)?.first_chunk()?);
     Some(match arch_of(Machine(machine), endian) {
-        Some(Arch::Amd64) => "x86_64".into(),
-        Some(Arch::Aarch64) => "aarch64".into(),
-        Some(Arch::Aarch64Be) => "aarch64_be".into(),
-        Some(Arch::S390x) => "s390x".into(),
-        _ => format!("machine-{machine}").into(),
+        Some(arch) => arch.names()[0].into(),
+        None => format!("machine-{machine}").into(),
     })
 }
 

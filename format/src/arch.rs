@@ -7,8 +7,10 @@ use crate::Endian;
 pub struct Register(pub u16);
 
 /// An architecture whose call frame information cfipack understands.
+///
+/// The enumeration is exhaustive: an architecture that falls into `_` would get another one's answer. What is a fact
+/// of an architecture is a method; code that has to decide by itself matches every architecture or [`Family`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
 pub enum Arch {
     /// x86-64, little endian.
     Amd64,
@@ -24,7 +26,49 @@ pub enum Arch {
     S390x,
 }
 
+/// Architectures with one instruction set, of whatever byte order and width.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Family {
+    /// x86-64 and i386.
+    X86,
+    /// AArch64 and arm64_32.
+    Aarch64,
+    /// s390x.
+    S390x,
+}
+
 impl Arch {
+    /// Every architecture.
+    pub const ALL: [Self; 6] =
+        [Self::Amd64, Self::I386, Self::Aarch64, Self::Aarch64Be, Self::Arm64_32, Self::S390x];
+
+    /// The instruction set.
+    #[inline]
+    pub const fn family(self) -> Family {
+        match self {
+            Self::Amd64 | Self::I386 => Family::X86,
+            Self::Aarch64 | Self::Aarch64Be | Self::Arm64_32 => Family::Aarch64,
+            Self::S390x => Family::S390x,
+        }
+    }
+
+    /// Names in targets and options, the usual one first.
+    pub const fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::Amd64 => &["x86_64", "x86-64", "amd64"],
+            Self::I386 => &["i386", "i686"],
+            Self::Aarch64 => &["aarch64", "arm64"],
+            Self::Aarch64Be => &["aarch64_be"],
+            Self::Arm64_32 => &["arm64_32"],
+            Self::S390x => &["s390x"],
+        }
+    }
+
+    /// The architecture with one of these [names](Self::names).
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|arch| arch.names().contains(&name))
+    }
+
     /// Byte order of the architecture's files.
     pub const fn endian(self) -> Endian {
         match self {
@@ -71,13 +115,23 @@ impl Arch {
         })
     }
 
-    /// `e_machine` of ELF files, from the System V ABI.
-    pub const fn elf_machine(self) -> u16 {
+    /// `cputype` of Mach-O files, from `mach/machine.h`; none if there are none of the architecture.
+    pub const fn mach_o_cpu_type(self) -> Option<u32> {
         match self {
-            Self::I386 => 3,
-            Self::S390x => 22,
-            Self::Amd64 => 62,
-            Self::Aarch64 | Self::Aarch64Be | Self::Arm64_32 => 183,
+            Self::I386 => Some(7),
+            Self::Amd64 => Some(0x0100_0007),
+            Self::Aarch64 => Some(0x0100_000c),
+            Self::Arm64_32 => Some(0x0200_000c),
+            Self::Aarch64Be | Self::S390x => None,
+        }
+    }
+
+    /// Whether there are compact unwind encodings for the architecture.
+    #[inline]
+    pub const fn has_compact_unwind(self) -> bool {
+        match self {
+            Self::Amd64 | Self::I386 | Self::Aarch64 | Self::Arm64_32 => true,
+            Self::Aarch64Be | Self::S390x => false,
         }
     }
 
@@ -97,7 +151,27 @@ impl Arch {
     pub const fn stack_pointer_from_cfa(self) -> i64 {
         match self {
             Self::S390x => -160,
-            _ => 0,
+            Self::Amd64 | Self::I386 | Self::Aarch64 | Self::Aarch64Be | Self::Arm64_32 => 0,
+        }
+    }
+
+    /// Whether functions save the stack pointer as it is at their entry, as those of s390x save r15: a rule for its place
+    /// or its register then gives what the ABI gives.
+    pub const fn saves_stack_pointer(self) -> bool {
+        match self {
+            Self::S390x => true,
+            Self::Amd64 | Self::I386 | Self::Aarch64 | Self::Aarch64Be | Self::Arm64_32 => false,
+        }
+    }
+
+    /// Bytes that a call pushes, the return address, which is then the topmost word of the frame; 0 where it is left in a
+    /// register.
+    #[inline]
+    pub const fn pushed_by_call(self) -> i64 {
+        match self {
+            Self::Amd64 => 8,
+            Self::I386 => 4,
+            Self::Aarch64 | Self::Aarch64Be | Self::Arm64_32 | Self::S390x => 0,
         }
     }
 
@@ -127,8 +201,12 @@ impl Arch {
     }
 
     /// Whether this is 64-bit AArch64 of either byte order.
+    #[inline]
     pub const fn is_aarch64(self) -> bool {
-        matches!(self, Self::Aarch64 | Self::Aarch64Be)
+        match self {
+            Self::Aarch64 | Self::Aarch64Be => true,
+            Self::Amd64 | Self::I386 | Self::Arm64_32 | Self::S390x => false,
+        }
     }
 }
 
@@ -148,5 +226,32 @@ impl core::fmt::Display for Arch {
 impl core::fmt::Display for Register {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_has_each_architecture_at_its_number() {
+        // An architecture that the match asks for has to be in the list too.
+        let number = |arch| match arch {
+            Arch::Amd64 => 0,
+            Arch::I386 => 1,
+            Arch::Aarch64 => 2,
+            Arch::Aarch64Be => 3,
+            Arch::Arm64_32 => 4,
+            Arch::S390x => 5,
+        };
+        assert!(Arch::ALL.into_iter().map(number).eq(0..6));
+    }
+
+    #[test]
+    fn a_name_is_of_one_architecture() {
+        for arch in Arch::ALL {
+            assert!(arch.names().iter().all(|name| Arch::named(name) == Some(arch)), "{arch}");
+        }
+        assert_eq!(Arch::named("sparc"), None);
     }
 }

@@ -19,19 +19,26 @@ impl fmt::Display for RegisterName {
         const S390X_F: [u8; 16] = [0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15];
         const I386: [&str; 8] = ["eax", "ecx", "edx", "ebx", "ebp", "esp", "esi", "edi"];
         let number = self.1.0;
-        match self.0 {
+        let listed = |names: &[&'static str]| names.get(usize::from(number)).copied();
+        let name = match self.0 {
             // Mach-O's numbering.
-            Arch::I386 if usize::from(number) < I386.len() => f.write_str(I386[usize::from(number)]),
-            Arch::Amd64 if usize::from(number) < AMD64.len() => f.write_str(AMD64[usize::from(number)]),
+            Arch::I386 => listed(&I386),
+            Arch::Amd64 => listed(&AMD64),
             Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 => match number {
-                0..31 => write!(f, "x{number}"),
-                31 => f.write_str("sp"),
-                64..96 => write!(f, "d{}", number - 64),
-                _ => write!(f, "register {number}"),
+                0..31 => return write!(f, "x{number}"),
+                31 => Some("sp"),
+                64..96 => return write!(f, "d{}", number - 64),
+                _ => None,
             },
-            Arch::S390x if number < 16 => write!(f, "r{number}"),
-            Arch::S390x if number < 32 => write!(f, "f{}", S390X_F[usize::from(number - 16)]),
-            _ => write!(f, "register {number}"),
+            Arch::S390x => match number {
+                0..16 => return write!(f, "r{number}"),
+                16..32 => return write!(f, "f{}", S390X_F[usize::from(number - 16)]),
+                _ => None,
+            },
+        };
+        match name {
+            Some(name) => f.write_str(name),
+            None => write!(f, "register {number}"),
         }
     }
 }

@@ -77,10 +77,9 @@ impl Row {
     /// register as it is, but for the return address of x86, which the call has pushed: its place
     /// below the CFA is part of the ABI, whether or not the CFI repeats it.
     pub const fn at_entry(arch: Arch) -> Self {
-        let return_address = match arch {
-            Arch::Amd64 => Rule::Cfa(-8),
-            Arch::I386 => Rule::Cfa(-4),
-            _ => Rule::SameValue,
+        let return_address = match arch.pushed_by_call() {
+            0 => Rule::SameValue,
+            size => Rule::Cfa(-size),
         };
         Self {
             start: FunctionOffset(0),

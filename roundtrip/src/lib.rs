@@ -39,14 +39,13 @@
 pub mod cfi;
 mod limited;
 mod options;
-mod pool;
 mod same_row;
 mod sframe;
 pub mod unwind_info;
 pub mod words;
 
+pub use cfipack_format::pool::{Pool, Serial, Task, Threads};
 pub use options::Options;
-pub use pool::{Pool, Serial, Task, Threads};
 pub use same_row::same_row;
 pub use sframe::{
     Bytes, Cursor, Diff, Difference, Fault, FaultKind, KernelViolation, KernelViolations, MissingFunction,

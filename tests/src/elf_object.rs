@@ -96,7 +96,6 @@ impl ElfObject {
         let (section, SectionOffset(at)) = match field {
             Field::Sframe(at) => (self.sframe.as_ref()?, at),
             Field::EhFrame(at) => (self.eh_frame.as_ref()?, at),
-            _ => return None,
         };
         let found = section.relocations.binary_search_by_key(&at, |relocation| relocation.0).ok()?;
         Some(section.relocations[found].1)
@@ -117,7 +116,6 @@ impl Walk<'_> {
         let (section, SectionOffset(at), left) = match field {
             Field::Sframe(at) => (self.object.sframe.as_ref()?, at, &mut self.sframe),
             Field::EhFrame(at) => (self.object.eh_frame.as_ref()?, at, &mut self.eh_frame),
-            _ => return None,
         };
         if section.relocations.get(left.start).is_none_or(|next| next.0 > at) {
             // Asked again.

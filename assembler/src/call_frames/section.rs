@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
+use cfipack_format::elf::{Relocated, RelocationType};
 use cfipack_format::{Address, Arch, Key, SectionOffset};
 
 use crate::cfi::{Section, SectionKind};
@@ -152,24 +153,13 @@ impl CallFrames {
 impl Relocation {
     /// The type of an ELF relocation (`R_X86_64_PC32`, `R_AARCH64_ABS64` and so on; the architectures' psABIs); none for
     /// architectures and fields for which there is no such type.
-    pub fn elf_type(&self, arch: Arch) -> Option<u32> {
-        let of = |types: [[u32; 2]; 3]| {
-            let [absolute, relative] = match self.size {
-                2 => types[0],
-                4 => types[1],
-                8 => types[2],
-                _ => return None,
-            };
-            Some(if self.is_pc_relative { relative } else { absolute })
+    pub fn elf_type(&self, arch: Arch) -> Option<RelocationType> {
+        let value = match (self.is_pc_relative, self.is_signed) {
+            (true, _) => Relocated::Distance,
+            (false, true) => Relocated::SignedAddress,
+            (false, false) => Relocated::Address,
         };
-        match arch {
-            // R_X86_64_32S has a signed value.
-            Arch::Amd64 if self.size == 4 && self.is_signed && !self.is_pc_relative => Some(11),
-            Arch::Amd64 => of([[12, 13], [10, 2], [1, 24]]),
-            Arch::Aarch64 | Arch::Aarch64Be => of([[259, 262], [258, 261], [257, 260]]),
-            Arch::S390x => of([[3, 16], [4, 5], [22, 23]]),
-            _ => None,
-        }
+        arch.relocation(self.size, value)
     }
 
     fn apply(&self, arch: Arch, out: &mut [u8], section: Address, target: Address) -> Result<(), PlaceError> {

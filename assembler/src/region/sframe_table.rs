@@ -52,11 +52,13 @@ use cfipack_format::{Address, Arch, Unsupported};
 
 use super::{Error, Region, Registration};
 
+/// The version of these tables, of which what follows has the offsets.
+const VERSION: Version = Version::V3;
 /// Words from the start of the table.
 const NUM_FDES: usize = 2;
 const NUM_FRES: usize = 3;
 const INDEX: usize = Header::SIZE / 4;
-const FDE: usize = Version::V3.fde_size() / 4;
+const FDE: usize = VERSION.fde_size() / 4;
 const SIZE_IN_FDE: usize = 2;
 const ROWS_IN_FDE: usize = 3;
 /// The attribute of a function without rows, which those have that were removed: 5 zeros, at the start of the rows.
@@ -125,7 +127,7 @@ impl<'m> SframeTable<'m> {
             most: memory.len() as u64,
         })?;
         let header = Header {
-            version: Version::V3 as u8,
+            version: VERSION as u8,
             flags: Flags::FDE_SORTED | Flags::START_PCREL,
             abi: abi as u8,
             fixed_fp_offset: 0,
@@ -161,7 +163,7 @@ impl<'m> SframeTable<'m> {
             end = Address(last.1.0 + last.2);
         }
         // A table of its own, of which the entries and the rows are taken over.
-        let sframe = region.sframe(Options::default())?;
+        let sframe = region.sframe(Options::default().with_version(VERSION))?;
         let mut bytes = vec![0; sframe.len()];
         let index_at = Address(self.address.0.wrapping_add(self.index_of(self.functions) as u64 * 4));
         // The index follows a header at the same distance, so that the starts, which count from their fields, hold.
@@ -181,7 +183,7 @@ impl<'m> SframeTable<'m> {
         let row_bytes = has_room("bytes of rows of a table", row_bytes, room)?;
         let fres = has_room("rows of a table", u64::from(self.fres) + u64::from(header.num_fres), u32::MAX)?;
         for entry in index.chunks_exact_mut(4 * FDE) {
-            if let Some(fde) = Fde::read(entry, Version::V3, endian) {
+            if let Some(fde) = Fde::read(entry, VERSION, endian) {
                 let fde = Fde { fre_off: fde.fre_off + self.row_bytes, ..fde };
                 entry[12..].copy_from_slice(&endian.put_u32(fde.fre_off));
             }

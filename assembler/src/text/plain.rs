@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use cfipack_format::Arch;
+use cfipack_format::{Arch, Family};
 
 use super::collect::{Collector, Kind, Statement};
 use super::diagnostic::Diagnostics;
@@ -156,9 +156,14 @@ fn each(word: &[u8], arch: Arch) -> Option<u64> {
         b".4byte" | b".long" | b".int" | b".single" | b".float" => 4,
         b".8byte" | b".quad" | b".xword" | b".dword" | b".double" => 8,
         b".octa" => 16,
-        b".inst" if arch.is_aarch64() => 4,
-        b".word" if arch.is_aarch64() || arch == Arch::S390x => 4,
-        b".word" => 2,
+        b".inst" => match arch.family() {
+            Family::Aarch64 => 4,
+            Family::X86 | Family::S390x => return None,
+        },
+        b".word" => match arch.family() {
+            Family::Aarch64 | Family::S390x => 4,
+            Family::X86 => 2,
+        },
         _ => return None,
     })
 }
@@ -225,8 +230,11 @@ fn alignment_operands(
     let mut operands = Operands::new(text, at, base, is_in_place, &collector.constants);
     let span = collector.span(statement, 0, text.len());
     let value = if operands.is_at_end() { 0 } else { operands.number()? };
-    let is_power = word.starts_with(b".p2align")
-        || (word == b".align" && (collector.arch.is_aarch64() || collector.format == Format::MachO));
+    let takes_powers = match collector.arch.family() {
+        Family::Aarch64 => true,
+        Family::X86 | Family::S390x => collector.format == Format::MachO,
+    };
+    let is_power = word.starts_with(b".p2align") || (word == b".align" && takes_powers);
     let alignment = match value {
         0..=30 if is_power => 1 << value,
         0 => 1,

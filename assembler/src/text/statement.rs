@@ -1,6 +1,6 @@
 //! Lines as statements: comments, separators and labels.
 
-use cfipack_format::Arch;
+use cfipack_format::{Arch, Family};
 
 use super::{Format, Problem};
 
@@ -19,14 +19,18 @@ pub(super) struct Syntax {
 
 impl Syntax {
     pub(super) fn new(arch: Arch, format: Format) -> Self {
-        let is_aarch64 = arch.is_aarch64();
+        let (is_aarch64, slash_lines) = match arch.family() {
+            Family::X86 => (false, true),
+            Family::Aarch64 => (true, false),
+            Family::S390x => (false, false),
+        };
         let is_apple_arm = is_aarch64 && format == Format::MachO;
         Self {
             hash_comments: !is_aarch64,
             slash_comments: is_aarch64 || format == Format::MachO,
             semicolon_separates: !is_apple_arm,
             percent_separates: is_apple_arm,
-            slash_lines: matches!(arch, Arch::Amd64 | Arch::I386),
+            slash_lines,
         }
     }
 }

@@ -3,12 +3,10 @@
 use std::collections::HashSet;
 use std::error::Error;
 
+use cfipack::format::elf::SHT_GNU_SFRAME;
 use object::elf::{SHF_GROUP, SHF_MERGE, SHT_NOBITS, SectionFlags};
 use object::read::elf::{ElfFile64, SectionHeader};
 use object::{Endianness, Object as _, ObjectComdat, ObjectSection, ObjectSymbol, RelocationTarget};
-
-/// The type of a `.sframe` section that `ld` takes.
-const SHT_GNU_SFRAME: u32 = 0x6fff_fff4;
 
 /// An input object.
 #[derive(Debug, Default)]

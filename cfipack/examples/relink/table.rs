@@ -194,7 +194,7 @@ fn relocations_differ(link: &Link<'_>, section: &Section, linked: &Linked<'_>) -
         let place = link.place(our.function).zip(our.kind.elf_type(linked.arch));
         let expected = place.map(|((section, offset), r_type)| Relocation {
             field: our.offset.0 as u64,
-            r_type,
+            r_type: r_type.number,
             section,
             offset: offset + our.addend,
         });

@@ -112,15 +112,8 @@ enum EncodingsName {
 }
 
 fn parse_arch(name: &str) -> Result<Arch, String> {
-    Ok(match name {
-        "x86_64" | "x86-64" | "amd64" => Arch::Amd64,
-        "i386" | "i686" => Arch::I386,
-        "aarch64" | "arm64" => Arch::Aarch64,
-        "aarch64_be" => Arch::Aarch64Be,
-        "arm64_32" => Arch::Arm64_32,
-        "s390x" => Arch::S390x,
-        _ => return Err("not x86_64, i386, aarch64, aarch64_be, arm64_32 or s390x".into()),
-    })
+    let names = || Arch::ALL.map(|arch| arch.names()[0]).join(", ");
+    Arch::named(name).ok_or_else(|| format!("not one of {}", names()))
 }
 
 /// Errors that are printed of one file.

@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use cfipack_container::{CallFrameSection, File, Kind, Placement};
 use cfipack_decoder::sframe;
 use cfipack_encoder::{Reason, Unsupported};
-use cfipack_format::sframe::Version;
+use cfipack_format::sframe::Abi;
 use cfipack_format::{Address, Arch};
 use cfipack_roundtrip::{Options, Report, most_frequent_first};
 use serde::Serialize;
@@ -111,10 +111,9 @@ fn relocated(conversion: &Conversion, bytes: &[u8], arch: Arch) -> Vec<u8> {
     for field in conversion.section.start_fields() {
         let (field, start) = (field.field, field.address());
         let distance = start.distance_from(Address(field.0 as u64)).cast_unsigned();
-        if conversion.version == Version::V3 {
-            bytes[field.0..][..8].copy_from_slice(&endian.put_u64(distance));
-        } else {
-            bytes[field.0..][..4].copy_from_slice(&endian.put_u32(distance as u32));
+        match conversion.version.start_size() {
+            4 => bytes[field.0..][..4].copy_from_slice(&endian.put_u32(distance as u32)),
+            _ => bytes[field.0..][..8].copy_from_slice(&endian.put_u64(distance)),
         }
     }
     bytes
@@ -267,7 +266,7 @@ impl<'s, 'a> Summary<'s, 'a> {
         if self.file.kind() != Kind::Relocatable {
             return None;
         }
-        let kind = relocation_type(self.file.arch(), self.conversion.version);
+        let kind = Abi::of(self.file.arch())?.start_relocation(self.conversion.version).name;
         let fields = self.conversion.section.start_fields();
         let relocations = fields.map(|field| {
             let (field, start) = (field.field, field.address());
@@ -281,18 +280,6 @@ impl<'s, 'a> Summary<'s, 'a> {
             }
         });
         Some(relocations.collect())
-    }
-}
-
-/// The type of a start field's relocation, which is relative to the field, as gas writes it.
-pub(crate) fn relocation_type(arch: Arch, version: Version) -> &'static str {
-    match (arch, version) {
-        (Arch::S390x, Version::V3) => "R_390_PC64",
-        (Arch::S390x, _) => "R_390_PC32",
-        (Arch::Aarch64 | Arch::Aarch64Be, Version::V3) => "R_AARCH64_PREL64",
-        (Arch::Aarch64 | Arch::Aarch64Be, _) => "R_AARCH64_PREL32",
-        (_, Version::V3) => "R_X86_64_PC64",
-        (_, _) => "R_X86_64_PC32",
     }
 }
 

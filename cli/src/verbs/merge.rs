@@ -15,7 +15,8 @@ use cfipack_format::{Address, Key};
 use cfipack_linker::linked::{Merged, Tables};
 use serde::Serialize;
 
-use crate::io::input::{self, Contents, Input, Object, number_in};
+use crate::conversion::parse_version;
+use crate::io::input::{self, Contents, Input, Object};
 use crate::io::output;
 use crate::report::count::{Counts, Number};
 use crate::report::reasons;
@@ -51,8 +52,8 @@ pub struct Arguments {
     #[arg(long, value_name = "ADDR", value_parser = input::parse_address)]
     address: Vec<Address>,
     /// Version of the merged table: 2 or 3 [default: the highest of the inputs, but not 1]
-    #[arg(long, value_name = "N", value_parser = number_in(2..=3_u8))]
-    sframe_version: Option<u8>,
+    #[arg(long, value_name = "N", value_parser = parse_version)]
+    sframe_version: Option<Version>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -180,11 +181,7 @@ impl Merge {
         let Some((_, first)) = tables.first() else { bail!("there is no .sframe table in the input") };
         let address = arguments.place.unwrap_or_else(|| first.address());
         let highest = tables.iter().map(|(_, table)| table.version()).max();
-        let version = match arguments.sframe_version {
-            Some(2) => Version::V2,
-            Some(_) => Version::V3,
-            None => highest.unwrap_or(Version::V3).max(Version::V2),
-        };
+        let version = arguments.sframe_version.or(highest.map(Version::writable)).unwrap_or(Version::DEFAULT);
         let mut merged = Tables::new(first.arch(), Options::new().with_version(version))?;
         let (mut inputs, mut unsupported) = (Vec::new(), Vec::new());
         for (source, table) in &tables {

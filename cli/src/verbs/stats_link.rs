@@ -50,7 +50,6 @@ pub fn run(inputs: &[Input<'_>], options: &TableOptions, json: bool) -> anyhow::
             Note::Omitted(unsupported) => *reasons.entry(unsupported.reason.name()).or_default() += 1,
             Note::Unread(_) => *reasons.entry(MALFORMED).or_default() += 1,
             Note::Skipped { .. } => skipped = Some(note.to_string()),
-            _ => {}
         });
         inputs.push(InputJson::new(object, contribution, &alone.finish(), reasons, skipped)?);
     }

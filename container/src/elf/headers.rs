@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use cfipack_format::{Address, Arch};
+use cfipack_format::{Address, Arch, Endian};
 use object::elf::{self, FileHeader64, Machine, ProgramHeader64, SectionHeader64};
 use object::read::elf::{FileHeader as _, ProgramHeader as _, SectionHeader as _, SectionTable};
 use object::{Endianness, SectionIndex};
@@ -97,13 +97,11 @@ impl<'a> Headers<'a> {
 
 /// The architecture of a machine, if it is supported.
 pub(crate) fn arch_of(machine: Machine, endian: Endianness) -> Option<Arch> {
-    Some(match (machine, endian) {
-        (elf::EM_X86_64, Endianness::Little) => Arch::Amd64,
-        (elf::EM_AARCH64, Endianness::Little) => Arch::Aarch64,
-        (elf::EM_AARCH64, Endianness::Big) => Arch::Aarch64Be,
-        (elf::EM_S390, Endianness::Big) => Arch::S390x,
-        _ => return None,
-    })
+    let endian = match endian {
+        Endianness::Little => Endian::Little,
+        Endianness::Big => Endian::Big,
+    };
+    Arch::of_elf64(machine.0, endian)
 }
 
 /// The header, of a file that claims to be 64-bit ELF.

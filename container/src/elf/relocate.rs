@@ -147,7 +147,7 @@ impl Operation {
                 elf::R_390_PC32 | elf::R_390_PLT32 => store(4, true),
                 _ => None,
             },
-            _ => None,
+            Arch::I386 | Arch::Arm64_32 => None,
         }
     }
 }

@@ -170,13 +170,8 @@ impl<'a> Header<'a> {
 }
 
 fn arch_of(cpu: CpuType) -> Result<Arch, Error> {
-    match cpu {
-        macho::CPU_TYPE_X86_64 => Ok(Arch::Amd64),
-        macho::CPU_TYPE_X86 => Ok(Arch::I386),
-        macho::CPU_TYPE_ARM64 => Ok(Arch::Aarch64),
-        macho::CPU_TYPE_ARM64_32 => Ok(Arch::Arm64_32),
-        CpuType(other) => Err(unsupported("CPU type", 4, other)),
-    }
+    let found = Arch::ALL.into_iter().find(|arch| arch.mach_o_cpu_type() == Some(cpu.0));
+    found.ok_or_else(|| unsupported("CPU type", 4, cpu.0))
 }
 
 fn unsupported(what: &'static str, offset: u64, value: u32) -> Error {

@@ -52,21 +52,27 @@ enum Operation {
 
 impl Operation {
     fn of(arch: Arch, kind: RelocationType) -> Option<Self> {
-        match (arch, kind) {
-            (Arch::Amd64, macho::X86_64_RELOC_UNSIGNED)
-            | (Arch::Aarch64 | Arch::Arm64_32, macho::ARM64_RELOC_UNSIGNED)
-            | (Arch::I386, macho::GENERIC_RELOC_VANILLA) => Some(Self::Add),
-            (Arch::Amd64, macho::X86_64_RELOC_SUBTRACTOR)
-            | (Arch::Aarch64 | Arch::Arm64_32, macho::ARM64_RELOC_SUBTRACTOR) => Some(Self::Subtract),
-            (Arch::Amd64, macho::X86_64_RELOC_GOT)
-            | (Arch::Aarch64 | Arch::Arm64_32, macho::ARM64_RELOC_POINTER_TO_GOT)
-            | (
-                Arch::I386,
+        match arch {
+            Arch::Amd64 => match kind {
+                macho::X86_64_RELOC_UNSIGNED => Some(Self::Add),
+                macho::X86_64_RELOC_SUBTRACTOR => Some(Self::Subtract),
+                macho::X86_64_RELOC_GOT => Some(Self::Nothing),
+                _ => None,
+            },
+            Arch::I386 => match kind {
+                macho::GENERIC_RELOC_VANILLA => Some(Self::Add),
                 macho::GENERIC_RELOC_PAIR
                 | macho::GENERIC_RELOC_SECTDIFF
-                | macho::GENERIC_RELOC_LOCAL_SECTDIFF,
-            ) => Some(Self::Nothing),
-            _ => None,
+                | macho::GENERIC_RELOC_LOCAL_SECTDIFF => Some(Self::Nothing),
+                _ => None,
+            },
+            Arch::Aarch64 | Arch::Arm64_32 => match kind {
+                macho::ARM64_RELOC_UNSIGNED => Some(Self::Add),
+                macho::ARM64_RELOC_SUBTRACTOR => Some(Self::Subtract),
+                macho::ARM64_RELOC_POINTER_TO_GOT => Some(Self::Nothing),
+                _ => None,
+            },
+            Arch::Aarch64Be | Arch::S390x => None,
         }
     }
 }
@@ -111,7 +117,10 @@ impl MachO<'_> {
     }
 
     fn fixup(&self, entry: &macho::Relocation<LE>) -> Fixup {
-        let scattered = matches!(self.arch, Arch::I386) && entry.r_scattered(LE, macho::CPU_TYPE_X86);
+        let scattered = match self.arch {
+            Arch::I386 => entry.r_scattered(LE, macho::CPU_TYPE_X86),
+            Arch::Amd64 | Arch::Aarch64 | Arch::Arm64_32 | Arch::Aarch64Be | Arch::S390x => false,
+        };
         if scattered {
             let info = entry.scattered_info(LE);
             let target = Target::Address(info.r_value);

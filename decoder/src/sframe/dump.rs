@@ -45,12 +45,11 @@ fn write_header(section: &Section<'_>, name: &str, out: &mut impl Write) -> fmt:
         write!(out, ",\n           {name}")?;
     }
     out.write_char('\n')?;
-    // readelf 2.40, the last to print version 1, does not mention them.
-    let says_fixed_offsets = section.version != Version::V1;
-    if says_fixed_offsets && header.fixed_fp_offset != 0 {
+    let prints_fixed_offsets = prints_fixed_offsets(section.version);
+    if prints_fixed_offsets && header.fixed_fp_offset != 0 {
         writeln!(out, "    CFA fixed FP offset: {}", header.fixed_fp_offset)?;
     }
-    if says_fixed_offsets && header.fixed_ra_offset != 0 {
+    if prints_fixed_offsets && header.fixed_ra_offset != 0 {
         writeln!(out, "    CFA fixed RA offset: {}", header.fixed_ra_offset)?;
     }
     writeln!(out, "    Num FDEs: {}\n    Num FREs: {}", header.num_fdes, header.num_fres)?;
@@ -170,7 +169,7 @@ fn flex_cells<'l>(fre: &Fre, function: &Function<'_>, line: &'l mut Line) -> &'l
 
 /// The CFA's offset, in 32 bits as readelf computes it.
 fn cfa_of(word: i32, section: &Section<'_>) -> i32 {
-    cfa_offset(section.arch(), word) as i32
+    cfa_offset(section.abi, word) as i32
 }
 
 fn fixed_fp(section: &Section<'_>, line: &mut Line) {
@@ -183,8 +182,16 @@ fn fixed_fp(section: &Section<'_>, line: &mut Line) {
 }
 
 fn fixed_ra(section: &Section<'_>, line: &mut Line) {
-    let is_said = section.version != Version::V1 && section.header().fixed_ra_offset != 0;
-    line.push(if is_said { b'f' } else { b'u' });
+    let is_printed = prints_fixed_offsets(section.version) && section.header().fixed_ra_offset != 0;
+    line.push(if is_printed { b'f' } else { b'u' });
+}
+
+/// Whether readelf mentions the fixed offsets of the header. 2.40, the last to print version 1, does not.
+fn prints_fixed_offsets(version: Version) -> bool {
+    match version {
+        Version::V1 => false,
+        Version::V2 | Version::V3 => true,
+    }
 }
 
 /// Text on its way out: a table has a million rows, and formatting each through `fmt` costs several

@@ -49,14 +49,23 @@ impl<'a> Section<'a> {
 
     #[inline(always)]
     pub(super) fn fde(&self, index: usize) -> Option<Fde> {
-        const V1: usize = Version::V1.fde_size();
-        const V2: usize = Version::V2.fde_size();
-        const V3: usize = Version::V3.fde_size();
         let endian = self.endian();
         match self.version {
-            Version::V1 => Fde::read(self.index.as_chunks::<V1>().0.get(index)?, Version::V1, endian),
-            Version::V2 => Fde::read(self.index.as_chunks::<V2>().0.get(index)?, Version::V2, endian),
-            Version::V3 => Fde::read(self.index.as_chunks::<V3>().0.get(index)?, Version::V3, endian),
+            Version::V1 => Fde::read(
+                self.index.as_chunks::<{ Version::V1.fde_size() }>().0.get(index)?,
+                Version::V1,
+                endian,
+            ),
+            Version::V2 => Fde::read(
+                self.index.as_chunks::<{ Version::V2.fde_size() }>().0.get(index)?,
+                Version::V2,
+                endian,
+            ),
+            Version::V3 => Fde::read(
+                self.index.as_chunks::<{ Version::V3.fde_size() }>().0.get(index)?,
+                Version::V3,
+                endian,
+            ),
         }
     }
 
@@ -77,7 +86,7 @@ impl<'a> Section<'a> {
         let out_of_bounds = Error::FreOffset { offset: fde_offset, value: fde.fre_off };
         let at = usize::try_from(fde.fre_off).map_err(|_| out_of_bounds)?;
         let rest = self.fres.get(at..).ok_or(out_of_bounds)?;
-        let (fres, num_fres, info, info2, rep_size, offset) = if self.version == Version::V3 {
+        let (fres, num_fres, info, info2, rep_size, offset) = if self.version.has_attributes() {
             let (attribute, fres) = rest.split_first_chunk().ok_or(out_of_bounds)?;
             let Attribute { num_fres, info, info2, rep_size } = Attribute::read(attribute, self.endian());
             (fres, u32::from(num_fres), info, info2, rep_size, SectionOffset(self.fres_offset + at))
@@ -85,12 +94,9 @@ impl<'a> Section<'a> {
             (rest, fde.num_fres, fde.info, 0, fde.rep_size, fde_offset)
         };
         let fre_type = info.fre_type().ok_or(Error::FreType { offset, value: info.bits() })?;
-        let attribute = Attribute { num_fres: 0, info, info2, rep_size: 0 };
-        let fde_type = attribute.fde_type().ok_or(Error::FdeType { offset, value: info2 })?;
-        let rep_size = match self.version {
-            Version::V1 if info.contains(FdeInfo::PC_MASK) => MASKS_REPEAT,
-            _ => u16::from(rep_size),
-        };
+        let fde_type = FdeType::from_info2(info2).ok_or(Error::FdeType { offset, value: info2 })?;
+        let is_given = self.version.has_repetition_size() || !info.contains(FdeInfo::PC_MASK);
+        let rep_size = if is_given { u16::from(rep_size) } else { MASKS_REPEAT };
         // The least FRE is a start and an info byte.
         if u64::from(num_fres) * (fre_type.width() as u64 + 1) > fres.len() as u64 {
             return Err(Error::FreCount { offset, value: num_fres });
@@ -105,7 +111,7 @@ impl Body<'_> {
     }
 
     pub(super) fn is_signal_frame(&self, version: Version) -> bool {
-        version == Version::V3 && self.info.contains(FdeInfo::SIGNAL)
+        version.has_signal_frames() && self.info.contains(FdeInfo::SIGNAL)
     }
 
     /// Bytes after which the FREs of a PC-mask function repeat.

@@ -67,7 +67,7 @@ impl<'a> Section<'a> {
     #[inline(always)]
     pub(super) fn row_at(&self, body: &Body<'_>, offset: u32) -> Result<Option<Row>, Error> {
         let target = match body.is_pc_mask() {
-            true if self.version == Version::V1 => return self.row_by_mask(body, offset),
+            true if !self.version.has_repetition_size() => return self.row_by_mask(body, offset),
             true => offset % body.repetition()?,
             false => offset,
         };
@@ -226,13 +226,10 @@ impl<'a> Section<'a> {
     /// How many functions of a sorted index start at or before the PC.
     #[inline(always)]
     fn count_not_after(&self, pc: i64) -> usize {
-        const V1: usize = Version::V1.fde_size();
-        const V2: usize = Version::V2.fde_size();
-        const V3: usize = Version::V3.fde_size();
         match self.version {
-            Version::V1 => self.search::<V1>(pc, |b| i64::from(self.start32(b))),
-            Version::V2 => self.search::<V2>(pc, |b| i64::from(self.start32(b))),
-            Version::V3 => self.search::<V3>(pc, |b| self.start64(b)),
+            Version::V1 => self.search::<{ Version::V1.fde_size() }>(pc, |b| i64::from(self.start32(b))),
+            Version::V2 => self.search::<{ Version::V2.fde_size() }>(pc, |b| i64::from(self.start32(b))),
+            Version::V3 => self.search::<{ Version::V3.fde_size() }>(pc, |b| self.start64(b)),
         }
     }
 

@@ -5,7 +5,7 @@ use core::hint::select_unpredictable;
 use cfipack_format::sframe::{
     Abi, CONTROL_CFA_SLOT, ControlWord, FdeType, FreInfo, FreType, Header, Version,
 };
-use cfipack_format::{Arch, Cfa, Register, Row, Rule, SectionOffset};
+use cfipack_format::{Cfa, Register, Row, Rule, SectionOffset};
 
 use super::fde::Body;
 use super::{Error, Fre, Fres, Function, Section};
@@ -99,7 +99,7 @@ impl Fre {
         let arch = section.arch();
         let (sp, fp) = (arch.stack_pointer(), arch.frame_pointer());
         let register = select_unpredictable(self.info.sp_based(), sp, fp);
-        Cfa::Register { register, offset: cfa_offset(arch, self.words[0]) }
+        Cfa::Register { register, offset: cfa_offset(section.abi, self.words[0]) }
     }
 
     /// The rule of a version 2 word on s390x.
@@ -131,7 +131,7 @@ impl Fre {
             return Err(Error::ControlWord { offset: self.offset, value: control.0 });
         }
         let register = self.register(control)?;
-        let offset = cfa_offset(section.arch(), cfa.1);
+        let offset = cfa_offset(section.abi, cfa.1);
         let cfa = match control.deref() {
             true => Cfa::Memory { register, offset },
             false => Cfa::Register { register, offset },
@@ -188,15 +188,18 @@ type Rules = (Cfa, Rule, Rule);
 /// is the number of a register times 2 plus 1.
 #[inline]
 pub(super) fn has_registers(section: &Section<'_>) -> bool {
-    section.version == Version::V2 && section.abi == Abi::S390x
+    match section.version {
+        Version::V2 => section.abi.has_register_words(),
+        Version::V1 | Version::V3 => false,
+    }
 }
 
-/// The offset that the CFA's word stands for: s390x stores `(offset - 160) / 8`, in FLEX rows too.
+/// The offset that the CFA's word stands for, in FLEX rows too.
 #[inline]
-pub(super) fn cfa_offset(arch: Arch, word: i32) -> i64 {
-    match arch {
-        Arch::S390x => i64::from(word) * 8 + 160,
-        _ => i64::from(word),
+pub(super) fn cfa_offset(abi: Abi, word: i32) -> i64 {
+    match abi.cfa_word_unit() {
+        (0, 1) => i64::from(word),
+        (zero, unit) => i64::from(word) * unit + zero,
     }
 }
 

@@ -7,11 +7,11 @@
 //! steps to. Calls show what is not a step: where a function calls, the encoding must hold. Without the
 //! code, a way out of the body must in addition lead to the state on entry before the body's row recurs.
 
-use cfipack_format::{Arch, Cfa, FunctionOffset, Row};
+use cfipack_format::{Arch, Cfa, Family, FunctionOffset, Row};
 
 use super::calls::{self, Found};
 use super::saved::SavedRegisters;
-use super::step::{check, is_step, limits_stack, offset_on_entry};
+use super::step::{check, is_step, limits_stack};
 use crate::Reason;
 use crate::cfi::{Change, RowSink, State, Stretch};
 
@@ -63,9 +63,9 @@ pub(super) struct Rows<'c> {
 /// Bytes of code that a step may take: x86's longest instruction, or on arm64 as many stores as
 /// registers can be saved and the frame pointer's set-up. In longer ones there may be calls.
 const fn longest_step(arch: Arch) -> u32 {
-    match arch {
-        Arch::Amd64 | Arch::I386 => 15,
-        _ => 64,
+    match arch.family() {
+        Family::X86 => 15,
+        Family::Aarch64 | Family::S390x => 64,
     }
 }
 
@@ -114,7 +114,7 @@ impl<'c> Rows<'c> {
             arch,
             code: code.filter(|_| calls::can_be_found(arch)),
             body: None,
-            least: offset_on_entry(arch),
+            least: arch.pushed_by_call(),
             most: 0,
             start: 0,
             offset: 0,

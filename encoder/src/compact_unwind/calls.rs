@@ -1,11 +1,15 @@
 //! Finds call instructions.
 
-use cfipack_format::Arch;
+use cfipack_format::{Arch, Family};
 
 /// Whether calls can be distinguished from other code of an architecture: of arm64 always, of x86 with the
 /// feature `iced-x86`.
 pub(super) const fn can_be_found(arch: Arch) -> bool {
-    cfg!(feature = "iced-x86") || !matches!(arch, Arch::Amd64 | Arch::I386)
+    match arch.family() {
+        Family::X86 => cfg!(feature = "iced-x86"),
+        Family::Aarch64 => true,
+        Family::S390x => false,
+    }
 }
 
 /// What keeps a range of code from being free of calls.
@@ -23,9 +27,10 @@ pub(super) fn find(arch: Arch, code: &[u8], from: u32, to: u32) -> Option<Found>
     let Some(range) = code.get(from as usize..to as usize) else {
         return Some(Found::Unreadable(from));
     };
-    match arch {
-        Arch::Amd64 | Arch::I386 => in_x86(arch, range, from),
-        _ => in_arm64(range, from),
+    match arch.family() {
+        Family::X86 => in_x86(arch, range, from),
+        Family::Aarch64 => in_arm64(range, from),
+        Family::S390x => Some(Found::Unreadable(from)),
     }
 }
 

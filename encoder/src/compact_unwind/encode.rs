@@ -1,7 +1,7 @@
 //! From a function's CFI to its encoding.
 
-use cfipack_format::Arch;
 use cfipack_format::compact_unwind::Encoding;
+use cfipack_format::{Arch, Family};
 
 use super::body::Rows;
 use super::saved::SavedRegisters;
@@ -108,9 +108,10 @@ impl<'a> Encoder<'a> {
             });
         }
         let body = rows.finish(size).map_err(refused)?;
-        let encoding = match arch {
-            Arch::Amd64 | Arch::I386 => x86::encode(arch, body, code),
-            _ => arm64::encode(arch, body),
+        let encoding = match arch.family() {
+            Family::X86 => x86::encode(arch, body, code),
+            Family::Aarch64 => arm64::encode(arch, body),
+            Family::S390x => Err(Reason::Architecture),
         };
         encoding.map_err(|reason| refused((reason, body.row.start.0)))
     }

@@ -89,7 +89,7 @@ fn x86<'a>(
     directives: impl Iterator<Item = Result<Instruction<'a>, Reason>>,
 ) -> Result<Encoding, Reason> {
     let word = i64::from(arch.pointer_size());
-    let is_64_bit = arch == Arch::Amd64;
+    let is_64_bit = word == 8;
     let mut has_frame = false;
     let mut size = 0;
     let mut saved = [0; 6];

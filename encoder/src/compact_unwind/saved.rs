@@ -6,11 +6,9 @@ use cfipack_format::{Arch, Register, Rule, Saved};
 
 use crate::cfi::Registers;
 
-/// x86's callee-saved registers by their DWARF numbers: their numbers in encodings, less one.
-const AMD64_SLOTS: [u8; 16] = slots(Arch::Amd64);
-const I386_SLOTS: [u8; 16] = slots(Arch::I386);
 const NO_SLOT: u8 = u8::MAX;
 
+/// x86's callee-saved registers by their DWARF numbers: their numbers in encodings, less one.
 const fn slots(arch: Arch) -> [u8; 16] {
     let mut slots = [NO_SLOT; 16];
     let Some(registers) = callee_saved(arch) else { return slots };
@@ -150,12 +148,16 @@ impl SavedRegisters {
 
     #[inline(always)]
     fn index(&self, Register(number): Register) -> Option<usize> {
-        let slots = match (self.arch, number) {
-            (Arch::Amd64, _) => &AMD64_SLOTS,
-            (Arch::I386, _) => &I386_SLOTS,
-            (_, X19..=28) => return Some(usize::from(number - X19)),
-            (_, D8..=79) => return Some(usize::from(number - D8) + 10),
-            _ => return None,
+        let slots = match self.arch {
+            Arch::Amd64 => const { &slots(Arch::Amd64) },
+            Arch::I386 => const { &slots(Arch::I386) },
+            Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 | Arch::S390x => {
+                return match number {
+                    X19..=28 => Some(usize::from(number - X19)),
+                    D8..=79 => Some(usize::from(number - D8) + 10),
+                    _ => None,
+                };
+            }
         };
         slots.get(usize::from(number)).filter(|slot| **slot != NO_SLOT).map(|slot| usize::from(*slot))
     }

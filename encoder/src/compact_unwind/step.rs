@@ -1,6 +1,6 @@
 //! What a row must be to be a step to another.
 
-use cfipack_format::{Arch, Cfa, Row, Rule};
+use cfipack_format::{Arch, Cfa, Family, Row, Rule};
 
 use super::saved::SavedRegisters;
 use crate::Reason;
@@ -40,16 +40,7 @@ pub(super) fn check(arch: Arch, row: &Row, saved: &SavedRegisters) -> Result<(i6
 pub(super) const fn frame_record_size(arch: Arch) -> i64 {
     match arch {
         Arch::I386 => 8,
-        _ => 16,
-    }
-}
-
-/// The CFA's offset from the stack pointer before anything is pushed: only x86's call takes stack.
-pub(super) const fn offset_on_entry(arch: Arch) -> i64 {
-    match arch {
-        Arch::Amd64 => 8,
-        Arch::I386 => 4,
-        _ => 0,
+        Arch::Amd64 | Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 | Arch::S390x => 16,
     }
 }
 
@@ -81,7 +72,7 @@ fn cfa_is_step_to(arch: Arch, cfa: Cfa, body: Cfa) -> bool {
     else {
         return false;
     };
-    let from_stack_pointer = register == arch.stack_pointer() && offset >= offset_on_entry(arch);
+    let from_stack_pointer = register == arch.stack_pointer() && offset >= arch.pushed_by_call();
     let limited = limits_stack(arch, base == arch.stack_pointer());
     cfa == body || from_stack_pointer && (!limited || offset <= deepest)
 }
@@ -89,5 +80,9 @@ fn cfa_is_step_to(arch: Arch, cfa: Cfa, body: Cfa) -> bool {
 /// Whether a step to a body can take no more stack than the body's CFA implies, which counts from the stack
 /// pointer or not. x86 pushes the frame pointer first of all; arm64 takes the whole frame at once.
 pub(super) fn limits_stack(arch: Arch, from_stack_pointer: bool) -> bool {
-    from_stack_pointer || matches!(arch, Arch::Amd64 | Arch::I386)
+    from_stack_pointer
+        || match arch.family() {
+            Family::X86 => true,
+            Family::Aarch64 | Family::S390x => false,
+        }
 }

@@ -125,8 +125,8 @@ fn immediate(arch: Arch, end: u32, size: i64, code: Option<&[u8]>) -> Option<(u8
     let head = code?.get(..end as usize)?;
     let (head, immediate) = head.split_last_chunk()?;
     let at = u8::try_from(head.len()).ok()?;
-    let opcode = match arch {
-        Arch::Amd64 => head.strip_suffix(&SUB)?.ends_with(&[REX_W]),
+    let opcode = match arch.pointer_size() {
+        8 => head.strip_suffix(&SUB)?.ends_with(&[REX_W]),
         _ => head.ends_with(&SUB),
     };
     let rest = words(arch, size - i64::from(u32::from_le_bytes(*immediate)))?;

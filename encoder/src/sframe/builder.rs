@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use cfipack_format::sframe::{Abi, Header, Version};
+use cfipack_format::sframe::{Abi, Header};
 use cfipack_format::{Arch, Key};
 
 use crate::cfi::{Function, Interpreter};
@@ -52,10 +52,10 @@ impl<'a> Builder<'a> {
         let format = ".sframe";
         let abi = Abi::of(arch).ok_or(UnsupportedFormat::Arch { arch, format })?;
         let version = options.version;
-        if version == Version::V1 {
+        if version != version.writable() {
             return Err(UnsupportedFormat::Version { version, format });
         }
-        let options = Options { flex: options.flex && version == Version::V3, ..options };
+        let options = Options { flex: options.flex && version.has_flex(), ..options };
         let seed = fres.seed();
         Ok(Self::with_seed(abi, options, fres, seed))
     }
@@ -246,7 +246,9 @@ mod tests {
     use alloc::format;
     use alloc::string::ToString as _;
 
-    use super::{Arch, Builder, Options, UnsupportedFormat, Version};
+    use cfipack_format::sframe::Version;
+
+    use super::{Arch, Builder, Options, UnsupportedFormat};
 
     /// The SFrame specification, "SFrame ABI/arch Identifier".
     #[test]

@@ -91,10 +91,10 @@ mod rows;
 mod table;
 
 pub use builder::Builder;
-pub use options::{Layout, Options};
 #[cfg(feature = "std")]
-pub use parallel::pool::Threads;
-pub use parallel::pool::{Pool, Serial, Task};
+pub use cfipack_format::pool::Threads;
+pub use cfipack_format::pool::{Pool, Serial, Task};
+pub use options::{Layout, Options};
 pub use push_all::OmittedFunction;
 pub use push_stubs::StubPart;
 pub use rows::gas_marks::GasMarks;

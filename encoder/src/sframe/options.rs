@@ -1,6 +1,6 @@
 //! What kind of section to write.
 
-use cfipack_format::sframe::Version;
+use cfipack_format::sframe::{FreType, Version};
 
 /// How functions are laid out in the section.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -16,11 +16,24 @@ pub enum Layout {
     Gnu,
 }
 
+impl Layout {
+    /// The type of the FREs of a function, or of stubs, of `size` bytes, as long as it is not narrowed by the last row:
+    /// gas chooses it by the size, so that it has room for a start at the very end. ld does so by the size of a whole
+    /// section of stubs.
+    #[inline]
+    pub(crate) const fn fre_type(self, size: u32) -> FreType {
+        FreType::for_start(match self {
+            Self::Small => size.saturating_sub(1),
+            Self::Gnu => size,
+        })
+    }
+}
+
 /// Options of a [`Builder`](super::Builder).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// [`Version::V3`] or [`Version::V2`], which binutils from 2.46 on does not link.
+    /// Version 3, or version 2, which binutils from 2.46 on does not link.
     /// [`Builder::new`](super::Builder::new) refuses version 1, which is not written.
     pub version: Version,
     /// The layout.
@@ -50,7 +63,7 @@ impl Options {
     /// FDE.
     pub const fn new() -> Self {
         Self {
-            version: Version::V3,
+            version: Version::DEFAULT,
             layout: Layout::Small,
             flex: true,
             outermost: true,

@@ -1,15 +1,15 @@
 //! One function: the fast path if it is common, else the general path, in layout `gnu` gas's.
 
 use cfipack_format::Arch;
-use cfipack_format::sframe::{FdeType, FreType};
+use cfipack_format::sframe::FdeType;
 
 use crate::cfi::{Change, Function, RowSink, State};
-use crate::sframe::Builder;
 use crate::sframe::rows::gas_marks::GasMarks;
 use crate::sframe::rows::gnu::GnuRows;
 use crate::sframe::rows::small::{SmallRows, flags};
 use crate::sframe::rows::stack_pointer::StackPointer;
 use crate::sframe::rows::stubs::StubRows;
+use crate::sframe::{Builder, Layout};
 use crate::{Reason, Unsupported};
 
 impl<'a> Builder<'a> {
@@ -120,7 +120,7 @@ impl<'a> Builder<'a> {
         .inspect_err(|unsupported| {
             // gas keeps the FDE of a signal frame and drops its rows.
             if function.cie.signal_frame && is_of_gas(unsupported.reason) {
-                self.fres.begin(FreType::for_start(size));
+                self.fres.begin(Layout::Gnu.fre_type(size));
                 let _ = self.end_gnu(function, size, FdeType::Default);
             }
         })

@@ -1,6 +1,6 @@
 //! Code that has rows and no call frame information: the stubs that a linker writes.
 
-use cfipack_format::sframe::{FdeInfo, FreType};
+use cfipack_format::sframe::FdeInfo;
 use cfipack_format::{Key, Row};
 
 use crate::sframe::rows::fres::MAX_ROWS;
@@ -126,8 +126,7 @@ impl Builder<'_> {
             _ if part.rows.len() > 1 => (part.count(), 0),
             _ => (1, 0),
         };
-        // ld chooses the FRE type by the size of the whole section.
-        let mut info = FdeInfo::empty().with_fre_type(FreType::for_start(all));
+        let mut info = FdeInfo::empty().with_fre_type(self.options.layout.fre_type(all));
         info.set(FdeInfo::PC_MASK, rep_size != 0);
         let size = part.len() as u32 / pieces;
         (0..pieces).try_for_each(|piece| {

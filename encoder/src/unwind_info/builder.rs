@@ -28,9 +28,8 @@ impl Builder {
     /// # Errors
     /// The format has no encodings for the architecture: s390x and big-endian AArch64.
     pub fn new(arch: Arch, options: Options) -> Result<Self, UnsupportedFormat> {
-        match arch {
-            Arch::Amd64 | Arch::I386 | Arch::Aarch64 | Arch::Arm64_32 => {}
-            _ => return Err(UnsupportedFormat::Arch { arch, format: "__unwind_info" }),
+        if !arch.has_compact_unwind() {
+            return Err(UnsupportedFormat::Arch { arch, format: "__unwind_info" });
         }
         let (entries, personalities, warnings) = (Vec::new(), Personalities::new(), Vec::new());
         Ok(Self { arch, options, entries, personalities, warnings })

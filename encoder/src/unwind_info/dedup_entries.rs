@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
-use cfipack_format::compact_unwind::{Encoding, Flags};
+use cfipack_format::compact_unwind::{Encoding, Flags, Mode};
 use cfipack_format::unwind_info::LsdaEntry;
 use cfipack_format::{Arch, ImageOffset};
 
@@ -202,8 +202,8 @@ impl Deduplicator {
     /// Whether neighbours with this encoding are one entry: not where the encoding leads to the
     /// entry's own code, and in the layouts of Apple's linkers not in DWARF mode.
     fn may_merge(&self, encoding: Encoding) -> bool {
-        match self.arch {
-            Arch::Amd64 | Arch::I386 if encoding.mode_number() == 3 => false,
+        match encoding.mode(self.arch) {
+            Some(Mode::FramelessIndirect) => false,
             _ => matches!(self.layout, Layout::Small | Layout::Lld) || !is_dwarf(encoding, self.arch),
         }
     }

@@ -5,7 +5,7 @@ use core::fmt;
 use bitflags::bitflags;
 
 use super::Pairs;
-use crate::Arch;
+use crate::{Arch, Family};
 
 /// The largest offset into `__eh_frame` that a DWARF-mode encoding can hold.
 pub const DWARF_OFFSET_MAX: u32 = 0x00ff_ffff;
@@ -100,29 +100,30 @@ impl Encoding {
     }
 
     /// The mode, if the architecture has one of this number.
+    #[inline]
     pub const fn mode(self, arch: Arch) -> Option<Mode> {
-        match (arch, self.mode_number()) {
-            (Arch::Aarch64Be | Arch::S390x, _) => None,
+        match (arch.family(), self.mode_number()) {
+            _ if !arch.has_compact_unwind() => None,
             (_, 0) => Some(Mode::None),
             (_, 2) => Some(Mode::Frameless),
-            (Arch::Amd64 | Arch::I386, 1) | (Arch::Aarch64 | Arch::Arm64_32, 4) => Some(Mode::Frame),
-            (Arch::Amd64 | Arch::I386, 3) => Some(Mode::FramelessIndirect),
-            (Arch::Amd64 | Arch::I386, 4) | (Arch::Aarch64 | Arch::Arm64_32, 3) => Some(Mode::Dwarf),
-            _ => None,
+            (Family::X86, 1) | (Family::Aarch64, 4) => Some(Mode::Frame),
+            (Family::X86, 3) => Some(Mode::FramelessIndirect),
+            (Family::X86, 4) | (Family::Aarch64, 3) => Some(Mode::Dwarf),
+            (Family::X86 | Family::Aarch64 | Family::S390x, _) => None,
         }
     }
 
     /// The set bits below the mode that the mode leaves unused; every writer keeps them zero.
     /// With mode 0, all bits but the flags and the personality; for an unknown mode, none.
     pub const fn unused_bits(self, arch: Arch) -> u32 {
-        let used = match (self.mode(arch), arch) {
+        let used = match (self.mode(arch), arch.family()) {
             (None, _) | (Some(Mode::Dwarf), _) => 0x00ff_ffff,
             (Some(Mode::None), _) => 0,
-            (Some(Mode::Frame), Arch::Amd64 | Arch::I386) => 0x00ff_7fff,
-            (Some(Mode::Frameless), Arch::Amd64 | Arch::I386) => 0x00ff_1fff,
+            (Some(Mode::Frame), Family::X86) => 0x00ff_7fff,
+            (Some(Mode::Frameless), Family::X86) => 0x00ff_1fff,
             (Some(Mode::FramelessIndirect), _) => 0x00ff_ffff,
-            (Some(Mode::Frame), _) => Pairs::all().bits(),
-            (Some(Mode::Frameless), _) => 0x00ff_f000 | Pairs::all().bits(),
+            (Some(Mode::Frame), Family::Aarch64 | Family::S390x) => Pairs::all().bits(),
+            (Some(Mode::Frameless), Family::Aarch64 | Family::S390x) => 0x00ff_f000 | Pairs::all().bits(),
         };
         self.0 & 0x00ff_ffff & !used
     }
@@ -130,9 +131,9 @@ impl Encoding {
     /// DWARF mode with the offset of an FDE in `__eh_frame`; of an offset above
     /// [`DWARF_OFFSET_MAX`] none is kept, and 0 (not given) stands instead.
     pub const fn dwarf(arch: Arch, fde_offset: u32) -> Self {
-        let mode = match arch {
-            Arch::Amd64 | Arch::I386 => 0x0400_0000,
-            Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 | Arch::S390x => 0x0300_0000,
+        let mode = match arch.family() {
+            Family::X86 => 0x0400_0000,
+            Family::Aarch64 | Family::S390x => 0x0300_0000,
         };
         Self(if fde_offset > DWARF_OFFSET_MAX { mode } else { mode | fde_offset })
     }

@@ -43,6 +43,18 @@ pub enum FdeType {
     Flex = 1,
 }
 
+impl FdeType {
+    /// The type in the second info byte of an attribute, if the number is one that exists.
+    #[inline]
+    pub const fn from_info2(info2: u8) -> Option<Self> {
+        match info2 & 0x1f {
+            0 => Some(Self::Default),
+            1 => Some(Self::Flex),
+            _ => None,
+        }
+    }
+}
+
 bitflags! {
     /// The info byte of an FDE: bits 0 to 3 are the [`FreType`].
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -105,11 +117,7 @@ impl Attribute {
     /// The FDE type, if the number is one that exists.
     #[inline]
     pub const fn fde_type(&self) -> Option<FdeType> {
-        match self.info2 & 0x1f {
-            0 => Some(FdeType::Default),
-            1 => Some(FdeType::Flex),
-            _ => None,
-        }
+        FdeType::from_info2(self.info2)
     }
 
     /// Reads the five bytes.

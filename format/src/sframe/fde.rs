@@ -8,6 +8,10 @@ use crate::Endian;
 /// have rows by the billion. One that shares nothing has less than one a byte.
 pub const MAX_FRES_PER_BYTE: usize = 64;
 
+/// The most bytes of FREs that a writer lets functions share. An FRE has two bytes or more, so that these have no more
+/// FREs than [readers take](MAX_FRES_PER_BYTE) for the least FDE.
+pub const MAX_SHARED_FRES: usize = 2 * MAX_FRES_PER_BYTE * Fde::MIN_SIZE;
+
 /// One entry of the function index, of any version.
 ///
 /// | | V1 (17 bytes) | V2 (20 bytes) | V3 (16 bytes) |
@@ -35,8 +39,10 @@ pub struct Fde {
 }
 
 impl Fde {
-    /// The most bytes an entry takes.
-    pub const MAX_SIZE: usize = 20;
+    /// The most bytes that an entry takes in any version.
+    pub const MAX_SIZE: usize = sizes().1;
+    /// The fewest.
+    pub const MIN_SIZE: usize = sizes().0;
 
     /// Reads an entry from exactly [`Version::fde_size`] bytes; `None` for any other length.
     #[inline]
@@ -45,7 +51,7 @@ impl Fde {
             return None;
         }
         let word = |at: usize| endian.u32([b[at], b[at + 1], b[at + 2], b[at + 3]]);
-        if version == Version::V3 {
+        if version.has_attributes() {
             let start = endian.u64([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]) as i64;
             let info = FdeInfo::empty();
             return Some(Self { start, size: word(8), fre_off: word(12), num_fres: 0, info, rep_size: 0 });
@@ -56,7 +62,7 @@ impl Fde {
             fre_off: word(8),
             num_fres: word(12),
             info: FdeInfo::from_bits_retain(b[16]),
-            rep_size: if version == Version::V2 { b[17] } else { 0 },
+            rep_size: if version.has_repetition_size() { b[17] } else { 0 },
         })
     }
 
@@ -65,7 +71,7 @@ impl Fde {
     #[inline]
     pub fn write(&self, version: Version, endian: Endian) -> [u8; Self::MAX_SIZE] {
         let mut b = [0; Self::MAX_SIZE];
-        if version == Version::V3 {
+        if version.has_attributes() {
             let size_and_offset = match endian {
                 Endian::Little => u64::from(self.size) | u64::from(self.fre_off) << 32,
                 Endian::Big => u64::from(self.size) << 32 | u64::from(self.fre_off),
@@ -79,9 +85,21 @@ impl Fde {
             slot.copy_from_slice(&endian.put_u32(word));
         }
         b[16] = self.info.bits();
-        if version == Version::V2 {
+        if version.has_repetition_size() {
             b[17] = self.rep_size;
         }
         b
     }
+}
+
+/// The least and the greatest size of an entry.
+const fn sizes() -> (usize, usize) {
+    let (mut least, mut most, mut number) = (usize::MAX, 0, 0);
+    while number < Version::ALL.len() {
+        let size = Version::ALL[number].fde_size();
+        least = if size < least { size } else { least };
+        most = if size > most { size } else { most };
+        number += 1;
+    }
+    (least, most)
 }

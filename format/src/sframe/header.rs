@@ -2,51 +2,10 @@
 
 use bitflags::bitflags;
 
-use crate::{Arch, Endian};
+use crate::Endian;
 
 /// The first two bytes of a section, in the section's byte order.
 pub const MAGIC: u16 = 0xdee2;
-
-/// Version of the format.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Version {
-    /// Version 1 (binutils 2.40): 17-byte FDEs. Read only.
-    V1 = 1,
-    /// Version 2 (binutils 2.41 to 2.45, LLVM 23): 20-byte FDEs.
-    V2 = 2,
-    /// Version 3 (binutils 2.46 and later): 16-byte index entries, 64-bit starts, flex FDEs.
-    V3 = 3,
-}
-
-impl Version {
-    /// The version with this number.
-    pub const fn from_number(number: u8) -> Option<Self> {
-        match number {
-            1 => Some(Self::V1),
-            2 => Some(Self::V2),
-            3 => Some(Self::V3),
-            _ => None,
-        }
-    }
-
-    /// Bytes of one entry of the function index.
-    pub const fn fde_size(self) -> usize {
-        match self {
-            Self::V1 => 17,
-            Self::V2 => 20,
-            Self::V3 => 16,
-        }
-    }
-
-    /// The flags that the version defines; libsframe 2.47 refuses a section with any other.
-    pub const fn known_flags(self) -> Flags {
-        match self {
-            Self::V1 => Flags::FDE_SORTED.union(Flags::FRAME_POINTER),
-            Self::V2 => Flags::all(),
-            Self::V3 => Flags::FDE_SORTED.union(Flags::START_PCREL),
-        }
-    }
-}
 
 bitflags! {
     /// Flags of the header.
@@ -58,62 +17,6 @@ bitflags! {
         const FRAME_POINTER = 0x2;
         /// `SFRAME_F_FDE_FUNC_START_PCREL`: a start is relative to its own field, not to the section.
         const START_PCREL = 0x4;
-    }
-}
-
-/// The ABI that a section is for.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Abi {
-    /// `SFRAME_ABI_AARCH64_ENDIAN_BIG`.
-    Aarch64Be = 1,
-    /// `SFRAME_ABI_AARCH64_ENDIAN_LITTLE`.
-    Aarch64 = 2,
-    /// `SFRAME_ABI_AMD64_ENDIAN_LITTLE`.
-    Amd64 = 3,
-    /// `SFRAME_ABI_S390X_ENDIAN_BIG`.
-    S390x = 4,
-}
-
-impl Abi {
-    /// The ABI with this number.
-    pub const fn from_number(number: u8) -> Option<Self> {
-        match number {
-            1 => Some(Self::Aarch64Be),
-            2 => Some(Self::Aarch64),
-            3 => Some(Self::Amd64),
-            4 => Some(Self::S390x),
-            _ => None,
-        }
-    }
-
-    /// The ABI of an architecture, if the format has one for it.
-    pub const fn of(arch: Arch) -> Option<Self> {
-        match arch {
-            Arch::Amd64 => Some(Self::Amd64),
-            Arch::Aarch64 => Some(Self::Aarch64),
-            Arch::Aarch64Be => Some(Self::Aarch64Be),
-            Arch::S390x => Some(Self::S390x),
-            Arch::I386 | Arch::Arm64_32 => None,
-        }
-    }
-
-    /// The architecture of the ABI.
-    pub const fn arch(self) -> Arch {
-        match self {
-            Self::Aarch64Be => Arch::Aarch64Be,
-            Self::Aarch64 => Arch::Aarch64,
-            Self::Amd64 => Arch::Amd64,
-            Self::S390x => Arch::S390x,
-        }
-    }
-
-    /// The offset of the return address from the CFA where it is the same in every row, in bytes:
-    /// the header's `cfa_fixed_ra_offset`; 0 means that rows carry it.
-    pub const fn fixed_ra_offset(self) -> i8 {
-        match self {
-            Self::Amd64 => -8,
-            Self::Aarch64 | Self::Aarch64Be | Self::S390x => 0,
-        }
     }
 }
 
@@ -135,11 +38,11 @@ impl Abi {
 /// | 24 | u32 | offset of the FRE sub-section, from the end of the headers |
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Header {
-    /// Version number as stored; see [`Version::from_number`].
+    /// Version number as stored; see [`Version::from_number`](super::Version::from_number).
     pub version: u8,
     /// Flags, unknown ones retained.
     pub flags: Flags,
-    /// ABI number as stored; see [`Abi::from_number`].
+    /// ABI number as stored; see [`Abi::from_number`](super::Abi::from_number).
     pub abi: u8,
     /// Offset of the saved FP from the CFA if it is the same everywhere, else 0; bytes.
     pub fixed_fp_offset: i8,

@@ -8,12 +8,16 @@
 //! Source of the layouts: the SFrame specification of binutils 2.47, sections "SFrame Section",
 //! "SFrame FDE" and "SFrame FRE". Integers have the target's byte order; nothing is aligned.
 
+mod abi;
 mod attribute;
 mod fde;
 mod fre;
 mod header;
+mod version;
 
+pub use abi::Abi;
 pub use attribute::{Attribute, FdeInfo, FdeType, FreType};
-pub use fde::{Fde, MAX_FRES_PER_BYTE};
+pub use fde::{Fde, MAX_FRES_PER_BYTE, MAX_SHARED_FRES};
 pub use fre::{CONTROL_CFA_SLOT, ControlWord, FreInfo, WordSize};
-pub use header::{Abi, Flags, Header, MAGIC, Version};
+pub use header::{Flags, Header, MAGIC};
+pub use version::Version;

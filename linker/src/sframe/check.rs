@@ -54,7 +54,7 @@ impl FreLens {
         let needs_a_closer_look = match table.version() {
             Version::V1 => is_mask,
             // Words may be registers.
-            Version::V2 => table.section.abi() == Abi::S390x,
+            Version::V2 => table.section.abi().has_register_words(),
             Version::V3 => head.is_flex(),
         };
         let limit = if is_mask { head.rep_size.into() } else { head.size };
@@ -127,7 +127,7 @@ mod tests {
     fn table(abi: Abi, version: Version, info: FdeInfo, fres: &[u8], num_fres: u32) -> Vec<u8> {
         let endian = abi.arch().endian();
         let mut rows = Vec::new();
-        if version == Version::V3 {
+        if version.has_attributes() {
             let num_fres = num_fres as u16;
             rows.extend(Attribute { num_fres, info, info2: 0, rep_size: 4 }.write(endian));
         }

@@ -17,7 +17,8 @@ pub(crate) fn note_signal_frames(
     live: &mut impl FnMut(Field) -> Option<Live>,
 ) {
     let Options { prefer, table: output, .. } = merger.options;
-    let can_lack_them = prefer == Prefer::Table && version != Version::V3 && output.version == Version::V3;
+    let can_lack_them =
+        prefer == Prefer::Table && !version.has_signal_frames() && output.version.has_signal_frames();
     if !can_lack_them || core::mem::replace(&mut merger.scratch.has_signal_frames, true) {
         return;
     }

@@ -11,7 +11,7 @@ use super::table::{Head, RowBytes, Table};
 use super::{Contribution, Field, Live, Merger, Note, Object, Prefer, SkipReason};
 use crate::decoder::sframe::{self as decoder, Error, TableError};
 use crate::encoder::sframe::{EncodedRows, Layout, SharedRows, TableFunction};
-use crate::format::sframe::{FdeInfo, MAX_FRES_PER_BYTE, Version};
+use crate::format::sframe::{FdeInfo, MAX_SHARED_FRES, Version};
 use crate::format::{Address, Key, Reason, Row, SectionOffset, Unsupported};
 
 /// Memory that one object after the other uses.
@@ -90,10 +90,6 @@ impl Scratch {
     }
 }
 
-/// Bytes of rows that functions may share: with more, a table of few bytes could have more rows than readers
-/// accept.
-const LONGEST_SHARED: u32 = (2 * MAX_FRES_PER_BYTE * Version::V3.fde_size()) as u32;
-
 /// Adds the functions of an object's tables that are not covered yet.
 pub(crate) fn push_tables<'a>(
     merger: &mut Merger<'a>,
@@ -164,7 +160,8 @@ fn distinct(table: &Table<'_>, rows: &[RowBytes], shared: &mut Vec<Shared>) -> R
     }));
     shared.sort_unstable_by_key(|shared| (shared.rows, shared.head));
     let is_long = |pair: &&[Shared]| {
-        pair[1].rows.len > LONGEST_SHARED && (pair[0].rows, pair[0].head) == (pair[1].rows, pair[1].head)
+        pair[1].rows.len as usize > MAX_SHARED_FRES
+            && (pair[0].rows, pair[0].head) == (pair[1].rows, pair[1].head)
     };
     if let Some(pair) = shared.windows(2).find(is_long) {
         return Err(SkipReason::OverlappingRows(pair[1].rows.start));
@@ -192,7 +189,8 @@ fn push_table(
         if options.prefer == Prefer::Cfi && merger.scratch.covered.contains(live.key) {
             continue;
         }
-        let can_lack_signal = table.version() != Version::V3 && !merger.scratch.signal_frames.is_empty();
+        let can_lack_signal =
+            !table.version().has_signal_frames() && !merger.scratch.signal_frames.is_empty();
         if can_lack_signal && merger.scratch.signal_frames.contains(live.key) {
             continue;
         }

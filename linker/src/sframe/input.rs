@@ -42,7 +42,6 @@ impl<'a> Object<'a> {
 /// The field of a function's start: where a relocation is that leads to the function. Of each section fields are
 /// asked for in ascending order, so that a walk along sorted relocations answers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
 pub enum Field {
     /// At an offset in the object's `.sframe`.
     Sframe(SectionOffset),

@@ -8,7 +8,6 @@ use crate::format::{Arch, SectionOffset, Unsupported};
 
 /// Something of an object that is not in the output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
 pub enum Note {
     /// The object's `.sframe` is not used, from the table at an offset on. Its functions get rows from CFI if the
     /// object has any and the options allow it.

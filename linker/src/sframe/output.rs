@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::encoder::sframe::{self as encoder, Pool, WriteError};
+use crate::format::elf::{Relocated, RelocationType};
 use crate::format::sframe::Version;
 use crate::format::{Address, Arch, Key, SectionOffset, Unsupported};
 
@@ -42,16 +43,16 @@ pub enum RelocationKind {
 impl RelocationKind {
     /// The ELF relocation type, as GNU `as` has it: `R_X86_64_PC64`, `R_AARCH64_PREL64`, `R_390_PC64` and those of 32
     /// bits. `None` for an architecture that the format does not have.
-    pub const fn elf_type(self, arch: Arch) -> Option<u32> {
-        Some(match (arch, self) {
-            (Arch::Amd64, Self::Relative64) => 24,
-            (Arch::Amd64, Self::Relative32) => 2,
-            (Arch::Aarch64 | Arch::Aarch64Be, Self::Relative64) => 260,
-            (Arch::Aarch64 | Arch::Aarch64Be, Self::Relative32) => 261,
-            (Arch::S390x, Self::Relative64) => 23,
-            (Arch::S390x, Self::Relative32) => 5,
-            _ => return None,
-        })
+    pub const fn elf_type(self, arch: Arch) -> Option<RelocationType> {
+        arch.relocation(self.size(), Relocated::Distance)
+    }
+
+    /// Bytes of the field.
+    pub const fn size(self) -> u8 {
+        match self {
+            Self::Relative64 => 8,
+            Self::Relative32 => 4,
+        }
     }
 }
 
@@ -141,8 +142,8 @@ impl Section {
     /// relative to the field: the value is the address of the function plus the addend, less the field's address.
     pub fn relocations(&self) -> impl Iterator<Item = Relocation> + '_ {
         let kind = match self.version {
+            Version::V1 | Version::V2 => RelocationKind::Relative32,
             Version::V3 => RelocationKind::Relative64,
-            _ => RelocationKind::Relative32,
         };
         self.section.start_fields().map(move |start| Relocation {
             offset: start.field,

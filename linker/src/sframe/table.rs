@@ -2,7 +2,7 @@
 
 use super::Field;
 use crate::decoder::sframe::{Error, Section};
-use crate::format::sframe::{Attribute, Fde, FdeInfo, MAX_FRES_PER_BYTE, Version};
+use crate::format::sframe::{Attribute, Fde, FdeInfo, FdeType, MAX_FRES_PER_BYTE, Version};
 use crate::format::{Endian, SectionOffset};
 
 /// A table whose header has been read.
@@ -40,12 +40,12 @@ pub(crate) struct Head {
 impl Head {
     /// What it has beside its rows; in version 3 the attribute is part of these.
     pub(crate) fn beside_rows(&self, version: Version) -> (u8, u8) {
-        if version == Version::V3 { (0, 0) } else { (self.info.bits(), self.rep_size) }
+        if version.has_attributes() { (0, 0) } else { (self.info.bits(), self.rep_size) }
     }
 
     /// Whether it has flex FREs, its type being one that exists.
     pub(crate) fn is_flex(&self) -> bool {
-        self.info2 & 0x1f != 0
+        FdeType::from_info2(self.info2) != Some(FdeType::Default)
     }
 }
 
@@ -76,20 +76,23 @@ impl<'a> Table<'a> {
     /// A function's FDE and attribute, as stored; none if the attribute lies outside of the sub-section.
     #[inline]
     pub(crate) fn head(&self, index: usize) -> Option<Head> {
-        const V3: usize = Version::V3.fde_size();
-        if self.version() != Version::V3 {
-            let size = self.version().fde_size();
-            let bytes = self.index.get(index * size..(index + 1) * size)?;
-            let fde = Fde::read(bytes, self.version(), self.endian())?;
-            let Fde { size, fre_off, num_fres, info, rep_size, .. } = fde;
-            return Some(Head { size, first: fre_off, num_fres, info, info2: 0, rep_size });
+        match self.version() {
+            Version::V1 | Version::V2 => {
+                let size = self.version().fde_size();
+                let bytes = self.index.get(index * size..(index + 1) * size)?;
+                let fde = Fde::read(bytes, self.version(), self.endian())?;
+                let Fde { size, fre_off, num_fres, info, rep_size, .. } = fde;
+                Some(Head { size, first: fre_off, num_fres, info, info2: 0, rep_size })
+            }
+            Version::V3 => {
+                let fde = self.index.as_chunks::<{ Version::V3.fde_size() }>().0.get(index)?;
+                let Fde { size, fre_off, .. } = Fde::read(fde, Version::V3, self.endian())?;
+                let attribute = self.fres.get(fre_off as usize..)?.first_chunk()?;
+                let Attribute { num_fres, info, info2, rep_size } = Attribute::read(attribute, self.endian());
+                let first = fre_off + Attribute::SIZE as u32;
+                Some(Head { size, first, num_fres: num_fres.into(), info, info2, rep_size })
+            }
         }
-        let fde = self.index.as_chunks::<V3>().0.get(index)?;
-        let Fde { size, fre_off, .. } = Fde::read(fde, Version::V3, self.endian())?;
-        let attribute = self.fres.get(fre_off as usize..)?.first_chunk()?;
-        let Attribute { num_fres, info, info2, rep_size } = Attribute::read(attribute, self.endian());
-        let first = fre_off + Attribute::SIZE as u32;
-        Some(Head { size, first, num_fres: num_fres.into(), info, info2, rep_size })
     }
 
     /// Functions may share rows, but not so many that a walk along all takes longer than the table's bytes explain.

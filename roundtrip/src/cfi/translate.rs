@@ -56,7 +56,7 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Translate<'_, 'f, E, S> 
             CfaRule::Expression(expression) => match self.shape(expression) {
                 Some(Shape::Sum { register, offset }) => Cfa::Register { register, offset },
                 Some(Shape::Load { register, offset }) => Cfa::Memory { register, offset },
-                Some(Shape::Plt { register, offset, from }) if arch == Arch::Amd64 => {
+                Some(Shape::Plt { register, offset, from }) if has_stub_expression(arch) => {
                     plt = Some(from);
                     Cfa::Register { register, offset }
                 }
@@ -144,6 +144,14 @@ fn sort_by_register(rules: &mut [(Register, Rule)]) {
     rules.sort_unstable_by_key(|(register, _)| *register);
 }
 
+/// Whether the expression that ld writes for stubs counts from rsp and rip, registers 7 and 16 of x86-64 alone.
+fn has_stub_expression(arch: Arch) -> bool {
+    match arch {
+        Arch::Amd64 => true,
+        Arch::I386 | Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 | Arch::S390x => false,
+    }
+}
+
 /// Whether a rule for the caller's stack pointer is what every `.sframe` row implies: that it is the CFA
 /// (on s390x 160 bytes below it).
 fn is_cfa(rule: Rule, cfa: Cfa, arch: Arch) -> bool {
@@ -152,8 +160,7 @@ fn is_cfa(rule: Rule, cfa: Cfa, arch: Arch) -> bool {
         // An unset rule, and libgcc reads DW_CFA_same_value so too.
         Rule::SameValue => true,
         Rule::ValCfa(offset) => offset == below,
-        // s390x saves r15 on entry, when it is the CFA - 160 by the ABI.
-        Rule::Cfa(_) | Rule::Register { offset: 0, .. } if arch == Arch::S390x => true,
+        Rule::Cfa(_) | Rule::Register { offset: 0, .. } if arch.saves_stack_pointer() => true,
         Rule::Register { register, offset } => {
             offset.checked_sub(below).is_some_and(|offset| cfa == Cfa::Register { register, offset })
         }

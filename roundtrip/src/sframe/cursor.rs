@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use cfipack_decoder::sframe::{Fre, Fres, Function, Section};
-use cfipack_format::sframe::Version;
 
 use super::stub::Stub;
 use super::table::{Table, TableAnswer};
@@ -197,7 +196,7 @@ impl<'t> Open<'t> {
         let flags = flags(section, &function);
         let start = function.start().0;
         let content = if function.is_pc_mask() {
-            match Stub::of(&function, section.version() == Version::V1, flags) {
+            match Stub::of(&function, !section.version().has_repetition_size(), flags) {
                 Ok(stub) => Content::Stub(stub),
                 Err(answer) => Content::Malformed(answer),
             }
@@ -249,7 +248,7 @@ impl Walk<'_> {
 
 /// What holds for all rows of a function. One table may be able to represent what another one in the same file cannot.
 pub(crate) fn flags(section: &Section<'_>, function: &Function<'_>) -> Flags {
-    let signal = (section.version() == Version::V3).then(|| function.is_signal_frame());
+    let signal = section.version().has_signal_frames().then(|| function.is_signal_frame());
     Flags { signal, key_b: function.has_pauth_key_b() }
 }
 

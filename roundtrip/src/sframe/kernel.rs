@@ -138,7 +138,11 @@ pub fn kernel_violations(
             found.push(violation);
         }
     };
-    require(section.version() == Version::V3, KernelViolation::Version(section.version()));
+    let is_read = match section.version() {
+        Version::V1 | Version::V2 => false,
+        Version::V3 => true,
+    };
+    require(is_read, KernelViolation::Version(section.version()));
     require(section.is_sorted(), KernelViolation::NotSorted);
     require(header.flags.contains(Flags::START_PCREL), KernelViolation::NotPcRelative);
     require(header.auxhdr_len == 0, KernelViolation::AuxiliaryHeader(header.auxhdr_len));

@@ -1,7 +1,7 @@
 //! Where a table's bytes go, and what its functions are like.
 
 use cfipack_decoder::sframe::{self, Function, Section};
-use cfipack_format::sframe::{Attribute, FdeType, FreInfo, Header, Version};
+use cfipack_format::sframe::{FdeType, FreInfo, Header, Version};
 use cfipack_format::{Arch, Register, Row};
 
 /// Bytes, functions and rows of a table.
@@ -153,9 +153,7 @@ impl Stats {
     }
 
     fn count_block(&mut self, function: &Function<'_>, version: Version) -> Result<(), sframe::Error> {
-        if version == Version::V3 {
-            self.bytes.attributes += Attribute::SIZE as u64;
-        }
+        self.bytes.attributes += version.attribute_size() as u64;
         for fre in function.fres() {
             let fre = fre?;
             self.rows_stored += 1;

@@ -1,7 +1,6 @@
 //! Verifies tables against the CFI of their file.
 
 use cfipack_decoder::sframe::Section;
-use cfipack_format::sframe::Version;
 use cfipack_format::{Arch, Unsupported, cfi};
 
 use super::missing::{MissingFunction, Reasons};
@@ -9,7 +8,7 @@ use super::report::Report;
 use super::table::Table;
 use crate::cfi::Functions;
 use crate::options::Options;
-use crate::pool::{Pool, Serial};
+use crate::{Pool, Serial};
 use found::Found;
 use left::{Cause, Left, describe};
 use parts::{Question, judge};
@@ -76,13 +75,13 @@ fn run<'a>(
     let functions = Functions::find(cfi);
     let arch = cfi.first().map(|section| section.arch).or(tables.arch()).unwrap_or(Arch::Amd64);
     // Tables that do not represent which functions are signal frames cannot be wrong about it.
-    let is_v2 = |table: &Section<'_>| table.version() == Version::V2;
+    let marks_signal_frames = |table: &Section<'_>| table.version().has_signal_frames();
     let question = Question {
         functions: &functions,
         all_tails: functions.all_tails(),
         tables,
         arch,
-        signal: tables.sections.is_empty() || !tables.sections.iter().all(is_v2),
+        signal: tables.sections.is_empty() || tables.sections.iter().any(marks_signal_frames),
         // A function that cannot be read may lie in any gap.
         padding: if functions.unreadable().is_empty() { options.padding } else { 0 },
         limit: options.limit,

@@ -2,14 +2,14 @@
 
 use std::ops::Range;
 
-use cfipack_format::Arch;
+use cfipack_format::{Arch, Family};
 use iced_x86::{Decoder, DecoderOptions, FlowControl};
 
 /// Calls `visit` with the offset after every call in `code`, in ascending order. x86 code is decoded from
 /// its first byte on, which has to be an instruction's.
 pub(super) fn each_return(arch: Arch, code: &[u8], mut visit: impl FnMut(u64)) {
-    match arch {
-        Arch::Amd64 | Arch::I386 => {
+    match arch.family() {
+        Family::X86 => {
             let bits = u32::from(arch.pointer_size()) * 8;
             for instruction in Decoder::with_ip(bits, code, 0, DecoderOptions::NONE).iter() {
                 if matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall) {
@@ -17,14 +17,14 @@ pub(super) fn each_return(arch: Arch, code: &[u8], mut visit: impl FnMut(u64)) {
                 }
             }
         }
-        Arch::Aarch64 | Arch::Arm64_32 => {
+        Family::Aarch64 => {
             for (&word, end) in code.as_chunks::<4>().0.iter().zip((4..).step_by(4)) {
                 if is_arm64_call(u32::from_le_bytes(word)) {
                     visit(end);
                 }
             }
         }
-        _ => {}
+        Family::S390x => {}
     }
 }
 

@@ -2,7 +2,7 @@
 
 use cfipack_decoder::compact_unwind::row;
 use cfipack_format::compact_unwind::{Encoding, Mode};
-use cfipack_format::{Arch, Cfa, ImageOffset, Row, Rule, Saved, SectionOffset};
+use cfipack_format::{Arch, Cfa, Family, ImageOffset, Row, Rule, Saved, SectionOffset};
 
 use super::Violation;
 
@@ -15,17 +15,20 @@ pub(super) fn check(
     encoding: Encoding,
 ) -> impl Iterator<Item = Violation> {
     let unused = encoding.unused_bits(arch) != 0;
-    let of_mode = match (encoding.mode(arch), arch) {
-        (Some(Mode::FramelessIndirect), _) if !has_immediate(arch, code, encoding) => {
-            Some(Violation::NoImmediate { offset, function, encoding })
+    let of_mode = match (arch.family(), encoding.mode(arch)) {
+        (Family::X86, Some(Mode::FramelessIndirect)) => {
+            let is_fault = !has_immediate(arch, code, encoding);
+            is_fault.then_some(Violation::NoImmediate { offset, function, encoding })
         }
-        (Some(Mode::Frame), Arch::Amd64 | Arch::I386) if !is_below_frame_pointer(encoding) => {
-            Some(Violation::FrameSlot { offset, function, encoding })
+        (Family::X86, Some(Mode::Frame)) => {
+            let is_fault = !is_below_frame_pointer(encoding);
+            is_fault.then_some(Violation::FrameSlot { offset, function, encoding })
         }
-        (Some(Mode::Frameless), Arch::Aarch64 | Arch::Arm64_32) if !encoding.pairs().is_empty() => {
-            Some(Violation::FramelessPairs { offset, function, encoding })
+        (Family::Aarch64, Some(Mode::Frameless)) => {
+            let is_fault = !encoding.pairs().is_empty();
+            is_fault.then_some(Violation::FramelessPairs { offset, function, encoding })
         }
-        _ => None,
+        (Family::X86 | Family::Aarch64 | Family::S390x, _) => None,
     };
     let of_meaning = match row(encoding, arch, code) {
         Err(error) => Some(Violation::Encoding { offset, function, error }),
@@ -41,7 +44,7 @@ pub(super) fn check(
 /// Whether the bytes before the immediate are those of `sub $imm32, %rsp` (or `%esp`).
 fn has_immediate(arch: Arch, code: &[u8], encoding: Encoding) -> bool {
     let at = usize::from(encoding.immediate_at());
-    let opcode: &[u8] = if arch == Arch::I386 { &[0x81, 0xec] } else { &[0x48, 0x81, 0xec] };
+    let opcode: &[u8] = if arch.pointer_size() == 4 { &[0x81, 0xec] } else { &[0x48, 0x81, 0xec] };
     code.get(..at).is_some_and(|before| before.ends_with(opcode)) && code.len() >= at + 4
 }
 

@@ -26,7 +26,6 @@ fuzz_target!(|input: &[u8]| {
     let live = |number: usize, field| {
         let at = match field {
             Field::Sframe(at) | Field::EhFrame(at) => at.0 as u64,
-            _ => return None,
         };
         let key = Key((number as u64) << 32 | at / 16);
         match at % 11 {

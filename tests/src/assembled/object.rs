@@ -123,7 +123,7 @@ impl Object {
             }
             target => panic!("{target:?}"),
         };
-        let kind = relocation.elf_type(self.arch).expect("a type");
+        let kind = relocation.elf_type(self.arch).expect("a type").number;
         (relocation.offset.0 as u64, kind, name, value + relocation.addend)
     }
 }

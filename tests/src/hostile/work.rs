@@ -116,7 +116,6 @@ fn merge_objects(objects: &[Object<'_>], options: LinkOptions) {
     for (number, object) in objects.iter().enumerate() {
         let live = |field| match field {
             Field::Sframe(at) | Field::EhFrame(at) => Some(Key((number as u64) << 32 | at.0 as u64).into()),
-            _ => None,
         };
         merger.push_object(object, live, |_| ());
     }

@@ -133,7 +133,7 @@ fn compare(linked: &Linked<'_>, target: Target, kind: Kind, output: &[u8], threa
         ours.write_relocatable(&mut bytes).unwrap();
         let relocation = |it: cfipack_linker::sframe::Relocation| {
             let (section, value) = linked.place(it.function);
-            let r_type = it.kind.elf_type(target.arch).unwrap();
+            let r_type = it.kind.elf_type(target.arch).unwrap().number;
             (it.offset.0 as u64, r_type, section.to_owned(), value + it.addend)
         };
         let ours: Vec<_> = ours.relocations().map(relocation).collect();

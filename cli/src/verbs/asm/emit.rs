@@ -5,7 +5,8 @@ use cfipack_assembler::encoder::compact_unwind;
 use cfipack_assembler::encoder::sframe::Options;
 use cfipack_assembler::text::{Format, Unit};
 use cfipack_assembler::{Assembly, CompactOptions, Encodings, Linker, ObjectOptions, Target, UnnamedReason};
-use cfipack_format::{Arch, Key, Unsupported};
+use cfipack_format::sframe::Abi;
+use cfipack_format::{Key, Unsupported};
 
 use super::{Arguments, Emit, EncodingsName, LinkerName, Made, Omitted, Relocation, dialect, labels};
 
@@ -35,7 +36,8 @@ fn sframe(unit: &Unit, assembly: &Assembly, options: Options) -> anyhow::Result<
     let made = assembly.sframe(options)?;
     let mut bytes = vec![0; made.section.relocatable_len()];
     made.section.write_relocatable(&mut bytes)?;
-    let kind = crate::verbs::convert::relocation_type(unit.arch, options.version);
+    let abi = Abi::of(unit.arch).context(".sframe is not defined for the architecture")?;
+    let kind = abi.start_relocation(options.version).name;
     let labels = labels(unit);
     let relocations = made.section.start_fields().map(|field| {
         let target = Target::Function(field.function);
@@ -55,7 +57,7 @@ fn eh_frame(unit: &Unit, assembly: &Assembly) -> anyhow::Result<Made> {
     let labels = labels(unit);
     let relocations = frames.relocations().iter().map(|relocation| {
         let kind = match relocation.elf_type(unit.arch) {
-            Some(number) if unit.format == Format::Elf => relocation_name(unit.arch, number).to_owned(),
+            Some(kind) if unit.format == Format::Elf => kind.name.to_owned(),
             _ => format!("{} bytes", relocation.size),
         };
         Relocation::new((unit, &labels), relocation.offset.0, kind, relocation.target, relocation.addend)
@@ -82,7 +84,7 @@ fn compact_unwind(unit: &Unit, assembly: &Assembly, encodings: EncodingsName) ->
     let names = unit.symbols.iter().enumerate().filter(|(_, name)| is_canonical(name));
     let canonical: Vec<_> = names.map(|(key, _)| Key(key as u64)).collect();
     let options = CompactOptions::new().with_encodings(encodings).with_canonical_personalities(&canonical);
-    let place = |section: usize, address| compact_unwind::Target::Section {
+    let place = |section: usize, address| compact_unwind::RelocationTarget::Section {
         number: u8::try_from(section + 1).unwrap_or(u8::MAX),
         address,
     };
@@ -99,7 +101,7 @@ fn compact_unwind(unit: &Unit, assembly: &Assembly, encodings: EncodingsName) ->
         Target::Personality(key) | Target::Lsda(key) => {
             match labels.get(unit.symbols[key.0 as usize].as_str()) {
                 Some(label) if !label.is_global => place(label.section, label.offset),
-                _ => compact_unwind::Target::Symbol { number: key.0 as u32 },
+                _ => compact_unwind::RelocationTarget::Symbol { number: key.0 as u32 },
             }
         }
         _ => place(0, 0),
@@ -107,10 +109,10 @@ fn compact_unwind(unit: &Unit, assembly: &Assembly, encodings: EncodingsName) ->
     let made = assembly.compact_unwind(options, |_| None, target_of)?;
     let relocations = made.section.relocations().map(|relocation| {
         let (symbol, section, addend) = match relocation.target {
-            compact_unwind::Target::Section { number, address } => {
+            compact_unwind::RelocationTarget::Section { number, address } => {
                 (None, Some(usize::from(number) - 1), address as i64)
             }
-            compact_unwind::Target::Symbol { number } => {
+            compact_unwind::RelocationTarget::Symbol { number } => {
                 (unit.symbols.get(number as usize).cloned(), None, 0)
             }
         };
@@ -147,29 +149,4 @@ fn object(unit: &Unit, sframe: Options, arguments: &Arguments) -> anyhow::Result
     let omitted: Vec<_> = unnamed.chain(made.unsupported.iter().map(omitted)).collect();
     let is_incomplete = !made.unnamed.is_empty();
     Ok(Made { section: "object", bytes: made.bytes, relocations: Vec::new(), omitted, is_incomplete })
-}
-
-/// The name of a relocation that `.eh_frame` has.
-fn relocation_name(arch: Arch, number: u32) -> &'static str {
-    match (arch, number) {
-        (Arch::Amd64, 1) => "R_X86_64_64",
-        (Arch::Amd64, 2) => "R_X86_64_PC32",
-        (Arch::Amd64, 10) => "R_X86_64_32",
-        (Arch::Amd64, 11) => "R_X86_64_32S",
-        (Arch::Amd64, 12) => "R_X86_64_16",
-        (Arch::Amd64, 13) => "R_X86_64_PC16",
-        (Arch::Amd64, _) => "R_X86_64_PC64",
-        (Arch::S390x, 3) => "R_390_16",
-        (Arch::S390x, 4) => "R_390_32",
-        (Arch::S390x, 5) => "R_390_PC32",
-        (Arch::S390x, 16) => "R_390_PC16",
-        (Arch::S390x, 22) => "R_390_64",
-        (Arch::S390x, _) => "R_390_PC64",
-        (_, 257) => "R_AARCH64_ABS64",
-        (_, 258) => "R_AARCH64_ABS32",
-        (_, 259) => "R_AARCH64_ABS16",
-        (_, 260) => "R_AARCH64_PREL64",
-        (_, 261) => "R_AARCH64_PREL32",
-        (_, _) => "R_AARCH64_PREL16",
-    }
 }

@@ -2,7 +2,6 @@
 
 use anyhow::{Context as _, bail};
 use cfipack_container::{Error, File, Kind, Member, Rewrite, rewrite_members, rewrite_slices};
-use cfipack_format::Arch;
 
 use super::plan::Plan;
 
@@ -76,7 +75,7 @@ fn object<'a>(member: &Member<'a>) -> anyhow::Result<Option<File<'a>>> {
         Err(Error::NotObject { .. } | Error::Unsupported { .. }) if member.is_of_archive => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    if !file.is_mach_o() || !matches!(file.arch(), Arch::Amd64 | Arch::Aarch64) {
+    if !file.is_mach_o() || !file.arch().has_compact_unwind() || file.arch().pointer_size() != 8 {
         return Ok(None);
     }
     if file.kind() == Kind::Linked {

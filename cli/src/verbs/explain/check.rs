@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use cfipack_format::{Address, Arch, Cfa, Register, Rule};
+use cfipack_format::{Address, Arch, Cfa, Family, Register, Rule};
 use cfipack_roundtrip::words::Name;
 use serde::Serialize;
 
@@ -57,9 +57,10 @@ impl<'l> Checker<'l> {
         let in_force = instructions.iter().map(|one| rows::index_at(rows, one.offset)).collect();
         let states = vec![None; instructions.len()];
         let mut checker = Self { arch, start, instructions, rows, in_force, states };
-        // On s390x nothing is known about instructions.
-        if arch != Arch::S390x {
-            checker.follow();
+        match arch.family() {
+            Family::X86 | Family::Aarch64 => checker.follow(),
+            // Nothing is known about instructions.
+            Family::S390x => {}
         }
         checker
     }
@@ -232,15 +233,11 @@ impl<'l> Checker<'l> {
     /// The fault of a return: the stack pointer must be where it was at the function's entry.
     fn at_return(&self, index: usize) -> Option<String> {
         let stack = self.arch.stack_pointer();
-        let expected = match self.arch {
-            Arch::Amd64 => -8,
-            Arch::I386 => -4,
-            _ => 0,
-        };
+        let expected = -self.arch.pushed_by_call();
         match self.state(index).get(stack) {
-            Value::Cfa(place) if place != expected => {
+            Value::Cfa(place) if i64::from(place) != expected => {
                 let here = self.cfa_words(stack, -i64::from(place));
-                let entry = self.cfa_words(stack, -i64::from(expected));
+                let entry = self.cfa_words(stack, -expected);
                 Some(format!("returns where the CFA is {here}, not {entry}"))
             }
             _ => None,

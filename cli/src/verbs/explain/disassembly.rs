@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use cfipack_container::{File, Kind, Section};
-use cfipack_format::{Address, Arch};
+use cfipack_format::{Address, Arch, Family};
 
 use super::aarch64;
 use super::effect::{Effect, Flow};
@@ -95,12 +95,11 @@ impl<'a> Code<'a> {
         while offset < bytes.len() {
             let rest = &bytes[offset..];
             let pc = self.start.offset(offset as i64);
-            let decoded = match (arch, rest.first_chunk()) {
-                (Arch::Amd64 | Arch::I386, _) => x86.decode(rest, pc, |len| self.is_relocated(offset, len)),
-                (Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32, Some(word)) => {
-                    aarch64::decode(*word, pc, self.is_relocated(offset, 4))
-                }
-                _ => bytes_only(arch, rest),
+            let decoded = match (arch.family(), rest.first_chunk()) {
+                (Family::X86, _) => x86.decode(rest, pc, |len| self.is_relocated(offset, len)),
+                (Family::Aarch64, Some(word)) => aarch64::decode(*word, pc, self.is_relocated(offset, 4)),
+                (Family::Aarch64, None) => bytes_only(rest, rest.len()),
+                (Family::S390x, _) => bytes_only(rest, s390x_len(rest[0])),
             };
             let text = match decoded.text {
                 Text::Plain(text) => text,
@@ -122,15 +121,17 @@ impl<'a> Code<'a> {
     }
 }
 
-/// An instruction of which only the length is known. On s390x the two highest bits have it (z/Architecture Principles
-/// of Operation, "Instruction Formats").
-fn bytes_only(arch: Arch, rest: &[u8]) -> Decoded {
-    let len = match (arch, rest[0] >> 6) {
-        (Arch::S390x, 0) => 2,
-        (Arch::S390x, 1 | 2) => 4,
-        (Arch::S390x, _) => 6,
-        _ => rest.len(),
-    };
+/// The length of an instruction, by its two highest bits (z/Architecture Principles of Operation, "Instruction Formats").
+fn s390x_len(first: u8) -> usize {
+    match first >> 6 {
+        0 => 2,
+        1 | 2 => 4,
+        _ => 6,
+    }
+}
+
+/// An instruction of which only the length is known.
+fn bytes_only(rest: &[u8], len: usize) -> Decoded {
     let len = len.min(rest.len()).min(6) as u8;
     let text = Text::Plain(String::new());
     Decoded { len, text, flow: Flow::Next, effect: Effect::default(), is_padding: false }

@@ -38,8 +38,7 @@ impl Frame {
     pub fn new(arch: Arch, pc: String, row: &CfiRow, state: &State) -> Self {
         let mut slots = Vec::new();
         let mut elsewhere = BTreeMap::new();
-        let is_x86 = matches!(arch, Arch::Amd64 | Arch::I386);
-        if row.row.return_address == Rule::SameValue && !is_x86 {
+        if row.row.return_address == Rule::SameValue && arch.pushed_by_call() == 0 {
             elsewhere.insert(
                 "return address".to_string(),
                 format!("= {}", rows::name(arch, arch.return_address())),

@@ -142,8 +142,8 @@ impl fmt::Display for CfaWords {
 
 /// A register's name; the return address of x86 has none.
 pub fn name(arch: Arch, register: Register) -> String {
-    match arch {
-        Arch::Amd64 | Arch::I386 if register == arch.return_address() => "ra".to_string(),
+    match arch.pushed_by_call() {
+        1.. if register == arch.return_address() => "ra".to_string(),
         _ => Name(arch, register).to_string(),
     }
 }

@@ -38,7 +38,7 @@ impl X86Decoder {
     /// The instruction at the start of `code`, which lies at `pc`. `is_relocated` tells whether a relocation changes one
     /// of so many bytes.
     pub fn decode(&mut self, code: &[u8], pc: Address, is_relocated: impl Fn(usize) -> bool) -> Decoded {
-        let bits = if self.arch == Arch::Amd64 { 64 } else { 32 };
+        let bits = if self.is_wide() { 64 } else { 32 };
         let instruction = Decoder::with_ip(bits, code, pc.0, DecoderOptions::NONE).decode();
         if instruction.is_invalid() {
             let text = Text::Plain("(bad)".to_string());
@@ -76,8 +76,12 @@ impl X86Decoder {
         Decoded { len: instruction.len() as u8, text, flow, effect, is_padding }
     }
 
+    fn is_wide(&self) -> bool {
+        self.arch.pointer_size() == 8
+    }
+
     fn of_call(&self) -> Effect {
-        let writes = if self.arch == Arch::Amd64 { CALL_CHANGES } else { CALL_CHANGES_32 };
+        let writes = if self.is_wide() { CALL_CHANGES } else { CALL_CHANGES_32 };
         Effect { changes: Vec::new(), writes: self.renumbered(writes) }
     }
 
@@ -91,13 +95,13 @@ impl X86Decoder {
     fn dwarf(&self, number: usize) -> Register {
         const AMD64: [u16; 8] = [0, 2, 1, 3, 7, 6, 4, 5];
         const I386: [u16; 8] = [0, 1, 2, 3, 5, 4, 6, 7];
-        let numbers = if self.arch == Arch::Amd64 { AMD64 } else { I386 };
+        let numbers = if self.is_wide() { AMD64 } else { I386 };
         Register(numbers.get(number).copied().unwrap_or(number as u16))
     }
 
     /// The register that a name of full width stands for.
     fn register(&self, register: X86) -> Option<Register> {
-        let is_full = if self.arch == Arch::Amd64 { register.is_gpr64() } else { register.is_gpr32() };
+        let is_full = if self.is_wide() { register.is_gpr64() } else { register.is_gpr32() };
         is_full.then(|| self.dwarf(register.number()))
     }
 
@@ -106,8 +110,7 @@ impl X86Decoder {
         let is_plain = instruction.memory_index() == X86::None && instruction.segment_prefix() == X86::None;
         let base = self.register(instruction.memory_base()).filter(|_| is_plain)?;
         let displacement = instruction.memory_displacement64();
-        let is_wide = self.arch == Arch::Amd64;
-        Some((base, if is_wide { displacement as i64 } else { i64::from(displacement as i32) }))
+        Some((base, if self.is_wide() { displacement as i64 } else { i64::from(displacement as i32) }))
     }
 
     fn effect(&mut self, instruction: &Instruction) -> Effect {
@@ -157,9 +160,9 @@ impl X86Decoder {
             instruction.op1_kind(),
             OpKind::Immediate8to64 | OpKind::Immediate32to64 | OpKind::Immediate8to32 | OpKind::Immediate32
         );
-        let constant = || match self.arch {
-            Arch::Amd64 => instruction.immediate(1) as i64,
-            _ => i64::from(instruction.immediate(1) as i32),
+        let constant = || match self.is_wide() {
+            true => instruction.immediate(1) as i64,
+            false => i64::from(instruction.immediate(1) as i32),
         };
         match instruction.mnemonic() {
             Mnemonic::Pop if register != stack => vec![Change::Load { register, base: stack, offset: 0 }],

@@ -13,11 +13,10 @@ pub const TABLES: &str = "__unwind_info or __compact_unwind";
 
 /// Refuses an architecture without compact encodings.
 pub fn check_arch(arch: Arch) -> anyhow::Result<()> {
-    match arch {
-        Arch::Amd64 | Arch::I386 | Arch::Aarch64 | Arch::Arm64_32 => Ok(()),
-        Arch::Aarch64Be => bail!("big-endian AArch64 has no compact unwind encodings"),
-        _ => bail!("{arch} has no compact unwind encodings"),
+    if !arch.has_compact_unwind() {
+        bail!("{arch} has no compact unwind encodings");
     }
+    Ok(())
 }
 
 /// The tables of a Mach-O file, or a bare `__unwind_info`.

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use cfipack_format::{Arch, Endian};
+use cfipack_format::{Endian, Family};
 use object::elf;
 use object::read::elf::FileHeader as _;
 
@@ -268,9 +268,9 @@ impl<'a> Source<'a> {
 
     /// The page size that segments are aligned for, at most 64 KiB.
     pub fn page(&self) -> u64 {
-        let smallest = match self.headers.arch {
-            Arch::Aarch64 | Arch::Aarch64Be => LARGE_PAGE,
-            _ => PAGE,
+        let smallest = match self.headers.arch.family() {
+            Family::Aarch64 => LARGE_PAGE,
+            Family::X86 | Family::S390x => PAGE,
         };
         let aligns = self.loaded().map(|load| load.align).filter(|align| align.is_power_of_two());
         match aligns.max() {

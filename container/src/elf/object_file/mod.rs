@@ -9,8 +9,8 @@ mod symbols;
 
 use core::ops::Range;
 
-use cfipack_format::Arch;
-use object::elf::{self, Rela64, RelocationType};
+use cfipack_format::sframe::{Abi, Version};
+use object::elf::{self, Rela64};
 use object::pod::bytes_of;
 use object::read::elf::SectionHeader as _;
 use object::{Endianness, I64, U64};
@@ -31,8 +31,8 @@ pub struct StartRelocation {
     pub addend: u64,
 }
 
-/// The version of a table that starts with this byte after its magic, and whose starts have 8 bytes.
-const V3: u8 = 3;
+/// Where a table has its version.
+const VERSION_AT: usize = 2;
 
 /// The alignment of both sections in bytes.
 const ALIGN: u64 = 8;
@@ -123,8 +123,9 @@ fn relocations(
     let mut sections: Vec<_> = starts.iter().map(|start| start.section as u32).collect();
     sections.sort_unstable();
     sections.dedup();
-    let is_v3 = table.get(2) == Some(&V3);
-    let kind = relocation_type(headers.arch, is_v3);
+    let version = table.get(VERSION_AT).and_then(|&number| Version::from_number(number));
+    let kind =
+        version.zip(Abi::of(headers.arch)).map(|(version, abi)| (version, abi.start_relocation(version)));
     let numbers = match &mut edit.symbols {
         Some(symbols) => symbols.of_sections(&sections),
         None if starts.is_empty() => Vec::new(),
@@ -133,14 +134,16 @@ fn relocations(
     let mut bytes = Vec::with_capacity(starts.len() * RELA_LEN);
     for start in starts {
         let offset = u64::from(start.offset);
-        let end = offset + if is_v3 { 8 } else { 4 };
+        let value = start.section as u64;
+        let Some((version, kind)) = kind else { return Err(EmbedError::Start { offset, value }) };
+        let end = offset + version.start_size() as u64;
         let is_old = start.section != 0 && start.section < headers.sections.len();
         let is_old = is_old && Some(start.section) != table_slot;
         if end > table.len() as u64 || !is_old || edit.slots[start.section].is_removed {
-            return Err(EmbedError::Start { offset, value: start.section as u64 });
+            return Err(EmbedError::Start { offset, value });
         }
         let number = numbers.partition_point(|&(section, _)| (section as usize) < start.section);
-        let info = u64::from(numbers[number].1) << 32 | u64::from(kind.0);
+        let info = u64::from(numbers[number].1) << 32 | u64::from(kind.number);
         let relocation = Rela64 {
             r_offset: U64::new(headers.endian, offset),
             r_info: U64::new(headers.endian, info),
@@ -252,16 +255,4 @@ fn names_of(edit: &Edit<'_, '_>) -> Option<Range<usize>> {
     let slot = edit.slots.get(edit.names).filter(|slot| !slot.is_removed)?;
     let is_names = slot.header.sh_type(edit.headers.endian) == elf::SHT_STRTAB;
     slot.old.clone().filter(|_| is_names)
-}
-
-/// The type of a start's relocation, which is relative to its field, as gas writes it.
-fn relocation_type(arch: Arch, is_v3: bool) -> RelocationType {
-    match (arch, is_v3) {
-        (Arch::S390x, true) => elf::R_390_PC64,
-        (Arch::S390x, false) => elf::R_390_PC32,
-        (Arch::Aarch64 | Arch::Aarch64Be, true) => elf::R_AARCH64_PREL64,
-        (Arch::Aarch64 | Arch::Aarch64Be, false) => elf::R_AARCH64_PREL32,
-        (_, true) => elf::R_X86_64_PC64,
-        (_, false) => elf::R_X86_64_PC32,
-    }
 }

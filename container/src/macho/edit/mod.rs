@@ -11,7 +11,7 @@ mod splices;
 use std::borrow::Cow;
 
 use cfipack_format::compact_unwind::{Encoding, Entry as Row, Flags};
-use cfipack_format::{Address, Arch, SectionOffset};
+use cfipack_format::{Address, SectionOffset};
 
 use commands::Commands;
 use relocations::Relocations;
@@ -63,7 +63,7 @@ impl<'f, 'a> CompactUnwindEditor<'f, 'a> {
             let value = word(file.bytes, 12).into();
             return Err(Error::Unsupported { what: "file type", offset: 12, value });
         }
-        if !matches!(file.arch, Arch::Amd64 | Arch::Aarch64) {
+        if !file.arch.has_compact_unwind() || file.arch.pointer_size() != 8 {
             let value = word(file.bytes, 4).into();
             return Err(Error::Unsupported { what: "CPU type", offset: 4, value });
         }

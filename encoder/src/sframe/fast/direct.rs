@@ -9,6 +9,7 @@
 use cfipack_format::sframe::FreType;
 
 use crate::cfi::Code;
+use crate::sframe::Layout;
 use crate::sframe::fast::common_cie::CommonCie;
 use crate::sframe::fast::pattern::Pattern;
 use crate::sframe::fast::rules::{FrameState, Rules, States};
@@ -39,7 +40,7 @@ impl Common {
         size: u32,
         fres: &mut Fres,
     ) -> Option<u64> {
-        let location = match FreType::for_start(size - 1) {
+        let location = match Layout::Small.fre_type(size) {
             FreType::Addr1 => self.run_as::<1>(cie, code, FreType::Addr1, fres),
             FreType::Addr2 => self.run_as::<2>(cie, code, FreType::Addr2, fres),
             FreType::Addr4 => self.run_as::<4>(cie, code, FreType::Addr4, fres),

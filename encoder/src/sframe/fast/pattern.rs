@@ -1,5 +1,6 @@
 //! The FRE of a row but for the CFA's offset.
 
+use cfipack_format::sframe::Abi;
 use cfipack_format::{Arch, Cfa, Endian, Row, Rule};
 
 use crate::sframe::rows::fre::{Fre, ShortFre};
@@ -32,12 +33,13 @@ impl Pattern {
     /// The pattern of a row whose CFA is a register plus an offset.
     pub(crate) fn new(arch: Arch, row: &Row) -> Option<Self> {
         let Cfa::Register { register, .. } = row.cfa else { return None };
+        let abi = Abi::of(arch)?;
         if arch.endian() == Endian::Big || row.return_address == Rule::Undefined {
             return None;
         }
         let fre = |offset| {
             let row = Row { cfa: Cfa::Register { register, offset }, ..*row };
-            Fre::default(arch, &row).ok()?.as_short().map(ShortFre::number)
+            Fre::default(abi, &row).ok()?.as_short().map(ShortFre::number)
         };
         Some(Self { small: fre(0)?, large: fre(0x80)? & !0xff_ff00 })
     }

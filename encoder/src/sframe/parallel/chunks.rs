@@ -132,7 +132,7 @@ where
     pub(crate) fn convert_apart(&self, builder: &mut Builder<'a>, pool: &dyn Pool) -> Progress<'a> {
         let (empty, mut progress) = (builder.shard(), Progress::new(self.len()));
         let shards = progress.shards.iter_mut().enumerate().collect();
-        crate::sframe::parallel::pool::for_each(pool, shards, |(chunk, shard)| {
+        crate::sframe::parallel::parts::for_each(pool, shards, |(chunk, shard)| {
             *shard = Some(self.convert(&empty, chunk));
         });
         progress

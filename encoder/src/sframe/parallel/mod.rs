@@ -4,6 +4,6 @@
 //! any number of threads, and for any order in which a pool runs its tasks.
 
 mod chunks;
-pub(crate) mod pool;
+pub(crate) mod parts;
 pub(crate) mod push_section;
 pub(crate) mod shards;

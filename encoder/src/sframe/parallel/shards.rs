@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use crate::Reason;
-use crate::sframe::parallel::pool::for_each;
+use crate::sframe::parallel::parts::for_each;
 use crate::sframe::table::block::{Blocks, GROUP};
 use crate::sframe::table::entries::Entry;
 use crate::sframe::table::hash_index::HashIndex;

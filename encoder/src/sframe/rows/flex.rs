@@ -1,14 +1,15 @@
 //! FREs of flex FDEs: each rule has a control word beside its offset, so that it may name any register.
 
-use cfipack_format::sframe::{CONTROL_CFA_SLOT, ControlWord, FreInfo, WordSize};
-use cfipack_format::{Arch, Cfa, Row, Rule};
+use cfipack_format::sframe::{Abi, CONTROL_CFA_SLOT, ControlWord, FreInfo, WordSize};
+use cfipack_format::{Cfa, Row, Rule};
 
 use crate::Reason;
 use crate::sframe::rows::fre::{Fre, cfa_word};
 
 /// The FRE of a row in a flex FDE.
 #[inline(never)]
-pub(crate) fn flex(arch: Arch, row: &Row) -> Result<Fre, Reason> {
+pub(crate) fn flex(abi: Abi, row: &Row) -> Result<Fre, Reason> {
+    let arch = abi.arch();
     let mut words = FlexWords { words: [0; 6], count: 0, size: WordSize::B1 };
     let (register, offset, deref) = match row.cfa {
         Cfa::Register { register, offset } => (register, offset, false),
@@ -16,7 +17,7 @@ pub(crate) fn flex(arch: Arch, row: &Row) -> Result<Fre, Reason> {
         Cfa::Undefined => return Err(Reason::CfaMissing),
         Cfa::Expression => return Err(Reason::CfaExpression),
     };
-    words.push_pair(ControlWord::register(register, deref), cfa_word(arch, offset)?, Reason::CfaOffset)?;
+    words.push_pair(ControlWord::register(register, deref), cfa_word(abi, offset)?, Reason::CfaOffset)?;
     let fixed = Row::at_entry(arch).return_address;
     let has_fp = row.frame_pointer != Rule::SameValue;
     if row.return_address != fixed {

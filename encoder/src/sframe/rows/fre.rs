@@ -56,7 +56,7 @@ impl ShortFre {
     /// have, another size then.
     #[inline(always)]
     pub(crate) fn with_cfa_offset(self, arch: Arch, offset: i64) -> Option<Self> {
-        let word = cfa_word(arch, offset).ok()?;
+        let word = cfa_word(Abi::of(arch)?, offset).ok()?;
         let info = FreInfo(self.0 as u8);
         let size = WordSize::for_signed(word).filter(|&size| info.word_size() == Some(size))?;
         let (bits, mask) = match (size, arch.endian()) {
@@ -120,14 +120,16 @@ impl Fre {
         if matches!(row.return_address, Rule::Undefined) {
             return Ok(Self::Short(ShortFre(u64::from(FreInfo::OUTERMOST.0) | 1 << 56)));
         }
+        let Some(abi) = Abi::of(arch) else { return Err(Reason::Architecture) };
         match fde_type {
-            FdeType::Default => Self::default(arch, row),
-            FdeType::Flex => flex(arch, row),
+            FdeType::Default => Self::default(abi, row),
+            FdeType::Flex => flex(abi, row),
         }
     }
 
     #[inline(always)]
-    pub(crate) fn default(arch: Arch, row: &Row) -> Result<Self, Reason> {
+    pub(crate) fn default(abi: Abi, row: &Row) -> Result<Self, Reason> {
+        let arch = abi.arch();
         let Cfa::Register { register, offset } = row.cfa else {
             return Err(cfa_needs_flex(row.cfa));
         };
@@ -135,30 +137,29 @@ impl Fre {
         if !sp_based && register != arch.frame_pointer() {
             return Err(Reason::CfaRegister(register));
         }
-        let cfa = cfa_word(arch, offset)?;
+        let cfa = cfa_word(abi, offset)?;
         let fp = match row.frame_pointer {
             Rule::SameValue => None,
             Rule::Cfa(offset) => Some(offset),
             _ => return Err(Reason::FramePointerRule),
         };
-        let (count, words) = if arch == Arch::Amd64 {
+        let (count, words) = if abi.fixed_ra_offset() != 0 {
             match row.return_address {
-                Rule::Cfa(offset) if offset == Abi::Amd64.fixed_ra_offset().into() => {}
+                Rule::Cfa(offset) if offset == abi.fixed_ra_offset().into() => {}
                 _ => return Err(Reason::ReturnAddressRule),
             }
             (1 + u8::from(fp.is_some()), [cfa, fp.unwrap_or(0), 0])
         } else {
-            // In version 2 an odd word is a register there.
-            if arch == Arch::S390x && fp.is_some_and(|offset| offset & 1 != 0) {
+            if abi.has_register_words() && fp.is_some_and(|offset| offset & 1 != 0) {
                 return Err(Reason::FramePointerRule);
             }
             match (row.return_address, fp) {
                 (Rule::SameValue, None) => (1, [cfa, 0, 0]),
-                (Rule::Cfa(offset), _) if arch == Arch::S390x && offset & 1 != 0 => {
+                (Rule::Cfa(offset), _) if abi.has_register_words() && offset & 1 != 0 => {
                     return Err(Reason::ReturnAddressRule);
                 }
                 // An RA word of 0 is padding.
-                (Rule::SameValue, Some(fp)) if arch == Arch::S390x => (3, [cfa, 0, fp]),
+                (Rule::SameValue, Some(fp)) if abi.pads_return_address() => (3, [cfa, 0, fp]),
                 (Rule::SameValue, Some(_)) => return Err(Reason::FramePointerAlone),
                 (Rule::Cfa(0), _) => return Err(Reason::ReturnAddressRule),
                 (Rule::Cfa(ra), None) => (2, [cfa, ra, 0]),
@@ -245,19 +246,22 @@ fn out_of_range(words: [i64; 3]) -> Reason {
     Reason::RuleOffset(too_far.unwrap_or_default())
 }
 
-/// The CFA's data word: its offset, on s390x counted from 160 in units of 8 bytes.
+/// The CFA's data word.
 #[inline(always)]
-pub(crate) fn cfa_word(arch: Arch, offset: i64) -> Result<i64, Reason> {
-    let word = if arch == Arch::S390x { s390x_word(offset)? } else { offset };
+pub(crate) fn cfa_word(abi: Abi, offset: i64) -> Result<i64, Reason> {
+    let word = match abi.cfa_word_unit() {
+        (0, 1) => offset,
+        (zero, unit) => scaled(offset, zero, unit)?,
+    };
     if word == i64::from(word as i32) { Ok(word) } else { Err(Reason::CfaOffset(offset)) }
 }
 
 #[cold]
-fn s390x_word(offset: i64) -> Result<i64, Reason> {
-    if offset % 8 != 0 {
-        return Err(Reason::CfaOffset(offset));
+fn scaled(offset: i64, zero: i64, unit: i64) -> Result<i64, Reason> {
+    match offset.checked_sub(zero) {
+        Some(rest) if rest % unit == 0 => Ok(rest / unit),
+        _ => Err(Reason::CfaOffset(offset)),
     }
-    Ok(offset.checked_sub(160).ok_or(Reason::CfaOffset(offset))? / 8)
 }
 
 #[cfg(test)]

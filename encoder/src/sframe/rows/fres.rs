@@ -192,8 +192,7 @@ impl Fres {
     /// The function's block: its FREs and, in version 3, its attribute.
     #[inline(always)]
     pub(crate) fn block(&self, version: Version) -> Block {
-        let attribute = if version == Version::V3 { Attribute::SIZE } else { 0 };
-        let start = self.first - attribute;
+        let start = self.first - version.attribute_size();
         Block { start, len: self.end - start }
     }
 

@@ -33,7 +33,7 @@ pub(crate) fn gas_action(
         Instruction::NegateRaState if arch.is_aarch64() => Ok(GasAction::Touch),
         Instruction::NegateRaState => Err(Reason::GasInstruction(0x2d)),
         // One byte of offset from rbp, then a load: what GCC writes where it realigns the stack.
-        Instruction::DefCfaExpression([0x76, _, 0x06]) if arch == Arch::Amd64 => Ok(GasAction::Flex),
+        Instruction::DefCfaExpression([0x76, _, 0x06]) if loads_frame_pointer(arch) => Ok(GasAction::Flex),
         Instruction::DefCfaExpression(_) => Err(Reason::GasInstruction(0x0f)),
         Instruction::RememberState if !begun => Err(Reason::GasInstruction(0x0a)),
         Instruction::ArgsSize(size)
@@ -57,9 +57,17 @@ pub(crate) fn gas_action(
     }
 }
 
+/// Whether gas takes a load relative to register 6, rbp, for the CFA.
+fn loads_frame_pointer(arch: Arch) -> bool {
+    match arch {
+        Arch::Amd64 => true,
+        Arch::I386 | Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 | Arch::S390x => false,
+    }
+}
+
 /// Whether the ABI leaves the return address's place open; where it does not, gas ignores most rules for it.
 fn tracks_return_address(arch: Arch) -> bool {
-    arch != Arch::Amd64
+    arch.pushed_by_call() == 0
 }
 
 /// What gas does with another register for the CFA; `None`: gas refuses it.
@@ -116,7 +124,7 @@ fn return_address_rule(arch: Arch, instruction: Instruction<'_>) -> Option<GasAc
 fn stack_pointer_rule(arch: Arch, instruction: Instruction<'_>) -> Option<GasAction> {
     match instruction {
         Instruction::Undefined(_) => None,
-        Instruction::Register(..) if arch != Arch::S390x => None,
+        Instruction::Register(..) if !arch.saves_stack_pointer() => None,
         Instruction::ValOffset(_, offset) if offset != arch.stack_pointer_from_cfa() => None,
         _ => Some(GasAction::None),
     }

@@ -9,17 +9,17 @@
 
 use alloc::vec::Vec;
 
-use cfipack_format::sframe::{FdeType, FreType};
+use cfipack_format::sframe::FdeType;
 use cfipack_format::{Arch, Cfa, Row, Rule};
 
 use crate::cfi::{Cie, Function, Instruction, Instructions, Interpreter, Registers, Short, State};
-use crate::sframe::Options;
 use crate::sframe::rows::fre::Fre;
 use crate::sframe::rows::fres::{Fres, MAX_ROWS};
 use crate::sframe::rows::gas_instruction::{GasAction, gas_action};
 use crate::sframe::rows::gas_marks::GasMarks;
 use crate::sframe::rows::gas_state::{GasState, GasStates};
 use crate::sframe::rows::stack_pointer::StackPointer;
+use crate::sframe::{Layout, Options};
 use crate::{Reason, Unsupported};
 
 /// What is needed for every function.
@@ -113,8 +113,7 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
 
     fn run_as(&mut self, fde_type: FdeType) -> Result<(), Unsupported> {
         self.fde_type = fde_type;
-        // gas chooses by the function's size, so that every possible start fits.
-        self.fres.begin(FreType::for_start(u32::try_from(self.function.size).unwrap_or(u32::MAX)));
+        self.fres.begin(Layout::Gnu.fre_type(u32::try_from(self.function.size).unwrap_or(u32::MAX)));
         self.rows().map_err(|reason| self.unsupported(reason))
     }
 

@@ -5,11 +5,11 @@ use cfipack_format::{Arch, Cfa, Rule};
 
 use crate::Reason;
 use crate::cfi::{Change, Cie, Function, RowSink, State, Stretch};
-use crate::sframe::Options;
 use crate::sframe::rows::fre::{Fre, ShortFre};
 use crate::sframe::rows::fres::{Fres, MAX_ROWS};
 use crate::sframe::rows::stack_pointer::StackPointer;
 use crate::sframe::table::entries::Entries;
+use crate::sframe::{Layout, Options};
 
 /// Takes the rows of one function.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl<'b> SmallRows<'b> {
         entries: &'b mut Entries,
     ) -> Self {
         let Options { version, outermost, .. } = *options;
-        let fre_type = FreType::for_start(size.saturating_sub(1));
+        let fre_type = Layout::Small.fre_type(size);
         fres.begin(fre_type);
         let info = flags(&function.cie, version);
         let (arch, start) = (function.arch(), function.key.0);
@@ -134,7 +134,7 @@ impl SmallRows<'_> {
         }
         let fre = Fre::new(self.arch, row, self.fde_type)?;
         if !self.fres.repeats(&fre) {
-            if self.fres.count() >= MAX_ROWS && self.version == Version::V3 {
+            if self.fres.count() >= self.version.max_fres() {
                 self.end_part(row.start.0)?;
             }
             self.fres.push(row.start.0 - self.part, &fre);
@@ -147,6 +147,6 @@ impl SmallRows<'_> {
 pub(crate) fn flags(cie: &Cie<'_>, version: Version) -> FdeInfo {
     let mut info = FdeInfo::empty();
     info.set(FdeInfo::PAUTH_KEY_B, cie.pauth_key_b);
-    info.set(FdeInfo::SIGNAL, cie.signal_frame && version == Version::V3);
+    info.set(FdeInfo::SIGNAL, cie.signal_frame && version.has_signal_frames());
     info
 }

@@ -62,8 +62,7 @@ impl StackPointer {
         match self.rule {
             Rule::SameValue => true,
             Rule::ValCfa(offset) => offset == arch.stack_pointer_from_cfa(),
-            // s390x functions save r15 as it is on entry, 160 bytes below the CFA by the ABI.
-            Rule::Cfa(_) | Rule::Register { offset: 0, .. } if arch == Arch::S390x => true,
+            Rule::Cfa(_) | Rule::Register { offset: 0, .. } if arch.saves_stack_pointer() => true,
             Rule::Register { register, offset } => {
                 let offset = offset.checked_sub(arch.stack_pointer_from_cfa());
                 offset.is_some_and(|offset| row.cfa == Cfa::Register { register, offset })

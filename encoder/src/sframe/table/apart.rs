@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use cfipack_format::Address;
 
-use crate::sframe::parallel::pool::Pool;
+use crate::sframe::Pool;
 use crate::sframe::table::entries::{Entry, Omitted};
 use crate::sframe::table::order::Order;
 

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::{hint, mem};
 
 use cfipack_format::Endian;
-use cfipack_format::sframe::{Attribute, FdeInfo, FdeType, MAX_FRES_PER_BYTE, Version};
+use cfipack_format::sframe::{Attribute, FdeInfo, FdeType, MAX_SHARED_FRES, Version};
 
 use crate::Reason;
 use crate::sframe::fast::chunk::CHUNK;
@@ -38,10 +38,6 @@ pub(crate) struct Blocks {
 /// How many functions are encoded together, and their blocks looked up: with more, those that repeat another
 /// of the same batch cost more than is saved.
 pub(crate) const GROUP: usize = 16;
-
-/// The longest block that functions share. An FRE has two bytes or more, so that these have no more FREs
-/// than readers take for the least FDE.
-const LONGEST_SHARED: usize = 2 * MAX_FRES_PER_BYTE * Version::V3.fde_size();
 
 /// Bytes of a block, for reserving.
 const TYPICAL_SIZE: usize = 64;
@@ -128,7 +124,7 @@ impl Blocks {
     ) -> WideAttribute {
         let num_fres = fres.count();
         let info = info.with_fre_type(fres.fre_type());
-        if self.version == Version::V3 {
+        if self.version.has_attributes() {
             let attribute = Attribute { num_fres: num_fres as u16, info, info2: fde_type as u8, rep_size };
             fres.set_attribute(&attribute.write(self.endian));
         }
@@ -219,7 +215,7 @@ impl Blocks {
     /// The number of a block that is here.
     #[inline(always)]
     pub(crate) fn find(&self, hash: u32, bytes: &[u8], len: usize, attribute: WideAttribute) -> Option<u32> {
-        if len > LONGEST_SHARED {
+        if len > MAX_SHARED_FRES {
             return None;
         }
         let (known, starts, attributes) = (&self.bytes[self.front..], &self.starts, &self.attributes);
@@ -255,7 +251,7 @@ impl Blocks {
         let number = self.starts.len() as u32;
         self.starts.push((self.end - self.front) as u32);
         self.end += len;
-        if self.version != Version::V3 {
+        if !self.version.has_attributes() {
             self.attributes.push(attribute);
         }
         number

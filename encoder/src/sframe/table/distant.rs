@@ -2,7 +2,6 @@
 
 use alloc::vec::Vec;
 
-use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Key};
 
 use crate::sframe::Section;
@@ -17,13 +16,13 @@ impl Section {
     /// less. `address_of` is that of [`Self::write`], which otherwise refuses the whole section. Version 3
     /// reaches all.
     pub fn omit_distant(&mut self, address: Address, address_of: impl Fn(Key) -> Address) {
-        if self.options.version == Version::V3 {
+        if self.options.version.reaches(i64::MAX) {
             return;
         }
         let mut far = Vec::new();
         for place in self.places.iter(0, &self.entries) {
             let distance = place.address(&address_of).distance_from(address);
-            if i32::try_from(distance).is_err() {
+            if !self.options.version.reaches(distance) {
                 let start = place.start();
                 let merged = self.merged.partition_point(|(first, _)| first.start() < start);
                 let merged = self.merged[merged..].iter().take_while(|(first, _)| first.start() == start);

@@ -5,11 +5,10 @@
 //! [builder](Builder), as if the rows had come from call frame information. Bytes are copied as they are; rows are
 //! encoded for the builder's version.
 
-use cfipack_format::sframe::{Attribute, FdeInfo, FdeType, FreType, Version};
+use cfipack_format::sframe::{Attribute, FdeInfo, FdeType, FreType};
 use cfipack_format::{Key, Row, Rule};
 
 use crate::sframe::rows::fre::Fre;
-use crate::sframe::rows::fres::MAX_ROWS;
 use crate::sframe::table::block::Blocks;
 use crate::sframe::table::wide_attribute::WideAttribute;
 use crate::sframe::{Builder, Layout};
@@ -135,7 +134,7 @@ impl Builder<'_> {
             builder.flush();
             let wide = WideAttribute::new(num_fres, info, rep_size);
             let blocks = &mut builder.entries.blocks;
-            let block = if blocks.version() == Version::V3 {
+            let block = if blocks.version().has_attributes() {
                 let num_fres = u16::try_from(num_fres).map_err(|_| Reason::RowCount)?;
                 let attribute = Attribute { num_fres, info, info2, rep_size };
                 blocks.add_bytes(&attribute.write(builder.abi.arch().endian()), fres, wide)?
@@ -210,10 +209,8 @@ impl Builder<'_> {
         fde_type: FdeType,
     ) -> Result<(), (u32, Reason)> {
         let (arch, is_small) = (self.abi.arch(), self.options.layout == Layout::Small);
-        let info = match self.options.version {
-            Version::V3 => function.info,
-            _ => function.info - FdeInfo::SIGNAL,
-        };
+        let version = self.options.version;
+        let info = if version.has_signal_frames() { function.info } else { function.info - FdeInfo::SIGNAL };
         let is_mask = info.contains(FdeInfo::PC_MASK);
         let last = rows.clone().map(|row| row.start.0).max().unwrap_or(0);
         let fre_type = match function.info.fre_type() {
@@ -232,7 +229,7 @@ impl Builder<'_> {
             if is_small && (self.fres.repeats(&fre) || start >= function.size && !is_mask) {
                 continue;
             }
-            if self.fres.count() >= MAX_ROWS && self.options.version == Version::V3 {
+            if self.fres.count() >= version.max_fres() {
                 if is_mask || !is_small {
                     return Err((start, Reason::RowCount));
                 }

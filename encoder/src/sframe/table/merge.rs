@@ -7,16 +7,16 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use cfipack_format::sframe::{Attribute, FdeInfo, FdeType, FreType, Version};
+use cfipack_format::sframe::{FdeInfo, FdeType, FreType, Version};
 use cfipack_format::{Arch, Endian};
 
 use crate::Reason;
-use crate::sframe::Options;
 use crate::sframe::rows::fre::Fre;
 use crate::sframe::rows::fres::{Fres, MAX_ROWS};
 use crate::sframe::table::block::Blocks;
 use crate::sframe::table::entries::{Entries, Entry};
 use crate::sframe::table::read_back::{Head, Row, read_back};
+use crate::sframe::{Layout, Options};
 
 /// Functions that become one FDE: many more of the same row save hardly another byte, and time would
 /// grow with the square of their number.
@@ -116,7 +116,7 @@ fn can_follow(last: &Candidate, next: &Candidate, rows: &[Row], gaps: &Gaps) -> 
 
 /// The functions cut into groups, as ranges of candidates.
 fn cuts(candidates: &[Candidate], rows: &[Row], gaps: &Gaps, options: Options) -> Vec<(usize, usize)> {
-    let fixed = options.version.fde_size() + if options.version == Version::V3 { Attribute::SIZE } else { 0 };
+    let fixed = options.version.fde_size() + options.version.attribute_size();
     let max_rows = options.merge_functions.min(MAX_ROWS);
     // The cheapest way to have the first so many functions, and where its last group starts.
     let mut best = vec![(f32::INFINITY, 0); candidates.len() + 1];
@@ -195,7 +195,7 @@ fn write(group: &[Candidate], rows: &[Row], fres: &mut Fres, merged: &mut Entrie
     let (Some(first), Some(last)) = (group.first(), group.last()) else { return Ok(()) };
     let start = first.entry.start;
     let size = (last.entry.start - start) as u32 + last.entry.size;
-    fres.begin(FreType::for_start(size.saturating_sub(1)));
+    fres.begin(Layout::Small.fre_type(size));
     for candidate in group {
         let offset = (candidate.entry.start - start) as u32;
         for (row, fre) in &rows[candidate.rows.0 as usize..candidate.rows.1 as usize] {

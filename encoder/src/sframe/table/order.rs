@@ -5,7 +5,8 @@ use alloc::vec::Vec;
 
 use cfipack_format::Address;
 
-use crate::sframe::parallel::pool::{Pool, for_each};
+use crate::sframe::Pool;
+use crate::sframe::parallel::parts::for_each;
 use crate::sframe::table::entries::Entry;
 
 /// Puts FDEs of `N` bytes into the order of their functions' signed distances from the section, which

@@ -14,7 +14,7 @@ use core::ops::Range;
 
 use cfipack_format::{Arch, Key};
 
-use crate::sframe::parallel::pool::Pool;
+use crate::sframe::Pool;
 use crate::sframe::table::apart::Sorted;
 use crate::sframe::table::entries::{Entries, Entry, Omitted};
 use crate::sframe::table::read_back::{Head, read_back};

@@ -4,7 +4,8 @@ use alloc::vec::Vec;
 
 use cfipack_format::{Address, Key};
 
-use crate::sframe::parallel::pool::{Pool, for_each};
+use crate::sframe::Pool;
+use crate::sframe::parallel::parts::for_each;
 use crate::sframe::table::entries::{Entries, Entry};
 
 /// A place in a function.

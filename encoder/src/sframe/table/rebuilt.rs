@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use cfipack_format::Arch;
-use cfipack_format::sframe::{FdeInfo, FreType};
+use cfipack_format::sframe::FdeInfo;
 
 use crate::Reason;
 use crate::sframe::rows::fres::Fres;
@@ -103,10 +103,7 @@ impl<'o> Rebuilt<'o> {
         let first = rows.partition_point(|row| base + row.0 <= pcs.start).saturating_sub(1);
         let rows = rows[first..].iter().take_while(|row| base + row.0 < pcs.end);
         let size = pcs.end - pcs.start;
-        self.fres.begin(FreType::for_start(match self.layout {
-            Layout::Small => size.saturating_sub(1),
-            Layout::Gnu => size,
-        }));
+        self.fres.begin(self.layout.fre_type(size));
         for (start, fre) in rows {
             self.fres.push((base + start).saturating_sub(pcs.start), fre);
         }

@@ -83,7 +83,10 @@ impl Section {
 
     /// Bytes of the section of a relocatable object. gas 2.47 pads it to a multiple of 8 on s390x.
     pub fn relocatable_len(&self) -> usize {
-        let align = if self.options.layout == Layout::Gnu && self.abi == Abi::S390x { 8 } else { 1 };
+        let align = match (self.options.layout, self.abi) {
+            (Layout::Gnu, Abi::S390x) => 8,
+            (Layout::Gnu, Abi::Amd64 | Abi::Aarch64 | Abi::Aarch64Be) | (Layout::Small, _) => 1,
+        };
         self.len().next_multiple_of(align)
     }
 
@@ -224,33 +227,37 @@ impl Section {
         entries: &[Entry],
         address: Address,
     ) -> Result<(), WriteError> {
-        const V2: usize = Version::V2.fde_size();
-        const V3: usize = Version::V3.fde_size();
         let endian = self.abi.arch().endian();
         let order = Order::new(entries, address);
-        if self.options.version != Version::V3 {
-            for distance in order.range().into_iter().flat_map(|(least, greatest)| [least, greatest]) {
-                if i32::try_from(distance).is_err() {
-                    let function = Address(address.0.wrapping_add(distance as u64));
-                    return Err(WriteError::StartTooFar { function, distance });
-                }
+        for distance in order.range().into_iter().flat_map(|(least, greatest)| [least, greatest]) {
+            if !self.options.version.reaches(distance) {
+                let function = Address(address.0.wrapping_add(distance as u64));
+                return Err(WriteError::StartTooFar { function, distance });
             }
-            // Before its first erratum the version knew no starts relative to their field.
-            let (fdes, _) = self.write_header(out, Flags::FDE_SORTED)?.as_chunks_mut::<V2>();
-            let start = |&[a, b, c, d, ..]: &[u8; V2]| i64::from(endian.u32([a, b, c, d]) as i32);
-            order.write(pool, fdes, |entry, distance| self.fde(entry, distance), start, |_, _| ());
-            return Ok(());
         }
-        let flags = Flags::FDE_SORTED | Flags::START_PCREL;
-        let (fdes, _) = self.write_header(out, flags)?.as_chunks_mut::<V3>();
-        let start = |&[a, b, c, d, e, f, g, h, ..]: &[u8; V3]| endian.u64([a, b, c, d, e, f, g, h]) as i64;
-        let finish = |rank: usize, fde: &mut [u8; V3]| {
-            // From the section's address to each field's.
-            let field = (Header::SIZE + rank * V3) as i64;
-            let relative = start(fde).wrapping_sub(field);
-            fde[..8].copy_from_slice(&endian.put_u64(relative as u64));
-        };
-        order.write(pool, fdes, |entry, distance| self.fde(entry, distance), start, finish);
+        match self.options.version {
+            // Version 1 is not written. Before its first erratum version 2 knew no starts relative to their field.
+            Version::V1 | Version::V2 => {
+                const V2: usize = Version::V2.fde_size();
+                let (fdes, _) = self.write_header(out, Flags::FDE_SORTED)?.as_chunks_mut::<V2>();
+                let start = |&[a, b, c, d, ..]: &[u8; V2]| i64::from(endian.u32([a, b, c, d]) as i32);
+                order.write(pool, fdes, |entry, distance| self.fde(entry, distance), start, |_, _| ());
+            }
+            Version::V3 => {
+                const V3: usize = Version::V3.fde_size();
+                let flags = Flags::FDE_SORTED | Flags::START_PCREL;
+                let (fdes, _) = self.write_header(out, flags)?.as_chunks_mut::<V3>();
+                let start =
+                    |&[a, b, c, d, e, f, g, h, ..]: &[u8; V3]| endian.u64([a, b, c, d, e, f, g, h]) as i64;
+                let finish = |rank: usize, fde: &mut [u8; V3]| {
+                    // From the section's address to each field's.
+                    let field = (Header::SIZE + rank * V3) as i64;
+                    let relative = start(fde).wrapping_sub(field);
+                    fde[..8].copy_from_slice(&endian.put_u64(relative as u64));
+                };
+                order.write(pool, fdes, |entry, distance| self.fde(entry, distance), start, finish);
+            }
+        }
         Ok(())
     }
 

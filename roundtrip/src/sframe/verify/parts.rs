@@ -10,8 +10,8 @@ use super::found::Found;
 use super::known::Known;
 use super::part::Part;
 use crate::cfi::{Evaluator, Functions};
-use crate::pool::{Pool, Task};
 use crate::sframe::table::Table;
+use crate::{Pool, Task};
 
 /// Parts for each thread: the last ones to be judged take different times.
 const PARTS: usize = 8;

@@ -141,3 +141,17 @@ fn target(unit: &Unit, target: Target, section: &str) -> (String, i64) {
         _ => (section.to_owned(), 0),
     }
 }
+
+/// llvm-mc 23 reads these lines for arm64_32 (`-triple=arm64_32-apple-watchos`) as for arm64: `.word` has four bytes, `.align`
+/// a power of two, and `;` starts a comment. The second function starts at 8.
+#[test]
+fn arm64_32_has_the_syntax_of_arm64() {
+    let function =
+        |name| format!("{name}:\n\t.cfi_startproc\n\t.word 1 ; .word 2\n\t.word 3\n\t.cfi_endproc\n");
+    let text = format!("\t.section __TEXT,__text\n{}\t.align 3\n{}", function("_f"), function("_g"));
+    for arch in [Arch::Aarch64, Arch::Arm64_32] {
+        let unit = read(arch, text.as_bytes(), None).unwrap();
+        let starts: Vec<_> = unit.functions.iter().map(|function| function.offset).collect();
+        assert_eq!(starts, [0, 8], "{arch}");
+    }
+}

@@ -1,4 +1,4 @@
-//! Threads that work is done on: the caller's, or those of the standard library.
+//! Threads that conversion and verification run on: the caller's, or those of the standard library.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -7,10 +7,10 @@ use alloc::vec::Vec;
 pub type Task<'t> = Box<dyn FnOnce() + Send + 't>;
 
 /// Threads that a caller lends: its own pool (rayon's, a jobserver's), [`Threads`] of the standard library, or
-/// [`Serial`] for none. What is written never depends on it.
+/// [`Serial`] for none. Neither bytes nor reports depend on it.
 ///
 /// ```
-/// use cfipack_encoder::sframe::{Pool, Task};
+/// use cfipack_format::pool::{Pool, Task};
 ///
 /// /// Two threads at most.
 /// struct Pair;
@@ -93,19 +93,4 @@ impl Pool for Threads {
             }
         });
     }
-}
-
-/// Does what is to be done for each part, at the same time where the pool can.
-pub(crate) fn for_each<T: Send>(pool: &dyn Pool, parts: Vec<T>, work: impl Fn(T) + Sync) {
-    let mut parts: Vec<_> = parts.into_iter().map(Some).collect();
-    if pool.threads() > 1 && parts.len() > 1 {
-        let work = &work;
-        pool.run(parts.iter_mut().map(|part| task_of(part, work)).collect());
-    }
-    // Without a pool all of them; with one those that it did not run.
-    parts.into_iter().flatten().for_each(work);
-}
-
-fn task_of<'t, T: Send>(part: &'t mut Option<T>, work: &'t (impl Fn(T) + Sync)) -> Task<'t> {
-    Box::new(move || part.take().into_iter().for_each(work))
 }

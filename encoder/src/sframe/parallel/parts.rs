@@ -1,0 +1,21 @@
+//! Parts that a pool works on at the same time.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use crate::sframe::{Pool, Task};
+
+/// Does what is to be done for each part, at the same time where the pool can.
+pub(crate) fn for_each<T: Send>(pool: &dyn Pool, parts: Vec<T>, work: impl Fn(T) + Sync) {
+    let mut parts: Vec<_> = parts.into_iter().map(Some).collect();
+    if pool.threads() > 1 && parts.len() > 1 {
+        let work = &work;
+        pool.run(parts.iter_mut().map(|part| task_of(part, work)).collect());
+    }
+    // Without a pool all of them; with one those that it did not run.
+    parts.into_iter().flatten().for_each(work);
+}
+
+fn task_of<'t, T: Send>(part: &'t mut Option<T>, work: &'t (impl Fn(T) + Sync)) -> Task<'t> {
+    Box::new(move || part.take().into_iter().for_each(work))
+}

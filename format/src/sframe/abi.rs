@@ -1,0 +1,113 @@
+//! The ABI of a section: the architecture, and what data words mean on it.
+
+use super::Version;
+use crate::Arch;
+use crate::elf::{Relocated, RelocationType};
+
+/// The ABI that a section is for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Abi {
+    /// `SFRAME_ABI_AARCH64_ENDIAN_BIG`.
+    Aarch64Be = 1,
+    /// `SFRAME_ABI_AARCH64_ENDIAN_LITTLE`.
+    Aarch64 = 2,
+    /// `SFRAME_ABI_AMD64_ENDIAN_LITTLE`.
+    Amd64 = 3,
+    /// `SFRAME_ABI_S390X_ENDIAN_BIG`.
+    S390x = 4,
+}
+
+impl Abi {
+    /// The ABI with this number.
+    pub const fn from_number(number: u8) -> Option<Self> {
+        match number {
+            1 => Some(Self::Aarch64Be),
+            2 => Some(Self::Aarch64),
+            3 => Some(Self::Amd64),
+            4 => Some(Self::S390x),
+            _ => None,
+        }
+    }
+
+    /// The ABI of an architecture, if the format has one for it.
+    pub const fn of(arch: Arch) -> Option<Self> {
+        match arch {
+            Arch::Amd64 => Some(Self::Amd64),
+            Arch::Aarch64 => Some(Self::Aarch64),
+            Arch::Aarch64Be => Some(Self::Aarch64Be),
+            Arch::S390x => Some(Self::S390x),
+            Arch::I386 | Arch::Arm64_32 => None,
+        }
+    }
+
+    /// The architecture of the ABI.
+    pub const fn arch(self) -> Arch {
+        match self {
+            Self::Aarch64Be => Arch::Aarch64Be,
+            Self::Aarch64 => Arch::Aarch64,
+            Self::Amd64 => Arch::Amd64,
+            Self::S390x => Arch::S390x,
+        }
+    }
+
+    /// The offset of the return address from the CFA where it is the same in every row, in bytes:
+    /// the header's `cfa_fixed_ra_offset`; 0 means that rows carry it.
+    pub const fn fixed_ra_offset(self) -> i8 {
+        match self {
+            Self::Amd64 => -8,
+            Self::Aarch64 | Self::Aarch64Be | Self::S390x => 0,
+        }
+    }
+
+    /// The CFA's offset for which its data word is 0, in bytes, and how many bytes a word of 1 is more.
+    #[inline]
+    pub const fn cfa_word_unit(self) -> (i64, i64) {
+        match self {
+            Self::S390x => (160, 8),
+            Self::Amd64 | Self::Aarch64 | Self::Aarch64Be => (0, 1),
+        }
+    }
+
+    /// Whether the return address has a word of 0 in a default FRE that has the frame pointer's place alone. Where not,
+    /// a default FRE cannot represent this.
+    #[inline]
+    pub const fn pads_return_address(self) -> bool {
+        match self {
+            Self::S390x => true,
+            Self::Amd64 | Self::Aarch64 | Self::Aarch64Be => false,
+        }
+    }
+
+    /// Whether an odd word of a default FRE of version 2 is a register's number times 2 plus 1 (binutils 2.45), so that no
+    /// place at an odd offset can be represented.
+    #[inline]
+    pub const fn has_register_words(self) -> bool {
+        match self {
+            Self::S390x => true,
+            Self::Amd64 | Self::Aarch64 | Self::Aarch64Be => false,
+        }
+    }
+
+    /// The relocation of an FDE's start in a relocatable object: the distance from the field to the function.
+    pub const fn start_relocation(self, version: Version) -> RelocationType {
+        match self.arch().relocation(version.start_size() as u8, Relocated::Distance) {
+            Some(relocation) => relocation,
+            // Each architecture with an ABI has relocations of these sizes: see the test.
+            None => unreachable!(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_abi_has_relocations() {
+        for abi in Arch::ALL.into_iter().filter_map(Abi::of) {
+            for version in Version::ALL {
+                assert!(abi.start_relocation(version).name.starts_with("R_"));
+            }
+        }
+    }
+}
