@@ -171,11 +171,10 @@ impl Case<'_> {
         let linked = self.linker.cc(&arguments).ok()?;
         if !linked.status.success() {
             let text = String::from_utf8_lossy(&linked.stderr);
-            let why = text.lines().find(|line| !line.contains("warning")).unwrap_or_default().to_owned();
-            skipped(
-                &format!("{} by {}", self.kind, self.linker.name),
-                &format!("it does not link it: {why}"),
-            );
+            let why = text.lines().find(|line| !line.contains("warning")).unwrap_or_default();
+            println!("{} by {}: {why}", self.kind, self.linker.name);
+            let what = format!("embedding in {} by {}", self.kind, self.linker.name);
+            skipped(&what, "the linker refuses this kind of file, or objects with tables");
             return None;
         }
         fs::read(&self.path).ok()

@@ -57,11 +57,11 @@ impl<'a> Embedding<'a> {
         let source = Source::read(headers)?;
         if let Some((way, plan)) = existing::plan(&source, table_len) {
             let plan = plan.check(&source)?;
-            return Ok(Self { base: Base::File(Box::new(source)), plan, way });
+            return Ok(Self { base: Base::File(source.into()), plan, way });
         }
         let Some(without) = strip::plan(&source)? else {
             let (way, plan) = plan(&source, table_len)?;
-            return Ok(Self { base: Base::File(Box::new(source)), plan, way });
+            return Ok(Self { base: Base::File(source.into()), plan, way });
         };
         let from_file = write::write(&source, without, None);
         let bytes = from_file.to_vec(headers.bytes);

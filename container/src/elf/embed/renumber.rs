@@ -153,8 +153,8 @@ pub(super) fn sections(source: &Source<'_>, plan: &mut Plan, removed: &[usize]) 
     let is_removed = |index: usize| removed.binary_search(&index).is_ok();
     let new_index = |index: usize| index - removed.partition_point(|&other| other < index);
     let is_last = first + removed.len() == plan.sections.len();
-    let numbers = || source.sections.iter().position(|section| section.is(elf::SHT_SYMTAB_SHNDX));
-    if let Some(at) = if is_last { None } else { numbers() } {
+    let mut all = source.sections.iter();
+    if let Some(at) = all.position(|section| section.is(elf::SHT_SYMTAB_SHNDX)).filter(|_| !is_last) {
         let (section, offset) = (source.headers.name_for_error(at), source.sections[at].offset);
         let value = elf::SHT_SYMTAB_SHNDX.0.into();
         return Err(EmbedError::SymbolNumbers { section, offset, value });
