@@ -71,7 +71,7 @@ impl Assembly {
         &self,
         options: CompactOptions<'_>,
         code_of: impl Fn(Key) -> Option<&'c [u8]>,
-        target_of: impl Fn(Target) -> compact_unwind::Target,
+        target_of: impl Fn(Target) -> compact_unwind::RelocationTarget,
     ) -> Result<CompactUnwind, UnsupportedFormat> {
         let (mut parts, mut encoder) = (Parts::new(self), Encoder::new(self.arch)?);
         let mut result = CompactUnwind { section: Section::new(self.arch)?, dwarf: Vec::new() };

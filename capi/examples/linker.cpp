@@ -36,7 +36,7 @@ int main() {
         cfipack_stubs plt{};
         plt.key = key(3, 0);
         plt.num_entries = 3;
-        plt.entry = {16, 1, &row};
+        plt.entry = {&row, 1, 16, 0};
         merger.push_stubs(plt);
         for (const auto &note : merger.notes())
             std::printf("object %u: %s\n", static_cast<unsigned>(note.object), note.message.text);

@@ -15,6 +15,9 @@
  * function named ..._free, and are used by one thread at a time. After CFIPACK_STATUS_INTERNAL a handle can only be freed. A
  * call may have threads work for it (cfipack_pool): what it writes never depends on them.
  *
+ * Counts, indices and lengths of memory are size_t. Addresses, keys, offsets and numbers of bytes or PCs of code that is
+ * described are uint64_t, or as wide as the format has them. Where 32 bits suffice for a format, a greater count is refused.
+ *
  * Structures that start with their size grow at their ends; those without a size stay as they are.
  */
 
@@ -25,922 +28,957 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// x86-64, little endian.
+/* The version of this header; cfipack_version() is that of the library. */
+#define CFIPACK_VERSION_MAJOR 0
+#define CFIPACK_VERSION_MINOR 1
+#define CFIPACK_VERSION_PATCH 0
+#define CFIPACK_VERSION_STRING "0.1.0"
+
+/* Of functions whose result has to be looked at. A program that defines it before may choose that it means nothing. */
+#ifndef CFIPACK_MUST_CHECK
+#if defined(__cplusplus) && __cplusplus >= 201703L
+#define CFIPACK_MUST_CHECK [[nodiscard]]
+#elif defined(__GNUC__)
+#define CFIPACK_MUST_CHECK __attribute__((warn_unused_result))
+#else
+#define CFIPACK_MUST_CHECK
+#endif
+#endif
+
+/* x86-64, little endian. */
 #define CFIPACK_ARCH_AMD64 1
 
-// AArch64, little endian; also Apple's arm64.
+/* AArch64, little endian; also Apple's arm64. */
 #define CFIPACK_ARCH_AARCH64 2
 
-// AArch64, big endian.
+/* AArch64, big endian. */
 #define CFIPACK_ARCH_AARCH64_BE 3
 
-// s390x, big endian.
+/* s390x, big endian. */
 #define CFIPACK_ARCH_S390X 4
 
-// i386: `__unwind_info` only.
+/* i386: `__unwind_info` only. */
 #define CFIPACK_ARCH_I386 5
 
-// arm64_32: `__unwind_info` only.
+/* arm64_32: `__unwind_info` only. */
 #define CFIPACK_ARCH_ARM64_32 6
 
-// No rule: of a CFA, that there is none; of a return address, that the frame is outermost; of another register, that
-// it cannot be recovered.
+/* No rule: of a CFA, that there is none; of a return address, that the frame is outermost; of another register, that
+ * it cannot be recovered. */
 #define CFIPACK_RULE_UNDEFINED 0
 
-// The register has the value that it has in the frame that is unwound. Of a return address: it is in the link register.
+/* The register has the value that it has in the frame that is unwound. Of a return address: it is in the link register. */
 #define CFIPACK_RULE_SAME_VALUE 1
 
-// The value of a register plus the offset.
+/* The value of a register plus the offset. */
 #define CFIPACK_RULE_REGISTER 2
 
-// Stored at the value of a register plus the offset.
+/* Stored at the value of a register plus the offset. */
 #define CFIPACK_RULE_MEMORY 3
 
-// Stored at the CFA plus the offset.
+/* Stored at the CFA plus the offset. */
 #define CFIPACK_RULE_CFA 4
 
-// The CFA plus the offset. No table has it.
+/* The CFA plus the offset. No table has it. */
 #define CFIPACK_RULE_VALUE_CFA 5
 
-// What only a DWARF expression describes. No table has it.
+/* What only a DWARF expression describes. No table has it. */
 #define CFIPACK_RULE_EXPRESSION 6
 
-// Bytes of a message, its final zero included.
+/* Bytes of a message, its final zero included. */
 #define CFIPACK_MESSAGE_SIZE 256
 
-// A section is `.eh_frame`.
+/* A section is `.eh_frame`. */
 #define CFIPACK_EH_FRAME 0
 
-// A section is `.debug_frame`.
+/* A section is `.debug_frame`. */
 #define CFIPACK_DEBUG_FRAME 1
 
-// `.cfi_def_cfa reg, value`
+/* `.cfi_def_cfa reg, value` */
 #define CFIPACK_CFI_DEF_CFA 1
 
-// `.cfi_def_cfa_offset value`
+/* `.cfi_def_cfa_offset value` */
 #define CFIPACK_CFI_DEF_CFA_OFFSET 2
 
-// `.cfi_adjust_cfa_offset value`
+/* `.cfi_adjust_cfa_offset value` */
 #define CFIPACK_CFI_ADJUST_CFA_OFFSET 3
 
-// `.cfi_def_cfa_register reg`
+/* `.cfi_def_cfa_register reg` */
 #define CFIPACK_CFI_DEF_CFA_REGISTER 4
 
-// `.cfi_offset reg, value`: saved at the CFA plus bytes.
+/* `.cfi_offset reg, value`: saved at the CFA plus bytes. */
 #define CFIPACK_CFI_OFFSET 5
 
-// `.cfi_rel_offset reg, value`: saved at the CFA's register plus bytes.
+/* `.cfi_rel_offset reg, value`: saved at the CFA's register plus bytes. */
 #define CFIPACK_CFI_REL_OFFSET 6
 
-// `.cfi_val_offset reg, value`: the register's value is the CFA plus bytes.
+/* `.cfi_val_offset reg, value`: the register's value is the CFA plus bytes. */
 #define CFIPACK_CFI_VAL_OFFSET 7
 
-// `.cfi_register reg, value`: the register is saved in the register of that number.
+/* `.cfi_register reg, value`: the register is saved in the register of that number. */
 #define CFIPACK_CFI_REGISTER 8
 
-// `.cfi_restore reg`
+/* `.cfi_restore reg` */
 #define CFIPACK_CFI_RESTORE 9
 
-// `.cfi_undefined reg`
+/* `.cfi_undefined reg` */
 #define CFIPACK_CFI_UNDEFINED 10
 
-// `.cfi_same_value reg`
+/* `.cfi_same_value reg` */
 #define CFIPACK_CFI_SAME_VALUE 11
 
-// `.cfi_remember_state`
+/* `.cfi_remember_state` */
 #define CFIPACK_CFI_REMEMBER_STATE 12
 
-// `.cfi_restore_state`
+/* `.cfi_restore_state` */
 #define CFIPACK_CFI_RESTORE_STATE 13
 
-// `.cfi_negate_ra_state`
+/* `.cfi_negate_ra_state` */
 #define CFIPACK_CFI_NEGATE_RA_STATE 14
 
-// `.cfi_window_save`
+/* `.cfi_window_save` */
 #define CFIPACK_CFI_WINDOW_SAVE 15
 
-// `.cfi_escape` with the bytes of the structure.
+/* `.cfi_escape` with the bytes of the structure. */
 #define CFIPACK_CFI_ESCAPE 16
 
-// `.cfi_signal_frame`; stands for the whole function.
+/* `.cfi_signal_frame`; stands for the whole function. */
 #define CFIPACK_CFI_SIGNAL_FRAME 17
 
-// `.cfi_b_key_frame`; stands for the whole function.
+/* `.cfi_b_key_frame`; stands for the whole function. */
 #define CFIPACK_CFI_B_KEY_FRAME 18
 
-// `.cfi_return_column reg`; stands for the whole function.
+/* `.cfi_return_column reg`; stands for the whole function. */
 #define CFIPACK_CFI_RETURN_COLUMN 19
 
-// `.cfi_personality`: `reg` is the pointer encoding (`DW_EH_PE_...`), `value` the routine's address.
+/* `.cfi_personality`: `reg` is the pointer encoding (`DW_EH_PE_...`), `value` the routine's address. */
 #define CFIPACK_CFI_PERSONALITY 20
 
-// `.cfi_lsda`: `reg` is the pointer encoding, `value` the table's address.
+/* `.cfi_lsda`: `reg` is the pointer encoding, `value` the table's address. */
 #define CFIPACK_CFI_LSDA 21
 
-// Starts count from the first PC (`UNW_INFO_FORMAT_IP_OFFSET`): the code may lie anywhere.
+/* Starts count from the first PC (`UNW_INFO_FORMAT_IP_OFFSET`): the code may lie anywhere. */
 #define CFIPACK_LIBUNWIND_IP_OFFSET 0
 
-// Starts count from the `.eh_frame` (`UNW_INFO_FORMAT_REMOTE_TABLE`), which lies within 2 GiB of the code.
+/* Starts count from the `.eh_frame` (`UNW_INFO_FORMAT_REMOTE_TABLE`), which lies within 2 GiB of the code. */
 #define CFIPACK_LIBUNWIND_REMOTE_TABLE 1
 
-// `unw_dyn_info_t` has a member `load_offset`: libunwind 1.6.0 to 1.8.3.
+/* `unw_dyn_info_t` has a member `load_offset`: libunwind 1.6.0 to 1.8.3. */
 #define CFIPACK_LIBUNWIND_LOAD_OFFSET 0
 
-// It has none: libunwind up to 1.5.
+/* It has none: libunwind up to 1.5. */
 #define CFIPACK_LIBUNWIND_NO_LOAD_OFFSET 1
 
-// The object's table is not used, from some offset on.
+/* The object's table is not used, from some offset on. */
 #define CFIPACK_NOTE_SKIPPED 1
 
-// A function lives and has no rows in the output.
+/* A function lives and has no rows in the output. */
 #define CFIPACK_NOTE_OMITTED 2
 
-// A record of `.eh_frame` cannot be read.
+/* A record of `.eh_frame` cannot be read. */
 #define CFIPACK_NOTE_UNREAD 3
 
-// An extent that is the whole function.
+/* An extent that is the whole function. */
 #define CFIPACK_WHOLE_FUNCTION UINT32_MAX
 
-// The smallest table; the default.
+/* The smallest table; the default. */
 #define CFIPACK_LAYOUT_SMALL 0
 
-// `.sframe`: what GNU `as` 2.47 and `ld` 2.47 write.
+/* `.sframe`: what GNU `as` 2.47 and `ld` 2.47 write. */
 #define CFIPACK_LAYOUT_GNU 1
 
-// `__unwind_info`: what ld64.lld 23 writes.
+/* `__unwind_info`: what ld64.lld 23 writes. */
 #define CFIPACK_LAYOUT_LLD 2
 
-// `__unwind_info`: what Apple's new linker writes.
+/* `__unwind_info`: what Apple's new linker writes. */
 #define CFIPACK_LAYOUT_LD_PRIME 3
 
-// `__unwind_info`: what Apple's classic linker writes.
+/* `__unwind_info`: what Apple's classic linker writes. */
 #define CFIPACK_LAYOUT_LD64 4
 
-// Rows come from the object's table; from call frame information where that has none. The default.
+/* Rows come from the object's table; from call frame information where that has none. The default. */
 #define CFIPACK_PREFER_TABLE 0
 
-// Rows come from call frame information; from the object's table where the function has none.
+/* Rows come from call frame information; from the object's table where the function has none. */
 #define CFIPACK_PREFER_CFI 1
 
-// Rows come from the object's table alone, as in GNU `ld`.
+/* Rows come from the object's table alone, as in GNU `ld`. */
 #define CFIPACK_PREFER_TABLE_ONLY 2
 
-// `.eh_frame` holds addresses as they are: it may lie anywhere.
+/* `.eh_frame` holds addresses as they are: it may lie anywhere. */
 #define CFIPACK_POINTERS_ABSOLUTE 0
 
-// `.eh_frame` holds distances of 32 bits: smaller, for a section within 2 GiB of the code.
+/* `.eh_frame` holds distances of 32 bits: smaller, for a section within 2 GiB of the code. */
 #define CFIPACK_POINTERS_PC_RELATIVE 1
 
-// A key is the index of the function's address: functions are best numbered from 0. Functions that share PCs are an
-// error of `cfipack_section_write`.
+/* A key is the index of the function's address: functions are best numbered from 0. Functions that share PCs are an
+ * error of `cfipack_section_write`. */
 #define CFIPACK_KEYS_FUNCTIONS 0
 
-// The upper 32 bits of a key are the index of the address of an input section, the lower the function's offset in it:
-// there is one address for each section, and functions that share PCs are told apart, or omitted.
+/* The upper 32 bits of a key are the index of the address of an input section, the lower the function's offset in it:
+ * there is one address for each section, and functions that share PCs are told apart, or omitted. */
 #define CFIPACK_KEYS_SECTIONS 1
 
-// x86-64, what bfd, gold and lld write as `.plt`: a header of 16 bytes and entries of 16, `jmp *slot`, at 6 `push index`,
-// at 11 `jmp header`.
+/* x86-64, what bfd, gold and lld write as `.plt`: a header of 16 bytes and entries of 16, `jmp *slot`, at 6 `push index`,
+ * at 11 `jmp header`. */
 #define CFIPACK_STUBS_AMD64_LAZY_PLT 1
 
-// x86-64, the `.plt` beside a `.plt.sec`: the same header, and entries of 16 bytes: `endbr64`, at 4 `push index`, at 9
-// `jmp header`, with or without `bnd`.
+/* x86-64, the `.plt` beside a `.plt.sec`: the same header, and entries of 16 bytes: `endbr64`, at 4 `push index`, at 9
+ * `jmp header`, with or without `bnd`. */
 #define CFIPACK_STUBS_AMD64_IBT_PLT 2
 
-// x86-64, what bfd before 2.41 writes with `-z bndplt`: the same header, and entries of 16 bytes: `push index`, at 5
-// `bnd jmp header`.
+/* x86-64, what bfd before 2.41 writes with `-z bndplt`: the same header, and entries of 16 bytes: `push index`, at 5
+ * `bnd jmp header`. */
 #define CFIPACK_STUBS_AMD64_BND_PLT 3
 
-// x86-64, what mold writes as `.plt`: a header of 32 bytes, `endbr64`, at 4 `push %r11`, at 6 `push got+8`, at 12
-// `jmp *got+16`, and entries of 16 bytes that load their index into `r11` and jump.
+/* x86-64, what mold writes as `.plt`: a header of 32 bytes, `endbr64`, at 4 `push %r11`, at 6 `push got+8`, at 12
+ * `jmp *got+16`, and entries of 16 bytes that load their index into `r11` and jump. */
 #define CFIPACK_STUBS_AMD64_MOLD_PLT 4
 
-// x86-64 stubs that only jump, in 16 bytes: `.plt.sec`, `.plt.got`, the PLT of a static program, thunks.
+/* x86-64 stubs that only jump, in 16 bytes: `.plt.sec`, `.plt.got`, the PLT of a static program, thunks. */
 #define CFIPACK_STUBS_AMD64_JUMP 5
 
-// x86-64, what follows the entries of a `.plt` for lazy TLS descriptors: `push got+8`, at 6 `jmp *resolver`.
+/* x86-64, what follows the entries of a `.plt` for lazy TLS descriptors: `push got+8`, at 6 `jmp *resolver`. */
 #define CFIPACK_STUBS_AMD64_TLS_DESC 6
 
-// The same after `endbr64`.
+/* The same after `endbr64`. */
 #define CFIPACK_STUBS_AMD64_IBT_TLS_DESC 7
 
-// AArch64, a header of 32 bytes that starts with `stp x16, x30, [sp, #-16]!`, and entries of 16 bytes that only jump.
-// With pointer authentication entries have 24.
+/* AArch64, a header of 32 bytes that starts with `stp x16, x30, [sp, #-16]!`, and entries of 16 bytes that only jump.
+ * With pointer authentication entries have 24. */
 #define CFIPACK_STUBS_AARCH64_PLT 8
 
-// AArch64, the same header after `bti c`, and entries of 24 bytes, with or without `autia1716`.
+/* AArch64, the same header after `bti c`, and entries of 24 bytes, with or without `autia1716`. */
 #define CFIPACK_STUBS_AARCH64_BTI_PLT 9
 
-// AArch64 stubs that only jump, in 16 bytes: a PLT without header, thunks of any size.
+/* AArch64 stubs that only jump, in 16 bytes: a PLT without header, thunks of any size. */
 #define CFIPACK_STUBS_AARCH64_JUMP 10
 
-// AArch64, what follows the entries of a `.plt` for lazy TLS descriptors, in 32 bytes: `stp x2, x3, [sp, #-16]!` first.
+/* AArch64, what follows the entries of a `.plt` for lazy TLS descriptors, in 32 bytes: `stp x2, x3, [sp, #-16]!` first. */
 #define CFIPACK_STUBS_AARCH64_TLS_DESC 11
 
-// The same after `bti c`.
+/* The same after `bti c`. */
 #define CFIPACK_STUBS_AARCH64_BTI_TLS_DESC 12
 
-// s390x, a header and entries of 32 bytes, none of which changes the stack pointer.
+/* s390x, a header and entries of 32 bytes, none of which changes the stack pointer. */
 #define CFIPACK_STUBS_S390X_PLT 13
 
-// A field of `__LD,__compact_unwind`.
+/* A field of `__LD,__compact_unwind`. */
 #define CFIPACK_PART_COMPACT_UNWIND 0
 
-// A field of `__TEXT,__eh_frame`.
+/* A field of `__TEXT,__eh_frame`. */
 #define CFIPACK_PART_EH_FRAME 1
 
-// No address: the function or FDE is not in the output.
+/* No address: the function or FDE is not in the output. */
 #define CFIPACK_NO_ADDRESS UINT32_MAX
 
-// What a call returns. Values stay as they are; later versions may add some.
+/* What a call returns. Values stay as they are; later versions may add some. */
 typedef enum cfipack_status {
-    // Done.
+    /* Done. */
     CFIPACK_STATUS_OK = 0,
-    // There is none: no row for a PC, no entry of this number.
+    /* There is none: no row for a PC, no entry of this number. */
     CFIPACK_STATUS_NOT_FOUND = 1,
-    // The frame is outermost: how a stack ends.
+    /* The frame is outermost: how a stack ends. */
     CFIPACK_STATUS_OUTERMOST = 2,
-    // A pointer is null, misaligned or reaches beyond memory, a constant is unknown, an array is not sorted as it has
-    // to be, a key is not an index of the array of addresses, a handle is not one.
+    /* A pointer is null, misaligned or reaches beyond memory, a constant is unknown, an array is not sorted as it has
+     * to be, a key is not an index of the array of addresses, a handle is not one. */
     CFIPACK_STATUS_INVALID_ARGUMENT = 3,
-    // The caller's buffer is too small, or has not the exact length. The length that is needed is set.
+    /* The caller's buffer is too small, or has not the exact length. The length that is needed is set. */
     CFIPACK_STATUS_BUFFER_SIZE = 4,
-    // Bytes of a table or of call frame information are damaged.
+    /* Bytes of a table or of call frame information are damaged. */
     CFIPACK_STATUS_MALFORMED = 5,
-    // The format has no such architecture, version or option.
+    /* The format has no such architecture, version or option. */
     CFIPACK_STATUS_UNSUPPORTED = 6,
-    // A step needs a register or a word of memory that is not known.
+    /* A step needs a register or a word of memory that is not known. */
     CFIPACK_STATUS_UNKNOWN = 7,
-    // A function cannot be represented, or added: it overlaps another one, lies outside, or has an error.
+    /* A function cannot be represented, or added: it overlaps another one, lies outside, or has an error. */
     CFIPACK_STATUS_REFUSED = 8,
-    // A table cannot be written at these addresses: a function is out of reach, functions share PCs, a number does
-    // not fit its field.
+    /* A table cannot be written at these addresses: a function is out of reach, functions share PCs, a number does
+     * not fit its field. */
     CFIPACK_STATUS_WRITE = 9,
-    // A defect of cfipack. The handle can only be freed.
-    CFIPACK_STATUS_INTERNAL = 10,
+    /* A defect of cfipack. The handle can only be freed. */
+    CFIPACK_STATUS_INTERNAL = 10
 } cfipack_status;
 
-// A `.sframe` table that was made of call frame information.
+/* A `.sframe` table that was made of call frame information. */
 typedef struct cfipack_conversion cfipack_conversion;
 
-// Takes objects, and becomes a section. The bytes of the objects have to stay where they are until then.
+/* Takes objects, and becomes a section. The bytes of the objects have to stay where they are until then. */
 typedef struct cfipack_merger cfipack_merger;
 
-// A contiguous range of generated code, with its functions and their call frame information. What is made of it is copied
-// into the caller's memory; the caller registers it.
+/* A contiguous range of generated code, with its functions and their call frame information. What is made of it is copied
+ * into the caller's memory; the caller registers it. */
 typedef struct cfipack_region cfipack_region;
 
-// A report in detail.
+/* A report in detail. */
 typedef struct cfipack_report cfipack_report;
 
-// A `.sframe` section that needs only addresses. Its size is exact, and it can be written again after each relayout.
+/* A `.sframe` section that needs only addresses. Its size is exact, and it can be written again after each relayout. */
 typedef struct cfipack_section cfipack_section;
 
-// A `.sframe` table that grows in memory of the caller. One thread writes; any number may read the memory.
+/* A `.sframe` table that grows in memory of the caller. One thread writes; any number may read the memory. */
 typedef struct cfipack_sframe_table cfipack_sframe_table;
 
-// Collects the unwind information of objects, and becomes a section.
+/* Collects the unwind information of objects, and becomes a section. */
 typedef struct cfipack_unwind_builder cfipack_unwind_builder;
 
-// What a link's objects describe of its live functions; it needs only addresses.
+/* What a link's objects describe of its live functions; it needs only addresses. */
 typedef struct cfipack_unwind_section cfipack_unwind_section;
 
-// A parsed `.sframe` table. It lives in memory of the caller, may be copied, and needs no release. The bytes of the
-// table have to stay where they are as long as it is used. Any number of threads may read it.
+/* A parsed `.sframe` table. It lives in memory of the caller, may be copied, and needs no release. The bytes of the
+ * table have to stay where they are as long as it is used. Any number of threads may read it. */
 typedef struct cfipack_sframe {
-    // Of the library alone.
+    /* Of the library alone. */
     uint64_t opaque[16];
 } cfipack_sframe;
 
-// A message for a person, with the offset and the value that are wrong; it ends with a zero, and is cut off where it
-// would be longer. A call that takes one always writes it: empty if the call succeeded.
+/* A message for a person, with the offset and the value that are wrong; it ends with a zero, and is cut off where it
+ * would be longer. A call that takes one always writes it: empty if the call succeeded. */
 typedef struct cfipack_message {
-    // UTF-8.
+    /* UTF-8. */
     char text[CFIPACK_MESSAGE_SIZE];
 } cfipack_message;
 
-// What a table is.
+/* What a table is. */
 typedef struct cfipack_sframe_info {
-    // 1, 2 or 3.
+    /* 1, 2 or 3. */
     uint32_t version;
-    // `CFIPACK_ARCH_...`
+    /* `CFIPACK_ARCH_...` */
     uint32_t arch;
-    // Where the table lies.
+    /* Where the table lies. */
     uint64_t address;
-    // Bytes of the table. What follows it in the section is not part of it.
-    uint64_t size;
-    // Functions.
-    uint64_t num_functions;
-    // Rows, as the header counts them.
-    uint64_t num_rows;
-    // 1 if functions are sorted by their starts.
+    /* Bytes of the table. What follows it in the section is not part of it. */
+    size_t size;
+    /* Functions. */
+    size_t num_functions;
+    /* Rows, as the header counts them. */
+    size_t num_rows;
+    /* 1 if functions are sorted by their starts. */
     uint32_t is_sorted;
-    // The flags of the header.
+    /* The flags of the header. */
     uint32_t flags;
 } cfipack_sframe_info;
 
-// How to find the CFA or a register of the caller.
+/* How to find the CFA or a register of the caller. */
 typedef struct cfipack_rule {
-    // `CFIPACK_RULE_...`
+    /* `CFIPACK_RULE_...` */
     uint32_t kind;
-    // A DWARF register number, where the kind names a register.
+    /* A DWARF register number, where the kind names a register. */
     uint32_t reg;
-    // Bytes.
+    /* Bytes. */
     int64_t offset;
 } cfipack_rule;
 
-// How to unwind one frame, from `start` up to the next row's start or the function's end.
+/* How to unwind one frame, from `start` up to the next row's start or the function's end. */
 typedef struct cfipack_row {
-    // The first PC that the row answers for, in bytes from the function's start.
+    /* The first PC that the row answers for, in bytes from the function's start. */
     uint32_t start;
-    // AArch64: 1 if the return address is signed (`paciasp`) at this point.
+    /* AArch64: 1 if the return address is signed (`paciasp`) at this point. */
     uint8_t is_signed;
-    // 1 if the frame is a signal frame: the PC that it leads to is not the one after a call.
+    /* 1 if the frame is a signal frame: the PC that it leads to is not the one after a call. */
     uint8_t is_signal_frame;
-    // 0.
+    /* 0. */
     uint16_t reserved;
-    // The canonical frame address.
+    /* The canonical frame address. */
     struct cfipack_rule cfa;
-    // The return address.
+    /* The return address. */
     struct cfipack_rule return_address;
-    // The caller's frame pointer.
+    /* The caller's frame pointer. */
     struct cfipack_rule frame_pointer;
 } cfipack_row;
 
-// A function of a table.
+/* A function of a table. */
 typedef struct cfipack_sframe_function {
-    // Its start.
+    /* Its start. */
     uint64_t start;
-    // Bytes of code.
+    /* Rows. */
+    size_t num_rows;
+    /* Bytes of code. */
     uint32_t size;
-    // Rows.
-    uint32_t num_rows;
-    // PC-mask functions: the bytes after which rows repeat; 0 otherwise.
+    /* PC-mask functions: the bytes after which rows repeat; 0 otherwise. */
     uint32_t repeat;
-    // 1 if it is a signal frame.
+    /* 1 if it is a signal frame. */
     uint8_t is_signal_frame;
-    // AArch64: 1 if return addresses are signed with key B.
+    /* AArch64: 1 if return addresses are signed with key B. */
     uint8_t has_pauth_key_b;
-    // 1 if it is a flex FDE.
+    /* 1 if it is a flex FDE. */
     uint8_t is_flex;
-    // 0.
-    uint8_t reserved;
+    /* 0. */
+    uint8_t reserved[5];
 } cfipack_sframe_function;
 
-// A parsed table with an index, in memory of the caller, which makes lookups about twice as fast.
+/* A parsed table with an index, in memory of the caller, which makes lookups about twice as fast. */
 typedef struct cfipack_sframe_index {
-    // Of the library alone.
+    /* Of the library alone. */
     uint64_t opaque[32];
 } cfipack_sframe_index;
 
-// The value of a register.
+/* The value of a register. */
 typedef struct cfipack_register {
-    // A DWARF register number.
+    /* A DWARF register number. */
     uint32_t reg;
-    // 0.
+    /* 0. */
     uint32_t reserved;
-    // Its value.
+    /* Its value. */
     uint64_t value;
 } cfipack_register;
 
-// The registers of a frame, as far as they are known.
+/* The registers of a frame, as far as they are known. */
 typedef struct cfipack_registers {
-    // The stack pointer.
+    /* The stack pointer. */
     uint64_t sp;
-    // The frame pointer.
+    /* The frame pointer. */
     uint64_t fp;
-    // The link register. Only the innermost frame, and one that a signal interrupted, have it; x86 has none.
+    /* The link register. Only the innermost frame, and one that a signal interrupted, have it; x86 has none. */
     uint64_t lr;
-    // 1 if the frame pointer is known.
+    /* 1 if the frame pointer is known. */
     uint8_t has_fp;
-    // 1 if the link register is known.
+    /* 1 if the link register is known. */
     uint8_t has_lr;
-    // 0.
+    /* 0. */
     uint8_t reserved[6];
-    // Others, which rows of flex FDEs may name; at most 32. Null if there are none.
+    /* Others, which rows of flex FDEs may name; at most 32. Null if there are none. */
     const struct cfipack_register *others;
-    // How many.
+    /* How many. */
     size_t num_others;
 } cfipack_registers;
 
-// A piece of memory: the stack of a thread, or a copy of it.
+/* A piece of memory: the stack of a thread, or a copy of it. */
 typedef struct cfipack_memory {
-    // Its bytes, in the byte order of the process that is unwound.
+    /* Its bytes, in the byte order of the process that is unwound. */
     const uint8_t *bytes;
-    // How many.
+    /* How many. */
     size_t len;
-    // The address of the first one in that process.
+    /* The address of the first one in that process. */
     uint64_t address;
 } cfipack_memory;
 
-// The caller of a frame.
+/* The caller of a frame. */
 typedef struct cfipack_caller {
-    // The return address: look up the byte before it, unless the frame stepped from is a signal frame.
+    /* The return address: look up the byte before it, unless the frame stepped from is a signal frame. */
     uint64_t pc;
-    // The canonical frame address of the frame stepped from.
+    /* The canonical frame address of the frame stepped from. */
     uint64_t cfa;
-    // The stack pointer.
+    /* The stack pointer. */
     uint64_t sp;
-    // The frame pointer.
+    /* The frame pointer. */
     uint64_t fp;
-    // 1 if the frame pointer is known.
+    /* 1 if the frame pointer is known. */
     uint8_t has_fp;
-    // AArch64: 1 if `pc` carries a signature, which is to be stripped.
+    /* AArch64: 1 if `pc` carries a signature, which is to be stripped. */
     uint8_t is_signed;
-    // 0.
+    /* 0. */
     uint8_t reserved[6];
 } cfipack_caller;
 
-// A parsed `__unwind_info` table. It lives in memory of the caller, may be copied, and needs no release. The bytes of the
-// table have to stay where they are as long as it is used. Any number of threads may read it.
+/* A parsed `__unwind_info` table. It lives in memory of the caller, may be copied, and needs no release. The bytes of the
+ * table have to stay where they are as long as it is used. Any number of threads may read it. */
 typedef struct cfipack_unwind_info {
-    // Of the library alone.
+    /* Of the library alone. */
     uint64_t opaque[16];
 } cfipack_unwind_info;
 
-// An entry: from `start` up to `end`, in bytes from the image's Mach-O header, code is unwound as `encoding` describes.
+/* An entry: from `start` up to `end`, in bytes from the image's Mach-O header, code is unwound as `encoding` describes. */
 typedef struct cfipack_unwind_info_entry {
-    // First byte.
+    /* First byte. */
     uint32_t start;
-    // First byte after it.
+    /* First byte after it. */
     uint32_t end;
-    // How it is unwound.
+    /* How it is unwound. */
     uint32_t encoding;
-    // Number of the page, from 0.
-    uint32_t page;
-    // The pointer slot with the address of the personality, in bytes from the Mach-O header; 0 without one.
+    /* The pointer slot with the address of the personality, in bytes from the Mach-O header; 0 without one. */
     uint32_t personality;
-    // The language-specific data area, in bytes from the Mach-O header; 0 without one.
+    /* The language-specific data area, in bytes from the Mach-O header; 0 without one. */
     uint32_t lsda;
+    /* 0. */
+    uint32_t reserved;
+    /* Number of the page, from 0. */
+    size_t page;
 } cfipack_unwind_info_entry;
 
-// A section of call frame information, with the addresses of the linked file.
+/* A section of call frame information, with the addresses of the linked file. */
 typedef struct cfipack_cfi_section {
-    // Its bytes.
+    /* Its bytes. */
     const uint8_t *bytes;
-    // How many.
+    /* How many. */
     size_t len;
-    // Where it lies in memory.
+    /* Where it lies in memory. */
     uint64_t address;
-    // The base of `DW_EH_PE_textrel` pointers; 0 if there are none.
+    /* The base of `DW_EH_PE_textrel` pointers; 0 if there are none. */
     uint64_t text;
-    // The base of `DW_EH_PE_datarel` pointers; 0 if there are none.
+    /* The base of `DW_EH_PE_datarel` pointers; 0 if there are none. */
     uint64_t data;
-    // `CFIPACK_EH_FRAME` or `CFIPACK_DEBUG_FRAME`
+    /* `CFIPACK_EH_FRAME` or `CFIPACK_DEBUG_FRAME` */
     uint32_t kind;
-    // 0.
+    /* 0. */
     uint32_t reserved;
 } cfipack_cfi_section;
 
-// What a `.sframe` table is to be. All zero but for the size are the defaults.
+/* What a `.sframe` table is to be. All zero but for the size are the defaults. */
 typedef struct cfipack_sframe_options {
-    // `sizeof(cfipack_sframe_options)`
+    /* `sizeof(cfipack_sframe_options)` */
     uint32_t size;
-    // 2 or 3; 0 is 3.
+    /* 2 or 3; 0 is 3. */
     uint32_t version;
-    // `CFIPACK_LAYOUT_SMALL` or `CFIPACK_LAYOUT_GNU`
+    /* `CFIPACK_LAYOUT_SMALL` or `CFIPACK_LAYOUT_GNU` */
     uint32_t layout;
-    // `CFIPACK_PREFER_...`: where the rows of a function come from that has both a table's and call frame information.
+    /* `CFIPACK_PREFER_...`: where the rows of a function come from that has both a table's and call frame information. */
     uint32_t prefer;
-    // 1 omits functions that need flex FDEs.
+    /* 1 omits functions that need flex FDEs. */
     uint8_t no_flex;
-    // 1 gives each function rows of its own.
+    /* 1 gives each function rows of its own. */
     uint8_t no_sharing;
-    // 0.
+    /* 0. */
     uint16_t reserved;
 } cfipack_sframe_options;
 
-// A piece of work that a pool runs: `task(work, index)`.
+/* A piece of work that a pool runs: `task(work, index)`. */
 typedef void (*cfipack_task)(void *work, size_t index);
 
-// Threads that a call runs on. What is written never depends on them. Null, or all zero but for the size, is the thread of the
-// call alone.
-//
-// Without `run` the library starts threads, and ends them before it returns. With it the caller's own threads work:
-// `run(pool, task, work, count)` calls `task(work, index)` for each index below `count`, once each, in any order and on any
-// threads, its own among them, and returns when all these calls have ended. What it does not call is done after it, on the
-// thread of the call; a call with an index that was called before does nothing. It is called on the thread of the call, never
-// within a task, and may be called several times. It must not throw, and must not jump out; `task` does neither.
+/* Threads that a call runs on. What is written never depends on them. Null, or all zero but for the size, is the thread of the
+ * call alone.
+ *
+ * Without `run` the library starts threads, and ends them before it returns. With it the caller's own threads work:
+ * `run(pool, task, work, count)` calls `task(work, index)` for each index below `count`, once each, in any order and on any
+ * threads, its own among them, and returns when all these calls have ended. What it does not call is done after it, on the
+ * thread of the call; a call with an index that was called before does nothing. It is called on the thread of the call, never
+ * within a task, and may be called several times. It must not throw, and must not jump out; `task` does neither. */
 typedef struct cfipack_pool {
-    // `sizeof(cfipack_pool)`
+    /* `sizeof(cfipack_pool)` */
     uint32_t size;
-    // About how many threads there are, which is how finely work is divided. With 0 and 1 the thread of the call does all
-    // of it; 256 stands for all greater numbers.
-    uint32_t threads;
-    // Runs tasks, or null: the library starts `threads` threads.
+    /* 0. */
+    uint32_t reserved;
+    /* About how many threads there are, which is how finely work is divided. With 0 and 1 the thread of the call does all
+     * of it; 256 stands for all greater numbers. */
+    size_t threads;
+    /* Runs tasks, or null: the library starts `threads` threads. */
     void (*run)(void *pool, cfipack_task task, void *work, size_t count);
-    // What `run` gets first. The library does not look at it.
+    /* What `run` gets first. The library does not look at it. */
     void *pool;
 } cfipack_pool;
 
-// When and where a function was made.
+/* When and where a function was made. */
 typedef struct cfipack_jitdump_event {
-    // The process.
+    /* The process. */
     uint32_t pid;
-    // The thread.
+    /* The thread. */
     uint32_t tid;
-    // `CLOCK_MONOTONIC`, in nanoseconds.
+    /* `CLOCK_MONOTONIC`, in nanoseconds. */
     uint64_t time;
-    // A number that no other function of the process has.
+    /* A number that no other function of the process has. */
     uint64_t code_index;
 } cfipack_jitdump_event;
 
-// A function of an object that is part of the output: what the relocation of a start field leads to.
+/* A function of an object that is part of the output: what the relocation of a start field leads to. */
 typedef struct cfipack_start {
-    // Where the field lies in its section: 8 bytes after the start of an FDE, at the start of an entry of a table's index.
+    /* Where the field lies in its section: 8 bytes after the start of an FDE, at the start of an entry of a table's index. */
     uint64_t offset;
-    // The function's key, unique in the link, and the same for its entry in a table and its FDE. `CFIPACK_KEYS_...`
-    // describes how its address is found when the section is written.
+    /* The function's key, unique in the link, and the same for its entry in a table and its FDE. `CFIPACK_KEYS_...`
+     * describes how its address is found when the section is written. */
     uint64_t key;
-    // Bytes of it that are part of the output; `CFIPACK_WHOLE_FUNCTION` for all.
+    /* Bytes of it that are part of the output; `CFIPACK_WHOLE_FUNCTION` for all. */
     uint32_t extent;
-    // 0.
+    /* 0. */
     uint32_t reserved;
 } cfipack_start;
 
-// The sections of an object that describe its frames, as they stand in it: not relocated. A start field without an
-// entry in its array is that of a function which is discarded.
+/* The sections of an object that describe its frames, as they stand in it: not relocated. A start field without an
+ * entry in its array is that of a function which is discarded. */
 typedef struct cfipack_object {
-    // `sizeof(cfipack_object)`
+    /* `sizeof(cfipack_object)` */
     uint32_t size;
-    // 0.
+    /* 0. */
     uint32_t reserved;
-    // Bytes of `.sframe`; null without one.
+    /* Bytes of `.sframe`; null without one. */
     const uint8_t *sframe;
-    // How many.
+    /* How many. */
     size_t sframe_len;
-    // Bytes of `.eh_frame`; null without one.
+    /* Bytes of `.eh_frame`; null without one. */
     const uint8_t *eh_frame;
-    // How many.
+    /* How many. */
     size_t eh_frame_len;
-    // The functions that start fields of `.sframe` lead to, ascending by offset.
+    /* The functions that start fields of `.sframe` lead to, ascending by offset. */
     const struct cfipack_start *sframe_starts;
-    // How many.
+    /* How many. */
     size_t num_sframe_starts;
-    // The functions that start fields of `.eh_frame` lead to, ascending by offset.
+    /* The functions that start fields of `.eh_frame` lead to, ascending by offset. */
     const struct cfipack_start *eh_frame_starts;
-    // How many.
+    /* How many. */
     size_t num_eh_frame_starts;
 } cfipack_object;
 
-// What became of an object's functions. Each is counted once, by where its rows come from.
+/* What became of an object's functions. Each is counted once, by where its rows come from. */
 typedef struct cfipack_contribution {
-    // Functions with the rows of the object's table, copied.
-    uint64_t copied;
-    // Functions with the rows of the object's table, encoded again.
-    uint64_t reencoded;
-    // Functions with rows from call frame information.
-    uint64_t from_cfi;
-    // Functions that live and have no rows in the output.
-    uint64_t omitted;
-    // Entries of the object's table whose functions are discarded.
-    uint64_t dead;
-    // 1 if the object's table, or a part of it, was skipped.
-    uint64_t skipped;
+    /* Functions with the rows of the object's table, copied. */
+    size_t copied;
+    /* Functions with the rows of the object's table, encoded again. */
+    size_t reencoded;
+    /* Functions with rows from call frame information. */
+    size_t from_cfi;
+    /* Functions that live and have no rows in the output. */
+    size_t omitted;
+    /* Entries of the object's table whose functions are discarded. */
+    size_t dead;
+    /* 1 if the object's table, or a part of it, was skipped. */
+    size_t skipped;
 } cfipack_contribution;
 
-// Something of an object that is not in the output.
+/* Something of an object that is not in the output. */
 typedef struct cfipack_note {
-    // The number of the object in the order of pushing to its merger, from 0.
-    uint64_t object;
-    // `CFIPACK_NOTE_OMITTED`: the function. 0 otherwise.
+    /* The number of the object in the order of pushing to its merger, from 0. */
+    size_t object;
+    /* `CFIPACK_NOTE_OMITTED`: the function. 0 otherwise. */
     uint64_t key;
-    // `CFIPACK_NOTE_...`
+    /* `CFIPACK_NOTE_...` */
     uint32_t kind;
-    // 0.
+    /* 0. */
     uint32_t reserved;
-    // In words.
+    /* In words. */
     struct cfipack_message message;
 } cfipack_note;
 
-// A directive, as assemblers have them. At the start of a function the architecture's own rules are in force.
+/* A directive, as assemblers have them. At the start of a function the architecture's own rules are in force. */
 typedef struct cfipack_directive {
-    // Where it stands, in bytes from the function's start: after the instruction that it is about. Ascending.
+    /* Where it stands, in bytes from the function's start: after the instruction that it is about. Ascending. */
     uint64_t offset;
-    // `CFIPACK_CFI_...`
+    /* `CFIPACK_CFI_...` */
     uint32_t kind;
-    // A DWARF register number, where the kind has one.
+    /* A DWARF register number, where the kind has one. */
     uint32_t reg;
-    // Bytes, a register or an address, where the kind has one.
+    /* Bytes, a register or an address, where the kind has one. */
     int64_t value;
-    // `CFIPACK_CFI_ESCAPE`: the bytes.
+    /* `CFIPACK_CFI_ESCAPE`: the bytes. */
     const uint8_t *bytes;
-    // How many.
+    /* How many. */
     size_t num_bytes;
 } cfipack_directive;
 
-// Where an FDE lies in the `.eh_frame` of a region.
+/* Where an FDE lies in the `.eh_frame` of a region. */
 typedef struct cfipack_region_fde {
-    // In bytes from the section's start: the address is what `__register_frame` of LLVM's libunwind takes.
+    /* In bytes from the section's start: the address is what `__register_frame` of LLVM's libunwind takes. */
     uint64_t offset;
-    // The function's start.
+    /* The function's start. */
     uint64_t start;
-    // Bytes of code.
+    /* Bytes of code. */
     uint64_t size;
 } cfipack_region_fde;
 
-// The four numbers by which a `.sframe` table is registered.
+/* The four numbers by which a `.sframe` table is registered. */
 typedef struct cfipack_registration {
-    // Where the table lies.
+    /* Where the table lies. */
     uint64_t table;
-    // Bytes of the table.
+    /* Bytes of the table. */
     uint64_t table_size;
-    // Where the code starts.
+    /* Where the code starts. */
     uint64_t text;
-    // Bytes of the code.
+    /* Bytes of the code. */
     uint64_t text_size;
 } cfipack_registration;
 
-// What Apple's and LLVM's unwinder takes for a dynamic section.
+/* What Apple's and LLVM's unwinder takes for a dynamic section. */
 typedef struct cfipack_dynamic_sections {
-    // What the table's functions count from: the region's start.
+    /* What the table's functions count from: the region's start. */
     uint64_t dso_base;
-    // Where `__eh_frame` lies.
+    /* Where `__eh_frame` lies. */
     uint64_t dwarf_section;
-    // Its bytes.
+    /* Its bytes. */
     uint64_t dwarf_section_length;
-    // Where `__unwind_info` lies; 0 without one.
+    /* Where `__unwind_info` lies; 0 without one. */
     uint64_t compact_unwind_section;
-    // Its bytes.
+    /* Its bytes. */
     uint64_t compact_unwind_section_length;
 } cfipack_dynamic_sections;
 
-// A relocation of the section in a relocatable file: the value is the address of the function plus the addend, less that
-// of the field.
+/* A relocation of the section in a relocatable file: the value is the address of the function plus the addend, less that
+ * of the field. */
 typedef struct cfipack_relocation {
-    // Where the field lies in the section.
+    /* Where the field lies in the section. */
     uint64_t offset;
-    // The function.
+    /* The function. */
     uint64_t key;
-    // What the addend is more than the function's start, in bytes.
+    /* What the addend is more than the function's start, in bytes. */
     uint64_t addend;
-    // The ELF relocation type, as GNU `as` has it: `R_X86_64_PC64`, ...
+    /* The ELF relocation type, as GNU `as` has it: `R_X86_64_PC64`, ... */
     uint32_t elf_type;
-    // 0.
+    /* 0. */
     uint32_t reserved;
 } cfipack_relocation;
 
-// A piece of a linker's stubs: its size, and its rows, whose starts count from its own; the first is 0.
+/* A piece of a linker's stubs: its size, and its rows, whose starts count from its own; the first is 0. */
 typedef struct cfipack_stub_code {
-    // Bytes; 0 if there is no such piece.
-    uint32_t size;
-    // How many rows.
-    uint32_t num_rows;
-    // The rows.
+    /* The rows. */
     const struct cfipack_row *rows;
+    /* How many rows. */
+    size_t num_rows;
+    /* Bytes; 0 if there is no such piece. */
+    uint32_t size;
+    /* 0. */
+    uint32_t reserved;
 } cfipack_stub_code;
 
-// A section of stubs: a header, entries that are all alike, and a trailer.
+/* A section of stubs: a header, entries that are all alike, and a trailer. */
 typedef struct cfipack_stubs {
-    // The key of its first byte.
+    /* The key of its first byte. */
     uint64_t key;
-    // How many entries.
-    uint32_t num_entries;
-    // 0.
-    uint32_t reserved;
-    // What precedes the entries.
+    /* How many entries. */
+    size_t num_entries;
+    /* What precedes the entries. */
     struct cfipack_stub_code header;
-    // One entry.
+    /* One entry. */
     struct cfipack_stub_code entry;
-    // What follows the entries.
+    /* What follows the entries. */
     struct cfipack_stub_code trailer;
 } cfipack_stubs;
 
-// What an `__unwind_info` table is to be. All zero but for the size are the defaults.
+/* What an `__unwind_info` table is to be. All zero but for the size are the defaults. */
 typedef struct cfipack_unwind_info_options {
-    // `sizeof(cfipack_unwind_info_options)`
+    /* `sizeof(cfipack_unwind_info_options)` */
     uint32_t size;
-    // `CFIPACK_LAYOUT_SMALL`, `_LLD`, `_LD_PRIME` or `_LD64`
+    /* `CFIPACK_LAYOUT_SMALL`, `_LLD`, `_LD_PRIME` or `_LD64` */
     uint32_t layout;
 } cfipack_unwind_info_options;
 
-// What the relocation of a field leads to.
+/* What the relocation of a field leads to. */
 typedef struct cfipack_reference {
-    // `CFIPACK_PART_...`
+    /* `CFIPACK_PART_...` */
     uint32_t part;
-    // Where the field lies in that section.
+    /* Where the field lies in that section. */
     uint32_t offset;
-    // The number of the function, LSDA or personality that it leads to. Functions, LSDAs and personalities are numbered
-    // apart. A number is the index of its address when the table is written: best numbered from 0.
+    /* The number of the function, LSDA or personality that it leads to. Functions, LSDAs and personalities are numbered
+     * apart. A number is the index of its address when the table is written: best numbered from 0. */
     uint64_t key;
 } cfipack_reference;
 
-// What lies at an address of an object.
+/* What lies at an address of an object. */
 typedef struct cfipack_place {
-    // The address in the object.
+    /* The address in the object. */
     uint64_t address;
-    // The number of the function or LSDA.
+    /* The number of the function or LSDA. */
     uint64_t key;
 } cfipack_place;
 
-// The unwind information of an object, not relocated.
-//
-// A field is looked up in `references`. If it is not there (distances in the `__eh_frame` of x86-64 have no relocation)
-// or has a relocation that names a section, what it leads to is looked up by the address that stands in it, in `functions`
-// or `lsdas`. A function that is found nowhere is discarded.
+/* The unwind information of an object, not relocated.
+ *
+ * A field is looked up in `references`. If it is not there (distances in the `__eh_frame` of x86-64 have no relocation)
+ * or has a relocation that names a section, what it leads to is looked up by the address that stands in it, in `functions`
+ * or `lsdas`. A function that is found nowhere is discarded. */
 typedef struct cfipack_unwind_object {
-    // `sizeof(cfipack_unwind_object)`
+    /* `sizeof(cfipack_unwind_object)` */
     uint32_t size;
-    // A number for the object: FDEs and warnings carry it.
+    /* A number for the object: FDEs and warnings carry it. */
     uint32_t object;
-    // Bytes of `__LD,__compact_unwind`; null without one.
+    /* Bytes of `__LD,__compact_unwind`; null without one. */
     const uint8_t *compact_unwind;
-    // How many.
+    /* How many. */
     size_t compact_unwind_len;
-    // Bytes of `__TEXT,__eh_frame`; null without one.
+    /* Bytes of `__TEXT,__eh_frame`; null without one. */
     const uint8_t *eh_frame;
-    // How many.
+    /* How many. */
     size_t eh_frame_len;
-    // The address of `__eh_frame` in the object.
+    /* The address of `__eh_frame` in the object. */
     uint64_t eh_frame_address;
-    // What relocations that name symbols lead to, ascending by part, then offset.
+    /* What relocations that name symbols lead to, ascending by part, then offset. */
     const struct cfipack_reference *references;
-    // How many.
+    /* How many. */
     size_t num_references;
-    // The functions that are part of the output, ascending by address.
+    /* The functions that are part of the output, ascending by address. */
     const struct cfipack_place *functions;
-    // How many.
+    /* How many. */
     size_t num_functions;
-    // LSDAs, ascending by address.
+    /* LSDAs, ascending by address. */
     const struct cfipack_place *lsdas;
-    // How many.
+    /* How many. */
     size_t num_lsdas;
 } cfipack_unwind_object;
 
-// An FDE that the table refers to, and that the output's `__eh_frame` must keep.
+/* An FDE that the table refers to, and that the output's `__eh_frame` must keep. */
 typedef struct cfipack_fde {
-    // The function's number.
+    /* The function's number. */
     uint64_t function;
-    // Where its record starts in the object's `__eh_frame`.
+    /* Where its record starts in the object's `__eh_frame`. */
     uint64_t offset;
-    // The object's number.
+    /* The object's number. */
     uint32_t object;
-    // 0.
+    /* 0. */
     uint32_t reserved;
 } cfipack_fde;
 
-// Where a link's output has what the table speaks of, in bytes from the image's Mach-O header; `CFIPACK_NO_ADDRESS` for
-// what is not there.
+/* Where a link's output has what the table speaks of, in bytes from the image's Mach-O header; `CFIPACK_NO_ADDRESS` for
+ * what is not there. */
 typedef struct cfipack_unwind_places {
-    // `sizeof(cfipack_unwind_places)`
+    /* `sizeof(cfipack_unwind_places)` */
     uint32_t size;
-    // The end of the code that the table speaks for; 0 if that is the end of the last function.
+    /* The end of the code that the table speaks for; 0 if that is the end of the last function. */
     uint32_t end;
-    // By key: functions.
+    /* By key: functions. */
     const uint32_t *functions;
-    // How many.
+    /* How many. */
     size_t num_functions;
-    // By key: LSDAs.
+    /* By key: LSDAs. */
     const uint32_t *lsdas;
-    // How many.
+    /* How many. */
     size_t num_lsdas;
-    // In the order of `cfipack_unwind_section_get_fdes`: FDEs, in bytes from the start of the output's `__eh_frame`.
+    /* In the order of `cfipack_unwind_section_get_fdes`: FDEs, in bytes from the start of the output's `__eh_frame`. */
     const uint32_t *fdes;
-    // How many.
+    /* How many. */
     size_t num_fdes;
-    // In the order of `cfipack_unwind_section_get_personalities`: the pointer slots that hold their addresses.
+    /* In the order of `cfipack_unwind_section_get_personalities`: the pointer slots that hold their addresses. */
     const uint32_t *slots;
-    // How many.
+    /* How many. */
     size_t num_slots;
 } cfipack_unwind_places;
 
-// What a verification found. Functions are FDEs of the call frame information, PCs are bytes of code.
+/* What a verification found. Functions are FDEs of the call frame information, PCs are bytes of code. */
 typedef struct cfipack_report_counts {
-    // 1 if the table agrees with the call frame information wherever it answers.
+    /* 1 if the table agrees with the call frame information wherever it answers. */
     uint32_t is_true;
-    // 1 if it has all rows of the call frame information, and no others, and nothing is unjudged.
+    /* 1 if it has all rows of the call frame information, and no others, and nothing is unjudged. */
     uint32_t is_complete;
-    // Functions of the call frame information.
-    uint64_t functions;
-    // Functions for which both agree at every PC.
-    uint64_t equal;
-    // Functions with a PC for which they differ.
-    uint64_t different;
-    // Functions with a PC for which the table has no row though the call frame information has one.
-    uint64_t missing;
-    // Functions that cannot be evaluated to their end.
-    uint64_t unjudged;
-    // Functions of the table that answer for PCs which no function of the call frame information has.
-    uint64_t extra;
-    // What is wrong with the table: functions that cannot be read or found.
-    uint64_t malformed;
-    // PCs that either covers.
+    /* Functions of the call frame information. */
+    size_t functions;
+    /* Functions for which both agree at every PC. */
+    size_t equal;
+    /* Functions with a PC for which they differ. */
+    size_t different;
+    /* Functions with a PC for which the table has no row though the call frame information has one. */
+    size_t missing;
+    /* Functions that cannot be evaluated to their end. */
+    size_t unjudged;
+    /* Functions of the table that answer for PCs which no function of the call frame information has. */
+    size_t extra;
+    /* What is wrong with the table: functions that cannot be read or found. */
+    size_t malformed;
+    /* PCs that either covers. */
     uint64_t pcs;
-    // PCs for which both agree.
+    /* PCs for which both agree. */
     uint64_t pcs_equal;
-    // PCs for which they differ.
+    /* PCs for which they differ. */
     uint64_t pcs_different;
-    // PCs for which the table has no row.
+    /* PCs for which the table has no row. */
     uint64_t pcs_missing;
 } cfipack_report_counts;
 
 #ifdef __cplusplus
 extern "C" {
-#endif // __cplusplus
+#endif /* __cplusplus */
 
-// The version of the library, such as `0.1.0`. Static.
+/* The version of the library, such as `0.1.0`. Static. */
 const char *cfipack_version(void);
 
-// Parses the table at the start of `bytes`, which lies, or will lie, at `address` in memory. Zeros and other tables may
-// follow it; `cfipack_sframe_get_info` has its size. `message`, which may be null, gets what is wrong. After a failure `out` is
-// no table, and calls refuse it.
-//
-// Async-signal-safe.
-//
-// `bytes` has to be readable for `len` bytes as long as the table is used.
+/* Parses the table at the start of `bytes`, which lies, or will lie, at `address` in memory. Zeros and other tables may
+ * follow it; `cfipack_sframe_get_info` has its size. `message`, which may be null, gets what is wrong. After a failure `out` is
+ * no table, and calls refuse it.
+ *
+ * Async-signal-safe.
+ *
+ * `bytes` has to be readable for `len` bytes as long as the table is used. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_sframe_parse(struct cfipack_sframe *out,
                                          const uint8_t *bytes,
                                          size_t len,
                                          uint64_t address,
                                          struct cfipack_message *message);
 
-// What the table is. Async-signal-safe.
-//
-// `table` was parsed, `out` is writable.
+/* What the table is. Async-signal-safe.
+ *
+ * `table` was parsed, `out` is writable. */
 enum cfipack_status cfipack_sframe_get_info(const struct cfipack_sframe *table,
                                             struct cfipack_sframe_info *out);
 
-// Checks the whole table: every function and row, and their order. Lookups check only what they pass. `message`, which
-// may be null, gets what is wrong. Async-signal-safe.
-//
-// `table` was parsed, `message` is null or writable.
+/* Checks the whole table: every function and row, and their order. Lookups check only what they pass. `message`, which
+ * may be null, gets what is wrong. Async-signal-safe.
+ *
+ * `table` was parsed, `message` is null or writable. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_sframe_validate(const struct cfipack_sframe *table,
                                             struct cfipack_message *message);
 
-// The row that answers for a PC; `CFIPACK_STATUS_NOT_FOUND` if there is none. Its start counts from that of its function.
-// Async-signal-safe; it reads only what it passes.
-//
-// `table` was parsed, `out` is writable.
+/* The row that answers for a PC; `CFIPACK_STATUS_NOT_FOUND` if there is none. Its start counts from that of its function.
+ * Async-signal-safe; it reads only what it passes.
+ *
+ * `table` was parsed, `out` is writable. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_sframe_lookup(const struct cfipack_sframe *table,
                                           uint64_t pc,
                                           struct cfipack_row *out);
 
-// The number of the function that has a PC; `CFIPACK_STATUS_NOT_FOUND` if there is none. Async-signal-safe.
-//
-// `table` was parsed, `out` is writable.
-enum cfipack_status cfipack_sframe_find(const struct cfipack_sframe *table, uint64_t pc, uint64_t *out);
+/* The number of the function that has a PC; `CFIPACK_STATUS_NOT_FOUND` if there is none. Async-signal-safe.
+ *
+ * `table` was parsed, `out` is writable. */
+CFIPACK_MUST_CHECK
+enum cfipack_status cfipack_sframe_find(const struct cfipack_sframe *table,
+                                        uint64_t pc,
+                                        size_t *out);
 
-// The function of a number, from 0 in the order of the table; `CFIPACK_STATUS_NOT_FOUND` after the last one.
-// Async-signal-safe.
-//
-// `table` was parsed, `out` is writable.
+/* The function of a number, from 0 in the order of the table; `CFIPACK_STATUS_NOT_FOUND` after the last one.
+ * Async-signal-safe.
+ *
+ * `table` was parsed, `out` is writable. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_sframe_get_function(const struct cfipack_sframe *table,
-                                                uint64_t index,
+                                                size_t index,
                                                 struct cfipack_sframe_function *out);
 
-// The rows of a function. `count` gets their number, which may be asked for with a `capacity` of 0;
-// `CFIPACK_STATUS_BUFFER_SIZE` if there are more than `capacity`, whose first are written. Async-signal-safe.
-//
-// `table` was parsed; `rows` is writable for `capacity` rows, `count` is writable.
+/* The rows of a function. `count` gets their number, which may be asked for with a `capacity` of 0;
+ * `CFIPACK_STATUS_BUFFER_SIZE` if there are more than `capacity`, whose first are written. Async-signal-safe.
+ *
+ * `table` was parsed; `rows` is writable for `capacity` rows, `count` is writable. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_sframe_get_rows(const struct cfipack_sframe *table,
-                                            uint64_t index,
+                                            size_t index,
                                             struct cfipack_row *rows,
                                             size_t capacity,
                                             size_t *count);
 
-// The table as text, as `readelf --sframe` prints it. `name` is the section's name. `len` gets the bytes of all text,
-// which may be asked for with a `capacity` of 0; `CFIPACK_STATUS_BUFFER_SIZE` if the text is longer, whose first part is
-// written. There is no zero at its end. Async-signal-safe.
-//
-// `table` was parsed; `name` ends with a zero; `text` is writable for `capacity` bytes, `len` is writable.
+/* The table as text, as `readelf --sframe` prints it. `name` is the section's name. `len` gets the bytes of all text,
+ * which may be asked for with a `capacity` of 0; `CFIPACK_STATUS_BUFFER_SIZE` if the text is longer, whose first part is
+ * written. There is no zero at its end. Async-signal-safe.
+ *
+ * `table` was parsed; `name` ends with a zero; `text` is writable for `capacity` bytes, `len` is writable. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_sframe_dump(const struct cfipack_sframe *table,
                                         const char *name,
                                         char *text,
                                         size_t capacity,
                                         size_t *len);
 
-// How many words of 32 bits an index of a table needs. Async-signal-safe.
-//
-// `table` was parsed, `words` is writable.
-enum cfipack_status cfipack_sframe_index_words(const struct cfipack_sframe *table, size_t *words);
+/* How many words of 32 bits an index of a table needs. Async-signal-safe.
+ *
+ * `table` was parsed, `words` is writable. */
+CFIPACK_MUST_CHECK
+enum cfipack_status cfipack_sframe_index_words(const struct cfipack_sframe *table,
+                                               size_t *words);
 
-// Makes an index of a table in `memory`, which has to stay, with the bytes of the table, as long as the index is used.
-// Async-signal-safe.
-//
-// `table` was parsed; `memory` is writable for `words` words, `out` is writable.
+/* Makes an index of a table in `memory`, which has to stay, with the bytes of the table, as long as the index is used.
+ * Async-signal-safe.
+ *
+ * `table` was parsed; `memory` is writable for `words` words, `out` is writable. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_sframe_index_build(struct cfipack_sframe_index *out,
                                                const struct cfipack_sframe *table,
                                                uint32_t *memory,
                                                size_t words);
 
-// As `cfipack_sframe_lookup`, by an index. Async-signal-safe.
-//
-// `index` was built, `out` is writable.
+/* As `cfipack_sframe_lookup`, by an index. Async-signal-safe.
+ *
+ * `index` was built, `out` is writable. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_sframe_index_lookup(const struct cfipack_sframe_index *index,
                                                 uint64_t pc,
                                                 struct cfipack_row *out);
 
-// What a status means, in English. Static; never null.
+/* What a status means, in English. Static; never null. */
 const char *cfipack_status_text(uint32_t status);
 
-// Steps from a frame to its caller. `row` is that of the frame's PC. What it needs of memory is read from the pieces
-// of `memory`: for the thread's own stack, one piece from the stack pointer up, on x86-64 from 128 bytes below, the
-// red zone: rows of an epilogue name the places of registers that it has popped. `CFIPACK_STATUS_OUTERMOST` is how a
-// stack ends; `CFIPACK_STATUS_UNKNOWN` if a register or a word of memory is not known.
-//
-// Async-signal-safe.
-//
-// `row`, `registers`, `memory` and the bytes that it names are readable; `out` is writable.
+/* Steps from a frame to its caller. `row` is that of the frame's PC. What it needs of memory is read from the pieces
+ * of `memory`: for the thread's own stack, one piece from the stack pointer up, on x86-64 from 128 bytes below, the
+ * red zone: rows of an epilogue name the places of registers that it has popped. `CFIPACK_STATUS_OUTERMOST` is how a
+ * stack ends; `CFIPACK_STATUS_UNKNOWN` if a register or a word of memory is not known.
+ *
+ * Async-signal-safe.
+ *
+ * `row`, `registers`, `memory` and the bytes that it names are readable; `out` is writable. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_step(uint32_t architecture,
                                  const struct cfipack_row *row,
                                  const struct cfipack_registers *registers,
@@ -948,73 +986,79 @@ enum cfipack_status cfipack_step(uint32_t architecture,
                                  size_t num_memory,
                                  struct cfipack_caller *out);
 
-// A return address without its signature (AArch64 pointer authentication): the upper bits as bit 55 has them.
-// `address_bits` is how many bits an address has, 48 on most systems, at most 55. Async-signal-safe.
+/* A return address without its signature (AArch64 pointer authentication): the upper bits as bit 55 has them.
+ * `address_bits` is how many bits an address has, 48 on most systems, at most 55. Async-signal-safe. */
 uint64_t cfipack_strip_signature(uint64_t pc, uint32_t address_bits);
 
-// Parses the `__unwind_info` of an image. `message`, which may be null, gets what is wrong. After a failure `out` is no table,
-// and calls refuse it. Async-signal-safe.
-//
-// `bytes` has to be readable for `len` bytes as long as the table is used.
+/* Parses the `__unwind_info` of an image. `message`, which may be null, gets what is wrong. After a failure `out` is no table,
+ * and calls refuse it. Async-signal-safe.
+ *
+ * `bytes` has to be readable for `len` bytes as long as the table is used. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_unwind_info_parse(struct cfipack_unwind_info *out,
                                               const uint8_t *bytes,
                                               size_t len,
                                               struct cfipack_message *message);
 
-// The entry that has a PC, given in bytes from the image's Mach-O header; `CFIPACK_STATUS_NOT_FOUND` if there is none.
-// Async-signal-safe.
-//
-// `table` was parsed, `out` is writable.
+/* The entry that has a PC, given in bytes from the image's Mach-O header; `CFIPACK_STATUS_NOT_FOUND` if there is none.
+ * Async-signal-safe.
+ *
+ * `table` was parsed, `out` is writable. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_unwind_info_lookup(const struct cfipack_unwind_info *table,
                                                uint32_t pc,
                                                struct cfipack_unwind_info_entry *out);
 
-// How many pages the table has. Async-signal-safe.
-//
-// `table` was parsed, `count` is writable.
+/* How many pages the table has. Async-signal-safe.
+ *
+ * `table` was parsed, `count` is writable. */
 enum cfipack_status cfipack_unwind_info_num_pages(const struct cfipack_unwind_info *table, size_t *count);
 
-// The entries of a page, in ascending order. `count` gets their number, which may be asked for with a `capacity` of 0;
-// `CFIPACK_STATUS_BUFFER_SIZE` if there are more than `capacity`, whose first are written; `CFIPACK_STATUS_NOT_FOUND` after
-// the last page. Async-signal-safe.
-//
-// `table` was parsed; `entries` is writable for `capacity` entries, `count` is writable.
+/* The entries of a page, in ascending order. `count` gets their number, which may be asked for with a `capacity` of 0;
+ * `CFIPACK_STATUS_BUFFER_SIZE` if there are more than `capacity`, whose first are written; `CFIPACK_STATUS_NOT_FOUND` after
+ * the last page. Async-signal-safe.
+ *
+ * `table` was parsed; `entries` is writable for `capacity` entries, `count` is writable. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_unwind_info_get_entries(const struct cfipack_unwind_info *table,
                                                     size_t page,
                                                     struct cfipack_unwind_info_entry *entries,
                                                     size_t capacity,
                                                     size_t *count);
 
-// The row that an encoding stands for in the body of a function; its prologue and epilogue it does not describe.
-// `CFIPACK_STATUS_NOT_FOUND` if the encoding has no unwind information, or refers to an FDE, whose offset in
-// `__eh_frame` is its lower 24 bits.
-//
-// `code` is the code from the entry's start on. Only x86's indirect mode looks at it, at its first 259 bytes; null and 0
-// are enough for all others. Async-signal-safe.
-//
-// `code` is readable for `code_len` bytes, `out` is writable.
+/* The row that an encoding stands for in the body of a function; its prologue and epilogue it does not describe.
+ * `CFIPACK_STATUS_NOT_FOUND` if the encoding has no unwind information, or refers to an FDE, whose offset in
+ * `__eh_frame` is its lower 24 bits.
+ *
+ * `code` is the code from the entry's start on. Only x86's indirect mode looks at it, at its first 259 bytes; null and 0
+ * are enough for all others. Async-signal-safe.
+ *
+ * `code` is readable for `code_len` bytes, `out` is writable. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_compact_unwind_row(uint32_t architecture,
                                                uint32_t encoding,
                                                const uint8_t *code,
                                                size_t code_len,
                                                struct cfipack_row *out);
 
-// The table as text, as `llvm-objdump --unwind-info` prints it. `len` gets the bytes of all text, which may be asked
-// for with a `capacity` of 0; `CFIPACK_STATUS_BUFFER_SIZE` if the text is longer, whose first part is written. There is no
-// zero at its end. Async-signal-safe.
-//
-// `table` was parsed; `text` is writable for `capacity` bytes, `len` is writable.
+/* The table as text, as `llvm-objdump --unwind-info` prints it. `len` gets the bytes of all text, which may be asked
+ * for with a `capacity` of 0; `CFIPACK_STATUS_BUFFER_SIZE` if the text is longer, whose first part is written. There is no
+ * zero at its end. Async-signal-safe.
+ *
+ * `table` was parsed; `text` is writable for `capacity` bytes, `len` is writable. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_unwind_info_dump(const struct cfipack_unwind_info *table,
                                              char *text,
                                              size_t capacity,
                                              size_t *len);
 
-// Makes a `.sframe` table for `address` of the call frame information of a linked file, whose functions have addresses, on
-// the threads of `pool`, which may be null. A function that the table cannot represent is omitted:
-// `cfipack_conversion_get_omitted` has the reason. `given` may be null: the defaults. `message`, which may be null, gets what
-// is wrong. The bytes of the sections need not stay. `cfipack_conversion_free` frees it.
-//
-// Pointers are null, or lead to what their types say.
+/* Makes a `.sframe` table for `address` of the call frame information of a linked file, whose functions have addresses, on
+ * the threads of `pool`, which may be null. A function that the table cannot represent is omitted:
+ * `cfipack_conversion_get_omitted` has the reason. `given` may be null: the defaults. `message`, which may be null, gets what
+ * is wrong. The bytes of the sections need not stay. `cfipack_conversion_free` frees it.
+ *
+ * Pointers are null, or lead to what their types say. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_conversion_new(struct cfipack_conversion **out,
                                            uint32_t architecture,
                                            const struct cfipack_cfi_section *sections,
@@ -1024,57 +1068,69 @@ enum cfipack_status cfipack_conversion_new(struct cfipack_conversion **out,
                                            const struct cfipack_pool *pool,
                                            struct cfipack_message *message);
 
-// Bytes of the table.
-//
-// `conversion` is null or a conversion, `len` null or writable.
+/* Bytes of the table.
+ *
+ * `conversion` is null or a conversion, `len` null or writable. */
 enum cfipack_status cfipack_conversion_len(const struct cfipack_conversion *conversion, size_t *len);
 
-// How many functions the call frame information has, and how many of them the table omits. Both may be null.
-//
-// Pointers are null, or lead to what their types say.
+/* How many functions the call frame information has, and how many of them the table omits. Both may be null.
+ *
+ * Pointers are null, or lead to what their types say. */
 enum cfipack_status cfipack_conversion_num_functions(const struct cfipack_conversion *conversion,
-                                                     uint64_t *functions,
+                                                     size_t *functions,
                                                      size_t *omitted);
 
-// A function that the table omits, by its number from 0: its start, and the reason in words. The start is 0 if its record
-// cannot be read. `CFIPACK_STATUS_NOT_FOUND` after the last one.
-//
-// Pointers are null, or lead to what their types say.
+/* A function that the table omits, by its number from 0: its start, and the reason in words. The start is 0 if its record
+ * cannot be read. `CFIPACK_STATUS_NOT_FOUND` after the last one.
+ *
+ * Pointers are null, or lead to what their types say. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_conversion_get_omitted(const struct cfipack_conversion *conversion,
                                                    size_t number,
                                                    uint64_t *start,
                                                    struct cfipack_message *reason);
 
-// Writes the table into `out`, of exactly `cfipack_conversion_len` bytes.
-//
-// `conversion` is null or a conversion; `out` is writable for `len` bytes.
-enum cfipack_status cfipack_conversion_write(struct cfipack_conversion *conversion, uint8_t *out, size_t len);
+/* Writes the table into `out`, of exactly `cfipack_conversion_len` bytes.
+ *
+ * `conversion` is null or a conversion; `out` is writable for `len` bytes. */
+CFIPACK_MUST_CHECK
+enum cfipack_status cfipack_conversion_write(struct cfipack_conversion *conversion,
+                                             uint8_t *out,
+                                             size_t len);
 
-// The message of the conversion's last call; empty if that had no error. It stays until the next call.
-//
-// `conversion` is null or a conversion.
+/* The message of the conversion's last call; empty if that had no error. It stays until the next call.
+ *
+ * `conversion` is null or a conversion. */
 const char *cfipack_conversion_message(const struct cfipack_conversion *conversion);
 
-// Frees a conversion; null is nothing.
-//
-// `conversion` is null or a conversion.
+/* Frees a conversion; null is nothing.
+ *
+ * `conversion` is null or a conversion. */
 void cfipack_conversion_free(struct cfipack_conversion *conversion);
 
-// The header of a jitdump file: 40 bytes.
-//
-// `out` is null or writable for 40 bytes.
-enum cfipack_status cfipack_jitdump_header(uint32_t architecture, uint32_t pid, uint64_t time, uint8_t *out);
+/* The header of a jitdump file: 40 bytes.
+ *
+ * `out` is null or writable for 40 bytes. */
+CFIPACK_MUST_CHECK
+enum cfipack_status cfipack_jitdump_header(uint32_t architecture,
+                                           uint32_t pid,
+                                           uint64_t time,
+                                           uint8_t *out);
 
-// The record that ends a jitdump file: 16 bytes.
-//
-// `out` is null or writable for 16 bytes.
-enum cfipack_status cfipack_jitdump_close(uint32_t architecture, uint64_t time, uint8_t *out);
+/* The record that ends a jitdump file: 16 bytes.
+ *
+ * `out` is null or writable for 16 bytes. */
+CFIPACK_MUST_CHECK
+enum cfipack_status cfipack_jitdump_close(uint32_t architecture,
+                                          uint64_t time,
+                                          uint8_t *out);
 
-// The records of the function with a number, in the order of addresses, to be written by one call. `code` is the function's
-// code. `len` gets their bytes, which may be asked for with a `capacity` of 0; `room`, which may be null, the bytes from
-// the function's start on in which no other function's may lie.
-//
-// Pointers are null, or lead to what their types say; `out` is writable for `capacity` bytes.
+/* The records of the function with a number, in the order of addresses, to be written by one call. `code` is the function's
+ * code. `len` gets their bytes, which may be asked for with a `capacity` of 0; `room`, which may be null, the bytes from
+ * the function's start on in which no other function's may lie.
+ *
+ * Pointers are null, or lead to what their types say; `out` is writable for `capacity` bytes. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_region_jitdump(struct cfipack_region *region,
                                            size_t index,
                                            const uint8_t *code,
@@ -1085,11 +1141,12 @@ enum cfipack_status cfipack_region_jitdump(struct cfipack_region *region,
                                            size_t *len,
                                            uint64_t *room);
 
-// The search table that HP's libunwind takes, which will lie at `table_address`, a multiple of 4, and the
-// `unw_dyn_info_t` that `_U_dyn_register` takes. The region's `.eh_frame` lies at `eh_frame_address`, with pointers of
-// that form. `len` gets the bytes of the table, which may be asked for with a `capacity` of 0.
-//
-// Pointers are null, or lead to what their types say; `out` is writable for `capacity` bytes, `dyn_info` for 88.
+/* The search table that HP's libunwind takes, which will lie at `table_address`, a multiple of 4, and the
+ * `unw_dyn_info_t` that `_U_dyn_register` takes. The region's `.eh_frame` lies at `eh_frame_address`, with pointers of
+ * that form. `len` gets the bytes of the table, which may be asked for with a `capacity` of 0.
+ *
+ * Pointers are null, or lead to what their types say; `out` is writable for `capacity` bytes, `dyn_info` for 88. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_region_libunwind_table(struct cfipack_region *region,
                                                    uint32_t form,
                                                    uint32_t layout,
@@ -1101,90 +1158,98 @@ enum cfipack_status cfipack_region_libunwind_table(struct cfipack_region *region
                                                    size_t *len,
                                                    uint8_t *dyn_info);
 
-// Makes a merger for objects of an architecture. `given` may be null: the defaults. `message`, which may be null, gets
-// what is wrong. `cfipack_merger_free` or `cfipack_merger_finish` frees it.
-//
-// Pointers are null, or lead to what their types say.
+/* Makes a merger for objects of an architecture. `given` may be null: the defaults. `message`, which may be null, gets
+ * what is wrong. `cfipack_merger_free` or `cfipack_merger_finish` frees it.
+ *
+ * Pointers are null, or lead to what their types say. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_merger_new(struct cfipack_merger **out,
                                        uint32_t architecture,
                                        const struct cfipack_sframe_options *given,
                                        struct cfipack_message *message);
 
-// Makes a merger with the same options, for a thread of its own; `cfipack_merger_absorb` adds what it has taken.
-//
-// Pointers are null, or lead to what their types say.
+/* Makes a merger with the same options, for a thread of its own; `cfipack_merger_absorb` adds what it has taken.
+ *
+ * Pointers are null, or lead to what their types say. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_merger_shard(const struct cfipack_merger *merger,
                                          struct cfipack_merger **out);
 
-// Adds the functions of an object. `out`, which may be null, gets what became of them; `cfipack_merger_get_note` has what
-// is not in the output. A damaged object is no error: what can be read of it is used.
-//
-// Pointers are null, or lead to what their types say; the bytes of the sections stay until the merger is finished
-// or freed.
+/* Adds the functions of an object. `out`, which may be null, gets what became of them; `cfipack_merger_get_note` has what
+ * is not in the output. A damaged object is no error: what can be read of it is used.
+ *
+ * Pointers are null, or lead to what their types say; the bytes of the sections stay until the merger is finished
+ * or freed. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_merger_push(struct cfipack_merger *merger,
                                         const struct cfipack_object *object,
                                         struct cfipack_contribution *out);
 
-// Takes note of a function of `size` bytes that is in no object's sections and has no rows: no other's are to answer
-// for its PCs. Its address is needed when the section is written.
-//
-// `merger` is null or a merger.
+/* Takes note of a function of `size` bytes that is in no object's sections and has no rows: no other's are to answer
+ * for its PCs. Its address is needed when the section is written.
+ *
+ * `merger` is null or a merger. */
 enum cfipack_status cfipack_merger_note_omitted(struct cfipack_merger *merger,
                                                 uint64_t key,
                                                 uint64_t size);
 
-// Adds what a shard has taken, as if its objects had been pushed here, and frees the shard, whatever the status; a merger
-// that is given as its own shard stays. The same shards in the same order give the same bytes.
-//
-// `merger` and `shard` are null or mergers, and not the same one.
+/* Adds what a shard has taken, as if its objects had been pushed here, and frees the shard, whatever the status; a merger
+ * that is given as its own shard stays. The same shards in the same order give the same bytes.
+ *
+ * `merger` and `shard` are null or mergers, and not the same one. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_merger_absorb(struct cfipack_merger *merger,
                                           struct cfipack_merger *shard);
 
-// How many notes there are of what is not in the output.
-//
-// `merger` is null or a merger, `count` null or writable.
+/* How many notes there are of what is not in the output.
+ *
+ * `merger` is null or a merger, `count` null or writable. */
 enum cfipack_status cfipack_merger_num_notes(const struct cfipack_merger *merger, size_t *count);
 
-// A note, by its number from 0; `CFIPACK_STATUS_NOT_FOUND` after the last one.
-//
-// `merger` is null or a merger, `out` null or writable.
+/* A note, by its number from 0; `CFIPACK_STATUS_NOT_FOUND` after the last one.
+ *
+ * `merger` is null or a merger, `out` null or writable. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_merger_get_note(const struct cfipack_merger *merger,
                                             size_t number,
                                             struct cfipack_note *out);
 
-// The message of the merger's last call; empty if that had no error. It stays until the next call.
-//
-// `merger` is null or a merger.
+/* The message of the merger's last call; empty if that had no error. It stays until the next call.
+ *
+ * `merger` is null or a merger. */
 const char *cfipack_merger_message(const struct cfipack_merger *merger);
 
-// Ends the section, on the threads of `pool`, which may be null, and frees the merger, whatever the status. `keys` is
-// what keys are, `CFIPACK_KEYS_...`.
-//
-// Pointers are null, or lead to what their types say.
+/* Ends the section, on the threads of `pool`, which may be null, and frees the merger, whatever the status. `keys` is
+ * what keys are, `CFIPACK_KEYS_...`.
+ *
+ * Pointers are null, or lead to what their types say. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_merger_finish(struct cfipack_merger *merger,
                                           uint32_t keys,
                                           const struct cfipack_pool *pool,
                                           struct cfipack_section **out);
 
-// Frees a merger; null is nothing.
-//
-// `merger` is null or a merger.
+/* Frees a merger; null is nothing.
+ *
+ * `merger` is null or a merger. */
 void cfipack_merger_free(struct cfipack_merger *merger);
 
-// Makes a region of `length` bytes of code at `base`. `message`, which may be null, gets what is wrong.
-// `cfipack_region_free` frees it.
-//
-// Pointers are null, or lead to what their types say.
+/* Makes a region of `length` bytes of code at `base`. `message`, which may be null, gets what is wrong.
+ * `cfipack_region_free` frees it.
+ *
+ * Pointers are null, or lead to what their types say. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_region_new(struct cfipack_region **out,
                                        uint32_t architecture,
                                        uint64_t base,
                                        uint64_t length,
                                        struct cfipack_message *message);
 
-// Adds the function of `size` bytes at `offset` of the region's code, described by directives. Debuggers and profilers
-// print its name, which may be null. The region is unchanged if it cannot be added.
-//
-// Pointers are null, or lead to what their types say; `function_name` ends with a zero.
+/* Adds the function of `size` bytes at `offset` of the region's code, described by directives. Debuggers and profilers
+ * print its name, which may be null. The region is unchanged if it cannot be added.
+ *
+ * Pointers are null, or lead to what their types say; `function_name` ends with a zero. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_region_push(struct cfipack_region *region,
                                         const char *function_name,
                                         uint64_t offset,
@@ -1192,21 +1257,23 @@ enum cfipack_status cfipack_region_push(struct cfipack_region *region,
                                         const struct cfipack_directive *given,
                                         size_t num_directives);
 
-// Adds the functions of an `.eh_frame` that lies at `address`, such as another writer has made. They have no names. The
-// region is unchanged if one cannot be added.
-//
-// Pointers are null, or lead to what their types say; `bytes` is readable for `len` bytes.
+/* Adds the functions of an `.eh_frame` that lies at `address`, such as another writer has made. They have no names. The
+ * region is unchanged if one cannot be added.
+ *
+ * Pointers are null, or lead to what their types say; `bytes` is readable for `len` bytes. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_region_push_eh_frame(struct cfipack_region *region,
                                                  const uint8_t *bytes,
                                                  size_t len,
                                                  uint64_t address);
 
-// The region's `.eh_frame`, which will lie at `address`, terminated, as libgcc's and LLVM's unwinders take it. `len` gets its
-// bytes, which may be asked for with a `capacity` of 0; `CFIPACK_STATUS_BUFFER_SIZE` if it does not fit. `fdes`, which may
-// be null, gets one FDE for each function of the region, in the order of their addresses.
-//
-// Pointers are null, or lead to what their types say; `out` is writable for `capacity` bytes, `fdes` for as many FDEs
-// as the region has functions.
+/* The region's `.eh_frame`, which will lie at `address`, terminated, as libgcc's and LLVM's unwinders take it. `len` gets its
+ * bytes, which may be asked for with a `capacity` of 0; `CFIPACK_STATUS_BUFFER_SIZE` if it does not fit. `fdes`, which may
+ * be null, gets one FDE for each function of the region, in the order of their addresses.
+ *
+ * Pointers are null, or lead to what their types say; `out` is writable for `capacity` bytes, `fdes` for as many FDEs
+ * as the region has functions. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_region_eh_frame(struct cfipack_region *region,
                                             uint32_t pointer_form,
                                             uint64_t address,
@@ -1215,16 +1282,17 @@ enum cfipack_status cfipack_region_eh_frame(struct cfipack_region *region,
                                             size_t *len,
                                             struct cfipack_region_fde *fdes);
 
-// How many functions the region has.
-//
-// `region` is null or a region, `count` null or writable.
+/* How many functions the region has.
+ *
+ * `region` is null or a region, `count` null or writable. */
 enum cfipack_status cfipack_region_num_functions(const struct cfipack_region *region, size_t *count);
 
-// The region's `.sframe` table, which will lie at `address`. `len` gets its bytes, which may be asked for with a `capacity`
-// of 0. `registration` and `omitted`, which may be null, get what to register and how many functions the table cannot
-// represent: unwinding ends in them.
-//
-// Pointers are null, or lead to what their types say; `out` is writable for `capacity` bytes.
+/* The region's `.sframe` table, which will lie at `address`. `len` gets its bytes, which may be asked for with a `capacity`
+ * of 0. `registration` and `omitted`, which may be null, get what to register and how many functions the table cannot
+ * represent: unwinding ends in them.
+ *
+ * Pointers are null, or lead to what their types say; `out` is writable for `capacity` bytes. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_region_sframe(struct cfipack_region *region,
                                           const struct cfipack_sframe_options *given,
                                           uint64_t address,
@@ -1234,20 +1302,22 @@ enum cfipack_status cfipack_region_sframe(struct cfipack_region *region,
                                           struct cfipack_registration *registration,
                                           size_t *omitted);
 
-// The ELF file in memory that gdb's JIT interface takes. `len` gets its bytes, which may be asked for with a `capacity` of 0.
-//
-// Pointers are null, or lead to what their types say; `out` is writable for `capacity` bytes.
+/* The ELF file in memory that gdb's JIT interface takes. `len` gets its bytes, which may be asked for with a `capacity` of 0.
+ *
+ * Pointers are null, or lead to what their types say; `out` is writable for `capacity` bytes. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_region_gdb_elf(struct cfipack_region *region,
                                            uint8_t *out,
                                            size_t capacity,
                                            size_t *len);
 
-// The region's `__eh_frame` and `__unwind_info`. `code`, which may be null, is the region's code, without which fewer functions
-// have a compact encoding. Lengths may be asked for with capacities of 0. `sections`, which may be null, gets what a
-// callback of `__unw_add_find_dynamic_unwind_sections` gives.
-//
-// Pointers are null, or lead to what their types say; buffers are writable for their capacities, `code` is readable for
-// the length of the region.
+/* The region's `__eh_frame` and `__unwind_info`. `code`, which may be null, is the region's code, without which fewer functions
+ * have a compact encoding. Lengths may be asked for with capacities of 0. `sections`, which may be null, gets what a
+ * callback of `__unw_add_find_dynamic_unwind_sections` gives.
+ *
+ * Pointers are null, or lead to what their types say; buffers are writable for their capacities, `code` is readable for
+ * the length of the region. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_region_unwind_info(struct cfipack_region *region,
                                                const uint8_t *code,
                                                uint64_t eh_frame_address,
@@ -1260,54 +1330,57 @@ enum cfipack_status cfipack_region_unwind_info(struct cfipack_region *region,
                                                size_t *unwind_info_len,
                                                struct cfipack_dynamic_sections *sections);
 
-// The architecture of a region, as `CFIPACK_ARCH_...`; 0 for null.
-//
-// `region` is null or a region.
+/* The architecture of a region, as `CFIPACK_ARCH_...`; 0 for null.
+ *
+ * `region` is null or a region. */
 uint32_t cfipack_region_arch(const struct cfipack_region *region);
 
-// The message of the region's last call; empty if that had no error. It stays until the next call.
-//
-// `region` is null or a region.
+/* The message of the region's last call; empty if that had no error. It stays until the next call.
+ *
+ * `region` is null or a region. */
 const char *cfipack_region_message(const struct cfipack_region *region);
 
-// Frees a region; null is nothing. What was made of it stays.
-//
-// `region` is null or a region.
+/* Frees a region; null is nothing. What was made of it stays.
+ *
+ * `region` is null or a region. */
 void cfipack_region_free(struct cfipack_region *region);
 
-// Bytes of the section, exact.
-//
-// `section` is null or a section, `len` null or writable.
+/* Bytes of the section, exact.
+ *
+ * `section` is null or a section, `len` null or writable. */
 enum cfipack_status cfipack_section_len(const struct cfipack_section *section, size_t *len);
 
-// How many entries its function index has. A linker omits a section without any.
-//
-// `section` is null or a section, `count` null or writable.
+/* How many entries its function index has. A linker omits a section without any.
+ *
+ * `section` is null or a section, `count` null or writable. */
 enum cfipack_status cfipack_section_num_functions(const struct cfipack_section *section, size_t *count);
 
-// Omits the functions that version 2 cannot reach from `address`, whose distance does not fit 32 bits. The section is
-// smaller then. `addresses` is as for `cfipack_section_write`.
-//
-// Pointers are null, or lead to what their types say.
+/* Omits the functions that version 2 cannot reach from `address`, whose distance does not fit 32 bits. The section is
+ * smaller then. `addresses` is as for `cfipack_section_write`.
+ *
+ * Pointers are null, or lead to what their types say. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_section_omit_distant(struct cfipack_section *section,
                                                  uint64_t address,
                                                  const uint64_t *addresses,
                                                  size_t num_addresses);
 
-// Functions that the section omits since it was finished: those that it could not tell apart, or that lie too far
-// away. `count` gets their number, `keys` those that fit; either may be asked for alone.
-//
-// Pointers are null, or lead to what their types say; `keys` is writable for `capacity` keys.
+/* Functions that the section omits since it was finished: those that it could not tell apart, or that lie too far
+ * away. `count` gets their number, `keys` those that fit; either may be asked for alone.
+ *
+ * Pointers are null, or lead to what their types say; `keys` is writable for `capacity` keys. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_section_get_omitted(const struct cfipack_section *section,
                                                 uint64_t *keys,
                                                 size_t capacity,
                                                 size_t *count);
 
-// Writes the section of a linked file, which lies at `address`, into `out` of exactly `cfipack_section_len` bytes, on
-// the threads of `pool`, which may be null. `addresses` has the address of each function, omitted ones too, or of each
-// input section, as `CFIPACK_KEYS_...` describes.
-//
-// Pointers are null, or lead to what their types say; `out` is writable for `len` bytes.
+/* Writes the section of a linked file, which lies at `address`, into `out` of exactly `cfipack_section_len` bytes, on
+ * the threads of `pool`, which may be null. `addresses` has the address of each function, omitted ones too, or of each
+ * input section, as `CFIPACK_KEYS_...` describes.
+ *
+ * Pointers are null, or lead to what their types say; `out` is writable for `len` bytes. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_section_write(struct cfipack_section *section,
                                           uint8_t *out,
                                           size_t len,
@@ -1316,231 +1389,252 @@ enum cfipack_status cfipack_section_write(struct cfipack_section *section,
                                           size_t num_addresses,
                                           const struct cfipack_pool *pool);
 
-// Writes the section of a relocatable file into `out` of exactly `cfipack_section_len` bytes. Its relocations go with it.
-//
-// `section` is null or a section; `out` is writable for `len` bytes.
+/* Writes the section of a relocatable file into `out` of exactly `cfipack_section_len` bytes. Its relocations go with it.
+ *
+ * `section` is null or a section; `out` is writable for `len` bytes. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_section_write_relocatable(struct cfipack_section *section,
                                                       uint8_t *out,
                                                       size_t len);
 
-// The relocations of the section in a relocatable file, in the order of their fields. `count` gets their number, which may
-// be asked for with a `capacity` of 0; `CFIPACK_STATUS_BUFFER_SIZE` if there are more than `capacity`.
-//
-// Pointers are null, or lead to what their types say; `out` is writable for `capacity` relocations.
+/* The relocations of the section in a relocatable file, in the order of their fields. `count` gets their number, which may
+ * be asked for with a `capacity` of 0; `CFIPACK_STATUS_BUFFER_SIZE` if there are more than `capacity`.
+ *
+ * Pointers are null, or lead to what their types say; `out` is writable for `capacity` relocations. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_section_get_relocations(const struct cfipack_section *section,
                                                     struct cfipack_relocation *out,
                                                     size_t capacity,
                                                     size_t *count);
 
-// The message of the section's last call; empty if that had no error. It stays until the next call.
-//
-// `section` is null or a section.
+/* The message of the section's last call; empty if that had no error. It stays until the next call.
+ *
+ * `section` is null or a section. */
 const char *cfipack_section_message(const struct cfipack_section *section);
 
-// Frees a section; null is nothing.
-//
-// `section` is null or a section.
+/* Frees a section; null is nothing.
+ *
+ * `section` is null or a section. */
 void cfipack_section_free(struct cfipack_section *section);
 
-// How many words of 32 bits a table needs for so many functions, removed ones included, and bytes of rows: 5 for each
-// function, and about 3 for each row.
-//
-// `words` is null or writable.
-enum cfipack_status cfipack_sframe_table_words(uint32_t functions,
-                                               uint32_t row_bytes,
+/* How many words of 32 bits a table needs for so many functions, removed ones included, and bytes of rows: 5 for each
+ * function, and about 3 for each row.
+ *
+ * `words` is null or writable. */
+CFIPACK_MUST_CHECK
+enum cfipack_status cfipack_sframe_table_words(size_t functions,
+                                               size_t row_bytes,
                                                size_t *words);
 
-// Makes an empty table in `memory`, of `words` words, which lies at `address` in the process that reads it. It may be
-// registered at once. The memory has to stay until `cfipack_sframe_table_free`, and is only written to by this library.
-// `message`, which may be null, gets what is wrong.
-//
-// Pointers are null, or lead to what their types say; `memory` is writable for `words` words.
+/* Makes an empty table in `memory`, of `words` words, which lies at `address` in the process that reads it. It may be
+ * registered at once. The memory has to stay until `cfipack_sframe_table_free`, and is only written to by this library.
+ * `message`, which may be null, gets what is wrong.
+ *
+ * Pointers are null, or lead to what their types say; `memory` is writable for `words` words. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_sframe_table_new(struct cfipack_sframe_table **out,
                                              uint32_t architecture,
-                                             uint32_t functions,
-                                             uint32_t row_bytes,
+                                             size_t functions,
+                                             size_t row_bytes,
                                              uint32_t *memory,
                                              size_t words,
                                              uint64_t address,
                                              struct cfipack_message *message);
 
-// Adds the functions of a region, which lie after all that the table has. `omitted`, which may be null, gets how many of
-// them the table cannot represent. The table is unchanged if there is no room.
-//
-// Pointers are null, or lead to what their types say.
+/* Adds the functions of a region, which lie after all that the table has. `omitted`, which may be null, gets how many of
+ * them the table cannot represent. The table is unchanged if there is no room.
+ *
+ * Pointers are null, or lead to what their types say. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_sframe_table_add(struct cfipack_sframe_table *table,
                                              const struct cfipack_region *region,
                                              size_t *omitted);
 
-// Removes the functions that start in `length` bytes of code at `start`. No thread may be in them.
-//
-// `table` is null or a table.
+/* Removes the functions that start in `length` bytes of code at `start`. No thread may be in them.
+ *
+ * `table` is null or a table. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_sframe_table_remove(struct cfipack_sframe_table *table,
                                                 uint64_t start,
                                                 uint64_t length);
 
-// What to register for code that lies, or will lie, in `length` bytes at `text`.
-//
-// Pointers are null, or lead to what their types say.
+/* What to register for code that lies, or will lie, in `length` bytes at `text`.
+ *
+ * Pointers are null, or lead to what their types say. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_sframe_table_get_registration(const struct cfipack_sframe_table *table,
                                                           uint64_t text,
                                                           uint64_t length,
                                                           struct cfipack_registration *out);
 
-// The message of the table's last call; empty if that had no error. It stays until the next call.
-//
-// `table` is null or a table.
+/* The message of the table's last call; empty if that had no error. It stays until the next call.
+ *
+ * `table` is null or a table. */
 const char *cfipack_sframe_table_message(const struct cfipack_sframe_table *table);
 
-// Frees the handle; null is nothing. The memory is the caller's, and the table in it stays as it is.
-//
-// `table` is null or a table.
+/* Frees the handle; null is nothing. The memory is the caller's, and the table in it stays as it is.
+ *
+ * `table` is null or a table. */
 void cfipack_sframe_table_free(struct cfipack_sframe_table *table);
 
-// Adds the rows of stubs, such as a PLT, that `cfipack_merger_push_known_stubs` does not have.
-//
-// Pointers are null, or lead to what their types say.
+/* Adds the rows of stubs, such as a PLT, that `cfipack_merger_push_known_stubs` does not have.
+ *
+ * Pointers are null, or lead to what their types say. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_merger_push_stubs(struct cfipack_merger *merger,
                                               const struct cfipack_stubs *stubs);
 
-// Adds the rows of stubs that linkers write, by their code: `kind` is `CFIPACK_STUBS_...`, and `key` that of the first byte,
-// of the header where there is one. `entry_size` is the bytes of an entry, where the same code has other padding;
-// 0 for those of the kind.
-//
-// `merger` is null or a merger.
+/* Adds the rows of stubs that linkers write, by their code: `kind` is `CFIPACK_STUBS_...`, and `key` that of the first byte,
+ * of the header where there is one. `entry_size` is the bytes of an entry, where the same code has other padding;
+ * 0 for those of the kind.
+ *
+ * `merger` is null or a merger. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_merger_push_known_stubs(struct cfipack_merger *merger,
                                                     uint64_t key,
                                                     uint32_t kind,
-                                                    uint32_t num_entries,
+                                                    size_t num_entries,
                                                     uint32_t entry_size);
 
-// Makes a builder for x86-64, i386, arm64 or arm64_32. `given` may be null: the defaults. `message`, which may be null,
-// gets what is wrong. `cfipack_unwind_builder_free` or `cfipack_unwind_builder_finish` frees it.
-//
-// Pointers are null, or lead to what their types say.
+/* Makes a builder for x86-64, i386, arm64 or arm64_32. `given` may be null: the defaults. `message`, which may be null,
+ * gets what is wrong. `cfipack_unwind_builder_free` or `cfipack_unwind_builder_finish` frees it.
+ *
+ * Pointers are null, or lead to what their types say. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_unwind_builder_new(struct cfipack_unwind_builder **out,
                                                uint32_t architecture,
                                                const struct cfipack_unwind_info_options *given,
                                                struct cfipack_message *message);
 
-// Makes a builder with the same options, for a thread of its own; `cfipack_unwind_builder_absorb` adds what it has taken.
-//
-// Pointers are null, or lead to what their types say.
+/* Makes a builder with the same options, for a thread of its own; `cfipack_unwind_builder_absorb` adds what it has taken.
+ *
+ * Pointers are null, or lead to what their types say. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_unwind_builder_shard(const struct cfipack_unwind_builder *builder,
                                                  struct cfipack_unwind_builder **out);
 
-// Adds the unwind information of an object, whose bytes need not stay. A damaged object is no error: what can be read of
-// it is used, and the rest is a warning of the section.
-//
-// Pointers are null, or lead to what their types say.
+/* Adds the unwind information of an object, whose bytes need not stay. A damaged object is no error: what can be read of
+ * it is used, and the rest is a warning of the section.
+ *
+ * Pointers are null, or lead to what their types say. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_unwind_builder_push(struct cfipack_unwind_builder *builder,
                                                 const struct cfipack_unwind_object *object);
 
-// Adds code that may have no unwind information, so that the entry of the function before does not speak for it.
-//
-// `builder` is null or a builder.
+/* Adds code that may have no unwind information, so that the entry of the function before does not speak for it.
+ *
+ * `builder` is null or a builder. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_unwind_builder_push_code(struct cfipack_unwind_builder *builder,
                                                      uint64_t key,
                                                      uint32_t length);
 
-// Adds what a shard has taken, as if its objects had been pushed here, and frees the shard, whatever the status; a builder
-// that is given as its own shard stays.
-//
-// `builder` and `shard` are null or builders, and not the same one.
+/* Adds what a shard has taken, as if its objects had been pushed here, and frees the shard, whatever the status; a builder
+ * that is given as its own shard stays.
+ *
+ * `builder` and `shard` are null or builders, and not the same one. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_unwind_builder_absorb(struct cfipack_unwind_builder *builder,
                                                   struct cfipack_unwind_builder *shard);
 
-// The message of the builder's last call; empty if that had no error. It stays until the next call.
-//
-// `builder` is null or a builder.
+/* The message of the builder's last call; empty if that had no error. It stays until the next call.
+ *
+ * `builder` is null or a builder. */
 const char *cfipack_unwind_builder_message(const struct cfipack_unwind_builder *builder);
 
-// Decides what does not depend on addresses, and frees the builder, whatever the status.
-//
-// Pointers are null, or lead to what their types say.
+/* Decides what does not depend on addresses, and frees the builder, whatever the status.
+ *
+ * Pointers are null, or lead to what their types say. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_unwind_builder_finish(struct cfipack_unwind_builder *builder,
                                                   struct cfipack_unwind_section **out);
 
-// Frees a builder; null is nothing.
-//
-// `builder` is null or a builder.
+/* Frees a builder; null is nothing.
+ *
+ * `builder` is null or a builder. */
 void cfipack_unwind_builder_free(struct cfipack_unwind_builder *builder);
 
-// The personalities that the table may name, at most three; each needs a pointer slot with its address. `count` gets their
-// number.
-//
-// Pointers are null, or lead to what their types say; `keys` is writable for `capacity` keys.
+/* The personalities that the table may name, at most three; each needs a pointer slot with its address. `count` gets their
+ * number.
+ *
+ * Pointers are null, or lead to what their types say; `keys` is writable for `capacity` keys. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_unwind_section_get_personalities(const struct cfipack_unwind_section *section,
                                                              uint64_t *keys,
                                                              size_t capacity,
                                                              size_t *count);
 
-// The FDEs that the table refers to. `count` gets their number, which may be asked for with a `capacity` of 0;
-// `CFIPACK_STATUS_BUFFER_SIZE` if there are more than `capacity`.
-//
-// Pointers are null, or lead to what their types say; `out` is writable for `capacity` FDEs.
+/* The FDEs that the table refers to. `count` gets their number, which may be asked for with a `capacity` of 0;
+ * `CFIPACK_STATUS_BUFFER_SIZE` if there are more than `capacity`.
+ *
+ * Pointers are null, or lead to what their types say; `out` is writable for `capacity` FDEs. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_unwind_section_get_fdes(const struct cfipack_unwind_section *section,
                                                     struct cfipack_fde *out,
                                                     size_t capacity,
                                                     size_t *count);
 
-// The most bytes that the table can have, wherever its functions will lie and in whatever order. Where the order is known,
-// `cfipack_unwind_section_plan` gives the size of the likely table instead.
-//
-// `section` is null or a section, `len` null or writable.
+/* The most bytes that the table can have, wherever its functions will lie and in whatever order. Where the order is known,
+ * `cfipack_unwind_section_plan` gives the size of the likely table instead.
+ *
+ * `section` is null or a section, `len` null or writable. */
 enum cfipack_status cfipack_unwind_section_max_len(const struct cfipack_unwind_section *section,
                                                    size_t *len);
 
-// Plans the table for functions in an order that is known: `len` gets the most bytes that it will have, as a rule those
-// that it will have exactly. `tentative` has a place in the order of each function, in bytes, at the index that is its
-// key: an address in a first layout, or a rank. `growth` bounds how much further the functions may lie apart in the end,
-// in bytes: with ranks, the length of all code.
-//
-// Pointers are null, or lead to what their types say.
+/* Plans the table for functions in an order that is known: `len` gets the most bytes that it will have, as a rule those
+ * that it will have exactly. `tentative` has a place in the order of each function, in bytes, at the index that is its
+ * key: an address in a first layout, or a rank. `growth` bounds how much further the functions may lie apart in the end,
+ * in bytes: with ranks, the length of all code.
+ *
+ * Pointers are null, or lead to what their types say. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_unwind_section_plan(struct cfipack_unwind_section *section,
                                                 const uint32_t *tentative,
                                                 size_t num_tentative,
                                                 uint32_t growth,
                                                 size_t *len);
 
-// Lays the table out and writes it to the front of `out`; the rest is set to zero. `table_len` gets the bytes of the table; 0
-// where there is none. It can be written again with other addresses.
-//
-// Pointers are null, or lead to what their types say; `out` is writable for `len` bytes.
+/* Lays the table out and writes it to the front of `out`; the rest is set to zero. `table_len` gets the bytes of the table; 0
+ * where there is none. It can be written again with other addresses.
+ *
+ * Pointers are null, or lead to what their types say; `out` is writable for `len` bytes. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_unwind_section_write(struct cfipack_unwind_section *section,
                                                  const struct cfipack_unwind_places *places,
                                                  uint8_t *out,
                                                  size_t len,
                                                  size_t *table_len);
 
-// How many warnings there are: of what objects describe, and of the table that was written last.
-//
-// `section` is null or a section, `count` null or writable.
+/* How many warnings there are: of what objects describe, and of the table that was written last.
+ *
+ * `section` is null or a section, `count` null or writable. */
 enum cfipack_status cfipack_unwind_section_num_warnings(const struct cfipack_unwind_section *section,
                                                         size_t *count);
 
-// A warning in words, by its number from 0; `CFIPACK_STATUS_NOT_FOUND` after the last one.
-//
-// `section` is null or a section, `out` null or writable.
+/* A warning in words, by its number from 0; `CFIPACK_STATUS_NOT_FOUND` after the last one.
+ *
+ * `section` is null or a section, `out` null or writable. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_unwind_section_get_warning(const struct cfipack_unwind_section *section,
                                                        size_t number,
                                                        struct cfipack_message *out);
 
-// The message of the section's last call; empty if that had no error. It stays until the next call.
-//
-// `section` is null or a section.
+/* The message of the section's last call; empty if that had no error. It stays until the next call.
+ *
+ * `section` is null or a section. */
 const char *cfipack_unwind_section_message(const struct cfipack_unwind_section *section);
 
-// Frees a section; null is nothing.
-//
-// `section` is null or a section.
+/* Frees a section; null is nothing.
+ *
+ * `section` is null or a section. */
 void cfipack_unwind_section_free(struct cfipack_unwind_section *section);
 
-// Compares the `.sframe` table in `table` of `table_len` bytes, which lies at `address`, with call frame information,
-// at every PC, both ways, on the threads of `pool`, which may be null. gimli evaluates the call frame information.
-// `message`, which may be null, gets why the table cannot be read. `cfipack_report_free` frees the report.
-//
-// Pointers are null, or lead to what their types say.
+/* Compares the `.sframe` table in `table` of `table_len` bytes, which lies at `address`, with call frame information,
+ * at every PC, both ways, on the threads of `pool`, which may be null. gimli evaluates the call frame information.
+ * `message`, which may be null, gets why the table cannot be read. `cfipack_report_free` frees the report.
+ *
+ * Pointers are null, or lead to what their types say. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_verify_sframe(struct cfipack_report **out,
                                           uint32_t architecture,
                                           const struct cfipack_cfi_section *sections,
@@ -1551,29 +1645,30 @@ enum cfipack_status cfipack_verify_sframe(struct cfipack_report **out,
                                           const struct cfipack_pool *pool,
                                           struct cfipack_message *message);
 
-// The numbers of a report.
-//
-// `report` is null or a report, `out` null or writable.
+/* The numbers of a report.
+ *
+ * `report` is null or a report, `out` null or writable. */
 enum cfipack_status cfipack_report_get_counts(const struct cfipack_report *report,
                                               struct cfipack_report_counts *out);
 
-// The differences, faults, and functions that are missing or could not be judged, one a line, at most a hundred of each.
-// `len` gets the bytes of all text, which may be asked for with a `capacity` of 0; `CFIPACK_STATUS_BUFFER_SIZE` if the text
-// is longer, whose first part is written. There is no zero at its end.
-//
-// `report` is null or a report; `text` is writable for `capacity` bytes, `len` is null or writable.
+/* The differences, faults, and functions that are missing or could not be judged, one a line, at most a hundred of each.
+ * `len` gets the bytes of all text, which may be asked for with a `capacity` of 0; `CFIPACK_STATUS_BUFFER_SIZE` if the text
+ * is longer, whose first part is written. There is no zero at its end.
+ *
+ * `report` is null or a report; `text` is writable for `capacity` bytes, `len` is null or writable. */
+CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_report_text(const struct cfipack_report *report,
                                         char *text,
                                         size_t capacity,
                                         size_t *len);
 
-// Frees a report; null is nothing.
-//
-// `report` is null or a report.
+/* Frees a report; null is nothing.
+ *
+ * `report` is null or a report. */
 void cfipack_report_free(struct cfipack_report *report);
 
 #ifdef __cplusplus
-}  // extern "C"
-#endif  // __cplusplus
+}  /* extern "C" */
+#endif  /* __cplusplus */
 
 #endif  /* CFIPACK_H */

@@ -116,7 +116,7 @@ inline cfipack_unwind_info_options unwind_info_options() noexcept {
 }
 
 /// Threads that the library starts, and ends before a call returns.
-inline cfipack_pool threads(std::uint32_t count) noexcept {
+inline cfipack_pool threads(std::size_t count) noexcept {
     cfipack_pool pool{};
     pool.size = sizeof pool;
     pool.threads = count;
@@ -125,7 +125,7 @@ inline cfipack_pool threads(std::uint32_t count) noexcept {
 
 /// The caller's own threads, about `count` of them: `run(count, task)` calls `task(index)` for each index below its `count`, and
 /// returns when all these calls have ended. `run` has to stay as long as the pool is used; an exception of it terminates.
-template <class Run> cfipack_pool pool(std::uint32_t count, Run &run) noexcept {
+template <class Run> cfipack_pool pool(std::size_t count, Run &run) noexcept {
     cfipack_pool pool = threads(count);
     pool.run = [](void *own, cfipack_task task, void *work, std::size_t tasks) noexcept {
         (*static_cast<Run *>(own))(tasks, [=](std::size_t index) { task(work, index); });
@@ -162,14 +162,14 @@ public:
         return row;
     }
 
-    std::optional<cfipack_sframe_function> function(std::uint64_t index) const {
+    std::optional<cfipack_sframe_function> function(std::size_t index) const {
         cfipack_sframe_function function;
         if (!detail::is_found(cfipack_sframe_get_function(&table_, index, &function)))
             return std::nullopt;
         return function;
     }
 
-    std::vector<cfipack_row> rows(std::uint64_t index) const {
+    std::vector<cfipack_row> rows(std::size_t index) const {
         return detail::all<cfipack_row>([&](cfipack_row *rows, std::size_t capacity, std::size_t *count) {
             return cfipack_sframe_get_rows(&table_, index, rows, capacity, count);
         });
@@ -317,7 +317,7 @@ public:
     void push_stubs(const cfipack_stubs &stubs) { check(cfipack_merger_push_stubs(get(), &stubs)); }
 
     /// `kind` is CFIPACK_STUBS_...; an `entry_size` of 0 is that of the kind.
-    void push_known_stubs(std::uint64_t key, std::uint32_t kind, std::uint32_t num_entries,
+    void push_known_stubs(std::uint64_t key, std::uint32_t kind, std::size_t num_entries,
                           std::uint32_t entry_size = 0) {
         check(cfipack_merger_push_known_stubs(get(), key, kind, num_entries, entry_size));
     }

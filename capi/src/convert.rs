@@ -26,7 +26,7 @@ pub struct cfipack_conversion(());
 pub(crate) struct Converted {
     section: Section,
     address: Address,
-    functions: u64,
+    functions: usize,
     omitted: Vec<(u64, String)>,
 }
 
@@ -41,6 +41,7 @@ impl Opaque for cfipack_conversion {
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_conversion_new(
     out: *mut *mut cfipack_conversion,
@@ -86,7 +87,7 @@ fn convert<'a>(
     let mut section = builder.finish_on(pool);
     section.omit_distant(address, Key::address);
     omitted.extend(section.omitted().iter().map(note));
-    Ok(Converted { section, address, functions, omitted })
+    Ok(Converted { section, address, functions: functions as usize, omitted })
 }
 
 /// Bytes of the table.
@@ -109,7 +110,7 @@ pub unsafe extern "C" fn cfipack_conversion_len(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_conversion_num_functions(
     conversion: *const cfipack_conversion,
-    functions: *mut u64,
+    functions: *mut usize,
     omitted: *mut usize,
 ) -> cfipack_status {
     call(|| {
@@ -127,6 +128,7 @@ pub unsafe extern "C" fn cfipack_conversion_num_functions(
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_conversion_get_omitted(
     conversion: *const cfipack_conversion,
@@ -148,6 +150,7 @@ pub unsafe extern "C" fn cfipack_conversion_get_omitted(
 ///
 /// # Safety
 /// `conversion` is null or a conversion; `out` is writable for `len` bytes.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_conversion_write(
     conversion: *mut cfipack_conversion,

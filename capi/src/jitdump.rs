@@ -26,6 +26,7 @@ pub struct cfipack_jitdump_event {
 ///
 /// # Safety
 /// `out` is null or writable for 40 bytes.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_jitdump_header(
     architecture: u32,
@@ -45,6 +46,7 @@ pub unsafe extern "C" fn cfipack_jitdump_header(
 ///
 /// # Safety
 /// `out` is null or writable for 16 bytes.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_jitdump_close(architecture: u32, time: u64, out: *mut u8) -> cfipack_status {
     call(|| {
@@ -61,6 +63,7 @@ pub unsafe extern "C" fn cfipack_jitdump_close(architecture: u32, time: u64, out
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say; `out` is writable for `capacity` bytes.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_region_jitdump(
     region: *mut cfipack_region,

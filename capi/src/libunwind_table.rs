@@ -24,6 +24,7 @@ pub const CFIPACK_LIBUNWIND_NO_LOAD_OFFSET: u32 = 1;
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say; `out` is writable for `capacity` bytes, `dyn_info` for 88.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_region_libunwind_table(
     region: *mut cfipack_region,

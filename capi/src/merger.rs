@@ -21,17 +21,17 @@ use crate::status::call;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct cfipack_contribution {
     /// Functions with the rows of the object's table, copied.
-    pub copied: u64,
+    pub copied: usize,
     /// Functions with the rows of the object's table, encoded again.
-    pub reencoded: u64,
+    pub reencoded: usize,
     /// Functions with rows from call frame information.
-    pub from_cfi: u64,
+    pub from_cfi: usize,
     /// Functions that live and have no rows in the output.
-    pub omitted: u64,
+    pub omitted: usize,
     /// Entries of the object's table whose functions are discarded.
-    pub dead: u64,
+    pub dead: usize,
     /// 1 if the object's table, or a part of it, was skipped.
-    pub skipped: u64,
+    pub skipped: usize,
 }
 
 /// The object's table is not used, from some offset on.
@@ -46,7 +46,7 @@ pub const CFIPACK_NOTE_UNREAD: u32 = 3;
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_note {
     /// The number of the object in the order of pushing to its merger, from 0.
-    pub object: u64,
+    pub object: usize,
     /// `CFIPACK_NOTE_OMITTED`: the function. 0 otherwise.
     pub key: u64,
     /// `CFIPACK_NOTE_...`
@@ -65,8 +65,8 @@ pub struct cfipack_merger(());
 #[derive(Debug)]
 pub(crate) struct Merging {
     pub(crate) merger: Merger<'static>,
-    objects: u64,
-    notes: Vec<(u64, Note)>,
+    objects: usize,
+    notes: Vec<(usize, Note)>,
 }
 
 impl Opaque for cfipack_merger {
@@ -78,6 +78,7 @@ impl Opaque for cfipack_merger {
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_merger_new(
     out: *mut *mut cfipack_merger,
@@ -100,6 +101,7 @@ pub unsafe extern "C" fn cfipack_merger_new(
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_merger_shard(
     merger: *const cfipack_merger,
@@ -120,6 +122,7 @@ pub unsafe extern "C" fn cfipack_merger_shard(
 /// # Safety
 /// Pointers are null, or lead to what their types say; the bytes of the sections stay until the merger is finished
 /// or freed.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_merger_push(
     merger: *mut cfipack_merger,
@@ -141,12 +144,12 @@ pub unsafe extern "C" fn cfipack_merger_push(
                 merging.merger.push_object(&object.sections, live, |note| notes.push((number, note)));
             merging.objects += 1;
             let contribution = cfipack_contribution {
-                copied: contribution.copied,
-                reencoded: contribution.reencoded,
-                from_cfi: contribution.from_cfi,
-                omitted: contribution.omitted,
-                dead: contribution.dead,
-                skipped: contribution.skipped,
+                copied: contribution.copied as usize,
+                reencoded: contribution.reencoded as usize,
+                from_cfi: contribution.from_cfi as usize,
+                omitted: contribution.omitted as usize,
+                dead: contribution.dead as usize,
+                skipped: contribution.skipped as usize,
             };
             Ok(write_optional(out, contribution)?)
         })
@@ -178,6 +181,7 @@ pub unsafe extern "C" fn cfipack_merger_note_omitted(
 ///
 /// # Safety
 /// `merger` and `shard` are null or mergers, and not the same one.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_merger_absorb(
     merger: *mut cfipack_merger,
@@ -217,6 +221,7 @@ pub unsafe extern "C" fn cfipack_merger_num_notes(
 ///
 /// # Safety
 /// `merger` is null or a merger, `out` null or writable.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_merger_get_note(
     merger: *const cfipack_merger,
@@ -253,6 +258,7 @@ pub unsafe extern "C" fn cfipack_merger_message(merger: *const cfipack_merger) -
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_merger_finish(
     merger: *mut cfipack_merger,

@@ -26,9 +26,11 @@ pub type cfipack_task = Option<unsafe extern "C" fn(work: *mut c_void, index: us
 pub struct cfipack_pool {
     /// `sizeof(cfipack_pool)`
     pub size: u32,
+    /// 0.
+    pub reserved: u32,
     /// About how many threads there are, which is how finely work is divided. With 0 and 1 the thread of the call does all
     /// of it; 256 stands for all greater numbers.
-    pub threads: u32,
+    pub threads: usize,
     /// Runs tasks, or null: the library starts `threads` threads.
     pub run:
         Option<unsafe extern "C" fn(pool: *mut c_void, task: cfipack_task, work: *mut c_void, count: usize)>,
@@ -38,7 +40,7 @@ pub struct cfipack_pool {
 
 // SAFETY: integers and pointers without padding.
 unsafe impl SizedOptions for cfipack_pool {
-    const DEFAULT: Self = Self { size: 0, threads: 0, run: None, pool: core::ptr::null_mut() };
+    const DEFAULT: Self = Self { size: 0, reserved: 0, threads: 0, run: None, pool: core::ptr::null_mut() };
 }
 
 /// What runs the tasks of a call.
@@ -50,6 +52,9 @@ impl Workers {
     pub(crate) unsafe fn get(pool: *const cfipack_pool) -> Result<Self, Failure> {
         // SAFETY: promised by the caller.
         let pool = unsafe { options(pool) }?;
+        if pool.reserved != 0 {
+            return Err(Failure::argument(&"a reserved field of a pool is not 0"));
+        }
         Ok(Self(cfipack_pool { threads: pool.threads.clamp(1, 256), ..pool }))
     }
 }
@@ -85,11 +90,11 @@ unsafe impl Sync for Workers {}
 
 impl Pool for Workers {
     fn threads(&self) -> usize {
-        self.0.threads as usize
+        self.0.threads
     }
 
     fn run<'t>(&self, tasks: Vec<Task<'t>>) {
-        let Some(run) = self.0.run else { return Threads(self.0.threads as usize).run(tasks) };
+        let Some(run) = self.0.run else { return Threads(self.0.threads).run(tasks) };
         let work = Work {
             tasks: tasks.into_iter().map(|task| Mutex::new(Some(task))).collect(),
             has_panicked: AtomicBool::new(false),

@@ -71,6 +71,7 @@ pub(crate) fn failure(error: Error) -> Failure {
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_region_new(
     out: *mut *mut cfipack_region,
@@ -92,6 +93,7 @@ pub unsafe extern "C" fn cfipack_region_new(
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say; `function_name` ends with a zero.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_region_push(
     region: *mut cfipack_region,
@@ -115,6 +117,7 @@ pub unsafe extern "C" fn cfipack_region_push(
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say; `bytes` is readable for `len` bytes.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_region_push_eh_frame(
     region: *mut cfipack_region,
@@ -173,6 +176,7 @@ pub(crate) fn pointers(number: u32) -> Result<Pointers, cfipack_status> {
 /// # Safety
 /// Pointers are null, or lead to what their types say; `out` is writable for `capacity` bytes, `fdes` for as many FDEs
 /// as the region has functions.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_region_eh_frame(
     region: *mut cfipack_region,
@@ -219,6 +223,7 @@ pub unsafe extern "C" fn cfipack_region_num_functions(
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say; `out` is writable for `capacity` bytes.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_region_sframe(
     region: *mut cfipack_region,
@@ -259,6 +264,7 @@ impl From<cfipack_assembler::region::Registration> for cfipack_registration {
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say; `out` is writable for `capacity` bytes.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_region_gdb_elf(
     region: *mut cfipack_region,
@@ -293,6 +299,7 @@ pub struct cfipack_dynamic_sections {
 /// # Safety
 /// Pointers are null, or lead to what their types say; buffers are writable for their capacities, `code` is readable for
 /// the length of the region.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_region_unwind_info(
     region: *mut cfipack_region,

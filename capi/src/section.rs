@@ -117,6 +117,7 @@ impl<'a> Addresses<'a> {
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_section_omit_distant(
     section: *mut cfipack_section,
@@ -142,6 +143,7 @@ pub unsafe extern "C" fn cfipack_section_omit_distant(
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say; `keys` is writable for `capacity` keys.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_section_get_omitted(
     section: *const cfipack_section,
@@ -169,6 +171,7 @@ pub unsafe extern "C" fn cfipack_section_get_omitted(
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say; `out` is writable for `len` bytes.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_section_write(
     section: *mut cfipack_section,
@@ -204,6 +207,7 @@ fn write_failure(error: WriteError) -> Failure {
 ///
 /// # Safety
 /// `section` is null or a section; `out` is writable for `len` bytes.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_section_write_relocatable(
     section: *mut cfipack_section,
@@ -240,6 +244,7 @@ pub struct cfipack_relocation {
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say; `out` is writable for `capacity` relocations.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_section_get_relocations(
     section: *const cfipack_section,

@@ -37,11 +37,11 @@ pub struct cfipack_sframe_info {
     /// Where the table lies.
     pub address: u64,
     /// Bytes of the table. What follows it in the section is not part of it.
-    pub size: u64,
+    pub size: usize,
     /// Functions.
-    pub num_functions: u64,
+    pub num_functions: usize,
     /// Rows, as the header counts them.
-    pub num_rows: u64,
+    pub num_rows: usize,
     /// 1 if functions are sorted by their starts.
     pub is_sorted: u32,
     /// The flags of the header.
@@ -54,10 +54,10 @@ pub struct cfipack_sframe_info {
 pub struct cfipack_sframe_function {
     /// Its start.
     pub start: u64,
+    /// Rows.
+    pub num_rows: usize,
     /// Bytes of code.
     pub size: u32,
-    /// Rows.
-    pub num_rows: u32,
     /// PC-mask functions: the bytes after which rows repeat; 0 otherwise.
     pub repeat: u32,
     /// 1 if it is a signal frame.
@@ -67,7 +67,7 @@ pub struct cfipack_sframe_function {
     /// 1 if it is a flex FDE.
     pub is_flex: u8,
     /// 0.
-    pub reserved: u8,
+    pub reserved: [u8; 5],
 }
 
 pub(crate) fn malformed(error: Error) -> cfipack_status {
@@ -85,6 +85,7 @@ pub(crate) fn malformed(error: Error) -> cfipack_status {
 ///
 /// # Safety
 /// `bytes` has to be readable for `len` bytes as long as the table is used.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_sframe_parse(
     out: *mut cfipack_sframe,
@@ -121,9 +122,9 @@ pub unsafe extern "C" fn cfipack_sframe_get_info(
             version: section.version() as u32,
             arch: arch_number(section.arch()),
             address: section.address().0,
-            size: section.len() as u64,
-            num_functions: section.num_functions() as u64,
-            num_rows: section.header().num_fres.into(),
+            size: section.len(),
+            num_functions: section.num_functions(),
+            num_rows: section.header().num_fres as usize,
             is_sorted: section.is_sorted().into(),
             flags: section.header().flags.bits().into(),
         };
@@ -137,6 +138,7 @@ pub unsafe extern "C" fn cfipack_sframe_get_info(
 ///
 /// # Safety
 /// `table` was parsed, `message` is null or writable.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_sframe_validate(
     table: *const cfipack_sframe,
@@ -153,6 +155,7 @@ pub unsafe extern "C" fn cfipack_sframe_validate(
 ///
 /// # Safety
 /// `table` was parsed, `out` is writable.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_sframe_lookup(
     table: *const cfipack_sframe,
@@ -172,23 +175,23 @@ pub unsafe extern "C" fn cfipack_sframe_lookup(
 ///
 /// # Safety
 /// `table` was parsed, `out` is writable.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_sframe_find(
     table: *const cfipack_sframe,
     pc: u64,
-    out: *mut u64,
+    out: *mut usize,
 ) -> cfipack_status {
     call(|| {
         // SAFETY: promised by the caller.
         let section = unsafe { get(table) }?;
         let function = section.find(Address(pc)).map_err(malformed)?.ok_or(NotFound)?;
         // SAFETY: promised by the caller.
-        unsafe { write(out, function.index() as u64) }
+        unsafe { write(out, function.index()) }
     })
 }
 
-fn function<'a>(section: &Section<'a>, index: u64) -> Result<Function<'a>, cfipack_status> {
-    let index = usize::try_from(index).map_err(|_| NotFound)?;
+fn function<'a>(section: &Section<'a>, index: usize) -> Result<Function<'a>, cfipack_status> {
     section.function(index).ok_or(NotFound)?.map_err(malformed)
 }
 
@@ -197,10 +200,11 @@ fn function<'a>(section: &Section<'a>, index: u64) -> Result<Function<'a>, cfipa
 ///
 /// # Safety
 /// `table` was parsed, `out` is writable.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_sframe_get_function(
     table: *const cfipack_sframe,
-    index: u64,
+    index: usize,
     out: *mut cfipack_sframe_function,
 ) -> cfipack_status {
     call(|| {
@@ -208,13 +212,13 @@ pub unsafe extern "C" fn cfipack_sframe_get_function(
         let function = function(unsafe { get(table) }?, index)?;
         let value = cfipack_sframe_function {
             start: function.start().0,
+            num_rows: function.num_fres() as usize,
             size: function.size(),
-            num_rows: function.num_fres(),
             repeat: if function.is_pc_mask() { function.rep_size().into() } else { 0 },
             is_signal_frame: function.is_signal_frame().into(),
             has_pauth_key_b: function.has_pauth_key_b().into(),
             is_flex: (function.fde_type() == FdeType::Flex).into(),
-            reserved: 0,
+            reserved: [0; 5],
         };
         // SAFETY: promised by the caller.
         unsafe { write(out, value) }
@@ -226,10 +230,11 @@ pub unsafe extern "C" fn cfipack_sframe_get_function(
 ///
 /// # Safety
 /// `table` was parsed; `rows` is writable for `capacity` rows, `count` is writable.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_sframe_get_rows(
     table: *const cfipack_sframe,
-    index: u64,
+    index: usize,
     rows: *mut cfipack_row,
     capacity: usize,
     count: *mut usize,
@@ -254,6 +259,7 @@ pub unsafe extern "C" fn cfipack_sframe_get_rows(
 ///
 /// # Safety
 /// `table` was parsed; `name` ends with a zero; `text` is writable for `capacity` bytes, `len` is writable.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_sframe_dump(
     table: *const cfipack_sframe,

@@ -27,6 +27,7 @@ impl Memory for cfipack_sframe_index {
 ///
 /// # Safety
 /// `table` was parsed, `words` is writable.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_sframe_index_words(
     table: *const cfipack_sframe,
@@ -45,6 +46,7 @@ pub unsafe extern "C" fn cfipack_sframe_index_words(
 ///
 /// # Safety
 /// `table` was parsed; `memory` is writable for `words` words, `out` is writable.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_sframe_index_build(
     out: *mut cfipack_sframe_index,
@@ -72,6 +74,7 @@ pub unsafe extern "C" fn cfipack_sframe_index_build(
 ///
 /// # Safety
 /// `index` was built, `out` is writable.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_sframe_index_lookup(
     index: *const cfipack_sframe_index,

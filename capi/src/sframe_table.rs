@@ -8,7 +8,7 @@ use cfipack_format::Address;
 
 use crate::arguments::{arch, array, write, write_optional};
 use crate::cfipack_message;
-use crate::cfipack_status;
+use crate::cfipack_status::{self, InvalidArgument};
 use crate::handle::{self, Opaque};
 use crate::region::{cfipack_region, cfipack_registration, failure};
 use crate::status::call;
@@ -21,19 +21,28 @@ impl Opaque for cfipack_sframe_table {
     type State = SframeTable<'static>;
 }
 
+/// What a table has room for. The format counts both in 32 bits.
+fn capacity(functions: usize, row_bytes: usize) -> Result<Capacity, cfipack_status> {
+    match (u32::try_from(functions), u32::try_from(row_bytes)) {
+        (Ok(functions), Ok(row_bytes)) => Ok(Capacity { functions, row_bytes }),
+        _ => Err(InvalidArgument),
+    }
+}
+
 /// How many words of 32 bits a table needs for so many functions, removed ones included, and bytes of rows: 5 for each
 /// function, and about 3 for each row.
 ///
 /// # Safety
 /// `words` is null or writable.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_sframe_table_words(
-    functions: u32,
-    row_bytes: u32,
+    functions: usize,
+    row_bytes: usize,
     words: *mut usize,
 ) -> cfipack_status {
     call(|| {
-        let needed = Capacity { functions, row_bytes }.words().map_err(|error| failure(error).status)?;
+        let needed = capacity(functions, row_bytes)?.words().map_err(|error| failure(error).status)?;
         // SAFETY: promised by the caller.
         unsafe { write(words, needed) }
     })
@@ -45,12 +54,13 @@ pub unsafe extern "C" fn cfipack_sframe_table_words(
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say; `memory` is writable for `words` words.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_sframe_table_new(
     out: *mut *mut cfipack_sframe_table,
     architecture: u32,
-    functions: u32,
-    row_bytes: u32,
+    functions: usize,
+    row_bytes: usize,
     memory: *mut u32,
     words: usize,
     address: u64,
@@ -60,7 +70,7 @@ pub unsafe extern "C" fn cfipack_sframe_table_new(
     unsafe {
         handle::create(out, message, || {
             let memory: &'static [AtomicU32] = array(memory.cast::<AtomicU32>(), words)?;
-            let capacity = Capacity { functions, row_bytes };
+            let capacity = capacity(functions, row_bytes)?;
             SframeTable::new(memory, Address(address), arch(architecture)?, capacity).map_err(failure)
         })
     }
@@ -71,6 +81,7 @@ pub unsafe extern "C" fn cfipack_sframe_table_new(
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_sframe_table_add(
     table: *mut cfipack_sframe_table,
@@ -90,6 +101,7 @@ pub unsafe extern "C" fn cfipack_sframe_table_add(
 ///
 /// # Safety
 /// `table` is null or a table.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_sframe_table_remove(
     table: *mut cfipack_sframe_table,
@@ -104,6 +116,7 @@ pub unsafe extern "C" fn cfipack_sframe_table_remove(
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_sframe_table_get_registration(
     table: *const cfipack_sframe_table,

@@ -88,6 +88,7 @@ const MAX_OTHERS: usize = 32;
 ///
 /// # Safety
 /// `row`, `registers`, `memory` and the bytes that it names are readable; `out` is writable.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_step(
     architecture: u32,

@@ -13,12 +13,14 @@ use crate::merger::cfipack_merger;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_stub_code {
-    /// Bytes; 0 if there is no such piece.
-    pub size: u32,
-    /// How many rows.
-    pub num_rows: u32,
     /// The rows.
     pub rows: *const cfipack_row,
+    /// How many rows.
+    pub num_rows: usize,
+    /// Bytes; 0 if there is no such piece.
+    pub size: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
 /// A section of stubs: a header, entries that are all alike, and a trailer.
@@ -28,9 +30,7 @@ pub struct cfipack_stubs {
     /// The key of its first byte.
     pub key: u64,
     /// How many entries.
-    pub num_entries: u32,
-    /// 0.
-    pub reserved: u32,
+    pub num_entries: usize,
     /// What precedes the entries.
     pub header: cfipack_stub_code,
     /// One entry.
@@ -43,6 +43,7 @@ pub struct cfipack_stubs {
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_merger_push_stubs(
     merger: *mut cfipack_merger,
@@ -53,17 +54,22 @@ pub unsafe extern "C" fn cfipack_merger_push_stubs(
         handle::with(merger, |merging| {
             let stubs = reference(stubs)?;
             let rows = |code: &cfipack_stub_code| -> Result<Vec<_>, cfipack_status> {
-                array(code.rows, code.num_rows as usize)?.iter().map(cfipack_row::get).collect()
+                array(code.rows, code.num_rows)?.iter().map(cfipack_row::get).collect()
             };
             let (header, entry, trailer) = (rows(&stubs.header)?, rows(&stubs.entry)?, rows(&stubs.trailer)?);
             let shape = Shape::new()
                 .with_header(Code::new(stubs.header.size, &header))
                 .with_entry(Code::new(stubs.entry.size, &entry))
                 .with_trailer(Code::new(stubs.trailer.size, &trailer));
-            let stubs = Stubs::keyed(Key(stubs.key), shape).with_entries(stubs.num_entries);
+            let stubs = Stubs::keyed(Key(stubs.key), shape).with_entries(entries(stubs.num_entries)?);
             merging.merger.push_stubs(&stubs).map_err(|error| Failure::new(Refused, &error))
         })
     }
+}
+
+/// A number of entries. No section has as many as do not fit.
+fn entries(count: usize) -> Result<u32, cfipack_status> {
+    u32::try_from(count).map_err(|_| InvalidArgument)
 }
 
 /// x86-64, what bfd, gold and lld write as `.plt`: a header of 16 bytes and entries of 16, `jmp *slot`, at 6 `push index`,
@@ -124,12 +130,13 @@ fn stub_kind(number: u32) -> Result<StubKind, cfipack_status> {
 ///
 /// # Safety
 /// `merger` is null or a merger.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_merger_push_known_stubs(
     merger: *mut cfipack_merger,
     key: u64,
     kind: u32,
-    num_entries: u32,
+    num_entries: usize,
     entry_size: u32,
 ) -> cfipack_status {
     // SAFETY: promised by the caller.
@@ -140,7 +147,7 @@ pub unsafe extern "C" fn cfipack_merger_push_known_stubs(
                 0 => shape,
                 size => shape.with_entry_size(size),
             };
-            let stubs = Stubs::keyed(Key(key), shape).with_entries(num_entries);
+            let stubs = Stubs::keyed(Key(key), shape).with_entries(entries(num_entries)?);
             merging.merger.push_stubs(&stubs).map_err(|error| Failure::new(Refused, &error))
         })
     }

@@ -91,6 +91,7 @@ impl Opaque for cfipack_unwind_builder {
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_unwind_builder_new(
     out: *mut *mut cfipack_unwind_builder,
@@ -112,6 +113,7 @@ pub unsafe extern "C" fn cfipack_unwind_builder_new(
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_unwind_builder_shard(
     builder: *const cfipack_unwind_builder,
@@ -126,6 +128,7 @@ pub unsafe extern "C" fn cfipack_unwind_builder_shard(
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_unwind_builder_push(
     builder: *mut cfipack_unwind_builder,
@@ -221,6 +224,7 @@ impl Resolve for Known<'_> {
 ///
 /// # Safety
 /// `builder` is null or a builder.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_unwind_builder_push_code(
     builder: *mut cfipack_unwind_builder,
@@ -241,6 +245,7 @@ pub unsafe extern "C" fn cfipack_unwind_builder_push_code(
 ///
 /// # Safety
 /// `builder` and `shard` are null or builders, and not the same one.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_unwind_builder_absorb(
     builder: *mut cfipack_unwind_builder,
@@ -275,6 +280,7 @@ pub unsafe extern "C" fn cfipack_unwind_builder_message(
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_unwind_builder_finish(
     builder: *mut cfipack_unwind_builder,

@@ -37,12 +37,14 @@ pub struct cfipack_unwind_info_entry {
     pub end: u32,
     /// How it is unwound.
     pub encoding: u32,
-    /// Number of the page, from 0.
-    pub page: u32,
     /// The pointer slot with the address of the personality, in bytes from the Mach-O header; 0 without one.
     pub personality: u32,
     /// The language-specific data area, in bytes from the Mach-O header; 0 without one.
     pub lsda: u32,
+    /// 0.
+    pub reserved: u32,
+    /// Number of the page, from 0.
+    pub page: usize,
 }
 
 fn malformed(error: Error) -> cfipack_status {
@@ -57,6 +59,7 @@ fn malformed(error: Error) -> cfipack_status {
 ///
 /// # Safety
 /// `bytes` has to be readable for `len` bytes as long as the table is used.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_unwind_info_parse(
     out: *mut cfipack_unwind_info,
@@ -84,9 +87,10 @@ fn entry(section: &Section<'_>, entry: &Entry) -> Result<cfipack_unwind_info_ent
         start: entry.start.0,
         end: entry.end.0,
         encoding: entry.encoding.0,
-        page: entry.page,
         personality: or_zero(personality),
         lsda: or_zero(lsda),
+        reserved: 0,
+        page: entry.page as usize,
     })
 }
 
@@ -95,6 +99,7 @@ fn entry(section: &Section<'_>, entry: &Entry) -> Result<cfipack_unwind_info_ent
 ///
 /// # Safety
 /// `table` was parsed, `out` is writable.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_unwind_info_lookup(
     table: *const cfipack_unwind_info,
@@ -133,6 +138,7 @@ pub unsafe extern "C" fn cfipack_unwind_info_num_pages(
 ///
 /// # Safety
 /// `table` was parsed; `entries` is writable for `capacity` entries, `count` is writable.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_unwind_info_get_entries(
     table: *const cfipack_unwind_info,
@@ -168,6 +174,7 @@ pub unsafe extern "C" fn cfipack_unwind_info_get_entries(
 ///
 /// # Safety
 /// `code` is readable for `code_len` bytes, `out` is writable.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_compact_unwind_row(
     architecture: u32,
@@ -192,6 +199,7 @@ pub unsafe extern "C" fn cfipack_compact_unwind_row(
 ///
 /// # Safety
 /// `table` was parsed; `text` is writable for `capacity` bytes, `len` is writable.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_unwind_info_dump(
     table: *const cfipack_unwind_info,

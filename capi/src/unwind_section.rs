@@ -48,6 +48,7 @@ impl Opaque for cfipack_unwind_section {
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say; `keys` is writable for `capacity` keys.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_unwind_section_get_personalities(
     section: *const cfipack_unwind_section,
@@ -88,6 +89,7 @@ pub struct cfipack_fde {
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say; `out` is writable for `capacity` FDEs.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_unwind_section_get_fdes(
     section: *const cfipack_unwind_section,
@@ -137,6 +139,7 @@ fn at(offsets: &[u32], index: u64) -> Option<u32> {
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_unwind_section_plan(
     section: *mut cfipack_unwind_section,
@@ -221,6 +224,7 @@ impl Addresses for Places<'_> {
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say; `out` is writable for `len` bytes.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_unwind_section_write(
     section: *mut cfipack_unwind_section,
@@ -283,6 +287,7 @@ pub unsafe extern "C" fn cfipack_unwind_section_num_warnings(
 ///
 /// # Safety
 /// `section` is null or a section, `out` null or writable.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_unwind_section_get_warning(
     section: *const cfipack_unwind_section,

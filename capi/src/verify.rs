@@ -24,19 +24,19 @@ pub struct cfipack_report_counts {
     /// 1 if it has all rows of the call frame information, and no others, and nothing is unjudged.
     pub is_complete: u32,
     /// Functions of the call frame information.
-    pub functions: u64,
+    pub functions: usize,
     /// Functions for which both agree at every PC.
-    pub equal: u64,
+    pub equal: usize,
     /// Functions with a PC for which they differ.
-    pub different: u64,
+    pub different: usize,
     /// Functions with a PC for which the table has no row though the call frame information has one.
-    pub missing: u64,
+    pub missing: usize,
     /// Functions that cannot be evaluated to their end.
-    pub unjudged: u64,
+    pub unjudged: usize,
     /// Functions of the table that answer for PCs which no function of the call frame information has.
-    pub extra: u64,
+    pub extra: usize,
     /// What is wrong with the table: functions that cannot be read or found.
-    pub malformed: u64,
+    pub malformed: usize,
     /// PCs that either covers.
     pub pcs: u64,
     /// PCs for which both agree.
@@ -61,6 +61,7 @@ impl Opaque for cfipack_report {
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_verify_sframe(
     out: *mut *mut cfipack_report,
@@ -101,13 +102,13 @@ pub unsafe extern "C" fn cfipack_report_get_counts(
         let counts = cfipack_report_counts {
             is_true: report.is_true().into(),
             is_complete: report.is_complete().into(),
-            functions: report.functions,
-            equal: report.equal,
-            different: report.different,
-            missing: report.missing,
-            unjudged: report.unjudged,
-            extra: report.extra,
-            malformed: report.malformed,
+            functions: report.functions as usize,
+            equal: report.equal as usize,
+            different: report.different as usize,
+            missing: report.missing as usize,
+            unjudged: report.unjudged as usize,
+            extra: report.extra as usize,
+            malformed: report.malformed as usize,
             pcs: report.pcs,
             pcs_equal: report.pcs_equal,
             pcs_different: report.pcs_different,
@@ -124,6 +125,7 @@ pub unsafe extern "C" fn cfipack_report_get_counts(
 ///
 /// # Safety
 /// `report` is null or a report; `text` is writable for `capacity` bytes, `len` is null or writable.
+#[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_report_text(
     report: *const cfipack_report,

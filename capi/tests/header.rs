@@ -1,16 +1,21 @@
-//! The committed header is that which the sources give.
+//! The committed header is that which the sources give, and C89 takes it.
 
 use std::path::Path;
+use std::process::Command;
+
+#[path = "c/not_tested.rs"]
+mod not_tested;
 
 #[test]
 fn the_header_is_that_of_the_sources() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let config = cbindgen::Config::from_file(root.join("cbindgen.toml")).unwrap();
+    let mut config = cbindgen::Config::from_file(root.join("cbindgen.toml")).unwrap();
+    let after = config.after_includes.unwrap_or_default();
+    config.after_includes = Some(format!("\n{}{after}", version()));
     let bindings = cbindgen::Builder::new().with_crate(root).with_config(config).generate().unwrap();
     let mut generated = Vec::new();
     bindings.write(&mut generated);
-    // The conditions of Rust's `unsafe` are those of any C function: they need no heading.
-    let generated = String::from_utf8(generated).unwrap().replace("// # Safety\n", "");
+    let generated = c89(&String::from_utf8(generated).unwrap());
     let path = root.join("include/cfipack.h");
     if std::env::var_os("CFIPACK_UPDATE_HEADER").is_some() {
         std::fs::create_dir_all(root.join("include")).unwrap();
@@ -23,4 +28,94 @@ fn the_header_is_that_of_the_sources() {
         "include/cfipack.h differs from the sources in line {:?}: CFIPACK_UPDATE_HEADER=1 writes it",
         differs.map(|line| line + 1)
     );
+}
+
+/// The crate's version for the preprocessor.
+fn version() -> String {
+    let parts = [
+        ("MAJOR", env!("CARGO_PKG_VERSION_MAJOR")),
+        ("MINOR", env!("CARGO_PKG_VERSION_MINOR")),
+        ("PATCH", env!("CARGO_PKG_VERSION_PATCH")),
+    ];
+    let line = |(name, value)| format!("#define CFIPACK_VERSION_{name} {value}\n");
+    let lines: String = parts.into_iter().map(line).collect();
+    let text = env!("CARGO_PKG_VERSION");
+    format!(
+        "/* The version of this header; cfipack_version() is that of the library. */\n{lines}#define CFIPACK_VERSION_STRING \"{text}\"\n"
+    )
+}
+
+/// The header with comments and lists that C89 has.
+fn c89(header: &str) -> String {
+    // The conditions of Rust's `unsafe` are those of any C function: they need no heading.
+    let mut lines = header.lines().filter(|line| *line != "// # Safety").peekable();
+    let mut out = String::new();
+    while let Some(line) = lines.next() {
+        let text = line.trim_start();
+        let indent = &line[..line.len() - text.len()];
+        let Some(first) = text.strip_prefix("//") else {
+            let is_last = lines.peek().is_some_and(|next| next.starts_with('}'));
+            let code = if is_last { line.strip_suffix(',').unwrap_or(line) } else { line };
+            let (code, comment) = code.split_once("//").unwrap_or((code, ""));
+            let comment = if comment.is_empty() { String::new() } else { format!("/*{comment} */") };
+            out += &format!("{code}{comment}\n");
+            continue;
+        };
+        out += &format!("{indent}/*{first}");
+        while let Some(more) = lines.next_if(|line| line.trim_start().starts_with("//")) {
+            out += &format!("\n{indent} *{}", &more.trim_start()[2..]);
+        }
+        out += " */\n";
+    }
+    out
+}
+
+/// Names that a program's preprocessor sees.
+#[test]
+fn c89_takes_the_header() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("header");
+    std::fs::create_dir_all(&directory).unwrap();
+    let program = directory.join("c89.c");
+    let text = format!(
+        "#include \"cfipack.h\"\n\
+         #if CFIPACK_VERSION_MAJOR != {} || CFIPACK_VERSION_MINOR != {} || CFIPACK_VERSION_PATCH != {}\n\
+         #error another version\n#endif\n\
+         char is_version[sizeof CFIPACK_VERSION_STRING == sizeof \"{}\" ? 1 : -1];\n",
+        env!("CARGO_PKG_VERSION_MAJOR"),
+        env!("CARGO_PKG_VERSION_MINOR"),
+        env!("CARGO_PKG_VERSION_PATCH"),
+        env!("CARGO_PKG_VERSION"),
+    );
+    std::fs::write(&program, text).unwrap();
+    // The result of a call that has to be looked at.
+    let ignores = directory.join("ignores.c");
+    let text = "#include \"cfipack.h\"\nvoid ignores(void) { cfipack_sframe_parse(0, 0, 0, 0, 0); }\n";
+    std::fs::write(&ignores, text).unwrap();
+    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("include");
+    for compiler in ["gcc", "clang"] {
+        let compile = |file: &Path, standard: &str| {
+            let mut command = Command::new(compiler);
+            command.args([
+                standard,
+                "-pedantic-errors",
+                "-Wall",
+                "-Wextra",
+                "-Werror",
+                "-fsyntax-only",
+                "-I",
+            ]);
+            command.arg(&include).arg(file).output()
+        };
+        let Ok(output) = compile(&program, "-std=c89") else {
+            not_tested::skipped("cfipack.h in C89", &format!("there is no {compiler} here"));
+            continue;
+        };
+        assert!(output.status.success(), "{compiler}: {}", String::from_utf8_lossy(&output.stderr));
+        for standard in ["-std=c89", "-std=c17"] {
+            let output = compile(&ignores, standard).unwrap();
+            assert!(!output.status.success(), "{compiler} {standard}: nothing looks at the result");
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert!(errors.contains("unused"), "{compiler} {standard}: {errors}");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use cfipack_format::SectionOffset;
+use cfipack_format::{Address, SectionOffset};
 
 /// A record that cannot be read. Offsets count from the start of the CFI section.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,6 +19,15 @@ pub enum Error {
     Truncated {
         /// Where the record starts.
         offset: SectionOffset,
+    },
+    /// An FDE whose function ends beyond the last address.
+    Range {
+        /// Where the record starts.
+        offset: SectionOffset,
+        /// The function's first address.
+        start: Address,
+        /// Its size in bytes.
+        size: u64,
     },
     /// An FDE's CIE pointer leads outside the section or to something that is no CIE.
     CiePointer {
@@ -90,6 +99,7 @@ impl Error {
         match *self {
             Self::Length { offset, .. }
             | Self::Truncated { offset }
+            | Self::Range { offset, .. }
             | Self::CiePointer { offset, .. }
             | Self::CieLength { offset, .. }
             | Self::CieVersion { offset, .. }
@@ -109,6 +119,9 @@ impl fmt::Display for Error {
         match *self {
             Self::Length { length, .. } => write!(f, "record length {length:#x} reaches beyond the section"),
             Self::Truncated { .. } => write!(f, "a field reaches beyond its record"),
+            Self::Range { start, size, .. } => {
+                write!(f, "a function of {size:#x} bytes at {start} ends beyond the last address")
+            }
             Self::CiePointer { pointer, .. } => write!(f, "CIE pointer {pointer:#x} leads to no CIE"),
             Self::CieLength { length, .. } => write!(f, "a CIE of {length} bytes is too long"),
             Self::CieVersion { version, .. } => write!(f, "CIE version {version} is unknown"),

@@ -81,6 +81,9 @@ impl<'a> Function<'a> {
             return Err(Error::PointerEncoding { offset, encoding: cie.fde_encoding.0 });
         }
         let Some(key) = keys.key(start_field, start) else { return Ok(None) };
+        if section.is_placed && start.0.checked_add(size).is_none() {
+            return Err(Error::Range { offset, start, size });
+        }
         let mut augmentation_data: &[u8] = &[];
         if cie.has_data {
             let length = cursor.uleb().ok_or(truncated)?;

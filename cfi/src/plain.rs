@@ -188,6 +188,8 @@ impl Records<'_> {
         }
         let field = self.address.offset(at as i64 + 8);
         let key = Key::from(field.offset(start.into()));
+        // Its end is an address.
+        key.address().0.checked_add(size.into())?;
         let (at, cie) = (SectionOffset(at), SectionOffset(cie));
         Some((PlainFde { key, size, len, at, cie, data_len }, of_cie))
     }
@@ -243,6 +245,26 @@ mod tests {
         assert_eq!(functions.next().unwrap().unwrap().size, 8);
         let dangling = Error::CiePointer { offset: SectionOffset(0x2c), pointer: 0x31 };
         assert_eq!(functions.next().unwrap().unwrap_err(), dangling);
+        assert!(functions.next().is_none());
+    }
+
+    /// Plain or not: the end of the first is the last address there is.
+    #[test]
+    fn a_function_beyond_the_last_address() {
+        let mut writer = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(0));
+        let cie = writer.cie(&Cie::new(Arch::Amd64, &[0; 7])).unwrap();
+        let start = Address(u64::MAX - 8);
+        for size in [8, 9, u64::MAX] {
+            writer.fde(&cie, start, size, None, &[0; 3]).unwrap();
+        }
+        let bytes = writer.into_bytes();
+        let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
+        let mut functions = Functions::new(&section);
+        assert_eq!(functions.next().unwrap().unwrap().end(), Some(Address(u64::MAX)));
+        for expected in [9, u64::MAX] {
+            let error = functions.next().unwrap().unwrap_err();
+            assert!(matches!(error, Error::Range { size, .. } if size == expected), "{error}");
+        }
         assert!(functions.next().is_none());
     }
 

@@ -38,7 +38,7 @@
 //! [For assemblers]: for_assemblers
 //!
 //! # Features
-//! All are defaults. Without any, the crate is [`format`](mod@format) alone, `no_std` and without
+//! All but two are defaults. Without any, the crate is [`format`](mod@format) alone, `no_std` and without
 //! allocation.
 //!
 //! | feature | adds | needs |
@@ -53,6 +53,7 @@
 //! | `roundtrip` | [`roundtrip`]: verification, comparison, statistics; enables `decoder`, `std` | gimli, iced-x86 |
 //! | `linker` | [`linker`]: the inputs of a link to one table; enables `decoder`, `encoder` | `alloc` |
 //! | `assembler` | [`assembler`]: CFI directives to tables and what runtimes register; enables `encoder` | `alloc` |
+//! | `object` (no default) | with `assembler`: objects that have only tables; enables `std` | object |
 //! | `gimli` (no default) | with `assembler`: directives from gimli's frame tables | gimli |
 
 #![no_std]

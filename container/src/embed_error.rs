@@ -55,9 +55,9 @@ pub enum EmbedError {
         /// Its `p_paddr`.
         value: u64,
     },
-    /// More than one `.sframe` section.
+    /// More `.sframe` sections than linkers leave.
     SeveralTables {
-        /// The offset of the second in the file.
+        /// The offset of the first that is one too many in the file.
         offset: u64,
         /// Its index.
         value: u64,
@@ -195,7 +195,7 @@ impl fmt::Display for EmbedError {
                 write!(f, "offset {offset:#x}: segment with the physical address {value:#x}")
             }
             Self::SeveralTables { offset, value } => {
-                write!(f, "offset {offset:#x}: section {value} is a second .sframe")
+                write!(f, "offset {offset:#x}: section {value} is one .sframe too many")
             }
             Self::NoRoom { section, offset, size } => {
                 write!(

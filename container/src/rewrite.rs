@@ -160,6 +160,32 @@ impl<'a> Rewrite<'a> {
         result
     }
 
+    /// The same new file, made of an older one: what this is made of is what `first` makes of that.
+    pub(crate) fn after<'b>(self, first: &Rewrite<'b>) -> Rewrite<'b> {
+        let starts: Vec<usize> = first.pieces().map(|(start, _)| start).collect();
+        let mut result = Rewrite::new();
+        for piece in self.pieces {
+            let range = match piece {
+                Piece::Old(range) => range,
+                Piece::New { what, bytes } => {
+                    result.bytes(what, bytes.into_owned());
+                    continue;
+                }
+                Piece::Zeros { what, len } => {
+                    result.zeros(what, len);
+                    continue;
+                }
+            };
+            let from = starts.partition_point(|&start| start <= range.start).saturating_sub(1);
+            let pieces = first.pieces[from..].iter().zip(&starts[from..]);
+            for (piece, &start) in pieces.take_while(|(_, start)| **start < range.end) {
+                let end = range.end.min(start + piece.len());
+                result.push(piece.part(range.start.max(start) - start, end - start));
+            }
+        }
+        result
+    }
+
     fn push(&mut self, piece: Piece<'a>) {
         match piece {
             Piece::Old(range) => self.old(range),
@@ -250,6 +276,27 @@ mod tests {
         assert!(rewrite.is_unchanged(old));
         assert!(rewrite.clone().patch(vec![patch(2, b"c\0e")]).is_unchanged(old));
         assert!(!rewrite.patch(vec![patch(2, b"c\0f")]).is_unchanged(old));
+    }
+
+    #[test]
+    fn changes_one_after_the_other() {
+        let old = b"abcdefgh";
+        let mut first = Rewrite::unchanged(8);
+        first.zeros("z", 2);
+        let first = first.patch(vec![patch(2, b"CD")]);
+        let between = first.to_vec(old);
+        // Pieces in another order, across those of the first, and whole.
+        let mut second = Rewrite::new();
+        second.old(6..10);
+        second.bytes("x", &b"XY"[..]);
+        second.old(1..4);
+        second.old(3..3);
+        second.zeros("z", 1);
+        let expected = second.to_vec(&between);
+        assert_eq!(expected, b"gh\0\0XYbCD\0");
+        assert_eq!(second.after(&first).to_vec(old), expected);
+        let back = Rewrite::unchanged(8).patch(vec![patch(2, b"cd")]).after(&first);
+        assert!(back.is_unchanged(old));
     }
 
     #[test]

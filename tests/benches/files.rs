@@ -4,17 +4,18 @@
 //!     cargo bench -p cfipack-tests --bench files
 //!     CFIPACK_MACOS_LIBRARIES=DIR cargo bench -p cfipack-tests --bench files -- images
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
+use cfipack_cfi as cfi;
 use cfipack_container::File;
-use cfipack_encoder::sframe::{Layout as SframeLayout, Options};
+use cfipack_encoder::sframe::{Builder, Layout as SframeLayout, Options};
 use cfipack_encoder::unwind_info::Layout;
-use cfipack_format::{Address, Arch};
+use cfipack_format::{Address, Arch, Key};
 use cfipack_tests::convert::{Converted, cfi_of, convert};
 use cfipack_tests::figures;
-use cfipack_tests::machine::{system_library, toolchain_library};
+use cfipack_tests::machine::{compiler_program, system_library, toolchain_library, toolchain_program};
 use cfipack_tests::unwind_table::Table;
 use object::read::macho::{FatArch, MachOFatFile32};
 use object::{Object, ObjectSection};
@@ -38,11 +39,16 @@ fn main() {
 }
 
 /// Programs and libraries in C++, Rust, C and assembler.
-fn elf_files() -> [(&'static str, Option<PathBuf>); 10] {
+fn elf_files() -> [(&'static str, Option<PathBuf>); 15] {
     let usr_bin = |name: &str| Some(Path::new("/usr/bin").join(name));
     [
         ("librustc_driver", toolchain_library("librustc_driver")),
         ("libLLVM (of Rust)", toolchain_library("libLLVM")),
+        ("libLLVM 14", system_library("libLLVM-14.so.1")),
+        ("libclang-cpp 14", system_library("libclang-cpp.so.14")),
+        ("cc1plus", compiler_program("cc1plus")),
+        ("cargo", toolchain_program("cargo")),
+        ("cmake", usr_bin("cmake")),
         ("gdb", usr_bin("gdb")),
         ("libstdc++.so.6", system_library("libstdc++.so.6")),
         ("git", usr_bin("git")),
@@ -82,6 +88,28 @@ fn elf_file(name: &str, bytes: &[u8]) {
             figures::number(name, &format!("omitted, {layout}: {reason}"), count, "functions");
         }
     }
+    let [common_small, common_gnu] = same_functions(&cfi, file.arch(), [&small, &gnu]);
+    let share = 100.0 * common_small as f64 / common_gnu as f64;
+    println!("  the functions of both: {common_small} and {common_gnu} bytes, {share:.1} %");
+    figures::compared(name, "small, same functions", common_small as f64, "bytes", "gnu", common_gnu as f64);
+}
+
+/// The sizes of the layouts' tables, each of the functions alone that both can have.
+fn same_functions(cfi: &[cfi::Section<'_>], arch: Arch, converted: [&Converted; 2]) -> [usize; 2] {
+    let omitted = |converted: &'_ Converted| {
+        let all = converted.unsupported.iter().chain(&converted.omitted);
+        all.map(|unsupported| unsupported.function).collect::<Vec<Key>>()
+    };
+    let omitted: HashSet<Key> = converted.into_iter().flat_map(omitted).collect();
+    [SframeLayout::Small, SframeLayout::Gnu].map(|layout| {
+        let options = Options::new().with_layout(layout);
+        let mut builder = Builder::new(arch, options).expect("an architecture of the format");
+        let functions = cfi.iter().flat_map(cfi::Functions::new).flatten();
+        for function in functions.filter(|function| !omitted.contains(&function.key)) {
+            builder.push(&function).expect("a function that both layouts have");
+        }
+        builder.finish().len()
+    })
 }
 
 /// Functions that are not in the table, by reason.

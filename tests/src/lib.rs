@@ -36,8 +36,3 @@ pub mod traced;
 pub mod unlinked;
 pub mod unwind_table;
 pub mod workload;
-
-/// The example of the libraries' page in the book, compiled and run.
-#[cfg(doctest)]
-#[doc = include_str!("../../docs/libraries.md")]
-pub struct Libraries;

@@ -6,14 +6,32 @@ use std::{env, fs};
 
 /// The libraries of the Rust toolchain, by the start of their file name.
 pub fn toolchain_library(prefix: &str) -> Option<PathBuf> {
-    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let output = Command::new(rustc).args(["--print", "sysroot"]).output().ok()?;
-    let sysroot = String::from_utf8(output.stdout).ok()?;
-    let library = Path::new(sysroot.trim()).join("lib");
+    let library = sysroot()?.join("lib");
     find(&library, prefix).or_else(|| {
         let nested = library.join("rustlib").join(format!("{}-unknown-linux-gnu", env::consts::ARCH));
         find(&nested.join("lib"), prefix)
     })
+}
+
+/// A program of the Rust toolchain: itself, and not what rustup runs by its name.
+pub fn toolchain_program(name: &str) -> Option<PathBuf> {
+    Some(sysroot()?.join("bin").join(name))
+}
+
+/// A program of the system's C++ compiler.
+pub fn compiler_program(name: &str) -> Option<PathBuf> {
+    printed(Command::new("g++").arg(format!("-print-prog-name={name}")))
+}
+
+fn sysroot() -> Option<PathBuf> {
+    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    printed(Command::new(rustc).args(["--print", "sysroot"]))
+}
+
+/// The path that a command prints.
+fn printed(command: &mut Command) -> Option<PathBuf> {
+    let output = command.output().ok()?;
+    Some(String::from_utf8(output.stdout).ok()?.trim().into())
 }
 
 /// A library of the system, by its file name.

@@ -121,15 +121,15 @@ FIELD(cfipack_row, cfa, 8);
 FIELD(cfipack_row, return_address, 24);
 FIELD(cfipack_row, frame_pointer, 40);
 
-SIZE(cfipack_sframe_function, 24);
+SIZE(cfipack_sframe_function, 32);
 FIELD(cfipack_sframe_function, start, 0);
-FIELD(cfipack_sframe_function, size, 8);
-FIELD(cfipack_sframe_function, num_rows, 12);
-FIELD(cfipack_sframe_function, repeat, 16);
-FIELD(cfipack_sframe_function, is_signal_frame, 20);
-FIELD(cfipack_sframe_function, has_pauth_key_b, 21);
-FIELD(cfipack_sframe_function, is_flex, 22);
-FIELD(cfipack_sframe_function, reserved, 23);
+FIELD(cfipack_sframe_function, num_rows, 8);
+FIELD(cfipack_sframe_function, size, 16);
+FIELD(cfipack_sframe_function, repeat, 20);
+FIELD(cfipack_sframe_function, is_signal_frame, 24);
+FIELD(cfipack_sframe_function, has_pauth_key_b, 25);
+FIELD(cfipack_sframe_function, is_flex, 26);
+FIELD(cfipack_sframe_function, reserved, 27);
 
 SIZE(cfipack_sframe_index, 256);
 FIELD(cfipack_sframe_index, opaque, 0);
@@ -166,13 +166,14 @@ FIELD(cfipack_caller, reserved, 34);
 SIZE(cfipack_unwind_info, 128);
 FIELD(cfipack_unwind_info, opaque, 0);
 
-SIZE(cfipack_unwind_info_entry, 24);
+SIZE(cfipack_unwind_info_entry, 32);
 FIELD(cfipack_unwind_info_entry, start, 0);
 FIELD(cfipack_unwind_info_entry, end, 4);
 FIELD(cfipack_unwind_info_entry, encoding, 8);
-FIELD(cfipack_unwind_info_entry, page, 12);
-FIELD(cfipack_unwind_info_entry, personality, 16);
-FIELD(cfipack_unwind_info_entry, lsda, 20);
+FIELD(cfipack_unwind_info_entry, personality, 12);
+FIELD(cfipack_unwind_info_entry, lsda, 16);
+FIELD(cfipack_unwind_info_entry, reserved, 20);
+FIELD(cfipack_unwind_info_entry, page, 24);
 
 SIZE(cfipack_cfi_section, 48);
 FIELD(cfipack_cfi_section, bytes, 0);
@@ -183,11 +184,12 @@ FIELD(cfipack_cfi_section, data, 32);
 FIELD(cfipack_cfi_section, kind, 40);
 FIELD(cfipack_cfi_section, reserved, 44);
 
-SIZE(cfipack_pool, 24);
+SIZE(cfipack_pool, 32);
 FIELD(cfipack_pool, size, 0);
-FIELD(cfipack_pool, threads, 4);
-FIELD(cfipack_pool, run, 8);
-FIELD(cfipack_pool, pool, 16);
+FIELD(cfipack_pool, reserved, 4);
+FIELD(cfipack_pool, threads, 8);
+FIELD(cfipack_pool, run, 16);
+FIELD(cfipack_pool, pool, 24);
 
 SIZE(cfipack_sframe_options, 20);
 FIELD(cfipack_sframe_options, size, 0);
@@ -224,18 +226,18 @@ FIELD(cfipack_contribution, omitted, 24);
 FIELD(cfipack_contribution, dead, 32);
 FIELD(cfipack_contribution, skipped, 40);
 
-SIZE(cfipack_stub_code, 16);
-FIELD(cfipack_stub_code, size, 0);
-FIELD(cfipack_stub_code, num_rows, 4);
-FIELD(cfipack_stub_code, rows, 8);
+SIZE(cfipack_stub_code, 24);
+FIELD(cfipack_stub_code, rows, 0);
+FIELD(cfipack_stub_code, num_rows, 8);
+FIELD(cfipack_stub_code, size, 16);
+FIELD(cfipack_stub_code, reserved, 20);
 
-SIZE(cfipack_stubs, 64);
+SIZE(cfipack_stubs, 88);
 FIELD(cfipack_stubs, key, 0);
 FIELD(cfipack_stubs, num_entries, 8);
-FIELD(cfipack_stubs, reserved, 12);
 FIELD(cfipack_stubs, header, 16);
-FIELD(cfipack_stubs, entry, 32);
-FIELD(cfipack_stubs, trailer, 48);
+FIELD(cfipack_stubs, entry, 40);
+FIELD(cfipack_stubs, trailer, 64);
 
 SIZE(cfipack_note, 280);
 FIELD(cfipack_note, object, 0);

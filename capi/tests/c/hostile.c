@@ -29,7 +29,7 @@ static unsigned calls, failures;
 
 #define HUGE_LENGTH ((size_t)-1)
 
-static const struct cfipack_pool no_size, two = {sizeof two, 2, NULL, NULL}, many = {sizeof many, 0xffffffff, NULL, NULL};
+static const struct cfipack_pool no_size, two = {sizeof two, 0, 2, NULL, NULL}, many = {sizeof many, 0, 0xffffffff, NULL, NULL};
 
 /* A table of version 3 with one function of 4 bytes at the table's own address: CFA = sp + 8. */
 static const uint8_t table_bytes[] = {0xe2, 0xde, 3, 5, 3, 0, 0xf8, 0, 1, 0, 0, 0, 1, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0,
@@ -54,7 +54,7 @@ static void reading(void) {
     struct cfipack_memory memory;
     struct cfipack_caller caller;
     uint32_t words[64];
-    uint64_t number;
+    size_t number;
     size_t count;
     char text[4096];
 
@@ -82,7 +82,7 @@ static void reading(void) {
     REFUSED(cfipack_sframe_find(&table, 0x1000, NULL));
     REFUSED(cfipack_sframe_find(NULL, 0x1000, &number));
     DONE(cfipack_sframe_find(&table, 0x1003, &number));
-    REFUSED(cfipack_sframe_get_function(&table, UINT64_MAX, &function));
+    REFUSED(cfipack_sframe_get_function(&table, SIZE_MAX, &function));
     REFUSED(cfipack_sframe_get_function(&table, 0, NULL));
     DONE(cfipack_sframe_get_function(&table, 0, &function));
     REFUSED(cfipack_sframe_get_rows(&table, 0, NULL, 4, &count));
@@ -206,7 +206,7 @@ static void linking(void) {
     REFUSED(cfipack_merger_push(NULL, &object, NULL));
     DONE(cfipack_merger_push(merger, &object, &contribution));
     if (contribution.from_cfi != 1)
-        failures++, printf("%llu functions\n", (unsigned long long)contribution.from_cfi);
+        failures++, printf("%zu functions\n", contribution.from_cfi);
     REFUSED(cfipack_merger_push_stubs(merger, NULL));
     memset(&stubs, 0, sizeof stubs);
     stubs.entry.num_rows = 0xffffffff;

@@ -192,7 +192,7 @@ static void compare(const char *name, const struct cfipack_pool *pool, unsigned 
 }
 
 int main(void) {
-    struct cfipack_pool pool = {sizeof pool, 4, NULL, NULL};
+    struct cfipack_pool pool = {sizeof pool, 0, 4, NULL, NULL};
     make_eh_frame();
     compare("the library's threads", &pool, 0);
     pool.pool = &runs;

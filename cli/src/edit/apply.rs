@@ -6,11 +6,11 @@ use anyhow::{Context as _, anyhow};
 use cfipack_container::{Member, Rewrite, check_structure, members, rewrite_members};
 
 use super::change::{Change, changes};
-use super::find::{Found, Target};
-use super::problem::Problem;
+use super::find::{Found, Origin, Target};
+use super::problem::{Problem, Skip};
 use super::{Edit, thin};
 use crate::io::destination::Destination;
-use crate::io::original::{Original, Policy};
+use crate::io::original::{CHANGED, Original, Policy};
 use crate::io::output;
 
 /// Where a changed file goes.
@@ -52,8 +52,8 @@ pub struct Part<P> {
 pub struct FileReport<P> {
     /// Its name.
     pub name: PathBuf,
-    /// Whether it was named itself, not found in a directory.
-    pub is_named: bool,
+    /// How it was found.
+    pub origin: Origin,
     /// What happened.
     pub outcome: Outcome,
     /// The verb's reports: about the file, or the members of an archive that it applies to.
@@ -69,10 +69,10 @@ pub struct FileReport<P> {
 }
 
 impl<P> FileReport<P> {
-    fn new(name: &Path, is_named: bool) -> Self {
+    fn new(name: &Path, origin: Origin) -> Self {
         Self {
             name: name.to_path_buf(),
-            is_named,
+            origin,
             outcome: Outcome::Unchanged,
             parts: Vec::new(),
             bytes: None,
@@ -87,17 +87,17 @@ impl<P> FileReport<P> {
 pub fn apply<E: Edit>(edit: &E, found: &Found, place: &Place, policy: Policy) -> FileReport<E::Report> {
     match found {
         Found::File(target) => {
-            let mut report = FileReport::new(&target.name, target.is_named);
+            let mut report = FileReport::new(&target.name, target.origin);
             report.outcome = change(edit, target, place, policy, &mut report).unwrap_or_else(Outcome::Kept);
             report
         }
         Found::Skipped { name, skip } => {
-            let mut report = FileReport::new(name, false);
+            let mut report = FileReport::new(name, Origin::Directory);
             report.outcome = Outcome::Kept(Problem::Skip(*skip));
             report
         }
         Found::Failed { name, error } => {
-            let mut report = FileReport::new(name, true);
+            let mut report = FileReport::new(name, Origin::Named);
             report.outcome = Outcome::Kept(Problem::Failed(anyhow!("{error:#}")));
             report
         }
@@ -111,15 +111,18 @@ fn change<E: Edit>(
     policy: Policy,
     report: &mut FileReport<E::Report>,
 ) -> Result<Outcome, Problem> {
-    let original = Original::open(&target.path).map_err(anyhow::Error::from)?;
+    let original = target.location.entry().and_then(Original::open).map_err(anyhow::Error::from)?;
+    if original.identity() != target.identity {
+        return Err(anyhow!(CHANGED).into());
+    }
     let old = original.bytes();
-    let new = match thin::resized(&target.path, old)? {
+    let new = match thin::resized(target, old)? {
         Some(_) if matches!(place, Place::Other(_)) => {
             let reason = "a thin archive, whose members are files of their own: use --in-place";
             return Err(anyhow!(reason).into());
         }
         Some(archive) => archive,
-        None => edited(edit, old, &mut report.parts)?,
+        None => edited(edit, old, report)?,
     };
     report.bytes = Some((old.len() as u64, new.len() as u64));
     if new.is_unchanged(old) && matches!(place, Place::Own { .. }) {
@@ -135,14 +138,19 @@ fn change<E: Edit>(
             if !break_links {
                 check_links(target, &original)?;
             }
-            report.warnings = original.replace(&new, policy, accept)?;
+            let replaced = original.replace(&new, policy, accept)?;
+            report.warnings.extend(replaced.warnings);
             for other in &target.others {
-                original.link(other).with_context(|| other.display().to_string())?;
+                let linked = other.entry().map_err(anyhow::Error::from);
+                let linked = linked.and_then(|entry| original.link(&entry, replaced.identity));
+                linked.with_context(|| other.path().display().to_string())?;
+                report.others.push(other.path().to_path_buf());
             }
-            report.others.clone_from(&target.others);
         }
         Place::Other(path) => match Destination::of(path) {
-            Destination::File(path) => report.warnings = original.write_to(&path, &new, policy, accept)?,
+            Destination::File(path) => {
+                report.warnings.extend(original.write_to(&path, &new, policy, accept)?);
+            }
             _ => {
                 let bytes = new.to_vec(old);
                 accept(&bytes)?;
@@ -157,8 +165,9 @@ fn change<E: Edit>(
 fn edited<'a, E: Edit>(
     edit: &E,
     old: &'a [u8],
-    parts: &mut Vec<Part<E::Report>>,
+    report: &mut FileReport<E::Report>,
 ) -> Result<Rewrite<'a>, Problem> {
+    let FileReport { parts, warnings, .. } = report;
     let (mut skipped, mut next) = (None, 0);
     let new = rewrite_members(old, |member: &Member<'a>| {
         let index = next;
@@ -171,13 +180,21 @@ fn edited<'a, E: Edit>(
             Err(Problem::Skip(skip)) => {
                 // The last in the list of reasons is the most telling about an archive.
                 skipped = skipped.max(Some(skip));
+                if skip == Skip::OtherKind {
+                    let name = member.name.as_deref().unwrap_or_default();
+                    warnings.push(format!("member {name} stays as it is: {skip}"));
+                }
                 Ok(None)
             }
             Err(problem) => Err(in_member(problem, member.name.as_deref())),
         }
     })?;
     match skipped {
-        Some(skip) if parts.is_empty() => Err(Problem::Skip(skip)),
+        Some(skip) if parts.is_empty() => {
+            // The reason is the file's then.
+            warnings.clear();
+            Err(Problem::Skip(skip))
+        }
         _ => Ok(new),
     }
 }

@@ -1,16 +1,19 @@
 //! The files that a command line names, in order: those in directories too, and each file once whatever its names.
 
-use std::collections::HashMap;
-use std::fs::{self, File, Metadata};
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
+use std::fs::{self, File};
 use std::io::{self, Read as _};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use anyhow::{Context as _, anyhow};
-use walkdir::WalkDir;
+use anyhow::anyhow;
 
 use super::problem::Skip;
-use super::thin;
+use super::thin::{self, Members};
+use super::walk::{Searched, Seen, walk};
+use crate::io::directory::{Directory, Identity};
+use crate::io::entry::{Location, directory_of};
 use crate::io::temporary::Temporary;
 
 /// A file to change.
@@ -18,12 +21,27 @@ use crate::io::temporary::Temporary;
 pub struct Target {
     /// The name that was given, or the path in a directory that was.
     pub name: PathBuf,
-    /// The file, all symbolic links followed.
-    pub path: PathBuf,
+    /// Where the file is, all symbolic links of a name that was given followed.
+    pub location: Location,
+    /// What it is.
+    pub identity: Identity,
     /// Its other names (hard links) among the files.
-    pub others: Vec<PathBuf>,
-    /// Whether it was named itself, not found in a directory.
-    pub is_named: bool,
+    pub others: Vec<Location>,
+    /// How it was found.
+    pub origin: Origin,
+    /// Where the members of a thin archive may be; none if the file is another.
+    pub members: Option<Members>,
+}
+
+/// How a file was found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// It was named itself.
+    Named,
+    /// It is a member of a thin archive that was named.
+    Member,
+    /// It lies in a directory that was named.
+    Directory,
 }
 
 /// What a search finds.
@@ -56,15 +74,23 @@ pub fn find(paths: &[PathBuf], recursive: bool) -> [Vec<Found>; 2] {
             search.fail(path, error);
         }
     }
-    [search.found, search.thin_archives]
+    search.finish()
 }
 
 #[derive(Default)]
 struct Search {
     found: Vec<Found>,
-    /// The place in `found` of files, by device and inode.
-    known: HashMap<(u64, u64), usize>,
+    /// The place in `found` of files.
+    known: HashMap<Identity, usize>,
+    /// The names of files, by their directories.
+    names: HashSet<(Identity, OsString)>,
+    /// The directories of files that were named, by their paths.
+    directories: HashMap<PathBuf, Arc<Directory>>,
+    /// The directories that were searched.
+    searched: Searched,
     thin_archives: Vec<Found>,
+    /// Thin archives that were found in directories: whether their members are there too is known in the end.
+    in_directories: Vec<(Location, Identity)>,
 }
 
 impl Search {
@@ -80,8 +106,8 @@ impl Search {
     fn named(&mut self, path: &Path, recursive: bool) -> anyhow::Result<()> {
         let metadata = fs::metadata(path)?;
         if metadata.is_file() {
-            let target = if path.is_symlink() { fs::canonicalize(path)? } else { path.to_path_buf() };
-            return self.add(path, target, &metadata, true);
+            let location = self.location(path)?;
+            return self.add(path, location, Origin::Named);
         }
         if !metadata.is_dir() {
             return Err(anyhow!("not a regular file"));
@@ -89,57 +115,74 @@ impl Search {
         if !recursive {
             return Err(anyhow!("a directory: use --recursive"));
         }
-        for entry in WalkDir::new(path).sort_by_file_name() {
-            match entry {
-                Ok(entry) if entry.file_type().is_dir() => {}
-                Ok(entry) => {
-                    if let Err(error) = self.in_directory(&entry) {
-                        self.fail(entry.path(), error);
-                    }
-                }
-                Err(error) => {
-                    let name = error.path().unwrap_or(path).to_path_buf();
-                    let error = error.into_io_error().map_or_else(|| anyhow!("cannot be read"), Into::into);
+        let mut searched = std::mem::take(&mut self.searched);
+        walk(path, &mut searched, |seen| self.seen(seen));
+        self.searched = searched;
+        Ok(())
+    }
+
+    /// Where the file is that a path leads to, symbolic links followed.
+    fn location(&mut self, path: &Path) -> io::Result<Location> {
+        let path = if path.is_symlink() { fs::canonicalize(path)? } else { path.to_path_buf() };
+        let parent = directory_of(&path);
+        let directory = match self.directories.get(parent) {
+            Some(directory) => directory.clone(),
+            None => {
+                let directory = Directory::at(parent)?;
+                self.directories.insert(parent.to_path_buf(), directory.clone());
+                directory
+            }
+        };
+        Ok(Location::new(directory, path))
+    }
+
+    /// What a directory contains.
+    fn seen(&mut self, seen: Seen) {
+        match seen {
+            Seen::File(location) if Temporary::is_left_over(location.path()) => {
+                self.skip(location.path(), Skip::LeftOver);
+            }
+            Seen::File(location) => {
+                let name = location.path().to_path_buf();
+                if let Err(error) = self.add(&name, location, Origin::Directory) {
                     self.fail(&name, error);
                 }
             }
+            Seen::Skipped(name, skip) => self.skip(&name, skip),
+            Seen::Failed(name, error) => self.fail(&name, error.into()),
         }
-        Ok(())
-    }
-
-    fn in_directory(&mut self, entry: &walkdir::DirEntry) -> anyhow::Result<()> {
-        let skip = match entry.file_type() {
-            kind if kind.is_symlink() => Skip::SymbolicLink,
-            kind if !kind.is_file() => Skip::Special,
-            _ if Temporary::is_left_over(entry.file_name()) => Skip::LeftOver,
-            _ => return self.add(entry.path(), entry.path().to_path_buf(), &entry.metadata()?, false),
-        };
-        self.skip(entry.path(), skip);
-        Ok(())
     }
 
     /// Adds a file, and if it is a thin archive the files that are its members.
-    fn add(&mut self, name: &Path, path: PathBuf, metadata: &Metadata, is_named: bool) -> anyhow::Result<()> {
-        match Format::of(&path)? {
-            Format::Other if !is_named => {
-                self.skip(name, Skip::NotElf);
-                return Ok(());
-            }
-            Format::Other | Format::Whole => return self.add_file(name, path, metadata, is_named),
-            Format::ThinArchive => {}
+    fn add(&mut self, name: &Path, location: Location, origin: Origin) -> anyhow::Result<()> {
+        let (identity, format) = Format::of(&location)?;
+        match (format, origin) {
+            (Format::Other, Origin::Directory) => self.skip(name, Skip::NotElf),
+            (Format::ThinArchive, Origin::Directory) => self.in_directories.push((location, identity)),
+            (Format::ThinArchive, Origin::Named) => return self.thin_archive(name, location, identity),
+            _ => return self.add_file(name, location, identity, origin),
         }
-        if self.known.insert((metadata.dev(), metadata.ino()), usize::MAX).is_some() {
+        Ok(())
+    }
+
+    /// A thin archive that was named: its members are changed wherever they are.
+    fn thin_archive(&mut self, name: &Path, location: Location, identity: Identity) -> anyhow::Result<()> {
+        if self.known.insert(identity, usize::MAX).is_some() {
             return Ok(());
         }
-        for member in thin::files(&path)? {
-            let metadata = fs::metadata(&member).map_err(anyhow::Error::from);
-            let added =
-                metadata.and_then(|metadata| self.add_file(&member, member.clone(), &metadata, false));
+        for member in thin::paths(&location)? {
+            let added = self.location(&member).map_err(anyhow::Error::from).and_then(|location| {
+                let name = location.path().to_path_buf();
+                let (identity, _) = Format::of(&location)?;
+                self.add_file(&name, location, identity, Origin::Member)
+            });
             if let Err(error) = added {
                 self.fail(&member, error);
             }
         }
-        let target = Target { name: name.to_path_buf(), path, others: Vec::new(), is_named };
+        let members = Some(Members::Anywhere);
+        let (name, origin) = (name.to_path_buf(), Origin::Named);
+        let target = Target { name, location, identity, others: Vec::new(), origin, members };
         self.thin_archives.push(Found::File(target));
         Ok(())
     }
@@ -148,30 +191,45 @@ impl Search {
     fn add_file(
         &mut self,
         name: &Path,
-        path: PathBuf,
-        metadata: &Metadata,
-        is_named: bool,
+        location: Location,
+        identity: Identity,
+        origin: Origin,
     ) -> anyhow::Result<()> {
-        if !metadata.is_file() {
-            return Err(anyhow!("not a regular file"));
+        if !self.names.insert(location.key()?) {
+            return Ok(());
         }
-        let identity = (metadata.dev(), metadata.ino());
         let Some(&place) = self.known.get(&identity) else {
             self.known.insert(identity, self.found.len());
-            let target = Target { name: name.to_path_buf(), path, others: Vec::new(), is_named };
+            let name = name.to_path_buf();
+            let target = Target { name, location, identity, others: Vec::new(), origin, members: None };
             self.found.push(Found::File(target));
             return Ok(());
         };
-        let Some(Found::File(target)) = self.found.get_mut(place) else { return Ok(()) };
-        let canonical = |path: &Path| fs::canonicalize(path).with_context(|| path.display().to_string());
-        let new = canonical(&path)?;
-        for other in [&target.path].into_iter().chain(&target.others) {
-            if canonical(other)? == new {
-                return Ok(());
-            }
+        if let Some(Found::File(target)) = self.found.get_mut(place) {
+            target.others.push(location);
         }
-        target.others.push(path);
         Ok(())
+    }
+
+    /// Adds the thin archives in directories. The search has met their members in the directories already; others
+    /// are skipped.
+    fn finish(mut self) -> [Vec<Found>; 2] {
+        let searched = Arc::new(std::mem::take(&mut self.searched));
+        for (location, identity) in std::mem::take(&mut self.in_directories) {
+            if self.known.insert(identity, usize::MAX).is_some() {
+                continue;
+            }
+            let name = location.path().to_path_buf();
+            match thin::outside(&location, &searched) {
+                Ok(outside) => outside.iter().for_each(|member| self.skip(member, Skip::Outside)),
+                Err(error) => self.fail(&name, error),
+            }
+            let members = Some(Members::In(searched.clone()));
+            let origin = Origin::Directory;
+            let target = Target { name, location, identity, others: Vec::new(), origin, members };
+            self.thin_archives.push(Found::File(target));
+        }
+        [self.found, self.thin_archives]
     }
 }
 
@@ -186,13 +244,20 @@ enum Format {
 }
 
 impl Format {
-    fn of(path: &Path) -> io::Result<Self> {
+    /// What the file is, and its format.
+    fn of(location: &Location) -> io::Result<(Identity, Self)> {
+        let file: File = location.entry()?.open()?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(io::Error::other("not a regular file"));
+        }
         let mut magic = Vec::with_capacity(8);
-        File::open(path)?.take(8).read_to_end(&mut magic)?;
-        Ok(match &magic[..] {
+        file.take(8).read_to_end(&mut magic)?;
+        let format = match &magic[..] {
             b"!<thin>\n" => Self::ThinArchive,
             b"!<arch>\n" | [0x7f, b'E', b'L', b'F', ..] => Self::Whole,
             _ => Self::Other,
-        })
+        };
+        Ok((Identity::of(&metadata), format))
     }
 }

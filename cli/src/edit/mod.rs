@@ -6,10 +6,11 @@ mod find;
 mod jobs;
 mod problem;
 mod thin;
+mod walk;
 
 pub use apply::{FileReport, Outcome, Part, Place, apply};
 pub use change::{Change, changes};
-pub use find::{Found, find};
+pub use find::{Found, Origin, find};
 pub use jobs::for_each;
 pub use problem::{Problem, Skip};
 

@@ -38,6 +38,8 @@ pub enum Skip {
     Special,
     /// A temporary file that a killed run has left.
     LeftOver,
+    /// A member of a thin archive in a directory, which is not a file in the directories that are searched.
+    Outside,
 }
 
 impl Skip {
@@ -54,7 +56,13 @@ impl Skip {
             Self::SymbolicLink => "symbolic-link",
             Self::Special => "special-file",
             Self::LeftOver => "temporary-file",
+            Self::Outside => "outside",
         }
+    }
+
+    /// Whether the file is named even if others are not.
+    pub fn is_unexpected(self) -> bool {
+        matches!(self, Self::Special | Self::Outside)
     }
 
     /// Whether it is an error for a file that was named, not found in a directory.
@@ -76,6 +84,9 @@ impl fmt::Display for Skip {
             Self::SymbolicLink => "symbolic link",
             Self::Special => "not a regular file",
             Self::LeftOver => "temporary file of a killed run",
+            Self::Outside => {
+                "member of a thin archive outside of its directory tree, or behind a symbolic link"
+            }
         })
     }
 }

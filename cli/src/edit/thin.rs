@@ -4,38 +4,80 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use cfipack_container::{Rewrite, ThinMember, resize_thin_members, thin_members};
 
+use super::find::Target;
 use super::problem::Problem;
-use crate::io::original::Original;
+use super::walk::Searched;
+use crate::io::entry::{Entry, Location, directory_of};
+use crate::io::original::{CHANGED, Original};
 
-/// A thin archive with the sizes that its members have now; none if the file is another.
-pub fn resized<'a>(path: &Path, bytes: &'a [u8]) -> Result<Option<Rewrite<'a>>, Problem> {
+/// Where the members of a thin archive may be.
+#[derive(Clone, Debug)]
+pub enum Members {
+    /// Wherever the archive names them, through symbolic links too: of one that was named itself.
+    Anywhere,
+    /// In these directories, reached without symbolic links: of one that was found there.
+    In(Arc<Searched>),
+}
+
+/// A thin archive with the sizes that its members have now; none if the file is another. Members that are out of reach
+/// keep their sizes.
+pub fn resized<'a>(target: &Target, bytes: &'a [u8]) -> Result<Option<Rewrite<'a>>, Problem> {
     let Some(members) = thin_members(bytes)? else { return Ok(None) };
+    let reach = target.members.as_ref().ok_or_else(|| anyhow!(CHANGED))?;
     if let Some(nested) = members.iter().find(|member| member.nested.is_some()) {
         let name = String::from_utf8_lossy(nested.path);
         return Err(Problem::Refused(format!("a thin archive with members of the archive {name}")));
     }
+    let archive = &target.location;
     let size = |member: &ThinMember<'a>| {
-        let file = file_of(path, member);
-        let metadata = fs::metadata(&file).with_context(|| file.display().to_string())?;
+        let file = path_of(archive.path(), member);
+        let metadata = match reach {
+            Members::Anywhere => fs::metadata(&file),
+            Members::In(searched) => match reached(archive, member, searched) {
+                Some(member) => member.metadata(),
+                None => return Ok(member.size),
+            },
+        };
+        let metadata = metadata.with_context(|| file.display().to_string())?;
         Ok::<_, Problem>(metadata.len())
     };
     resize_thin_members(bytes, size).map(Some)
 }
 
-/// The files that are members of a thin archive; none if members of another archive are among them.
-pub fn files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let archive = Original::open(path)?;
-    let members = thin_members(archive.bytes())?.unwrap_or_default();
+/// The paths of the members of a thin archive.
+pub fn paths(archive: &Location) -> anyhow::Result<Vec<PathBuf>> {
+    chosen(archive, |_| true)
+}
+
+/// The paths of the members that are not files in the directories that were searched, reached without symbolic links.
+pub fn outside(archive: &Location, searched: &Searched) -> anyhow::Result<Vec<PathBuf>> {
+    chosen(archive, |member| reached(archive, member, searched).is_none())
+}
+
+/// The paths of some members; none if members of another archive are among them, for which the archive is refused.
+fn chosen(archive: &Location, is_chosen: impl Fn(&ThinMember<'_>) -> bool) -> anyhow::Result<Vec<PathBuf>> {
+    let original = Original::open(archive.entry()?)?;
+    let members = thin_members(original.bytes())?.unwrap_or_default();
     if members.iter().any(|member| member.nested.is_some()) {
         return Ok(Vec::new());
     }
-    Ok(members.iter().map(|member| file_of(path, member)).collect())
+    let chosen = members.iter().filter(|member| is_chosen(member));
+    Ok(chosen.map(|member| path_of(archive.path(), member)).collect())
 }
 
-fn file_of(archive: &Path, member: &ThinMember<'_>) -> PathBuf {
+fn path_of(archive: &Path, member: &ThinMember<'_>) -> PathBuf {
     archive.parent().unwrap_or(Path::new("")).join(OsStr::from_bytes(member.path))
+}
+
+/// A member that is a file in one of the directories, if its path leads there without a symbolic link.
+fn reached(archive: &Location, member: &ThinMember<'_>, searched: &Searched) -> Option<Entry> {
+    let path = Path::new(OsStr::from_bytes(member.path));
+    let directory = archive.directory().lead(directory_of(path)).ok()?;
+    let entry = Location::new(searched.get(&directory)?.clone(), path.to_path_buf()).entry().ok()?;
+    entry.metadata().is_ok_and(|metadata| metadata.is_file()).then_some(entry)
 }

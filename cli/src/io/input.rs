@@ -15,6 +15,7 @@ use cfipack_format::Address;
 use crate::io::mmap::Bytes;
 use crate::io::reach::{Bare, Reach};
 use crate::report::escaped::Escaped;
+use crate::report::status;
 
 /// The selected architecture of a fat file.
 #[derive(clap::Args, Debug)]
@@ -150,6 +151,11 @@ impl<'s> Input<'s> {
             Ok(contents) => Ok(Some(Object { name, contents })),
             // An archive may contain any file.
             Err(cfipack_container::Error::NotObject { .. }) if is_of_archive => Ok(None),
+            // Nor is there a table in it that could be wrong.
+            Err(error @ cfipack_container::Error::Unsupported { .. }) if is_of_archive => {
+                status::warn(&format_args!("{name}: {error}"));
+                Ok(None)
+            }
             Err(error) => Err(error).with_context(|| name.to_string()),
         }
     }
@@ -159,12 +165,9 @@ impl<'s> Input<'s> {
 fn arches<'m, 'a: 'm>(
     members: impl IntoIterator<Item = &'m Result<Member<'a>, cfipack_container::Error>>,
 ) -> String {
-    let mut arches = Vec::new();
-    for arch in members.into_iter().flatten().filter_map(|member| member.arch.as_deref()) {
-        if !arches.contains(&arch) {
-            arches.push(arch);
-        }
-    }
+    let arches = members.into_iter().flatten().filter_map(|member| member.arch.as_deref());
+    let mut known = HashSet::new();
+    let arches: Vec<_> = arches.filter(|arch| known.insert(*arch)).collect();
     arches.join(", ")
 }
 

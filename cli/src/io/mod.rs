@@ -4,7 +4,9 @@
 mod attributes;
 mod descriptors;
 pub mod destination;
+pub mod directory;
 pub mod each;
+pub mod entry;
 pub mod input;
 pub mod mmap;
 pub mod original;

@@ -1,16 +1,17 @@
 //! A regular file that a changed version replaces: read by a map, written piece by piece.
 
-use std::fs::{self, File, Metadata};
+use std::fs::{File, Metadata};
 use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use cfipack_container::{Piece, Rewrite};
 
 use super::attributes;
+use super::directory::Identity;
+use super::entry::Entry;
 use super::mmap::Bytes;
-use super::replace::{existing, sync_directory};
 use super::temporary::Temporary;
 
 /// How a file is replaced.
@@ -25,10 +26,22 @@ pub struct Policy {
 /// An open file.
 #[derive(Debug)]
 pub struct Original {
-    path: PathBuf,
+    entry: Entry,
     file: File,
     metadata: Metadata,
     bytes: Bytes,
+}
+
+/// The error about a file that is not what it was.
+pub const CHANGED: &str = "another process changed the file meanwhile";
+
+/// What became of a file that was replaced.
+#[derive(Debug)]
+pub struct Replaced {
+    /// What could not be kept of the old one.
+    pub warnings: Vec<String>,
+    /// The new file.
+    pub identity: Identity,
 }
 
 /// Old bytes of this length are copied from file to file, by the kernel, which may share them.
@@ -36,19 +49,24 @@ const COPIED: usize = 1 << 16;
 
 impl Original {
     /// Opens a regular file and maps it.
-    pub fn open(path: &Path) -> io::Result<Self> {
-        let file = File::open(path)?;
+    pub fn open(entry: Entry) -> io::Result<Self> {
+        let file = entry.open()?;
         let metadata = file.metadata()?;
         if !metadata.is_file() {
             return Err(io::Error::other("not a regular file"));
         }
-        let bytes = Bytes::map(&file, path)?;
-        Ok(Self { path: path.to_path_buf(), file, metadata, bytes })
+        let bytes = Bytes::map(&file, entry.path())?;
+        Ok(Self { entry, file, metadata, bytes })
     }
 
     /// Its bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// What the file is.
+    pub fn identity(&self) -> Identity {
+        Identity::of(&self.metadata)
     }
 
     /// How many names (hard links) it has.
@@ -59,7 +77,8 @@ impl Original {
     /// Puts a changed version into the place of the file, after `judge` has accepted it as it stands on the disk.
     /// At every moment the name has the old file or the new one.
     ///
-    /// Owner, group, mode and extended attributes are those of the old file. The result is what cannot be kept.
+    /// Owner, group, mode and extended attributes are those of the old file, which still has the name when the new one
+    /// gets them.
     ///
     /// # Errors
     /// The file is not writable or changes meanwhile; the new one cannot be written; `judge` refuses it. The old file
@@ -69,25 +88,32 @@ impl Original {
         new: &Rewrite<'_>,
         policy: Policy,
         judge: impl FnOnce(&[u8]) -> Result<(), E>,
-    ) -> Result<Vec<String>, E> {
-        existing(&self.path).map_err(anyhow::Error::from)?;
+    ) -> Result<Replaced, E> {
+        self.entry.writable().map_err(anyhow::Error::from)?;
         // Until the file has its permissions, only the user has access.
-        let temporary = self.written(&self.path, 0o600, new, judge)?;
+        let temporary = self.written(&self.entry, 0o600, new, judge)?;
+        self.check_untouched()?;
         let kept = attributes::keep(&temporary.file, &self.file, &self.metadata);
         let warnings = kept.map_err(|error| temporary.named(&error)).map_err(anyhow::Error::from)?;
-        self.check_unchanged(&self.path)?;
-        self.finish(temporary, &self.path, policy)?;
-        Ok(warnings)
+        let new = temporary.file.metadata().map_err(anyhow::Error::from)?;
+        self.check_untouched()?;
+        self.finish(temporary, &self.entry, policy)?;
+        Ok(Replaced { warnings, identity: Identity::of(&new) })
     }
 
     /// Gives `name`, another name of the file that has been [replaced](Self::replace), to the new one; at every moment
     /// it leads to one of them.
     ///
     /// # Errors
-    /// The name leads elsewhere by now, or cannot be changed.
-    pub fn link(&self, name: &Path) -> anyhow::Result<()> {
-        self.check_unchanged(name)?;
-        Ok(Temporary::link_beside(name, &self.path)?.rename(name)?)
+    /// One of the names leads elsewhere by now, or cannot be changed.
+    pub fn link(&self, name: &Entry, new: Identity) -> anyhow::Result<()> {
+        let now = name.metadata()?;
+        if Identity::of(&now) == new {
+            // The name in another spelling, where the file system takes several.
+            return Ok(());
+        }
+        self.check_unchanged(&now)?;
+        Ok(Temporary::link_beside(name, &self.entry, new)?.rename(name)?)
     }
 
     /// Writes a changed version to another file, which appears whole or not at all. One that exists keeps its owner,
@@ -100,27 +126,29 @@ impl Original {
         policy: Policy,
         judge: impl FnOnce(&[u8]) -> Result<(), E>,
     ) -> Result<Vec<String>, E> {
-        let old = existing(target).map_err(anyhow::Error::from)?;
+        let target = Entry::of(target).map_err(anyhow::Error::from)?;
+        let old = target.writable().map_err(anyhow::Error::from)?;
         let mode = if old.is_some() { 0o600 } else { self.metadata.mode() & 0o777 };
-        let temporary = self.written(target, mode, new, judge)?;
+        let temporary = self.written(&target, mode, new, judge)?;
         let warning = match old {
             Some(old) => super::replace::keep_mode(&temporary.file, &old).map_err(anyhow::Error::from)?,
             None => None,
         };
-        self.finish(temporary, target, policy)?;
+        self.finish(temporary, &target, policy)?;
         Ok(Vec::from_iter(warning))
     }
 
     /// A temporary file with the changed version, which `judge` has accepted.
     fn written<E: From<anyhow::Error>>(
         &self,
-        target: &Path,
+        target: &Entry,
         mode: u32,
         new: &Rewrite<'_>,
         judge: impl FnOnce(&[u8]) -> Result<(), E>,
     ) -> Result<Temporary, E> {
         let temporary = Temporary::beside(target, mode).map_err(anyhow::Error::from)?;
-        let written = self.write(new, &temporary.file).and_then(|()| Bytes::map(&temporary.file, target));
+        let written =
+            self.write(new, &temporary.file).and_then(|()| Bytes::map(&temporary.file, target.path()));
         let bytes = written.map_err(|error| temporary.named(&error)).map_err(anyhow::Error::from)?;
         judge(&bytes)?;
         Ok(temporary)
@@ -156,23 +184,31 @@ impl Original {
         Ok(())
     }
 
-    /// Refuses to replace a file if another process has replaced or changed it.
-    fn check_unchanged(&self, name: &Path) -> anyhow::Result<()> {
-        let identity =
-            |file: &Metadata| (file.dev(), file.ino(), file.len(), file.mtime(), file.mtime_nsec());
-        let now = fs::metadata(name)?;
-        if identity(&now) != identity(&self.metadata) {
-            bail!("another process changed the file meanwhile");
+    /// Refuses to replace a file if its name leads to another one by now, or if another process has changed it or what
+    /// is kept of it.
+    fn check_untouched(&self) -> anyhow::Result<()> {
+        let changed = |file: &Metadata| (file.ctime(), file.ctime_nsec());
+        if changed(&self.file.metadata()?) != changed(&self.metadata) {
+            bail!(CHANGED);
+        }
+        self.check_unchanged(&self.entry.metadata()?)
+    }
+
+    /// Refuses to replace what is not this file as it was.
+    fn check_unchanged(&self, now: &Metadata) -> anyhow::Result<()> {
+        let state = |file: &Metadata| (Identity::of(file), file.len(), file.mtime(), file.mtime_nsec());
+        if state(now) != state(&self.metadata) {
+            bail!(CHANGED);
         }
         Ok(())
     }
 
-    fn finish(&self, temporary: Temporary, target: &Path, policy: Policy) -> anyhow::Result<()> {
+    fn finish(&self, temporary: Temporary, target: &Entry, policy: Policy) -> anyhow::Result<()> {
         let times =
             if policy.keep_times { attributes::keep_times(&temporary.file, &self.metadata) } else { Ok(()) };
         let synced = times.and_then(|()| if policy.sync { temporary.file.sync_all() } else { Ok(()) });
         synced.map_err(|error| temporary.named(&error))?;
         temporary.rename(target)?;
-        if policy.sync { sync_directory(target).context("the directory") } else { Ok(()) }
+        if policy.sync { target.sync_directory().context("the directory") } else { Ok(()) }
     }
 }

@@ -1,10 +1,11 @@
 //! Replaces regular files: the new one appears whole or not at all.
 
-use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::fs::{File, Metadata, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
 use std::path::Path;
 
+use super::entry::Entry;
 use super::temporary::Temporary;
 use crate::report::status;
 
@@ -14,10 +15,11 @@ use crate::report::status;
 /// # Errors
 /// The old file is not writable, or the new one cannot be written: the old one stays as it is.
 pub fn replace(target: &Path, bytes: &[u8]) -> io::Result<()> {
-    let old = existing(target)?;
+    let entry = Entry::of(target)?;
+    let old = entry.writable()?;
     // Until the file has its permissions, only the user has access.
     let mode = if old.is_some() { 0o600 } else { 0o666 };
-    let mut temporary = Temporary::beside(target, mode)?;
+    let mut temporary = Temporary::beside(&entry, mode)?;
     let written = temporary.file.write_all(bytes);
     let written = written.and_then(|()| match old {
         None => Ok(()),
@@ -29,19 +31,8 @@ pub fn replace(target: &Path, bytes: &[u8]) -> io::Result<()> {
         }
     });
     written.and_then(|()| temporary.file.sync_all()).map_err(|error| temporary.named(&error))?;
-    temporary.rename(target)?;
-    sync_directory(target)
-}
-
-/// The metadata of the file that exists already, if it is writable: permission to rename it is not enough.
-pub(super) fn existing(target: &Path) -> io::Result<Option<Metadata>> {
-    match OpenOptions::new().write(true).open(target) {
-        Ok(file) => file.metadata().map(Some),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => directory(target).metadata().map(|_| None),
-        // A running program cannot be written, but it can be replaced.
-        Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => target.metadata().map(Some),
-        Err(error) => Err(error),
-    }
+    temporary.rename(&entry)?;
+    entry.sync_directory()
 }
 
 /// Gives a file the owner, group and mode of another. The result is a warning, if the owner or group must change.
@@ -75,21 +66,4 @@ pub(super) fn keep_owner(file: &File, old: &Metadata) -> io::Result<Owner> {
         owner.mode = Permissions::from_mode(old.mode() & 0o1777);
     }
     Ok(owner)
-}
-
-fn directory(target: &Path) -> &Path {
-    target.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."))
-}
-
-/// Flushes the directory of a file, and with it the file's name, to the disk.
-pub(super) fn sync_directory(target: &Path) -> io::Result<()> {
-    // A directory that is not readable cannot be opened.
-    let Ok(directory) = File::open(directory(target)) else { return Ok(()) };
-    match directory.sync_all() {
-        // Some file systems do not support it.
-        Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => {
-            Ok(())
-        }
-        result => result,
-    }
 }

@@ -6,10 +6,12 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_int, c_void};
+use std::mem::MaybeUninit;
 use std::ops::Range;
+use std::os::fd::RawFd;
 use std::ptr;
 use std::sync::Once;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 /// Files to remove.
 static FILES: List<File> = List::new();
@@ -18,9 +20,20 @@ static MAPS: List<Map> = List::new();
 /// The previous action of SIGBUS.
 static PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
 
+/// Signals that end the process after the files are removed.
+const ENDS: [c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+
+/// How many threads create a file at the moment.
+static CREATING: AtomicUsize = AtomicUsize::new(0);
+/// Whether a handler removes the files: none is created any more.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
 #[derive(Debug)]
 struct File {
-    path: CString,
+    /// The descriptor of its directory, which is open as long as the file is registered. One that has this number
+    /// later has no file of this name, which is random.
+    directory: RawFd,
+    name: CString,
     is_registered: AtomicBool,
 }
 
@@ -46,12 +59,72 @@ impl RemovedOnSignal {
     }
 }
 
-/// Registers a file, which need not exist yet, for removal if a signal ends the process. A signal that is ignored
-/// (`nohup`, jobs in the background) stays ignored.
-pub fn remove_on_signal(path: CString) -> RemovedOnSignal {
+/// Creates a file and [registers](remove_on_signal) it. A signal that ends the process comes before or after, on
+/// whatever thread.
+pub fn creating<T>(create: impl FnOnce() -> T) -> T {
+    // This thread's handler would wait for this thread.
+    let _blocked = Blocked::new();
+    let creation = Creation::new();
+    if ENDING.load(Ordering::SeqCst) {
+        drop(creation);
+        loop {
+            std::thread::park();
+        }
+    }
+    create()
+}
+
+/// A file is being created.
+struct Creation;
+
+impl Creation {
+    fn new() -> Self {
+        CREATING.fetch_add(1, Ordering::SeqCst);
+        Self
+    }
+}
+
+impl Drop for Creation {
+    fn drop(&mut self) {
+        CREATING.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// The signals that end the process wait, on this thread.
+struct Blocked {
+    previous: libc::sigset_t,
+}
+
+impl Blocked {
+    fn new() -> Self {
+        let (mut ends, mut previous) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+        // SAFETY: the first call writes the set, the others change it; the last one, which fails for no set, writes the
+        // previous one.
+        unsafe {
+            libc::sigemptyset(ends.as_mut_ptr());
+            libc::sigemptyset(previous.as_mut_ptr());
+            for signal in ENDS {
+                libc::sigaddset(ends.as_mut_ptr(), signal);
+            }
+            libc::pthread_sigmask(libc::SIG_BLOCK, ends.as_ptr(), previous.as_mut_ptr());
+            Self { previous: previous.assume_init() }
+        }
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        // SAFETY: the set is one that this thread had.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.previous, ptr::null_mut()) };
+    }
+}
+
+/// Registers a file, which need not exist yet, for removal if a signal ends the process: a name in the directory with
+/// this descriptor. A signal that is ignored (`nohup`, jobs in the background) stays ignored.
+pub fn remove_on_signal(directory: RawFd, name: CString) -> RemovedOnSignal {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        for signal in ENDS {
             if action(signal).is_some_and(|action| action.sa_sigaction != libc::SIG_IGN) {
                 handle(signal, on_end as extern "C" fn(c_int) as usize, 0);
             }
@@ -59,7 +132,7 @@ pub fn remove_on_signal(path: CString) -> RemovedOnSignal {
         // So that a file larger than the limit is an error of `write`, which names the file.
         handle(libc::SIGXFSZ, libc::SIG_IGN, 0);
     });
-    RemovedOnSignal(FILES.push(File { path, is_registered: AtomicBool::new(true) }))
+    RemovedOnSignal(FILES.push(File { directory, name, is_registered: AtomicBool::new(true) }))
 }
 
 /// Registers a map of a file: if the file becomes shorter than the map, the process prints `message` and ends with
@@ -78,7 +151,7 @@ pub fn watch_map(addresses: Range<usize>, message: String) {
 
 /// The action of a signal.
 fn action(signal: c_int) -> Option<libc::sigaction> {
-    let mut action = std::mem::MaybeUninit::uninit();
+    let mut action = MaybeUninit::uninit();
     // SAFETY: with a null pointer nothing is changed, and on success the action is written.
     let result = unsafe { libc::sigaction(signal, ptr::null(), action.as_mut_ptr()) };
     // SAFETY: the call above wrote it.
@@ -124,9 +197,18 @@ extern "C" fn on_bus_error(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_
 }
 
 fn remove_files() {
+    ENDING.store(true, Ordering::SeqCst);
+    // Of a file system that does not answer, a file may remain.
+    for _ in 0..1000 {
+        if CREATING.load(Ordering::SeqCst) == 0 {
+            break;
+        }
+        // SAFETY: the function is allowed in a handler; without descriptors it waits a millisecond.
+        unsafe { libc::poll(ptr::null_mut(), 0, 1) };
+    }
     for file in FILES.iter().filter(|file| RemovedOnSignal(file).is_registered()) {
-        // SAFETY: the function is allowed in a handler, and the path ends in a zero byte.
-        unsafe { libc::unlink(file.path.as_ptr()) };
+        // SAFETY: the function is allowed in a handler, and the name ends in a zero byte.
+        unsafe { libc::unlinkat(file.directory, file.name.as_ptr(), 0) };
     }
 }
 

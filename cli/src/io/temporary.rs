@@ -1,14 +1,14 @@
 //! Temporary files, which are removed when the process ends.
 
 use std::collections::hash_map::RandomState;
-use std::ffi::{CString, OsStr};
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use super::directory::Identity;
+use super::entry::Entry;
 use super::signals::{self, RemovedOnSignal};
 
 /// A new file that is removed when it is dropped, or when a signal ends the process.
@@ -16,7 +16,7 @@ use super::signals::{self, RemovedOnSignal};
 pub struct Temporary {
     /// The file, for writing and reading back.
     pub file: File,
-    path: PathBuf,
+    entry: Entry,
     registration: RemovedOnSignal,
 }
 
@@ -25,38 +25,45 @@ impl Temporary {
     ///
     /// # Errors
     /// It cannot be created. The error names it.
-    pub fn beside(target: &Path, mode: u32) -> io::Result<Self> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create_new(true).mode(mode);
-        Self::create(target, |path| options.open(path))
+    pub fn beside(target: &Entry, mode: u32) -> io::Result<Self> {
+        Self::create(target, |entry| entry.create(mode))
     }
 
-    /// Another name, in the directory of `target`, of a file that exists.
+    /// Another name, in the directory of `target`, of the file `identity`, whose name is `existing`.
     ///
     /// # Errors
-    /// It cannot be created: the file systems differ, or a file has no room for more names.
-    pub fn link_beside(target: &Path, existing: &Path) -> io::Result<Self> {
-        Self::create(target, |path| fs::hard_link(existing, path).and_then(|()| File::open(path)))
+    /// It cannot be created: the file systems differ, or a file has no room for more names; the name leads to another
+    /// file by now.
+    pub fn link_beside(target: &Entry, existing: &Entry, identity: Identity) -> io::Result<Self> {
+        let link = Self::create(target, |entry| existing.link(entry).and_then(|()| entry.open()))?;
+        if Identity::of(&link.file.metadata()?) != identity {
+            return Err(io::Error::other("another process changed the new file meanwhile"));
+        }
+        Ok(link)
     }
 
     /// Whether a file's name is that of a temporary file, left by a run that was killed.
-    pub fn is_left_over(name: &OsStr) -> bool {
-        let name = name.as_bytes();
+    pub fn is_left_over(path: &Path) -> bool {
+        let name = path.file_name().unwrap_or_default().as_bytes();
         name.len() == 32 && name.starts_with(b".cfi2sframe.") && name.ends_with(b".tmp")
     }
 
-    fn create(target: &Path, create: impl Fn(&Path) -> io::Result<File>) -> io::Result<Self> {
+    fn create(target: &Entry, create: impl Fn(&Entry) -> io::Result<File>) -> io::Result<Self> {
         loop {
             // Not derived from the target's name, which may have the maximum length already.
-            let path = target.with_file_name(format!(".cfi2sframe.{:016x}.tmp", random()));
-            // Before the file exists: a signal can come right after.
-            let registration = signals::remove_on_signal(CString::new(path.as_os_str().as_bytes())?);
-            match create(&path) {
-                Ok(file) => return Ok(Self { file, path, registration }),
+            let entry = target.sibling(&format!(".cfi2sframe.{:016x}.tmp", random()));
+            let (directory, name) = entry.raw()?;
+            let (created, registration) = signals::creating(|| {
+                // Before the file exists: a signal can come right after.
+                let registration = signals::remove_on_signal(directory, name);
+                (create(&entry), registration)
+            });
+            match created {
+                Ok(file) => return Ok(Self { file, entry, registration }),
                 Err(error) => {
                     registration.unregister();
                     if error.kind() != io::ErrorKind::AlreadyExists {
-                        return Err(at(&path, &error));
+                        return Err(at(&entry, &error));
                     }
                 }
             }
@@ -64,15 +71,15 @@ impl Temporary {
     }
 
     /// Gives the file its final name, and replaces the file that has it.
-    pub fn rename(self, target: &Path) -> io::Result<()> {
-        fs::rename(&self.path, target).map_err(|error| self.named(&error))?;
+    pub fn rename(self, target: &Entry) -> io::Result<()> {
+        self.entry.rename(target).map_err(|error| self.named(&error))?;
         self.registration.unregister();
         Ok(())
     }
 
     /// An error, with the file's name.
     pub fn named(&self, error: &io::Error) -> io::Error {
-        at(&self.path, error)
+        at(&self.entry, error)
     }
 }
 
@@ -80,14 +87,14 @@ impl Drop for Temporary {
     fn drop(&mut self) {
         if self.registration.is_registered() {
             // The first error is the one to report.
-            let _ = fs::remove_file(&self.path);
+            let _ = self.entry.remove();
             self.registration.unregister();
         }
     }
 }
 
-fn at(path: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("temporary file {}: {error}", path.display()))
+fn at(entry: &Entry, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("temporary file {}: {error}", entry.path().display()))
 }
 
 /// Random bits, from the system's keys for hash maps.
@@ -97,6 +104,7 @@ fn random() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::io::{BufRead as _, BufReader, Write as _};
     use std::os::unix::process::ExitStatusExt as _;
     use std::process::{Child, Command, Stdio};
@@ -105,24 +113,44 @@ mod tests {
     use super::*;
 
     const CHILD: &str = "io::temporary::tests::child";
+    const BUSY_CHILD: &str = "io::temporary::tests::busy_child";
     const DIRECTORY: &str = "CFI2SFRAME_TEST_DIRECTORY";
 
     /// Not a test: the process that receives signals.
     #[test]
     fn child() {
         let Some(directory) = std::env::var_os(DIRECTORY) else { return };
-        let mut temporary = Temporary::beside(&Path::new(&directory).join("table"), 0o600).unwrap();
+        let target = Entry::of(&Path::new(&directory).join("table")).unwrap();
+        let mut temporary = Temporary::beside(&target, 0o600).unwrap();
         temporary.file.write_all(b"half a ta").unwrap();
         println!("ready");
         io::stdout().flush().unwrap();
         std::thread::sleep(Duration::from_secs(600));
     }
 
-    /// Starts the process, and waits until its file exists.
-    fn waiting_child(directory: &Path, script: &str) -> Child {
+    /// Not a test either: the process in which several threads create files all the time.
+    #[test]
+    fn busy_child() {
+        let Some(directory) = std::env::var_os(DIRECTORY) else { return };
+        let target = Entry::of(&Path::new(&directory).join("table")).unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    loop {
+                        drop(Temporary::beside(&target, 0o600));
+                    }
+                });
+            }
+            println!("ready");
+            io::stdout().flush().unwrap();
+        });
+    }
+
+    /// Starts one of the processes, and waits until it is ready.
+    fn started(child: &str, directory: &Path, script: &str) -> Child {
         let mut command = Command::new("sh");
         command.args(["-c", script, "sh"]).arg(std::env::current_exe().unwrap());
-        command.args(["--exact", CHILD, "--nocapture"]).env(DIRECTORY, directory);
+        command.args(["--exact", child, "--nocapture"]).env(DIRECTORY, directory);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
         assert!(lines.any(|line| line.unwrap().ends_with("ready")));
@@ -156,19 +184,37 @@ mod tests {
                 println!("SKIPPED: SIG{signal} is ignored by the parent of the tests");
                 continue;
             }
-            let mut child = waiting_child(&directory, r#"exec "$@""#);
+            let mut child = started(CHILD, &directory, r#"exec "$@""#);
             assert_eq!(files(&directory), 1);
             send(signal, &child);
             assert_eq!(child.wait().unwrap().signal(), Some(number));
             assert_eq!(files(&directory), 0, "{signal}");
         }
         // As under nohup.
-        let mut child = waiting_child(&directory, r#"trap "" HUP; exec "$@""#);
+        let mut child = started(CHILD, &directory, r#"trap "" HUP; exec "$@""#);
         send("HUP", &child);
         assert_eq!(files(&directory), 1);
         assert!(child.try_wait().unwrap().is_none());
         send("TERM", &child);
         assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));
+        fs::remove_dir(&directory).unwrap();
+    }
+    /// A thread creates no file after another one's handler has removed those that exist.
+    #[test]
+    fn a_signal_ends_all_threads() {
+        if is_ignored(libc::SIGTERM) {
+            return println!("SKIPPED: SIGTERM is ignored by the parent of the tests");
+        }
+        let directory = std::env::temp_dir().join(format!("cfi2sframe-threads-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&directory);
+        fs::create_dir(&directory).unwrap();
+        for round in 0..20 {
+            let mut child = started(BUSY_CHILD, &directory, r#"exec "$@""#);
+            std::thread::sleep(Duration::from_micros(300 * round));
+            send("TERM", &child);
+            assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));
+            assert_eq!(files(&directory), 0, "round {round}");
+        }
         fs::remove_dir(&directory).unwrap();
     }
 }

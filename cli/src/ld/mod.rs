@@ -1,14 +1,16 @@
 //! `cfi2sframe-ld`: runs a linker that makes no `.sframe`, or another one than wanted, then puts a table into what it
 //! linked.
 //!
-//! Arguments go to the real linker as they are, so that compilers and build systems need to know nothing of it:
+//! Arguments but `--strict`, which no linker has, go to the real linker as they are, so that compilers and build systems
+//! need to know nothing of it:
 //!
 //! - Its name decides which linker is run: `cfi2sframe-ld` and a link to it named `ld` run `ld`, one named `ld.lld` or
 //!   `cfi2sframe-ld.lld` runs `ld.lld`, one named `cfi2sframe-cc` runs the compiler driver `cc`: the next program of
 //!   that name in `PATH`.
 //! - `CFI2SFRAME_LD` names the linker, whatever the own name is.
 //! - `CFI2SFRAME_LD_OPTIONS` has options of `cfi2sframe --in-place`, separated by blanks, such as `--for glibc-2.43`.
-//! - `CFI2SFRAME_LD_REQUIRED=1` makes it an error that a linked file cannot take a table.
+//! - `--strict` (`-Wl,--strict` for a compiler), or `CFI2SFRAME_LD_REQUIRED=1` for a whole build, makes it an error that a
+//!   linked file cannot take a table.
 //!
 //! The exit status is the linker's. If the linked file cannot take a table, a warning has the reason, and the file stays
 //! as the linker wrote it. Relocatable output (`-r`) stays as it is, because not every linker reads tables.
@@ -31,6 +33,8 @@ use crate::CommandLine;
 use crate::report::status::{self, Status};
 use stamp::Stamp;
 
+/// The only argument that is not the linker's.
+const STRICT: &str = "--strict";
 const OPTIONS: &str = "CFI2SFRAME_LD_OPTIONS";
 const REQUIRED: &str = "CFI2SFRAME_LD_REQUIRED";
 
@@ -38,30 +42,35 @@ const REQUIRED: &str = "CFI2SFRAME_LD_REQUIRED";
 pub fn main() -> ExitCode {
     let mut arguments = env::args_os();
     let name = arguments.next().unwrap_or_default();
-    let arguments: Vec<OsString> = arguments.collect();
-    run(Path::new(&name), &arguments).unwrap_or_else(|error| {
+    let (own, arguments): (Vec<_>, Vec<_>) = arguments.partition(|argument| argument == STRICT);
+    let is_required = env::var_os(REQUIRED).is_some_and(|value| !value.is_empty() && value != "0");
+    run(Path::new(&name), &arguments, is_required || !own.is_empty()).unwrap_or_else(|error| {
         status::report_error(&format_args!("{error:#}"));
         ExitCode::from(2)
     })
 }
 
-fn run(name: &Path, arguments: &[OsString]) -> anyhow::Result<ExitCode> {
+fn run(name: &Path, arguments: &[OsString], is_required: bool) -> anyhow::Result<ExitCode> {
     // Before the linker removes the response files that a compiler driver wrote for it.
     let output = output::of(arguments);
-    let before = Stamp::of(&output);
+    let before = output.as_deref().and_then(Stamp::of);
     let linker = real::linker(name)?;
     let linked =
         real::command(&linker)?.args(arguments).status().with_context(|| linker.display().to_string())?;
     if !linked.success() {
         return Ok(exit_code(linked));
     }
+    let is_required = env::var_os(REQUIRED).is_some_and(|value| !value.is_empty() && value != "0");
+    let Some(output) = output else {
+        status::warn(&"too many @-files: the linked file is not known, and gets no table");
+        return Ok(status::exit(Ok(Status::differs_if(is_required))));
+    };
     // Only what this run linked: `ld --version` leaves the `a.out` of another run alone.
     let after = Stamp::of(&output);
     if after.is_none() || after == before || !is_elf(&output) {
         return Ok(ExitCode::SUCCESS);
     }
     let status = embed(&output)?;
-    let is_required = env::var_os(REQUIRED).is_some_and(|value| !value.is_empty() && value != "0");
     if is_required { Ok(status::exit(Ok(status))) } else { Ok(ExitCode::SUCCESS) }
 }
 

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::edit::{self, Edit, FileReport, Found, Outcome, Part, Place, Problem, Skip, apply};
+use crate::edit::{self, Edit, FileReport, Found, Origin, Outcome, Part, Place, Problem, Skip, apply};
 use crate::io::original::Policy;
 use crate::report::count::{Counts, Number};
 use crate::report::escaped::Escaped;
@@ -136,7 +136,9 @@ impl<'e, E: Reported> RunReport<'e, E> {
             Outcome::Kept(problem) => self.kept(file, problem, &mut lines),
         };
         self.status = self.status.max(status);
-        if !self.run.json && !self.run.quiet && (self.run.verbose || self.num_files == 1) {
+        // Files that the user did not name and does not see in a directory are listed.
+        let is_listed = self.run.verbose || self.num_files == 1 || file.origin == Origin::Member;
+        if !self.run.json && !self.run.quiet && is_listed {
             self.line(file, kind, &mut lines);
         }
         if !lines.0.is_empty() {
@@ -154,11 +156,11 @@ impl<'e, E: Reported> RunReport<'e, E> {
         match problem {
             Problem::Skip(skip) => {
                 *self.skipped.entry(*skip).or_default() += 1;
-                if is_output || file.is_named && skip.is_wrong_input() {
+                if is_output || file.origin == Origin::Named && skip.is_wrong_input() {
                     lines.error(&file.name, skip);
                     return Status::Failed;
                 }
-                if *skip == Skip::Special {
+                if skip.is_unexpected() {
                     lines.warn(&file.name, skip);
                 }
                 Status::Done

@@ -64,26 +64,79 @@ fn instructions(directory: &Path, arguments: &[&str]) -> u64 {
     total.unwrap().trim().parse().unwrap()
 }
 
-#[test]
-fn sections_of_code_cost_in_proportion() {
+/// Whether instructions can be counted.
+fn can_count() -> bool {
     let is_there = Command::new("valgrind").arg("--version").output().is_ok_and(|it| it.status.success());
-    if !is_there || !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
+    let can_count = is_there && cfg!(all(target_arch = "x86_64", target_os = "linux"));
+    if !can_count {
         skipped(
             "growth of the command's work",
             "there is no valgrind for x86-64 Linux, which counts instructions (Debian: valgrind)",
         );
+    }
+    can_count
+}
+
+/// The cost of starting is in both counts.
+fn check(what: &str, [once, twice]: [u64; 2]) {
+    assert!(twice as f64 <= 2.3 * once as f64, "{what}: {once} instructions, {twice} for twice the input");
+}
+
+#[test]
+fn sections_of_code_cost_in_proportion() {
+    if !can_count() {
         return;
     }
     let directory = scratch("growth");
     for verb in ["unwind-info", "explain", "stats"] {
-        let [once, twice] = [3000, 6000].map(|n| {
+        let counts = [3000, 6000].map(|n| {
             fs::write(directory.join("object"), sections_of_code(n)).unwrap();
             instructions(&directory, &[verb, "object"])
         });
-        // The cost of starting is in both counts.
-        assert!(
-            twice as f64 <= 2.3 * once as f64,
-            "{verb}: {once} instructions, {twice} for twice the input"
-        );
+        check(verb, counts);
+    }
+}
+
+/// Trees that differ in one number.
+#[cfg(unix)]
+#[test]
+fn trees_cost_in_proportion() {
+    if !can_count() {
+        return;
+    }
+    let directory = scratch("growth-trees");
+    let library = fs::read(crate::program::corpus().join("linked.so")).unwrap();
+    let links = |tree: &Path, n: usize| {
+        fs::write(tree.join("0"), &library).unwrap();
+        (1..n).for_each(|i| fs::hard_link(tree.join("0"), tree.join(i.to_string())).unwrap());
+    };
+    let deep = |tree: &Path, n: usize| {
+        let mut at = tree.to_path_buf();
+        for _ in 0..n {
+            fs::write(at.join("file"), "").unwrap();
+            at.push("d");
+            fs::create_dir(&at).unwrap();
+            fs::write(at.join("a"), "").unwrap();
+        }
+    };
+    let members = |tree: &Path, n: usize| {
+        let names = "../../outside/\n".repeat(n);
+        let list = format!("{:<48}{:<10}`\n", "//", names.len());
+        let member = |i| format!("{:<48}{:<10}`\n", format!("/{}", i * 15), 1);
+        let members: String = (0..n).map(member).collect();
+        fs::write(tree.join("a"), ["!<thin>\n", &list, &names, &members].concat()).unwrap();
+    };
+    type Tree<'t> = (&'t str, usize, &'t dyn Fn(&Path, usize));
+    let trees: [Tree<'_>; 3] =
+        [("hard links", 1500, &links), ("nested directories", 150, &deep), ("members", 1000, &members)];
+    for (what, n, build) in trees {
+        let counts = [n, 2 * n].map(|n| {
+            let tree = directory.join("tree");
+            let _ = fs::remove_dir_all(&tree);
+            fs::create_dir(&tree).unwrap();
+            build(&tree, n);
+            instructions(&directory, &["--in-place", "--no-sync", "-r", "tree"])
+        });
+        check(what, counts);
     }
 }

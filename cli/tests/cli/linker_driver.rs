@@ -68,13 +68,7 @@ fn linkers_by_gcc() {
             if let Some(linker) = name.strip_prefix("ld.") {
                 gcc.arg(format!("-fuse-ld={linker}"));
             }
-            let linked = successful(gcc.current_dir(&directory));
-            let messages = String::from_utf8_lossy(&linked.stderr).into_owned();
-            if messages.contains("cfi2sframe: warning") {
-                // Refused by name is no fault of the driver.
-                skipped(&format!("a table in {}", output.display()), &messages);
-                continue;
-            }
+            successful(gcc.arg("-Wl,--strict").current_dir(&directory));
             check_table(&output);
             if flags[0] != "-shared" {
                 assert_eq!(successful(&mut Command::new(&output)).stdout, b"41\n", "{}", output.display());
@@ -185,9 +179,18 @@ fn refusals() {
     let linked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/container/linked.so");
     // Bytes behind the sections, which no editor of ELF files may drop or move.
     let script = format!("cp {} a.out; echo appended >>a.out", linked.display());
-    for (required, code) in [("", 0), ("0", 0), ("1", 1)] {
+    for (required, arguments, code) in [
+        ("", &[][..], 0),
+        ("0", &[], 0),
+        ("1", &[], 1),
+        ("", &["--strict"], 1),
+        ("0", &["x.o", "--strict"], 1),
+    ] {
         let variables = [("CFI2SFRAME_LD_REQUIRED", required)];
-        let (output, directory) = driven("linker-driver-refused", &script, &[], &variables);
+        // As linkers do with an option that they do not have.
+        let script = format!("for it; do [ \"$it\" != --strict ] || exit 9; done; {script}");
+        let arguments: Vec<&OsStr> = arguments.iter().map(|argument| OsStr::new(*argument)).collect();
+        let (output, directory) = driven("linker-driver-refused", &script, &arguments, &variables);
         let messages = String::from_utf8(output.stderr).unwrap();
         assert!(messages.contains("warning: a.out: not changed: "), "{messages}");
         assert_eq!(output.status.code(), Some(code));
@@ -199,6 +202,42 @@ fn refusals() {
         driven("linker-driver-options", &format!("cp {} a.out", linked.display()), &[], &variables);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8(output.stderr).unwrap().contains("CFI2SFRAME_LD_OPTIONS=--no-such-option"));
+}
+
+/// The driver gives up on response files that `ld` refuses, before it runs the linker, and on no others.
+#[test]
+fn too_many_response_files() {
+    let directory = scratch("linker-driver-response");
+    let [itself, empty, many] = ["itself", "empty", "many"].map(|name| directory.join(name));
+    let at = |path: &Path| format!("@{} ", path.display());
+    fs::write(&itself, at(&itself).repeat(3)).unwrap();
+    fs::write(&empty, "").unwrap();
+    let linked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/container/linked.so");
+    for (count, file) in [(0, &itself), (1998, &many), (1999, &many)] {
+        fs::write(&many, at(&empty).repeat(count)).unwrap();
+        let argument = at(file).trim_end().to_owned();
+        let is_refused = if is_installed("ld") {
+            let ld = Command::new("ld").arg(&argument).output().unwrap();
+            String::from_utf8_lossy(&ld.stderr).contains("too many @-files")
+        } else {
+            skipped("response files as ld counts them", "there is no ld (Debian: binutils)");
+            count != 1998
+        };
+        // A linker that takes as many as it is given.
+        for (required, code) in [("", 0), ("1", i32::from(is_refused))] {
+            let (output, directory) = driven(
+                "linker-driver-many",
+                &format!("cp {} a.out", linked.display()),
+                &[OsStr::new(&argument)],
+                &[("CFI2SFRAME_LD_REQUIRED", required)],
+            );
+            let messages = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(messages.contains("warning: too many @-files"), is_refused, "{count}: {messages}");
+            assert_eq!(output.status.code(), Some(code), "{count}: {messages}");
+            let is_unchanged = fs::read(directory.join("a.out")).unwrap() == fs::read(&linked).unwrap();
+            assert_eq!(is_unchanged, is_refused, "{count}");
+        }
+    }
 }
 
 /// A copy of the driver, which is no link to it, would call itself for ever.

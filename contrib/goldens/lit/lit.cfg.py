@@ -1,6 +1,6 @@
 # Tests of unwind tables, for lit: lit -v lit
 #
-# AS=COMMAND         the assembler, which writes .sframe: "as --gsframe" without it
+# AS=COMMAND         the assembler, which writes .sframe: "as --gsframe" without it, of binutils 2.40 or later
 # OTHER_AS=COMMAND   another one, for two-assemblers.s, which is unsupported without it
 # LIT_OUTPUT=DIR     where outputs go, Output in this directory without it
 import os

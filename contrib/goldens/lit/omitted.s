@@ -6,13 +6,13 @@
 # RUN: ! cfi2sframe verify %t.o > %t.verify
 # RUN: %filecheck %s --check-prefix=VERIFY < %t.verify
 
-# CHECK-NOT: stack
+# CHECK-NOT: loaded
 # CHECK: other: 1 bytes
 # VERIFY: functions: 1 equal, 0 different, 1 missing
 
-stack:
+loaded:
 	.cfi_startproc
-	.cfi_undefined %rsp
+	.cfi_escape 0x0f, 5, 0x77, 8, 6, 0x23, 8	# the CFA is *(rsp+8) + 8
 	ret
 	.cfi_endproc
 other:

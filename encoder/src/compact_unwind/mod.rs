@@ -39,13 +39,13 @@
 //! An assembler's, for an object:
 //!
 //! ```
-//! use cfipack_encoder::compact_unwind::{Entry, Section, Target};
+//! use cfipack_encoder::compact_unwind::{Entry, Section, RelocationTarget};
 //! use cfipack_format::Arch;
 //! use cfipack_format::compact_unwind::Encoding;
 //!
 //! let mut section = Section::new(Arch::Amd64)?;
 //! section.push(&Entry {
-//!     function: Target::Section { number: 1, address: 0 },
+//!     function: RelocationTarget::Section { number: 1, address: 0 },
 //!     length: 5,
 //!     encoding: Encoding::frame(0, [0; 5]),
 //!     personality: None,
@@ -74,7 +74,7 @@ use cfipack_format::Arch;
 use cfipack_format::compact_unwind::{Encoding, Entry as Row, Flags};
 
 pub use encode::{Encoder, Mode};
-pub use relocation::{Relocation, Target};
+pub use relocation::{Relocation, RelocationTarget};
 
 use crate::{Reason, UnsupportedFormat};
 
@@ -90,15 +90,15 @@ const fn check(arch: Arch) -> Result<(), UnsupportedFormat> {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Entry {
     /// Start of the range.
-    pub function: Target,
+    pub function: RelocationTarget,
     /// Bytes of the range.
     pub length: u32,
     /// How it is unwound. Its LSDA flag is set if there is an LSDA.
     pub encoding: Encoding,
     /// Its personality.
-    pub personality: Option<Target>,
+    pub personality: Option<RelocationTarget>,
     /// Its LSDA.
-    pub lsda: Option<Target>,
+    pub lsda: Option<RelocationTarget>,
 }
 
 /// A `__compact_unwind` section of an object.
@@ -154,8 +154,8 @@ impl Section {
             function: entry.function.addend(),
             length: entry.length,
             encoding: entry.encoding.with_flags(flags),
-            personality: personality.map_or(0, Target::addend),
-            lsda: lsda.map_or(0, Target::addend),
+            personality: personality.map_or(0, RelocationTarget::addend),
+            lsda: lsda.map_or(0, RelocationTarget::addend),
         };
         let pointer_size = self.arch.pointer_size();
         let at = self.bytes.len();
@@ -209,10 +209,10 @@ mod tests {
     use super::*;
 
     const ROW: Entry = Entry {
-        function: Target::Section { number: 1, address: 16 },
+        function: RelocationTarget::Section { number: 1, address: 16 },
         length: 5,
         encoding: Encoding::frame(0, [0; 5]),
-        personality: Some(Target::Symbol { number: 3 }),
+        personality: Some(RelocationTarget::Symbol { number: 3 }),
         lsda: None,
     };
 

@@ -1,8 +1,8 @@
 //! Relocations of rows.
 
-/// What a pointer of a row leads to.
+/// The place that a pointer of a row leads to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Target {
+pub enum RelocationTarget {
     /// A place in a section of the object. llvm-mc has this for functions and LSDAs, which it
     /// knows by assembler-local labels.
     Section {
@@ -18,7 +18,7 @@ pub enum Target {
     },
 }
 
-impl Target {
+impl RelocationTarget {
     /// What the row has in the pointer's place.
     pub(super) const fn addend(self) -> u64 {
         match self {
@@ -36,7 +36,7 @@ pub struct Relocation {
     /// Where the pointer stands in the section.
     pub offset: u32,
     /// What it leads to.
-    pub target: Target,
+    pub target: RelocationTarget,
     /// Its bytes: 4 or 8.
     pub size: u8,
 }
@@ -57,8 +57,8 @@ impl Relocation {
     /// | 60 to 63 | type, 0 |
     pub const fn write(&self) -> [u8; Self::SIZE] {
         let (number, external) = match self.target {
-            Target::Section { number, .. } => (number as u32, 0),
-            Target::Symbol { number } => (number & 0x00ff_ffff, 1),
+            RelocationTarget::Section { number, .. } => (number as u32, 0),
+            RelocationTarget::Symbol { number } => (number & 0x00ff_ffff, 1),
         };
         let size = if self.size == 8 { 3 } else { 2 };
         let high = number | size << 25 | external << 27;

@@ -43,6 +43,7 @@ pub struct Unreadable {
 ///   the others agree is what [`Evaluator::is_disputed`](super::Evaluator::is_disputed) returns.
 /// - A function ends where the next one starts; what it has after that one's end are its
 ///   [tails](Functions::tails), as far as no function has them that starts later.
+/// - An FDE whose function ends beyond the last address is unreadable.
 /// - FDEs of size 0 have no PC and are omitted.
 ///
 /// Memory: 32 bytes a function, and a copy of a section that has a CIE which gimli must be helped with.
@@ -220,14 +221,15 @@ impl<'f> Visit<'f> for Scan<'_> {
                 }
                 _ => Ok(parsed),
             });
+            // One that ends beyond the last address is malformed, not as long as gimli makes it.
+            let range = parsed.and_then(|parsed| {
+                let (start, end) =
+                    (parsed.initial_address(), parsed.initial_address().checked_add(parsed.len()));
+                Ok((Address(start), Address(end.ok_or(gimli::Error::AddressOverflow)?)))
+            });
             let (section, fde) = (self.section, SectionOffset(record.offset));
-            match parsed {
-                Ok(parsed) => self.list.push(Function {
-                    start: Address(parsed.initial_address()),
-                    end: Address(parsed.initial_address().saturating_add(parsed.len())),
-                    section,
-                    fde,
-                }),
+            match range {
+                Ok((start, end)) => self.list.push(Function { start, end, section, fde }),
                 Err(error) => self.unreadable.push(Unreadable { section, offset: fde, error }),
             }
         }

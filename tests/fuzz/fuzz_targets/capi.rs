@@ -138,11 +138,17 @@ unsafe fn read(choice: &mut Choice<'_>) -> cfipack_status {
             let mut function = cfipack_sframe_function::default();
             let mut info = cfipack_sframe_info::default();
             cfipack_sframe_get_info(&table, out!(choice, info));
-            cfipack_sframe_validate(&table, null_mut());
-            cfipack_sframe_find(&table, pc, out!(choice, number));
-            cfipack_sframe_get_function(&table, number, out!(choice, function));
-            cfipack_sframe_get_rows(&table, number, rows.as_mut_ptr(), choice.len(16), out!(choice, count));
-            cfipack_sframe_dump(
+            let _ = cfipack_sframe_validate(&table, null_mut());
+            let _ = cfipack_sframe_find(&table, pc, out!(choice, number));
+            let _ = cfipack_sframe_get_function(&table, number, out!(choice, function));
+            let _ = cfipack_sframe_get_rows(
+                &table,
+                number,
+                rows.as_mut_ptr(),
+                choice.len(16),
+                out!(choice, count),
+            );
+            let _ = cfipack_sframe_dump(
                 &table,
                 c"x".as_ptr(),
                 text.as_mut_ptr(),
@@ -154,8 +160,8 @@ unsafe fn read(choice: &mut Choice<'_>) -> cfipack_status {
             }
             let mut memory = [0_u32; 256];
             let mut index = cfipack_sframe_index { opaque: [0; 32] };
-            cfipack_sframe_index_build(&mut index, &table, memory.as_mut_ptr(), choice.len(256));
-            cfipack_sframe_index_lookup(&index, pc, &mut row);
+            let _ = cfipack_sframe_index_build(&mut index, &table, memory.as_mut_ptr(), choice.len(256));
+            let _ = cfipack_sframe_index_lookup(&index, pc, &mut row);
             return parsed;
         }
         let mut table = cfipack_unwind_info { opaque: [u64::from(choice.byte()); 16] };
@@ -163,10 +169,16 @@ unsafe fn read(choice: &mut Choice<'_>) -> cfipack_status {
         let mut entry = cfipack_unwind_info_entry::default();
         let mut entries = [entry; 8];
         let mut row = cfipack_row::default();
-        cfipack_unwind_info_lookup(&table, choice.address() as u32, out!(choice, entry));
-        cfipack_unwind_info_get_entries(&table, 0, entries.as_mut_ptr(), choice.len(8), out!(choice, count));
-        cfipack_unwind_info_dump(&table, text.as_mut_ptr(), choice.len(512), out!(choice, count));
-        cfipack_compact_unwind_row(choice.arch(), entry.encoding, bytes, len, &mut row);
+        let _ = cfipack_unwind_info_lookup(&table, choice.address() as u32, out!(choice, entry));
+        let _ = cfipack_unwind_info_get_entries(
+            &table,
+            0,
+            entries.as_mut_ptr(),
+            choice.len(8),
+            out!(choice, count),
+        );
+        let _ = cfipack_unwind_info_dump(&table, text.as_mut_ptr(), choice.len(512), out!(choice, count));
+        let _ = cfipack_compact_unwind_row(choice.arch(), entry.encoding, bytes, len, &mut row);
         parsed
     }
 }
@@ -186,7 +198,7 @@ unsafe fn step(choice: &mut Choice<'_>, row: &cfipack_row) {
         num_others: 0,
     };
     let mut caller = cfipack_caller::default();
-    unsafe { cfipack_step(choice.arch(), row, &registers, &memory, 1, out!(choice, caller)) };
+    let _ = unsafe { cfipack_step(choice.arch(), row, &registers, &memory, 1, out!(choice, caller)) };
 }
 
 unsafe fn link(choice: &mut Choice<'_>, handles: &mut Handles) -> cfipack_status {
@@ -194,7 +206,13 @@ unsafe fn link(choice: &mut Choice<'_>, handles: &mut Handles) -> cfipack_status
     let mut section = null_mut();
     let mut len = 0;
     let addresses: Vec<u64> = (0..64).map(|number| 0x1000 + 0x40 * number).collect();
-    let pool = cfipack_pool { size: 24, threads: u32::from(choice.byte() % 4), run: None, pool: null_mut() };
+    let pool = cfipack_pool {
+        size: 32,
+        reserved: 0,
+        threads: usize::from(choice.byte() % 4),
+        run: None,
+        pool: null_mut(),
+    };
     unsafe {
         match choice.byte() % 6 {
             0 => {
@@ -235,7 +253,7 @@ unsafe fn link(choice: &mut Choice<'_>, handles: &mut Handles) -> cfipack_status
                 };
                 let status = cfipack_merger_push(handle(handles.merger), &object, null_mut());
                 let mut note = std::mem::zeroed();
-                cfipack_merger_get_note(handle(handles.merger), 0, &mut note);
+                let _ = cfipack_merger_get_note(handle(handles.merger), 0, &mut note);
                 status
             }
             3 => {
@@ -251,8 +269,16 @@ unsafe fn link(choice: &mut Choice<'_>, handles: &mut Handles) -> cfipack_status
                 let len = choice.len(len);
                 let (section, count) = (handle(handles.section), choice.len(64));
                 let address = choice.address();
-                cfipack_section_write_relocatable(section, table.as_mut_ptr(), len);
-                cfipack_section_write(section, table.as_mut_ptr(), len, address, addresses.as_ptr(), count, &pool)
+                let _ = cfipack_section_write_relocatable(section, table.as_mut_ptr(), len);
+                cfipack_section_write(
+                    section,
+                    table.as_mut_ptr(),
+                    len,
+                    address,
+                    addresses.as_ptr(),
+                    count,
+                    &pool,
+                )
             }
             _ => {
                 let row = cfipack_row {
@@ -265,17 +291,23 @@ unsafe fn link(choice: &mut Choice<'_>, handles: &mut Handles) -> cfipack_status
                     return_address: cfipack_rule { kind: u32::from(choice.byte() % 8), reg: 0, offset: -8 },
                     ..cfipack_row::default()
                 };
-                let code = cfipack_stub_code { size: choice.byte().into(), num_rows: 1, rows: &row };
+                let code =
+                    cfipack_stub_code { rows: &row, num_rows: 1, size: choice.byte().into(), reserved: 0 };
                 let stubs = cfipack_stubs {
                     key: 63,
                     num_entries: choice.byte().into(),
-                    reserved: 0,
                     header: code,
                     entry: code,
-                    trailer: cfipack_stub_code { size: 0, num_rows: 0, rows: null() },
+                    trailer: cfipack_stub_code { rows: null(), num_rows: 0, size: 0, reserved: 0 },
                 };
                 let (kind, size) = (u32::from(choice.byte() % 15), choice.byte().into());
-                cfipack_merger_push_known_stubs(handle(handles.merger), 62, kind, choice.byte().into(), size);
+                let _ = cfipack_merger_push_known_stubs(
+                    handle(handles.merger),
+                    62,
+                    kind,
+                    choice.byte().into(),
+                    size,
+                );
                 cfipack_merger_push_stubs(handle(handles.merger), &stubs)
             }
         }
@@ -321,7 +353,7 @@ unsafe fn unwind(choice: &mut Choice<'_>, handles: &mut Handles) -> cfipack_stat
             }
             _ => {
                 let unwind = handle(handles.unwind);
-                cfipack_unwind_section_plan(unwind, offsets.as_ptr(), choice.len(64), 64, &mut len);
+                let _ = cfipack_unwind_section_plan(unwind, offsets.as_ptr(), choice.len(64), 64, &mut len);
                 cfipack_unwind_section_max_len(unwind, &mut len);
                 let mut table = vec![0; len];
                 let places = cfipack_unwind_places {
@@ -381,7 +413,7 @@ unsafe fn generate(choice: &mut Choice<'_>, handles: &mut Handles) -> cfipack_st
                 let (region, capacity, address) =
                     (handle(handles.region), choice.len(2048), choice.address());
                 let out = buffer.as_mut_ptr();
-                cfipack_region_eh_frame(
+                let _ = cfipack_region_eh_frame(
                     region,
                     u32::from(choice.byte() % 3),
                     address,
@@ -390,8 +422,8 @@ unsafe fn generate(choice: &mut Choice<'_>, handles: &mut Handles) -> cfipack_st
                     &mut len,
                     null_mut(),
                 );
-                cfipack_region_gdb_elf(region, out, capacity, &mut len);
-                cfipack_region_jitdump(
+                let _ = cfipack_region_gdb_elf(region, out, capacity, &mut len);
+                let _ = cfipack_region_jitdump(
                     region,
                     0,
                     bytes,
@@ -428,7 +460,7 @@ unsafe fn generate(choice: &mut Choice<'_>, handles: &mut Handles) -> cfipack_st
                 kept(&mut handles.conversion, conversion, cfipack_conversion_free);
                 cfipack_conversion_len(handle(handles.conversion), &mut len);
                 let mut table = vec![0; len];
-                cfipack_conversion_write(handle(handles.conversion), table.as_mut_ptr(), len);
+                let _ = cfipack_conversion_write(handle(handles.conversion), table.as_mut_ptr(), len);
                 status
             }
             _ => {
@@ -446,7 +478,8 @@ unsafe fn generate(choice: &mut Choice<'_>, handles: &mut Handles) -> cfipack_st
                     null_mut(),
                 );
                 kept(&mut handles.report, report, cfipack_report_free);
-                cfipack_report_text(handle(handles.report), buffer.as_mut_ptr().cast(), 2048, &mut len);
+                let _ =
+                    cfipack_report_text(handle(handles.report), buffer.as_mut_ptr().cast(), 2048, &mut len);
                 status
             }
         }

@@ -17,7 +17,11 @@ fuzz_target!(|input: &[u8]| {
     let Some((&choice, bytes)) = input.split_first() else { return };
     let arch = [Arch::Amd64, Arch::Aarch64, Arch::Aarch64Be, Arch::S390x][usize::from(choice & 3)];
     let kind = if choice & 4 == 0 { SectionKind::EhFrame } else { SectionKind::DebugFrame };
-    let options = Options::new().with_layout(if choice & 8 == 0 { Layout::Small } else { Layout::Gnu }).with_version(if choice & 16 == 0 { Version::V3 } else { Version::V2 }).with_share(choice & 32 == 0).with_merge_functions(if choice & 64 == 0 { 0 } else { 16 });
+    let options = Options::new()
+        .with_layout(if choice & 8 == 0 { Layout::Small } else { Layout::Gnu })
+        .with_version(if choice & 16 == 0 { Version::V3 } else { Version::V2 })
+        .with_share(choice & 32 == 0)
+        .with_merge_functions(if choice & 64 == 0 { 0 } else { 16 });
     let threads = if choice & 128 == 0 { 1 } else { 3 };
     let cfi = cfi::Section::new(kind, bytes, ADDRESS, arch);
     let mut at_once = Builder::new(arch, options).unwrap();
@@ -55,5 +59,7 @@ fn overlap(cfi: &cfi::Section<'_>) -> bool {
     let mut ranges: Vec<_> = functions.map(|f| (f.key.0, f.key.0.checked_add(f.size))).collect();
     ranges.sort_unstable();
     ranges.iter().any(|range| range.1.is_none())
-        || ranges.windows(2).any(|pair| pair[0].1.is_some_and(|end| end > pair[1].0) || pair[0].0 == pair[1].0)
+        || ranges
+            .windows(2)
+            .any(|pair| pair[0].1.is_some_and(|end| end > pair[1].0) || pair[0].0 == pair[1].0)
 }

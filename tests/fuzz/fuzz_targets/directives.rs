@@ -4,9 +4,9 @@
 #![no_main]
 
 use cfipack_assembler::cfi::{Functions, PointerEncoding};
+use cfipack_assembler::encoder::compact_unwind;
 use cfipack_assembler::encoder::sframe::{Layout, Options};
 use cfipack_assembler::{Assembly, CompactOptions, Dialect, Directives, Encodings, EscapeOperand, Target};
-use cfipack_assembler::encoder::compact_unwind;
 use cfipack_decoder::sframe::Section;
 use cfipack_format::{Address, Arch, Key, Register};
 use cfipack_roundtrip::{Table, verify};
@@ -31,9 +31,13 @@ fuzz_target!(|input: &[u8]| {
     }
     let (Ok(eh_frame), Ok(_)) = (assembly.eh_frame(), assembly.debug_frame()) else { return };
     let _compact = assembly.compact_unwind(
-        CompactOptions::new().with_encodings(if choice & 64 == 0 { Encodings::Checked } else { Encodings::LlvmMc }),
+        CompactOptions::new().with_encodings(if choice & 64 == 0 {
+            Encodings::Checked
+        } else {
+            Encodings::LlvmMc
+        }),
         |_| None,
-        |_| compact_unwind::Target::Symbol { number: 0 },
+        |_| compact_unwind::RelocationTarget::Symbol { number: 0 },
     );
     for function in Functions::keyed(&eh_frame.section(), |_| Some(Key(0))) {
         let _ = Directives::from_cfi(&function.expect("what was written can be read"));
@@ -92,7 +96,9 @@ fn directives(arch: Arch, bytes: &mut impl Iterator<Item = u8>) -> Directives {
             20 => directives.escape_operands(&[EscapeOperand::Byte(byte()), EscapeOperand::Sleb128(offset)]),
             21 => directives.signal_frame(),
             22 => directives.return_column(register),
-            23 => directives.personality(PointerEncoding(byte()), Key(1)).lsda(PointerEncoding(byte()), Key(2)),
+            23 => {
+                directives.personality(PointerEncoding(byte()), Key(1)).lsda(PointerEncoding(byte()), Key(2))
+            }
             _ => directives.label().b_key_frame(),
         };
     }

@@ -55,8 +55,9 @@ fuzz_target!(|bytes: &[u8]| {
     let mut builder = Builder::new(arch, options).expect("an architecture of the format");
     let (rows, eh_frame) = bytes.split_at(bytes.len() * usize::from(cut) / 256);
     for object in 0..2 {
-        let input =
-            Input::new(object).with_compact_unwind(rows).with_eh_frame(eh_frame, Address(u64::from(object) << 20));
+        let input = Input::new(object)
+            .with_compact_unwind(rows)
+            .with_eh_frame(eh_frame, Address(u64::from(object) << 20));
         builder.push(&input, &mut Fields(object));
     }
     let section = builder.finish();

@@ -18,7 +18,7 @@ pub struct Group {
 
 pub struct Bars<'a> {
     pub title: &'a str,
-    /// Below the axis, with the unit.
+    /// Below the axis, with the unit. A logarithmic axis is named as such beside it.
     pub axis: &'a str,
     pub legend: &'a [(&'a str, RGBColor)],
     /// Where bars start.
@@ -85,7 +85,7 @@ impl Bars<'_> {
             .axis_style(GRID)
             .x_labels(7)
             .x_label_formatter(&self.format)
-            .x_desc(self.axis)
+            .x_desc(if self.is_log { style::logarithmic(self.axis) } else { self.axis.to_owned() })
             .label_style(text(SMALL))
             .axis_desc_style(text(TEXT))
             .draw()?;

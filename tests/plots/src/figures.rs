@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+/// The yardstick of tables: all that they replace for a profiler.
+pub const CFI: &str = ".eh_frame and .eh_frame_hdr";
+
 /// A line of `tests/src/figures.rs`.
 #[derive(Clone, Debug)]
 pub struct Figure {

@@ -12,6 +12,7 @@ pub struct Curve<'a> {
 
 pub struct Lines<'a> {
     pub title: &'a str,
+    /// With the unit; the axis is logarithmic.
     pub x_axis: &'a str,
     pub y_axis: &'a str,
     pub x: std::ops::Range<f64>,
@@ -67,7 +68,7 @@ impl Lines<'_> {
             .x_labels(5)
             .x_label_formatter(&|count| grouped(*count))
             .y_label_formatter(&|value| format!("{value:.0}"))
-            .x_desc(self.x_axis)
+            .x_desc(style::logarithmic(self.x_axis))
             .y_desc(self.y_axis)
             .label_style((style::FONT, SMALL).into_font().color(&style::INK))
             .axis_desc_style((style::FONT, TEXT).into_font().color(&style::INK))

@@ -8,10 +8,11 @@
 //! ```
 //!
 //! Figures are stored in `tests/plots/figures/`, with their provenance. They give `docs/plots/*.svg`, and the parts of
-//! `docs/how-*.md` between marks.
+//! `README.md` and of the book's pages between marks.
 
 mod bars;
 mod figures;
+mod landing;
 mod lines;
 mod measure;
 mod pages;
@@ -23,6 +24,10 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+/// The pages that have parts of figures.
+const PAGES: [&str; 5] =
+    ["README.md", "docs/introduction.md", "docs/how-true.md", "docs/how-small.md", "docs/how-fast.md"];
 
 const USAGE: &str = "usage: cfipack-plots [measure GROUP... | draw | check]";
 
@@ -56,10 +61,10 @@ fn files(root: &Path, figures: &Path) -> Result<Vec<(PathBuf, String)>, String> 
         files.push((root.join("docs/plots").join(name), svg));
     }
     let tables = tables::write(&all)?;
-    for page in ["how-true.md", "how-small.md", "how-fast.md"] {
-        let path = root.join("docs").join(page);
-        let text = fs::read_to_string(&path).map_err(|error| format!("docs/{page}: {error}"))?;
-        let text = pages::filled(&text, &tables).map_err(|error| format!("docs/{page}: {error}"))?;
+    for page in PAGES {
+        let path = root.join(page);
+        let text = fs::read_to_string(&path).map_err(|error| format!("{page}: {error}"))?;
+        let text = pages::filled(&text, &tables).map_err(|error| format!("{page}: {error}"))?;
         files.push((path, text));
     }
     Ok(files)

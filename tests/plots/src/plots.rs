@@ -1,7 +1,7 @@
 //! Which figures each plot shows.
 
 use crate::bars::{Bar, Bars, Group};
-use crate::figures::{All, Figure, Measured, missing, of};
+use crate::figures::{All, CFI, Figure, Measured, missing, of};
 use crate::lines::{Curve, Lines};
 use crate::style::{BLUE, GREEN, GREY, LIGHT_BLUE, ORANGE};
 
@@ -45,7 +45,6 @@ fn longest(groups: &[Group]) -> f64 {
 }
 
 fn size(files: &Measured) -> Result<String, String> {
-    const CFI: &str = ".eh_frame and .eh_frame_hdr";
     let bar = |subject: &str, layout: &str, colour| -> Result<Bar, String> {
         let figure = files.find(subject, layout, CFI)?;
         let share = percent(figure);
@@ -59,12 +58,12 @@ fn size(files: &Measured) -> Result<String, String> {
     let groups: Vec<Group> = files.subjects().iter().map(group).collect::<Result<_, _>>()?;
     let plot = Bars {
         title: "Size of .sframe, compared with the CFI",
-        axis: "percent of .eh_frame and .eh_frame_hdr",
+        axis: "bytes, in % of .eh_frame and .eh_frame_hdr",
         legend: &[("layout small", BLUE), ("layout gnu, as gas writes it", GREY)],
         origin: 0.0,
         range: 0.0..1.35 * longest(&groups),
         is_log: false,
-        format: |percent| format!("{percent:.0}"),
+        format: |percent| format!("{percent:.0} %"),
         groups,
     };
     plot.draw()
@@ -97,12 +96,12 @@ fn unwind_info_size(images: &Measured) -> Result<String, String> {
     let groups: Vec<Group> = subjects.iter().map(group).collect::<Result<_, _>>()?;
     let plot = Bars {
         title: "Size of __unwind_info by layout",
-        axis: "percent of the table in the image",
+        axis: "bytes, in % of the table in the image",
         legend: &layouts.map(|(layout, colour)| (layout, colour)),
         origin: 0.0,
         range: 0.0..1.35 * longest(&groups),
         is_log: false,
-        format: |percent| format!("{percent:.0}"),
+        format: |percent| format!("{percent:.0} %"),
         groups,
     };
     plot.draw()
@@ -201,12 +200,12 @@ fn speed(all: &All) -> Result<String, String> {
     let slowest = groups.iter().flat_map(|group| &group.bars).map(|bar| bar.value).fold(1.0, f64::min);
     let plot = Bars {
         title: &titled("Speed of cfipack vs others", measured),
-        axis: "times as fast as the other (right of 1: faster)",
+        axis: "times as fast as the other, above 1 ×: faster",
         legend: &[("faster", BLUE), ("slower", ORANGE)],
         origin: 1.0,
         range: slowest / 2.0..15.0 * longest(&groups),
         is_log: true,
-        format: |ratio| format!("{ratio}"),
+        format: |ratio| format!("{ratio} ×"),
         groups,
     };
     plot.draw()
@@ -261,7 +260,7 @@ fn frames(profile: &Measured) -> Result<String, String> {
     let groups: Vec<Group> = profile.subjects().iter().map(group).collect::<Result<_, _>>()?;
     let plot = Bars {
         title: &titled("Unwinding a frame of a recorded stack", [profile]),
-        axis: "nanoseconds a frame",
+        axis: "time of a frame in ns",
         legend: &[
             ("table with index", BLUE),
             (ways[0].0, ways[0].1),
@@ -271,7 +270,7 @@ fn frames(profile: &Measured) -> Result<String, String> {
         origin: 0.0,
         range: 0.0..1.3 * longest(&groups),
         is_log: false,
-        format: |time| format!("{time:.0}"),
+        format: |time| format!("{time:.0} ns"),
         groups,
     };
     plot.draw()
@@ -294,8 +293,8 @@ fn scaling(scaling: &Measured) -> Result<String, String> {
     let own = |figure: &Figure| figure.value;
     let plot = Lines {
         title: &titled("Time a function, by their number", [scaling]),
-        x_axis: "functions",
-        y_axis: "nanoseconds a function",
+        x_axis: "number of functions",
+        y_axis: "time of a function in ns",
         x: 1e3..1e6,
         y: 0.0..0.0,
         curves: vec![
@@ -318,8 +317,8 @@ fn memory(scaling: &Measured) -> Result<String, String> {
     let own = |figure: &Figure| figure.value;
     let plot = Lines {
         title: "Memory a function beside input and output",
-        x_axis: "functions",
-        y_axis: "bytes a function",
+        x_axis: "number of functions",
+        y_axis: "memory of a function in bytes",
         x: 1e3..1e6,
         y: 0.0..0.0,
         curves: vec![

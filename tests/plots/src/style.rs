@@ -39,6 +39,11 @@ pub fn width(text: &str, size: f64) -> i32 {
     (text.chars().count() as f64 * size * 0.56) as i32
 }
 
+/// The name of an axis on which equal ratios have equal lengths.
+pub fn logarithmic(axis: &str) -> String {
+    format!("{axis}; logarithmic axis")
+}
+
 /// Where a plot is drawn.
 pub type Root<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::figures::{All, Figure, Measured, missing, of};
+use crate::figures::{All, CFI, Figure, Measured, missing, of};
+use crate::landing;
 use crate::lines::grouped;
 use crate::plots::{PAIRS, duration, kilobytes, times};
 
@@ -22,7 +23,9 @@ const TIMED: &[&str] = &[
     "instructions",
 ];
 
-const PARTS: [Part; 14] = [
+const PARTS: [Part; 16] = [
+    ("landing", landing::NEEDS, landing::table),
+    ("shares", &["files"], |all| landing::shares(of(all, "files")?)),
     ("disturbed", &[], |all| Ok(disturbed(all))),
     ("sweep", &["sweep"], sweep),
     ("identical", &["images"], |all| identical(of(all, "images")?)),
@@ -55,10 +58,10 @@ pub fn write(all: &All) -> Result<BTreeMap<&'static str, String>, String> {
 }
 
 /// A table of Markdown.
-struct Table(String);
+pub struct Table(String);
 
 impl Table {
-    fn new(head: &[&str]) -> Self {
+    pub fn new(head: &[&str]) -> Self {
         let mut table = Self(String::new());
         table.row(head.iter().map(|&cell| cell.to_owned()));
         let rule = (0..head.len()).map(|column| if column == 0 { "---".into() } else { "---:".to_owned() });
@@ -66,9 +69,13 @@ impl Table {
         table
     }
 
-    fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         let cells: Vec<_> = cells.into_iter().collect();
         self.0 += &format!("| {} |\n", cells.join(" | "));
+    }
+
+    pub fn into_text(self) -> String {
+        self.0
     }
 }
 
@@ -151,7 +158,6 @@ fn identical(images: &Measured) -> Result<String, String> {
 }
 
 fn sizes(files: &Measured) -> Result<String, String> {
-    const CFI: &str = ".eh_frame and .eh_frame_hdr";
     let mut table = Table::new(&[
         "file",
         "functions",
@@ -160,7 +166,7 @@ fn sizes(files: &Measured) -> Result<String, String> {
         "omitted",
         "`small`",
         "omitted",
-        "`small` of `gnu`",
+        "`small` of `gnu`, same functions",
     ]);
     for subject in files.subjects() {
         let of = |layout| files.find(subject, layout, CFI);
@@ -183,7 +189,7 @@ fn sizes(files: &Measured) -> Result<String, String> {
             omitted("gnu"),
             kilobytes(small.value),
             omitted("small"),
-            format!("{:.1} %", 100.0 * small.value / gnu.value),
+            format!("{:.1} %", landing::share(files, subject)?),
         ]);
     }
     Ok(table.0)

@@ -241,7 +241,7 @@ fn compare_checked(arch: Arch, functions: &[Function], object: &[u8]) -> usize {
     for (number, function) in functions.iter().enumerate() {
         assembly.push(Key(number as u64), &function.directives).unwrap();
     }
-    let target = compact_unwind::Target::Symbol { number: 0 };
+    let target = compact_unwind::RelocationTarget::Symbol { number: 0 };
     let rows = assembly.compact_unwind(CompactOptions::new(), |_| None, |_| target).unwrap();
     let (row, at) = if is_64 { (32, 12) } else { (20, 8) };
     let ours: Vec<_> = rows.section.as_bytes().chunks_exact(row).map(|row| &row[at..at + 4]).collect();
@@ -314,12 +314,15 @@ fn compare(arch: Arch, functions: &[Function], object: &[u8]) -> Result<(), Stri
     let target_of = |target| match target {
         Target::Function(Key(number)) => {
             let (number, address, _) = place(&format!("_f{number}"));
-            compact_unwind::Target::Section { number, address }
+            compact_unwind::RelocationTarget::Section { number, address }
         }
         Target::Personality(Key(routine)) => {
-            compact_unwind::Target::Symbol { number: place(PERSONALITIES[routine as usize]).2 }
+            compact_unwind::RelocationTarget::Symbol { number: place(PERSONALITIES[routine as usize]).2 }
         }
-        _ => compact_unwind::Target::Section { number: lsda.index().0 as u8, address: lsda.address() },
+        _ => compact_unwind::RelocationTarget::Section {
+            number: lsda.index().0 as u8,
+            address: lsda.address(),
+        },
     };
     let options =
         CompactOptions::new().with_encodings(Encodings::LlvmMc).with_canonical_personalities(&[Key(0)]);
@@ -340,8 +343,8 @@ fn compare(arch: Arch, functions: &[Function], object: &[u8]) -> Result<(), Stri
         .relocations()
         .map(|relocation| {
             let target = match relocation.target {
-                compact_unwind::Target::Section { number, .. } => (false, u32::from(number)),
-                compact_unwind::Target::Symbol { number } => (true, number),
+                compact_unwind::RelocationTarget::Section { number, .. } => (false, u32::from(number)),
+                compact_unwind::RelocationTarget::Symbol { number } => (true, number),
             };
             (relocation.offset, target)
         })

@@ -92,7 +92,7 @@ fn a_function_that_is_too_large_is_reported_once() {
     assembly.push(Key(1), &Directives::new(Arch::Amd64, 1 << 32)).unwrap();
     for encodings in [Encodings::Checked, Encodings::LlvmMc] {
         let options = CompactOptions::new().with_encodings(encodings);
-        let target = compact_unwind::Target::Symbol { number: 0 };
+        let target = compact_unwind::RelocationTarget::Symbol { number: 0 };
         let rows = assembly.compact_unwind(options, |_| None, |_| target).unwrap();
         assert!(rows.section.as_bytes().is_empty());
         let reasons: Vec<_> = rows.dwarf.iter().map(|unsupported| unsupported.reason).collect();

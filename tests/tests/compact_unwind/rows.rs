@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use cfipack_encoder::compact_unwind::{Entry, Section, Target};
+use cfipack_encoder::compact_unwind::{Entry, RelocationTarget, Section};
 use cfipack_format::Arch;
 use cfipack_format::compact_unwind::{Encoding, Entry as Row, Flags};
 use cfipack_tests::corpora;
@@ -25,7 +25,7 @@ fn compare<H: MachHeader<Endian = Endianness>>(name: &str, source: &str, bytes: 
         let symbol = object.symbols().find(|symbol| symbol.name() == Ok(name));
         // A personality that only a DWARF row names is absent.
         let number = symbol.map_or(0xff_ffff, |symbol| symbol.index().0 as u32);
-        Target::Symbol { number }
+        RelocationTarget::Symbol { number }
     });
     let lsda = directive(source, ".cfi_lsda")
         .map(|_| place(&object.section_by_name("__gcc_except_tab").unwrap(), 0));
@@ -52,8 +52,8 @@ fn compare<H: MachHeader<Endian = Endianness>>(name: &str, source: &str, bytes: 
     ours.num_entries()
 }
 
-fn place<H: MachHeader>(section: &MachOSection<'_, '_, H>, offset: u64) -> Target {
-    Target::Section { number: section.index().0 as u8, address: section.address() + offset }
+fn place<H: MachHeader>(section: &MachOSection<'_, '_, H>, offset: u64) -> RelocationTarget {
+    RelocationTarget::Section { number: section.index().0 as u8, address: section.address() + offset }
 }
 
 #[test]

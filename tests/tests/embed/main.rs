@@ -7,6 +7,7 @@ mod damaged;
 mod existing;
 mod foreign;
 mod linked;
+mod matrix;
 mod programs;
 mod refused;
 mod survival;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use cfipack_container::{EmbedError, File, Way};
+use cfipack_container::{EmbedError, File, Way, check_structure};
 
 use crate::linked::{link, loaded_table, run, scratch, tools, with_table, without_table};
 
@@ -116,6 +116,42 @@ fn unknown_notes_stay() {
     }
     let has = |wanted: fn(&Way) -> bool| ways.iter().any(wanted);
     assert!(has(|way| matches!(way, Way::HeaderPage)) && refused != 0, "{ways:?}, {refused} refused");
+}
+
+/// Go's linker counts the padding of its name in its note, which it puts right after the program headers.
+#[test]
+fn notes_of_go_move() {
+    let directory = scratch("go");
+    let (source, note) = (directory.join("note.s"), directory.join("note.o"));
+    let text = "\t.section .note.go.buildid,\"a\",@note\n\t.balign 4\n\t.long 4,83,4\n\t.ascii \"Go\\0\\0\"\n\
+        \t.fill 83,1,0x61\n\t.balign 4\n\t.section .note.GNU-stack,\"\",@progbits\n";
+    fs::write(&source, text).expect("a file can be written");
+    let status = Command::new("cc").arg("-c").arg("-o").arg(&note).arg(&source).status();
+    assert!(status.is_ok_and(|status| status.success()), "a C compiler");
+    let note = note.to_str().expect("a path");
+    let mut moved = 0;
+    for linker in &tools().0 {
+        let path = directory.join("program");
+        // Before the notes of the C library.
+        let options = ["-pie", "-Wl,--build-id=none", note];
+        let Some(old) = link(linker, &path, "program.o", &options) else { continue };
+        let before = run(&path, &old, false);
+        let (new, embedded) = with_table(&old);
+        assert!(matches!(embedded.way, Way::Evict { .. }), "{}: {:?}", linker.name, embedded.way);
+        assert_eq!(run(&path, &new, false), before, "{}", linker.name);
+        assert!(without_table(&new) == old, "{}: not the original", linker.name);
+        let moves = check_structure(&old, &new).expect("it was checked").moved;
+        let names = moves.iter().map(|one| name_of_section(&old, one.old));
+        moved += usize::from(names.into_iter().any(|name| name == ".note.go.buildid"));
+    }
+    assert!(moved > 0, "a linker puts the note where program headers go");
+}
+
+fn name_of_section(bytes: &[u8], address: u64) -> String {
+    use object::{Object as _, ObjectSection as _};
+    let file = object::File::parse(bytes).expect("an ELF file");
+    let section = file.sections().find(|section| section.address() == address && section.size() != 0);
+    section.and_then(|section| section.name().ok().map(str::to_owned)).unwrap_or_default()
 }
 
 /// What a relocated pointer leads to does not move, though it is of a kind that may.

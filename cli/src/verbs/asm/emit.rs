@@ -84,7 +84,7 @@ fn compact_unwind(unit: &Unit, assembly: &Assembly, encodings: EncodingsName) ->
     let names = unit.symbols.iter().enumerate().filter(|(_, name)| is_canonical(name));
     let canonical: Vec<_> = names.map(|(key, _)| Key(key as u64)).collect();
     let options = CompactOptions::new().with_encodings(encodings).with_canonical_personalities(&canonical);
-    let place = |section: usize, address| compact_unwind::Target::Section {
+    let place = |section: usize, address| compact_unwind::RelocationTarget::Section {
         number: u8::try_from(section + 1).unwrap_or(u8::MAX),
         address,
     };
@@ -101,7 +101,7 @@ fn compact_unwind(unit: &Unit, assembly: &Assembly, encodings: EncodingsName) ->
         Target::Personality(key) | Target::Lsda(key) => {
             match labels.get(unit.symbols[key.0 as usize].as_str()) {
                 Some(label) if !label.is_global => place(label.section, label.offset),
-                _ => compact_unwind::Target::Symbol { number: key.0 as u32 },
+                _ => compact_unwind::RelocationTarget::Symbol { number: key.0 as u32 },
             }
         }
         _ => place(0, 0),
@@ -109,10 +109,10 @@ fn compact_unwind(unit: &Unit, assembly: &Assembly, encodings: EncodingsName) ->
     let made = assembly.compact_unwind(options, |_| None, target_of)?;
     let relocations = made.section.relocations().map(|relocation| {
         let (symbol, section, addend) = match relocation.target {
-            compact_unwind::Target::Section { number, address } => {
+            compact_unwind::RelocationTarget::Section { number, address } => {
                 (None, Some(usize::from(number) - 1), address as i64)
             }
-            compact_unwind::Target::Symbol { number } => {
+            compact_unwind::RelocationTarget::Symbol { number } => {
                 (unit.symbols.get(number as usize).cloned(), None, 0)
             }
         };

@@ -14,6 +14,7 @@ use self::edit::Edited;
 use self::judge::Price;
 use self::report::Summary;
 use crate::io::destination::Destination;
+use crate::io::entry::Entry;
 use crate::io::original::{Original, Policy};
 use crate::io::output;
 use crate::report::status::{self, Status};
@@ -93,7 +94,7 @@ fn check_output(arguments: &Arguments, output: &Path) -> anyhow::Result<()> {
 
 fn change(path: &Path, arguments: &Arguments) -> anyhow::Result<()> {
     let name = || path.display().to_string();
-    let original = Original::open(path).with_context(name)?;
+    let original = Entry::followed(path).and_then(Original::open).with_context(name)?;
     let old = original.bytes();
     let edited = Edited::of(old, &arguments.personality).with_context(name)?;
     let new = &edited.rewrite;
@@ -107,7 +108,8 @@ fn change(path: &Path, arguments: &Arguments) -> anyhow::Result<()> {
         // A second run changes nothing, not even the file's date.
         None if arguments.in_place && !new.is_unchanged(old) => {
             let policy = Policy { keep_times: false, sync: true };
-            check_links(&original, arguments).and_then(|()| original.replace(new, policy, judge))
+            check_links(&original, arguments)
+                .and_then(|()| Ok(original.replace(new, policy, judge)?.warnings))
         }
         None => judge(&new.to_vec(old)).map(|()| Vec::new()),
     };

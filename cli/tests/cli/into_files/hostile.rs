@@ -3,7 +3,10 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::Command;
+
+use cfipack_tests::not_tested::skipped;
 
 use super::{built, messages, names, run_in};
 use crate::program::corpus;
@@ -65,6 +68,76 @@ fn what_is_no_file_is_named() {
         let text = messages(&directory, &["--in-place", path.to_str().unwrap()], 2);
         assert!(text.contains("without .sframe"), "{text}");
     }
+}
+
+/// One definition for the conversion and the judge: the FDE is unreadable, which both name, and nothing is hidden.
+#[test]
+fn a_function_beyond_the_last_address() {
+    let Some(directory) = built("into_beyond") else { return };
+    let path = directory.join("library.so");
+    let mut bytes = fs::read(&path).unwrap();
+    let functions = messages_of(&directory, &["--in-place", "library.so"], 0);
+    messages(&directory, &["strip", "library.so"], 0);
+    let (at, len) = {
+        use object::{Object as _, ObjectSection as _};
+        let file = object::File::parse(&*bytes).unwrap();
+        file.section_by_name(".eh_frame").unwrap().file_range().unwrap()
+    };
+    // The last record but the terminator. In each FDE the size is at offset 12, in 4 bytes with a sign.
+    let (mut record, mut last) = (at as usize, 0);
+    while record < (at + len) as usize {
+        let length = u32::from_ne_bytes(bytes[record..record + 4].try_into().unwrap());
+        if length == 0 {
+            break;
+        }
+        last = record;
+        record += 4 + length as usize;
+    }
+    bytes[last + 12..last + 16].copy_from_slice(&(-2_i32).to_ne_bytes());
+    fs::write(&path, &bytes).unwrap();
+    let damaged = messages_of(&directory, &["--in-place", "library.so"], 1);
+    assert_eq!((damaged.0, damaged.1 + 1), functions);
+    let text = messages(&directory, &["--in-place", "library.so"], 1);
+    assert!(text.contains("warning: library.so: 1 FDE cannot be read and "), "{text}");
+    let verify = run_in(&directory, &["verify", "--json", "library.so"]);
+    assert_eq!(verify.status.code(), Some(1));
+    let verdict: serde_json::Value = serde_json::from_slice(&verify.stdout).unwrap();
+    let count = |name: &str| verdict[name].as_u64().unwrap_or_else(|| panic!("{name}: {verdict}"));
+    let counts = ["functions", "equal", "unreadable", "pcs_hidden"].map(count);
+    assert_eq!(counts, [damaged.0, damaged.1, 1, 0]);
+}
+
+/// How many functions the summary names, and how many converted ones.
+fn messages_of(directory: &Path, arguments: &[&str], status: i32) -> (u64, u64) {
+    let text = messages(directory, arguments, status);
+    let line = text.lines().find(|line| line.contains(" converted (")).unwrap_or_else(|| panic!("{text}"));
+    let mut numbers = line.split(' ').filter_map(|word| word.parse().ok());
+    (numbers.next().unwrap(), numbers.next().unwrap())
+}
+
+/// One member for a machine that has no `.sframe` costs that member, which both verbs name.
+#[test]
+fn a_member_for_another_machine() {
+    let Some(directory) = built("into_machines") else { return };
+    let mut other = fs::read(directory.join("object.o")).unwrap();
+    // e_machine: EM_SPU_2, in either byte order.
+    other[18..20].copy_from_slice(&[13, 13]);
+    fs::write(directory.join("other.o"), &other).unwrap();
+    let members = ["rcS", "mixed.a", "object.o", "other.o"];
+    let archived = Command::new("ar").args(members).current_dir(&directory).status();
+    if !archived.is_ok_and(|status| status.success()) {
+        return skipped("an archive with objects for two machines", "there is no `ar` (Debian: binutils)");
+    }
+    let text = messages(&directory, &["--in-place", "mixed.a"], 0);
+    let stays = "warning: mixed.a: member other.o stays as it is: ELF of a machine or kind without .sframe\n";
+    assert!(text.contains(stays) && text.contains(" in 1 member\n"), "{text}");
+    let extracted = Command::new("ar").args(["p", "mixed.a", "other.o"]).current_dir(&directory).output();
+    assert_eq!(extracted.unwrap().stdout, other);
+    let text = messages(&directory, &["verify", "mixed.a"], 0);
+    assert!(text.contains("warning: mixed.a(other.o): offset 0x12: "), "{text}");
+    // Alone it is an error for both.
+    messages(&directory, &["--in-place", "other.o"], 2);
+    messages(&directory, &["verify", "other.o"], 2);
 }
 
 /// Without permission for the file or its directory, nothing changes.

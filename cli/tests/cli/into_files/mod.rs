@@ -8,6 +8,8 @@ mod many;
 mod options;
 mod programs;
 mod reports;
+mod swapped;
+mod thin_archives;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;

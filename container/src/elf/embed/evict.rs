@@ -64,7 +64,6 @@ struct Evicted {
 /// The file with a table in a new segment, if the program headers can get room for it.
 pub(super) fn plan(
     source: &Source<'_>,
-    old: Option<usize>,
     table_len: u64,
     attempt: Attempt,
 ) -> Result<Option<Plan>, EmbedError> {
@@ -74,12 +73,18 @@ pub(super) fn plan(
     {
         return Ok(None);
     }
-    let limit = source.phoff + (plan.num_segments_with_table() + attempt.spare) * Segment::LEN;
-    let Some(first) = source.load_with(&(source.phoff..limit.max(source.ph_end()))).copied() else {
-        return Ok(None);
-    };
+    // The new segment's, and the table's.
+    let headers = plan.segments.len() as u64 + 2 + attempt.spare;
+    let limit = source.phoff + headers * Segment::LEN;
+    let first = source.load_with(&(source.phoff..limit.max(source.ph_end()))).copied();
+    // What is read-only would come back into memory that is not.
+    let Some(first) = first.filter(|first| first.flags & elf::PF_W.0 == 0) else { return Ok(None) };
     let Some(evicted) = evict(source, limit, attempt)? else { return Ok(None) };
     let Evicted { run, kept } = evicted;
+    // By where sections lay it shows that there was one more.
+    if run.is_empty() && attempt.reuse_phdr {
+        return Ok(None);
+    }
     let kept_end = kept.as_ref().map_or(0, |(kept, to)| to + (kept.end - kept.start));
     let end = limit.max(run.end).max(kept_end);
     let is_shared = |load: &Segment| load.range().start < end && source.phoff < load.range().end;
@@ -89,7 +94,7 @@ pub(super) fn plan(
     plan.cleared.push(source.ph_end().min(limit)..end);
     let address = first.address_of(run.start);
     let align = if run.is_empty() { (0, 8) } else { (address, align_of(source, &run).max(STEP)) };
-    let load = plan.push_table_segment(source, old, table_len, run.end - run.start, align)?;
+    let load = plan.push_table_segment(source, table_len, run.end - run.start, align)?;
     if !run.is_empty() {
         let delta = (load.address + LEAD).wrapping_sub(address);
         let mut rest = run.start;

@@ -3,26 +3,26 @@
 use object::elf;
 
 use super::header::Segment;
-use super::movable::is_table;
+use super::movable::{is_relocations_of, is_table};
 use super::plan::{Move, Plan};
 use super::source::Source;
-use crate::EmbedError;
+use super::way::Way;
 
-/// The section of the file's table, if it has one.
-pub(super) fn find(source: &Source<'_>) -> Result<Option<usize>, EmbedError> {
+/// The file with a table where its own lies, if it has one that nothing else belongs to.
+pub(super) fn plan(source: &Source<'_>, table_len: u64) -> Option<(Way, Plan)> {
     let mut tables = (0..source.sections.len()).filter(|&index| is_table(source, index));
-    let first = tables.next();
-    match tables.next() {
-        Some(second) => {
-            let offset = source.sections[second].offset;
-            Err(EmbedError::SeveralTables { offset, value: second as u64 })
-        }
-        None => Ok(first),
+    let section = tables.next()?;
+    let is_alone = tables.next().is_none();
+    let has_relocations = source.sections.iter().any(|other| is_relocations_of(other, section));
+    if !is_alone || has_relocations {
+        return None;
     }
+    let kept = in_place(source, section, table_len).map(|plan| (Way::InPlace, plan));
+    kept.or_else(|| Some((Way::Grow, grow(source, section, table_len)?)))
 }
 
 /// The file with another table in the old one's place, up to the next bytes that are in use.
-pub(super) fn in_place(source: &Source<'_>, section: usize, table_len: u64) -> Option<Plan> {
+fn in_place(source: &Source<'_>, section: usize, table_len: u64) -> Option<Plan> {
     let old = source.sections[section];
     source.segment(elf::PT_GNU_SFRAME)?;
     let load = loaded(source, section)?;
@@ -40,7 +40,7 @@ pub(super) fn in_place(source: &Source<'_>, section: usize, table_len: u64) -> O
 }
 
 /// The file with a longer table at the end of its last segment.
-pub(super) fn grow(source: &Source<'_>, section: usize, table_len: u64) -> Option<Plan> {
+fn grow(source: &Source<'_>, section: usize, table_len: u64) -> Option<Plan> {
     let old = source.sections[section];
     source.segment(elf::PT_GNU_SFRAME)?;
     let load = *loaded(source, section).filter(|load| load.is_constant())?;

@@ -37,6 +37,24 @@ impl Segment {
         }
     }
 
+    /// The header in [`LEN`](Self::LEN) bytes.
+    pub fn from_bytes(bytes: &[u8], endian: Endian) -> Self {
+        let word =
+            |at: usize| bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |&word| endian.u32(word));
+        let long =
+            |at: usize| bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |&long| endian.u64(long));
+        Self {
+            kind: word(0),
+            flags: word(4),
+            offset: long(8),
+            address: long(16),
+            physical: long(24),
+            file_size: long(32),
+            memory_size: long(40),
+            align: long(48),
+        }
+    }
+
     /// A read-only segment whose bytes are all in the file.
     pub fn new(kind: u32, offset: u64, address: u64, size: u64, align: u64) -> Self {
         let flags = elf::PF_R.0;

@@ -36,18 +36,37 @@ pub use way::Way;
 /// A place for a table in a linked file; the table's bytes may depend on it.
 #[derive(Clone, Debug)]
 pub struct Embedding<'a> {
-    source: Source<'a>,
+    base: Base<'a>,
     plan: Plan,
     way: Way,
+}
+
+/// What a table is put into.
+#[derive(Clone, Debug)]
+enum Base<'a> {
+    /// The file as it is.
+    File(Source<'a>),
+    /// The file without the tables that it has: what they occupy is free.
+    Stripped { bytes: Vec<u8>, from_file: Rewrite<'a> },
 }
 
 impl<'a> Embedding<'a> {
     /// A place for a table of `table_len` bytes.
     pub(super) fn plan(headers: &Headers<'a>, table_len: usize) -> Result<Self, EmbedError> {
+        let table_len = table_len as u64;
         let source = Source::read(headers)?;
-        let (way, plan) = plan(&source, table_len as u64)?;
-        let plan = plan.check(&source)?;
-        Ok(Self { source, plan, way })
+        if let Some((way, plan)) = existing::plan(&source, table_len) {
+            let plan = plan.check(&source)?;
+            return Ok(Self { base: Base::File(source), plan, way });
+        }
+        let Some(without) = strip::plan(&source)? else {
+            let (way, plan) = plan(&source, table_len)?;
+            return Ok(Self { base: Base::File(source), plan, way });
+        };
+        let from_file = write::write(&source, without, None);
+        let bytes = from_file.to_vec(headers.bytes);
+        let (way, plan) = plan(&Source::read(&Headers::parse(&bytes)?)?, table_len)?;
+        Ok(Self { base: Base::Stripped { bytes, from_file }, plan, way })
     }
 
     /// Where the table will lie in memory; a multiple of 8.
@@ -66,7 +85,13 @@ impl<'a> Embedding<'a> {
     /// If the table is longer than planned for.
     #[must_use]
     pub fn rewrite(self, table: Vec<u8>) -> Rewrite<'a> {
-        write::write(&self.source, self.plan, Some(table))
+        let (bytes, from_file) = match self.base {
+            Base::File(source) => return write::write(&source, self.plan, Some(table)),
+            Base::Stripped { bytes, from_file } => (bytes, from_file),
+        };
+        let headers = Headers::parse(&bytes).map_err(EmbedError::File);
+        let source = headers.and_then(|headers| Source::read(&headers)).expect("it was read for the plan");
+        write::write(&source, self.plan, Some(table)).after(&from_file)
     }
 }
 
@@ -77,20 +102,12 @@ pub(super) fn without_sframe<'a>(headers: &Headers<'a>) -> Result<Option<Rewrite
     Ok(plan.map(|plan| write::write(&source, plan, None)))
 }
 
-/// The first way that suits the file. If none does, the error of the first that was tried.
+/// The first way that suits a file without a table. If none does, the error of the first that was tried.
 fn plan(source: &Source<'_>, table_len: u64) -> Result<(Way, Plan), EmbedError> {
-    let old = existing::find(source)?;
-    if let Some(section) = old {
-        let kept = existing::in_place(source, section, table_len).map(|plan| (Way::InPlace, plan));
-        let grown = || existing::grow(source, section, table_len).map(|plan| (Way::Grow, plan));
-        if let Some(found) = kept.or_else(grown) {
-            return Ok(found);
-        }
-    }
     let mut refusal = None;
     for way in ways(source) {
-        match way.plan(source, old, table_len) {
-            Ok(Some(plan)) => return Ok((way.way(), plan.without_bytes_of(source, old))),
+        match way.plan(source, table_len) {
+            Ok(Some(plan)) => return Ok((way.way(), plan.check(source)?)),
             Ok(None) => {}
             Err(error) => refusal = refusal.or(Some(error)),
         }
@@ -105,16 +122,16 @@ enum Try {
     Evict(Attempt),
     Slack { reuse_note: bool },
     Prepend,
-    HeaderPage { skip: u64 },
+    HeaderPage,
 }
 
 impl Try {
-    fn plan(self, source: &Source<'_>, old: Option<usize>, len: u64) -> Result<Option<Plan>, EmbedError> {
+    fn plan(self, source: &Source<'_>, len: u64) -> Result<Option<Plan>, EmbedError> {
         match self {
-            Self::Evict(attempt) => evict::plan(source, old, len, attempt),
-            Self::Slack { reuse_note } => Ok(slack::plan(source, old, len, reuse_note)),
-            Self::Prepend => prepend::plan(source, old, len),
-            Self::HeaderPage { skip } => prepend::plan_with_table(source, old, len, skip),
+            Self::Evict(attempt) => evict::plan(source, len, attempt),
+            Self::Slack { reuse_note } => Ok(slack::plan(source, len, reuse_note)),
+            Self::Prepend => prepend::plan(source, len),
+            Self::HeaderPage => prepend::plan_with_table(source, len),
         }
     }
 
@@ -123,23 +140,18 @@ impl Try {
             Self::Evict(attempt) => attempt.way(),
             Self::Slack { reuse_note } => Way::Slack { reuse_note },
             Self::Prepend => Way::Prepend,
-            Self::HeaderPage { .. } => Way::HeaderPage,
+            Self::HeaderPage => Way::HeaderPage,
         }
     }
 }
 
 /// The ways for a kind of file, the best first: which survive strip programs, old versions of patchelf, core files.
 fn ways(source: &Source<'_>) -> Vec<Try> {
-    let is_header_page = source.loaded().any(|load| prepend::is_segment_of_table(source, load));
-    let skip = if is_header_page { prepend::skip(source) } else { 0 };
     let slack = [true, false].map(|reuse_note| Try::Slack { reuse_note });
-    if skip != 0 {
-        return vec![Try::HeaderPage { skip }];
-    }
     // Kernels before 5.18 and qemu-user add `e_phoff` to a program's lowest address, where its program headers would
     // not lie. Those that no segment loads are not looked for.
     let is_suited = !source.is_program() || !source.loads_headers();
-    let last = is_suited.then_some(Try::HeaderPage { skip });
+    let last = is_suited.then_some(Try::HeaderPage);
     if !source.is_fixed {
         let with = |spare| Attempt::new(spare, Kinds::Dynamic);
         let attempts =

@@ -74,6 +74,13 @@ pub(super) fn is_table(source: &Source<'_>, index: usize) -> bool {
             .is_some_and(|header| source.headers.name(header) == b".sframe")
 }
 
+/// Whether a section has the relocations of a table, which linkers leave if they are asked for them
+/// (`--emit-relocs`), and nothing loads.
+pub(super) fn is_relocations_of(section: &Header, table: usize) -> bool {
+    let has_relocations = section.is(elf::SHT_RELA) || section.is(elf::SHT_REL);
+    has_relocations && !section.has(elf::SHF_ALLOC) && section.info as usize == table
+}
+
 /// Whether a section consists of notes of known owners.
 fn has_known_notes(source: &Source<'_>, section: &Header) -> bool {
     let is_known = |&(owner, kind): &(&[u8], u32)| match owner {
@@ -101,7 +108,9 @@ fn notes<'a>(source: &Source<'a>, section: &Header) -> Option<Vec<(&'a [u8], u32
         let word = |at: usize| Some(source.endian.u32(*rest.get(at..)?.first_chunk()?));
         let (name_len, len, kind) = (word(0)? as usize, word(4)? as usize, word(8)?);
         let owner = rest.get(12..12usize.checked_add(name_len)?)?;
-        notes.push((owner.strip_suffix(b"\0").unwrap_or(owner), kind));
+        // Go counts the padding of its name.
+        let len_of_owner = owner.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+        notes.push((&owner[..len_of_owner], kind));
         let start = (12 + name_len).next_multiple_of(align);
         let end = start.checked_add(len)?;
         // The last one may lack its padding.

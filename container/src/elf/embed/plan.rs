@@ -74,6 +74,8 @@ pub(super) enum Tail {
     Keep,
     /// The section headers are written again after the contents, and the names too if they are given.
     Rebuild(Option<Names>),
+    /// The contents have the section headers at an offset already.
+    At(u64),
 }
 
 /// The names of sections: bytes of the old file, and a name to append.
@@ -140,12 +142,6 @@ impl Plan {
         self.prefix + (self.contents.end - self.skip)
     }
 
-    /// How many program headers there are with a new segment and the table's.
-    pub fn num_segments_with_table(&self) -> u64 {
-        let has_header = self.segments.iter().any(|segment| segment.kind == elf::PT_GNU_SFRAME.0);
-        self.segments.len() as u64 + 1 + u64::from(!has_header)
-    }
-
     /// Inserts a segment after the last that is loaded.
     pub fn push_load(&mut self, load: Segment) {
         let last = self.segments.iter().rposition(Segment::is_loaded);
@@ -157,7 +153,6 @@ impl Plan {
     pub fn push_table_segment(
         &mut self,
         source: &Source<'_>,
-        old: Option<usize>,
         table_len: u64,
         before: u64,
         (residue, align): (u64, u64),
@@ -174,11 +169,11 @@ impl Plan {
         let table_address = address + (offset - start);
         let load = Segment::new(elf::PT_LOAD.0, start, address, size, source.page());
         self.push_load(load);
-        self.place_table(source, old, offset, table_address, table_len);
+        self.place_table(source, None, offset, table_address, table_len);
         Ok(load)
     }
 
-    /// Gives the table its place: its section, which the file may have, and its program header.
+    /// Gives the table its place: its section, which is the file's `old` or a new one, and its program header.
     pub fn place_table(
         &mut self,
         source: &Source<'_>,
@@ -210,15 +205,6 @@ impl Plan {
         if offset >= self.content_end() {
             self.rebuild_tail(source);
         }
-    }
-
-    /// Clears the place of a table that has another now.
-    pub fn without_bytes_of(mut self, source: &Source<'_>, old: Option<usize>) -> Self {
-        let range = old.map_or(0..0, |section| source.sections[section].range());
-        if range.start >= self.skip {
-            self.cleared.push(range);
-        }
-        self
     }
 
     /// Gives `PT_PHDR` the size of all program headers.
@@ -267,6 +253,9 @@ impl Plan {
         let mut changes = vec![0..EHSIZE, source.phoff..ph_end];
         changes.extend(self.table.map(|table| table.offset..table.offset + table.room));
         let mut end = self.content_end();
+        if let Tail::At(shoff) = self.tail {
+            changes.push(shoff..shoff + self.sections.len() as u64 * Header::LEN);
+        }
         if self.tail == Tail::Keep {
             let shoff = source.shoff - self.skip + self.prefix;
             changes.push(shoff..shoff + self.sections.len() as u64 * Header::LEN);

@@ -6,7 +6,7 @@ use object::elf;
 
 use super::header::Segment;
 use super::plan::Plan;
-use super::source::{EHSIZE, Source};
+use super::source::{EHSIZE, PAGE, Source};
 use crate::EmbedError;
 
 /// The lowest address that Linux lets a program have (`vm.mmap_min_addr`), as distributions set it.
@@ -16,18 +16,14 @@ const MAX_ALIGN: u64 = 0x400_0000;
 
 /// The file with a page for ELF header and program headers before all others, which its first segment loads too:
 /// only where addresses are fixed, and there are lower ones.
-pub(super) fn plan(
-    source: &Source<'_>,
-    old: Option<usize>,
-    table_len: u64,
-) -> Result<Option<Plan>, EmbedError> {
+pub(super) fn plan(source: &Source<'_>, table_len: u64) -> Result<Option<Plan>, EmbedError> {
     let page = source.page();
     let mut plan = Plan::shifted(source, 0, page);
     let first = source.loaded().next().filter(|first| {
         let headers = first.offset == 0 && source.ph_end() <= first.range().end;
         headers && first.address >= MIN_ADDRESS + page && first.address.is_multiple_of(page)
     });
-    let end = EHSIZE + plan.num_segments_with_table() * Segment::LEN;
+    let end = headers_end(&plan);
     let Some(first) = first.filter(|_| source.is_fixed && source.phoff == EHSIZE && end <= page) else {
         return Ok(None);
     };
@@ -44,42 +40,42 @@ pub(super) fn plan(
         }
     }
     place_phdr(&mut plan, address);
-    plan.push_table_segment(source, old, table_len, 0, (0, 8))?;
+    plan.push_table_segment(source, table_len, 0, (0, 8))?;
     Ok(Some(plan))
 }
 
 /// The file with ELF header, program headers and table before all else, in a segment of their own after all others
-/// in memory. It replaces the first `skip` bytes: an earlier one.
-pub(super) fn plan_with_table(
-    source: &Source<'_>,
-    old: Option<usize>,
-    table_len: u64,
-    skip: u64,
-) -> Result<Option<Plan>, EmbedError> {
+/// in memory.
+pub(super) fn plan_with_table(source: &Source<'_>, table_len: u64) -> Result<Option<Plan>, EmbedError> {
     let align = align_of(source);
     if source.phoff != EHSIZE || align > MAX_ALIGN {
         return Ok(None);
     }
-    let stays = |segment: &Segment| !segment.is_loaded() || segment.offset >= skip;
-    let mut plan = Plan::unchanged(source);
-    plan.segments.retain(stays);
-    let offset = EHSIZE + plan.num_segments_with_table() * Segment::LEN;
+    let offset = headers_end(&Plan::unchanged(source));
     let refused = EmbedError::Address { value: offset, size: table_len };
     let size = offset.checked_add(table_len).ok_or(refused)?;
     let prefix = size.checked_next_multiple_of(align).ok_or(refused)?;
-    let free = plan.segments.iter().filter(|one| one.is_loaded()).map(Segment::end_address).max();
-    let address = free.unwrap_or(0).checked_next_multiple_of(source.page()).ok_or(refused)?;
+    let address = source.free_address()?;
     address.checked_add(size).ok_or(refused)?;
     source.len().checked_add(prefix).ok_or(refused)?;
 
-    plan = Plan::shifted(source, skip, prefix);
-    let mut olds = source.segments.iter();
-    plan.segments.retain(|_| olds.next().is_none_or(stays));
+    let mut plan = Plan::shifted(source, 0, prefix);
+    if source.is_fixed {
+        // Programs that strip keep offsets modulo the alignment, which may be less than a page (`ld -N`).
+        let fits = |load: &Segment| load.address.wrapping_sub(load.offset).is_multiple_of(PAGE);
+        let loads = plan.segments.iter_mut().filter(|segment| segment.is_loaded() && fits(segment));
+        loads.for_each(|load| load.align = load.align.max(PAGE));
+    }
     plan.push_load(Segment::new(elf::PT_LOAD.0, 0, address, size, source.page()));
     place_phdr(&mut plan, address);
-    plan.place_table(source, old, offset, address + offset, table_len);
+    plan.place_table(source, None, offset, address + offset, table_len);
     plan.rebuild_tail(source);
     Ok(Some(plan))
+}
+
+/// Where program headers after the ELF header end, with a new segment's and the table's.
+fn headers_end(plan: &Plan) -> u64 {
+    EHSIZE + (plan.segments.len() as u64 + 2) * Segment::LEN
 }
 
 /// Lets `PT_PHDR` describe the program headers at the start of the file, whose first byte lies at an address.
@@ -115,6 +111,14 @@ pub(super) fn skip(source: &Source<'_>) -> u64 {
         copy.end <= source.len() && source.bytes(copy) == source.bytes(range)
     };
     if skip >= source.ph_end() && is_copy(0..0x28) && is_copy(0x30..0x38) { skip } else { 0 }
+}
+
+/// The alignment of a loaded segment, by its address, in the program headers that a page was put before. They are read
+/// no longer.
+pub(super) fn old_align(source: &Source<'_>, skip: u64, address: u64) -> Option<u64> {
+    let copy = source.bytes(skip + source.phoff..skip + source.ph_end()).chunks_exact(Segment::LEN as usize);
+    let mut segments = copy.map(|bytes| Segment::from_bytes(bytes, source.endian));
+    segments.find(|one| one.is_loaded() && one.address == address).map(|one| one.align)
 }
 
 /// Whether a segment has the file's start and its table, and comes after all others in memory.

@@ -39,6 +39,9 @@ pub(super) fn restore(
 
     let kept = kept_build_id(source, headers_end);
     let kept = kept.and_then(|kept| Some((run.gap_for(source, &kept)?, kept)));
+    if run.ranges.is_empty() && kept.is_none() {
+        return Ok(None);
+    }
     let end = kept.as_ref().map_or(0, |(gap, kept)| gap + (kept.end - kept.start)).max(run.end());
     let end = start + (end - run.start);
     let headers_end = source.ph_end().max(headers_end);
@@ -82,13 +85,13 @@ struct Run {
 }
 
 impl Run {
-    /// None if the segment has something that does not move.
+    /// None if the segment has something that does not move. It may have nothing: all have been kept elsewhere.
     fn of(source: &Source<'_>, load: &Segment, table: usize) -> Option<Self> {
         let range = load.range();
         let sections = source.sections.iter().enumerate().filter(|(index, _)| *index != table);
         let inner = sections.filter(|(_, section)| section.has_bytes() && range.contains(&section.offset));
         let inner: Vec<_> = inner.collect();
-        if inner.is_empty() || !inner.iter().all(|(index, _)| Kinds::Dynamic.section(source, *index)) {
+        if !inner.iter().all(|(index, _)| Kinds::Dynamic.section(source, *index)) {
             return None;
         }
         let mut all: Vec<_> = inner.iter().map(|(_, section)| section.range()).collect();
@@ -104,7 +107,7 @@ impl Run {
         if ranges.len() > MAX_RANGES {
             return None;
         }
-        let first = ranges.first()?.start;
+        let first = ranges.first().map_or(load.offset.saturating_add(LEAD), |range| range.start);
         // Other programs may have removed what comes before them.
         let start = if first - load.offset < LEAD { first } else { load.offset + LEAD };
         let align = inner.iter().map(|(_, section)| section.align).fold(STEP, u64::max);
@@ -148,11 +151,11 @@ fn kept_build_id(source: &Source<'_>, headers_end: u64) -> Option<Range<u64>> {
     (source.next_use(headers_end.max(source.ph_end()), None) == group.start).then_some(group)
 }
 
-/// Gives a static executable a `PT_PHDR` if it has lost one: linkers that write none write properties, and sections
-/// would not lie right after the program headers.
+/// Gives a static executable a `PT_PHDR` if it has lost one: without it sections would not lie right after the program
+/// headers.
 fn restore_phdr(source: &Source<'_>, plan: &mut Plan, first: &Segment, run: &Run) {
     let has = |kind| source.segment(kind).is_some();
-    let kinds = [elf::PT_PHDR, elf::PT_INTERP, elf::PT_GNU_PROPERTY];
+    let kinds = [elf::PT_PHDR, elf::PT_INTERP];
     if !source.is_fixed || kinds.into_iter().any(has) || plan.segments.len() >= source.segments.len() {
         return;
     }

@@ -1,7 +1,6 @@
 //! Room in the unused rest of a read-only segment's last page: no new segment, and nothing moves.
 
 use super::evict::drop_repeated_note;
-use super::existing;
 use super::header::Segment;
 use super::plan::Plan;
 use super::source::Source;
@@ -11,25 +10,20 @@ const MAX_TRIES: usize = 8;
 
 /// The file with a table at the end of a segment. Its program header takes the place of a `PT_NOTE`, if that is
 /// asked for; it has to have room without any section moving.
-pub(super) fn plan(
-    source: &Source<'_>,
-    old: Option<usize>,
-    table_len: u64,
-    reuse_note: bool,
-) -> Option<Plan> {
+pub(super) fn plan(source: &Source<'_>, table_len: u64, reuse_note: bool) -> Option<Plan> {
     let mut plan = Plan::unchanged(source);
     if reuse_note && !drop_repeated_note(&mut plan.segments) {
         return None;
     }
-    // No new segment.
-    let limit = source.phoff + (plan.num_segments_with_table() - 1) * Segment::LEN;
+    // No new segment, only the table's header.
+    let limit = source.phoff + (plan.segments.len() as u64 + 1) * Segment::LEN;
     let gained = source.ph_end()..limit.max(source.ph_end());
     source.load_with(&gained)?;
     if source.next_use(gained.start, None) < gained.end || !source.is_zero(gained.clone(), None) {
         return None;
     }
     for segment in source.segments.iter().filter(|segment| segment.is_constant()).take(MAX_TRIES) {
-        let end = existing::end_without(source, segment, old);
+        let end = segment.range().end;
         let offset = end.next_multiple_of(8);
         let table_end = offset.checked_add(table_len)?;
         let end_address = segment.address.checked_add(table_end - segment.offset)?;
@@ -37,13 +31,13 @@ pub(super) fn plan(
         let next_page = later.map(|other| other.address - other.address % source.page()).min();
         let fits = segment.address_of(offset).is_multiple_of(8)
             && next_page.is_none_or(|page| end_address <= page)
-            && table_end <= source.next_use(end, old).min(source.contents.end)
-            && source.is_zero(end..table_end, old);
+            && table_end <= source.next_use(end, None).min(source.contents.end)
+            && source.is_zero(end..table_end, None);
         if fits {
             plan.cleared.push(limit.min(gained.start)..gained.start);
             let position = plan.segments.iter().position(|other| other == segment)?;
             plan.segments[position].resize(table_end - segment.offset);
-            plan.place_table(source, old, offset, segment.address_of(offset), table_len);
+            plan.place_table(source, None, offset, segment.address_of(offset), table_len);
             return Some(plan);
         }
     }

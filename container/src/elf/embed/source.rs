@@ -11,7 +11,7 @@ use crate::elf::Headers;
 use crate::{EmbedError, Error};
 
 /// The smallest page size that addresses and offsets agree on.
-const PAGE: u64 = 0x1000;
+pub(super) const PAGE: u64 = 0x1000;
 /// The largest page size of an architecture here: AArch64's.
 const LARGE_PAGE: u64 = 0x1_0000;
 /// Bytes of an ELF header.

@@ -6,7 +6,7 @@ use object::elf;
 
 use super::existing;
 use super::header::{Header, Segment};
-use super::movable::is_table;
+use super::movable::{is_relocations_of, is_table};
 use super::plan::{NAME, Names, Plan, Tail};
 use super::prepend;
 use super::renumber;
@@ -23,7 +23,8 @@ const MAX_NOTES: usize = 16;
 /// The file without tables; None if it has none.
 ///
 /// Sections that moved for the table's sake go back, if their old place is free; so do program headers that gave
-/// their slots to it, as far as it shows which they were.
+/// their slots to it, as far as it shows which they were. What a linker wrote for its own table, a symbol of the
+/// section or relocations, goes too.
 pub(super) fn plan(source: &Source<'_>) -> Result<Option<Plan>, EmbedError> {
     let tables: Vec<usize> = (0..source.sections.len()).filter(|&index| is_table(source, index)).collect();
     if tables.is_empty() && source.segment(elf::PT_GNU_SFRAME).is_none() {
@@ -38,7 +39,7 @@ pub(super) fn plan(source: &Source<'_>) -> Result<Option<Plan>, EmbedError> {
     };
     plan.segments.retain(|segment| segment.kind != elf::PT_GNU_SFRAME.0);
     for &table in &tables {
-        remove_bytes(source, &mut plan, table)?;
+        remove_memory(source, &mut plan, table)?;
     }
     if plan.skip == 0 && !plan.segments.is_empty() {
         restore_note(source, &mut plan);
@@ -48,12 +49,31 @@ pub(super) fn plan(source: &Source<'_>) -> Result<Option<Plan>, EmbedError> {
     if plan.skip == 0 && ph_end < source.ph_end() {
         plan.cleared.push(ph_end..source.ph_end());
     }
-    for &table in &tables {
+    let is_removed = |index: usize| {
+        let section = &source.sections[index];
+        tables.binary_search(&index).is_ok() || tables.iter().any(|&table| is_relocations_of(section, table))
+    };
+    let removed: Vec<usize> = (0..source.sections.len()).filter(|&index| is_removed(index)).collect();
+    for &index in &removed {
+        let section = source.sections[index];
+        if section.has_bytes() && section.offset >= plan.skip {
+            plan.cleared.push(section.range());
+        }
         // What has no bytes counts for nothing below.
-        plan.sections[table] = Header { name: plan.sections[table].name, ..Header::default() };
+        plan.sections[index] = Header { name: plan.sections[index].name, ..Header::default() };
     }
+    renumber::symbols(source, &mut plan, &removed)?;
     rebuild_tail(source, &mut plan);
-    renumber::without(source, &mut plan, &tables)?;
+    renumber::sections(source, &mut plan, &removed)?;
+    match find_headers(source, &plan) {
+        Some(offset) => plan.tail = Tail::At(offset),
+        // Those between sections are read no longer.
+        None if matches!(plan.tail, Tail::Rebuild(_)) => {
+            let size = source.sections.len() as u64 * Header::LEN;
+            plan.cleared.push(source.shoff..source.shoff.saturating_add(size));
+        }
+        None => {}
+    }
     Ok(Some(plan.check(source)?))
 }
 
@@ -69,6 +89,11 @@ fn without_page(source: &Source<'_>, skip: u64) -> Plan {
         first.file_size -= skip;
         first.memory_size -= skip;
     }
+    if source.is_fixed {
+        for load in plan.segments.iter_mut().filter(|segment| segment.is_loaded()) {
+            load.align = prepend::old_align(source, skip, load.address).unwrap_or(load.align);
+        }
+    }
     let address = plan.segments.iter().find(|segment| segment.is_loaded()).map_or(0, |first| first.address);
     for phdr in plan.segments.iter_mut().filter(|segment| segment.kind == elf::PT_PHDR.0) {
         phdr.offset = source.phoff;
@@ -78,12 +103,9 @@ fn without_page(source: &Source<'_>, skip: u64) -> Plan {
     plan
 }
 
-/// Removes a table's bytes, and with them the segment that has nothing else or the end of it.
-fn remove_bytes(source: &Source<'_>, plan: &mut Plan, table: usize) -> Result<(), EmbedError> {
+/// Removes the segment that has nothing but a table, or the end of it.
+fn remove_memory(source: &Source<'_>, plan: &mut Plan, table: usize) -> Result<(), EmbedError> {
     let section = source.sections[table];
-    if section.has_bytes() && section.offset >= plan.skip {
-        plan.cleared.push(section.range());
-    }
     let Some(load) = source.load_with(&section.range()).copied().filter(Segment::is_constant) else {
         return Ok(());
     };
@@ -100,13 +122,17 @@ fn remove_bytes(source: &Source<'_>, plan: &mut Plan, table: usize) -> Result<()
         return Ok(());
     }
     let is_last = source.loaded().all(|other| other.address <= load.address);
-    if is_last && headers_end == 0 && (end == load.offset || plan.skip == 0) {
-        if end == load.offset {
-            plan.segments.remove(at);
+    if is_last && headers_end == 0 {
+        let restored = match plan.skip == 0 && load.offset < section.offset {
+            true => restore(source, plan, at, &load, table)?,
+            false => None,
+        };
+        if let Some(restored) = restored {
+            *plan = restored;
             return Ok(());
         }
-        if let Some(restored) = restore(source, plan, at, &load, table)? {
-            *plan = restored;
+        if end == load.offset {
+            plan.segments.remove(at);
             return Ok(());
         }
     }
@@ -150,7 +176,8 @@ fn rebuild_tail(source: &Source<'_>, plan: &mut Plan) {
     plan.contents = source.contents(&segments, &sections, source.names);
     plan.rebuild_tail(source);
     let old = source.name_range();
-    let is_last = source.bytes(old.clone()).ends_with(NAME);
+    // It may be the end of another name.
+    let is_last = source.bytes(old.clone()).ends_with(&[b"\0", NAME].concat());
     let start = (old.end - old.start).wrapping_sub(NAME.len() as u64);
     if !is_last || plan.sections.iter().any(|section| section.kind != 0 && u64::from(section.name) >= start) {
         return;
@@ -168,6 +195,24 @@ fn rebuild_tail(source: &Source<'_>, plan: &mut Plan) {
         }
         _ => plan.tail = Tail::Rebuild(Some(Names { old: names, append: &[] })),
     }
+}
+
+/// Where the section headers that are planned lie already, in the new file: between sections, where they were before
+/// others were written after them.
+fn find_headers(source: &Source<'_>, plan: &Plan) -> Option<u64> {
+    if plan.tail != Tail::Rebuild(None) {
+        return None;
+    }
+    let wanted: Vec<u8> = plan.sections.iter().flat_map(|section| section.to_bytes(source.endian)).collect();
+    let len = wanted.len() as u64;
+    let mut ranges: Vec<_> = plan.sections.iter().filter(|one| one.has_bytes()).map(Header::range).collect();
+    ranges.sort_by_key(|range| range.start);
+    let mut gaps = ranges.windows(2).map(|pair| pair[0].end.next_multiple_of(8)..pair[1].start);
+    let is_it = |gap: &Range<u64>| {
+        let start = (gap.start + plan.skip).wrapping_sub(plan.prefix);
+        gap.end.saturating_sub(gap.start) >= len && source.bytes(start..start.saturating_add(len)) == wanted
+    };
+    gaps.find(is_it).map(|gap| gap.start)
 }
 
 /// Where bytes lie once more, between sections, and soon after the first.

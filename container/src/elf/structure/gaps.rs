@@ -52,9 +52,33 @@ impl Regions {
                 end,
             });
         }
-        let loaded = [loaded_regions(old), loaded_regions(new)];
+        let mut loaded = [loaded_regions(old), loaded_regions(new)];
+        // Where the file has other headers before all else, its first ones are read no longer, or not yet.
+        let shift = check.first_shift();
+        if shift != 0 {
+            for (side, (image, other, shift)) in
+                [(old, new, shift.wrapping_neg()), (new, old, shift)].into_iter().enumerate()
+            {
+                let copies = copies_of_headers(image, other, shift);
+                for regions in [&mut loaded[side], &mut all[side]] {
+                    regions.extend(&copies);
+                    regions.sort_by_key(|region| region.start);
+                }
+            }
+        }
         Ok(Self { loaded, all })
     }
+}
+
+/// Where a file has what lies at the place of the other's ELF header and program headers, `shift` bytes after it.
+fn copies_of_headers(image: &Image<'_>, other: &Image<'_>, shift: u64) -> Vec<Region> {
+    let tables = [(0, HEADER), (other.segments_at, segments_size(other))];
+    let ranges = tables.into_iter().filter_map(|(offset, size)| {
+        // Those of the other's new start lie before this file.
+        let start = offset.wrapping_add(shift);
+        image.range(start, size)
+    });
+    ranges.map(|range| Region { start: range.start, end: range.end, shift: None }).collect()
 }
 
 /// The three kinds of headers.

@@ -73,7 +73,9 @@ struct Check<'c> {
 ///   `PT_PHDR`;
 /// - one segment, read-only, for the table and sections that moved; read-only segments may be longer, and the
 ///   first may start on an earlier page;
-/// - in an object, symbols of sections that the table's relocations need, and the indexes that follow from them.
+/// - in an object, symbols of sections that the table's relocations need, and the indexes that follow from them;
+/// - in a linked file, no symbol that stands for the section of a table that is gone, no relocations of it, which
+///   `--emit-relocs` leaves, and other symbols in it as absolute ones.
 ///
 /// Every byte of the new file is accounted for, except those of the table itself, of which only the magic number
 /// is looked at: `cfipack_roundtrip` checks tables. Code that contains the address of a section which moved cannot

@@ -70,7 +70,13 @@ fn check_header(check: &Check<'_>, pair: Pair, maps: &[SymbolMap], shift: u64) -
     if let Some(&(field, old, new)) = fields.iter().find(|(_, old, new)| old != new) {
         return differs(field, old, new);
     }
-    let is_resized = pair.old == old.names || old.is_relocatable && symbols::may_resize(from.kind);
+    let has_lost_symbols = map_of(maps, pair.old).is_some_and(|map| !map.is_identity());
+    let is_resized = match old.is_relocatable {
+        _ if pair.old == old.names => true,
+        true => symbols::may_resize(from.kind),
+        // What loaders read keeps its size.
+        false => from.kind == elf::SHT_SYMTAB.0 && has_lost_symbols,
+    };
     if from.size != to.size && !is_resized {
         return differs("sh_size", from.size, to.size);
     }
@@ -86,7 +92,7 @@ fn expected_info(check: &Check<'_>, pair: Pair, maps: &[SymbolMap]) -> u64 {
     let Check { old, pairs, .. } = check;
     let from = old.sections[pair.old];
     let info = from.info as usize;
-    let is_section = from.flags & elf::SHF_INFO_LINK.0 != 0 || old.is_relocatable && from.has_relocations();
+    let is_section = from.flags & elf::SHF_INFO_LINK.0 != 0 || from.has_relocations();
     let map = match elf::SectionType(from.kind) {
         elf::SHT_SYMTAB => map_of(maps, pair.old),
         elf::SHT_GROUP => map_of(maps, from.link as usize),

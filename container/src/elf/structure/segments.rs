@@ -68,9 +68,10 @@ fn check_load(check: &Check<'_>, from: &Load, to: &Load) -> Result<(), Structure
     ];
     let is_fixed = old.flags & elf::PF_W.0 != 0 || old.memsz != old.filesz;
     if is_fixed {
-        fields.push(("p_vaddr", old.vaddr, new.vaddr));
-        fields.push(("p_memsz", old.memsz, new.memsz));
-        fields.push(("p_filesz", old.filesz, new.filesz));
+        // By as much as it starts earlier.
+        let more = old.vaddr.wrapping_sub(new.vaddr);
+        fields.push(("p_memsz", old.memsz.wrapping_add(more), new.memsz));
+        fields.push(("p_filesz", old.filesz.wrapping_add(more), new.filesz));
     }
     fields.push(("p_filesz", if is_fixed { new.filesz } else { new.memsz }, new.filesz));
     // A page before the others, with the headers, which may be added or removed.
@@ -81,8 +82,8 @@ fn check_load(check: &Check<'_>, from: &Load, to: &Load) -> Result<(), Structure
     if let Some(&(field, old, new)) = fields.iter().find(|(_, old, new)| old != new) {
         return Err(differs(index, field, old, new));
     }
-    // A program that is loaded where it was linked for needs no alignment but that of pages.
-    let is_page = check.new.is_executable && new.align == PAGE && old.align > PAGE;
+    // A program that is loaded where it was linked for has no alignment but that of pages, whatever is written there.
+    let is_page = check.new.is_executable && [old.align, new.align].contains(&PAGE);
     if new.align != old.align && !is_page {
         return Err(differs(index, "p_align", old.align, new.align));
     }

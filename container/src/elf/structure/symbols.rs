@@ -165,8 +165,9 @@ impl Tables<'_, '_> {
             let symbol = (index < count).then(|| Symbol::read(old, from, self.old_indexes, index));
             let there = (new_index < new_count).then(|| Symbol::read(new, to, self.new_indexes, new_index));
             let expected = symbol.and_then(|symbol| self.expected(symbol));
-            let is_optional = symbol.is_some_and(|symbol| self.is_of_table(symbol));
-            if expected.is_some() && expected == there {
+            let is_optional = symbol.is_some_and(|symbol| self.may_vanish(symbol));
+            let others = symbol.map_or([None; 2], |symbol| self.without_section(symbol));
+            if [expected].into_iter().chain(others).flatten().any(|wanted| Some(wanted) == there) {
                 index += 1;
                 new_index += 1;
             } else if is_optional {
@@ -203,12 +204,36 @@ impl Tables<'_, '_> {
         Some(symbol)
     }
 
-    /// Whether the section of a symbol is a table, with which it may vanish.
+    /// Whether the section of a symbol is a table.
     fn is_of_table(&self, symbol: Symbol) -> bool {
         let section = symbol.section as usize;
         !symbol.is_reserved
             && section < self.check.old.sections.len()
             && self.check.old.belongs_to_table(section)
+    }
+
+    /// Whether a symbol is one of a table, with which it may vanish. In a linked file it is only the one that stands
+    /// for the section: others may be wanted.
+    fn may_vanish(&self, symbol: Symbol) -> bool {
+        let old = self.check.old;
+        let is_of_section = symbol.info == SECTION_SYMBOL && self.is_in_symtab();
+        self.is_of_table(symbol) && (old.is_relocatable || is_of_section)
+    }
+
+    /// The symbols that a linked file may have for another one of a table: its value alone, or that of a section which
+    /// there is none of, as there was none before the table.
+    fn without_section(&self, symbol: Symbol) -> [Option<Symbol>; 2] {
+        let Check { old, new, .. } = self.check;
+        if old.is_relocatable || !self.is_in_symtab() || !self.is_of_table(symbol) {
+            return [None; 2];
+        }
+        let absolute = Symbol { section: elf::SHN_ABS.0.into(), is_reserved: true, ..symbol };
+        let is_after_last = symbol.section as usize >= new.sections.len();
+        [Some(absolute), is_after_last.then_some(symbol)]
+    }
+
+    fn is_in_symtab(&self) -> bool {
+        self.check.old.sections[self.pair.old].kind == elf::SHT_SYMTAB.0
     }
 
     /// Whether a symbol is a local one of a section, for the relocations of a table, or a table's own.

@@ -1,6 +1,6 @@
 //! A listing of an `__unwind_info`, from the layout of its arrays alone: no code of cfipack reads it.
 
-use super::listing::Listing;
+use super::Listing;
 
 pub fn listing(bytes: &[u8]) -> String {
     let mut listing = Listing::new(bytes);

@@ -1,6 +1,6 @@
 //! A listing of a `.sframe` of version 3 for x86-64 at address 0, from the specification alone: no code of cfipack reads it.
 
-use super::listing::Listing;
+use super::Listing;
 
 /// Bytes of the header, and so the offset of the FDE index.
 const HEADER: u64 = 0x1c;

@@ -1,6 +1,14 @@
 //! The bytes of a table, each with what its field means, as the book's pages show them.
 
+mod sframe;
+mod unwind_info;
+
 use std::fmt::Write;
+
+/// The listing of a table of either format.
+pub fn listing(table: &[u8]) -> String {
+    if table.starts_with(&[0xe2, 0xde]) { sframe::listing(table) } else { unwind_info::listing(table) }
+}
 
 /// A listing under construction: a cursor in the bytes, and the lines so far.
 pub struct Listing<'a> {

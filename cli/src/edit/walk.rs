@@ -1,0 +1,75 @@
+//! A walk through the directories below one, by their handles: no symbolic link is followed, also none that is put there
+//! meanwhile.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::FileType;
+
+use super::problem::Skip;
+use crate::io::directory::{Directory, Identity};
+use crate::io::entry::Location;
+
+/// The directories that were searched.
+pub type Searched = HashMap<Identity, Arc<Directory>>;
+
+/// What a walk meets.
+#[derive(Debug)]
+pub enum Seen {
+    /// A regular file.
+    File(Location),
+    /// Something else.
+    Skipped(PathBuf, Skip),
+    /// What cannot be read.
+    Failed(PathBuf, io::Error),
+}
+
+/// Walks through a directory and those below it, in order of names, and calls `visit` for everything that is no
+/// directory. Directories that are in `searched` are passed over; the others are added.
+pub fn walk(path: &Path, searched: &mut Searched, mut visit: impl FnMut(Seen)) {
+    let mut levels = Vec::new();
+    match Directory::at(path).and_then(|directory| level(directory, path, searched)) {
+        Ok(level) => levels.extend(level),
+        Err(error) => visit(Seen::Failed(path.to_path_buf(), error)),
+    }
+    while let Some(Level { directory, path, entries }) = levels.last_mut() {
+        let Some((name, kind)) = entries.next() else {
+            levels.pop();
+            continue;
+        };
+        let path = path.join(&name);
+        if kind.is_dir() {
+            let child = directory.child(&name, &path);
+            match child.and_then(|child| level(child, &path, searched)) {
+                Ok(below) => levels.extend(below),
+                Err(error) => visit(Seen::Failed(path, error)),
+            }
+            continue;
+        }
+        visit(match kind {
+            _ if kind.is_file() => Seen::File(Location::new(directory.clone(), path)),
+            _ if kind.is_symlink() => Seen::Skipped(path, Skip::SymbolicLink),
+            // Another process has removed it.
+            FileType::Unknown => Seen::Failed(path, io::ErrorKind::NotFound.into()),
+            _ => Seen::Skipped(path, Skip::Special),
+        });
+    }
+}
+
+/// A directory on the way down, with what is left of it.
+struct Level {
+    directory: Arc<Directory>,
+    path: PathBuf,
+    entries: std::vec::IntoIter<(std::ffi::OsString, FileType)>,
+}
+
+/// A directory's level, unless it was searched before.
+fn level(directory: Arc<Directory>, path: &Path, searched: &mut Searched) -> io::Result<Option<Level>> {
+    if searched.insert(directory.identity(), directory.clone()).is_some() {
+        return Ok(None);
+    }
+    let entries = directory.entries()?.into_iter();
+    Ok(Some(Level { directory, path: path.to_path_buf(), entries }))
+}

@@ -1,0 +1,186 @@
+//! Directories by their handles: who swaps a directory for a symbolic link while the program runs leads it nowhere.
+
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat};
+
+/// For a handle that only leads to what is below: a directory that is not readable has one too, where the system
+/// has such handles.
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
+pub(super) const PATH_ONLY: OFlags = OFlags::PATH;
+#[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
+pub(super) const PATH_ONLY: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK);
+
+/// As long as the paths that Linux takes, and with it the depth of a tree.
+const MAX_PATH: usize = 4095;
+
+/// Handles that stay open: files follow each other in one directory, and a tree may have more directories than a
+/// process can have handles.
+const MAX_HANDLES: usize = 64;
+
+/// The handles that were used last.
+static RECENT: Mutex<VecDeque<Arc<File>>> = Mutex::new(VecDeque::new());
+
+/// Device and inode: what a file is, whatever its name.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+impl Identity {
+    /// The identity of the file that metadata is about.
+    pub fn of(metadata: &Metadata) -> Self {
+        Self { device: metadata.dev(), inode: metadata.ino() }
+    }
+}
+
+/// A directory that was seen once. Each handle to it is opened from the one above, without following links, and leads
+/// to the directory that was seen.
+#[derive(Debug)]
+pub struct Directory {
+    place: Place,
+    identity: Identity,
+    handle: Mutex<Weak<File>>,
+}
+
+#[derive(Debug)]
+enum Place {
+    /// A path, whose symbolic links are followed.
+    Path(PathBuf),
+    /// A name in another directory.
+    Below(Arc<Directory>, OsString),
+}
+
+impl Directory {
+    /// The directory at a path; symbolic links are followed.
+    pub fn at(path: &Path) -> io::Result<Arc<Self>> {
+        let handle = open(CWD, path.as_os_str(), OFlags::empty())?;
+        Self::seen(Place::Path(path.to_path_buf()), handle)
+    }
+
+    /// A directory in this one, at `path` as messages name it; a symbolic link is an error.
+    pub fn child(self: &Arc<Self>, name: &OsStr, path: &Path) -> io::Result<Arc<Self>> {
+        if path.as_os_str().len() > MAX_PATH {
+            return Err(io::ErrorKind::InvalidFilename.into());
+        }
+        let handle = open(&*self.open()?, name, OFlags::NOFOLLOW)?;
+        Self::seen(Place::Below(self.clone(), name.to_os_string()), handle)
+    }
+
+    fn seen(place: Place, handle: File) -> io::Result<Arc<Self>> {
+        let identity = Identity::of(&handle.metadata()?);
+        let directory = Self { place, identity, handle: Mutex::default() };
+        directory.keep(handle);
+        Ok(Arc::new(directory))
+    }
+
+    /// What the directory is.
+    pub fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// A handle to the directory.
+    ///
+    /// # Errors
+    /// It cannot be opened, or another one is in its place.
+    pub fn open(&self) -> io::Result<Arc<File>> {
+        let (mut at, mut below) = (self, Vec::new());
+        let mut handle = loop {
+            if let Some(handle) = lock(&at.handle).upgrade() {
+                break handle;
+            }
+            match &at.place {
+                Place::Path(path) => break at.opened(open(CWD, path.as_os_str(), OFlags::empty())?)?,
+                Place::Below(parent, name) => {
+                    below.push((at, name));
+                    at = parent;
+                }
+            }
+        };
+        for (directory, name) in below.into_iter().rev() {
+            handle = directory.opened(open(&*handle, name, OFlags::NOFOLLOW)?)?;
+        }
+        Ok(handle)
+    }
+
+    /// A new handle, if it leads to this directory.
+    fn opened(&self, handle: File) -> io::Result<Arc<File>> {
+        if Identity::of(&handle.metadata()?) != self.identity {
+            return Err(io::Error::other("another process changed the directory meanwhile"));
+        }
+        Ok(self.keep(handle))
+    }
+
+    fn keep(&self, handle: File) -> Arc<File> {
+        let handle = Arc::new(handle);
+        *lock(&self.handle) = Arc::downgrade(&handle);
+        let mut recent = lock(&RECENT);
+        if recent.len() == MAX_HANDLES {
+            recent.pop_front();
+        }
+        recent.push_back(handle.clone());
+        handle
+    }
+
+    /// The directory that a path leads to from here.
+    ///
+    /// # Errors
+    /// One of the path's parts is a symbolic link, or no directory.
+    pub fn lead(&self, path: &Path) -> io::Result<Identity> {
+        let mut handle = self.open()?;
+        for part in path.components() {
+            handle = Arc::new(match part {
+                Component::CurDir => continue,
+                Component::RootDir => open(CWD, part.as_os_str(), OFlags::empty())?,
+                _ => open(&*handle, part.as_os_str(), OFlags::NOFOLLOW)?,
+            });
+        }
+        Ok(Identity::of(&handle.metadata()?))
+    }
+
+    /// The names in the directory, sorted, and what they are; links are not followed.
+    pub fn entries(&self) -> io::Result<Vec<(OsString, FileType)>> {
+        let handle = self.open()?;
+        let mut entries = Vec::new();
+        for entry in Dir::new(readable(&handle)?)? {
+            let entry = entry?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name == "." || name == ".." {
+                continue;
+            }
+            let kind = match entry.file_type() {
+                // A file system that does not list them.
+                FileType::Unknown => statat(&*handle, name, AtFlags::SYMLINK_NOFOLLOW)
+                    .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode)),
+                kind => kind,
+            };
+            entries.push((name.to_os_string(), kind));
+        }
+        entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+        Ok(entries)
+    }
+}
+
+/// A handle to a directory, for reading its names and for flushing it to the disk.
+pub(super) fn readable(directory: &File) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(openat(directory, ".", flags, Mode::empty())?.into())
+}
+
+/// A handle to a directory, which leads to what is below.
+fn open(from: impl std::os::fd::AsFd, name: &OsStr, flags: OFlags) -> io::Result<File> {
+    let flags = flags | PATH_ONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(openat(from, name, flags, Mode::empty())?.into())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

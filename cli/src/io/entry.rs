@@ -1,0 +1,171 @@
+//! Names in directories. What is done to a name happens in the directory that was found, whatever becomes of its path.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::fd::{AsRawFd as _, RawFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, Mode, OFlags, RawMode, linkat, openat, renameat, unlinkat};
+use rustix::io::Errno;
+
+use super::directory::{Directory, Identity, PATH_ONLY, readable};
+
+/// A name in a directory that is opened when it is needed.
+#[derive(Clone, Debug)]
+pub struct Location {
+    directory: Arc<Directory>,
+    path: PathBuf,
+}
+
+impl Location {
+    /// The last name of `path`, in a directory.
+    pub fn new(directory: Arc<Directory>, path: PathBuf) -> Self {
+        Self { directory, path }
+    }
+
+    /// The path, as messages name it.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The directory.
+    pub fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// The directory and the name, which are the same for each path that leads there.
+    pub fn key(&self) -> io::Result<(Identity, OsString)> {
+        Ok((self.directory.identity(), last_name(&self.path)?))
+    }
+
+    /// The name in the open directory.
+    ///
+    /// # Errors
+    /// Another directory is in its place, or it cannot be opened.
+    pub fn entry(&self) -> io::Result<Entry> {
+        let (directory, name) = (self.directory.open()?, last_name(&self.path)?);
+        Ok(Entry { directory, name, path: self.path.clone() })
+    }
+}
+
+/// A name in an open directory. None of its functions follows a symbolic link.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    directory: Arc<File>,
+    name: OsString,
+    path: PathBuf,
+}
+
+impl Entry {
+    /// The last name of a path, in the directory that the rest leads to.
+    pub fn of(path: &Path) -> io::Result<Self> {
+        Location::new(Directory::at(directory_of(path))?, path.to_path_buf()).entry()
+    }
+
+    /// The name of the file that a path leads to, symbolic links followed.
+    pub fn followed(path: &Path) -> io::Result<Self> {
+        if path.is_symlink() { Self::of(&fs::canonicalize(path)?) } else { Self::of(path) }
+    }
+
+    /// Another name in the directory.
+    pub fn sibling(&self, name: &str) -> Self {
+        let (directory, path) = (self.directory.clone(), self.path.with_file_name(name));
+        Self { directory, name: name.into(), path }
+    }
+
+    /// The path, as messages name it.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The directory's descriptor, valid as long as this or a clone of it exists, and the name.
+    pub fn raw(&self) -> io::Result<(RawFd, CString)> {
+        Ok((self.directory.as_raw_fd(), CString::new(self.name.as_bytes())?))
+    }
+
+    /// Opens the file for reading.
+    pub fn open(&self) -> io::Result<File> {
+        self.open_with(OFlags::RDONLY, Mode::empty())
+    }
+
+    /// Creates a file under the name, which must be free, for reading and writing. `mode` is without the bits of the
+    /// umask.
+    pub fn create(&self, mode: u32) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
+        self.open_with(flags, Mode::from_raw_mode(mode as RawMode))
+    }
+
+    /// What the name leads to.
+    pub fn metadata(&self) -> io::Result<Metadata> {
+        let metadata = self.open_with(PATH_ONLY, Mode::empty())?.metadata()?;
+        if metadata.is_symlink() { Err(not_followed()) } else { Ok(metadata) }
+    }
+
+    /// The metadata of the file, if there is one, and it is writable: permission to rename it is not enough.
+    pub fn writable(&self) -> io::Result<Option<Metadata>> {
+        match self.open_with(OFlags::WRONLY, Mode::empty()) {
+            Ok(file) => file.metadata().map(Some),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            // A running program cannot be written, but it can be replaced.
+            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => self.metadata().map(Some),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Gives the file another name too.
+    pub fn link(&self, new: &Self) -> io::Result<()> {
+        Ok(linkat(&*self.directory, &*self.name, &*new.directory, &*new.name, AtFlags::empty())?)
+    }
+
+    /// Gives the file another name, and replaces the file that has it.
+    pub fn rename(&self, new: &Self) -> io::Result<()> {
+        Ok(renameat(&*self.directory, &*self.name, &*new.directory, &*new.name)?)
+    }
+
+    /// Removes the name.
+    pub fn remove(&self) -> io::Result<()> {
+        Ok(unlinkat(&*self.directory, &*self.name, AtFlags::empty())?)
+    }
+
+    /// Flushes the directory, and with it the name, to the disk.
+    pub fn sync_directory(&self) -> io::Result<()> {
+        // A directory that is not readable cannot be opened.
+        let Ok(directory) = readable(&self.directory) else { return Ok(()) };
+        match directory.sync_all() {
+            // Some file systems do not support it.
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) =>
+            {
+                Ok(())
+            }
+            result => result,
+        }
+    }
+
+    fn open_with(&self, flags: OFlags, mode: Mode) -> io::Result<File> {
+        // A FIFO that comes into the place of a file is not waited for.
+        let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        match openat(&*self.directory, &*self.name, flags, mode) {
+            Ok(file) => Ok(file.into()),
+            Err(Errno::LOOP) => Err(not_followed()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn not_followed() -> io::Error {
+    io::Error::other("a symbolic link, which is not followed")
+}
+
+/// The directory of a path.
+pub fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."))
+}
+
+fn last_name(path: &Path) -> io::Result<OsString> {
+    let name = path.file_name().filter(|_| !path.as_os_str().as_bytes().ends_with(b"/"));
+    name.map(OsStr::to_os_string).ok_or_else(|| io::ErrorKind::NotADirectory.into())
+}

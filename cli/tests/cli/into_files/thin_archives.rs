@@ -1,0 +1,107 @@
+//! Thin archives, whose members are files anywhere: what a tree contains changes nothing outside of it.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use super::{built, messages, state};
+
+/// A thin archive with these members, by the names in it. `ar` writes other names than those it is given.
+fn thin_archive(members: &[&str]) -> Vec<u8> {
+    let header =
+        |name: &str, size: usize| format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{size:<10}`\n", 0, 0, 0, 644);
+    let (mut names, mut headers) = (String::new(), String::new());
+    for member in members {
+        headers += &header(&format!("/{}", names.len()), 1);
+        names += &format!("{member}/\n");
+    }
+    if names.len() % 2 != 0 {
+        names.push('\n');
+    }
+    let list = format!("{:<48}{:<10}`\n", "//", names.len());
+    [b"!<thin>\n", list.as_bytes(), names.as_bytes(), headers.as_bytes()].concat()
+}
+
+/// The sizes that it states.
+fn sizes(archive: &Path, members: usize) -> Vec<u64> {
+    let bytes = fs::read(archive).unwrap();
+    let headers = bytes[bytes.len() - 60 * members..].chunks(60);
+    headers.map(|header| std::str::from_utf8(&header[48..58]).unwrap().trim_end().parse().unwrap()).collect()
+}
+
+/// A directory `tree` with an archive, and `outside` beside it.
+fn tree(name: &str) -> Option<PathBuf> {
+    let directory = built(name)?;
+    for below in ["tree/a", "tree/inside", "outside"] {
+        fs::create_dir_all(directory.join(below)).unwrap();
+    }
+    for copy in ["outside/object.o", "outside/absolute.o", "tree/inside/object.o", "tree/inside/absolute.o"] {
+        fs::copy(directory.join("object.o"), directory.join(copy)).unwrap();
+    }
+    symlink("../../outside/object.o", directory.join("tree/a/link.o")).unwrap();
+    symlink("../../outside", directory.join("tree/a/directory")).unwrap();
+    symlink("../inside", directory.join("tree/a/inside")).unwrap();
+    Some(directory)
+}
+
+#[test]
+fn members_outside_of_the_tree_stay() {
+    let Some(directory) = tree("into_thin_tree") else { return };
+    let [outside, absolute] = ["outside/object.o", "outside/absolute.o"].map(|name| directory.join(name));
+    let before = [&outside, &absolute].map(|path| state(path));
+    let canonical = fs::canonicalize(&directory).unwrap();
+    let in_tree = canonical.join("tree/inside/absolute.o");
+    let beyond = "../../outside/object.o";
+    let out = [
+        beyond,
+        absolute.to_str().unwrap(),
+        "link.o",
+        "directory/object.o",
+        "inside/object.o",
+        "../inside/../../outside/object.o",
+        "missing.o",
+    ];
+    let members = [&out[..], &["../inside/object.o", in_tree.to_str().unwrap()]].concat();
+    let archive = directory.join("tree/a/thin.a");
+    fs::write(&archive, thin_archive(&members)).unwrap();
+    let text = messages(&directory, &["--in-place", "-r", "tree"], 0);
+    for member in out {
+        let path = Path::new("tree/a").join(member);
+        let expected =
+            format!("warning: {}: member of a thin archive outside of its directory tree", path.display());
+        assert!(text.contains(&expected), "{member}: {text}");
+    }
+    assert_eq!(text.matches("warning: ").count(), out.len(), "{text}");
+    assert_eq!([&outside, &absolute].map(|path| state(path)), before);
+    // Those in the tree are files like any others there, and the archive has their new sizes.
+    let new = fs::metadata(directory.join("tree/inside/object.o")).unwrap().len();
+    assert_ne!(new, fs::metadata(&outside).unwrap().len());
+    assert_eq!(sizes(&archive, members.len()), [vec![1; out.len()], vec![new; 2]].concat());
+    messages(&directory, &["strip", "-r", "tree"], 0);
+    let old = fs::metadata(&outside).unwrap().len();
+    assert_eq!(sizes(&archive, members.len()), [vec![1; out.len()], vec![old; 2]].concat());
+    assert_eq!([&outside, &absolute].map(|path| state(path)), before);
+}
+
+/// The order of names and directories makes no difference.
+#[test]
+fn members_of_a_named_archive_are_listed() {
+    for arguments in
+        [&["tree/a/thin.a"][..], &["-r", "tree", "tree/a/thin.a"], &["-r", "tree/a/thin.a", "tree"]]
+    {
+        let Some(directory) = tree("into_thin_named") else { return };
+        let members = ["../../outside/object.o", "directory/absolute.o"];
+        let archive = directory.join("tree/a/thin.a");
+        fs::write(&archive, thin_archive(&members)).unwrap();
+        let text = messages(&directory, &[&["--in-place"], arguments].concat(), 0);
+        let beside = directory.join("outside");
+        for (shown, file) in
+            [("tree/a/../../outside/object.o", "object.o"), ("tree/a/directory/absolute.o", "absolute.o")]
+        {
+            assert!(text.contains(&format!("{shown}: changed, ")), "{arguments:?}: {text}");
+            messages(&beside, &["verify", file], 0);
+        }
+        let new = fs::metadata(beside.join("object.o")).unwrap().len();
+        assert_eq!(sizes(&archive, 2), [new, new]);
+    }
+}
