@@ -70,7 +70,8 @@ fn c89(header: &str) -> String {
     out
 }
 
-/// Names that a program's preprocessor sees.
+/// Compilers take the header in strict C89, its preprocessor names have the crate's version, and an ignored result is
+/// warned about.
 #[test]
 fn c89_takes_the_header() {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("header");
@@ -95,16 +96,9 @@ fn c89_takes_the_header() {
     for compiler in ["gcc", "clang"] {
         let compile = |file: &Path, standard: &str| {
             let mut command = Command::new(compiler);
-            command.args([
-                standard,
-                "-pedantic-errors",
-                "-Wall",
-                "-Wextra",
-                "-Werror",
-                "-fsyntax-only",
-                "-I",
-            ]);
-            command.arg(&include).arg(file).output()
+            // Whole compilations: gcc looks at results late.
+            command.args([standard, "-pedantic-errors", "-Wall", "-Wextra", "-Werror", "-c", "-I"]);
+            command.arg(&include).arg(file).arg("-o").arg(directory.join("out.o")).output()
         };
         let Ok(output) = compile(&program, "-std=c89") else {
             not_tested::skipped("cfipack.h in C89", &format!("there is no {compiler} here"));

@@ -46,7 +46,7 @@ fn write_pages(command: &Command, directory: &Path) -> io::Result<()> {
     for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
         write_pages(verb, directory)?;
     }
-    let man = Man::new(command.clone());
+    let man = Man::new(command.clone()).source(concat!("cfi2sframe ", env!("CARGO_PKG_VERSION")));
     let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let help = Help::parse(&help);
     let mut page = Vec::new();
@@ -61,7 +61,9 @@ fn write_pages(command: &Command, directory: &Path) -> io::Result<()> {
     }
     page.extend(help.exit_status().bytes());
     page.extend(help.examples().bytes());
-    man.render_version_section(&mut page)?;
+    if command.get_version().is_some() {
+        man.render_version_section(&mut page)?;
+    }
     fs::write(directory.join(man.get_filename()), page)
 }
 

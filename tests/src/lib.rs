@@ -36,3 +36,8 @@ pub mod traced;
 pub mod unlinked;
 pub mod unwind_table;
 pub mod workload;
+
+/// The landing page's example, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct Landing;

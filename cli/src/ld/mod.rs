@@ -60,7 +60,6 @@ fn run(name: &Path, arguments: &[OsString], is_required: bool) -> anyhow::Result
     if !linked.success() {
         return Ok(exit_code(linked));
     }
-    let is_required = env::var_os(REQUIRED).is_some_and(|value| !value.is_empty() && value != "0");
     let Some(output) = output else {
         status::warn(&"too many @-files: the linked file is not known, and gets no table");
         return Ok(status::exit(Ok(Status::differs_if(is_required))));

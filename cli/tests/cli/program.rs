@@ -24,11 +24,6 @@ pub fn run(arguments: &[&str]) -> Output {
     command(arguments).output().unwrap()
 }
 
-/// The output of a run in another directory.
-pub fn run_in(directory: &Path, arguments: &[&str]) -> Output {
-    command_in(directory, arguments).output().unwrap()
-}
-
 /// Arguments, status and both streams, for a snapshot.
 pub fn transcript(arguments: &[&str]) -> String {
     transcript_in(&corpus(), arguments)

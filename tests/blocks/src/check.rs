@@ -17,8 +17,8 @@ pub enum Verdict {
     /// Another check runs it.
     Elsewhere(String),
     NotRun(String),
-    /// It runs, but its output is of an input that this machine has not.
-    NotCompared(String),
+    /// This machine has not what it needs, or another input than the one whose output the page shows.
+    NotTested(String),
     Failed(String),
 }
 
@@ -71,7 +71,7 @@ pub fn check(page: &Page, session: &Session, surroundings: &dyn Surroundings) ->
     let mut made = Vec::new();
     for (number, block) in page.blocks.iter().enumerate() {
         if let Some(program) = missing[number] {
-            report.verdicts.push(Verdict::NotRun(format!("there is no {program}")));
+            report.verdicts.push(Verdict::NotTested(format!("there is no {program}")));
             continue;
         }
         report.verdicts.push(match &block.kind {
@@ -135,7 +135,7 @@ fn another_input(block: &Block, session: &Session, surroundings: &dyn Surroundin
         let real = surroundings.hash(&session.directory.join(file));
         real.is_some_and(|real| !real.starts_with(hash.as_str()))
     })?;
-    Some(format!("{file} is another one than the page's"))
+    Some(format!("the output, since {file} is another one than the page's"))
 }
 
 fn sh(done: &Done) -> Verdict {
@@ -220,7 +220,7 @@ fn console(commands: &[Shown], done: &[&Done], directory: &Path, other: Option<&
     }
     let verdict = match (failures.is_empty(), not_compared.then_some(other).flatten()) {
         (false, _) => Verdict::Failed(failures),
-        (true, Some(other)) => Verdict::NotCompared(other.into()),
+        (true, Some(other)) => Verdict::NotTested(other.into()),
         (true, None) => Verdict::Passed,
     };
     (verdict, made)

@@ -75,6 +75,9 @@ fn run(root: &Path, work: &Path, update: bool, pages: &[&str]) -> Result<bool, S
     if pages.is_empty() {
         summary.pictures = pictures::check(&root.join("docs/formats"))?;
     }
+    let not_tested: String =
+        summary.not_tested.iter().map(|(place, what)| format!("{place}: {what}\n")).collect();
+    fs::write(work.join("not-tested"), not_tested).map_err(|error| format!("not-tested: {error}"))?;
     print!("{summary}");
     Ok(summary.failed.is_empty())
 }

@@ -1,6 +1,7 @@
 //! A page's blocks of code, and what their info strings and comments ask for.
 //!
-//! The info string of a block is its language, then words that readers of the page do not see:
+//! The info string of a block is its language, then words that readers of the page do not see. Pages that are documentation
+//! of a crate have them in parentheses, as rustdoc requires:
 //!
 //! | word | |
 //! |---|---|
@@ -143,7 +144,7 @@ fn block(page: &str, range: Range<usize>, line: usize, info: &str, comment: &str
 impl Block {
     /// Takes what the info string, and the comment before the block, ask for.
     fn heed(&mut self, info: &str, comment: &str) -> Result<(), String> {
-        let mut words = info.split([' ', ',']).filter(|word| !word.is_empty());
+        let mut words = info.split([' ', ',', '(', ')']).filter(|word| !word.is_empty());
         let language =
             words.next().ok_or("a block has a language; `text` is what is neither commands nor a program")?;
         let is_run = matches!(language, "sh" | "console");
@@ -253,7 +254,7 @@ mod tests {
 
     #[test]
     fn reasons_are_words() {
-        let page = page("```sh no-run=it-needs-root needs=clang in-source-tree\nls\n```\n").unwrap();
+        let page = page("```sh (no-run=it-needs-root, needs=clang) in-source-tree\nls\n```\n").unwrap();
         assert!(page.blocks[0].is_in_source_tree);
         assert_eq!(page.blocks[0].kind, Kind::NotRun("it needs root".into()));
         assert_eq!(page.blocks[0].needs, ["clang"]);

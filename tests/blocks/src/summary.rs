@@ -11,7 +11,7 @@ pub struct Summary {
     used: usize,
     elsewhere: Vec<(String, String)>,
     not_run: Vec<(String, String)>,
-    not_compared: Vec<(String, String)>,
+    pub not_tested: Vec<(String, String)>,
     pub failed: Vec<String>,
     /// Numbers in pictures.
     pub pictures: usize,
@@ -24,7 +24,7 @@ impl Summary {
             Verdict::Used => self.used += 1,
             Verdict::Elsewhere(by) => self.elsewhere.push((place, by)),
             Verdict::NotRun(reason) => self.not_run.push((place, reason)),
-            Verdict::NotCompared(reason) => self.not_compared.push((place, reason)),
+            Verdict::NotTested(what) => self.not_tested.push((place, what)),
             Verdict::Failed(_) => self.failed.push(place),
         }
     }
@@ -32,11 +32,8 @@ impl Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lists = [
-            ("run by", &self.elsewhere),
-            ("NOT TESTED: the output:", &self.not_compared),
-            ("not run:", &self.not_run),
-        ];
+        let lists =
+            [("run by", &self.elsewhere), ("NOT TESTED:", &self.not_tested), ("not run:", &self.not_run)];
         for (what, list) in lists {
             for (place, reason) in list {
                 writeln!(out, "    {place}: {what} {reason}")?;
@@ -47,12 +44,12 @@ impl fmt::Display for Summary {
         }
         writeln!(
             out,
-            "    {} blocks run, {} run by other checks, {} texts and files, {} whose output was not compared, {} not run, {} failed; \
+            "    {} blocks run, {} run by other checks, {} texts and files, {} not tested here, {} not run, {} failed; \
              {} numbers in pictures",
             self.passed,
             self.elsewhere.len(),
             self.used,
-            self.not_compared.len(),
+            self.not_tested.len(),
             self.not_run.len(),
             self.failed.len(),
             self.pictures

@@ -12,7 +12,8 @@ use cfipack_encoder::sframe::Options;
 use cfipack_tests::convert::{cfi_of, convert};
 use cfipack_tests::embedded::{Embedded, embed};
 use cfipack_tests::linkers::{Linker, LinkerKind};
-use cfipack_tests::reference::{Tools, skipped};
+use cfipack_tests::not_tested::skipped;
+use cfipack_tests::reference::Tools;
 
 use crate::linked::{loaded_table, run, scratch, tools};
 

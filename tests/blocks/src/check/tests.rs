@@ -113,7 +113,7 @@ fn what_is_not_run_is_named() {
                 ```sh run-by=.ci/run\ntests/b   # now\n```\n\n```sh run-by=.ci/run\ntests/c\n```\n\n```rust\nfn main() {}\n```\n";
     let verdicts = verdicts("no-run", page);
     assert_eq!(verdicts[0], Verdict::NotRun("needs root".into()));
-    assert_eq!(verdicts[1], Verdict::NotRun("there is no clang".into()));
+    assert_eq!(verdicts[1], Verdict::NotTested("there is no clang".into()));
     assert_eq!(verdicts[2], Verdict::Elsewhere(".ci/run".into()));
     assert_eq!(
         verdicts[3],
@@ -133,7 +133,7 @@ fn outputs_of_another_input_are_not_compared() {
     assert!(matches!(same.verdicts.pop(), Some(Verdict::Failed(_))));
     assert_eq!(same.updated, with("12").replace("99", "12ab"));
     let mut other = report("other", &with("34"));
-    let not_compared = Verdict::NotCompared("in is another one than the page's".into());
+    let not_compared = Verdict::NotTested("the output, since in is another one than the page's".into());
     assert_eq!(other.verdicts.pop(), Some(not_compared));
     assert_eq!(other.updated, with("12").replace("99", "12ab"));
 }
