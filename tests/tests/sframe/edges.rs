@@ -204,6 +204,21 @@ fn stubs_too_large_for_a_function() {
     assert_eq!(omitted(0x1000, &longer), refused(0x1000, Reason::CfaExpression));
 }
 
+/// ld 2.47 chooses the width of starts by the size of the whole PLT: this is what it writes for lazy PLTs of 14 and 15 entries.
+#[test]
+fn starts_of_stubs_are_as_wide_as_ld_makes_them() {
+    let plt = [&[0x0e, 16, 0x46, 0x0e, 24, 0x4a], STUBS].concat();
+    let narrow = [2, 0, 0, 0, 0, 0, 3, 16, 6, 3, 24, 2, 0, 0x10, 0, 16, 0, 3, 8, 11, 3, 16];
+    let wide = [2, 0, 1, 0, 0, 0, 0, 3, 16, 6, 0, 3, 24, 2, 0, 0x11, 0, 16, 0, 0, 3, 8, 11, 0, 3, 16];
+    for (size, expected) in [(0xf0, &narrow[..]), (0x100, &wide)] {
+        let mut cfi = EhFrame::new();
+        let cie = cfi.cie(b"zR", AT_ENTRY);
+        cfi.function(cie, 0x1000, size, &plt);
+        let converted = cfi.convert(Options::new().with_layout(Layout::Gnu));
+        assert!(converted.bytes.ends_with(expected), "{size}: {:x?}", converted.bytes);
+    }
+}
+
 /// Functions that a linker folds have one address in the end.
 #[test]
 fn equal_starts_stay_in_order() {

@@ -5,11 +5,11 @@ use cfipack_format::{Arch, Cfa, Rule};
 
 use crate::Reason;
 use crate::cfi::{Change, Cie, Function, RowSink, State, Stretch};
+use crate::sframe::Options;
 use crate::sframe::rows::fre::{Fre, ShortFre};
 use crate::sframe::rows::fres::{Fres, MAX_ROWS};
 use crate::sframe::rows::stack_pointer::StackPointer;
 use crate::sframe::table::entries::Entries;
-use crate::sframe::{Layout, Options};
 
 /// Takes the rows of one function.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl<'b> SmallRows<'b> {
         entries: &'b mut Entries,
     ) -> Self {
         let Options { version, outermost, .. } = *options;
-        let fre_type = Layout::Small.fre_type(size);
+        let fre_type = options.layout.fre_type(size);
         fres.begin(fre_type);
         let info = flags(&function.cie, version);
         let (arch, start) = (function.arch(), function.key.0);
