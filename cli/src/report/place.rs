@@ -179,9 +179,7 @@ impl<'f, 'a> Places<'f, 'a> {
     fn named(&self, address: Address, is_wanted: impl Fn(u64) -> bool) -> SymbolName {
         let symbol = self.symbols().and_then(|symbols| symbols.lookup(address));
         let symbol = symbol.filter(|symbol| is_wanted(symbol.offset));
-        symbol
-            .map(|symbol| self.names.symbol(&self.bounded(symbol.name), symbol.offset))
-            .unwrap_or_default()
+        symbol.map(|symbol| self.names.symbol(&self.bounded(symbol.name), symbol.offset)).unwrap_or_default()
     }
 
     /// A name that does not depend on addresses: the symbol that starts there, else `.plt+0x10`; the address if no

@@ -93,7 +93,7 @@ fn object(number: usize) -> Vec<u8> {
     let frames = Section { flags: ALLOC, bytes: eh_frame(), ..named(EH) };
     let code = Section { flags: ALLOC | CODE, bytes: vec![0x90; 16], ..named(TEXT) };
     let mut sections = vec![symbols(1, &[(3, 0)]), frames, code, relocations(2, 1, &[0x20])];
-    if number % 8 == 0 {
+    if number.is_multiple_of(8) {
         sections.push(table(SectionKind::EhFrame, &eh_frame()));
     }
     bytes_of(elf_with_names(1, sections, b""))
