@@ -7,6 +7,8 @@
 #[path = "../../cfipack/examples/profile/cfi.rs"]
 #[expect(dead_code, reason = "the example prints names")]
 mod cfi;
+#[path = "../../cfipack/examples/profile/checked.rs"]
+mod checked;
 #[path = "../../cfipack/examples/profile/file.rs"]
 #[expect(dead_code, reason = "the example prints names")]
 mod file;
