@@ -20,7 +20,7 @@ pub enum Error {
         /// Where the record starts.
         offset: SectionOffset,
     },
-    /// An FDE whose function ends beyond the last address.
+    /// An FDE whose function ends beyond the last address: the address after its code does not exist.
     Range {
         /// Where the record starts.
         offset: SectionOffset,

@@ -161,6 +161,9 @@ fn change<E: Edit>(
     Ok(Outcome::Changed)
 }
 
+/// The most members of an archive whose warnings have their names: each name can have thousands of bytes.
+const NAMED_MEMBERS: usize = 16;
+
 /// The file with each of its objects edited. Members of archives for which there is nothing to do stay as they are.
 fn edited<'a, E: Edit>(
     edit: &E,
@@ -168,7 +171,7 @@ fn edited<'a, E: Edit>(
     report: &mut FileReport<E::Report>,
 ) -> Result<Rewrite<'a>, Problem> {
     let FileReport { parts, warnings, .. } = report;
-    let (mut skipped, mut next) = (None, 0);
+    let (mut skipped, mut next, mut of_other_kind) = (None, 0, 0);
     let new = rewrite_members(old, |member: &Member<'a>| {
         let index = next;
         next += 1;
@@ -182,7 +185,10 @@ fn edited<'a, E: Edit>(
                     // The last in the list of reasons is the most telling about an archive.
                     skipped = skipped.max(Some(skip));
                     if skip == Skip::OtherKind {
-                        warnings.push(format!("member {name} stays as it is: {skip}"));
+                        of_other_kind += 1;
+                        if of_other_kind <= NAMED_MEMBERS {
+                            warnings.push(format!("member {name} stays as it is: {skip}"));
+                        }
                     }
                     Ok(None)
                 }
@@ -190,6 +196,10 @@ fn edited<'a, E: Edit>(
             },
         }
     })?;
+    if of_other_kind > NAMED_MEMBERS {
+        let more = of_other_kind - NAMED_MEMBERS;
+        warnings.push(format!("{more} more of its members stay as they are: {}", Skip::OtherKind));
+    }
     match skipped {
         Some(skip) if parts.is_empty() => {
             // The reason is the file's then.

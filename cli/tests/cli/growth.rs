@@ -203,20 +203,41 @@ fn names_that_overlap_take_room_in_proportion() {
     }
 }
 
+/// Questions about all files at once: a verb's text and JSON read the same.
+const COUNTED: [&[&str]; 5] =
+    [&["stats", "--json"], &["stats", "--link"], &["verify", "--json"], &["dump"], &["gaps", "--json"]];
+
+/// Questions about one file, for some of the shapes.
+const COUNTED_ALONE: [&[&str]; 4] = [
+    &["explain", "--json"],
+    &["unwind-info", "--json"],
+    &["strip", "--json", "-o", "out"],
+    &["--json", "-o", "out"],
+];
+
 #[test]
 fn names_that_overlap_cost_in_proportion() {
     if !counts() {
         return;
     }
     let directory = scratch("growth-names-counted");
-    for question in QUESTIONS {
-        let [once, twice] = [400, 800].map(|parts| {
-            let files = files(&directory, parts);
-            let takes_many = !["explain", "unwind-info", "strip", "--json"].contains(&question[0]);
-            let ask = |files: &[&str]| instructions(&directory, &[question, files].concat());
+    let is_for_one =
+        |name: &str| ["as long as they may be", "Mach-O object"].iter().any(|end| name.ends_with(end));
+    let [few, many] = [300, 600].map(|parts| files(&directory, parts));
+    let cost = |question: &[&str], files: &[&str]| instructions(&directory, &[question, files].concat());
+    for question in COUNTED {
+        let counts = [&few, &many].map(|files| {
             let names: Vec<_> = files.iter().map(|(name, _)| name.as_str()).collect();
-            if takes_many { ask(&names) } else { names.iter().map(|name| ask(&[name])).sum() }
+            cost(question, &names)
         });
-        check(&format!("{question:?}"), [once, twice]);
+        check(&format!("{question:?}"), counts);
+    }
+    for question in COUNTED_ALONE {
+        for (shape, (few, many)) in OVERLAPPING_NAMES.iter().zip(few.iter().zip(&many)) {
+            if is_for_one(shape.0) {
+                let counts = [few, many].map(|(name, _)| cost(question, &[name]));
+                check(&format!("{question:?} {}", shape.0), counts);
+            }
+        }
     }
 }

@@ -232,7 +232,11 @@ fn too_many_response_files() {
                 &[("CFI2SFRAME_LD_REQUIRED", required)],
             );
             let messages = String::from_utf8(output.stderr).unwrap();
-            assert_eq!(messages.contains("warning: too many @-files"), is_refused, "{count}: {messages}");
+            assert_eq!(
+                messages.contains("warning: cfi2sframe-ld: too many @-files"),
+                is_refused,
+                "{count}: {messages}"
+            );
             assert_eq!(output.status.code(), Some(code), "{count}: {messages}");
             let is_unchanged = fs::read(directory.join("a.out")).unwrap() == fs::read(&linked).unwrap();
             assert_eq!(is_unchanged, is_refused, "{count}");

@@ -36,5 +36,5 @@ fn a_page_and_completions_for_each_verb() {
             assert!(read(&directory.join("completions").join(file)).contains(verb), "{file}: {verb}");
         }
     }
-    assert!(read(&directory.join("man1/cfi2sframe.1")).contains("Exit status:"));
+    assert!(read(&directory.join("man1/cfi2sframe.1")).contains("EXIT STATUS"));
 }

@@ -43,6 +43,9 @@ impl<'a> Elf<'a> {
                 && (function.key.address() != Address(0) || code_at_zero.may_be(function))
         };
         for section in sections.iter_mut().filter(|section| !is_eh_frame(section)) {
+            if !is_relocatable {
+                self.exclude_beyond_the_last_address(section);
+            }
             section.exclude_where(|function| {
                 if known.binary_search(&function.key.address()).is_ok() {
                     Some(Exclusion::Superseded)
@@ -56,6 +59,19 @@ impl<'a> Elf<'a> {
             sections[found[0].0].exclude(found.iter().map(|(_, excluded)| *excluded));
         }
         sections
+    }
+
+    /// Excludes functions that linkers discarded by a start of -1: they end beyond the last address, and no section has
+    /// their start.
+    fn exclude_beyond_the_last_address(&self, section: &mut CallFrameSection<'a>) {
+        let beyond = |function| match function {
+            Err(cfipack_cfi::Error::Range { offset, start, .. }) if !self.addresses.is_loaded(start) => {
+                Some(Excluded { fde: offset, reason: Exclusion::Discarded })
+            }
+            _ => None,
+        };
+        let found: Vec<_> = cfipack_cfi::Functions::new(&section.cfi()).filter_map(beyond).collect();
+        section.exclude(found);
     }
 
     /// Of FDEs of `.debug_frame` that start at one address, which to exclude, in order of their sections.

@@ -130,8 +130,9 @@ fn a_member_for_another_machine() {
         return skipped("an archive with objects for two machines", "there is no `ar` (Debian: binutils)");
     }
     let text = messages(&directory, &["--in-place", "mixed.a"], 0);
-    let stays = "warning: mixed.a: member other.o stays as it is: ELF of a machine or kind without .sframe\n";
-    assert!(text.contains(stays) && text.contains(" in 1 member\n"), "{text}");
+    let stays =
+        "warning: mixed.a: member other.o stays as it is: a Mach-O file, or ELF of a machine or kind without";
+    assert!(text.contains(stays) && text.contains(" in 1 member,"), "{text}");
     let extracted = Command::new("ar").args(["p", "mixed.a", "other.o"]).current_dir(&directory).output();
     assert_eq!(extracted.unwrap().stdout, other);
     let text = messages(&directory, &["verify", "mixed.a"], 0);
