@@ -12,6 +12,7 @@ use super::{Edit, thin};
 use crate::io::destination::Destination;
 use crate::io::original::{CHANGED, Original, Policy};
 use crate::io::output;
+use crate::report::name_room::NameRoom;
 
 /// Where a changed file goes.
 #[derive(Clone, Debug)]
@@ -41,7 +42,7 @@ pub enum Outcome {
 pub struct Part<P> {
     /// Which member of the archive it is, from 0.
     pub index: usize,
-    /// The member's name; none if the object is a file.
+    /// The member's name for a report; none if the object is a file.
     pub member: Option<String>,
     /// The report.
     pub report: P,
@@ -172,12 +173,14 @@ fn edited<'a, E: Edit>(
 ) -> Result<Rewrite<'a>, Problem> {
     let FileReport { parts, warnings, .. } = report;
     let (mut skipped, mut next, mut of_other_kind) = (None, 0, 0);
+    let names = NameRoom::of_file(old.len());
     let new = rewrite_members(old, |member: &Member<'a>| {
         let index = next;
         next += 1;
         match edit.edit(member.bytes) {
             Ok((new, report)) => {
-                parts.push(Part { index, member: member.name.as_deref().map(str::to_owned), report });
+                let member = member.name.as_deref().map(|name| names.bounded(name).into_owned());
+                parts.push(Part { index, member, report });
                 Ok(new)
             }
             Err(problem) => match (problem.skip(), &member.name) {

@@ -1,7 +1,7 @@
 //! Places in files as users write and read them: an address, or in an object a section and an offset; and symbols.
 
 use std::borrow::Cow;
-use std::cell::{Cell, OnceCell};
+use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
@@ -12,6 +12,7 @@ use cfipack_format::Address;
 
 use crate::io::input::{self, Object};
 use crate::report::escaped::Escaped;
+use crate::report::name_room::NameRoom;
 use crate::report::symbol::{self, Names, SymbolName};
 
 /// A place as it is given on the command line: an address, or in an object SECTION+OFFSET.
@@ -42,16 +43,6 @@ impl fmt::Display for Place {
     }
 }
 
-/// Bytes of names in a report for each byte of the file. A real report has a tenth of this; in a file made for it each
-/// function could be in a section, and at a symbol, of a long name.
-const NAMES_PER_BYTE: usize = 8;
-
-/// Bytes of names that any report may have.
-const NAMES: usize = 1 << 20;
-
-/// Characters that are left of a name when a report has too many.
-const CUT_NAME: usize = 64;
-
 /// Names places in a file; symbols and sections are read for the first name that needs them.
 #[derive(Debug)]
 pub struct Places<'f, 'a> {
@@ -60,8 +51,7 @@ pub struct Places<'f, 'a> {
     symbols: OnceCell<Option<Symbols<'a>>>,
     code: OnceCell<Code<'a>>,
     names: Names,
-    /// Bytes that further names may have.
-    room: Cell<usize>,
+    room: NameRoom,
 }
 
 /// The most places that are listed of a name.
@@ -87,10 +77,9 @@ impl<'f, 'a> Places<'f, 'a> {
     }
 
     fn of_file(file: Option<&'f File<'a>>) -> Self {
-        let room =
-            file.map_or(0, |file| file.bytes().len().saturating_mul(NAMES_PER_BYTE)).saturating_add(NAMES);
+        let room = NameRoom::of_file(file.map_or(0, |file| file.bytes().len()));
         let (symbols, code) = (OnceCell::new(), OnceCell::new());
-        Self { file, symbols, code, names: Names::default(), room: Cell::new(room) }
+        Self { file, symbols, code, names: Names::default(), room }
     }
 
     /// The same with symbols printed so.
@@ -100,16 +89,7 @@ impl<'f, 'a> Places<'f, 'a> {
 
     /// A name of the file for a report: its start and `…` if the report's names are together much longer than the file.
     pub fn bounded<'n>(&self, name: impl Into<Cow<'n, str>>) -> Cow<'n, str> {
-        let name = name.into();
-        let rest = self.room.get().checked_sub(name.len());
-        if let Some(rest) = rest {
-            self.room.set(rest);
-        }
-        if rest.is_some() || name.len() <= CUT_NAME {
-            return name;
-        }
-        let start: String = name.chars().take(CUT_NAME).collect();
-        Cow::Owned(start + "…")
+        self.room.bounded(name)
     }
 
     /// Whether places can have names, which those of a bare section have not.

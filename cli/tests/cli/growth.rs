@@ -182,7 +182,7 @@ fn files(directory: &Path, parts: usize) -> Vec<(String, usize)> {
 #[cfg(unix)]
 fn names_that_overlap_take_room_in_proportion() {
     let directory = scratch("growth-names");
-    for ((file, len), shape) in files(&directory, 2000).into_iter().zip(OVERLAPPING_NAMES) {
+    for ((file, len), shape) in files(&directory, 500).into_iter().zip(OVERLAPPING_NAMES) {
         for question in QUESTIONS {
             let kilobytes = (100 << 10) + 16 * len / 1024;
             let mut limited = Command::new("sh");
@@ -223,7 +223,7 @@ fn names_that_overlap_cost_in_proportion() {
     let directory = scratch("growth-names-counted");
     let is_for_one =
         |name: &str| ["as long as they may be", "Mach-O object"].iter().any(|end| name.ends_with(end));
-    let [few, many] = [300, 600].map(|parts| files(&directory, parts));
+    let [few, many] = [50, 100].map(|parts| files(&directory, parts));
     let cost = |question: &[&str], files: &[&str]| instructions(&directory, &[question, files].concat());
     for question in COUNTED {
         let counts = [&few, &many].map(|files| {

@@ -33,7 +33,8 @@ pub const OVERLAPPING_NAMES: &[Shape] = &[
     ("of members, as long as they may be", |n| Input::File(archive(n, &limited(n, b'n'), object))),
     ("of members, which are not UTF-8", |n| Input::File(archive(n, &limited(n, 0xff), object))),
     ("of members of a thin archive", |n| {
-        let mut bytes = archive(n, &limited(n, b'n'), |_| Vec::new());
+        // As many bytes as the headers of the members.
+        let mut bytes = archive(n, &limited(16 * n, b'n'), |_| Vec::new());
         bytes[..8].copy_from_slice(b"!<thin>\n");
         Input::File(bytes)
     }),

@@ -50,9 +50,9 @@ fn refusals_name_their_reason() {
     let order = refusal(&change(phdr + 16, &0x1000_0000_u64.to_le_bytes()));
     assert!(matches!(order, EmbedError::PhysicalAddress { .. } | EmbedError::SegmentOrder { .. }), "{order}");
     let class = File::parse(&change(4, &[1])).expect_err("32 bits");
-    assert_eq!(class.to_string(), "offset 0x4: 32-bit class 0x1 is not supported");
+    assert_eq!(class.to_string(), "offset 0x12: 32-bit machine x32 (0x3e) is not supported");
     let core = File::parse(&change(16, &[4, 0])).expect_err("a core file");
-    assert_eq!(core.to_string(), "offset 0x10: file type 0x4 is not supported");
+    assert_eq!(core.to_string(), "offset 0x10: file type core dump (0x4) is not supported");
 }
 
 #[test]

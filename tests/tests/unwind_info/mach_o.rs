@@ -247,8 +247,11 @@ fn what_is_not_supported_is_named() {
         bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
         File::parse(&bytes).map(|file| file.arch()).unwrap_err().to_string()
     };
-    assert_eq!(with(0, 0xcffa_edfe), "offset 0x0: byte order 0xcffaedfe is not supported");
-    assert_eq!(with(4, 18), "offset 0x4: CPU type 0x12 is not supported");
-    assert_eq!(with(12, 10), "offset 0xc: file type 0xa is not supported");
+    assert_eq!(with(0, 0xcffa_edfe), "offset 0x0: byte order big-endian (0xcffaedfe) is not supported");
+    assert_eq!(with(4, 18), "offset 0x4: CPU type PowerPC (0x12) is not supported");
+    assert_eq!(
+        with(12, 10),
+        "offset 0xc: file type dSYM, debug information of another file (0xa) is not supported"
+    );
     assert_eq!(with(20, 0xffff), "offset 0x20: damaged load commands (size or count 0xffff)");
 }
