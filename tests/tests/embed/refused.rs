@@ -154,6 +154,34 @@ fn name_of_section(bytes: &[u8], address: u64) -> String {
     section.and_then(|section| section.name().ok().map(str::to_owned)).unwrap_or_default()
 }
 
+/// lld counts a program header in `PT_PHDR` for a segment that it drops, since it has nothing in it.
+#[test]
+fn the_size_of_the_program_headers_is_restored() {
+    let directory = scratch("surplus");
+    let (source, object) = (directory.join("start.c"), directory.join("start.o"));
+    fs::write(&source, "int f(int n) { return n ? n + f(n / 2) : 0; }\nint _start(void) { return f(5); }\n")
+        .expect("a file can be written");
+    let status = Command::new("cc").args(["-c", "-O1", "-o"]).arg(&object).arg(&source).status();
+    assert!(status.is_ok_and(|status| status.success()), "a C compiler");
+    let object = object.to_str().expect("a path");
+    let mut larger = 0;
+    for linker in &tools().0 {
+        for options in [&["-nostdlib", "-static"][..], &["-nostdlib", "-pie"]] {
+            let Some(old) = link(linker, &directory.join("program"), object, options) else { continue };
+            let headers = u64::from(u16::from_le_bytes([old[56], old[57]]));
+            let own = (0..headers as usize)
+                .map(|index| 64 + 56 * index)
+                .find(|at| old[*at..*at + 4] == [6, 0, 0, 0]);
+            let size = own.map(|at| u64::from_le_bytes(old[at + 32..at + 40].try_into().expect("8 bytes")));
+            larger += usize::from(size.is_some_and(|size| size > 56 * headers));
+            let (new, embedded) = with_table(&old);
+            let what = format!("{}, {options:?}, {:?}", linker.name, embedded.way);
+            assert!(without_table(&new) == old, "{what}: stripped, it is not the original");
+        }
+    }
+    println!("{larger} files have room for a program header more in PT_PHDR");
+}
+
 /// What a relocated pointer leads to does not move, though it is of a kind that may.
 #[test]
 fn pointers_keep_sections_in_place() {

@@ -25,6 +25,8 @@ pub(super) struct Plan {
     /// What stays of the old file before its tail, if that is rebuilt; in the old file.
     pub contents: Contents,
     pub segments: Vec<Segment>,
+    /// By how much the old `PT_PHDR` is larger than the old program headers, modulo 2^64.
+    pub phdr_surplus: u64,
     pub sections: Vec<Header>,
     /// The index of the section with the names of sections; 0 for none.
     pub names: usize,
@@ -102,6 +104,9 @@ impl Plan {
             segments: source.segments.clone(),
             sections: source.sections.clone(),
             names: source.names,
+            phdr_surplus: source
+                .segment(elf::PT_PHDR)
+                .map_or(0, |phdr| phdr.file_size.wrapping_sub(source.segments.len() as u64 * Segment::LEN)),
             cleared: Vec::new(),
             moves: Vec::new(),
             edits: Vec::new(),
@@ -207,9 +212,9 @@ impl Plan {
         }
     }
 
-    /// Gives `PT_PHDR` the size of all program headers.
+    /// Gives `PT_PHDR` the size of all program headers, and as much more as it had: lld counts one that it drops at last.
     pub fn resize_phdr(&mut self) {
-        let size = self.segments.len() as u64 * Segment::LEN;
+        let size = (self.segments.len() as u64 * Segment::LEN).wrapping_add(self.phdr_surplus);
         let phdr = self.segments.iter_mut().find(|segment| segment.kind == elf::PT_PHDR.0);
         phdr.into_iter().for_each(|segment| segment.resize(size));
     }

@@ -16,6 +16,9 @@ use crate::EmbedError;
 /// Moved sections have kept their addresses modulo this.
 const STEP: u64 = 64;
 
+/// The most bytes of program headers that a linker counts in `PT_PHDR` and does not write.
+const MAX_SURPLUS: u64 = 4 * Segment::LEN;
+
 /// How many ranges of sections are taken for moved ones; there are few kinds that move.
 const MAX_RANGES: usize = 32;
 
@@ -34,7 +37,9 @@ pub(super) fn restore(
     restored.segments.remove(at);
     restore_note(source, &mut restored);
     restore_phdr(source, &mut restored, &first, &run);
-    let headers_end = source.phoff + restored.segments.len() as u64 * Segment::LEN;
+    // Sections of the old file followed what PT_PHDR counts.
+    let surplus = Some(restored.phdr_surplus).filter(|surplus| *surplus <= MAX_SURPLUS).unwrap_or(0);
+    let headers_end = source.phoff + restored.segments.len() as u64 * Segment::LEN + surplus;
     let start = run.place_after(&first, headers_end);
 
     let kept = kept_build_id(source, headers_end);

@@ -253,7 +253,11 @@ impl<'a> Source<'a> {
             true => segment.offset >= from,
             false => segment.kind != elf::PT_GNU_SFRAME.0,
         };
-        let segments = self.segments.iter().filter(counts).map(Segment::range);
+        // Of what PT_PHDR counts, program headers are in use.
+        let segments = self.segments.iter().filter(counts).map(|segment| match segment.kind {
+            kind if kind == elf::PT_PHDR.0 => self.phoff..self.ph_end(),
+            _ => segment.range(),
+        });
         let used = sections.chain(segments).filter(|range| range.end > from && !range.is_empty());
         used.map(|range| range.start).min().unwrap_or(u64::MAX)
     }

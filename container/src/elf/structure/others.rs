@@ -128,7 +128,9 @@ fn check_other(
         }
     };
     let vaddr = from.vaddr.wrapping_add(delta);
-    let size = if is_own { segments_size(new) } else { from.filesz };
+    // What it had beyond the program headers stays.
+    let surplus = from.filesz.wrapping_sub(segments_size(old));
+    let size = if is_own { segments_size(new).wrapping_add(surplus) } else { from.filesz };
     let memsz = if is_own { size } else { from.memsz };
     let fields = [
         ("p_flags", from.flags.into(), u64::from(to.flags)),
