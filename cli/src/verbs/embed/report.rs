@@ -1,6 +1,5 @@
 //! What the conversion into files reports: a line for each, and a summary.
 
-use cfipack_format::sframe::Version;
 use cfipack_roundtrip::most_frequent_first;
 
 use super::table::{Embed, Table};
@@ -86,7 +85,7 @@ impl Reported for Embed {
         let consumer = self.conversions.table.consumer();
         let readers = consumer.map_or_else(|| Consumer::of_version(version), Consumer::readers);
         lines.push(format!("version {}, read by {readers}", version as u8));
-        if version == Version::V2 && totals.outermost != 0 {
+        if totals.outermost != 0 {
             let rows = Number(totals.outermost, "row");
             lines.push(format!(
                 "{rows} of outermost frames, with which backtrace() of glibc 2.43 returns 0 frames: --for glibc-2.43 omits them"
