@@ -42,8 +42,3 @@ pub mod written_recording;
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 pub struct Landing;
-
-/// The landing page's example, compiled.
-#[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-pub struct Landing;
