@@ -33,10 +33,12 @@ pub fn prepare(recording: &mut [u8]) -> Result<(), Box<dyn Error>> {
         // The attributes state their size, and the IDs are looked for after them.
         let start = ids + 16 - attribute_size as usize;
         let size = word(recording, start) >> 32;
-        if size > attribute_size - 16 {
-            return Err(
-                format!("offset {:#x}: attributes of {size} bytes reach beyond theirs", start + 4).into()
-            );
+        if size != attribute_size - 16 {
+            return Err(format!(
+                "offset {:#x}: attributes of {size} bytes among those of {attribute_size}",
+                start + 4
+            )
+            .into());
         }
         let left = range(recording, ids).and_then(|range| room.checked_sub(range.len()));
         room = left.ok_or_else(|| format!("offset {ids:#x}: an event's IDs leave the file"))?;
