@@ -121,9 +121,9 @@ unsafe fn read(choice: &mut Choice<'_>) -> cfipack_status {
     let (bytes, len) = choice.bytes();
     let mut message = cfipack_message { text: [1; CFIPACK_MESSAGE_SIZE] };
     let mut text = [0; 512];
-    let (mut count, mut number) = (0_usize, 0_u64);
+    let (mut count, mut number) = (0_usize, 0_usize);
     unsafe {
-        if choice.byte() % 2 == 0 {
+        if choice.byte().is_multiple_of(2) {
             let mut table = cfipack_sframe { opaque: [u64::from(choice.byte()); 16] };
             let parsed = cfipack_sframe_parse(
                 out!(choice, table),

@@ -55,7 +55,7 @@ fuzz_target!(|input: &[u8]| {
 
 /// Whether two functions overlap: then each reader has its own idea of which one answers.
 fn overlap(cfi: &cfi::Section<'_>) -> bool {
-    let functions = cfipack_cfi::Functions::new(&cfi).flatten();
+    let functions = cfipack_cfi::Functions::new(cfi).flatten();
     let mut ranges: Vec<_> = functions.map(|f| (f.key.0, f.key.0.checked_add(f.size))).collect();
     ranges.sort_unstable();
     ranges.iter().any(|range| range.1.is_none())

@@ -27,7 +27,7 @@ fuzz_target!(|input: &[u8]| {
         let at = match field {
             Field::Sframe(at) | Field::EhFrame(at) => at.0 as u64,
         };
-        let key = Key((number as u64) << 32 | at / 16);
+        let key = Key(((number as u64) << 32) | (at / 16));
         match at % 11 {
             3 => None,
             5 => Some(Live::new(key).with_extent(at as u32 % 40)),

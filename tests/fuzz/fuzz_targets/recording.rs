@@ -1,6 +1,7 @@
 //! Any bytes as a recording of perf, read and walked as the example `profile` does; every mapping is of one library.
 
 #![no_main]
+#![allow(dead_code, reason = "what the example itself prints and opens")]
 
 #[path = "../../../cfipack/examples/profile/cfi.rs"]
 mod cfi;
