@@ -51,6 +51,12 @@ fn is_program(path: &Path) -> bool {
     path.is_file()
 }
 
+/// True for a linker by its name (`ld`, `x86_64-linux-gnu-ld.bfd`, `ld.lld`, `mold`), not for a compiler driver.
+pub fn is_linker(program: &Path) -> bool {
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    name.split(['-', '.', '_']).any(|part| matches!(part, "ld" | "lld" | "gold" | "mold" | "wild"))
+}
+
 /// The linker's process, to which arguments are added.
 pub fn command(linker: &Path) -> anyhow::Result<Command> {
     let depth = env::var(DEPTH).ok().and_then(|depth| depth.parse().ok()).unwrap_or(0_u32);
@@ -81,6 +87,7 @@ mod tests {
             ("aarch64-linux-gnu-ld", "aarch64-linux-gnu-ld"),
         ] {
             assert_eq!(by_name(Path::new(name)), linker);
+            assert_eq!(is_linker(Path::new(linker)), linker != "cc", "{linker}");
         }
     }
 }
