@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Mode, OFlags, RawMode, linkat, openat, renameat, unlinkat};
+use rustix::fs::{Access, AtFlags, Mode, OFlags, RawMode, accessat, linkat, openat, renameat, unlinkat};
 use rustix::io::Errno;
 
 use super::directory::{Directory, Identity, PATH_ONLY, readable};
@@ -104,14 +104,14 @@ impl Entry {
         if metadata.is_symlink() { Err(not_followed()) } else { Ok(metadata) }
     }
 
-    /// The metadata of the file, if there is one, and it is writable: permission to rename it is not enough.
+    /// The metadata of the file, if there is one, and it is writable: permission to rename it is not enough. It is
+    /// asked for without opening the file: overlayfs would make a copy of it, with other times.
     pub fn writable(&self) -> io::Result<Option<Metadata>> {
-        match self.open_with(OFlags::WRONLY, Mode::empty()) {
-            Ok(file) => file.metadata().map(Some),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            // A running program cannot be written, but it can be replaced.
-            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => self.metadata().map(Some),
-            Err(error) => Err(error),
+        let flags = AtFlags::EACCESS | AtFlags::SYMLINK_NOFOLLOW;
+        match accessat(&*self.directory, &*self.name, Access::WRITE_OK, flags) {
+            Ok(()) => self.metadata().map(Some),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 
