@@ -143,8 +143,8 @@ fn check_other(
     if let Some(&(field, old, new)) = fields.iter().find(|(_, old, new)| old != new) {
         return Err(differs(index, field, old, new));
     }
-    let in_old = old.loads.offset_of(from.vaddr, from.filesz);
-    let in_new = new.loads.offset_of(to.vaddr, to.filesz);
+    let in_old = old.loads.offset_of_start(from.vaddr, from.filesz);
+    let in_new = new.loads.offset_of_start(to.vaddr, to.filesz);
     let is_shifted = places.shifts.iter().any(|&shift| to.offset == from.offset.wrapping_add(shift));
     let (expected, is_right) = match (in_old, in_new) {
         _ if is_own => (new.segments_at, to.offset == new.segments_at),
