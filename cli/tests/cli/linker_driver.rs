@@ -204,6 +204,53 @@ fn refusals() {
     assert!(String::from_utf8(output.stderr).unwrap().contains("CFI2SFRAME_LD_OPTIONS=--no-such-option"));
 }
 
+/// A link that has to have a table fails where the linker has written nothing that could have one.
+#[test]
+fn a_table_in_the_end() {
+    let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/container");
+    let [linked, object] = ["linked.so", "linkable.o"].map(|name| corpora.join(name));
+    let [linked, object] = [linked, object].map(|path| format!("cp {} a.out", path.display()));
+    for (name, script, arguments, message) in [
+        ("linked", &linked[..], &[][..], ""),
+        ("relocatable", &object, &["-r"], ""),
+        ("question", "echo 1.0", &["--version"], ""),
+        ("elsewhere", "echo >b.out", &[], "a.out: the linker has not written it: no table"),
+        ("binary", "echo text >a.out", &["--oformat", "binary"], "a.out: not an ELF file: no table"),
+        (
+            "nothing",
+            &format!("{linked}; objcopy -g -R .sframe -R .eh_frame -R .bolt.org.eh_frame a.out"),
+            &[],
+            "a.out: no call frame information",
+        ),
+    ] {
+        if name == "nothing" && !is_installed("objcopy") {
+            skipped("a link without call frame information", "there is no objcopy (Debian: binutils)");
+            continue;
+        }
+        let arguments: Vec<&OsStr> = arguments.iter().map(|argument| OsStr::new(*argument)).collect();
+        for (required, code) in [("", 0), ("1", i32::from(!message.is_empty()))] {
+            let variables = [("CFI2SFRAME_LD_REQUIRED", required)];
+            let (output, _) = driven(&format!("linker-driver-{name}"), script, &arguments, &variables);
+            let messages = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(code), "{name}: {messages}");
+            assert!(code == 0 && messages.is_empty() || messages.contains(message), "{name}: {messages}");
+        }
+    }
+}
+
+/// In a response file the argument is not the linker's either.
+#[test]
+fn strict_in_a_response_file() {
+    let script = r#"case $1 in @*) cat "${1#@}";; esac; exit 0"#;
+    let directory = scratch("linker-driver-arguments-file");
+    fs::write(directory.join("file"), "--strict 'a b'").unwrap();
+    let argument = format!("@{}", directory.join("file").display());
+    let arguments = ["x.o", &argument, "--version"].map(OsStr::new);
+    let (output, _) = driven("linker-driver-strict-file", script, &arguments, &[]);
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "\"x.o\"\n\"a b\"\n\"--version\"\n");
+    assert_eq!(output.status.code(), Some(0));
+}
+
 /// The driver gives up on response files that `ld` refuses, before it runs the linker, and on no others.
 #[test]
 fn too_many_response_files() {

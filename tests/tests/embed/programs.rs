@@ -6,7 +6,12 @@ use std::collections::BTreeMap;
 use cfipack_container::File;
 use cfipack_encoder::sframe::Options;
 use cfipack_tests::embedded::embed;
+use cfipack_tests::linkers::LinkerKind;
+use cfipack_tests::not_tested::skipped;
 use cfipack_tests::reference::Tools;
+use object::elf;
+use object::read::elf::ElfFile64;
+use object::{Object as _, ObjectSection as _};
 
 use crate::linked::{KINDS, link, loaded_table, run, scratch, tools, with_table, without_table};
 
@@ -55,4 +60,29 @@ fn linked_files_run_as_before() {
     println!("{ways:#?}");
     assert!(ways.values().sum::<usize>() >= 20, "enough has been linked: {ways:?}");
     assert!(ways.len() >= 3, "several ways have been taken: {ways:?}");
+}
+
+/// BOLT's `PT_GNU_RELRO` counts the zeros of no byte behind a segment's bytes as bytes of the file, and thereby what
+/// follows there: lld's symbol table, whose symbols move with their sections.
+#[test]
+fn relro_that_counts_zeros_as_bytes() {
+    let directory = scratch("relro");
+    let Some(lld) = tools().0.iter().find(|linker| linker.kind == LinkerKind::Lld) else {
+        return skipped("BOLT's PT_GNU_RELRO", "there is no lld");
+    };
+    let path = directory.join("program");
+    let mut old = link(lld, &path, "program.o", &["-pie", "-Wl,-S"]).expect("lld links it");
+    let field = |at: usize| u64::from_le_bytes(old[at..at + 8].try_into().expect("8 bytes"));
+    let headers = (0..20).map(|index| 64 + 56 * index);
+    let mut relro = headers.filter(|at| old[*at..at + 4] == elf::PT_GNU_RELRO.0.to_le_bytes());
+    let relro = relro.next().expect("lld makes one");
+    let (start, memsz) = (field(relro + 8), field(relro + 40));
+    let file = ElfFile64::<object::Endianness>::parse(&old[..]).expect("an ELF file");
+    let symbols = file.section_by_name(".symtab").expect("a symbol table").file_range().expect("bytes").0;
+    assert!(start + memsz > symbols, "it reaches over symbols");
+    old[relro + 32..relro + 40].copy_from_slice(&memsz.to_le_bytes());
+    let before = run(&path, &old, false);
+    let (new, embedded) = with_table(&old);
+    assert_eq!(run(&path, &new, false), before, "{:?}", embedded.way);
+    assert!(without_table(&new) == old, "{:?}: not the original", embedded.way);
 }

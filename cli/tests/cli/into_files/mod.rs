@@ -6,6 +6,7 @@ mod interrupted;
 mod links;
 mod many;
 mod options;
+mod overlay;
 mod programs;
 mod reports;
 mod swapped;

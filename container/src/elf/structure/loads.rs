@@ -79,7 +79,7 @@ impl Loads {
     }
 
     /// The offset in the file of the first byte that is loaded at a range of addresses; the last ones may be zeros of no
-    /// byte, which lld counts to the `p_filesz` of `PT_GNU_RELRO`.
+    /// byte, which BOLT counts to the `p_filesz` of `PT_GNU_RELRO`.
     pub(super) fn offset_of_start(&self, address: u64, size: u64) -> Option<u64> {
         let load = self.containing(address, size)?;
         let is_loaded = address < load.file_end() || size == 0 && address == load.file_end();

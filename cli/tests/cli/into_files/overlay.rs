@@ -1,0 +1,32 @@
+//! Files of a lower layer of overlayfs, as containers have them.
+
+use std::process::Command;
+
+use cfipack_tests::not_tested::skipped;
+
+use super::built;
+
+/// The file in the lower layer stays, and the upper one has the new file alone.
+#[test]
+fn a_file_of_a_lower_layer() {
+    let Some(directory) = built("into_overlay") else { return };
+    let script = r#"
+mkdir lower layers && mount -t tmpfs none layers && cp library.so lower/ &&
+mkdir layers/upper layers/work layers/merged || exit 99
+mount -t overlay -o lowerdir=lower,upperdir=layers/upper,workdir=layers/work none layers/merged || exit 99
+"$0" --in-place layers/merged/library.so && "$0" verify layers/merged/library.so || exit 2
+cmp library.so lower/library.so && ls -A layers/upper
+"$0" strip layers/merged/library.so && cmp library.so layers/merged/library.so"#;
+    let output = Command::new("unshare")
+        .args(["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_cfi2sframe")])
+        .current_dir(&directory)
+        .output();
+    let output = match output {
+        Ok(output) if !matches!(output.status.code(), Some(99 | 1)) => output,
+        _ => return skipped("files on overlayfs", "this user may not mount one"),
+    };
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(printed.ends_with("library.so\n") && printed.contains(" 0 different, "), "{printed}");
+}
