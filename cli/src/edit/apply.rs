@@ -67,6 +67,8 @@ pub struct FileReport<P> {
     pub others: Vec<PathBuf>,
     /// What could not be kept.
     pub warnings: Vec<String>,
+    /// Members of an archive for another machine, which stay as they are.
+    pub num_of_other_kind: usize,
 }
 
 impl<P> FileReport<P> {
@@ -80,6 +82,7 @@ impl<P> FileReport<P> {
             changes: Vec::new(),
             others: Vec::new(),
             warnings: Vec::new(),
+            num_of_other_kind: 0,
         }
     }
 }
@@ -171,8 +174,8 @@ fn edited<'a, E: Edit>(
     old: &'a [u8],
     report: &mut FileReport<E::Report>,
 ) -> Result<Rewrite<'a>, Problem> {
-    let FileReport { parts, warnings, .. } = report;
-    let (mut skipped, mut next, mut of_other_kind) = (None, 0, 0);
+    let FileReport { parts, warnings, num_of_other_kind: of_other_kind, .. } = report;
+    let (mut skipped, mut next) = (None, 0);
     let names = NameRoom::of_file(old.len());
     let new = rewrite_members(old, |member: &Member<'a>| {
         let index = next;
@@ -188,8 +191,8 @@ fn edited<'a, E: Edit>(
                     // The last in the list of reasons is the most telling about an archive.
                     skipped = skipped.max(Some(skip));
                     if skip == Skip::OtherKind {
-                        of_other_kind += 1;
-                        if of_other_kind <= NAMED_MEMBERS {
+                        *of_other_kind += 1;
+                        if *of_other_kind <= NAMED_MEMBERS {
                             warnings.push(format!("member {name} stays as it is: {skip}"));
                         }
                     }
@@ -199,15 +202,15 @@ fn edited<'a, E: Edit>(
             },
         }
     })?;
-    if of_other_kind > NAMED_MEMBERS {
-        let more = of_other_kind - NAMED_MEMBERS;
+    if *of_other_kind > NAMED_MEMBERS {
+        let more = *of_other_kind - NAMED_MEMBERS;
         warnings.push(format!("{more} more of its members stay as they are: {}", Skip::OtherKind));
     }
     match skipped {
         Some(skip) if parts.is_empty() => {
             // The reason is the file's then.
             warnings.clear();
-            Err(Problem::Skip(skip))
+            Err(Problem::Skip(if skip == Skip::NotElf { Skip::NoObjects } else { skip }))
         }
         _ => Ok(new),
     }

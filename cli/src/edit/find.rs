@@ -220,8 +220,8 @@ impl Search {
                 continue;
             }
             let name = location.path().to_path_buf();
-            match thin::outside(&location, &searched) {
-                Ok(outside) => outside.iter().for_each(|member| self.skip(member, Skip::Outside)),
+            match thin::skipped(&location, &searched) {
+                Ok(skipped) => skipped.iter().for_each(|(member, skip)| self.skip(member, *skip)),
                 Err(error) => self.fail(&name, error),
             }
             let members = Some(Members::In(searched.clone()));

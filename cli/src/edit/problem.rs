@@ -22,6 +22,8 @@ pub enum Problem {
 pub enum Skip {
     /// Neither an ELF file nor an archive.
     NotElf,
+    /// An archive, of which no member is an ELF file.
+    NoObjects,
     /// ELF, but of a machine or kind that has no `.sframe`.
     OtherKind,
     /// It describes no function.
@@ -42,6 +44,8 @@ pub enum Skip {
     LeftOver,
     /// A member of a thin archive in a directory, which is not a file in the directories that are searched.
     Outside,
+    /// A member of a thin archive in a directory, which is not there, or not a regular file.
+    Missing,
 }
 
 impl Skip {
@@ -49,6 +53,7 @@ impl Skip {
     pub fn name(self) -> &'static str {
         match self {
             Self::NotElf => "not-elf",
+            Self::NoObjects => "no-objects",
             Self::OtherKind => "other-kind",
             Self::NoCfi => "no-cfi",
             Self::DebugFile => "debug-file",
@@ -59,17 +64,18 @@ impl Skip {
             Self::Special => "special-file",
             Self::LeftOver => "temporary-file",
             Self::Outside => "outside",
+            Self::Missing => "missing",
         }
     }
 
     /// Whether the file is named even if others are not.
     pub fn is_unexpected(self) -> bool {
-        matches!(self, Self::Special | Self::Outside)
+        matches!(self, Self::Special | Self::Outside | Self::Missing)
     }
 
     /// Whether it is an error for a file that was named, not found in a directory.
     pub fn is_wrong_input(self) -> bool {
-        matches!(self, Self::NotElf | Self::OtherKind)
+        matches!(self, Self::NotElf | Self::NoObjects | Self::OtherKind)
     }
 }
 
@@ -84,6 +90,7 @@ impl fmt::Display for Skip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NotElf => "neither an ELF file nor an archive",
+            Self::NoObjects => "an archive without ELF files",
             Self::OtherKind => "a Mach-O file, or ELF of a machine or kind without .sframe",
             Self::NoCfi => "no call frame information",
             Self::DebugFile => "a debug file: its code and its .eh_frame are empty (NOBITS)",
@@ -96,6 +103,7 @@ impl fmt::Display for Skip {
             Self::Outside => {
                 "member of a thin archive outside of its directory tree, or behind a symbolic link"
             }
+            Self::Missing => "member of a thin archive that is not there, or not a regular file",
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use anyhow::{Context as _, anyhow};
 use cfipack_container::{Rewrite, ThinMember, resize_thin_members, thin_members};
 
 use super::find::Target;
-use super::problem::Problem;
+use super::problem::{Problem, Skip};
 use super::walk::Searched;
 use crate::io::entry::{Entry, Location, directory_of};
 use crate::io::original::{CHANGED, Original};
@@ -39,8 +40,8 @@ pub fn resized<'a>(target: &Target, bytes: &'a [u8]) -> Result<Option<Rewrite<'a
         let metadata = match reach {
             Members::Anywhere => fs::metadata(&file),
             Members::In(searched) => match reached(archive, member, searched) {
-                Some(member) => member.metadata(),
-                None => return Ok(member.size),
+                Ok(member) => member.metadata(),
+                Err(_) => return Ok(member.size),
             },
         };
         let metadata = metadata.with_context(|| file.display().to_string())?;
@@ -51,23 +52,29 @@ pub fn resized<'a>(target: &Target, bytes: &'a [u8]) -> Result<Option<Rewrite<'a
 
 /// The paths of the members of a thin archive.
 pub fn paths(archive: &Location) -> anyhow::Result<Vec<PathBuf>> {
-    chosen(archive, |_| true)
+    let members = chosen(archive, |_| Some(()))?;
+    Ok(members.into_iter().map(|(path, ())| path).collect())
 }
 
-/// The paths of the members that are not files in the directories that were searched, reached without symbolic links.
-pub fn outside(archive: &Location, searched: &Searched) -> anyhow::Result<Vec<PathBuf>> {
-    chosen(archive, |member| reached(archive, member, searched).is_none())
+/// The paths of the members that are not files in the directories that were searched, reached without symbolic links,
+/// and what they are instead.
+pub fn skipped(archive: &Location, searched: &Searched) -> anyhow::Result<Vec<(PathBuf, Skip)>> {
+    chosen(archive, |member| reached(archive, member, searched).err())
 }
 
-/// The paths of some members; none if members of another archive are among them, for which the archive is refused.
-fn chosen(archive: &Location, is_chosen: impl Fn(&ThinMember<'_>) -> bool) -> anyhow::Result<Vec<PathBuf>> {
+/// The paths of members about which there is something to say; none if members of another archive are among them, for
+/// which the archive is refused.
+fn chosen<T>(
+    archive: &Location,
+    about: impl Fn(&ThinMember<'_>) -> Option<T>,
+) -> anyhow::Result<Vec<(PathBuf, T)>> {
     let original = Original::open(archive.entry()?)?;
     let members = thin_members(original.bytes())?.unwrap_or_default();
     if members.iter().any(|member| member.nested.is_some()) {
         return Ok(Vec::new());
     }
-    let chosen = members.iter().filter(|member| is_chosen(member));
-    Ok(chosen.map(|member| path_of(archive.path(), member)).collect())
+    let chosen = members.iter().filter_map(|member| Some((path_of(archive.path(), member), about(member)?)));
+    Ok(chosen.collect())
 }
 
 fn path_of(archive: &Path, member: &ThinMember<'_>) -> PathBuf {
@@ -75,9 +82,17 @@ fn path_of(archive: &Path, member: &ThinMember<'_>) -> PathBuf {
 }
 
 /// A member that is a file in one of the directories, if its path leads there without a symbolic link.
-fn reached(archive: &Location, member: &ThinMember<'_>, searched: &Searched) -> Option<Entry> {
+fn reached(archive: &Location, member: &ThinMember<'_>, searched: &Searched) -> Result<Entry, Skip> {
+    let of_error = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => Skip::Missing,
+        _ => Skip::Outside,
+    };
     let path = Path::new(OsStr::from_bytes(member.path));
-    let directory = archive.directory().lead(directory_of(path)).ok()?;
-    let entry = Location::new(searched.get(&directory)?.clone(), path.to_path_buf()).entry().ok()?;
-    entry.metadata().is_ok_and(|metadata| metadata.is_file()).then_some(entry)
+    let directory = archive.directory().lead(directory_of(path)).map_err(of_error)?;
+    let directory = searched.get(&directory).ok_or(Skip::Outside)?;
+    let entry = Location::new(directory.clone(), path.to_path_buf()).entry().map_err(of_error)?;
+    match entry.metadata().map_err(of_error)?.is_file() {
+        true => Ok(entry),
+        false => Err(Skip::Missing),
+    }
 }

@@ -132,8 +132,10 @@ impl<'s> Input<'s> {
                 object.with_context(|| format!("{name}: the file has no object"))
             }
             _ => {
-                let arches = arches(self.members()?);
-                if arches.contains(", ") {
+                let mut arches = arches(self.members()?);
+                arches.retain(|arch| ARCHES.contains(&&arch[..]));
+                if arches.len() > 1 {
+                    let arches = arches.join(", ");
                     bail!("{name}: the file has several architectures, choose one with --arch: {arches}");
                 }
                 bail!("{name}: an archive; this command needs one object: extract its members")
@@ -161,7 +163,7 @@ impl<'s> Input<'s> {
         if let Some(selected) = &self.slice.arch
             && !all()?.any(|member| is_selected(&member))
         {
-            bail!("{}: the file has no {selected}, but {}", name(), arches(all()?));
+            bail!("{}: the file has no {selected}, but {}", name(), arches(all()?).join(", "));
         }
         Ok(all()?.filter(is_selected))
     }
@@ -194,11 +196,10 @@ pub fn or_standard_input(path: &Path) -> &Path {
 }
 
 /// The architectures of objects and linked files, each once.
-fn arches<'a>(members: impl Iterator<Item = Result<Member<'a>, cfipack_container::Error>>) -> String {
+fn arches<'a>(members: impl Iterator<Item = Result<Member<'a>, cfipack_container::Error>>) -> Vec<String> {
     let mut seen = HashSet::new();
-    let arches = members.flatten().filter_map(|member| member.arch);
-    let arches: Vec<_> = arches.filter(|arch| seen.insert(arch.clone())).collect();
-    arches.join(", ")
+    let arches = members.flatten().filter_map(|member| member.arch).map(Cow::into_owned);
+    arches.filter(|arch| seen.insert(arch.clone())).collect()
 }
 
 fn contents(bytes: &[u8], placement: Placement) -> Result<Contents<'_>, cfipack_container::Error> {

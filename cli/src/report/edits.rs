@@ -138,7 +138,9 @@ impl<'e, E: Reported> RunReport<'e, E> {
                 self.bytes = (self.bytes.0 + old, self.bytes.1 + new);
                 let remarks = self.edit.add(&file.parts, &mut self.totals);
                 remarks.iter().for_each(|remark| lines.warn(&file.name, &remark.words));
-                Status::differs_if(remarks.iter().any(|remark| remark.fails))
+                let lacks_members =
+                    self.run.strict && file.origin == Origin::Named && file.num_of_other_kind != 0;
+                Status::differs_if(lacks_members || remarks.iter().any(|remark| remark.fails))
             }
             Outcome::Kept(problem) => self.kept(file, problem, &mut lines),
         };

@@ -122,6 +122,9 @@ fn check_verb(inputs: &[PathBuf]) -> anyhow::Result<()> {
     let similarity = |verb: &str| (strsim::jaro(name, verb) * 1000.0) as u32;
     let verbs = command.get_subcommands().map(clap::Command::get_name);
     match verbs.max_by_key(|verb| similarity(verb)).filter(|verb| similarity(verb) > 750) {
+        Some(verb) if verb == name => {
+            bail!("{name}: a command, which comes before the options; there is no file of that name")
+        }
         Some(verb) => bail!("{name}: no file, and no command; a similar command: {verb}"),
         None => Ok(()),
     }

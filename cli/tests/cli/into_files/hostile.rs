@@ -137,6 +137,13 @@ fn a_member_for_another_machine() {
     assert_eq!(extracted.unwrap().stdout, other);
     let text = messages(&directory, &["verify", "mixed.a"], 0);
     assert!(text.contains("warning: mixed.a(other.o): offset 0x12: "), "{text}");
+    let text = messages(&directory, &["--in-place", "--strict", "mixed.a"], 1);
+    assert!(text.contains(stays), "{text}");
+    fs::write(directory.join("text"), "no object").unwrap();
+    let archived = Command::new("ar").args(["rcS", "text.a", "text"]).current_dir(&directory).status();
+    assert!(archived.unwrap().success());
+    let text = messages(&directory, &["--in-place", "text.a"], 2);
+    assert_eq!(text, "error: text.a: an archive without ELF files\n");
     // Alone it is an error for both.
     messages(&directory, &["--in-place", "other.o"], 2);
     messages(&directory, &["verify", "other.o"], 2);

@@ -69,6 +69,15 @@ pub enum StructureError {
         /// The new file's value.
         new: u64,
     },
+    /// A program header leads to other bytes of the file than the original's.
+    SegmentBytes {
+        /// The header's index in the new file.
+        index: usize,
+        /// Its `p_offset`.
+        offset: u64,
+        /// Its `p_filesz`.
+        size: u64,
+    },
     /// A program header of the original is missing.
     MissingSegment {
         /// Its index in the original.
@@ -100,6 +109,15 @@ pub enum StructureError {
         old: u64,
         /// The new file's value.
         new: u64,
+    },
+    /// A section that is loaded in the original is not loaded.
+    SectionNotLoaded {
+        /// The header's index in the new file.
+        index: usize,
+        /// Its `sh_addr`.
+        address: u64,
+        /// Its `sh_size`.
+        size: u64,
     },
     /// A byte of a section differs.
     SectionByte {
@@ -176,6 +194,9 @@ impl fmt::Display for StructureError {
             Self::Segment { index, field, old, new } => {
                 write!(f, "program header {index}: {field} {new:#x} must be {old:#x}")
             }
+            Self::SegmentBytes { index, offset, size } => {
+                write!(f, "program header {index}: the {size} bytes at p_offset {offset:#x} are other ones")
+            }
             Self::MissingSegment { index, kind } => {
                 write!(f, "program header {index} of the old file (type {kind:#x}) is missing")
             }
@@ -187,6 +208,9 @@ impl fmt::Display for StructureError {
             }
             Self::Section { index, field, old, new } => {
                 write!(f, "section {index}: {field} {new:#x} must be {old:#x}")
+            }
+            Self::SectionNotLoaded { index, address, size } => {
+                write!(f, "section {index}: the {size} bytes at address {address:#x} are not loaded")
             }
             Self::SectionByte { index, offset, old, new } => {
                 write!(f, "section {index}: offset {offset:#x}: byte {new:#04x} was {old:#04x}")

@@ -155,8 +155,11 @@ fn check_other(
             (from.offset, is_right && is_shifted)
         }
     };
-    match is_right || from.filesz == 0 && is_shifted {
-        true => Ok(()),
-        false => Err(differs(index, "p_offset", expected, to.offset)),
+    if is_right || from.filesz == 0 && is_shifted {
+        return Ok(());
     }
+    Err(match expected == to.offset {
+        true => StructureError::SegmentBytes { index, offset: to.offset, size: to.filesz },
+        false => differs(index, "p_offset", expected, to.offset),
+    })
 }

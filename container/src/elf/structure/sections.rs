@@ -116,13 +116,14 @@ fn check_place(
 ) -> Result<(), StructureError> {
     let Check { old, new, .. } = check;
     let differs = |old, new| Err(StructureError::Section { index: pair.new, field: "sh_offset", old, new });
+    let not_loaded = StructureError::SectionNotLoaded { index: pair.new, address: to.addr, size: to.size };
     let size = if from.has_bytes() { from.size } else { 0 };
     let loaded = |image: &Image<'_>, section: Section| {
         let offset = section.is_loaded().then(|| image.loads.offset_of(section.addr, size));
         offset.flatten()
     };
     if let Some(in_old) = loaded(old, from) {
-        let Some(load) = new.loads.containing(to.addr, size) else { return differs(from.offset, to.offset) };
+        let load = new.loads.containing(to.addr, size).ok_or(not_loaded)?;
         let flags = old.loads.containing(from.addr, size).map_or(0, |load| load.segment.flags);
         let is_moved = from.addr != to.addr;
         if load.segment.flags != flags && (!is_moved || load.segment.flags & elf::PF_W.0 != 0) {
@@ -133,17 +134,18 @@ fn check_place(
                 new: load.segment.flags.into(),
             });
         }
-        let in_new = loaded(new, to).unwrap_or(u64::MAX);
         // A section that the original loads from elsewhere has no place to be held against.
-        return match to.offset == in_new || from.offset != in_old && to.offset == from.offset {
-            true => Ok(()),
-            false => differs(in_new, to.offset),
+        return match loaded(new, to) {
+            _ if from.offset != in_old && to.offset == from.offset => Ok(()),
+            Some(in_new) if to.offset != in_new => differs(in_new, to.offset),
+            Some(_) => Ok(()),
+            None => Err(not_loaded),
         };
     }
     if from.has_memory() && old.loads.containing(from.addr, from.size).is_some() {
         let is_loaded = new.loads.containing(to.addr, to.size).is_some();
         if !is_loaded {
-            return differs(from.offset, to.offset);
+            return Err(not_loaded);
         }
     }
     if from.has_bytes() {
