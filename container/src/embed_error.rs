@@ -62,13 +62,20 @@ pub enum EmbedError {
         /// Its index.
         value: u64,
     },
-    /// No way of those that suit the file makes room for a program header.
+    /// A section stands in the way of a program header.
     NoRoom {
         /// The section in the way.
         section: SectionName,
         /// Its offset in the file.
         offset: u64,
         /// Its size.
+        size: u64,
+    },
+    /// No way of those that suit the file makes room for a program header.
+    NoWay {
+        /// The offset of the program headers in the file.
+        offset: u64,
+        /// Their size.
         size: u64,
     },
     /// Unknown bytes after the program headers, which belong to no section.
@@ -202,6 +209,9 @@ impl fmt::Display for EmbedError {
                     f,
                     "section {section}: offset {offset:#x}: {size:#x} bytes leave no room for program headers and cannot be moved"
                 )
+            }
+            Self::NoWay { offset, size } => {
+                write!(f, "offset {offset:#x}: no room for more program headers than these {size:#x} bytes")
             }
             Self::UnknownBytes { offset, value } => {
                 write!(

@@ -7,7 +7,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::anyhow;
+use anyhow::{anyhow, bail};
 
 use super::problem::Skip;
 use super::thin::{self, Members};
@@ -173,7 +173,10 @@ impl Search {
         for member in thin::paths(&location)? {
             let added = self.location(&member).map_err(anyhow::Error::from).and_then(|location| {
                 let name = location.path().to_path_buf();
-                let (identity, _) = Format::of(&location)?;
+                let (identity, format) = Format::of(&location)?;
+                if matches!(format, Format::ThinArchive) {
+                    bail!("a thin archive as the member of one");
+                }
                 self.add_file(&name, location, identity, Origin::Member)
             });
             if let Err(error) = added {

@@ -96,6 +96,8 @@ struct RunReport<'e, E> {
     status: Status,
     /// Files by what happened to them.
     counts: [u64; 5],
+    /// An object was changed, or already as it would become: not thin archives alone.
+    has_objects: bool,
     skipped: BTreeMap<Skip, u64>,
     bytes: (u64, u64),
     totals: Totals,
@@ -117,6 +119,7 @@ impl<'e, E: Reported> RunReport<'e, E> {
             progress,
             status: Status::Done,
             counts: [0; 5],
+            has_objects: false,
             skipped: BTreeMap::new(),
             bytes: (0, 0),
             totals: Totals::default(),
@@ -136,6 +139,7 @@ impl<'e, E: Reported> RunReport<'e, E> {
             Outcome::Changed | Outcome::Unchanged => {
                 let (old, new) = file.bytes.unwrap_or_default();
                 self.bytes = (self.bytes.0 + old, self.bytes.1 + new);
+                self.has_objects |= !file.parts.is_empty();
                 let remarks = self.edit.add(&file.parts, &mut self.totals);
                 remarks.iter().for_each(|remark| lines.warn(&file.name, &remark.words));
                 let lacks_members =
@@ -225,7 +229,8 @@ impl<'e, E: Reported> RunReport<'e, E> {
             }
         }
         if counts[Kind::Changed as usize] + counts[Kind::Unchanged as usize] != 0 {
-            for line in self.edit.summary(&self.totals) {
+            let summary = if self.has_objects { self.edit.summary(&self.totals) } else { Vec::new() };
+            for line in summary {
                 let _ = writeln!(text, "  {line}");
             }
             let _ = writeln!(text, "  files: {} bytes become {}", self.bytes.0, self.bytes.1);

@@ -88,6 +88,23 @@ fn members_outside_of_the_tree_stay() {
     assert_eq!([&outside, &absolute].map(|path| state(path)), before);
 }
 
+/// Archives whose members are thin archives, themselves among them.
+#[test]
+fn thin_archives_of_thin_archives() {
+    let directory = crate::program::scratch("into_thin_nested");
+    let archives = [("first.a", "second.a"), ("second.a", "first.a"), ("itself.a", "itself.a")];
+    for (name, member) in archives {
+        fs::write(directory.join(name), thin_archive(&[member])).unwrap();
+    }
+    for (name, member) in archives {
+        let before = state(&directory.join(member));
+        let text = messages(&directory, &["--in-place", name], 2);
+        let expected = format!("error: {member}: a thin archive as the member of one\n");
+        assert!(text.starts_with(&expected) && !text.contains("functions"), "{text}");
+        assert_eq!(state(&directory.join(member)) == before, name != member, "{name}");
+    }
+}
+
 /// The order of names and directories makes no difference.
 #[test]
 fn members_of_a_named_archive_are_listed() {

@@ -25,7 +25,7 @@ use cfipack_format::Address;
 use object::elf;
 
 use super::Headers;
-use crate::{EmbedError, Rewrite, SectionName};
+use crate::{EmbedError, Rewrite};
 use evict::Attempt;
 use movable::Kinds;
 use plan::Plan;
@@ -113,7 +113,7 @@ fn plan(source: &Source<'_>, table_len: u64) -> Result<(Way, Plan), EmbedError> 
         }
     }
     let (offset, size) = (source.phoff, source.ph_end() - source.phoff);
-    Err(refusal.unwrap_or(EmbedError::NoRoom { section: SectionName::new(""), offset, size }))
+    Err(refusal.unwrap_or(EmbedError::NoWay { offset, size }))
 }
 
 /// A way to try.
