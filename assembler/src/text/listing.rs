@@ -29,6 +29,7 @@ pub(super) fn read<'t>(
         conditions: Conditions::default(),
         source: source.map(lines),
         most_rows: u32::MAX,
+        longest: 0,
         text,
         is_wide: None,
     };
@@ -41,10 +42,15 @@ pub(super) fn read<'t>(
     }
     let mut collector = listing.collector;
     let most_rows = listing.most_rows;
+    // A statement of as many rows as gas lists at most by default is whole where another has more.
+    let is_longer_listed = listing.longest > MOST_ROWS;
     let cut = collector
         .places
         .iter()
-        .filter(|place| place.is_cut || place.rows >= most_rows)
+        .filter(|place| {
+            let is_whole = is_longer_listed && place.rows == MOST_ROWS;
+            place.is_cut && !is_whole || place.rows >= most_rows
+        })
         .filter_map(|place| place.cfi);
     for span in cut.collect::<Vec<_>>() {
         collector.fault(span, Problem::CutBytes);
@@ -65,6 +71,8 @@ struct Listing<'t> {
     source: Option<Vec<&'t [u8]>>,
     /// Rows after which bytes were missing.
     most_rows: u32,
+    /// The most rows that a statement has.
+    longest: u32,
     text: &'t [u8],
     /// Whether some row is longer than those of gas's default width, once that was asked.
     is_wide: Option<bool>,
@@ -246,6 +254,7 @@ impl<'t> Listing<'t> {
             self.collector.fault(span, Problem::MissingBytes { expected, found });
         }
         self.collector.emit(found, found + count);
+        self.longest = self.longest.max(row.rows);
         let is_cut = row.rows == MOST_ROWS || row.rows >= self.most_rows;
         let place = self.collector.place();
         (place.is_cut, place.rows) = (is_cut, row.rows);

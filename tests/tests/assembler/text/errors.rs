@@ -112,6 +112,9 @@ fn listings_that_are_not_exact_are_refused() {
     refuses("\tfrobnicate\n\tnop\n", &[M], &Problem::NotAssembled);
     refuses("\tret\n\t.skip 100\n", &[M], &Problem::CutBytes);
     takes("\tret\n\t.skip 100\n", &[M, "--listing-cont-lines=100"], 101, 0);
+    // So many bytes that a listing of gas's default would end there, whether or not there are more.
+    refuses("\tret\n\t.skip 18\n", &[M], &Problem::CutBytes);
+    takes("\t.skip 100\n\t.skip 18\n", &[M, "--listing-cont-lines=100"], 118, 0);
     refuses("\tret\n\t.nops 100\n", &[M], &Problem::CutBytes);
     takes("\tret\n\t.nops 100\n\tret\n", &[M], 102, 0);
     let long = format!("\tcall {}\n", "x".repeat(300));
