@@ -11,7 +11,7 @@ use crate::record::Records;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Cie<'a> {
-    /// Where it starts.
+    /// The offset of its start.
     pub offset: SectionOffset,
     /// 1, 3 or 4.
     pub version: u8,
@@ -19,7 +19,7 @@ pub struct Cie<'a> {
     pub augmentation: &'a [u8],
     /// Bytes of code that an advance counts.
     pub code_alignment: u64,
-    /// What factored offsets are multiplied with.
+    /// The factor of factored offsets.
     pub data_alignment: i64,
     /// The column that holds the return address.
     pub return_address: Register,
@@ -45,9 +45,9 @@ pub struct Cie<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Personality {
-    /// How the routine is found: by its address, or by a cell that holds it.
+    /// The encoding of the pointer to the routine: its address, or that of a cell that holds it.
     pub encoding: PointerEncoding,
-    /// Where the pointer lies, which a relocation of a relocatable object names.
+    /// The offset of the pointer, which a relocation of a relocatable object names.
     pub field: SectionOffset,
     /// The routine or the cell; none in [unrelocated](crate::Functions::keyed) input, where the relocation of the
     /// field has it.
@@ -200,7 +200,7 @@ impl<'a> Cie<'a> {
         Ok(Personality { encoding, field, address: section.is_placed.then_some(address) })
     }
 
-    /// Whether `other` gives its FDEs' instructions the same meaning.
+    /// Returns whether `other` gives its FDEs' instructions the same meaning.
     #[inline]
     pub fn means_the_same(&self, other: &Self) -> bool {
         self.code_alignment == other.code_alignment

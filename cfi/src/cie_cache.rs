@@ -15,18 +15,18 @@ const COUNT: usize = 16;
 /// CIEs by where they start.
 #[derive(Clone)]
 pub(crate) struct CieCache<'a> {
-    /// What the loop over plain FDEs reads.
+    /// The heads that the loop over plain FDEs reads.
     heads: [Head; COUNT],
     cies: Box<[Option<Cie<'a>>; COUNT]>,
 }
 
 #[derive(Clone, Copy)]
 struct Head {
-    /// Where the CIE starts.
+    /// The offset of the CIE.
     at: usize,
-    /// Whether FDEs that look [plain](crate::PlainFde) are.
+    /// True if FDEs that look [plain](crate::PlainFde) are.
     is_plain: bool,
-    /// What the caller knows a CIE by whose FDEs are plain.
+    /// The caller's number of a CIE whose FDEs are plain.
     number: Option<u8>,
 }
 
@@ -51,7 +51,7 @@ impl<'a> CieCache<'a> {
         at / 4 % COUNT
     }
 
-    /// Whether a plain FDE may have the CIE at this place, which is known.
+    /// Returns whether a plain FDE may have the CIE at this place, which is known.
     #[inline(always)]
     pub(crate) fn is_plain(&self, at: usize) -> bool {
         let head = &self.heads[Self::slot(at)];

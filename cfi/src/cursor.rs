@@ -15,7 +15,7 @@ impl<'a> Cursor<'a> {
         Self { bytes, endian }
     }
 
-    /// What has not been read.
+    /// The bytes that have not been read.
     #[inline]
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.bytes

@@ -10,28 +10,28 @@ use cfipack_format::{Address, SectionOffset};
 pub enum Error {
     /// A record's length reaches beyond the section. Nothing after it can be found.
     Length {
-        /// Where the record starts.
+        /// The offset of the record.
         offset: SectionOffset,
         /// The length it claims, in bytes.
         length: u64,
     },
     /// A field reaches beyond its record.
     Truncated {
-        /// Where the record starts.
+        /// The offset of the record.
         offset: SectionOffset,
     },
     /// An FDE whose function ends beyond the last address: the address after its code does not exist.
     Range {
-        /// Where the record starts.
+        /// The offset of the record.
         offset: SectionOffset,
         /// The function's first address.
         start: Address,
-        /// Its size in bytes.
+        /// The size in bytes.
         size: u64,
     },
     /// An FDE's CIE pointer leads outside the section or to something that is no CIE.
     CiePointer {
-        /// Where the FDE starts.
+        /// The offset of the FDE.
         offset: SectionOffset,
         /// The pointer as stored.
         pointer: u64,
@@ -39,62 +39,62 @@ pub enum Error {
     /// A CIE of more than 1024 bytes, where real ones have a few dozen. It might be read again for
     /// each of its FDEs.
     CieLength {
-        /// Where the CIE starts.
+        /// The offset of the CIE.
         offset: SectionOffset,
         /// Bytes after its id.
         length: usize,
     },
     /// A CIE version other than 1, 3 and 4.
     CieVersion {
-        /// Where the CIE starts.
+        /// The offset of the CIE.
         offset: SectionOffset,
         /// The version.
         version: u8,
     },
     /// An augmentation letter of unknown meaning.
     Augmentation {
-        /// Where the CIE starts.
+        /// The offset of the CIE.
         offset: SectionOffset,
         /// The first letter that is not understood.
         letter: u8,
     },
     /// A pointer encoding that does not exist or cannot be followed in a file.
     PointerEncoding {
-        /// Where the record starts.
+        /// The offset of the record.
         offset: SectionOffset,
         /// The encoding byte (`DW_EH_PE_*`).
         encoding: u8,
     },
     /// A CIE whose addresses have another size than the architecture's.
     AddressSize {
-        /// Where the CIE starts.
+        /// The offset of the CIE.
         offset: SectionOffset,
         /// The size in bytes.
         size: u8,
     },
     /// A CIE of version 4 whose addresses have segment selectors.
     SegmentSize {
-        /// Where the CIE starts.
+        /// The offset of the CIE.
         offset: SectionOffset,
         /// The size of a selector in bytes.
         size: u8,
     },
     /// A return-address column that no register has.
     ReturnColumn {
-        /// Where the CIE starts.
+        /// The offset of the CIE.
         offset: SectionOffset,
         /// The column.
         column: u64,
     },
     /// An FDE of an unrelocated `.debug_frame`, whose CIE pointer is subject to relocation.
     Unrelocated {
-        /// Where the FDE starts.
+        /// The offset of the FDE.
         offset: SectionOffset,
     },
 }
 
 impl Error {
-    /// Where the record in question starts.
+    /// The offset of the record in question.
     pub const fn offset(&self) -> SectionOffset {
         match *self {
             Self::Length { offset, .. }

@@ -11,15 +11,15 @@ use crate::{Cie, Error, Keys, Section, SectionKind};
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Function<'a> {
-    /// What the caller knows the function by: in [relocated](crate::Functions::new) input its first address.
+    /// The function's name for the caller: in [relocated](crate::Functions::new) input its first address.
     pub key: Key,
     /// The first address; none in [unrelocated](crate::Functions::keyed) input, where it is not known.
     pub start: Option<Address>,
     /// Bytes of code.
     pub size: u64,
-    /// Where the FDE starts.
+    /// The offset of the FDE.
     pub fde: SectionOffset,
-    /// Where its `start` field lies, which a relocation of a relocatable object names.
+    /// The offset of its `start` field, which a relocation of a relocatable object names.
     pub start_field: SectionOffset,
     /// The CIE.
     pub cie: Cie<'a>,

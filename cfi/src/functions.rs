@@ -9,10 +9,10 @@ use crate::plain::PlainFde;
 use crate::record::{Record, Records};
 use crate::{Error, Excluded, Function, Section, SectionKind};
 
-/// What the functions of a section are known by: their [`Addresses`] in relocated input, or what a closure
+/// The source of the functions' keys in a section: their [`Addresses`] in relocated input, or what a closure
 /// [resolves](Resolved) in unrelocated input.
 pub trait Keys: sealed::Sealed {
-    /// Whether the keys are the functions' addresses.
+    /// True if the keys are the functions' addresses.
     const ARE_ADDRESSES: bool;
 
     /// The key of the function whose start field lies at an offset and stands for an address; none for a
@@ -66,7 +66,7 @@ pub struct Functions<'a, K = Addresses> {
     pub(crate) section: Records<'a>,
     pub(crate) at: usize,
     pub(crate) end: usize,
-    /// Where the next [excluded](Section::excluded) FDE starts; `usize::MAX` if there is none.
+    /// The offset of the next [excluded](Section::excluded) FDE; `usize::MAX` if there is none.
     pub(crate) next_excluded: usize,
     excluded: &'a [Excluded],
     pub(crate) cies: CieCache<'a>,
@@ -98,7 +98,7 @@ impl<'a, F: FnMut(SectionOffset) -> Option<Key>> Functions<'a, Resolved<F>> {
         Self::keyed_between(section, SectionOffset(0), SectionOffset(section.bytes.len()), key_of)
     }
 
-    /// As [`keyed`](Self::keyed), of the functions whose FDEs start in a range of offsets, the first of which is a
+    /// Walks as [`keyed`](Self::keyed) the functions whose FDEs start in a range of offsets, the first of which is a
     /// record's.
     pub fn keyed_between(section: &Section<'a>, from: SectionOffset, to: SectionOffset, key_of: F) -> Self {
         Self::with_keys(section, from, to, Resolved(key_of))
@@ -130,7 +130,7 @@ impl<'a, K: Keys> Functions<'a, K> {
         self.next_excluded == self.at
     }
 
-    /// Where the next record starts.
+    /// The offset of the next record.
     pub fn offset(&self) -> SectionOffset {
         SectionOffset(self.at)
     }

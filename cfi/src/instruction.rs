@@ -57,9 +57,9 @@ pub enum Short {
     Nop,
     /// Bytes of code.
     Advance(u64),
-    /// Of a register below 64.
+    /// `DW_CFA_offset` of a register below 64.
     Offset(Register, i64),
-    /// Of less than 2^14.
+    /// `DW_CFA_def_cfa_offset` of less than 2^14.
     DefCfaOffset(i64),
 }
 
@@ -72,13 +72,13 @@ pub struct Instructions<'a, 'f> {
 }
 
 impl<'a, 'f> Instructions<'a, 'f> {
-    /// Those in `bytes`, which belong to `function` or its CIE.
+    /// Decodes the instructions in `bytes`, which belong to `function` or its CIE.
     #[inline]
     pub fn new(function: &'f Function<'a>, bytes: &'a [u8]) -> Self {
         Self { function, cursor: Cursor::new(bytes, function.arch().endian()), outside_dwarf: false }
     }
 
-    /// What has not been decoded.
+    /// The bytes that have not been decoded.
     #[inline]
     pub fn rest(&self) -> &'a [u8] {
         self.cursor.rest()
@@ -90,13 +90,13 @@ impl<'a, 'f> Instructions<'a, 'f> {
         self.cursor.set_rest(rest);
     }
 
-    /// Whether the next instruction is one that this program knows and neither DWARF nor the judge of
+    /// Returns whether the next instruction is one that this program knows and neither DWARF nor the judge of
     /// `cfipack-roundtrip` does: `DW_CFA_MIPS_advance_loc8`, `DW_CFA_GNU_negative_offset_extended`.
     pub fn is_outside_dwarf(&self) -> bool {
         matches!(self.rest(), [0x1d | 0x2f, ..])
     }
 
-    /// Whether one of the instructions so far is [such a one](Self::is_outside_dwarf).
+    /// Returns whether one of the instructions so far is [such a one](Self::is_outside_dwarf).
     #[inline]
     pub fn met_outside_dwarf(&self) -> bool {
         self.outside_dwarf

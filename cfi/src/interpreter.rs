@@ -9,7 +9,7 @@ use cfipack_format::{Reason, Unsupported};
 use crate::instruction::Short;
 use crate::{Function, Instruction, Instructions, Registers, State, Stretch};
 
-/// What may differ in a row from the row before.
+/// A difference that a row may have from the row before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
     /// The CFA's offset from its register, as a small positive number: most rows of real programs.
@@ -24,7 +24,7 @@ pub trait RowSink<'a, R> {
     /// lie inside the function. A reason ends the function.
     fn row(&mut self, state: &State<'a, R>, change: Change) -> Result<(), Reason>;
 
-    /// So many bytes of arguments lie on the stack from here on (`DW_CFA_GNU_args_size`; not called for
+    /// Takes the number of bytes of arguments that lie on the stack from here on (`DW_CFA_GNU_args_size`; not called for
     /// 0). No row depends on them; landing pads do. A reason ends the function.
     #[inline]
     fn arguments(&mut self, _size: u64) -> Result<(), Reason> {
@@ -62,7 +62,7 @@ impl<'a, R: Registers> Interpreter<'a, R> {
         Self { initial: None, remembered: Vec::new(), outside_dwarf: false }
     }
 
-    /// Whether the function that was run last to its end, or the CIE that was, has instructions that are [outside
+    /// Returns whether the function that was run last to its end, or the CIE that was, has instructions that are [outside
     /// DWARF](Instructions::is_outside_dwarf), in its CIE or of its own.
     pub fn met_outside_dwarf(&self) -> bool {
         self.outside_dwarf

@@ -1,4 +1,4 @@
-//! Where a section can be divided, for several threads.
+//! Places at which a section can be divided, for several threads.
 
 use cfipack_format::SectionOffset;
 
@@ -19,7 +19,7 @@ pub fn record_at_or_after(section: &Section<'_>, offset: SectionOffset) -> Secti
     SectionOffset(at)
 }
 
-/// Where a record starts that is the first at or after `offset`; or, rarely, where something else does that
+/// The first record at or after `offset`; or, rarely, something else that
 /// looks like several records in a row. `None` where nothing near it looks like that, as at the end of a
 /// section: to walk there from its start would take each thread as long as one alone takes. Nothing before
 /// `offset` is read but CIEs.
@@ -32,7 +32,7 @@ pub fn likely_record_at_or_after(section: &Section<'_>, offset: SectionOffset) -
     places.find(|&at| is_likely_record(&records, at)).map(SectionOffset)
 }
 
-/// Whether several records in a row start here, each a CIE or with the offset of one.
+/// Returns whether several records in a row start here, each a CIE or with the offset of one.
 fn is_likely_record(section: &Records<'_>, mut at: usize) -> bool {
     const IN_A_ROW: usize = 8;
     for _ in 0..IN_A_ROW {

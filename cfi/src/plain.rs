@@ -18,37 +18,37 @@ use crate::{Cie, Function, Functions, Keys};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct PlainFde {
-    /// What the caller knows the function by: in relocated input its first address.
+    /// The function's name for the caller: in relocated input its first address.
     pub key: Key,
     /// Bytes of code.
     pub size: u32,
     /// Bytes of the instructions.
     pub len: u32,
-    /// Where the FDE starts.
+    /// The offset of the FDE.
     pub at: SectionOffset,
-    /// Where its CIE starts.
+    /// The offset of its CIE.
     pub cie: SectionOffset,
     /// Bytes of the augmentation data.
     data_len: u8,
 }
 
 impl PlainFde {
-    /// Where the augmentation data starts, from the FDE's start.
+    /// The start of the augmentation data, from the FDE's start.
     const DATA: usize = 17;
 
-    /// Where the field of the function's start lies.
+    /// The offset of the field of the function's start.
     #[inline(always)]
     pub(crate) fn start_field(&self) -> SectionOffset {
         SectionOffset(self.at.0 + 8)
     }
 
-    /// Where the instructions start in the section.
+    /// The start of the instructions in the section.
     #[inline(always)]
     fn code_at(&self) -> usize {
         self.at.0 + Self::DATA + usize::from(self.data_len)
     }
 
-    /// Where the next record starts.
+    /// The start of the next record.
     #[inline(always)]
     pub(crate) fn end(&self) -> usize {
         self.code_at() + self.len as usize
@@ -78,7 +78,7 @@ impl<'a> Code<'a> {
         self.len
     }
 
-    /// Whether there are no instructions.
+    /// Returns whether there are no instructions.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -90,7 +90,7 @@ impl<'a> Code<'a> {
         self.tail
     }
 
-    /// Where the instructions start in the section.
+    /// The start of the instructions in the section.
     #[inline(always)]
     pub fn offset(&self) -> usize {
         self.at
@@ -214,7 +214,7 @@ impl<'a> Function<'a> {
         }
     }
 
-    /// Its own instructions, and the bytes after them.
+    /// The instructions of the FDE itself, and the bytes after them.
     #[inline]
     pub fn code(&self) -> Code<'a> {
         let at = self.section.offset_of(self.instructions);

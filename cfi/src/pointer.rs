@@ -4,11 +4,11 @@ use cfipack_format::Address;
 
 use crate::cursor::Cursor;
 
-/// How a pointer is stored: a format in the low four bits, what it is relative to in the next three.
+/// The storage of a pointer: a format in the low four bits, what it is relative to in the next three.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PointerEncoding(pub u8);
 
-/// What encoded pointers can be relative to.
+/// The addresses that encoded pointers can be relative to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bases {
     pub(crate) text: Address,
@@ -77,12 +77,12 @@ impl PointerEncoding {
         self.0 & 0x70 == 0x50
     }
 
-    /// Whether a pointer of this encoding can be skipped: its format is known.
+    /// Returns whether a pointer of this encoding can be skipped: its format is known.
     pub(crate) const fn is_readable(self) -> bool {
         matches!(self.0 & 0x0f, 0..=4 | 9..=0xc)
     }
 
-    /// Whether the pointer leads to a cell that holds the address.
+    /// Returns whether the pointer leads to a cell that holds the address.
     pub const fn is_indirect(self) -> bool {
         self.0 & Self::INDIRECT != 0
     }

@@ -17,7 +17,7 @@ use crate::{Cie, Error, Section, SectionKind};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Records<'a> {
     section: Section<'a>,
-    /// Whether the bytes are relocated and the section's address is known.
+    /// True if the bytes are relocated and the section's address is known.
     pub(crate) is_placed: bool,
 }
 
@@ -34,12 +34,12 @@ impl<'a> Deref for Records<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record<'a> {
     pub(crate) offset: SectionOffset,
-    /// Where the CIE id or CIE pointer lies.
+    /// The offset of the CIE id or CIE pointer.
     pub(crate) id_at: usize,
     /// The CIE id or CIE pointer.
     pub(crate) id: u64,
     pub(crate) is_64_bit: bool,
-    /// What follows it.
+    /// The bytes after it.
     pub(crate) body: &'a [u8],
 }
 
@@ -61,7 +61,7 @@ impl<'a> Records<'a> {
         part.as_ptr().addr().wrapping_sub(self.bytes.as_ptr().addr())
     }
 
-    /// Where the record at `at` has its id, whether it is of the 64-bit format, and where it ends.
+    /// Finds where the record at `at` has its id, whether it is of the 64-bit format, and where it ends.
     #[inline]
     fn extent(&self, at: usize) -> Result<(usize, bool, usize), Error> {
         let offset = SectionOffset(at);
@@ -79,7 +79,7 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Where the record at `at` ends, if one starts there.
+    /// The end of the record at `at`, if one starts there.
     #[inline]
     pub(crate) fn record_end(&self, at: usize) -> Option<usize> {
         self.extent(at).ok().map(|(_, _, end)| end)
@@ -105,7 +105,7 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Where the CIE of an FDE starts.
+    /// The start of the CIE of an FDE.
     #[inline]
     pub(crate) fn cie_offset(&self, fde: &Record<'a>) -> Option<usize> {
         match self.kind {

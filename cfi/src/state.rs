@@ -36,7 +36,7 @@ pub struct State<'a, R> {
     pub registers: R,
 }
 
-/// How deep `DW_CFA_remember_state` may nest: far beyond what compilers write, and a bound on what
+/// The depth to which `DW_CFA_remember_state` may nest: far beyond what compilers write, and a bound on what
 /// hostile input can make us remember.
 const MAX_REMEMBERED: usize = 1024;
 

@@ -33,7 +33,7 @@ impl Stretch<'_> {
         (self.location, self.offset)
     }
 
-    /// Whether the row here ends with `step`, inside the function.
+    /// Returns whether the row here ends with `step`, inside the function.
     #[inline(always)]
     pub fn row_ends(&self, step: &Step) -> bool {
         self.location < step.target && self.location < self.end

@@ -19,18 +19,18 @@ pub struct FunctionOffset(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ImageOffset(pub u32);
 
-/// What a caller knows a function by: any number that it chooses, unique per function and independent of where
+/// The name that a caller gives a function: any number that it chooses, unique per function and independent of where
 /// its call frame information lies. For the functions of a finished file it is the function's address, for an
 /// image's `__unwind_info` often its [image offset](ImageOffset); for a linker, which has no addresses yet, for example the
 /// number of an input section and an offset in it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Key(pub u64);
 
-/// What a caller knows a language-specific data area (LSDA) by: any number but 0. It is no function's [`Key`].
+/// The name that a caller gives a language-specific data area (LSDA): any number but 0. It is no function's [`Key`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LsdaKey(pub NonZeroU64);
 
-/// What a caller knows a personality routine by: any number that it chooses. It is no function's [`Key`], also if
+/// The name that a caller gives a personality routine: any number that it chooses. It is no function's [`Key`], also if
 /// the routine is defined in the image.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct PersonalityKey(pub u64);
@@ -98,7 +98,7 @@ macro_rules! hexadecimal {
 hexadecimal!(Address, SectionOffset, FunctionOffset, ImageOffset, Key, LsdaKey, PersonalityKey);
 
 impl Address {
-    /// This address moved by a signed distance, wrapping as machines do.
+    /// Moves this address by a signed distance, wrapping as machines do.
     #[inline]
     pub fn offset(self, distance: i64) -> Self {
         Self(self.0.wrapping_add_signed(distance))

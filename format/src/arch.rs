@@ -126,7 +126,7 @@ impl Arch {
         }
     }
 
-    /// Whether there are compact unwind encodings for the architecture.
+    /// Returns whether there are compact unwind encodings for the architecture.
     #[inline]
     pub const fn has_compact_unwind(self) -> bool {
         match self {
@@ -146,7 +146,7 @@ impl Arch {
         }
     }
 
-    /// What the caller's stack pointer is, in bytes from the CFA: s390x counts its CFA from the
+    /// The caller's stack pointer, in bytes from the CFA: s390x counts its CFA from the
     /// end of the 160-byte register save area, the others from the stack pointer itself.
     pub const fn stack_pointer_from_cfa(self) -> i64 {
         match self {
@@ -155,7 +155,7 @@ impl Arch {
         }
     }
 
-    /// Whether functions save the stack pointer as it is at their entry, as those of s390x save r15: a rule for its place
+    /// Returns whether functions save the stack pointer as it is at their entry, as those of s390x save r15: a rule for its place
     /// or its register then gives what the ABI gives.
     pub const fn saves_stack_pointer(self) -> bool {
         match self {
@@ -185,7 +185,7 @@ impl Arch {
         }
     }
 
-    /// Whether the psABI's DWARF numbering ("DWARF Register Number Mapping") has a register of this number.
+    /// Returns whether the psABI's DWARF numbering ("DWARF Register Number Mapping") has a register of this number.
     ///
     /// x86-64 psABI, table 3.36, with APX's r16 to r31; i386 psABI, table 2.14; "DWARF for the Arm 64-bit
     /// Architecture", section 4.1; s390x ELF ABI supplement, table 1.19.
@@ -200,7 +200,7 @@ impl Arch {
         }
     }
 
-    /// Whether this is 64-bit AArch64 of either byte order.
+    /// Returns whether this is 64-bit AArch64 of either byte order.
     #[inline]
     pub const fn is_aarch64(self) -> bool {
         match self {

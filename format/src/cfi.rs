@@ -5,7 +5,7 @@ use core::fmt;
 
 use crate::{Address, Arch, SectionOffset};
 
-/// Which of the two layouts a section has.
+/// The layout of a section: `.eh_frame` or `.debug_frame`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SectionKind {
     /// `.eh_frame`: CIE pointers count back from their own field; a zero length ends a part (Linux Standard
@@ -19,11 +19,11 @@ pub enum SectionKind {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Section<'a> {
-    /// Its bytes.
+    /// The bytes.
     pub bytes: &'a [u8],
-    /// Where it lies in memory: the base of PC-relative pointers.
+    /// The address in memory: the base of PC-relative pointers.
     pub address: Address,
-    /// Its layout.
+    /// The layout.
     pub kind: SectionKind,
     /// The architecture, which gives byte order and pointer size.
     pub arch: Arch,
@@ -39,19 +39,19 @@ pub struct Section<'a> {
 /// An FDE that describes no function of its own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Excluded {
-    /// Where its record starts.
+    /// The offset of its record.
     pub fde: SectionOffset,
-    /// Why it does not count.
+    /// The reason why it does not count.
     pub reason: Exclusion,
 }
 
-/// Why an FDE does not count.
+/// The reason why an FDE does not count.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum Exclusion {
     /// The linker discarded or folded the function and left its FDE.
     Discarded,
-    /// Another FDE for the same start describes the same function alike.
+    /// An FDE that repeats another one: the same start, the same description.
     Repeated,
     /// `.eh_frame`, which unwinders read, describes the function too.
     Superseded,

@@ -1,4 +1,4 @@
-//! What both sides of cfipack agree on: [architectures](Arch) and [registers](Register), the
+//! The ground that both sides of cfipack share: [architectures](Arch) and [registers](Register), the
 //! [row](Row), and the structures on disk.
 //!
 //! You give this crate nothing and get no behaviour from it beyond reading and writing one

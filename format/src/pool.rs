@@ -63,7 +63,7 @@ impl Pool for Serial {
     }
 }
 
-/// This many threads of the standard library, the caller's among them, started where work is left for them. Where
+/// Threads of the standard library, this many with the caller's, started where work is left for them. Where
 /// the system starts no thread, the others do its work.
 #[cfg(feature = "std")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

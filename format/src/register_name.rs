@@ -1,4 +1,4 @@
-//! What registers are called.
+//! Names of registers.
 
 use core::fmt;
 

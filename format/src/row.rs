@@ -2,59 +2,59 @@
 
 use crate::{Arch, FunctionOffset, Register};
 
-/// How to find the canonical frame address.
+/// A rule for the canonical frame address (CFA).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Cfa {
     /// No rule: CFI that has not set one, or an outermost frame of `.sframe`, which needs none.
     Undefined,
     /// `register + offset`.
     Register {
-        /// Its value in the frame that is unwound.
+        /// The value in the frame that is unwound.
         register: Register,
         /// Bytes.
         offset: i64,
     },
     /// The pointer stored at `register + offset`.
     Memory {
-        /// Its value in the frame that is unwound.
+        /// The value in the frame that is unwound.
         register: Register,
         /// Bytes.
         offset: i64,
     },
-    /// What only a DWARF expression describes. CFI has it; no table does.
+    /// A rule that only a DWARF expression describes. CFI has it; no table does.
     Expression,
 }
 
-/// How to find a register of the caller.
+/// A rule for a register of the caller.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Rule {
-    /// It has the value that it has in the frame that is unwound.
+    /// The value that the register has in the frame that is unwound.
     SameValue,
-    /// It cannot be recovered; for the return address: there is no caller, the frame is outermost.
+    /// No value can be recovered; for the return address: there is no caller, the frame is outermost.
     Undefined,
     /// Stored at `CFA + offset` bytes.
     Cfa(i64),
-    /// It is `CFA + offset` bytes. CFI has it (`DW_CFA_val_offset`); no table does.
+    /// The value `CFA + offset` bytes. CFI has it (`DW_CFA_val_offset`); no table does.
     ValCfa(i64),
     /// `register + offset`.
     Register {
-        /// Its value in the frame that is unwound.
+        /// The value in the frame that is unwound.
         register: Register,
         /// Bytes.
         offset: i64,
     },
     /// Stored at `register + offset`.
     Memory {
-        /// Its value in the frame that is unwound.
+        /// The value in the frame that is unwound.
         register: Register,
         /// Bytes.
         offset: i64,
     },
-    /// What only a DWARF expression describes. CFI has it; no table does.
+    /// A rule that only a DWARF expression describes. CFI has it; no table does.
     Expression,
 }
 
-/// How to unwind one frame, from `start` up to the next row's start or the function's end.
+/// The rules for unwinding one frame, from `start` up to the next row's start or the function's end.
 ///
 /// The caller's stack pointer is not part of a row: it is the CFA
 /// (plus [`Arch::stack_pointer_from_cfa`]).
@@ -111,7 +111,7 @@ impl Row {
         [base, source].into_iter().flatten().find(|&register| !is_restored(register))
     }
 
-    /// Whether both rows unwind alike, wherever they start. Of two outermost frames nothing else
+    /// Returns whether both rows unwind alike, wherever they start. Of two outermost frames nothing else
     /// matters, since no reader unwinds further.
     #[inline]
     pub fn unwinds_as(&self, other: &Self) -> bool {
@@ -125,7 +125,7 @@ impl Row {
             && self.signed == other.signed
     }
 
-    /// Whether both rows count their CFA from the same register, and differ at most in their starts
+    /// Returns whether both rows count their CFA from the same register, and differ at most in their starts
     /// and in the CFA's offset.
     #[inline]
     pub fn differs_in_offset_only(&self, other: &Self) -> bool {

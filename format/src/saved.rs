@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::Register;
 
-/// Where a function saved its caller's registers: each at the CFA plus an offset in bytes.
+/// The places where a function saved its caller's registers: each at the CFA plus an offset in bytes.
 ///
 /// The return address and the frame pointer are the [row's](crate::Row), not in here. Equal if
 /// the same registers were added in the same order.

@@ -1,4 +1,4 @@
-//! Why a function cannot be represented, or a table not be written.
+//! The reason why a function cannot be represented, or a table not be written.
 
 use core::fmt;
 
@@ -12,7 +12,7 @@ pub struct Unsupported {
     pub function: Key,
     /// The first PC at which the CFI has what the table cannot represent, in bytes from the function's start.
     pub offset: u64,
-    /// What it describes.
+    /// The function that is described.
     pub reason: Reason,
 }
 
@@ -72,7 +72,7 @@ impl core::error::Error for UnsupportedFormat {}
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $variant:ident $(($($field:ident: $kind:ty),*))? = $name:literal, $text:literal;)*) => {
-        /// What stood in the way.
+        /// An obstacle to a function's place in a table.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         #[non_exhaustive]
         pub enum Reason {
@@ -116,7 +116,7 @@ reasons! {
     CfaMemory = "cfa-memory", "the CFA is loaded from memory";
     /// Layout `gnu` wants a flex FDE, where none may be written.
     FlexNeeded = "flex-needed", "the function needs a flex FDE";
-    /// There is no rule for the CFA, from some PC on or in the whole function.
+    /// No rule for the CFA, from some PC on or in the whole function.
     CfaMissing = "cfa-missing", "there is no rule for the CFA";
     /// `DW_CFA_def_cfa_register` or `_offset` where the CFA is not a register and an offset but an expression,
     /// of whatever form, or has no rule.
@@ -136,13 +136,13 @@ reasons! {
     ReturnColumn(register: Register) = "return-column", "the return address is in column {register}";
     /// AArch64: a rule for the pseudo register of the signature's state.
     SignStateRule = "sign-state-rule", "there is a rule for the state of the return address's signature";
-    /// Another architecture than the table's, or one that the table's format has no ABI for.
+    /// An architecture that is not the table's, or one that the table's format has no ABI for.
     Architecture = "architecture", "the table is not for the function's architecture";
-    /// Another version of the format than the table's.
+    /// A version of the format that is not the table's.
     Version = "version", "the table has another version of the format";
     /// Other options than the table's.
     Options = "options", "the table has other options";
-    /// Another function starts where it does and has other rows, and nothing decides which of them exists.
+    /// A start that is shared with another function of other rows, where nothing decides which of them exists.
     Ambiguous = "ambiguous", "another function starts there, which does not have the same rows";
     /// Version 2 stores starts in 32 bits, and the function starts this many bytes from the table.
     StartTooFar(distance: i64) = "start-too-far", "the function is {distance} bytes away from the table, too far for version 2";
@@ -217,7 +217,7 @@ reasons! {
 impl core::error::Error for Reason {}
 
 impl Reason {
-    /// Whether DWARF does not define what the CFI means, so that its readers differ.
+    /// Returns whether DWARF does not define what the CFI means, so that its readers differ.
     pub const fn is_undefined(self) -> bool {
         matches!(
             self,

@@ -1,6 +1,6 @@
 //! A limited number of the differences that a walk finds, the first ones, each of them whole.
 
-/// What a walk finds piece by piece.
+/// A piece of a description, as a walk finds it.
 pub(crate) trait Piece {
     /// Goes on to the end of the next piece, if that is only more of the same. Returns whether it is.
     fn continue_with(&mut self, next: &Self) -> bool;

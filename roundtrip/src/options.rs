@@ -1,12 +1,12 @@
 //! Options of verifications and comparisons, for both formats.
 
-/// How to verify, or to compare two tables.
+/// Options of verifying, and of comparing two tables.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// How many differences, and how many unverified functions, the report describes; it counts all.
+    /// The number of differences, and of unverified functions, that the report describes; it counts all.
     pub limit: usize,
-    /// Where one function of a `.sframe` table covers two of the CFI, it may answer for this many bytes between
+    /// The number of bytes for which one function of a `.sframe` table that covers two of the CFI may answer between
     /// them: the padding between functions that were merged. Counts as 0 if a function of the CFI cannot be
     /// read, since it may lie there.
     pub padding: u64,

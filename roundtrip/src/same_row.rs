@@ -1,8 +1,8 @@
-//! Whether two rows are equal by meaning: of a table and the CFI, or of two tables, in either format.
+//! Equality of two rows by meaning: of a table and the CFI, or of two tables, in either format.
 
 use cfipack_format::{Arch, Cfa, Register, Row, Rule};
 
-/// Whether two rows unwind alike, whatever their starts: as rows are compared by [`verify`](crate::verify).
+/// Returns whether two rows unwind alike, whatever their starts: as rows are compared by [`verify`](crate::verify).
 #[inline]
 pub fn same_row(a: &Row, b: &Row, arch: Arch) -> bool {
     a.unwinds_as(b) || canonical(a, arch).unwinds_as(&canonical(b, arch))

@@ -59,7 +59,7 @@ impl fmt::Display for RuleWords {
     }
 }
 
-/// What a table encodes, with those flags that the other side does not have.
+/// An answer of a table, with those flags that the other side does not have.
 pub(crate) struct Answered {
     pub arch: Arch,
     pub own: TableAnswer,

@@ -8,9 +8,9 @@ use crate::random::Random;
 /// A source file.
 #[derive(Debug)]
 pub struct Source {
-    /// Its name, by whose ending a compiler knows the language.
+    /// The name, by whose ending a compiler knows the language.
     pub name: String,
-    /// Its text.
+    /// The text.
     pub text: String,
 }
 

@@ -21,13 +21,13 @@ pub struct Caller {
     pub return_address: Option<u64>,
     /// The caller's registers.
     pub registers: Registers,
-    /// Whether the function is a signal trampoline: the PC returned to has not been executed yet.
+    /// True if the function is a signal trampoline: the PC returned to has not been executed yet.
     pub signal_frame: bool,
     /// AArch64: whether the return address is signed.
     pub signed: bool,
 }
 
-/// Why there is no caller.
+/// The reason why there is no caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stop {
     /// No function has the PC, or none of its rows.
@@ -56,7 +56,7 @@ pub struct Cfi<'a, S: UnwindSection<Slice<'a>>> {
     arch: Arch,
 }
 
-/// What lies between two terminators, of which gimli reads only the first.
+/// A part between two terminators, of which gimli reads only the first.
 #[derive(Debug)]
 struct Part<S> {
     section: S,

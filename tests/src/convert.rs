@@ -1,4 +1,4 @@
-//! From a file to a table, as the library's users do it.
+//! Conversion of a file to a table, as the library's users do it.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use cfipack_roundtrip::{Report, Table, verify_with_reasons};
 pub struct Converted {
     /// The section.
     pub bytes: Vec<u8>,
-    /// Where it lies.
+    /// The part's address.
     pub address: Address,
     /// Functions that the table cannot express.
     pub unsupported: Vec<Unsupported>,
@@ -29,7 +29,7 @@ pub struct Converted {
     pub functions: usize,
 }
 
-/// Both layouts in both versions.
+/// The options of both layouts in both versions.
 pub fn all_options() -> impl Iterator<Item = Options> {
     [Layout::Small, Layout::Gnu].into_iter().flat_map(|layout| {
         [Version::V3, Version::V2]

@@ -14,7 +14,7 @@ pub struct Golden {
     pub name: String,
     /// The object's bytes.
     pub object: Vec<u8>,
-    /// What readelf 2.47 printed of its table, if it has one.
+    /// The dump of its table by readelf 2.47, if it has one.
     pub readelf: Option<String>,
     /// The architecture.
     pub arch: Arch,

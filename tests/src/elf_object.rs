@@ -16,7 +16,7 @@ pub struct Place {
     pub offset: u64,
 }
 
-/// What a linker reads of an object.
+/// An object, as a linker reads it.
 #[derive(Clone, Debug, Default)]
 pub struct ElfObject {
     /// Names of its sections, by number.
@@ -69,18 +69,18 @@ impl ElfObject {
         this
     }
 
-    /// What is given to a merger.
+    /// The input of a merger.
     pub fn input(&self) -> Object<'_> {
         let object = self.sframe.iter().fold(Object::new(), |object, it| object.with_sframe(&it.bytes));
         self.eh_frame.iter().fold(object, |object, it| object.with_eh_frame(&it.bytes))
     }
 
-    /// The same without CFI.
+    /// The object without CFI.
     pub fn table(&self) -> Object<'_> {
         self.sframe.iter().fold(Object::new(), |object, it| object.with_sframe(&it.bytes))
     }
 
-    /// The same without a table.
+    /// The object without a table.
     pub fn cfi(&self) -> Object<'_> {
         self.eh_frame.iter().fold(Object::new(), |object, it| object.with_eh_frame(&it.bytes))
     }
@@ -91,7 +91,7 @@ impl ElfObject {
         Walk { object: self, sframe: relocations(&self.sframe), eh_frame: relocations(&self.eh_frame) }
     }
 
-    /// Where the relocation of a field leads.
+    /// The target of a field's relocation.
     pub fn target(&self, field: Field) -> Option<Place> {
         let (section, SectionOffset(at)) = match field {
             Field::Sframe(at) => (self.sframe.as_ref()?, at),
@@ -111,7 +111,7 @@ pub struct Walk<'o> {
 }
 
 impl Walk<'_> {
-    /// Where the relocation of a field leads.
+    /// The target of a field's relocation.
     pub fn target(&mut self, field: Field) -> Option<Place> {
         let (section, SectionOffset(at), left) = match field {
             Field::Sframe(at) => (self.object.sframe.as_ref()?, at, &mut self.sframe),

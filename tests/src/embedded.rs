@@ -12,9 +12,9 @@ use crate::convert::{build, cfi_of};
 pub struct Embedded<'a> {
     /// The new file.
     pub rewrite: Rewrite<'a>,
-    /// How the table got room.
+    /// The way in which the table got room.
     pub way: Way,
-    /// Where it lies.
+    /// The table's address.
     pub address: Address,
     /// The table.
     pub table: Vec<u8>,

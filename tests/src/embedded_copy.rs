@@ -14,7 +14,7 @@ use crate::embedded::embed;
 /// The copies.
 #[derive(Clone, Debug)]
 pub struct EmbeddedCopy {
-    /// What was copied.
+    /// The file that was copied.
     pub original: PathBuf,
     /// The directory.
     pub directory: PathBuf,
@@ -74,7 +74,7 @@ fn interpreter(program: &Path) -> Result<PathBuf, String> {
     Ok(name.trim_end_matches('\0').into())
 }
 
-/// What the loader would load, by its own list: `NAME => PATH (ADDRESS)`.
+/// The libraries that the loader would load, by its own list: `NAME => PATH (ADDRESS)`.
 fn libraries(interpreter: &Path, program: &Path) -> Result<Vec<PathBuf>, String> {
     let listed = Command::new(interpreter).arg("--list").arg(program).output();
     let listed = listed.map_err(|error| format!("{}: {error}", interpreter.display()))?;

@@ -58,7 +58,7 @@ pub fn stripped_archive(archive: &[u8]) -> Vec<u8> {
     rewrite.expect("tables can be removed").to_vec(archive)
 }
 
-/// Whether a member is a relocatable ELF object: `ET_REL` follows the identification.
+/// Returns whether a member is a relocatable ELF object: `ET_REL` follows the identification.
 fn is_object(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\x7fELF") && matches!(bytes.get(16..18), Some([1, 0] | [0, 1]))
 }

@@ -86,7 +86,7 @@ fn is_x86(arch: Arch) -> bool {
     matches!(arch, Arch::Amd64 | Arch::I386)
 }
 
-/// Whether gimli's row and the decoder's are equal for every register.
+/// Returns whether gimli's row and the decoder's are equal for every register.
 fn restores(arch: Arch, cfi: &UnwindTableRow<usize>, row: &Row, saved: &Saved) -> bool {
     let cfa = match *cfi.cfa() {
         CfaRule::RegisterAndOffset { register, offset } => {
@@ -113,7 +113,7 @@ fn restores(arch: Arch, cfi: &UnwindTableRow<usize>, row: &Row, saved: &Saved) -
     cfa && return_address && frame_pointer && others && stack_pointer
 }
 
-/// Where a register is saved: nowhere, at the CFA plus an offset, or otherwise.
+/// The place where a register is saved: nowhere, at the CFA plus an offset, or otherwise.
 fn places(rule: Option<RegisterRule<usize>>) -> Option<Option<i64>> {
     match rule {
         None | Some(RegisterRule::SameValue) => Some(None),
@@ -130,7 +130,7 @@ fn place(rule: Rule) -> Option<Option<i64>> {
     }
 }
 
-/// Where calls start, in ascending order. What is no code is stepped over.
+/// The starts of calls, in ascending order. What is no code is stepped over.
 fn calls(arch: Arch, code: &[u8]) -> Vec<u64> {
     if !is_x86(arch) {
         let words = code.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap()));

@@ -1,4 +1,4 @@
-//! What the benches measure, as lines for programs: the benches print for people, and append the same figures to the
+//! Figures of the benches, as lines for programs: the benches print for people, and append the same figures to the
 //! file that `CFIPACK_FIGURES` names. `tests/plots` draws them.
 //!
 //! A line has six fields with tabs between them: what was measured, the figure, its value, the unit, and, if both were
@@ -21,7 +21,7 @@ pub fn times(subject: &str, figure: &str, time: Duration, yardstick: &str, its_t
     nanoseconds(subject, figure, each(time), yardstick, each(its_time));
 }
 
-/// The same, already in nanoseconds.
+/// Records a figure that is already in nanoseconds.
 pub fn nanoseconds(subject: &str, figure: &str, value: f64, yardstick: &str, its_value: f64) {
     compared(subject, figure, value, "ns", yardstick, its_value);
 }

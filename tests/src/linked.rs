@@ -1,4 +1,4 @@
-//! What a linker had before it when it made an image's `__unwind_info`: the entries of one
+//! The input of a linker that made an image's `__unwind_info`: the entries of one
 //! Mach-O object, at the addresses that the image gives them, and the image's own table.
 
 use std::collections::{BTreeMap, HashMap};
@@ -26,7 +26,7 @@ pub struct Linked {
 
 type File<'a> = MachOFile64<'a, object::Endianness>;
 
-/// Where the sections and symbols of an object came to lie.
+/// The addresses that sections and symbols of an object came to have.
 struct Moves<'a> {
     object: File<'a>,
     image: File<'a>,
@@ -81,13 +81,13 @@ impl Moves<'_> {
         (address - self.base).try_into().unwrap()
     }
 
-    /// Where an address of the object's code is in the image: as far after the closest symbol.
+    /// The image's address of an address of the object's code: as far after the closest symbol.
     fn code_in_image(&self, address: u64) -> Option<u32> {
         let (name, start) = self.symbol_before("__text", address)?;
         Some(self.symbols.get(name)? + (address - start) as u32)
     }
 
-    /// Where lld thinks the LSDA at an address of the object is: at the start of its subsection.
+    /// The image's address of an LSDA of the object as lld sees it: at the start of its subsection.
     fn lsda_in_image(&self, address: u64) -> u32 {
         let section = self.object.section_by_name("__gcc_except_tab").expect("there are LSDAs");
         let start =

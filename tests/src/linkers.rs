@@ -11,15 +11,15 @@ use crate::reference::NOT_SET;
 /// A linker, as `cc` finds it.
 #[derive(Debug)]
 pub struct Linker {
-    /// What it calls itself, its version included.
+    /// The linker's own name, its version included.
     pub name: String,
-    /// Which one it is.
+    /// The kind of linker.
     pub kind: LinkerKind,
     /// A directory with it as `ld`, for `cc -B`.
     directory: PathBuf,
 }
 
-/// Whose linker.
+/// A kind of linker, by who makes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkerKind {
     /// GNU ld.
@@ -96,7 +96,7 @@ impl Linker {
         Some(Self { name, kind, directory })
     }
 
-    /// Whether its name ends in this version or a later one, as that of binutils does.
+    /// Returns whether its name ends in this version or a later one, as that of binutils does.
     pub fn is_at_least(&self, version: (u32, u32)) -> bool {
         let mut numbers =
             self.name.rsplit(' ').next().unwrap_or_default().split('.').map_while(|it| it.parse().ok());

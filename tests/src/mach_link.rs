@@ -1,4 +1,4 @@
-//! What ld64.lld knew when it linked Mach-O objects, from the objects and its map file: which functions live and where,
+//! The knowledge of ld64.lld when it linked Mach-O objects, from the objects and its map file: which functions live and where,
 //! what the relocations of unwind information lead to.
 
 use std::collections::{BTreeMap, HashMap};
@@ -116,7 +116,7 @@ impl<'a> ObjectFile<'a> {
         })
     }
 
-    /// What a field leads to: a symbol's name if it is one, and its address here.
+    /// The target of a field: a symbol's name if it is one, and its address here.
     fn target(&self, field: Field) -> Option<(Option<&'a str>, u64)> {
         let Some(relocation) = self.relocations[field.part as usize].get(&(field.offset.0 as u64)) else {
             return field.target.map(|target| (None, target.0));
@@ -181,7 +181,7 @@ impl Resolve for Resolver<'_, '_> {
     }
 }
 
-/// Where an address of an object is in the image, if it is there.
+/// The place of an object's address in the image, if it is there.
 fn place(object: &ObjectFile<'_>, number: u32, map: &Map, address: u64) -> Option<u64> {
     let (start, names) = object.symbols_before(address)?;
     let found = names.into_iter().find_map(|name| map.symbols.get(&(number + 1, name.to_owned())))?;
@@ -239,7 +239,7 @@ impl<'a> Link<'a> {
         self.image_offset(self.map.slots[name])
     }
 
-    /// Where the output has functions, LSDAs and FDEs.
+    /// The places of functions, LSDAs and FDEs in the output.
     pub fn output(&self, section: &Section) -> Output<'_, 'a> {
         let functions = section.fdes().map(|(function, fde)| (fde, function)).collect();
         let mut records = HashMap::new();

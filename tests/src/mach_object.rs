@@ -15,7 +15,7 @@ use crate::random::Random;
 /// Pointers in a row.
 const POINTER: u8 = 8;
 
-/// What kind of functions an object has.
+/// The kinds of functions in an object.
 #[derive(Clone, Copy, Debug)]
 pub struct Mix {
     /// Number of functions.

@@ -9,7 +9,7 @@ use cfipack_format::{Address, Arch, Register};
 
 use crate::random::Random;
 
-/// So many functions as assembler text.
+/// Writes this many functions as assembler text.
 pub fn source(random: &mut Random, count: usize) -> String {
     let mut text = String::from("\t.text\n");
     for number in 0..count {
@@ -48,7 +48,7 @@ pub fn source(random: &mut Random, count: usize) -> String {
     text
 }
 
-/// So many functions as an `.eh_frame` for x86-64 that lies at `address`, the first function at `text`.
+/// Writes this many functions as an `.eh_frame` for x86-64 that lies at `address`, the first function at `text`.
 pub fn eh_frame(random: &mut Random, count: usize, address: Address, text: Address) -> Vec<u8> {
     let mut writer = Writer::new(SectionKind::EhFrame, Arch::Amd64, address);
     // At the entry the CFA is rsp+8, and the return address lies at CFA-8.

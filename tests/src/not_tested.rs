@@ -1,4 +1,4 @@
-//! What a run of the tests leaves out, and why: each test that cannot run here calls [`skipped`], and the last test program
+//! The list of what a run of the tests leaves out, and why: each test that cannot run here calls [`skipped`], and the last test program
 //! of a run prints the list.
 //!
 //! The lines are kept in a file of the run beside the test programs. Programs of one `cargo test` have one parent, whose

@@ -24,9 +24,9 @@ pub struct Function {
 }
 
 impl Function {
-    /// Where the section lies.
+    /// The address of the section.
     pub const SECTION: Address = Address(0x10_0000);
-    /// Where the function lies.
+    /// The place of the function.
     const START: u64 = 0x1000;
 
     /// Any function of an architecture: x86-64 or arm64.
@@ -53,7 +53,7 @@ struct Writer {
     code: Vec<u8>,
     /// The instructions of the FDE.
     cfi: Vec<u8>,
-    /// How far the CFI has come.
+    /// The location that the CFI has reached.
     location: usize,
     /// The CFA's offset from the stack pointer.
     cfa: u64,

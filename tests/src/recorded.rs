@@ -8,7 +8,7 @@ use crate::embedded_copy::EmbeddedCopy;
 /// A program to record, which runs for a second or so.
 #[derive(Clone, Debug)]
 pub struct Workload {
-    /// For reports.
+    /// The name for reports.
     pub name: &'static str,
     program: PathBuf,
     arguments: Vec<String>,

@@ -9,7 +9,7 @@ use std::{env, fs};
 
 use crate::not_tested::skipped;
 
-/// Why a comparison with the reference tools does not run.
+/// The reason why a comparison with the reference tools does not run.
 pub const NOT_SET: &str =
     "CFIPACK_REFERENCE_TOOLS is not set (`tests/reference-tools/install DIR` installs them)";
 
@@ -48,7 +48,7 @@ impl Tools {
         tools
     }
 
-    /// Where a file of the working directory lies, seen from outside the tree.
+    /// The place of a file of the working directory, seen from outside the tree.
     pub fn path(&self, name: &str) -> PathBuf {
         self.root.join(&self.directory[1..]).join(name)
     }

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// How long work takes. Dropping its result takes no part in it.
+/// Measures how long work takes. Dropping its result takes no part in it.
 pub fn time<T>(work: impl FnOnce() -> T) -> Duration {
     let start = Instant::now();
     let result = black_box(work());

@@ -15,7 +15,7 @@ pub const EH_FRAME: Address = Address(0x10_0000);
 /// An object for x86-64.
 #[derive(Clone, Debug, Default)]
 pub struct Unlinked {
-    /// Its number.
+    /// The number.
     pub number: u32,
     /// `__compact_unwind`.
     pub rows: Vec<u8>,

@@ -49,7 +49,7 @@ impl Library {
         self.call_frames.cfi()
     }
 
-    /// Where its table would lie.
+    /// The address that its table would have.
     pub fn table_address(&self) -> Address {
         let section = &self.call_frames.section;
         Address(section.address.0 + section.bytes.len() as u64)
@@ -64,7 +64,7 @@ impl Library {
             .expect("a table in reach")
     }
 
-    /// The same on one thread, each function pushed by itself in this way.
+    /// Converts on one thread, each function pushed by itself in this way.
     pub fn convert_each(
         &self,
         options: Options,
@@ -122,7 +122,7 @@ pub fn build(section: &cfi::Section<'_>, options: Options, threads: usize) -> sf
     builder.finish_on(&pool)
 }
 
-/// Which memory is fresh from the kernel, as all of a program's first allocations are; glibc hands freed
+/// The memory that is fresh from the kernel, as all of a program's first allocations are; glibc hands freed
 /// memory out again, warm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fresh {
@@ -143,7 +143,7 @@ impl Fresh {
         }
     }
 
-    /// Whether this program runs with this memory.
+    /// Returns whether this program runs with this memory.
     pub fn is_here(self) -> bool {
         env::var(Self::VARIABLE).is_ok_and(|value| value == self.threshold())
     }
@@ -213,7 +213,7 @@ impl Gimli {
         })
     }
 
-    /// Whether there is an `.eh_frame_hdr`.
+    /// Returns whether there is an `.eh_frame_hdr`.
     pub fn has_search_table(&self) -> bool {
         self.header.is_some()
     }

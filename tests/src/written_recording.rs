@@ -21,7 +21,7 @@ pub struct Mapped<'a> {
     pub start: u64,
     /// Bytes of code.
     pub len: u64,
-    /// Where the code is in the file.
+    /// The offset of the code in the file.
     pub offset: u64,
 }
 
@@ -83,7 +83,7 @@ fn record(kind: u32, misc: u16, contents: &[u8]) -> Vec<u8> {
     [&kind.to_le_bytes()[..], &misc.to_le_bytes(), &size.to_le_bytes(), contents].concat()
 }
 
-/// What `sample_id_all` adds to each record that is no sample: thread, time and ID.
+/// The trailer that `sample_id_all` adds to each record that is no sample: thread, time and ID.
 fn trailer(tid: u32, time: u64) -> Vec<u8> {
     [words([tid, tid]), time.to_le_bytes().to_vec(), ID.to_le_bytes().to_vec()].concat()
 }

@@ -46,7 +46,7 @@ pub struct Cie<'a> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct WrittenCie {
-    /// Where it starts.
+    /// The offset of its start.
     pub offset: SectionOffset,
     pub(super) arch: Arch,
     pub(super) code_alignment: u64,
@@ -57,7 +57,7 @@ pub struct WrittenCie {
 }
 
 impl<'a> Cie<'a> {
-    /// What compilers have for most functions: version 1, `zR`, PC-relative pointers of four bytes, and the
+    /// Makes the CIE that compilers have for most functions: version 1, `zR`, PC-relative pointers of four bytes, and the
     /// architecture's alignment factors and return column.
     pub fn new(arch: Arch, instructions: &'a [u8]) -> Self {
         let (code_alignment, data_alignment) = arch.cfi_alignment();
@@ -75,22 +75,22 @@ impl<'a> Cie<'a> {
         }
     }
 
-    /// The same with another augmentation.
+    /// A copy with another augmentation.
     pub fn with_augmentation(self, augmentation: &'a [u8]) -> Self {
         Self { augmentation, ..self }
     }
 
-    /// The same with other alignment factors, of code and of data.
+    /// A copy with other alignment factors, of code and of data.
     pub fn with_alignment(self, code_alignment: u64, data_alignment: i64) -> Self {
         Self { code_alignment, data_alignment, ..self }
     }
 
-    /// The same with starts and sizes of FDEs in another encoding.
+    /// A copy with starts and sizes of FDEs in another encoding.
     pub fn with_fde_encoding(self, fde_encoding: PointerEncoding) -> Self {
         Self { fde_encoding, ..self }
     }
 
-    /// The same with these bytes as augmentation data, their length included.
+    /// A copy with these bytes as augmentation data, their length included.
     pub fn with_augmentation_data(self, data: &'a [u8]) -> Self {
         Self { augmentation_data: Some(data), ..self }
     }

@@ -1,4 +1,4 @@
-//! What a record cannot hold.
+//! Values that a record cannot hold.
 
 use core::fmt;
 

@@ -37,7 +37,7 @@ impl Writer {
         })
     }
 
-    /// The same with these bytes as augmentation data, their length included: for what no assembler writes, and
+    /// Writes an FDE with these bytes as augmentation data, their length included: for what no assembler writes, and
     /// readers must bear.
     ///
     /// # Errors

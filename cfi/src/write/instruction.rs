@@ -17,17 +17,17 @@ pub struct InstructionWriter {
 }
 
 impl InstructionWriter {
-    /// For a CIE with these alignment factors.
+    /// Writes for a CIE with these alignment factors.
     pub fn new(arch: Arch, code_alignment: u64, data_alignment: i64) -> Self {
         Self { endian: arch.endian(), code_alignment, data_alignment, bytes: Vec::new() }
     }
 
-    /// The same, after these bytes.
+    /// Starts a writer after these bytes.
     pub fn after(arch: Arch, code_alignment: u64, data_alignment: i64, bytes: Vec<u8>) -> Self {
         Self { bytes, ..Self::new(arch, code_alignment, data_alignment) }
     }
 
-    /// For an FDE of a CIE.
+    /// Writes for an FDE of a CIE.
     pub fn of(cie: &WrittenCie) -> Self {
         Self::new(cie.arch, cie.code_alignment, cie.data_alignment)
     }

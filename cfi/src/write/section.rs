@@ -21,7 +21,7 @@ pub struct Writer {
     /// Records end at a multiple of so many bytes, filled up with `DW_CFA_nop`: 4 in `.eh_frame`, a pointer's
     /// size in `.debug_frame`, unless it is set; 1 for none.
     pub alignment: usize,
-    /// Whether records get 64-bit lengths (DWARF 5, section 7.4).
+    /// True if records get 64-bit lengths (DWARF 5, section 7.4).
     pub is_64_bit: bool,
     pub(super) bytes: Vec<u8>,
 }

@@ -7,7 +7,7 @@ use cfipack_format::compact_unwind::Entry;
 
 use super::Section;
 
-/// What a relocated pointer refers to.
+/// The target of a relocated pointer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Destination<'a> {
     /// Name of the symbol, or of the section where no symbol of it lies at or below.

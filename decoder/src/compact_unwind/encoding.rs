@@ -1,11 +1,11 @@
-//! From an encoding to the row that it stands for.
+//! Decoding: from an encoding to the row that it stands for.
 
 use core::fmt;
 
 use cfipack_format::compact_unwind::{Encoding, Mode, PAIRS, callee_saved, decode_order};
 use cfipack_format::{Arch, Cfa, FunctionOffset, Register, Row, Rule, Saved};
 
-/// Why an encoding means nothing.
+/// The reason why an encoding means nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum EncodingError {

@@ -186,7 +186,7 @@ fn fixed_ra(section: &Section<'_>, line: &mut Line) {
     line.push(if is_printed { b'f' } else { b'u' });
 }
 
-/// Whether readelf mentions the fixed offsets of the header. 2.40, the last to print version 1, does not.
+/// Returns whether readelf mentions the fixed offsets of the header. 2.40, the last to print version 1, does not.
 fn prints_fixed_offsets(version: Version) -> bool {
     match version {
         Version::V1 => false,
@@ -250,7 +250,7 @@ impl Line {
         self
     }
 
-    /// With `+` if it is not negative.
+    /// Prints a number, with `+` if it is not negative.
     fn signed(&mut self, value: i32) -> &mut Self {
         if value >= 0 {
             self.push(b'+');
@@ -258,7 +258,7 @@ impl Line {
         self.decimal(i64::from(value))
     }
 
-    /// With leading zeros up to `digits`.
+    /// Prints a number with leading zeros up to `digits`.
     fn hexadecimal(&mut self, value: u64, digits: usize) -> &mut Self {
         let needed = (u64::BITS - value.leading_zeros()).div_ceil(4) as usize;
         let digits = digits.max(needed);

@@ -1,10 +1,10 @@
-//! What can be wrong with a section.
+//! Errors of a section.
 
 use core::fmt;
 
 use cfipack_format::SectionOffset;
 
-/// Why a section, a function or a row cannot be read. Offsets count from the section's start;
+/// The reason why a section, a function or a row cannot be read. Offsets count from the section's start;
 /// values are as stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -21,7 +21,7 @@ pub enum Error {
     },
     /// A version other than 1, 2 and 3.
     Version {
-        /// As stored.
+        /// The value as stored.
         value: u8,
     },
     /// A flag that the version does not define.
@@ -31,7 +31,7 @@ pub enum Error {
     },
     /// An ABI other than 1 to 4.
     Abi {
-        /// As stored.
+        /// The value as stored.
         value: u8,
     },
     /// The magic's byte order is not that of the ABI.
@@ -41,31 +41,31 @@ pub enum Error {
     },
     /// The fixed offset of the return address is not the ABI's (-8 on amd64, else 0).
     FixedReturnAddress {
-        /// As stored.
+        /// The value as stored.
         value: i8,
     },
     /// The function index reaches into the FREs or beyond the section.
     FunctionIndex {
-        /// Where the index starts.
+        /// The offset of the index.
         offset: u64,
         /// Number of FDEs it should have.
         num_fdes: u32,
     },
     /// The FRE sub-section reaches beyond the section.
     FreSubSection {
-        /// Where it starts.
+        /// The offset of its start.
         offset: u64,
         /// Bytes that it should have.
         len: u32,
     },
     /// A byte other than zero padding after the FREs.
     Trailing {
-        /// Where.
+        /// The offset of the table.
         offset: SectionOffset,
         /// The byte.
         value: u8,
     },
-    /// There is no function with this index.
+    /// No function with this index.
     NoFunction {
         /// The index asked for.
         index: usize,
@@ -79,79 +79,79 @@ pub enum Error {
     },
     /// The header states that the index is sorted, and this FDE starts before its predecessor.
     NotSorted {
-        /// Of the FDE.
+        /// The offset of the FDE.
         offset: SectionOffset,
     },
     /// A function's FREs (version 3: its attribute) lie beyond the FRE sub-section.
     FreOffset {
-        /// Of the FDE.
+        /// The offset of the FDE.
         offset: SectionOffset,
-        /// Its offset into the FRE sub-section.
+        /// The offset into the FRE sub-section.
         value: u32,
     },
     /// More FREs than the rest of the sub-section can hold.
     FreCount {
-        /// Of the FDE (version 3: of the attribute).
+        /// The offset of the FDE (version 3: of the attribute).
         offset: SectionOffset,
         /// Number of FREs claimed.
         value: u32,
     },
-    /// With this function, the FREs of the functions are more than a table of this length may have.
+    /// Functions whose FREs, with this one's, are more than a table of this length may have.
     TooManyFres {
-        /// Of the FDE.
+        /// The offset of the FDE.
         offset: SectionOffset,
-        /// Their number.
+        /// The number.
         sum: u64,
     },
     /// An FRE type other than 0, 1 and 2.
     FreType {
-        /// Of the FDE (version 3: of the attribute).
+        /// The offset of the FDE (version 3: of the attribute).
         offset: SectionOffset,
         /// The info byte.
         value: u8,
     },
     /// An FDE type other than DEFAULT and FLEX.
     FdeType {
-        /// Of the attribute.
+        /// The offset of the attribute.
         offset: SectionOffset,
         /// The second info byte.
         value: u8,
     },
     /// A PC-mask function that repeats every 0 bytes.
     RepSize {
-        /// Of the FDE (version 3: of the attribute).
+        /// The offset of the FDE (version 3: of the attribute).
         offset: SectionOffset,
     },
     /// An FRE reaches beyond the sub-section.
     FreTruncated {
-        /// Of the FRE.
+        /// The offset of the FRE.
         offset: SectionOffset,
     },
     /// An FRE starts before its predecessor.
     StartDecreases {
-        /// Of the FRE.
+        /// The offset of the FRE.
         offset: SectionOffset,
-        /// Its start.
+        /// The start.
         value: u32,
     },
     /// An FRE starts beyond the end of its function (PC-mask: of one repetition).
     StartBeyondEnd {
-        /// Of the FRE.
+        /// The offset of the FRE.
         offset: SectionOffset,
-        /// Its start.
+        /// The start.
         value: u32,
     },
     /// An FRE's info byte has word size 3, or a bit that has no meaning here: SP base in a FLEX
     /// function, a signed return address on another machine than AArch64, anything beside 0 words.
     FreInfo {
-        /// Of the FRE.
+        /// The offset of the FRE.
         offset: SectionOffset,
         /// The info byte.
         value: u8,
     },
     /// A number of data words that no row has.
     WordCount {
-        /// Of the FRE.
+        /// The offset of the FRE.
         offset: SectionOffset,
         /// The number.
         value: u8,
@@ -159,14 +159,14 @@ pub enum Error {
     /// A FLEX control word that is none: a reserved bit, a register where none is used, a CFA that
     /// is not based on a register.
     ControlWord {
-        /// Of the FRE.
+        /// The offset of the FRE.
         offset: SectionOffset,
         /// The word.
         value: u32,
     },
     /// A register number of the CFA or the return address that no architecture has.
     Register {
-        /// Of the FRE.
+        /// The offset of the FRE.
         offset: SectionOffset,
         /// The number.
         value: u32,

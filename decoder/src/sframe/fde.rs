@@ -14,17 +14,17 @@ pub struct Function<'a> {
     body: Body<'a>,
 }
 
-/// What an FDE leads to: its FREs and how to read them.
+/// The body of an FDE: its FREs and how to read them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Body<'a> {
-    /// From the function's first FRE to the end of the FRE sub-section.
+    /// The bytes from the function's first FRE to the end of the FRE sub-section.
     pub fres: &'a [u8],
     pub num_fres: u32,
     pub info: FdeInfo,
     pub rep_size: u16,
     pub fre_type: FreType,
     pub fde_type: FdeType,
-    /// Where the info byte's structure starts: the attribute in version 3, else the FDE.
+    /// The offset of the info byte's structure: the attribute in version 3, else the FDE.
     pub offset: SectionOffset,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Where the function of an FDE starts, in bytes from the section's start.
+    /// The start of the function of an FDE, in bytes from the section's start.
     #[inline]
     pub(super) fn relative_start(&self, index: usize, fde: &Fde) -> i64 {
         let field = match self.is_pc_relative() {
@@ -79,7 +79,7 @@ impl<'a> Section<'a> {
         fde.start.wrapping_add(field as i64)
     }
 
-    /// What an FDE leads to; its attribute or info byte is checked here.
+    /// Finds the body of an FDE; its attribute or info byte is checked here.
     #[inline(always)]
     pub(super) fn body(&self, index: usize, fde: &Fde) -> Result<Body<'a>, Error> {
         let fde_offset = self.fde_offset(index);
@@ -130,17 +130,17 @@ impl Body<'_> {
 }
 
 impl<'a> Function<'a> {
-    /// Its place in the function index.
+    /// The place in the function index.
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// Its first address.
+    /// The first address.
     pub fn start(&self) -> Address {
         self.section.address().offset(self.section.relative_start(self.index, &self.fde))
     }
 
-    /// Its size in bytes.
+    /// The size in bytes.
     pub fn size(&self) -> u32 {
         self.fde.size
     }
@@ -161,12 +161,12 @@ impl<'a> Function<'a> {
         self.body.fre_type
     }
 
-    /// What kind of FREs it has: DEFAULT in versions 1 and 2.
+    /// The kind of its FREs: DEFAULT in versions 1 and 2.
     pub fn fde_type(&self) -> FdeType {
         self.body.fde_type
     }
 
-    /// Whether the FREs repeat every [`Function::rep_size`] bytes: a table of equal PLT stubs.
+    /// Returns whether the FREs repeat every [`Function::rep_size`] bytes: a table of equal PLT stubs.
     pub fn is_pc_mask(&self) -> bool {
         self.body.is_pc_mask()
     }
@@ -182,7 +182,7 @@ impl<'a> Function<'a> {
         self.body.rep_size
     }
 
-    /// Whether it is a signal frame: the PC is that of an instruction that has not been executed,
+    /// Returns whether it is a signal frame: the PC is that of an instruction that has not been executed,
     /// so callers must not subtract 1 from it before a lookup. Only version 3 represents it.
     pub fn is_signal_frame(&self) -> bool {
         self.body.is_signal_frame(self.section.version())
@@ -198,12 +198,12 @@ impl<'a> Function<'a> {
         self.body.info.contains(FdeInfo::PAUTH_KEY_B)
     }
 
-    /// Its FREs as stored.
+    /// The FREs as stored.
     pub fn fres(&self) -> Fres<'a> {
         Fres::new(self.section, self.body, self.fde.size)
     }
 
-    /// Its rows. After an FRE whose end is unknown, or that starts too early or too late, there
+    /// The rows. After an FRE whose end is unknown, or that starts too early or too late, there
     /// are no more; after any other bad row the rest follow.
     pub fn rows(&self) -> Rows<'a> {
         Rows(self.fres())

@@ -12,11 +12,11 @@ use super::{Error, Section};
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Fre {
-    /// Where it lies.
+    /// The offset of its start.
     pub offset: SectionOffset,
     /// First PC it answers for, from the function's start.
     pub start: FunctionOffset,
-    /// Its info byte.
+    /// The info byte.
     pub info: FreInfo,
     /// Bytes of a data word.
     pub word_size: WordSize,
@@ -46,7 +46,7 @@ impl Fre {
         })
     }
 
-    /// How many bytes it has.
+    /// The size in bytes.
     #[inline(always)]
     fn len(&self, fre_type: FreType) -> usize {
         fre_type.width() + 1 + (usize::from(self.info.count()) << self.word_size as u8)
@@ -146,7 +146,7 @@ impl<'a> Fres<'a> {
         Self { section, body, size, rest: body.fres, left: body.num_fres, previous: 0 }
     }
 
-    /// Where the next FRE starts, or the last ended.
+    /// The offset of the next FRE, or the last ended.
     pub(super) fn offset(&self) -> SectionOffset {
         SectionOffset(self.section.fres_offset + self.section.fres.len() - self.rest.len())
     }

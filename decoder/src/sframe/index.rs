@@ -23,7 +23,7 @@ use super::{Error, Frame, Function, Section};
 pub struct Index<'a, 'm> {
     section: Section<'a>,
     buckets: &'m [u32],
-    /// By start, and [`TRIED`] that start after every PC.
+    /// The functions by start, and [`TRIED`] that start after every PC.
     functions: &'m [[u32; 3]],
     order: &'m [u32],
     /// The first function's start, in bytes from the section's start.
@@ -31,7 +31,7 @@ pub struct Index<'a, 'm> {
     shift: u32,
 }
 
-/// Where the buckets of a section lie.
+/// The layout of a section's buckets.
 struct Plan {
     first: i64,
     shift: u32,
@@ -59,7 +59,7 @@ fn saturated(start: i64, first: i64) -> u32 {
     u32::try_from(start.wrapping_sub(first) as u64).unwrap_or(u32::MAX)
 }
 
-/// So many functions are tried at a time, without a branch.
+/// The number of functions tried at a time, without a branch.
 const TRIED: usize = 4;
 
 impl<'a, 'm> Index<'a, 'm> {
@@ -117,7 +117,7 @@ impl<'a, 'm> Index<'a, 'm> {
         Ok(Self { section: *section, buckets, functions, order, first: plan.first, shift: plan.shift })
     }
 
-    /// As [`Section::lookup`].
+    /// Finds the row for a PC, as [`Section::lookup`].
     ///
     /// # Errors
     /// Those of [`Section::lookup`].
@@ -126,7 +126,7 @@ impl<'a, 'm> Index<'a, 'm> {
         Ok(self.lookup_frame(pc)?.map(|frame| frame.row))
     }
 
-    /// As [`Section::lookup_frame`].
+    /// Finds the frame for a PC, as [`Section::lookup_frame`].
     #[inline]
     pub fn lookup_frame(&self, pc: Address) -> Result<Option<Frame>, Error> {
         let Some(start) = self.start_of(pc) else { return self.lookup_far(pc) };
@@ -145,7 +145,7 @@ impl<'a, 'm> Index<'a, 'm> {
         self.lookup_other(pc, count)
     }
 
-    /// The same where the widest row does not answer. `count` functions start at or before the PC.
+    /// Looks up a PC that the widest row does not answer. `count` functions start at or before the PC.
     #[inline(never)]
     fn lookup_other(&self, pc: Address, count: usize) -> Result<Option<Frame>, Error> {
         let last = count.wrapping_sub(1);
@@ -160,7 +160,7 @@ impl<'a, 'm> Index<'a, 'm> {
         self.lookup_far(pc)
     }
 
-    /// The same for any PC.
+    /// Looks up any PC, however far from the section.
     #[cold]
     fn lookup_far(&self, pc: Address) -> Result<Option<Frame>, Error> {
         match self.find_fde(pc) {
@@ -169,7 +169,7 @@ impl<'a, 'm> Index<'a, 'm> {
         }
     }
 
-    /// As [`Section::find`].
+    /// Finds the function of a PC, as [`Section::find`].
     ///
     /// # Errors
     /// Those of [`Section::find`].
@@ -202,7 +202,7 @@ impl<'a, 'm> Index<'a, 'm> {
         (pc >= self.first && start != u32::MAX).then_some(start)
     }
 
-    /// How many functions start at or before the PC.
+    /// The number of functions that start at or before the PC.
     #[inline(always)]
     fn count_not_after(&self, pc: u32) -> usize {
         // A PC after the last function's start is looked for in the last bucket.
@@ -222,7 +222,7 @@ impl<'a, 'm> Index<'a, 'm> {
         count + crowd.partition_point(|&[start, ..]| start <= pc)
     }
 
-    /// The same for any PC.
+    /// Counts the functions that start at or before any PC, however far.
     #[cold]
     fn count_not_after_far(&self, pc: Address) -> usize {
         let pc = pc.distance_from(self.section.address());

@@ -1,4 +1,4 @@
-//! From a PC to its row.
+//! Lookups: from a PC to its row.
 //!
 //! The search over the index has no branch that depends on the data, and the scan over the FREs
 //! only skips: it reads a start and an info byte of each, and decodes the one that answers.
@@ -10,13 +10,13 @@ use super::fde::Body;
 use super::fre::head;
 use super::{Error, Fres, Function, Section};
 
-/// What a table encodes for a frame whose PC was looked up.
+/// The description of a frame whose PC was looked up, as a table encodes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Frame {
     /// The row.
     pub row: Row,
-    /// Whether it is a signal frame: as [`Function::is_signal_frame`].
+    /// True if it is a signal frame: as [`Function::is_signal_frame`].
     pub is_signal_frame: bool,
 }
 
@@ -47,7 +47,7 @@ impl<'a> Section<'a> {
         Ok(self.lookup_frame(pc)?.map(|frame| frame.row))
     }
 
-    /// The same, and what else a walk over the stack must know.
+    /// Finds the row for a PC, and what else a walk over the stack must know.
     #[inline]
     pub fn lookup_frame(&self, pc: Address) -> Result<Option<Frame>, Error> {
         match self.find_fde(pc) {
@@ -86,7 +86,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The same in a PC-mask function of version 1: the last row whose start has no bit that the offset has
+    /// Finds the row in a PC-mask function of version 1: the last row whose start has no bit that the offset has
     /// not.
     #[cold]
     #[inline(never)]
@@ -106,7 +106,7 @@ impl<'a> Section<'a> {
         Ok(found)
     }
 
-    /// Where the last FRE of a function lies that starts at or before `target`, in bytes from the first.
+    /// Finds the last FRE of a function that starts at or before `target`, in bytes from the first.
     /// The outer `None`: a malformed FRE was passed, which a closer look will find.
     #[inline(always)]
     fn scan(&self, body: &Body<'_>, target: u32) -> Option<Option<usize>> {
@@ -138,7 +138,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The same where the sub-section has less than five bytes left.
+    /// Reads an FRE's head where the sub-section has less than five bytes left.
     #[cold]
     fn head_near_end(&self, body: &Body<'_>, at: usize) -> Option<(u32, FreInfo)> {
         let rest = body.fres.get(at..).filter(|rest| rest.len() > body.fre_type.width())?;
@@ -158,7 +158,7 @@ impl<'a> Section<'a> {
         self.last_that_holds(count, pc, |place| place)
     }
 
-    /// The same by trying each function: what would be found if the index were sorted.
+    /// Finds an FDE by trying each function: what would be found if the index were sorted.
     #[cold]
     #[inline(never)]
     fn find_fde_unsorted(&self, pc: i64) -> Option<(usize, Fde, u32)> {
@@ -195,7 +195,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The same with a look at the functions before the last: over those of size 0, and among
+    /// Finds an FDE with a look at the functions before the last: over those of size 0, and among
     /// those that start together.
     #[cold]
     #[inline(never)]
@@ -223,7 +223,7 @@ impl<'a> Section<'a> {
         Some((fde, self.relative_start(index, &fde)))
     }
 
-    /// How many functions of a sorted index start at or before the PC.
+    /// The number of functions of a sorted index that start at or before the PC.
     #[inline(always)]
     fn count_not_after(&self, pc: i64) -> usize {
         match self.version {

@@ -11,7 +11,7 @@ use super::fde::Body;
 use super::{Error, Fre, Fres, Function, Section};
 
 impl Fre {
-    /// What it encodes, the header's fixed offsets filled in. `function` is the function it is of.
+    /// Decodes the row, the header's fixed offsets filled in. `function` is the function it is of.
     ///
     /// - An info byte of 0 is the outermost frame: no CFA, return address undefined.
     /// - amd64: a return address without a rule is at CFA-8. Elsewhere it is in the link register.
@@ -53,7 +53,7 @@ impl Fre {
         Ok(Row { start: self.start, cfa, return_address, frame_pointer, signed })
     }
 
-    /// Whether a DEFAULT row may have this number of words.
+    /// Checks whether a DEFAULT row may have this number of words.
     #[inline(always)]
     fn check_default(&self, section: &Section<'_>) -> Result<(), Error> {
         let most = if section.header().fixed_ra_offset != 0 { 2 } else { 3 };
@@ -83,7 +83,7 @@ impl Fre {
         }
     }
 
-    /// The same where the words may be registers.
+    /// Decodes DEFAULT rules whose words may be registers.
     fn default_rules_with_registers(&self, section: &Section<'_>) -> Result<Rules, Error> {
         let (count, [_, second, third, ..]) = (self.info.count(), self.words);
         let ra = if count > 1 && second != 0 { self.maybe_register(second)? } else { Rule::SameValue };
@@ -181,10 +181,10 @@ impl Fre {
     }
 }
 
-/// Of the CFA, the return address, the frame pointer.
+/// The rules of the CFA, the return address and the frame pointer.
 type Rules = (Cfa, Rule, Rule);
 
-/// Whether words of DEFAULT rows may be registers: binutils 2.45, version 2, s390x, where an odd word
+/// Returns whether words of DEFAULT rows may be registers: binutils 2.45, version 2, s390x, where an odd word
 /// is the number of a register times 2 plus 1.
 #[inline]
 pub(super) fn has_registers(section: &Section<'_>) -> bool {

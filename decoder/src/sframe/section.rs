@@ -14,7 +14,7 @@ pub struct Section<'a> {
     pub(super) version: Version,
     pub(super) abi: Abi,
     endian: Endian,
-    /// Whether starts count from their own field rather than from the section.
+    /// True if starts count from their own field rather than from the section.
     is_pc_relative: bool,
     address: Address,
     /// Offset of the function index from the section's start.
@@ -47,7 +47,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// As [`Section::parse`], but whatever follows the table is returned: lld and mold, which do
+    /// Reads as [`Section::parse`], but whatever follows the table is returned: lld and mold, which do
     /// not know the format, leave several tables one after the other. Takes the same time for every
     /// table.
     ///
@@ -103,7 +103,7 @@ impl<'a> Section<'a> {
         Ok((section, rest))
     }
 
-    /// How many bytes the table has that `bytes` start with, as its header claims: to know how far to read
+    /// The size in bytes of the table that `bytes` start with, as its header claims: to know how far to read
     /// where the end is not known. The header's own size if `bytes` have no header, or one that no version
     /// has: [`Section::parse`] then reports what is wrong with it.
     pub fn claimed_len(bytes: &[u8]) -> u64 {
@@ -167,12 +167,12 @@ impl<'a> Section<'a> {
         self.endian
     }
 
-    /// Where the section lies, as given to [`Section::parse`].
+    /// The address of the section, as given to [`Section::parse`].
     pub fn address(&self) -> Address {
         self.address
     }
 
-    /// Whether the header states that the index is sorted by function start.
+    /// Returns whether the header states that the index is sorted by function start.
     pub fn is_sorted(&self) -> bool {
         self.header.flags.contains(Flags::FDE_SORTED)
     }
@@ -229,13 +229,13 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Where the FDE at a place of the index lies, from the section's start on. The place is below
+    /// The offset of the FDE at a place of the index, from the section's start on. The place is below
     /// [`num_functions`](Section::num_functions).
     pub fn fde_offset(&self, index: usize) -> SectionOffset {
         SectionOffset(self.index_offset + index * self.version.fde_size())
     }
 
-    /// Whether starts count from their own field rather than from the section.
+    /// Returns whether starts count from their own field rather than from the section.
     #[inline]
     pub(super) fn is_pc_relative(&self) -> bool {
         self.is_pc_relative

@@ -34,14 +34,14 @@ impl Registers<'_> {
     }
 }
 
-/// What [`step`] finds of the caller.
+/// The caller's registers as [`step`] finds them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Caller {
     /// The return address: after the call, so that a lookup should be made for the byte before
     /// it, unless the frame stepped from is a signal frame
     /// ([`Frame::is_signal_frame`](super::Frame::is_signal_frame)).
     pub pc: Address,
-    /// Whether the row encodes that `pc` carries a signature (AArch64 pointer authentication). It is as
+    /// True if the row encodes that `pc` carries a signature (AArch64 pointer authentication). It is as
     /// read: strip it with [`Caller::without_signature`], or with what the system offers.
     pub signed: bool,
     /// The canonical frame address of the frame stepped from.
@@ -67,14 +67,14 @@ impl Caller {
         }
     }
 
-    /// What the next step starts from: a caller has no link register and no other register of which
+    /// The registers from which the next step starts: a caller has no link register and no other register of which
     /// anything is known.
     pub fn registers(&self) -> Registers<'static> {
         Registers { sp: self.sp, fp: self.fp, lr: None, others: &[] }
     }
 }
 
-/// Why there is no caller.
+/// The reason why there is no caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum StepError {
@@ -83,14 +83,14 @@ pub enum StepError {
     /// A rule needs a register that is not known: in a caller any but the stack pointer and the frame pointer,
     /// see [`Row::innermost_register`].
     Register {
-        /// For the register's name.
+        /// The architecture, which gives the register its name.
         arch: Arch,
-        /// Which.
+        /// The register.
         register: Register,
     },
     /// Memory that could not be read.
     Memory {
-        /// Where.
+        /// The address.
         address: Address,
     },
     /// A rule that no table has: what only CFI can represent, or a CFA without a rule.

@@ -10,9 +10,9 @@ use super::{Error, Section};
 /// The tables in the bytes of a `.sframe` section, in order: see [`Section::concatenated`].
 #[derive(Clone, Debug)]
 pub struct Tables<'a> {
-    /// What has not been read; none after an error.
+    /// The bytes that have not been read; none after an error.
     rest: &'a [u8],
-    /// Where that lies in the section.
+    /// The offset of these bytes in the section.
     offset: usize,
     address: Address,
 }
@@ -20,9 +20,9 @@ pub struct Tables<'a> {
 /// A table that cannot be read, and with it whatever follows in the section.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TableError {
-    /// Where the table starts in the section.
+    /// The offset of the table in the section.
     pub table: SectionOffset,
-    /// What is wrong. Offsets in it count from the table's start.
+    /// The error. Offsets in it count from the table's start.
     pub error: Error,
 }
 

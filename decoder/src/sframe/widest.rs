@@ -4,7 +4,7 @@ use cfipack_format::sframe::{Fde, FdeType, FreInfo, FreType};
 
 use super::Section;
 
-/// Where the widest row of a function lies and up to where it answers, in one word of an
+/// The place of a function's widest row and the end of what it answers for, in one word of an
 /// [`Index`](super::Index). Of random PCs in librustc_driver and libLLVM it answers for 76 and 83 %,
 /// which need no scan over the FREs.
 ///
@@ -17,7 +17,7 @@ use super::Section;
 pub(super) struct Widest(pub u32);
 
 impl Widest {
-    /// None known: it ends where it starts.
+    /// No known row: it ends where it starts.
     pub const NONE: Self = Self(0);
 
     const MAX_AT: usize = 0x1fff;
@@ -37,7 +37,7 @@ impl Widest {
         }
     }
 
-    /// Where the FRE lies, in bytes from the FDE's FRE offset.
+    /// The offset of the FRE, in bytes from the FDE's FRE offset.
     #[inline]
     pub fn at(self) -> u32 {
         self.0 >> 2 & Self::MAX_AT as u32

@@ -1,11 +1,11 @@
-//! How long a table is, by its own fields.
+//! The length of a table, by its own fields.
 
 use cfipack_format::unwind_info::{CompressedPage, ENCODING_SIZE, Header, IndexEntry, PERSONALITY_SIZE};
 
 use super::{Error, Section};
 
 impl Section<'_> {
-    /// How many bytes the table has at least that `bytes` start with, as far as `bytes` determine: to know how far to
+    /// The least number of bytes of the table that `bytes` start with, as far as `bytes` determine: to know how far to
     /// read where the end is not known. With so many bytes at hand it may be more: the header leads to the index,
     /// the index to the pages, and a page's header to its end. The header's own size if `bytes` have no header.
     pub fn claimed_len(bytes: &[u8]) -> u64 {

@@ -4,7 +4,7 @@ use core::fmt::{self, Write};
 
 use super::{Error, Page, Section};
 
-/// What a dump could not print.
+/// A summary of what a dump could not print.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct DumpSummary {

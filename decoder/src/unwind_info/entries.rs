@@ -12,7 +12,7 @@ use super::{Entry, Error, Page, Section};
 pub struct Pages<'a> {
     section: Section<'a>,
     next: usize,
-    /// Where the pages so far end.
+    /// The end of the pages so far.
     end: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What is wrong with an `__unwind_info` section.
+//! Errors of an `__unwind_info` section.
 
 use core::fmt;
 
@@ -26,17 +26,17 @@ pub enum Part {
     LocalEncodings,
 }
 
-/// What is wrong with an `__unwind_info` section, and where.
+/// An error of an `__unwind_info` section, and its place.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// A part does not lie inside the section.
     OutOfBounds {
-        /// Which one.
+        /// The part of the section.
         part: Part,
-        /// Its declared start.
+        /// The declared start.
         offset: SectionOffset,
-        /// Its declared length in bytes.
+        /// The declared length in bytes.
         size: u64,
         /// Bytes of the section.
         section: usize,
@@ -47,60 +47,60 @@ pub enum Error {
     NoIndex,
     /// An index entry's function lies below its predecessor's.
     IndexUnsorted {
-        /// Of the entry.
+        /// The offset of the entry.
         offset: SectionOffset,
-        /// Its function.
+        /// The function.
         function: ImageOffset,
     },
     /// An index entry other than the sentinel names no page.
     NoPage {
-        /// Of the index entry's field.
+        /// The offset of the index entry's field.
         offset: SectionOffset,
     },
     /// A page starts before the ones before it end.
     PageOverlap {
-        /// Of the index entry's field.
+        /// The offset of the index entry's field.
         offset: SectionOffset,
-        /// Of the page.
+        /// The offset of the page.
         page: SectionOffset,
-        /// Where the pages before it end.
+        /// The end of the pages before it.
         end: SectionOffset,
     },
     /// A page is neither regular nor compressed.
     PageKind {
-        /// Of the page.
+        /// The offset of the page.
         offset: SectionOffset,
-        /// Its kind.
+        /// The kind.
         kind: u32,
     },
     /// A compressed entry's function lies beyond 32 bits.
     Function {
-        /// Of the entry.
+        /// The offset of the entry.
         offset: SectionOffset,
         /// The entry.
         entry: u32,
-        /// What it counts from.
+        /// The address that it counts from.
         base: ImageOffset,
     },
     /// An entry's function lies below the entry before it, or outside of its page's range.
     EntryUnsorted {
-        /// Of the entry.
+        /// The offset of the entry.
         offset: SectionOffset,
-        /// Its function.
+        /// The function.
         function: ImageOffset,
     },
     /// A compressed entry names an encoding that neither palette has.
     EncodingIndex {
-        /// Of the entry.
+        /// The offset of the entry.
         offset: SectionOffset,
         /// The number it has.
         index: u8,
-        /// How many encodings there are.
+        /// The number of encodings.
         count: u64,
     },
     /// The LSDA index of a page ends before it starts, or is no whole number of entries.
     LsdaRange {
-        /// Of the index entry's field with its start.
+        /// The offset of the index entry's field with its start.
         offset: SectionOffset,
         /// Offset of its start.
         start: u32,
@@ -109,7 +109,7 @@ pub enum Error {
     },
     /// An encoding has the LSDA flag, and the LSDA index has none for the entry.
     NoLsda {
-        /// Where the page's part of the LSDA index starts.
+        /// The offset of the page's part of the LSDA index.
         offset: SectionOffset,
         /// Start of the entry.
         function: ImageOffset,
@@ -120,7 +120,7 @@ pub enum Error {
         function: ImageOffset,
         /// The number, from 1.
         number: u8,
-        /// How many there are.
+        /// The number of entries.
         count: usize,
     },
 }

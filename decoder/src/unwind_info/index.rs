@@ -81,7 +81,7 @@ impl<'a> Section<'a> {
         Ok((SectionOffset(start as usize), array(self.bytes, Part::LsdaIndex, start as usize, count)?))
     }
 
-    /// Where a field of an index entry stands.
+    /// The offset of a field of an index entry.
     pub(super) fn index_entry_offset(&self, number: usize, field: usize) -> SectionOffset {
         SectionOffset(self.header.index_off as usize + number * IndexEntry::SIZE + field)
     }

@@ -46,7 +46,7 @@ pub struct Entry {
     /// First byte after it: the next entry's start. Equal to `start` where several entries have
     /// one address, except for the last of them.
     pub end: ImageOffset,
-    /// How it is unwound.
+    /// The encoding of the function's unwinding.
     pub encoding: Encoding,
     /// Number of the page, from 0.
     pub page: u32,

@@ -80,7 +80,7 @@ impl<'a> Page<'a> {
         self.number
     }
 
-    /// Where the page starts in the section.
+    /// The offset of the page in the section.
     pub fn offset(&self) -> SectionOffset {
         SectionOffset(self.offset)
     }
@@ -90,7 +90,7 @@ impl<'a> Page<'a> {
         self.base
     }
 
-    /// Where the page's last entry ends: the next page's first function, or the sentinel's.
+    /// The end of the page's last entry: the next page's first function, or the sentinel's.
     pub fn end(&self) -> ImageOffset {
         self.end
     }
@@ -111,7 +111,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Whether the page has no entries.
+    /// Returns whether the page has no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -186,7 +186,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Where an entry stands in the section.
+    /// The offset of an entry in the section.
     pub fn entry_offset(&self, i: usize) -> SectionOffset {
         let size = match self.entries {
             Items::Regular(_) => RegularEntry::SIZE,
@@ -195,7 +195,7 @@ impl<'a> Page<'a> {
         SectionOffset(self.entries_off + i * size)
     }
 
-    /// Where the last byte of the page's header and arrays ends in the section.
+    /// The end of the last byte of the page's header and arrays in the section.
     pub(super) fn bytes_end(&self) -> usize {
         let end = match self.entries {
             Items::Regular(entries) => self.entries_off + size_of_val(entries),

@@ -21,7 +21,7 @@ bitflags! {
     }
 }
 
-/// How a function is unwound, in bits 24 to 27 of an encoding.
+/// The kind of unwinding, in bits 24 to 27 of an encoding.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Mode {
     /// No unwind information. Number 0.
@@ -36,7 +36,7 @@ pub enum Mode {
     Dwarf,
 }
 
-/// How one function is unwound: `UNWIND_*` in `compact_unwind_encoding.h`.
+/// The unwinding of one function: `UNWIND_*` in `compact_unwind_encoding.h`.
 ///
 /// | bits | meaning |
 /// |---|---|
@@ -69,13 +69,13 @@ impl Encoding {
         Flags::from_bits_truncate(self.0)
     }
 
-    /// The same encoding with these flags added.
+    /// Returns this encoding with these flags added.
     #[inline]
     pub const fn with_flags(self, flags: Flags) -> Self {
         Self(self.0 | flags.bits())
     }
 
-    /// Whether the function has an LSDA.
+    /// Returns whether the function has an LSDA.
     #[inline]
     pub const fn has_lsda(self) -> bool {
         self.flags().contains(Flags::HAS_LSDA)
@@ -87,7 +87,7 @@ impl Encoding {
         (self.0 >> 28 & 3) as u8
     }
 
-    /// The same encoding with this personality number, of which the low two bits count.
+    /// Returns this encoding with this personality number, of which the low two bits count.
     #[inline]
     pub const fn with_personality(self, number: u8) -> Self {
         Self(self.0 & !0x3000_0000 | (number as u32 & 3) << 28)

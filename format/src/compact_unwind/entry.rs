@@ -19,7 +19,7 @@ pub struct Entry {
     pub function: u64,
     /// Bytes of the range.
     pub length: u32,
-    /// How the range is unwound.
+    /// The encoding of the range's unwinding.
     pub encoding: Encoding,
     /// Personality as stored: the addend of its relocation, if it has one.
     pub personality: u64,
@@ -31,7 +31,7 @@ impl Entry {
     /// The most bytes a row takes.
     pub const MAX_SIZE: usize = 32;
 
-    /// Where the range's start stands in a row.
+    /// The offset of the range's start in a row.
     pub const FUNCTION_AT: usize = 0;
 
     /// Bytes of a row: 32 or 20.
@@ -39,12 +39,12 @@ impl Entry {
         3 * pointer_size as usize + 8
     }
 
-    /// Where the personality stands in a row: 16 or 12.
+    /// The offset of the personality in a row: 16 or 12.
     pub const fn personality_at(pointer_size: u8) -> usize {
         pointer_size as usize + 8
     }
 
-    /// Where the LSDA stands in a row: 24 or 16.
+    /// The offset of the LSDA in a row: 24 or 16.
     pub const fn lsda_at(pointer_size: u8) -> usize {
         2 * pointer_size as usize + 8
     }

@@ -68,7 +68,7 @@ impl Abi {
         }
     }
 
-    /// Whether the return address has a word of 0 in a default FRE that has the frame pointer's place alone. Where not,
+    /// Returns whether the return address has a word of 0 in a default FRE that has the frame pointer's place alone. Where not,
     /// a default FRE cannot represent this.
     #[inline]
     pub const fn pads_return_address(self) -> bool {
@@ -78,7 +78,7 @@ impl Abi {
         }
     }
 
-    /// Whether an odd word of a default FRE of version 2 is a register's number times 2 plus 1 (binutils 2.45), so that no
+    /// Returns whether an odd word of a default FRE of version 2 is a register's number times 2 plus 1 (binutils 2.45), so that no
     /// place at an odd offset can be represented.
     #[inline]
     pub const fn has_register_words(self) -> bool {

@@ -34,7 +34,7 @@ impl FreType {
     }
 }
 
-/// What kind of FREs a function has (version 3).
+/// The kind of a function's FREs (version 3).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum FdeType {
     /// The CFA is SP or FP plus an offset; RA and FP are in their places or at the CFA plus an offset.
@@ -83,7 +83,7 @@ impl FdeInfo {
         }
     }
 
-    /// The same flags with this FRE type.
+    /// Returns these flags with another FRE type.
     #[inline]
     pub const fn with_fre_type(self, fre_type: FreType) -> Self {
         Self::from_bits_retain(self.bits() & 0xf0 | fre_type as u8)

@@ -77,7 +77,7 @@ impl FreInfo {
         Self(sp_based as u8 | count << 1 | (size as u8) << 5 | (signed as u8) << 7)
     }
 
-    /// Whether the CFA is counted from SP rather than FP (type DEFAULT).
+    /// Returns whether the CFA is counted from SP rather than FP (type DEFAULT).
     #[inline]
     pub const fn sp_based(self) -> bool {
         self.0 & 1 != 0
@@ -138,13 +138,13 @@ impl ControlWord {
         Self((register.0 as u32) << 3 | (deref as u32) << 1 | 1)
     }
 
-    /// Whether the base is the register (else the CFA).
+    /// Returns whether the base is the register (else the CFA).
     #[inline]
     pub const fn is_register_based(self) -> bool {
         self.0 & 1 != 0
     }
 
-    /// Whether the sum is an address to load from.
+    /// Returns whether the sum is an address to load from.
     #[inline]
     pub const fn deref(self) -> bool {
         self.0 & 2 != 0

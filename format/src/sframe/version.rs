@@ -65,13 +65,13 @@ impl Version {
         }
     }
 
-    /// Whether a function can start so many bytes from what its start is relative to.
+    /// Returns whether a function can start so many bytes from what its start is relative to.
     #[inline]
     pub const fn reaches(self, distance: i64) -> bool {
         self.start_size() == 8 || distance == distance as i32 as i64
     }
 
-    /// Whether an [attribute](Attribute) stands before a function's FREs; if not, its fields are those of the FDE.
+    /// Returns whether an [attribute](Attribute) stands before a function's FREs; if not, its fields are those of the FDE.
     #[inline]
     pub const fn has_attributes(self) -> bool {
         match self {
@@ -92,7 +92,7 @@ impl Version {
         if self.has_attributes() { u16::MAX as u32 } else { u32::MAX }
     }
 
-    /// Whether there are flex FDEs.
+    /// Returns whether there are flex FDEs.
     #[inline]
     pub const fn has_flex(self) -> bool {
         match self {
@@ -101,7 +101,7 @@ impl Version {
         }
     }
 
-    /// Whether signal frames are marked.
+    /// Returns whether signal frames are marked.
     #[inline]
     pub const fn has_signal_frames(self) -> bool {
         match self {
@@ -110,7 +110,7 @@ impl Version {
         }
     }
 
-    /// Whether the bytes after which a PC-mask function repeats are stored.
+    /// Returns whether the bytes after which a PC-mask function repeats are stored.
     #[inline]
     pub const fn has_repetition_size(self) -> bool {
         match self {

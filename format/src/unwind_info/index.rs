@@ -49,7 +49,7 @@ impl IndexEntry {
 pub struct LsdaEntry {
     /// Start of the function's entry.
     pub function: ImageOffset,
-    /// Its language-specific data area.
+    /// The language-specific data area.
     pub lsda: ImageOffset,
 }
 

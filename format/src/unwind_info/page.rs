@@ -10,7 +10,7 @@ pub const ENCODING_SIZE: usize = 4;
 /// Encodings that the entries of one compressed page can name: common ones and its own together.
 pub const MAX_ENCODINGS: usize = 256;
 
-/// How far from its page's first function a compressed entry can lie, in bytes.
+/// The farthest that a compressed entry can lie from its page's first function, in bytes.
 pub const MAX_COMPRESSED_OFFSET: u32 = 0x00ff_ffff;
 
 /// A page's kind: its first word.
@@ -132,7 +132,7 @@ const fn pack(first: u16, second: u16) -> u32 {
 pub struct RegularEntry {
     /// Start of the function.
     pub function: ImageOffset,
-    /// How it is unwound.
+    /// The encoding of the function's unwinding.
     pub encoding: Encoding,
 }
 

@@ -2,12 +2,12 @@
 
 use cfipack_format::{Cfa, Row, Rule};
 
-/// What the CFI gives for some PCs.
+/// The answer of the CFI for some PCs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Answer {
     /// No CFA.
     Nothing,
-    /// This row.
+    /// A row.
     Row(Row),
     /// `row`, and from byte `from` of each 16-byte stub on with a CFA 8 bytes higher: the expression that
     /// ld and lld write for x86-64's PLT. `row.cfa` is a [`Cfa::Register`].
@@ -37,7 +37,7 @@ impl Answer {
         Self::Row(row)
     }
 
-    /// How far the answer for a PC holds at least: the next PC to ask about.
+    /// The next PC to ask about: at least up to there the answer for a PC holds.
     #[inline]
     pub(crate) fn until(&self, pc: u64) -> u64 {
         match *self {
@@ -48,18 +48,18 @@ impl Answer {
     }
 }
 
-/// What holds for all rows of a function.
+/// The flags of all rows of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub struct Flags {
-    /// Whether it is a signal frame. Tables before version 3 do not represent it.
+    /// `true` if it is a signal frame. Tables before version 3 do not represent it.
     pub signal: Option<bool>,
     /// Return addresses are signed with key B.
     pub key_b: bool,
 }
 
 impl Flags {
-    /// Whether only one of two is a signal frame, as far as both can represent.
+    /// Returns whether only one of two is a signal frame, as far as both can represent.
     #[inline]
     pub(crate) fn signal_differs(self, other: Self) -> bool {
         self.signal.zip(other.signal).is_some_and(|(own, other)| own != other)

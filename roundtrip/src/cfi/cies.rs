@@ -2,15 +2,15 @@
 
 use std::collections::HashMap;
 
-/// How many CIEs are found without a search: consecutive FDEs take turns with a few.
+/// The number of CIEs that are found without a search: consecutive FDEs take turns with a few.
 const RECENT: usize = 16;
 
-/// What was read of CIEs, by their offsets.
+/// A cache of what was read of CIEs, by their offsets.
 pub(super) struct Cies<C> {
     all: Vec<C>,
-    /// Where in `all`, by offset.
+    /// The places in `all`, by offset.
     places: HashMap<usize, usize>,
-    /// The same of a few offsets, each in the slot that it belongs in.
+    /// The entries of a few offsets, each in the slot that it belongs in.
     recent: [Option<(usize, usize)>; RECENT],
 }
 
@@ -19,7 +19,7 @@ impl<C> Cies<C> {
         Self { all: Vec::new(), places: HashMap::new(), recent: [None; RECENT] }
     }
 
-    /// What was read of the CIE at an offset; `read` reads it the first time.
+    /// The record of the CIE at an offset; `read` reads it the first time.
     #[inline]
     pub(super) fn at(&mut self, offset: usize, read: impl FnOnce() -> C) -> &C {
         // The upper bits of the product depend on all bits of the offset.

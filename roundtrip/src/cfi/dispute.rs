@@ -12,7 +12,7 @@ use super::evaluate::Evaluator;
 use super::functions::{Function, Functions};
 use super::unevaluated::Unevaluated;
 
-/// Why such a function is not judged.
+/// The reason why such a function is not judged.
 pub(crate) const DISPUTED: &str = "FDEs that start at one address disagree";
 
 /// The rows of an FDE for a function, as a hash, since no row is stored; and why it ends early, if it does.
@@ -23,13 +23,13 @@ struct Description {
 }
 
 impl Evaluator<'_> {
-    /// Whether another FDE that starts where a function does describes one of its PCs differently, or
+    /// Returns whether another FDE that starts where a function does describes one of its PCs differently, or
     /// nothing; of all registers.
     pub fn is_disputed(&mut self, functions: &Functions<'_>, function: &Function) -> bool {
         self.is_disputed_by(functions, function, Self::description_of_all)
     }
 
-    /// The same, but only of the CFA, the return address and the frame pointer; and of whether it is a signal
+    /// Looks for disputed rows, but only of the CFA, the return address and the frame pointer; and of whether it is a signal
     /// frame, where `signal` asks for it.
     pub fn has_disputed_rows(
         &mut self,
@@ -62,7 +62,7 @@ impl Evaluator<'_> {
         })
     }
 
-    /// What an FDE describes: the CFA, the return address and the frame pointer.
+    /// Hashes what an FDE describes: the CFA, the return address and the frame pointer.
     fn description(&mut self, function: &Function, keys: &RandomState, signal: bool) -> Description {
         let mut rows = Changes::new(keys);
         let end = self.evaluate(function, |range, answer, flags| {
@@ -72,7 +72,7 @@ impl Evaluator<'_> {
         Description { hash: rows.hasher.finish(), end }
     }
 
-    /// And of all other registers.
+    /// Hashes what an FDE describes, all other registers with it.
     fn description_of_all(&mut self, function: &Function, keys: &RandomState) -> [Description; 2] {
         let mut registers = Changes::new(keys);
         let end =

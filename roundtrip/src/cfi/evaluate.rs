@@ -30,7 +30,7 @@ impl fmt::Debug for Evaluator<'_> {
     }
 }
 
-/// What a function's FDE and CIE contain for exceptions.
+/// The parts of a function's FDE and CIE for exceptions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Handler {
@@ -40,10 +40,10 @@ pub struct Handler {
     pub lsda: Option<Address>,
 }
 
-/// What takes the answers for a function's ranges of PCs.
+/// A sink of the answers for a function's ranges of PCs.
 type Sink<'s> = &'s mut dyn FnMut(Range<u64>, &Answer, Flags);
 
-/// The same, with the rules of all other registers.
+/// A sink of answers with the rules of all other registers.
 type RegistersSink<'s> = &'s mut dyn FnMut(Range<u64>, &Answer, &[(Register, Rule)]);
 
 /// A section whose functions can be evaluated.
@@ -121,7 +121,7 @@ impl<'f> Evaluator<'f> {
         self.evaluate_to_last_row(function, sink).map(|_| ())
     }
 
-    /// The same; returns where the last row starts, which may be beyond the function's end.
+    /// Evaluates; returns where the last row starts, which may be beyond the function's end.
     pub(crate) fn evaluate_to_last_row(
         &mut self,
         function: &Function,
@@ -133,18 +133,18 @@ impl<'f> Evaluator<'f> {
         }
     }
 
-    /// What determines a function's rows apart from its addresses; none for an FDE of an uncommon form.
+    /// The bytes that determine a function's rows apart from its addresses; none for an FDE of an uncommon form.
     #[inline]
     pub(crate) fn program(&mut self, function: &Function) -> Option<Program<'f>> {
         self.sections.get_mut(function.section)?.program(function)
     }
 
-    /// Whether one of a function's instructions moves to an address, or cannot be read.
+    /// Returns whether one of a function's instructions moves to an address, or cannot be read.
     pub(crate) fn has_addresses(&mut self, function: &Function) -> bool {
         self.sections.get_mut(function.section).is_none_or(|section| section.has_addresses(function))
     }
 
-    /// The same, with the rules of the registers beside the frame pointer and the return address that
+    /// Evaluates with the rules of the registers beside the frame pointer and the return address that
     /// do not keep their value, in ascending order.
     ///
     /// # Errors

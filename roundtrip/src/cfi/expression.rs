@@ -5,7 +5,7 @@ use gimli::{Encoding, Endianity, Expression, Operation};
 
 use super::source::Reader;
 
-/// What an expression computes.
+/// The form of an expression, by what it computes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Shape {
     /// `register + offset`.

@@ -18,9 +18,9 @@ pub struct Function {
     pub start: Address,
     /// One past the last address; not beyond the start of the next function, see [`Functions`].
     pub end: Address,
-    /// Which of the sections it is in.
+    /// The index of the section.
     pub section: usize,
-    /// Where the FDE starts.
+    /// The offset of the FDE.
     pub fde: SectionOffset,
 }
 
@@ -28,9 +28,9 @@ pub struct Function {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Unreadable {
-    /// Which of the sections it is in.
+    /// The index of the section.
     pub section: usize,
-    /// Where the record starts.
+    /// The offset of the record.
     pub offset: SectionOffset,
     /// gimli's error.
     pub error: gimli::Error,
@@ -102,7 +102,7 @@ impl<'a> Functions<'a> {
         self.duplicates.len() as u64
     }
 
-    /// Whether another FDE starts where a function does.
+    /// Returns whether another FDE starts where a function does.
     #[inline]
     pub(crate) fn has_duplicates(&self, function: &Function) -> bool {
         !self.duplicates.is_empty() && !self.duplicates_of(function).is_empty()
@@ -127,7 +127,7 @@ impl<'a> Functions<'a> {
         its_own.map(|tail| tail.pcs.clone())
     }
 
-    /// Whether a function has PCs after others that lie inside it.
+    /// Returns whether a function has PCs after others that lie inside it.
     #[inline]
     pub(crate) fn has_tails(&self, function: &Function) -> bool {
         !self.tails.is_empty() && self.tails(function).next().is_some()
@@ -160,7 +160,7 @@ impl<'a> Functions<'a> {
 /// PCs of a function after another one.
 #[derive(Clone, Debug)]
 struct Tail {
-    /// Where the function starts.
+    /// The start of the function.
     function: Address,
     pcs: Range<u64>,
 }

@@ -9,7 +9,7 @@ use gimli::{
 
 use super::source::About;
 
-/// Another reader than the one that rows are evaluated from: gimli's loop over instructions is compiled into its
+/// A reader that is not the one that rows are evaluated from: gimli's loop over instructions is compiled into its
 /// evaluation only where that is the only user of it.
 type Reader<'f> = EndianSlice<'f, RunTimeEndian>;
 
@@ -53,7 +53,7 @@ impl<'f> Listed<'f> {
         Self { frames, bases: about.bases.clone() }
     }
 
-    /// Those of the CIE at an offset.
+    /// The instructions of the CIE at an offset.
     pub(super) fn of_cie(&self, offset: usize) -> gimli::Result<Iter<'_, 'f>> {
         match &self.frames {
             Frames::Eh(frames) => of_cie(frames, &self.bases, offset.into()),
@@ -61,7 +61,7 @@ impl<'f> Listed<'f> {
         }
     }
 
-    /// Those of the FDE at an offset.
+    /// The instructions of the FDE at an offset.
     pub(super) fn of_fde(&self, offset: usize) -> gimli::Result<Iter<'_, 'f>> {
         match &self.frames {
             Frames::Eh(frames) => of_fde(frames, &self.bases, offset.into()),
@@ -87,7 +87,7 @@ fn of_fde<'l, 'f, S: UnwindSection<Reader<'f>>>(
     Ok(fde.instructions(frames, bases))
 }
 
-/// Whether an instruction moves to an address, or cannot be read.
+/// Returns whether an instruction moves to an address, or cannot be read.
 pub(super) fn has_addresses(mut instructions: Iter<'_, '_>) -> bool {
     loop {
         match instructions.next() {
@@ -115,12 +115,12 @@ impl<'l, 'f> CfaSet<'l, 'f> {
         Ok(Self { instructions: listed.of_fde(fde)?, row: 0, ..of_cie })
     }
 
-    /// Whether the CIE at an offset sets a CFA, and nothing in it changes one that is not set.
+    /// Returns whether the CIE at an offset sets a CFA, and nothing in it changes one that is not set.
     pub(super) fn is_set_by_cie(listed: &Listed<'_>, offset: usize) -> bool {
         CfaSet::of_cie(listed, offset).is_ok_and(|of_cie| of_cie.is_set)
     }
 
-    /// As it is after the instructions of a CIE.
+    /// The state after the instructions of a CIE.
     fn of_cie(listed: &'l Listed<'f>, offset: usize) -> gimli::Result<Self> {
         let instructions = listed.of_cie(offset)?;
         let mut of_cie = Self { instructions, row: 0, is_set: false, remembered: Vec::new() };
@@ -128,7 +128,7 @@ impl<'l, 'f> CfaSet<'l, 'f> {
         Ok(of_cie)
     }
 
-    /// Whether a CFA is set in a row. Numbers ascend from call to call.
+    /// Returns whether a CFA is set in a row. Numbers ascend from call to call.
     ///
     /// # Errors
     /// One that is not set is changed.

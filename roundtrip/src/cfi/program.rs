@@ -1,4 +1,4 @@
-//! What determines the rows of a function: its instructions, and the CIE that they continue.
+//! The determinants of a function's rows: its instructions, and the CIE that they continue.
 
 use gimli::{DwEhPe, Endianity, constants};
 
@@ -24,7 +24,7 @@ impl<'f> Program<'f> {
         Self { section, cie, instructions }
     }
 
-    /// Whether an instruction may be one that moves to an address, rather than by a distance: some byte is the
+    /// Returns whether an instruction may be one that moves to an address, rather than by a distance: some byte is the
     /// opcode of one.
     pub(crate) fn may_have_addresses(&self) -> bool {
         self.instructions.contains(&SET_LOC)
@@ -40,17 +40,17 @@ impl<'f> Program<'f> {
     }
 }
 
-/// What comes before the instructions in an FDE.
+/// The part of an FDE before the instructions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
     /// Bytes of the start and the size.
     addresses: usize,
-    /// Whether augmentation data follow.
+    /// True if augmentation data follow.
     has_data: bool,
 }
 
 impl Head {
-    /// What the FDEs of a CIE start with; none if it is of a form that compilers do not write.
+    /// The head that the FDEs of a CIE start with; none if it is of a form that compilers do not write.
     pub(super) fn of_fdes<E: Endianity>(cie: &Cie<'_, E>, about: &About<'_>) -> Option<Self> {
         let record = record_at(about.section, cie.offset())??;
         // The version comes first, then the augmentation.

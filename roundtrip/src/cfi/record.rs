@@ -1,4 +1,4 @@
-//! Where the records of a section are.
+//! The places of a section's records.
 
 use cfipack_format::cfi::{Section, SectionKind};
 
@@ -54,7 +54,7 @@ pub(super) fn record_at(section: &Section<'_>, offset: usize) -> Option<Option<R
     Some(Some(Record { offset, body, end, is_cie }))
 }
 
-/// Where the records of a section start, ascending.
+/// The offsets of a section's records, ascending.
 pub(crate) fn record_offsets(section: &Section<'_>) -> Vec<usize> {
     records(section).map(|record| record.offset).collect()
 }

@@ -12,7 +12,7 @@ use gimli::{
 use super::instructions::Listed;
 use super::record::{Record, records};
 
-/// What gimli reads from.
+/// The reader that gimli reads from.
 pub(super) type Reader<'a, E> = EndianSlice<'a, E>;
 /// A CIE as gimli parses it.
 pub(super) type Cie<'a, E> = gimli::CommonInformationEntry<Reader<'a, E>>;
@@ -30,18 +30,18 @@ pub(super) struct Source<'a> {
 /// The letters `B` and `G` of a CIE's augmentation, which gimli does not get to see.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Letters {
-    /// Where the CIE starts; of several they ascend.
+    /// The start of the CIE; of several they ascend.
     pub cie: usize,
-    /// Whether `B` is among them.
+    /// True if `B` is among them.
     pub key_b: bool,
-    /// How many they are: by so many bytes gimli sees what follows too early.
+    /// The number of these bytes: by so many bytes gimli sees what follows too early.
     pub count: u64,
 }
 
-/// What does something with a section in gimli's terms: gimli has a type for each kind of section and
+/// Work on a section in gimli's terms: gimli has a type for each kind of section and
 /// each byte order, which makes it half as fast again as asking for the order at every number.
 pub(super) trait Visit<'f> {
-    /// What comes of it.
+    /// The result of the work.
     type Output;
     /// Does it.
     fn visit<E: Endianity + 'f, S: UnwindSection<Reader<'f, E>> + 'f>(
@@ -51,11 +51,11 @@ pub(super) trait Visit<'f> {
     ) -> Self::Output;
 }
 
-/// What belongs to a section beside its frames.
+/// The properties of a section beside its frames.
 #[derive(Clone, Debug)]
 pub(super) struct About<'f> {
     pub section: &'f Section<'f>,
-    /// Its bytes as gimli is to read them.
+    /// The bytes as gimli is to read them.
     pub bytes: &'f [u8],
     pub vendor: Vendor,
     pub bases: BaseAddresses,
@@ -65,7 +65,7 @@ pub(super) struct About<'f> {
 }
 
 impl About<'_> {
-    /// What gimli does not get to see of the CIE at an offset, if there is any.
+    /// The letters of the CIE at an offset that gimli does not get to see, if there are any.
     #[inline]
     pub(super) fn letters(&self, cie: usize) -> Option<&Letters> {
         let found = self.letters.binary_search_by_key(&cie, |letters| letters.cie);
@@ -127,7 +127,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// How many bytes of CIEs the FDEs of a section may cost together, for each byte of the section: gimli runs a
+/// The number of bytes of CIEs that the FDEs of a section may cost together, for each byte of the section: gimli runs a
 /// CIE's instructions again for each FDE, and hostile input has a long CIE under many FDEs, or one CIE in
 /// another. A real FDE has 20 bytes or more, and its CIE some 30.
 const CIE_BYTES: usize = 8;
@@ -244,7 +244,7 @@ fn restored((place, instruction): (usize, &CallFrameInstruction<usize>)) -> Opti
     }
 }
 
-/// Whether an instruction may give a register a rule.
+/// Returns whether an instruction may give a register a rule.
 fn may_speak_of(register: gimli::Register, instruction: &CallFrameInstruction<usize>) -> bool {
     use CallFrameInstruction as I;
     match *instruction {

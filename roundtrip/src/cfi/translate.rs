@@ -8,7 +8,7 @@ use super::expression::{Shape, shape};
 use super::source::{Cie, Reader};
 use super::storage::Deep;
 
-/// What it takes to translate a row of gimli's into ours.
+/// The translation of a row of gimli's into ours.
 pub(super) struct Translate<'t, 'f, E: Endianity, S> {
     pub section: &'t S,
     pub cie: &'t Cie<'f, E>,
@@ -18,7 +18,7 @@ pub(super) struct Translate<'t, 'f, E: Endianity, S> {
 }
 
 impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Translate<'_, 'f, E, S> {
-    /// What a row describes; `cfa_is_set`: whether an instruction has set a CFA.
+    /// Translates a row; `cfa_is_set`: whether an instruction has set a CFA.
     pub(super) fn row(&self, row: &UnwindTableRow<usize, Deep>, cfa_is_set: bool) -> Answer {
         let arch = self.arch;
         let column = self.cie.return_address_register();
@@ -144,7 +144,7 @@ fn sort_by_register(rules: &mut [(Register, Rule)]) {
     rules.sort_unstable_by_key(|(register, _)| *register);
 }
 
-/// Whether the expression that ld writes for stubs counts from rsp and rip, registers 7 and 16 of x86-64 alone.
+/// Returns whether the expression that ld writes for stubs counts from rsp and rip, registers 7 and 16 of x86-64 alone.
 fn has_stub_expression(arch: Arch) -> bool {
     match arch {
         Arch::Amd64 => true,
@@ -152,7 +152,7 @@ fn has_stub_expression(arch: Arch) -> bool {
     }
 }
 
-/// Whether a rule for the caller's stack pointer is what every `.sframe` row implies: that it is the CFA
+/// Returns whether a rule for the caller's stack pointer is what every `.sframe` row implies: that it is the CFA
 /// (on s390x 160 bytes below it).
 fn is_cfa(rule: Rule, cfa: Cfa, arch: Arch) -> bool {
     let below = arch.stack_pointer_from_cfa();

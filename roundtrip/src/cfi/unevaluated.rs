@@ -1,8 +1,8 @@
-//! Why a function cannot be evaluated.
+//! The reason why a function cannot be evaluated.
 
 use std::fmt;
 
-/// Why the judge cannot judge a function, or the rest of one.
+/// The reason why the judge cannot judge a function, or the rest of one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Unevaluated {

@@ -1,4 +1,4 @@
-//! Whether two answers are equal.
+//! Equality of two answers.
 
 use cfipack_format::{Arch, Row};
 
@@ -6,7 +6,7 @@ use super::table::TableAnswer;
 use crate::cfi::{Answer, Flags};
 use crate::same_row::same_row;
 
-/// How a table's answer for a PC relates to what it should be.
+/// The relation of a table's answer for a PC to what it should be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
     Equal,

@@ -1,4 +1,4 @@
-//! What a table encodes, PC by PC in ascending order.
+//! The answers of a table, PC by PC in ascending order.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -63,7 +63,7 @@ struct Walk<'t> {
     function: Function<'t>,
     fres: Fres<'t>,
     answers: [TableAnswer; 2],
-    /// Which of the two comes next.
+    /// The index of the side that comes next.
     next: usize,
     next_start: u64,
 }
@@ -106,7 +106,7 @@ impl<'s> Segment<'s> {
         }
     }
 
-    /// How far the answer for a PC of the segment holds at least: the next PC to ask about.
+    /// The next PC to ask about: at least up to there the answer for a PC of the segment holds.
     #[inline]
     pub fn until(&self, pc: u64) -> u64 {
         match self.answers {
@@ -117,7 +117,7 @@ impl<'s> Segment<'s> {
 }
 
 impl<'t> Cursor<'_, 't> {
-    /// What the table encodes from `pc` on. `pc` must not be less than in the call before.
+    /// Finds the table's answer from `pc` on. `pc` must not be less than in the call before.
     #[inline]
     pub fn seek(&mut self, pc: u64) -> Segment<'_> {
         self.skip_to(pc);
@@ -246,13 +246,13 @@ impl Walk<'_> {
     }
 }
 
-/// What holds for all rows of a function. One table may be able to represent what another one in the same file cannot.
+/// The flags of all rows of a function. One table may be able to represent what another one in the same file cannot.
 pub(crate) fn flags(section: &Section<'_>, function: &Function<'_>) -> Flags {
     let signal = section.version().has_signal_frames().then(|| function.is_signal_frame());
     Flags { signal, key_b: function.has_pauth_key_b() }
 }
 
-/// What an FRE encodes; of a malformed one the PCs are known all the same.
+/// The answer that an FRE encodes; of a malformed one the PCs are known all the same.
 #[inline]
 pub(crate) fn answer(fre: &Fre, function: &Function<'_>, flags: Flags) -> TableAnswer {
     match fre.row(function) {

@@ -14,7 +14,7 @@ use crate::limited::{Limited, Piece};
 use crate::options::Options;
 use crate::words::Answered;
 
-/// What comparing table `a` with table `b` found, by [`diff`] or [`unwind_info::diff`](crate::unwind_info::diff).
+/// The result of comparing table `a` with table `b`, by [`diff`] or [`unwind_info::diff`](crate::unwind_info::diff).
 /// A function is here what a table has an index entry for: an FDE of `.sframe`, an entry of `__unwind_info`.
 /// How the tables are cut into them does not matter: what was merged or split and answers alike is equal.
 #[derive(Clone, Debug, Default)]
@@ -28,7 +28,7 @@ pub struct Diff {
     pub only_a: u64,
     /// Functions of `b` with an answer, for none of whose PCs `a` has one.
     pub only_b: u64,
-    /// What is wrong in either table: functions that cannot be read, or that no search finds; a wrong number of
+    /// The number of faults in either table: functions that cannot be read, or that no search finds; a wrong number of
     /// FREs in a header; that one is for another architecture than the first of `a`.
     pub malformed: u64,
     /// The first of that of `.sframe` tables: of `a`, and of `b`, each at most [`Options::limit`].
@@ -48,7 +48,7 @@ pub struct Diff {
 }
 
 impl Diff {
-    /// Whether both tables answer alike for every PC.
+    /// Returns whether both tables answer alike for every PC.
     pub fn is_equal(&self) -> bool {
         self.pcs_different == 0 && self.pcs_only_a == 0 && self.pcs_only_b == 0 && self.malformed == 0
     }
@@ -64,11 +64,11 @@ pub struct TableDifference {
     pub start: Address,
     /// One past the last PC.
     pub end: Address,
-    /// In a PC-mask function the difference may recur further on.
+    /// The recurrence of the difference further on in a PC-mask function.
     pub recurrence: Recurrence,
-    /// What table `a` encodes, in words.
+    /// The description by table `a`, in words.
     pub a: String,
-    /// What table `b` encodes.
+    /// The description by table `b`, in words.
     pub b: String,
 }
 
@@ -92,7 +92,7 @@ impl fmt::Display for TableDifference {
 }
 
 impl TableDifference {
-    /// What both encode, without the place.
+    /// The description by both, without the place.
     pub fn words(&self) -> String {
         format!("A: {}; B: {}{}", self.a, self.b, self.recurrence)
     }
@@ -103,7 +103,7 @@ struct Found {
     function: Address,
     range: Range<u64>,
     recurrence: Recurrence,
-    /// What either table encodes, without the places that their rows start at.
+    /// The descriptions by both tables, without the places that their rows start at.
     answers: [TableAnswer; 2],
 }
 
@@ -139,11 +139,11 @@ fn unplaced(answer: &TableAnswer) -> TableAnswer {
 
 /// The comparison of a function so far.
 struct FunctionState {
-    /// Its place in the table; none between functions.
+    /// The place in the table; none between functions.
     place: Option<usize>,
-    /// Whether the other table has the same rows for all its PCs.
+    /// True if the other table has the same rows for all its PCs.
     is_alike: bool,
-    /// Whether both have a row for any.
+    /// True if both have a row for any.
     is_met: bool,
 }
 
@@ -167,7 +167,7 @@ impl FunctionState {
 struct Pieces(BTreeMap<usize, FunctionState>);
 
 impl Pieces {
-    /// What was met of a function that was left; nothing yet if it may have more pieces.
+    /// Takes what was met of a function that was left; nothing yet if it may have more pieces.
     fn left(&mut self, table: &Table<'_>, left: Option<FunctionState>) -> Option<FunctionState> {
         let met = left?;
         let Some(place) = met.place.filter(|&place| table.is_in_pieces(place)) else { return Some(met) };
@@ -222,7 +222,7 @@ pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
     diff
 }
 
-/// What comparing two tables has found so far.
+/// The state of a comparison of two tables.
 struct Walk {
     arch: Arch,
     /// All but the differences.

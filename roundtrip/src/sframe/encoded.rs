@@ -9,7 +9,7 @@ use crate::cfi::Flags;
 /// functions' starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Encoded<'t> {
-    /// Which of the tables.
+    /// The index of the table.
     section: u32,
     num_fres: u32,
     fre_type: FreType,
@@ -19,7 +19,7 @@ pub(crate) struct Encoded<'t> {
 }
 
 impl<'t> Encoded<'t> {
-    /// Those of a function of the table with this number, with all that follows them: only reading them shows where
+    /// The rows of the function of the table with this number, with all that follows them: only reading them shows where
     /// they end.
     pub(crate) fn with_rest(section: u32, function: &Function<'t>, flags: Flags) -> Self {
         Self {
@@ -37,7 +37,7 @@ impl<'t> Encoded<'t> {
         Self { bytes: &self.bytes[..self.bytes.len() - rest.len()], ..self }
     }
 
-    /// Whether these, without a rest, are the same as those of a function with one.
+    /// Returns whether these, without a rest, are the same as those of a function with one.
     pub(crate) fn are_those_of(&self, other: &Self) -> bool {
         other.bytes.starts_with(self.bytes) && Self { bytes: self.bytes, ..*other } == *self
     }

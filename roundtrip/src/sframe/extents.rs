@@ -1,4 +1,4 @@
-//! Which function each PC belongs to, where functions overlap: the one that [`Section::find`] finds.
+//! The function that each PC belongs to, where functions overlap: the one that [`Section::find`] finds.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -19,7 +19,7 @@ pub(crate) struct Entry {
 pub(crate) struct Piece {
     /// The place of the function's first piece.
     pub first: usize,
-    /// Whether no piece of the function follows.
+    /// True if no piece of the function follows.
     pub is_last: bool,
 }
 
@@ -38,7 +38,7 @@ impl Entry {
         (self.section, self.index)
     }
 
-    /// The same PCs by their addresses. A function that continues after the last address does so at 0.
+    /// Turns PCs into addresses. A function that continues after the last address does so at 0.
     fn absolute(self, section: &Section<'_>) -> [Option<Self>; 2] {
         let address = |relative: u64| section.address().0.wrapping_add(relative ^ ORIGIN);
         let (from, end) = (address(self.from), address(self.end));

@@ -5,23 +5,23 @@ use std::fmt;
 use cfipack_decoder::sframe;
 use cfipack_format::sframe::Abi;
 
-/// What is wrong with a table, and where in it.
+/// A fault of a table, and its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Fault {
-    /// Which of the tables, counted from 0.
+    /// The index of the table, counted from 0.
     pub table: usize,
-    /// What it is, with its offset from the table's start.
+    /// The kind of fault, with its offset from the table's start.
     pub kind: FaultKind,
 }
 
-/// What can be wrong with a table.
+/// A kind of fault of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum FaultKind {
     /// Something that the format does not allow.
     Malformed(sframe::Error),
-    /// It is for another architecture than what it is compared with.
+    /// A table for another architecture than what it is compared with.
     Abi(Abi),
 }
 

@@ -1,4 +1,4 @@
-//! What the Linux kernel's reader asks of a table beyond the format itself.
+//! Demands of the Linux kernel's reader on a table beyond the format itself.
 //!
 //! Source: the reader proposed for `kernel/unwind/sframe.c` (version 3 only), as of 2026: it checks all
 //! of this when a table is registered with validation on, and refuses the table at the first violation.
@@ -16,7 +16,7 @@ use cfipack_format::{Address, SectionOffset};
 pub enum KernelViolation {
     /// The format itself is violated.
     Malformed(sframe::Error),
-    /// Another version than 3.
+    /// A version that is not 3.
     Version(Version),
     /// Flag `FDE_SORTED` is missing.
     NotSorted,
@@ -28,7 +28,7 @@ pub enum KernelViolation {
     NoFunctions,
     /// No row in the whole table.
     NoRows,
-    /// Another number of rows than the header states.
+    /// A number of rows that is not the header's.
     RowCount {
         /// The header's.
         header: u32,
@@ -38,28 +38,28 @@ pub enum KernelViolation {
     /// A function that does not start after the start of the one before it; so of two functions that
     /// share their code, or of one without code.
     StartNotAscending {
-        /// Of the FDE.
+        /// The offset of the FDE.
         offset: SectionOffset,
-        /// Where the function starts.
+        /// The start of the function.
         start: Address,
     },
     /// A function that is not, or not wholly, within the code.
     OutsideText {
-        /// Of the FDE.
+        /// The offset of the FDE.
         offset: SectionOffset,
-        /// Where the function starts.
+        /// The start of the function.
         start: Address,
     },
     /// A flex function.
     Flex {
-        /// Of the FDE.
+        /// The offset of the FDE.
         offset: SectionOffset,
     },
     /// A row that does not start after the start of the one before it.
     RowNotAscending {
-        /// Of the FRE.
+        /// The offset of the FRE.
         offset: SectionOffset,
-        /// Its start, from the start of the function.
+        /// The start, from the start of the function.
         start: u32,
     },
 }
@@ -71,7 +71,7 @@ impl fmt::Display for KernelViolation {
 }
 
 impl KernelViolation {
-    /// In words, with addresses as `place` writes them.
+    /// Words for the demand, with addresses as `place` writes them.
     pub fn words(&self, place: impl FnOnce(Address) -> String) -> String {
         match *self {
             Self::Malformed(error) => error.to_string(),
@@ -111,7 +111,7 @@ pub struct KernelViolations {
 }
 
 impl KernelViolations {
-    /// Whether no rule is broken.
+    /// Returns whether no rule is broken.
     pub fn is_empty(&self) -> bool {
         self.first.is_empty() && self.more == 0
     }

@@ -10,9 +10,9 @@ use cfipack_format::{Address, SectionOffset, Unsupported};
 pub struct MissingFunction<'a> {
     /// The section of CFI that describes it.
     pub section: Section<'a>,
-    /// Where its FDE starts in that section; of several FDEs for one start, the longest.
+    /// The offset of its FDE in that section; of several FDEs for one start, the longest.
     pub fde: SectionOffset,
-    /// Its first address.
+    /// The first address.
     pub start: Address,
 }
 

@@ -7,13 +7,13 @@ use std::ops::Range;
 use super::cursor::Segment;
 use super::table::TableAnswer;
 
-/// How often what holds for some PCs holds again further on.
+/// The recurrence of what holds for some PCs further on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Recurrence {
     /// Bytes from one time to the next.
     pub period: u64,
-    /// How often in all, at least 1.
+    /// The number of times in all, at least 1.
     pub times: u64,
 }
 
@@ -21,7 +21,7 @@ impl Recurrence {
     pub(crate) const ONCE: Self = Self { period: 1, times: 1 };
 }
 
-/// As the end of a sentence, which is nothing if it does not recur.
+/// Prints the recurrence as the end of a sentence, which is nothing if it does not recur.
 impl fmt::Display for Recurrence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { period, times } = self;
@@ -59,7 +59,7 @@ pub(crate) fn each_piece(
     }
 }
 
-/// How many of the PCs of a segment the table answers for.
+/// The number of a segment's PCs for which the table answers.
 pub(crate) fn answered(range: Range<u64>, segment: &Segment<'_>) -> u64 {
     let mut pcs = 0;
     each_piece(

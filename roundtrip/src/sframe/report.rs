@@ -12,7 +12,7 @@ use crate::cfi::{Answer, Flags};
 use crate::limited::Piece;
 use crate::words::{Answered, RuleWords};
 
-/// What the comparison of a table with CFI found. Functions are FDEs of the CFI, PCs are bytes of code.
+/// The result of holding a table against CFI. Functions are FDEs of the CFI, PCs are bytes of code.
 ///
 /// `pcs` is the sum of `pcs_equal`, `pcs_different`, `pcs_missing`, `pcs_unjudged` and `pcs_padding`;
 /// `functions` that of `equal`, `different`, `missing` and `unjudged`.
@@ -42,7 +42,7 @@ pub struct Report {
     pub duplicates: u64,
     /// Functions of the table that answer for PCs which no function of the CFI has.
     pub extra: u64,
-    /// What is wrong with the table: functions that cannot be read, or that no search finds; a wrong number of
+    /// The number of faults of the table: functions that cannot be read, or that no search finds; a wrong number of
     /// FREs in the header; that it is for another architecture.
     pub malformed: u64,
     /// PCs that the table or the CFI covers.
@@ -65,7 +65,7 @@ pub struct Report {
     /// PCs of a function after another one that lies inside it, which no search by start address finds for it,
     /// and for which the table has no row either; not in `pcs`.
     pub pcs_hidden: u64,
-    /// Why functions are missing or unjudged, and how many.
+    /// The reason why functions are missing or unjudged, and how many.
     pub reasons: BTreeMap<String, u64>,
     /// The first differences in order of address, at most [`Options::limit`](crate::Options::limit).
     pub differences: Vec<Difference>,
@@ -78,12 +78,12 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether the table agrees with the CFI wherever it answers. It may omit functions.
+    /// Returns whether the table agrees with the CFI wherever it answers. It may omit functions.
     pub fn is_true(&self) -> bool {
         self.pcs_different == 0 && self.malformed == 0
     }
 
-    /// Whether no fault was found in the table: all that the CFI describes and gimli can judge is in it, and nothing
+    /// Returns whether no fault was found in the table: all that the CFI describes and gimli can judge is in it, and nothing
     /// else. Functions that could not be judged and are omitted are no fault.
     pub fn is_faultless(&self) -> bool {
         self.is_true()
@@ -93,7 +93,7 @@ impl Report {
             && self.unreadable == 0
     }
 
-    /// Whether the table has all rows of the CFI, and no others, and nothing is unjudged.
+    /// Returns whether the table has all rows of the CFI, and no others, and nothing is unjudged.
     pub fn is_complete(&self) -> bool {
         self.is_true() && self.equal == self.functions && self.pcs_hidden == 0
     }
@@ -123,7 +123,7 @@ pub struct Difference {
     pub start: Address,
     /// One past the last PC.
     pub end: Address,
-    /// In a PC-mask function, or a PLT, the difference may recur further on.
+    /// The recurrence of the difference further on in a PC-mask function, or a PLT.
     pub recurrence: Recurrence,
     /// The CFI's answer; `None` where it has no function for the PC.
     pub cfi: Option<(Answer, Flags)>,
@@ -154,7 +154,7 @@ impl fmt::Display for Difference {
 }
 
 impl Difference {
-    /// What both encode, without the place.
+    /// The description by both, without the place.
     pub fn words(&self) -> impl fmt::Display {
         DifferenceWords(*self)
     }
@@ -196,6 +196,6 @@ pub struct Unverified {
     pub function: Option<Address>,
     /// The PC whose row stands in the way, where there is one.
     pub pc: Option<Address>,
-    /// Why, in words without addresses.
+    /// The cause, in words without addresses.
     pub why: String,
 }

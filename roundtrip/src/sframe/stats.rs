@@ -1,4 +1,4 @@
-//! Where a table's bytes go, and what its functions are like.
+//! The use of a table's bytes, and statistics of its functions.
 
 use cfipack_decoder::sframe::{self, Function, Section};
 use cfipack_format::sframe::{FdeType, FreInfo, Header, Version};
@@ -8,7 +8,7 @@ use cfipack_format::{Arch, Register, Row};
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Where the bytes go.
+    /// The use of the bytes.
     pub bytes: Bytes,
     /// Functions.
     pub functions: u64,
@@ -50,7 +50,7 @@ pub struct Stats {
     pub most_rows: u32,
 }
 
-/// Where a table's bytes go. The parts add up to `total`.
+/// The use of a table's bytes. The parts add up to `total`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Bytes {
@@ -68,7 +68,7 @@ pub struct Bytes {
     pub infos: u64,
     /// Data words of FREs.
     pub words: u64,
-    /// What no function refers to, or what cannot be read. 0 where functions' blocks overlap.
+    /// Bytes that no function refers to, or that cannot be read. 0 where functions' blocks overlap.
     pub other: u64,
     /// Not part of the sum: what functions that share a block would take more if each had its own.
     pub saved_by_sharing: u64,

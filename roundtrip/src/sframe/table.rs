@@ -26,14 +26,14 @@ pub struct Table<'t> {
     faults: Vec<Fault>,
 }
 
-/// What a table encodes for a PC.
+/// The answer of a table for a PC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TableAnswer {
-    /// It has no row.
+    /// No row.
     Nothing,
-    /// It has this row.
+    /// A row.
     Row(Row, Flags),
-    /// It has something that cannot be read.
+    /// Bytes that cannot be read.
     Malformed(sframe::Error),
 }
 
@@ -61,7 +61,7 @@ impl<'t> Table<'t> {
         self.entries.get(place).map(|entry| entry.from..entry.end)
     }
 
-    /// What is wrong with the tables, to one that compares them with something of this architecture.
+    /// The faults of the tables, to one that compares them with something of this architecture.
     pub(crate) fn faults_for(&self, arch: Arch) -> Vec<Fault> {
         let tables = self.sections.iter().enumerate();
         let others = tables.filter(|(_, section)| section.arch() != arch);
@@ -77,12 +77,12 @@ impl<'t> Table<'t> {
         }
     }
 
-    /// Whether the function at a place has several pieces.
+    /// Returns whether the function at a place has several pieces.
     pub(crate) fn is_in_pieces(&self, place: usize) -> bool {
         self.pieces.contains_key(&place)
     }
 
-    /// Whether the function at a place has pieces after that one.
+    /// Returns whether the function at a place has pieces after that one.
     pub(crate) fn has_pieces_after(&self, place: usize) -> bool {
         self.pieces.get(&place).is_some_and(|piece| !piece.is_last)
     }

@@ -33,12 +33,12 @@ pub fn verify(cfi: &[cfi::Section<'_>], tables: &Table<'_>, options: &Options) -
     verify_on(&Serial, cfi, tables, options)
 }
 
-/// The same by the threads of a pool. The report does not depend on them.
+/// Verifies by the threads of a pool. The report does not depend on them.
 pub fn verify_on(pool: &dyn Pool, cfi: &[cfi::Section<'_>], tables: &Table<'_>, options: &Options) -> Report {
     run(pool, cfi, tables, options, None)
 }
 
-/// The same, with the reason for each function that the table lacks, as `reason` gives it: what the table's
+/// Verifies, with the reason for each function that the table lacks, as `reason` gives it: what the table's
 /// producer omitted, or what no table of that version can represent. `None` is for a function that could be in
 /// the table: [`Report::unexplained`] counts those.
 ///
@@ -53,7 +53,7 @@ pub fn verify_with_reasons<'a>(
     verify_with_reasons_on(&Serial, cfi, tables, options, reason)
 }
 
-/// The same by the threads of a pool. The report does not depend on them; `reason` is called on the caller's thread,
+/// Verifies with reasons by the threads of a pool. The report does not depend on them; `reason` is called on the caller's thread,
 /// after all functions have been judged.
 pub fn verify_with_reasons_on<'a>(
     pool: &dyn Pool,

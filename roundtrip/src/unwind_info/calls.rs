@@ -1,4 +1,4 @@
-//! Where calls return to.
+//! Return addresses of a function's calls.
 
 use std::ops::Range;
 
@@ -33,7 +33,7 @@ fn is_arm64_call(word: u32) -> bool {
     word & 0xfc00_0000 == 0x9400_0000 || word & 0xfeff_f000 == 0xd63f_0000
 }
 
-/// Whether a call returns into a range, or to its end: unwinding from there asks for the call's last byte.
+/// Returns whether a call returns into a range, or to its end: unwinding from there asks for the call's last byte.
 pub(super) fn holds_call(returns: &[u64], range: &Range<u64>) -> bool {
     let after = returns.partition_point(|&address| address <= range.start);
     returns.get(after).is_some_and(|&address| address <= range.end)

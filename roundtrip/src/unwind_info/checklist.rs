@@ -12,13 +12,13 @@ use super::encoding::check;
 use super::{Code, Violation};
 use crate::cfi::{Function, Functions, record_offsets};
 
-/// What a table is checked against.
+/// The image that a table is checked against.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct Image<'a> {
     /// The architecture.
     pub arch: Arch,
-    /// Where the Mach-O header lies.
+    /// The address of the Mach-O header.
     pub base: Address,
     /// The code.
     pub code: &'a Code<'a>,
@@ -26,7 +26,7 @@ pub struct Image<'a> {
     pub cfi: &'a [cfi::Section<'a>],
     /// `LC_FUNCTION_STARTS`, in ascending order; empty if the image has none.
     pub function_starts: &'a [Address],
-    /// Whether an address lies among the pointers that the loader fills in: `__got`, `__auth_got`.
+    /// Returns whether an address lies among the pointers that the loader fills in: `__got`, `__auth_got`.
     pub is_slot: &'a dyn Fn(Address) -> bool,
 }
 
@@ -91,7 +91,7 @@ struct Checklist<'c, 'a> {
     records: Vec<usize>,
     /// The entry before the one that is looked at.
     before: Option<(SectionOffset, Entry)>,
-    /// Where in `found` it stands that the last entry of an address, so far, has no unwind information and
+    /// The index in `found` at which the last entry of an address, so far, has no unwind information and
     /// shadows the one at this offset.
     shadowed: Option<(usize, SectionOffset)>,
 }

@@ -10,7 +10,7 @@ use crate::same_row::same_row;
 use crate::sframe::Recurrence;
 use crate::{Diff, TableDifference};
 
-/// What a table encodes for some PCs.
+/// The answer of a table for some PCs.
 #[derive(Clone, Copy)]
 struct InTable<'t> {
     entry: Option<&'t Entry>,
@@ -21,9 +21,9 @@ struct InTable<'t> {
 struct Side<'t> {
     table: &'t Table<'t>,
     next: usize,
-    /// Whether the other table agrees about all PCs of the entry so far.
+    /// True if the other table agrees about all PCs of the entry so far.
     is_alike: bool,
-    /// Whether it has an answer for any.
+    /// True if it has an answer for any.
     is_met: bool,
 }
 
@@ -32,7 +32,7 @@ impl<'t> Side<'t> {
         Self { table, next: 0, is_alike: true, is_met: false }
     }
 
-    /// What the table encodes for a PC, and up to where.
+    /// The table's answer for a PC, and up to where it holds.
     fn at(&self, pc: u64) -> (InTable<'t>, u64) {
         let nothing = InTable { entry: None, meaning: Meaning::Nothing };
         match self.table.entries.get(self.next) {

@@ -14,13 +14,13 @@ use crate::cfi::Function;
 /// enough to keep.
 const MOST_OPEN: usize = 1 << 16;
 
-/// What is not decided yet of a function.
+/// The open questions about a function.
 #[derive(Default)]
 pub(super) struct Inexact {
     open: Vec<Open>,
-    /// How many of them have words, by whether they may be steps.
+    /// The number of those with words, by whether they may be steps.
     described: [usize; 2],
-    /// Where the function's calls return to, if `open` has anything.
+    /// The return addresses of the function's calls, if `open` has anything.
     returns: Vec<u64>,
     /// The function's entries whose body has been met, and the first PC of it.
     bodies: Vec<(Address, u64)>,
@@ -31,9 +31,9 @@ struct Open {
     range: Range<u64>,
     /// Start of the entry.
     entry: Address,
-    /// Whether the row is on the way into the entry's body or out of it.
+    /// True if the row is on the way into the entry's body or out of it.
     is_step: bool,
-    /// What both encode; empty once enough differences are described.
+    /// The description by both; empty once enough differences are described.
     words: String,
 }
 
@@ -67,7 +67,7 @@ impl Inexact {
         self.open.push(Open { range, entry, is_step, words });
     }
 
-    /// Whether it must be decided on the data at hand, with what has been seen of the function so far.
+    /// Returns whether it must be decided on the data at hand, with what has been seen of the function so far.
     pub(super) fn is_full(&self) -> bool {
         self.open.len() == MOST_OPEN
     }
@@ -112,7 +112,7 @@ impl Inexact {
         different
     }
 
-    /// Where no PC is exact, the body is what is not even a step.
+    /// Adds bodies where no PC is exact: the body is what is not even a step.
     fn add_bodies(&mut self) {
         let exact = self.bodies.len();
         for open in self.open.iter().filter(|open| !open.is_step) {

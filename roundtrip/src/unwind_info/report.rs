@@ -1,4 +1,4 @@
-//! What holding a table against CFI found.
+//! The result of holding a table against CFI.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -38,7 +38,7 @@ pub struct Report {
     pub pcs_equal: u64,
     /// PCs on the way into a body: the entry is not exact there, as is the nature of compact unwind.
     pub pcs_prologue: u64,
-    /// The same on the way out.
+    /// The number of PCs on the way out.
     pub pcs_epilogue: u64,
     /// PCs that are left to FDEs.
     pub pcs_dwarf: u64,
@@ -53,7 +53,7 @@ pub struct Report {
     /// Functions with compact entries and another personality or LSDA than their FDEs have; they are equal
     /// or different by how they are unwound.
     pub handlers_different: u64,
-    /// Why functions are missing or unjudged, and how many.
+    /// The reason why functions are missing or unjudged, and how many.
     pub reasons: BTreeMap<String, u64>,
     /// The first differences in order of address, and after them the first ranges of PCs that are missing;
     /// of each at most [`Options::limit`](crate::Options::limit).
@@ -63,12 +63,12 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether the table encodes nothing about a body that the CFI does not describe.
+    /// Returns whether the table encodes nothing about a body that the CFI does not describe.
     pub fn is_true(&self) -> bool {
         self.pcs_different == 0 && self.handlers_different == 0
     }
 
-    /// Whether it is true, and nothing is missing or unjudged.
+    /// Returns whether it is true, and nothing is missing or unjudged.
     pub fn is_complete(&self) -> bool {
         self.is_true() && self.equal + self.dwarf == self.functions
     }
@@ -89,7 +89,7 @@ pub struct Difference {
     pub start: Address,
     /// One past the last PC.
     pub end: Address,
-    /// What both encode.
+    /// The description by both.
     pub words: String,
 }
 
@@ -106,7 +106,7 @@ pub(super) struct Missing {
     pub(super) function: Address,
     pub(super) start: Address,
     pub(super) end: Address,
-    /// Whether the table has an entry, without unwind information.
+    /// True if the table has an entry, without unwind information.
     pub(super) has_entry: bool,
 }
 

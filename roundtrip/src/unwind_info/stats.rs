@@ -1,4 +1,4 @@
-//! Where a table's bytes go, and what its entries are like.
+//! The use of a table's bytes, and statistics of its entries.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use cfipack_format::unwind_info::{
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Where the bytes go.
+    /// The use of the bytes.
     pub bytes: Bytes,
     /// Compressed pages.
     pub compressed_pages: u64,
@@ -40,23 +40,23 @@ pub struct Stats {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Modes {
-    /// With a frame pointer.
+    /// Entries with a frame pointer.
     pub frame: u64,
     /// Without, the stack's size in the encoding.
     pub frameless: u64,
     /// Without, the stack's size in the code.
     pub indirect: u64,
-    /// In DWARF mode.
+    /// Entries in DWARF mode.
     pub dwarf: u64,
     /// Without unwind information.
     pub none: u64,
-    /// In a mode that does not exist, or that cannot be read.
+    /// Entries in a mode that does not exist, or that cannot be read.
     pub malformed: u64,
-    /// With the flag for entries that begin inside a function; they have a mode too.
+    /// Entries with the flag for those that begin inside a function; they have a mode too.
     pub not_function_start: u64,
 }
 
-/// Where a table's bytes go. The parts add up to `total`.
+/// The use of a table's bytes. The parts add up to `total`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Bytes {

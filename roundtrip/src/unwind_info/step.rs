@@ -2,14 +2,14 @@
 
 use cfipack_format::{Arch, Cfa, Register, Row, Rule, Saved};
 
-/// Whether a row of the CFI is the body's: it unwinds alike, and so do all other registers.
+/// Returns whether a row of the CFI is the body's: it unwinds alike, and so do all other registers.
 pub(super) fn is_body(arch: Arch, row: &Row, registers: &[(Register, Rule)], body: &(Row, Saved)) -> bool {
     crate::same_row::same_row(row, &body.0, arch)
         && registers.len() == body.1.as_slice().len()
         && are_saved_there(registers, &body.1)
 }
 
-/// Whether a row of the CFI is a step between a function's entry and its body: the stack is no deeper
+/// Returns whether a row of the CFI is a step between a function's entry and its body: the stack is no deeper
 /// than in the body, and what is saved already, or still, is saved where the body has it.
 pub(super) fn is_step(arch: Arch, row: &Row, registers: &[(Register, Rule)], body: &(Row, Saved)) -> bool {
     let entry = Row::at_entry(arch);

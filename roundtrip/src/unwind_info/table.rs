@@ -1,4 +1,4 @@
-//! What a table encodes, range by range.
+//! The answers of a table, range by range.
 
 use cfipack_decoder::compact_unwind::{EncodingError, row};
 use cfipack_decoder::unwind_info::{self, Section};
@@ -14,12 +14,12 @@ pub struct Entry {
     pub start: Address,
     /// First byte after it.
     pub end: Address,
-    /// How it is unwound.
+    /// The encoding of the function's unwinding.
     pub encoding: Encoding,
-    /// What the personality is known by: of an image its slot's address, of an object its number from 1;
+    /// The number of the personality: of an image its slot's address, of an object its number from 1;
     /// 0 = none.
     pub personality: u64,
-    /// Its language-specific data area.
+    /// The language-specific data area.
     pub lsda: Option<Address>,
 }
 
@@ -43,21 +43,21 @@ impl Entry {
     }
 }
 
-/// What an entry's encoding means.
+/// The meaning of an entry's encoding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Meaning {
-    /// There is no unwind information, or no entry.
+    /// No unwind information, or no entry.
     Nothing,
     /// The function's FDE has it.
     Dwarf,
-    /// This, in the body of the function.
+    /// A row, in the body of the function.
     Row(Row, Saved),
     /// Nothing that can be read.
     Malformed(EncodingError),
 }
 
 impl Meaning {
-    /// What an encoding means for a function whose code, from its start on, is this; empty where there is none.
+    /// The meaning of an encoding for a function whose code, from its start on, is this; empty where there is none.
     pub fn of(arch: Arch, encoding: Encoding, code: &[u8]) -> Self {
         match row(encoding, arch, code) {
             Ok(Some((row, saved))) => Self::Row(row, saved),
@@ -77,9 +77,9 @@ pub struct Table<'a> {
     pub(super) entries: Vec<Entry>,
     pub(super) code: Code<'a>,
     errors: Vec<unwind_info::Error>,
-    /// Whether personalities are known by the addresses of their slots.
+    /// True if personalities are known by the addresses of their slots.
     pub(super) has_slots: bool,
-    /// What holds for code that no entry has.
+    /// The meaning of code that no entry has.
     pub(super) elsewhere: Meaning,
 }
 
@@ -110,7 +110,7 @@ impl<'a> Table<'a> {
         Self { errors, has_slots: true, ..Self::new(arch, entries, code) }
     }
 
-    /// The same table, as made for an object: its slots are not where a linker will put them.
+    /// Turns the table into one made for an object: its slots are not where a linker will put them.
     pub fn without_slots(self) -> Self {
         Self { has_slots: false, ..self }
     }
@@ -144,7 +144,7 @@ impl<'a> Table<'a> {
         &self.entries
     }
 
-    /// What could not be read, and is not among the entries.
+    /// The errors of what could not be read, and is not among the entries.
     pub fn errors(&self) -> &[unwind_info::Error] {
         &self.errors
     }
@@ -154,7 +154,7 @@ impl<'a> Table<'a> {
         self.entries.get(self.first_ending_after(pc)).filter(|entry| entry.start <= pc)
     }
 
-    /// What an entry means.
+    /// The meaning of an entry.
     pub fn meaning(&self, entry: &Entry) -> Meaning {
         Meaning::of(self.arch, entry.encoding, self.code.starting_at(entry.start))
     }

@@ -1,4 +1,4 @@
-//! What readers of `__unwind_info` and `__compact_unwind` rely on, and a table may break.
+//! Rules that readers of `__unwind_info` and `__compact_unwind` rely on, and a table may break.
 
 use cfipack_decoder::compact_unwind::EncodingError;
 use cfipack_decoder::unwind_info;
@@ -16,63 +16,63 @@ pub enum Violation {
     Malformed(unwind_info::Error),
     /// The last index entry names a page, which readers then take for one.
     SentinelPage {
-        /// Of the field.
+        /// The offset of the field.
         offset: SectionOffset,
-        /// What it holds.
+        /// The page that it names.
         page: u32,
     },
     /// An index entry does not start above the one before it.
     IndexOrder {
-        /// Of the entry.
+        /// The offset of the entry.
         offset: SectionOffset,
-        /// Its function.
+        /// The function.
         function: ImageOffset,
     },
     /// A page's first entry does not start where the page does by the index.
     FirstEntry {
-        /// Of the entry.
+        /// The offset of the entry.
         offset: SectionOffset,
-        /// Its function.
+        /// The function.
         function: ImageOffset,
         /// The index's.
         index: ImageOffset,
     },
     /// A page without entries.
     NoEntries {
-        /// Of the page.
+        /// The offset of the page.
         offset: SectionOffset,
     },
     /// Two entries start at one address, and both or none have unwind information: the first is not
     /// reachable. A warning: ld64 writes them for aliases.
     Shared {
-        /// Of the first.
+        /// The offset of the first.
         offset: SectionOffset,
-        /// Where they start.
+        /// The function that they start at.
         function: ImageOffset,
     },
     /// An entry without unwind information starts where one with it does. Readers take the last entry of an
     /// address: if that is the one without, the function cannot be unwound; otherwise it is a warning, since
     /// ld-prime writes such pairs.
     NullShared {
-        /// Of the first.
+        /// The offset of the first.
         offset: SectionOffset,
-        /// Where they start.
+        /// The function that they start at.
         function: ImageOffset,
-        /// Whether the last entry there has no unwind information.
+        /// True if the last entry there has no unwind information.
         is_last: bool,
     },
     /// An LSDA record does not lie above the one before it.
     LsdaOrder {
-        /// Of the record.
+        /// The offset of the record.
         offset: SectionOffset,
-        /// Its function.
+        /// The function.
         function: ImageOffset,
     },
     /// An LSDA record is in the part of a page that does not have its function.
     LsdaPage {
-        /// Of the record.
+        /// The offset of the record.
         offset: SectionOffset,
-        /// Its function.
+        /// The function.
         function: ImageOffset,
         /// The page, from 0.
         page: usize,
@@ -80,61 +80,61 @@ pub enum Violation {
     /// An LSDA record that belongs to no entry with an LSDA flag. A warning for an entry in DWARF mode, for
     /// which lld writes them: the FDE has it, too.
     LsdaOrphan {
-        /// Of the record.
+        /// The offset of the record.
         offset: SectionOffset,
-        /// Its function.
+        /// The function.
         function: ImageOffset,
-        /// Whether the entry is in DWARF mode.
+        /// True if the entry is in DWARF mode.
         is_dwarf: bool,
     },
     /// A personality's slot does not lie among the pointers that the loader fills in.
     PersonalitySlot {
-        /// Of the personality in the table.
+        /// The offset of the personality in the table.
         offset: SectionOffset,
         /// The slot.
         slot: ImageOffset,
     },
     /// An encoding that means nothing.
     Encoding {
-        /// Of the entry.
+        /// The offset of the entry.
         offset: SectionOffset,
-        /// Its function.
+        /// The function.
         function: ImageOffset,
-        /// What is wrong.
+        /// The error.
         error: EncodingError,
     },
     /// An encoding has bits set that its mode leaves unused.
     UnusedBits {
-        /// Of the entry.
+        /// The offset of the entry.
         offset: SectionOffset,
-        /// Its function.
+        /// The function.
         function: ImageOffset,
         /// The encoding.
         encoding: Encoding,
     },
     /// Frame mode of x86: a register's slot is not below the frame pointer.
     FrameSlot {
-        /// Of the entry.
+        /// The offset of the entry.
         offset: SectionOffset,
-        /// Its function.
+        /// The function.
         function: ImageOffset,
         /// The encoding.
         encoding: Encoding,
     },
     /// Frameless mode of x86: the stack has no room for the registers and the return address.
     FramelessSize {
-        /// Of the entry.
+        /// The offset of the entry.
         offset: SectionOffset,
-        /// Its function.
+        /// The function.
         function: ImageOffset,
         /// The encoding.
         encoding: Encoding,
     },
     /// Indirect mode: the encoding points at no `sub $imm32`.
     NoImmediate {
-        /// Of the entry.
+        /// The offset of the entry.
         offset: SectionOffset,
-        /// Its function.
+        /// The function.
         function: ImageOffset,
         /// The encoding.
         encoding: Encoding,
@@ -142,54 +142,54 @@ pub enum Violation {
     /// arm64's frameless mode with saved registers, which no two readers take alike. A warning: compilers
     /// write it, and their code stores the registers from the CFA down.
     FramelessPairs {
-        /// Of the entry.
+        /// The offset of the entry.
         offset: SectionOffset,
-        /// Its function.
+        /// The function.
         function: ImageOffset,
         /// The encoding.
         encoding: Encoding,
     },
     /// DWARF mode with an offset at which no record of `__eh_frame` starts.
     DwarfRecord {
-        /// Of the entry.
+        /// The offset of the entry.
         offset: SectionOffset,
-        /// Its function.
+        /// The function.
         function: ImageOffset,
         /// The offset into `__eh_frame`.
         record: u32,
     },
     /// DWARF mode, and no FDE for the function from the given offset on.
     DwarfFde {
-        /// Of the entry.
+        /// The offset of the entry.
         offset: SectionOffset,
-        /// Its function.
+        /// The function.
         function: ImageOffset,
         /// The offset into `__eh_frame`.
         record: u32,
     },
     /// A row of `__compact_unwind` has a personality's number, which is the linker's to give.
     RowPersonality {
-        /// Of the row, in `__compact_unwind`.
+        /// The offset of the row, in `__compact_unwind`.
         offset: SectionOffset,
-        /// Its function's address.
+        /// The function's address.
         function: ImageOffset,
         /// The encoding.
         encoding: Encoding,
     },
     /// A row of `__compact_unwind` has an LSDA and not the flag for it, or the flag and none.
     RowLsda {
-        /// Of the row, in `__compact_unwind`.
+        /// The offset of the row, in `__compact_unwind`.
         offset: SectionOffset,
-        /// Its function's address.
+        /// The function's address.
         function: ImageOffset,
         /// The encoding.
         encoding: Encoding,
     },
     /// A row of `__compact_unwind` starts within another.
     RowOverlap {
-        /// Of the row, in `__compact_unwind`.
+        /// The offset of the row, in `__compact_unwind`.
         offset: SectionOffset,
-        /// Its function's address.
+        /// The function's address.
         function: ImageOffset,
     },
     /// `LC_FUNCTION_STARTS` has a function for which the table has no entry. A warning: readers then
@@ -201,7 +201,7 @@ pub enum Violation {
 }
 
 impl Violation {
-    /// Whether a table can be like this and serve all the same.
+    /// Returns whether a table can be like this and serve all the same.
     pub fn is_warning(&self) -> bool {
         matches!(
             self,

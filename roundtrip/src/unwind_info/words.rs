@@ -1,4 +1,4 @@
-//! What compact entries encode, and what is wrong with them, in words.
+//! Words for what compact entries encode, and for what is wrong with them.
 
 use std::fmt;
 
@@ -32,7 +32,7 @@ impl fmt::Display for MeaningWords {
     }
 }
 
-/// What the CFI describes for some PCs, with the registers beside the frame pointer and the return address.
+/// The description of some PCs by the CFI, with the registers beside the frame pointer and the return address.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CfiWords<'a>(pub(super) Arch, pub(super) &'a Answer, pub(super) &'a [(Register, Rule)]);
 

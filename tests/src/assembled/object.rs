@@ -10,7 +10,7 @@ use object::{Object as _, ObjectSection as _, ObjectSymbol as _, RelocationFlags
 use super::{Source, instrument};
 use crate::reference::Tools;
 
-/// What an assembler made of a text.
+/// An object that an assembler made of a text.
 #[derive(Debug)]
 pub struct Object {
     /// The meaning of the text.

@@ -12,7 +12,7 @@ use cfipack_format::{Arch, Key, Register};
 pub struct Function {
     /// The label that stands at its start.
     pub start: String,
-    /// What was set.
+    /// The directives that were set.
     pub directives: Directives,
 }
 

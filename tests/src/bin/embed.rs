@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(failed))
 }
 
-/// What came of a file; None if it has no functions with CFI.
+/// Runs one file to a line of results; None if it has no functions with CFI.
 fn run(bytes: &[u8], output: &Path) -> Option<String> {
     let file = File::parse(bytes).ok().filter(|file| file.kind() == Kind::Linked)?;
     let had_table = !file.sframe_sections().ok()?.is_empty();

@@ -8,7 +8,7 @@ use cfipack_format::{Address, Arch};
 
 use super::{Cie, Generator};
 
-/// What an instruction may rely on.
+/// The state that an instruction may rely on.
 #[derive(Clone, Copy)]
 struct State {
     /// The CFA is a register plus an offset, so either may be changed alone.

@@ -23,7 +23,7 @@ pub struct CfiBytes {
     pub arch: Arch,
     /// The section's bytes.
     pub bytes: Vec<u8>,
-    /// Where the section lies.
+    /// The place of the section.
     pub address: u64,
     /// The base of text-relative pointers.
     pub text: u64,
@@ -33,13 +33,13 @@ pub struct CfiBytes {
     pub functions: Vec<Range<u64>>,
 }
 
-/// What an FDE must know of its CIE.
+/// The fields of a CIE that an FDE must know.
 #[derive(Clone, Copy, Debug)]
 struct Cie {
     written: WrittenCie,
     /// Of the pointers in its FDEs, and of the operand of `DW_CFA_set_loc`.
     encoding: PointerEncoding,
-    /// Its FDEs have augmentation data, which is empty.
+    /// The FDEs have augmentation data, which is empty.
     has_free_data: bool,
     code_alignment: u64,
     data_alignment: i64,
@@ -68,7 +68,7 @@ impl CfiBytes {
         Self::generate(random, arch, count, false, true)
     }
 
-    /// The same with records in the one shape that compilers write, which every reader takes: an `.eh_frame` of
+    /// Writes random instructions in records of the one shape that compilers write, which every reader takes: an `.eh_frame` of
     /// 32-bit lengths, version 1, augmentation `zR` or `zRS`, 4-byte PC-relative pointers. The instructions are as
     /// wild, `DW_CFA_set_loc` among them or not.
     pub fn random_instructions(random: &mut Random, arch: Arch, count: usize, set_loc: bool) -> Self {

@@ -18,7 +18,7 @@ pub(super) struct Writer<'r> {
     here: Here,
     /// Bytes of code so far.
     at: u64,
-    /// Whether directives precede the first instruction: gas hoists them into a CIE of their own,
+    /// True if directives precede the first instruction: gas hoists them into a CIE of their own,
     /// so that `restore` goes back to them.
     starts_with_directives: bool,
 }
@@ -323,7 +323,7 @@ impl<'r> Writer<'r> {
         self.emit(format_args!("{verb}"));
     }
 
-    /// What takes a flex FDE.
+    /// Adds what takes a flex FDE.
     fn flex(&mut self) {
         let arch = self.target.arch;
         if arch.is_aarch64() && self.random.chance(90) {
@@ -383,7 +383,7 @@ impl<'r> Writer<'r> {
         }
     }
 
-    /// What gas drops the function for, or what needs care.
+    /// Adds what gas drops the function for, or what needs care.
     fn unusual(&mut self) {
         let arch = self.target.arch;
         let [stack, frame, link] = [arch.stack_pointer().0, arch.frame_pointer().0, arch.return_address().0];

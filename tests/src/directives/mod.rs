@@ -12,7 +12,7 @@ use cfipack_format::Arch;
 use crate::random::Random;
 use function::Writer;
 
-/// What a generated function may contain.
+/// The directives that a generated function may contain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
     /// Only what gas translates rightly.

@@ -1,19 +1,19 @@
 //! The state of a generated function: which directives it has, and which may follow.
 
-/// Where a register of the caller is.
+/// The place of a register of the caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// The rule of the CIE: unchanged, or restored by `restore`.
     Entry,
-    /// On the stack.
+    /// A place on the stack.
     Stack,
-    /// In another register, or found by an expression.
+    /// Another register, or an expression.
     Elsewhere,
-    /// It cannot be recovered.
+    /// No value can be recovered.
     Undefined,
 }
 
-/// What the CFA is counted from.
+/// The register or address that the CFA is counted from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Base {
     /// A register: its offset may be changed.
@@ -22,10 +22,10 @@ pub enum Base {
     Expression,
 }
 
-/// What `remember_state` remembers.
+/// The state that `remember_state` remembers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct State {
-    /// What the CFA is counted from.
+    /// The base that the CFA is counted from.
     pub base: Base,
     /// The CFA's offset.
     pub offset: i64,

@@ -120,7 +120,7 @@ pub const CFI: &[Shape] = &[
 /// CFA = rsp+8, return address at CFA-8.
 const RULES: &[u8] = &[0x0c, 7, 8, 0x90, 1];
 
-/// Where the function with this number starts.
+/// The start of the function with this number.
 fn at(i: usize) -> u64 {
     0x10_0000 + 16 * i as u64
 }
@@ -167,7 +167,7 @@ fn many(n: usize, add: impl Fn(&mut Cfi, usize)) -> Input {
     cfi.into_input()
 }
 
-/// The same after a CIE, which `add` gets to know.
+/// Writes the instructions after a CIE, which `add` gets to know.
 fn with_cie(instructions: &[u8], n: usize, add: impl Fn(&mut Cfi, &WrittenCie, usize)) -> Input {
     let mut cfi = Cfi::new();
     let cie = cfi.cie(instructions);

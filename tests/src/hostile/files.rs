@@ -227,7 +227,7 @@ fn elf(kind: u16, sections: Vec<Section>) -> Input {
     elf_with_names(kind, sections, b"")
 }
 
-/// The same with a further name.
+/// Writes an ELF file with a further name.
 pub(super) fn elf_with_names(kind: u16, mut sections: Vec<Section>, name: &[u8]) -> Input {
     sections.insert(0, Section::default());
     let names = if name.is_empty() { NAMES.to_vec() } else { [NAMES, name, b"\0"].concat() };

@@ -37,7 +37,7 @@ pub enum Input {
 pub type Shape = (&'static str, fn(usize) -> Input);
 
 impl Input {
-    /// Its bytes.
+    /// The bytes.
     pub fn len(&self) -> usize {
         match self {
             Self::Cfi(bytes) | Self::PageTable(bytes) | Self::File(bytes) => bytes.len(),
@@ -46,7 +46,7 @@ impl Input {
         }
     }
 
-    /// Whether it has no bytes.
+    /// Returns whether it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -42,14 +42,14 @@ pub const PAGE_TABLES: &[Shape] = &[
     }),
 ];
 
-/// What a table has.
+/// The parts of a table.
 struct Parts {
     pages: usize,
-    /// In each page.
+    /// The number of entries in each page.
     entries: u16,
     /// Bytes of code from one entry to the next.
     step: u32,
-    /// Of each entry.
+    /// The encoding of each entry.
     encoding: u32,
     one_place: bool,
     lsdas: usize,

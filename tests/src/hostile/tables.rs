@@ -101,7 +101,7 @@ fn rows(count: u8) -> (u32, Vec<u8>) {
     (count.into(), (0..count).flat_map(|i| [i, 3, 8 + 8 * (i & 1)]).collect())
 }
 
-/// The same with starts of 4 bytes, one every 16 bytes.
+/// Writes rows with starts of 4 bytes, one every 16 bytes.
 fn wide_rows(count: usize) -> (u32, Vec<u8>) {
     let row = |i: usize| [&(16 * i as u32).to_le_bytes()[..], &[3, 8 + 8 * (i as u8 & 1)]].concat();
     (count as u32, (0..count).flat_map(row).collect())

@@ -1,4 +1,4 @@
-//! What the program's verbs do with an input, as the library's users do it.
+//! The work of the program's verbs on an input, as the library's users do it.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ use super::Input;
 use crate::convert::build;
 
 const ARCH: Arch = Arch::Amd64;
-/// Where tables lie.
+/// The address of tables.
 const TABLE: Address = Address(0x1000_0000);
 
 impl Input {
@@ -94,7 +94,7 @@ fn tables(a: &[sframe::Section<'_>], b: &[sframe::Section<'_>]) {
     }
 }
 
-/// What a linker does with sections of objects, and with the tables in them as if each were an object's.
+/// Merges sections of objects as a linker does, and the tables in them as if each were an object's.
 fn merge(sections: [&[u8]; 2]) {
     let mut objects = sections.map(|bytes| Object::new().with_sframe(bytes)).to_vec();
     for mut rest in sections {
@@ -162,7 +162,7 @@ impl Addresses for Ranks {
     }
 }
 
-/// What a linker does with the sections `__compact_unwind` and `__eh_frame` of objects.
+/// Links the sections `__compact_unwind` and `__eh_frame` of objects as a linker does.
 fn mach_objects(objects: &[[Vec<u8>; 2]]) {
     for layout in [link::Layout::Small, link::Layout::Lld] {
         let options = link::Options::new().with_layout(layout);

@@ -10,7 +10,7 @@ use super::expression::{Value, evaluate};
 use super::{Column, Fdes, Printed};
 use crate::convert::Converted;
 
-/// What was compared.
+/// The counts of what was compared.
 #[derive(Clone, Debug, Default)]
 pub struct Compared {
     /// Functions of which rows were compared.
@@ -39,11 +39,11 @@ impl Compared {
     }
 }
 
-/// How a printed row and a table's row compare.
+/// The result of comparing a printed row with a table's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Outcome {
     Alike,
-    /// As far as the tool prints it.
+    /// Equality as far as the tool prints it.
     AlikeInPart,
     Different,
 }
@@ -92,7 +92,7 @@ pub fn compare(section: &cfi::Section<'_>, converted: &Converted, fdes: &Fdes) -
     compared
 }
 
-/// Where a row of either side starts or ends, from the function's start; of a PLT every PC of three stubs.
+/// The starts and ends of rows of either side, from the function's start; of a PLT every PC of three stubs.
 fn places(
     table: &Section<'_>,
     start: Address,

@@ -30,7 +30,7 @@ pub struct Fde {
 /// A row as a tool prints it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Printed {
-    /// From the FDE's start.
+    /// The offset from the FDE's start.
     pub at: u64,
     /// The CFA.
     pub cfa: Column<Cfa>,
@@ -38,22 +38,22 @@ pub struct Printed {
     pub return_address: Column<Rule>,
     /// The frame pointer.
     pub frame_pointer: Column<Rule>,
-    /// Whether the return address is signed, from a tool that prints it.
+    /// `true` if the return address is signed, from a tool that prints it.
     pub signed: Option<bool>,
-    /// Whether the CFA's offset is cut to 32 bits.
+    /// True if the CFA's offset is cut to 32 bits.
     pub narrow: bool,
 }
 
-/// What a tool prints of a CFA or a register.
+/// The text that a tool prints of a CFA or a register.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Column<T> {
-    /// This.
+    /// The value itself.
     Is(T),
     /// The value at the place that an expression gives, or for a CFA that place: the expression's text.
     Expression(String),
     /// A value that an expression gives: the expression's text.
     Value(String),
-    /// That there is an expression, and no more.
+    /// The bare fact of an expression.
     Hidden,
     /// The register is undefined or not mentioned, which the tool does not distinguish. There is no CFA.
     Unset,

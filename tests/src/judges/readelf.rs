@@ -43,7 +43,7 @@ struct Records {
     cie: Option<u64>,
     /// Offset of the FDE that is printed now.
     fde: Option<u64>,
-    /// Whether that FDE has rows of its own.
+    /// True if that FDE has rows of its own.
     has_rows: bool,
     /// Names of the columns after LOC and CFA.
     columns: Vec<String>,

@@ -13,7 +13,7 @@ const DEPTH: usize = 200;
 /// One frame: where it is, and its canonical frame address.
 pub type Frame = (u64, u64);
 
-/// Why a chain ends.
+/// The reason why a chain ends.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum End {
     /// The frame is outermost by its row.
@@ -26,7 +26,7 @@ pub enum End {
     Unrestored(Register),
     /// A register or memory that cannot be had.
     Lost,
-    /// It is longer than chains may be.
+    /// A chain that is longer than chains may be.
     Long,
 }
 

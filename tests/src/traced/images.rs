@@ -21,21 +21,21 @@ use crate::convert::{cfi_of, convert};
 /// A mapped file (or the kernel's vDSO).
 #[derive(Debug)]
 pub struct Image {
-    /// Its file name.
+    /// The file name.
     pub name: String,
     /// From an address in the file to where it is mapped.
     pub bias: u64,
-    /// Its CFI.
+    /// The CFI.
     pub cfi: Cfi<'static, EhFrame<EndianSlice<'static, RunTimeEndian>>>,
     /// The table.
     pub table: Section<'static>,
-    /// Whether the table is the file's own.
+    /// True if the table is the file's own.
     pub is_embedded: bool,
     /// Functions that the table omits.
     pub omitted: Vec<u64>,
 }
 
-/// What a process has mapped.
+/// The images that a process has mapped.
 #[derive(Debug, Default)]
 pub struct Images {
     /// By where the mapping ends: its range, and the image's number; none without CFI.

@@ -7,7 +7,7 @@ use crate::by_cfi::Registers;
 
 /// A program that is stopped.
 pub trait Process {
-    /// Its mappings, as the kernel writes them.
+    /// The mappings, as the kernel writes them.
     fn maps(&self) -> String;
 
     /// A part of its memory, as much of it as there is: how many bytes.

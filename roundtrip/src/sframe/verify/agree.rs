@@ -1,4 +1,4 @@
-//! Whether CFI and table agree about a whole function, as nearly always they do: found out before anything is counted.
+//! Agreement of CFI and table about a whole function, which nearly all have: found out before anything is counted.
 
 use std::ops::Range;
 
@@ -9,11 +9,11 @@ use crate::cfi::{Answer, Evaluator, Flags, Function};
 use crate::same_row::same_row;
 use crate::sframe::compare::same_flags;
 
-/// What ends a function that CFI and table agree about.
+/// The end of a function that CFI and table agree about.
 pub(super) struct Agreed<'t> {
-    /// How many bytes after the function's start the last row starts, of the CFI or the table.
+    /// The start of the last row, of the CFI or the table, in bytes from the function's start.
     pub last: u64,
-    /// What follows the FREs in the table.
+    /// The bytes of the table after the FREs.
     pub rest: &'t [u8],
 }
 

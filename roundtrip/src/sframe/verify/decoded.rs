@@ -4,7 +4,7 @@ use cfipack_decoder::sframe::{Fres, Function};
 use cfipack_format::sframe::{FdeType, FreInfo, FreType};
 use cfipack_format::{Arch, Endian, Row};
 
-/// How many rows are kept.
+/// The number of rows that are kept.
 const SLOTS: usize = 512;
 /// Bytes of an FRE without its start, at most, of which the row is kept.
 const LONGEST: usize = 7;
@@ -12,7 +12,7 @@ const LONGEST: usize = 7;
 /// Rows by the bytes of FREs without their starts, each in the slot that its bytes belong in.
 #[derive(Debug)]
 pub(super) struct Decoded {
-    /// Which of the tables the rows are of: another one's header may give the same bytes another meaning.
+    /// The index of the table that the rows are of: another one's header may give the same bytes another meaning.
     section: u32,
     slots: Vec<(u64, Row)>,
 }
@@ -60,16 +60,16 @@ pub(super) struct Walk<'d, 't> {
     decoded: &'d mut Decoded,
     function: &'d Function<'t>,
     endian: Endian,
-    /// What decodes FREs that are not known, and how many it has left. It lags behind.
+    /// The decoder of FREs that are not known, with the number that it has left. It lags behind.
     fres: Fres<'t>,
     decoder_left: u32,
     /// From the next FRE on.
     bytes: &'t [u8],
-    /// How many FREs there are from the next one on.
+    /// The number of FREs from the next one on.
     left: u32,
-    /// Where the next one starts, `u64::MAX` if there is none. As all starts it counts from the function's start.
+    /// The start of the next one, `u64::MAX` if there is none. As all starts it counts from the function's start.
     next: u64,
-    /// Where the row that is reached starts.
+    /// The start of the row that is reached.
     last: u64,
     /// The place of that row.
     slot: usize,
@@ -82,13 +82,13 @@ impl<'t> Walk<'_, 't> {
         &self.decoded.slots[self.slot].1
     }
 
-    /// Where the next row starts, `u64::MAX` if there is none.
+    /// The start of the next row, `u64::MAX` if there is none.
     #[inline]
     pub(super) fn next(&self) -> u64 {
         self.next
     }
 
-    /// Where the last row starts, and what follows the FREs, if all have been read.
+    /// The start of the last row, and what follows the FREs, if all have been read.
     pub(super) fn end(&self) -> Option<(u64, &'t [u8])> {
         (self.left == 0).then_some((self.last, self.bytes))
     }
@@ -126,7 +126,7 @@ impl<'t> Walk<'_, 't> {
         self.fres.nth(passed as usize)?.ok()?.row(self.function).ok()
     }
 
-    /// Where the next row starts: not before the row before it, nor after the function's end.
+    /// The start of the next row: not before the row before it, nor after the function's end.
     #[inline]
     fn read_start(&mut self) -> Option<()> {
         if self.left == 0 {

@@ -1,4 +1,4 @@
-//! What judging functions has found.
+//! The findings of judging functions.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use super::left::Left;
 use crate::limited::Limited;
 use crate::sframe::report::{Difference, Report};
 
-/// What judging functions that follow each other has found.
+/// The findings of judging functions that follow each other.
 #[derive(Debug)]
 pub(super) struct Found {
     /// The counts of functions and PCs; nothing else of it is set.

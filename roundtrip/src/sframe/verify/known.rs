@@ -13,7 +13,7 @@ pub(super) struct Described<'f, 't> {
     pub program: Program<'f>,
     /// With what follows its rows.
     pub encoded: Encoded<'t>,
-    /// In bytes.
+    /// The size in bytes.
     pub size: u64,
 }
 
@@ -28,9 +28,9 @@ pub(super) struct Known<'f, 't> {
 struct Equal<'f, 't> {
     program: Program<'f>,
     encoded: Encoded<'t>,
-    /// Where the last row starts, of the CFI or the table: both answer alike from there on, however far.
+    /// The start of the last row, of the CFI or the table: both answer alike from there on, however far.
     last: u64,
-    /// Whether an instruction moves to an address, so that the rows of a repetition are others; if that is known.
+    /// `true` if an instruction moves to an address, so that the rows of a repetition are others; if that is known.
     has_addresses: Option<bool>,
 }
 
@@ -48,7 +48,7 @@ impl<'f, 't> Known<'f, 't> {
         &mut self.slots[slot]
     }
 
-    /// Whether a function repeats one of these. `has_addresses` returns whether one of its instructions moves to an
+    /// Returns whether a function repeats one of these. `has_addresses` returns whether one of its instructions moves to an
     /// address.
     pub(super) fn has(&mut self, function: &Described<'f, 't>, has_addresses: impl FnOnce() -> bool) -> bool {
         let Some(equal) = self.slot(&function.program) else { return false };

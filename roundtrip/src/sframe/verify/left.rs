@@ -9,12 +9,12 @@ use crate::sframe::report::{Report, Unverified};
 /// A function without a verdict.
 #[derive(Debug)]
 pub(super) struct Left {
-    /// None if its record cannot be read.
+    /// The function; none if its record cannot be read.
     pub function: Option<Function>,
     pub cause: Cause,
 }
 
-/// Why there is no verdict.
+/// The reason why there is no verdict.
 #[derive(Debug)]
 pub(super) enum Cause {
     /// The table has no row for one of its PCs.
@@ -61,7 +61,7 @@ fn missing<'a>(function: Option<Function>, cfi: &[cfi::Section<'a>]) -> Option<M
     cfi.get(section).map(|&section| MissingFunction { section, fde, start })
 }
 
-/// What such functions are counted under.
+/// The name under which such functions are counted.
 fn name(cause: &Cause, unsupported: Option<Unsupported>) -> String {
     match cause {
         Cause::Missing => {

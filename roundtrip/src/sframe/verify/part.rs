@@ -83,7 +83,7 @@ impl<'q, 't> Part<'q, 't> {
         }
     }
 
-    /// Whether CFI and table agree about a whole function, which one function of the table is. If not, nothing has
+    /// Returns whether CFI and table agree about a whole function, which one function of the table is. If not, nothing has
     /// been counted.
     fn is_equal(&mut self, function: &Function, tools: &mut Tools<'q, 't>) -> bool {
         let Tools { evaluator, known, decoded } = tools;
@@ -199,7 +199,7 @@ impl<'q, 't> Part<'q, 't> {
         }
     }
 
-    /// How many of some PCs, after all that were looked at, the table answers for.
+    /// The number of some PCs, after all that were looked at, for which the table answers.
     fn answered(&mut self, range: Range<u64>) -> u64 {
         let (mut pc, mut pcs) = (range.start, 0);
         while pc < range.end {

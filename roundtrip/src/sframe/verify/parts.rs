@@ -18,7 +18,7 @@ const PARTS: usize = 8;
 /// Functions of a part at least.
 const FEW: usize = 128;
 
-/// What is to be judged.
+/// The input of a judgement.
 #[derive(Debug)]
 pub(super) struct Question<'q, 't> {
     pub functions: &'q Functions<'q>,
@@ -26,14 +26,14 @@ pub(super) struct Question<'q, 't> {
     pub all_tails: Vec<Range<u64>>,
     pub tables: &'q Table<'t>,
     pub arch: Arch,
-    /// Whether a table may represent which functions are signal frames.
+    /// True if a table may represent which functions are signal frames.
     pub signal: bool,
     pub padding: u64,
-    /// How many differences are described.
+    /// The number of differences that are described.
     pub limit: usize,
 }
 
-/// What a thread uses for all parts that it judges.
+/// The buffers that a thread uses for all parts that it judges.
 pub(super) struct Tools<'q, 't> {
     pub evaluator: Evaluator<'q>,
     pub known: Known<'q, 't>,
@@ -47,7 +47,7 @@ impl<'q, 't> Question<'q, 't> {
     }
 }
 
-/// What was found, in parts in order of address.
+/// Judges all parts: what was found, in parts in order of address.
 pub(super) fn judge(question: &Question<'_, '_>, pool: &dyn Pool) -> Vec<Found> {
     let count = question.functions.as_slice().len();
     let threads = pool.threads().min(count / FEW);

@@ -1,4 +1,4 @@
-//! What the files of one architecture add up to.
+//! The sums over the files of one architecture.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -147,7 +147,7 @@ impl Totals {
         self.unreadable += 1;
     }
 
-    /// Whether a table differs from its CFI, or lacks a function that the conversion did not report.
+    /// Returns whether a table differs from its CFI, or lacks a function that the conversion did not report.
     pub fn is_wrong(&self) -> bool {
         self.pcs_different != 0
             || self.undefined_converted != 0
