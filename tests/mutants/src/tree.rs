@@ -1,0 +1,218 @@
+//! The mutated copy of the tree, and its build.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::mutate::{Mutant, mutate};
+use crate::{Result, source_of};
+
+/// A mutant and its file.
+pub struct Placed {
+    /// Relative to the root.
+    pub file: PathBuf,
+    pub mutant: Mutant,
+}
+
+/// A test program of the mutated tree.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The directory of its package, in which cargo runs it.
+    pub directory: PathBuf,
+    pub name: String,
+    /// Whether it has the unit tests of a library.
+    pub is_unit: bool,
+    pub path: PathBuf,
+}
+
+/// A copy of the tree in which some files have mutants.
+pub struct Tree {
+    pub directory: PathBuf,
+    /// Files that get mutants, with their text.
+    sources: BTreeMap<PathBuf, String>,
+    placed: Vec<Placed>,
+    /// Numbers of mutants that do not compile.
+    dropped: BTreeSet<u32>,
+}
+
+impl Tree {
+    /// Copies what git knows of the tree, and puts mutants into the named crates or files.
+    pub fn make(root: &Path, paths: &[String]) -> Result<Self> {
+        let directory = root.join("target/mutants/tree");
+        let listed = Command::new("git").arg("-C").arg(root).args(["ls-files", "-z"]).output()?.stdout;
+        let mut tree =
+            Self { directory, sources: BTreeMap::new(), placed: Vec::new(), dropped: BTreeSet::new() };
+        let wanted: Vec<_> = paths.iter().map(|path| source_of(path)).collect();
+        for name in String::from_utf8(listed)?.split('\0').filter(|name| !name.is_empty()) {
+            let name = Path::new(name);
+            if wanted.iter().any(|path| name.starts_with(path)) && is_source(name) {
+                tree.sources.insert(name.to_owned(), fs::read_to_string(root.join(name))?);
+            } else if root.join(name).is_file() {
+                copy(&root.join(name), &tree.directory.join(name))?;
+            }
+        }
+        if tree.sources.is_empty() {
+            return Err(format!("no source files in {}", paths.join(", ")).into());
+        }
+        tree.write()?;
+        Ok(tree)
+    }
+
+    /// Writes the files with mutants, all but those that are dropped.
+    fn write(&mut self) -> Result<()> {
+        let mut next = 1;
+        self.placed.clear();
+        for (file, source) in &self.sources {
+            let dropped = |number: u32| self.dropped.contains(&number);
+            let (mutated, after) =
+                mutate(source, next, &dropped).map_err(|error| format!("{}: {error}", file.display()))?;
+            next = after;
+            // Crates that want documentation of everything get none of the switch.
+            let text = match file.ends_with("src/lib.rs") || file.ends_with("src/main.rs") {
+                true => format!("{}\n#[allow(warnings)]\nmod mutant_switch;\n", mutated.text),
+                false => mutated.text,
+            };
+            write_if_other(&self.directory.join(file), &text)?;
+            self.placed
+                .extend(mutated.mutants.into_iter().map(|mutant| Placed { file: file.clone(), mutant }));
+        }
+        let roots: BTreeSet<_> = self.sources.keys().map(|file| crate_of(file)).collect();
+        for name in roots {
+            let source = self.directory.join(&name).join("src");
+            let switch = include_str!("switch.rs").replace("COUNT", &next.to_string());
+            write_if_other(&source.join("mutant_switch.rs"), &switch)?;
+            // The crate's root may have no mutants of its own.
+            let root = Path::new(&name).join("src/lib.rs");
+            if !self.sources.contains_key(&root) {
+                let text = fs::read_to_string(self.directory.join(&root))?;
+                if !text.contains("mod mutant_switch;") {
+                    fs::write(
+                        self.directory.join(&root),
+                        text + "\n#[allow(warnings)]\nmod mutant_switch;\n",
+                    )?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Builds all test programs, and drops mutants that do not compile.
+    pub fn build(&mut self) -> Result<Vec<Program>> {
+        loop {
+            let output = Command::new("cargo")
+                .args(["test", "--workspace", "--no-run", "--locked", "--message-format", "json"])
+                .current_dir(&self.directory)
+                .env("CARGO_TARGET_DIR", self.directory.join("../build"))
+                .env("RUSTFLAGS", "-Awarnings")
+                .stderr(Stdio::null())
+                .output()?;
+            let text = String::from_utf8(output.stdout)?;
+            let messages: Vec<_> =
+                text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).collect();
+            if output.status.success() {
+                return Ok(messages.iter().filter_map(|message| self.program(message)).collect());
+            }
+            let before = self.dropped.len();
+            for message in &messages {
+                self.drop_named(message)?;
+            }
+            if self.dropped.len() == before {
+                let rendered =
+                    messages.iter().filter_map(|message| message.get("message")?.get("rendered")?.as_str());
+                return Err(
+                    format!("the mutated tree does not compile:\n{}", rendered.collect::<String>()).into()
+                );
+            }
+            self.write()?;
+        }
+    }
+
+    /// Drops the mutants on the lines of an error.
+    fn drop_named(&mut self, message: &Value) -> Result<()> {
+        let Some(message) = message.get("message").filter(|message| message["level"] == "error") else {
+            return Ok(());
+        };
+        for span in message["spans"].as_array().into_iter().flatten() {
+            let file = Path::new(span["file_name"].as_str().unwrap_or_default());
+            let file = file.strip_prefix(&self.directory).unwrap_or(file);
+            if !self.sources.contains_key(file) {
+                continue;
+            }
+            let text = fs::read_to_string(self.directory.join(file))?;
+            let line =
+                |name: &str| span[name].as_u64().and_then(|line| usize::try_from(line).ok()).unwrap_or(1);
+            let (first, last) = (line("line_start"), line("line_end"));
+            for line in text.lines().skip(first - 1).take(last + 1 - first) {
+                self.dropped.extend(switches(line));
+            }
+        }
+        Ok(())
+    }
+
+    fn program(&self, message: &Value) -> Option<Program> {
+        let path = message.get("executable")?.as_str()?;
+        let target = message.get("target")?;
+        if !message.get("profile")?.get("test")?.as_bool()? {
+            return None;
+        }
+        let manifest = PathBuf::from(message.get("manifest_path")?.as_str()?);
+        let kind = target.get("kind")?.get(0)?.as_str()?;
+        Some(Program {
+            directory: manifest.parent()?.to_owned(),
+            name: target.get("name")?.as_str()?.to_owned(),
+            is_unit: kind != "test",
+            path: path.into(),
+        })
+    }
+
+    /// The mutants of each crate.
+    pub fn crates(&self) -> BTreeMap<String, Vec<&Placed>> {
+        let mut crates: BTreeMap<String, Vec<_>> = BTreeMap::new();
+        for placed in &self.placed {
+            crates.entry(crate_of(&placed.file)).or_default().push(placed);
+        }
+        crates
+    }
+}
+
+/// The numbers of the mutants that are switched in a line.
+fn switches(line: &str) -> impl Iterator<Item = u32> {
+    let numbers =
+        |mark: &'static str| line.split(mark).skip(1).filter_map(|rest| rest.split(')').next()?.parse().ok());
+    numbers("mutant_switch::on(").chain(numbers(".mutated("))
+}
+
+/// The directory of a file's crate.
+fn crate_of(file: &Path) -> String {
+    file.iter().next().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Returns whether a file is one of the library's, not of its tests alone.
+fn is_source(file: &Path) -> bool {
+    let stem = file.file_stem().unwrap_or_default();
+    let is_test = stem == "tests" || file.iter().any(|part| part == "tests");
+    file.extension().is_some_and(|extension| extension == "rs") && !is_test
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to.parent().ok_or("a file has a directory")?)?;
+    let bytes = fs::read(from)?;
+    if fs::read(to).is_ok_and(|old| old == bytes) {
+        return Ok(());
+    }
+    fs::copy(from, to)?;
+    Ok(())
+}
+
+/// Writes a file unless it has this text: cargo looks at times.
+fn write_if_other(file: &Path, text: &str) -> Result<()> {
+    fs::create_dir_all(file.parent().ok_or("a file has a directory")?)?;
+    if fs::read_to_string(file).is_ok_and(|old| old == text) {
+        return Ok(());
+    }
+    fs::write(file, text)?;
+    Ok(())
+}
