@@ -140,10 +140,10 @@ impl<'a> Elf<'a> {
     }
 
     /// Bytes of the index that belongs to `.eh_frame`; 0 without one.
-    pub fn eh_frame_hdr_size(&self) -> Result<u64, Error> {
+    pub fn eh_frame_hdr_size(&self) -> u64 {
         let headers = &self.headers;
         let segment = headers.segments.iter().find(|s| s.p_type(headers.endian) == elf::PT_GNU_EH_FRAME);
-        Ok(segment.map_or(0, |segment| segment.p_filesz(headers.endian)))
+        segment.map_or(0, |segment| segment.p_filesz(headers.endian))
     }
 
     /// Whether the file has debug information alone: sections of code or `.eh_frame` are there, and have no

@@ -1,6 +1,6 @@
 //! Objects edited here, byte by byte: a table is added behind the last section, and a section's symbol.
 
-use cfipack_container::{StructureError, check_structure};
+use cfipack_roundtrip::structure::{StructureError, check_structure};
 
 use super::{Header, corpus, header, headers, table};
 

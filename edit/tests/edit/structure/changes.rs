@@ -1,6 +1,6 @@
 //! Changes of several bytes of an edited program.
 
-use cfipack_container::{StructureError, check_structure};
+use cfipack_roundtrip::structure::{StructureError, check_structure};
 
 use super::programs::programs;
 use super::{corpus, embedded, header};

@@ -1,6 +1,6 @@
 //! Each kind of field of an edited program, and the error that a wrong one gives.
 
-use cfipack_container::{StructureError, check_structure};
+use cfipack_roundtrip::structure::{StructureError, check_structure};
 use object::Endianness;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader as _, ProgramHeader as _};

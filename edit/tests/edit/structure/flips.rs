@@ -1,6 +1,6 @@
 //! No byte of an edited file can change unseen, except the table's own and those without a meaning.
 
-use cfipack_container::check_structure;
+use cfipack_roundtrip::structure::check_structure;
 
 use super::programs::programs;
 use super::{Header, corpus, embedded, headers};

@@ -10,6 +10,7 @@ mod unusual;
 use std::path::Path;
 
 use cfipack_container::File;
+use cfipack_edit::Embedding;
 use object::Endianness;
 use object::elf::FileHeader64;
 use object::read::elf::{FileHeader as _, SectionHeader as _};
@@ -28,7 +29,7 @@ fn table(len: usize) -> Vec<u8> {
 /// A linked file with such a table.
 fn embedded(old: &[u8]) -> Vec<u8> {
     let file = File::parse(old).unwrap();
-    file.embedding(600).unwrap().rewrite(table(600)).to_vec(old)
+    Embedding::of(&file, 600).unwrap().rewrite(table(600)).to_vec(old)
 }
 
 /// A section header of a file: its offset in the file, and its fields.

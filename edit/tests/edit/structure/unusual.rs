@@ -1,6 +1,8 @@
 //! Programs that linkers rarely make, byte by byte: embedding keeps the meaning of their headers, or refuses them.
 
-use cfipack_container::{EmbedError, Error, File, StructureError, Way, check_structure};
+use cfipack_container::{Error, File};
+use cfipack_edit::{EmbedError, Embedding, Way, without_sframe};
+use cfipack_roundtrip::structure::{StructureError, check_structure};
 
 use super::{embedded, header};
 
@@ -65,7 +67,7 @@ fn offset_of(bytes: &[u8], kind: u32) -> u64 {
 }
 
 fn way(old: &[u8]) -> Way {
-    File::parse(old).unwrap().embedding(600).unwrap().way()
+    Embedding::of(&File::parse(old).unwrap(), 600).unwrap().way()
 }
 
 /// No segment has the headers, and bytes that nothing describes follow them.
@@ -102,7 +104,7 @@ fn empty_segments_move_with_their_sections() {
     let new = embedded(&old);
     check_structure(&old, &new).unwrap();
     assert_eq!((header(&new, ".tbss").offset, offset_of(&new, TLS)), (0x1210, 0x1210));
-    let back = File::parse(&new).unwrap().without_sframe().unwrap().unwrap().to_vec(&new);
+    let back = without_sframe(&File::parse(&new).unwrap()).unwrap().unwrap().to_vec(&new);
     assert!(back == old, "strip gives the original");
 }
 
@@ -178,7 +180,7 @@ fn names_of_sections_without_an_end() {
     let mut old = program(&[text], &[text_after(1)], 0x210);
     let names = header(&old, ".shstrtab");
     old[names.offset + names.size - 1] = b'x';
-    let error = File::parse(&old).unwrap().embedding(600).unwrap_err();
+    let error = Embedding::of(&File::parse(&old).unwrap(), 600).unwrap_err();
     let damaged =
         Error::Table { what: "names of sections", offset: names.offset as u64, value: names.size as u64 };
     assert_eq!(error, EmbedError::File(damaged));
