@@ -30,7 +30,7 @@ pub fn embed<'a>(file: &File<'a>, options: Options) -> Option<Result<Embedded<'a
     }
     let (section, ..) = build(cfi, file.arch(), options);
     let mut table = vec![0; section.len()];
-    let embedding = match Embedding::of(&file, table.len()) {
+    let embedding = match Embedding::of(file, table.len()) {
         Ok(embedding) => embedding,
         Err(error) => return Some(Err(error)),
     };

@@ -158,7 +158,7 @@ fn in_place(object: &Object<'_>, source: &Source<'_>, table: &[u8]) -> anyhow::R
     };
     let room = section.bytes.len();
     let index = section.index.context("-o: the file has no section headers: use --section")?;
-    let replaced = with_section(&file, index, table)?;
+    let replaced = with_section(file, index, table)?;
     replaced.with_context(|| {
         let (name, size) = (&section.name, table.len());
         format!("-o: section {name} has {room} bytes, the merged table {size}: use --section, or --sframe-version 2")

@@ -227,7 +227,7 @@ fn file_of(file: &File<'_>) {
         }
     }
     let _ = file.as_macho().map(|macho| macho.compact_unwind());
-    if let Ok(Some(editor)) = CompactUnwindEditor::of(&file) {
+    if let Ok(Some(editor)) = CompactUnwindEditor::of(file) {
         (0..1 << 20).map_while(|index| editor.symbol_name(index)).for_each(drop);
     }
     for section in file.code_sections().into_iter().flatten() {
@@ -237,13 +237,13 @@ fn file_of(file: &File<'_>) {
     let _ = file.sframe_sections();
     let _ = file.as_elf().map(|elf| elf.eh_frame_hdr_size());
     let start = StartRelocation { offset: 28, section: 1, addend: 0 };
-    let _ = embed_in_object(&file, &[3; 40], &[start]);
+    let _ = embed_in_object(file, &[3; 40], &[start]);
     for len in [8, 1000] {
-        if let Ok(embedding) = Embedding::of(&file, len) {
+        if let Ok(embedding) = Embedding::of(file, len) {
             let _ = embedding.rewrite(vec![1; len]);
         }
     }
-    let _ = without_sframe(&file);
+    let _ = without_sframe(file);
 }
 
 /// Accepts text and discards it.

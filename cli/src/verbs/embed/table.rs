@@ -194,7 +194,7 @@ fn linked<'a>(
 ) -> Result<(Option<Rewrite<'a>>, Table), Problem> {
     let embedding = loop {
         let len = conversion.section.len();
-        let embedding = Embedding::of(&file, len)?;
+        let embedding = Embedding::of(file, len)?;
         // In version 2, functions that are too far from there become fewer bytes, which may lie elsewhere.
         conversion.place(embedding.address());
         if conversion.section.len() == len {
@@ -225,7 +225,7 @@ fn relocatable<'a>(
             addend: place.offset,
         });
     }
-    let rewrite = embed_in_object(&file, &bytes, &starts)?;
+    let rewrite = embed_in_object(file, &bytes, &starts)?;
     Ok((Some(rewrite), Table::of(file, sections, conversion, &bytes)?))
 }
 
