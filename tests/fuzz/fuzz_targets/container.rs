@@ -63,7 +63,7 @@ fuzz_target!(|bytes: &[u8]| {
 
 /// Changes all rows of `__compact_unwind`, and adds some.
 fn edit_rows(file: &File<'_>, bytes: &[u8]) -> Result<(), Error> {
-    let Some(editor) = CompactUnwindEditor::of(&file)? else { return Ok(()) };
+    let Some(editor) = CompactUnwindEditor::of(file)? else { return Ok(()) };
     let (row, encoding, personality) = (None, Encoding(0x0200_1000), Some(0));
     let edit = |function| CompactUnwindEdit {
         row,
