@@ -50,7 +50,9 @@
 //! | `iced-x86` | with `encoder`: finds calls in x86 code, for compact unwind encodings | iced-x86 |
 //! | `container` | [`container`]: ELF, Mach-O, fat and `ar` files; enables `cfi`, `std` | object |
 //! | `compression` | with `container`: compressed sections | object's decompressors |
+//! | `edit` | [`edit`]: tables into files, objects and archives, and out of them; enables `container` | object |
 //! | `roundtrip` | [`roundtrip`]: verification, comparison, statistics; enables `decoder`, `std` | gimli, iced-x86 |
+//! | `structure` | with `roundtrip`: checks edited files | object |
 //! | `linker` | [`linker`]: the inputs of a link to one table; enables `decoder`, `encoder` | `alloc` |
 //! | `assembler` | [`assembler`]: CFI directives to tables and what runtimes register; enables `encoder` | `alloc` |
 //! | `object` (no default) | with `assembler`: objects that have only tables; enables `std` | object |
@@ -72,6 +74,9 @@ pub use cfipack_container as container;
 #[cfg(feature = "decoder")]
 #[doc(inline)]
 pub use cfipack_decoder as decoder;
+#[cfg(feature = "edit")]
+#[doc(inline)]
+pub use cfipack_edit as edit;
 #[cfg(feature = "encoder")]
 #[doc(inline)]
 pub use cfipack_encoder as encoder;

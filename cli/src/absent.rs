@@ -18,12 +18,12 @@ pub fn from_object(object: &Object<'_>, what: &str) -> anyhow::Error {
 
 /// The error of a file that has nothing of a kind.
 pub fn from_file(file: &File<'_>, what: &str) -> anyhow::Error {
-    if file.is_debug_file() {
+    if file.as_elf().is_some_and(|elf| elf.is_debug_file()) {
         return anyhow!(
             "a debug file: its code and its .eh_frame are empty (NOBITS), and in the file that it was split from"
         );
     }
-    if what == SFRAME_TABLE && !file.is_mach_o() {
+    if what == SFRAME_TABLE && file.as_elf().is_some() {
         return anyhow!("the file has no {what} (cfi2sframe FILE -o OUT adds one)");
     }
     anyhow!("the file has no {what}")

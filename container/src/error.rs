@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use crate::unknown;
+
 /// A file that cannot be read: what is wrong, where, and the value that stands there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -168,7 +170,7 @@ impl fmt::Display for Error {
                 f.write_str("offset 0x0: neither an ELF file, a Mach-O file nor an archive: starts with")?;
                 let start = &magic[..length.into()];
                 start.iter().try_for_each(|byte| write!(f, " {byte:02x}"))?;
-                crate::magic::name(start).map_or(Ok(()), |name| write!(f, ", {name}"))
+                unknown::name(start).map_or(Ok(()), |name| write!(f, ", {name}"))
             }
             Self::Unsupported { what, offset, value, name: Some(name) } => {
                 write!(f, "offset {offset:#x}: {what} {name} ({value:#x}) is not supported")

@@ -1,7 +1,5 @@
 //! Fat files: one file for each of several architectures, in one. And what Apple's tools call these.
 
-mod rewrite;
-
 use std::borrow::Cow;
 
 use object::elf::{ELFDATA2MSB, ELFMAG, Machine};
@@ -9,27 +7,27 @@ use object::macho::{self, CpuSubtype, CpuType, FatArch32, FatArch64, FatHeader};
 use object::read::macho::{FatArch, MachOFatFile};
 use object::{Endian as _, Endianness};
 
-use crate::Error;
-use crate::elf::{arch_of, machine};
-
-pub use rewrite::rewrite_slices;
+use crate::elf::headers::arch_of;
+use crate::elf::machine;
+use crate::error::Error;
 
 /// The file of one architecture.
 #[derive(Clone, Debug)]
-pub(crate) struct Slice<'a> {
+pub struct Slice<'a> {
     /// The architecture, as Apple's tools call it.
-    pub(crate) name: Cow<'static, str>,
-    pub(crate) bytes: &'a [u8],
+    pub name: Cow<'static, str>,
+    /// Its bytes.
+    pub bytes: &'a [u8],
 }
 
 /// Whether a file starts as fat files do, of either width.
-pub(crate) fn has_magic(bytes: &[u8]) -> bool {
+pub fn has_magic(bytes: &[u8]) -> bool {
     let magics = [macho::FAT_MAGIC, macho::FAT_MAGIC_64];
     bytes.first_chunk().is_some_and(|magic| magics.contains(&u32::from_be_bytes(*magic)))
 }
 
 /// The slices of a fat file in its order; none if it is not one.
-pub(crate) fn slices(bytes: &[u8]) -> Result<Option<Vec<Slice<'_>>>, Error> {
+pub fn slices(bytes: &[u8]) -> Result<Option<Vec<Slice<'_>>>, Error> {
     match bytes.first_chunk().map(|magic| u32::from_be_bytes(*magic)) {
         Some(macho::FAT_MAGIC) => read::<FatArch32>(bytes).map(Some),
         Some(macho::FAT_MAGIC_64) => read::<FatArch64>(bytes).map(Some),
@@ -37,7 +35,8 @@ pub(crate) fn slices(bytes: &[u8]) -> Result<Option<Vec<Slice<'_>>>, Error> {
     }
 }
 
-fn read<Arch: FatArch>(bytes: &[u8]) -> Result<Vec<Slice<'_>>, Error> {
+/// The slices of a fat file of one width.
+pub fn read<Arch: FatArch>(bytes: &[u8]) -> Result<Vec<Slice<'_>>, Error> {
     let file = MachOFatFile::<Arch>::parse(bytes).map_err(|_| Error::Table {
         what: "fat header",
         offset: 0,
@@ -61,7 +60,7 @@ fn read<Arch: FatArch>(bytes: &[u8]) -> Result<Vec<Slice<'_>>, Error> {
 }
 
 /// The architecture in the header of a Mach-O or ELF file; none of what is neither.
-pub(crate) fn arch(bytes: &[u8]) -> Option<Cow<'static, str>> {
+pub fn arch(bytes: &[u8]) -> Option<Cow<'static, str>> {
     mach_o_arch(bytes).or_else(|| elf_arch(bytes))
 }
 

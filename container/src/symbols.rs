@@ -8,9 +8,11 @@ use cfipack_format::Address;
 use object::elf::{SHT_DYNSYM, SHT_SYMTAB, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE};
 use object::read::elf::{SectionHeader as _, Sym as _};
 
-use crate::elf::Elf;
-use crate::macho::MachO;
-use crate::{Error, Kind, names};
+use crate::elf::file::Elf;
+use crate::error::Error;
+use crate::kind::Kind;
+use crate::macho::file::MachO;
+use crate::names;
 
 /// The functions' symbols of a file, by address.
 #[derive(Debug)]
@@ -42,7 +44,7 @@ pub struct Symbol<'a> {
 impl<'a> Symbols<'a> {
     /// Reads `.symtab`, or `.dynsym` in a stripped file.
     pub(crate) fn read(elf: &Elf<'a>) -> Result<Self, Error> {
-        let headers = &elf.headers;
+        let headers = elf.headers();
         let endian = headers.endian;
         let mut sorted = Vec::new();
         for kind in [SHT_SYMTAB, SHT_DYNSYM] {
@@ -66,7 +68,7 @@ impl<'a> Symbols<'a> {
                 if section.0 == 0 || name.is_empty() || name.starts_with(b"$") || name.starts_with(b".L") {
                     continue;
                 }
-                let base = if headers.kind == Kind::Relocatable { elf.addresses.of(section.0) } else { 0 };
+                let base = if headers.kind == Kind::Relocatable { elf.start_of_section(section) } else { 0 };
                 let address = base.wrapping_add(symbol.st_value(endian));
                 let end = match symbol.st_size(endian) {
                     0 => elf.end_of_section(section),

@@ -13,6 +13,7 @@
 //! - [`diff`]: two tables by meaning.
 //! - [`stats`]: what the bytes of a table are for.
 //! - [`unwind_info`]: the same for `__unwind_info` and `__compact_unwind`, and the rules that their readers rely on.
+//! - `structure`, a feature: an edited ELF file or Mach-O object against the original.
 //! - [`kernel_violations`]: what the Linux kernel's reader refuses.
 //!
 //! The items for `.sframe`, the format that most callers have, are exported at the root, as are those of both formats
@@ -41,6 +42,8 @@ mod limited;
 mod options;
 mod same_row;
 mod sframe;
+#[cfg(feature = "structure")]
+pub mod structure;
 pub mod unwind_info;
 pub mod words;
 

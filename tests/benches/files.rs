@@ -164,7 +164,7 @@ fn tables(path: &Path) -> Vec<Image> {
     };
     let image = |slice: &&[u8]| {
         let file = File::parse(slice).ok()?;
-        let section = file.unwind_info_section().ok()??;
+        let section = file.as_macho()?.unwind_info_section().ok()??;
         let call_frames = file.call_frame_sections().ok()?;
         let eh_frame = call_frames.iter().find(|cfi| cfi.section.name == "__eh_frame");
         let eh_frame_len = eh_frame.map_or(0, |cfi| cfi.section.bytes.len() as u32);

@@ -1,7 +1,8 @@
 //! Finished files with the tables of their CFI in them.
 
 use cfipack_cfi::Section;
-use cfipack_container::{EmbedError, File, Rewrite, Way};
+use cfipack_container::File;
+use cfipack_edit::{EmbedError, Embedding, Rewrite, Way};
 use cfipack_encoder::sframe::Options;
 use cfipack_format::{Address, Key};
 
@@ -29,7 +30,7 @@ pub fn embed<'a>(file: &File<'a>, options: Options) -> Option<Result<Embedded<'a
     }
     let (section, ..) = build(cfi, file.arch(), options);
     let mut table = vec![0; section.len()];
-    let embedding = match file.embedding(table.len()) {
+    let embedding = match Embedding::of(file, table.len()) {
         Ok(embedding) => embedding,
         Err(error) => return Some(Err(error)),
     };

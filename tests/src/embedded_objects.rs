@@ -1,6 +1,7 @@
 //! Tables put into relocatable objects and members of archives, as the library's users do it.
 
-use cfipack_container::{EmbedError, File, Placement, Rewrite, StartRelocation, rewrite_members};
+use cfipack_container::{File, Placement};
+use cfipack_edit::{EmbedError, Rewrite, StartRelocation, embed_in_object, rewrite_members, without_sframe};
 use cfipack_encoder::sframe::Options;
 
 use crate::convert::{build, cfi_of};
@@ -24,7 +25,7 @@ pub fn embed(object: &[u8], options: Options) -> Result<Option<Rewrite<'_>>, Emb
     }
     let mut table = vec![0; section.relocatable_len()];
     section.write_relocatable(&mut table).expect("an object's table can be written");
-    file.embed_in_object(&table, &starts).map(Some)
+    embed_in_object(&file, &table, &starts).map(Some)
 }
 
 /// The object with a table of its CFI, which it has.
@@ -36,7 +37,7 @@ pub fn embedded(object: &[u8], options: Options) -> Vec<u8> {
 /// The object without its table, which it has.
 pub fn stripped(object: &[u8]) -> Vec<u8> {
     let file = File::parse(object).expect("an object");
-    file.without_sframe().expect("a table can be removed").expect("a table").to_vec(object)
+    without_sframe(&file).expect("a table can be removed").expect("a table").to_vec(object)
 }
 
 /// The archive with tables in all members that have functions; how many these are.
@@ -53,7 +54,7 @@ pub fn embedded_archive(archive: &[u8], options: Options) -> (Vec<u8>, usize) {
 /// The archive without tables in its members.
 pub fn stripped_archive(archive: &[u8]) -> Vec<u8> {
     let rewrite = rewrite_members(archive, |member| {
-        if is_object(member.bytes) { File::parse(member.bytes)?.without_sframe() } else { Ok(None) }
+        if is_object(member.bytes) { without_sframe(&File::parse(member.bytes)?) } else { Ok(None) }
     });
     rewrite.expect("tables can be removed").to_vec(archive)
 }

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
-use cfipack_container::{Member, Rewrite, check_structure, members, rewrite_members};
+use cfipack_container::{Member, members};
+use cfipack_edit::{Rewrite, rewrite_members};
+use cfipack_roundtrip::structure::check_structure;
 
 use super::change::{Change, changes};
 use super::find::{Found, Origin, Target};

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use cfipack_container::{Piece, Rewrite};
+use cfipack_edit::{Piece, Rewrite};
 use serde::{Serialize, Serializer};
 
 /// Bytes of a changed file that are new, or have moved.

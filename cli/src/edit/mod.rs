@@ -14,7 +14,7 @@ pub use find::{Found, Origin, find};
 pub use jobs::for_each;
 pub use problem::{Problem, Skip};
 
-use cfipack_container::Rewrite;
+use cfipack_edit::Rewrite;
 use serde::Serialize;
 
 /// What a verb does to an object or a linked file.

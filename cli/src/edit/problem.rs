@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use cfipack_container::{EmbedError, Error};
+use cfipack_container::Error;
+use cfipack_edit::EmbedError;
 
 /// Why a file is left as it is.
 #[derive(Debug)]

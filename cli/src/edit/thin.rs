@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
-use cfipack_container::{Rewrite, ThinMember, resize_thin_members, thin_members};
+use cfipack_container::{ThinMember, thin_members};
+use cfipack_edit::{Rewrite, resize_thin_members};
 
 use super::find::Target;
 use super::problem::{Problem, Skip};

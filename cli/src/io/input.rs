@@ -238,7 +238,7 @@ impl<'a> Object<'a> {
     /// Whether its tables are compact unwind tables: those of a Mach-O file or a bare `__unwind_info`.
     pub fn is_compact(&self) -> bool {
         match &self.contents {
-            Contents::File(file) => file.is_mach_o(),
+            Contents::File(file) => file.as_macho().is_some(),
             Contents::Table(_) => false,
             Contents::UnwindInfo(_) => true,
         }

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use cfipack_container::{Piece, Rewrite};
+use cfipack_edit::{Piece, Rewrite};
 
 use super::attributes;
 use super::directory::Identity;

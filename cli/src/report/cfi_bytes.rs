@@ -24,7 +24,7 @@ impl CfiBytes {
         };
         Ok(Self {
             eh_frame: of_kind(SectionKind::EhFrame),
-            eh_frame_hdr: file.eh_frame_hdr_size()?,
+            eh_frame_hdr: file.as_elf().map_or(0, |elf| elf.eh_frame_hdr_size()),
             debug_frame: of_kind(SectionKind::DebugFrame),
         })
     }

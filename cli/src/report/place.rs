@@ -178,7 +178,7 @@ impl<'f, 'a> Places<'f, 'a> {
     pub fn symbols_named(&self, name: &str) -> Vec<Address> {
         let Some(symbols) = self.symbols() else { return Vec::new() };
         let mut found = symbols.named(name);
-        if found.is_empty() && self.file.is_some_and(File::is_mach_o) {
+        if found.is_empty() && self.file.is_some_and(|file| file.as_macho().is_some()) {
             found = symbols.named(&format!("_{name}"));
         }
         if found.is_empty() {

@@ -156,7 +156,7 @@ impl<'s, 'a> Summary<'s, 'a> {
         sections: &[CallFrameSection<'a>],
         arguments: &Arguments,
     ) -> anyhow::Result<Self> {
-        if file.is_mach_o() {
+        if file.as_macho().is_some() {
             bail!("a Mach-O file: .sframe is for ELF files");
         }
         let is_relocatable = file.kind() == Kind::Relocatable;

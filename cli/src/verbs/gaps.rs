@@ -60,7 +60,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
 
 fn list(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> {
     let file = object.file()?;
-    if file.is_mach_o() {
+    if file.as_macho().is_some() {
         bail!("a Mach-O file: an __unwind_info covers all code from its first entry on");
     }
     let covered = if arguments.cfi {

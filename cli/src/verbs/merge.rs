@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use cfipack_container::{Kind, Placement, Section as FileSection};
 use cfipack_decoder::sframe;
+use cfipack_edit::with_section;
 use cfipack_encoder::Unsupported;
 use cfipack_encoder::sframe::{Options, Section};
 use cfipack_format::sframe::Version;
@@ -126,7 +127,9 @@ impl<'a> Source<'a> {
     fn of(object: &Object<'a>, bare: &mut std::slice::Iter<'_, Address>) -> anyhow::Result<Self> {
         let (address, code) = match &object.contents {
             Contents::Table(_) => (bare.next().copied().unwrap_or_default(), None),
-            Contents::File(file) if file.is_mach_o() => bail!("a Mach-O file: .sframe is for ELF files"),
+            Contents::File(file) if file.as_macho().is_some() => {
+                bail!("a Mach-O file: .sframe is for ELF files")
+            }
             Contents::File(file) if file.kind() == Kind::Relocatable => {
                 bail!("a relocatable object, whose table has no addresses: a linker merges it")
             }
@@ -155,7 +158,7 @@ fn in_place(object: &Object<'_>, source: &Source<'_>, table: &[u8]) -> anyhow::R
     };
     let room = section.bytes.len();
     let index = section.index.context("-o: the file has no section headers: use --section")?;
-    let replaced = file.with_section(index, table)?;
+    let replaced = with_section(file, index, table)?;
     replaced.with_context(|| {
         let (name, size) = (&section.name, table.len());
         format!("-o: section {name} has {room} bytes, the merged table {size}: use --section, or --sframe-version 2")

@@ -84,7 +84,7 @@ struct Prepared<'i> {
 impl<'i> Prepared<'i> {
     fn of(object: &Object<'i>, number: u64) -> anyhow::Result<Self> {
         let file = object.file()?;
-        if file.is_mach_o() {
+        if file.as_macho().is_some() {
             bail!("--link: a Mach-O file: .sframe is for ELF files");
         }
         if file.kind() != Kind::Relocatable {

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use cfipack_container::{File, Rewrite};
+use cfipack_container::File;
+use cfipack_edit::{Rewrite, without_sframe};
 use serde::Serialize;
 
 use crate::edit::{Edit, Part, Problem, Skip};
@@ -62,7 +63,7 @@ impl Edit for Strip {
 
     fn edit<'a>(&self, object: &'a [u8]) -> Result<(Option<Rewrite<'a>>, Stripped), Problem> {
         let file = File::parse(object)?;
-        let new = file.without_sframe()?.ok_or(Problem::Skip(Skip::NoTable))?;
+        let new = without_sframe(&file)?.ok_or(Problem::Skip(Skip::NoTable))?;
         let tables = file.sframe_sections()?;
         let sframe_bytes = tables.iter().map(|table| table.bytes.len() as u64).sum();
         Ok((Some(new), Stripped { sframe_bytes }))
@@ -70,7 +71,9 @@ impl Edit for Strip {
 
     fn judge(&self, new: &[u8], _: &mut Stripped) -> Result<(), Problem> {
         let file = File::parse(new)?;
-        if !file.sframe_sections()?.is_empty() || file.sframe_segment().is_some() {
+        if !file.sframe_sections()?.is_empty()
+            || file.as_elf().is_some_and(|elf| elf.sframe_segment().is_some())
+        {
             return Err(Problem::Refused("the new file still has a table".into()));
         }
         Ok(())

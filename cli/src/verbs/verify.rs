@@ -136,7 +136,7 @@ fn check_table(table: &Object<'_>, object: &Object<'_>, arguments: &Arguments) -
         return Err(absent::from_object(table, SFRAME_TABLE));
     }
     match &object.contents {
-        Contents::File(file) if !file.is_mach_o() => {
+        Contents::File(file) if file.as_macho().is_none() => {
             TableNames::of(&tables, &sections).require_arch(&tables, file.arch(), &object.name)
         }
         _ => Ok(()),

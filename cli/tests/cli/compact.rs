@@ -122,7 +122,12 @@ fn tables_are_rebuilt() {
     let [own, made] = [own.to_str().unwrap(), made.to_str().unwrap()];
     for name in links() {
         let image = linked(&format!("{name}.dylib"));
-        let section = cfipack_container::File::parse(&image).unwrap().unwind_info_section().unwrap();
+        let section = cfipack_container::File::parse(&image)
+            .unwrap()
+            .as_macho()
+            .unwrap()
+            .unwind_info_section()
+            .unwrap();
         let Some(section) = section else { continue };
         fs::write(own, &image).unwrap();
         let mut sizes = Vec::new();
@@ -156,7 +161,13 @@ fn tables_are_rebuilt() {
 #[test]
 fn the_byte_after_the_code() {
     let mut image = linked("l_002_one.dylib");
-    let section = cfipack_container::File::parse(&image).unwrap().unwind_info_section().unwrap().unwrap();
+    let section = cfipack_container::File::parse(&image)
+        .unwrap()
+        .as_macho()
+        .unwrap()
+        .unwind_info_section()
+        .unwrap()
+        .unwrap();
     let header = cfipack_decoder::unwind_info::Section::parse(&section.bytes).unwrap().header();
     let place = image.windows(section.bytes.len()).position(|bytes| bytes == &*section.bytes).unwrap();
     let sentinel = place + header.index_off as usize + 12 * (header.index_count as usize - 1);
@@ -392,7 +403,7 @@ fn counted() {
 /// The offset of `__unwind_info` in a file, in which its bytes occur once.
 pub fn offset_of_table(image: &[u8]) -> usize {
     let file = cfipack_container::File::parse(image).unwrap();
-    let section = file.unwind_info_section().unwrap().unwrap();
+    let section = file.as_macho().unwrap().unwind_info_section().unwrap().unwrap();
     image.windows(section.bytes.len()).position(|window| window == &*section.bytes).unwrap()
 }
 

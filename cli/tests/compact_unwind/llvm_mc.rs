@@ -21,7 +21,7 @@ fn personality(compact: &CompactUnwind<'_>, row: SectionOffset) -> Option<String
 
 /// Rows by address: encoding without flags, personality and LSDA.
 fn rows(file: &File<'_>) -> BTreeMap<Address, (u32, Option<String>, Option<Address>)> {
-    let compact = file.compact_unwind().unwrap();
+    let compact = file.as_macho().unwrap().compact_unwind().unwrap();
     let compact = compact.iter();
     let rows = compact.flat_map(|compact| compact.rows.iter().map(move |row| (compact, row)));
     let row = |(compact, row): (&CompactUnwind<'_>, &cfipack_container::CompactUnwindRow)| {

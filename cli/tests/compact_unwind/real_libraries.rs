@@ -50,7 +50,7 @@ fn archives_of_packages() {
                 assert!(new.bytes == old.bytes);
                 continue;
             };
-            if !file.is_mach_o() {
+            if file.as_macho().is_none() {
                 continue;
             }
             objects += 1;
@@ -69,7 +69,7 @@ fn assert_true(file: &File<'_>, name: &str) {
     use cfipack_roundtrip::unwind_info::{Code, Entry, Table, verify};
     let code = file.code_sections().unwrap();
     let code = Code::new(code.iter().map(|section| (section.address, &section.bytes[..])));
-    let compact = file.compact_unwind().unwrap();
+    let compact = file.as_macho().unwrap().compact_unwind().unwrap();
     let rows = compact.iter().flat_map(|compact| &compact.rows).map(|row| Entry {
         start: row.function,
         end: row.function.offset(row.length.into()),

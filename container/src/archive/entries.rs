@@ -4,19 +4,18 @@ use std::ops::Range;
 
 use object::archive::{MAGIC, TERMINATOR, THIN_MAGIC};
 
-use super::members::Member;
+use crate::error::Error;
 use crate::names::MAX_NAME_LEN;
-use crate::{Error, fat};
 
 /// Bytes of an entry's header.
-pub(super) const HEADER_LEN: usize = 60;
+pub const HEADER_LEN: usize = 60;
 
 /// The decimal size in a header.
-pub(super) const SIZE_FIELD: Range<usize> = 48..58;
+pub const SIZE_FIELD: Range<usize> = 48..58;
 
 /// What an entry is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum EntryKind {
+pub enum EntryKind {
     /// A file.
     Member,
     /// The symbol index, with what its numbers look like.
@@ -29,7 +28,7 @@ pub(super) enum EntryKind {
 
 /// A form of the symbol index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum IndexKind {
+pub enum IndexKind {
     /// `/`, or `/SYM64/` with 8 bytes a number: a count and as many offsets, big-endian.
     Gnu {
         /// Bytes of a number.
@@ -44,33 +43,26 @@ pub(super) enum IndexKind {
 
 /// An entry.
 #[derive(Clone, Debug)]
-pub(super) struct Entry<'a> {
-    pub(super) kind: EntryKind,
+pub struct Entry<'a> {
+    /// What it is.
+    pub kind: EntryKind,
     /// Where its header starts.
-    pub(super) header: usize,
+    pub header: usize,
     /// Its name, without what only ends it.
-    pub(super) name: &'a [u8],
+    pub name: &'a [u8],
     /// In a thin archive, where the member starts in the archive that the name leads to.
-    pub(super) nested: Option<u64>,
+    pub nested: Option<u64>,
     /// Its bytes in the file, after a name that stands before them; none for a member of a thin archive.
-    pub(super) data: Range<usize>,
+    pub data: Range<usize>,
     /// The size that the header states, which contains that of a name before the bytes.
-    pub(super) size: u64,
+    pub size: u64,
     /// Where the next entry starts: after a byte of padding, if there is one.
-    pub(super) end: usize,
-}
-
-impl<'a> Entry<'a> {
-    /// The member that it is, in the bytes of the archive.
-    pub(super) fn member(&self, archive: &'a [u8]) -> Member<'a> {
-        let (name, bytes) = (Some(String::from_utf8_lossy(self.name)), &archive[self.data.clone()]);
-        Member { name, bytes, arch: fat::arch(bytes), is_of_archive: true }
-    }
+    pub end: usize,
 }
 
 /// The entries of an archive, in its order.
 #[derive(Clone, Debug)]
-pub(super) struct Entries<'a> {
+pub struct Entries<'a> {
     bytes: &'a [u8],
     is_thin: bool,
     names: &'a [u8],
@@ -79,7 +71,7 @@ pub(super) struct Entries<'a> {
 
 impl<'a> Entries<'a> {
     /// The entries of an archive or a thin one; none of what is neither.
-    pub(super) fn of(bytes: &'a [u8]) -> Option<Self> {
+    pub fn of(bytes: &'a [u8]) -> Option<Self> {
         let is_thin = bytes.starts_with(&THIN_MAGIC);
         let is_archive = is_thin || bytes.starts_with(&MAGIC);
         is_archive.then_some(Self { bytes, is_thin, names: &[], next: MAGIC.len() })

@@ -5,7 +5,7 @@ use std::vec;
 
 use super::entries::{Entries, Entry, EntryKind};
 use super::symbol_index;
-use crate::Error;
+use crate::error::Error;
 use crate::fat::{self, Slice};
 
 /// A file inside a file.
@@ -80,12 +80,31 @@ impl<'a> Iterator for Members<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         match &mut self.source {
-            Source::Single(bytes) => bytes
-                .take()
-                .map(|bytes| Ok(Member { name: None, bytes, arch: fat::arch(bytes), is_of_archive: false })),
+            Source::Single(bytes) => bytes.take().map(|bytes| Ok(Member::only(bytes))),
             Source::Archive { bytes, entries } => next_of_archive(bytes, entries),
             Source::Fat { slices, slice } => next_of_fat(slices, slice),
         }
+    }
+}
+
+impl<'a> Member<'a> {
+    /// A file that is neither an archive nor fat, as its own only member.
+    pub fn only(bytes: &'a [u8]) -> Self {
+        Self { name: None, bytes, arch: fat::arch(bytes), is_of_archive: false }
+    }
+
+    /// A slice of a fat file as a member of it.
+    pub fn of_slice(slice: &Slice<'a>) -> Self {
+        let arch = Some(slice.name.clone());
+        Self { name: arch.clone(), bytes: slice.bytes, arch, is_of_archive: false }
+    }
+}
+
+impl<'a> Entry<'a> {
+    /// The member that it is, in the bytes of the archive.
+    pub fn member(&self, archive: &'a [u8]) -> Member<'a> {
+        let (name, bytes) = (Some(String::from_utf8_lossy(self.name)), &archive[self.data.clone()]);
+        Member { name, bytes, arch: fat::arch(bytes), is_of_archive: true }
     }
 }
 

@@ -1,11 +1,6 @@
-//! `ar` archives: their members read, and replaced by others.
+//! `ar` archives: their entries and members.
 
-mod entries;
-mod members;
-mod rewrite;
-mod symbol_index;
-mod thin;
-
-pub use members::{Member, Members, members};
-pub use rewrite::rewrite_members;
-pub use thin::{ThinMember, resize_thin_members, thin_members};
+pub(crate) mod entries;
+pub(crate) mod members;
+pub(crate) mod symbol_index;
+pub(crate) mod thin;

@@ -1,35 +1,9 @@
 //! The symbol index of an archive, whose entries lead to the headers of members.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
 use super::entries::{Entry, EntryKind, IndexKind};
-use crate::{Error, Rewrite};
-
-/// Appends the entry of a symbol index, with its offsets changed to where members start in the new archive.
-/// `moved` has the old and the new offset of each member's header, in ascending order.
-pub(super) fn append<'a>(
-    archive: &mut Rewrite<'a>,
-    bytes: &'a [u8],
-    entry: &Entry<'a>,
-    kind: IndexKind,
-    moved: &[(usize, usize)],
-) -> Result<(), Error> {
-    let numbers = Numbers::find(bytes, entry, kind)?;
-    archive.old(entry.header..numbers.range.start);
-    let mut new = bytes[numbers.range.clone()].to_vec();
-    for (i, record) in new.chunks_exact_mut(numbers.stride).enumerate() {
-        let field = &mut record[numbers.stride - numbers.width..];
-        let at = numbers.range.start + (i + 1) * numbers.stride - numbers.width;
-        let old = numbers.read(field);
-        let damaged = Error::ArchiveIndex { offset: at as u64, value: old };
-        let known = moved.binary_search_by_key(&old, |&(old, _)| old as u64).map_err(|_| damaged)?;
-        numbers.write(moved[known].1 as u64, field, at as u64)?;
-    }
-    archive.bytes(Cow::Borrowed("symbol index of the archive"), new);
-    archive.old(numbers.range.end..entry.end);
-    Ok(())
-}
+use crate::error::Error;
 
 /// Checks that a symbol index is whole; what is none is in order.
 pub(super) fn check(bytes: &[u8], entry: &Entry<'_>) -> Result<(), Error> {
@@ -38,18 +12,21 @@ pub(super) fn check(bytes: &[u8], entry: &Entry<'_>) -> Result<(), Error> {
 }
 
 /// Where the offsets of a symbol index lie.
-struct Numbers {
+#[derive(Clone, Debug)]
+pub struct Numbers {
     /// The records, each of which ends with an offset.
-    range: Range<usize>,
+    pub range: Range<usize>,
     /// Bytes of a record.
-    stride: usize,
+    pub stride: usize,
     /// Bytes of an offset.
-    width: usize,
-    is_big: bool,
+    pub width: usize,
+    /// Whether numbers are big-endian.
+    pub is_big: bool,
 }
 
 impl Numbers {
-    fn find(bytes: &[u8], entry: &Entry<'_>, kind: IndexKind) -> Result<Self, Error> {
+    /// The offsets of the entry of a symbol index, which has to be whole.
+    pub fn find(bytes: &[u8], entry: &Entry<'_>, kind: IndexKind) -> Result<Self, Error> {
         let data = &bytes[entry.data.clone()];
         let found = match kind {
             IndexKind::Gnu { width } => Self::gnu(data, width),
@@ -86,20 +63,9 @@ impl Numbers {
         is_whole.then_some(Self { range: width..end, stride: 2 * width, width, is_big })
     }
 
-    fn read(&self, field: &[u8]) -> u64 {
+    /// The offset in a field.
+    pub fn read(&self, field: &[u8]) -> u64 {
         number(field, self.is_big)
-    }
-
-    fn write(&self, value: u64, field: &mut [u8], offset: u64) -> Result<(), Error> {
-        if self.width == 4 && u32::try_from(value).is_err() {
-            return Err(Error::ArchiveSize { offset, value });
-        }
-        let bytes = value.to_be_bytes();
-        field.copy_from_slice(&bytes[8 - self.width..]);
-        if !self.is_big {
-            field.reverse();
-        }
-        Ok(())
     }
 }
 

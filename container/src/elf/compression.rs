@@ -9,7 +9,7 @@ use object::read::{CompressedData, CompressionFormat};
 
 use super::headers::Headers;
 use super::room::Room;
-use crate::{Error, SectionName};
+use crate::error::{Error, SectionName};
 
 /// How many bytes one compressed byte may claim to become: zlib reaches 1032 at most. What all sections of
 /// a file may become together, [`Room`] knows.

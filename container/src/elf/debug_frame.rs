@@ -12,9 +12,10 @@ use cfipack_format::Address;
 use object::elf::{SHF_ALLOC, SHF_EXECINSTR};
 use object::read::elf::SectionHeader as _;
 
-use super::Elf;
+use super::file::Elf;
+use crate::kind::Kind;
+use crate::section::CallFrameSection;
 use crate::symbols::Symbols;
-use crate::{CallFrameSection, Kind};
 
 impl<'a> Elf<'a> {
     /// The sections, every `.eh_frame` first. Excluded are the functions of `.debug_frame` that start where one

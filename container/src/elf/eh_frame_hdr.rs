@@ -11,13 +11,15 @@
 //!
 //! (Linux Standard Base, Core, "Exception Frame Header")
 
+use std::borrow::Cow;
+
 use cfipack_format::Address;
 use object::elf::PT_GNU_EH_FRAME;
 use object::read::elf::ProgramHeader as _;
-use std::borrow::Cow;
 
 use super::headers::Headers;
-use crate::{Error, Section};
+use crate::error::Error;
+use crate::section::Section;
 
 const DW_EH_PE_UDATA4: u8 = 0x03;
 const DW_EH_PE_DATAREL_SDATA4: u8 = 0x3b;

@@ -3,8 +3,9 @@
 
 use cfipack_cfi::{Excluded, Exclusion, Function, Functions};
 
-use super::Elf;
-use crate::{CallFrameSection, Error};
+use super::file::Elf;
+use crate::error::Error;
+use crate::section::CallFrameSection;
 
 impl Elf<'_> {
     /// Lists what a linker left in a section of a relocatable object of functions in groups that it discarded:

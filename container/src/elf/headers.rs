@@ -8,24 +8,33 @@ use object::read::elf::{FileHeader as _, ProgramHeader as _, SectionHeader as _,
 use object::{Endianness, SectionIndex};
 
 use super::machine;
-use crate::{Error, Kind, Section, SectionName, names};
+use crate::error::{Error, SectionName};
+use crate::kind::Kind;
+use crate::names;
+use crate::section::Section;
 
 /// A file's headers.
 #[derive(Clone, Debug)]
-pub(crate) struct Headers<'a> {
-    pub(crate) bytes: &'a [u8],
-    pub(crate) endian: Endianness,
-    pub(crate) arch: Arch,
-    pub(crate) kind: Kind,
+pub struct Headers<'a> {
+    /// The file.
+    pub bytes: &'a [u8],
+    /// Its byte order.
+    pub endian: Endianness,
+    /// The architecture of its code.
+    pub arch: Arch,
+    /// Whether it has been linked.
+    pub kind: Kind,
     /// The file's header.
-    pub(super) file: &'a FileHeader64<Endianness>,
-    pub(super) segments: &'a [ProgramHeader64<Endianness>],
-    pub(crate) sections: SectionTable<'a, FileHeader64<Endianness>>,
+    pub file: &'a FileHeader64<Endianness>,
+    /// The program headers.
+    pub segments: &'a [ProgramHeader64<Endianness>],
+    /// The section headers.
+    pub sections: SectionTable<'a, FileHeader64<Endianness>>,
 }
 
 impl<'a> Headers<'a> {
     /// Reads the headers.
-    pub(super) fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
         let header = file_header(bytes)?;
         let endian = header.endian().map_err(|_| unsupported("byte order", 5, bytes[5].into(), None))?;
         let machine = header.e_machine(endian);
@@ -52,8 +61,8 @@ impl<'a> Headers<'a> {
         Ok(Self { bytes, endian, arch, kind, file: header, segments, sections })
     }
 
-    /// A section's name, or nothing if it has none that can be read. A long one is cut, as [`names::at`] states.
-    pub(super) fn name(&self, header: &SectionHeader64<Endianness>) -> &'a [u8] {
+    /// A section's name, or nothing if it has none that can be read. A long one is cut, as names of symbols are.
+    pub fn name(&self, header: &SectionHeader64<Endianness>) -> &'a [u8] {
         let strings = self.file.shstrndx(self.endian, self.bytes).ok();
         let strings = strings.and_then(|index| self.sections.section(SectionIndex(index as usize)).ok());
         let strings = strings.and_then(|strings| strings.data(self.endian, self.bytes).ok());
@@ -61,13 +70,13 @@ impl<'a> Headers<'a> {
     }
 
     /// A section's name as errors carry it.
-    pub(super) fn name_for_error(&self, index: usize) -> SectionName {
+    pub fn name_for_error(&self, index: usize) -> SectionName {
         let name = self.sections.section(SectionIndex(index)).map(|header| self.name(header));
         SectionName::new(&String::from_utf8_lossy(name.unwrap_or_default()))
     }
 
     /// A section's bytes as they lie in the file; none for one that occupies no space there.
-    pub(crate) fn section_bytes(&self, index: usize) -> Result<&'a [u8], Error> {
+    pub fn section_bytes(&self, index: usize) -> Result<&'a [u8], Error> {
         let Ok(header) = self.sections.section(SectionIndex(index)) else { return Ok(&[]) };
         header.data(self.endian, self.bytes).map_err(|_| Error::SectionBounds {
             section: self.name_for_error(index),
@@ -77,7 +86,7 @@ impl<'a> Headers<'a> {
     }
 
     /// Whether a section occupies space in the file.
-    pub(super) fn has_bytes(&self, header: &SectionHeader64<Endianness>) -> bool {
+    pub fn has_bytes(&self, header: &SectionHeader64<Endianness>) -> bool {
         header.sh_type(self.endian) != elf::SHT_NOBITS
     }
 

@@ -6,7 +6,10 @@ use object::elf::{SHF_ALLOC, SHF_EXECINSTR, SHF_TLS};
 use object::read::elf::SectionHeader as _;
 
 use super::headers::Headers;
-use crate::{Error, Kind, Location, names};
+use crate::error::Error;
+use crate::kind::Kind;
+use crate::names;
+use crate::section::Location;
 
 /// Where the sections of a relocatable object are taken to lie. Linked files have addresses of
 /// their own, and sections that are not loaded are at zero in every placement.

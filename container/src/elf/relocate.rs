@@ -13,7 +13,8 @@ use object::read::elf::{Crel, SectionHeader as _};
 use super::headers::Headers;
 use super::linked_symbols::{Defined, ExtendedIndexes, LinkedSymbols};
 use super::placement::Addresses;
-use crate::{Error, Relocation};
+use crate::error::Error;
+use crate::relocation::Relocation;
 
 /// Which section holds the relocations of which.
 #[derive(Default, Debug)]

@@ -5,7 +5,7 @@ use object::elf::SectionHeader64;
 use object::read::elf::SectionHeader as _;
 
 use super::headers::Headers;
-use crate::Error;
+use crate::error::Error;
 
 /// How many bytes the compressed sections of a file may become together, for each byte of the file.
 ///

@@ -7,10 +7,12 @@ use std::num::NonZeroU32;
 use cfipack_format::compact_unwind::{Encoding, Entry};
 use cfipack_format::{Address, SectionOffset};
 
-use super::headers::MachO;
+use super::headers::Headers;
 use super::relocate::{Fixup, Target, field};
 use super::symbols::Symbol;
-use crate::{Error, Section, names};
+use crate::error::Error;
+use crate::names;
+use crate::section::Section;
 
 /// The section, and what its pointers refer to.
 #[derive(Clone, Debug)]
@@ -105,9 +107,9 @@ impl<'a> CompactUnwind<'a> {
     }
 }
 
-impl<'a> MachO<'a> {
+impl<'a> Headers<'a> {
     /// `__compact_unwind`, which relocatable objects have.
-    pub(crate) fn compact_unwind(&self) -> Result<Option<CompactUnwind<'a>>, Error> {
+    pub(super) fn compact_unwind(&self) -> Result<Option<CompactUnwind<'a>>, Error> {
         let Some(index) = self.find(b"__compact_unwind") else { return Ok(None) };
         let section = self.section(index)?;
         let names = self.symbols_by_address();

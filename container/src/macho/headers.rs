@@ -10,39 +10,50 @@ use object::read::macho::{MachHeader, Section as SectionHeader, Segment as _};
 use super::kinds;
 use super::range::range;
 use super::symbols::SymbolTable;
-use crate::{Error, Kind, Location, Section, SectionName};
+use crate::error::{Error, SectionName};
+use crate::kind::Kind;
+use crate::section::{Location, Section};
 
 /// A parsed file: its headers, nothing of its contents.
 #[derive(Debug)]
-pub(crate) struct MachO<'a> {
-    pub(crate) bytes: &'a [u8],
-    pub(crate) arch: Arch,
-    pub(crate) kind: Kind,
+pub struct Headers<'a> {
+    /// The file.
+    pub bytes: &'a [u8],
+    /// The architecture of its code.
+    pub arch: Arch,
+    /// Whether it has been linked.
+    pub kind: Kind,
     /// The sections in the order of the load commands; symbols and relocations count them from 1.
-    pub(super) sections: Vec<Header<'a>>,
-    pub(super) symbols: SymbolTable<'a>,
+    pub sections: Vec<Header<'a>>,
+    /// The symbols.
+    pub symbols: SymbolTable<'a>,
     /// Where the Mach-O header lies: the start of `__TEXT`; 0 in a relocatable object.
-    pub(crate) base: Address,
+    pub base: Address,
     /// Where the list of `LC_FUNCTION_STARTS` lies in the file, and the list.
-    pub(super) function_starts: Option<(u64, &'a [u8])>,
+    pub function_starts: Option<(u64, &'a [u8])>,
 }
 
 /// A section's header.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Header<'a> {
-    pub(super) name: &'a [u8],
-    pub(super) address: u64,
-    pub(super) size: u64,
+pub struct Header<'a> {
+    /// Its name.
+    pub name: &'a [u8],
+    /// Its address.
+    pub address: u64,
+    /// Its size in bytes.
+    pub size: u64,
     /// In the file; none without bytes there.
-    pub(super) offset: Option<u64>,
-    pub(super) relocations_off: u64,
-    pub(super) relocations_count: u32,
+    pub offset: Option<u64>,
+    /// Where its relocations lie in the file.
+    pub relocations_off: u64,
+    /// How many there are.
+    pub relocations_count: u32,
     flags: SectionFlags,
 }
 
-impl<'a> MachO<'a> {
+impl<'a> Headers<'a> {
     /// Reads the header and the load commands.
-    pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
         match bytes.first_chunk().map(|magic| u32::from_le_bytes(*magic)) {
             Some(macho::MH_MAGIC_64) => Self::parse_width::<MachHeader64<LE>>(bytes),
             Some(macho::MH_MAGIC) => Self::parse_width::<MachHeader32<LE>>(bytes),
@@ -100,17 +111,18 @@ impl<'a> MachO<'a> {
     }
 
     /// The first section of a name, in whatever segment.
-    pub(super) fn find(&self, name: &[u8]) -> Option<usize> {
+    pub fn find(&self, name: &[u8]) -> Option<usize> {
         self.sections.iter().position(|header| header.name == name)
     }
 
-    pub(super) fn name_for_error(&self, index: usize) -> SectionName {
+    /// A section's name as errors carry it.
+    pub fn name_for_error(&self, index: usize) -> SectionName {
         let name = self.sections.get(index).map_or(&[][..], |header| header.name);
         SectionName::new(&String::from_utf8_lossy(name))
     }
 
     /// A section's bytes as they lie in the file; none for one that has none there.
-    pub(super) fn section_bytes(&self, index: usize) -> Result<&'a [u8], Error> {
+    pub fn section_bytes(&self, index: usize) -> Result<&'a [u8], Error> {
         let Some(header) = self.sections.get(index) else { return Ok(&[]) };
         let Some(offset) = header.offset else { return Ok(&[]) };
         range(self.bytes, offset, header.size).ok_or(Error::SectionBounds {
@@ -121,7 +133,7 @@ impl<'a> MachO<'a> {
     }
 
     /// A section as it lies in the file, without relocations applied.
-    pub(super) fn section(&self, index: usize) -> Result<Section<'a>, Error> {
+    pub fn section(&self, index: usize) -> Result<Section<'a>, Error> {
         let header = &self.sections[index];
         Ok(Section {
             index: Some(index),
@@ -132,7 +144,7 @@ impl<'a> MachO<'a> {
     }
 
     /// The section that an address lies in, or that ends there if no other starts.
-    pub(crate) fn locate(&self, address: Address) -> Option<Location<'a>> {
+    pub fn locate(&self, address: Address) -> Option<Location<'a>> {
         let offset_in = |header: &Header<'_>| address.0.checked_sub(header.address);
         let inside = |header: &Header<'_>| offset_in(header).is_some_and(|offset| offset < header.size);
         let at_end = |header: &Header<'_>| offset_in(header).is_some_and(|offset| offset == header.size);
@@ -163,7 +175,7 @@ impl<'a> Header<'a> {
     }
 
     /// Whether it holds instructions that a compiler wrote. Stubs, a linker's work, are of another type.
-    pub(super) fn is_code(&self) -> bool {
+    pub fn is_code(&self) -> bool {
         let code = macho::S_ATTR_PURE_INSTRUCTIONS | macho::S_ATTR_SOME_INSTRUCTIONS;
         let kind = self.flags.typ();
         (kind == macho::S_REGULAR || kind == macho::S_COALESCED) && self.flags.0 & code.0 != 0

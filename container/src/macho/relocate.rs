@@ -11,26 +11,29 @@ use object::LittleEndian as LE;
 use object::macho::{self, RelocationType};
 use object::pod::slice_from_bytes;
 
-use super::headers::MachO;
+use super::headers::Headers;
 use super::range::range;
-use crate::{Error, Relocation};
+use crate::error::Error;
+use crate::relocation::Relocation;
 
 /// A relocation entry.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Fixup {
+pub struct Fixup {
     /// The field, in bytes from its section's start.
-    pub(super) offset: u32,
-    pub(super) kind: RelocationType,
+    pub offset: u32,
+    /// Its type, of the architecture.
+    pub kind: RelocationType,
     /// Bytes of the field.
-    pub(super) width: usize,
+    pub width: usize,
     /// Whether the field's own address is subtracted.
-    pub(super) relative: bool,
-    pub(super) target: Target,
+    pub relative: bool,
+    /// What it refers to.
+    pub target: Target,
 }
 
 /// What a relocation refers to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Target {
+pub enum Target {
     /// A symbol, by index.
     Symbol(usize),
     /// A section, counted from 0; none for an absolute value.
@@ -77,9 +80,9 @@ impl Operation {
     }
 }
 
-impl MachO<'_> {
+impl Headers<'_> {
     /// The relocations of a section, in the file's order.
-    pub(super) fn fixups(&self, section: usize) -> Result<impl Iterator<Item = Fixup> + use<'_>, Error> {
+    pub fn fixups(&self, section: usize) -> Result<impl Iterator<Item = Fixup> + use<'_>, Error> {
         let header = &self.sections[section];
         let (offset, count) = (header.relocations_off, header.relocations_count);
         let damaged = Error::Table { what: "relocations", offset, value: count.into() };
@@ -90,7 +93,7 @@ impl MachO<'_> {
 
     /// A section's relocations in the words of other formats: the addend is what the field holds,
     /// and of one that names no symbol, the section and a value of 0.
-    pub(crate) fn relocations(&self, section: usize) -> Result<Vec<Relocation>, Error> {
+    pub(super) fn relocations(&self, section: usize) -> Result<Vec<Relocation>, Error> {
         let mut all = Vec::new();
         if section >= self.sections.len() {
             return Ok(all);
@@ -146,7 +149,7 @@ impl MachO<'_> {
 }
 
 /// Applies a section's relocations to its bytes, copying them first if there is anything to do.
-pub(super) fn apply(file: &MachO<'_>, section: usize, bytes: &mut Cow<'_, [u8]>) -> Result<(), Error> {
+pub(super) fn apply(file: &Headers<'_>, section: usize, bytes: &mut Cow<'_, [u8]>) -> Result<(), Error> {
     for fixup in file.fixups(section)? {
         let Some(operation) = Operation::of(file.arch, fixup.kind) else {
             let (offset, value) = (fixup.offset.into(), fixup.kind.0.into());

@@ -1,14 +1,17 @@
 //! The symbol table.
 
+use std::borrow::Cow;
+
 use object::LittleEndian as LE;
 use object::macho::{N_ALT_ENTRY, N_SECT, N_STAB, N_TYPE, SymtabCommand};
 
 use super::range::range;
-use crate::{Error, names};
+use crate::error::Error;
+use crate::names;
 
 /// `LC_SYMTAB`'s symbols, of either width.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct SymbolTable<'a> {
+pub struct SymbolTable<'a> {
     /// Where the entries lie in the file.
     offset: usize,
     entries: &'a [u8],
@@ -19,29 +22,35 @@ pub(super) struct SymbolTable<'a> {
 
 /// One symbol.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Symbol<'a> {
-    /// As [`names::at`] cuts it.
-    pub(super) name: &'a [u8],
+pub struct Symbol<'a> {
+    /// As the file has it; one of more than 4096 bytes is cut after its first byte too many.
+    pub name: &'a [u8],
     /// The section it is defined in, from 0.
-    pub(super) section: Option<usize>,
+    pub section: Option<usize>,
     /// Its address; 0 where it is not defined.
-    pub(super) value: u64,
+    pub value: u64,
     /// Not one of a debugger's.
-    pub(super) is_real: bool,
+    pub is_real: bool,
     /// `n_desc` of `mach-o/nlist.h`.
     description: u16,
 }
 
-impl Symbol<'_> {
+impl<'a> Symbol<'a> {
+    /// The name as text: what is not UTF-8 is replaced, and after 4096 bytes it is cut, with `…` at its end.
+    pub fn text(&self) -> Cow<'a, str> {
+        names::text(self.name)
+    }
+
     /// Whether it divides its section into subsections: it is not an alternative entry (`N_ALT_ENTRY`), and not a
     /// label of the assembler's (`L…`, `l…`), which ld64.lld takes for a part of what is before it.
-    pub(super) fn starts_subsection(&self) -> bool {
+    pub fn starts_subsection(&self) -> bool {
         let is_label = self.name.starts_with(b"L") || self.name.starts_with(b"l");
         self.is_real && self.description & N_ALT_ENTRY.0 == 0 && !is_label
     }
 }
 
 impl<'a> SymbolTable<'a> {
+    /// The symbols that the load command leads to.
     pub(super) fn read(
         bytes: &'a [u8],
         command: &SymtabCommand<LE>,
@@ -58,18 +67,18 @@ impl<'a> SymbolTable<'a> {
     }
 
     /// Where the value of a symbol of an index lies in the file.
-    pub(super) fn value_offset(&self, index: usize) -> usize {
+    pub fn value_offset(&self, index: usize) -> usize {
         self.offset + index * self.size + 8
     }
 
     /// The symbol of an index.
-    pub(super) fn get(&self, index: usize) -> Option<Symbol<'a>> {
+    pub fn get(&self, index: usize) -> Option<Symbol<'a>> {
         let start = index.checked_mul(self.size)?;
         self.symbol(self.entries.get(start..start.checked_add(self.size)?)?)
     }
 
     /// All symbols in their order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = Symbol<'a>> + use<'a> {
+    pub fn iter(&self) -> impl Iterator<Item = Symbol<'a>> + use<'a> {
         let table = *self;
         self.entries.chunks_exact(self.size.max(1)).filter_map(move |entry| table.symbol(entry))
     }

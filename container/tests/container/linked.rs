@@ -22,8 +22,8 @@ fn section_headers_are_not_needed() {
     assert_eq!((a.len(), b.len()), (1, 1));
     assert_eq!(a[0].section.address, b[0].section.address);
     assert_eq!(a[0].section.bytes, b[0].section.bytes);
-    assert_eq!(with.eh_frame_hdr_size().unwrap(), 0x34);
-    assert_eq!(without.eh_frame_hdr_size().unwrap(), 0x34);
+    assert_eq!(with.as_elf().unwrap().eh_frame_hdr_size(), 0x34);
+    assert_eq!(without.as_elf().unwrap().eh_frame_hdr_size(), 0x34);
     let (a, b) = (with.sframe_sections().unwrap(), without.sframe_sections().unwrap());
     assert_eq!((a[0].address, b[0].address), (Address(0x370), Address(0x370)));
     assert_eq!(a[0].bytes[..], b[0].bytes[..a[0].bytes.len()]);

@@ -9,4 +9,3 @@ mod not_tested;
 #[path = "../../../tests/src/random/mod.rs"]
 mod random;
 mod relocatable;
-mod structure;

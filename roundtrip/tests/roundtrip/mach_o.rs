@@ -13,7 +13,7 @@ use cfipack_roundtrip::unwind_info::{Code, Entry, Report, Table, Violation, row_
 fn object(case: &str) -> (Vec<u8>, Vec<(SectionOffset, Entry)>) {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/compact-unwind/mc");
     let bytes = fs::read(directory.join(format!("{case}.o"))).unwrap();
-    let compact = File::parse(&bytes).unwrap().compact_unwind().unwrap();
+    let compact = File::parse(&bytes).unwrap().as_macho().unwrap().compact_unwind().unwrap();
     let rows = compact.iter().flat_map(|compact| &compact.rows).map(|row| {
         let entry = Entry {
             start: row.function,

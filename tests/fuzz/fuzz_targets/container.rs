@@ -2,9 +2,10 @@
 
 #![no_main]
 
-use cfipack_container::{CompactUnwindEdit, check_compact_unwind_edit};
-use cfipack_container::{EmbedError, Error, File, Placement, Rewrite, StartRelocation};
-use cfipack_container::{members, resize_thin_members, rewrite_members};
+use cfipack_edit::{CompactUnwindEdit, CompactUnwindEditor, EmbedError, Embedding, Rewrite, StartRelocation, embed_in_object, resize_thin_members, rewrite_members, without_sframe};
+use cfipack_roundtrip::structure::check_compact_unwind_edit;
+use cfipack_container::{Error, File, Placement};
+use cfipack_container::members;
 use cfipack_format::Address;
 use cfipack_format::compact_unwind::Encoding;
 use libfuzzer_sys::fuzz_target;
@@ -37,23 +38,23 @@ fuzz_target!(|bytes: &[u8]| {
             });
         }
         let start = StartRelocation { offset: 28, section: 1, addend: 0 };
-        if let Ok(rewrite) = file.embed_in_object(&[3; 40], &[start]) {
+        if let Ok(rewrite) = embed_in_object(&file, &[3; 40], &[start]) {
             let new = rewrite.to_vec(bytes);
             let again = File::parse_with(&new, placement).expect("an object still");
-            let again = again.embed_in_object(&[3; 40], &[start]).expect("a table is replaced");
+            let again = embed_in_object(&again, &[3; 40], &[start]).expect("a table is replaced");
             assert!(again.is_unchanged(&new));
         }
         for len in [100, 70_000] {
-            if let Ok(embedding) = file.embedding(len) {
+            if let Ok(embedding) = Embedding::of(&file, len) {
                 let rewrite = embedding.rewrite(vec![1; len]);
                 assert_eq!(rewrite.to_vec(bytes).len(), rewrite.len());
             }
         }
-        if let Ok(Some(rewrite)) = file.without_sframe() {
+        if let Ok(Some(rewrite)) = without_sframe(&file) {
             assert_eq!(rewrite.to_vec(bytes).len(), rewrite.len());
         }
         let _ = file.code_sections();
-        let _ = file.eh_frame_hdr_size();
+        let _ = file.as_elf().map(|elf| elf.eh_frame_hdr_size());
         let _ = file.symbols().map(|symbols| symbols.lookup(Address(0)).is_some());
         let _ = file.locate(Address(0x1_0000));
         let _ = edit_rows(&file, bytes);
@@ -62,7 +63,7 @@ fuzz_target!(|bytes: &[u8]| {
 
 /// Changes all rows of `__compact_unwind`, and adds some.
 fn edit_rows(file: &File<'_>, bytes: &[u8]) -> Result<(), Error> {
-    let Some(editor) = file.edit_compact_unwind()? else { return Ok(()) };
+    let Some(editor) = CompactUnwindEditor::of(file)? else { return Ok(()) };
     let (row, encoding, personality) = (None, Encoding(0x0200_1000), Some(0));
     let edit = |function| CompactUnwindEdit {
         row,
@@ -73,7 +74,7 @@ fn edit_rows(file: &File<'_>, bytes: &[u8]) -> Result<(), Error> {
         lsda: Some(function),
     };
     let mut edits: Vec<_> = file.symbols()?.addresses().take(3).map(edit).collect();
-    for row in file.compact_unwind()?.iter().flat_map(|compact| &compact.rows) {
+    for row in file.as_macho().map_or(Ok(None), |macho| macho.compact_unwind())?.iter().flat_map(|compact| &compact.rows) {
         edits.push(CompactUnwindEdit { row: Some(row.offset), ..edit(row.function) });
     }
     let new = editor.rewrite(&edits)?.to_vec(bytes);

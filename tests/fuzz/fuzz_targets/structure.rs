@@ -3,7 +3,9 @@
 
 #![no_main]
 
-use cfipack_container::{File, check_structure};
+use cfipack_edit::Embedding;
+use cfipack_roundtrip::structure::check_structure;
+use cfipack_container::File;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
@@ -14,7 +16,7 @@ fuzz_target!(|input: &[u8]| {
     let _ = check_structure(old, new);
     let _ = check_structure(old, old);
     let Ok(file) = File::parse(old) else { return };
-    let Ok(embedding) = file.embedding(100) else { return };
+    let Ok(embedding) = Embedding::of(&file, 100) else { return };
     let big = old[5] == 2;
     let mut table = vec![1; 100];
     table[..2].copy_from_slice(if big { &[0xde, 0xe2] } else { &[0xe2, 0xde] });

@@ -13,6 +13,7 @@ use std::process::ExitCode;
 use std::{env, fs};
 
 use cfipack_container::{File, Kind};
+use cfipack_edit::without_sframe;
 use cfipack_encoder::sframe::Options;
 use cfipack_tests::embedded::embed;
 
@@ -62,7 +63,7 @@ fn run(bytes: &[u8], output: &Path) -> Option<String> {
         Some(Ok(again)) => result += &format!(" FAILED: a second run changes it, {:?}", again.way),
         other => result += &format!(" FAILED: a second run, {:?}", other.map(|other| other.err())),
     }
-    match read_back.without_sframe() {
+    match without_sframe(&read_back) {
         Ok(Some(rewrite)) if rewrite.is_unchanged(&new) => result += " FAILED: not removed",
         Ok(Some(rewrite)) if rewrite.to_vec(&new) == bytes => result += ", stripped to the original",
         Ok(Some(rewrite)) => {

@@ -79,12 +79,14 @@ fn main() -> std::io::Result<()> {
     fs::write(directory.join("recording").join("written"), recording)?;
     for link in corpora::compact_unwind_links() {
         let image = File::parse(&link.image).expect("goldens are images");
-        let table = image.unwind_info_section().expect("goldens are whole");
+        let table =
+            image.as_macho().expect("goldens are Mach-O").unwind_info_section().expect("goldens are whole");
         if let Some(table) = table.filter(|table| small(&table.bytes)) {
             fs::write(directory.join("unwind_info").join(&link.name), &table.bytes)?;
         }
         let object = File::parse(&link.object).expect("goldens are objects");
-        let rows = object.compact_unwind().expect("goldens are whole");
+        let rows =
+            object.as_macho().expect("goldens are Mach-O").compact_unwind().expect("goldens are whole");
         let rows = rows.map(|rows| rows.section.bytes).unwrap_or_default();
         let mut cfi = object.call_frame_sections().expect("goldens are whole");
         let cfi = cfi.pop().map(|cfi| cfi.section.bytes).unwrap_or_default();

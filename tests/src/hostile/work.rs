@@ -2,11 +2,13 @@
 
 use std::fmt;
 
-use cfipack_container::{EmbedError, File, Placement, Rewrite, StartRelocation};
-use cfipack_container::{
-    check_compact_unwind_edit, check_structure, members, resize_thin_members, rewrite_members, thin_members,
-};
+use cfipack_container::{File, Placement};
+use cfipack_container::{members, thin_members};
 use cfipack_decoder::{sframe, unwind_info};
+use cfipack_edit::{
+    CompactUnwindEditor, EmbedError, Embedding, Rewrite, StartRelocation, embed_in_object,
+    resize_thin_members, rewrite_members, without_sframe,
+};
 use cfipack_encoder::cfi::{self, SectionKind};
 use cfipack_encoder::compact_unwind::{Encoder, Mode};
 use cfipack_encoder::sframe::{Layout, Options};
@@ -14,6 +16,7 @@ use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, ImageOffset, Key, LsdaKey, PersonalityKey};
 use cfipack_linker::sframe::{Field, Merger, Object, Options as LinkOptions};
 use cfipack_linker::unwind_info::{self as link, Addresses, Resolve};
+use cfipack_roundtrip::structure::{check_compact_unwind_edit, check_structure};
 use cfipack_roundtrip::unwind_info::{self as compact, Code, Image};
 use cfipack_roundtrip::{Table, diff, kernel_violations, stats, verify};
 
@@ -223,8 +226,8 @@ fn file_of(file: &File<'_>) {
             symbols.as_ref().ok().and_then(|symbols| symbols.lookup(function.key.address()));
         }
     }
-    let _ = file.compact_unwind();
-    if let Ok(Some(editor)) = file.edit_compact_unwind() {
+    let _ = file.as_macho().map(|macho| macho.compact_unwind());
+    if let Ok(Some(editor)) = CompactUnwindEditor::of(file) {
         (0..1 << 20).map_while(|index| editor.symbol_name(index)).for_each(drop);
     }
     for section in file.code_sections().into_iter().flatten() {
@@ -232,15 +235,15 @@ fn file_of(file: &File<'_>) {
         section.index.map(|index| file.relocations(index));
     }
     let _ = file.sframe_sections();
-    let _ = file.eh_frame_hdr_size();
+    let _ = file.as_elf().map(|elf| elf.eh_frame_hdr_size());
     let start = StartRelocation { offset: 28, section: 1, addend: 0 };
-    let _ = file.embed_in_object(&[3; 40], &[start]);
+    let _ = embed_in_object(file, &[3; 40], &[start]);
     for len in [8, 1000] {
-        if let Ok(embedding) = file.embedding(len) {
+        if let Ok(embedding) = Embedding::of(file, len) {
             let _ = embedding.rewrite(vec![1; len]);
         }
     }
-    let _ = file.without_sframe();
+    let _ = without_sframe(file);
 }
 
 /// Accepts text and discards it.

@@ -61,7 +61,7 @@ fn rows_are_what_the_cfi_ends_with() {
     for case in corpora::compact_unwind_objects() {
         let file = File::parse(&case.object).unwrap();
         let arch = file.arch();
-        let Some(compact) = file.compact_unwind().unwrap() else { continue };
+        let Some(compact) = file.as_macho().unwrap().compact_unwind().unwrap() else { continue };
         for entry in compact.rows {
             let mode = entry.encoding.mode(arch).unwrap();
             // llvm-mc omits arm64's compact functions from `__eh_frame`.

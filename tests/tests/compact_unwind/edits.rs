@@ -1,21 +1,23 @@
 //! Rows written into objects, sound and damaged ones: nothing else changes, as `object` reads both.
 
-use cfipack_container::{CompactUnwindEdit, Error, File, check_compact_unwind_edit};
+use cfipack_container::{Error, File};
+use cfipack_edit::{CompactUnwindEdit, CompactUnwindEditor};
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::{Address, Arch};
+use cfipack_roundtrip::structure::check_compact_unwind_edit;
 use cfipack_tests::corpora;
 use cfipack_tests::random::{Random, cases};
 
 /// The object with every row changed, and with `new` more.
 fn edited(bytes: &[u8], new: usize) -> Result<Option<Vec<u8>>, Error> {
     let file = File::parse(bytes)?;
-    let Some(editor) = file.edit_compact_unwind()? else { return Ok(None) };
+    let Some(editor) = CompactUnwindEditor::of(&file)? else { return Ok(None) };
     let lsda = file.symbols()?.addresses().next();
     let mut edits = Vec::new();
     let encoding = Encoding(0x0200_1000);
     let edit =
         CompactUnwindEdit { row: None, function: Address(0), length: 4, encoding, personality: None, lsda };
-    for row in file.compact_unwind()?.iter().flat_map(|compact| &compact.rows) {
+    for row in file.as_macho().unwrap().compact_unwind()?.iter().flat_map(|compact| &compact.rows) {
         edits.push(CompactUnwindEdit {
             row: Some(row.offset),
             function: row.function,
@@ -50,7 +52,7 @@ fn nothing_else_changes() {
             let new = edited(&old, count).unwrap_or_else(|error| panic!("{name}: {error}")).unwrap();
             check_compact_unwind_edit(&old, &new).unwrap_or_else(|error| panic!("{name}, {count}: {error}"));
             let rows = |bytes: &[u8]| {
-                let compact = File::parse(bytes).unwrap().compact_unwind().unwrap();
+                let compact = File::parse(bytes).unwrap().as_macho().unwrap().compact_unwind().unwrap();
                 compact.map(|compact| compact.rows.len())
             };
             let symbols = File::parse(&old).unwrap().symbols().unwrap().addresses().count();

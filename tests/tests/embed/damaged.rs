@@ -1,6 +1,7 @@
 //! Damaged linked files: refused, or changed to something that is as long as planned; never a panic.
 
-use cfipack_container::{File, Rewrite};
+use cfipack_container::File;
+use cfipack_edit::{Embedding, Rewrite, without_sframe};
 use cfipack_tests::random::{Case, Random, cases};
 
 use crate::linked::{KINDS, link, scratch, tools, with_table};
@@ -30,11 +31,11 @@ fn damaged_headers_do_no_harm() {
             damage(&mut bytes, &mut random);
         }
         let Ok(file) = File::parse(&bytes) else { continue };
-        if let Ok(Some(rewrite)) = file.without_sframe() {
+        if let Ok(Some(rewrite)) = without_sframe(&file) {
             check(&rewrite, &bytes);
         }
         let len = random.pick(&[0, 40, 300, 5000, 100_000]);
-        if let Ok(embedding) = file.embedding(len) {
+        if let Ok(embedding) = Embedding::of(&file, len) {
             let less = random.below(1 + len as u64) as usize;
             check(&embedding.rewrite(vec![0xa5; len - less]), &bytes);
         }

@@ -1,6 +1,7 @@
 //! Files that have a table already: GNU ld's own, ours, stale ones and longer ones.
 
-use cfipack_container::{File, Way};
+use cfipack_container::File;
+use cfipack_edit::{Embedding, Way};
 use cfipack_tests::linkers::LinkerKind;
 use cfipack_tests::not_tested::skipped;
 use cfipack_tests::reference::Tools;
@@ -22,7 +23,7 @@ fn tables_of_any_length_replace_ours() {
         for len in [first.table.len(), 9000, 200, 70_000, 64, 80_000] {
             let what = format!("{kind} by {}, {len} bytes", linker.name);
             let file = File::parse(&now).expect("a linked file");
-            let embedding = file.embedding(len).expect("a place");
+            let embedding = Embedding::of(&file, len).expect("a place");
             let (address, way) = (embedding.address(), embedding.way());
             let table: Vec<u8> = (0..len).map(|number| number as u8).collect();
             let next = embedding.rewrite(table.clone()).to_vec(&now);
@@ -63,7 +64,7 @@ fn tables_of_ld_are_replaced_and_removed() {
         // As long, shorter, longer than its room, which needs a place of its own.
         for len in [own, own - 40, 5000] {
             let file = File::parse(&old).expect("a linked file");
-            let embedding = file.embedding(len).expect("a place");
+            let embedding = Embedding::of(&file, len).expect("a place");
             let (address, way) = (embedding.address(), embedding.way());
             assert_eq!(way == Way::InPlace, len <= own, "{len} bytes for {own}: {way:?}");
             let table = vec![0x5a; len];

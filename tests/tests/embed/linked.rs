@@ -7,8 +7,9 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use cfipack_container::File;
-use cfipack_container::check_structure;
+use cfipack_edit::without_sframe;
 use cfipack_encoder::sframe::Options;
+use cfipack_roundtrip::structure::check_structure;
 use cfipack_tests::embedded::{Embedded, embed};
 use cfipack_tests::linkers::{Linker, linkers};
 use object::elf;
@@ -100,7 +101,7 @@ pub fn with_table(bytes: &[u8]) -> (Vec<u8>, Embedded<'_>) {
 /// The file without its table.
 pub fn without_table(bytes: &[u8]) -> Vec<u8> {
     let file = File::parse(bytes).expect("a linked file");
-    file.without_sframe().expect("nothing in the way").expect("a table").to_vec(bytes)
+    without_sframe(&file).expect("nothing in the way").expect("a table").to_vec(bytes)
 }
 
 /// The address and bytes of the table that a dynamic loader finds, by its program header in a segment that can only

@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-use cfipack_container::{File, check_structure};
+use cfipack_container::File;
+use cfipack_edit::{Embedding, without_sframe};
 use cfipack_encoder::sframe::Options;
+use cfipack_roundtrip::structure::check_structure;
 use cfipack_tests::convert::{cfi_of, convert};
 use cfipack_tests::embedded::{Embedded, embed};
 use cfipack_tests::linkers::{Linker, LinkerKind};
@@ -273,7 +275,7 @@ fn with(old: &[u8]) -> Outcome<(Vec<u8>, Embedded<'_>)> {
 /// The file with a table of another length, which only starts as a table does.
 fn with_length(old: &[u8], table: &[u8], len: usize) -> Outcome<Vec<u8>> {
     let file = File::parse(old).map_err(|error| error.to_string())?;
-    let embedding = file.embedding(len).map_err(|error| format!("{len} bytes: {error}"))?;
+    let embedding = Embedding::of(&file, len).map_err(|error| format!("{len} bytes: {error}"))?;
     let way = embedding.way();
     let mut table = table.to_vec();
     table.resize(len, 0x5a);
@@ -285,7 +287,7 @@ fn with_length(old: &[u8], table: &[u8], len: usize) -> Outcome<Vec<u8>> {
 /// The file without its table.
 fn without(old: &[u8]) -> Outcome<Vec<u8>> {
     let file = File::parse(old).map_err(|error| error.to_string())?;
-    let rewrite = file.without_sframe().map_err(|error| format!("strip: {error}"))?;
+    let rewrite = without_sframe(&file).map_err(|error| format!("strip: {error}"))?;
     let new = rewrite.ok_or_else(|| "strip: no table".to_owned())?.to_vec(old);
     check(old, &new).map_err(|problem| format!("strip: {problem}"))?;
     must(!has_table(&new), "strip: a table is left")?;

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use cfipack_container::{EmbedError, File, Way, check_structure};
+use cfipack_container::File;
+use cfipack_edit::{EmbedError, Embedding, Way};
+use cfipack_roundtrip::structure::check_structure;
 
 use crate::linked::{link, loaded_table, run, scratch, tools, with_table, without_table};
 
@@ -17,7 +19,7 @@ fn program(name: &str, options: &[&str]) -> Vec<u8> {
 
 fn refusal(bytes: &[u8]) -> EmbedError {
     let file = File::parse(bytes).expect("an ELF file");
-    file.embedding(100).expect_err("it is refused")
+    Embedding::of(&file, 100).expect_err("it is refused")
 }
 
 #[test]
@@ -31,7 +33,7 @@ fn refusals_name_their_reason() {
     assert_eq!(refusal(&signed), EmbedError::Signature { offset: len });
     // Zeros at the end are patchelf's.
     let file = with(&[0; 5]);
-    assert!(File::parse(&file).expect("an ELF file").embedding(100).is_ok());
+    assert!(Embedding::of(&File::parse(&file).expect("an ELF file"), 100).is_ok());
 
     let change = |offset: usize, value: &[u8]| {
         let mut bytes = old.clone();
@@ -94,7 +96,7 @@ fn unknown_notes_stay() {
             let path = directory.join(format!("{kind}-{number}"));
             let what = format!("{kind} by {}", linker.name);
             let Some(old) = link(linker, &path, object, &[options, &[note]].concat()) else { continue };
-            if let Err(error) = File::parse(&old).expect("a linked file").embedding(5000) {
+            if let Err(error) = Embedding::of(&File::parse(&old).expect("a linked file"), 5000) {
                 // Kernels before 5.18 look for the program headers of such a program at its lowest address.
                 assert!(kind == "pie" && matches!(error, EmbedError::NoRoom { .. }), "{what}: {error}");
                 refused += 1;
@@ -106,7 +108,7 @@ fn unknown_notes_stay() {
             assert_eq!(loaded_table(&new), Some((embedded.address.0, &embedded.table[..])), "{what}");
             // Longer ones than a page, and than the room that is left.
             let file = File::parse(&new).expect("a linked file");
-            let longer = file.embedding(70_000).expect("a place").rewrite(vec![1; 70_000]).to_vec(&new);
+            let longer = Embedding::of(&file, 70_000).expect("a place").rewrite(vec![1; 70_000]).to_vec(&new);
             assert_eq!(run(&path, &longer, kind == "library"), before, "{what}, longer");
             assert!(without_table(&new) == old, "{what}, {:?}: not the original", embedded.way);
             assert_eq!(run(&path, &without_table(&longer), kind == "library"), before, "{what}, without");
@@ -207,7 +209,7 @@ fn pointers_keep_sections_in_place() {
                 continue;
             }
             let what = format!("{options:?} by {}", linker.name);
-            if let Err(error) = File::parse(&old).expect("a linked file").embedding(5000) {
+            if let Err(error) = Embedding::of(&File::parse(&old).expect("a linked file"), 5000) {
                 assert!(matches!(error, EmbedError::Reference { .. }), "{what}: {error}");
                 linked += 1;
                 continue;

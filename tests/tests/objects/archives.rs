@@ -1,6 +1,7 @@
 //! Archives with tables in their members, by the tools that make and read archives.
 
-use cfipack_container::{Error, members, rewrite_members};
+use cfipack_container::{Error, members};
+use cfipack_edit::rewrite_members;
 use cfipack_encoder::sframe::Options;
 use cfipack_tests::embedded_objects::{embed, embedded_archive, stripped_archive};
 use cfipack_tests::machine;
@@ -199,7 +200,7 @@ fn what_cannot_be_changed_is_refused_or_left() {
     let longer = |bytes: &'_ [u8]| {
         rewrite_members(bytes, |member| {
             assert_eq!(member.name.as_deref(), Some("a"));
-            let mut new = cfipack_container::Rewrite::unchanged(member.bytes.len());
+            let mut new = cfipack_edit::Rewrite::unchanged(member.bytes.len());
             new.bytes("test", &b"de"[..]);
             Ok::<_, Error>(Some(new))
         })

@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-use cfipack_container::{EmbedError, File, StartRelocation};
+use cfipack_container::File;
+use cfipack_edit::{EmbedError, StartRelocation, embed_in_object, without_sframe};
 use cfipack_encoder::sframe::Options;
 use cfipack_format::sframe::Version;
 use cfipack_tests::embedded_objects::{embed, embedded, stripped};
@@ -104,7 +105,7 @@ fn what_refers_to_a_table_keeps_it() {
     let with = |section: &str| assemble(&tools, &[], &format!("{FUNCTION}{section}"));
     let strip = |object: &[u8]| {
         let file = File::parse(object).unwrap();
-        file.without_sframe().map(|rewrite| rewrite.is_some())
+        without_sframe(&file).map(|rewrite| rewrite.is_some())
     };
     let table = ".section .sframe,\"a\",@progbits\n.skip 28\n";
     let symbol = with(&format!("{table}.globl t\nt: .quad 0\n"));
@@ -155,17 +156,17 @@ fn objects_that_are_more_or_less_are_refused() {
     let mut table = vec![0; 36];
     table[2] = 3;
     for (offset, section) in [(29, 1), (u32::MAX, 1), (28, 0), (28, 99), (28, usize::MAX)] {
-        let error = file.embed_in_object(&table, &[start(offset, section)]).unwrap_err();
+        let error = embed_in_object(&file, &table, &[start(offset, section)]).unwrap_err();
         assert_eq!(error, EmbedError::Start { offset: offset.into(), value: section as u64 });
     }
     // A table without functions needs no relocations.
-    let new = file.embed_in_object(&table, &[]).unwrap().to_vec(&object);
+    let new = embed_in_object(&file, &table, &[]).unwrap().to_vec(&object);
     assert_eq!((count(&new), complaints(&tools, &new)), ([1, 0], String::new()));
     let new = embedded(&new, Options::new());
     assert_eq!(count(&new), [1, 1]);
     tools.run_well(&["ld", "-shared", "x.o", "-o", "x.so"]);
     let linked = tools.read("x.so");
-    assert_eq!(File::parse(&linked).unwrap().embed_in_object(&table, &[]).unwrap_err(), EmbedError::Linked);
+    assert_eq!(embed_in_object(&File::parse(&linked).unwrap(), &table, &[]).unwrap_err(), EmbedError::Linked);
 }
 
 /// nasm places the section headers before the sections, and has no symbols of sections for some of them.
@@ -187,7 +188,7 @@ fn section_headers_before_the_sections_move_them() {
     table[2] = 3;
     let start = StartRelocation { offset: 28, section: 1, addend: 0 };
     let file = File::parse(&object).unwrap();
-    let new = file.embed_in_object(&table, &[start]).unwrap().to_vec(&object);
+    let new = embed_in_object(&file, &table, &[start]).unwrap().to_vec(&object);
     assert_only_table_added("nasm", &object, &new);
     assert_eq!(complaints(&tools, &new), "");
     // nasm places its sections at multiples of 16 whatever they want; they keep their distance from there.

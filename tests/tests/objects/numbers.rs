@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use cfipack_container::{EmbedError, File, StartRelocation};
+use cfipack_container::File;
+use cfipack_edit::{EmbedError, StartRelocation, embed_in_object};
 use cfipack_encoder::sframe::Options;
 use cfipack_tests::embedded_objects::{embedded, stripped};
 use cfipack_tests::reference::Tools;
@@ -37,7 +38,7 @@ fn with_new_symbols(object: &[u8]) -> Result<Vec<u8>, EmbedError> {
     assert!(!missing.is_empty());
     let starts: Vec<_> =
         missing.iter().take(3).map(|&section| StartRelocation { offset: 28, section, addend: 5 }).collect();
-    let new = File::parse(object).unwrap().embed_in_object(&table(), &starts)?;
+    let new = embed_in_object(&File::parse(object).unwrap(), &table(), &starts)?;
     let bytes = new.to_vec(object);
     let (sections, _) = seen(&bytes);
     let file = object::File::parse(object).unwrap();

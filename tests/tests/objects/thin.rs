@@ -1,6 +1,7 @@
 //! Thin archives, whose members are changed where they lie.
 
-use cfipack_container::{Error, resize_thin_members, thin_members};
+use cfipack_container::{Error, thin_members};
+use cfipack_edit::resize_thin_members;
 use cfipack_encoder::sframe::Options;
 use cfipack_tests::embedded_objects::embedded;
 use cfipack_tests::reference::Tools;

@@ -123,7 +123,7 @@ fn use_file(bytes: &[u8]) {
             use_table(&section.bytes);
             let _ = section.index.map(|index| file.relocations(index).is_ok());
         }
-        let _ = (file.code_sections().is_ok(), file.eh_frame_hdr_size().is_ok());
+        let _ = (file.code_sections().is_ok(), file.as_elf().map(|elf| elf.eh_frame_hdr_size()));
         let _ = file.symbols().map(|symbols| symbols.lookup(Address(0x1_0000)).is_some());
     }
 }

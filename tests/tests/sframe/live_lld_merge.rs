@@ -61,7 +61,9 @@ fn what_lld_leaves_becomes_one_table() {
         let merged = merged.finish();
         assert!(merged.len() < section.bytes.len());
         let merged = merged.into_bytes(section.address, Key::address).unwrap();
-        let in_place = file.with_section(section.index.unwrap(), &merged).unwrap().expect("it is smaller");
+        let in_place = cfipack_edit::with_section(&file, section.index.unwrap(), &merged)
+            .unwrap()
+            .expect("it is smaller");
         tools.write("merged.so", &in_place);
 
         let file = File::parse(&in_place).unwrap();

@@ -6,7 +6,7 @@ use cfipack_format::{ImageOffset, SectionOffset};
 use cfipack_tests::corpora;
 
 fn dump_table(image: &[u8]) -> String {
-    let Some(section) = File::parse(image).unwrap().unwind_info_section().unwrap() else {
+    let Some(section) = File::parse(image).unwrap().as_macho().unwrap().unwind_info_section().unwrap() else {
         return String::new();
     };
     let mut text = String::new();
@@ -17,7 +17,7 @@ fn dump_table(image: &[u8]) -> String {
 
 fn dump_rows(object: &[u8]) -> String {
     let file = File::parse(object).unwrap();
-    let Some(rows) = file.compact_unwind().unwrap() else { return String::new() };
+    let Some(rows) = file.as_macho().unwrap().compact_unwind().unwrap() else { return String::new() };
     let section = compact_unwind::Section::parse(&rows.section.bytes, file.arch().pointer_size()).unwrap();
     let mut text = String::new();
     let destination = |field: SectionOffset| {
@@ -49,7 +49,7 @@ fn every_entry_is_found() {
     let mut found = 0;
     for link in corpora::compact_unwind_links() {
         let file = File::parse(&link.image).unwrap();
-        let Some(section) = file.unwind_info_section().unwrap() else { continue };
+        let Some(section) = file.as_macho().unwrap().unwind_info_section().unwrap() else { continue };
         let table = unwind_info::Section::parse(&section.bytes).unwrap();
         let entries: Vec<_> = table.entries().map(Result::unwrap).collect();
         for entry in entries.iter().filter(|entry| entry.start < entry.end) {

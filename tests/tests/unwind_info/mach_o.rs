@@ -60,7 +60,10 @@ fn compact_rows_are_resolved() {
     let mut rows = 0;
     for link in corpora::compact_unwind_links() {
         let symbols = symbols(&link.object);
-        let Some(compact) = File::parse(&link.object).unwrap().compact_unwind().unwrap() else { continue };
+        let Some(compact) = File::parse(&link.object).unwrap().as_macho().unwrap().compact_unwind().unwrap()
+        else {
+            continue;
+        };
         for row in &compact.rows {
             let known = symbols.contains_key(&row.function.0) || link.name.contains("multirange");
             assert!(known, "{}: {}", link.name, row.function);
@@ -70,7 +73,7 @@ fn compact_rows_are_resolved() {
     assert!(rows > 20_000, "{rows}");
     let link = link("la_6_pers_3");
     let file = File::parse(&link.object).unwrap();
-    let compact = file.compact_unwind().unwrap().unwrap();
+    let compact = file.as_macho().unwrap().compact_unwind().unwrap().unwrap();
     let names: Vec<_> = compact.personalities.iter().map(|personality| &*personality.name).collect();
     assert_eq!(names, ["_p0", "_p1", "_p2"]);
     let numbers: Vec<_> = compact.rows.iter().map(|row| row.personality.unwrap().get()).collect();
@@ -79,7 +82,7 @@ fn compact_rows_are_resolved() {
     assert_eq!(lsdas, ["__gcc_except_tab"; 3]);
     let undefined = corpora::compact_unwind_objects().into_iter().find(|case| case.name == "x39_pers_gxx");
     let object = undefined.unwrap().object;
-    let compact = File::parse(&object).unwrap().compact_unwind().unwrap().unwrap();
+    let compact = File::parse(&object).unwrap().as_macho().unwrap().compact_unwind().unwrap().unwrap();
     assert_eq!(compact.personalities[0].name, "___gxx_personality_v0");
     assert_eq!(compact.personalities[0].address, None);
 }
@@ -89,7 +92,8 @@ fn images_list_function_starts() {
     let mut all = 0;
     for link in corpora::compact_unwind_links() {
         let file = File::parse(&link.image).unwrap();
-        let starts: Vec<_> = file.function_starts().unwrap().iter().map(|start| start.0).collect();
+        let starts: Vec<_> =
+            file.as_macho().unwrap().function_starts().unwrap().iter().map(|start| start.0).collect();
         // ld64.lld 23 also takes a row's start for a function's, and a label in no code for one.
         if link.name.contains("multirange") || link.name.ends_with("000_nofuncs") {
             continue;
@@ -107,7 +111,7 @@ fn images_list_function_starts() {
     }
     assert!(all > 20_000, "{all}");
     let program = link("l_9_exe_regular_base");
-    assert_eq!(File::parse(&program.image).unwrap().image_base(), Address(0x1_0000_0000));
+    assert_eq!(File::parse(&program.image).unwrap().as_macho().unwrap().image_base(), Address(0x1_0000_0000));
     let names = File::parse(&program.image).unwrap();
     let names = names.symbols().unwrap();
     for (address, name) in symbols(&program.image) {
@@ -198,9 +202,11 @@ fn ask(bytes: &[u8]) {
             });
             let _ = section.section.index.map(|index| file.relocations(index));
         }
-        let _ = file.function_starts().map(|starts| assert!(starts.len() <= bytes.len()));
-        let _ = (file.unwind_info_section(), file.code_sections());
+        let _ = file.code_sections();
         let _ = file.symbols().map(|symbols| symbols.lookup(Address(1)));
+        let Some(file) = file.as_macho() else { continue };
+        let _ = file.function_starts().map(|starts| assert!(starts.len() <= bytes.len()));
+        let _ = file.unwind_info_section();
         if let Ok(Some(compact)) = file.compact_unwind() {
             assert!(compact.rows.len() <= bytes.len() / 20);
         }

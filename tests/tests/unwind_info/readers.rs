@@ -67,7 +67,7 @@ pub fn tables(test: &str, count: usize) -> Vec<(String, Arch, Vec<u8>)> {
     let mut tables = Vec::new();
     for link in corpora::compact_unwind_links() {
         let file = File::parse(&link.image).unwrap();
-        if let Some(section) = file.unwind_info_section().unwrap() {
+        if let Some(section) = file.as_macho().unwrap().unwind_info_section().unwrap() {
             tables.push((link.name, file.arch(), section.bytes.into_owned()));
         }
     }

@@ -41,7 +41,7 @@ fn each_table(directory: &Path, mut check: impl FnMut(&str, &File<'_>, &[u8])) {
         // A fat file may hold archives of objects.
         for slice in slices.into_iter().filter(|slice| !slice.starts_with(b"!<arch>")) {
             let file = File::parse(slice).unwrap();
-            let Some(section) = file.unwind_info_section().unwrap() else { continue };
+            let Some(section) = file.as_macho().unwrap().unwind_info_section().unwrap() else { continue };
             check(name, &file, &section.bytes);
         }
     }
@@ -131,8 +131,8 @@ fn lower_bound(table: &Table) -> usize {
 /// The functions of an image in the order of addresses: entries as they were before neighbours were folded, in so far as
 /// the image still has their starts, and each one's address. Their keys are their numbers.
 fn unfolded(file: &File<'_>, table: &Table) -> (Vec<Entry>, Vec<u32>) {
-    let starts = file.function_starts().unwrap();
-    let base = file.image_base().0;
+    let starts = file.as_macho().unwrap().function_starts().unwrap();
+    let base = file.as_macho().unwrap().image_base().0;
     let mut starts: Vec<u32> = starts.into_iter().map(|start| (start.0 - base) as u32).collect();
     let at = |entry: &Entry| entry.function.image_offset().0;
     starts.extend(table.entries.iter().map(at));
@@ -240,14 +240,14 @@ fn tables_of_other_linkers_are_true() {
     let mut incomplete = 0;
     let (mut tables, mut functions, mut with_pairs) = (0, 0, 0);
     each_table(Path::new(&directory), |name, file, bytes| {
-        let (arch, base) = (file.arch(), file.image_base());
+        let (arch, base) = (file.arch(), file.as_macho().unwrap().image_base());
         let section = Section::parse(bytes).unwrap();
         let code = file.code_sections().unwrap();
         let code = Code::new(code.iter().map(|section| (section.address, &*section.bytes)));
         let call_frames = file.call_frame_sections().unwrap();
         let cfi = cfi_of(&call_frames);
         let is_slot = |slot| file.locate(slot).is_some_and(|place| place.name.contains("got"));
-        let function_starts = file.function_starts().unwrap();
+        let function_starts = file.as_macho().unwrap().function_starts().unwrap();
         let image =
             Image::new(arch, base, &code, &cfi).with_function_starts(&function_starts).with_slots(&is_slot);
         let is_of_ld64 = matches!(

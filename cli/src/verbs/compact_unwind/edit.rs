@@ -1,7 +1,8 @@
 //! The change of a file: of an object, or of those in an archive or a fat file.
 
 use anyhow::{Context as _, bail};
-use cfipack_container::{Error, File, Kind, Member, Rewrite, rewrite_members, rewrite_slices};
+use cfipack_container::{Error, File, Kind, Member};
+use cfipack_edit::{CompactUnwindEditor, Rewrite, rewrite_members, rewrite_slices};
 
 use super::plan::Plan;
 
@@ -59,7 +60,7 @@ impl<'a> Edited<'a> {
             self.others += 1;
             return Ok(None);
         };
-        let Some(editor) = file.edit_compact_unwind()? else { return Ok(None) };
+        let Some(editor) = CompactUnwindEditor::of(&file)? else { return Ok(None) };
         self.objects += 1;
         let plan = Plan::of(&file, &editor, personalities)?;
         let rewrite = editor.rewrite(&plan.edits)?;
@@ -75,7 +76,7 @@ fn object<'a>(member: &Member<'a>) -> anyhow::Result<Option<File<'a>>> {
         Err(Error::NotObject { .. } | Error::Unsupported { .. }) if member.is_of_archive => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    if !file.is_mach_o() || !file.arch().has_compact_unwind() || file.arch().pointer_size() != 8 {
+    if file.as_macho().is_none() || !file.arch().has_compact_unwind() || file.arch().pointer_size() != 8 {
         return Ok(None);
     }
     if file.kind() == Kind::Linked {

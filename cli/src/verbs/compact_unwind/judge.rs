@@ -1,7 +1,8 @@
 //! The changed file, read back: its structure, and its rows compared with their CFI.
 
 use anyhow::{Context as _, bail};
-use cfipack_container::{File, check_compact_unwind_edit, members};
+use cfipack_container::{File, members};
+use cfipack_roundtrip::structure::check_compact_unwind_edit;
 use cfipack_roundtrip::unwind_info::{Code, Report, Table};
 
 use crate::verbs::unwind_info::{source, verify};
@@ -58,7 +59,7 @@ impl Price {
 fn judge(file: &File<'_>) -> anyhow::Result<Report> {
     let sections = file.code_sections()?;
     let code = Code::new(sections.iter().map(|section| (section.address, &section.bytes[..])));
-    let compact = file.compact_unwind()?;
+    let compact = source::rows(file)?;
     let rows = compact.iter().flat_map(source::entries_of_rows).map(|(_, entry)| entry).collect();
     verify::of_file(file, &Table::of_object(file.arch(), rows, code))
 }

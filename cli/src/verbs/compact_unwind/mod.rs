@@ -8,7 +8,7 @@ mod report;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use cfipack_container::Rewrite;
+use cfipack_edit::Rewrite;
 
 use self::edit::Edited;
 use self::judge::Price;

@@ -4,16 +4,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use anyhow::Context as _;
 use cfipack_cfi::{Error as CfiError, Function, Functions};
-use cfipack_container::{
-    CallFrameSection, CompactUnwind, CompactUnwindEdit, CompactUnwindEditor, CompactUnwindRow, File,
-    Relocation,
-};
+use cfipack_container::{CallFrameSection, CompactUnwind, CompactUnwindRow, File, Relocation};
+use cfipack_edit::{CompactUnwindEdit, CompactUnwindEditor};
 use cfipack_format::compact_unwind::{Encoding, Entry as Row, Mode};
 use cfipack_format::{Address, SectionOffset};
 use cfipack_roundtrip::unwind_info::Code;
 
 use crate::report::reasons::MALFORMED;
 use crate::verbs::unwind_info::encodings::CompactEncoder;
+use crate::verbs::unwind_info::source;
 
 /// The personalities that a linked file can have.
 const MAX_PERSONALITIES: usize = 3;
@@ -53,7 +52,7 @@ impl Plan {
         editor: &CompactUnwindEditor<'_, '_>,
         wanted: &[String],
     ) -> anyhow::Result<Self> {
-        let compact = file.compact_unwind()?;
+        let compact = source::rows(file)?;
         let mut planner = Planner { editor, rows: BTreeMap::new(), wanted, plan: Self::default() };
         for row in compact.iter().flat_map(|compact| &compact.rows) {
             planner.rows.entry(row.function).or_default().push(*row);

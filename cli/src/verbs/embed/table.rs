@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context as _;
-use cfipack_container::{CallFrameSection, File, Kind, Rewrite, StartRelocation};
+use cfipack_container::{CallFrameSection, File, Kind};
 use cfipack_decoder::sframe;
+use cfipack_edit::{Embedding, Rewrite, StartRelocation, embed_in_object, without_sframe};
 use cfipack_encoder::Unsupported;
 use cfipack_encoder::sframe::Builder;
 use cfipack_roundtrip::{
@@ -81,7 +82,8 @@ impl Edit for Embed {
     fn edit<'a>(&self, object: &'a [u8]) -> Result<(Option<Rewrite<'a>>, Table), Problem> {
         let file = File::parse(object)?;
         let options = self.conversions.table.get();
-        if file.is_mach_o() || Builder::new(file.arch(), options).is_err() {
+        let Some(elf) = file.as_elf() else { return Err(Problem::Skip(Skip::OtherKind)) };
+        if Builder::new(file.arch(), options).is_err() {
             return Err(Problem::Skip(Skip::OtherKind));
         }
         if self.linked_only && file.kind() == Kind::Relocatable {
@@ -92,7 +94,7 @@ impl Edit for Embed {
         }
         let sections = file.call_frame_sections()?;
         if !input::describe_functions(&sections) {
-            let skip = if file.is_debug_file() { Skip::DebugFile } else { Skip::NoCfi };
+            let skip = if elf.is_debug_file() { Skip::DebugFile } else { Skip::NoCfi };
             return Err(Problem::Skip(skip));
         }
         let Conversions { table, threads, .. } = self.conversions;
@@ -100,7 +102,7 @@ impl Edit for Embed {
         let conversion = Conversion::unplaced(&file, &sections, &table, threads)?;
         if conversion.section.num_fdes() == 0 {
             // No reader needs a table without functions; one that is there is stale.
-            return Ok((file.without_sframe()?, Table::of(&file, &sections, conversion, &[])?));
+            return Ok((without_sframe(&file)?, Table::of(&file, &sections, conversion, &[])?));
         }
         match file.kind() {
             Kind::Linked => linked(&file, &sections, conversion),
@@ -146,7 +148,8 @@ impl Embed {
         let tables = file.sframe_sections()?;
         let [section] = &tables[..] else { return Ok(false) };
         let Ok(table) = sframe::Section::parse(&section.bytes, section.address) else { return Ok(false) };
-        let is_found = file.kind() == Kind::Relocatable || file.sframe_segment() == Some(section.address);
+        let segment = file.as_elf().and_then(|elf| elf.sframe_segment());
+        let is_found = file.kind() == Kind::Relocatable || segment == Some(section.address);
         let version = self.conversions.table.get().version;
         Ok(is_found && table.version() == version && table.arch() == file.arch())
     }
@@ -191,7 +194,7 @@ fn linked<'a>(
 ) -> Result<(Option<Rewrite<'a>>, Table), Problem> {
     let embedding = loop {
         let len = conversion.section.len();
-        let embedding = file.embedding(len)?;
+        let embedding = Embedding::of(file, len)?;
         // In version 2, functions that are too far from there become fewer bytes, which may lie elsewhere.
         conversion.place(embedding.address());
         if conversion.section.len() == len {
@@ -222,7 +225,7 @@ fn relocatable<'a>(
             addend: place.offset,
         });
     }
-    let rewrite = file.embed_in_object(&bytes, &starts)?;
+    let rewrite = embed_in_object(file, &bytes, &starts)?;
     Ok((Some(rewrite), Table::of(file, sections, conversion, &bytes)?))
 }
 

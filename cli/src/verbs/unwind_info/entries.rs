@@ -212,8 +212,8 @@ fn ends_of_code(file: &File<'_>) -> anyhow::Result<impl Fn(Address) -> Option<Ad
 /// The address from which image offsets count: that of the Mach-O header; for an ELF file 0 if 32 bits reach all
 /// functions, else that of its lowest section of code or CFI.
 fn base(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> Address {
-    if file.is_mach_o() {
-        return file.image_base();
+    if let Some(macho) = file.as_macho() {
+        return macho.image_base();
     }
     let code = file.code_sections().unwrap_or_default();
     let addresses = code.iter().chain(sections.iter().map(|section| &section.section));

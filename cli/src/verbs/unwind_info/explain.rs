@@ -10,7 +10,7 @@ use cfipack_roundtrip::unwind_info::{Code, Meaning, MeaningWords, Table};
 use serde::Serialize;
 
 use super::encodings::CompactEncoder;
-use super::source::{Source, check_arch};
+use super::source::{Source, check_arch, image_base};
 use crate::io::input::Object;
 use crate::report::escaped::Escaped;
 use crate::report::explanation::{self, Explanation};
@@ -36,7 +36,7 @@ pub fn explain(
     check_arch(file.arch())?;
     let table = match source.is_empty() {
         true => None,
-        false => Some(source.entries(file.arch(), file.image_base(), source.code())?),
+        false => Some(source.entries(file.arch(), image_base(file), source.code())?),
     };
     let sections = file.call_frame_sections()?;
     let encoder = CompactEncoder::new(file.arch(), source.code())?;

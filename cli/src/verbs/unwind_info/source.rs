@@ -1,7 +1,7 @@
 //! The compact unwind tables of an object.
 
 use anyhow::{Context as _, bail};
-use cfipack_container::{CompactUnwind, File, Kind, Section};
+use cfipack_container::{CompactUnwind, Error, File, Kind, Section};
 use cfipack_decoder::{compact_unwind, unwind_info};
 use cfipack_format::{Address, Arch, SectionOffset};
 use cfipack_roundtrip::unwind_info::{Code, Entry, Table};
@@ -36,12 +36,12 @@ impl<'o, 'a> Source<'o, 'a> {
     pub fn of(object: &'o Object<'a>) -> anyhow::Result<Self> {
         match &object.contents {
             Contents::File(file) => {
-                let rows = file.compact_unwind()?.filter(|_| file.kind() == Kind::Relocatable);
+                let rows = rows(file)?.filter(|_| file.kind() == Kind::Relocatable);
                 if let Some(CompactUnwind { section, .. }) = &rows {
                     compact_unwind::Section::parse(&section.bytes, file.arch().pointer_size())
                         .with_context(|| format!("section {}", section.name))?;
                 }
-                let (table, code) = (file.unwind_info_section()?, file.code_sections()?);
+                let (table, code) = (table(file)?, file.code_sections()?);
                 Ok(Self { file: Some(file), table, rows, code })
             }
             Contents::UnwindInfo(bytes) => {
@@ -74,7 +74,7 @@ impl<'o, 'a> Source<'o, 'a> {
 
     /// The address of the Mach-O header; 0 for a bare section.
     pub fn base(&self) -> Address {
-        self.file.map_or(Address(0), File::image_base)
+        self.file.map_or(Address(0), image_base)
     }
 
     /// The code.
@@ -121,4 +121,24 @@ pub fn entries_of_rows(compact: &CompactUnwind<'_>) -> impl Iterator<Item = (Sec
         };
         (row.offset, entry)
     })
+}
+
+/// The table of a Mach-O file that has been linked.
+fn table<'a>(file: &File<'a>) -> Result<Option<Section<'a>>, Error> {
+    file.as_macho().map_or(Ok(None), |macho| macho.unwind_info_section())
+}
+
+/// The rows of a Mach-O object.
+pub fn rows<'a>(file: &File<'a>) -> Result<Option<CompactUnwind<'a>>, Error> {
+    file.as_macho().map_or(Ok(None), |macho| macho.compact_unwind())
+}
+
+/// The address of a file's Mach-O header, from which image offsets count; 0 for an object and in other formats.
+pub fn image_base(file: &File<'_>) -> Address {
+    file.as_macho().map_or(Address(0), |macho| macho.image_base())
+}
+
+/// Where functions start as the linker of a Mach-O file noted it; nothing for objects and other formats.
+pub fn function_starts(file: &File<'_>) -> Result<Vec<Address>, Error> {
+    file.as_macho().map_or(Ok(Vec::new()), |macho| macho.function_starts())
 }

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::build::ModesJson;
 use super::explain::reasons_of_dwarf;
-use super::source::Source;
+use super::source::{Source, function_starts};
 use super::table::{BuiltTable, TableOptions};
 use crate::io::each::Outcome;
 use crate::io::input::{CALL_FRAMES, Object};
@@ -95,7 +95,7 @@ fn of_cfi(object: &Object<'_>, file: &File<'_>, source: &Source<'_, '_>) -> anyh
 
 /// How the functions in the linker's list of starts are unwound; none without such a list.
 fn coverage(file: &File<'_>, code: Code<'_>, table: &Table<'_>) -> anyhow::Result<Option<Coverage>> {
-    let starts: Vec<Address> = file.function_starts()?;
+    let starts: Vec<Address> = function_starts(file)?;
     if starts.is_empty() {
         return Ok(None);
     }

@@ -71,7 +71,7 @@ impl TableOptions {
 
 /// Bytes of a Mach-O file's `__eh_frame`, on which layout `ld64` depends.
 fn eh_frame_len(file: &File<'_>) -> anyhow::Result<u32> {
-    if !file.is_mach_o() {
+    if file.as_macho().is_none() {
         return Ok(0);
     }
     let sections = file.call_frame_sections()?;

@@ -10,7 +10,7 @@ use cfipack_roundtrip::unwind_info::{
 };
 use serde::Serialize;
 
-use super::source::{Source, TABLES};
+use super::source::{Source, TABLES, function_starts, image_base};
 use crate::io::each::Outcome;
 use crate::io::input::Object;
 use crate::io::output;
@@ -39,7 +39,7 @@ pub fn check(
         let has_cfi = !file.call_frame_sections()?.is_empty();
         return Ok(if has_cfi { Outcome::MissingTable(TABLES) } else { Outcome::Absent(TABLES) });
     }
-    let table = source.entries(file.arch(), file.image_base(), own.code())?;
+    let table = source.entries(file.arch(), image_base(file), own.code())?;
     let report = of_file(file, &table)?;
     let broken = match source.parse()? {
         Some(section) => of_table(file, &own.code(), &section)?,
@@ -77,11 +77,11 @@ fn of_table(
 ) -> anyhow::Result<Vec<Violation>> {
     let sections = file.call_frame_sections()?;
     let cfi: Vec<_> = sections.iter().map(|section| section.cfi()).collect();
-    let function_starts = file.function_starts()?;
+    let function_starts = function_starts(file)?;
     // Sections of pointers that the loader fills in, as lld, ld-prime, and ld64 with and without i386 name them.
     let names = ["__got", "__auth_got", "__nl_symbol_ptr", "__pointers"];
     let is_slot = |address| file.locate(address).is_some_and(|place| names.contains(&&*place.name));
-    let (arch, base) = (file.arch(), file.image_base());
+    let (arch, base) = (file.arch(), image_base(file));
     let image =
         Image::new(arch, base, code, &cfi).with_function_starts(&function_starts).with_slots(&is_slot);
     Ok(violations(section, &image))

@@ -1,0 +1,236 @@
+//! An ELF file, and what is found in it.
+
+use std::borrow::Cow;
+
+use cfipack_cfi as cfi;
+use cfipack_format::Address;
+use object::elf::{self, SectionHeader64};
+use object::read::elf::{Dyn as _, ProgramHeader as _, SectionHeader as _};
+use object::{Endianness, SectionIndex};
+
+use super::headers::Headers;
+use super::placement::{Addresses, Placement};
+use super::relocate::RelocationIndex;
+use super::room::Room;
+use super::{compression, eh_frame_hdr};
+use crate::error::Error;
+use crate::kind::Kind;
+use crate::names;
+use crate::relocation::Relocation;
+use crate::section::{CallFrameSection, Location, Section};
+
+/// The name of a `.debug_frame` that is compressed as gas and gcc did it before `SHF_COMPRESSED`, and still do
+/// on request (`-gz=zlib-gnu`).
+const ZDEBUG_FRAME: &[u8] = b".zdebug_frame";
+
+/// An ELF file, and the questions about files of this format alone. Parsed are its headers, nothing of its contents.
+#[derive(Debug)]
+pub struct Elf<'a> {
+    pub(super) headers: Headers<'a>,
+    /// Which section holds the relocations of which, in relocatable objects.
+    pub(super) relocation_index: RelocationIndex,
+    pub(super) addresses: Addresses,
+}
+
+impl<'a> Elf<'a> {
+    /// Reads the headers.
+    pub(crate) fn parse(bytes: &'a [u8], placement: Placement) -> Result<Self, Error> {
+        let headers = Headers::parse(bytes)?;
+        let relocation_index = match headers.kind {
+            Kind::Relocatable => RelocationIndex::read(&headers),
+            Kind::Linked => RelocationIndex::default(),
+        };
+        let addresses = Addresses::new(&headers, placement)?;
+        Ok(Self { headers, relocation_index, addresses })
+    }
+
+    /// A section with its bytes decompressed and, in a relocatable object, relocated.
+    fn section(
+        &self,
+        index: SectionIndex,
+        header: &SectionHeader64<Endianness>,
+        room: &mut Room,
+    ) -> Result<Section<'a>, Error> {
+        let headers = &self.headers;
+        room.copy(headers, index.0, header)?;
+        let mut bytes = if header.sh_flags(headers.endian).contains(elf::SHF_COMPRESSED) {
+            compression::decompress(headers, index.0, header, room)?
+        } else if headers.name(header) == ZDEBUG_FRAME {
+            compression::decompress_by_name(headers, index.0, room)?
+        } else {
+            Cow::Borrowed(headers.section_bytes(index.0)?)
+        };
+        if headers.kind == Kind::Relocatable {
+            self.relocation_index.apply(headers, &self.addresses, index.0, &mut bytes)?;
+        }
+        Ok(Section {
+            index: Some(index.0),
+            name: names::text(headers.name(header)),
+            address: Address(self.addresses.of(index.0)),
+            bytes,
+        })
+    }
+
+    pub(crate) fn call_frame_sections(&self) -> Result<Vec<CallFrameSection<'a>>, Error> {
+        let headers = &self.headers;
+        let mut found = Vec::new();
+        let mut room = Room::of(headers);
+        for (index, header) in headers.sections.enumerate() {
+            let kind = match headers.name(header) {
+                b".eh_frame" if header.sh_flags(headers.endian).contains(elf::SHF_ALLOC) => {
+                    cfi::SectionKind::EhFrame
+                }
+                b".debug_frame" | ZDEBUG_FRAME => cfi::SectionKind::DebugFrame,
+                _ => continue,
+            };
+            if headers.has_bytes(header) {
+                found.push((kind, self.section(index, header, &mut room)?));
+            }
+        }
+        if headers.sections.is_empty() {
+            let section = eh_frame_hdr::find_eh_frame(headers)?;
+            found.extend(section.map(|section| (cfi::SectionKind::EhFrame, section)));
+        }
+        let (text, data) = (self.text_base(), self.data_base());
+        let with_bases = |(kind, section)| CallFrameSection {
+            section,
+            kind,
+            arch: headers.arch,
+            text,
+            data,
+            excluded: Vec::new(),
+        };
+        let mut sections: Vec<_> = found.into_iter().map(with_bases).collect();
+        if headers.kind == Kind::Relocatable {
+            sections.iter_mut().try_for_each(|section| self.exclude_discarded(section))?;
+        }
+        Ok(self.each_function_once(sections))
+    }
+
+    pub(crate) fn sframe_sections(&self) -> Result<Vec<Section<'a>>, Error> {
+        let headers = &self.headers;
+        let mut found = Vec::new();
+        let mut room = Room::of(headers);
+        for (index, header) in headers.sections.enumerate() {
+            let is_sframe =
+                header.sh_type(headers.endian) == elf::SHT_GNU_SFRAME || headers.name(header) == b".sframe";
+            if is_sframe && headers.has_bytes(header) {
+                found.push(self.section(index, header, &mut room)?);
+            }
+        }
+        if headers.sections.is_empty() {
+            for segment in headers.segments.iter().filter(|s| s.p_type(headers.endian) == elf::PT_GNU_SFRAME)
+            {
+                found.push(headers.segment(segment, ".sframe")?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The file's headers as they lie in it.
+    pub fn headers(&self) -> &Headers<'a> {
+        &self.headers
+    }
+
+    /// Where the program header `PT_GNU_SFRAME` of a linked file leads, by which unwinders find its table.
+    pub fn sframe_segment(&self) -> Option<Address> {
+        let Headers { segments, endian, .. } = &self.headers;
+        let segment = segments.iter().find(|segment| segment.p_type(*endian) == elf::PT_GNU_SFRAME)?;
+        Some(Address(segment.p_vaddr(*endian)))
+    }
+
+    /// Bytes of the index that belongs to `.eh_frame`; 0 without one.
+    pub fn eh_frame_hdr_size(&self) -> u64 {
+        let headers = &self.headers;
+        let segment = headers.segments.iter().find(|s| s.p_type(headers.endian) == elf::PT_GNU_EH_FRAME);
+        segment.map_or(0, |segment| segment.p_filesz(headers.endian))
+    }
+
+    /// Whether the file has debug information alone: sections of code or `.eh_frame` are there, and have no
+    /// contents (`SHT_NOBITS`), as `objcopy --only-keep-debug` leaves them. These are in the file that it was split
+    /// from.
+    pub fn is_debug_file(&self) -> bool {
+        let headers = &self.headers;
+        headers.sections.iter().any(|header| {
+            let flags = header.sh_flags(headers.endian);
+            let is_loaded = flags.contains(elf::SHF_ALLOC) && header.sh_size(headers.endian) != 0;
+            let is_wanted = || flags.contains(elf::SHF_EXECINSTR) || headers.name(header) == b".eh_frame";
+            is_loaded && !headers.has_bytes(header) && is_wanted()
+        })
+    }
+
+    pub(crate) fn code_sections(&self) -> Result<Vec<Section<'a>>, Error> {
+        let headers = &self.headers;
+        let mut found = Vec::new();
+        // Sections that overlap could make a small file as many times as long as it has sections.
+        let mut room = headers.bytes.len() as u64;
+        for (index, header) in headers.sections.enumerate() {
+            let flags = header.sh_flags(headers.endian);
+            if !flags.contains(elf::SHF_ALLOC | elf::SHF_EXECINSTR) || !headers.has_bytes(header) {
+                continue;
+            }
+            let bytes = headers.section_bytes(index.0)?;
+            let size = bytes.len() as u64;
+            room = room.checked_sub(size).ok_or_else(|| Error::SectionsOverlap {
+                section: headers.name_for_error(index.0),
+                offset: header.sh_offset(headers.endian),
+                size,
+            })?;
+            found.push(Section {
+                index: Some(index.0),
+                name: names::text(headers.name(header)),
+                address: Address(self.addresses.of(index.0)),
+                bytes: Cow::Borrowed(bytes),
+            });
+        }
+        if headers.sections.is_empty() {
+            for segment in headers.loaded().filter(|s| s.p_flags(headers.endian).contains(elf::PF_X)) {
+                found.push(headers.segment(segment, "")?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The section that an address lies in.
+    pub(crate) fn locate(&self, address: Address) -> Option<Location<'a>> {
+        self.addresses.locate(&self.headers, address)
+    }
+
+    /// Where a section lies; 0 for one that does not exist.
+    pub(crate) fn start_of_section(&self, index: SectionIndex) -> u64 {
+        self.addresses.of(index.0)
+    }
+
+    /// One past the last address of a section; 0 for one that does not exist.
+    pub(crate) fn end_of_section(&self, index: SectionIndex) -> u64 {
+        let headers = &self.headers;
+        let size = headers.sections.section(index).map_or(0, |header| header.sh_size(headers.endian));
+        self.addresses.of(index.0).saturating_add(size)
+    }
+
+    /// The relocations of a section, in the file's order.
+    pub(crate) fn relocations(&self, section: usize) -> Result<Vec<Relocation>, Error> {
+        self.relocation_index.relocations(&self.headers, section, self.headers.section_bytes(section)?)
+    }
+
+    fn address_of(&self, name: &[u8]) -> Option<u64> {
+        let (index, _) =
+            self.headers.sections.enumerate().find(|(_, header)| self.headers.name(header) == name)?;
+        Some(self.addresses.of(index.0))
+    }
+
+    fn text_base(&self) -> Address {
+        Address(self.address_of(b".text").unwrap_or(0))
+    }
+
+    /// The GOT, as the dynamic section gives it: unwinders take it from there too.
+    fn data_base(&self) -> Address {
+        let headers = &self.headers;
+        let dynamic =
+            headers.segments.iter().find_map(|s| s.dynamic(headers.endian, headers.bytes).ok().flatten());
+        let entries = dynamic.unwrap_or_default().iter();
+        let plt_got = entries.filter(|entry| entry.d_tag(headers.endian) == elf::DT_PLTGOT);
+        let got = plt_got.map(|entry| entry.d_val(headers.endian)).next();
+        Address(got.or_else(|| self.address_of(b".got")).unwrap_or(0))
+    }
+}

@@ -1,0 +1,26 @@
+//! The entries of an archive, written again.
+
+use std::borrow::Cow;
+
+use cfipack_container::Error;
+use cfipack_container::raw::archive::{Entry, HEADER_LEN, SIZE_FIELD};
+
+use crate::rewrite::Rewrite;
+
+/// How much of a name a description has: names may overlap in the file, and descriptions are copies.
+const MAX_NAME_LEN: usize = 100;
+
+/// Appends an entry's header with another size.
+pub(super) fn append_header(archive: &mut Rewrite<'_>, entry: &Entry<'_>, size: u64) -> Result<(), Error> {
+    let field = format!("{size:<10}").into_bytes();
+    if field.len() > SIZE_FIELD.len() {
+        let offset = (entry.header + SIZE_FIELD.start) as u64;
+        return Err(Error::ArchiveSize { offset, value: size });
+    }
+    let name = &entry.name[..entry.name.len().min(MAX_NAME_LEN)];
+    let what = format!("size of member {}", String::from_utf8_lossy(name));
+    archive.old(entry.header..entry.header + SIZE_FIELD.start);
+    archive.bytes(Cow::Owned(what), field);
+    archive.old(entry.header + SIZE_FIELD.end..entry.header + HEADER_LEN);
+    Ok(())
+}

@@ -1,0 +1,154 @@
+//! An archive with other members in the place of its own.
+
+use std::borrow::Cow;
+
+use cfipack_container::raw::archive::{Entries, Entry, EntryKind, HEADER_LEN};
+use cfipack_container::raw::fat;
+use cfipack_container::{Error, Member};
+
+use super::entries::append_header;
+use super::symbol_index;
+use crate::rewrite::Rewrite;
+
+/// The alignment of members in archives of Darwin, whose padding is part of a member.
+const DARWIN_ALIGN: usize = 8;
+
+/// The archive with the members that `rewrite` returns in the place of those that it is called with, in the
+/// archive's order. None, or the same bytes, leaves a member as it is; the symbol index must stay right, so a new
+/// member has to define the symbols of the old one.
+///
+/// Names (duplicates too), dates, owners, modes, order and the bytes of the symbol index except for offsets stay. A
+/// changed member of odd length is padded with a byte `\n`; in an archive whose members all start at a multiple of 8
+/// after a name that stands before them (Darwin's), one whose length is not a multiple of 8 is padded with `\n`
+/// that counts as part of it. What is no archive is its own only member.
+///
+/// ```
+/// # fn strip(archive: &[u8]) -> Result<Vec<u8>, cfipack_edit::EmbedError> {
+/// use cfipack_container::File;
+/// use cfipack_edit::{rewrite_members, without_sframe};
+///
+/// let rewrite = rewrite_members(archive, |member| match File::parse(member.bytes) {
+///     Ok(file) => without_sframe(&file),
+///     // Archives may hold anything.
+///     Err(_) => Ok(None),
+/// })?;
+/// # Ok(rewrite.to_vec(archive)) }
+/// ```
+///
+/// # Errors
+/// Those of `rewrite`; [`Error::ThinArchive`], whose members lie elsewhere
+/// ([`resize_thin_members`](crate::resize_thin_members)); [`Error::Unsupported`] for fat files, whose slices are the
+/// caller's, and AIX archives; [`Error::Archive`] for a damaged entry, and for Microsoft's second symbol index;
+/// [`Error::ArchiveIndex`] if a symbol leads to no member; [`Error::ArchiveSize`] if a size or an offset no longer
+/// fits into its field.
+pub fn rewrite_members<'a, E: From<Error>>(
+    bytes: &'a [u8],
+    mut rewrite: impl FnMut(&Member<'a>) -> Result<Option<Rewrite<'a>>, E>,
+) -> Result<Rewrite<'a>, E> {
+    if bytes.starts_with(&object::archive::THIN_MAGIC) {
+        return Err(Error::ThinArchive.into());
+    }
+    let is_other = bytes.starts_with(&object::archive::AIX_BIG_MAGIC) || fat::has_magic(bytes);
+    if is_other && let Some(&magic) = bytes.first_chunk() {
+        let value = u32::from_be_bytes(magic).into();
+        return Err(Error::Unsupported { what: "archive format", offset: 0, value, name: None }.into());
+    }
+    let Some(entries) = Entries::of(bytes) else {
+        return Ok(rewrite(&Member::only(bytes))?.unwrap_or_else(|| Rewrite::unchanged(bytes.len())));
+    };
+    let entries: Vec<_> = entries.collect::<Result<_, _>>()?;
+    if let Some(foreign) = entries.iter().find(|entry| entry.kind == EntryKind::Foreign) {
+        return Err(Error::Archive { offset: foreign.header as u64 }.into());
+    }
+    let mut changed = Vec::new();
+    for entry in &entries {
+        changed.push(match entry.kind {
+            EntryKind::Member => changed_member(bytes, entry, &mut rewrite)?,
+            _ => None,
+        });
+    }
+    if changed.iter().all(Option::is_none) {
+        return Ok(Rewrite::unchanged(bytes.len()));
+    }
+    Ok(assemble(bytes, &entries, changed)?)
+}
+
+/// A member's new bytes, if they differ.
+fn changed_member<'a, E>(
+    bytes: &'a [u8],
+    entry: &Entry<'a>,
+    rewrite: &mut impl FnMut(&Member<'a>) -> Result<Option<Rewrite<'a>>, E>,
+) -> Result<Option<Rewrite<'a>>, E> {
+    let member = entry.member(bytes);
+    Ok(rewrite(&member)?.filter(|rewrite| !rewrite.is_unchanged(member.bytes)))
+}
+
+/// The archive of entries with some of their contents changed.
+fn assemble<'a>(
+    bytes: &'a [u8],
+    entries: &[Entry<'a>],
+    mut changed: Vec<Option<Rewrite<'a>>>,
+) -> Result<Rewrite<'a>, Error> {
+    if is_of_darwin(entries) {
+        for member in changed.iter_mut().flatten() {
+            pad(member, DARWIN_ALIGN);
+        }
+    }
+    let moved = moved(entries, &changed);
+    let mut archive = Rewrite::new();
+    archive.old(0..object::archive::MAGIC.len());
+    for (entry, changed) in entries.iter().zip(changed) {
+        pad(&mut archive, 2);
+        match (entry.kind, changed) {
+            (EntryKind::SymbolIndex(kind), _) => {
+                symbol_index::append(&mut archive, bytes, entry, kind, &moved)?;
+            }
+            (_, None) => archive.old(entry.header..entry.end),
+            (_, Some(member)) => {
+                append_member(&mut archive, entry, member)?;
+                pad(&mut archive, 2);
+            }
+        }
+    }
+    Ok(archive)
+}
+
+/// Whether each member starts at a multiple of 8, and a name before it makes it so.
+fn is_of_darwin(entries: &[Entry<'_>]) -> bool {
+    let mut members = entries.iter().filter(|entry| entry.kind == EntryKind::Member);
+    members.all(|entry| {
+        let has_name = entry.data.start > entry.header + HEADER_LEN;
+        has_name && entry.data.start % DARWIN_ALIGN == 0 && entry.data.len() % DARWIN_ALIGN == 0
+    })
+}
+
+/// Where the header of each entry starts in the old and in the new archive.
+fn moved(entries: &[Entry<'_>], changed: &[Option<Rewrite<'_>>]) -> Vec<(usize, usize)> {
+    let mut next = object::archive::MAGIC.len();
+    let mut moved = Vec::with_capacity(entries.len());
+    for (entry, changed) in entries.iter().zip(changed) {
+        moved.push((entry.header, next));
+        let length = match changed {
+            Some(member) => entry.data.start - entry.header + member.len(),
+            None => entry.end - entry.header,
+        };
+        next = (next + length).next_multiple_of(2);
+    }
+    moved
+}
+
+/// Appends an entry with other contents.
+fn append_member<'a>(archive: &mut Rewrite<'a>, entry: &Entry<'a>, member: Rewrite<'a>) -> Result<(), Error> {
+    let name_len = entry.data.start - entry.header - HEADER_LEN;
+    let size = (name_len + member.len()) as u64;
+    append_header(archive, entry, size)?;
+    archive.old(entry.header + HEADER_LEN..entry.data.start);
+    archive.append(member, entry.data.start);
+    Ok(())
+}
+
+/// Fills up with the byte that archives are padded with.
+fn pad(rewrite: &mut Rewrite<'_>, align: usize) {
+    let padding = rewrite.len().next_multiple_of(align) - rewrite.len();
+    rewrite.bytes(Cow::Borrowed("padding of a member"), vec![b'\n'; padding]);
+}

@@ -1,0 +1,40 @@
+//! Thin archives: their members are files of their own, whose sizes the archive repeats.
+
+use cfipack_container::raw::archive::{Entries, HEADER_LEN};
+use cfipack_container::{Error, ThinMember};
+
+use super::entries::append_header;
+use crate::rewrite::Rewrite;
+
+/// The thin archive with the sizes that `size` returns for its members, which the caller has rewritten; the rest of
+/// it stays, for the symbol index leads to headers in the archive, and these do not move. A file that is no thin
+/// archive is unchanged.
+///
+/// # Errors
+/// Those of `size`, [`Error::Archive`] for a damaged entry, [`Error::ArchiveSize`] for a size that has no room.
+pub fn resize_thin_members<'a, E: From<Error>>(
+    bytes: &'a [u8],
+    mut size: impl FnMut(&ThinMember<'a>) -> Result<u64, E>,
+) -> Result<Rewrite<'a>, E> {
+    let mut archive = Rewrite::new();
+    if !bytes.starts_with(&object::archive::THIN_MAGIC) {
+        return Ok(Rewrite::unchanged(bytes.len()));
+    }
+    archive.old(0..object::archive::MAGIC.len());
+    for entry in Entries::of(bytes).into_iter().flatten() {
+        let entry = entry?;
+        match ThinMember::of(&entry) {
+            Some(member) => {
+                let size = size(&member)?;
+                if size == member.size {
+                    archive.old(entry.header..entry.end);
+                } else {
+                    append_header(&mut archive, &entry, size)?;
+                    archive.old(entry.header + HEADER_LEN..entry.end);
+                }
+            }
+            None => archive.old(entry.header..entry.end),
+        }
+    }
+    Ok(archive)
+}

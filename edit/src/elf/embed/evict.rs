@@ -1,0 +1,161 @@
+//! Room for program headers: the small sections after them move to a new segment.
+
+use core::ops::Range;
+
+use object::elf;
+
+use super::header::Segment;
+use super::movable::{self, Kinds};
+use super::neighbours::Neighbours;
+use super::plan::{LEAD, Move, Plan};
+use super::references;
+use super::source::Source;
+use super::way::Way;
+use crate::embed_error::EmbedError;
+
+/// Moved sections keep their addresses modulo this, and with it every alignment up to it.
+const STEP: u64 = 64;
+
+/// What is tried.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Attempt {
+    /// How many free program headers are left.
+    pub spare: u64,
+    /// Whether a build-id has to stay in the file's first page.
+    pub keep_build_id: bool,
+    pub reuse_note: bool,
+    pub reuse_phdr: bool,
+    pub movable: Kinds,
+}
+
+impl Attempt {
+    /// With a spare program header or none, and nothing else out of the ordinary.
+    pub const fn new(spare: u64, movable: Kinds) -> Self {
+        Self { spare, keep_build_id: false, reuse_note: false, reuse_phdr: false, movable }
+    }
+
+    pub const fn keep_build_id(self) -> Self {
+        Self { keep_build_id: true, ..self }
+    }
+
+    pub const fn reuse_note(self) -> Self {
+        Self { reuse_note: true, ..self }
+    }
+
+    pub const fn reuse_phdr(self) -> Self {
+        Self { reuse_phdr: true, ..self }
+    }
+
+    /// What reports name it.
+    pub fn way(self) -> Way {
+        let Self { spare, keep_build_id, reuse_note, reuse_phdr, .. } = self;
+        Way::Evict { spare: spare as u8, keep_build_id, reuse_note, reuse_phdr }
+    }
+}
+
+/// Where evicted sections go.
+struct Evicted {
+    /// They, in one run; empty if the program headers have room.
+    run: Range<u64>,
+    /// Those that go back into the run's old place, and where to.
+    kept: Option<(Range<u64>, u64)>,
+}
+
+/// The file with a table in a new segment, if the program headers can get room for it.
+pub(super) fn plan(
+    source: &Source<'_>,
+    table_len: u64,
+    attempt: Attempt,
+) -> Result<Option<Plan>, EmbedError> {
+    let mut plan = Plan::unchanged(source);
+    if attempt.reuse_note && !drop_repeated_note(&mut plan.segments)
+        || attempt.reuse_phdr && !drop_phdr(source, &mut plan.segments)
+    {
+        return Ok(None);
+    }
+    // The new segment's, and the table's.
+    let headers = plan.segments.len() as u64 + 2 + attempt.spare;
+    let limit = source.phoff + headers * Segment::LEN;
+    let first = source.load_with(&(source.phoff..limit.max(source.ph_end()))).copied();
+    // What is read-only would come back into memory that is not.
+    let Some(first) = first.filter(|first| first.flags & elf::PF_W.0 == 0) else { return Ok(None) };
+    let Some(evicted) = evict(source, limit, attempt)? else { return Ok(None) };
+    let Evicted { run, kept } = evicted;
+    // By where sections lay it shows that there was one more.
+    if run.is_empty() && attempt.reuse_phdr {
+        return Ok(None);
+    }
+    let kept_end = kept.as_ref().map_or(0, |(kept, to)| to + (kept.end - kept.start));
+    let end = limit.max(run.end).max(kept_end);
+    let is_shared = |load: &Segment| load.range().start < end && source.phoff < load.range().end;
+    if end > first.range().end || source.loaded().filter(|load| is_shared(load)).count() != 1 {
+        return Ok(None);
+    }
+    plan.cleared.push(source.ph_end().min(limit)..end);
+    let address = first.address_of(run.start);
+    let align = if run.is_empty() { (0, 8) } else { (address, align_of(source, &run).max(STEP)) };
+    let load = plan.push_table_segment(source, table_len, run.end - run.start, align)?;
+    if !run.is_empty() {
+        let delta = (load.address + LEAD).wrapping_sub(address);
+        let mut rest = run.start;
+        let part = |from: Range<u64>| {
+            let to = load.offset + LEAD + (from.start - run.start);
+            (!from.is_empty()).then_some(Move { from, to, delta })
+        };
+        if let Some((kept, to)) = kept {
+            plan.moves.extend(part(rest..kept.start));
+            rest = kept.end;
+            let delta = to.wrapping_sub(kept.start);
+            plan.moves.push(Move { from: kept, to, delta });
+        }
+        plan.moves.extend(part(rest..run.end));
+        references::apply(source, &mut plan)?;
+    }
+    Ok(Some(plan))
+}
+
+/// What has to move for the program headers to end at `limit`; None if a build-id cannot be kept.
+fn evict(source: &Source<'_>, limit: u64, attempt: Attempt) -> Result<Option<Evicted>, EmbedError> {
+    let neighbours = Neighbours::of(source);
+    let run = neighbours.evicted(source, limit, attempt.movable)?;
+    let Some(run) = run else { return Ok(Some(Evicted { run: limit..limit, kept: None })) };
+    let build_id = source.sections.iter().position(|section| {
+        section.has_bytes() && run.contains(&section.offset) && movable::has_build_id(source, section)
+    });
+    let Some(build_id) = build_id.filter(|_| attempt.keep_build_id) else {
+        return Ok(Some(Evicted { run, kept: None }));
+    };
+    let Some(kept) = neighbours.group(build_id) else { return Ok(None) };
+    let to = limit + kept.start.wrapping_sub(limit) % align_of(source, &kept);
+    let end = to + (kept.end - kept.start);
+    let run = neighbours.evicted(source, end, attempt.movable)?.unwrap_or(run);
+    let stays = run.start <= kept.start && kept.end <= run.end;
+    Ok(stays.then_some(Evicted { run, kept: Some((kept, to)) }))
+}
+
+/// The largest alignment of sections and segments of a range.
+fn align_of(source: &Source<'_>, range: &Range<u64>) -> u64 {
+    let is_in = |offset: u64, size: u64| size != 0 && range.contains(&offset);
+    let sections = source.sections.iter().filter(|section| is_in(section.offset, section.size));
+    let segments = source.segments.iter().filter(|one| !one.is_loaded() && is_in(one.offset, one.file_size));
+    let aligns = sections.map(|section| section.align).chain(segments.map(|segment| segment.align));
+    aligns.filter(|align| align.is_power_of_two() && *align <= source.page()).max().unwrap_or(1)
+}
+
+/// Removes the `PT_NOTE` of the properties, which `PT_GNU_PROPERTY` has as well. False if there is none.
+pub(super) fn drop_repeated_note(segments: &mut Vec<Segment>) -> bool {
+    let properties = segments.iter().find(|segment| segment.kind == elf::PT_GNU_PROPERTY.0).copied();
+    let is_repeated = |properties: Segment| {
+        let note = Segment { kind: elf::PT_NOTE.0, ..properties };
+        segments.iter().position(|segment| *segment == note)
+    };
+    let found = properties.and_then(is_repeated);
+    found.map(|index| segments.remove(index)).is_some()
+}
+
+/// Removes `PT_PHDR`, by which only a dynamic loader finds where a program lies. False if it is needed or missing.
+fn drop_phdr(source: &Source<'_>, segments: &mut Vec<Segment>) -> bool {
+    let is_static = source.is_fixed && source.segment(elf::PT_INTERP).is_none();
+    let found = segments.iter().position(|segment| segment.kind == elf::PT_PHDR.0);
+    found.filter(|_| is_static).map(|index| segments.remove(index)).is_some()
+}

@@ -1,0 +1,199 @@
+//! A `.sframe` put into a linked file: a loaded section of its own with a `PT_GNU_SFRAME`.
+//!
+//! No index of a section changes, and the program headers stay at the file's start: programs that strip write a file
+//! by its sections, and loaders look for the program headers by the file's first address. What moves to make room for
+//! more program headers are sections of which every reference is known ([`movable`]).
+
+mod evict;
+mod existing;
+mod header;
+mod movable;
+mod neighbours;
+mod plan;
+mod prepend;
+mod references;
+mod relocations;
+mod renumber;
+mod restore;
+mod slack;
+mod source;
+mod strip;
+pub(crate) mod way;
+mod write;
+
+use cfipack_container::raw::elf::Headers;
+use cfipack_container::{File, Kind};
+use cfipack_format::Address;
+use object::elf;
+
+use super::headers::headers_of;
+use crate::embed_error::EmbedError;
+use crate::rewrite::Rewrite;
+use evict::Attempt;
+use movable::Kinds;
+use plan::Plan;
+use source::Source;
+use way::Way;
+
+/// A place for a table in a linked file; the table's bytes may depend on it.
+#[derive(Clone, Debug)]
+pub struct Embedding<'a> {
+    base: Base<'a>,
+    plan: Plan,
+    way: Way,
+}
+
+/// What a table is put into.
+#[derive(Clone, Debug)]
+enum Base<'a> {
+    /// The file as it is.
+    File(Box<Source<'a>>),
+    /// The file without the tables that it has: what they occupy is free.
+    Stripped { bytes: Vec<u8>, from_file: Rewrite<'a> },
+}
+
+impl<'a> Embedding<'a> {
+    /// A place for a `.sframe` of `table_len` bytes in a linked ELF file: of the table that it has if that is large
+    /// enough, else a new one. It depends on the length alone, so that the table can be made for its address.
+    ///
+    /// No index of a section changes, and the program headers stay at the start of the file. [`Way`] lists what may
+    /// move to make room for more of them, and what that costs.
+    ///
+    /// # Errors
+    /// If the file is none of those that can be changed safely: [`EmbedError`] lists them. A file without section
+    /// headers, with bytes after all that its headers describe (an archive that a program carries, a signature), or
+    /// with a physical address of its own (a kernel) is refused.
+    pub fn of(file: &File<'a>, table_len: usize) -> Result<Self, EmbedError> {
+        let headers = headers_of(file)?;
+        match headers.kind {
+            Kind::Linked => Self::plan(headers, table_len),
+            Kind::Relocatable => Err(EmbedError::Relocatable),
+        }
+    }
+
+    /// A place for a table of `table_len` bytes in a linked file.
+    fn plan(headers: &Headers<'a>, table_len: usize) -> Result<Self, EmbedError> {
+        let table_len = table_len as u64;
+        let source = Source::read(headers)?;
+        if let Some((way, plan)) = existing::plan(&source, table_len) {
+            let plan = plan.check(&source)?;
+            return Ok(Self { base: Base::File(source.into()), plan, way });
+        }
+        let Some(without) = strip::plan(&source)? else {
+            let (way, plan) = plan(&source, table_len)?;
+            return Ok(Self { base: Base::File(source.into()), plan, way });
+        };
+        let from_file = write::write(&source, without, None);
+        let bytes = from_file.to_vec(headers.bytes);
+        let (way, plan) = plan(&Source::read(&Headers::parse(&bytes)?)?, table_len)?;
+        Ok(Self { base: Base::Stripped { bytes, from_file }, plan, way })
+    }
+
+    /// Where the table will lie in memory; a multiple of 8.
+    pub fn address(&self) -> Address {
+        Address(self.plan.table.map_or(0, |table| self.plan.sections[table.section].address))
+    }
+
+    /// How room is made for it.
+    pub fn way(&self) -> Way {
+        self.way
+    }
+
+    /// The file with the table, which may be shorter than planned for: zeros take the rest.
+    ///
+    /// # Panics
+    /// If the table is longer than planned for.
+    #[must_use]
+    pub fn rewrite(self, table: Vec<u8>) -> Rewrite<'a> {
+        let (bytes, from_file) = match self.base {
+            Base::File(source) => return write::write(&source, self.plan, Some(table)),
+            Base::Stripped { bytes, from_file } => (bytes, from_file),
+        };
+        let headers = Headers::parse(&bytes).map_err(EmbedError::File);
+        let source = headers.and_then(|headers| Source::read(&headers)).expect("it was read for the plan");
+        write::write(&source, self.plan, Some(table)).after(&from_file)
+    }
+}
+
+/// The file without tables; None if it has none.
+pub(super) fn without_sframe<'a>(headers: &Headers<'a>) -> Result<Option<Rewrite<'a>>, EmbedError> {
+    let source = Source::read(headers)?;
+    let plan = strip::plan(&source)?;
+    Ok(plan.map(|plan| write::write(&source, plan, None)))
+}
+
+/// The first way that suits a file without a table. If none does, the error of the first that was tried.
+fn plan(source: &Source<'_>, table_len: u64) -> Result<(Way, Plan), EmbedError> {
+    let mut refusal = None;
+    for way in ways(source) {
+        match way.plan(source, table_len) {
+            Ok(Some(plan)) => return Ok((way.way(), plan.check(source)?)),
+            Ok(None) => {}
+            Err(error) => refusal = refusal.or(Some(error)),
+        }
+    }
+    let (offset, size) = (source.phoff, source.ph_end() - source.phoff);
+    Err(refusal.unwrap_or(EmbedError::NoWay { offset, size }))
+}
+
+/// A way to try.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Try {
+    Evict(Attempt),
+    Slack { reuse_note: bool },
+    Prepend,
+    HeaderPage,
+}
+
+impl Try {
+    fn plan(self, source: &Source<'_>, len: u64) -> Result<Option<Plan>, EmbedError> {
+        match self {
+            Self::Evict(attempt) => evict::plan(source, len, attempt),
+            Self::Slack { reuse_note } => Ok(slack::plan(source, len, reuse_note)),
+            Self::Prepend => prepend::plan(source, len),
+            Self::HeaderPage => prepend::plan_with_table(source, len),
+        }
+    }
+
+    fn way(self) -> Way {
+        match self {
+            Self::Evict(attempt) => attempt.way(),
+            Self::Slack { reuse_note } => Way::Slack { reuse_note },
+            Self::Prepend => Way::Prepend,
+            Self::HeaderPage => Way::HeaderPage,
+        }
+    }
+}
+
+/// The ways for a kind of file, the best first: which survive strip programs, old versions of patchelf, core files.
+fn ways(source: &Source<'_>) -> Vec<Try> {
+    let slack = [true, false].map(|reuse_note| Try::Slack { reuse_note });
+    // Kernels before 5.18 and qemu-user add `e_phoff` to a program's lowest address, where its program headers would
+    // not lie. Those that no segment loads are not looked for.
+    let is_suited = !source.is_program() || !source.loads_headers();
+    let last = is_suited.then_some(Try::HeaderPage);
+    if !source.is_fixed {
+        let with = |spare| Attempt::new(spare, Kinds::Dynamic);
+        let attempts =
+            [with(1).keep_build_id(), with(1), with(0).keep_build_id(), with(0), with(0).reuse_note()];
+        return attempts.map(Try::Evict).into_iter().chain(slack).chain(last).collect();
+    }
+    // Old versions of patchelf break fixed programs with moved symbols; static ones have relocations that code
+    // finds by address.
+    let none = Attempt::new(0, Kinds::Small);
+    let (kept, note) = (none.keep_build_id(), none.reuse_note());
+    let mut attempts = vec![note.keep_build_id(), kept, note];
+    if source.segment(elf::PT_INTERP).is_none() {
+        let both = note.reuse_phdr();
+        attempts = vec![
+            note.keep_build_id(),
+            note,
+            both,
+            none.reuse_phdr().keep_build_id(),
+            none.reuse_phdr(),
+            kept,
+        ];
+    }
+    attempts.push(none);
+    attempts.into_iter().map(Try::Evict).chain(slack).chain([Try::Prepend]).chain(last).collect()
+}

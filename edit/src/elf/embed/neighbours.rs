@@ -1,0 +1,130 @@
+//! What lies after the program headers: sections, and segments that are not loaded.
+
+use core::ops::Range;
+
+use cfipack_container::SectionName;
+use object::elf;
+
+use super::header::Segment;
+use super::movable;
+use super::source::Source;
+use crate::embed_error::EmbedError;
+
+/// The sections and segments after the program headers, by their offsets.
+#[derive(Clone, Debug)]
+pub(super) struct Neighbours {
+    all: Vec<Neighbour>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Neighbour {
+    range: Range<u64>,
+    /// Its index if it is a section.
+    section: Option<usize>,
+    /// Its index if it is a segment.
+    segment: Option<usize>,
+}
+
+impl Neighbours {
+    pub fn of(source: &Source<'_>) -> Self {
+        let sections = source.sections.iter().enumerate().filter(|(_, section)| section.has_bytes());
+        let sections = sections.map(|(index, section)| Neighbour {
+            range: section.range(),
+            section: Some(index),
+            segment: None,
+        });
+        let is_apart = |segment: &Segment| {
+            !segment.is_loaded() && segment.kind != elf::PT_PHDR.0 && segment.file_size != 0
+        };
+        let segments = source.segments.iter().enumerate().filter(|(_, segment)| is_apart(segment));
+        let segments = segments.map(|(index, segment)| Neighbour {
+            range: segment.range(),
+            section: None,
+            segment: Some(index),
+        });
+        let mut all: Vec<_> = sections.chain(segments).collect();
+        all.retain(|one| one.range.end > source.ph_end());
+        all.sort_by_key(|one| (one.range.start, one.range.end));
+        Self { all }
+    }
+
+    /// The sections that leave the file free from the program headers up to `limit`, as one run with all whose
+    /// segments it touches; None if none is there. All are such as may move.
+    pub fn evicted(
+        &self,
+        source: &Source<'_>,
+        limit: u64,
+        movable: movable::Kinds,
+    ) -> Result<Option<Range<u64>>, EmbedError> {
+        let mut run: Option<Range<u64>> = None;
+        for one in &self.all {
+            if one.range.start >= run.as_ref().map_or(limit, |run| run.end.max(limit)) {
+                break;
+            }
+            let may_move = match (one.section, one.segment) {
+                (Some(index), _) => movable.section(source, index),
+                (_, Some(index)) => movable::segment(&source.segments[index]),
+                _ => false,
+            };
+            if one.range.start < source.ph_end() || !may_move {
+                return Err(one.refusal(source));
+            }
+            let start = run.as_ref().map_or(one.range.start, |run| run.start);
+            run = Some(start..run.map_or(one.range.end, |run| run.end.max(one.range.end)));
+        }
+        let end = run.as_ref().map_or(limit, |run| run.end.max(limit));
+        self.check_free(source, source.ph_end()..end)?;
+        Ok(run)
+    }
+
+    /// The range of a section together with the segments and sections that overlap it.
+    pub fn group(&self, section: usize) -> Option<Range<u64>> {
+        let mut group: Option<(Range<u64>, bool)> = None;
+        for one in &self.all {
+            let is_it = one.section == Some(section);
+            group = match group {
+                Some((range, found)) if one.range.start < range.end => {
+                    Some((range.start..range.end.max(one.range.end), found || is_it))
+                }
+                Some((range, true)) => return Some(range),
+                _ => Some((one.range.clone(), is_it)),
+            };
+        }
+        group.filter(|(_, found)| *found).map(|(range, _)| range)
+    }
+
+    /// Refuses bytes of no section and no header that are neither zero nor patchelf's filler.
+    fn check_free(&self, source: &Source<'_>, range: Range<u64>) -> Result<(), EmbedError> {
+        let shdrs = source.shoff..source.shoff + source.sections.len() as u64 * super::header::Header::LEN;
+        let mut at = range.start;
+        let ranges = self.all.iter().filter(|one| one.section.is_some()).map(|one| one.range.clone());
+        let mut ranges: Vec<_> = ranges.take_while(|one| one.start < range.end).collect();
+        ranges.push(shdrs);
+        ranges.sort_by_key(|one| one.start);
+        ranges.push(range.end..range.end);
+        for known in ranges {
+            let gap = at..known.start.min(range.end);
+            let unknown = source.bytes(gap).iter().position(|byte| !matches!(byte, 0 | b'X' | b'Z'));
+            if let Some(unknown) = unknown {
+                let offset = at + unknown as u64;
+                let mut value = [0; 8];
+                let bytes = source.bytes(offset..offset + 8);
+                value[..bytes.len()].copy_from_slice(bytes);
+                return Err(EmbedError::UnknownBytes { offset, value: u64::from_le_bytes(value) });
+            }
+            at = at.max(known.end);
+        }
+        Ok(())
+    }
+}
+
+impl Neighbour {
+    fn refusal(&self, source: &Source<'_>) -> EmbedError {
+        let section = match (self.section, self.segment) {
+            (Some(index), _) => source.headers.name_for_error(index),
+            (_, Some(index)) => SectionName::new(&source.segments[index].name()),
+            _ => SectionName::new(""),
+        };
+        EmbedError::NoRoom { section, offset: self.range.start, size: self.range.end - self.range.start }
+    }
+}

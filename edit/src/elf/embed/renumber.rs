@@ -1,0 +1,179 @@
+//! Section headers removed: what names sections by their index gets the new one, and the symbols of removed sections go.
+
+use object::elf;
+
+use super::plan::{Edit, Plan};
+use super::source::Source;
+use crate::embed_error::EmbedError;
+
+/// Bytes of a symbol, and the offsets of its type, its section's index and its value.
+const SYM_LEN: usize = 24;
+const ST_INFO: usize = 4;
+const ST_SHNDX: usize = 6;
+const ST_VALUE: usize = 8;
+
+/// Bytes of relocations with addends and without, and the offset of the word whose high half is the symbol's number.
+const RELA_LEN: usize = 24;
+const REL_LEN: usize = 16;
+const R_INFO: usize = 8;
+
+/// Lets symbols follow the removal of some sections, which are given in ascending order. The symbols that stand for
+/// a removed section go; others that lie in one keep their value alone.
+pub(super) fn symbols(source: &Source<'_>, plan: &mut Plan, removed: &[usize]) -> Result<(), EmbedError> {
+    let kinds = [elf::SHT_SYMTAB, elf::SHT_DYNSYM, elf::SHT_RELA, elf::SHT_REL];
+    source.check_apart(|section| kinds.iter().any(|kind| section.is(*kind)))?;
+    for (index, table) in source.sections.iter().enumerate() {
+        if !table.is(elf::SHT_SYMTAB) && !table.is(elf::SHT_DYNSYM) {
+            continue;
+        }
+        let old = source.bytes(table.range());
+        if old.chunks_exact(SYM_LEN).all(|symbol| Fate::of(source, removed, symbol) == Fate::Stays) {
+            continue;
+        }
+        let mut bytes = old.to_vec();
+        let mut gone = Vec::new();
+        let symbols = bytes.chunks_exact_mut(SYM_LEN).zip(old.chunks_exact(SYM_LEN));
+        for (number, (new, old)) in symbols.enumerate() {
+            match Fate::of(source, removed, old) {
+                Fate::Stays => {}
+                Fate::Goes if table.is(elf::SHT_SYMTAB) => gone.push(number),
+                // What loaders read keeps its size, and a number alone is no address.
+                Fate::Goes | Fate::KeepsValue if table.is(elf::SHT_DYNSYM) => {
+                    return Err(EmbedError::TableSymbol { value: number as u64 });
+                }
+                Fate::Goes | Fate::KeepsValue => put_section(source, new, elf::SHN_ABS.0),
+                Fate::Moves(section) => put_section(source, new, section),
+            }
+        }
+        let edits = core::mem::take(&mut plan.edits).into_iter();
+        let (inside, others): (Vec<_>, _) = edits.partition(|edit| table.range().contains(&edit.offset));
+        plan.edits = others;
+        for edit in inside {
+            let at = (edit.offset - table.offset) as usize;
+            bytes[at..at + edit.bytes.len()].copy_from_slice(&edit.bytes);
+        }
+        if !gone.is_empty() {
+            remove_symbols(source, plan, index, &gone, &mut bytes)?;
+        }
+        let what = format!("section indices in the symbols at {:#x}", table.offset);
+        plan.edits.push(Edit { offset: table.offset, what, bytes });
+    }
+    Ok(())
+}
+
+/// What becomes of a symbol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fate {
+    Stays,
+    /// Its section has another index.
+    Moves(u16),
+    /// Its section, or the one that it was counted to, is removed.
+    KeepsValue,
+    /// The section that it stands for is removed.
+    Goes,
+}
+
+impl Fate {
+    fn of(source: &Source<'_>, removed: &[usize], symbol: &[u8]) -> Self {
+        let index = symbol[ST_SHNDX..].first_chunk().map_or(0, |&field| source.endian.u16(field));
+        let section = source.sections.get(usize::from(index)).filter(|_| index < elf::SHN_LORESERVE);
+        let Some(section) = section else { return Self::Stays };
+        let before = removed.partition_point(|&other| other < usize::from(index));
+        if removed.get(before) != Some(&usize::from(index)) {
+            return if before == 0 { Self::Stays } else { Self::Moves(index - before as u16) };
+        }
+        if symbol[ST_INFO] == elf::STT_SECTION.0 {
+            return Self::Goes;
+        }
+        // Files of BOLT have symbols of a section after their last, which the table's then is.
+        let value = symbol[ST_VALUE..].first_chunk().map_or(0, |&field| source.endian.u64(field));
+        let is_inside = value >= section.address && value - section.address <= section.size;
+        let is_after_last = usize::from(index) >= source.sections.len() - removed.len();
+        if is_after_last && !is_inside { Self::Stays } else { Self::KeepsValue }
+    }
+}
+
+fn put_section(source: &Source<'_>, symbol: &mut [u8], section: u16) {
+    symbol[ST_SHNDX..][..2].copy_from_slice(&source.endian.put_u16(section));
+}
+
+/// Removes symbols, given by their numbers in ascending order, from the bytes of a table; relocations that the linker
+/// left follow.
+fn remove_symbols(
+    source: &Source<'_>,
+    plan: &mut Plan,
+    table: usize,
+    gone: &[usize],
+    bytes: &mut Vec<u8>,
+) -> Result<(), EmbedError> {
+    let before = |number: usize| gone.partition_point(|&other| other < number);
+    let kept = bytes.chunks(SYM_LEN).enumerate();
+    let kept = kept.filter(|(number, _)| gone.binary_search(number).is_err()).map(|(_, symbol)| symbol);
+    *bytes = kept.collect::<Vec<_>>().concat();
+    let range = source.sections[table].range();
+    plan.cleared.push(range.start + bytes.len() as u64..range.end);
+    let header = &mut plan.sections[table];
+    header.size = bytes.len() as u64;
+    header.info -= before(header.info as usize) as u32;
+
+    for (index, section) in source.sections.iter().enumerate() {
+        // Those that are removed have no type.
+        if section.link as usize != table || plan.sections[index].is(elf::SHT_NULL) {
+            continue;
+        }
+        let name = || source.headers.name_for_error(index);
+        let len = match elf::SectionType(section.kind) {
+            elf::SHT_RELA => RELA_LEN,
+            elf::SHT_REL => REL_LEN,
+            other => {
+                let (offset, value) = (section.offset, other.0.into());
+                return Err(EmbedError::SymbolNumbers { section: name(), offset, value });
+            }
+        };
+        let mut relocations = source.bytes(section.range()).to_vec();
+        for (number, relocation) in relocations.chunks_exact_mut(len).enumerate() {
+            let info = relocation[R_INFO..].first_chunk().map_or(0, |&field| source.endian.u64(field));
+            let symbol = (info >> 32) as usize;
+            if gone.binary_search(&symbol).is_ok() {
+                let offset = section.offset + (number * len) as u64;
+                return Err(EmbedError::TableReference { section: name(), offset, value: symbol as u64 });
+            }
+            let info = info - ((before(symbol) as u64) << 32);
+            relocation[R_INFO..][..8].copy_from_slice(&source.endian.put_u64(info));
+        }
+        let what = format!("numbers of symbols in the relocations at {:#x}", section.offset);
+        plan.edits.push(Edit { offset: section.offset, what, bytes: relocations });
+    }
+    Ok(())
+}
+
+/// Removes the headers of some sections, which are given in ascending order.
+pub(super) fn sections(source: &Source<'_>, plan: &mut Plan, removed: &[usize]) -> Result<(), EmbedError> {
+    let Some(&first) = removed.first() else { return Ok(()) };
+    let is_removed = |index: usize| removed.binary_search(&index).is_ok();
+    let new_index = |index: usize| index - removed.partition_point(|&other| other < index);
+    let is_last = first + removed.len() == plan.sections.len();
+    let mut all = source.sections.iter();
+    if let Some(at) = all.position(|section| section.is(elf::SHT_SYMTAB_SHNDX)).filter(|_| !is_last) {
+        let (section, offset) = (source.headers.name_for_error(at), source.sections[at].offset);
+        let value = elf::SHT_SYMTAB_SHNDX.0.into();
+        return Err(EmbedError::SymbolNumbers { section, offset, value });
+    }
+    for (index, section) in plan.sections.iter_mut().enumerate().filter(|(index, _)| !is_removed(*index)) {
+        let has_section =
+            section.has(elf::SHF_INFO_LINK) || section.is(elf::SHT_RELA) || section.is(elf::SHT_REL);
+        let (link, info) = (section.link as usize, if has_section { section.info as usize } else { 0 });
+        if let Some(value) = [link, info].into_iter().find(|&other| is_removed(other)) {
+            let (section, offset) = (source.headers.name_for_error(index), source.sections[index].offset);
+            return Err(EmbedError::TableReference { section, offset, value: value as u64 });
+        }
+        section.link = new_index(link) as u32;
+        if has_section {
+            section.info = new_index(info) as u32;
+        }
+    }
+    plan.names = new_index(plan.names);
+    let mut index = 0..;
+    plan.sections.retain(|_| index.next().is_none_or(|index| !is_removed(index)));
+    Ok(())
+}

@@ -1,0 +1,294 @@
+//! The file that is to be changed: its headers as values, checked as far as a change relies on them.
+
+use core::ops::Range;
+
+use cfipack_container::Error;
+use cfipack_container::raw::elf::Headers;
+use cfipack_format::{Endian, Family};
+use object::elf;
+use object::read::elf::FileHeader as _;
+
+use super::header::{Header, Segment};
+use crate::embed_error::EmbedError;
+
+/// The smallest page size that addresses and offsets agree on.
+pub(super) const PAGE: u64 = 0x1000;
+/// The largest page size of an architecture here: AArch64's.
+const LARGE_PAGE: u64 = 0x1_0000;
+/// Bytes of an ELF header.
+pub(super) const EHSIZE: u64 = 64;
+
+/// A linked file.
+#[derive(Clone, Debug)]
+pub(super) struct Source<'a> {
+    pub headers: Headers<'a>,
+    pub endian: Endian,
+    /// Whether its addresses are fixed.
+    pub is_fixed: bool,
+    /// The offsets of its header tables.
+    pub phoff: u64,
+    pub shoff: u64,
+    /// The index of the section with the names of sections; 0 for none.
+    pub names: usize,
+    pub segments: Vec<Segment>,
+    pub sections: Vec<Header>,
+    pub contents: Contents,
+    /// Where the interpreter's name lies.
+    pub interp: Option<Range<u64>>,
+    pub dynamic: Option<Segment>,
+    /// The sections with the names of dynamic symbols, in ascending order.
+    pub dynamic_names: Vec<u32>,
+}
+
+/// What a file has before the part that a change writes again: its tail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Contents {
+    /// Where the last byte ends.
+    pub end: u64,
+    /// Whether the names of sections are part of the tail.
+    pub names_in_tail: bool,
+}
+
+impl<'a> Source<'a> {
+    /// Reads the headers, and refuses files that no change leaves in order.
+    pub fn read(headers: &Headers<'a>) -> Result<Self, EmbedError> {
+        let Ok(header) = elf::FileHeader64::<object::Endianness>::parse(headers.bytes) else {
+            return Err(EmbedError::NoSegments);
+        };
+        let endian = headers.endian;
+        let mut source = Self {
+            headers: headers.clone(),
+            endian: headers.arch.endian(),
+            is_fixed: header.e_type(endian) == elf::ET_EXEC,
+            phoff: header.e_phoff(endian),
+            shoff: header.e_shoff(endian),
+            names: header.shstrndx(endian, headers.bytes).map_or(0, |index| index as usize),
+            segments: headers.segments.iter().map(|segment| Segment::read(segment, endian)).collect(),
+            sections: headers.sections.iter().map(|section| Header::read(section, endian)).collect(),
+            contents: Contents { end: 0, names_in_tail: false },
+            interp: None,
+            dynamic: None,
+            dynamic_names: Vec::new(),
+        };
+        source.check_segments()?;
+        source.check_sections()?;
+        source.check_names()?;
+        source.contents = source.contents(&source.segments, &source.sections, source.names);
+        source.check_end()?;
+        source.interp = source.segment(elf::PT_INTERP).map(Segment::range);
+        source.dynamic = source.segment(elf::PT_DYNAMIC).copied();
+        let symbols = source.sections.iter().filter(|section| section.is(elf::SHT_DYNSYM));
+        source.dynamic_names = symbols.map(|section| section.link).collect();
+        source.dynamic_names.sort_unstable();
+        Ok(source)
+    }
+
+    /// Refuses segments that are damaged, unusual in a program, or not in ascending order.
+    fn check_segments(&self) -> Result<(), EmbedError> {
+        let mut end = None;
+        for (index, segment) in self.segments.iter().enumerate() {
+            let at = self.phoff + index as u64 * Segment::LEN;
+            let damaged =
+                |value| Err(EmbedError::File(Error::Table { what: "program header", offset: at, value }));
+            if segment.range().end > self.len() {
+                return damaged(segment.file_size);
+            }
+            if !segment.is_loaded() {
+                continue;
+            }
+            if segment.address.checked_add(segment.memory_size).is_none()
+                || segment.file_size > segment.memory_size
+            {
+                return damaged(segment.memory_size);
+            }
+            if segment.physical != 0 && segment.physical != segment.address {
+                return Err(EmbedError::PhysicalAddress { offset: at, value: segment.physical });
+            }
+            if end.is_some_and(|end| segment.address < end) {
+                return Err(EmbedError::SegmentOrder { offset: at, value: segment.address });
+            }
+            end = Some(segment.end_address());
+        }
+        end.map(|_| ()).ok_or(EmbedError::NoSegments)
+    }
+
+    fn check_sections(&self) -> Result<(), EmbedError> {
+        if self.sections.is_empty() {
+            return Err(EmbedError::NoSectionHeaders);
+        }
+        for (index, section) in self.sections.iter().enumerate() {
+            let (name, offset, size) = (self.headers.name_for_error(index), section.offset, section.size);
+            if section.range().end > self.len() {
+                return Err(EmbedError::File(Error::SectionBounds { section: name, offset, size }));
+            }
+            let is_code = section.has(elf::SHF_ALLOC) && section.has(elf::SHF_EXECINSTR);
+            if is_code && section.is(elf::SHT_NOBITS) && size != 0 {
+                return Err(EmbedError::NoContents { section: name, offset, size });
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses names of sections without an end, and names beyond it: what is appended would change them.
+    fn check_names(&self) -> Result<(), EmbedError> {
+        let range = self.name_range();
+        let has_end = self.bytes(range.clone()).last() == Some(&0);
+        let len = range.end - range.start;
+        let are_inside = self.sections.iter().all(|section| u64::from(section.name) < len);
+        match self.names == 0 || has_end && are_inside {
+            true => Ok(()),
+            false => {
+                let damaged = Error::Table { what: "names of sections", offset: range.start, value: len };
+                Err(EmbedError::File(damaged))
+            }
+        }
+    }
+
+    /// Where the bytes end that these headers describe, except for section headers, and names of sections that
+    /// only section headers follow.
+    pub fn contents(&self, segments: &[Segment], sections: &[Header], names: usize) -> Contents {
+        let tables = EHSIZE.max(self.phoff + segments.len() as u64 * Segment::LEN);
+        let segments = segments.iter().map(|segment| segment.range().end);
+        let others = sections.iter().enumerate().filter(|(index, _)| *index != names);
+        let others =
+            others.filter(|(_, section)| section.has_bytes()).map(|(_, section)| section.range().end);
+        let end = segments.chain(others).fold(tables, u64::max);
+        let name_range = sections.get(names).filter(|_| names != 0).map_or(0..0, Header::range);
+        let names_in_tail = names != 0 && name_range.start >= end && self.shoff >= end;
+        Contents { end: if names_in_tail { end } else { end.max(name_range.end) }, names_in_tail }
+    }
+
+    /// Refuses bytes after everything that headers describe.
+    fn check_end(&self) -> Result<(), EmbedError> {
+        /// What the kernel's `sign-file` writes at the end of a file.
+        const SIGNATURE: &[u8] = b"~Module signature appended~\n";
+        let table = self.shoff.saturating_add(self.sections.len() as u64 * Header::LEN);
+        let end = self.contents.end.max(table).max(self.name_range().end);
+        let rest = &self.headers.bytes[end.min(self.len()) as usize..];
+        if rest.iter().all(|&byte| byte == 0) {
+            return Ok(());
+        }
+        match rest.ends_with(SIGNATURE) {
+            true => Err(EmbedError::Signature { offset: end }),
+            false => Err(EmbedError::Overlay { offset: end, size: rest.len() as u64 }),
+        }
+    }
+
+    /// Refuses sections of a kind that are longer together than the file: each is read as a whole.
+    pub fn check_apart(&self, is_of_kind: impl Fn(&Header) -> bool) -> Result<(), EmbedError> {
+        let mut room = self.len();
+        for (index, section) in self.sections.iter().enumerate().filter(|(_, section)| is_of_kind(section)) {
+            let (offset, size) = (section.offset, section.range().end - section.range().start);
+            let name = self.headers.name_for_error(index);
+            let overlap = Error::SectionsOverlap { section: name, offset, size };
+            room = room.checked_sub(size).ok_or(overlap)?;
+        }
+        Ok(())
+    }
+
+    /// The bytes of the file.
+    pub fn len(&self) -> u64 {
+        self.headers.bytes.len() as u64
+    }
+
+    /// Bytes of the file, as far as it has them.
+    pub fn bytes(&self, range: Range<u64>) -> &'a [u8] {
+        let end = range.end.min(self.len());
+        &self.headers.bytes[range.start.min(end) as usize..end as usize]
+    }
+
+    /// Where the names of sections lie; empty if they have none.
+    pub fn name_range(&self) -> Range<u64> {
+        self.sections.get(self.names).filter(|_| self.names != 0).map_or(0..0, Header::range)
+    }
+
+    /// The end of the program headers.
+    pub fn ph_end(&self) -> u64 {
+        self.phoff + self.segments.len() as u64 * Segment::LEN
+    }
+
+    /// The segments that are loaded.
+    pub fn loaded(&self) -> impl DoubleEndedIterator<Item = &Segment> {
+        self.segments.iter().filter(|segment| segment.is_loaded())
+    }
+
+    /// The first segment of a type.
+    pub fn segment(&self, kind: elf::ProgramType) -> Option<&Segment> {
+        self.segments.iter().find(|segment| segment.kind == kind.0)
+    }
+
+    /// Whether kernels start it: it has fixed addresses or an interpreter, or states that it is a program.
+    pub fn is_program(&self) -> bool {
+        let flags = self.dynamic_entries().find(|(tag, _)| *tag == elf::DT_FLAGS_1.0);
+        let is_pie = flags.is_some_and(|(_, flags)| flags & elf::DF_1_PIE.0 != 0);
+        self.is_fixed || self.interp.is_some() || is_pie
+    }
+
+    /// The tags and values of the dynamic section.
+    pub fn dynamic_entries(&self) -> impl Iterator<Item = (i64, u64)> {
+        let bytes = self.dynamic.map_or(&[][..], |dynamic| self.bytes(dynamic.range()));
+        let word = |bytes: &[u8; 8]| self.endian.u64(*bytes);
+        let words = bytes.as_chunks::<16>().0.iter().map(move |entry| {
+            let (tag, value) = entry.split_at(8);
+            (tag.first_chunk().map_or(0, word) as i64, value.first_chunk().map_or(0, word))
+        });
+        words.take_while(|(tag, _)| *tag != elf::DT_NULL.0)
+    }
+
+    /// Whether a segment loads the program headers.
+    pub fn loads_headers(&self) -> bool {
+        self.load_with(&(self.phoff..self.ph_end())).is_some()
+    }
+
+    /// The loaded segment with a range of the file.
+    pub fn load_with(&self, range: &Range<u64>) -> Option<&Segment> {
+        self.loaded().find(|load| load.range().start <= range.start && range.end <= load.range().end)
+    }
+
+    /// Where bytes are in use from an offset on: by sections but one, and by segments that are not loaded or start
+    /// there.
+    pub fn next_use(&self, from: u64, except: Option<usize>) -> u64 {
+        let sections = self.sections.iter().enumerate().filter(|(index, _)| Some(*index) != except);
+        let sections = sections.map(|(_, section)| section.range());
+        let counts = |segment: &&Segment| match segment.is_loaded() {
+            true => segment.offset >= from,
+            false => segment.kind != elf::PT_GNU_SFRAME.0,
+        };
+        // Of what PT_PHDR counts, program headers are in use.
+        let segments = self.segments.iter().filter(counts).map(|segment| match segment.kind {
+            kind if kind == elf::PT_PHDR.0 => self.phoff..self.ph_end(),
+            _ => segment.range(),
+        });
+        let used = sections.chain(segments).filter(|range| range.end > from && !range.is_empty());
+        used.map(|range| range.start).min().unwrap_or(u64::MAX)
+    }
+
+    /// Whether bytes are zero, but for those of one section.
+    pub fn is_zero(&self, range: Range<u64>, except: Option<usize>) -> bool {
+        let except = except.map_or(0..0, |index| self.sections[index].range());
+        let (start, end) = (except.start.clamp(range.start, range.end.max(range.start)), except.end);
+        let (before, after) = (range.start..start.min(range.end), end.max(start)..range.end);
+        [before, after].into_iter().all(|range| self.bytes(range).iter().all(|&byte| byte == 0))
+    }
+
+    /// The page size that segments are aligned for, at most 64 KiB.
+    pub fn page(&self) -> u64 {
+        let smallest = match self.headers.arch.family() {
+            Family::Aarch64 => LARGE_PAGE,
+            Family::X86 | Family::S390x => PAGE,
+        };
+        let aligns = self.loaded().map(|load| load.align).filter(|align| align.is_power_of_two());
+        match aligns.max() {
+            Some(align) if (PAGE..=LARGE_PAGE).contains(&align) => align,
+            Some(align) if align < PAGE => PAGE,
+            _ => smallest,
+        }
+    }
+
+    /// The first page after all that is loaded.
+    pub fn free_address(&self) -> Result<u64, EmbedError> {
+        let end = self.loaded().map(Segment::end_address).max().unwrap_or(0);
+        let refused = EmbedError::Address { value: end, size: 0 };
+        end.checked_next_multiple_of(self.page()).ok_or(refused)
+    }
+}

@@ -1,0 +1,233 @@
+//! A linked file without its table: the reverse of every way to embed one.
+
+use core::ops::Range;
+
+use object::elf;
+
+use super::existing;
+use super::header::{Header, Segment};
+use super::movable::{is_relocations_of, is_table};
+use super::plan::{NAME, Names, Plan, Tail};
+use super::prepend;
+use super::renumber;
+use super::restore::restore;
+use super::source::Source;
+use crate::embed_error::EmbedError;
+
+/// How many tables are removed. A file has one, or one for each input where a linker does not merge them.
+const MAX_TABLES: usize = 16;
+
+/// Among how many notes that of the properties gets its place. Programs have three.
+const MAX_NOTES: usize = 16;
+
+/// The file without tables; None if it has none.
+///
+/// Sections that moved for the table's sake go back, if their old place is free; so do program headers that gave
+/// their slots to it, as far as it shows which they were. What a linker wrote for its own table, a symbol of the
+/// section or relocations, goes too.
+pub(super) fn plan(source: &Source<'_>) -> Result<Option<Plan>, EmbedError> {
+    let tables: Vec<usize> = (0..source.sections.len()).filter(|&index| is_table(source, index)).collect();
+    if tables.is_empty() && source.segment(elf::PT_GNU_SFRAME).is_none() {
+        return Ok(None);
+    }
+    if let Some(&table) = tables.get(MAX_TABLES) {
+        return Err(EmbedError::SeveralTables { offset: source.sections[table].offset, value: table as u64 });
+    }
+    let mut plan = match prepend::skip(source) {
+        0 => Plan::unchanged(source),
+        skip => without_page(source, skip),
+    };
+    plan.segments.retain(|segment| segment.kind != elf::PT_GNU_SFRAME.0);
+    for &table in &tables {
+        remove_memory(source, &mut plan, table)?;
+    }
+    if plan.skip == 0 && !plan.segments.is_empty() {
+        restore_note(source, &mut plan);
+    }
+    plan.resize_phdr();
+    let ph_end = source.phoff + plan.segments.len() as u64 * Segment::LEN;
+    if plan.skip == 0 && ph_end < source.ph_end() {
+        plan.cleared.push(ph_end..source.ph_end());
+    }
+    let is_removed = |index: usize| {
+        let section = &source.sections[index];
+        tables.binary_search(&index).is_ok() || tables.iter().any(|&table| is_relocations_of(section, table))
+    };
+    let removed: Vec<usize> = (0..source.sections.len()).filter(|&index| is_removed(index)).collect();
+    for &index in &removed {
+        let section = source.sections[index];
+        if section.has_bytes() && section.offset >= plan.skip {
+            plan.cleared.push(section.range());
+        }
+        // What has no bytes counts for nothing below.
+        plan.sections[index] = Header { name: plan.sections[index].name, ..Header::default() };
+    }
+    renumber::symbols(source, &mut plan, &removed)?;
+    rebuild_tail(source, &mut plan);
+    renumber::sections(source, &mut plan, &removed)?;
+    match find_headers(source, &plan) {
+        Some(offset) => plan.tail = Tail::At(offset),
+        // Those between sections are read no longer.
+        None if matches!(plan.tail, Tail::Rebuild(_)) => {
+            let size = source.sections.len() as u64 * Header::LEN;
+            plan.cleared.push(source.shoff..source.shoff.saturating_add(size));
+        }
+        None => {}
+    }
+    Ok(Some(plan.check(source)?))
+}
+
+/// The file without a page that was put before all others.
+fn without_page(source: &Source<'_>, skip: u64) -> Plan {
+    let mut plan = Plan::shifted(source, skip, 0);
+    let mut olds = source.segments.iter();
+    if source.loaded().any(|load| prepend::is_segment_of_table(source, load)) {
+        plan.segments.retain(|_| olds.next().is_none_or(|old| !old.is_loaded() || old.offset >= skip));
+    } else if let Some(first) = plan.segments.iter_mut().find(|segment| segment.is_loaded()) {
+        // Its offset has stayed 0.
+        first.move_by(0, skip);
+        first.file_size -= skip;
+        first.memory_size -= skip;
+    }
+    if source.is_fixed {
+        for load in plan.segments.iter_mut().filter(|segment| segment.is_loaded()) {
+            load.align = prepend::old_align(source, skip, load.address).unwrap_or(load.align);
+        }
+    }
+    let address = plan.segments.iter().find(|segment| segment.is_loaded()).map_or(0, |first| first.address);
+    for phdr in plan.segments.iter_mut().filter(|segment| segment.kind == elf::PT_PHDR.0) {
+        phdr.offset = source.phoff;
+        phdr.address = address.wrapping_add(source.phoff);
+        phdr.physical = phdr.address;
+    }
+    plan
+}
+
+/// Removes the segment that has nothing but a table, or the end of it.
+fn remove_memory(source: &Source<'_>, plan: &mut Plan, table: usize) -> Result<(), EmbedError> {
+    let section = source.sections[table];
+    let Some(load) = source.load_with(&section.range()).copied().filter(Segment::is_constant) else {
+        return Ok(());
+    };
+    let headers_end = if load.range().contains(&source.phoff) { source.ph_end() } else { 0 };
+    let end = existing::end_without(source, &load, Some(table)).max(headers_end);
+    let at = plan.segments.iter().position(|segment| {
+        let offset = segment.offset.wrapping_add(plan.skip).wrapping_sub(plan.prefix);
+        segment.is_loaded() && offset == load.offset && segment.address == load.address
+    });
+    let Some(at) = at.filter(|_| section.has_bytes() && end <= section.offset) else { return Ok(()) };
+    // Bytes after the table that no section has are others'.
+    if load.range().end > section.range().end && !source.is_zero(section.range().end..load.range().end, None)
+    {
+        return Ok(());
+    }
+    let is_last = source.loaded().all(|other| other.address <= load.address);
+    if is_last && headers_end == 0 {
+        let restored = match plan.skip == 0 && load.offset < section.offset {
+            true => restore(source, plan, at, &load, table)?,
+            false => None,
+        };
+        if let Some(restored) = restored {
+            *plan = restored;
+            return Ok(());
+        }
+        if end == load.offset {
+            plan.segments.remove(at);
+            return Ok(());
+        }
+    }
+    plan.segments[at].resize(end - load.offset);
+    Ok(())
+}
+
+/// Gives `PT_GNU_PROPERTY` its `PT_NOTE` again, which every linker writes.
+pub(super) fn restore_note(source: &Source<'_>, plan: &mut Plan) {
+    let Some(properties) = plan.segments.iter().find(|one| one.kind == elf::PT_GNU_PROPERTY.0).copied()
+    else {
+        return;
+    };
+    let range = properties.range();
+    let covers = |one: &Segment| one.range().start <= range.start && range.end <= one.range().end;
+    let is_note = |one: &Segment| one.kind == elf::PT_NOTE.0;
+    if plan.segments.iter().any(|one| is_note(one) && covers(one))
+        || plan.segments.len() >= source.segments.len()
+    {
+        return;
+    }
+    // Linkers write notes in the order of their sections.
+    let section_of = |one: &Segment| {
+        source.sections.iter().position(|section| section.has_bytes() && section.offset == one.offset)
+    };
+    let own = section_of(&properties);
+    let notes = plan.segments.iter().enumerate().filter(|(_, one)| is_note(one)).take(MAX_NOTES);
+    let later = notes.filter(|(_, one)| section_of(one) > own).map(|(index, _)| index).next();
+    let after = |one: &Segment| one.is_loaded() || one.kind == elf::PT_DYNAMIC.0 || is_note(one);
+    let at = later.or_else(|| Some(plan.segments.iter().rposition(after)? + 1)).unwrap_or(0);
+    plan.segments.insert(at, Segment { kind: elf::PT_NOTE.0, ..properties });
+}
+
+/// Plans the names of sections and the section headers, where nothing else follows.
+fn rebuild_tail(source: &Source<'_>, plan: &mut Plan) {
+    let unshift = |offset: u64| offset + plan.skip - plan.prefix;
+    let mut segments = plan.segments.clone();
+    segments.iter_mut().filter(|one| one.file_size != 0).for_each(|one| one.offset = unshift(one.offset));
+    let mut sections = plan.sections.clone();
+    sections.iter_mut().filter(|one| one.has_bytes()).for_each(|one| one.offset = unshift(one.offset));
+    plan.contents = source.contents(&segments, &sections, source.names);
+    plan.rebuild_tail(source);
+    let old = source.name_range();
+    // It may be the end of another name.
+    let is_last = source.bytes(old.clone()).ends_with(&[b"\0", NAME].concat());
+    let start = (old.end - old.start).wrapping_sub(NAME.len() as u64);
+    if !is_last || plan.sections.iter().any(|section| section.kind != 0 && u64::from(section.name) >= start) {
+        return;
+    }
+    let names = old.start..old.end - NAME.len() as u64;
+    let mut without = sections;
+    without[source.names].size = 0;
+    let contents = source.contents(&segments, &without, 0);
+    match find_copy(source, &without, &names) {
+        Some(offset) if offset < contents.end => {
+            plan.sections[source.names].offset = offset - plan.skip;
+            plan.sections[source.names].size = names.end - names.start;
+            plan.contents = contents;
+            plan.tail = Tail::Rebuild(None);
+        }
+        _ => plan.tail = Tail::Rebuild(Some(Names { old: names, append: &[] })),
+    }
+}
+
+/// Where the section headers that are planned lie already, in the new file: between sections, where they were before
+/// others were written after them.
+fn find_headers(source: &Source<'_>, plan: &Plan) -> Option<u64> {
+    if plan.tail != Tail::Rebuild(None) {
+        return None;
+    }
+    let wanted: Vec<u8> = plan.sections.iter().flat_map(|section| section.to_bytes(source.endian)).collect();
+    let len = wanted.len() as u64;
+    let mut ranges: Vec<_> = plan.sections.iter().filter(|one| one.has_bytes()).map(Header::range).collect();
+    ranges.sort_by_key(|range| range.start);
+    let mut gaps = ranges.windows(2).map(|pair| pair[0].end.next_multiple_of(8)..pair[1].start);
+    let is_it = |gap: &Range<u64>| {
+        let start = (gap.start + plan.skip).wrapping_sub(plan.prefix);
+        gap.end.saturating_sub(gap.start) >= len && source.bytes(start..start.saturating_add(len)) == wanted
+    };
+    gaps.find(is_it).map(|gap| gap.start)
+}
+
+/// Where bytes lie once more, between sections, and soon after the first.
+fn find_copy(source: &Source<'_>, sections: &[Header], names: &Range<u64>) -> Option<u64> {
+    /// How many bytes of alignment may come before them.
+    const MAX_PADDING: u64 = 64;
+    let wanted = source.bytes(names.clone());
+    let len = wanted.len() as u64;
+    let mut ranges: Vec<_> = sections.iter().filter(|one| one.has_bytes()).map(Header::range).collect();
+    ranges.sort_by_key(|range| range.start);
+    let gaps = ranges.windows(2).map(|pair| pair[0].end..pair[1].start.min(pair[0].end + len + MAX_PADDING));
+    let find = |gap: Range<u64>| {
+        let bytes = source.bytes(gap.clone());
+        let found = bytes.windows(wanted.len().max(1)).position(|window| window == wanted);
+        found.map(|at| gap.start + at as u64)
+    };
+    gaps.filter(|gap| gap.start + len <= gap.end).find_map(find)
+}

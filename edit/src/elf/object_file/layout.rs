@@ -1,0 +1,162 @@
+//! Where the parts of a changed object lie: in the old order, and where they were as far as nothing before them
+//! changes its length.
+
+use std::ops::Range;
+
+use cfipack_container::raw::elf::Headers;
+use cfipack_container::{Error, SectionName};
+use object::Endianness;
+use object::elf::{FileHeader64, SectionHeader64};
+use object::read::elf::{FileHeader as _, SectionHeader as _};
+
+use super::edit::Slot;
+use crate::embed_error::EmbedError;
+
+/// Alignment of the section headers.
+const HEADERS_ALIGN: usize = 8;
+
+/// The largest alignment that counts for a section that is not where it wants it.
+const MAX_MISALIGNED: usize = 64;
+
+/// A part of the file that has bytes.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub(super) kind: PartKind,
+    /// Where it lies in the old file; empty for a new one.
+    pub(super) old: Range<usize>,
+    /// Zeros before it in the old file.
+    pub(super) old_gap: usize,
+    align: usize,
+    /// Whether it gets new contents.
+    is_new: bool,
+    /// Where it starts in the new file.
+    pub(super) start: usize,
+}
+
+/// What a part is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum PartKind {
+    FileHeader,
+    /// The contents of a section, by slot.
+    Section(usize),
+    SectionHeaders,
+    /// Bytes that nothing describes, not all of them zero.
+    Unknown,
+}
+
+/// The parts of the old file, in its order, with gaps of zeros between them.
+pub(super) fn parts(headers: &Headers<'_>, slots: &[Slot<'_>]) -> Result<Vec<Part>, EmbedError> {
+    let file = headers.bytes;
+    let part = |kind, old, align| Part { kind, old, old_gap: 0, align, is_new: false, start: 0 };
+    let unknown = |old| part(PartKind::Unknown, old, 1);
+    let mut all = vec![part(PartKind::FileHeader, 0..size_of::<FileHeader64<Endianness>>(), 1)];
+    let table_len = headers.sections.len() * size_of::<SectionHeader64<Endianness>>();
+    let table = headers.file.e_shoff(headers.endian) as usize;
+    all.push(part(PartKind::SectionHeaders, table..table + table_len, HEADERS_ALIGN));
+    for (index, slot) in slots.iter().enumerate().take(headers.sections.len()) {
+        if let Some(old) = slot.old.clone() {
+            let align = usize::try_from(slot.header.sh_addralign(headers.endian)).unwrap_or(1).max(1);
+            all.push(Part { is_new: slot.new.is_some(), ..part(PartKind::Section(index), old, align) });
+        }
+    }
+    all.sort_by_key(|part| part.old.start);
+    let mut parts: Vec<Part> = Vec::with_capacity(all.len());
+    let mut end = 0;
+    for mut part in all {
+        let Some(gap) = file.get(end..part.old.start) else {
+            let section = match part.kind {
+                PartKind::Section(slot) => slots[slot].name,
+                _ => SectionName::new(""),
+            };
+            let (offset, size) = (part.old.start as u64, part.old.len() as u64);
+            return Err(EmbedError::File(Error::SectionsOverlap { section, offset, size }));
+        };
+        if gap.iter().any(|&byte| byte != 0) {
+            parts.push(unknown(end..part.old.start));
+        } else {
+            part.old_gap = gap.len();
+        }
+        end = part.old.end;
+        parts.push(part);
+    }
+    if file[end..].iter().any(|&byte| byte != 0) {
+        return Err(EmbedError::Overlay { offset: end as u64, size: (file.len() - end) as u64 });
+    }
+    parts.push(unknown(end..file.len()));
+    Ok(parts)
+}
+
+/// The parts of the new file in its order: the old ones without those that are removed, with the sections that
+/// had no bytes after the last one that had. Each starts where its alignment and what stood before it demand, and
+/// `len` is its new length.
+pub(super) fn place(
+    parts: Vec<Part>,
+    slots: &mut [Slot<'_>],
+    endian: Endianness,
+    len: impl Fn(PartKind, &[Slot<'_>]) -> usize,
+) -> Vec<Part> {
+    let is_section = |part: &Part| !matches!(part.kind, PartKind::SectionHeaders | PartKind::Unknown);
+    let last_section = parts.iter().rposition(is_section);
+    let is_added = |slot: &Slot<'_>| slot.old.is_none() && slot.new.is_some() && !slot.is_removed;
+    let added: Vec<_> = (0..slots.len()).filter(|&slot| is_added(&slots[slot])).collect();
+    let mut placed = Vec::with_capacity(parts.len() + added.len());
+    // Old start and end, and new start and end, of each part.
+    let mut anchors = Vec::with_capacity(parts.len());
+    let mut at = 0;
+    for (i, mut part) in parts.into_iter().enumerate() {
+        let is_removed = matches!(part.kind, PartKind::Section(slot) if slots[slot].is_removed);
+        if !is_removed {
+            part.start = at + padding(&part, at);
+            at = part.start
+                + if part.kind == PartKind::Unknown { part.old.len() } else { len(part.kind, slots) };
+        } else {
+            part.start = at;
+        }
+        anchors.push((part.old.clone(), part.start..at));
+        if !is_removed {
+            placed.push(part);
+        }
+        if Some(i) != last_section {
+            continue;
+        }
+        for &slot in &added {
+            let align = slots[slot].header.sh_addralign(endian).clamp(1, HEADERS_ALIGN as u64) as usize;
+            let start = at.next_multiple_of(align);
+            let kind = PartKind::Section(slot);
+            at = start + len(kind, slots);
+            placed.push(Part { kind, old: 0..0, old_gap: 0, align, is_new: true, start });
+        }
+    }
+    for part in &placed {
+        if let PartKind::Section(slot) = part.kind {
+            slots[slot].header.sh_offset.set(endian, part.start as u64);
+        }
+    }
+    place_empty(slots, &anchors, endian);
+    placed
+}
+
+/// Zeros before a part that comes to lie at `at` or later: as many as its alignment needs, and those that it had
+/// beyond that. One that is not where its alignment wants it stays as far from there.
+fn padding(part: &Part, at: usize) -> usize {
+    let is_aligned = part.old.start.is_multiple_of(part.align);
+    let modulus = if is_aligned { part.align } else { part.align.min(MAX_MISALIGNED) };
+    let remainder = if part.is_new { 0 } else { part.old.start % modulus };
+    let needed = |at: usize| (remainder + modulus - at % modulus) % modulus;
+    let end = part.old.start - part.old_gap;
+    needed(at) + part.old_gap.saturating_sub(needed(end))
+}
+
+/// Sections without bytes keep their distance from the part before them.
+fn place_empty(slots: &mut [Slot<'_>], anchors: &[(Range<usize>, Range<usize>)], endian: Endianness) {
+    for slot in slots.iter_mut().filter(|slot| slot.has_no_bytes()) {
+        let old = slot.header.sh_offset(endian);
+        let before = anchors.partition_point(|(part, _)| part.start as u64 <= old);
+        let Some((part, new)) = before.checked_sub(1).map(|i| &anchors[i]) else { continue };
+        let offset = match old.checked_sub(part.end as u64) {
+            Some(distance) => (new.end as u64).saturating_add(distance),
+            None => new.start as u64 + (old - part.start as u64),
+        };
+        slot.header.sh_offset.set(endian, offset);
+    }
+}

@@ -1,0 +1,288 @@
+//! A `.sframe` with its relocations put into a relocatable object, and removed from it.
+
+mod edit;
+mod layout;
+mod names;
+mod references;
+mod renumbering;
+mod symbols;
+
+use core::ops::Range;
+
+use cfipack_container::Error;
+use cfipack_container::raw::elf::Headers;
+use cfipack_container::{File, Kind};
+use cfipack_format::sframe::{Abi, Version};
+use object::elf::{self, Rela64};
+use object::pod::bytes_of;
+use object::read::elf::SectionHeader as _;
+use object::{Endianness, I64, U64};
+
+use super::headers::headers_of;
+use crate::embed_error::EmbedError;
+use crate::rewrite::Rewrite;
+use edit::Edit;
+use names::TableNames;
+
+/// The place of a function's start in a table: a field that gets a relocation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StartRelocation {
+    /// The field, in bytes from the start of the table.
+    pub offset: u32,
+    /// The section that the function lies in, by its place in the section table.
+    pub section: usize,
+    /// Where the function starts in that section, in bytes.
+    pub addend: u64,
+}
+
+/// Where a table has its version.
+const VERSION_AT: usize = 2;
+
+/// The alignment of both sections in bytes.
+const ALIGN: u64 = 8;
+
+const RELA_LEN: usize = size_of::<Rela64<Endianness>>();
+
+/// The relocatable ELF object with a `.sframe` of these bytes, and relocations for its functions' starts as gas
+/// writes them: relative to the field (`R_X86_64_PC64` for version 3, `R_X86_64_PC32` for version 2, and their
+/// like), against the symbol of the section that the function lies in. `starts` are in the table's order.
+///
+/// Both sections are the last ones, or have the numbers of the object's own, whose contents they replace; further
+/// tables are removed. No other section changes its number then, and no symbol unless a section's symbol
+/// is missing: it is inserted after the last local one, and everything that counts symbols is renumbered. The
+/// table stays outside all groups.
+///
+/// Functions of the table must not share rows: GNU `ld` (2.47) reserves as many bytes as its inputs' tables have,
+/// then writes the rows of each function, and overwrites the next section if these are more.
+///
+/// # Errors
+/// If the object cannot be changed safely; `EmbedError` lists the reasons.
+pub fn embed_in_object<'a>(
+    object: &File<'a>,
+    table: &[u8],
+    starts: &[StartRelocation],
+) -> Result<Rewrite<'a>, EmbedError> {
+    let headers = headers_of(object)?;
+    match headers.kind {
+        Kind::Relocatable => embed(headers, table, starts),
+        Kind::Linked => Err(EmbedError::Linked),
+    }
+}
+
+/// The object with this table in the place of its own, or at its end.
+fn embed<'a>(
+    headers: &Headers<'a>,
+    table: &[u8],
+    starts: &[StartRelocation],
+) -> Result<Rewrite<'a>, EmbedError> {
+    let mut edit = Edit::new(headers)?;
+    check_header_zero(headers)?;
+    check_names(&edit)?;
+    let tables = tables(&edit)?;
+    let is_in_group =
+        |&slot: &usize| edit.slots[slot].header.sh_flags(headers.endian).contains(elf::SHF_GROUP);
+    let kept = tables.first().copied().filter(|slot| !is_in_group(slot));
+    let holders = relocations_of(&edit, &tables);
+    let kept_relocations = holders
+        .iter()
+        .find(|(_, target)| Some(*target) == kept)
+        .map(|&(slot, _)| slot)
+        .filter(|_| !starts.is_empty());
+    let mut removed: Vec<_> = tables.into_iter().chain(holders.into_iter().map(|(slot, _)| slot)).collect();
+    removed.retain(|slot| Some(*slot) != kept && Some(*slot) != kept_relocations);
+    removed.sort_unstable();
+    edit.remove(removed)?;
+    let relocations = relocations(&mut edit, kept, table, starts)?;
+    put(&mut edit, kept, kept_relocations, table, relocations)?;
+    edit.finish()
+}
+
+/// The object without its tables and their relocations; none if it has no table.
+pub(super) fn without_sframe<'a>(headers: &Headers<'a>) -> Result<Option<Rewrite<'a>>, EmbedError> {
+    let mut edit = Edit::new(headers)?;
+    check_header_zero(headers)?;
+    check_names(&edit)?;
+    let mut removed = tables(&edit)?;
+    if removed.is_empty() {
+        return Ok(None);
+    }
+    let holders = relocations_of(&edit, &removed);
+    removed.extend(holders.into_iter().map(|(slot, _)| slot));
+    removed.sort_unstable();
+    edit.remove(removed)?;
+    remove_names(&mut edit);
+    edit.finish().map(Some)
+}
+
+/// The slots of tables, whose type is their own or, as tools that do not know it write, that of bytes or of none.
+fn tables(edit: &Edit<'_, '_>) -> Result<Vec<usize>, EmbedError> {
+    let headers = edit.headers;
+    let mut tables = Vec::new();
+    // Section 0 is none, whatever its header states.
+    for (index, header) in headers.sections.enumerate().skip(1) {
+        let kind = header.sh_type(headers.endian);
+        if kind == elf::SHT_GNU_SFRAME || headers.name(header) == b".sframe" {
+            if !matches!(kind, elf::SHT_GNU_SFRAME | elf::SHT_PROGBITS | elf::SHT_NOBITS) {
+                let offset = header.sh_offset(headers.endian);
+                return Err(EmbedError::TableType { offset, value: kind.0 });
+            }
+            tables.push(index.0);
+        }
+    }
+    Ok(tables)
+}
+
+/// The slots of the relocations of these sections, and of the section that each is for.
+fn relocations_of(edit: &Edit<'_, '_>, targets: &[usize]) -> Vec<(usize, usize)> {
+    let endian = edit.headers.endian;
+    let sections = edit.headers.sections.enumerate();
+    let holders = sections
+        .filter(|(_, header)| matches!(header.sh_type(endian), elf::SHT_REL | elf::SHT_RELA | elf::SHT_CREL));
+    let holders = holders.map(|(index, header)| (index.0, header.sh_info(endian) as usize));
+    holders.filter(|(_, target)| targets.binary_search(target).is_ok()).collect()
+}
+
+/// The bytes of the relocations of starts, against the symbols of their sections, as gas writes them.
+fn relocations(
+    edit: &mut Edit<'_, '_>,
+    table_slot: Option<usize>,
+    table: &[u8],
+    starts: &[StartRelocation],
+) -> Result<Vec<u8>, EmbedError> {
+    let headers = edit.headers;
+    let mut sections: Vec<_> = starts.iter().map(|start| start.section as u32).collect();
+    sections.sort_unstable();
+    sections.dedup();
+    let version = table.get(VERSION_AT).and_then(|&number| Version::from_number(number));
+    let kind =
+        version.zip(Abi::of(headers.arch)).map(|(version, abi)| (version, abi.start_relocation(version)));
+    let numbers = match &mut edit.symbols {
+        Some(symbols) => symbols.of_sections(&sections),
+        None if starts.is_empty() => Vec::new(),
+        None => return Err(EmbedError::NoSymbolTable),
+    };
+    let mut bytes = Vec::with_capacity(starts.len() * RELA_LEN);
+    for start in starts {
+        let offset = u64::from(start.offset);
+        let value = start.section as u64;
+        let Some((version, kind)) = kind else { return Err(EmbedError::Start { offset, value }) };
+        let end = offset + version.start_size() as u64;
+        let is_old = start.section != 0 && start.section < headers.sections.len();
+        let is_old = is_old && Some(start.section) != table_slot;
+        if end > table.len() as u64 || !is_old || edit.slots[start.section].is_removed {
+            return Err(EmbedError::Start { offset, value });
+        }
+        let number = numbers.partition_point(|&(section, _)| (section as usize) < start.section);
+        let info = u64::from(numbers[number].1) << 32 | u64::from(kind.number);
+        let relocation = Rela64 {
+            r_offset: U64::new(headers.endian, offset),
+            r_info: U64::new(headers.endian, info),
+            r_addend: I64::new(headers.endian, start.addend.cast_signed()),
+        };
+        bytes.extend_from_slice(bytes_of(&relocation));
+    }
+    Ok(bytes)
+}
+
+/// Puts the table and its relocations into their slots, or into new ones after all others.
+fn put(
+    edit: &mut Edit<'_, '_>,
+    table_slot: Option<usize>,
+    relocations_slot: Option<usize>,
+    table: &[u8],
+    relocations: Vec<u8>,
+) -> Result<(), EmbedError> {
+    let endian = edit.headers.endian;
+    let has_relocations = !relocations.is_empty();
+    let has_names = table_slot.is_some() && (relocations_slot.is_some() || !has_relocations);
+    let names = if has_names { TableNames::default() } else { append_names(edit)? };
+    let symbols = edit.symbols.as_ref().map_or(0, |symbols| symbols.table as u32);
+
+    let table_slot = table_slot.unwrap_or_else(|| edit.add(".sframe", names.sframe));
+    let header = &mut edit.slots[table_slot].header;
+    header.sh_type.set(endian, elf::SHT_GNU_SFRAME);
+    header.sh_flags.set(endian, elf::SHF_ALLOC);
+    header.sh_addralign.set(endian, ALIGN);
+    header.sh_entsize.set(endian, 0);
+    edit.set_bytes(table_slot, "section .sframe", table.to_vec());
+    if has_relocations {
+        let slot = relocations_slot.unwrap_or_else(|| edit.add(".rela.sframe", names.relocations));
+        let header = &mut edit.slots[slot].header;
+        header.sh_type.set(endian, elf::SHT_RELA);
+        header.sh_flags.set(endian, elf::SHF_INFO_LINK);
+        header.sh_addralign.set(endian, ALIGN);
+        header.sh_entsize.set(endian, RELA_LEN as u64);
+        header.sh_link.set(endian, symbols);
+        header.sh_info.set(endian, table_slot as u32);
+        edit.set_bytes(slot, "section .rela.sframe", relocations);
+    }
+    Ok(())
+}
+
+/// Refuses an object whose section 0 has a type: it is none (gABI, "Special Section Indexes").
+fn check_header_zero(headers: &Headers<'_>) -> Result<(), EmbedError> {
+    let zero = headers.sections.iter().next().map_or(0, |header| header.sh_type(headers.endian).0);
+    if zero == elf::SHT_NULL.0 {
+        return Ok(());
+    }
+    let offset = headers.file.e_shoff.get(headers.endian);
+    Err(Error::Unsupported { what: "type of section 0", offset, value: u64::from(zero), name: None }.into())
+}
+
+/// Refuses an object whose names of sections cannot be read, or have no end: what is added would change them.
+fn check_names(edit: &Edit<'_, '_>) -> Result<(), EmbedError> {
+    let refused = EmbedError::NoSectionNames { value: edit.names as u64 };
+    let names = names_of(edit).filter(|_| edit.names != 0).ok_or(refused)?;
+    let bytes = &edit.headers.bytes[names.clone()];
+    if bytes.last() != Some(&0) {
+        let (offset, value) = (names.start as u64, names.len() as u64);
+        return Err(Error::Table { what: "names of sections", offset, value }.into());
+    }
+    Ok(())
+}
+
+/// Appends the names of both sections to those of the object's.
+fn append_names(edit: &mut Edit<'_, '_>) -> Result<TableNames, EmbedError> {
+    let old = names_of(edit).ok_or(EmbedError::NoSectionNames { value: edit.names as u64 })?;
+    let damaged =
+        Error::Table { what: "names of sections", offset: old.start as u64, value: old.len() as u64 };
+    // What lies beyond the end would be a new name.
+    if last_name(edit) as usize >= old.len() {
+        return Err(damaged.into());
+    }
+    let mut contents = Rewrite::new();
+    contents.old(old);
+    let names = names::append(&mut contents).ok_or(damaged)?;
+    edit.set(edit.names, contents);
+    Ok(names)
+}
+
+/// Removes the names of a table and its relocations where they are the last ones, and no others.
+fn remove_names(edit: &mut Edit<'_, '_>) {
+    let Some(old) = names_of(edit) else { return };
+    let len = names::len_without(&edit.headers.bytes[old.clone()], last_name(edit));
+    if len != old.len() {
+        let mut contents = Rewrite::new();
+        contents.old(old.start..old.start + len);
+        edit.set(edit.names, contents);
+    }
+}
+
+/// The offset of the last name of a section that is left, or of a symbol if symbols have the same names.
+fn last_name(edit: &Edit<'_, '_>) -> u32 {
+    let endian = edit.headers.endian;
+    let kept = edit.slots.iter().filter(|slot| !slot.is_removed);
+    let last = kept.map(|slot| slot.header.sh_name.get(endian)).max().unwrap_or(0);
+    let of_symbols = edit
+        .symbols
+        .as_ref()
+        .filter(|symbols| edit.slots[symbols.table].header.sh_link(endian) as usize == edit.names);
+    of_symbols.map_or(last, |symbols| last.max(symbols.last_name()))
+}
+
+/// Where the names of sections lie; none if there are none.
+fn names_of(edit: &Edit<'_, '_>) -> Option<Range<usize>> {
+    let slot = edit.slots.get(edit.names).filter(|slot| !slot.is_removed)?;
+    let is_names = slot.header.sh_type(edit.headers.endian) == elf::SHT_STRTAB;
+    slot.old.clone().filter(|_| is_names)
+}

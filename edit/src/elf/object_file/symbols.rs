@@ -1,0 +1,203 @@
+//! The symbol table of an object: symbols of sections found and added, and those of removed sections removed.
+
+use cfipack_container::Error;
+use cfipack_container::raw::elf::Headers;
+use object::elf::{self, Sym64, SymbolSection};
+use object::pod::bytes_of;
+use object::read::elf::{SectionHeader as _, Sym as _};
+use object::{Endianness, SectionIndex, U16, U32, U64};
+
+use super::renumbering::Renumbering;
+use crate::embed_error::EmbedError;
+
+/// A symbol table and what changes in it.
+#[derive(Debug)]
+pub(super) struct Symbols<'a> {
+    /// The section with the table.
+    pub(super) table: usize,
+    /// The section with the indexes of sections that the table has no room for.
+    pub(super) extended_table: Option<usize>,
+    pub(super) renumbering: Renumbering,
+    endian: Endianness,
+    symbols: &'a [Sym64<Endianness>],
+    extended: &'a [U32<Endianness>],
+    /// The sections whose symbols are inserted, by old number.
+    inserted: Vec<u32>,
+}
+
+impl<'a> Symbols<'a> {
+    /// The object's symbol table; none if it has none.
+    pub(super) fn read(headers: &Headers<'a>) -> Result<Option<Self>, EmbedError> {
+        let (endian, bytes) = (headers.endian, headers.bytes);
+        let of_type = |kind| {
+            headers.sections.enumerate().filter(move |(_, s)| s.sh_type(endian) == kind).map(|(i, _)| i.0)
+        };
+        let mut tables = of_type(elf::SHT_SYMTAB);
+        let Some(table) = tables.next() else { return Ok(None) };
+        let header = headers.sections.section(SectionIndex(table)).map_err(|_| damaged(0, 0))?;
+        let damaged = damaged(header.sh_offset(endian), header.sh_size(endian));
+        if tables.next().is_some() {
+            return Err(damaged);
+        }
+        let symbols: &[Sym64<_>] = header.data_as_array(endian, bytes).map_err(|_| damaged)?;
+        let first_global = header.sh_info(endian);
+        if first_global as usize > symbols.len() || first_global == 0 && !symbols.is_empty() {
+            return Err(damaged);
+        }
+        let extended_table = of_type(elf::SHT_SYMTAB_SHNDX).next();
+        let extended = match extended_table {
+            Some(index) => headers
+                .sections
+                .section(SectionIndex(index))
+                .and_then(|header| header.data_as_array(endian, bytes))
+                .ok()
+                .filter(|extended: &&[U32<_>]| extended.len() == symbols.len())
+                .ok_or(damaged)?,
+            None => &[],
+        };
+        let renumbering = Renumbering { inserted_at: first_global, ..Renumbering::default() };
+        let inserted = Vec::new();
+        let this = Self { table, extended_table, renumbering, endian, symbols, extended, inserted };
+        // A section that does not exist would be a new one.
+        let sections = headers.sections.len() as u32;
+        let is_damaged = (0..symbols.len()).any(|index| this.section(index) >= Some(sections));
+        if is_damaged { Err(damaged) } else { Ok(Some(this)) }
+    }
+
+    /// The section that a symbol is defined in.
+    fn section(&self, index: usize) -> Option<u32> {
+        let number = self.symbols[index].st_shndx(self.endian);
+        let section = match number.index() {
+            Some(section) => Some(section.into()),
+            None if number == elf::SHN_XINDEX => self.extended.get(index).map(|word| word.get(self.endian)),
+            None => None,
+        };
+        section.filter(|&section| section != 0)
+    }
+
+    /// Removes the symbols of sections that are removed.
+    pub(super) fn remove(&mut self, sections: &Renumbering) -> Result<(), EmbedError> {
+        for index in 0..self.symbols.len() {
+            if self.section(index).is_none_or(|section| sections.number(section).is_some()) {
+                continue;
+            }
+            let symbol = &self.symbols[index];
+            if symbol.st_bind() != elf::STB_LOCAL {
+                return Err(EmbedError::TableSymbol { value: index as u64 });
+            }
+            self.renumbering.removed.push(index as u32);
+        }
+        Ok(())
+    }
+
+    /// The new numbers of the symbols of sections, which are in ascending order; symbols that are missing are
+    /// inserted after the last local one. Called once, after all others are removed.
+    pub(super) fn of_sections(&mut self, sections: &[u32]) -> Vec<(u32, u32)> {
+        let mut found = vec![None; sections.len()];
+        let is_section = |symbol: &Sym64<_>| {
+            let kind = (symbol.st_bind(), symbol.st_type());
+            kind == (elf::STB_LOCAL, elf::STT_SECTION) && symbol.st_value(self.endian) == 0
+        };
+        for (index, _) in self.symbols.iter().enumerate().filter(|(_, symbol)| is_section(symbol)) {
+            let place = self.section(index).and_then(|section| sections.binary_search(&section).ok());
+            if let Some(place) = place {
+                found[place].get_or_insert(index as u32);
+            }
+        }
+        let missing = sections.iter().zip(&found).filter(|(_, found)| found.is_none());
+        self.inserted = missing.map(|(&section, _)| section).collect();
+        self.renumbering.inserted = self.inserted.len() as u32;
+        let mut next = self.renumbering.first_inserted();
+        let mut numbers = Vec::with_capacity(sections.len());
+        for (&section, found) in sections.iter().zip(found) {
+            // A symbol of a removed section is of no section that is asked for.
+            let number = found.and_then(|index| self.renumbering.number(index)).unwrap_or_else(|| {
+                next += 1;
+                next - 1
+            });
+            numbers.push((section, number));
+        }
+        numbers
+    }
+
+    /// Whether all symbols keep their numbers.
+    pub(super) fn is_unchanged(&self) -> bool {
+        self.renumbering.is_identity(self.symbols.len()) && self.inserted.is_empty()
+    }
+
+    /// The number of the first symbol that is not local.
+    pub(super) fn first_global(&self) -> u32 {
+        self.renumbering.first_inserted() + self.renumbering.inserted
+    }
+
+    /// The highest offset of a symbol's name.
+    pub(super) fn last_name(&self) -> u32 {
+        self.symbols.iter().map(|symbol| symbol.st_name(self.endian)).max().unwrap_or_default()
+    }
+
+    /// The bytes of the changed table, and of the table of extended indexes if there is one.
+    pub(super) fn write(&self, sections: &Renumbering) -> Result<(Vec<u8>, Option<Vec<u8>>), EmbedError> {
+        let (mut table, mut extended) = (Vec::new(), Vec::new());
+        for index in 0..=self.symbols.len() {
+            if index == self.renumbering.inserted_at as usize {
+                for &section in &self.inserted {
+                    let (symbol, word) = self.section_symbol(section, sections)?;
+                    table.extend_from_slice(bytes_of(&symbol));
+                    extended.extend_from_slice(bytes_of(&word));
+                }
+            }
+            let is_removed = self.renumbering.removed.binary_search(&(index as u32)).is_ok();
+            let Some(old) = self.symbols.get(index).filter(|_| !is_removed) else { continue };
+            let (symbol, word) = self.renumbered(index, old, sections);
+            table.extend_from_slice(bytes_of(&symbol));
+            extended.extend_from_slice(bytes_of(&word));
+        }
+        Ok((table, self.extended_table.map(|_| extended)))
+    }
+
+    /// A symbol with its section's new number.
+    fn renumbered(
+        &self,
+        index: usize,
+        old: &Sym64<Endianness>,
+        sections: &Renumbering,
+    ) -> (Sym64<Endianness>, U32<Endianness>) {
+        let (mut symbol, mut word) = (*old, self.extended.get(index).copied().unwrap_or_default());
+        if let Some(section) = self.section(index).and_then(|section| sections.number(section)) {
+            match old.st_shndx(self.endian) {
+                elf::SHN_XINDEX => word = U32::new(self.endian, section),
+                // Sections of an object are never inserted before others: the number does not grow.
+                _ => symbol.st_shndx = U16::new(self.endian, SymbolSection(section as u16)),
+            }
+        }
+        (symbol, word)
+    }
+
+    /// The symbol of a section.
+    fn section_symbol(
+        &self,
+        section: u32,
+        sections: &Renumbering,
+    ) -> Result<(Sym64<Endianness>, U32<Endianness>), EmbedError> {
+        let endian = self.endian;
+        let section = sections.number(section).unwrap_or_default();
+        let is_extended = section >= u32::from(elf::SHN_LORESERVE);
+        if is_extended && self.extended_table.is_none() {
+            return Err(EmbedError::ExtendedIndex { value: section.into() });
+        }
+        let number = if is_extended { elf::SHN_XINDEX } else { SymbolSection(section as u16) };
+        let symbol = Sym64 {
+            st_name: U32::new(endian, 0),
+            st_info: elf::SymbolInfo::new(elf::STB_LOCAL, elf::STT_SECTION),
+            st_other: elf::SymbolOther(0),
+            st_shndx: U16::new(endian, number),
+            st_value: U64::new(endian, 0),
+            st_size: U64::new(endian, 0),
+        };
+        Ok((symbol, U32::new(endian, if is_extended { section } else { 0 })))
+    }
+}
+
+fn damaged(offset: u64, value: u64) -> EmbedError {
+    EmbedError::File(Error::Table { what: "symbols", offset, value })
+}

@@ -1,0 +1,29 @@
+//! A section's bytes in a finished file replaced by fewer.
+
+use cfipack_container::{Error, File};
+use object::read::elf::SectionHeader as _;
+
+/// Bytes of a section header before the field with its size.
+const SH_SIZE: usize = 0x20;
+
+/// The file with other bytes in an ELF section, which is known by its [index](cfipack_container::Section::index): the
+/// section's size becomes theirs, what is left over of its room in the file becomes zeros, and nothing moves. None if
+/// they do not fit into it, or if the file is not ELF.
+pub fn with_section(file: &File<'_>, index: usize, contents: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    let Some(headers) = file.as_elf().map(|elf| elf.headers()) else { return Ok(None) };
+    let room = headers.section_bytes(index)?.len();
+    let Ok(header) = headers.sections.section(object::SectionIndex(index)) else { return Ok(None) };
+    if contents.len() > room || !headers.has_bytes(header) {
+        return Ok(None);
+    }
+    let mut bytes = headers.bytes.to_vec();
+    // It has been read there.
+    let at = header.sh_offset(headers.endian) as usize;
+    let (new, rest) = bytes[at..at + room].split_at_mut(contents.len());
+    new.copy_from_slice(contents);
+    rest.fill(0);
+    let header = core::ptr::from_ref(header).addr() - headers.bytes.as_ptr().addr();
+    let size = headers.arch.endian().put_u64(contents.len() as u64);
+    bytes[header + SH_SIZE..][..8].copy_from_slice(&size);
+    Ok(Some(bytes))
+}

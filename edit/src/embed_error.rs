@@ -1,0 +1,275 @@
+//! Why a table cannot be put into a file, or removed from it.
+
+use core::fmt;
+
+use cfipack_container::{Error, SectionName};
+
+/// A file that is left as it is: what is in the way, where, and the value there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum EmbedError {
+    /// The file cannot be read.
+    File(Error),
+    /// A Mach-O file: `.sframe` belongs to ELF.
+    NotElf,
+    /// A relocatable object where a linked file is needed.
+    Relocatable,
+    /// A linked file where a relocatable object is needed.
+    Linked,
+    /// A linked file without section headers: what its bytes are is unknown.
+    NoSectionHeaders,
+    /// A linked file without segments to load.
+    NoSegments,
+    /// Code of the file lies elsewhere: it has debug information only.
+    NoContents {
+        /// The section of code without bytes.
+        section: SectionName,
+        /// Its offset in the file.
+        offset: u64,
+        /// Its size.
+        size: u64,
+    },
+    /// Bytes after everything that the headers describe, such as an archive that a program carries.
+    Overlay {
+        /// Their offset in the file.
+        offset: u64,
+        /// How many.
+        size: u64,
+    },
+    /// A signature of all bytes before it.
+    Signature {
+        /// Its offset in the file.
+        offset: u64,
+    },
+    /// Segments that are not loaded in ascending order of their addresses.
+    SegmentOrder {
+        /// The program header's offset in the file.
+        offset: u64,
+        /// Its `p_vaddr`.
+        value: u64,
+    },
+    /// A segment with a physical address of its own: a kernel or firmware.
+    PhysicalAddress {
+        /// The program header's offset in the file.
+        offset: u64,
+        /// Its `p_paddr`.
+        value: u64,
+    },
+    /// More `.sframe` sections than linkers leave.
+    SeveralTables {
+        /// The offset of the first that is one too many in the file.
+        offset: u64,
+        /// Its index.
+        value: u64,
+    },
+    /// A section stands in the way of a program header.
+    NoRoom {
+        /// The section in the way.
+        section: SectionName,
+        /// Its offset in the file.
+        offset: u64,
+        /// Its size.
+        size: u64,
+    },
+    /// No way of those that suit the file makes room for a program header.
+    NoWay {
+        /// The offset of the program headers in the file.
+        offset: u64,
+        /// Their size.
+        size: u64,
+    },
+    /// Unknown bytes after the program headers, which belong to no section.
+    UnknownBytes {
+        /// The offset of the first in the file.
+        offset: u64,
+        /// It and up to 7 bytes that follow, as a little-endian number.
+        value: u64,
+    },
+    /// A relocation, a symbol or an entry of the dynamic section points into a section that has to move, and is of
+    /// no kind known.
+    Reference {
+        /// The section that points there.
+        section: SectionName,
+        /// The entry's offset in the file.
+        offset: u64,
+        /// The address.
+        value: u64,
+    },
+    /// An object without a symbol table, which relocations need.
+    NoSymbolTable,
+    /// An object whose sections have no names.
+    NoSectionNames {
+        /// The section that should have them.
+        value: u64,
+    },
+    /// An object with program headers.
+    ObjectSegments {
+        /// Their offset in the file.
+        offset: u64,
+        /// How many.
+        value: u64,
+    },
+    /// A function's start is not in the table, or in a section that does not exist.
+    Start {
+        /// Its offset in the table.
+        offset: u64,
+        /// The section's index.
+        value: u64,
+    },
+    /// A section of an object has the name of a table, and a type that no table has.
+    TableType {
+        /// Its offset in the file.
+        offset: u64,
+        /// Its type.
+        value: u32,
+    },
+    /// A section holds numbers of symbols, which change, in an unknown form.
+    SymbolNumbers {
+        /// The section.
+        section: SectionName,
+        /// Its offset in the file.
+        offset: u64,
+        /// Its type.
+        value: u64,
+    },
+    /// Another section or a relocation of one refers to the table that would be removed.
+    TableReference {
+        /// The section.
+        section: SectionName,
+        /// Its offset in the file, or that of the relocation.
+        offset: u64,
+        /// The number of the table's section or of its symbol.
+        value: u64,
+    },
+    /// A symbol that other objects can refer to lies in the table that would be removed.
+    TableSymbol {
+        /// Its number.
+        value: u64,
+    },
+    /// A section with a high number needs a symbol, and the object has no table of such numbers
+    /// (`SHT_SYMTAB_SHNDX`).
+    ExtendedIndex {
+        /// The section's number.
+        value: u64,
+    },
+    /// Bytes that belong to several things of the file would have to change.
+    Overlap {
+        /// The offset of the first in the file.
+        offset: u64,
+        /// How many.
+        size: u64,
+    },
+    /// The table does not fit into the address space after the last segment, or into the file.
+    Address {
+        /// Where it would lie.
+        value: u64,
+        /// Its length.
+        size: u64,
+    },
+}
+
+impl From<Error> for EmbedError {
+    fn from(error: Error) -> Self {
+        Self::File(error)
+    }
+}
+
+impl fmt::Display for EmbedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(error) => error.fmt(f),
+            Self::NotElf => f.write_str("offset 0x0: a Mach-O file; .sframe belongs to ELF"),
+            Self::Relocatable => f.write_str("offset 0x10: a relocatable object, not a linked file"),
+            Self::Linked => f.write_str("offset 0x10: a linked file, not a relocatable object"),
+            Self::NoSectionHeaders => f.write_str("offset 0x28: a linked file without section headers"),
+            Self::NoSegments => f.write_str("offset 0x20: a linked file without segments to load"),
+            Self::NoContents { section, offset, size } => {
+                write!(
+                    f,
+                    "section {section}: offset {offset:#x}: {size:#x} bytes of code are not in the file"
+                )
+            }
+            Self::Overlay { offset, size } => {
+                write!(f, "offset {offset:#x}: {size:#x} bytes after all that the headers describe")
+            }
+            Self::Signature { offset } => {
+                write!(f, "offset {offset:#x}: a signature, which a change would break")
+            }
+            Self::SegmentOrder { offset, value } => {
+                write!(f, "offset {offset:#x}: segment at {value:#x} is not in ascending order")
+            }
+            Self::PhysicalAddress { offset, value } => {
+                write!(f, "offset {offset:#x}: segment with the physical address {value:#x}")
+            }
+            Self::SeveralTables { offset, value } => {
+                write!(f, "offset {offset:#x}: section {value} is one .sframe too many")
+            }
+            Self::NoRoom { section, offset, size } => {
+                write!(
+                    f,
+                    "section {section}: offset {offset:#x}: {size:#x} bytes leave no room for program headers and cannot be moved"
+                )
+            }
+            Self::NoWay { offset, size } => {
+                write!(f, "offset {offset:#x}: no room for more program headers than these {size:#x} bytes")
+            }
+            Self::UnknownBytes { offset, value } => {
+                write!(
+                    f,
+                    "offset {offset:#x}: bytes of no section after the program headers (value {value:#x})"
+                )
+            }
+            Self::Reference { section, offset, value } => {
+                write!(
+                    f,
+                    "section {section}: offset {offset:#x}: refers to {value:#x} in a section that has to move"
+                )
+            }
+            Self::NoSymbolTable => f.write_str("offset 0x28: an object without a symbol table"),
+            Self::NoSectionNames { value } => {
+                write!(f, "offset 0x3e: section {value} does not hold the names of sections")
+            }
+            Self::ObjectSegments { offset, value } => {
+                write!(f, "offset {offset:#x}: {value} program headers in an object")
+            }
+            Self::Start { offset, value } => {
+                write!(
+                    f,
+                    "section .sframe: offset {offset:#x}: no field of a function's start in section {value}"
+                )
+            }
+            Self::TableType { offset, value } => {
+                write!(f, "section .sframe: offset {offset:#x}: type {value:#x} is not that of a table")
+            }
+            Self::SymbolNumbers { section, offset, value } => {
+                write!(
+                    f,
+                    "section {section}: offset {offset:#x}: has numbers of symbols, which change, and its type {value:#x} is not supported"
+                )
+            }
+            Self::TableReference { section, offset, value } => {
+                write!(
+                    f,
+                    "section {section}: offset {offset:#x}: refers to the .sframe that would be removed (number {value})"
+                )
+            }
+            Self::TableSymbol { value } => {
+                write!(f, "symbol {value}, which is not local, lies in the .sframe that would be removed")
+            }
+            Self::ExtendedIndex { value } => {
+                write!(
+                    f,
+                    "section {value} needs a symbol, and there is no SHT_SYMTAB_SHNDX section for its number"
+                )
+            }
+            Self::Overlap { offset, size } => {
+                write!(f, "offset {offset:#x}: {size:#x} bytes belong to several things that would change")
+            }
+            Self::Address { value, size } => {
+                write!(f, "a table of {size:#x} bytes has no place at address {value:#x}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for EmbedError {}

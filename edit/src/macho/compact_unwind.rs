@@ -1,0 +1,206 @@
+//! Other rows in `__LD,__compact_unwind` of a 64-bit object.
+//!
+//! Rows that replace others change in their places. With more rows the section becomes the last one of the
+//! object's addresses: only symbols of its own move with it, and no field of another section does.
+
+use std::borrow::Cow;
+
+use cfipack_container::raw::macho::Headers;
+use cfipack_container::{Error, File, Kind, Section, SectionName};
+use cfipack_format::compact_unwind::{Encoding, Entry as Row, Flags};
+use cfipack_format::{Address, SectionOffset};
+
+use super::headers::Commands;
+use super::relocate::Relocations;
+use super::splices::Splices;
+use crate::rewrite::Rewrite;
+
+/// A pointer of the objects that are changed.
+const POINTER: u8 = 8;
+pub(super) const ROW: usize = Row::size(POINTER);
+
+/// A row, which all bytes belong to.
+pub(super) type RowBytes = [u8; Row::MAX_SIZE];
+
+/// Writes rows of `__compact_unwind` into an object for x86-64 or arm64.
+#[derive(Debug)]
+pub struct CompactUnwindEditor<'f, 'a> {
+    pub(super) file: &'f Headers<'a>,
+    pub(super) commands: Commands,
+    /// The section, if the object has it.
+    pub(super) section: Option<Section<'a>>,
+    pub(super) relocations: Relocations,
+    /// Where symbols divide sections: sections from 0 with addresses, sorted.
+    starts: Vec<(usize, Address)>,
+}
+
+/// How a function is unwound, as a row of `__compact_unwind` is to have it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CompactUnwindEdit {
+    /// The row that is replaced, by its place in the section; none for a new one. Function and length of a row that
+    /// is replaced stay.
+    pub row: Option<SectionOffset>,
+    /// Start of the function.
+    pub function: Address,
+    /// Bytes of the function.
+    pub length: u32,
+    /// The encoding, without flags and personality.
+    pub encoding: Encoding,
+    /// The personality: its index in the symbol table.
+    pub personality: Option<usize>,
+    /// Its language-specific data area.
+    pub lsda: Option<Address>,
+}
+
+impl<'f, 'a> CompactUnwindEditor<'f, 'a> {
+    /// What writes other rows into the `__compact_unwind` of a relocatable Mach-O object for x86-64 or arm64. None for
+    /// other formats.
+    ///
+    /// # Errors
+    /// The file is linked, for another architecture, or has load commands other than those of objects.
+    pub fn of(file: &'f File<'a>) -> Result<Option<Self>, Error> {
+        file.as_macho().map(|file| Self::new(file.headers())).transpose()
+    }
+
+    fn new(file: &'f Headers<'a>) -> Result<Self, Error> {
+        if file.kind != Kind::Relocatable {
+            let value = word(file.bytes, 12).into();
+            return Err(Error::Unsupported { what: "file type", offset: 12, value, name: None });
+        }
+        if !file.arch.has_compact_unwind() || file.arch.pointer_size() != 8 {
+            let value = word(file.bytes, 4).into();
+            return Err(Error::Unsupported { what: "CPU type", offset: 4, value, name: None });
+        }
+        let commands = Commands::read(file.bytes)?;
+        let section = file.find(b"__compact_unwind").map(|index| file.section(index)).transpose()?;
+        if let Some(section) = &section
+            && section.bytes.len() % ROW != 0
+        {
+            let (offset, value) = (section.address.0, section.bytes.len() as u64);
+            return Err(Error::Table { what: "__compact_unwind", offset, value });
+        }
+        let relocations = Relocations::read(file, section.as_ref().and_then(|section| section.index))?;
+        let mut starts = Vec::new();
+        for symbol in file.symbols.iter().filter(|symbol| symbol.is_real) {
+            let Some(section) = symbol.section else { continue };
+            // A section's start is one anyway.
+            let is_first = file.sections.get(section).is_some_and(|header| header.address == symbol.value);
+            if is_first || symbol.starts_subsection() {
+                starts.push((section, Address(symbol.value)));
+            }
+        }
+        starts.sort_unstable();
+        Ok(Self { file, commands, section, relocations, starts })
+    }
+
+    /// Whether symbols divide the object's sections into parts that a linker moves one by one
+    /// (`MH_SUBSECTIONS_VIA_SYMBOLS`).
+    pub fn has_subsections(&self) -> bool {
+        self.commands.has_subsections
+    }
+
+    /// Whether a part of a section starts at this address, which a row may lead to, and has a symbol.
+    pub fn starts_subsection(&self, address: Address) -> bool {
+        let place = self.file.locate(address);
+        place.is_some_and(|place| self.starts.binary_search(&(place.section, address)).is_ok())
+    }
+
+    /// The name of a symbol by its index; what is not UTF-8 is replaced, and after 4096 bytes it is
+    /// cut, with `…` at its end.
+    pub fn symbol_name(&self, index: usize) -> Option<Cow<'a, str>> {
+        self.file.symbols.get(index).map(|symbol| symbol.text())
+    }
+
+    /// The object with these rows. Without any, it is the same.
+    ///
+    /// # Errors
+    /// A row has no function, personality or LSDA in the object; the parts of the file overlap, so that none can
+    /// move; or something else than symbols refers to the section that moves.
+    pub fn rewrite(mut self, edits: &[CompactUnwindEdit]) -> Result<Rewrite<'a>, Error> {
+        let (mut splices, file_len) = (Splices::default(), self.file.bytes.len());
+        if !edits.is_empty() {
+            let (rows, len) = self.rows(edits)?;
+            let old = self.section.as_ref().map_or(0, |section| section.bytes.len());
+            if len == old {
+                self.change_in_place(&mut splices, &rows)?;
+            } else {
+                self.move_to_end(&mut splices, &rows, len)?;
+            }
+        }
+        splices.rewrite(file_len)
+    }
+
+    /// The changed and new rows with their offsets, the relocations added, and the new size of the section.
+    fn rows(&mut self, edits: &[CompactUnwindEdit]) -> Result<(Vec<(usize, RowBytes)>, usize), Error> {
+        let old = self.section.as_ref().map_or(0, |section| section.bytes.len());
+        let (mut rows, mut end) = (Vec::new(), old);
+        let mut removed = Vec::new();
+        for edit in edits {
+            let at = match edit.row {
+                Some(SectionOffset(at)) if at % ROW == 0 && at < old => {
+                    removed.push(at + Row::personality_at(POINTER));
+                    removed.push(at + Row::lsda_at(POINTER));
+                    at
+                }
+                Some(SectionOffset(at)) => {
+                    let (offset, value) = (at as u64, old as u64);
+                    return Err(Error::Table { what: "__compact_unwind: place of a row", offset, value });
+                }
+                None => {
+                    end += ROW;
+                    end - ROW
+                }
+            };
+            rows.push((at, edit));
+        }
+        removed.sort_unstable();
+        self.relocations.remove(&removed);
+        let rows = rows.into_iter().map(|(at, edit)| Ok((at, self.row(at, edit)?)));
+        Ok((rows.collect::<Result<_, Error>>()?, end))
+    }
+
+    /// The bytes of a row at an offset of the section, whose relocations are added.
+    fn row(&mut self, at: usize, edit: &CompactUnwindEdit) -> Result<RowBytes, Error> {
+        let old = self.section.as_ref().and_then(|section| section.bytes.get(at..at + ROW));
+        let mut row = match old.and_then(|old| Row::read(old, POINTER)) {
+            Some(row) => row,
+            None => {
+                self.add_pointer(at + Row::FUNCTION_AT, edit.function)?;
+                Row { function: edit.function.0, length: edit.length, ..Row::default() }
+            }
+        };
+        if let Some(symbol) = edit.personality {
+            let offset = at + Row::personality_at(POINTER);
+            let known = u32::try_from(symbol).ok().filter(|_| self.file.symbols.get(symbol).is_some());
+            let missing = Error::RelocationSymbol {
+                section: SectionName::new("__compact_unwind"),
+                offset: offset as u64,
+                value: symbol as u64,
+            };
+            self.relocations.add_symbol(offset as u32, known.ok_or(missing)?);
+        }
+        if let Some(lsda) = edit.lsda {
+            self.add_pointer(at + Row::lsda_at(POINTER), lsda)?;
+        }
+        let flags = if edit.lsda.is_some() { Flags::HAS_LSDA } else { Flags::empty() };
+        row.encoding = edit.encoding.with_flags(flags);
+        row.personality = 0;
+        row.lsda = edit.lsda.map_or(0, |lsda| lsda.0);
+        Ok(row.write(POINTER))
+    }
+
+    /// Adds the relocation of a pointer to an address in a section.
+    fn add_pointer(&mut self, offset: usize, to: Address) -> Result<(), Error> {
+        let place = self.file.locate(to).ok_or(Error::RelocationSymbol {
+            section: SectionName::new("__compact_unwind"),
+            offset: offset as u64,
+            value: to.0,
+        })?;
+        self.relocations.add_section(offset as u32, place.section);
+        Ok(())
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |word| u32::from_le_bytes(*word))
+}

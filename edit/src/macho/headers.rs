@@ -1,0 +1,292 @@
+//! The load commands of an object, and the parts of the file that they lead to.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use cfipack_container::Error;
+use object::LittleEndian as LE;
+use object::macho::{self, LoadCommandType, MachHeader64, Section64, SegmentCommand64};
+use object::read::macho::{MachHeader as _, Segment as _};
+
+use super::splices::Splices;
+
+/// A field of the load commands that has an offset in the file.
+#[derive(Debug)]
+pub(super) struct OffsetField {
+    /// Where it stands in the file; it has 4 bytes.
+    at: usize,
+    what: Cow<'static, str>,
+    /// Its value: where the part starts.
+    offset: u64,
+    /// Bytes of the part.
+    len: u64,
+}
+
+/// What is known of the load commands.
+#[derive(Debug)]
+pub(super) struct Commands {
+    /// Whether symbols divide sections into parts that a linker moves one by one.
+    pub(super) has_subsections: bool,
+    /// Where the load command of the only segment lies.
+    pub(super) segment: Range<usize>,
+    /// The number of its sections.
+    pub(super) num_sections: u32,
+    /// The segment's place in the file.
+    fileoff: u64,
+    pub(super) vmaddr: u64,
+    vmsize: u64,
+    /// The fields with offsets, those of sections and relocations among them.
+    offsets: Vec<OffsetField>,
+    /// Bytes of all load commands.
+    len: u32,
+}
+
+const SEGMENT: usize = size_of::<SegmentCommand64<LE>>();
+/// Bytes of a section's header.
+const SECTION: usize = size_of::<Section64<LE>>();
+
+/// `MH_SUBSECTIONS_VIA_SYMBOLS` of `mach-o/loader.h`.
+const SUBSECTIONS_VIA_SYMBOLS: u32 = 0x2000;
+
+/// Commands that lead to nothing in the file.
+const PLAIN: [LoadCommandType; 9] = [
+    macho::LC_UUID,
+    macho::LC_BUILD_VERSION,
+    macho::LC_VERSION_MIN_MACOSX,
+    macho::LC_VERSION_MIN_IPHONEOS,
+    macho::LC_VERSION_MIN_TVOS,
+    macho::LC_VERSION_MIN_WATCHOS,
+    macho::LC_LINKER_OPTION,
+    macho::LC_SOURCE_VERSION,
+    macho::LC_TARGET_TRIPLE,
+];
+
+/// The offsets in a command: where the field stands in it, where that of the part's length, and the bytes
+/// that the latter counts in. Addresses in these parts are those of sections, which stay. None of a command that is
+/// not known.
+fn offsets(command: LoadCommandType) -> Option<&'static [(usize, usize, u64, &'static str)]> {
+    Some(match command {
+        macho::LC_SYMTAB => {
+            &[(8, 12, 16, "LC_SYMTAB: offset of symbols"), (16, 20, 1, "LC_SYMTAB: offset of strings")]
+        }
+        macho::LC_DYSYMTAB => &[
+            (32, 36, 8, "LC_DYSYMTAB: offset of the table of contents"),
+            (40, 44, 56, "LC_DYSYMTAB: offset of modules"),
+            (48, 52, 4, "LC_DYSYMTAB: offset of referenced symbols"),
+            (56, 60, 4, "LC_DYSYMTAB: offset of indirect symbols"),
+            (64, 68, 8, "LC_DYSYMTAB: offset of external relocations"),
+            (72, 76, 8, "LC_DYSYMTAB: offset of local relocations"),
+        ],
+        macho::LC_DATA_IN_CODE => &[(8, 12, 1, "LC_DATA_IN_CODE: offset")],
+        macho::LC_LINKER_OPTIMIZATION_HINT => &[(8, 12, 1, "LC_LINKER_OPTIMIZATION_HINT: offset")],
+        macho::LC_FUNCTION_STARTS => &[(8, 12, 1, "LC_FUNCTION_STARTS: offset")],
+        command if PLAIN.contains(&command) => &[],
+        _ => return None,
+    })
+}
+
+impl Commands {
+    /// Reads the load commands of a 64-bit object.
+    ///
+    /// # Errors
+    /// A command is unknown or not of an object, or a part lies beyond the file.
+    pub(super) fn read(bytes: &[u8]) -> Result<Self, Error> {
+        let damaged = |offset, value| Error::Table { what: "load commands", offset, value };
+        let header = MachHeader64::<LE>::parse(bytes, 0).map_err(|_| damaged(0, bytes.len() as u64))?;
+        let len = header.sizeofcmds(LE);
+        let start = size_of::<MachHeader64<LE>>() as u64;
+        let mut commands = Self {
+            has_subsections: header.flags(LE).0 & SUBSECTIONS_VIA_SYMBOLS != 0,
+            segment: 0..0,
+            num_sections: 0,
+            fileoff: 0,
+            vmaddr: 0,
+            vmsize: 0,
+            offsets: Vec::new(),
+            len,
+        };
+        let list = header.load_commands(LE, bytes, 0).map_err(|_| damaged(start, len.into()))?;
+        for command in list {
+            let command = command.map_err(|_| damaged(start, len.into()))?;
+            let (at, raw) = (command.offset() as usize, command.raw_data());
+            if command.cmd() == macho::LC_SEGMENT_64 {
+                commands.read_segment(at, raw)?;
+                continue;
+            }
+            let Some(fields) = offsets(command.cmd()) else {
+                let (offset, value) = (command.offset(), command.cmd().0.into());
+                return Err(Error::Unsupported { what: "load command", offset, value, name: None });
+            };
+            for &(field, len, unit, what) in fields {
+                let word = |at| word(raw, at).ok_or(damaged(command.offset(), raw.len() as u64));
+                let (offset, count) = (word(field)?, word(len)?);
+                commands.add_offset(at + field, what.into(), offset, u64::from(count) * unit);
+            }
+        }
+        if commands.segment.is_empty() {
+            return Err(Error::Unsupported {
+                what: "number of segments",
+                offset: start,
+                value: 0,
+                name: None,
+            });
+        }
+        commands.check_parts(bytes.len() as u64)?;
+        Ok(commands)
+    }
+
+    fn read_segment(&mut self, at: usize, raw: &[u8]) -> Result<(), Error> {
+        let damaged = || Error::Table { what: "segment", offset: at as u64, value: raw.len() as u64 };
+        if !self.segment.is_empty() {
+            return Err(Error::Unsupported {
+                what: "second segment",
+                offset: at as u64,
+                value: 1,
+                name: None,
+            });
+        }
+        let (segment, data) = object::pod::from_bytes::<SegmentCommand64<LE>>(raw).map_err(|()| damaged())?;
+        let sections = segment.sections(LE, data).map_err(|_| damaged())?;
+        // A header is inserted after the last one.
+        if data.len() != sections.len() * SECTION {
+            return Err(damaged());
+        }
+        self.segment = at..at + raw.len();
+        self.num_sections = segment.nsects.get(LE);
+        self.fileoff = segment.fileoff.get(LE);
+        (self.vmaddr, self.vmsize) = (segment.vmaddr.get(LE), segment.vmsize.get(LE));
+        for (i, section) in sections.iter().enumerate() {
+            let header = self.section_header(i);
+            let name = |what| format!("section {}: {what}", name_of(&section.sectname));
+            let is_in_file = !matches!(
+                section.flags.get(LE).typ(),
+                macho::S_ZEROFILL | macho::S_GB_ZEROFILL | macho::S_THREAD_LOCAL_ZEROFILL
+            );
+            if is_in_file {
+                let (offset, len) = (section.offset.get(LE), section.size.get(LE));
+                self.add_offset(header + 48, name("offset").into(), offset, len);
+            }
+            let count = u64::from(section.nreloc.get(LE));
+            let what = name("offset of relocations").into();
+            self.add_offset(header + 56, what, section.reloff.get(LE), count * 8);
+        }
+        Ok(())
+    }
+
+    fn add_offset(&mut self, at: usize, what: Cow<'static, str>, offset: u32, len: u64) {
+        // Tables that do not exist often have the offset 0.
+        if offset != 0 || len != 0 {
+            self.offsets.push(OffsetField { at, what, offset: offset.into(), len });
+        }
+    }
+
+    /// Refuses parts that lie beyond the file, or share bytes with another part or the load commands.
+    fn check_parts(&self, len: u64) -> Result<(), Error> {
+        let mut parts: Vec<_> = self.offsets.iter().filter(|part| part.len != 0).collect();
+        parts.sort_by_key(|part| part.offset);
+        let mut done = size_of::<MachHeader64<LE>>() as u64 + u64::from(self.len);
+        for part in parts {
+            let (offset, value) = (part.at as u64, part.len);
+            if part.offset < done {
+                return Err(Error::Table { what: "layout: parts of the file overlap", offset, value });
+            }
+            let end = part.offset.checked_add(part.len).filter(|end| *end <= len);
+            let damaged = Error::Table { what: "part that a load command leads to", offset, value };
+            done = end.ok_or(damaged)?;
+        }
+        Ok(())
+    }
+
+    /// Where the header of a section lies in the file.
+    pub(super) fn section_header(&self, section: usize) -> usize {
+        self.segment.start + SEGMENT + section * SECTION
+    }
+
+    /// The start of the first part of the file that is not before `offset`; the end of the file if there is none.
+    pub(super) fn next_part(&self, offset: u64, len: usize) -> usize {
+        let parts = self.offsets.iter().filter(|part| part.len != 0);
+        let starts = parts.map(|part| part.offset).filter(|start| *start >= offset);
+        starts.min().map_or(len, |start| start as usize)
+    }
+
+    /// Refuses another section: symbols count them in one byte.
+    pub(super) fn check_more_sections(&self) -> Result<(), Error> {
+        let (offset, value) = (self.segment.start as u64 + 64, self.num_sections.into());
+        match self.num_sections < u32::from(u8::MAX) {
+            true => Ok(()),
+            false => Err(Error::Unsupported { what: "number of sections", offset, value, name: None }),
+        }
+    }
+
+    /// Leaves a field to the caller.
+    pub(super) fn release(&mut self, field: usize) {
+        self.offsets.retain(|part| part.at != field);
+    }
+
+    /// Replaces the fields whose parts move because of `splices`.
+    ///
+    /// # Errors
+    /// A part moves beyond 4 GiB.
+    pub(super) fn update(&self, splices: &mut Splices) -> Result<(), Error> {
+        let mut fields = Vec::new();
+        for OffsetField { at, what, offset, len } in &self.offsets {
+            let moved = splices.moved(*offset);
+            let new = u32::try_from(moved).map_err(|_| {
+                let (offset, value) = (*at as u64, moved.saturating_add(*len));
+                Error::Table { what: "layout: a part moves beyond 4 GiB", offset, value }
+            })?;
+            if moved != *offset {
+                fields.push((*at, what.clone(), new.to_le_bytes().to_vec()));
+            }
+        }
+        let fileoff = splices.moved(self.fileoff);
+        if fileoff != self.fileoff {
+            fields.push((
+                self.segment.start + 40,
+                "LC_SEGMENT_64: offset".into(),
+                fileoff.to_le_bytes().to_vec(),
+            ));
+        }
+        for (at, what, bytes) in fields {
+            splices.replace(at..at + bytes.len(), what, bytes);
+        }
+        Ok(())
+    }
+
+    /// Makes the segment end where the last section does, at `end_in_file` of the new file and `end` of its
+    /// addresses.
+    pub(super) fn resize_segment(&self, splices: &mut Splices, end_in_file: u64, end: u64) {
+        let filesize = end_in_file.saturating_sub(splices.moved(self.fileoff));
+        let vmsize = end.saturating_sub(self.vmaddr).max(self.vmsize).max(filesize);
+        let fields = [
+            (32, "LC_SEGMENT_64: size in memory", vmsize),
+            (48, "LC_SEGMENT_64: size in the file", filesize),
+        ];
+        for (field, what, value) in fields {
+            let at = self.segment.start + field;
+            splices.replace(at..at + 8, what, value.to_le_bytes());
+        }
+    }
+
+    /// Counts one more section, whose header is inserted.
+    pub(super) fn add_section(&self, splices: &mut Splices) {
+        let segment = self.segment.start;
+        let fields = [
+            (20, "header: size of load commands", self.len + SECTION as u32),
+            (segment + 4, "LC_SEGMENT_64: size of the command", (self.segment.len() + SECTION) as u32),
+            (segment + 64, "LC_SEGMENT_64: number of sections", self.num_sections + 1),
+        ];
+        for (at, what, value) in fields {
+            splices.replace(at..at + 4, what, value.to_le_bytes());
+        }
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn name_of(name: &[u8; 16]) -> String {
+    let len = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
+    String::from_utf8_lossy(&name[..len]).into_owned()
+}

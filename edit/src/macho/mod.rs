@@ -1,0 +1,7 @@
+//! Rows of `__compact_unwind` in Mach-O objects.
+
+pub(crate) mod compact_unwind;
+mod headers;
+mod layout;
+mod relocate;
+mod splices;

@@ -1,0 +1,101 @@
+//! Parts of a file that are replaced by others of any length, and what moves because of it.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use cfipack_container::Error;
+
+use crate::rewrite::Rewrite;
+
+/// Replaced parts of a file.
+#[derive(Debug, Default)]
+pub(super) struct Splices {
+    list: Vec<Splice>,
+}
+
+/// Bytes that replace others; an empty range is an insertion before its start.
+#[derive(Debug)]
+struct Splice {
+    old: Range<usize>,
+    what: Cow<'static, str>,
+    bytes: Vec<u8>,
+}
+
+/// An insertion whose bytes are not known yet.
+#[derive(Debug)]
+pub(super) struct Reserved(usize);
+
+impl Splices {
+    /// Replaces bytes.
+    pub(super) fn replace(
+        &mut self,
+        old: Range<usize>,
+        what: impl Into<Cow<'static, str>>,
+        bytes: impl Into<Vec<u8>>,
+    ) {
+        self.list.push(Splice { old, what: what.into(), bytes: bytes.into() });
+    }
+
+    /// Inserts `len` bytes that [`fill`](Self::fill) writes once everything has its place.
+    pub(super) fn reserve(&mut self, at: usize, what: &'static str, len: usize) -> Reserved {
+        self.replace(at..at, what, vec![0; len]);
+        Reserved(self.list.len() - 1)
+    }
+
+    /// Writes what was reserved.
+    pub(super) fn fill(&mut self, Reserved(index): Reserved, bytes: &[u8]) {
+        self.list[index].bytes.copy_from_slice(bytes);
+    }
+
+    /// The new offset of what starts at an old one: after what is inserted there.
+    pub(super) fn moved(&self, offset: u64) -> u64 {
+        let before = self.list.iter().filter(|splice| splice.old.end as u64 <= offset);
+        before.fold(offset, |moved, Splice { old, bytes, .. }| {
+            moved.wrapping_add(bytes.len() as u64).wrapping_sub(old.len() as u64)
+        })
+    }
+
+    /// The changed file; parts that overlap are an error of the file that has them so.
+    pub(super) fn rewrite<'a>(mut self, len: usize) -> Result<Rewrite<'a>, Error> {
+        // Insertions at one place keep their order.
+        self.list.sort_by_key(|splice| (splice.old.start, splice.old.end));
+        let (mut rewrite, mut done) = (Rewrite::new(), 0);
+        for Splice { old, what, bytes } in self.list {
+            if old.start < done || old.end > len {
+                let (offset, value) = (old.start as u64, old.len() as u64);
+                return Err(Error::Table { what: "layout: parts of the file overlap", offset, value });
+            }
+            rewrite.old(done..old.start);
+            rewrite.bytes(what, bytes);
+            done = old.end;
+        }
+        rewrite.old(done..len);
+        Ok(rewrite)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_move_what_comes_after() {
+        let mut splices = Splices::default();
+        splices.replace(6..8, "shorter", *b"x");
+        splices.replace(2..2, "inserted", *b"123");
+        splices.replace(2..2, "after it", *b"4");
+        assert_eq!([1, 2, 5, 8].map(|offset| splices.moved(offset)), [1, 6, 9, 11]);
+        assert_eq!(splices.rewrite(10).unwrap().to_vec(b"abcdefghij"), b"ab1234cdefxij");
+    }
+
+    #[test]
+    fn overlapping_parts_are_refused() {
+        let mut splices = Splices::default();
+        splices.replace(2..5, "", []);
+        splices.replace(4..4, "", *b"x");
+        assert!(matches!(splices.rewrite(8), Err(Error::Table { offset: 4, .. })));
+        let mut splices = Splices::default();
+        splices.replace(7..9, "", []);
+        assert!(splices.rewrite(8).is_err());
+    }
+}

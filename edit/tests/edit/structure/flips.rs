@@ -1,0 +1,109 @@
+//! No byte of an edited file can change unseen, except the table's own and those without a meaning.
+
+use cfipack_roundtrip::structure::check_structure;
+
+use super::programs::programs;
+use super::{Header, corpus, embedded, headers};
+use crate::not_tested::skipped;
+use crate::random::{Case, cases};
+
+/// Ranges of a file in which a change changes the table, or means nothing.
+fn free(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
+    let is_object = bytes[16] == 1;
+    let mut free = Vec::new();
+    for Header { at, name, kind, offset, size } in headers(bytes) {
+        let is_table = name == ".sframe" || name == ".rela.sframe";
+        if is_table {
+            free.push(offset..offset + size);
+        }
+        if is_table {
+            // A longer or shorter table, in the room that a linker reserved: it is judged by itself.
+            free.push(at + 32..at + 40);
+        }
+        // Zeros after the names may be counted among them.
+        if name == ".shstrtab" || name == ".strtab" && is_object {
+            free.push(at + 32..at + 40);
+        }
+        // Where no bytes lie in an object.
+        if is_object && (kind == 8 || size == 0) {
+            free.push(at + 24..at + 32);
+        }
+    }
+    // Unused program headers after the last.
+    free.push(56..58);
+    free
+}
+
+/// Changes a byte in three ways; returns whether one is accepted that means something.
+fn is_free(old: &[u8], new: &mut [u8], at: usize, free: &[std::ops::Range<usize>]) -> bool {
+    let byte = new[at];
+    for change in [0x01, 0x80, 0xff] {
+        new[at] = byte ^ change;
+        // A byte outside of sections may be what the original has there.
+        let is_old = old.get(at) == Some(&new[at]);
+        let result = check_structure(old, new);
+        if result.is_ok() && !is_old && !free.iter().any(|range| range.contains(&at)) {
+            return true;
+        }
+    }
+    new[at] = byte;
+    false
+}
+
+fn every_byte(name: &str, old: &[u8], new: &[u8]) {
+    check_structure(old, new).unwrap();
+    let free = free(new);
+    let mut changed = new.to_vec();
+    for (at, byte) in new.iter().enumerate() {
+        assert!(!is_free(old, &mut changed, at, &free), "{name}: offset {at:#x}: {byte:#x}");
+    }
+}
+
+#[test]
+fn every_byte_of_an_unchanged_file() {
+    for name in
+        ["linked.so", "linkable.o", "both_frames", "at_zero", "comdat.ld.o", "explain.o", "explain_aarch64.o"]
+    {
+        let file = corpus(name);
+        every_byte(name, &file, &file);
+    }
+}
+
+#[test]
+fn every_byte_of_an_edited_program() {
+    for (kind, old) in programs("flips") {
+        every_byte(kind, &old, &embedded(&old));
+    }
+}
+
+/// This test's own program, with some bytes changed, one at a time.
+#[test]
+fn some_bytes_of_a_large_program() {
+    let old = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+    if !old.starts_with(b"\x7fELF\x02\x01") {
+        return skipped("check of an edited large program", "this test program is not ELF");
+    }
+    let mut new = embedded(&old);
+    let structure = check_structure(&old, &new).unwrap();
+    assert_eq!((structure.tables, structure.sections), (1, headers(&old).len()));
+    let free = free(&new);
+    let (seed, count) = cases("bytes of an edited program", 40);
+    for seed in (0..count as u64).map(|case| seed.wrapping_add(case)) {
+        let (_case, mut random) = Case::new(seed);
+        let at = random.below(new.len() as u64) as usize;
+        assert!(!is_free(&old, &mut new, at, &free), "offset {at:#x}: {:#x}", new[at]);
+    }
+}
+
+#[test]
+fn every_length() {
+    let (_, old) = match programs("lengths").into_iter().next() {
+        Some(program) => program,
+        None => return,
+    };
+    let new = embedded(&old);
+    for len in (0..new.len()).step_by(7) {
+        assert!(check_structure(&old, &new[..len]).is_err(), "{len:#x} bytes");
+        assert!(check_structure(&new[..len], &new).is_err(), "of {len:#x} bytes");
+    }
+}

@@ -1,0 +1,187 @@
+//! Programs that linkers rarely make, byte by byte: embedding keeps the meaning of their headers, or refuses them.
+
+use cfipack_container::{Error, File};
+use cfipack_edit::{EmbedError, Embedding, Way, without_sframe};
+use cfipack_roundtrip::structure::{StructureError, check_structure};
+
+use super::{embedded, header};
+
+/// Types of segments.
+const LOAD: u32 = 1;
+const NOTE: u32 = 4;
+const TLS: u32 = 7;
+const RELRO: u32 = 0x6474_e552;
+
+/// A program header: type and flags, then offset, address, bytes in the file and in memory.
+type Segment = ([u32; 2], [u64; 4]);
+
+/// A section header: name, type and flags, then address, offset and size.
+type Section = (&'static str, [u32; 2], [u64; 3]);
+
+/// `.text` in the first segment.
+const TEXT: [u32; 2] = [1, 6];
+
+/// `.text` from the end of that many program headers to 0x210: nothing can move to make room.
+fn text_after(segments: u64) -> Section {
+    let start = 64 + 56 * segments;
+    (".text", TEXT, [0x40_0000 + start, start, 0x210 - start])
+}
+
+/// An executable for x86-64 of `len` bytes and then its section headers.
+fn program(segments: &[Segment], sections: &[Section], len: usize) -> Vec<u8> {
+    let mut bytes = b"\x7fELF\x02\x01\x01".to_vec();
+    bytes.resize(16, 0);
+    bytes.extend([2, 0, 62, 0, 1, 0, 0, 0]);
+    let mut names = vec![0];
+    let mut headers = vec![0; 64];
+    let mut end = len as u64;
+    for &(name, kind, place) in sections.iter().chain(&[(".shstrtab", [3, 0], [0, end, 0])]) {
+        headers.extend([names.len() as u32, kind[0]].map(u32::to_le_bytes).concat());
+        names.extend(name.bytes().chain([0]));
+        let size = if name == ".shstrtab" { names.len() as u64 } else { place[2] };
+        headers
+            .extend([u64::from(kind[1]), place[0], place[1], size, 0, 1, 0].map(u64::to_le_bytes).concat());
+    }
+    end = (end + names.len() as u64).next_multiple_of(8);
+    bytes.extend([segments[0].1[1], 64, end].map(u64::to_le_bytes).concat());
+    let counts = [0, 0, 64, 56, segments.len(), 64, sections.len() + 2, sections.len() + 1];
+    bytes.extend(counts.map(|count| (count as u16).to_le_bytes()).concat());
+    for &([kind, flags], [offset, address, file, memory]) in segments {
+        bytes.extend([kind, flags].map(u32::to_le_bytes).concat());
+        let align = if kind == LOAD { 0x1000 } else { 1 };
+        bytes.extend([offset, address, address, file, memory, align].map(u64::to_le_bytes).concat());
+    }
+    assert!(bytes.len() <= len, "the program headers have room");
+    bytes.resize(len, 0);
+    bytes.extend(names);
+    bytes.resize(end as usize, 0);
+    [bytes, headers].concat()
+}
+
+/// The offset in the file of the first program header of a type.
+fn offset_of(bytes: &[u8], kind: u32) -> u64 {
+    let count = usize::from(bytes[56]);
+    let mut headers = bytes[64..64 + 56 * count].chunks(56);
+    let found = headers.find(|header| header[..4] == kind.to_le_bytes()).unwrap();
+    u64::from_le_bytes(found[8..16].try_into().unwrap())
+}
+
+fn way(old: &[u8]) -> Way {
+    Embedding::of(&File::parse(old).unwrap(), 600).unwrap().way()
+}
+
+/// No segment has the headers, and bytes that nothing describes follow them.
+#[test]
+fn headers_that_are_not_loaded() {
+    let load = ([LOAD, 5], [0x1000, 0x40_0000, 0x10, 0x10]);
+    let mut old = program(&[load], &[(".text", TEXT, [0x40_0000, 0x1000, 0x10])], 0x1010);
+    old[0x200] = 0x50;
+    assert_eq!(way(&old), Way::HeaderPage);
+    let new = embedded(&old);
+    check_structure(&old, &new).unwrap();
+    let shift = offset_of(&new, LOAD).max(header(&new, ".text").offset as u64) as usize - 0x1000;
+    assert_eq!((shift % 0x1000, new[shift + 0x200], new[shift..shift + 8] == old[..8]), (0, 0x50, true));
+    // Each of these bytes counts.
+    let mut lost = new.clone();
+    lost[shift + 0x200] = 0;
+    let error = check_structure(&old, &lost).unwrap_err();
+    assert_eq!(error, StructureError::LostByte { offset: 0x200, old: 0x50, new: 0 });
+    let mut added = new;
+    added[shift + 0x300] = 1;
+    let error = check_structure(&old, &added).unwrap_err();
+    assert_eq!(error, StructureError::AddedByte { offset: shift as u64 + 0x300, old: 0, new: 1 });
+}
+
+/// A segment without bytes keeps the offset of its section.
+#[test]
+fn empty_segments_move_with_their_sections() {
+    let text = ([LOAD, 5], [0, 0x40_0000, 0x210, 0x210]);
+    let empty = ([LOAD, 6], [0x210, 0x40_1210, 0, 0x10]);
+    let tls = ([TLS, 4], [0x210, 0x40_1210, 0, 0x20]);
+    let sections = [text_after(3), (".tbss", [8, 0x403], [0x40_1210, 0x210, 0x20])];
+    let old = program(&[text, empty, tls], &sections, 0x210);
+    assert_eq!(way(&old), Way::Prepend);
+    let new = embedded(&old);
+    check_structure(&old, &new).unwrap();
+    assert_eq!((header(&new, ".tbss").offset, offset_of(&new, TLS)), (0x1210, 0x1210));
+    let back = without_sframe(&File::parse(&new).unwrap()).unwrap().unwrap().to_vec(&new);
+    assert!(back == old, "strip gives the original");
+}
+
+/// mold gives `PT_GNU_RELRO` the offset of a `.tbss`, which is 0.
+#[test]
+fn a_segment_that_is_loaded_from_elsewhere() {
+    let text = ([LOAD, 5], [0, 0x40_0000, 0x210, 0x210]);
+    let data = ([LOAD, 6], [0x210, 0x40_1210, 0x10, 0x10]);
+    let relro = ([RELRO, 4], [0, 0x40_1210, 0x10, 0x10]);
+    let sections = [text_after(3), (".got", [1, 3], [0x40_1210, 0x210, 0x10])];
+    let old = program(&[text, data, relro], &sections, 0x220);
+    assert_eq!(way(&old), Way::Prepend);
+    check_structure(&old, &embedded(&old)).unwrap();
+}
+
+/// A note that is not loaded is found by its offset alone.
+#[test]
+fn a_segment_that_is_not_loaded() {
+    let text = ([LOAD, 5], [0, 0x40_0000, 0x210, 0x210]);
+    let note = ([NOTE, 4], [0x210, 0, 0x10, 0]);
+    let sections = [text_after(2), (".note", [7, 0], [0, 0x210, 0x10])];
+    let mut old = program(&[text, note], &sections, 0x220);
+    old[0x210..0x220].copy_from_slice(b"\0\0\0\0\0\0\0\0notenote");
+    assert_eq!(way(&old), Way::Prepend);
+    let mut new = embedded(&old);
+    check_structure(&old, &new).unwrap();
+    assert_eq!(offset_of(&new, NOTE), 0x1210);
+    let count = usize::from(new[56]);
+    let at = (64..64 + 56 * count).step_by(56).find(|&at| new[at] == 4).unwrap();
+    new[at + 8..at + 16].copy_from_slice(&0x210_u64.to_le_bytes());
+    let error = check_structure(&old, &new).unwrap_err();
+    assert!(matches!(error, StructureError::SegmentBytes { offset: 0x210, size: 0x10, .. }), "{error}");
+}
+
+/// What stands in the first section header without need, and numbers there that the ELF header has room for.
+#[test]
+fn numbers_in_the_first_section_header() {
+    let text = ([LOAD, 5], [0, 0x40_0000, 0x210, 0x210]);
+    let old = program(&[text], &[text_after(1)], 0x210);
+    let first = old.len() - 3 * 64;
+    let with = |at: usize, value: u64, counts: &[(usize, u16)]| {
+        let mut old = old.clone();
+        old[first + at..first + at + 8].copy_from_slice(&value.to_le_bytes());
+        for &(at, count) in counts {
+            old[at..at + 2].copy_from_slice(&count.to_le_bytes());
+        }
+        old
+    };
+    let first_of = |bytes: &[u8], at: usize| {
+        let first = u64::from_le_bytes(bytes[40..48].try_into().unwrap()) as usize;
+        u64::from_le_bytes(bytes[first + at..first + at + 8].try_into().unwrap())
+    };
+    // sh_size and sh_offset.
+    for at in [32, 24] {
+        let unused = with(at, 0x100, &[]);
+        let new = embedded(&unused);
+        check_structure(&unused, &new).unwrap();
+        assert_eq!(first_of(&new, at), 0x100);
+    }
+    // e_shnum and e_shstrndx.
+    for (at, value, counts) in [(32, 3, [(60, 0)]), (40, 2, [(62, 0xffff)])] {
+        let used = with(at, value, &counts);
+        let new = embedded(&used);
+        check_structure(&used, &new).unwrap();
+        assert_eq!((new[60], new[62], first_of(&new, at)), (4, 2, 0));
+    }
+}
+
+/// The name of a table would be part of another name.
+#[test]
+fn names_of_sections_without_an_end() {
+    let text = ([LOAD, 5], [0, 0x40_0000, 0x210, 0x210]);
+    let mut old = program(&[text], &[text_after(1)], 0x210);
+    let names = header(&old, ".shstrtab");
+    old[names.offset + names.size - 1] = b'x';
+    let error = Embedding::of(&File::parse(&old).unwrap(), 600).unwrap_err();
+    let damaged =
+        Error::Table { what: "names of sections", offset: names.offset as u64, value: names.size as u64 };
+    assert_eq!(error, EmbedError::File(damaged));
+}

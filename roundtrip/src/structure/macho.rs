@@ -1,0 +1,152 @@
+//! The check that an object is another one with other rows in `__compact_unwind`.
+
+use core::fmt;
+
+use object::read::macho::{LoadCommandVariant, MachHeader as _, MachOFile64, MachOSection64};
+use object::{Endianness, Object as _, ObjectSection as _, ObjectSymbol as _};
+
+type File<'a> = MachOFile64<'a, Endianness>;
+
+/// A difference that other rows do not explain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct MachODifference {
+    /// What differs.
+    pub what: &'static str,
+    /// Its number among its kind, from 0.
+    pub index: usize,
+}
+
+impl fmt::Display for MachODifference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} differs from the old one", self.what, self.index)
+    }
+}
+
+impl core::error::Error for MachODifference {}
+
+/// Checks that a 64-bit Mach-O object has the sections with their addresses, contents and relocations, the symbols and
+/// the contents of load commands that the old one has. `__compact_unwind` may have other rows and another address, or be new.
+///
+/// # Errors
+/// The first difference; a file that cannot be read differs.
+pub fn check_compact_unwind_edit(old: &[u8], new: &[u8]) -> Result<(), MachODifference> {
+    let unreadable = |index| MachODifference { what: "file", index };
+    let old_file = File::parse(old).map_err(|_| unreadable(0))?;
+    let new_file = File::parse(new).map_err(|_| unreadable(1))?;
+    check_sections(&old_file, &new_file)?;
+    check_symbols(&old_file, &new_file)?;
+    check_commands(old, new)
+}
+
+fn is_own(section: &MachOSection64<'_, '_, Endianness>) -> bool {
+    section.name_bytes() == Ok(b"__compact_unwind")
+}
+
+fn check_sections(old: &File<'_>, new: &File<'_>) -> Result<(), MachODifference> {
+    let mut added = new.sections();
+    for (index, before) in old.sections().enumerate() {
+        let differs = MachODifference { what: "section", index };
+        let after = added.next().ok_or(differs)?;
+        let is_named_alike = before.name_bytes() == after.name_bytes()
+            && before.segment_name_bytes() == after.segment_name_bytes()
+            && (before.flags(), before.align()) == (after.flags(), after.align());
+        if !is_named_alike || !is_own(&before) && !is_same(&before, &after) {
+            return Err(differs);
+        }
+    }
+    let differs = MachODifference { what: "section", index: old.sections().count() };
+    match (added.next(), added.next()) {
+        (None, None) => Ok(()),
+        (Some(section), None) if is_own(&section) && !old.sections().any(|section| is_own(&section)) => {
+            Ok(())
+        }
+        _ => Err(differs),
+    }
+}
+
+/// Whether two sections lie at one address and have the same bytes and relocations.
+fn is_same(old: &MachOSection64<'_, '_, Endianness>, new: &MachOSection64<'_, '_, Endianness>) -> bool {
+    let data = |section: &MachOSection64<'_, '_, Endianness>| section.data().ok().map(<[u8]>::to_vec);
+    (old.address(), old.size()) == (new.address(), new.size())
+        && data(old).is_some_and(|bytes| data(new) == Some(bytes))
+        && old.macho_relocations().is_ok_and(|old| {
+            new.macho_relocations()
+                .is_ok_and(|new| object::pod::bytes_of_slice(old) == object::pod::bytes_of_slice(new))
+        })
+}
+
+fn check_symbols(old: &File<'_>, new: &File<'_>) -> Result<(), MachODifference> {
+    let start = |file: &File<'_>, symbol: &object::read::macho::MachOSymbol64<'_, '_, Endianness>| {
+        let section = file.section_by_index(symbol.section_index()?).ok()?;
+        is_own(&section).then(|| section.address())
+    };
+    let mut rest = new.symbols();
+    // Many symbols may have one long name.
+    let mut room = old.data().len().saturating_mul(4);
+    for (index, before) in old.symbols().enumerate() {
+        let differs = MachODifference { what: "symbol", index };
+        let after = rest.next().ok_or(differs)?;
+        let size = before.name_bytes().map_or(0, <[u8]>::len);
+        room = room.checked_sub(size).ok_or(MachODifference { what: "long name of symbol", index })?;
+        // Symbols of the section have moved with it.
+        let value = |file, symbol: &object::read::macho::MachOSymbol64<'_, '_, Endianness>| {
+            symbol.address().wrapping_sub(start(file, symbol).unwrap_or(0))
+        };
+        let is_same = before.name_bytes() == after.name_bytes()
+            && before.flags() == after.flags()
+            && before.section() == after.section()
+            && value(old, &before) == value(new, &after);
+        if !is_same {
+            return Err(differs);
+        }
+    }
+    match rest.next() {
+        None => Ok(()),
+        Some(_) => Err(MachODifference { what: "symbol", index: old.symbols().count() }),
+    }
+}
+
+/// Compares the contents of load commands: what those for sections and symbols have is compared already.
+fn check_commands(old: &[u8], new: &[u8]) -> Result<(), MachODifference> {
+    let unreadable = |index| MachODifference { what: "list of load commands", index };
+    let (old, new) = (contents(old).ok_or(unreadable(0))?, contents(new).ok_or(unreadable(1))?);
+    match old.iter().zip(&new).position(|(old, new)| old != new) {
+        Some(index) => Err(MachODifference { what: "load command", index }),
+        None if old.len() != new.len() => {
+            Err(MachODifference { what: "load command", index: old.len().min(new.len()) })
+        }
+        None => Ok(()),
+    }
+}
+
+/// What each load command stands for: its own bytes, or those that it leads to.
+fn contents(bytes: &[u8]) -> Option<Vec<(u32, Vec<u8>)>> {
+    let header = object::macho::MachHeader64::<Endianness>::parse(bytes, 0).ok()?;
+    let endian = header.endian().ok()?;
+    let part = |offset: u32, len: usize| match len {
+        0 => Some(&[][..]),
+        len => bytes.get(offset as usize..)?.get(..len),
+    };
+    let mut all = vec![(header.flags(endian).0, header.filetype(endian).0.to_le_bytes().to_vec())];
+    let mut commands = header.load_commands(endian, bytes, 0).ok()?;
+    while let Some(command) = commands.next().ok()? {
+        let raw = command.raw_data();
+        let contents = match command.variant().ok()? {
+            LoadCommandVariant::Segment64(..) => Vec::new(),
+            LoadCommandVariant::Symtab(table) => {
+                part(table.stroff.get(endian), table.strsize.get(endian) as usize)?.to_vec()
+            }
+            LoadCommandVariant::Dysymtab(table) => {
+                let indirect = table.nindirectsyms.get(endian) as usize * 4;
+                [raw.get(8..32)?, part(table.indirectsymoff.get(endian), indirect)?].concat()
+            }
+            LoadCommandVariant::LinkeditData(data) => {
+                part(data.dataoff.get(endian), data.datasize.get(endian) as usize)?.to_vec()
+            }
+            _ => raw.to_vec(),
+        };
+        all.push((command.cmd().0, contents));
+    }
+    Some(all)
+}
