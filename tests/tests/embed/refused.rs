@@ -184,6 +184,24 @@ fn the_size_of_the_program_headers_is_restored() {
     println!("{larger} files have room for a program header more in PT_PHDR");
 }
 
+/// wild puts the section headers after the program headers, where those of the table overwrite the first.
+#[test]
+fn overwritten_section_headers_are_restored() {
+    let file = cfipack_tests::corpora::directory().join("container/headers_first");
+    let old = fs::read(file).expect("a file of the corpora");
+    let (new, _) = with_table(&old);
+    assert!(new[old_headers(&old)] != old[old_headers(&old)], "the table's program headers are elsewhere");
+    assert!(without_table(&new) == old, "stripped, it is not the original");
+}
+
+/// The bytes that have a file's section headers.
+fn old_headers(file: &[u8]) -> std::ops::Range<usize> {
+    let number = |at: usize, len: usize| {
+        file[at..at + len].iter().rev().fold(0, |all, &byte| all << 8 | usize::from(byte))
+    };
+    number(0x28, 8)..number(0x28, 8) + 64 * number(0x3c, 2)
+}
+
 /// What a relocated pointer leads to does not move, though it is of a kind that may.
 #[test]
 fn pointers_keep_sections_in_place() {

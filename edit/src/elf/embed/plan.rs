@@ -76,7 +76,7 @@ pub(super) enum Tail {
     Keep,
     /// The section headers are written again after the contents, and the names too if they are given.
     Rebuild(Option<Names>),
-    /// The contents have the section headers at an offset already.
+    /// The contents have the section headers at an offset, but for those that others were written over.
     At(u64),
 }
 

@@ -20,6 +20,9 @@ const MAX_TABLES: usize = 16;
 /// Among how many notes that of the properties gets its place. Programs have three.
 const MAX_NOTES: usize = 16;
 
+/// The number of free program headers that embedding leaves at most.
+const MAX_SPARE: u64 = 1;
+
 /// The file without tables; None if it has none.
 ///
 /// Sections that moved for the table's sake go back, if their old place is free; so do program headers that gave
@@ -212,7 +215,29 @@ fn find_headers(source: &Source<'_>, plan: &Plan) -> Option<u64> {
         let start = (gap.start + plan.skip).wrapping_sub(plan.prefix);
         gap.end.saturating_sub(gap.start) >= len && source.bytes(start..start.saturating_add(len)) == wanted
     };
-    gaps.find(is_it).map(|gap| gap.start)
+    gaps.find(is_it).map(|gap| gap.start).or_else(|| find_overwritten(source, plan, &wanted))
+}
+
+/// The place of these section headers after the program headers, where wild writes them: those of the table have the place
+/// of the first, and the others are read no longer, but are there.
+fn find_overwritten(source: &Source<'_>, plan: &Plan, wanted: &[u8]) -> Option<u64> {
+    if plan.skip != 0 || plan.prefix != 0 {
+        return None;
+    }
+    let start = (source.phoff + plan.segments.len() as u64 * Segment::LEN).next_multiple_of(8);
+    let end = start + wanted.len() as u64;
+    let headers_end = source.ph_end();
+    if headers_end <= start || source.next_use(headers_end, None) < end {
+        return None;
+    }
+    // Free program headers that were left are zero.
+    let is_there = |spare: u64| {
+        let kept = headers_end + spare * Segment::LEN;
+        kept < end
+            && source.is_zero(headers_end..kept, None)
+            && source.bytes(kept..end) == &wanted[(kept - start) as usize..]
+    };
+    (0..=MAX_SPARE).any(is_there).then_some(start)
 }
 
 /// Where bytes lie once more, between sections, and soon after the first.

@@ -113,6 +113,7 @@ impl<'a> Writer<'_, 'a> {
     fn tail(&mut self) -> u64 {
         self.count_in_first_section();
         if let Tail::At(shoff) = self.plan.tail {
+            self.overwritten_headers(shoff);
             return shoff;
         }
         let Tail::Rebuild(names) = self.plan.tail.clone() else {
@@ -147,6 +148,18 @@ impl<'a> Writer<'_, 'a> {
             self.names(names.as_ref());
         }
         shoff
+    }
+
+    /// The first section headers, where program headers were written over them.
+    fn overwritten_headers(&mut self, shoff: u64) {
+        for (index, header) in self.plan.sections.clone().into_iter().enumerate() {
+            let (offset, bytes) = (shoff + index as u64 * Header::LEN, header.to_bytes(self.source.endian));
+            let old = offset + self.plan.skip - self.plan.prefix;
+            if old < self.source.ph_end() || self.source.bytes(old..old + Header::LEN) != bytes {
+                let what = self.section_title(index).into();
+                self.patches.push(Patch { offset: offset as usize, what, bytes });
+            }
+        }
     }
 
     /// The names of sections, if they are written again.
