@@ -76,8 +76,9 @@ pub(super) enum Tail {
     Keep,
     /// The section headers are written again after the contents, and the names too if they are given.
     Rebuild(Option<Names>),
-    /// The contents have the section headers at an offset, but for those that others were written over.
-    At(u64),
+    /// The contents have the section headers at an offset, but for those that others were written over; the names are
+    /// written again after the contents if they are given.
+    At(u64, Option<Names>),
 }
 
 /// The names of sections: bytes of the old file, and a name to append.
@@ -258,7 +259,7 @@ impl Plan {
         let mut changes = vec![0..EHSIZE, source.phoff..ph_end];
         changes.extend(self.table.map(|table| table.offset..table.offset + table.room));
         let mut end = self.content_end();
-        if let Tail::At(shoff) = self.tail {
+        if let Tail::At(shoff, _) = self.tail {
             changes.push(shoff..shoff + self.sections.len() as u64 * Header::LEN);
         }
         if self.tail == Tail::Keep {

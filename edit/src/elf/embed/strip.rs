@@ -69,7 +69,7 @@ pub(super) fn plan(source: &Source<'_>) -> Result<Option<Plan>, EmbedError> {
     rebuild_tail(source, &mut plan);
     renumber::sections(source, &mut plan, &removed)?;
     match find_headers(source, &plan) {
-        Some(offset) => plan.tail = Tail::At(offset),
+        Some(tail) => plan.tail = tail,
         // Those between sections are read no longer.
         None if matches!(plan.tail, Tail::Rebuild(_)) => {
             let size = source.sections.len() as u64 * Header::LEN;
@@ -202,11 +202,13 @@ fn rebuild_tail(source: &Source<'_>, plan: &mut Plan) {
 
 /// Where the section headers that are planned lie already, in the new file: between sections, where they were before
 /// others were written after them.
-fn find_headers(source: &Source<'_>, plan: &Plan) -> Option<u64> {
-    if plan.tail != Tail::Rebuild(None) {
-        return None;
+fn find_headers(source: &Source<'_>, plan: &Plan) -> Option<Tail> {
+    let Tail::Rebuild(names) = &plan.tail else { return None };
+    let mut sections = plan.sections.clone();
+    if let Some(names) = names {
+        (sections[plan.names].offset, sections[plan.names].size) = (plan.content_end(), names.len());
     }
-    let wanted: Vec<u8> = plan.sections.iter().flat_map(|section| section.to_bytes(source.endian)).collect();
+    let wanted: Vec<u8> = sections.iter().flat_map(|section| section.to_bytes(source.endian)).collect();
     let len = wanted.len() as u64;
     let mut ranges: Vec<_> = plan.sections.iter().filter(|one| one.has_bytes()).map(Header::range).collect();
     ranges.sort_by_key(|range| range.start);
@@ -215,7 +217,8 @@ fn find_headers(source: &Source<'_>, plan: &Plan) -> Option<u64> {
         let start = (gap.start + plan.skip).wrapping_sub(plan.prefix);
         gap.end.saturating_sub(gap.start) >= len && source.bytes(start..start.saturating_add(len)) == wanted
     };
-    gaps.find(is_it).map(|gap| gap.start).or_else(|| find_overwritten(source, plan, &wanted))
+    let offset = gaps.find(is_it).map(|gap| gap.start).or_else(|| find_overwritten(source, plan, &wanted))?;
+    Some(Tail::At(offset, names.clone()))
 }
 
 /// The place of these section headers after the program headers, where wild writes them: those of the table have the place

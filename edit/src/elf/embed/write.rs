@@ -46,7 +46,7 @@ impl<'a> Writer<'_, 'a> {
     fn contents(&mut self, table: Option<Vec<u8>>) {
         let end = match self.plan.tail {
             Tail::Keep => self.source.len(),
-            Tail::Rebuild(_) | Tail::At(_) => self.plan.contents.end,
+            Tail::Rebuild(_) | Tail::At(..) => self.plan.contents.end,
         };
         self.rewrite.zeros("page of program headers", self.plan.prefix as usize);
         self.rewrite.old(self.plan.skip as usize..end as usize);
@@ -87,7 +87,7 @@ impl<'a> Writer<'_, 'a> {
     fn cleared(&self) -> Vec<Patch> {
         let end = match self.plan.tail {
             Tail::Keep => self.source.len(),
-            Tail::Rebuild(_) | Tail::At(_) => self.plan.contents.end,
+            Tail::Rebuild(_) | Tail::At(..) => self.plan.contents.end,
         };
         let mut ranges = self.plan.cleared.clone();
         ranges.sort_by_key(|range| range.start);
@@ -112,7 +112,12 @@ impl<'a> Writer<'_, 'a> {
     /// The names of sections and their headers, whose offset it gives.
     fn tail(&mut self) -> u64 {
         self.count_in_first_section();
-        if let Tail::At(shoff) = self.plan.tail {
+        if let Tail::At(shoff, names) = self.plan.tail.clone() {
+            if names.is_some() {
+                self.names(names.as_ref());
+                // wild, which has the headers before them, pads what would come next.
+                self.rewrite.align(8);
+            }
             self.overwritten_headers(shoff);
             return shoff;
         }
