@@ -123,14 +123,14 @@ pub struct ReportJson<'r> {
     reasons: &'r BTreeMap<String, u64>,
     differences: Vec<DifferenceJson>,
     more_differences: u64,
-    left_out: Vec<OmittedFunctionJson<'r>>,
+    unverified: Vec<UnverifiedJson<'r>>,
 }
 
 #[derive(Serialize)]
-struct OmittedFunctionJson<'r> {
+struct UnverifiedJson<'r> {
     function: Option<String>,
     pc: Option<String>,
-    why: &'r str,
+    words: &'r str,
 }
 
 impl<'r> ReportJson<'r> {
@@ -140,10 +140,10 @@ impl<'r> ReportJson<'r> {
             let pcs = difference.start..difference.end;
             DifferenceJson::at(places, pcs, difference.function, &difference.words())
         });
-        let left_out = report.unverified.iter().map(|function| OmittedFunctionJson {
+        let unverified = report.unverified.iter().map(|function| UnverifiedJson {
             function: function.function.map(|start| places.location(start)),
             pc: function.pc.map(|pc| places.location(pc)),
-            why: &function.why,
+            words: &function.words,
         });
         Self {
             functions: report.functions,
@@ -169,7 +169,7 @@ impl<'r> ReportJson<'r> {
             reasons: &report.reasons,
             differences: differences.collect(),
             more_differences: report.more_differences,
-            left_out: left_out.collect(),
+            unverified: unverified.collect(),
         }
     }
 }

@@ -278,18 +278,18 @@ impl Made {
 
     fn json<'r>(&'r self, unit: &'r Unit, name: &str) -> SummaryJson<'r> {
         let mut reasons = BTreeMap::new();
-        for omitted in &self.omitted {
-            *reasons.entry(omitted.reason).or_default() += 1;
+        for function in &self.omitted {
+            *reasons.entry(function.reason).or_default() += 1;
         }
-        let left_out = self.num_omitted();
+        let omitted = self.num_omitted();
         SummaryJson {
             schema: "cfipack/asm/1",
             file: name.to_owned(),
             arch: unit.arch.to_string(),
             format: if unit.format == Format::MachO { "mach-o" } else { "elf" },
             functions: unit.functions.len() as u64,
-            converted: unit.functions.len() as u64 - left_out,
-            unsupported: left_out,
+            converted: unit.functions.len() as u64 - omitted,
+            omitted,
             reasons,
             section: self.section,
             bytes: self.bytes.len(),
@@ -350,7 +350,7 @@ struct SummaryJson<'r> {
     format: &'static str,
     functions: u64,
     converted: u64,
-    unsupported: u64,
+    omitted: u64,
     reasons: BTreeMap<&'static str, u64>,
     section: &'static str,
     bytes: usize,

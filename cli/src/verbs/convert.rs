@@ -188,7 +188,7 @@ impl<'s, 'a> Summary<'s, 'a> {
         let code = CodeBytes::of_tables(file, &[table])?;
         let report = arguments.verify.then(|| {
             let options = Options::new().with_padding(arguments.table.get().padding());
-            let omitted = ConversionReasons::new(&conversion.unsupported);
+            let omitted = ConversionReasons::new(&conversion.omitted);
             verify::against(sections, &[table], &options, threads, |missing| omitted.reason(missing))
         });
         let cfi = CfiBytes::of(file, sections)?;
@@ -216,7 +216,7 @@ impl<'s, 'a> Summary<'s, 'a> {
     /// Writes it to standard error, in one piece.
     fn print(&self) -> anyhow::Result<()> {
         let Conversion { functions, .. } = self.conversion;
-        let (converted, omitted) = (self.conversion.converted(), self.conversion.omitted());
+        let (converted, omitted) = (self.conversion.converted(), self.conversion.num_omitted());
         let mut text = Vec::new();
         let all = Number(functions, "function");
         write!(text, "{}: {all}: {converted} converted", self.object.name)?;
@@ -259,11 +259,11 @@ impl<'s, 'a> Summary<'s, 'a> {
             file: self.object.name.plain(),
             functions: self.conversion.functions,
             converted: self.conversion.converted(),
-            unsupported: self.conversion.omitted(),
+            omitted: self.conversion.num_omitted(),
             reasons: self.conversion.reasons(),
             outside_dwarf: OutsideJson {
                 converted: self.conversion.outside_dwarf,
-                left_out: self.conversion.undefined,
+                omitted: self.conversion.undefined,
             },
             ambiguous: self.conversion.omitted_for(Reason::Ambiguous.name()),
             excluded: &self.excluded,
@@ -306,7 +306,7 @@ struct SummaryJson<'r> {
     file: String,
     functions: u64,
     converted: u64,
-    unsupported: u64,
+    omitted: u64,
     reasons: BTreeMap<&'static str, u64>,
     outside_dwarf: OutsideJson,
     ambiguous: u64,
@@ -323,7 +323,7 @@ struct SummaryJson<'r> {
 #[derive(Serialize)]
 struct OutsideJson {
     converted: u64,
-    left_out: u64,
+    omitted: u64,
 }
 
 /// Bytes of the table and of its CFI.

@@ -175,7 +175,7 @@ struct Merge {
     address: Address,
     version: Version,
     inputs: Vec<InputJson>,
-    unsupported: Vec<Unsupported>,
+    omitted: Vec<Unsupported>,
 }
 
 impl Merge {
@@ -194,23 +194,23 @@ impl Merge {
         let highest = tables.iter().map(|(_, table)| table.version()).max();
         let version = arguments.sframe_version.or(highest.map(Version::writable)).unwrap_or(Version::DEFAULT);
         let mut merged = Tables::new(first.arch(), Options::new().with_version(version))?;
-        let (mut inputs, mut unsupported) = (Vec::new(), Vec::new());
+        let (mut inputs, mut omitted) = (Vec::new(), Vec::new());
         for (source, table) in &tables {
             let keep = |function: &sframe::Function<'_>| source.has(function.start());
             let context = || format!("{}: table at {}", source.name, table.address());
-            let pushed = merged.push(table, keep, |reason| unsupported.push(reason)).with_context(context)?;
+            let pushed = merged.push(table, keep, |reason| omitted.push(reason)).with_context(context)?;
             inputs.push(InputJson::new(source, table, pushed));
         }
         let mut section = merged.finish();
         section.omit_distant(address, Key::address);
-        unsupported.extend_from_slice(section.omitted());
+        omitted.extend_from_slice(section.omitted());
         let mut bytes = vec![0; section.len()];
         section.write(&mut bytes, address, Key::address)?;
-        Ok(Self { section, bytes, address, version, inputs, unsupported })
+        Ok(Self { section, bytes, address, version, inputs, omitted })
     }
 
     fn reasons(&self) -> BTreeMap<&'static str, u64> {
-        reasons::count(&self.unsupported, 0)
+        reasons::count(&self.omitted, 0)
     }
 
     fn print(&self) -> anyhow::Result<()> {
@@ -248,7 +248,7 @@ impl Merge {
             version: self.version as u8,
             bytes: self.bytes.len() as u64,
             functions: self.section.num_fdes() as u64,
-            left_out: self.unsupported.len() as u64,
+            omitted: self.omitted.len() as u64,
             reasons: self.reasons(),
         };
         output::json(&mut out, &report)?;
@@ -266,7 +266,7 @@ struct MergeJson<'m> {
     bytes: u64,
     /// Entries of the merged table.
     functions: u64,
-    left_out: u64,
+    omitted: u64,
     reasons: BTreeMap<&'static str, u64>,
 }
 
@@ -281,7 +281,7 @@ struct InputJson {
     rows: u64,
     /// Functions outside of the file's code.
     dropped: u64,
-    left_out: u64,
+    omitted: u64,
 }
 
 impl InputJson {
@@ -289,15 +289,6 @@ impl InputJson {
         let Merged { functions, rows, dropped, omitted, .. } = merged;
         let file = source.name.clone();
         let (address, version) = (table.address().to_string(), table.header().version);
-        Self {
-            file,
-            address,
-            version,
-            bytes: table.len() as u64,
-            functions,
-            rows,
-            dropped,
-            left_out: omitted,
-        }
+        Self { file, address, version, bytes: table.len() as u64, functions, rows, dropped, omitted }
     }
 }

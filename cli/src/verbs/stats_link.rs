@@ -60,7 +60,7 @@ pub fn run(inputs: &[Input<'_>], options: &TableOptions, json: bool) -> anyhow::
         rows: inputs.iter().map(|input| input.rows).sum(),
         bytes: total.len() as u64,
         bytes_apart: Header::SIZE as u64 + inputs.iter().map(|input| input.bytes).sum::<u64>(),
-        left_out: inputs.iter().map(|input| input.left_out).sum(),
+        omitted: inputs.iter().map(|input| input.omitted).sum(),
         inputs,
     };
     let mut out = output::standard();
@@ -149,7 +149,7 @@ struct LinkJson<'r> {
     bytes: u64,
     /// Bytes that it would have if objects shared no rows.
     bytes_apart: u64,
-    left_out: u64,
+    omitted: u64,
 }
 
 /// What an object contributes.
@@ -165,7 +165,7 @@ struct InputJson<'r> {
     rows: u64,
     /// Bytes that it needs alone, without a header.
     bytes: u64,
-    left_out: u64,
+    omitted: u64,
     reasons: BTreeMap<&'static str, u64>,
     /// Why its own table is not used.
     skipped: Option<String>,
@@ -190,7 +190,7 @@ impl<'r> InputJson<'r> {
             from_cfi: contribution.from_cfi,
             rows: table.header().num_fres.into(),
             bytes: (bytes.len() - Header::SIZE) as u64,
-            left_out: contribution.omitted,
+            omitted: contribution.omitted,
             reasons,
             skipped,
         })
@@ -206,7 +206,7 @@ impl LinkJson<'_> {
                 ("copied", input.copied),
                 ("encoded again", input.reencoded),
                 ("from CFI", input.from_cfi),
-                ("omitted", input.left_out),
+                ("omitted", input.omitted),
             ];
             writeln!(out, "{}", Counts(&origins).to_string().replacen(", ", ": ", 1))?;
             if let Some(skipped) = &input.skipped {

@@ -17,11 +17,11 @@ fn fields(value: &Value, names: &[&str]) -> Value {
 #[test]
 fn convert() {
     let summary = parse(&["linked.so", "--json"]);
-    let names = ["schema", "file", "functions", "converted", "unsupported", "reasons", "ambiguous"];
+    let names = ["schema", "file", "functions", "converted", "omitted", "reasons", "ambiguous"];
     assert_eq!(
         fields(&summary, &names),
         json!({ "schema": "cfipack/convert/1", "file": "linked.so", "functions": 5, "converted": 5,
-            "unsupported": 0, "reasons": {}, "ambiguous": 0 })
+            "omitted": 0, "reasons": {}, "ambiguous": 0 })
     );
     // readelf -S: .eh_frame has 0x9c bytes, .eh_frame_hdr 0x34.
     let bytes = fields(&summary["bytes"], &["eh_frame", "eh_frame_hdr"]);
@@ -160,7 +160,7 @@ fn a_reason_is_one_that_holds_for_the_table() {
     // A conversion knows the reason, and reports it once.
     for options in [&["--no-flex"][..], &["--sframe-version", "2"], &["--layout", "gnu", "--no-flex"]] {
         let summary = parse(&[&[object, "--verify", "--json"], options].concat());
-        assert_eq!(summary["unsupported"], 1, "{options:?}");
+        assert_eq!(summary["omitted"], 1, "{options:?}");
         assert_eq!(summary["verify"]["reasons"], summary["reasons"], "{options:?}");
     }
 }

@@ -196,6 +196,6 @@ pub struct Unverified {
     pub function: Option<Address>,
     /// The PC whose row stands in the way, where there is one.
     pub pc: Option<Address>,
-    /// Why, in words without addresses.
-    pub why: String,
+    /// The reason, in words without addresses.
+    pub words: String,
 }

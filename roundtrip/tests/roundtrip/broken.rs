@@ -112,7 +112,7 @@ fn function_missing() {
     assert!(report.is_true() && !report.is_complete());
     assert_eq!((report.equal, report.missing, report.pcs_missing), (1, 1, 0x20));
     assert_eq!(report.unverified[0].function, Some(Address(0x1000)));
-    assert_eq!(report.unverified[0].why, "the function is not in the table");
+    assert_eq!(report.unverified[0].words, "the function is not in the table");
     assert_eq!(report.reasons_by_count(), [("not-in-the-table", 1)]);
 }
 

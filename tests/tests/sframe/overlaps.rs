@@ -393,7 +393,7 @@ fn nested_functions_as_ld_links_them() {
         for options in all_options() {
             let (cfi, near) = (cfi_of(&sections), Address(start + 0x1000));
             let converted = convert(&cfi, Arch::Amd64, near, options);
-            assert_eq!(converted.unsupported.len(), 1);
+            assert_eq!(converted.omitted.len(), 1);
             let table = converted.table();
             let has_row = |offset| table.lookup(Address(start + offset)).unwrap().is_some();
             let with_rows = [0, 15, 16, 31, 32, 63, 64].map(has_row);

@@ -48,7 +48,7 @@ pub struct Table {
     /// Functions in the table.
     pub converted: u64,
     /// Functions that the table omits.
-    pub unsupported: u64,
+    pub omitted: u64,
     /// How many for each reason.
     pub reasons: BTreeMap<&'static str, u64>,
     /// Bytes of table and CFI.
@@ -62,7 +62,8 @@ pub struct Table {
     /// FDEs that cannot be read.
     pub unreadable: u64,
     #[serde(skip)]
-    omitted: Vec<Unsupported>,
+    /// These functions, and those that it cannot distinguish or reach.
+    omitted_functions: Vec<Unsupported>,
 }
 
 /// Bytes of a table and of its CFI.
@@ -160,7 +161,7 @@ impl Embed {
     ) -> Result<(), Problem> {
         let cfi = file.call_frame_sections()?;
         let options = Options::new().with_padding(self.conversions.table.get().padding());
-        let reasons = ConversionReasons::new(&std::mem::take(&mut table.omitted));
+        let reasons = ConversionReasons::new(&std::mem::take(&mut table.omitted_functions));
         let sections: Vec<_> = cfi.iter().map(CallFrameSection::cfi).collect();
         let (pool, tables) = (Threads(self.conversions.threads), roundtrip::Table::new(tables));
         let report =
@@ -239,14 +240,14 @@ impl Table {
             version: conversion.version as u8,
             functions: conversion.functions,
             converted: conversion.converted(),
-            unsupported: conversion.omitted(),
+            omitted: conversion.num_omitted(),
             reasons: conversion.reasons(),
             bytes: Bytes { sframe: bytes.len() as u64, cfi: CfiBytes::of(file, sections)? },
             code_coverage: conversion.code_bytes(file, bytes)?,
             outermost: conversion.outermost_rows(bytes)?,
             verified: false,
             unreadable: conversion.malformed.len() as u64,
-            omitted: conversion.unsupported,
+            omitted_functions: conversion.omitted,
         })
     }
 }

@@ -58,7 +58,7 @@ pub fn explain(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Sta
 
 /// Every function that a conversion omits.
 fn omitted(conversion: &Conversion, places: &Places<'_, '_>) -> Vec<FunctionJson> {
-    let unsupported = conversion.unsupported.iter().map(|unsupported| FunctionJson {
+    let omitted = conversion.omitted.iter().map(|unsupported| FunctionJson {
         start: Some(places.location(unsupported.function.address())),
         symbol: places.symbol(unsupported.function.address()),
         pc: Some(places.location(unsupported.pc())),
@@ -71,7 +71,7 @@ fn omitted(conversion: &Conversion, places: &Places<'_, '_>) -> Vec<FunctionJson
         words: Some(error.to_string()),
         ..FunctionJson::default()
     });
-    unsupported.chain(malformed).collect()
+    omitted.chain(malformed).collect()
 }
 
 /// Every function of a table with a row that unwinds an innermost frame only.

@@ -172,7 +172,7 @@ impl Summary<'_, '_> {
                 percent(compact, functions)
             )?;
             let unread = [("that cannot be read", encodings.malformed.len() as u64)];
-            writeln!(text, ", {} in DWARF mode{}", encodings.unsupported.len(), Counts(&unread))?;
+            writeln!(text, ", {} in DWARF mode{}", encodings.in_dwarf_mode.len(), Counts(&unread))?;
             let reasons = encodings.reasons();
             let mut reasons = most_frequent_first(&reasons);
             reasons.retain(|(name, _)| *name != MALFORMED);
@@ -221,7 +221,7 @@ impl Summary<'_, '_> {
             source: self.built.entries.source,
             layout: self.options.layout_name(),
             functions: encodings.functions,
-            unsupported: encodings.unsupported.len() + encodings.malformed.len(),
+            unsupported: encodings.in_dwarf_mode.len() + encodings.malformed.len(),
             reasons: encodings.reasons(),
             without_fde: self.built.entries.without_fde,
             entries: stats.entries,

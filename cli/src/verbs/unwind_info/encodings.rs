@@ -44,7 +44,7 @@ pub struct Encodings {
     /// An entry for each readable function.
     pub entries: Vec<Entry>,
     /// Functions in DWARF mode, and the reasons.
-    pub unsupported: Vec<Unsupported>,
+    pub in_dwarf_mode: Vec<Unsupported>,
     /// FDEs that cannot be read.
     pub malformed: Vec<cfi::Error>,
 }
@@ -52,12 +52,12 @@ pub struct Encodings {
 impl Encodings {
     /// Functions with a compact encoding.
     pub fn compact(&self) -> u64 {
-        self.functions - (self.unsupported.len() + self.malformed.len()) as u64
+        self.functions - (self.in_dwarf_mode.len() + self.malformed.len()) as u64
     }
 
     /// The number of functions in DWARF mode or omitted, by reason.
     pub fn reasons(&self) -> BTreeMap<&'static str, u64> {
-        reasons::count(&self.unsupported, self.malformed.len())
+        reasons::count(&self.in_dwarf_mode, self.malformed.len())
     }
 
     /// Encodes all functions of a file; those for which `is_wanted` is false are omitted.
@@ -94,7 +94,7 @@ impl Encodings {
                 let encoding = match mode {
                     EncodingMode::Dwarf => Encoding::dwarf(file.arch(), 0),
                     EncodingMode::Compact => encoder.encode(&function).unwrap_or_else(|unsupported| {
-                        found.unsupported.push(unsupported);
+                        found.in_dwarf_mode.push(unsupported);
                         Encoding::dwarf(file.arch(), 0)
                     }),
                 };

@@ -82,7 +82,7 @@ fn of_cfi(object: &Object<'_>, file: &File<'_>, source: &Source<'_, '_>) -> anyh
     let coverage = Coverage {
         functions: encodings.functions,
         compact: encodings.compact(),
-        dwarf: encodings.unsupported.len() as u64,
+        dwarf: encodings.in_dwarf_mode.len() as u64,
         none: encodings.malformed.len() as u64,
         reasons: encodings.reasons(),
     };
