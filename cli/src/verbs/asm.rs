@@ -281,15 +281,18 @@ impl Made {
         for function in &self.omitted {
             *reasons.entry(function.reason).or_default() += 1;
         }
-        let omitted = self.num_omitted();
+        let refused = self.num_omitted();
+        // A function without a compact encoding is in the section, in DWARF mode.
+        let is_compact = self.section == "__compact_unwind";
         SummaryJson {
             schema: "cfipack/asm/1",
             file: name.to_owned(),
             arch: unit.arch.to_string(),
             format: if unit.format == Format::MachO { "mach-o" } else { "elf" },
             functions: unit.functions.len() as u64,
-            converted: unit.functions.len() as u64 - omitted,
-            omitted,
+            converted: unit.functions.len() as u64 - refused,
+            dwarf: if is_compact { refused } else { 0 },
+            omitted: if is_compact { 0 } else { refused },
             reasons,
             section: self.section,
             bytes: self.bytes.len(),
@@ -343,13 +346,17 @@ impl Relocation {
 
 /// The summary.
 #[derive(Serialize)]
-struct SummaryJson<'r> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct SummaryJson<'r> {
     schema: &'static str,
     file: String,
     arch: String,
     format: &'static str,
     functions: u64,
+    /// With rows, instructions or a compact encoding in the section.
     converted: u64,
+    /// In DWARF mode.
+    dwarf: u64,
     omitted: u64,
     reasons: BTreeMap<&'static str, u64>,
     section: &'static str,
@@ -359,6 +366,7 @@ struct SummaryJson<'r> {
 
 /// A relocation. `addend` counts from the section's start, or from the symbol if the text does not define that.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RelocationJson<'r> {
     offset: String,
     r#type: &'r str,

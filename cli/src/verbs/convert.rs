@@ -19,7 +19,7 @@ use crate::io::check;
 use crate::io::input::{self, Input, Object};
 use crate::io::output;
 use crate::missing::ConversionReasons;
-use crate::report::cfi_bytes::CfiBytes;
+use crate::report::cfi_bytes::{CfiBytes, TableBytes};
 use crate::report::count::{Counts, Number, percent};
 use crate::report::excluded::{self, Excluded};
 use crate::report::fault::TableNames;
@@ -267,7 +267,7 @@ impl<'s, 'a> Summary<'s, 'a> {
             },
             ambiguous: self.conversion.omitted_for(Reason::Ambiguous.name()),
             excluded: &self.excluded,
-            bytes: BytesJson { sframe: self.bytes.len(), cfi: self.cfi },
+            bytes: TableBytes { sframe: self.bytes.len() as u64, cfi: self.cfi },
             code_coverage: self.code,
             relocations: self.relocations(),
             verify: self
@@ -290,7 +290,7 @@ impl<'s, 'a> Summary<'s, 'a> {
             RelocationJson {
                 offset: field.to_string(),
                 r#type: kind,
-                section: place.as_ref().map(|place| place.section),
+                section_index: place.as_ref().map(|place| place.section),
                 symbol: place.as_ref().map(|place| place.name.to_string()),
                 addend: place.map_or(start.0, |place| place.offset),
             }
@@ -301,7 +301,8 @@ impl<'s, 'a> Summary<'s, 'a> {
 
 /// The summary, as `cfipack/convert/1`.
 #[derive(Serialize)]
-struct SummaryJson<'r> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct SummaryJson<'r> {
     schema: &'static str,
     file: String,
     functions: u64,
@@ -311,7 +312,7 @@ struct SummaryJson<'r> {
     outside_dwarf: OutsideJson,
     ambiguous: u64,
     excluded: &'r Excluded,
-    bytes: BytesJson,
+    bytes: TableBytes,
     code_coverage: CodeBytes,
     #[serde(skip_serializing_if = "Option::is_none")]
     relocations: Option<Vec<RelocationJson>>,
@@ -321,26 +322,20 @@ struct SummaryJson<'r> {
 
 /// Functions whose CFI DWARF does not define.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct OutsideJson {
     converted: u64,
     omitted: u64,
 }
 
-/// Bytes of the table and of its CFI.
-#[derive(Serialize)]
-struct BytesJson {
-    sframe: usize,
-    #[serde(flatten)]
-    cfi: CfiBytes,
-}
-
-/// A relocation against the symbol of a section. `section` is its index in the section table: names
+/// A relocation against the symbol of a section. `section_index` is its number in the section table: names
 /// need not be unique.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RelocationJson {
     offset: String,
     r#type: &'static str,
-    section: Option<usize>,
+    section_index: Option<usize>,
     symbol: Option<String>,
     addend: u64,
 }

@@ -165,7 +165,7 @@ impl Report {
             schema: "cfipack/gaps/1",
             file: object.name.plain(),
             source: if arguments.cfi { "cfi" } else { "table" },
-            bytes: self.bytes,
+            code_coverage: self.bytes,
             gaps: gaps.collect(),
         };
         let mut out = output::standard();
@@ -181,17 +181,18 @@ fn symbol(gap: &ListedGap, places: &Places<'_, '_>) -> SymbolName {
 
 /// The report, as `cfipack/gaps/1`.
 #[derive(Serialize)]
-struct GapsJson {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct GapsJson {
     schema: &'static str,
     file: String,
     /// `table` or `cfi`.
     source: &'static str,
-    #[serde(flatten)]
-    bytes: CodeBytes,
+    code_coverage: CodeBytes,
     gaps: Vec<GapJson>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct GapJson {
     /// The address; in a relocatable object the offset in the section.
     start: String,

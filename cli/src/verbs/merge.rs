@@ -216,7 +216,8 @@ impl Merge {
     fn print(&self) -> anyhow::Result<()> {
         let mut text = Vec::new();
         for input in &self.inputs {
-            let InputJson { file, address, version, bytes, functions, rows, dropped, .. } = input;
+            let InputJson { file, address, version, bytes, merged } = input;
+            let Merged { functions, rows, dropped, .. } = merged;
             write!(text, "{file}: table at {address}, version {version}: {}, ", Number(*bytes, "byte"))?;
             writeln!(
                 text,
@@ -244,7 +245,7 @@ impl Merge {
         let report = MergeJson {
             schema: "cfipack/merge/1",
             inputs: &self.inputs,
-            address: self.address.to_string(),
+            address: self.address,
             version: self.version as u8,
             bytes: self.bytes.len() as u64,
             functions: self.section.num_fdes() as u64,
@@ -258,10 +259,11 @@ impl Merge {
 
 /// The report, as `cfipack/merge/1`.
 #[derive(Serialize)]
-struct MergeJson<'m> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct MergeJson<'m> {
     schema: &'static str,
     inputs: &'m [InputJson],
-    address: String,
+    address: Address,
     version: u8,
     bytes: u64,
     /// Entries of the merged table.
@@ -272,23 +274,25 @@ struct MergeJson<'m> {
 
 /// A table of the input.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct InputJson {
     file: String,
-    address: String,
+    address: Address,
     version: u8,
     bytes: u64,
-    functions: u64,
-    rows: u64,
-    /// Functions outside of the file's code.
-    dropped: u64,
-    omitted: u64,
+    /// `dropped` functions lie outside of the file's code.
+    #[serde(flatten)]
+    merged: Merged,
 }
 
 impl InputJson {
     fn new(source: &Source<'_>, table: &sframe::Section<'_>, merged: Merged) -> Self {
-        let Merged { functions, rows, dropped, omitted, .. } = merged;
-        let file = source.name.clone();
-        let (address, version) = (table.address().to_string(), table.header().version);
-        Self { file, address, version, bytes: table.len() as u64, functions, rows, dropped, omitted }
+        Self {
+            file: source.name.clone(),
+            address: table.address(),
+            version: table.header().version,
+            bytes: table.len() as u64,
+            merged,
+        }
     }
 }

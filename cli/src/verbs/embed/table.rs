@@ -18,7 +18,7 @@ use crate::coverage::CodeBytes;
 use crate::edit::{Edit, Problem, Skip};
 use crate::io::input;
 use crate::missing::ConversionReasons;
-use crate::report::cfi_bytes::CfiBytes;
+use crate::report::cfi_bytes::{CfiBytes, TableBytes};
 use crate::report::count::Counts;
 use crate::verbs::verify;
 
@@ -36,6 +36,7 @@ pub struct Embed {
 
 /// The report about a table, in a file or a member of an archive.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Table {
     /// How the file got room for it; none in a relocatable object.
     pub way: Option<&'static str>,
@@ -52,7 +53,7 @@ pub struct Table {
     /// How many for each reason.
     pub reasons: BTreeMap<&'static str, u64>,
     /// Bytes of table and CFI.
-    pub bytes: Bytes,
+    pub bytes: TableBytes,
     /// The code, and what the table covers of it.
     pub code_coverage: CodeBytes,
     /// Rows of outermost frames.
@@ -64,16 +65,6 @@ pub struct Table {
     #[serde(skip)]
     /// These functions, and those that it cannot distinguish or reach.
     omitted_functions: Vec<Unsupported>,
-}
-
-/// Bytes of a table and of its CFI.
-#[derive(Debug, Serialize)]
-pub struct Bytes {
-    /// The table.
-    pub sframe: u64,
-    /// The CFI.
-    #[serde(flatten)]
-    pub cfi: CfiBytes,
 }
 
 impl Edit for Embed {
@@ -242,7 +233,7 @@ impl Table {
             converted: conversion.converted(),
             omitted: conversion.num_omitted(),
             reasons: conversion.reasons(),
-            bytes: Bytes { sframe: bytes.len() as u64, cfi: CfiBytes::of(file, sections)? },
+            bytes: TableBytes { sframe: bytes.len() as u64, cfi: CfiBytes::of(file, sections)? },
             code_coverage: conversion.code_bytes(file, bytes)?,
             outermost: conversion.outermost_rows(bytes)?,
             verified: false,

@@ -149,7 +149,9 @@ fn one_function<'s>(
 /// A function: `reason` and its description `words`, or `rows`; `innermost_only` in the list of all functions that
 /// are not covered completely.
 #[derive(Serialize, Default)]
-struct FunctionJson {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "SframeFunction"))]
+pub struct FunctionJson {
     start: Option<String>,
     size: Option<u64>,
     #[serde(flatten)]
@@ -170,6 +172,7 @@ struct FunctionJson {
 
 /// The first PC with a row that unwinds an innermost frame only, and the register that it needs.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct InnermostJson {
     pc: String,
     register: String,
@@ -193,6 +196,7 @@ impl fmt::Display for InnermostJson {
 /// A row, `start` from the function's start; `repeats` is the size of a PLT's stub, after which it applies
 /// again.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RowOfPart {
     #[serde(flatten)]
     row: RowJson,

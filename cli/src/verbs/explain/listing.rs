@@ -23,6 +23,7 @@ use crate::report::style;
 
 /// The listing of a function.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Listing {
     /// The instructions in order.
     instructions: Vec<Line>,
@@ -38,6 +39,7 @@ pub struct Listing {
 
 /// An instruction with the rows in force before it.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Line {
     pc: String,
     bytes: String,
@@ -60,6 +62,7 @@ struct Line {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct LineRow {
     #[serde(flatten)]
     row: RowJson,

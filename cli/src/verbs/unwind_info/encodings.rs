@@ -12,6 +12,7 @@ use cfipack_encoder::{Unsupported, UnsupportedFormat};
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::{Address, Arch, ImageOffset, LsdaKey};
 use cfipack_roundtrip::unwind_info::Code;
+use serde::Serialize;
 
 use super::personalities::{Personalities, PersonalitiesOfCies};
 use crate::report::reasons;
@@ -49,7 +50,30 @@ pub struct Encodings {
     pub malformed: Vec<cfi::Error>,
 }
 
+/// How functions are unwound, and the reasons of those in DWARF mode or without unwind information.
+#[derive(Serialize, Default, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "CompactCoverage"))]
+pub struct Coverage {
+    pub functions: u64,
+    pub compact: u64,
+    pub dwarf: u64,
+    pub none: u64,
+    pub reasons: BTreeMap<&'static str, u64>,
+}
+
 impl Encodings {
+    /// The functions by how they are unwound.
+    pub fn coverage(&self) -> Coverage {
+        Coverage {
+            functions: self.functions,
+            compact: self.compact(),
+            dwarf: self.in_dwarf_mode.len() as u64,
+            none: self.malformed.len() as u64,
+            reasons: self.reasons(),
+        }
+    }
+
     /// Functions with a compact encoding.
     pub fn compact(&self) -> u64 {
         self.functions - (self.in_dwarf_mode.len() + self.malformed.len()) as u64
