@@ -115,5 +115,6 @@ fn schemas_are_those_of_the_types() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     found.sort();
+    expected.sort();
     assert_eq!(found, expected);
 }

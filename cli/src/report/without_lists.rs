@@ -28,7 +28,9 @@ impl<R: schemars::JsonSchema> schemars::JsonSchema for WithoutLists<'_, R> {
     }
 
     fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        let mut schema = R::json_schema(generator);
+        // Apart, since nothing refers to what the lists have.
+        let mut apart = generator.settings().clone().into_generator();
+        let mut schema = R::json_schema(&mut apart);
         if let Some(Value::Object(keys)) = schema.get_mut("properties") {
             keys.retain(|key, _| !LISTS.contains(&key.as_str()));
         }

@@ -141,14 +141,14 @@ fn coverage(file: &File<'_>, tables: &[Section<'_>]) -> anyhow::Result<Option<Co
     }))
 }
 
-/// The origin of a table.
+/// What a report is about.
 #[derive(Clone, Copy, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
-    /// It is in the file.
+    /// A table that is in the file.
     Table,
-    /// It is what a conversion makes of the CFI.
+    /// The CFI, or the table that a conversion makes of it.
     Cfi,
 }
 

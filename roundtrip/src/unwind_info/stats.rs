@@ -15,6 +15,7 @@ use cfipack_format::unwind_info::{
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", schemars(rename = "UnwindInfoStats"))]
 pub struct Stats {
     /// Where the bytes go.
     pub bytes: Bytes,
@@ -65,6 +66,7 @@ pub struct Modes {
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", schemars(rename = "UnwindInfoBytes"))]
 pub struct Bytes {
     /// The whole section.
     pub total: u64,
