@@ -10,13 +10,9 @@ use crate::report::place::Places;
 
 /// A difference, with each place as its file names it.
 pub fn listed(places: &Places<'_, '_>, difference: ListedDifference) -> ListedDifference<String> {
-    let ListedDifference { start, end, function, words } = difference;
-    ListedDifference {
-        start: places.location(start),
-        end: places.end(&(start..end)),
-        function: function.map(|function| places.location(function)),
-        words,
-    }
+    let ListedDifference { start, end, function, .. } = difference;
+    let function = function.map(|function| places.location(function));
+    difference.named(places.location(start), places.end(&(start..end)), function)
 }
 
 /// The PCs, their function and a description, as text.

@@ -168,6 +168,7 @@ impl Serialize for Functions<'_> {
     }
 }
 
+/// A function, or the reason why it cannot be read.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "FunctionOrError"))]
@@ -198,6 +199,7 @@ struct FunctionJson {
     rows: Vec<RowEntry>,
 }
 
+/// A row, or the reason why it and those after it cannot be read.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "RowOrError"))]

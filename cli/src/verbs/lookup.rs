@@ -174,6 +174,7 @@ pub struct AnswerJson {
     words: Option<String>,
 }
 
+/// A function of a table.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "Function"))]

@@ -175,6 +175,7 @@ struct Coverage {
     cfi_bytes: CfiBytes,
 }
 
+/// A `.sframe` table.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "SframeTable"))]

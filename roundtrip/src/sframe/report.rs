@@ -195,6 +195,7 @@ impl fmt::Display for DifferenceWords {
 
 /// A difference as it is serialized. `P` is how places are named.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct ListedDifference<P = Address> {
@@ -206,6 +207,13 @@ pub struct ListedDifference<P = Address> {
     pub function: Option<P>,
     /// What both sides encode.
     pub words: String,
+}
+
+impl ListedDifference {
+    /// The difference with other names of its places.
+    pub fn named<P>(self, start: P, end: P, function: Option<P>) -> ListedDifference<P> {
+        ListedDifference { start, end, function, words: self.words }
+    }
 }
 
 impl From<Difference> for ListedDifference {

@@ -29,6 +29,7 @@ pub struct FileJson<'r, R> {
     warnings: &'r [String],
 }
 
+/// A member of an archive.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct MemberJson<'r, R> {

@@ -61,6 +61,7 @@ struct Line {
     cells: Option<Cells>,
 }
 
+/// A row of the CFI.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct LineRow {

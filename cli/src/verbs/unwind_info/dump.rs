@@ -85,6 +85,7 @@ pub struct DumpJson<'d> {
     compact_unwind: Option<Vec<RowJson>>,
 }
 
+/// `__unwind_info`; `end` is the function of its sentinel.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "UnwindInfo"))]
@@ -97,6 +98,7 @@ struct TableJson {
     pages: Vec<PageJson>,
 }
 
+/// An LSDA record.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct LsdaJson {
@@ -104,6 +106,7 @@ struct LsdaJson {
     lsda: ImageOffset,
 }
 
+/// A page, or the reason why it cannot be read.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "PageOrError"))]
@@ -113,6 +116,7 @@ enum PageJson {
     Error { error: String },
 }
 
+/// An entry, or the reason why it cannot be read.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "EntryOrError"))]

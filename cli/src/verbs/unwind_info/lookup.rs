@@ -138,6 +138,7 @@ pub struct AnswerJson {
     words: Option<String>,
 }
 
+/// An entry of a table.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "CompactEntry"))]
