@@ -200,7 +200,7 @@ impl TableJson {
             ("attributes", bytes.attributes),
             ("starts of rows", bytes.starts),
             ("info bytes", bytes.infos),
-            ("data words", bytes.words),
+            ("data words", bytes.data_words),
             ("other", bytes.other),
         ];
         for (name, size) in parts.into_iter().filter(|&(_, size)| size != 0) {

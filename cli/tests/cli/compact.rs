@@ -220,7 +220,7 @@ fn summaries() {
     ] {
         assert_eq!(summary[name], value, "{name}");
     }
-    let table = &summary["table"];
+    let table = &summary["unwind_info"];
     for (name, value) in
         [("entries", json!(3)), ("modes", modes), ("personalities", json!(0)), ("lsdas", json!(0))]
     {
@@ -234,7 +234,7 @@ fn summaries() {
         (&["--layout", "lld", "--omit-dwarf-lsda"], 0),
     ] {
         let arguments = [&["unwind-info", "--json", "l_8_dwarf_lsda.dylib"], options].concat();
-        assert_eq!(json_of(&directory, &arguments)["table"]["lsdas"], lsdas, "{options:?}");
+        assert_eq!(json_of(&directory, &arguments)["unwind_info"]["lsdas"], lsdas, "{options:?}");
     }
     let output = run_in(&directory, &["unwind-info", "l_6_pers_3.dylib", "--layout", "lld"]);
     assert_eq!((output.status.code(), output.stdout.len()), (Some(0), 0));
@@ -385,14 +385,17 @@ fn explained() {
 fn counted() {
     let directory = unpack("counted", &["l_6_pers_3.dylib", "l_6_pers_3.o"]);
     let stats = json_of(&directory, &["stats", "--json", "l_6_pers_3.dylib"]);
-    let bytes = &stats["table"]["bytes"];
+    let bytes = &stats["unwind_info"]["bytes"];
     assert_eq!(
         (&stats["schema"], &bytes["total"], &bytes["lsdas"]),
         (&json!("cfipack/stats/1"), &json!(4196), &json!(24))
     );
     assert_eq!((&stats["coverage"]["functions"], &stats["coverage"]["compact"]), (&json!(3), &json!(3)));
     let stats = json_of(&directory, &["stats", "--json", "l_6_pers_3.o"]);
-    assert_eq!((&stats["rows"]["rows"], &stats["rows"]["bytes"]), (&json!(3), &json!(96)));
+    assert_eq!(
+        (&stats["compact_unwind"]["rows"], &stats["compact_unwind"]["bytes"]),
+        (&json!(3), &json!(96))
+    );
 }
 
 /// The offset of `__unwind_info` in a file, in which its bytes occur once.

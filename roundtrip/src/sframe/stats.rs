@@ -71,7 +71,7 @@ pub struct Bytes {
     /// Info bytes of FREs.
     pub infos: u64,
     /// Data words of FREs.
-    pub words: u64,
+    pub data_words: u64,
     /// What no function refers to, or what cannot be read. 0 where functions' blocks overlap.
     pub other: u64,
     /// Not part of the sum: what functions that share a block would take more if each had its own.
@@ -133,7 +133,7 @@ pub fn innermost(arch: Arch, function: &Function<'_>) -> Option<(Row, Register)>
 impl Bytes {
     /// Attributes and FREs.
     pub fn blocks(&self) -> u64 {
-        self.attributes + self.starts + self.infos + self.words
+        self.attributes + self.starts + self.infos + self.data_words
     }
 }
 
@@ -163,7 +163,7 @@ impl Stats {
             self.rows_stored += 1;
             self.bytes.starts += function.fre_type().width() as u64;
             self.bytes.infos += 1;
-            self.bytes.words += fre.word_size.width() as u64 * u64::from(fre.info.count());
+            self.bytes.data_words += fre.word_size.width() as u64 * u64::from(fre.info.count());
             if fre.info == FreInfo::OUTERMOST {
                 self.outermost += 1;
             } else {

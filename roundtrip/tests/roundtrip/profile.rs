@@ -88,8 +88,8 @@ fn bytes_and_counts() {
     assert_eq!((found.rows_per_function, found.most_rows), (vec![2, 1, 1], 3));
     let b = found.bytes;
     assert_eq!((b.total, b.header, b.index, b.attributes), (bytes.len() as u64, 28, 64, 20));
-    assert_eq!((b.starts, b.infos, b.words, b.other), (6, 6, 7, 0));
-    assert_eq!(b.total, b.header + b.index + b.attributes + b.starts + b.infos + b.words + b.other);
+    assert_eq!((b.starts, b.infos, b.data_words, b.other), (6, 6, 7, 0));
+    assert_eq!(b.total, b.header + b.index + b.attributes + b.starts + b.infos + b.data_words + b.other);
 
     // Let the last function share the block of the one before it: its own becomes dead bytes.
     let third = bytes[28 + 32 + 12..28 + 48].to_vec();

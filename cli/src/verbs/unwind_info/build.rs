@@ -221,7 +221,7 @@ impl Summary<'_, '_> {
             layout: self.options.layout_name(),
             coverage: self.built.entries.encodings.coverage(),
             without_fde: self.built.entries.without_fde,
-            table: self.built.stats(self.file)?,
+            unwind_info: self.built.stats(self.file)?,
             own_bytes: self.own,
             warnings: warnings.iter().take(WARNINGS).map(Warning::to_string).collect(),
             more_warnings: warnings.len().saturating_sub(WARNINGS),
@@ -247,7 +247,7 @@ pub struct SummaryJson<'r> {
     coverage: Coverage,
     /// Compact entries that are omitted, for code without an FDE.
     without_fde: u64,
-    table: Stats,
+    unwind_info: Stats,
     /// Bytes of the file's own section.
     own_bytes: Option<usize>,
     warnings: Vec<String>,

@@ -55,7 +55,7 @@ fn of_table(
     let table = Table::of_image(arch, source.base(), section, source.code());
     let coverage = source.file.map(|file| coverage(file, source.code(), &table)).transpose()?;
     Ok(StatsJson {
-        table: Some(stats(arch, section)),
+        unwind_info: Some(stats(arch, section)),
         coverage: coverage.flatten(),
         ..StatsJson::new(object, TableSource::Table)
     })
@@ -71,7 +71,7 @@ fn of_rows(object: &Object<'_>, arch: Arch, compact: &CompactUnwind<'_>) -> Stat
         personalities: compact.personalities.len(),
         lsdas: compact.rows.iter().filter(|row| row.lsda.is_some()).count(),
     };
-    StatsJson { rows: Some(rows), ..StatsJson::new(object, TableSource::Table) }
+    StatsJson { compact_unwind: Some(rows), ..StatsJson::new(object, TableSource::Table) }
 }
 
 /// The table that is built from a file's CFI.
@@ -79,7 +79,7 @@ fn of_cfi(object: &Object<'_>, file: &File<'_>, source: &Source<'_, '_>) -> anyh
     let built = BuiltTable::of(file, source, &TableOptions::FROM_CFI)?;
     let coverage = built.entries.encodings.coverage();
     Ok(StatsJson {
-        table: Some(built.stats(file)?),
+        unwind_info: Some(built.stats(file)?),
         coverage: Some(coverage),
         ..StatsJson::new(object, TableSource::Cfi)
     })
@@ -113,9 +113,9 @@ pub struct StatsJson {
     file: String,
     source: TableSource,
     #[serde(skip_serializing_if = "Option::is_none")]
-    table: Option<Stats>,
+    unwind_info: Option<Stats>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    rows: Option<RowsJson>,
+    compact_unwind: Option<RowsJson>,
     coverage: Option<Coverage>,
 }
 
@@ -173,7 +173,7 @@ fn print_table(stats: &Stats, out: &mut impl Write) -> std::io::Result<()> {
 impl StatsJson {
     fn new(object: &Object<'_>, source: TableSource) -> Self {
         let (schema, file) = ("cfipack/stats/1", object.name.plain());
-        Self { schema, file, source, table: None, rows: None, coverage: None }
+        Self { schema, file, source, unwind_info: None, compact_unwind: None, coverage: None }
     }
 
     fn print(&self, out: &mut impl Write) -> std::io::Result<()> {
@@ -182,10 +182,10 @@ impl StatsJson {
             TableSource::Cfi => " (no table in the file; as built from its CFI)",
         };
         writeln!(out, "{}:{source}", Escaped(&self.file))?;
-        if let Some(table) = &self.table {
+        if let Some(table) = &self.unwind_info {
             print_table(table, out)?;
         }
-        if let Some(RowsJson { bytes, rows, modes, personalities, lsdas }) = &self.rows {
+        if let Some(RowsJson { bytes, rows, modes, personalities, lsdas }) = &self.compact_unwind {
             writeln!(out, "  __compact_unwind: {bytes} bytes")?;
             writeln!(out, "  rows: {rows}{}", words(modes))?;
             writeln!(out, "  personalities: {personalities}, LSDAs: {lsdas}")?;
