@@ -40,7 +40,7 @@ pub struct CompactUnwind {
     /// The rows, and their relocations.
     pub section: Section,
     /// The functions in DWARF mode, which need their FDEs, and why.
-    pub dwarf: Vec<Unsupported>,
+    pub in_dwarf_mode: Vec<Unsupported>,
 }
 
 impl<'a> CompactOptions<'a> {
@@ -74,11 +74,11 @@ impl Assembly {
         target_of: impl Fn(Target) -> compact_unwind::RelocationTarget,
     ) -> Result<CompactUnwind, UnsupportedFormat> {
         let (mut parts, mut encoder) = (Parts::new(self), Encoder::new(self.arch)?);
-        let mut result = CompactUnwind { section: Section::new(self.arch)?, dwarf: Vec::new() };
+        let mut result = CompactUnwind { section: Section::new(self.arch)?, in_dwarf_mode: Vec::new() };
         for own in &self.functions {
             let function = parts.function(own, None);
             let Ok(length) = u32::try_from(own.size) else {
-                result.dwarf.push(Unsupported::function(own.key, Reason::FunctionSize));
+                result.in_dwarf_mode.push(Unsupported::function(own.key, Reason::FunctionSize));
                 continue;
             };
             let encoding = match options.encodings {
@@ -86,7 +86,7 @@ impl Assembly {
                 Encodings::LlvmMc => self.as_llvm_mc(own, &function, options.canonical_personalities),
             };
             let encoding = encoding.unwrap_or_else(|unsupported| {
-                result.dwarf.push(unsupported);
+                result.in_dwarf_mode.push(unsupported);
                 Encoding::dwarf(self.arch, 0)
             });
             result.section.push(&Entry {

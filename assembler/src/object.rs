@@ -71,7 +71,7 @@ pub struct TablesObject {
     /// The functions that other objects have no symbol for.
     pub unnamed: Vec<Unnamed>,
     /// The functions that `.sframe` does not represent, and why.
-    pub unsupported: Vec<Unsupported>,
+    pub omitted: Vec<Unsupported>,
 }
 
 /// A function that another object cannot refer to.
@@ -211,10 +211,10 @@ impl Unit {
         if options.eh_frame {
             object.eh_frame(&for_eh_frame)?;
         }
-        let unsupported = object.sframe(&for_sframe, &options)?;
+        let omitted = object.sframe(&for_sframe, &options)?;
         object.empty_stack_note();
         let bytes = object.writer.write().map_err(|_| ObjectError::Format)?;
-        Ok(TablesObject { bytes, unnamed, unsupported })
+        Ok(TablesObject { bytes, unnamed, omitted })
     }
 }
 

@@ -155,8 +155,8 @@ fn lines(report: &Report, out: &mut Text<'_>) -> core::fmt::Result {
     }
     for unverified in &report.unverified {
         match unverified.function {
-            Some(function) => writeln!(out, "{function}: {}", unverified.why)?,
-            None => writeln!(out, "{}", unverified.why)?,
+            Some(function) => writeln!(out, "{function}: {}", unverified.words)?,
+            None => writeln!(out, "{}", unverified.words)?,
         }
     }
     Ok(())

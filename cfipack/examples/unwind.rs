@@ -195,7 +195,7 @@ mod profiler {
             (0..count).map(|index| headers + index * size).find_map(|header| {
                 let [start, address, length] = [8, 16, 32].map(|field| self.number::<8>(header + field));
                 let within = offset.checked_sub(start?).filter(|within| Some(*within) < length)?;
-                (self.number::<4>(header)? == LOAD.into()).then_some(address? + within)
+                (self.number::<4>(header)? == u64::from(LOAD)).then_some(address? + within)
             })
         }
 

@@ -38,7 +38,7 @@
 //! [For assemblers]: for_assemblers
 //!
 //! # Features
-//! All but two are defaults. Without any, the crate is [`format`](mod@format) alone, `no_std` and without
+//! All but four are defaults. Without any, the crate is [`format`](mod@format) alone, `no_std` and without
 //! allocation.
 //!
 //! | feature | adds | needs |
@@ -57,6 +57,8 @@
 //! | `assembler` | [`assembler`]: CFI directives to tables and what runtimes register; enables `encoder` | `alloc` |
 //! | `object` (no default) | with `assembler`: objects that have only tables; enables `std` | object |
 //! | `gimli` (no default) | with `assembler`: directives from gimli's frame tables | gimli |
+//! | `serde` (no default) | reports and statistics serialize themselves, addresses as text | serde |
+//! | `schemars` (no default) | JSON Schemas of what `serde` writes; enables `serde` | schemars, `alloc` |
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -187,7 +187,7 @@ pub struct Conversion {
     pub undefined: u64,
     /// Functions that the table cannot represent, in the order of the CFI, and after them those that it cannot
     /// distinguish or reach.
-    pub unsupported: Vec<Unsupported>,
+    pub omitted: Vec<Unsupported>,
     /// FDEs that cannot be read.
     pub malformed: Vec<Malformed>,
     /// The address of a linked file's section.
@@ -231,18 +231,18 @@ impl Conversion {
     ) -> anyhow::Result<Self> {
         let mut builder = Builder::new(file.arch(), options.get())?;
         let pool = Threads(threads);
-        let (mut functions, mut unsupported, mut malformed) = (0, Vec::new(), Vec::new());
+        let (mut functions, mut omitted, mut malformed) = (0, Vec::new(), Vec::new());
         for section in sections {
             // Only a record whose end is unknown hides what follows it.
             let mut end_is_unknown = None;
-            let omitted = |omitted| match omitted {
-                OmittedFunction::Unsupported(reason) => unsupported.push(reason),
+            let omit = |function| match function {
+                OmittedFunction::Unsupported(reason) => omitted.push(reason),
                 OmittedFunction::Malformed(error @ cfi::Error::Length { .. }) => end_is_unknown = Some(error),
                 OmittedFunction::Malformed(error) => {
                     malformed.push(Malformed { section: section.section.name.to_string(), error });
                 }
             };
-            functions += builder.push_section(&section.cfi(), &pool, omitted);
+            functions += builder.push_section(&section.cfi(), &pool, omit);
             if let Some(error) = end_is_unknown {
                 return Err(error).with_context(|| format!("section {}", section.section.name));
             }
@@ -250,14 +250,14 @@ impl Conversion {
         let (version, outside_dwarf) = (options.get().version, builder.outside_dwarf());
         let undefined = builder.undefined() + malformed.len() as u64;
         let section = builder.finish_on(&pool);
-        unsupported.extend_from_slice(section.omitted());
+        omitted.extend_from_slice(section.omitted());
         Ok(Self {
             section,
             version,
             functions,
             outside_dwarf,
             undefined,
-            unsupported,
+            omitted,
             malformed,
             address: Address(0),
             pool,
@@ -269,27 +269,27 @@ impl Conversion {
         self.address = address;
         let known = self.section.omitted().len();
         self.section.omit_distant(address, Key::address);
-        self.unsupported.extend_from_slice(&self.section.omitted()[known..]);
+        self.omitted.extend_from_slice(&self.section.omitted()[known..]);
     }
 
     /// Functions in the section.
     pub fn converted(&self) -> u64 {
-        self.functions - self.omitted()
+        self.functions - self.num_omitted()
     }
 
     /// Functions that the section omits.
-    pub fn omitted(&self) -> u64 {
-        (self.unsupported.len() + self.malformed.len()) as u64
+    pub fn num_omitted(&self) -> u64 {
+        (self.omitted.len() + self.malformed.len()) as u64
     }
 
     /// The number of omitted functions by reason.
     pub fn reasons(&self) -> BTreeMap<&'static str, u64> {
-        reasons::count(&self.unsupported, self.malformed.len())
+        reasons::count(&self.omitted, self.malformed.len())
     }
 
     /// The number of functions omitted for the reason of this name.
     pub fn omitted_for(&self, name: &str) -> u64 {
-        self.unsupported.iter().filter(|unsupported| unsupported.reason.name() == name).count() as u64
+        self.omitted.iter().filter(|omitted| omitted.reason.name() == name).count() as u64
     }
 
     /// The section of a linked file.

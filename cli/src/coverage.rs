@@ -15,6 +15,7 @@ use crate::report::count::{Number, percent};
 
 /// Bytes in executable sections.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CodeBytes {
     /// All of them: those of the next three together.
     pub code: u64,

@@ -24,6 +24,8 @@ mod register_name;
 mod register_named;
 mod row;
 mod saved;
+#[cfg(feature = "serde")]
+mod serialize;
 pub mod sframe;
 mod unsupported;
 pub mod unwind_info;

@@ -177,11 +177,11 @@ reasons! {
     /// `DW_CFA_remember_state` nested deeper than 1024.
     RememberDepth = "remember-depth", "remembered states nest too deeply";
     /// Layout `gnu`: an instruction with this opcode for which gas leaves the function out.
-    GasInstruction(opcode: u8) = "gas-instruction", "gas leaves out functions with call frame instruction {opcode:#04x} here";
+    GasInstruction(opcode: u8) = "gas-instruction", "gas omits functions with call frame instruction {opcode:#04x} here";
     /// Layout `gnu`: `.cfi_label`, for which gas omits the function.
     GasLabel = "gas-label", "gas omits functions with `.cfi_label`";
     /// Layout `gnu`: a rule for this register for which gas leaves the function out.
-    GasRegister(register: Register) = "gas-register", "gas leaves out functions with this rule for register {register}";
+    GasRegister(register: Register) = "gas-register", "gas omits functions with this rule for register {register}";
     /// Compact unwind: the frame of a function with a frame pointer is not the standard one.
     FrameRecord = "frame-record", "the caller's frame pointer and return address are not on top of the frame";
     /// Compact unwind: a register that no encoding restores, or that is not in the stack.

@@ -60,6 +60,8 @@ pub enum MergeError {
 /// What became of a table's functions.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Merged {
     /// Functions that were taken.
     pub functions: u64,

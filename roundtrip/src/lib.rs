@@ -51,8 +51,8 @@ pub use cfipack_format::pool::{Pool, Serial, Task, Threads};
 pub use options::Options;
 pub use same_row::same_row;
 pub use sframe::{
-    Bytes, Cursor, Diff, Difference, Fault, FaultKind, KernelViolation, KernelViolations, MissingFunction,
-    Recurrence, Report, Segment, Stats, Table, TableAnswer, TableDifference, Unverified, diff, innermost,
-    kernel_violations, most_frequent_first, stats, verify, verify_on, verify_with_reasons,
+    Bytes, Cursor, Diff, Difference, Fault, FaultKind, KernelViolation, KernelViolations, ListedDifference,
+    MissingFunction, Recurrence, Report, Segment, Stats, Table, TableAnswer, TableDifference, Unverified,
+    diff, innermost, kernel_violations, most_frequent_first, stats, verify, verify_on, verify_with_reasons,
     verify_with_reasons_on,
 };

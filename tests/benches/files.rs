@@ -97,7 +97,7 @@ fn elf_file(name: &str, bytes: &[u8]) {
 /// The sizes of the layouts' tables, each of the functions alone that both can have.
 fn same_functions(cfi: &[cfi::Section<'_>], arch: Arch, converted: [&Converted; 2]) -> [usize; 2] {
     let omitted = |converted: &'_ Converted| {
-        let all = converted.unsupported.iter().chain(&converted.omitted);
+        let all = converted.omitted.iter().chain(&converted.ambiguous);
         all.map(|unsupported| unsupported.function).collect::<Vec<Key>>()
     };
     let omitted: HashSet<Key> = converted.into_iter().flat_map(omitted).collect();
@@ -115,7 +115,7 @@ fn same_functions(cfi: &[cfi::Section<'_>], arch: Arch, converted: [&Converted; 
 /// Functions that are not in the table, by reason.
 fn omitted(converted: &Converted) -> BTreeMap<&'static str, u64> {
     let mut omitted = BTreeMap::new();
-    for unsupported in converted.unsupported.iter().chain(&converted.omitted) {
+    for unsupported in converted.omitted.iter().chain(&converted.ambiguous) {
         *omitted.entry(unsupported.reason.name()).or_default() += 1;
     }
     omitted

@@ -20,9 +20,9 @@ pub struct Converted {
     /// The part's address.
     pub address: Address,
     /// Functions that the table cannot express.
-    pub unsupported: Vec<Unsupported>,
-    /// Functions that the table cannot distinguish from others.
     pub omitted: Vec<Unsupported>,
+    /// Functions that the table cannot distinguish from others.
+    pub ambiguous: Vec<Unsupported>,
     /// FDEs that cannot be read.
     pub malformed: Vec<cfi::Error>,
     /// FDEs of the CFI.
@@ -45,25 +45,25 @@ pub fn build<'a>(
     options: Options,
 ) -> (sframe::Section, Vec<Unsupported>, Vec<cfi::Error>) {
     let mut builder = Builder::new(arch, options).expect("an architecture of the format");
-    let (mut unsupported, mut malformed) = (Vec::new(), Vec::new());
+    let (mut omitted, mut malformed) = (Vec::new(), Vec::new());
     for section in sections {
-        let omitted = |omitted| match omitted {
-            OmittedFunction::Unsupported(reason) => unsupported.push(reason),
+        let omit = |function| match function {
+            OmittedFunction::Unsupported(reason) => omitted.push(reason),
             OmittedFunction::Malformed(error) => malformed.push(error),
         };
-        builder.push_section(&section, &Serial, omitted);
+        builder.push_section(&section, &Serial, omit);
     }
-    (builder.finish(), unsupported, malformed)
+    (builder.finish(), omitted, malformed)
 }
 
 /// Converts the CFI of a linked file (or of one laid out). The table lies at `address`.
 pub fn convert(sections: &[cfi::Section<'_>], arch: Arch, address: Address, options: Options) -> Converted {
-    let (section, unsupported, malformed) = build(sections.iter().copied(), arch, options);
+    let (section, omitted, malformed) = build(sections.iter().copied(), arch, options);
     let mut bytes = vec![0; section.len()];
     section.write(&mut bytes, address, Key::address).expect("the table reaches its functions");
-    let omitted = section.omitted().to_vec();
+    let ambiguous = section.omitted().to_vec();
     let functions = sections.iter().map(|section| cfipack_cfi::Functions::new(section).count()).sum();
-    Converted { bytes, address, unsupported, omitted, malformed, functions }
+    Converted { bytes, address, omitted, ambiguous, malformed, functions }
 }
 
 /// The sections as the CFI's reader takes them.
@@ -80,7 +80,7 @@ impl Converted {
     /// Compares the table with its CFI; functions are missing for the reasons that the conversion gave.
     pub fn verify(&self, cfi: &[cfi::Section<'_>]) -> Report {
         let sections = [self.table()];
-        let reported = self.unsupported.iter().chain(&self.omitted);
+        let reported = self.omitted.iter().chain(&self.ambiguous);
         let reported: HashMap<_, _> = reported.map(|omitted| (omitted.function, *omitted)).collect();
         let options = cfipack_roundtrip::Options::default();
         verify_with_reasons(cfi, &Table::new(&sections), &options, |missing| {

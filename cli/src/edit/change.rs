@@ -7,14 +7,17 @@ use serde::{Serialize, Serializer};
 
 /// Bytes of a changed file that are new, or have moved.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Change {
     /// Their offset in the new file.
     #[serde(serialize_with = "hexadecimal")]
+    #[cfg_attr(test, schemars(with = "String"))]
     offset: usize,
-    length: usize,
+    size: usize,
     what: Cow<'static, str>,
     /// Where the bytes were in the old file, if they have moved.
     #[serde(serialize_with = "known_hexadecimal", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     from: Option<usize>,
 }
 
@@ -26,7 +29,7 @@ pub fn changes(new: &Rewrite<'_>) -> Vec<Change> {
             Piece::Old(range) if range.start != offset => ("moved bytes".into(), Some(range.start)),
             _ => return None,
         };
-        Some(Change { offset, length: piece.len(), what, from })
+        Some(Change { offset, size: piece.len(), what, from })
     };
     new.pieces().filter_map(change).collect()
 }

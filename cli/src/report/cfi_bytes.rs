@@ -8,10 +8,22 @@ use serde::Serialize;
 
 /// Bytes of each section of call frame information.
 #[derive(Clone, Copy, Serialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CfiBytes {
     eh_frame: u64,
     eh_frame_hdr: u64,
     debug_frame: u64,
+}
+
+/// Bytes of a table and of its CFI.
+#[derive(Clone, Copy, Serialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct TableBytes {
+    /// The table.
+    pub sframe: u64,
+    /// The CFI.
+    #[serde(flatten)]
+    pub cfi: CfiBytes,
 }
 
 impl CfiBytes {

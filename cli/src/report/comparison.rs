@@ -2,16 +2,17 @@
 
 use std::io::Write as _;
 
-use cfipack_roundtrip::Diff;
+use cfipack_roundtrip::{Diff, ListedDifference};
 use serde::Serialize;
 
 use crate::io::input::Object;
 use crate::io::output;
 use crate::report::count::Counts;
-use crate::report::difference::{self, DifferenceJson};
+use crate::report::difference;
 use crate::report::place::Places;
 use crate::report::status::{self, Status};
 use crate::report::symbol::Names;
+use crate::report::without_lists::WithoutLists;
 
 /// Prints the result of the comparison of `objects`. `counted` is the word for what the tables describe; `faults`
 /// describes the tables' defects; the last argument is how symbols are printed, and whether the report is JSON.
@@ -89,46 +90,27 @@ fn print_faults(
 
 /// The report, as `cfipack/diff/1`.
 #[derive(Serialize)]
-struct DiffJson<'f> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct DiffJson<'r> {
     schema: &'static str,
     a: String,
     b: String,
-    equal: u64,
-    different: u64,
-    only_a: u64,
-    only_b: u64,
-    malformed: u64,
-    faults: &'f [Vec<String>; 2],
-    pcs_equal: u64,
-    pcs_different: u64,
-    pcs_only_a: u64,
-    pcs_only_b: u64,
-    differences: Vec<DifferenceJson>,
-    more_differences: u64,
+    #[serde(flatten)]
+    diff: WithoutLists<'r, Diff>,
+    /// Of A, and of B.
+    faults: &'r [Vec<String>; 2],
+    differences: Vec<ListedDifference<String>>,
 }
 
-impl<'f> DiffJson<'f> {
-    fn new([a, b]: [String; 2], diff: &Diff, faults: &'f [Vec<String>; 2], places: &Places<'_, '_>) -> Self {
-        let differences = diff.differences.iter().map(|difference| {
-            let pcs = difference.start..difference.end;
-            DifferenceJson::at(places, pcs, Some(difference.function), &difference.words())
-        });
-        Self {
-            schema: "cfipack/diff/1",
-            a,
-            b,
-            equal: diff.equal,
-            different: diff.different,
-            only_a: diff.only_a,
-            only_b: diff.only_b,
-            malformed: diff.malformed,
-            faults,
-            pcs_equal: diff.pcs_equal,
-            pcs_different: diff.pcs_different,
-            pcs_only_a: diff.pcs_only_a,
-            pcs_only_b: diff.pcs_only_b,
-            differences: differences.collect(),
-            more_differences: diff.more_differences,
-        }
+impl<'r> DiffJson<'r> {
+    fn new(
+        [a, b]: [String; 2],
+        diff: &'r Diff,
+        faults: &'r [Vec<String>; 2],
+        places: &Places<'_, '_>,
+    ) -> Self {
+        let differences = diff.differences.iter();
+        let differences = differences.map(|one| difference::listed(places, one.clone().into())).collect();
+        Self { schema: "cfipack/diff/1", a, b, diff: WithoutLists(diff), faults, differences }
     }
 }

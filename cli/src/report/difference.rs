@@ -4,44 +4,15 @@ use std::fmt::Display;
 use std::ops::Range;
 
 use cfipack_format::Address;
-use serde::Serialize;
+use cfipack_roundtrip::ListedDifference;
 
 use crate::report::place::Places;
 
-/// A range of PCs at which two descriptions differ.
-#[derive(Serialize)]
-pub struct DifferenceJson {
-    start: String,
-    end: String,
-    function: Option<String>,
-    words: String,
-}
-
-impl DifferenceJson {
-    /// The PCs, the function that contains them if there is one, and a description.
-    pub fn new<A: Display>(pcs: Range<A>, function: Option<A>, words: &impl Display) -> Self {
-        Self {
-            start: pcs.start.to_string(),
-            end: pcs.end.to_string(),
-            function: function.map(|function| function.to_string()),
-            words: words.to_string(),
-        }
-    }
-
-    /// The same, with each place as its file names it.
-    pub fn at(
-        places: &Places<'_, '_>,
-        pcs: Range<Address>,
-        function: Option<Address>,
-        what: &impl Display,
-    ) -> Self {
-        Self {
-            start: places.location(pcs.start),
-            end: places.end(&pcs),
-            function: function.map(|function| places.location(function)),
-            words: words(places, pcs, function, what),
-        }
-    }
+/// A difference, with each place as its file names it.
+pub fn listed(places: &Places<'_, '_>, difference: ListedDifference) -> ListedDifference<String> {
+    let ListedDifference { start, end, function, .. } = difference;
+    let function = function.map(|function| places.location(function));
+    difference.named(places.location(start), places.end(&(start..end)), function)
 }
 
 /// The PCs, their function and a description, as text.

@@ -3,6 +3,9 @@
 
 mod json;
 
+#[cfg(test)]
+pub use json::FileJson;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};

@@ -37,7 +37,9 @@ pub fn function_at<'s>(
 
 /// The report, as `cfipack/explain/1`.
 #[derive(Serialize)]
-struct ExplainJson<'e, F> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "{F}s"))]
+pub struct ExplainJson<'e, F> {
     schema: &'static str,
     file: String,
     functions: &'e [F],

@@ -14,8 +14,11 @@ pub mod name_room;
 pub mod place;
 pub mod reasons;
 pub mod row;
+#[cfg(test)]
+mod schemas;
 pub mod status;
 pub mod style;
 pub mod symbol;
 pub mod target;
 pub mod verdict;
+pub mod without_lists;

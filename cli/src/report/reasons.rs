@@ -8,10 +8,10 @@ use cfipack_encoder::Unsupported;
 pub const MALFORMED: &str = "malformed-record";
 
 /// Counts functions by reason; `malformed` is the number of FDEs that cannot be read.
-pub fn count(unsupported: &[Unsupported], malformed: usize) -> BTreeMap<&'static str, u64> {
+pub fn count(omitted: &[Unsupported], malformed: usize) -> BTreeMap<&'static str, u64> {
     let mut reasons = BTreeMap::new();
-    for unsupported in unsupported {
-        *reasons.entry(unsupported.reason.name()).or_default() += 1;
+    for omitted in omitted {
+        *reasons.entry(omitted.reason.name()).or_default() += 1;
     }
     if malformed != 0 {
         reasons.insert(MALFORMED, malformed as u64);

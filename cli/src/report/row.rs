@@ -6,6 +6,7 @@ use serde::Serialize;
 
 /// A row: `"cfa"` is null in an outermost frame, `"start"` counts from the function's start.
 #[derive(Serialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RowJson {
     start: u32,
     cfa: Option<Value>,
@@ -17,6 +18,7 @@ pub struct RowJson {
 
 /// The value of a rule: a register plus an offset, or the memory at that address.
 #[derive(Serialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Value {
     /// A register's name, or `cfa`.
     base: String,
@@ -25,7 +27,9 @@ struct Value {
     stored: bool,
 }
 
+/// How a register is recovered: a word, or a value.
 #[derive(Serialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 enum RuleJson {
     /// `same` or `undefined`, or `expression`.

@@ -29,6 +29,7 @@ impl Names {
 
 /// The symbol of a place in a report, if there is one: both keys are null without one.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SymbolName {
     /// As the file has it, with `+0x4` for a place after its start.
     symbol: Option<String>,

@@ -1,16 +1,16 @@
 //! The report of `verify`, as text and as JSON.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 
-use cfipack_roundtrip::{KernelViolation, KernelViolations, Report};
+use cfipack_roundtrip::{KernelViolation, KernelViolations, ListedDifference, Report, Unverified};
 use serde::Serialize;
 
 use crate::report::count::Counts;
-use crate::report::difference::{self, DifferenceJson};
+use crate::report::difference;
 use crate::report::excluded::Excluded;
 use crate::report::fault::TableNames;
 use crate::report::place::Places;
+use crate::report::without_lists::WithoutLists;
 
 /// The name in reports of FDEs that are not counted as functions.
 pub const DUPLICATES: &str = "duplicates with the start of another";
@@ -69,6 +69,8 @@ pub fn print(
 
 /// The report of [`print()`], as `cfipack/verify/1`.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "SframeReport"))]
 pub struct VerifyJson<'r> {
     schema: &'static str,
     file: &'r str,
@@ -99,77 +101,25 @@ impl<'r> VerifyJson<'r> {
 
 /// A report: counts of functions and PCs, and the first differences.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ReportJson<'r> {
-    functions: u64,
-    equal: u64,
-    different: u64,
-    missing: u64,
-    unjudged: u64,
-    unjudged_in_table: u64,
-    unreadable: u64,
-    duplicates: u64,
-    extra: u64,
-    malformed: u64,
+    #[serde(flatten)]
+    report: WithoutLists<'r, Report>,
     faults: Vec<String>,
-    pcs: u64,
-    pcs_equal: u64,
-    pcs_different: u64,
-    pcs_missing: u64,
-    pcs_unjudged: u64,
-    pcs_unjudged_in_table: u64,
-    pcs_extra: u64,
-    pcs_padding: u64,
-    pcs_hidden: u64,
-    reasons: &'r BTreeMap<String, u64>,
-    differences: Vec<DifferenceJson>,
-    more_differences: u64,
-    left_out: Vec<OmittedFunctionJson<'r>>,
-}
-
-#[derive(Serialize)]
-struct OmittedFunctionJson<'r> {
-    function: Option<String>,
-    pc: Option<String>,
-    why: &'r str,
+    differences: Vec<ListedDifference<String>>,
+    unverified: Vec<Unverified<String>>,
 }
 
 impl<'r> ReportJson<'r> {
     /// The report in JSON, about a file.
     pub fn new(report: &'r Report, names: &TableNames, places: &Places<'_, '_>) -> Self {
-        let differences = report.differences.iter().map(|difference| {
-            let pcs = difference.start..difference.end;
-            DifferenceJson::at(places, pcs, difference.function, &difference.words())
-        });
-        let left_out = report.unverified.iter().map(|function| OmittedFunctionJson {
-            function: function.function.map(|start| places.location(start)),
-            pc: function.pc.map(|pc| places.location(pc)),
-            why: &function.why,
-        });
+        let differences = report.differences.iter();
+        let unverified = report.unverified.iter();
         Self {
-            functions: report.functions,
-            equal: report.equal,
-            different: report.different,
-            missing: report.missing,
-            unjudged: report.unjudged,
-            unjudged_in_table: report.unjudged_in_table,
-            unreadable: report.unreadable,
-            duplicates: report.duplicates,
-            extra: report.extra,
-            malformed: report.malformed,
+            report: WithoutLists(report),
             faults: report.faults.iter().map(|fault| names.words(fault)).collect(),
-            pcs: report.pcs,
-            pcs_equal: report.pcs_equal,
-            pcs_different: report.pcs_different,
-            pcs_missing: report.pcs_missing,
-            pcs_unjudged: report.pcs_unjudged,
-            pcs_unjudged_in_table: report.pcs_unjudged_in_table,
-            pcs_extra: report.pcs_extra,
-            pcs_padding: report.pcs_padding,
-            pcs_hidden: report.pcs_hidden,
-            reasons: &report.reasons,
-            differences: differences.collect(),
-            more_differences: report.more_differences,
-            left_out: left_out.collect(),
+            differences: differences.map(|&one| difference::listed(places, one.into())).collect(),
+            unverified: unverified.map(|one| one.named(|place| places.location(place))).collect(),
         }
     }
 }

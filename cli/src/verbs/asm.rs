@@ -278,18 +278,21 @@ impl Made {
 
     fn json<'r>(&'r self, unit: &'r Unit, name: &str) -> SummaryJson<'r> {
         let mut reasons = BTreeMap::new();
-        for omitted in &self.omitted {
-            *reasons.entry(omitted.reason).or_default() += 1;
+        for function in &self.omitted {
+            *reasons.entry(function.reason).or_default() += 1;
         }
-        let left_out = self.num_omitted();
+        let refused = self.num_omitted();
+        // A function without a compact encoding is in the section, in DWARF mode.
+        let is_compact = self.section == "__compact_unwind";
         SummaryJson {
             schema: "cfipack/asm/1",
             file: name.to_owned(),
             arch: unit.arch.to_string(),
             format: if unit.format == Format::MachO { "mach-o" } else { "elf" },
             functions: unit.functions.len() as u64,
-            converted: unit.functions.len() as u64 - left_out,
-            unsupported: left_out,
+            converted: unit.functions.len() as u64 - refused,
+            dwarf: if is_compact { refused } else { 0 },
+            omitted: if is_compact { 0 } else { refused },
             reasons,
             section: self.section,
             bytes: self.bytes.len(),
@@ -343,14 +346,18 @@ impl Relocation {
 
 /// The summary.
 #[derive(Serialize)]
-struct SummaryJson<'r> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct SummaryJson<'r> {
     schema: &'static str,
     file: String,
     arch: String,
     format: &'static str,
     functions: u64,
+    /// With rows, instructions or a compact encoding in the section.
     converted: u64,
-    unsupported: u64,
+    /// In DWARF mode.
+    dwarf: u64,
+    omitted: u64,
     reasons: BTreeMap<&'static str, u64>,
     section: &'static str,
     bytes: usize,
@@ -359,6 +366,7 @@ struct SummaryJson<'r> {
 
 /// A relocation. `addend` counts from the section's start, or from the symbol if the text does not define that.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RelocationJson<'r> {
     offset: String,
     r#type: &'r str,

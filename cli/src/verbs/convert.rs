@@ -19,7 +19,7 @@ use crate::io::check;
 use crate::io::input::{self, Input, Object};
 use crate::io::output;
 use crate::missing::ConversionReasons;
-use crate::report::cfi_bytes::CfiBytes;
+use crate::report::cfi_bytes::{CfiBytes, TableBytes};
 use crate::report::count::{Counts, Number, percent};
 use crate::report::excluded::{self, Excluded};
 use crate::report::fault::TableNames;
@@ -188,7 +188,7 @@ impl<'s, 'a> Summary<'s, 'a> {
         let code = CodeBytes::of_tables(file, &[table])?;
         let report = arguments.verify.then(|| {
             let options = Options::new().with_padding(arguments.table.get().padding());
-            let omitted = ConversionReasons::new(&conversion.unsupported);
+            let omitted = ConversionReasons::new(&conversion.omitted);
             verify::against(sections, &[table], &options, threads, |missing| omitted.reason(missing))
         });
         let cfi = CfiBytes::of(file, sections)?;
@@ -216,7 +216,7 @@ impl<'s, 'a> Summary<'s, 'a> {
     /// Writes it to standard error, in one piece.
     fn print(&self) -> anyhow::Result<()> {
         let Conversion { functions, .. } = self.conversion;
-        let (converted, omitted) = (self.conversion.converted(), self.conversion.omitted());
+        let (converted, omitted) = (self.conversion.converted(), self.conversion.num_omitted());
         let mut text = Vec::new();
         let all = Number(functions, "function");
         write!(text, "{}: {all}: {converted} converted", self.object.name)?;
@@ -259,15 +259,15 @@ impl<'s, 'a> Summary<'s, 'a> {
             file: self.object.name.plain(),
             functions: self.conversion.functions,
             converted: self.conversion.converted(),
-            unsupported: self.conversion.omitted(),
+            omitted: self.conversion.num_omitted(),
             reasons: self.conversion.reasons(),
             outside_dwarf: OutsideJson {
                 converted: self.conversion.outside_dwarf,
-                left_out: self.conversion.undefined,
+                omitted: self.conversion.undefined,
             },
             ambiguous: self.conversion.omitted_for(Reason::Ambiguous.name()),
             excluded: &self.excluded,
-            bytes: BytesJson { sframe: self.bytes.len(), cfi: self.cfi },
+            bytes: TableBytes { sframe: self.bytes.len() as u64, cfi: self.cfi },
             code_coverage: self.code,
             relocations: self.relocations(),
             verify: self
@@ -290,7 +290,7 @@ impl<'s, 'a> Summary<'s, 'a> {
             RelocationJson {
                 offset: field.to_string(),
                 r#type: kind,
-                section: place.as_ref().map(|place| place.section),
+                section_index: place.as_ref().map(|place| place.section),
                 symbol: place.as_ref().map(|place| place.name.to_string()),
                 addend: place.map_or(start.0, |place| place.offset),
             }
@@ -301,17 +301,18 @@ impl<'s, 'a> Summary<'s, 'a> {
 
 /// The summary, as `cfipack/convert/1`.
 #[derive(Serialize)]
-struct SummaryJson<'r> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct SummaryJson<'r> {
     schema: &'static str,
     file: String,
     functions: u64,
     converted: u64,
-    unsupported: u64,
+    omitted: u64,
     reasons: BTreeMap<&'static str, u64>,
     outside_dwarf: OutsideJson,
     ambiguous: u64,
     excluded: &'r Excluded,
-    bytes: BytesJson,
+    bytes: TableBytes,
     code_coverage: CodeBytes,
     #[serde(skip_serializing_if = "Option::is_none")]
     relocations: Option<Vec<RelocationJson>>,
@@ -321,26 +322,20 @@ struct SummaryJson<'r> {
 
 /// Functions whose CFI DWARF does not define.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct OutsideJson {
     converted: u64,
-    left_out: u64,
+    omitted: u64,
 }
 
-/// Bytes of the table and of its CFI.
-#[derive(Serialize)]
-struct BytesJson {
-    sframe: usize,
-    #[serde(flatten)]
-    cfi: CfiBytes,
-}
-
-/// A relocation against the symbol of a section. `section` is its index in the section table: names
+/// A relocation against the symbol of a section. `section_index` is its number in the section table: names
 /// need not be unique.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RelocationJson {
     offset: String,
     r#type: &'static str,
-    section: Option<usize>,
+    section_index: Option<usize>,
     symbol: Option<String>,
     addend: u64,
 }

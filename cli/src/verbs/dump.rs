@@ -9,7 +9,7 @@ use std::slice;
 use anyhow::Context as _;
 use cfipack_container::Placement;
 use cfipack_decoder::sframe::{self, Function, Section};
-use cfipack_format::sframe::FdeType;
+use cfipack_format::sframe::{FdeType, Header};
 use cfipack_format::{Address, Arch};
 use serde::{Serialize, Serializer};
 
@@ -129,38 +129,27 @@ fn first_error(table: &Section<'_>) -> Option<sframe::Error> {
 
 /// A table, as `cfipack/dump/1`.
 #[derive(Serialize)]
-struct TableJson<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "SframeTable"))]
+pub struct TableJson<'a> {
     schema: &'static str,
     file: String,
     section: &'a str,
     address: String,
-    version: u8,
-    flags: u8,
-    abi: u8,
-    fixed_fp_offset: i8,
-    fixed_ra_offset: i8,
-    num_fdes: u32,
-    num_fres: u32,
-    fre_len: u32,
+    #[serde(flatten)]
+    header: Header,
+    #[cfg_attr(test, schemars(with = "Vec<Entry>"))]
     functions: Functions<'a>,
 }
 
 impl<'a> TableJson<'a> {
     fn new(object: &Object<'_>, section: &'a str, table: Section<'a>, places: &'a Places<'a, 'a>) -> Self {
-        let header = table.header();
         Self {
             schema: "cfipack/dump/1",
             file: object.name.plain(),
             section,
             address: places.offset(table.address()).to_string(),
-            version: header.version,
-            flags: header.flags.bits(),
-            abi: header.abi,
-            fixed_fp_offset: header.fixed_fp_offset,
-            fixed_ra_offset: header.fixed_ra_offset,
-            num_fdes: header.num_fdes,
-            num_fres: header.num_fres,
-            fre_len: header.fre_len,
+            header: *table.header(),
             functions: Functions(table, places),
         }
     }
@@ -179,7 +168,10 @@ impl Serialize for Functions<'_> {
     }
 }
 
+/// A function, or the reason why it cannot be read.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "FunctionOrError"))]
 #[serde(untagged)]
 enum Entry {
     Function(FunctionJson),
@@ -189,6 +181,7 @@ enum Entry {
 /// A function. `repeats` is the size of a PLT's stub, after which the rows apply again. In an object,
 /// `start` is an offset in `section`, which is null in other files. `symbol` is one that starts there.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FunctionJson {
     index: usize,
     section: Option<String>,
@@ -196,7 +189,8 @@ struct FunctionJson {
     symbol: SymbolName,
     start: String,
     size: u32,
-    fre_width: usize,
+    /// Bytes of a row's start.
+    start_width: usize,
     #[serde(rename = "type")]
     fde_type: &'static str,
     signal_frame: bool,
@@ -205,7 +199,10 @@ struct FunctionJson {
     rows: Vec<RowEntry>,
 }
 
+/// A row, or the reason why it and those after it cannot be read.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "RowOrError"))]
 #[serde(untagged)]
 enum RowEntry {
     Row(RowJson),
@@ -224,7 +221,7 @@ impl FunctionJson {
             symbol: places.symbol_at(function.start()),
             start: places.offset(function.start()).to_string(),
             size: function.size(),
-            fre_width: function.fre_type().width(),
+            start_width: function.fre_type().width(),
             fde_type: if function.fde_type() == FdeType::Flex { "flex" } else { "default" },
             signal_frame: function.is_signal_frame(),
             pauth_key: arch.is_aarch64().then_some(if function.has_pauth_key_b() { 'B' } else { 'A' }),

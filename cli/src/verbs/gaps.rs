@@ -20,6 +20,7 @@ use crate::report::escaped::Escaped;
 use crate::report::place::Places;
 use crate::report::status::{self, Status};
 use crate::report::symbol::{Names, SymbolName};
+use crate::verbs::stats::Source;
 
 /// Lists the code that no row of the table covers
 #[derive(clap::Args, Debug)]
@@ -164,8 +165,8 @@ impl Report {
         let report = GapsJson {
             schema: "cfipack/gaps/1",
             file: object.name.plain(),
-            source: if arguments.cfi { "cfi" } else { "table" },
-            bytes: self.bytes,
+            source: if arguments.cfi { Source::Cfi } else { Source::Table },
+            code_coverage: self.bytes,
             gaps: gaps.collect(),
         };
         let mut out = output::standard();
@@ -181,17 +182,18 @@ fn symbol(gap: &ListedGap, places: &Places<'_, '_>) -> SymbolName {
 
 /// The report, as `cfipack/gaps/1`.
 #[derive(Serialize)]
-struct GapsJson {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct GapsJson {
     schema: &'static str,
     file: String,
-    /// `table` or `cfi`.
-    source: &'static str,
-    #[serde(flatten)]
-    bytes: CodeBytes,
+    source: Source,
+    code_coverage: CodeBytes,
     gaps: Vec<GapJson>,
 }
 
+/// A stretch of code that is not covered.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct GapJson {
     /// The address; in a relocatable object the offset in the section.
     start: String,

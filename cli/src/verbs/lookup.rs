@@ -160,7 +160,9 @@ fn words(answer: Option<&Answer<'_>>, places: &Places<'_, '_>) -> String {
 /// The row for a PC; `function` and `row` are null where no table has one. In an object,
 /// `pc` and the function's `start` are offsets in `section`, which is null in other files.
 #[derive(Serialize)]
-struct AnswerJson {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "SframeAnswer"))]
+pub struct AnswerJson {
     schema: &'static str,
     file: String,
     section: Option<String>,
@@ -172,7 +174,10 @@ struct AnswerJson {
     words: Option<String>,
 }
 
+/// A function of a table.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "Function"))]
 struct Extent {
     start: String,
     size: u32,

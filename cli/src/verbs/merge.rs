@@ -178,7 +178,7 @@ struct Merge {
     address: Address,
     version: Version,
     inputs: Vec<InputJson>,
-    unsupported: Vec<Unsupported>,
+    omitted: Vec<Unsupported>,
 }
 
 impl Merge {
@@ -197,29 +197,30 @@ impl Merge {
         let highest = tables.iter().map(|(_, table)| table.version()).max();
         let version = arguments.sframe_version.or(highest.map(Version::writable)).unwrap_or(Version::DEFAULT);
         let mut merged = Tables::new(first.arch(), Options::new().with_version(version))?;
-        let (mut inputs, mut unsupported) = (Vec::new(), Vec::new());
+        let (mut inputs, mut omitted) = (Vec::new(), Vec::new());
         for (source, table) in &tables {
             let keep = |function: &sframe::Function<'_>| source.has(function.start());
             let context = || format!("{}: table at {}", source.name, table.address());
-            let pushed = merged.push(table, keep, |reason| unsupported.push(reason)).with_context(context)?;
+            let pushed = merged.push(table, keep, |reason| omitted.push(reason)).with_context(context)?;
             inputs.push(InputJson::new(source, table, pushed));
         }
         let mut section = merged.finish();
         section.omit_distant(address, Key::address);
-        unsupported.extend_from_slice(section.omitted());
+        omitted.extend_from_slice(section.omitted());
         let mut bytes = vec![0; section.len()];
         section.write(&mut bytes, address, Key::address)?;
-        Ok(Self { section, bytes, address, version, inputs, unsupported })
+        Ok(Self { section, bytes, address, version, inputs, omitted })
     }
 
     fn reasons(&self) -> BTreeMap<&'static str, u64> {
-        reasons::count(&self.unsupported, 0)
+        reasons::count(&self.omitted, 0)
     }
 
     fn print(&self) -> anyhow::Result<()> {
         let mut text = Vec::new();
         for input in &self.inputs {
-            let InputJson { file, address, version, bytes, functions, rows, dropped, .. } = input;
+            let InputJson { file, address, version, bytes, merged } = input;
+            let Merged { functions, rows, dropped, .. } = merged;
             write!(text, "{file}: table at {address}, version {version}: {}, ", Number(*bytes, "byte"))?;
             writeln!(
                 text,
@@ -247,11 +248,11 @@ impl Merge {
         let report = MergeJson {
             schema: "cfipack/merge/1",
             inputs: &self.inputs,
-            address: self.address.to_string(),
+            address: self.address,
             version: self.version as u8,
             bytes: self.bytes.len() as u64,
             functions: self.section.num_fdes() as u64,
-            left_out: self.unsupported.len() as u64,
+            omitted: self.omitted.len() as u64,
             reasons: self.reasons(),
         };
         output::json(&mut out, &report)?;
@@ -261,46 +262,40 @@ impl Merge {
 
 /// The report, as `cfipack/merge/1`.
 #[derive(Serialize)]
-struct MergeJson<'m> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct MergeJson<'m> {
     schema: &'static str,
     inputs: &'m [InputJson],
-    address: String,
+    address: Address,
     version: u8,
     bytes: u64,
     /// Entries of the merged table.
     functions: u64,
-    left_out: u64,
+    omitted: u64,
     reasons: BTreeMap<&'static str, u64>,
 }
 
 /// A table of the input.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct InputJson {
     file: String,
-    address: String,
+    address: Address,
     version: u8,
     bytes: u64,
-    functions: u64,
-    rows: u64,
-    /// Functions outside of the file's code.
-    dropped: u64,
-    left_out: u64,
+    /// `dropped` functions lie outside of the file's code.
+    #[serde(flatten)]
+    merged: Merged,
 }
 
 impl InputJson {
     fn new(source: &Source<'_>, table: &sframe::Section<'_>, merged: Merged) -> Self {
-        let Merged { functions, rows, dropped, omitted, .. } = merged;
-        let file = source.name.clone();
-        let (address, version) = (table.address().to_string(), table.header().version);
         Self {
-            file,
-            address,
-            version,
+            file: source.name.clone(),
+            address: table.address(),
+            version: table.header().version,
             bytes: table.len() as u64,
-            functions,
-            rows,
-            dropped,
-            left_out: omitted,
+            merged,
         }
     }
 }

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use cfipack_container::{File, Kind, Placement};
 use cfipack_decoder::sframe::Section;
 use cfipack_format::Address;
-use cfipack_roundtrip::{Options, most_frequent_first, stats};
+use cfipack_roundtrip::{Options, Stats, most_frequent_first, stats};
 use serde::Serialize;
 
 use crate::conversion::{Conversion, TableOptions};
@@ -84,11 +84,11 @@ fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> 
     let report = match &object.contents {
         Contents::File(file) if tables.is_empty() => converted(name, file, &arguments.table)?,
         Contents::File(file) => {
-            StatsJson { coverage: coverage(file, &tables)?, ..StatsJson::new(name, "file", &tables) }
+            StatsJson { coverage: coverage(file, &tables)?, ..StatsJson::new(name, Source::Table, &tables) }
         }
         Contents::Table(_) | Contents::UnwindInfo(_) => {
             arguments.limits.check_unused()?;
-            StatsJson::new(name, "file", &tables)
+            StatsJson::new(name, Source::Table, &tables)
         }
     };
     let mut out = output::standard();
@@ -122,7 +122,7 @@ fn converted(name: String, file: &File<'_>, options: &TableOptions) -> anyhow::R
         code_coverage: conversion.code_bytes(file, &bytes)?,
         cfi_bytes: CfiBytes::of(file, &sections)?,
     };
-    Ok(StatsJson { coverage: Some(coverage), ..StatsJson::new(name, "conversion", &[table]) })
+    Ok(StatsJson { coverage: Some(coverage), ..StatsJson::new(name, Source::Cfi, &[table]) })
 }
 
 /// How much of its CFI the file's own tables cover; none if it has no CFI.
@@ -141,19 +141,32 @@ fn coverage(file: &File<'_>, tables: &[Section<'_>]) -> anyhow::Result<Option<Co
     }))
 }
 
+/// What a report is about.
+#[derive(Clone, Copy, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// A table that is in the file.
+    Table,
+    /// The CFI, or the table that a conversion makes of it.
+    Cfi,
+}
+
 /// The report, as `cfipack/stats/1`.
 #[derive(Serialize)]
-struct StatsJson {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "SframeReport"))]
+pub struct StatsJson {
     schema: &'static str,
     file: String,
-    /// `file` or `conversion`.
-    source: &'static str,
+    source: Source,
     tables: Vec<TableJson>,
     coverage: Option<Coverage>,
 }
 
 /// How many functions of the CFI the tables cover.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Coverage {
     functions: u64,
     covered: u64,
@@ -162,136 +175,80 @@ struct Coverage {
     cfi_bytes: CfiBytes,
 }
 
+/// A `.sframe` table.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "SframeTable"))]
 struct TableJson {
     version: u8,
-    bytes: BytesJson,
-    functions: u64,
-    functions_by_start_width: [u64; 3],
-    flex: u64,
-    pc_mask: u64,
-    signal_frames: u64,
-    key_b: u64,
-    innermost_only: u64,
-    without_rows: u64,
-    malformed: u64,
-    code: u64,
-    rows: u64,
-    rows_stored: u64,
-    outermost: u64,
-    rows_by_word_width: [u64; 3],
-    sharing: u64,
-    shared_blocks: u64,
-    rows_per_function: Vec<u64>,
-    most_rows: u32,
-}
-
-#[derive(Serialize)]
-struct BytesJson {
-    total: u64,
-    header: u64,
-    index: u64,
-    attributes: u64,
-    starts: u64,
-    infos: u64,
-    words: u64,
-    other: u64,
-    saved_by_sharing: u64,
+    #[serde(flatten)]
+    stats: Stats,
 }
 
 impl TableJson {
     fn new(table: &Section<'_>) -> Self {
-        let stats = stats(table);
-        let bytes = stats.bytes;
-        Self {
-            version: table.header().version,
-            bytes: BytesJson {
-                total: bytes.total,
-                header: bytes.header,
-                index: bytes.index,
-                attributes: bytes.attributes,
-                starts: bytes.starts,
-                infos: bytes.infos,
-                words: bytes.words,
-                other: bytes.other,
-                saved_by_sharing: bytes.saved_by_sharing,
-            },
-            functions: stats.functions,
-            functions_by_start_width: stats.by_fre_type,
-            flex: stats.flex,
-            pc_mask: stats.pc_mask,
-            signal_frames: stats.signal,
-            key_b: stats.key_b,
-            innermost_only: stats.innermost_only,
-            without_rows: stats.without_rows,
-            malformed: stats.malformed,
-            code: stats.code,
-            rows: stats.rows,
-            rows_stored: stats.rows_stored,
-            outermost: stats.outermost,
-            rows_by_word_width: stats.by_word_size,
-            sharing: stats.sharing,
-            shared_blocks: stats.shared_blocks,
-            rows_per_function: stats.rows_per_function,
-            most_rows: stats.most_rows,
-        }
+        Self { version: table.header().version, stats: stats(table) }
     }
 
     fn print(&self, out: &mut impl Write) -> std::io::Result<()> {
-        let bytes = &self.bytes;
-        writeln!(out, "  version {}: {} bytes", self.version, bytes.total)?;
+        let Self { version, stats } = self;
+        let bytes = &stats.bytes;
+        writeln!(out, "  version {}: {} bytes", version, bytes.total)?;
         let parts = [
             ("header", bytes.header),
             ("function index", bytes.index),
             ("attributes", bytes.attributes),
             ("starts of rows", bytes.starts),
             ("info bytes", bytes.infos),
-            ("data words", bytes.words),
+            ("data words", bytes.data_words),
             ("other", bytes.other),
         ];
         for (name, size) in parts.into_iter().filter(|&(_, size)| size != 0) {
             writeln!(out, "    {name:<15} {size:>10}  {:>8}", percent(size, bytes.total))?;
         }
-        if self.shared_blocks != 0 {
-            let Self { sharing, shared_blocks, .. } = self;
+        if stats.shared_blocks != 0 {
+            let Stats { sharing, shared_blocks, .. } = stats;
             let blocks = Number(*shared_blocks, "block");
             write!(out, "    {sharing} functions share {blocks} of rows,")?;
             writeln!(out, " which saves {}", Number(bytes.saved_by_sharing, "byte"))?;
         }
-        let [one, two, four] = self.functions_by_start_width;
+        let [one, two, four] = stats.functions_by_start_width;
         let kinds = [
             ("with 1-byte starts", one),
             ("with 2-byte starts", two),
             ("with 4-byte starts", four),
-            ("flex", self.flex),
-            ("PC-mask", self.pc_mask),
-            ("signal frames", self.signal_frames),
-            ("with key B", self.key_b),
-            ("unwound as innermost frames only", self.innermost_only),
-            ("without rows", self.without_rows),
-            ("that cannot be read", self.malformed),
+            ("flex", stats.flex),
+            ("PC-mask", stats.pc_mask),
+            ("signal frames", stats.signal_frames),
+            ("with key B", stats.key_b),
+            ("unwound as innermost frames only", stats.innermost_only),
+            ("without rows", stats.without_rows),
+            ("that cannot be read", stats.malformed),
         ];
-        writeln!(out, "  functions: {}{}", self.functions, Counts(&kinds))?;
-        let [one, two, four] = self.rows_by_word_width;
+        writeln!(out, "  functions: {}{}", stats.functions, Counts(&kinds))?;
+        let [one, two, four] = stats.rows_by_word_width;
         let kinds = [
             ("with 1-byte words", one),
             ("with 2-byte words", two),
             ("with 4-byte words", four),
-            ("of outermost frames", self.outermost),
+            ("of outermost frames", stats.outermost),
         ];
-        writeln!(out, "  rows: {}, stored: {}{}", self.rows, self.rows_stored, Counts(&kinds))?;
-        writeln!(out, "  most rows in a function: {}", self.most_rows)
+        writeln!(out, "  rows: {}, stored: {}{}", stats.rows, stats.rows_stored, Counts(&kinds))?;
+        writeln!(out, "  most rows in a function: {}", stats.most_rows)
     }
 }
 
 impl StatsJson {
-    fn new(file: String, source: &'static str, tables: &[Section<'_>]) -> Self {
+    fn new(file: String, source: Source, tables: &[Section<'_>]) -> Self {
         let tables = tables.iter().map(TableJson::new).collect();
         Self { schema: "cfipack/stats/1", file, source, tables, coverage: None }
     }
 
     fn print(&self, out: &mut impl Write) -> std::io::Result<()> {
-        let source = if self.source == "conversion" { " (no table in the file; as converted)" } else { "" };
+        let source = match self.source {
+            Source::Table => "",
+            Source::Cfi => " (no table in the file; as converted)",
+        };
         writeln!(out, "{}:{source}", Escaped(&self.file))?;
         for table in &self.tables {
             table.print(out)?;
@@ -299,7 +256,7 @@ impl StatsJson {
         let Some(Coverage { functions, covered, reasons, code_coverage, cfi_bytes }) = &self.coverage else {
             return Ok(());
         };
-        let total = self.tables.iter().map(|table| table.bytes.total).sum();
+        let total = self.tables.iter().map(|table| table.stats.bytes.total).sum();
         writeln!(out, "  size: {} of {cfi_bytes}", percent(total, cfi_bytes.total()))?;
         let all = Number(*functions, "function");
         writeln!(out, "  covered: {covered} of {all} ({})", percent(*covered, *functions))?;

@@ -60,7 +60,7 @@ pub fn run(inputs: &[Input<'_>], options: &TableOptions, json: bool) -> anyhow::
         rows: inputs.iter().map(|input| input.rows).sum(),
         bytes: total.len() as u64,
         bytes_apart: Header::SIZE as u64 + inputs.iter().map(|input| input.bytes).sum::<u64>(),
-        left_out: inputs.iter().map(|input| input.left_out).sum(),
+        omitted: inputs.iter().map(|input| input.contribution.omitted).sum(),
         inputs,
     };
     let mut out = output::standard();
@@ -140,7 +140,8 @@ impl<'i> Prepared<'i> {
 
 /// The report, as `cfipack/stats-link/1`.
 #[derive(Serialize)]
-struct LinkJson<'r> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct LinkJson<'r> {
     schema: &'static str,
     inputs: Vec<InputJson<'r>>,
     functions: u64,
@@ -149,26 +150,26 @@ struct LinkJson<'r> {
     bytes: u64,
     /// Bytes that it would have if objects shared no rows.
     bytes_apart: u64,
-    left_out: u64,
+    omitted: u64,
 }
 
 /// What an object contributes.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct InputJson<'r> {
     #[serde(serialize_with = "plain")]
+    #[cfg_attr(test, schemars(with = "String"))]
     file: &'r Name<'r>,
-    /// With rows in the table: those of the next three together.
+    /// With rows in the table: `copied`, `reencoded` and `from_cfi` together.
     functions: u64,
-    copied: u64,
-    reencoded: u64,
-    from_cfi: u64,
+    #[serde(flatten)]
+    contribution: Contribution,
     rows: u64,
     /// Bytes that it needs alone, without a header.
     bytes: u64,
-    left_out: u64,
     reasons: BTreeMap<&'static str, u64>,
     /// Why its own table is not used.
-    skipped: Option<String>,
+    reason: Option<String>,
 }
 
 impl<'r> InputJson<'r> {
@@ -177,7 +178,7 @@ impl<'r> InputJson<'r> {
         contribution: Contribution,
         alone: &cfipack_linker::sframe::Section,
         reasons: BTreeMap<&'static str, u64>,
-        skipped: Option<String>,
+        reason: Option<String>,
     ) -> anyhow::Result<Self> {
         let mut bytes = vec![0; alone.len()];
         alone.write_relocatable(&mut bytes)?;
@@ -185,14 +186,11 @@ impl<'r> InputJson<'r> {
         Ok(Self {
             file: &object.name,
             functions: contribution.functions(),
-            copied: contribution.copied,
-            reencoded: contribution.reencoded,
-            from_cfi: contribution.from_cfi,
+            contribution,
             rows: table.header().num_fres.into(),
             bytes: (bytes.len() - Header::SIZE) as u64,
-            left_out: contribution.omitted,
             reasons,
-            skipped,
+            reason,
         })
     }
 }
@@ -203,14 +201,14 @@ impl LinkJson<'_> {
             let (functions, rows) = (Number(input.functions, "function"), Number(input.rows, "row"));
             write!(out, "{}: {functions}, {rows}, {}", input.file, Number(input.bytes, "byte"))?;
             let origins = [
-                ("copied", input.copied),
-                ("encoded again", input.reencoded),
-                ("from CFI", input.from_cfi),
-                ("omitted", input.left_out),
+                ("copied", input.contribution.copied),
+                ("encoded again", input.contribution.reencoded),
+                ("from CFI", input.contribution.from_cfi),
+                ("omitted", input.contribution.omitted),
             ];
             writeln!(out, "{}", Counts(&origins).to_string().replacen(", ", ": ", 1))?;
-            if let Some(skipped) = &input.skipped {
-                writeln!(out, "  {}", Escaped(skipped))?;
+            if let Some(reason) = &input.reason {
+                writeln!(out, "  {}", Escaped(reason))?;
             }
             let reasons: Vec<_> = input.reasons.iter().map(|(name, count)| (*name, *count)).collect();
             if !reasons.is_empty() {

@@ -53,7 +53,8 @@ struct Strip;
 
 /// The report about an object.
 #[derive(Debug, Serialize)]
-struct Stripped {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Stripped {
     /// Bytes of the tables that are removed.
     sframe_bytes: u64,
 }

@@ -41,9 +41,7 @@ fn every_report_has_the_figures_of_gaps() {
     let expected = json!({"code": 50, "covered": 41, "gap_bytes": 7, "padding_bytes": 2});
     assert_eq!(json_of(&directory, &["stats", "--json", "shortened"])["coverage"]["code_coverage"], expected);
     let gaps = json_of(&directory, &["gaps", "--json", "shortened"]);
-    for (key, value) in expected.as_object().unwrap() {
-        assert_eq!(gaps[key], *value, "{key}");
-    }
+    assert_eq!(gaps["code_coverage"], expected);
     let whole = json!({"code": 50, "covered": 48, "gap_bytes": 0, "padding_bytes": 2});
     let line = "  code: 48 of 48 bytes covered (100.00 %)\n";
     for arguments in [&["linked.so"][..], &["linked.so", "-o", "copy"]] {

@@ -50,7 +50,7 @@ fn fat_files_are_read_slice_by_slice() {
     let stdout = text(output.stdout);
     let names = stdout.lines().map(|line| {
         let summary: Value = serde_json::from_str(line).unwrap();
-        (summary["file"].clone(), summary["entries"].clone())
+        (summary["file"].clone(), summary["unwind_info"]["entries"].clone())
     });
     let expected = [(json!("fat(x86_64)"), json!(3)), (json!("fat(arm64)"), json!(1))];
     assert_eq!(names.collect::<Vec<_>>(), expected);

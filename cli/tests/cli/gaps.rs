@@ -48,7 +48,8 @@ fn gaps_in_json() {
     let json: Value =
         serde_json::from_str(&printed(1, &["gaps", "--json", &shortened("gaps_json")])).unwrap();
     assert_eq!(json["schema"], "cfipack/gaps/1");
-    let counts = ["code", "covered", "gap_bytes", "padding_bytes"].map(|key| json[key].as_u64().unwrap());
+    let counts = ["code", "covered", "gap_bytes", "padding_bytes"]
+        .map(|key| json["code_coverage"][key].as_u64().unwrap());
     assert_eq!(counts, [50, 40, 8, 2]);
     let first = &json["gaps"][0];
     assert_eq!((&first["start"], &first["size"]), (&"0x287".into(), &7.into()));

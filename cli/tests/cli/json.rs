@@ -17,11 +17,11 @@ fn fields(value: &Value, names: &[&str]) -> Value {
 #[test]
 fn convert() {
     let summary = parse(&["linked.so", "--json"]);
-    let names = ["schema", "file", "functions", "converted", "unsupported", "reasons", "ambiguous"];
+    let names = ["schema", "file", "functions", "converted", "omitted", "reasons", "ambiguous"];
     assert_eq!(
         fields(&summary, &names),
         json!({ "schema": "cfipack/convert/1", "file": "linked.so", "functions": 5, "converted": 5,
-            "unsupported": 0, "reasons": {}, "ambiguous": 0 })
+            "omitted": 0, "reasons": {}, "ambiguous": 0 })
     );
     // readelf -S: .eh_frame has 0x9c bytes, .eh_frame_hdr 0x34.
     let bytes = fields(&summary["bytes"], &["eh_frame", "eh_frame_hdr"]);
@@ -34,7 +34,7 @@ fn convert_gives_the_relocations_that_gas_wrote() {
     let summary = parse(&["linkable.o", "--layout", "gnu", "--json"]);
     // readelf -r linkable.o, section .rela.sframe; sections by readelf -S.
     let relocation = |offset, section, symbol, addend| {
-        json!({ "offset": offset, "type": "R_X86_64_PC64", "section": section, "symbol": symbol,
+        json!({ "offset": offset, "type": "R_X86_64_PC64", "section_index": section, "symbol": symbol,
             "addend": addend })
     };
     assert_eq!(
@@ -118,13 +118,12 @@ fn diff_stats_and_explain() {
     assert_eq!(
         diff["differences"][1],
         json!({ "start": "0x266", "end": "0x270", "function": "0x260",
-            "words": "0x266..0x270 in the function at 0x260: \
-                A: CFA = rsp+24, return address at CFA-8; B: no row" })
+            "words": "A: CFA = rsp+24, return address at CFA-8; B: no row" })
     );
     let stats = parse(&["stats", "--json", "linked.so"]);
     assert_eq!(
         fields(&stats, &["schema", "source"]),
-        json!({ "schema": "cfipack/stats/1", "source": "file" })
+        json!({ "schema": "cfipack/stats/1", "source": "table" })
     );
     // 28 bytes of header, 6 entries of 16, 66 bytes of FREs: readelf -S prints 0xbe.
     let bytes = &stats["tables"][0]["bytes"];
@@ -160,7 +159,7 @@ fn a_reason_is_one_that_holds_for_the_table() {
     // A conversion knows the reason, and reports it once.
     for options in [&["--no-flex"][..], &["--sframe-version", "2"], &["--layout", "gnu", "--no-flex"]] {
         let summary = parse(&[&[object, "--verify", "--json"], options].concat());
-        assert_eq!(summary["unsupported"], 1, "{options:?}");
+        assert_eq!(summary["omitted"], 1, "{options:?}");
         assert_eq!(summary["verify"]["reasons"], summary["reasons"], "{options:?}");
     }
 }

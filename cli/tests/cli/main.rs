@@ -29,6 +29,7 @@ mod options;
 #[cfg(unix)]
 mod outputs;
 mod program;
+mod schemas;
 mod statuses;
 mod symbols;
 mod text;

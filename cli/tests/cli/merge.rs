@@ -53,7 +53,7 @@ fn a_concatenation_becomes_one_sorted_table() {
     assert_eq!(json["schema"], "cfipack/merge/1");
     let versions: Vec<_> = json["inputs"].as_array().unwrap().iter().map(|input| &input["version"]).collect();
     assert_eq!(versions, [2, 3]);
-    assert_eq!((&json["functions"], &json["left_out"]), (&6.into(), &0.into()));
+    assert_eq!((&json["functions"], &json["omitted"]), (&6.into(), &0.into()));
     assert_eq!((&json["address"], &json["version"]), (&"0x370".into(), &3.into()));
 
     let bytes = fs::read(&merged).unwrap();

@@ -153,8 +153,8 @@ fn internal_addresses_are_not_printed() {
     // x_register_sp.s: no table can represent the rule after `nop`.
     let report = printed(1, &["verify", "--json", &gas("x_register_sp.gas247")]);
     let report: Value = serde_json::from_str(&report).unwrap();
-    assert_eq!(report["left_out"][0]["function"], ".text+0x0");
-    assert!(!report["left_out"][0]["why"].as_str().unwrap().contains("0x"));
+    assert_eq!(report["unverified"][0]["function"], ".text+0x0");
+    assert!(!report["unverified"][0]["words"].as_str().unwrap().contains("0x"));
 }
 
 /// By x_two_sections.s and its goldens: three functions, two of which have one row and the same, the other two rows.
@@ -178,7 +178,7 @@ fn each_object_says_what_it_contributes_to_a_link() {
     let json: Value =
         serde_json::from_str(&printed(0, &["stats", "--link", "--json", new, old, llvm])).unwrap();
     assert_eq!(json["schema"], "cfipack/stats-link/1");
-    let counts = ["functions", "rows", "bytes", "bytes_apart", "left_out"];
+    let counts = ["functions", "rows", "bytes", "bytes_apart", "omitted"];
     let counts = counts.map(|name| json[name].as_u64().unwrap());
     // Equal rows are there once.
     assert_eq!(counts, [9, 12, 28 + alone + 2 * 3 * 16, 28 + 3 * alone, 0]);

@@ -83,7 +83,7 @@ fn an_address_in_no_function_is_status_1() {
 /// none of them is in the table.
 #[test]
 fn ambiguous_functions_are_omitted() {
-    for (file, left_out, functions) in [
+    for (file, omitted, functions) in [
         ("at_zero", None, "  functions: 2 equal, 0 different, 0 missing\n"),
         (
             "at_zero.nameless",
@@ -96,19 +96,19 @@ fn ambiguous_functions_are_omitted() {
         let output = run(&[file, "--verify", "--section", table]);
         let printed = String::from_utf8(output.stderr).unwrap();
         assert!(printed.contains(functions), "{printed}");
-        match left_out {
-            Some(left_out) => assert!(printed.contains(left_out), "{printed}"),
+        match omitted {
+            Some(omitted) => assert!(printed.contains(omitted), "{printed}"),
             None => assert!(output.status.success() && !printed.contains("omitted:"), "{printed}"),
         }
         // The result of a lookup of 0, where four FDEs start.
         let found = run(&["lookup", table, "0"]);
-        assert_eq!(found.status.success(), left_out.is_none(), "{found:?}");
+        assert_eq!(found.status.success(), omitted.is_none(), "{found:?}");
         let explained = String::from_utf8(run(&["explain", file, "0"]).stdout).unwrap();
         let is_ambiguous =
             explained.contains("another function starts there, which does not have the same rows");
-        assert_eq!(is_ambiguous, left_out.is_some(), "{explained}");
+        assert_eq!(is_ambiguous, omitted.is_some(), "{explained}");
         let json: serde_json::Value = serde_json::from_slice(&run(&[file, "--json"]).stdout).unwrap();
-        assert_eq!(json["ambiguous"], if left_out.is_some() { 4 } else { 0 });
+        assert_eq!(json["ambiguous"], if omitted.is_some() { 4 } else { 0 });
     }
 }
 

@@ -28,7 +28,7 @@ fn an_expression_is_no_base() {
             let is_load = in_table == 1 && layout == version_2;
             let reason = if is_load { "cfa-memory" } else { "cfa-without-base" };
             assert_eq!(converted["reasons"], json!({ reason: 1 }));
-            assert_eq!(converted["outside_dwarf"], json!({ "converted": 0, "left_out": 1 }));
+            assert_eq!(converted["outside_dwarf"], json!({ "converted": 0, "omitted": 1 }));
             let verified = &converted["verify"];
             assert_eq!((&verified["unjudged"], &verified["unjudged_in_table"]), (&json!(1), &json!(0)));
         }
@@ -54,11 +54,11 @@ fn converted_functions_that_cannot_be_judged_are_counted() {
         for threads in ["1", "2"] {
             let (status, converted) = json(&[&gas(name), "--threads", threads]);
             assert_eq!(status, Some(0));
-            assert_eq!(converted["outside_dwarf"], json!({ "converted": 1, "left_out": 0 }), "{name}");
+            assert_eq!(converted["outside_dwarf"], json!({ "converted": 1, "omitted": 0 }), "{name}");
         }
         let (status, converted) = json(&[&gas(name), "--verify"]);
         assert_eq!((status, &converted["verify"]["unjudged_in_table"]), (Some(1), &json!(1)), "{name}");
     }
     let (_, converted) = json(&["linked.so"]);
-    assert_eq!(converted["outside_dwarf"], json!({ "converted": 0, "left_out": 0 }));
+    assert_eq!(converted["outside_dwarf"], json!({ "converted": 0, "omitted": 0 }));
 }

@@ -37,10 +37,14 @@ bitflags! {
 /// | 20 | u32 | offset of the function index, from the end of the headers |
 /// | 24 | u32 | offset of the FRE sub-section, from the end of the headers |
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Header {
     /// Version number as stored; see [`Version::from_number`](super::Version::from_number).
     pub version: u8,
     /// Flags, unknown ones retained.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::serialize::flags"))]
+    #[cfg_attr(feature = "schemars", schemars(with = "u8"))]
     pub flags: Flags,
     /// ABI number as stored; see [`Abi::from_number`](super::Abi::from_number).
     pub abi: u8,

@@ -5,6 +5,8 @@ use core::ops::AddAssign;
 /// What became of an object's functions. Each is counted once, by where its rows come from.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Contribution {
     /// Functions with the rows of the object's table, copied.
     pub copied: u64,

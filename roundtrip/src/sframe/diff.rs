@@ -9,6 +9,7 @@ use cfipack_format::{Address, Arch, FunctionOffset};
 use super::compare::same_answer;
 use super::fault::Fault;
 use super::repeat::{Recurrence, each_piece, lcm};
+use super::report::ListedDifference;
 use super::table::{Table, TableAnswer};
 use crate::limited::{Limited, Piece};
 use crate::options::Options;
@@ -19,6 +20,8 @@ use crate::words::Answered;
 /// How the tables are cut into them does not matter: what was merged or split and answers alike is equal.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Diff {
     /// Functions of `a` for which `b` has the same rows at every PC.
     pub equal: u64,
@@ -42,6 +45,7 @@ pub struct Diff {
     /// PCs for which only `b` has an answer.
     pub pcs_only_b: u64,
     /// The first differences in order of address, at most [`Options::limit`].
+    #[cfg_attr(feature = "schemars", schemars(with = "Vec<ListedDifference>"))]
     pub differences: Vec<TableDifference>,
     /// Differences after those.
     pub more_differences: u64,
@@ -57,6 +61,8 @@ impl Diff {
 /// Some PCs for which two tables differ in one way.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(into = "ListedDifference"))]
 pub struct TableDifference {
     /// Start of the function in table `a`, or in `b` if there is none in `a`.
     pub function: Address,
@@ -70,6 +76,13 @@ pub struct TableDifference {
     pub a: String,
     /// The description by table `b`, in words.
     pub b: String,
+}
+
+impl From<TableDifference> for ListedDifference {
+    fn from(difference: TableDifference) -> Self {
+        let TableDifference { start, end, function, .. } = difference;
+        Self { start, end, function: Some(function), words: difference.words() }
+    }
 }
 
 impl Piece for TableDifference {

@@ -8,10 +8,14 @@ use cfipack_format::sframe::Abi;
 /// A fault of a table, and its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Fault {
     /// The index of the table, counted from 0.
     pub table: usize,
     /// The kind of fault, with its offset from the table's start.
+    #[cfg_attr(feature = "serde", serde(rename = "words", serialize_with = "words"))]
+    #[cfg_attr(feature = "schemars", schemars(with = "String"))]
     pub kind: FaultKind,
 }
 
@@ -23,6 +27,11 @@ pub enum FaultKind {
     Malformed(sframe::Error),
     /// A table for another architecture than what it is compared with.
     Abi(Abi),
+}
+
+#[cfg(feature = "serde")]
+fn words<S: serde::Serializer>(kind: &FaultKind, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(kind)
 }
 
 impl fmt::Display for FaultKind {

@@ -24,7 +24,7 @@ pub use fault::{Fault, FaultKind};
 pub use kernel::{KernelViolation, KernelViolations, kernel_violations};
 pub use missing::MissingFunction;
 pub use repeat::Recurrence;
-pub use report::{Difference, Report, Unverified, most_frequent_first};
+pub use report::{Difference, ListedDifference, Report, Unverified, most_frequent_first};
 pub use stats::{Bytes, Stats, innermost, stats};
 pub use table::{Table, TableAnswer};
 pub use verify::{verify, verify_on, verify_with_reasons, verify_with_reasons_on};

@@ -18,6 +18,8 @@ use crate::words::{Answered, RuleWords};
 /// `functions` that of `equal`, `different`, `missing` and `unjudged`.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Report {
     /// Functions of the CFI; several FDEs for one address are one function.
     pub functions: u64,
@@ -68,6 +70,7 @@ pub struct Report {
     /// The reason why functions are missing or unjudged, and how many.
     pub reasons: BTreeMap<String, u64>,
     /// The first differences in order of address, at most [`Options::limit`](crate::Options::limit).
+    #[cfg_attr(feature = "schemars", schemars(with = "Vec<ListedDifference>"))]
     pub differences: Vec<Difference>,
     /// Differences after those.
     pub more_differences: u64,
@@ -114,6 +117,8 @@ pub fn most_frequent_first(reasons: &BTreeMap<impl AsRef<str>, u64>) -> Vec<(&st
 /// Some PCs for which table and CFI differ in one way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(into = "ListedDifference"))]
 pub struct Difference {
     /// The architecture, for the names of registers.
     pub arch: Arch,
@@ -188,14 +193,54 @@ impl fmt::Display for DifferenceWords {
     }
 }
 
-/// A function that is missing in the table, or that gimli could not judge.
+/// A difference as it is serialized. `P` is how places are named.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub struct Unverified {
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct ListedDifference<P = Address> {
+    /// First PC.
+    pub start: P,
+    /// One past the last PC.
+    pub end: P,
+    /// Start of the function; `None` between functions.
+    pub function: Option<P>,
+    /// What both sides encode.
+    pub words: String,
+}
+
+impl ListedDifference {
+    /// The difference with other names of its places.
+    pub fn named<P>(self, start: P, end: P, function: Option<P>) -> ListedDifference<P> {
+        ListedDifference { start, end, function, words: self.words }
+    }
+}
+
+impl From<Difference> for ListedDifference {
+    fn from(difference: Difference) -> Self {
+        let Difference { start, end, function, .. } = difference;
+        Self { start, end, function, words: difference.words().to_string() }
+    }
+}
+
+/// A function that is missing in the table, or that gimli could not judge. `P` is how places are named.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct Unverified<P = Address> {
     /// First address, where known.
-    pub function: Option<Address>,
+    pub function: Option<P>,
     /// The PC whose row stands in the way, where there is one.
-    pub pc: Option<Address>,
+    pub pc: Option<P>,
     /// The cause, in words without addresses.
-    pub why: String,
+    pub words: String,
+}
+
+impl Unverified {
+    /// The function with other names of its places.
+    pub fn named<P>(&self, mut name: impl FnMut(Address) -> P) -> Unverified<P> {
+        let Self { function, pc, words } = self;
+        Unverified { function: function.map(&mut name), pc: pc.map(name), words: words.clone() }
+    }
 }

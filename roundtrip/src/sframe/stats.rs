@@ -7,19 +7,21 @@ use cfipack_format::{Arch, Register, Row};
 /// Bytes, functions and rows of a table.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Stats {
     /// The use of the bytes.
     pub bytes: Bytes,
     /// Functions.
     pub functions: u64,
     /// Functions by the width of their FREs' starts: 1, 2, 4 bytes.
-    pub by_fre_type: [u64; 3],
+    pub functions_by_start_width: [u64; 3],
     /// Flex functions.
     pub flex: u64,
     /// PC-mask functions.
     pub pc_mask: u64,
     /// Signal frames.
-    pub signal: u64,
+    pub signal_frames: u64,
     /// Functions whose return addresses are signed with key B.
     pub key_b: u64,
     /// Functions with a row by which none but an innermost frame can be unwound, see
@@ -38,7 +40,7 @@ pub struct Stats {
     /// Stored rows of outermost frames.
     pub outermost: u64,
     /// Stored rows by the width of their data words: 1, 2, 4 bytes; outermost ones not among them.
-    pub by_word_size: [u64; 3],
+    pub rows_by_word_width: [u64; 3],
     /// Functions whose block is also another function's.
     pub sharing: u64,
     /// Blocks that several functions share.
@@ -53,6 +55,8 @@ pub struct Stats {
 /// The use of a table's bytes. The parts add up to `total`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Bytes {
     /// The whole table, padding after it not included.
     pub total: u64,
@@ -67,7 +71,7 @@ pub struct Bytes {
     /// Info bytes of FREs.
     pub infos: u64,
     /// Data words of FREs.
-    pub words: u64,
+    pub data_words: u64,
     /// Bytes that no function refers to, or that cannot be read. 0 where functions' blocks overlap.
     pub other: u64,
     /// Not part of the sum: what functions that share a block would take more if each had its own.
@@ -129,7 +133,7 @@ pub fn innermost(arch: Arch, function: &Function<'_>) -> Option<(Row, Register)>
 impl Bytes {
     /// Attributes and FREs.
     pub fn blocks(&self) -> u64 {
-        self.attributes + self.starts + self.infos + self.words
+        self.attributes + self.starts + self.infos + self.data_words
     }
 }
 
@@ -138,10 +142,10 @@ impl Stats {
         self.functions += 1;
         self.code += u64::from(function.size());
         self.rows += u64::from(function.num_fres());
-        self.by_fre_type[function.fre_type() as usize] += 1;
+        self.functions_by_start_width[function.fre_type() as usize] += 1;
         self.flex += u64::from(function.fde_type() == FdeType::Flex);
         self.pc_mask += u64::from(function.is_pc_mask());
-        self.signal += u64::from(function.is_signal_frame());
+        self.signal_frames += u64::from(function.is_signal_frame());
         self.key_b += u64::from(function.has_pauth_key_b());
         self.without_rows += u64::from(function.num_fres() == 0);
         self.most_rows = self.most_rows.max(function.num_fres());
@@ -159,11 +163,11 @@ impl Stats {
             self.rows_stored += 1;
             self.bytes.starts += function.fre_type().width() as u64;
             self.bytes.infos += 1;
-            self.bytes.words += fre.word_size.width() as u64 * u64::from(fre.info.count());
+            self.bytes.data_words += fre.word_size.width() as u64 * u64::from(fre.info.count());
             if fre.info == FreInfo::OUTERMOST {
                 self.outermost += 1;
             } else {
-                self.by_word_size[fre.word_size as usize] += 1;
+                self.rows_by_word_width[fre.word_size as usize] += 1;
             }
         }
         Ok(())

@@ -14,6 +14,8 @@ use crate::limited::Piece;
 /// `pcs_unjudged`.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Report {
     /// Functions of the CFI; several FDEs for one address are one function.
     pub functions: u64,
@@ -82,6 +84,8 @@ impl Report {
 /// Some PCs for which table and CFI differ in one way.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Difference {
     /// Start of the CFI's function.
     pub function: Address,

@@ -13,6 +13,9 @@ use cfipack_format::unwind_info::{
 /// Bytes, pages and entries of a table.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", schemars(rename = "UnwindInfoStats"))]
 pub struct Stats {
     /// The use of the bytes.
     pub bytes: Bytes,
@@ -21,7 +24,7 @@ pub struct Stats {
     /// Regular pages.
     pub regular_pages: u64,
     /// Pages that cannot be read.
-    pub broken_pages: u64,
+    pub malformed_pages: u64,
     /// Entries.
     pub entries: u64,
     /// Entries by mode.
@@ -39,6 +42,8 @@ pub struct Stats {
 /// Entries by mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Modes {
     /// Entries with a frame pointer.
     pub frame: u64,
@@ -59,6 +64,9 @@ pub struct Modes {
 /// The use of a table's bytes. The parts add up to `total`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", schemars(rename = "UnwindInfoBytes"))]
 pub struct Bytes {
     /// The whole section.
     pub total: u64,
@@ -117,7 +125,7 @@ pub fn stats(arch: Arch, section: &Section<'_>) -> Stats {
     for page in section.pages() {
         match page {
             Ok(page) => stats.page(arch, &page, &mut encodings),
-            Err(_) => stats.broken_pages += 1,
+            Err(_) => stats.malformed_pages += 1,
         }
     }
     stats.encodings = encodings.len() as u64;

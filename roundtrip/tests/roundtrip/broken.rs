@@ -108,11 +108,11 @@ fn row_missing() {
 #[test]
 fn function_missing() {
     let report = report(&cfi(), &functions()[1..]);
-    assert_eq!(different(&report), []);
+    assert!(different(&report).is_empty());
     assert!(report.is_true() && !report.is_complete());
     assert_eq!((report.equal, report.missing, report.pcs_missing), (1, 1, 0x20));
     assert_eq!(report.unverified[0].function, Some(Address(0x1000)));
-    assert_eq!(report.unverified[0].why, "the function is not in the table");
+    assert_eq!(report.unverified[0].words, "the function is not in the table");
     assert_eq!(report.reasons_by_count(), [("not-in-the-table", 1)]);
 }
 

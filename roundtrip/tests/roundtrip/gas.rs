@@ -83,7 +83,7 @@ fn gas_247() {
         let unjudged = UNJUDGED.iter().find(|unjudged| unjudged.0 == name);
         assert_eq!(report.unjudged, unjudged.is_some() as u64, "{name}: {:#?}", report.unverified);
         if let Some((_, why)) = unjudged {
-            assert!(report.unverified[0].why.contains(why), "{name}: {}", report.unverified[0].why);
+            assert!(report.unverified[0].words.contains(why), "{name}: {}", report.unverified[0].words);
         }
     }
     assert!(tables > 250 && functions > 300, "{tables} tables of {functions} functions");

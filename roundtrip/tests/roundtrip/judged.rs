@@ -292,7 +292,7 @@ fn plt() {
     made.rep_size = 255;
     assert!(report(&cfi, &[made.clone()]).pcs_different > 1 << 30);
     made.rep_size = 0;
-    assert_eq!(report(&cfi, &[made]).pcs_different, u32::MAX.into());
+    assert_eq!(report(&cfi, &[made]).pcs_different, u64::from(u32::MAX));
 
     // One that is no PLT's: 4 in place of 3.
     let mut other = expression;

@@ -57,7 +57,7 @@ fn the_caller_is_asked_once_for_each_in_order_of_address() {
     assert_eq!(found.reasons_by_count(), [("cfa-expression", 3)]);
     assert_eq!(found.unverified[1].function, Some(Address(0x1008)));
     assert_eq!(found.unverified[1].pc, Some(Address(0x1009)));
-    assert_eq!(found.unverified[1].why, Reason::CfaExpression.to_string());
+    assert_eq!(found.unverified[1].words, Reason::CfaExpression.to_string());
 }
 
 /// A list of three omitted functions explains three that are missing only if they are the same.
@@ -68,7 +68,7 @@ fn a_reason_for_another_function_is_none() {
     assert_eq!((found.missing, found.unexplained), (3, 1));
     assert_eq!(found.reasons_by_count(), [("cfa-expression", 2), ("not-in-the-table", 1)]);
     assert_eq!(found.unverified[1].function, Some(Address(0x1008)));
-    assert_eq!(found.unverified[1].why, "the function could be in the table and is not");
+    assert_eq!(found.unverified[1].words, "the function could be in the table and is not");
 }
 
 #[test]
@@ -79,5 +79,5 @@ fn without_a_caller_who_knows() {
     let found = verify(&[cfi.section()], &Table::new(&sections), &Options::default());
     assert_eq!((found.missing, found.unexplained), (3, 3));
     assert_eq!(found.reasons_by_count(), [("not-in-the-table", 3)]);
-    assert_eq!(found.unverified[0].why, "the function is not in the table");
+    assert_eq!(found.unverified[0].words, "the function is not in the table");
 }

@@ -80,13 +80,16 @@ fn bytes_and_counts() {
     let section = Section::parse(&bytes, TABLE_ADDRESS).unwrap();
     let found = stats(&section);
     assert_eq!((found.functions, found.rows, found.rows_stored, found.code), (4, 6, 6, 4 + 0x20 + 9 + 3));
-    assert_eq!((found.flex, found.pc_mask, found.signal, found.without_rows), (1, 1, 1, 1));
-    assert_eq!((found.outermost, found.by_word_size, found.by_fre_type), (1, [5, 0, 0], [4, 0, 0]));
+    assert_eq!((found.flex, found.pc_mask, found.signal_frames, found.without_rows), (1, 1, 1, 1));
+    assert_eq!(
+        (found.outermost, found.rows_by_word_width, found.functions_by_start_width),
+        (1, [5, 0, 0], [4, 0, 0])
+    );
     assert_eq!((found.rows_per_function, found.most_rows), (vec![2, 1, 1], 3));
     let b = found.bytes;
     assert_eq!((b.total, b.header, b.index, b.attributes), (bytes.len() as u64, 28, 64, 20));
-    assert_eq!((b.starts, b.infos, b.words, b.other), (6, 6, 7, 0));
-    assert_eq!(b.total, b.header + b.index + b.attributes + b.starts + b.infos + b.words + b.other);
+    assert_eq!((b.starts, b.infos, b.data_words, b.other), (6, 6, 7, 0));
+    assert_eq!(b.total, b.header + b.index + b.attributes + b.starts + b.infos + b.data_words + b.other);
 
     // Let the last function share the block of the one before it: its own becomes dead bytes.
     let third = bytes[28 + 32 + 12..28 + 48].to_vec();

@@ -51,7 +51,7 @@ enum Outcome {
 /// Compares a table with what a tool prints of one section of the CFI that it is made from.
 pub fn compare(section: &cfi::Section<'_>, converted: &Converted, fdes: &Fdes) -> Compared {
     let table = converted.table();
-    let omitted: BTreeSet<_> = converted.unsupported.iter().map(|unsupported| unsupported.function).collect();
+    let omitted: BTreeSet<_> = converted.omitted.iter().map(|unsupported| unsupported.function).collect();
     let mut compared = Compared::default();
     for function in
         cfipack_cfi::Functions::new(section).filter_map(Result::ok).filter(|function| function.size != 0)

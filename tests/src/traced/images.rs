@@ -115,7 +115,7 @@ impl Images {
             cfi: Cfi::eh_frame(&of.section.bytes, address, text, data, file.arch()).ok()?,
             table: own.unwrap_or_else(|| converted.table()),
             is_embedded: own.is_some(),
-            omitted: converted.unsupported.iter().map(|unsupported| unsupported.function.0).collect(),
+            omitted: converted.omitted.iter().map(|unsupported| unsupported.function.0).collect(),
         });
         Some(self.list.len() - 1)
     }

@@ -95,7 +95,7 @@ fn a_function_that_is_too_large_is_reported_once() {
         let target = compact_unwind::RelocationTarget::Symbol { number: 0 };
         let rows = assembly.compact_unwind(options, |_| None, |_| target).unwrap();
         assert!(rows.section.as_bytes().is_empty());
-        let reasons: Vec<_> = rows.dwarf.iter().map(|unsupported| unsupported.reason).collect();
+        let reasons: Vec<_> = rows.in_dwarf_mode.iter().map(|unsupported| unsupported.reason).collect();
         assert_eq!(reasons, [Reason::FunctionSize]);
     }
 }

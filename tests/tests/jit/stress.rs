@@ -110,7 +110,7 @@ fn sframe_while_it_grows() {
                         };
                         assert_eq!(row.map(|row| row.cfa), Some(cfa), "function {number} of {count}");
                     }
-                    if there == FUNCTIONS.into() {
+                    if there == u64::from(FUNCTIONS) {
                         break;
                     }
                 }

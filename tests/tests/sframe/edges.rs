@@ -188,7 +188,7 @@ fn stubs_too_large_for_a_function() {
         cfi.function(cie, start, 0x40, instructions);
         let converted = cfi.convert(Options::default());
         let reason = |left: &Unsupported| (left.function, left.reason);
-        (converted.unsupported.first().map(reason), functions(&converted))
+        (converted.omitted.first().map(reason), functions(&converted))
     };
     // PLT0, in which the linker's word is pushed, and stubs.
     let plt = [&[0x0e, 16, 0x46, 0x0e, 24, 0x4a], STUBS].concat();
@@ -245,7 +245,7 @@ fn a_stack_pointer_that_is_not_the_cfa_for_a_while() {
     frames.function(cie, 0x1000, 4, &[0x41, 0x87, 3, 0x41, 0xc7, 0x41, 0x0e, 16]);
     for layout in [Layout::Gnu, Layout::Small] {
         let converted = frames.convert(Options::new().with_layout(layout));
-        let reasons: Vec<_> = converted.unsupported.iter().map(|unsupported| unsupported.reason).collect();
+        let reasons: Vec<_> = converted.omitted.iter().map(|unsupported| unsupported.reason).collect();
         assert_eq!(reasons, [Reason::StackPointerRule], "{layout:?}");
     }
 }
@@ -261,7 +261,7 @@ fn stack_pointers_of_s390x() {
         frames.fde(&cie, Address(0x1000), 4, None, &instructions).unwrap();
         let section = frames.section();
         let converted = convert(&[section], Arch::S390x, TABLE, Options::default());
-        assert_eq!(converted.unsupported.is_empty(), is_cfa, "{:?}", converted.unsupported);
+        assert_eq!(converted.omitted.is_empty(), is_cfa, "{:?}", converted.omitted);
         assert!(converted.verify(&[section]).is_true());
     }
 }

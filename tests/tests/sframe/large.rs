@@ -34,7 +34,7 @@ fn converted(rows: u32, options: Options) -> Converted {
     converted.table().validate().unwrap();
     let report = converted.verify(&[section]);
     assert!(report.is_true(), "{rows} rows, {options:?}: {:?}", report.differences.first());
-    assert_eq!(report.missing, converted.unsupported.len() as u64);
+    assert_eq!(report.missing, converted.omitted.len() as u64);
     converted
 }
 
@@ -47,8 +47,8 @@ fn more_rows_than_a_function_can_count() {
         assert_eq!(small.table().num_functions(), small_functions, "{rows} rows");
         let gnu = converted(rows, Options::new().with_layout(Layout::Gnu));
         assert_eq!(gnu.table().num_functions(), gnu_functions, "{rows} rows");
-        assert_eq!(gnu.unsupported.len(), 1 - gnu_functions);
+        assert_eq!(gnu.omitted.len(), 1 - gnu_functions);
         let version_2 = converted(rows, Options::new().with_version(Version::V2));
-        assert_eq!(version_2.unsupported.len(), 0, "{rows} rows");
+        assert_eq!(version_2.omitted.len(), 0, "{rows} rows");
     }
 }

@@ -88,7 +88,7 @@ fn expressions_are_those_that_readelf_prints() {
             let converted = convert(&cfi, target.arch, Address(0x100_0000), options);
             let report = converted.verify(&cfi);
             assert!(report.is_true() && report.unjudged_in_table == 0, "{:#?}", report.differences);
-            let refused = |start| converted.unsupported.iter().find(|other| other.function == Key(start));
+            let refused = |start| converted.omitted.iter().find(|other| other.function == Key(start));
             for (start, rows) in &functions {
                 if let Some(unsupported) = refused(*start) {
                     without_base += u64::from(unsupported.reason == Reason::CfaWithoutBase);

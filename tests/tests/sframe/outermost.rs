@@ -1,4 +1,4 @@
-//! Tables without rows of outermost frames, for glibc 2.43: functions with such a row are left out, for a reason, and
+//! Tables without rows of outermost frames, for glibc 2.43: functions with such a row are omitted, for a reason, and
 //! the others have the rows that they have otherwise.
 
 use cfipack_container::{File, Placement};
@@ -16,8 +16,8 @@ fn functions(table: &cfipack_decoder::sframe::Section<'_>) -> Vec<String> {
 }
 
 #[test]
-fn functions_without_a_caller_are_left_out() {
-    let mut left_out = 0;
+fn functions_without_a_caller_are_omitted() {
+    let mut omitted = 0;
     for golden in corpora::sframe("gas247") {
         let file = File::parse_with(&golden.object, Placement::Apart).unwrap();
         let sections = file.call_frame_sections().unwrap();
@@ -30,13 +30,12 @@ fn functions_without_a_caller_are_left_out() {
             expected.retain(|function| !function.contains("RA undefined"));
             assert_eq!(functions(&without.table()), expected, "{} {options:?}", golden.name);
 
-            let reasons =
-                without.unsupported.iter().filter(|it| it.reason == Reason::ReturnAddressRule).count();
-            let before = with.unsupported.iter().filter(|it| it.reason == Reason::ReturnAddressRule).count();
+            let reasons = without.omitted.iter().filter(|it| it.reason == Reason::ReturnAddressRule).count();
+            let before = with.omitted.iter().filter(|it| it.reason == Reason::ReturnAddressRule).count();
             assert!(reasons - before >= all - expected.len(), "{} {options:?}", golden.name);
             assert!(without.verify(&cfi).is_true(), "{} {options:?}", golden.name);
-            left_out += all - expected.len();
+            omitted += all - expected.len();
         }
     }
-    assert!(left_out >= 20, "{left_out} functions without a caller");
+    assert!(omitted >= 20, "{omitted} functions without a caller");
 }

@@ -47,15 +47,11 @@ fn tables_have_the_rows_of_the_cfi() {
             converted.table().validate().unwrap();
             let report = converted.verify(&[section]);
             assert!(report.is_true(), "{options:?}: {:?}", report.differences.first());
-            assert!(
-                report.missing <= converted.unsupported.len() as u64,
-                "{options:?}: {:?}",
-                report.unverified
-            );
+            assert!(report.missing <= converted.omitted.len() as u64, "{options:?}: {:?}", report.unverified);
             assert_eq!(report.pcs_unjudged, 0);
             if options == Options::default() {
                 functions += converted.functions;
-                refused += converted.unsupported.len();
+                refused += converted.omitted.len();
             }
         }
     });
@@ -99,8 +95,7 @@ where
     S: gimli::UnwindSection<gimli::EndianSlice<'a, gimli::RunTimeEndian>>,
 {
     let (arch, table) = (generated.arch, converted.table());
-    let refused: BTreeSet<_> =
-        converted.unsupported.iter().map(|unsupported| unsupported.function.0).collect();
+    let refused: BTreeSet<_> = converted.omitted.iter().map(|unsupported| unsupported.function.0).collect();
     let memory = |address: u64| Some(Random::new(address).next());
     let mut compared = 0;
     for function in &generated.functions {
@@ -154,9 +149,8 @@ fn layouts_and_versions_have_equal_rows() {
         let all: Vec<_> =
             all_options().map(|options| convert(&[section], generated.arch, TABLE, options)).collect();
         for function in generated.functions.iter().filter(|function| !function.is_empty()) {
-            let holds = |converted: &&Converted| {
-                !converted.unsupported.iter().any(|u| u.function.0 == function.start)
-            };
+            let holds =
+                |converted: &&Converted| !converted.omitted.iter().any(|u| u.function.0 == function.start);
             for _ in 0..8 {
                 let pc = Address(function.start + random.below(function.end - function.start));
                 let answers: Vec<_> =
@@ -166,7 +160,7 @@ fn layouts_and_versions_have_equal_rows() {
         }
         let size = |layout: Layout, version: Version| {
             let place = all_options().position(|o| o.layout == layout && o.version == version).unwrap();
-            (all[place].bytes.len(), all[place].unsupported.len())
+            (all[place].bytes.len(), all[place].omitted.len())
         };
         for version in [Version::V3, Version::V2] {
             let (small, gnu) = (size(Layout::Small, version), size(Layout::Gnu, version));
@@ -207,7 +201,7 @@ fn every_way_of_pushing_gives_the_same_table() {
             let mut builder = Builder::new(generated.arch, options).unwrap();
             let refused: Vec<_> =
                 functions.iter().filter_map(|function| builder.push(function).err()).collect();
-            assert_eq!(refused, whole.unsupported, "{options:?}");
+            assert_eq!(refused, whole.omitted, "{options:?}");
             assert!(bytes(builder) == whole.bytes, "{options:?}: one by one gives other bytes");
 
             let mut builder = Builder::new(generated.arch, options).unwrap();
@@ -239,7 +233,7 @@ fn unshared_functions_have_equal_rows() {
         let unshared = shared.with_share(false);
         let [shared, unshared] =
             [shared, unshared].map(|options| convert(&[section], generated.arch, TABLE, options));
-        assert_eq!(shared.unsupported, unshared.unsupported);
+        assert_eq!(shared.omitted, unshared.omitted);
         let table = unshared.table();
         let blocks = table.functions().map(|function| function.unwrap().fre_bytes().unwrap());
         let mut ranges: Vec<_> = blocks.map(<[u8]>::as_ptr_range).collect();

@@ -30,13 +30,13 @@ fn check(path: Option<PathBuf>, what: &str, at_most_omitted: usize) {
         assert!(report.differences.is_empty(), "{line}: {}", report.differences[0]);
         assert!(report.is_true(), "{line}: {report:?}");
         assert_eq!(report.pcs_unjudged, 0, "{line}: gimli could not judge everything");
-        let omitted = converted.unsupported.len() + converted.malformed.len();
+        let omitted = converted.omitted.len() + converted.malformed.len();
         assert!(converted.malformed.is_empty());
         assert_eq!(report.unexplained, 0, "{line}: a silent hole: {:?}", report.unverified);
         let functions = converted.functions;
         println!("{line}: {} bytes, {omitted} of {functions} omitted", converted.bytes.len());
         if options == Default::default() {
-            converted.unsupported.iter().for_each(|unsupported| println!("    {unsupported}"));
+            converted.omitted.iter().for_each(|unsupported| println!("    {unsupported}"));
             assert!(omitted * 1000 <= functions * at_most_omitted, "{line}: {omitted} omitted");
         }
     }

@@ -19,13 +19,10 @@ fn snapshot(architecture: &str) {
         let converted = convert(&cfi, golden.arch, Address(0), Options::default());
         let report = converted.verify(&cfi);
         assert!(report.is_true(), "{}: {:?}", golden.name, report.differences.first());
-        assert!(report.missing <= converted.unsupported.len() as u64, "{}: a silent hole", golden.name);
+        assert!(report.missing <= converted.omitted.len() as u64, "{}: a silent hole", golden.name);
 
         writeln!(text, "==> {}: {} bytes", golden.name, converted.bytes.len()).unwrap();
-        converted
-            .unsupported
-            .iter()
-            .for_each(|unsupported| writeln!(text, "omitted: {unsupported}").unwrap());
+        converted.omitted.iter().for_each(|unsupported| writeln!(text, "omitted: {unsupported}").unwrap());
         let mut table = String::new();
         converted.table().dump(&mut table, ".sframe").unwrap();
         let functions = table.lines().skip_while(|line| !line.contains("func idx"));

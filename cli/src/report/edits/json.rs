@@ -9,7 +9,8 @@ use crate::io::output;
 
 /// A file in JSON, as `cfipack/embed/1` and `cfipack/strip/1`.
 #[derive(Serialize)]
-struct FileJson<'r, R> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct FileJson<'r, R> {
     schema: String,
     file: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -28,7 +29,9 @@ struct FileJson<'r, R> {
     warnings: &'r [String],
 }
 
+/// A member of an archive.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct MemberJson<'r, R> {
     member: &'r str,
     #[serde(flatten)]

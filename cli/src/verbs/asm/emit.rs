@@ -123,7 +123,7 @@ fn compact_unwind(unit: &Unit, assembly: &Assembly, encodings: EncodingsName) ->
         section: "__compact_unwind",
         bytes: made.section.as_bytes().to_vec(),
         relocations: relocations.collect(),
-        omitted: made.dwarf.iter().map(omitted).collect(),
+        omitted: made.in_dwarf_mode.iter().map(omitted).collect(),
         is_incomplete: false,
     })
 }
@@ -146,7 +146,7 @@ fn object(unit: &Unit, sframe: Options, arguments: &Arguments) -> anyhow::Result
         },
         text: unnamed.reason.to_string(),
     });
-    let omitted: Vec<_> = unnamed.chain(made.unsupported.iter().map(omitted)).collect();
+    let omitted: Vec<_> = unnamed.chain(made.omitted.iter().map(omitted)).collect();
     let is_incomplete = !made.unnamed.is_empty();
     Ok(Made { section: "object", bytes: made.bytes, relocations: Vec::new(), omitted, is_incomplete })
 }

@@ -5,6 +5,9 @@ mod judge;
 mod plan;
 mod report;
 
+#[cfg(test)]
+pub use report::SummaryJson;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};

@@ -78,7 +78,7 @@ impl Summary<'_, '_> {
             pcs_prologue: price.prologue,
             pcs_epilogue: price.epilogue,
             old_bytes: self.old_len,
-            bytes: rewrite.len(),
+            new_bytes: rewrite.len(),
             changes: changes(rewrite),
         };
         let mut out = output::standard();
@@ -89,7 +89,8 @@ impl Summary<'_, '_> {
 
 /// The summary, as `cfipack/compact-unwind/1`.
 #[derive(Serialize)]
-struct SummaryJson<'s> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct SummaryJson<'s> {
     schema: &'static str,
     file: &'s str,
     objects: u64,
@@ -111,7 +112,7 @@ struct SummaryJson<'s> {
     pcs_prologue: u64,
     pcs_epilogue: u64,
     old_bytes: usize,
-    bytes: usize,
+    new_bytes: usize,
     /// New bytes of the file, and those that have moved.
     changes: Vec<Change>,
 }

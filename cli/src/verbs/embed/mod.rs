@@ -3,6 +3,9 @@
 mod report;
 mod table;
 
+#[cfg(test)]
+pub use table::Table;
+
 use std::path::PathBuf;
 
 use anyhow::bail;

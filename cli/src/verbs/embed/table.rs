@@ -19,7 +19,7 @@ use crate::coverage::CodeBytes;
 use crate::edit::{Edit, Problem, Skip};
 use crate::io::input;
 use crate::missing::ConversionReasons;
-use crate::report::cfi_bytes::CfiBytes;
+use crate::report::cfi_bytes::{CfiBytes, TableBytes};
 use crate::report::count::Counts;
 use crate::verbs::verify;
 
@@ -37,6 +37,7 @@ pub struct Embed {
 
 /// The report about a table, in a file or a member of an archive.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Table {
     /// How the file got room for it; none in a relocatable object.
     pub way: Option<&'static str>,
@@ -49,11 +50,11 @@ pub struct Table {
     /// Functions in the table.
     pub converted: u64,
     /// Functions that the table omits.
-    pub unsupported: u64,
+    pub omitted: u64,
     /// How many for each reason.
     pub reasons: BTreeMap<&'static str, u64>,
     /// Bytes of table and CFI.
-    pub bytes: Bytes,
+    pub bytes: TableBytes,
     /// The code, and what the table covers of it.
     pub code_coverage: CodeBytes,
     /// Rows of outermost frames.
@@ -63,17 +64,8 @@ pub struct Table {
     /// FDEs that cannot be read.
     pub unreadable: u64,
     #[serde(skip)]
-    omitted: Vec<Unsupported>,
-}
-
-/// Bytes of a table and of its CFI.
-#[derive(Debug, Serialize)]
-pub struct Bytes {
-    /// The table.
-    pub sframe: u64,
-    /// The CFI.
-    #[serde(flatten)]
-    pub cfi: CfiBytes,
+    /// These functions, and those that it cannot distinguish or reach.
+    omitted_functions: Vec<Unsupported>,
 }
 
 impl Edit for Embed {
@@ -163,7 +155,7 @@ impl Embed {
     ) -> Result<(), Problem> {
         let cfi = file.call_frame_sections()?;
         let options = Options::new().with_padding(self.conversions.table.get().padding());
-        let reasons = ConversionReasons::new(&std::mem::take(&mut table.omitted));
+        let reasons = ConversionReasons::new(&std::mem::take(&mut table.omitted_functions));
         let sections: Vec<_> = cfi.iter().map(CallFrameSection::cfi).collect();
         let (pool, tables) = (Threads(self.conversions.threads), roundtrip::Table::new(tables));
         let report =
@@ -242,14 +234,14 @@ impl Table {
             version: conversion.version as u8,
             functions: conversion.functions,
             converted: conversion.converted(),
-            unsupported: conversion.omitted(),
+            omitted: conversion.num_omitted(),
             reasons: conversion.reasons(),
-            bytes: Bytes { sframe: bytes.len() as u64, cfi: CfiBytes::of(file, sections)? },
+            bytes: TableBytes { sframe: bytes.len() as u64, cfi: CfiBytes::of(file, sections)? },
             code_coverage: conversion.code_bytes(file, bytes)?,
             outermost: conversion.outermost_rows(bytes)?,
             verified: false,
             unreadable: conversion.malformed.len() as u64,
-            omitted: conversion.unsupported,
+            omitted_functions: conversion.omitted,
         })
     }
 }

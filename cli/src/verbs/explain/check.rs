@@ -13,6 +13,7 @@ use super::rows::{self, CfaWords, CfiRow};
 
 /// A disagreement, at an instruction.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Mark {
     pub kind: Kind,
     /// One sentence.
@@ -21,6 +22,7 @@ pub struct Mark {
 
 /// What disagrees.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// The instruction changes the register that the CFA is based on, and no row follows.

@@ -11,6 +11,7 @@ use super::rows::{self, CfaWords, CfiRow};
 
 /// Where the parts of a frame lie.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Frame {
     /// The instruction before which it is so.
     pub pc: String,
@@ -26,6 +27,7 @@ pub struct Frame {
 
 /// A stored register.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Slot {
     /// Bytes from the CFA.
     pub offset: i64,

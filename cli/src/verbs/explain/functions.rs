@@ -58,7 +58,7 @@ pub fn explain(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Sta
 
 /// Every function that a conversion omits.
 fn omitted(conversion: &Conversion, places: &Places<'_, '_>) -> Vec<FunctionJson> {
-    let unsupported = conversion.unsupported.iter().map(|unsupported| FunctionJson {
+    let omitted = conversion.omitted.iter().map(|unsupported| FunctionJson {
         start: Some(places.location(unsupported.function.address())),
         symbol: places.symbol(unsupported.function.address()),
         pc: Some(places.location(unsupported.pc())),
@@ -71,7 +71,7 @@ fn omitted(conversion: &Conversion, places: &Places<'_, '_>) -> Vec<FunctionJson
         words: Some(error.to_string()),
         ..FunctionJson::default()
     });
-    unsupported.chain(malformed).collect()
+    omitted.chain(malformed).collect()
 }
 
 /// Every function of a table with a row that unwinds an innermost frame only.
@@ -149,7 +149,9 @@ fn one_function<'s>(
 /// A function: `reason` and its description `words`, or `rows`; `innermost_only` in the list of all functions that
 /// are not covered completely.
 #[derive(Serialize, Default)]
-struct FunctionJson {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "SframeFunction"))]
+pub struct FunctionJson {
     start: Option<String>,
     size: Option<u64>,
     #[serde(flatten)]
@@ -170,6 +172,7 @@ struct FunctionJson {
 
 /// The first PC with a row that unwinds an innermost frame only, and the register that it needs.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct InnermostJson {
     pc: String,
     register: String,
@@ -193,6 +196,7 @@ impl fmt::Display for InnermostJson {
 /// A row, `start` from the function's start; `repeats` is the size of a PLT's stub, after which it applies
 /// again.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RowOfPart {
     #[serde(flatten)]
     row: RowJson,

@@ -23,6 +23,7 @@ use crate::report::style;
 
 /// The listing of a function.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Listing {
     /// The instructions in order.
     instructions: Vec<Line>,
@@ -38,6 +39,7 @@ pub struct Listing {
 
 /// An instruction with the rows in force before it.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Line {
     pc: String,
     bytes: String,
@@ -59,7 +61,9 @@ struct Line {
     cells: Option<Cells>,
 }
 
+/// A row of the CFI.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct LineRow {
     #[serde(flatten)]
     row: RowJson,

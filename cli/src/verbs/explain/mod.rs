@@ -22,6 +22,8 @@ use crate::io::input::{self, Input};
 use crate::report::status::Status;
 use crate::report::symbol::Names;
 use crate::report::target::{self, Target};
+#[cfg(test)]
+pub use functions::FunctionJson;
 pub use listing::Listing;
 
 /// Explains why a table omits functions, or one function's rows

@@ -1,6 +1,5 @@
 //! `unwind-info`: builds an `__unwind_info` section.
 
-use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -8,12 +7,13 @@ use anyhow::{Context as _, bail};
 use cfipack_container::{File, Placement};
 use cfipack_encoder::unwind_info::Warning;
 use cfipack_roundtrip::most_frequent_first;
-use cfipack_roundtrip::unwind_info::{Modes, Report, Stats};
+use cfipack_roundtrip::unwind_info::{Report, Stats};
 use serde::Serialize;
 
+use super::encodings::Coverage;
 use super::source::Source;
 use super::table::{BuiltTable, TableOptions};
-use super::verify::{self, ReportJson};
+use super::verify;
 use crate::io::check;
 use crate::io::each::{self, Outcome};
 use crate::io::input::{self, CALL_FRAMES, Input, Object};
@@ -172,7 +172,7 @@ impl Summary<'_, '_> {
                 percent(compact, functions)
             )?;
             let unread = [("that cannot be read", encodings.malformed.len() as u64)];
-            writeln!(text, ", {} in DWARF mode{}", encodings.unsupported.len(), Counts(&unread))?;
+            writeln!(text, ", {} in DWARF mode{}", encodings.in_dwarf_mode.len(), Counts(&unread))?;
             let reasons = encodings.reasons();
             let mut reasons = most_frequent_first(&reasons);
             reasons.retain(|(name, _)| *name != MALFORMED);
@@ -213,87 +213,45 @@ impl Summary<'_, '_> {
     }
 
     fn json(&self) -> anyhow::Result<SummaryJson<'_>> {
-        let stats = self.built.stats(self.file)?;
-        let encodings = &self.built.entries.encodings;
+        let warnings = &self.built.warnings;
         Ok(SummaryJson {
             schema: "cfipack/unwind-info/1",
             file: self.object.name.plain(),
             source: self.built.entries.source,
             layout: self.options.layout_name(),
-            functions: encodings.functions,
-            unsupported: encodings.unsupported.len() + encodings.malformed.len(),
-            reasons: encodings.reasons(),
+            coverage: self.built.entries.encodings.coverage(),
             without_fde: self.built.entries.without_fde,
-            entries: stats.entries,
-            modes: ModesJson::new(&stats.modes),
-            pages: PagesJson { compressed: stats.compressed_pages, regular: stats.regular_pages },
-            personalities: stats.personalities,
-            lsdas: stats.lsdas,
-            bytes: BytesJson { unwind_info: self.built.bytes.len(), own: self.own },
-            warnings: self.built.warnings.iter().take(100).map(Warning::to_string).collect(),
-            warning_count: self.built.warnings.len(),
-            verify: self.report.as_ref().map(ReportJson::new),
+            unwind_info: self.built.stats(self.file)?,
+            own_bytes: self.own,
+            warnings: warnings.iter().take(WARNINGS).map(Warning::to_string).collect(),
+            more_warnings: warnings.len().saturating_sub(WARNINGS),
+            verify: self.report.as_ref(),
         })
     }
 }
 
-/// The summary. `functions`, `unsupported` and `reasons` describe the CFI, if entries come from it.
+/// The number of warnings that are listed.
+const WARNINGS: usize = 100;
+
+/// The summary, as `cfipack/unwind-info/1`.
 #[derive(Serialize)]
-struct SummaryJson<'r> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct SummaryJson<'r> {
     schema: &'static str,
     file: String,
+    /// `cfi`, `unwind_info` or `compact_unwind`.
     source: &'static str,
     layout: &'static str,
-    functions: u64,
-    unsupported: usize,
-    reasons: BTreeMap<&'static str, u64>,
+    /// The functions of the CFI from which entries are made: all if `source` is `cfi`, else those without a row.
+    #[serde(flatten)]
+    coverage: Coverage,
+    /// Compact entries that are omitted, for code without an FDE.
     without_fde: u64,
-    entries: u64,
-    modes: ModesJson,
-    pages: PagesJson,
-    personalities: u64,
-    lsdas: u64,
-    bytes: BytesJson,
+    unwind_info: Stats,
+    /// Bytes of the file's own section.
+    own_bytes: Option<usize>,
     warnings: Vec<String>,
-    warning_count: usize,
+    more_warnings: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
-    verify: Option<ReportJson<'r>>,
-}
-
-#[derive(Serialize)]
-struct PagesJson {
-    compressed: u64,
-    regular: u64,
-}
-
-/// Bytes of the table, and of the file's own section.
-#[derive(Serialize)]
-struct BytesJson {
-    unwind_info: usize,
-    own: Option<usize>,
-}
-
-/// Entries by mode.
-#[derive(Serialize)]
-pub struct ModesJson {
-    frame: u64,
-    frameless: u64,
-    indirect: u64,
-    dwarf: u64,
-    none: u64,
-    malformed: u64,
-}
-
-impl ModesJson {
-    /// The counts in JSON.
-    pub fn new(modes: &Modes) -> Self {
-        Self {
-            frame: modes.frame,
-            frameless: modes.frameless,
-            indirect: modes.indirect,
-            dwarf: modes.dwarf,
-            none: modes.none,
-            malformed: modes.malformed,
-        }
-    }
+    verify: Option<&'r Report>,
 }

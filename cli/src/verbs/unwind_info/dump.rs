@@ -5,8 +5,9 @@ use std::io::Write as _;
 use anyhow::Context as _;
 use cfipack_decoder::compact_unwind::{self, Destination};
 use cfipack_decoder::unwind_info;
+use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::unwind_info::PageKind;
-use cfipack_format::{Arch, SectionOffset};
+use cfipack_format::{Address, Arch, ImageOffset, SectionOffset};
 use serde::Serialize;
 
 use super::source::{self, Source};
@@ -73,7 +74,9 @@ fn format_name(arch: Arch) -> &'static str {
 
 /// Both tables; addresses are image offsets, and for an object's rows addresses of the object.
 #[derive(Serialize)]
-struct DumpJson<'d> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "CompactTables"))]
+pub struct DumpJson<'d> {
     schema: &'static str,
     file: &'d str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -82,45 +85,58 @@ struct DumpJson<'d> {
     compact_unwind: Option<Vec<RowJson>>,
 }
 
+/// `__unwind_info`; `end` is the function of its sentinel.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "UnwindInfo"))]
 struct TableJson {
     bytes: usize,
-    common_encodings: Vec<String>,
-    personalities: Vec<String>,
-    end: Option<String>,
+    common_encodings: Vec<Encoding>,
+    personalities: Vec<ImageOffset>,
+    end: Option<ImageOffset>,
     lsdas: Vec<LsdaJson>,
     pages: Vec<PageJson>,
 }
 
+/// An LSDA record.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct LsdaJson {
-    function: String,
-    lsda: String,
+    function: ImageOffset,
+    lsda: ImageOffset,
 }
 
+/// A page, or the reason why it cannot be read.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "PageOrError"))]
 #[serde(untagged)]
 enum PageJson {
-    Page { offset: String, kind: &'static str, encodings: Vec<String>, entries: Vec<EntryJson> },
+    Page { offset: SectionOffset, kind: &'static str, encodings: Vec<Encoding>, entries: Vec<EntryJson> },
     Error { error: String },
 }
 
+/// An entry, or the reason why it cannot be read.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "EntryOrError"))]
 #[serde(untagged)]
 enum EntryJson {
-    Entry { function: String, encoding: String },
+    Entry { function: ImageOffset, encoding: Encoding },
     Error { error: String },
 }
 
 /// A row of `__compact_unwind`; `personality` and `lsda` name what they refer to.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "CompactRow"))]
 struct RowJson {
-    offset: String,
-    function: String,
-    length: u32,
-    encoding: String,
+    offset: SectionOffset,
+    function: Address,
+    size: u32,
+    encoding: Encoding,
     personality: Option<String>,
-    lsda: Option<String>,
+    lsda: Option<Address>,
 }
 
 impl<'d> DumpJson<'d> {
@@ -131,15 +147,15 @@ impl<'d> DumpJson<'d> {
     ) -> anyhow::Result<Self> {
         let rows = source.rows.as_ref().map(|compact| {
             let rows = compact.rows.iter().map(|row| RowJson {
-                offset: row.offset.to_string(),
-                function: row.function.to_string(),
-                length: row.length,
-                encoding: row.encoding.to_string(),
+                offset: row.offset,
+                function: row.function,
+                size: row.length,
+                encoding: row.encoding,
                 personality: row.personality.and_then(|number| {
                     let name = compact.personalities.get(number.get() as usize - 1)?.name.clone();
                     Some(name.into_owned())
                 }),
-                lsda: row.lsda.map(|lsda| lsda.to_string()),
+                lsda: row.lsda,
             });
             rows.collect()
         });
@@ -150,18 +166,16 @@ impl<'d> DumpJson<'d> {
 
 impl TableJson {
     fn new(table: &unwind_info::Section<'_>) -> Result<Self, unwind_info::Error> {
-        let lsdas = table
-            .all_lsdas()?
-            .map(|lsda| LsdaJson { function: lsda.function.to_string(), lsda: lsda.lsda.to_string() });
+        let lsdas = table.all_lsdas()?.map(|lsda| LsdaJson { function: lsda.function, lsda: lsda.lsda });
         let pages = table.pages().map(|page| match page {
             Ok(page) => PageJson::new(&page),
             Err(error) => PageJson::Error { error: error.to_string() },
         });
         Ok(Self {
             bytes: table.bytes().len(),
-            common_encodings: table.common_encodings().map(|encoding| encoding.to_string()).collect(),
-            personalities: table.personalities().map(|slot| slot.to_string()).collect(),
-            end: table.index().last().map(|sentinel| sentinel.function.to_string()),
+            common_encodings: table.common_encodings().collect(),
+            personalities: table.personalities().collect(),
+            end: table.index().last().map(|sentinel| sentinel.function),
             lsdas: lsdas.collect(),
             pages: pages.collect(),
         })
@@ -172,16 +186,13 @@ impl PageJson {
     fn new(page: &unwind_info::Page<'_>) -> Self {
         let entries =
             (0..page.len()).filter_map(|number| page.stored_entry(number)).map(|entry| match entry {
-                Ok(entry) => EntryJson::Entry {
-                    function: entry.function.to_string(),
-                    encoding: entry.encoding.to_string(),
-                },
+                Ok(entry) => EntryJson::Entry { function: entry.function, encoding: entry.encoding },
                 Err(error) => EntryJson::Error { error: error.to_string() },
             });
         Self::Page {
-            offset: page.offset().to_string(),
+            offset: page.offset(),
             kind: if page.kind() == PageKind::Regular { "regular" } else { "compressed" },
-            encodings: page.local_encodings().map(|encoding| encoding.to_string()).collect(),
+            encodings: page.local_encodings().collect(),
             entries: entries.collect(),
         }
     }

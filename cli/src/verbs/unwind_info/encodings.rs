@@ -12,6 +12,7 @@ use cfipack_encoder::{Unsupported, UnsupportedFormat};
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::{Address, Arch, ImageOffset, LsdaKey};
 use cfipack_roundtrip::unwind_info::Code;
+use serde::Serialize;
 
 use super::personalities::{Personalities, PersonalitiesOfCies};
 use crate::report::reasons;
@@ -44,20 +45,43 @@ pub struct Encodings {
     /// An entry for each readable function.
     pub entries: Vec<Entry>,
     /// Functions in DWARF mode, and the reasons.
-    pub unsupported: Vec<Unsupported>,
+    pub in_dwarf_mode: Vec<Unsupported>,
     /// FDEs that cannot be read.
     pub malformed: Vec<cfi::Error>,
 }
 
+/// How functions are unwound, and the reasons of those in DWARF mode or without unwind information.
+#[derive(Serialize, Default, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "CompactCoverage"))]
+pub struct Coverage {
+    pub functions: u64,
+    pub compact: u64,
+    pub dwarf: u64,
+    pub none: u64,
+    pub reasons: BTreeMap<&'static str, u64>,
+}
+
 impl Encodings {
+    /// The functions by how they are unwound.
+    pub fn coverage(&self) -> Coverage {
+        Coverage {
+            functions: self.functions,
+            compact: self.compact(),
+            dwarf: self.in_dwarf_mode.len() as u64,
+            none: self.malformed.len() as u64,
+            reasons: self.reasons(),
+        }
+    }
+
     /// Functions with a compact encoding.
     pub fn compact(&self) -> u64 {
-        self.functions - (self.unsupported.len() + self.malformed.len()) as u64
+        self.functions - (self.in_dwarf_mode.len() + self.malformed.len()) as u64
     }
 
     /// The number of functions in DWARF mode or omitted, by reason.
     pub fn reasons(&self) -> BTreeMap<&'static str, u64> {
-        reasons::count(&self.unsupported, self.malformed.len())
+        reasons::count(&self.in_dwarf_mode, self.malformed.len())
     }
 
     /// Encodes all functions of a file; those for which `is_wanted` is false are omitted.
@@ -94,7 +118,7 @@ impl Encodings {
                 let encoding = match mode {
                     EncodingMode::Dwarf => Encoding::dwarf(file.arch(), 0),
                     EncodingMode::Compact => encoder.encode(&function).unwrap_or_else(|unsupported| {
-                        found.unsupported.push(unsupported);
+                        found.in_dwarf_mode.push(unsupported);
                         Encoding::dwarf(file.arch(), 0)
                     }),
                 };

@@ -165,7 +165,9 @@ impl<'f> Explainer<'_, '_, 'f> {
 
 /// A function: its `encoding`; `reason` if that is not a compact one; and a description, `words`.
 #[derive(Serialize, Default)]
-struct FunctionJson {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "CompactFunction"))]
+pub struct FunctionJson {
     start: Option<String>,
     size: Option<u64>,
     #[serde(flatten)]

@@ -123,7 +123,9 @@ fn fde_text(encoding: Encoding) -> String {
 
 /// A table's entry for a PC; `entry` is null if there is none, `row` if the entry does not encode a row.
 #[derive(Serialize)]
-struct AnswerJson {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "CompactAnswer"))]
+pub struct AnswerJson {
     schema: &'static str,
     file: String,
     pc: String,
@@ -136,14 +138,17 @@ struct AnswerJson {
     words: Option<String>,
 }
 
+/// An entry of a table.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "CompactEntry"))]
 struct EntryJson {
-    start: String,
-    end: String,
-    encoding: String,
+    start: Address,
+    end: Address,
+    encoding: Encoding,
     /// An image's slot, or a number in an object.
     personality: Option<String>,
-    lsda: Option<String>,
+    lsda: Option<Address>,
     /// In DWARF mode: the offset from which the FDE is searched for.
     eh_frame_offset: Option<String>,
 }
@@ -159,11 +164,11 @@ impl AnswerJson {
             saved = registers.map(|&(register, at)| (Name(arch, register).to_string(), at)).collect();
         }
         let entry = answer.entry.map(|entry| EntryJson {
-            start: entry.start.to_string(),
-            end: entry.end.to_string(),
-            encoding: entry.encoding.to_string(),
+            start: entry.start,
+            end: entry.end,
+            encoding: entry.encoding,
             personality: (entry.personality != 0).then(|| format!("{:#x}", entry.personality)),
-            lsda: entry.lsda.map(|lsda| lsda.to_string()),
+            lsda: entry.lsda,
             eh_frame_offset: (meaning == Meaning::Dwarf)
                 .then(|| format!("{:#x}", entry.encoding.dwarf_offset())),
         });

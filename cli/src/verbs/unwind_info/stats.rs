@@ -1,6 +1,5 @@
 //! `stats` of `__unwind_info` and `__compact_unwind`.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 
 use cfipack_container::{CompactUnwind, File};
@@ -10,7 +9,7 @@ use cfipack_roundtrip::most_frequent_first;
 use cfipack_roundtrip::unwind_info::{Code, Meaning, Modes, Stats, Table, modes, stats};
 use serde::Serialize;
 
-use super::build::ModesJson;
+use super::encodings::Coverage;
 use super::explain::reasons_of_dwarf;
 use super::source::{Source, function_starts};
 use super::table::{BuiltTable, TableOptions};
@@ -20,6 +19,7 @@ use crate::io::output;
 use crate::report::count::{Counts, percent};
 use crate::report::escaped::Escaped;
 use crate::report::status::Status;
+use crate::verbs::stats::Source as TableSource;
 
 /// Counts the tables of an object; for one without a table, counts the table built from its CFI.
 pub fn count(object: &Object<'_>, json: bool) -> anyhow::Result<Outcome> {
@@ -55,9 +55,9 @@ fn of_table(
     let table = Table::of_image(arch, source.base(), section, source.code());
     let coverage = source.file.map(|file| coverage(file, source.code(), &table)).transpose()?;
     Ok(StatsJson {
-        table: Some(TableJson::new(&stats(arch, section))),
+        unwind_info: Some(stats(arch, section)),
         coverage: coverage.flatten(),
-        ..StatsJson::new(object, "file")
+        ..StatsJson::new(object, TableSource::Table)
     })
 }
 
@@ -67,29 +67,21 @@ fn of_rows(object: &Object<'_>, arch: Arch, compact: &CompactUnwind<'_>) -> Stat
     let rows = RowsJson {
         bytes: compact.section.bytes.len(),
         rows: compact.rows.len(),
-        modes: ModesJson::new(&modes),
+        modes,
         personalities: compact.personalities.len(),
         lsdas: compact.rows.iter().filter(|row| row.lsda.is_some()).count(),
-        words: words(&modes),
     };
-    StatsJson { rows: Some(rows), ..StatsJson::new(object, "file") }
+    StatsJson { compact_unwind: Some(rows), ..StatsJson::new(object, TableSource::Table) }
 }
 
 /// The table that is built from a file's CFI.
 fn of_cfi(object: &Object<'_>, file: &File<'_>, source: &Source<'_, '_>) -> anyhow::Result<StatsJson> {
     let built = BuiltTable::of(file, source, &TableOptions::FROM_CFI)?;
-    let encodings = &built.entries.encodings;
-    let coverage = Coverage {
-        functions: encodings.functions,
-        compact: encodings.compact(),
-        dwarf: encodings.unsupported.len() as u64,
-        none: encodings.malformed.len() as u64,
-        reasons: encodings.reasons(),
-    };
+    let coverage = built.entries.encodings.coverage();
     Ok(StatsJson {
-        table: Some(TableJson::new(&built.stats(file)?)),
+        unwind_info: Some(built.stats(file)?),
         coverage: Some(coverage),
-        ..StatsJson::new(object, "conversion")
+        ..StatsJson::new(object, TableSource::Cfi)
     })
 }
 
@@ -114,57 +106,29 @@ fn coverage(file: &File<'_>, code: Code<'_>, table: &Table<'_>) -> anyhow::Resul
 
 /// The report, as `cfipack/stats/1`.
 #[derive(Serialize)]
-struct StatsJson {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "CompactReport"))]
+pub struct StatsJson {
     schema: &'static str,
     file: String,
-    /// `file` or `conversion`.
-    source: &'static str,
+    source: TableSource,
     #[serde(skip_serializing_if = "Option::is_none")]
-    table: Option<TableJson>,
+    unwind_info: Option<Stats>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    rows: Option<RowsJson>,
+    compact_unwind: Option<RowsJson>,
     coverage: Option<Coverage>,
-}
-
-/// How functions are unwound, and the reasons of those in DWARF mode.
-#[derive(Serialize, Default)]
-struct Coverage {
-    functions: u64,
-    compact: u64,
-    dwarf: u64,
-    none: u64,
-    reasons: BTreeMap<&'static str, u64>,
 }
 
 /// `__compact_unwind`.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "CompactUnwind"))]
 struct RowsJson {
     bytes: usize,
     rows: usize,
-    modes: ModesJson,
+    modes: Modes,
     personalities: usize,
     lsdas: usize,
-    #[serde(skip)]
-    words: String,
-}
-
-/// `__unwind_info`.
-#[derive(Serialize)]
-struct TableJson {
-    bytes: BTreeMap<&'static str, u64>,
-    compressed_pages: u64,
-    regular_pages: u64,
-    broken_pages: u64,
-    entries: u64,
-    modes: ModesJson,
-    encodings: u64,
-    lsdas: u64,
-    personalities: u64,
-    code: u64,
-    #[serde(skip)]
-    words: String,
-    #[serde(skip)]
-    parts: [(&'static str, u64); 9],
 }
 
 fn words(modes: &Modes) -> String {
@@ -180,70 +144,50 @@ fn words(modes: &Modes) -> String {
     Counts(&kinds).to_string()
 }
 
-impl TableJson {
-    fn new(stats: &Stats) -> Self {
-        let bytes = &stats.bytes;
-        let parts = [
-            ("header", bytes.header),
-            ("common_encodings", bytes.common_encodings),
-            ("personalities", bytes.personalities),
-            ("index", bytes.index),
-            ("lsdas", bytes.lsdas),
-            ("page_headers", bytes.page_headers),
-            ("entries", bytes.entries),
-            ("page_encodings", bytes.page_encodings),
-            ("other", bytes.other),
-        ];
-        let mut by_part: BTreeMap<_, _> = parts.into_iter().collect();
-        by_part.insert("total", bytes.total);
-        Self {
-            bytes: by_part,
-            compressed_pages: stats.compressed_pages,
-            regular_pages: stats.regular_pages,
-            broken_pages: stats.broken_pages,
-            entries: stats.entries,
-            modes: ModesJson::new(&stats.modes),
-            encodings: stats.encodings,
-            lsdas: stats.lsdas,
-            personalities: stats.personalities,
-            code: stats.code,
-            words: words(&stats.modes),
-            parts,
-        }
+fn print_table(stats: &Stats, out: &mut impl Write) -> std::io::Result<()> {
+    let bytes = &stats.bytes;
+    writeln!(out, "  __unwind_info: {} bytes", bytes.total)?;
+    let parts = [
+        ("header", bytes.header),
+        ("common encodings", bytes.common_encodings),
+        ("personalities", bytes.personalities),
+        ("index", bytes.index),
+        ("lsdas", bytes.lsdas),
+        ("page headers", bytes.page_headers),
+        ("entries", bytes.entries),
+        ("page encodings", bytes.page_encodings),
+        ("other", bytes.other),
+    ];
+    for (name, size) in parts.into_iter().filter(|&(_, size)| size != 0) {
+        writeln!(out, "    {name:<16} {size:>10}  {:>8}", percent(size, bytes.total))?;
     }
-
-    fn print(&self, out: &mut impl Write) -> std::io::Result<()> {
-        let total = self.bytes.get("total").copied().unwrap_or(0);
-        writeln!(out, "  __unwind_info: {total} bytes")?;
-        for (name, size) in self.parts.into_iter().filter(|&(_, size)| size != 0) {
-            writeln!(out, "    {:<16} {size:>10}  {:>8}", name.replace('_', " "), percent(size, total))?;
-        }
-        let Self { compressed_pages, regular_pages, broken_pages, entries, encodings, .. } = self;
-        let broken = Counts(&[("that cannot be read", *broken_pages)]).to_string();
-        writeln!(out, "  pages: {compressed_pages} compressed, {regular_pages} regular{broken}")?;
-        writeln!(out, "  entries: {entries}{}", self.words)?;
-        let Self { personalities, lsdas, code, .. } = self;
-        write!(out, "  different encodings: {encodings}, personalities: {personalities}, LSDAs: {lsdas}")?;
-        writeln!(out, ", bytes of code: {code}")
-    }
+    let Stats { compressed_pages, regular_pages, entries, encodings, .. } = stats;
+    let malformed = Counts(&[("that cannot be read", stats.malformed_pages)]).to_string();
+    writeln!(out, "  pages: {compressed_pages} compressed, {regular_pages} regular{malformed}")?;
+    writeln!(out, "  entries: {entries}{}", words(&stats.modes))?;
+    let Stats { personalities, lsdas, code, .. } = stats;
+    write!(out, "  different encodings: {encodings}, personalities: {personalities}, LSDAs: {lsdas}")?;
+    writeln!(out, ", bytes of code: {code}")
 }
 
 impl StatsJson {
-    fn new(object: &Object<'_>, source: &'static str) -> Self {
+    fn new(object: &Object<'_>, source: TableSource) -> Self {
         let (schema, file) = ("cfipack/stats/1", object.name.plain());
-        Self { schema, file, source, table: None, rows: None, coverage: None }
+        Self { schema, file, source, unwind_info: None, compact_unwind: None, coverage: None }
     }
 
     fn print(&self, out: &mut impl Write) -> std::io::Result<()> {
-        let source =
-            if self.source == "conversion" { " (no table in the file; as built from its CFI)" } else { "" };
+        let source = match self.source {
+            TableSource::Table => "",
+            TableSource::Cfi => " (no table in the file; as built from its CFI)",
+        };
         writeln!(out, "{}:{source}", Escaped(&self.file))?;
-        if let Some(table) = &self.table {
-            table.print(out)?;
+        if let Some(table) = &self.unwind_info {
+            print_table(table, out)?;
         }
-        if let Some(RowsJson { bytes, rows, words, personalities, lsdas, .. }) = &self.rows {
+        if let Some(RowsJson { bytes, rows, modes, personalities, lsdas }) = &self.compact_unwind {
             writeln!(out, "  __compact_unwind: {bytes} bytes")?;
-            writeln!(out, "  rows: {rows}{words}")?;
+            writeln!(out, "  rows: {rows}{}", words(modes))?;
             writeln!(out, "  personalities: {personalities}, LSDAs: {lsdas}")?;
         }
         let Some(Coverage { functions, compact, dwarf, none, reasons }) = &self.coverage else {

@@ -15,7 +15,6 @@ use crate::io::each::Outcome;
 use crate::io::input::Object;
 use crate::io::output;
 use crate::report::count::{Counts, Number};
-use crate::report::difference::DifferenceJson;
 use crate::report::place::Places;
 use crate::report::status::{self, Status};
 use crate::report::symbol::Names;
@@ -167,86 +166,48 @@ impl<'v> DescribedViolations<'v> {
     }
 }
 
-/// The report, as `cfipack/verify/1`; `violations` and `warnings` count by name.
+/// The report, as `cfipack/verify/1`.
 #[derive(Serialize)]
-struct VerifyJson<'r> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "CompactReport"))]
+pub struct VerifyJson<'r> {
     schema: &'static str,
     file: String,
     #[serde(flatten)]
-    report: ReportJson<'r>,
-    violations: BTreeMap<&'static str, u64>,
-    warnings: BTreeMap<&'static str, u64>,
-    /// Descriptions of the first of each name, `violations` before `warnings`.
-    described: Vec<String>,
-}
-
-/// A report: counts of functions and PCs, and the first differences.
-#[derive(Serialize)]
-pub struct ReportJson<'r> {
-    functions: u64,
-    equal: u64,
-    dwarf: u64,
-    different: u64,
-    missing: u64,
-    unjudged: u64,
-    duplicates: u64,
-    without_cfi: u64,
-    pcs: u64,
-    pcs_equal: u64,
-    pcs_prologue: u64,
-    pcs_epilogue: u64,
-    pcs_dwarf: u64,
-    pcs_different: u64,
-    pcs_missing: u64,
-    pcs_unjudged: u64,
-    pcs_without_cfi: u64,
-    handlers_different: u64,
-    reasons: &'r BTreeMap<String, u64>,
-    differences: Vec<DifferenceJson>,
-    more_differences: u64,
-}
-
-impl<'r> ReportJson<'r> {
-    /// The report in JSON.
-    pub fn new(report: &'r Report) -> Self {
-        let differences = report.differences.iter().map(|difference| {
-            DifferenceJson::new(difference.start..difference.end, Some(difference.function), difference)
-        });
-        Self {
-            functions: report.functions,
-            equal: report.equal,
-            dwarf: report.dwarf,
-            different: report.different,
-            missing: report.missing,
-            unjudged: report.unjudged,
-            duplicates: report.duplicates,
-            without_cfi: report.without_cfi,
-            pcs: report.pcs,
-            pcs_equal: report.pcs_equal,
-            pcs_prologue: report.pcs_prologue,
-            pcs_epilogue: report.pcs_epilogue,
-            pcs_dwarf: report.pcs_dwarf,
-            pcs_different: report.pcs_different,
-            pcs_missing: report.pcs_missing,
-            pcs_unjudged: report.pcs_unjudged,
-            pcs_without_cfi: report.pcs_without_cfi,
-            handlers_different: report.handlers_different,
-            reasons: &report.reasons,
-            differences: differences.collect(),
-            more_differences: report.more_differences,
-        }
-    }
+    report: &'r Report,
+    /// The first violations of each rule, and how many follow.
+    violations: Vec<String>,
+    more_violations: u64,
+    /// The same of rules whose violations are warnings.
+    warnings: Vec<String>,
+    more_warnings: u64,
+    /// The number of violations and warnings by the rule's name.
+    rules: BTreeMap<&'static str, u64>,
 }
 
 impl<'r> VerifyJson<'r> {
     fn new(file: String, report: &'r Report, broken: &[Violation]) -> Self {
-        let (mut violations, mut warnings) = (BTreeMap::new(), BTreeMap::new());
+        let mut rules = BTreeMap::new();
         for violation in broken {
-            let counts = if violation.is_warning() { &mut warnings } else { &mut violations };
-            *counts.entry(violation.name()).or_default() += 1;
+            *rules.entry(violation.name()).or_default() += 1;
         }
-        let described = DescribedViolations::of(broken).first.into_iter().map(Violation::to_string).collect();
-        let report = ReportJson::new(report);
-        Self { schema: "cfipack/verify/1", file, report, violations, warnings, described }
+        let DescribedViolations { first, more } = DescribedViolations::of(broken);
+        let (warnings, violations): (Vec<&Violation>, _) =
+            first.into_iter().partition(|violation| violation.is_warning());
+        let words = |list: Vec<&Violation>| list.into_iter().map(Violation::to_string).collect();
+        let more = |is_warning| {
+            let of_kind = more.iter().filter(|((of, _), _)| *of == is_warning);
+            of_kind.map(|(_, more)| *more as u64).sum()
+        };
+        Self {
+            schema: "cfipack/verify/1",
+            file,
+            report,
+            violations: words(violations),
+            more_violations: more(false),
+            warnings: words(warnings),
+            more_warnings: more(true),
+            rules,
+        }
     }
 }

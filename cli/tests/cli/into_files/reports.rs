@@ -41,13 +41,13 @@ fn changes_are_all_listed() {
         };
         let mut listed = vec![false; new.len()];
         for change in report["changes"].as_array().unwrap() {
-            let (offset, length) = (number(&change["offset"]), change["length"].as_u64().unwrap() as usize);
+            let (offset, size) = (number(&change["offset"]), change["size"].as_u64().unwrap() as usize);
             assert!(!change["what"].as_str().unwrap().is_empty());
             if change["from"].is_string() {
                 let from = number(&change["from"]);
-                assert_eq!(new[offset..offset + length], old[from..from + length], "{change}");
+                assert_eq!(new[offset..offset + size], old[from..from + size], "{change}");
             }
-            listed[offset..offset + length].fill(true);
+            listed[offset..offset + size].fill(true);
         }
         for (offset, is_listed) in listed.iter().enumerate() {
             assert!(

@@ -145,7 +145,7 @@ impl Fre {
         };
         let (count, words) = if abi.fixed_ra_offset() != 0 {
             match row.return_address {
-                Rule::Cfa(offset) if offset == abi.fixed_ra_offset().into() => {}
+                Rule::Cfa(offset) if offset == i64::from(abi.fixed_ra_offset()) => {}
                 _ => return Err(Reason::ReturnAddressRule),
             }
             (1 + u8::from(fp.is_some()), [cfa, fp.unwrap_or(0), 0])

@@ -48,7 +48,7 @@ pub(super) fn describe<'a>(
             report.unverified.push(Unverified {
                 function: function.map(|function| function.start),
                 pc: unsupported.map(|unsupported| unsupported.pc()),
-                why: why(cause, unsupported, is_known),
+                words: words(cause, unsupported, is_known),
             });
         }
         *report.reasons.entry(name(cause, unsupported)).or_default() += 1;
@@ -72,7 +72,7 @@ fn name(cause: &Cause, unsupported: Option<Unsupported>) -> String {
     }
 }
 
-fn why(cause: &Cause, unsupported: Option<Unsupported>, is_known: bool) -> String {
+fn words(cause: &Cause, unsupported: Option<Unsupported>, is_known: bool) -> String {
     match (cause, unsupported) {
         (Cause::Missing, Some(unsupported)) => unsupported.reason.to_string(),
         (Cause::Missing, None) if is_known => "the function could be in the table and is not".to_owned(),

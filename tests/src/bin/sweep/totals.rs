@@ -91,11 +91,11 @@ impl Totals {
         self.cfi_bytes += cfi.iter().map(|section| section.bytes.len() as u64).sum::<u64>();
         self.table_bytes += converted.bytes.len() as u64;
         self.functions += converted.functions as u64;
-        let omitted = converted.unsupported.len() + converted.malformed.len();
+        let omitted = converted.omitted.len() + converted.malformed.len();
         self.converted += (converted.functions - omitted) as u64;
         self.malformed += converted.malformed.len() as u64;
-        for unsupported in &converted.unsupported {
-            *self.omitted.entry(unsupported.reason.name()).or_default() += 1;
+        for omitted in &converted.omitted {
+            *self.omitted.entry(omitted.reason.name()).or_default() += 1;
         }
         self.pcs += report.pcs;
         self.pcs_equal += report.pcs_equal;

@@ -1,0 +1,120 @@
+//! JSON Schemas of what verbs print with `--json`, as their types have them: the files in `docs/schemas/`.
+
+use std::fs;
+use std::path::Path;
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::{Value, json};
+
+use crate::report::comparison::DiffJson;
+use crate::report::edits::FileJson;
+use crate::report::explanation::ExplainJson;
+use crate::report::verdict::VerifyJson;
+use crate::verbs::unwind_info as mach_o;
+use crate::verbs::{
+    asm, compact_unwind, convert, dump, embed, explain, gaps, lookup, merge, stats, stats_link, strip,
+};
+
+/// The report about a file with `.sframe`, or with `__unwind_info` or `__compact_unwind`.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum Either<A, B> {
+    Sframe(A),
+    Compact(B),
+}
+
+/// The schema of each verb.
+fn schemas() -> Vec<(&'static str, Value)> {
+    fn of<T: JsonSchema>(verb: &'static str) -> (&'static str, Value) {
+        let settings = SchemaSettings::draft2020_12().for_serialize();
+        let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
+        complete(verb, &mut schema);
+        schema["title"] = json!(format!("A report of cfi2sframe: cfipack/{verb}/1"));
+        (verb, schema)
+    }
+    vec![
+        of::<asm::SummaryJson<'_>>("asm"),
+        of::<compact_unwind::SummaryJson<'_>>("compact-unwind"),
+        of::<convert::SummaryJson<'_>>("convert"),
+        of::<DiffJson<'_>>("diff"),
+        of::<Either<dump::TableJson<'_>, mach_o::dump::DumpJson<'_>>>("dump"),
+        of::<FileJson<'_, embed::Table>>("embed"),
+        of::<Either<ExplainJson<'_, explain::FunctionJson>, ExplainJson<'_, mach_o::explain::FunctionJson>>>(
+            "explain",
+        ),
+        of::<gaps::GapsJson>("gaps"),
+        of::<Either<lookup::AnswerJson, mach_o::lookup::AnswerJson>>("lookup"),
+        of::<merge::MergeJson<'_>>("merge"),
+        of::<Either<stats::StatsJson, mach_o::stats::StatsJson>>("stats"),
+        of::<stats_link::LinkJson<'_>>("stats-link"),
+        of::<FileJson<'_, strip::Stripped>>("strip"),
+        of::<mach_o::build::SummaryJson<'_>>("unwind-info"),
+        of::<Either<VerifyJson<'_>, mach_o::verify::VerifyJson<'_>>>("verify"),
+    ]
+}
+
+/// Makes the value of the key `schema` a constant, and Rust's documentation plain text.
+fn complete(verb: &str, schema: &mut Value) {
+    match schema {
+        Value::Object(keys) => {
+            if let Some(name) = keys.get_mut("properties").and_then(|keys| keys.get_mut("schema")) {
+                *name = json!({ "const": format!("cfipack/{verb}/1") });
+            }
+            if let Some(Value::String(text)) = keys.get_mut("description") {
+                *text = plain(text);
+            }
+            keys.values_mut().for_each(|value| complete(verb, value));
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| complete(verb, value)),
+        _ => {}
+    }
+}
+
+/// A documentation comment in one line, without its links.
+fn plain(text: &str) -> String {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut parts = text.split("[`");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let Some((name, rest)) = part.split_once("`]") else { return text };
+        let target = rest.starts_with('(').then(|| rest.find(')')).flatten();
+        plain += &format!("`{name}`{}", target.map_or(rest, |end| &rest[end + 1..]));
+    }
+    plain
+}
+
+/// `docs/schemas/` has the schema of each verb, as its types are.
+#[test]
+fn schemas_are_those_of_the_types() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/schemas");
+    let is_update = std::env::var_os("CFIPACK_UPDATE_SCHEMAS").is_some();
+    if !directory.exists() && !is_update {
+        // Of the package alone.
+        return;
+    }
+    let mut expected = Vec::new();
+    for (verb, schema) in schemas() {
+        // The names of definitions are those of the types, without what these have for their part in the command.
+        let (name, text) = (format!("{verb}.json"), format!("{schema:#}\n").replace("Json\"", "\""));
+        let path = directory.join(&name);
+        if is_update {
+            fs::create_dir_all(&directory).unwrap();
+            fs::write(&path, &text).unwrap();
+        }
+        let written = fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            written == text,
+            "docs/schemas/{name} is not that of the types: CFIPACK_UPDATE_SCHEMAS=1 writes it"
+        );
+        expected.push(name);
+    }
+    let mut found: Vec<_> = fs::read_dir(&directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    found.sort();
+    expected.sort();
+    assert_eq!(found, expected);
+}
