@@ -10,6 +10,7 @@ mod absent;
 mod conversion;
 mod coverage;
 mod edit;
+mod instructions;
 mod io;
 pub mod ld;
 mod missing;

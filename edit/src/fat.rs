@@ -60,7 +60,7 @@ fn rewrite_width<'a, Arch: FatArch, E: From<Error>>(
             entry,
             index,
         });
-        let rewrite = rewrite(&Member::of_slice(slice))?;
+        let rewrite = rewrite(&slice.member())?;
         changed.push(rewrite.filter(|rewrite| !rewrite.is_unchanged(slice.bytes)));
     }
     if changed.iter().all(Option::is_none) {

@@ -37,6 +37,8 @@
 //! # assert!(prove(&[], &[]));
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 pub mod cfi;
 mod limited;
 mod options;

@@ -92,11 +92,13 @@ impl<'a> Member<'a> {
     pub fn only(bytes: &'a [u8]) -> Self {
         Self { name: None, bytes, arch: fat::arch(bytes), is_of_archive: false }
     }
+}
 
-    /// A slice of a fat file as a member of it.
-    pub fn of_slice(slice: &Slice<'a>) -> Self {
-        let arch = Some(slice.name.clone());
-        Self { name: arch.clone(), bytes: slice.bytes, arch, is_of_archive: false }
+impl<'a> Slice<'a> {
+    /// The slice as a member of its file.
+    pub fn member(&self) -> Member<'a> {
+        let arch = Some(self.name.clone());
+        Member { name: arch.clone(), bytes: self.bytes, arch, is_of_archive: false }
     }
 }
 

@@ -22,16 +22,16 @@ pub fn thin_members(bytes: &[u8]) -> Result<Option<Vec<ThinMember<'_>>>, Error> 
     }
     let entries = Entries::of(bytes).into_iter().flatten();
     let members = entries.filter_map(|entry| match entry {
-        Ok(entry) => ThinMember::of(&entry).map(Ok),
+        Ok(entry) => entry.thin_member().map(Ok),
         Err(error) => Some(Err(error)),
     });
     members.collect::<Result<_, _>>().map(Some)
 }
 
-impl<'a> ThinMember<'a> {
-    /// The member that an entry of a thin archive is; none of another entry.
-    pub fn of(entry: &Entry<'a>) -> Option<Self> {
-        let is_member = entry.kind == EntryKind::Member;
-        is_member.then_some(Self { path: entry.name, nested: entry.nested, size: entry.size })
+impl<'a> Entry<'a> {
+    /// The member that it is in a thin archive; none of a table.
+    pub fn thin_member(&self) -> Option<ThinMember<'a>> {
+        let is_member = self.kind == EntryKind::Member;
+        is_member.then_some(ThinMember { path: self.name, nested: self.nested, size: self.size })
     }
 }

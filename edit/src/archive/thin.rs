@@ -23,7 +23,7 @@ pub fn resize_thin_members<'a, E: From<Error>>(
     archive.old(0..object::archive::MAGIC.len());
     for entry in Entries::of(bytes).into_iter().flatten() {
         let entry = entry?;
-        match ThinMember::of(&entry) {
+        match entry.thin_member() {
             Some(member) => {
                 let size = size(&member)?;
                 if size == member.size {

@@ -7,13 +7,14 @@ use cfipack_format::cfi::Section;
 use cfipack_format::{Address, Register, Rule};
 use gimli::{Endianity, Pointer, UnwindContext, UnwindOffset, UnwindSection, UnwindTableRow};
 
+use super::about::About;
 use super::answer::{Answer, Flags};
 use super::cies::Cies;
 use super::functions::{Function, Functions};
 use super::instructions::{CfaSet, Listed, has_addresses};
 use super::program::{Head, Program};
 use super::record::record_at;
-use super::source::{About, Cie, Fde, Reader, Visit};
+use super::source::{Cie, Fde, Reader, Visit};
 use super::storage::Deep;
 use super::translate::Translate;
 use super::unevaluated::Unevaluated;

@@ -6,9 +6,10 @@ use cfipack_format::cfi::Section;
 use cfipack_format::{Address, SectionOffset};
 use gimli::{Endianity, UnwindOffset, UnwindSection};
 
+use super::about::About;
 use super::cies::Cies;
 use super::record::records;
-use super::source::{About, Reader, Source, Visit};
+use super::source::{Reader, Source, Visit};
 
 /// A function: the PCs that one FDE answers for, and where that FDE is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

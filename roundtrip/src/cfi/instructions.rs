@@ -7,7 +7,7 @@ use gimli::{
     RunTimeEndian, UnwindSection,
 };
 
-use super::source::About;
+use super::about::About;
 
 /// A reader that is not the one that rows are evaluated from: gimli's loop over instructions is compiled into its
 /// evaluation only where that is the only user of it.

@@ -3,6 +3,7 @@
 //! It shares no code with `cfipack-cfi`, the reader that conversions use: the few lines in `record` find the records
 //! of a [`Section`](cfipack_format::cfi::Section), and gimli reads and evaluates everything in them.
 
+mod about;
 mod answer;
 mod cies;
 mod dispute;

@@ -2,8 +2,9 @@
 
 use gimli::{DwEhPe, Endianity, constants};
 
+use super::about::About;
 use super::record::record_at;
-use super::source::{About, Cie};
+use super::source::Cie;
 
 /// Opcode of `DW_CFA_set_loc`, which moves to an address.
 const SET_LOC: u8 = constants::DW_CFA_set_loc.0;

@@ -11,7 +11,8 @@ use crate::options::Options;
 use crate::{Pool, Serial};
 use found::Found;
 use left::{Cause, Left, describe};
-use parts::{Question, judge};
+use parts::judge;
+use question::Question;
 
 mod agree;
 mod decoded;
@@ -20,6 +21,7 @@ mod known;
 mod left;
 mod part;
 mod parts;
+mod question;
 mod tails;
 
 /// Compares tables with the CFI of their file: every row at every PC of every function, both ways.

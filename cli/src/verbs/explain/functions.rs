@@ -10,8 +10,9 @@ use cfipack_roundtrip::innermost;
 use cfipack_roundtrip::words::Words;
 use serde::Serialize;
 
-use super::{Arguments, Listing};
+use super::Arguments;
 use crate::conversion::{Conversion, TableOptions};
+use crate::instructions::listing::Listing;
 use crate::io::input::{self, Object};
 use crate::report::count::Number;
 use crate::report::escaped::Escaped;

@@ -1,16 +1,6 @@
 //! `explain`: prints why functions are omitted, or one function's rows beside its instructions.
 
-mod aarch64;
-mod check;
-mod disassembly;
-mod effect;
-mod frame;
 mod functions;
-mod listing;
-mod rows;
-#[cfg(test)]
-mod tests;
-mod x86;
 
 use std::path::PathBuf;
 
@@ -24,7 +14,6 @@ use crate::report::symbol::Names;
 use crate::report::target::{self, Target};
 #[cfg(test)]
 pub use functions::FunctionJson;
-pub use listing::Listing;
 
 /// Explains why a table omits functions, or one function's rows
 #[derive(clap::Args, Debug)]

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::encodings::CompactEncoder;
 use super::source::{Source, check_arch, image_base};
+use crate::instructions::listing::Listing;
 use crate::io::input::Object;
 use crate::report::escaped::Escaped;
 use crate::report::explanation::{self, Explanation};
@@ -18,7 +19,6 @@ use crate::report::place::Places;
 use crate::report::reasons;
 use crate::report::status::Status;
 use crate::report::symbol::SymbolName;
-use crate::verbs::explain::Listing;
 
 /// The reason of a function in DWARF mode that can be encoded: only the writer of the table knows why it is not.
 const ENCODABLE: &str = "encodable";

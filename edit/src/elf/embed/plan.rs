@@ -50,6 +50,15 @@ pub(super) struct Move {
     pub delta: u64,
 }
 
+/// Addresses that move.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Moved {
+    /// Where they were.
+    pub addresses: Range<u64>,
+    /// How far they move, modulo 2^64.
+    pub delta: u64,
+}
+
 /// New bytes in place of as many.
 #[derive(Clone, Debug)]
 pub(super) struct Edit {

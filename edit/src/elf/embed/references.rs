@@ -5,7 +5,7 @@ use core::ops::Range;
 use cfipack_container::SectionName;
 use object::elf;
 
-use super::plan::{Edit, Move, Plan};
+use super::plan::{Edit, Move, Moved, Plan};
 use super::relocations;
 use super::source::Source;
 use crate::embed_error::EmbedError;
@@ -44,13 +44,6 @@ const OTHER_TAGS: [elf::DynamicTag; 7] = [
 const ADDRESS_TAGS: Range<i64> = 0x6fff_fe00..0x6fff_ff00;
 /// Android's packed relocations: `DT_ANDROID_REL`, `DT_ANDROID_RELA`, `DT_ANDROID_RELR`.
 const ANDROID_TAGS: [i64; 3] = [0x6000_000f, 0x6000_0011, 0x6fff_e000];
-
-/// Moved addresses.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Moved {
-    pub addresses: Range<u64>,
-    delta: u64,
-}
 
 /// Lets everything that refers to what the plan's moves contain follow them.
 pub(super) fn apply(source: &Source<'_>, plan: &mut Plan) -> Result<(), EmbedError> {

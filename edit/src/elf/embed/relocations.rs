@@ -3,7 +3,7 @@
 use cfipack_format::Arch;
 use object::elf;
 
-use super::references::Moved;
+use super::plan::Moved;
 use super::source::Source;
 use crate::embed_error::EmbedError;
 

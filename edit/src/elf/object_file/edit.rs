@@ -1,7 +1,6 @@
 //! An object that gains and loses sections and symbols: everything that counts them is renumbered.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
 use cfipack_container::raw::elf::Headers;
 use cfipack_container::{Error, SectionName};
@@ -13,39 +12,13 @@ use object::{Endian as _, Endianness, U32, U64};
 use super::layout::{self, Part, PartKind};
 use super::references::Referrer;
 use super::renumbering::Renumbering;
+use super::slot::Slot;
 use super::symbols::Symbols;
 use crate::embed_error::EmbedError;
 use crate::rewrite::{Patch, Rewrite};
 
 /// Bytes of a section header.
 const HEADER_LEN: usize = size_of::<SectionHeader64<Endianness>>();
-
-/// A section of the old file or the new one.
-#[derive(Clone, Debug)]
-pub(super) struct Slot<'a> {
-    pub(super) name: SectionName,
-    pub(super) header: SectionHeader64<Endianness>,
-    /// Its bytes in the old file; none if it is new or has no bytes.
-    pub(super) old: Option<Range<usize>>,
-    /// Its new contents, if they change.
-    pub(super) new: Option<Rewrite<'a>>,
-    pub(super) is_removed: bool,
-}
-
-impl Slot<'_> {
-    /// Bytes that it has in the new file.
-    fn len(&self) -> usize {
-        match &self.new {
-            Some(contents) => contents.len(),
-            None => self.old.as_ref().map_or(0, Range::len),
-        }
-    }
-
-    /// Whether it occupies nothing in either file.
-    pub(super) fn has_no_bytes(&self) -> bool {
-        self.new.is_none() && self.old.is_none()
-    }
-}
 
 /// The changes of an object.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use object::Endianness;
 use object::elf::{FileHeader64, SectionHeader64};
 use object::read::elf::{FileHeader as _, SectionHeader as _};
 
-use super::edit::Slot;
+use super::slot::Slot;
 use crate::embed_error::EmbedError;
 
 /// Alignment of the section headers.

@@ -5,6 +5,7 @@ mod layout;
 mod names;
 mod references;
 mod renumbering;
+mod slot;
 mod symbols;
 
 use core::ops::Range;

@@ -8,7 +8,7 @@ use super::agree::agree;
 use super::found::Found;
 use super::known::Described;
 use super::left::{Cause, Left};
-use super::parts::{Question, Tools};
+use super::question::{Question, Tools};
 use super::tails::Tails;
 use crate::cfi::{Answer, Evaluator, Flags, Function};
 use crate::sframe::compare::{Outcome, against_cfi};

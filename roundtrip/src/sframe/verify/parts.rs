@@ -1,51 +1,16 @@
 //! The functions of a file, judged in parts by the threads of a pool.
 
-use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use cfipack_format::Arch;
-
-use super::decoded::Decoded;
 use super::found::Found;
-use super::known::Known;
 use super::part::Part;
-use crate::cfi::{Evaluator, Functions};
-use crate::sframe::table::Table;
+use super::question::Question;
 use crate::{Pool, Task};
 
 /// Parts for each thread: the last ones to be judged take different times.
 const PARTS: usize = 8;
 /// Functions of a part at least.
 const FEW: usize = 128;
-
-/// The input of a judgement.
-#[derive(Debug)]
-pub(super) struct Question<'q, 't> {
-    pub functions: &'q Functions<'q>,
-    /// The tails of all functions, in order of address.
-    pub all_tails: Vec<Range<u64>>,
-    pub tables: &'q Table<'t>,
-    pub arch: Arch,
-    /// True if a table may represent which functions are signal frames.
-    pub signal: bool,
-    pub padding: u64,
-    /// The number of differences that are described.
-    pub limit: usize,
-}
-
-/// The buffers that a thread uses for all parts that it judges.
-pub(super) struct Tools<'q, 't> {
-    pub evaluator: Evaluator<'q>,
-    pub known: Known<'q, 't>,
-    pub decoded: Decoded,
-}
-
-impl<'q, 't> Question<'q, 't> {
-    fn tools(&self) -> Tools<'q, 't> {
-        let count = self.functions.as_slice().len();
-        Tools { evaluator: Evaluator::new(self.functions), known: Known::new(count), decoded: Decoded::new() }
-    }
-}
 
 /// Judges all parts: what was found, in parts in order of address.
 pub(super) fn judge(question: &Question<'_, '_>, pool: &dyn Pool) -> Vec<Found> {

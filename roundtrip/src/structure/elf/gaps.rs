@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use super::Check;
 use super::error::{StructureError, Version};
-use super::image::{HEADER, Image, SECTION};
+use super::image::Image;
 use super::loads::Memory;
+use super::plain::{HEADER, SECTION};
 use super::sections::segments_size;
 
 /// A part of a file that is compared otherwise.

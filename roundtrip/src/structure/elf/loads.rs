@@ -3,7 +3,7 @@
 use object::elf;
 
 use super::error::{StructureError, Version};
-use super::image::Segment;
+use super::plain::Segment;
 
 /// How often the segments of a file may load each of its bytes, on average.
 const LOADED_PER_BYTE: u64 = 2;

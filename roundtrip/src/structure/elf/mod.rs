@@ -9,6 +9,7 @@ mod image;
 mod loads;
 mod others;
 mod pairs;
+mod plain;
 mod relocations;
 mod sections;
 mod segments;

@@ -6,7 +6,8 @@ use object::elf;
 
 use super::Check;
 use super::error::StructureError;
-use super::image::{Image, Segment};
+use super::image::Image;
+use super::plain::Segment;
 use super::sections::segments_size;
 use super::segments::differs;
 

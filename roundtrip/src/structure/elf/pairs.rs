@@ -3,7 +3,8 @@
 use object::elf;
 
 use super::error::{StructureError, Version};
-use super::image::{Image, Section};
+use super::image::Image;
+use super::plain::Section;
 
 /// A section of both files.
 #[derive(Clone, Copy, Debug)]

@@ -4,8 +4,9 @@ use object::elf;
 
 use super::error::StructureError;
 use super::groups::SHT_LLVM_ADDRSIG;
-use super::image::{Image, SEGMENT, Section};
+use super::image::Image;
 use super::pairs::{Pair, Pairs};
+use super::plain::{SEGMENT, Section};
 use super::symbols::{SymbolMap, map_of};
 use super::{Check, dynamic, groups, relocations, strings, symbols};
 

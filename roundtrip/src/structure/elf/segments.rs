@@ -3,8 +3,9 @@
 use object::elf;
 
 use super::error::{StructureError, Version};
-use super::image::{Image, Segment};
+use super::image::Image;
 use super::loads::Load;
+use super::plain::Segment;
 use super::sections::segments_size;
 use super::{Check, PAGE, dynamic, others};
 

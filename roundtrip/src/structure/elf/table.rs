@@ -4,7 +4,8 @@ use object::elf;
 
 use super::Check;
 use super::error::StructureError;
-use super::image::{Image, Section, Segment};
+use super::image::Image;
+use super::plain::{Section, Segment};
 
 /// The first two bytes of a table, as a number.
 const MAGIC: u16 = 0xdee2;

@@ -6,32 +6,13 @@ use cfipack_container::{File, Kind, Section};
 use cfipack_format::{Address, Arch, Family};
 
 use super::aarch64;
+use super::decoded::{Decoded, Text};
 use super::effect::{Effect, Flow};
 use super::x86::X86Decoder;
 use crate::report::place::Places;
 
 /// Code beyond this many bytes of a function is not disassembled.
 pub const MAX_CODE: usize = 1 << 20;
-
-/// One instruction as a decoder returns it.
-#[derive(Debug)]
-pub struct Decoded {
-    pub len: u8,
-    pub text: Text,
-    pub flow: Flow,
-    pub effect: Effect,
-    /// Whether it fills the space between blocks, if no branch leads to it.
-    pub is_padding: bool,
-}
-
-/// The text of an instruction.
-#[derive(Debug)]
-pub enum Text {
-    /// All of it.
-    Plain(String),
-    /// What comes before the target of a direct branch; none if a relocation decides where it leads.
-    Branch(String, Option<Address>),
-}
 
 /// One instruction of a function.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use iced_x86::{
     IntelFormatter, Mnemonic, OpAccess, OpKind, Register as X86,
 };
 
-use super::disassembly::{Decoded, Text};
+use super::decoded::{Decoded, Text};
 use super::effect::{Change, Effect, Flow};
 
 /// The bits of the registers that a call may change, by the psABIs: all but rbx, rbp, rsp and r12 to r15; ebx, ebp, esp,

@@ -6,7 +6,7 @@ use cfipack_format::{Address, Register};
 use yaxpeax_arch::{Decoder as _, U8Reader};
 use yaxpeax_arm::armv8::a64::InstDecoder;
 
-use super::disassembly::{Decoded, Text};
+use super::decoded::{Decoded, Text};
 use super::effect::{Change, Effect, Flow};
 
 const STACK: Register = Register(31);

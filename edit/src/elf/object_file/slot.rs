@@ -1,0 +1,36 @@
+//! The sections of the old file and the new one.
+
+use std::ops::Range;
+
+use cfipack_container::SectionName;
+use object::Endianness;
+use object::elf::SectionHeader64;
+
+use crate::rewrite::Rewrite;
+
+/// A section of the old file or the new one.
+#[derive(Clone, Debug)]
+pub(super) struct Slot<'a> {
+    pub(super) name: SectionName,
+    pub(super) header: SectionHeader64<Endianness>,
+    /// Its bytes in the old file; none if it is new or has no bytes.
+    pub(super) old: Option<Range<usize>>,
+    /// Its new contents, if they change.
+    pub(super) new: Option<Rewrite<'a>>,
+    pub(super) is_removed: bool,
+}
+
+impl Slot<'_> {
+    /// Bytes that it has in the new file.
+    pub(super) fn len(&self) -> usize {
+        match &self.new {
+            Some(contents) => contents.len(),
+            None => self.old.as_ref().map_or(0, Range::len),
+        }
+    }
+
+    /// Whether it occupies nothing in either file.
+    pub(super) fn has_no_bytes(&self) -> bool {
+        self.new.is_none() && self.old.is_none()
+    }
+}

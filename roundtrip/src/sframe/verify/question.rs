@@ -1,0 +1,39 @@
+//! What is to be judged, and with what.
+
+use std::ops::Range;
+
+use cfipack_format::Arch;
+
+use super::decoded::Decoded;
+use super::known::Known;
+use crate::cfi::{Evaluator, Functions};
+use crate::sframe::table::Table;
+
+/// What is to be judged.
+#[derive(Debug)]
+pub(super) struct Question<'q, 't> {
+    pub functions: &'q Functions<'q>,
+    /// The tails of all functions, in order of address.
+    pub all_tails: Vec<Range<u64>>,
+    pub tables: &'q Table<'t>,
+    pub arch: Arch,
+    /// Whether a table may represent which functions are signal frames.
+    pub signal: bool,
+    pub padding: u64,
+    /// How many differences are described.
+    pub limit: usize,
+}
+
+/// What a thread uses for all parts that it judges.
+pub(super) struct Tools<'q, 't> {
+    pub evaluator: Evaluator<'q>,
+    pub known: Known<'q, 't>,
+    pub decoded: Decoded,
+}
+
+impl<'q, 't> Question<'q, 't> {
+    pub(super) fn tools(&self) -> Tools<'q, 't> {
+        let count = self.functions.as_slice().len();
+        Tools { evaluator: Evaluator::new(self.functions), known: Known::new(count), decoded: Decoded::new() }
+    }
+}
