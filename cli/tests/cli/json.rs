@@ -163,3 +163,15 @@ fn a_reason_is_one_that_holds_for_the_table() {
         assert_eq!(summary["verify"]["reasons"], summary["reasons"], "{options:?}");
     }
 }
+
+/// Programs that use the libraries report reasons by the names of the command's reports.
+#[test]
+fn omitted_functions_of_the_libraries() {
+    use cfipack_format::{Key, Reason, Unsupported};
+    let omitted = Unsupported { function: Key(0x1000), offset: 4, reason: Reason::FunctionSize };
+    assert_eq!(
+        serde_json::to_value(omitted).unwrap(),
+        json!({ "function": "0x1000", "offset": 4, "reason": "function-size",
+            "words": Reason::FunctionSize.to_string() })
+    );
+}

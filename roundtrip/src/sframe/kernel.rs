@@ -98,15 +98,37 @@ impl KernelViolation {
 
 impl std::error::Error for KernelViolation {}
 
+/// As its description.
+#[cfg(feature = "serde")]
+impl serde::Serialize for KernelViolation {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(feature = "schemars")]
+impl schemars::JsonSchema for KernelViolation {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "KernelViolation".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        String::json_schema(generator)
+    }
+}
+
 /// The rules that a table breaks. Every row may break one, and rows may be shared, so that even a small
 /// table breaks more than memory holds.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct KernelViolations {
     /// The first, in the table's order, at most as many as asked for.
     pub first: Vec<KernelViolation>,
     /// Violations after those.
     pub more: u64,
+    #[cfg_attr(feature = "serde", serde(skip))]
     limit: usize,
 }
 
