@@ -4,7 +4,7 @@ use core::ffi::c_char;
 
 use cfipack_encoder::Unsupported;
 use cfipack_encoder::cfi;
-use cfipack_encoder::sframe::{Builder, OmittedFunction, Section};
+use cfipack_encoder::sframe::{Builder, Finish, OmittedFunction, Parallel, Section};
 use cfipack_format::{Address, Key};
 
 use crate::arguments::{arch, array_mut, write, write_optional};
@@ -74,7 +74,7 @@ fn convert<'a>(
     let (mut functions, mut omitted, mut hidden) = (0, Vec::new(), None);
     let note = |unsupported: &Unsupported| (unsupported.function.0, unsupported.to_string());
     for section in sections {
-        functions += builder.push_section(section, pool, |reason| match reason {
+        functions += builder.push_all(Parallel::new(section, pool), |reason| match reason {
             OmittedFunction::Unsupported(unsupported) => omitted.push(note(&unsupported)),
             // What follows a record whose end is unknown is hidden.
             OmittedFunction::Malformed(error @ cfi::Error::Length { .. }) => hidden = Some(error),
@@ -84,7 +84,7 @@ fn convert<'a>(
     if let Some(error) = hidden {
         return Err(Failure::new(cfipack_status::Malformed, &error));
     }
-    let mut section = builder.finish_on(pool);
+    let mut section = builder.finish_with(Finish::on(pool));
     section.omit_distant(address, Key::address);
     omitted.extend(section.omitted().iter().map(note));
     Ok(Converted { section, address, functions: functions as usize, omitted })

@@ -3,6 +3,7 @@
 use core::ffi::c_char;
 
 use cfipack_format::Key;
+use cfipack_linker::encoder::sframe::{Finish, Serial};
 use cfipack_linker::sframe::{Field, Merger, Note};
 
 use crate::arguments::{arch, write, write_optional};
@@ -195,7 +196,7 @@ pub unsafe extern "C" fn cfipack_merger_absorb(
         let shard = handle::take(shard);
         handle::with(merger, |merging| {
             let shard = shard.ok_or(InvalidArgument)?;
-            merging.merger.absorb(shard.merger).map_err(|reason| Failure::new(Refused, &reason))?;
+            merging.merger.absorb(shard.merger, &Serial).map_err(|reason| Failure::new(Refused, &reason))?;
             let first = merging.objects;
             merging.notes.extend(shard.notes.into_iter().map(|(object, note)| (first + object, note)));
             merging.objects += shard.objects;
@@ -273,8 +274,8 @@ pub unsafe extern "C" fn cfipack_merger_finish(
             let merging = merging.ok_or(InvalidArgument)?;
             let (keys, pool) = (Keys::get(keys)?, Workers::get(pool)?);
             let section = match keys {
-                Keys::Functions => merging.merger.finish_on(&pool),
-                Keys::Sections => merging.merger.finish_by_keys_on(&pool),
+                Keys::Functions => merging.merger.finish_with(Finish::on(&pool)),
+                Keys::Sections => merging.merger.finish_with(Finish::on(&pool).by_keys()),
             };
             Ok(Finished { section, keys })
         })

@@ -30,7 +30,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::decoder::sframe::{Error, Function, Section};
-use crate::encoder::sframe::{self as encoder, Builder, TableFunction};
+use crate::encoder::sframe::{self as encoder, Builder, TableFunction, TableRows};
 use crate::encoder::{Reason, Unsupported, UnsupportedFormat};
 use crate::format::sframe::FdeInfo;
 use crate::format::{Arch, Key};
@@ -168,7 +168,8 @@ fn push(builder: &mut Builder<'_>, function: &Function<'_>) -> Result<(), Unsupp
     info.set(FdeInfo::SIGNAL, function.is_signal_frame());
     info.set(FdeInfo::PC_MASK, function.is_pc_mask());
     let entry = TableFunction::new(key, function.size()).with_address().with_info(info, rep_size);
-    builder.push_table_rows(&entry, function.rows().filter_map(Result::ok)).map(|_| ())
+    let rows = function.rows().filter_map(Result::ok);
+    builder.push_table(&entry, TableRows::Rows(rows)).map(|_| ())
 }
 
 impl fmt::Display for MergeError {

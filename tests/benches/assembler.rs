@@ -160,7 +160,7 @@ fn written(section: Section) -> Vec<u8> {
 
 fn convert(eh_frame: &[u8], options: Options) -> Vec<u8> {
     let section = Cfi::new(SectionKind::EhFrame, eh_frame, EH_FRAME, Arch::Amd64);
-    let mut builder = Builder::for_few(Arch::Amd64, options).unwrap();
+    let mut builder = Builder::new(Arch::Amd64, options.with_few(true)).unwrap();
     for function in Functions::new(&section) {
         builder.push(&function.unwrap()).unwrap();
     }

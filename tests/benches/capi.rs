@@ -12,7 +12,7 @@ use cfipack_capi::*;
 use cfipack_cfi::Functions;
 use cfipack_decoder::sframe::{Index, Section, step};
 use cfipack_encoder::cfi;
-use cfipack_encoder::sframe::{Options, Serial};
+use cfipack_encoder::sframe::Options;
 use cfipack_format::{Address, Arch, Key};
 use cfipack_linker::sframe::{Field, Merger, Object, Options as LinkOptions};
 use cfipack_roundtrip::{Table, verify};
@@ -295,7 +295,7 @@ fn link(library: &'static Library) {
             Some(Key(start.key).into())
         };
         merger.push_object(&Object::new().with_eh_frame(cfi.bytes), live, |_| {});
-        let section = merger.finish_on(&Serial);
+        let section = merger.finish();
         let mut table = vec![0; section.len()];
         section.write(&mut table, address, |key| Address(addresses[key.0 as usize])).unwrap();
         table

@@ -7,7 +7,7 @@ use cfipack_container::CallFrameSection;
 use cfipack_decoder::sframe::Section;
 use cfipack_encoder::Unsupported;
 use cfipack_encoder::cfi;
-use cfipack_encoder::sframe::{self, Builder, Layout, OmittedFunction, Options, Serial};
+use cfipack_encoder::sframe::{self, Builder, Layout, OmittedFunction, Options, Parallel, Serial};
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Key};
 use cfipack_roundtrip::{Report, Table, verify_with_reasons};
@@ -51,7 +51,7 @@ pub fn build<'a>(
             OmittedFunction::Unsupported(reason) => unsupported.push(reason),
             OmittedFunction::Malformed(error) => malformed.push(error),
         };
-        builder.push_section(&section, &Serial, omitted);
+        builder.push_all(Parallel::new(&section, &Serial), omitted);
     }
     (builder.finish(), unsupported, malformed)
 }

@@ -82,6 +82,7 @@
 
 mod builder;
 mod fast;
+mod finish;
 mod options;
 mod parallel;
 mod push_all;
@@ -90,14 +91,17 @@ mod push_stubs;
 mod rows;
 mod table;
 
-pub use builder::Builder;
+pub use builder::{Builder, UndefinedCfi};
 #[cfg(feature = "std")]
 pub use cfipack_format::pool::Threads;
 pub use cfipack_format::pool::{Pool, Serial, Task};
+pub use finish::Finish;
 pub use options::{Layout, Options};
-pub use push_all::OmittedFunction;
+pub use parallel::source::Parallel;
+pub use push_all::{OmittedFunction, Source};
 pub use push_stubs::StubPart;
-pub use rows::gas_marks::GasMarks;
-pub use table::encoded::{EncodedRows, SharedRows, TableFunction};
+pub use rows::gas_marks::{GasMarks, Marked};
+pub use table::at::At;
+pub use table::encoded::{EncodedRows, SharedRows, TableFunction, TableRows};
 pub use table::section::{Section, StartField};
 pub use table::write_error::WriteError;

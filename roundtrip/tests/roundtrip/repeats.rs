@@ -5,7 +5,7 @@
 //! function of the table.
 
 use cfipack_decoder::sframe::{Function, Section};
-use cfipack_encoder::sframe::{Builder, Options as TableOptions, Serial as NoPool};
+use cfipack_encoder::sframe::{Builder, Options as TableOptions, Parallel, Serial as NoPool};
 use cfipack_format::{Address, Arch, Cfa, FunctionOffset, Key, Register, Row, Rule};
 use cfipack_roundtrip::{Options, Pool, Report, Table, Task, Threads, verify_on, verify_with_reasons_on};
 use gimli::{BaseAddresses, CfaRule, EhFrame, EndianSlice, LittleEndian, RegisterRule, UnwindContext};
@@ -40,7 +40,7 @@ fn cfi(count: u64) -> Cfi {
 
 fn table(cfi: &Cfi, share: bool) -> Vec<u8> {
     let mut builder = Builder::new(Arch::Amd64, TableOptions::default().with_share(share)).unwrap();
-    builder.push_section(&cfi.section(), &NoPool, |_| ());
+    builder.push_all(Parallel::new(&cfi.section(), &NoPool), |_| ());
     let built = builder.finish();
     let mut table = vec![0; built.len()];
     built.write(&mut table, TABLE_ADDRESS, Key::address).unwrap();

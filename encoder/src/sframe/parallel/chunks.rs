@@ -80,7 +80,7 @@ where
         let Next { chunk, at, shard } = next;
         let absorbed =
             shard.filter(|shard| shard.start == at).and_then(|Shard { builder: shard, part, .. }| {
-                builder.absorb_on(pool, *shard).ok()?;
+                builder.absorb(*shard, pool).ok()?;
                 Some(part)
             });
         absorbed.unwrap_or_else(|| Part::push(builder, (self.functions)(at, self.cuts[chunk + 1])))

@@ -5,5 +5,5 @@
 
 mod chunks;
 pub(crate) mod parts;
-pub(crate) mod push_section;
 pub(crate) mod shards;
+pub(crate) mod source;

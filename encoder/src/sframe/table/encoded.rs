@@ -5,6 +5,8 @@
 //! [builder](Builder), as if the rows had come from call frame information. Bytes are copied as they are; rows are
 //! encoded for the builder's version.
 
+use core::iter::Empty;
+
 use cfipack_format::sframe::{Attribute, FdeInfo, FdeType, FreType};
 use cfipack_format::{Key, Row, Rule};
 
@@ -105,72 +107,85 @@ pub struct SharedRows {
     num_fres: u32,
 }
 
-impl Builder<'_> {
-    /// Makes room for functions that [have their rows as bytes](Self::push_encoded), of `fre_bytes` altogether, those of
-    /// attributes among them; best done first.
-    pub fn reserve_encoded(&mut self, functions: usize, fre_bytes: usize) {
-        let version = self.options.version;
-        self.entries.list.reserve_exact(functions);
-        let index = cfipack_format::sframe::Header::SIZE + functions * version.fde_size();
-        self.entries.blocks.reserve_exact(index, functions, fre_bytes);
-    }
+/// The rows of a function that has no call frame information: for [`Builder::push_table`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum TableRows<'r, I = Empty<Row>> {
+    /// As bytes.
+    Encoded(EncodedRows<'r>),
+    /// Those of a function that was pushed.
+    Shared(SharedRows),
+    /// As rows.
+    Rows(I),
+}
 
-    /// Adds a function whose rows are bytes already: they are copied. In layout `Small` equal ones are shared, as
-    /// always.
+impl<'r> From<EncodedRows<'r>> for TableRows<'r> {
+    #[inline]
+    fn from(rows: EncodedRows<'r>) -> Self {
+        Self::Encoded(rows)
+    }
+}
+
+impl From<SharedRows> for TableRows<'_> {
+    #[inline]
+    fn from(rows: SharedRows) -> Self {
+        Self::Shared(rows)
+    }
+}
+
+impl Builder<'_> {
+    /// Adds a function whose rows exist: as bytes, which are copied, as those of a function that was pushed, info byte
+    /// included, or as rows in the order of their starts, of which a default FDE is made, or a flex FDE where they need
+    /// one and the options allow it. In layout `Small` equal ones are shared, as always.
+    ///
+    /// Returns the rows, for other functions with the same. A function with more rows than an FDE counts has several
+    /// FDEs, and none are returned.
     ///
     /// # Errors
-    /// There is no room, version 3 cannot count the rows, or the other functions [have addresses](Reason::KeysMixed)
-    /// and this one has none. Unlike [`push`](Self::push) this does not [note](Self::note_omitted) the function, which
-    /// may have rows elsewhere.
-    pub fn push_encoded(
+    /// There is no room, version 3 cannot count the rows of bytes, the version cannot represent a row, or the other
+    /// functions [have addresses](Reason::KeysMixed) and this one has none. Unlike [`push`](Self::push) this does not
+    /// [note](Self::note_omitted) the function, which may have rows elsewhere.
+    pub fn push_table<'r, I: Iterator<Item = Row> + Clone>(
         &mut self,
         function: &TableFunction,
-        rows: EncodedRows<'_>,
-    ) -> Result<SharedRows, Unsupported> {
-        let EncodedRows { fres, num_fres, info2 } = rows;
-        let TableFunction { info, rep_size, .. } = *function;
-        let add = |builder: &mut Self| {
-            builder.take(function)?;
-            builder.flush();
-            let wide = WideAttribute::new(num_fres, info, rep_size);
-            let blocks = &mut builder.entries.blocks;
-            let block = if blocks.version().has_attributes() {
-                let num_fres = u16::try_from(num_fres).map_err(|_| Reason::RowCount)?;
-                let attribute = Attribute { num_fres, info, info2, rep_size };
-                blocks.add_bytes(&attribute.write(builder.abi.arch().endian()), fres, wide)?
-            } else {
-                blocks.add_bytes(&[], fres, wide)?
-            };
-            builder.add_entry(function, SharedRows { block, num_fres });
-            Ok(SharedRows { block, num_fres })
-        };
-        add(self).map_err(|reason| function.unsupported(0, reason))
-    }
-
-    /// Adds a function with the rows of another that was pushed, info byte included.
-    ///
-    /// # Errors
-    /// As [`push_encoded`](Self::push_encoded)'s.
-    pub fn push_shared(&mut self, function: &TableFunction, rows: SharedRows) -> Result<(), Unsupported> {
+        rows: impl Into<TableRows<'r, I>>,
+    ) -> Result<Option<SharedRows>, Unsupported> {
         self.take(function).map_err(|reason| function.unsupported(0, reason))?;
         self.flush();
-        self.add_entry(function, rows);
-        Ok(())
+        let shared = match rows.into() {
+            TableRows::Encoded(rows) => {
+                let block = self.add_encoded(function, rows);
+                block.map_err(|reason| function.unsupported(0, reason))?
+            }
+            TableRows::Shared(rows) => rows,
+            TableRows::Rows(rows) => return self.push_rows_of(function, rows),
+        };
+        self.add_entry(function, shared);
+        Ok(Some(shared))
     }
 
-    /// Adds a function by its rows, in the order of their starts: as a default FDE, or as a flex FDE where it needs
-    /// one and the options allow it. A function with more rows than an FDE counts has several; of one FDE the rows are
-    /// returned.
-    ///
-    /// # Errors
-    /// The version cannot represent a row, or as [`push_encoded`](Self::push_encoded)'s.
-    pub fn push_table_rows(
+    /// Adds a function's FREs, if there are no equal ones.
+    fn add_encoded(&mut self, function: &TableFunction, rows: EncodedRows<'_>) -> Result<SharedRows, Reason> {
+        let EncodedRows { fres, num_fres, info2 } = rows;
+        let TableFunction { info, rep_size, .. } = *function;
+        let wide = WideAttribute::new(num_fres, info, rep_size);
+        let blocks = &mut self.entries.blocks;
+        let block = if blocks.version().has_attributes() {
+            let num_fres = u16::try_from(num_fres).map_err(|_| Reason::RowCount)?;
+            let attribute = Attribute { num_fres, info, info2, rep_size };
+            blocks.add_bytes(&attribute.write(self.abi.arch().endian()), fres, wide)?
+        } else {
+            blocks.add_bytes(&[], fres, wide)?
+        };
+        Ok(SharedRows { block, num_fres })
+    }
+
+    /// Adds a function by its rows.
+    fn push_rows_of(
         &mut self,
         function: &TableFunction,
         rows: impl Iterator<Item = Row> + Clone,
     ) -> Result<Option<SharedRows>, Unsupported> {
-        self.take(function).map_err(|reason| function.unsupported(0, reason))?;
-        self.flush();
         let mark = self.entries.mark();
         let mut result = self.add_rows(function, rows.clone(), FdeType::Default);
         if result.is_err() && self.options.flex {

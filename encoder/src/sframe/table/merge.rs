@@ -41,7 +41,7 @@ pub(crate) fn merge(arch: Arch, options: Options, entries: &Entries) -> Result<E
     let endian = arch.endian();
     let (candidates, rows) = candidates(entries, options.version, endian);
     let cuts = cuts(&candidates, &rows, &Gaps::of(entries, options), options);
-    let mut fres = Fres::new(endian);
+    let mut fres = Fres::new(endian, false);
     let blocks = Blocks::new(options, endian, fres.seed());
     let mut merged = Entries::new(blocks);
     merged.list.reserve(entries.list.len());

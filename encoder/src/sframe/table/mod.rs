@@ -6,6 +6,7 @@
 //! same with and without sharing and merging.
 
 pub(crate) mod apart;
+pub(crate) mod at;
 pub(crate) mod block;
 mod distant;
 pub(crate) mod encoded;

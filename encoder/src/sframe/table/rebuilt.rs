@@ -30,7 +30,7 @@ pub(crate) struct Rebuilt<'o> {
 
 impl<'o> Rebuilt<'o> {
     pub(crate) fn new(old: &'o Blocks, arch: Arch, options: Options) -> Self {
-        let fres = Fres::new(arch.endian());
+        let fres = Fres::new(arch.endian(), false);
         let blocks = Blocks::new(options, arch.endian(), old.seed());
         let (numbers, new) = (vec![NOT_YET; old.len()], Entries::new(blocks));
         Self { old, numbers, new, fres, arch, layout: options.layout }
