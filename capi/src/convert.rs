@@ -2,9 +2,9 @@
 
 use core::ffi::c_char;
 
-use cfipack_encoder::Unsupported;
-use cfipack_encoder::cfi;
+use cfipack_cfi as cfi;
 use cfipack_encoder::sframe::{Builder, Finish, OmittedFunction, Parallel, Section};
+use cfipack_format::Unsupported;
 use cfipack_format::{Address, Key};
 
 use crate::arguments::{arch, array_mut, write, write_optional};

@@ -2,8 +2,9 @@
 
 use core::ffi::c_char;
 
+use cfipack_encoder::sframe::Finish;
 use cfipack_format::Key;
-use cfipack_linker::encoder::sframe::{Finish, Serial};
+use cfipack_format::pool::Serial;
 use cfipack_linker::sframe::{Field, Merger, Note};
 
 use crate::arguments::{arch, write, write_optional};

@@ -2,8 +2,8 @@
 
 use core::ffi::c_char;
 
-use cfipack_assembler::cfi::{Functions, Section, SectionKind};
 use cfipack_assembler::region::{Error, Pointers, Region};
+use cfipack_cfi::{Functions, Section, SectionKind};
 use cfipack_format::Address;
 
 use crate::arguments::{arch, arch_number, array, array_mut, write, write_optional};

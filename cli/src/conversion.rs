@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use anyhow::{Context as _, bail};
+use cfipack_cfi as cfi;
+use cfipack_cfi::SectionKind;
 use cfipack_container::{CallFrameSection, File, Kind, Section as FileSection};
 use cfipack_decoder::sframe;
-use cfipack_encoder::cfi::SectionKind;
-use cfipack_encoder::sframe::{
-    At, Builder, Finish, Layout, OmittedFunction, Options, Parallel, Section, Threads,
-};
-use cfipack_encoder::{Unsupported, cfi};
+use cfipack_encoder::sframe::{At, Builder, Finish, Layout, OmittedFunction, Options, Parallel, Section};
+use cfipack_format::Unsupported;
+use cfipack_format::pool::Threads;
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Key};
 

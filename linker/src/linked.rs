@@ -1,9 +1,9 @@
 //! Tables of linked files into one: what a linker that does not know the format should have made of its inputs'.
 //!
 //! ```
-//! use cfipack_linker::decoder::sframe::Section;
-//! use cfipack_linker::encoder::sframe::Options;
-//! use cfipack_linker::format::{Address, Key};
+//! use cfipack_decoder::sframe::Section;
+//! use cfipack_encoder::sframe::Options;
+//! use cfipack_format::{Address, Key};
 //! use cfipack_linker::linked::Tables;
 //!
 //! // Two tables of one function each, of 4 bytes with the row CFA = sp + 8; the second one's lies first.
@@ -31,9 +31,8 @@ use core::fmt;
 
 use crate::decoder::sframe::{Error, Function, Section};
 use crate::encoder::sframe::{self as encoder, Builder, TableFunction, TableRows};
-use crate::encoder::{Reason, Unsupported, UnsupportedFormat};
 use crate::format::sframe::FdeInfo;
-use crate::format::{Arch, Key};
+use crate::format::{Arch, Key, Reason, Unsupported, UnsupportedFormat};
 
 /// Takes tables of one address space and becomes one.
 #[derive(Clone, Debug)]

@@ -1,9 +1,10 @@
 //! What becomes of tables and CFI that are written here byte by byte.
 
-use cfipack_linker::decoder::sframe as decoder;
-use cfipack_linker::encoder::sframe::{Finish, Layout, Options as TableOptions, Serial, Threads};
-use cfipack_linker::format::sframe::{Fde, FdeInfo, FdeType, Flags, Header, Version};
-use cfipack_linker::format::{
+use cfipack_decoder::sframe as decoder;
+use cfipack_encoder::sframe::{Finish, Layout, Options as TableOptions};
+use cfipack_format::pool::{Serial, Threads};
+use cfipack_format::sframe::{Fde, FdeInfo, FdeType, Flags, Header, Version};
+use cfipack_format::{
     Address, Arch, Cfa, Endian, FunctionOffset, Key, Reason, Register, Row, Rule, SectionOffset,
 };
 use cfipack_linker::sframe::{

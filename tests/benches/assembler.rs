@@ -10,10 +10,10 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use cfipack_assembler::encoder::sframe::{Builder, Layout, Options, Section};
 use cfipack_assembler::region::{DynInfoLayout, EhFrame, LibunwindForm, LibunwindTable, Pointers, Region};
 use cfipack_assembler::{Assembly, CallFrames, Directives, Target};
 use cfipack_cfi::{Functions, Section as Cfi, SectionKind};
+use cfipack_encoder::sframe::{Builder, Layout, Options, Section};
 use cfipack_format::{Address, Arch, Key, Register};
 use cfipack_tests::figures;
 use cfipack_tests::timing::median;

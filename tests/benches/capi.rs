@@ -9,9 +9,9 @@ use std::hint::black_box;
 use std::ptr::{null, null_mut};
 
 use cfipack_capi::*;
+use cfipack_cfi as cfi;
 use cfipack_cfi::Functions;
 use cfipack_decoder::sframe::{Index, Section, step};
-use cfipack_encoder::cfi;
 use cfipack_encoder::sframe::Options;
 use cfipack_format::{Address, Arch, Key};
 use cfipack_linker::sframe::{Field, Merger, Object, Options as LinkOptions};

@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use cfipack_cfi::Functions;
-use cfipack_encoder::sframe::{At, Finish, Layout, Options as TableOptions, Threads};
+use cfipack_encoder::sframe::{At, Finish, Layout, Options as TableOptions};
+use cfipack_format::pool::Threads;
 use cfipack_format::{Address, Arch, Key};
 use cfipack_linker::sframe::{Field, Live, Merger, Object, Options, Prefer};
 use cfipack_tests::allocated::{Counting, peak};

@@ -8,7 +8,8 @@ use std::time::Duration;
 use std::{env, fs};
 
 use cfipack_cfi::Functions;
-use cfipack_encoder::sframe::{At, Threads};
+use cfipack_encoder::sframe::At;
+use cfipack_format::pool::Threads;
 use cfipack_format::{Address, Arch, Key};
 use cfipack_linker::sframe::{Live, Merger, Options, Prefer};
 use cfipack_tests::elf_object::{ElfObject, Place};

@@ -3,11 +3,12 @@
 use std::borrow::Borrow;
 use std::collections::HashMap;
 
+use cfipack_cfi as cfi;
 use cfipack_container::CallFrameSection;
 use cfipack_decoder::sframe::Section;
-use cfipack_encoder::Unsupported;
-use cfipack_encoder::cfi;
-use cfipack_encoder::sframe::{self, Builder, Layout, OmittedFunction, Options, Parallel, Serial};
+use cfipack_encoder::sframe::{self, Builder, Layout, OmittedFunction, Options, Parallel};
+use cfipack_format::Unsupported;
+use cfipack_format::pool::Serial;
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Key};
 use cfipack_roundtrip::{Report, Table, verify_with_reasons};

@@ -4,9 +4,11 @@ use std::collections::HashMap;
 use std::env;
 use std::process::Command;
 
+use cfipack_cfi as cfi;
 use cfipack_container::{CallFrameSection, File};
-use cfipack_encoder::sframe::{self, At, Builder, Finish, Options, Parallel, Threads};
-use cfipack_encoder::{Unsupported, cfi};
+use cfipack_encoder::sframe::{self, At, Builder, Finish, Options, Parallel};
+use cfipack_format::Unsupported;
+use cfipack_format::pool::Threads;
 use cfipack_format::{Address, Arch, Key};
 use gimli::{
     BaseAddresses, CieOrFde, CommonInformationEntry, EhFrame, EhFrameHdr, EndianSlice, LittleEndian,

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::sframe::{Pool, Serial};
+use cfipack_format::pool::{Pool, Serial};
 
 /// How a [`Builder`](super::Builder) ends its section: on which threads, and whether keys are places.
 #[derive(Clone, Copy)]

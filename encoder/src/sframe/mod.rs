@@ -41,7 +41,7 @@
 //! inputs have no addresses yet, chooses it: [`Functions::keyed`](crate::cfi::Functions::keyed) asks for the key of
 //! each FDE's start field, which the field's relocation names, or whether the function is dead. So functions at equal
 //! offsets of several objects go into one builder, and [`Section::write`] asks for the address of each key, on several
-//! threads if a [`Pool`] is lent.
+//! threads if a [`Pool`](cfipack_format::pool::Pool) is lent.
 //!
 //! ```
 //! use cfipack_cfi::{self as cfi, Functions, SectionKind};
@@ -92,9 +92,6 @@ mod rows;
 mod table;
 
 pub use builder::{Builder, UndefinedCfi};
-#[cfg(feature = "std")]
-pub use cfipack_format::pool::Threads;
-pub use cfipack_format::pool::{Pool, Serial, Task};
 pub use finish::Finish;
 pub use options::{Layout, Options};
 pub use parallel::source::Parallel;

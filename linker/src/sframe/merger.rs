@@ -7,8 +7,9 @@ use super::from_cfi::push_cfi;
 use super::from_table::{Scratch, push_tables};
 use super::{Contribution, Field, Live, Note, Object, Options, Prefer, Section};
 use crate::decoder::sframe as decoder;
-use crate::encoder::sframe::{Builder, Finish, Layout, Pool, Task};
+use crate::encoder::sframe::{Builder, Finish, Layout};
 use crate::format::{Address, Arch, Key, Reason, UnsupportedFormat};
+use cfipack_format::pool::{Pool, Task};
 
 /// Takes objects, one after the other or many at a time, and becomes a [`Section`].
 #[derive(Clone, Debug)]

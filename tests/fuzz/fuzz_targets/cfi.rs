@@ -4,8 +4,9 @@
 #![no_main]
 
 use cfipack_decoder::sframe::Section;
-use cfipack_encoder::cfi::{self, SectionKind};
-use cfipack_encoder::sframe::{Builder, Layout, Options, Threads, Parallel};
+use cfipack_cfi::{self as cfi, SectionKind};
+use cfipack_encoder::sframe::{Builder, Layout, Options, Parallel};
+use cfipack_format::pool::Threads;
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Key};
 use cfipack_roundtrip::{Table, verify};

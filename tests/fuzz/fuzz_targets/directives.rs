@@ -3,9 +3,9 @@
 
 #![no_main]
 
-use cfipack_assembler::cfi::{Functions, PointerEncoding};
-use cfipack_assembler::encoder::compact_unwind;
-use cfipack_assembler::encoder::sframe::{Layout, Options};
+use cfipack_cfi::{Functions, PointerEncoding};
+use cfipack_encoder::compact_unwind;
+use cfipack_encoder::sframe::{Layout, Options};
 use cfipack_assembler::{Assembly, CompactOptions, Dialect, Directives, Encodings, EscapeOperand, Target};
 use cfipack_decoder::sframe::Section;
 use cfipack_format::{Address, Arch, Key, Register};

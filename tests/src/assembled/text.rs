@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use cfipack_assembler::cfi::PointerEncoding;
 use cfipack_assembler::{Directives, EscapeOperand};
+use cfipack_cfi::PointerEncoding;
 use cfipack_format::{Arch, Key, Register};
 
 /// A function of the text.

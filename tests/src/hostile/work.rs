@@ -2,12 +2,12 @@
 
 use std::fmt;
 
+use cfipack_cfi::{self as cfi, SectionKind};
 use cfipack_container::{EmbedError, File, Placement, Rewrite, StartRelocation};
 use cfipack_container::{
     check_compact_unwind_edit, check_structure, members, resize_thin_members, rewrite_members, thin_members,
 };
 use cfipack_decoder::{sframe, unwind_info};
-use cfipack_encoder::cfi::{self, SectionKind};
 use cfipack_encoder::compact_unwind::{Encoder, Mode};
 use cfipack_encoder::sframe::{Layout, Options};
 use cfipack_format::sframe::Version;
@@ -164,8 +164,8 @@ impl Addresses for Ranks {
 
 /// What a linker does with the sections `__compact_unwind` and `__eh_frame` of objects.
 fn mach_objects(objects: &[[Vec<u8>; 2]]) {
-    for layout in [link::Layout::Small, link::Layout::Lld] {
-        let options = link::Options::new().with_layout(layout);
+    for layout in [cfipack_encoder::unwind_info::Layout::Small, cfipack_encoder::unwind_info::Layout::Lld] {
+        let options = cfipack_encoder::unwind_info::Options::new().with_layout(layout);
         let mut builder = link::Builder::new(ARCH, options).expect("an architecture of the format");
         for ([rows, eh_frame], number) in objects.iter().zip(0..) {
             let input =

@@ -1,10 +1,10 @@
 //! Where directives and dialects meet the edges of fields, CIEs and addresses. Bytes are computed by hand.
 
-use cfipack_assembler::cfi::{Cie, Function};
-use cfipack_assembler::encoder::compact_unwind;
-use cfipack_assembler::encoder::sframe::Options;
 use cfipack_assembler::region::Region;
 use cfipack_assembler::{Assembly, CallFrames, CompactOptions, Dialect, Directives, Encodings, PlaceError};
+use cfipack_cfi::{Cie, Function};
+use cfipack_encoder::compact_unwind;
+use cfipack_encoder::sframe::Options;
 use cfipack_format::{Address, Arch, Key, Reason, Register};
 
 const RBP: Register = Register(6);

@@ -1,10 +1,11 @@
 //! Damaged inputs through container, encoder, decoder and verifier: errors, never a panic, and time
 //! that does not run away.
 
+use cfipack_cfi as cfi;
 use cfipack_container::{File, Placement, members};
 use cfipack_decoder::sframe::Section;
-use cfipack_encoder::cfi;
-use cfipack_encoder::sframe::{Builder, Options, Parallel, Serial};
+use cfipack_encoder::sframe::{Builder, Options, Parallel};
+use cfipack_format::pool::Serial;
 use cfipack_format::{Address, Arch, Key};
 use cfipack_roundtrip::{Table, verify};
 use cfipack_tests::convert::{all_options, convert};

@@ -3,7 +3,8 @@
 
 use cfipack_cfi::write::{Cie, InstructionWriter, Writer};
 use cfipack_cfi::{Excluded, Exclusion, Functions, Instruction, SectionKind};
-use cfipack_encoder::sframe::{Builder, Layout, Options, Parallel, Threads};
+use cfipack_encoder::sframe::{Builder, Layout, Options, Parallel};
+use cfipack_format::pool::Threads;
 use cfipack_format::{Address, Arch, Key, Register};
 use cfipack_roundtrip::{Table, verify};
 use cfipack_tests::random::{self, Case};

@@ -2,9 +2,8 @@
 
 use cfipack_cfi::write::{Cie, InstructionWriter, Writer};
 use cfipack_cfi::{Excluded, Exclusion, Functions, Instruction, Section, SectionKind};
-use cfipack_encoder::sframe::{
-    At, Builder, Finish, OmittedFunction, Options, Parallel, Pool, Serial, Task, Threads, WriteError,
-};
+use cfipack_encoder::sframe::{At, Builder, Finish, OmittedFunction, Options, Parallel, WriteError};
+use cfipack_format::pool::{Pool, Serial, Task, Threads};
 use cfipack_format::{Address, Arch, Key, Reason, Register, SectionOffset};
 use cfipack_roundtrip::{Table, verify};
 use cfipack_tests::convert::all_options;

@@ -2,11 +2,12 @@
 //! last of those that have it, or by nothing. What is expected is found here byte by byte.
 
 use cfipack_cfi::write::{Cie, Writer};
+use cfipack_cfi::{Section, SectionKind};
 use cfipack_container::File;
 use cfipack_decoder::sframe::Section as Table;
-use cfipack_encoder::Reason;
-use cfipack_encoder::cfi::{Section, SectionKind};
-use cfipack_encoder::sframe::{Builder, Layout, OmittedFunction, Options, Parallel, Threads};
+use cfipack_encoder::sframe::{Builder, Layout, OmittedFunction, Options, Parallel};
+use cfipack_format::Reason;
+use cfipack_format::pool::Threads;
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Cfa, Key};
 use cfipack_roundtrip::{Report, verify};

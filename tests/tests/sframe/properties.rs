@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use cfipack_cfi::{self as cfi, SectionKind};
 use cfipack_decoder::sframe::{self, Section, StepError, step};
-use cfipack_encoder::cfi::{self, SectionKind};
-use cfipack_encoder::sframe::{Builder, Layout, Options, Parallel, Serial, Threads};
+use cfipack_encoder::sframe::{Builder, Layout, Options, Parallel};
+use cfipack_format::pool::{Serial, Threads};
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, FunctionOffset, Key, Register, Row};
 use cfipack_tests::by_cfi::{Cfi, Registers, Stop};

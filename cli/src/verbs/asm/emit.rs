@@ -1,10 +1,10 @@
 //! Sections from a unit.
 
 use anyhow::{Context as _, bail};
-use cfipack_assembler::encoder::compact_unwind;
-use cfipack_assembler::encoder::sframe::Options;
 use cfipack_assembler::text::{Format, Unit};
 use cfipack_assembler::{Assembly, CompactOptions, Encodings, Linker, ObjectOptions, Target, UnnamedReason};
+use cfipack_encoder::compact_unwind;
+use cfipack_encoder::sframe::Options;
 use cfipack_format::sframe::Abi;
 use cfipack_format::{Key, Unsupported};
 

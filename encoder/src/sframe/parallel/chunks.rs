@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 use cfipack_format::SectionOffset;
 
 use crate::cfi::{Functions, Keys, Section, likely_record_at_or_after};
-use crate::sframe::{Builder, OmittedFunction, Pool};
+use crate::sframe::{Builder, OmittedFunction};
+use cfipack_format::pool::Pool;
 
 /// What a section is divided into: chunks, and how their functions are found.
 pub(crate) struct Chunks<'s, 'a, F> {
@@ -110,7 +111,7 @@ where
                 match step {
                     Step::Merge(builder, next) => {
                         // The pool's threads are all at work.
-                        let part = self.merge(builder, &crate::sframe::Serial, next);
+                        let part = self.merge(builder, &cfipack_format::pool::Serial, next);
                         let mut shared = lock();
                         shared.progress.take(part);
                         shared.builder = Some(builder);
@@ -123,7 +124,7 @@ where
             }
         };
         let tasks = pool.threads().min(self.len());
-        pool.run((0..tasks).map(|_| -> crate::sframe::Task<'_> { Box::new(work) }).collect());
+        pool.run((0..tasks).map(|_| -> cfipack_format::pool::Task<'_> { Box::new(work) }).collect());
         shared.into_inner().unwrap_or_else(PoisonError::into_inner).progress
     }
 

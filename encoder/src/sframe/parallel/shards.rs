@@ -6,11 +6,12 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use crate::Reason;
+use crate::sframe::Builder;
 use crate::sframe::parallel::parts::for_each;
 use crate::sframe::table::block::{Blocks, GROUP};
 use crate::sframe::table::entries::Entry;
 use crate::sframe::table::hash_index::HashIndex;
-use crate::sframe::{Builder, Pool, Serial};
+use cfipack_format::pool::{Pool, Serial};
 
 /// For fewer blocks it is not worth while to start a thread.
 const LEAST_OF_A_THREAD: usize = 1 << 12;
@@ -159,7 +160,8 @@ mod tests {
     use crate::Reason;
     use crate::cfi::{Section, SectionKind};
     use crate::eh_frame::{CIE, fde};
-    use crate::sframe::{Builder, Options, Serial};
+    use crate::sframe::{Builder, Options};
+    use cfipack_format::pool::Serial;
 
     /// A section of three functions, the last of which has the rows of the first.
     fn section() -> Vec<u8> {

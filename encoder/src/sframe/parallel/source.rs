@@ -7,7 +7,8 @@ use cfipack_format::{Key, SectionOffset};
 use crate::cfi::{Addresses, Functions, Keys, Section};
 use crate::sframe::parallel::chunks::Chunks;
 use crate::sframe::push_all::sealed::Sealed;
-use crate::sframe::{Builder, OmittedFunction, Pool, Source};
+use crate::sframe::{Builder, OmittedFunction, Source};
+use cfipack_format::pool::Pool;
 
 /// More do not help: what they convert is merged by one at a time.
 const MAX_THREADS: usize = 256;
@@ -95,9 +96,10 @@ mod tests {
     use crate::Reason;
     use crate::cfi::{Section, SectionKind};
     use crate::eh_frame;
+    use crate::sframe::Options;
     use crate::sframe::parallel::chunks::Chunks;
     use crate::sframe::{Builder, Finish, OmittedFunction, Parallel};
-    use crate::sframe::{Options, Pool, Serial, Task, Threads};
+    use cfipack_format::pool::{Pool, Serial, Task, Threads};
 
     /// Appends an FDE of the function with this number, with a multiple of 4 bytes and 3.
     fn fde(bytes: &mut Vec<u8>, number: u32, instructions: &[u8]) {

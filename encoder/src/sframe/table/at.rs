@@ -4,7 +4,7 @@ use core::fmt;
 
 use cfipack_format::Address;
 
-use crate::sframe::{Pool, Serial};
+use cfipack_format::pool::{Pool, Serial};
 
 /// Where a [`Section`](crate::sframe::Section) lies that is written, and the threads that write it.
 #[derive(Clone, Copy)]

@@ -13,7 +13,8 @@ use crate::sframe::table::order::Order;
 use crate::sframe::table::place::{Place, Places, part_of};
 use crate::sframe::table::wide_attribute::WideAttribute;
 use crate::sframe::table::write_error::WriteError;
-use crate::sframe::{At, Layout, Options, Pool};
+use crate::sframe::{At, Layout, Options};
+use cfipack_format::pool::Pool;
 
 /// A section that needs only addresses. Its size is exact, and it can be written again after a
 /// relayout: nothing is read or encoded again.

@@ -11,7 +11,7 @@ use super::known::Known;
 use super::part::Part;
 use crate::cfi::{Evaluator, Functions};
 use crate::sframe::table::Table;
-use crate::{Pool, Task};
+use cfipack_format::pool::{Pool, Task};
 
 /// Parts for each thread: the last ones to be judged take different times.
 const PARTS: usize = 8;

@@ -14,8 +14,9 @@ use std::collections::BTreeMap;
 
 use cfipack_container::File;
 use cfipack_decoder::sframe;
-use cfipack_encoder::sframe::{Builder, Options as TableOptions, Parallel, Serial};
+use cfipack_encoder::sframe::{Builder, Options as TableOptions, Parallel};
 use cfipack_format::cfi::{Section, SectionKind};
+use cfipack_format::pool::Serial;
 use cfipack_format::{Arch, Cfa, Key, Rule};
 use cfipack_roundtrip::cfi::Answer;
 use cfipack_roundtrip::{Difference, Options, Report, Table, verify};

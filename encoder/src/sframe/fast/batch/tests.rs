@@ -12,8 +12,9 @@ use crate::cfi::{Function, Functions, Section, SectionKind};
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 use crate::eh_frame;
 use crate::random::Random;
-use crate::sframe::{At, Builder, Layout, OmittedFunction, Options, Parallel, Pool, Serial, Task};
+use crate::sframe::{At, Builder, Layout, OmittedFunction, Options, Parallel};
 use crate::{Reason, Unsupported};
+use cfipack_format::pool::{Pool, Serial, Task};
 
 impl Random {
     fn byte(&mut self, from: u8, to: u8) -> u8 {
@@ -233,7 +234,7 @@ fn check(section: &Section<'_>, options: Options, context: &str) {
     assert!(batches == general, "{context}: in batches");
     #[cfg(feature = "std")]
     for threads in [2, 5] {
-        use crate::sframe::Threads;
+        use cfipack_format::pool::Threads;
         let threaded = outcome(arch, options, |builder, omitted| {
             builder.push_all(Parallel::new(section, &Threads(threads)), |left| omitted.push(left))
         });
