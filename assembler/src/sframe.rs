@@ -55,7 +55,7 @@ impl Assembly {
             MarkKind::Label => Some((mark.location, Reason::GasLabel)),
             MarkKind::OpaqueEscape(first) => Some((mark.location, Reason::GasInstruction(first))),
         });
-        let all = GasMarks::default().with_zero_advances();
+        let all = GasMarks::default().with_zero_advances(true);
         omitted.map_or(all, |(offset, reason)| all.with_omitted(offset, reason))
     }
 }

@@ -274,10 +274,12 @@ pub unsafe extern "C" fn cfipack_merger_finish(
         handle::create(out, core::ptr::null_mut(), || {
             let merging = merging.ok_or(InvalidArgument)?;
             let (keys, pool) = (Keys::get(keys)?, Workers::get(pool)?);
-            let section = match keys {
-                Keys::Functions => merging.merger.finish_with(Finish::on(&pool)),
-                Keys::Sections => merging.merger.finish_with(Finish::on(&pool).by_keys()),
+            let placed_keys = match keys {
+                Keys::Functions => false,
+                Keys::Sections => true,
             };
+            let finish = Finish::on(&pool).with_placed_keys(placed_keys);
+            let section = merging.merger.finish_with(finish);
             Ok(Finished { section, keys })
         })
     }

@@ -166,7 +166,7 @@ fn push(builder: &mut Builder<'_>, function: &Function<'_>) -> Result<(), Unsupp
     info.set(FdeInfo::PAUTH_KEY_B, function.has_pauth_key_b());
     info.set(FdeInfo::SIGNAL, function.is_signal_frame());
     info.set(FdeInfo::PC_MASK, function.is_pc_mask());
-    let entry = TableFunction::new(key, function.size()).with_address().with_info(info, rep_size);
+    let entry = TableFunction::new(key, function.size()).with_address(true).with_info(info, rep_size);
     let rows = function.rows().filter_map(Result::ok);
     builder.push_table(&entry, TableRows::Rows(rows)).map(|_| ())
 }

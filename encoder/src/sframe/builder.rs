@@ -180,18 +180,18 @@ impl<'a> Builder<'a> {
     ///   that was refused. Those with the same rows are one function in layout `Small`.
     ///
     /// Where functions without addresses lie is known only when the section is written, and its size does not
-    /// depend on it: [`Section::write`] refuses those that share PCs, unless [their keys](Finish::by_keys) tell them
+    /// depend on it: [`Section::write`] refuses those that share PCs, unless [their keys](Finish::with_placed_keys) tell them
     /// apart before.
     pub fn finish(self) -> Section {
         self.finish_with(Finish::new())
     }
 
-    /// As [`finish`](Self::finish), on the threads of a pool, or [by keys](Finish::by_keys).
+    /// As [`finish`](Self::finish), on the threads of a pool, or [by keys](Finish::with_placed_keys).
     pub fn finish_with(mut self, finish: Finish<'_>) -> Section {
         self.flush();
         let Self { abi, options, mut entries, .. } = self;
         let placed = entries.have_addresses != Some(false);
-        if !placed && !finish.by_keys {
+        if !placed && !finish.placed_keys {
             return Section::new(abi, options, entries, Vec::new(), placed);
         }
         entries.have_addresses = Some(true);

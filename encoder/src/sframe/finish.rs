@@ -8,7 +8,7 @@ use cfipack_format::pool::{Pool, Serial};
 #[derive(Clone, Copy)]
 pub struct Finish<'p> {
     pub(crate) pool: &'p dyn Pool,
-    pub(crate) by_keys: bool,
+    pub(crate) placed_keys: bool,
 }
 
 impl<'p> Finish<'p> {
@@ -19,18 +19,18 @@ impl<'p> Finish<'p> {
 
     /// On the threads of a pool; keys mean nothing.
     pub const fn on(pool: &'p dyn Pool) -> Self {
-        Self { pool, by_keys: false }
+        Self { pool, placed_keys: false }
     }
 
-    /// For functions without addresses whose keys lie as the functions will: where two keys are less apart than the
+    /// Sets whether the keys of functions without addresses lie as the functions will: where two keys are less apart than the
     /// first one's function has bytes, the functions are as far apart. Functions that share PCs are told apart by their
     /// keys then. Such a key is the number of an input section shifted left by 32 bits, plus the function's offset in
     /// the section.
     ///
     /// [`Section::write`](super::Section::write) refuses entries that share PCs all the same.
     #[must_use]
-    pub const fn by_keys(self) -> Self {
-        Self { by_keys: true, ..self }
+    pub const fn with_placed_keys(self, placed_keys: bool) -> Self {
+        Self { placed_keys, ..self }
     }
 }
 
@@ -42,7 +42,7 @@ impl Default for Finish<'_> {
 
 impl fmt::Debug for Finish<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { pool, by_keys } = self;
-        f.debug_struct("Finish").field("threads", &pool.threads()).field("by_keys", by_keys).finish()
+        let Self { pool, placed_keys } = self;
+        f.debug_struct("Finish").field("threads", &pool.threads()).field("placed_keys", placed_keys).finish()
     }
 }

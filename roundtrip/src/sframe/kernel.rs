@@ -96,8 +96,6 @@ impl KernelViolation {
     }
 }
 
-impl std::error::Error for KernelViolation {}
-
 /// The rules that a table breaks. Every row may break one, and rows may be shared, so that even a small
 /// table breaks more than memory holds.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

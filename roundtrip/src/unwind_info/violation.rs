@@ -242,5 +242,3 @@ impl Violation {
         }
     }
 }
-
-impl std::error::Error for Violation {}

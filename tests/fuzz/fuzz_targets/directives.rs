@@ -61,10 +61,8 @@ fuzz_target!(|input: &[u8]| {
 
 fn directives(arch: Arch, bytes: &mut impl Iterator<Item = u8>) -> Directives {
     let mut byte = || bytes.next().unwrap_or(0);
-    let mut directives = Directives::new(arch, u64::from(byte()) * 4);
-    if byte() & 7 == 0 {
-        directives = directives.with_simple();
-    }
+    let directives = Directives::new(arch, u64::from(byte()) * 4);
+    let mut directives = directives.with_simple(byte() & 7 == 0);
     let mut at = 0;
     for _ in 0..byte() & 63 {
         let register = Register(u16::from(byte()));

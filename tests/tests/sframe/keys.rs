@@ -246,7 +246,7 @@ fn keys_tell_functions_apart() {
             }
             builder
         };
-        let section = keyed().finish_with(Finish::on(&Serial).by_keys());
+        let section = keyed().finish_with(Finish::on(&Serial).with_placed_keys(true));
         omitted += section.omitted().len();
         for bases in [[0x1000, 0x9000], [0x9000, 0x1000]] {
             let address_of = |key: Key| Address(bases[(key.0 >> 32) as usize] + u64::from(key.0 as u32));

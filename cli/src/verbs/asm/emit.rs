@@ -129,10 +129,7 @@ fn compact_unwind(unit: &Unit, assembly: &Assembly, encodings: EncodingsName) ->
 }
 
 fn object(unit: &Unit, sframe: Options, arguments: &Arguments) -> anyhow::Result<Made> {
-    let mut options = ObjectOptions::new(sframe);
-    if arguments.with_eh_frame {
-        options = options.with_eh_frame();
-    }
+    let mut options = ObjectOptions::new(sframe).with_eh_frame(arguments.with_eh_frame);
     if arguments.linker == LinkerName::Lld {
         options = options.with_linker(Linker::Lld);
     }

@@ -17,12 +17,14 @@ pub struct GasMarks {
 }
 
 impl GasMarks {
-    /// The same, with advances by nothing that count.
-    pub const fn with_zero_advances(self) -> Self {
-        Self { zero_advances: true, ..self }
+    /// Sets whether [advances by nothing](Self::zero_advances) count.
+    #[must_use]
+    pub const fn with_zero_advances(self, zero_advances: bool) -> Self {
+        Self { zero_advances, ..self }
     }
 
-    /// The same for a function that gas omits.
+    /// Sets where and why gas omits the function.
+    #[must_use]
     pub const fn with_omitted(self, offset: u64, reason: Reason) -> Self {
         Self { omitted: Some((offset, reason)), ..self }
     }

@@ -42,11 +42,10 @@ impl TableFunction {
         Self { key, has_address: false, offset: 0, size, info: FdeInfo::empty(), rep_size: 0 }
     }
 
-    /// The key is the function's address.
+    /// Sets whether the key is the function's [address](Self::has_address).
     #[must_use]
-    pub const fn with_address(mut self) -> Self {
-        self.has_address = true;
-        self
+    pub const fn with_address(self, has_address: bool) -> Self {
+        Self { has_address, ..self }
     }
 
     /// The entry's first PC is this many bytes from the function's start.
