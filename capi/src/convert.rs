@@ -7,8 +7,8 @@ use cfipack_encoder::sframe::{Builder, Finish, OmittedFunction, Parallel, Sectio
 use cfipack_format::Unsupported;
 use cfipack_format::{Address, Key};
 
-use crate::arguments::{arch, array_mut, write, write_optional};
-use crate::cfi_section::{cfi_sections, cfipack_cfi_section};
+use crate::arguments::{array_mut, write, write_optional};
+use crate::cfi_section::{cfi_sections, cfipack_cfi_sections};
 use crate::cfipack_message;
 use crate::cfipack_status::{self, BufferSize, NotFound};
 use crate::handle::{self, Failure, Opaque};
@@ -45,9 +45,7 @@ impl Opaque for cfipack_conversion {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_conversion_new(
     out: *mut *mut cfipack_conversion,
-    architecture: u32,
-    sections: *const cfipack_cfi_section,
-    num_sections: usize,
+    cfi: *const cfipack_cfi_sections,
     given: *const cfipack_sframe_options,
     address: u64,
     pool: *const cfipack_pool,
@@ -56,8 +54,7 @@ pub unsafe extern "C" fn cfipack_conversion_new(
     // SAFETY: promised by the caller.
     unsafe {
         handle::create(out, message, || {
-            let arch = arch(architecture)?;
-            let sections = cfi_sections(arch, sections, num_sections)?;
+            let (arch, sections) = cfi_sections(cfi)?;
             let builder = Builder::new(arch, options(given)?.table()?);
             let builder = builder.map_err(|error| Failure::new(cfipack_status::Unsupported, &error))?;
             convert(builder, &sections, Address(address), &Workers::get(pool)?)
