@@ -8,17 +8,17 @@ use cfipack_format::{Arch, Key};
 use crate::cfi::{Function, Interpreter};
 use crate::sframe::fast::cies::Cies;
 use crate::sframe::fast::direct::Common;
-use crate::sframe::push_one::refused;
+use crate::sframe::finish::Finish;
+use crate::sframe::options::Options;
 use crate::sframe::rows::fres::Fres;
-use crate::sframe::rows::gas_marks::Marked;
 use crate::sframe::rows::gnu::Gnu;
 use crate::sframe::rows::stack_pointer::StackPointer;
 use crate::sframe::table::block::Blocks;
 use crate::sframe::table::entries::{Entries, Omitted};
 use crate::sframe::table::merge::merge;
 use crate::sframe::table::overlap::separate;
-use crate::sframe::{Finish, Layout, Options, Section};
-use crate::{Reason, Unsupported, UnsupportedFormat};
+use crate::sframe::table::section::Section;
+use crate::{Reason, UnsupportedFormat};
 
 /// How many of a builder's functions have CFI that DWARF does not define.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -102,43 +102,6 @@ impl<'a> Builder<'a> {
                 blocks.reserve(index, functions / 5 * 2);
             }
         }
-    }
-
-    /// Adds a function, as `&Function`, or [marked](Marked) with what only its directives tell. Its key is unique:
-    /// [`Section::write`] asks for the address of each.
-    ///
-    /// Functions of [unrelocated](crate::cfi::Functions::keyed) input have a key and no address. What needs the
-    /// address is refused with [`Reason::PlaceUnknown`]: `DW_CFA_set_loc`, PLTs, and all of them where
-    /// [`Options::merge_functions`] merges neighbours. All functions of a builder have addresses, or none has: the
-    /// others are refused with [`Reason::KeysMixed`].
-    ///
-    /// # Errors
-    /// The format cannot represent it, in layout `Gnu` gas omits it, or the section has no more room: the section
-    /// has no row for it.
-    #[inline]
-    pub fn push<'f>(&mut self, function: impl Into<Marked<'f, 'a>>) -> Result<(), Unsupported>
-    where
-        'a: 'f,
-    {
-        let Marked { function, marks } = function.into();
-        let have_addresses = function.start.is_some();
-        self.can_take(have_addresses).map_err(|reason| refused(function, reason))?;
-        self.entries.have_addresses = Some(have_addresses);
-        let before = self.entries.list.len();
-        let pushed = match self.options.layout {
-            Layout::Small => self.push_small(function),
-            Layout::Gnu => self.push_gnu(function, &marks),
-        };
-        if let Err(Unsupported { reason, .. }) = pushed {
-            self.undefined += u64::from(reason.is_undefined() || self.is_undefined(function));
-            // gas keeps some FDEs without rows: no other function has rows for their PCs.
-            if self.entries.list.len() == before {
-                self.note_omitted(function.key, function.size);
-            } else {
-                self.entries.refused.push(before);
-            }
-        }
-        pushed
     }
 
     /// Notes a function of `size` bytes that exists and is not pushed: no other function's rows may answer for its

@@ -80,14 +80,20 @@
 //! unwinder uses its CFI. A table has no saved registers but the frame pointer and the
 //! return address, and no personalities: it is for stack traces, not for exceptions.
 
+// Each imports from those before it alone: options, finish and parts; rows with table; fast; builder; push_one, push_batch,
+// push_table, push_stubs and push_all; parallel.
+
 mod builder;
 mod fast;
 mod finish;
 mod options;
 mod parallel;
+mod parts;
 mod push_all;
+mod push_batch;
 mod push_one;
 mod push_stubs;
+mod push_table;
 mod rows;
 mod table;
 

@@ -2,8 +2,9 @@
 
 use crate::Unsupported;
 use crate::cfi::{self, Function, Functions, Keys};
+use crate::sframe::builder::Builder;
 use crate::sframe::fast::batch::Batch;
-use crate::sframe::{Builder, Layout};
+use crate::sframe::options::Layout;
 
 /// A function that the section omits, and why.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

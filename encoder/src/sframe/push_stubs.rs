@@ -3,8 +3,10 @@
 use cfipack_format::sframe::FdeInfo;
 use cfipack_format::{Key, Row};
 
+use crate::sframe::builder::Builder;
+use crate::sframe::options::Layout;
 use crate::sframe::rows::fres::MAX_ROWS;
-use crate::sframe::{Builder, Layout, TableFunction, TableRows};
+use crate::sframe::table::encoded::{TableFunction, TableRows};
 use crate::{Reason, Unsupported};
 
 /// A part of a section of stubs: one piece of code, such as the header of a PLT, or equal pieces one after the

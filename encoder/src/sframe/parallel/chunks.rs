@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 use cfipack_format::SectionOffset;
 
 use crate::cfi::{Functions, Keys, Section, likely_record_at_or_after};
-use crate::sframe::{Builder, OmittedFunction};
+use crate::sframe::builder::Builder;
+use crate::sframe::push_all::OmittedFunction;
 use cfipack_format::pool::Pool;
 
 /// What a section is divided into: chunks, and how their functions are found.
@@ -133,7 +134,7 @@ where
     pub(crate) fn convert_apart(&self, builder: &mut Builder<'a>, pool: &dyn Pool) -> Progress<'a> {
         let (empty, mut progress) = (builder.shard(), Progress::new(self.len()));
         let shards = progress.shards.iter_mut().enumerate().collect();
-        crate::sframe::parallel::parts::for_each(pool, shards, |(chunk, shard)| {
+        crate::sframe::parts::for_each(pool, shards, |(chunk, shard)| {
             *shard = Some(self.convert(&empty, chunk));
         });
         progress

@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use crate::Reason;
-use crate::sframe::Builder;
-use crate::sframe::parallel::parts::for_each;
+use crate::sframe::builder::Builder;
+use crate::sframe::parts::for_each;
 use crate::sframe::table::block::{Blocks, GROUP};
 use crate::sframe::table::entries::Entry;
 use crate::sframe::table::hash_index::HashIndex;

@@ -5,9 +5,10 @@ use core::fmt;
 use cfipack_format::{Key, SectionOffset};
 
 use crate::cfi::{Addresses, Functions, Keys, Section};
+use crate::sframe::builder::Builder;
 use crate::sframe::parallel::chunks::Chunks;
 use crate::sframe::push_all::sealed::Sealed;
-use crate::sframe::{Builder, OmittedFunction, Source};
+use crate::sframe::push_all::{OmittedFunction, Source};
 use cfipack_format::pool::Pool;
 
 /// More do not help: what they convert is merged by one at a time.

@@ -8,6 +8,7 @@
 pub(crate) mod apart;
 pub(crate) mod at;
 pub(crate) mod block;
+pub(crate) mod chunk;
 mod distant;
 pub(crate) mod encoded;
 pub(crate) mod entries;

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use cfipack_format::Address;
 
-use crate::sframe::parallel::parts::for_each;
+use crate::sframe::parts::for_each;
 use crate::sframe::table::entries::Entry;
 use cfipack_format::pool::Pool;
 

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use cfipack_format::{Address, Key};
 
-use crate::sframe::parallel::parts::for_each;
+use crate::sframe::parts::for_each;
 use crate::sframe::table::entries::{Entries, Entry};
 use cfipack_format::pool::Pool;
 

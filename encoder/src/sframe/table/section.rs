@@ -6,14 +6,15 @@ use cfipack_format::sframe::{Abi, Fde, FdeInfo, Flags, Header, Version};
 use cfipack_format::{Address, Key, SectionOffset};
 
 use crate::Unsupported;
+use crate::sframe::options::{Layout, Options};
 use crate::sframe::table::apart::Sorted;
+use crate::sframe::table::at::At;
 use crate::sframe::table::block::Blocks;
 use crate::sframe::table::entries::{Entries, Entry, Omitted};
 use crate::sframe::table::order::Order;
 use crate::sframe::table::place::{Place, Places, part_of};
 use crate::sframe::table::wide_attribute::WideAttribute;
 use crate::sframe::table::write_error::WriteError;
-use crate::sframe::{At, Layout, Options};
 use cfipack_format::pool::Pool;
 
 /// A section that needs only addresses. Its size is exact, and it can be written again after a
