@@ -93,13 +93,15 @@ impl Directives {
         }
     }
 
-    /// The same without the rules that the architecture has at a function's entry: `.cfi_startproc simple`.
+    /// Sets whether it has none of the rules that the architecture has at a function's entry: `.cfi_startproc simple`.
     ///
     /// # Panics
     /// There are directives already, which could be relative to those rules.
-    pub fn with_simple(self) -> Self {
+    #[must_use]
+    pub fn with_simple(self, is_simple: bool) -> Self {
         assert!(self.list.is_empty(), "a function starts before its directives");
-        Self { is_simple: true, cfa_offset: 0, ..self }
+        let cfa_offset = if is_simple { 0 } else { self.arch.cfa_offset_at_entry() };
+        Self { is_simple, cfa_offset, ..self }
     }
 
     /// The same with another size of the code, in bytes, for a caller that learns it last: [`check`](Self::check) finds a

@@ -27,10 +27,7 @@ impl Directives {
             Some(rest) => (false, rest),
             None => (true, &cie[..]),
         };
-        let mut directives = Self::new(arch, function.size);
-        if is_simple {
-            directives = directives.with_simple();
-        }
+        let mut directives = Self::new(arch, function.size).with_simple(is_simple);
         if function.cie.signal_frame {
             directives.signal_frame();
         }

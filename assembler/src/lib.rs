@@ -5,7 +5,7 @@
 //! saved where. From one such description every form is made that a reader wants.
 //!
 //! ```
-//! use cfipack_assembler::format::{Address, Arch, Key, Register};
+//! use cfipack_format::{Address, Arch, Key, Register};
 //! use cfipack_assembler::{Assembly, Directives, Target};
 //!
 //! // push %rbp; mov %rsp,%rbp; ...; pop %rbp; ret
@@ -49,13 +49,13 @@ pub mod region;
 mod sframe;
 pub mod text;
 
+use cfipack_cfi as cfi;
+use cfipack_encoder as encoder;
+
 #[cfg(feature = "object")]
 pub use self::object::{Linker, ObjectError, ObjectOptions, TablesObject, Unnamed, UnnamedReason};
 pub use assembly::{Assembly, AssemblyError};
 pub use call_frames::{CallFrames, PlaceError, Relocation, Target};
-pub use cfipack_cfi as cfi;
-pub use cfipack_encoder as encoder;
-pub use cfipack_format as format;
 pub use compact_unwind::{CompactOptions, CompactUnwind, Encodings};
 pub use dialect::Dialect;
 pub use directive::{Directive, EscapeOperand, Placed};

@@ -52,9 +52,10 @@ impl ObjectOptions {
         Self { sframe, eh_frame: false, linker: Linker::Gnu }
     }
 
-    /// The same with a `.eh_frame` too, for code whose own object has none.
-    pub const fn with_eh_frame(self) -> Self {
-        Self { eh_frame: true, ..self }
+    /// Sets whether there is a `.eh_frame` too, for code whose own object has none.
+    #[must_use]
+    pub const fn with_eh_frame(self, eh_frame: bool) -> Self {
+        Self { eh_frame, ..self }
     }
 
     /// The same for a linker.

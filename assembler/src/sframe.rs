@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use cfipack_format::{Reason, Unsupported};
 
 use crate::assembly::{Assembly, AssemblyError, Function};
-use crate::encoder::sframe::{Builder, GasMarks, Layout, Options, Section};
+use crate::encoder::sframe::{Builder, GasMarks, Layout, Marked, Options, Section};
 use crate::instructions::MarkKind;
 use crate::parts::Parts;
 
@@ -33,13 +33,13 @@ impl Assembly {
         let arch = self.arch;
         let no_sframe = AssemblyError::Unsupported;
         let marked = if options.layout == Layout::Gnu { self.with_zero_advances() } else { Vec::new() };
-        let builder = if self.functions.len() <= FEW { Builder::for_few } else { Builder::new };
-        let mut builder = builder(arch, options).map_err(no_sframe)?;
+        let options = options.with_few(self.functions.len() <= FEW);
+        let mut builder = Builder::new(arch, options).map_err(no_sframe)?;
         let (mut parts, mut omitted) = (Parts::new(self), Vec::new());
         for (number, own) in self.functions.iter().enumerate() {
             let marked = marked.get(number).and_then(Option::as_deref);
             let function = parts.function(own, marked);
-            omitted.extend(builder.push_marked(&function, &self.gas_marks(own)).err());
+            omitted.extend(builder.push(Marked::new(&function, self.gas_marks(own))).err());
         }
         Ok(Sframe { section: builder.finish(), omitted })
     }
@@ -55,7 +55,7 @@ impl Assembly {
             MarkKind::Label => Some((mark.location, Reason::GasLabel)),
             MarkKind::OpaqueEscape(first) => Some((mark.location, Reason::GasInstruction(first))),
         });
-        let all = GasMarks::default().with_zero_advances();
+        let all = GasMarks::default().with_zero_advances(true);
         omitted.map_or(all, |(offset, reason)| all.with_omitted(offset, reason))
     }
 }

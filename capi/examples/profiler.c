@@ -85,6 +85,7 @@ static size_t eh_frame_len(const uint8_t *start, const uint8_t *limit) {
 /* Makes a table of a file's .eh_frame. */
 static int make_table(struct module *module, const uint8_t *eh_frame, size_t len) {
     struct cfipack_cfi_section section = {0};
+    struct cfipack_cfi_sections cfi = {0};
     struct cfipack_conversion *conversion = NULL;
     size_t size = 0;
     int made = 0;
@@ -93,9 +94,12 @@ static int make_table(struct module *module, const uint8_t *eh_frame, size_t len
     section.len = len;
     section.address = (uintptr_t)eh_frame;
     section.kind = CFIPACK_EH_FRAME;
+    cfi.sections = &section;
+    cfi.num_sections = 1;
+    cfi.architecture = ARCHITECTURE;
     /* The table is made for the address of the code, which version 3 reaches from anywhere: where it lies in the end
      * is told to cfipack_sframe_parse. */
-    if (cfipack_conversion_new(&conversion, ARCHITECTURE, &section, 1, NULL, section.address, NULL, NULL) != CFIPACK_STATUS_OK)
+    if (cfipack_conversion_new(&conversion, &cfi, NULL, section.address, NULL, NULL) != CFIPACK_STATUS_OK)
         return 0;
     if (cfipack_conversion_len(conversion, &size) == CFIPACK_STATUS_OK && (module->made = malloc(size)) != NULL) {
         made = cfipack_conversion_write(conversion, module->made, size) == CFIPACK_STATUS_OK &&

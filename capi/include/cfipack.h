@@ -514,6 +514,16 @@ typedef struct cfipack_cfi_section {
     uint32_t reserved;
 } cfipack_cfi_section;
 
+/* The call frame information of a file. */
+typedef struct cfipack_cfi_sections {
+    /* Its sections. */
+    const struct cfipack_cfi_section *sections;
+    /* How many there are. */
+    size_t num_sections;
+    /* `CFIPACK_ARCH_...`. */
+    uint32_t architecture;
+} cfipack_cfi_sections;
+
 /* What a `.sframe` table is to be. All zero but for the size are the defaults. */
 typedef struct cfipack_sframe_options {
     /* `sizeof(cfipack_sframe_options)` */
@@ -568,6 +578,31 @@ typedef struct cfipack_jitdump_event {
     /* A number that no other function of the process has. */
     uint64_t code_index;
 } cfipack_jitdump_event;
+
+/* Memory of the caller's for bytes of which the length is not known before. */
+typedef struct cfipack_buffer {
+    /* Where the bytes go; null if `capacity` is 0. */
+    uint8_t *bytes;
+    /* Bytes that may be written. */
+    size_t capacity;
+    /* Set by the function: how many bytes there are. If they are more than `capacity`, none is written, and the status is
+     * `CFIPACK_STATUS_BUFFER_SIZE`. */
+    size_t len;
+} cfipack_buffer;
+
+/* What a search table of HP's libunwind is for. */
+typedef struct cfipack_libunwind {
+    /* What starts count from: `CFIPACK_LIBUNWIND_IP_OFFSET` or `..._REMOTE_TABLE`. */
+    uint32_t form;
+    /* The layout of `unw_dyn_info_t`: `CFIPACK_LIBUNWIND_LOAD_OFFSET` or `..._NO_LOAD_OFFSET`. */
+    uint32_t layout;
+    /* The pointers of the region's `.eh_frame`: `CFIPACK_POINTERS_...`. */
+    uint32_t pointers;
+    /* Where the `.eh_frame` lies. */
+    uint64_t eh_frame_address;
+    /* Where the table will lie, a multiple of 4. */
+    uint64_t table_address;
+} cfipack_libunwind;
 
 /* A function of an object that is part of the output: what the relocation of a start field leads to. */
 typedef struct cfipack_start {
@@ -703,6 +738,14 @@ typedef struct cfipack_relocation {
     /* 0. */
     uint32_t reserved;
 } cfipack_relocation;
+
+/* What a table has room for. The format counts both in 32 bits. */
+typedef struct cfipack_sframe_capacity {
+    /* Functions, removed ones included. */
+    size_t functions;
+    /* Bytes of rows, about 3 for each. */
+    size_t row_bytes;
+} cfipack_sframe_capacity;
 
 /* A piece of a linker's stubs: its size, and its rows, whose starts count from its own; the first is 0. */
 typedef struct cfipack_stub_code {
@@ -1060,9 +1103,7 @@ enum cfipack_status cfipack_unwind_info_dump(const struct cfipack_unwind_info *t
  * Pointers are null, or lead to what their types say. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_conversion_new(struct cfipack_conversion **out,
-                                           uint32_t architecture,
-                                           const struct cfipack_cfi_section *sections,
-                                           size_t num_sections,
+                                           const struct cfipack_cfi_sections *cfi,
                                            const struct cfipack_sframe_options *given,
                                            uint64_t address,
                                            const struct cfipack_pool *pool,
@@ -1126,36 +1167,26 @@ enum cfipack_status cfipack_jitdump_close(uint32_t architecture,
                                           uint8_t *out);
 
 /* The records of the function with a number, in the order of addresses, to be written by one call. `code` is the function's
- * code. `len` gets their bytes, which may be asked for with a `capacity` of 0; `room`, which may be null, the bytes from
+ * code. `room`, which may be null, the bytes from
  * the function's start on in which no other function's may lie.
  *
- * Pointers are null, or lead to what their types say; `out` is writable for `capacity` bytes. */
+ * Pointers are null, or lead to what their types say; the buffer is writable for its capacity. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_region_jitdump(struct cfipack_region *region,
                                            size_t index,
                                            const uint8_t *code,
                                            size_t code_len,
                                            const struct cfipack_jitdump_event *event,
-                                           uint8_t *out,
-                                           size_t capacity,
-                                           size_t *len,
+                                           struct cfipack_buffer *out,
                                            uint64_t *room);
 
-/* The search table that HP's libunwind takes, which will lie at `table_address`, a multiple of 4, and the
- * `unw_dyn_info_t` that `_U_dyn_register` takes. The region's `.eh_frame` lies at `eh_frame_address`, with pointers of
- * that form. `len` gets the bytes of the table, which may be asked for with a `capacity` of 0.
+/* The search table that HP's libunwind takes, and the `unw_dyn_info_t` that `_U_dyn_register` takes.
  *
- * Pointers are null, or lead to what their types say; `out` is writable for `capacity` bytes, `dyn_info` for 88. */
+ * Pointers are null, or lead to what their types say; the buffer is writable for its capacity, `dyn_info` for 88 bytes. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_region_libunwind_table(struct cfipack_region *region,
-                                                   uint32_t form,
-                                                   uint32_t layout,
-                                                   uint32_t pointer_form,
-                                                   uint64_t eh_frame_address,
-                                                   uint64_t table_address,
-                                                   uint8_t *out,
-                                                   size_t capacity,
-                                                   size_t *len,
+                                                   const struct cfipack_libunwind *given,
+                                                   struct cfipack_buffer *out,
                                                    uint8_t *dyn_info);
 
 /* Makes a merger for objects of an architecture. `given` may be null: the defaults. `message`, which may be null, gets
@@ -1287,18 +1318,15 @@ enum cfipack_status cfipack_region_eh_frame(struct cfipack_region *region,
  * `region` is null or a region, `count` null or writable. */
 enum cfipack_status cfipack_region_num_functions(const struct cfipack_region *region, size_t *count);
 
-/* The region's `.sframe` table, which will lie at `address`. `len` gets its bytes, which may be asked for with a `capacity`
- * of 0. `registration` and `omitted`, which may be null, get what to register and how many functions the table cannot
+/* The region's `.sframe` table, which will lie at `address`. `registration` and `omitted`, which may be null, get what to register and how many functions the table cannot
  * represent: unwinding ends in them.
  *
- * Pointers are null, or lead to what their types say; `out` is writable for `capacity` bytes. */
+ * Pointers are null, or lead to what their types say; the buffer is writable for its capacity. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_region_sframe(struct cfipack_region *region,
                                           const struct cfipack_sframe_options *given,
                                           uint64_t address,
-                                          uint8_t *out,
-                                          size_t capacity,
-                                          size_t *len,
+                                          struct cfipack_buffer *out,
                                           struct cfipack_registration *registration,
                                           size_t *omitted);
 
@@ -1312,7 +1340,7 @@ enum cfipack_status cfipack_region_gdb_elf(struct cfipack_region *region,
                                            size_t *len);
 
 /* The region's `__eh_frame` and `__unwind_info`. `code`, which may be null, is the region's code, without which fewer functions
- * have a compact encoding. Lengths may be asked for with capacities of 0. `sections`, which may be null, gets what a
+ * have a compact encoding. `sections`, which may be null, gets what a
  * callback of `__unw_add_find_dynamic_unwind_sections` gives.
  *
  * Pointers are null, or lead to what their types say; buffers are writable for their capacities, `code` is readable for
@@ -1321,13 +1349,9 @@ CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_region_unwind_info(struct cfipack_region *region,
                                                const uint8_t *code,
                                                uint64_t eh_frame_address,
-                                               uint8_t *eh_frame,
-                                               size_t eh_frame_capacity,
-                                               size_t *eh_frame_len,
+                                               struct cfipack_buffer *eh_frame,
                                                uint64_t unwind_info_address,
-                                               uint8_t *unwind_info,
-                                               size_t unwind_info_capacity,
-                                               size_t *unwind_info_len,
+                                               struct cfipack_buffer *unwind_info,
                                                struct cfipack_dynamic_sections *sections);
 
 /* The architecture of a region, as `CFIPACK_ARCH_...`; 0 for null.
@@ -1417,13 +1441,11 @@ const char *cfipack_section_message(const struct cfipack_section *section);
  * `section` is null or a section. */
 void cfipack_section_free(struct cfipack_section *section);
 
-/* How many words of 32 bits a table needs for so many functions, removed ones included, and bytes of rows: 5 for each
- * function, and about 3 for each row.
+/* How many words of 32 bits a table needs.
  *
- * `words` is null or writable. */
+ * Pointers are null, or lead to what their types say. */
 CFIPACK_MUST_CHECK
-enum cfipack_status cfipack_sframe_table_words(size_t functions,
-                                               size_t row_bytes,
+enum cfipack_status cfipack_sframe_table_words(const struct cfipack_sframe_capacity *capacity,
                                                size_t *words);
 
 /* Makes an empty table in `memory`, of `words` words, which lies at `address` in the process that reads it. It may be
@@ -1434,8 +1456,7 @@ enum cfipack_status cfipack_sframe_table_words(size_t functions,
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_sframe_table_new(struct cfipack_sframe_table **out,
                                              uint32_t architecture,
-                                             size_t functions,
-                                             size_t row_bytes,
+                                             const struct cfipack_sframe_capacity *capacity,
                                              uint32_t *memory,
                                              size_t words,
                                              uint64_t address,
@@ -1636,9 +1657,7 @@ void cfipack_unwind_section_free(struct cfipack_unwind_section *section);
  * Pointers are null, or lead to what their types say. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_verify_sframe(struct cfipack_report **out,
-                                          uint32_t architecture,
-                                          const struct cfipack_cfi_section *sections,
-                                          size_t num_sections,
+                                          const struct cfipack_cfi_sections *cfi,
                                           const uint8_t *table,
                                           size_t table_len,
                                           uint64_t address,

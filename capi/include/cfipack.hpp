@@ -481,7 +481,10 @@ public:
 
     std::vector<std::uint8_t> sframe(std::uint64_t address, const cfipack_sframe_options &options = sframe_options()) {
         return bytes([&](std::uint8_t *out, std::size_t capacity, std::size_t *len) {
-            return cfipack_region_sframe(get(), &options, address, out, capacity, len, nullptr, nullptr);
+            cfipack_buffer buffer{out, capacity, 0};
+            const cfipack_status status = cfipack_region_sframe(get(), &options, address, &buffer, nullptr, nullptr);
+            *len = buffer.len;
+            return status;
         });
     }
 
@@ -514,9 +517,8 @@ public:
                const cfipack_sframe_options &options = sframe_options(), const cfipack_pool &pool = threads(1)) {
         cfipack_message message{};
         cfipack_conversion *handle = nullptr;
-        detail::check(cfipack_conversion_new(&handle, architecture, sections.data(), sections.size(), &options, address,
-                                             &pool, &message),
-                      message.text);
+        const cfipack_cfi_sections cfi{sections.data(), sections.size(), architecture};
+        detail::check(cfipack_conversion_new(&handle, &cfi, &options, address, &pool, &message), message.text);
         handle_.reset(handle);
     }
 
@@ -541,8 +543,8 @@ public:
            std::uint64_t address, const cfipack_pool &pool = threads(1)) {
         cfipack_message message{};
         cfipack_report *handle = nullptr;
-        detail::check(cfipack_verify_sframe(&handle, architecture, sections.data(), sections.size(), table.data(),
-                                            table.size(), address, &pool, &message),
+        const cfipack_cfi_sections cfi{sections.data(), sections.size(), architecture};
+        detail::check(cfipack_verify_sframe(&handle, &cfi, table.data(), table.size(), address, &pool, &message),
                       message.text);
         handle_.reset(handle);
     }

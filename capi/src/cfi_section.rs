@@ -3,7 +3,7 @@
 use cfipack_format::cfi::{Section, SectionKind};
 use cfipack_format::{Address, Arch};
 
-use crate::arguments::array;
+use crate::arguments::{arch, array, reference};
 use crate::cfipack_status::{self, InvalidArgument};
 
 /// A section is `.eh_frame`.
@@ -31,17 +31,30 @@ pub struct cfipack_cfi_section {
     pub reserved: u32,
 }
 
-/// The sections of an array.
+/// The call frame information of a file.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct cfipack_cfi_sections {
+    /// Its sections.
+    pub sections: *const cfipack_cfi_section,
+    /// How many there are.
+    pub num_sections: usize,
+    /// `CFIPACK_ARCH_...`.
+    pub architecture: u32,
+}
+
+/// The architecture of a file's call frame information, and its sections.
 ///
 /// # Safety
 /// They, and their bytes, are readable for `'a`.
 pub(crate) unsafe fn cfi_sections<'a>(
-    arch: Arch,
-    sections: *const cfipack_cfi_section,
-    num_sections: usize,
-) -> Result<Vec<Section<'a>>, cfipack_status> {
+    cfi: *const cfipack_cfi_sections,
+) -> Result<(Arch, Vec<Section<'a>>), cfipack_status> {
     // SAFETY: promised by the caller.
-    let given = unsafe { array(sections, num_sections) }?;
+    let cfi = unsafe { reference(cfi) }?;
+    let arch = arch(cfi.architecture)?;
+    // SAFETY: promised by the caller.
+    let given = unsafe { array(cfi.sections, cfi.num_sections) }?;
     let section = |given: &cfipack_cfi_section| {
         let kind = match given.kind {
             CFIPACK_EH_FRAME => SectionKind::EhFrame,
@@ -53,5 +66,5 @@ pub(crate) unsafe fn cfi_sections<'a>(
         let section = Section::new(kind, bytes, Address(given.address), arch);
         Ok(section.with_text(Address(given.text)).with_data(Address(given.data)))
     };
-    given.iter().map(section).collect()
+    Ok((arch, given.iter().map(section).collect::<Result<_, _>>()?))
 }

@@ -2,13 +2,13 @@
 
 use core::ffi::c_char;
 
-use cfipack_encoder::Unsupported;
-use cfipack_encoder::cfi;
-use cfipack_encoder::sframe::{Builder, OmittedFunction, Section};
+use cfipack_cfi as cfi;
+use cfipack_encoder::sframe::{Builder, Finish, OmittedFunction, Parallel, Section};
+use cfipack_format::Unsupported;
 use cfipack_format::{Address, Key};
 
-use crate::arguments::{arch, array_mut, write, write_optional};
-use crate::cfi_section::{cfi_sections, cfipack_cfi_section};
+use crate::arguments::{array_mut, write, write_optional};
+use crate::cfi_section::{cfi_sections, cfipack_cfi_sections};
 use crate::cfipack_message;
 use crate::cfipack_status::{self, BufferSize, NotFound};
 use crate::handle::{self, Failure, Opaque};
@@ -45,9 +45,7 @@ impl Opaque for cfipack_conversion {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_conversion_new(
     out: *mut *mut cfipack_conversion,
-    architecture: u32,
-    sections: *const cfipack_cfi_section,
-    num_sections: usize,
+    cfi: *const cfipack_cfi_sections,
     given: *const cfipack_sframe_options,
     address: u64,
     pool: *const cfipack_pool,
@@ -56,8 +54,7 @@ pub unsafe extern "C" fn cfipack_conversion_new(
     // SAFETY: promised by the caller.
     unsafe {
         handle::create(out, message, || {
-            let arch = arch(architecture)?;
-            let sections = cfi_sections(arch, sections, num_sections)?;
+            let (arch, sections) = cfi_sections(cfi)?;
             let builder = Builder::new(arch, options(given)?.table()?);
             let builder = builder.map_err(|error| Failure::new(cfipack_status::Unsupported, &error))?;
             convert(builder, &sections, Address(address), &Workers::get(pool)?)
@@ -74,7 +71,7 @@ fn convert<'a>(
     let (mut functions, mut omitted, mut hidden) = (0, Vec::new(), None);
     let note = |unsupported: &Unsupported| (unsupported.function.0, unsupported.to_string());
     for section in sections {
-        functions += builder.push_section(section, pool, |reason| match reason {
+        functions += builder.push_all(Parallel::new(section, pool), |reason| match reason {
             OmittedFunction::Unsupported(unsupported) => omitted.push(note(&unsupported)),
             // What follows a record whose end is unknown is hidden.
             OmittedFunction::Malformed(error @ cfi::Error::Length { .. }) => hidden = Some(error),
@@ -84,7 +81,7 @@ fn convert<'a>(
     if let Some(error) = hidden {
         return Err(Failure::new(cfipack_status::Malformed, &error));
     }
-    let mut section = builder.finish_on(pool);
+    let mut section = builder.finish_with(Finish::on(pool));
     section.omit_distant(address, Key::address);
     omitted.extend(section.omitted().iter().map(note));
     Ok(Converted { section, address, functions: functions as usize, omitted })

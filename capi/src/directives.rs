@@ -3,7 +3,7 @@
 use core::ffi::c_char;
 
 use cfipack_assembler::Directives;
-use cfipack_assembler::cfi::PointerEncoding;
+use cfipack_cfi::PointerEncoding;
 use cfipack_format::{Arch, Key, Register};
 
 use crate::arguments::array;

@@ -5,7 +5,7 @@ use cfipack_assembler::region::jitdump::{self, Event};
 use crate::arguments::{arch, array, array_mut, reference, write_optional};
 use crate::cfipack_status;
 use crate::handle;
-use crate::region::{cfipack_region, copy, failure};
+use crate::region::{cfipack_buffer, cfipack_region, failure, fill};
 use crate::status::call;
 
 /// When and where a function was made.
@@ -58,11 +58,11 @@ pub unsafe extern "C" fn cfipack_jitdump_close(architecture: u32, time: u64, out
 }
 
 /// The records of the function with a number, in the order of addresses, to be written by one call. `code` is the function's
-/// code. `len` gets their bytes, which may be asked for with a `capacity` of 0; `room`, which may be null, the bytes from
+/// code. `room`, which may be null, the bytes from
 /// the function's start on in which no other function's may lie.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say; `out` is writable for `capacity` bytes.
+/// Pointers are null, or lead to what their types say; the buffer is writable for its capacity.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_region_jitdump(
@@ -71,9 +71,7 @@ pub unsafe extern "C" fn cfipack_region_jitdump(
     code: *const u8,
     code_len: usize,
     event: *const cfipack_jitdump_event,
-    out: *mut u8,
-    capacity: usize,
-    len: *mut usize,
+    out: *mut cfipack_buffer,
     room: *mut u64,
 ) -> cfipack_status {
     // SAFETY: promised by the caller.
@@ -83,7 +81,7 @@ pub unsafe extern "C" fn cfipack_region_jitdump(
             write_optional(room, function.room())?;
             let cfipack_jitdump_event { pid, tid, time, code_index } = *reference(event)?;
             let event = Event { pid, tid, time, code_index };
-            copy(&function.records(array(code, code_len)?, event).map_err(failure)?, out, capacity, len)
+            fill(&function.records(array(code, code_len)?, event).map_err(failure)?, out)
         })
     }
 }

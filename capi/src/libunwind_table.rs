@@ -3,10 +3,10 @@
 use cfipack_assembler::region::{DynInfoLayout, LibunwindForm, LibunwindTable};
 use cfipack_format::Address;
 
-use crate::arguments::array_mut;
+use crate::arguments::{array_mut, reference};
 use crate::cfipack_status::{self, InvalidArgument};
 use crate::handle;
-use crate::region::{cfipack_region, copy, failure, pointers};
+use crate::region::{cfipack_buffer, cfipack_region, failure, fill, pointers};
 
 /// Starts count from the first PC (`UNW_INFO_FORMAT_IP_OFFSET`): the code may lie anywhere.
 pub const CFIPACK_LIBUNWIND_IP_OFFSET: u32 = 0;
@@ -18,45 +18,54 @@ pub const CFIPACK_LIBUNWIND_LOAD_OFFSET: u32 = 0;
 /// It has none: libunwind up to 1.5.
 pub const CFIPACK_LIBUNWIND_NO_LOAD_OFFSET: u32 = 1;
 
-/// The search table that HP's libunwind takes, which will lie at `table_address`, a multiple of 4, and the
-/// `unw_dyn_info_t` that `_U_dyn_register` takes. The region's `.eh_frame` lies at `eh_frame_address`, with pointers of
-/// that form. `len` gets the bytes of the table, which may be asked for with a `capacity` of 0.
+/// What a search table of HP's libunwind is for.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct cfipack_libunwind {
+    /// What starts count from: `CFIPACK_LIBUNWIND_IP_OFFSET` or `..._REMOTE_TABLE`.
+    pub form: u32,
+    /// The layout of `unw_dyn_info_t`: `CFIPACK_LIBUNWIND_LOAD_OFFSET` or `..._NO_LOAD_OFFSET`.
+    pub layout: u32,
+    /// The pointers of the region's `.eh_frame`: `CFIPACK_POINTERS_...`.
+    pub pointers: u32,
+    /// Where the `.eh_frame` lies.
+    pub eh_frame_address: u64,
+    /// Where the table will lie, a multiple of 4.
+    pub table_address: u64,
+}
+
+/// The search table that HP's libunwind takes, and the `unw_dyn_info_t` that `_U_dyn_register` takes.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say; `out` is writable for `capacity` bytes, `dyn_info` for 88.
+/// Pointers are null, or lead to what their types say; the buffer is writable for its capacity, `dyn_info` for 88 bytes.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_region_libunwind_table(
     region: *mut cfipack_region,
-    form: u32,
-    layout: u32,
-    pointer_form: u32,
-    eh_frame_address: u64,
-    table_address: u64,
-    out: *mut u8,
-    capacity: usize,
-    len: *mut usize,
+    given: *const cfipack_libunwind,
+    out: *mut cfipack_buffer,
     dyn_info: *mut u8,
 ) -> cfipack_status {
     // SAFETY: promised by the caller.
     unsafe {
         handle::with(region, |region| {
-            let form = match form {
+            let given = reference(given)?;
+            let form = match given.form {
                 CFIPACK_LIBUNWIND_IP_OFFSET => LibunwindForm::IpOffset,
                 CFIPACK_LIBUNWIND_REMOTE_TABLE => LibunwindForm::RemoteTable,
                 _ => return Err(InvalidArgument.into()),
             };
-            let layout = match layout {
+            let layout = match given.layout {
                 CFIPACK_LIBUNWIND_LOAD_OFFSET => DynInfoLayout::WithLoadOffset,
                 CFIPACK_LIBUNWIND_NO_LOAD_OFFSET => DynInfoLayout::WithoutLoadOffset,
                 _ => return Err(InvalidArgument.into()),
             };
-            let eh_frame = region.eh_frame(pointers(pointer_form)?).map_err(failure)?;
-            let table = LibunwindTable::new(region, form, &eh_frame, Address(eh_frame_address));
+            let eh_frame = region.eh_frame(pointers(given.pointers)?).map_err(failure)?;
+            let table = LibunwindTable::new(region, form, &eh_frame, Address(given.eh_frame_address));
             let table = table.map_err(failure)?;
-            copy(table.bytes(), out, capacity, len)?;
+            fill(table.bytes(), out)?;
             let dyn_info: &mut [u8] = array_mut(dyn_info, 88)?;
-            dyn_info.copy_from_slice(&table.dyn_info(layout, Address(table_address)));
+            dyn_info.copy_from_slice(&table.dyn_info(layout, Address(given.table_address)));
             Ok(())
         })
     }

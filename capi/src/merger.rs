@@ -2,7 +2,9 @@
 
 use core::ffi::c_char;
 
+use cfipack_encoder::sframe::Finish;
 use cfipack_format::Key;
+use cfipack_format::pool::Serial;
 use cfipack_linker::sframe::{Field, Merger, Note};
 
 use crate::arguments::{arch, write, write_optional};
@@ -195,7 +197,7 @@ pub unsafe extern "C" fn cfipack_merger_absorb(
         let shard = handle::take(shard);
         handle::with(merger, |merging| {
             let shard = shard.ok_or(InvalidArgument)?;
-            merging.merger.absorb(shard.merger).map_err(|reason| Failure::new(Refused, &reason))?;
+            merging.merger.absorb(shard.merger, &Serial).map_err(|reason| Failure::new(Refused, &reason))?;
             let first = merging.objects;
             merging.notes.extend(shard.notes.into_iter().map(|(object, note)| (first + object, note)));
             merging.objects += shard.objects;
@@ -272,10 +274,12 @@ pub unsafe extern "C" fn cfipack_merger_finish(
         handle::create(out, core::ptr::null_mut(), || {
             let merging = merging.ok_or(InvalidArgument)?;
             let (keys, pool) = (Keys::get(keys)?, Workers::get(pool)?);
-            let section = match keys {
-                Keys::Functions => merging.merger.finish_on(&pool),
-                Keys::Sections => merging.merger.finish_by_keys_on(&pool),
+            let placed_keys = match keys {
+                Keys::Functions => false,
+                Keys::Sections => true,
             };
+            let finish = Finish::on(&pool).with_placed_keys(placed_keys);
+            let section = merging.merger.finish_with(finish);
             Ok(Finished { section, keys })
         })
     }

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-use cfipack_encoder::sframe::{Pool, Task, Threads};
+use cfipack_format::pool::{Pool, Task, Threads};
 
 use crate::handle::Failure;
 use crate::sized_options::{SizedOptions, options};

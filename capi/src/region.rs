@@ -2,11 +2,11 @@
 
 use core::ffi::c_char;
 
-use cfipack_assembler::cfi::{Functions, Section, SectionKind};
 use cfipack_assembler::region::{Error, Pointers, Region};
+use cfipack_cfi::{Functions, Section, SectionKind};
 use cfipack_format::Address;
 
-use crate::arguments::{arch, arch_number, array, array_mut, write, write_optional};
+use crate::arguments::{arch, arch_number, array, array_mut, reference_mut, write, write_optional};
 use crate::cfipack_message;
 use crate::cfipack_status::{self, BufferSize, InvalidArgument, Refused, Unsupported, Write};
 use crate::directives::{cfipack_directive, directives, name};
@@ -217,21 +217,43 @@ pub unsafe extern "C" fn cfipack_region_num_functions(
     call(|| unsafe { write(count, handle::get(region)?.len()) })
 }
 
-/// The region's `.sframe` table, which will lie at `address`. `len` gets its bytes, which may be asked for with a `capacity`
-/// of 0. `registration` and `omitted`, which may be null, get what to register and how many functions the table cannot
+/// Memory of the caller's for bytes of which the length is not known before.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct cfipack_buffer {
+    /// Where the bytes go; null if `capacity` is 0.
+    pub bytes: *mut u8,
+    /// Bytes that may be written.
+    pub capacity: usize,
+    /// Set by the function: how many bytes there are. If they are more than `capacity`, none is written, and the status is
+    /// `CFIPACK_STATUS_BUFFER_SIZE`.
+    pub len: usize,
+}
+
+/// Copies bytes into the caller's buffer.
+///
+/// # Safety
+/// `buffer` is null or a buffer, writable for its capacity.
+pub(crate) unsafe fn fill(bytes: &[u8], buffer: *mut cfipack_buffer) -> Result<(), Failure> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let buffer = reference_mut(buffer)?;
+        copy(bytes, buffer.bytes, buffer.capacity, &mut buffer.len)
+    }
+}
+
+/// The region's `.sframe` table, which will lie at `address`. `registration` and `omitted`, which may be null, get what to register and how many functions the table cannot
 /// represent: unwinding ends in them.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say; `out` is writable for `capacity` bytes.
+/// Pointers are null, or lead to what their types say; the buffer is writable for its capacity.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_region_sframe(
     region: *mut cfipack_region,
     given: *const cfipack_sframe_options,
     address: u64,
-    out: *mut u8,
-    capacity: usize,
-    len: *mut usize,
+    out: *mut cfipack_buffer,
     registration: *mut cfipack_registration,
     omitted: *mut usize,
 ) -> cfipack_status {
@@ -239,9 +261,10 @@ pub unsafe extern "C" fn cfipack_region_sframe(
     unsafe {
         handle::with(region, |region| {
             let table = region.sframe(options(given)?.table()?).map_err(failure)?;
-            write(len, table.len())?;
+            let out = reference_mut(out)?;
+            out.len = table.len();
             write_optional(omitted, table.omitted().len())?;
-            let out: &mut [u8] = array_mut(out, capacity)?;
+            let out: &mut [u8] = array_mut(out.bytes, out.capacity)?;
             let out = out.get_mut(..table.len()).ok_or(BufferSize)?;
             let numbers = table.write(out, Address(address)).map_err(failure)?;
             Ok(write_optional(registration, numbers.into())?)
@@ -293,7 +316,7 @@ pub struct cfipack_dynamic_sections {
 }
 
 /// The region's `__eh_frame` and `__unwind_info`. `code`, which may be null, is the region's code, without which fewer functions
-/// have a compact encoding. Lengths may be asked for with capacities of 0. `sections`, which may be null, gets what a
+/// have a compact encoding. `sections`, which may be null, gets what a
 /// callback of `__unw_add_find_dynamic_unwind_sections` gives.
 ///
 /// # Safety
@@ -305,13 +328,9 @@ pub unsafe extern "C" fn cfipack_region_unwind_info(
     region: *mut cfipack_region,
     code: *const u8,
     eh_frame_address: u64,
-    eh_frame: *mut u8,
-    eh_frame_capacity: usize,
-    eh_frame_len: *mut usize,
+    eh_frame: *mut cfipack_buffer,
     unwind_info_address: u64,
-    unwind_info: *mut u8,
-    unwind_info_capacity: usize,
-    unwind_info_len: *mut usize,
+    unwind_info: *mut cfipack_buffer,
     sections: *mut cfipack_dynamic_sections,
 ) -> cfipack_status {
     // SAFETY: promised by the caller.
@@ -321,8 +340,8 @@ pub unsafe extern "C" fn cfipack_region_unwind_info(
             let code = if code.is_null() { None } else { Some(array(code, length)?) };
             let made = region.unwind_info(code).map_err(failure)?;
             let numbers = made.sections(Address(eh_frame_address), Address(unwind_info_address));
-            let first = copy(made.eh_frame().bytes(), eh_frame, eh_frame_capacity, eh_frame_len);
-            copy(made.unwind_info(), unwind_info, unwind_info_capacity, unwind_info_len)?;
+            let first = fill(made.eh_frame().bytes(), eh_frame);
+            fill(made.unwind_info(), unwind_info)?;
             first?;
             let numbers = cfipack_dynamic_sections {
                 dso_base: numbers.dso_base.0,

@@ -3,7 +3,7 @@
 use core::ffi::c_char;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use cfipack_encoder::sframe::WriteError;
+use cfipack_encoder::sframe::{At, WriteError};
 use cfipack_format::{Address, Key};
 use cfipack_linker::sframe::{Relocation, Section};
 
@@ -188,7 +188,8 @@ pub unsafe extern "C" fn cfipack_section_write(
             let addresses = Addresses::new(array(addresses, num_addresses)?, section.keys);
             let out = array_mut(out, len)?;
             let pool = Workers::get(pool)?;
-            let written = section.section.write_on(&pool, out, Address(address), |key| addresses.of(key));
+            let written =
+                section.section.write(out, At::on(Address(address), &pool), |key| addresses.of(key));
             addresses.check()?;
             written.map_err(write_failure)
         })

@@ -6,7 +6,7 @@ use core::sync::atomic::AtomicU32;
 use cfipack_assembler::region::sframe_table::{Capacity, SframeTable};
 use cfipack_format::Address;
 
-use crate::arguments::{arch, array, write, write_optional};
+use crate::arguments::{arch, array, reference, write, write_optional};
 use crate::cfipack_message;
 use crate::cfipack_status::{self, InvalidArgument};
 use crate::handle::{self, Opaque};
@@ -22,29 +22,42 @@ impl Opaque for cfipack_sframe_table {
 }
 
 /// What a table has room for. The format counts both in 32 bits.
-fn capacity(functions: usize, row_bytes: usize) -> Result<Capacity, cfipack_status> {
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct cfipack_sframe_capacity {
+    /// Functions, removed ones included.
+    pub functions: usize,
+    /// Bytes of rows, about 3 for each.
+    pub row_bytes: usize,
+}
+
+/// # Safety
+/// `capacity` is null or leads to one.
+unsafe fn most(capacity: *const cfipack_sframe_capacity) -> Result<Capacity, cfipack_status> {
+    // SAFETY: promised by the caller.
+    let cfipack_sframe_capacity { functions, row_bytes } = *unsafe { reference(capacity) }?;
     match (u32::try_from(functions), u32::try_from(row_bytes)) {
         (Ok(functions), Ok(row_bytes)) => Ok(Capacity { functions, row_bytes }),
         _ => Err(InvalidArgument),
     }
 }
 
-/// How many words of 32 bits a table needs for so many functions, removed ones included, and bytes of rows: 5 for each
-/// function, and about 3 for each row.
+/// How many words of 32 bits a table needs.
 ///
 /// # Safety
-/// `words` is null or writable.
+/// Pointers are null, or lead to what their types say.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_sframe_table_words(
-    functions: usize,
-    row_bytes: usize,
+    capacity: *const cfipack_sframe_capacity,
     words: *mut usize,
 ) -> cfipack_status {
     call(|| {
-        let needed = capacity(functions, row_bytes)?.words().map_err(|error| failure(error).status)?;
         // SAFETY: promised by the caller.
-        unsafe { write(words, needed) }
+        unsafe {
+            let needed = most(capacity)?.words().map_err(|error| failure(error).status)?;
+            write(words, needed)
+        }
     })
 }
 
@@ -59,8 +72,7 @@ pub unsafe extern "C" fn cfipack_sframe_table_words(
 pub unsafe extern "C" fn cfipack_sframe_table_new(
     out: *mut *mut cfipack_sframe_table,
     architecture: u32,
-    functions: usize,
-    row_bytes: usize,
+    capacity: *const cfipack_sframe_capacity,
     memory: *mut u32,
     words: usize,
     address: u64,
@@ -70,8 +82,7 @@ pub unsafe extern "C" fn cfipack_sframe_table_new(
     unsafe {
         handle::create(out, message, || {
             let memory: &'static [AtomicU32] = array(memory.cast::<AtomicU32>(), words)?;
-            let capacity = capacity(functions, row_bytes)?;
-            SframeTable::new(memory, Address(address), arch(architecture)?, capacity).map_err(failure)
+            SframeTable::new(memory, Address(address), arch(architecture)?, most(capacity)?).map_err(failure)
         })
     }
 }

@@ -2,8 +2,9 @@
 
 use core::ffi::c_char;
 
+use cfipack_encoder::unwind_info::WriteError;
 use cfipack_format::{ImageOffset, Key, LsdaKey, PersonalityKey};
-use cfipack_linker::unwind_info::{Addresses, Fde, Plan, Section, Warning, WriteError};
+use cfipack_linker::unwind_info::{Addresses, Fde, Plan, Section, Warning};
 
 use crate::arguments::{array, array_mut, reference, write};
 use crate::cfipack_message;

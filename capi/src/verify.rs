@@ -7,8 +7,8 @@ use cfipack_decoder::sframe;
 use cfipack_format::Address;
 use cfipack_roundtrip::{Options, Report, Table, verify_on};
 
-use crate::arguments::{arch, array, array_mut, write, write_optional};
-use crate::cfi_section::{cfi_sections, cfipack_cfi_section};
+use crate::arguments::{array, array_mut, write, write_optional};
+use crate::cfi_section::{cfi_sections, cfipack_cfi_sections};
 use crate::cfipack_message;
 use crate::cfipack_status::{self, BufferSize};
 use crate::handle::{self, Failure, Opaque};
@@ -65,9 +65,7 @@ impl Opaque for cfipack_report {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_verify_sframe(
     out: *mut *mut cfipack_report,
-    architecture: u32,
-    sections: *const cfipack_cfi_section,
-    num_sections: usize,
+    cfi: *const cfipack_cfi_sections,
     table: *const u8,
     table_len: usize,
     address: u64,
@@ -77,8 +75,7 @@ pub unsafe extern "C" fn cfipack_verify_sframe(
     // SAFETY: promised by the caller.
     unsafe {
         handle::create(out, message, || {
-            let arch = arch(architecture)?;
-            let cfi = cfi_sections(arch, sections, num_sections)?;
+            let (_, cfi) = cfi_sections(cfi)?;
             let table = sframe::Section::parse_first(array(table, table_len)?, Address(address));
             let (table, _) = table.map_err(|error| Failure::new(cfipack_status::Malformed, &error))?;
             let pool = Workers::get(pool)?;

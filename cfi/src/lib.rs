@@ -50,6 +50,7 @@ mod state;
 mod stretch;
 pub mod write;
 
+// The input of this crate, which its users need: the only types of another crate that are re-exported here.
 pub use cfipack_format::cfi::{Excluded, Exclusion, Section, SectionKind};
 pub use cie::{Cie, Personality};
 pub use error::Error;

@@ -15,7 +15,8 @@ use std::error::Error;
 use cfipack::cfi::write::{Cie, InstructionWriter, Writer, WrittenCie};
 use cfipack::cfi::{Functions, Instruction, SectionKind};
 use cfipack::decoder;
-use cfipack::encoder::sframe::{Builder, Layout, Threads};
+use cfipack::encoder::sframe::{At, Builder, Finish, Layout};
+use cfipack::format::pool::Threads;
 use cfipack::format::sframe::Version;
 use cfipack::format::{Address, Arch, Key, Register, SectionOffset};
 use cfipack::linker::sframe::{self as linker, Field, Live, Merger};
@@ -75,7 +76,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // No input describes the code that the linker writes itself.
     let plt = Stubs::keyed(PLT, StubKind::Amd64LazyPlt).with_entries(PLT_ENTRIES);
     merger.push_stubs(&plt)?;
-    let section = merger.finish_on(&pool);
+    let section = merger.finish_with(Finish::on(&pool));
     let linker::Contribution { copied, reencoded, from_cfi, dead, .. } = sum;
     println!(
         "{} functions, {} bytes: {copied} copied, {reencoded} of version 2, {from_cfi} from CFI, {dead} dead",
@@ -87,7 +88,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut bytes = vec![0; section.len()];
     for (code, at) in [(Address(0x40_1000), Address(0x40_4000)), (Address(0x1_0000_0000), Address(0x2000))] {
         let addresses = layout(&objects, plt.len(), code);
-        section.write_on(&pool, &mut bytes, at, |key| addresses[&key])?;
+        section.write(&mut bytes, At::on(at, &pool), |key| addresses[&key])?;
         check(&objects, &addresses, &bytes, at)?;
         println!("code at {code}, .sframe at {at}: verified");
     }

@@ -1,7 +1,8 @@
 //! This crate writes, reads and verifies unwind tables from DWARF call frame information (CFI): GNU `.sframe` and
 //! Apple `__unwind_info`.
 //!
-//! It re-exports the libraries of cfipack as modules, each with a feature of its own. Start with your task:
+//! It re-exports the libraries of cfipack as modules, each with a feature of its own. Each type has one path: no library
+//! re-exports another's, but [`cfi`] its input, which [`format`](mod@format) has for all. Start with your task:
 //!
 //! # A linker
 //! A [merger](linker::sframe::Merger) takes the tables and the call frame information of all objects and becomes a

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use anyhow::{Context as _, bail};
+use cfipack_cfi as cfi;
+use cfipack_cfi::SectionKind;
 use cfipack_container::{CallFrameSection, File, Kind, Section as FileSection};
 use cfipack_decoder::sframe;
-use cfipack_encoder::cfi::SectionKind;
-use cfipack_encoder::sframe::{Builder, Layout, OmittedFunction, Options, Section, Threads};
-use cfipack_encoder::{Unsupported, cfi};
+use cfipack_encoder::sframe::{At, Builder, Finish, Layout, OmittedFunction, Options, Parallel, Section};
+use cfipack_format::Unsupported;
+use cfipack_format::pool::Threads;
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Key};
 
@@ -242,14 +244,14 @@ impl Conversion {
                     malformed.push(Malformed { section: section.section.name.to_string(), error });
                 }
             };
-            functions += builder.push_section(&section.cfi(), &pool, omit);
+            functions += builder.push_all(Parallel::new(&section.cfi(), &pool), omit);
             if let Some(error) = end_is_unknown {
                 return Err(error).with_context(|| format!("section {}", section.section.name));
             }
         }
-        let (version, outside_dwarf) = (options.get().version, builder.outside_dwarf());
-        let undefined = builder.undefined() + malformed.len() as u64;
-        let section = builder.finish_on(&pool);
+        let (version, odd) = (options.get().version, builder.undefined_cfi());
+        let (outside_dwarf, undefined) = (odd.added, odd.refused + malformed.len() as u64);
+        let section = builder.finish_with(Finish::on(&pool));
         omitted.extend_from_slice(section.omitted());
         Ok(Self {
             section,
@@ -295,7 +297,7 @@ impl Conversion {
     /// The section of a linked file.
     pub fn linked(&self) -> anyhow::Result<Vec<u8>> {
         let mut bytes = vec![0; self.section.len()];
-        self.section.write_on(&self.pool, &mut bytes, self.address, Key::address)?;
+        self.section.write(&mut bytes, At::on(self.address, &self.pool), Key::address)?;
         Ok(bytes)
     }
 

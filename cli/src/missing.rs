@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
+use cfipack_cfi as cfi;
 use cfipack_decoder::sframe;
-use cfipack_encoder::Unsupported;
 use cfipack_encoder::sframe::{Builder, Layout, Options};
-use cfipack_encoder::{Reason, cfi};
+use cfipack_format::Reason;
+use cfipack_format::Unsupported;
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Key, SectionOffset};
 use cfipack_roundtrip::MissingFunction;

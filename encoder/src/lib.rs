@@ -8,7 +8,8 @@
 //! A table omits what it cannot represent, and an [`Unsupported`] names the PC and the rule that is the reason. Any bytes may be given: a malformed record is an error, never a panic.
 //!
 //! ```
-//! use cfipack_encoder::{cfi, sframe};
+//! use cfipack_cfi as cfi;
+//! use cfipack_encoder::sframe;
 //! use cfipack_format::{Address, Arch, Key};
 //!
 //! let eh_frame = [
@@ -32,8 +33,8 @@
 //!
 //! # Features
 //! The crate is `no_std` + `alloc`.
-//! - `std`, a default: [`sframe::Threads`], threads of the standard library. Without it the caller lends its own: see
-//!   [`sframe::Pool`].
+//! - `std`, a default: `Threads` of [`cfipack_format::pool`], those of the standard library. Without it the caller lends
+//!   its own as a [`Pool`](cfipack_format::pool::Pool).
 //! - `iced-x86`: finds the calls in x86 code, without which fewer functions have a compact encoding.
 
 #![no_std]
@@ -51,5 +52,5 @@ mod random;
 pub mod sframe;
 pub mod unwind_info;
 
-pub use cfipack_cfi as cfi;
-pub use cfipack_format::{Reason, Unsupported, UnsupportedFormat};
+use cfipack_cfi as cfi;
+use cfipack_format::{Reason, Unsupported, UnsupportedFormat};

@@ -20,7 +20,7 @@ pub mod sframe;
 pub mod stubs;
 pub mod unwind_info;
 
-pub use cfipack_cfi as cfi;
-pub use cfipack_decoder as decoder;
-pub use cfipack_encoder as encoder;
-pub use cfipack_format as format;
+use cfipack_cfi as cfi;
+use cfipack_decoder as decoder;
+use cfipack_encoder as encoder;
+use cfipack_format as format;

@@ -1,9 +1,9 @@
 //! Tables of linked files into one: what a linker that does not know the format should have made of its inputs'.
 //!
 //! ```
-//! use cfipack_linker::decoder::sframe::Section;
-//! use cfipack_linker::encoder::sframe::Options;
-//! use cfipack_linker::format::{Address, Key};
+//! use cfipack_decoder::sframe::Section;
+//! use cfipack_encoder::sframe::Options;
+//! use cfipack_format::{Address, Key};
 //! use cfipack_linker::linked::Tables;
 //!
 //! // Two tables of one function each, of 4 bytes with the row CFA = sp + 8; the second one's lies first.
@@ -30,10 +30,9 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::decoder::sframe::{Error, Function, Section};
-use crate::encoder::sframe::{self as encoder, Builder, TableFunction};
-use crate::encoder::{Reason, Unsupported, UnsupportedFormat};
+use crate::encoder::sframe::{self as encoder, Builder, TableFunction, TableRows};
 use crate::format::sframe::FdeInfo;
-use crate::format::{Arch, Key};
+use crate::format::{Arch, Key, Reason, Unsupported, UnsupportedFormat};
 
 /// Takes tables of one address space and becomes one.
 #[derive(Clone, Debug)]
@@ -169,8 +168,9 @@ fn push(builder: &mut Builder<'_>, function: &Function<'_>) -> Result<(), Unsupp
     info.set(FdeInfo::PAUTH_KEY_B, function.has_pauth_key_b());
     info.set(FdeInfo::SIGNAL, function.is_signal_frame());
     info.set(FdeInfo::PC_MASK, function.is_pc_mask());
-    let entry = TableFunction::new(key, function.size()).with_address().with_info(info, rep_size);
-    builder.push_table_rows(&entry, function.rows().filter_map(Result::ok)).map(|_| ())
+    let entry = TableFunction::new(key, function.size()).with_address(true).with_info(info, rep_size);
+    let rows = function.rows().filter_map(Result::ok);
+    builder.push_table(&entry, TableRows::Rows(rows)).map(|_| ())
 }
 
 impl fmt::Display for MergeError {

@@ -1,9 +1,10 @@
 //! What becomes of tables and CFI that are written here byte by byte.
 
-use cfipack_linker::decoder::sframe as decoder;
-use cfipack_linker::encoder::sframe::{Layout, Options as TableOptions, Threads};
-use cfipack_linker::format::sframe::{Fde, FdeInfo, FdeType, Flags, Header, Version};
-use cfipack_linker::format::{
+use cfipack_decoder::sframe as decoder;
+use cfipack_encoder::sframe::{Finish, Layout, Options as TableOptions};
+use cfipack_format::pool::{Serial, Threads};
+use cfipack_format::sframe::{Fde, FdeInfo, FdeType, Flags, Header, Version};
+use cfipack_format::{
     Address, Arch, Cfa, Endian, FunctionOffset, Key, Reason, Register, Row, Rule, SectionOffset,
 };
 use cfipack_linker::sframe::{
@@ -514,7 +515,7 @@ fn threads_and_shards() {
         let merge = |threads| {
             let mut merger = Merger::new(Arch::Amd64, options).unwrap();
             let sum = merger.push_objects(&Threads(threads), &objects, live, |_, note| panic!("{note}"));
-            (written(&merger.finish_on(&Threads(threads))), sum)
+            (written(&merger.finish_with(Finish::on(&Threads(threads)))), sum)
         };
         let expected = merge(1);
         assert_eq!(expected.1.functions(), 600);
@@ -526,7 +527,7 @@ fn threads_and_shards() {
                 for number in part {
                     shard.push_object(&objects[number], |field| live(number, field), |note| panic!("{note}"));
                 }
-                merger.absorb(shard).unwrap();
+                merger.absorb(shard, &Serial).unwrap();
             }
             assert!(written(&merger.finish()) == expected.0, "cut at {cut}");
         }

@@ -49,7 +49,6 @@ pub mod structure;
 pub mod unwind_info;
 pub mod words;
 
-pub use cfipack_format::pool::{Pool, Serial, Task, Threads};
 pub use options::Options;
 pub use same_row::same_row;
 pub use sframe::{

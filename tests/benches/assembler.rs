@@ -10,10 +10,10 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use cfipack_assembler::encoder::sframe::{Builder, Layout, Options, Section};
 use cfipack_assembler::region::{DynInfoLayout, EhFrame, LibunwindForm, LibunwindTable, Pointers, Region};
 use cfipack_assembler::{Assembly, CallFrames, Directives, Target};
 use cfipack_cfi::{Functions, Section as Cfi, SectionKind};
+use cfipack_encoder::sframe::{Builder, Layout, Options, Section};
 use cfipack_format::{Address, Arch, Key, Register};
 use cfipack_tests::figures;
 use cfipack_tests::timing::median;
@@ -160,7 +160,7 @@ fn written(section: Section) -> Vec<u8> {
 
 fn convert(eh_frame: &[u8], options: Options) -> Vec<u8> {
     let section = Cfi::new(SectionKind::EhFrame, eh_frame, EH_FRAME, Arch::Amd64);
-    let mut builder = Builder::for_few(Arch::Amd64, options).unwrap();
+    let mut builder = Builder::new(Arch::Amd64, options.with_few(true)).unwrap();
     for function in Functions::new(&section) {
         builder.push(&function.unwrap()).unwrap();
     }

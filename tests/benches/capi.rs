@@ -9,10 +9,10 @@ use std::hint::black_box;
 use std::ptr::{null, null_mut};
 
 use cfipack_capi::*;
+use cfipack_cfi as cfi;
 use cfipack_cfi::Functions;
 use cfipack_decoder::sframe::{Index, Section, step};
-use cfipack_encoder::cfi;
-use cfipack_encoder::sframe::{Options, Serial};
+use cfipack_encoder::sframe::Options;
 use cfipack_format::{Address, Arch, Key};
 use cfipack_linker::sframe::{Field, Merger, Object, Options as LinkOptions};
 use cfipack_roundtrip::{Table, verify};
@@ -69,6 +69,10 @@ fn section(cfi: &cfi::Section<'_>) -> cfipack_cfi_section {
     }
 }
 
+fn given(section: &cfipack_cfi_section) -> cfipack_cfi_sections {
+    cfipack_cfi_sections { sections: section, num_sections: 1, architecture: CFIPACK_ARCH_AMD64 }
+}
+
 /// The table, which both ways make alike.
 fn convert(library: &'static Library) -> Vec<u8> {
     let cfi = library.cfi();
@@ -76,9 +80,7 @@ fn convert(library: &'static Library) -> Vec<u8> {
         cfipack_conversion_new
             as unsafe extern "C" fn(
                 *mut *mut cfipack_conversion,
-                u32,
-                *const cfipack_cfi_section,
-                usize,
+                *const cfipack_cfi_sections,
                 *const cfipack_sframe_options,
                 u64,
                 *const cfipack_pool,
@@ -91,16 +93,7 @@ fn convert(library: &'static Library) -> Vec<u8> {
         let (mut conversion, mut size, address) = (null_mut(), 0, library.table_address().0);
         // SAFETY: pointers lead to what their types say.
         unsafe {
-            let status = new(
-                &mut conversion,
-                CFIPACK_ARCH_AMD64,
-                &section(&cfi),
-                1,
-                null(),
-                address,
-                null(),
-                null_mut(),
-            );
+            let status = new(&mut conversion, &given(&section(&cfi)), null(), address, null(), null_mut());
             assert_eq!(status, cfipack_status::Ok);
             assert_eq!(len(conversion, &mut size), cfipack_status::Ok);
             let mut table = vec![0; size];
@@ -295,7 +288,7 @@ fn link(library: &'static Library) {
             Some(Key(start.key).into())
         };
         merger.push_object(&Object::new().with_eh_frame(cfi.bytes), live, |_| {});
-        let section = merger.finish_on(&Serial);
+        let section = merger.finish();
         let mut table = vec![0; section.len()];
         section.write(&mut table, address, |key| Address(addresses[key.0 as usize])).unwrap();
         table
@@ -310,9 +303,7 @@ fn verification(library: &'static Library, bytes: &[u8]) {
         cfipack_verify_sframe
             as unsafe extern "C" fn(
                 *mut *mut cfipack_report,
-                u32,
-                *const cfipack_cfi_section,
-                usize,
+                *const cfipack_cfi_sections,
                 *const u8,
                 usize,
                 u64,
@@ -327,17 +318,7 @@ fn verification(library: &'static Library, bytes: &[u8]) {
         unsafe {
             let (table, len) = (bytes.as_ptr(), bytes.len());
             let sections = section(&cfi);
-            let status = through(
-                &mut report,
-                CFIPACK_ARCH_AMD64,
-                &sections,
-                1,
-                table,
-                len,
-                address.0,
-                null(),
-                null_mut(),
-            );
+            let status = through(&mut report, &given(&sections), table, len, address.0, null(), null_mut());
             assert_eq!(status, cfipack_status::Ok);
             cfipack_report_get_counts(report, &mut counts);
             cfipack_report_free(report);

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use cfipack_cfi as cfi;
 use cfipack_container::File;
-use cfipack_encoder::cfi;
 use cfipack_encoder::compact_unwind::{Encoder, Mode};
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::{Address, Arch};

@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use cfipack_cfi::Functions;
-use cfipack_encoder::sframe::{Layout, Options as TableOptions, Threads};
+use cfipack_encoder::sframe::{At, Finish, Layout, Options as TableOptions};
+use cfipack_format::pool::Threads;
 use cfipack_format::{Address, Arch, Key};
 use cfipack_linker::sframe::{Field, Live, Merger, Object, Options, Prefer};
 use cfipack_tests::allocated::{Counting, peak};
@@ -81,9 +82,9 @@ fn merging(tools: &Tools) {
             let live = |number: usize, field| Some(Live::new(objects[number].target(field)?.key(number)));
             merger.push_objects(&pool, &inputs, live, |_, note| panic!("{note}"));
         }
-        let section = merger.finish_on(&pool);
+        let section = merger.finish_with(Finish::on(&pool));
         let mut out = vec![0; section.len()];
-        section.write_on(&pool, &mut out, Address(0x100_0000), address_of).unwrap();
+        section.write(&mut out, At::on(Address(0x100_0000), &pool), address_of).unwrap();
         out
     };
     let mut gnu = TableOptions::default();
@@ -135,7 +136,7 @@ fn merging(tools: &Tools) {
     };
     for (what, options) in [("gnu", gnu), ("small", small)] {
         let in_place =
-            || section(options).into_bytes_on(&Threads(1), Address(0x100_0000), address_of).unwrap();
+            || section(options).into_bytes(At::on(Address(0x100_0000), &Threads(1)), address_of).unwrap();
         let size = in_place().len();
         let written = || {
             let section = section(options);

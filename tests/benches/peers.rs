@@ -8,7 +8,8 @@ use std::time::Duration;
 use std::{env, fs};
 
 use cfipack_cfi::Functions;
-use cfipack_encoder::sframe::Threads;
+use cfipack_encoder::sframe::At;
+use cfipack_format::pool::Threads;
 use cfipack_format::{Address, Arch, Key};
 use cfipack_linker::sframe::{Live, Merger, Options, Prefer};
 use cfipack_tests::elf_object::{ElfObject, Place};
@@ -85,7 +86,7 @@ fn assemblers(tools: &Tools) {
         let section = merger.finish();
         let mut out = vec![0; section.len()];
         let address_of = |key: Key| Address(0x1000 + Place::of(key).1.offset);
-        section.write_on(&Threads(1), &mut out, Address(0x100_0000), address_of).unwrap();
+        section.write(&mut out, At::on(Address(0x100_0000), &Threads(1)), address_of).unwrap();
         out
     };
     let commands: [&[&str]; 4] = [

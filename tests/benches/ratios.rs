@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use cfipack_decoder::sframe::{Index, Section};
 use cfipack_encoder::sframe::{Layout, Options};
+use cfipack_format::pool::Threads;
 use cfipack_format::sframe::Version;
-use cfipack_roundtrip::{Table, Threads, verify, verify_on};
+use cfipack_roundtrip::{Table, verify, verify_on};
 use cfipack_tests::figures;
 use cfipack_tests::timing::{median, time};
 use cfipack_tests::workload::{Fresh, Library, libraries};

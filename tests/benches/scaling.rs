@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use cfipack_cfi::{Section as Cfi, SectionKind};
 use cfipack_decoder::sframe::Section;
-use cfipack_encoder::sframe::{Layout, Options, Serial};
+use cfipack_encoder::sframe::{Layout, Options};
 use cfipack_format::{Address, Arch, Key};
 use cfipack_roundtrip::{Table, verify};
 use cfipack_tests::allocated::{Counting, peak};
@@ -41,7 +41,7 @@ fn main() {
 
 fn convert(cfi: &Cfi<'_>, layout: Layout) -> Vec<u8> {
     let section = build(cfi, Options::new().with_layout(layout), 1);
-    section.into_bytes_on(&Serial, TABLE, Key::address).expect("a table in reach")
+    section.into_bytes(TABLE, Key::address).expect("a table in reach")
 }
 
 fn measure(count: usize) {

@@ -3,11 +3,12 @@
 use std::borrow::Borrow;
 use std::collections::HashMap;
 
+use cfipack_cfi as cfi;
 use cfipack_container::CallFrameSection;
 use cfipack_decoder::sframe::Section;
-use cfipack_encoder::Unsupported;
-use cfipack_encoder::cfi;
-use cfipack_encoder::sframe::{self, Builder, Layout, OmittedFunction, Options, Serial};
+use cfipack_encoder::sframe::{self, Builder, Layout, OmittedFunction, Options, Parallel};
+use cfipack_format::Unsupported;
+use cfipack_format::pool::Serial;
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Key};
 use cfipack_roundtrip::{Report, Table, verify_with_reasons};
@@ -51,7 +52,7 @@ pub fn build<'a>(
             OmittedFunction::Unsupported(reason) => omitted.push(reason),
             OmittedFunction::Malformed(error) => malformed.push(error),
         };
-        builder.push_section(&section, &Serial, omit);
+        builder.push_all(Parallel::new(&section, &Serial), omit);
     }
     (builder.finish(), omitted, malformed)
 }

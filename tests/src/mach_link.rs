@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use cfipack_encoder::unwind_info::Options;
 use cfipack_format::{Address, Arch, ImageOffset, Key, LsdaKey, PersonalityKey};
-use cfipack_linker::unwind_info::{Addresses, Builder, Fde, Field, Input, Options, Part, Resolve, Section};
+use cfipack_linker::unwind_info::{Addresses, Builder, Fde, Field, Input, Part, Resolve, Section};
 use gimli::UnwindSection;
 use object::read::macho::MachOFile64;
 use object::{

@@ -4,9 +4,11 @@ use std::collections::HashMap;
 use std::env;
 use std::process::Command;
 
+use cfipack_cfi as cfi;
 use cfipack_container::{CallFrameSection, File};
-use cfipack_encoder::sframe::{self, Builder, Options, Threads};
-use cfipack_encoder::{Unsupported, cfi};
+use cfipack_encoder::sframe::{self, At, Builder, Finish, Options, Parallel};
+use cfipack_format::Unsupported;
+use cfipack_format::pool::Threads;
 use cfipack_format::{Address, Arch, Key};
 use gimli::{
     BaseAddresses, CieOrFde, CommonInformationEntry, EhFrame, EhFrameHdr, EndianSlice, LittleEndian,
@@ -60,7 +62,7 @@ impl Library {
     pub fn convert(&self, options: Options, threads: usize) -> Vec<u8> {
         let section = build(&self.cfi(), options, threads);
         section
-            .into_bytes_on(&Threads(threads), self.table_address(), Key::address)
+            .into_bytes(At::on(self.table_address(), &Threads(threads)), Key::address)
             .expect("a table in reach")
     }
 
@@ -72,7 +74,7 @@ impl Library {
     ) -> Vec<u8> {
         let cfi = self.cfi();
         let mut builder = Builder::new(cfi.arch, options).unwrap();
-        builder.reserve(cfipack_cfi::Functions::new(&cfi).records_left());
+        builder.reserve(cfipack_cfi::Functions::new(&cfi).records_left(), None);
         for function in cfipack_cfi::Functions::new(&cfi) {
             if let Ok(function) = &function {
                 let _ = push(&mut builder, function);
@@ -118,8 +120,8 @@ impl Library {
 pub fn build(section: &cfi::Section<'_>, options: Options, threads: usize) -> sframe::Section {
     let mut builder = Builder::new(section.arch, options).expect("an architecture of the format");
     let pool = Threads(threads);
-    builder.push_section(section, &pool, |_| ());
-    builder.finish_on(&pool)
+    builder.push_all(Parallel::new(section, &pool), |_| ());
+    builder.finish_with(Finish::on(&pool))
 }
 
 /// The memory that is fresh from the kernel, as all of a program's first allocations are; glibc hands freed

@@ -16,7 +16,7 @@
 //!
 //! ```
 //! use cfipack_assembler::Directives;
-//! use cfipack_assembler::format::{Address, Arch};
+//! use cfipack_format::{Address, Arch};
 //! use cfipack_assembler::region::{Pointers, Region};
 //!
 //! // sub rsp, 24; call rdi; add rsp, 24; ret

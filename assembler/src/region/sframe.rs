@@ -45,8 +45,8 @@ impl Region {
     /// [`Error::Arch`]: the format has no ABI for the architecture.
     pub fn sframe(&self, options: Options) -> Result<Sframe, Error> {
         let no_abi = |_| Error::Arch { arch: self.arch, form: ".sframe" };
-        let builder = if self.functions.len() <= FEW { Builder::for_few } else { Builder::new };
-        let mut builder = builder(self.arch, options).map_err(no_abi)?;
+        let options = options.with_few(self.functions.len() <= FEW);
+        let mut builder = Builder::new(self.arch, options).map_err(no_abi)?;
         let mut omitted = Vec::new();
         for placed in &self.functions {
             omitted.extend(builder.push(&self.function(placed)).err());

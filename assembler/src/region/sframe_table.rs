@@ -22,7 +22,7 @@
 //! use core::sync::atomic::AtomicU32;
 //!
 //! use cfipack_assembler::Directives;
-//! use cfipack_assembler::format::{Address, Arch};
+//! use cfipack_format::{Address, Arch};
 //! use cfipack_assembler::region::Region;
 //! use cfipack_assembler::region::sframe_table::{Capacity, SframeTable};
 //!

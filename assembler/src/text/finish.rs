@@ -81,10 +81,7 @@ impl<'t> Collector<'t> {
         let offset_of = |point: u32| points[point as usize].1;
         let start = offset_of(function.start);
         let size = function.end.map_or(u64::MAX >> 1, |end| offset_of(end).saturating_sub(start));
-        let mut directives = Directives::new(self.arch, size);
-        if function.is_simple {
-            directives = directives.with_simple();
-        }
+        let mut directives = Directives::new(self.arch, size).with_simple(function.is_simple);
         for placed in &function.operations {
             let offset = offset_of(placed.point).saturating_sub(start);
             if placed.is_aligned {

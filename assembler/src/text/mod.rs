@@ -8,7 +8,7 @@
 //! option that adds it, never guessed at. All errors of a text are found at once.
 //!
 //! ```
-//! use cfipack_assembler::format::Arch;
+//! use cfipack_format::Arch;
 //! use cfipack_assembler::text::Reader;
 //!
 //! let text = "

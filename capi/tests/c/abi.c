@@ -272,6 +272,27 @@ FIELD(cfipack_registration, table_size, 8);
 FIELD(cfipack_registration, text, 16);
 FIELD(cfipack_registration, text_size, 24);
 
+SIZE(cfipack_cfi_sections, 24);
+FIELD(cfipack_cfi_sections, sections, 0);
+FIELD(cfipack_cfi_sections, num_sections, 8);
+FIELD(cfipack_cfi_sections, architecture, 16);
+
+SIZE(cfipack_buffer, 24);
+FIELD(cfipack_buffer, bytes, 0);
+FIELD(cfipack_buffer, capacity, 8);
+FIELD(cfipack_buffer, len, 16);
+
+SIZE(cfipack_libunwind, 32);
+FIELD(cfipack_libunwind, form, 0);
+FIELD(cfipack_libunwind, layout, 4);
+FIELD(cfipack_libunwind, pointers, 8);
+FIELD(cfipack_libunwind, eh_frame_address, 16);
+FIELD(cfipack_libunwind, table_address, 24);
+
+SIZE(cfipack_sframe_capacity, 16);
+FIELD(cfipack_sframe_capacity, functions, 0);
+FIELD(cfipack_sframe_capacity, row_bytes, 8);
+
 SIZE(cfipack_dynamic_sections, 40);
 FIELD(cfipack_dynamic_sections, dso_base, 0);
 FIELD(cfipack_dynamic_sections, dwarf_section, 8);

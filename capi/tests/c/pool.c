@@ -106,11 +106,15 @@ static struct cfipack_cfi_section section(void) {
 }
 
 static uint8_t *converted(const struct cfipack_pool *pool, size_t *len) {
-    struct cfipack_cfi_section cfi = section();
+    struct cfipack_cfi_section only = section();
+    struct cfipack_cfi_sections cfi;
     struct cfipack_conversion *conversion = NULL;
     struct cfipack_message message;
     uint8_t *table;
-    if (cfipack_conversion_new(&conversion, CFIPACK_ARCH_AMD64, &cfi, 1, NULL, TABLE, pool, &message) != CFIPACK_STATUS_OK) {
+    cfi.sections = &only;
+    cfi.num_sections = 1;
+    cfi.architecture = CFIPACK_ARCH_AMD64;
+    if (cfipack_conversion_new(&conversion, &cfi, NULL, TABLE, pool, &message) != CFIPACK_STATUS_OK) {
         printf("conversion: %s\n", message.text);
         exit(1);
     }
@@ -157,11 +161,15 @@ static uint8_t *merged(const struct cfipack_pool *pool, size_t *len) {
 
 /* The table with one row changed, which the report has to find. */
 static struct cfipack_report_counts verified(const struct cfipack_pool *pool, const uint8_t *table, size_t len) {
-    struct cfipack_cfi_section cfi = section();
+    struct cfipack_cfi_section only = section();
+    struct cfipack_cfi_sections cfi;
     struct cfipack_report_counts counts;
     struct cfipack_report *report = NULL;
     memset(&counts, 0, sizeof counts);
-    CHECK(cfipack_verify_sframe(&report, CFIPACK_ARCH_AMD64, &cfi, 1, table, len, TABLE, pool, NULL) == CFIPACK_STATUS_OK);
+    cfi.sections = &only;
+    cfi.num_sections = 1;
+    cfi.architecture = CFIPACK_ARCH_AMD64;
+    CHECK(cfipack_verify_sframe(&report, &cfi, table, len, TABLE, pool, NULL) == CFIPACK_STATUS_OK);
     CHECK(cfipack_report_get_counts(report, &counts) == CFIPACK_STATUS_OK);
     cfipack_report_free(report);
     return counts;

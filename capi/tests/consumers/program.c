@@ -10,7 +10,8 @@ static const uint8_t eh_frame[] = {
     0x14, 0, 0, 0, 0x1c, 0, 0, 0, 0xe0, 0x0f, 0, 0, 4, 0, 0, 0, 0, 0x41, 0x0e, 16, 0x42, 0x0e, 8, 0};
 
 int main(void) {
-    struct cfipack_cfi_section cfi;
+    struct cfipack_cfi_section section;
+    struct cfipack_cfi_sections cfi;
     struct cfipack_conversion *conversion;
     struct cfipack_message message;
     struct cfipack_sframe table;
@@ -22,11 +23,14 @@ int main(void) {
         printf("cfipack.h is %s, the library %s\n", CFIPACK_VERSION_STRING, cfipack_version());
         return 1;
     }
-    memset(&cfi, 0, sizeof cfi);
-    cfi.bytes = eh_frame;
-    cfi.len = sizeof eh_frame;
-    cfi.kind = CFIPACK_EH_FRAME;
-    if (cfipack_conversion_new(&conversion, CFIPACK_ARCH_AMD64, &cfi, 1, NULL, 0x2000, NULL, &message) != CFIPACK_STATUS_OK) {
+    memset(&section, 0, sizeof section);
+    section.bytes = eh_frame;
+    section.len = sizeof eh_frame;
+    section.kind = CFIPACK_EH_FRAME;
+    cfi.sections = &section;
+    cfi.num_sections = 1;
+    cfi.architecture = CFIPACK_ARCH_AMD64;
+    if (cfipack_conversion_new(&conversion, &cfi, NULL, 0x2000, NULL, &message) != CFIPACK_STATUS_OK) {
         printf("%s\n", message.text);
         return 1;
     }

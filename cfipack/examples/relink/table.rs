@@ -3,8 +3,9 @@
 use std::error::Error;
 
 use cfipack::decoder::sframe as decoder;
-use cfipack::encoder::sframe::{Layout, Threads};
+use cfipack::encoder::sframe::Layout;
 use cfipack::format::Address;
+use cfipack::format::pool::Threads;
 use cfipack::linker::sframe::{self as linker, Field, Merger, Options, Prefer, Section};
 use cfipack::linker::stubs::{Code, Recognised, Stubs, recognise};
 

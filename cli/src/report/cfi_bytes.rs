@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use cfipack_cfi::SectionKind;
 use cfipack_container::{CallFrameSection, File};
-use cfipack_encoder::cfi::SectionKind;
 use serde::Serialize;
 
 /// Bytes of each section of call frame information.

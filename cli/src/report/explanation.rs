@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
+use cfipack_cfi::Function;
 use cfipack_container::CallFrameSection;
-use cfipack_encoder::cfi::Function;
 use cfipack_format::Address;
 use serde::Serialize;
 

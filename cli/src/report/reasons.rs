@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cfipack_encoder::Unsupported;
+use cfipack_format::Unsupported;
 
 /// The reason of an FDE that cannot be read.
 pub const MALFORMED: &str = "malformed-record";

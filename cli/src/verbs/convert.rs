@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 use cfipack_container::{CallFrameSection, File, Kind, Placement};
 use cfipack_decoder::sframe;
-use cfipack_encoder::{Reason, Unsupported};
 use cfipack_format::Address;
 use cfipack_format::sframe::Abi;
+use cfipack_format::{Reason, Unsupported};
 use cfipack_roundtrip::{Options, Report, most_frequent_first};
 use serde::Serialize;
 

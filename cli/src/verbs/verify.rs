@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 use cfipack_container::{CallFrameSection, File, Kind, Placement};
 use cfipack_decoder::sframe;
-use cfipack_encoder::Unsupported;
 use cfipack_format::Address;
+use cfipack_format::Unsupported;
+use cfipack_format::pool::Threads;
 use cfipack_roundtrip::{
-    KernelViolations, MissingFunction, Options, Report, Table, Threads, kernel_violations,
-    verify_with_reasons_on,
+    KernelViolations, MissingFunction, Options, Report, Table, kernel_violations, verify_with_reasons_on,
 };
 
 use crate::report::count::Number;

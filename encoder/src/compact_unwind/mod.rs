@@ -4,7 +4,7 @@
 //! A linker's way, from CFI straight to `__unwind_info`:
 //!
 //! ```
-//! use cfipack_encoder::cfi;
+//! use cfipack_cfi as cfi;
 //! use cfipack_encoder::compact_unwind::{Encoder, Mode};
 //! use cfipack_encoder::unwind_info::{Builder, Entry, Options};
 //! use cfipack_format::compact_unwind::Encoding;
@@ -53,7 +53,7 @@
 //! });
 //! assert_eq!((section.len(), section.num_entries()), (32, 1));
 //! assert_eq!(section.relocations().count(), 1);
-//! # Ok::<(), cfipack_encoder::UnsupportedFormat>(())
+//! # Ok::<(), cfipack_format::UnsupportedFormat>(())
 //! ```
 //!
 //! Rows and relocations are llvm-mc 23's, byte for byte, where the encodings are.

@@ -8,17 +8,29 @@ use cfipack_format::{Arch, Key};
 use crate::cfi::{Function, Interpreter};
 use crate::sframe::fast::cies::Cies;
 use crate::sframe::fast::direct::Common;
-use crate::sframe::push_one::refused;
+use crate::sframe::finish::Finish;
+use crate::sframe::options::Options;
 use crate::sframe::rows::fres::Fres;
-use crate::sframe::rows::gas_marks::GasMarks;
 use crate::sframe::rows::gnu::Gnu;
 use crate::sframe::rows::stack_pointer::StackPointer;
 use crate::sframe::table::block::Blocks;
 use crate::sframe::table::entries::{Entries, Omitted};
 use crate::sframe::table::merge::merge;
 use crate::sframe::table::overlap::separate;
-use crate::sframe::{Layout, Options, Pool, Section, Serial};
-use crate::{Reason, Unsupported, UnsupportedFormat};
+use crate::sframe::table::section::Section;
+use crate::{Reason, UnsupportedFormat};
+
+/// How many of a builder's functions have CFI that DWARF does not define.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
+pub struct UndefinedCfi {
+    /// Functions that were added, with instructions that are not DWARF's and that `cfipack-roundtrip` cannot judge
+    /// (`DW_CFA_MIPS_advance_loc8`, `DW_CFA_GNU_negative_offset_extended`). Others are refused.
+    pub added: u64,
+    /// Functions that were refused, with CFI to which DWARF gives no meaning, be it after what they were refused for:
+    /// see [`Reason::is_undefined`].
+    pub refused: u64,
+}
 
 /// Takes functions, one after the other, a section's at once or, as shards that are [absorbed](Self::absorb) in a fixed
 /// order, many at a time, and becomes a [`Section`].
@@ -45,10 +57,6 @@ impl<'a> Builder<'a> {
     /// The format has no ABI for the architecture, as for i386 and arm64_32, or the version is 1, which is
     /// not written.
     pub fn new(arch: Arch, options: Options) -> Result<Self, UnsupportedFormat> {
-        Self::with_fres(arch, options, Fres::new(arch.endian()))
-    }
-
-    fn with_fres(arch: Arch, options: Options, fres: Fres) -> Result<Self, UnsupportedFormat> {
         let format = ".sframe";
         let abi = Abi::of(arch).ok_or(UnsupportedFormat::Arch { arch, format })?;
         let version = options.version;
@@ -56,27 +64,19 @@ impl<'a> Builder<'a> {
             return Err(UnsupportedFormat::Version { version, format });
         }
         let options = Options { flex: options.flex && version.has_flex(), ..options };
-        let seed = fres.seed();
-        Ok(Self::with_seed(abi, options, fres, seed))
-    }
-
-    /// As [`new`](Self::new), for a few functions, as of a JIT that adds one to a region: the builder itself costs less,
-    /// and each function more. The section is the same.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new)'s.
-    pub fn for_few(arch: Arch, options: Options) -> Result<Self, UnsupportedFormat> {
-        Self::with_fres(arch, options, Fres::for_few(arch.endian()))
+        Ok(Self::with_seed(abi, options, None))
     }
 
     /// A builder without functions, with the same architecture and options: [absorbing](Self::absorb) it
     /// is quicker than any other.
     pub fn shard(&self) -> Self {
-        let fres = Fres::new(self.abi.arch().endian());
-        Self::with_seed(self.abi, self.options, fres, self.entries.blocks.seed())
+        Self::with_seed(self.abi, self.options, Some(self.entries.blocks.seed()))
     }
 
-    fn with_seed(abi: Abi, options: Options, fres: Fres, seed: u64) -> Self {
+    /// With a seed of its own, if none is given.
+    fn with_seed(abi: Abi, options: Options, seed: Option<u64>) -> Self {
+        let fres = Fres::new(abi.arch().endian(), options.few);
+        let seed = seed.unwrap_or_else(|| fres.seed());
         let blocks = Blocks::new(options, abi.arch().endian(), seed);
         let entries = Entries::new(blocks);
         let (cies, common) = (Cies::new(), Common::new());
@@ -86,60 +86,22 @@ impl<'a> Builder<'a> {
         Self { abi, options, interpreter, cies, common, gnu, fres, entries, outside_dwarf, undefined }
     }
 
-    /// How many of the functions that were added have instructions that are not DWARF's and that
-    /// `cfipack-roundtrip` cannot judge (`DW_CFA_MIPS_advance_loc8`, `DW_CFA_GNU_negative_offset_extended`).
-    /// What else DWARF does not define is refused.
-    pub fn outside_dwarf(&self) -> u64 {
-        self.outside_dwarf
-    }
-
-    /// Makes room for this many functions at once; best done first.
-    pub fn reserve(&mut self, functions: usize) {
-        self.entries.list.reserve(functions);
+    /// Makes room for this many functions at once; best done first. `fre_bytes` are those of all their rows together,
+    /// with attributes, where the [rows exist as bytes](Self::push_table) and it is known.
+    pub fn reserve(&mut self, functions: usize, fre_bytes: Option<usize>) {
+        let Entries { list, blocks, .. } = &mut self.entries;
         let index = Header::SIZE + functions * self.options.version.fde_size();
-        // Somewhat less than two thirds of a large program's functions share another's block.
-        self.entries.blocks.reserve(index, functions / 5 * 2);
-    }
-
-    /// Adds a function. Its key is unique: [`Section::write`] asks for the address of each.
-    ///
-    /// Functions of [unrelocated](crate::cfi::Functions::keyed) input have a key and no address. What needs the
-    /// address is refused with [`Reason::PlaceUnknown`]: `DW_CFA_set_loc`, PLTs, and all of them where
-    /// [`Options::merge_functions`] merges neighbours. All functions of a builder have addresses, or none has: the
-    /// others are refused with [`Reason::KeysMixed`].
-    ///
-    /// # Errors
-    /// The format cannot represent it, in layout `Gnu` gas omits it, or the section has no more room: the section
-    /// has no row for it.
-    #[inline]
-    pub fn push(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
-        self.push_marked(function, &GasMarks::default())
-    }
-
-    /// As [`push`](Self::push), of a function whose directives are known.
-    ///
-    /// # Errors
-    /// As [`push`](Self::push)'s.
-    #[inline]
-    pub fn push_marked(&mut self, function: &Function<'a>, marks: &GasMarks) -> Result<(), Unsupported> {
-        let have_addresses = function.start.is_some();
-        self.can_take(have_addresses).map_err(|reason| refused(function, reason))?;
-        self.entries.have_addresses = Some(have_addresses);
-        let before = self.entries.list.len();
-        let pushed = match self.options.layout {
-            Layout::Small => self.push_small(function),
-            Layout::Gnu => self.push_gnu(function, marks),
-        };
-        if let Err(Unsupported { reason, .. }) = pushed {
-            self.undefined += u64::from(reason.is_undefined() || self.is_undefined(function));
-            // gas keeps some FDEs without rows: no other function has rows for their PCs.
-            if self.entries.list.len() == before {
-                self.note_omitted(function.key, function.size);
-            } else {
-                self.entries.refused.push(before);
+        match fre_bytes {
+            Some(fre_bytes) => {
+                list.reserve_exact(functions);
+                blocks.reserve_exact(index, functions, fre_bytes);
+            }
+            None => {
+                list.reserve(functions);
+                // Somewhat less than two thirds of a large program's functions share another's block.
+                blocks.reserve(index, functions / 5 * 2);
             }
         }
-        pushed
     }
 
     /// Notes a function of `size` bytes that exists and is not pushed: no other function's rows may answer for its
@@ -162,7 +124,7 @@ impl<'a> Builder<'a> {
 
     /// Notes a function whose record cannot be read ([`cfi::Error`](crate::cfi::Error)), which
     /// [`Options::merge_functions`] must know of: where it lies is unknown, so no gap is merged across.
-    /// [`Self::push_all`] and [`Self::push_section`] see such records themselves.
+    /// [`Self::push_all`] sees such records itself.
     pub fn note_unread(&mut self) {
         self.entries.unread = true;
     }
@@ -181,37 +143,22 @@ impl<'a> Builder<'a> {
     ///   that was refused. Those with the same rows are one function in layout `Small`.
     ///
     /// Where functions without addresses lie is known only when the section is written, and its size does not
-    /// depend on it: [`Section::write`] refuses those that share PCs, unless [their keys](Self::finish_by_keys_on) tell
-    /// them apart before.
+    /// depend on it: [`Section::write`] refuses those that share PCs, unless [their keys](Finish::with_placed_keys) tell them
+    /// apart before.
     pub fn finish(self) -> Section {
-        self.finish_on(&Serial)
+        self.finish_with(Finish::new())
     }
 
-    /// As [`finish`](Self::finish), on the threads of a pool.
-    pub fn finish_on(mut self, pool: &dyn Pool) -> Section {
+    /// As [`finish`](Self::finish), on the threads of a pool, or [by keys](Finish::with_placed_keys).
+    pub fn finish_with(mut self, finish: Finish<'_>) -> Section {
         self.flush();
-        if self.entries.have_addresses == Some(false) {
-            return Section::new(self.abi, self.options, self.entries, Vec::new(), false);
-        }
-        self.finish_placed(pool, true)
-    }
-
-    /// As [`finish_on`](Self::finish_on), for functions without addresses whose keys lie as the functions will: where
-    /// two keys are less apart than the first one's function has bytes, the functions are as far apart. Functions that
-    /// share PCs are told apart here then, by their keys. Such a key is the number of an input section shifted left by
-    /// 32 bits, plus the function's offset in the section.
-    ///
-    /// [`Section::write`] refuses entries that share PCs all the same.
-    pub fn finish_by_keys_on(mut self, pool: &dyn Pool) -> Section {
-        self.flush();
-        let placed = self.entries.have_addresses != Some(false);
-        self.entries.have_addresses = Some(true);
-        self.finish_placed(pool, placed)
-    }
-
-    fn finish_placed(self, pool: &dyn Pool, placed: bool) -> Section {
         let Self { abi, options, mut entries, .. } = self;
-        let omitted = separate(&mut entries, abi.arch(), options, pool);
+        let placed = entries.have_addresses != Some(false);
+        if !placed && !finish.placed_keys {
+            return Section::new(abi, options, entries, Vec::new(), placed);
+        }
+        entries.have_addresses = Some(true);
+        let omitted = separate(&mut entries, abi.arch(), options, finish.pool);
         if options.merges()
             && let Ok(mut merged) = merge(abi.arch(), options, &entries)
         {
@@ -223,6 +170,11 @@ impl<'a> Builder<'a> {
         Section::new(abi, options, entries, omitted, placed)
     }
 
+    /// Counts of functions with CFI that DWARF does not define.
+    pub fn undefined_cfi(&self) -> UndefinedCfi {
+        UndefinedCfi { added: self.outside_dwarf, refused: self.undefined }
+    }
+
     /// Looks up the blocks of the functions that came last.
     #[inline]
     pub(crate) fn flush(&mut self) {
@@ -232,12 +184,6 @@ impl<'a> Builder<'a> {
     #[inline]
     pub(crate) fn number(&mut self, function: &Function<'a>) -> Option<u8> {
         self.cies.number(function, self.options.version, &mut self.interpreter)
-    }
-
-    /// How many of the functions that were refused have CFI to which DWARF gives no meaning, be it after
-    /// what they were refused for: see [`Reason::is_undefined`].
-    pub fn undefined(&self) -> u64 {
-        self.undefined
     }
 }
 

@@ -41,7 +41,7 @@
 //! inputs have no addresses yet, chooses it: [`Functions::keyed`](crate::cfi::Functions::keyed) asks for the key of
 //! each FDE's start field, which the field's relocation names, or whether the function is dead. So functions at equal
 //! offsets of several objects go into one builder, and [`Section::write`] asks for the address of each key, on several
-//! threads if a [`Pool`] is lent.
+//! threads if a [`Pool`](cfipack_format::pool::Pool) is lent.
 //!
 //! ```
 //! use cfipack_cfi::{self as cfi, Functions, SectionKind};
@@ -80,24 +80,31 @@
 //! unwinder uses its CFI. A table has no saved registers but the frame pointer and the
 //! return address, and no personalities: it is for stack traces, not for exceptions.
 
+// Each imports from those before it alone: options, finish and parts; rows with table; fast; builder; push_one, push_batch,
+// push_table, push_stubs and push_all; parallel.
+
 mod builder;
 mod fast;
+mod finish;
 mod options;
 mod parallel;
+mod parts;
 mod push_all;
+mod push_batch;
 mod push_one;
 mod push_stubs;
+mod push_table;
 mod rows;
 mod table;
 
-pub use builder::Builder;
-#[cfg(feature = "std")]
-pub use cfipack_format::pool::Threads;
-pub use cfipack_format::pool::{Pool, Serial, Task};
+pub use builder::{Builder, UndefinedCfi};
+pub use finish::Finish;
 pub use options::{Layout, Options};
-pub use push_all::OmittedFunction;
+pub use parallel::source::Parallel;
+pub use push_all::{OmittedFunction, Source};
 pub use push_stubs::StubPart;
-pub use rows::gas_marks::GasMarks;
-pub use table::encoded::{EncodedRows, SharedRows, TableFunction};
+pub use rows::gas_marks::{GasMarks, Marked};
+pub use table::at::At;
+pub use table::encoded::{EncodedRows, SharedRows, TableFunction, TableRows};
 pub use table::section::{Section, StartField};
 pub use table::write_error::WriteError;

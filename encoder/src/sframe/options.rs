@@ -56,6 +56,9 @@ pub struct Options {
     /// entry must keep their distance from each other ([`WriteError::MergedApart`](super::WriteError)). Functions
     /// without addresses are refused ([`Reason::PlaceUnknown`](crate::Reason::PlaceUnknown)).
     pub merge_functions: u32,
+    /// Whether only a few functions are expected, as of a JIT that adds one to a region: the builder itself costs less
+    /// then, and each function more. The section is the same.
+    pub few: bool,
 }
 
 impl Options {
@@ -69,6 +72,7 @@ impl Options {
             outermost: true,
             share: true,
             merge_functions: 0,
+            few: false,
         }
     }
 
@@ -106,6 +110,12 @@ impl Options {
     #[must_use]
     pub const fn with_merge_functions(self, merge_functions: u32) -> Self {
         Self { merge_functions, ..self }
+    }
+
+    /// Sets whether a [few](Self::few) functions are expected.
+    #[must_use]
+    pub const fn with_few(self, few: bool) -> Self {
+        Self { few, ..self }
     }
 
     /// Whether neighbouring functions become one FDE.

@@ -2,8 +2,9 @@
 
 use crate::Unsupported;
 use crate::cfi::{self, Function, Functions, Keys};
+use crate::sframe::builder::Builder;
 use crate::sframe::fast::batch::Batch;
-use crate::sframe::{Builder, Layout};
+use crate::sframe::options::Layout;
 
 /// A function that the section omits, and why.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,28 +15,44 @@ pub enum OmittedFunction {
     Malformed(cfi::Error),
 }
 
+/// Where [`Builder::push_all`] gets a section's functions from: [`Functions`], or [`Parallel`](crate::sframe::Parallel).
+pub trait Source<'a>: sealed::Sealed {
+    /// Adds the functions.
+    #[doc(hidden)]
+    fn push_into(self, builder: &mut Builder<'a>, omitted: impl FnMut(OmittedFunction)) -> u64;
+}
+
+pub(crate) mod sealed {
+    /// Keeps other crates from implementing [`Source`](super::Source).
+    pub trait Sealed {}
+}
+
+impl<K: Keys> sealed::Sealed for Functions<'_, K> {}
+
+impl<'a, K: Keys> Source<'a> for Functions<'a, K> {
+    fn push_into(mut self, builder: &mut Builder<'a>, omitted: impl FnMut(OmittedFunction)) -> u64 {
+        builder.push_rest(&mut self, omitted)
+    }
+}
+
 impl<'a> Builder<'a> {
     /// Makes room for functions if no room was made yet. Returns about how many functions there are.
     pub(crate) fn expect(&mut self, functions: &Functions<'_, impl Keys>) -> usize {
         let count = functions.records_left();
         if self.entries.list.capacity() == 0 {
-            self.reserve(count);
+            self.reserve(count, None);
         }
         count
     }
 
-    /// Adds a section's functions, all that are left, faster than one by one. `omitted` is called with
-    /// each that is not in the section, in order. Returns how many functions there were, those that are dead not
-    /// among them.
-    pub fn push_all<K: Keys>(
-        &mut self,
-        mut functions: Functions<'a, K>,
-        omitted: impl FnMut(OmittedFunction),
-    ) -> u64 {
-        self.push_rest(&mut functions, omitted)
+    /// Adds functions of a section of CFI, faster than one by one: those that a [`Functions`] has left, or, on several
+    /// threads, those of a [`Parallel`](crate::sframe::Parallel). `omitted` is called with each that is not in the
+    /// section, in order. Returns how many functions there were, those that are dead not among them.
+    pub fn push_all(&mut self, source: impl Source<'a>, omitted: impl FnMut(OmittedFunction)) -> u64 {
+        source.push_into(self, omitted)
     }
 
-    /// As [`push_all`](Self::push_all); `functions` are at their end then.
+    /// Adds all functions that are left, on one thread; `functions` are at their end then.
     pub(crate) fn push_rest<K: Keys>(
         &mut self,
         functions: &mut Functions<'a, K>,

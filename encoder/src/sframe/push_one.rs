@@ -4,15 +4,53 @@ use cfipack_format::Arch;
 use cfipack_format::sframe::FdeType;
 
 use crate::cfi::{Change, Function, RowSink, State};
-use crate::sframe::rows::gas_marks::GasMarks;
+use crate::sframe::builder::Builder;
+use crate::sframe::options::Layout;
+use crate::sframe::rows::gas_marks::{GasMarks, Marked};
 use crate::sframe::rows::gnu::GnuRows;
 use crate::sframe::rows::small::{SmallRows, flags};
 use crate::sframe::rows::stack_pointer::StackPointer;
 use crate::sframe::rows::stubs::StubRows;
-use crate::sframe::{Builder, Layout};
 use crate::{Reason, Unsupported};
 
 impl<'a> Builder<'a> {
+    /// Adds a function, as `&Function`, or [marked](Marked) with what only its directives tell. Its key is unique:
+    /// [`Section::write`] asks for the address of each.
+    ///
+    /// Functions of [unrelocated](crate::cfi::Functions::keyed) input have a key and no address. What needs the
+    /// address is refused with [`Reason::PlaceUnknown`]: `DW_CFA_set_loc`, PLTs, and all of them where
+    /// [`Options::merge_functions`] merges neighbours. All functions of a builder have addresses, or none has: the
+    /// others are refused with [`Reason::KeysMixed`].
+    ///
+    /// # Errors
+    /// The format cannot represent it, in layout `Gnu` gas omits it, or the section has no more room: the section
+    /// has no row for it.
+    #[inline]
+    pub fn push<'f>(&mut self, function: impl Into<Marked<'f, 'a>>) -> Result<(), Unsupported>
+    where
+        'a: 'f,
+    {
+        let Marked { function, marks } = function.into();
+        let have_addresses = function.start.is_some();
+        self.can_take(have_addresses).map_err(|reason| refused(function, reason))?;
+        self.entries.have_addresses = Some(have_addresses);
+        let before = self.entries.list.len();
+        let pushed = match self.options.layout {
+            Layout::Small => self.push_small(function),
+            Layout::Gnu => self.push_gnu(function, &marks),
+        };
+        if let Err(Unsupported { reason, .. }) = pushed {
+            self.undefined += u64::from(reason.is_undefined() || self.is_undefined(function));
+            // gas keeps some FDEs without rows: no other function has rows for their PCs.
+            if self.entries.list.len() == before {
+                self.note_omitted(function.key, function.size);
+            } else {
+                self.entries.refused.push(before);
+            }
+        }
+        pushed
+    }
+
     /// As [`push`](Self::push) in layout `Small`, without the fast paths: what they are measured and tested
     /// against.
     ///
@@ -24,7 +62,7 @@ impl<'a> Builder<'a> {
         self.push_rows(function, size)
     }
 
-    pub(super) fn push_small(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
+    fn push_small(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
         let size = check(self.abi.arch(), function)?;
         if size == 0 {
             return Ok(());
@@ -62,7 +100,7 @@ impl<'a> Builder<'a> {
     }
 
     #[cold]
-    pub(super) fn is_undefined(&mut self, function: &Function<'a>) -> bool {
+    fn is_undefined(&mut self, function: &Function<'a>) -> bool {
         let ran = self.interpreter.run(function, &mut Unread);
         ran.is_err_and(|unsupported| unsupported.reason.is_undefined())
     }
@@ -91,7 +129,7 @@ impl<'a> Builder<'a> {
         rows.finish(size, layout, function.start.is_some()).map_err(|reason| refused(function, reason))
     }
 
-    pub(super) fn push_gnu(&mut self, function: &Function<'a>, marks: &GasMarks) -> Result<(), Unsupported> {
+    fn push_gnu(&mut self, function: &Function<'a>, marks: &GasMarks) -> Result<(), Unsupported> {
         let size = u32::try_from(function.size).map_err(|_| refused(function, Reason::FunctionSize))?;
         let before = self.entries.mark();
         let mut rows = GnuRows::new(function, marks, &mut self.interpreter, &mut self.gnu, &mut self.fres);
@@ -154,7 +192,7 @@ fn check(arch: Arch, function: &Function<'_>) -> Result<u32, Unsupported> {
 }
 
 #[cold]
-pub(super) fn refused(function: &Function<'_>, reason: Reason) -> Unsupported {
+fn refused(function: &Function<'_>, reason: Reason) -> Unsupported {
     Unsupported::function(function.key, reason)
 }
 

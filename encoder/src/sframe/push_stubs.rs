@@ -3,8 +3,10 @@
 use cfipack_format::sframe::FdeInfo;
 use cfipack_format::{Key, Row};
 
+use crate::sframe::builder::Builder;
+use crate::sframe::options::Layout;
 use crate::sframe::rows::fres::MAX_ROWS;
-use crate::sframe::{Builder, Layout, TableFunction};
+use crate::sframe::table::encoded::{TableFunction, TableRows};
 use crate::{Reason, Unsupported};
 
 /// A part of a section of stubs: one piece of code, such as the header of a PLT, or equal pieces one after the
@@ -132,7 +134,7 @@ impl Builder<'_> {
         (0..pieces).try_for_each(|piece| {
             let offset = u64::from(at + piece * size);
             let function = TableFunction { size, ..stubs }.with_offset(offset).with_info(info, rep_size);
-            self.push_table_rows(&function, part.rows.iter().copied()).map(|_| ())
+            self.push_table(&function, TableRows::Rows(part.rows.iter().copied())).map(|_| ())
         })
     }
 }

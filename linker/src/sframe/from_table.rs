@@ -10,7 +10,7 @@ use super::key_set::KeySet;
 use super::table::{Head, RowBytes, Table};
 use super::{Contribution, Field, Live, Merger, Note, Object, Prefer, SkipReason};
 use crate::decoder::sframe::{self as decoder, Error, TableError};
-use crate::encoder::sframe::{EncodedRows, Layout, SharedRows, TableFunction};
+use crate::encoder::sframe::{EncodedRows, Layout, SharedRows, TableFunction, TableRows};
 use crate::format::sframe::{FdeInfo, MAX_SHARED_FRES, Version};
 use crate::format::{Address, Key, Reason, Row, SectionOffset, Unsupported};
 
@@ -234,14 +234,14 @@ fn copy(
     let fres = &table.fres[rows.start as usize..(rows.start + rows.len) as usize];
     let encoded = EncodedRows::new(fres, head.num_fres).with_info2(head.info2);
     if merger.scratch.shared.is_empty() {
-        return merger.builder.push_encoded(&function, encoded).map(|_| ());
+        return merger.builder.push_table(&function, encoded).map(|_| ());
     }
     let shared = merger.scratch.shared(table.version(), head, rows);
     if let Some(Some(pushed)) = shared {
-        return merger.builder.push_shared(&function, pushed.rows);
+        return merger.builder.push_table(&function, pushed.rows).map(|_| ());
     }
-    let rows = merger.builder.push_encoded(&function, encoded)?;
-    if let Some(shared) = shared {
+    let pushed = merger.builder.push_table(&function, encoded)?;
+    if let (Some(shared), Some(rows)) = (shared, pushed) {
         *shared = Some(Pushed { rows, last: 0 });
     }
     Ok(())
@@ -277,12 +277,12 @@ fn reencode(
     if let Some(Some(pushed)) = shared
         && has_all(pushed.last)
     {
-        return merger.builder.push_shared(&entry, pushed.rows);
+        return merger.builder.push_table(&entry, pushed.rows).map(|_| ());
     }
     let rows = function.rows().filter_map(Result::ok);
     let rows = rows.take_while(move |row: &Row| !is_cut || row.start.0 < size);
     let last = rows.clone().last().map_or(0, |row| row.start.0);
-    let pushed = merger.builder.push_table_rows(&entry, rows)?;
+    let pushed = merger.builder.push_table(&entry, TableRows::Rows(rows))?;
     if let (Some(shared), Some(rows)) = (shared, pushed)
         && has_all(last)
     {

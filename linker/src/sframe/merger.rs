@@ -7,8 +7,9 @@ use super::from_cfi::push_cfi;
 use super::from_table::{Scratch, push_tables};
 use super::{Contribution, Field, Live, Note, Object, Options, Prefer, Section};
 use crate::decoder::sframe as decoder;
-use crate::encoder::sframe::{Builder, Layout, Pool, Serial, Task};
+use crate::encoder::sframe::{Builder, Finish, Layout};
 use crate::format::{Address, Arch, Key, Reason, UnsupportedFormat};
+use cfipack_format::pool::{Pool, Task};
 
 /// Takes objects, one after the other or many at a time, and becomes a [`Section`].
 #[derive(Clone, Debug)]
@@ -55,8 +56,8 @@ impl<'a> Merger<'a> {
         }
         match self.options.table.layout {
             // The bytes of FREs, in version 3 with attributes; those of other versions have about as many.
-            Layout::Gnu => self.builder.reserve_encoded(functions, fre_bytes),
-            _ => self.builder.reserve(functions),
+            Layout::Gnu => self.builder.reserve(functions, Some(fre_bytes)),
+            _ => self.builder.reserve(functions, None),
         }
     }
 
@@ -125,7 +126,7 @@ impl<'a> Merger<'a> {
         pool.run(tasks.collect());
         for (shard, group) in shards.into_iter().zip(groups) {
             if let Some(Shard { merger, notes, sum: part }) = shard
-                && self.absorb_on(pool, merger).is_ok()
+                && self.absorb(merger, pool).is_ok()
             {
                 notes.into_iter().for_each(|(number, note)| report(number, note));
                 sum += part;
@@ -146,39 +147,25 @@ impl<'a> Merger<'a> {
     }
 
     /// Adds what a [shard](Self::shard) has taken, as if its objects had been pushed here. The same shards in the same
-    /// order give the same bytes.
+    /// order give the same bytes, on the threads of any pool.
     ///
     /// # Errors
     /// There is no room for all of it, or it is for another architecture or version: nothing of it is added.
-    pub fn absorb(&mut self, shard: Self) -> Result<(), Reason> {
-        self.absorb_on(&Serial, shard)
-    }
-
-    /// As [`absorb`](Self::absorb), on the threads of a pool.
-    ///
-    /// # Errors
-    /// Those of [`absorb`](Self::absorb).
-    pub fn absorb_on(&mut self, pool: &dyn Pool, shard: Self) -> Result<(), Reason> {
-        self.builder.absorb_on(pool, shard.builder)
+    pub fn absorb(&mut self, shard: Self, pool: &dyn Pool) -> Result<(), Reason> {
+        self.builder.absorb(shard.builder, pool)
     }
 
     /// Ends the section. Its size is exact; functions that turn out to share PCs are an error of
     /// [`Section::write`].
     pub fn finish(self) -> Section {
-        self.finish_on(&Serial)
+        self.finish_with(Finish::new())
     }
 
-    /// As [`finish`](Self::finish), on the threads of a pool.
-    pub fn finish_on(self, pool: &dyn Pool) -> Section {
-        Section::new(self.builder.finish_on(pool), self.arch, self.options.table.version)
-    }
-
-    /// As [`finish_on`](Self::finish_on), for keys that lie as the functions will, such as the number of an input section
-    /// shifted left by 32 bits plus the offset in it: functions of an object that share PCs are told apart, or omitted
-    /// ([`Section::omitted`]), instead of being an error of [`Section::write`]. See
-    /// [`finish_by_keys_on`](Builder::finish_by_keys_on).
-    pub fn finish_by_keys_on(self, pool: &dyn Pool) -> Section {
-        Section::new(self.builder.finish_by_keys_on(pool), self.arch, self.options.table.version)
+    /// As [`finish`](Self::finish), on the threads of a pool, or [by keys](Finish::with_placed_keys): functions of an object
+    /// that share PCs are told apart then, or omitted ([`Section::omitted`]), instead of being an error of
+    /// [`Section::write`].
+    pub fn finish_with(self, finish: Finish<'_>) -> Section {
+        Section::new(self.builder.finish_with(finish), self.arch, self.options.table.version)
     }
 
     /// Omits the functions of the object's table that got no rows, neither there nor from CFI.

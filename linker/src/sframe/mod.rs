@@ -7,7 +7,7 @@
 //! output with its [relocations](Section::relocations).
 //!
 //! ```
-//! use cfipack_linker::format::{Address, Arch, Key};
+//! use cfipack_format::{Address, Arch, Key};
 //! use cfipack_linker::sframe::{Field, Merger, Object, Options};
 //!
 //! // A table of version 3 as GNU `as` writes it: one function of 4 bytes, with the row CFA = sp + 8.

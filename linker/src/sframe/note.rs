@@ -58,5 +58,4 @@ impl fmt::Display for SkipReason {
     }
 }
 
-impl core::error::Error for Note {}
 impl core::error::Error for SkipReason {}

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::encoder::sframe::{self as encoder, Pool, WriteError};
+use crate::encoder::sframe::{self as encoder, At, WriteError};
 use crate::format::elf::{Relocated, RelocationType};
 use crate::format::sframe::Version;
 use crate::format::{Address, Arch, Key, SectionOffset, Unsupported};
@@ -87,46 +87,32 @@ impl Section {
         self.section.omit_distant(address, address_of);
     }
 
-    /// Writes the section of a linked file, at `address`, into `out`, of [`Self::len`] bytes. `address_of` gives the
-    /// addresses of all functions, and of those that are omitted.
+    /// Writes the section of a linked file, `at` its address, into `out`, of [`Self::len`] bytes. `address_of` gives the
+    /// addresses of all functions, and of those that are omitted; with a [pool](At::on) several threads may ask it at
+    /// the same time.
     ///
     /// # Errors
     /// `out` has another length, a function is too far away for version 2, functions share PCs, or there are more
     /// functions, rows or bytes of them than the header can count. `out` may have been written to.
-    pub fn write(
+    pub fn write<'p>(
         &self,
         out: &mut [u8],
-        address: Address,
+        at: impl Into<At<'p>>,
         address_of: impl Fn(Key) -> Address + Sync,
     ) -> Result<(), WriteError> {
-        self.section.write(out, address, address_of)
+        self.section.write(out, at, address_of)
     }
 
-    /// As [`Self::write`], on the threads of a pool, several of which may ask `address_of` at the same time.
-    ///
-    /// # Errors
-    /// Those of [`Self::write`].
-    pub fn write_on(
-        &self,
-        pool: &dyn Pool,
-        out: &mut [u8],
-        address: Address,
-        address_of: impl Fn(Key) -> Address + Sync,
-    ) -> Result<(), WriteError> {
-        self.section.write_on(pool, out, address, address_of)
-    }
-
-    /// The bytes of the section of a linked file, as by [`Self::write_on`], but without a copy of the rows.
+    /// The bytes of the section of a linked file, as by [`Self::write`], but without a copy of the rows.
     ///
     /// # Errors
     /// Those of [`Self::write`] but for the length.
-    pub fn into_bytes_on(
+    pub fn into_bytes<'p>(
         self,
-        pool: &dyn Pool,
-        address: Address,
+        at: impl Into<At<'p>>,
         address_of: impl Fn(Key) -> Address + Sync,
     ) -> Result<Vec<u8>, WriteError> {
-        self.section.into_bytes_on(pool, address, address_of)
+        self.section.into_bytes(at, address_of)
     }
 
     /// Writes the section of a relocatable file into `out`, of [`Self::len`] bytes: starts are zero, entries in the
@@ -135,7 +121,7 @@ impl Section {
     /// # Errors
     /// `out` has another length, or there are more functions, rows or bytes of them than the header can count.
     pub fn write_relocatable(&self, out: &mut [u8]) -> Result<(), WriteError> {
-        self.section.write_relocatable_unpadded(out)
+        self.section.write_relocatable(out)
     }
 
     /// The relocations of the section in a relocatable file, one for each entry, in the order of their fields. All are

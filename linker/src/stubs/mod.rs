@@ -6,8 +6,8 @@
 //! header of a PLT an FDE of its own.
 //!
 //! ```
-//! use cfipack_linker::encoder::sframe::{Builder, Options};
-//! use cfipack_linker::format::{Address, Arch, Key};
+//! use cfipack_encoder::sframe::{Builder, Options};
+//! use cfipack_format::{Address, Arch, Key};
 //! use cfipack_linker::stubs::{Shape, StubKind, Stubs};
 //!
 //! let mut builder = Builder::new(Arch::Amd64, Options::default())?;
@@ -37,8 +37,8 @@ pub use crate::encoder::sframe::StubPart;
 pub use kind::{Code, Shape, StubKind};
 pub use recognise::{Recognised, recognise};
 
-use crate::encoder::Unsupported;
 use crate::encoder::sframe::Builder;
+use crate::format::Unsupported;
 use crate::format::{Address, Key};
 use crate::sframe::Merger;
 

@@ -6,9 +6,9 @@
 //! ([`Section::place`]), again after each relayout.
 //!
 //! ```
-//! use cfipack_linker::unwind_info::Options;
-//! use cfipack_linker::format::compact_unwind::{Encoding, Entry as Row};
-//! use cfipack_linker::format::{Arch, ImageOffset, Key, LsdaKey, PersonalityKey};
+//! use cfipack_encoder::unwind_info::Options;
+//! use cfipack_format::compact_unwind::{Encoding, Entry as Row};
+//! use cfipack_format::{Arch, ImageOffset, Key, LsdaKey, PersonalityKey};
 //! use cfipack_linker::unwind_info::{Addresses, Builder, Fde, Field, Input, Resolve};
 //!
 //! // The `__compact_unwind` of two objects: functions at 0 and 0x20 of their sections of code. The relocations of both
@@ -59,7 +59,7 @@
 //!     let table = section.place(Some(&plan), None, &Output(text))?;
 //!     assert!(table.warnings().is_empty());
 //!     table.write(&mut out, |_personality| unreachable!("no row has one"))?;
-//!     let read = cfipack_linker::decoder::unwind_info::Section::parse(&out[..table.len()])?;
+//!     let read = cfipack_decoder::unwind_info::Section::parse(&out[..table.len()])?;
 //!     // One function is dead; the two frameless neighbours are one entry.
 //!     let starts: Vec<_> = read.entries().map(|entry| entry.map(|entry| entry.start.0 - text)).collect();
 //!     assert_eq!(starts, [Ok(0), Ok(0x20)]);
@@ -99,7 +99,6 @@ mod table;
 mod warning;
 
 pub use builder::Builder;
-pub use cfipack_encoder::unwind_info::{Layout, Options, WriteError};
 pub use input::{Fde, Field, Input, Part, Resolve};
 pub use places::Addresses;
 pub use section::{Plan, Section};

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
 use cfipack_encoder::unwind_info as encoder;
+use cfipack_encoder::unwind_info::WriteError;
 use cfipack_format::compact_unwind::{DWARF_OFFSET_MAX, Encoding};
 use cfipack_format::unwind_info::MAX_PERSONALITIES;
 use cfipack_format::{Arch, ImageOffset, Key, LsdaKey, PersonalityKey};
@@ -12,7 +13,7 @@ use cfipack_format::{Arch, ImageOffset, Key, LsdaKey, PersonalityKey};
 use super::builder::{Builder, Personalities};
 use super::places::{Addresses, Final};
 use super::range::Range;
-use super::{Fde, Table, Warning, WriteError};
+use super::{Fde, Table, Warning};
 
 /// What a link's objects describe of its live functions, each described once; it needs only addresses.
 #[derive(Clone, Debug)]

@@ -3,9 +3,10 @@
 use alloc::vec::Vec;
 
 use cfipack_encoder::unwind_info as encoder;
+use cfipack_encoder::unwind_info::WriteError;
 use cfipack_format::{ImageOffset, PersonalityKey};
 
-use super::{Section, Warning, WriteError};
+use super::{Section, Warning};
 
 /// A table that is laid out.
 #[derive(Debug)]

@@ -96,8 +96,6 @@ impl KernelViolation {
     }
 }
 
-impl std::error::Error for KernelViolation {}
-
 /// As its description.
 #[cfg(feature = "serde")]
 impl serde::Serialize for KernelViolation {

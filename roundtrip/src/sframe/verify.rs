@@ -8,7 +8,7 @@ use super::report::Report;
 use super::table::Table;
 use crate::cfi::Functions;
 use crate::options::Options;
-use crate::{Pool, Serial};
+use cfipack_format::pool::{Pool, Serial};
 use found::Found;
 use left::{Cause, Left, describe};
 use parts::judge;

@@ -261,5 +261,3 @@ impl schemars::JsonSchema for Violation {
         String::json_schema(generator)
     }
 }
-
-impl std::error::Error for Violation {}

@@ -1,8 +1,8 @@
 //! A correct table is broken in one way after the other, and the verifier finds exactly those PCs.
 
 use crate::made::{self, Cfi, FP2, Made, SP1, SP2, TABLE_ADDRESS};
+use cfipack_cfi::SectionKind;
 use cfipack_decoder::sframe::Section;
-use cfipack_encoder::cfi::SectionKind;
 use cfipack_format::sframe::Abi;
 use cfipack_format::{Address, Arch};
 use cfipack_roundtrip::{Fault, FaultKind, Options, Report, Table, diff, verify};

@@ -1,7 +1,7 @@
 //! Where ranges end, meet and repeat, and equal rules in two forms.
 
+use cfipack_cfi::SectionKind;
 use cfipack_decoder::sframe::Section;
-use cfipack_encoder::cfi::SectionKind;
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::{Address, Arch, Cfa, Register};
 use cfipack_roundtrip::unwind_info::{Code, Entry};

@@ -1,7 +1,7 @@
 //! What the judge makes of CFI that gimli needs help with, and of CFI that no table can represent.
 
+use cfipack_cfi::SectionKind::{self, DebugFrame, EhFrame};
 use cfipack_decoder::sframe::Section;
-use cfipack_encoder::cfi::SectionKind::{self, DebugFrame, EhFrame};
 use cfipack_format::{Address, Arch, Cfa, Register, Row, Rule};
 use cfipack_roundtrip::cfi::{Answer, Evaluator, Functions};
 use cfipack_roundtrip::unwind_info::{self, Code};

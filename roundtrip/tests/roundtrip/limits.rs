@@ -1,7 +1,7 @@
 //! Reports that describe only some of the differences count the others.
 
+use cfipack_cfi::SectionKind;
 use cfipack_decoder::sframe::Section;
-use cfipack_encoder::cfi::SectionKind;
 use cfipack_format::{Address, Arch};
 use cfipack_roundtrip::{Options, Table, diff, kernel_violations, verify};
 

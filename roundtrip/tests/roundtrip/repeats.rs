@@ -5,9 +5,11 @@
 //! function of the table.
 
 use cfipack_decoder::sframe::{Function, Section};
-use cfipack_encoder::sframe::{Builder, Options as TableOptions, Serial as NoPool};
+use cfipack_encoder::sframe::{Builder, Options as TableOptions, Parallel};
+use cfipack_format::pool::Serial as NoPool;
+use cfipack_format::pool::{Pool, Task, Threads};
 use cfipack_format::{Address, Arch, Cfa, FunctionOffset, Key, Register, Row, Rule};
-use cfipack_roundtrip::{Options, Pool, Report, Table, Task, Threads, verify_on, verify_with_reasons_on};
+use cfipack_roundtrip::{Options, Report, Table, verify_on, verify_with_reasons_on};
 use gimli::{BaseAddresses, CfaRule, EhFrame, EndianSlice, LittleEndian, RegisterRule, UnwindContext};
 use gimli::{UnwindSection, UnwindTableRow};
 
@@ -40,7 +42,7 @@ fn cfi(count: u64) -> Cfi {
 
 fn table(cfi: &Cfi, share: bool) -> Vec<u8> {
     let mut builder = Builder::new(Arch::Amd64, TableOptions::default().with_share(share)).unwrap();
-    builder.push_section(&cfi.section(), &NoPool, |_| ());
+    builder.push_all(Parallel::new(&cfi.section(), &NoPool), |_| ());
     let built = builder.finish();
     let mut table = vec![0; built.len()];
     built.write(&mut table, TABLE_ADDRESS, Key::address).unwrap();

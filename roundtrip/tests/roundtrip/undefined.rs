@@ -1,7 +1,7 @@
 //! CFI that DWARF gives no meaning, and CFI that no row can hold: the judge calls no table right about it.
 
+use cfipack_cfi::SectionKind::EhFrame;
 use cfipack_decoder::sframe::Section;
-use cfipack_encoder::cfi::SectionKind::EhFrame;
 use cfipack_format::{Arch, Cfa, Register, Row, Rule};
 use cfipack_roundtrip::cfi::{Answer, Evaluator, Functions};
 use cfipack_roundtrip::{Options, Report, Table, verify};

@@ -423,35 +423,17 @@ unsafe fn generate(choice: &mut Choice<'_>, handles: &mut Handles) -> cfipack_st
                     null_mut(),
                 );
                 let _ = cfipack_region_gdb_elf(region, out, capacity, &mut len);
-                let _ = cfipack_region_jitdump(
-                    region,
-                    0,
-                    bytes,
-                    bytes_len,
-                    null(),
-                    out,
-                    capacity,
-                    &mut len,
-                    null_mut(),
-                );
-                cfipack_region_sframe(
-                    region,
-                    null(),
-                    address,
-                    out,
-                    capacity,
-                    &mut len,
-                    null_mut(),
-                    null_mut(),
-                )
+                let mut out = cfipack_buffer { bytes: out, capacity, len: 0 };
+                let _ = cfipack_region_jitdump(region, 0, bytes, bytes_len, null(), &mut out, null_mut());
+                cfipack_region_sframe(region, null(), address, &mut out, null_mut(), null_mut())
             }
             4 => {
                 let section = section(choice, bytes, bytes_len);
+                let (architecture, num_sections) = (choice.arch(), choice.len(1));
+                let cfi = cfipack_cfi_sections { sections: &section, num_sections, architecture };
                 let status = cfipack_conversion_new(
                     &mut conversion,
-                    choice.arch(),
-                    &section,
-                    choice.len(1),
+                    &cfi,
                     null(),
                     choice.address(),
                     null(),
@@ -465,12 +447,12 @@ unsafe fn generate(choice: &mut Choice<'_>, handles: &mut Handles) -> cfipack_st
             }
             _ => {
                 let section = section(choice, bytes, bytes_len);
+                let (architecture, num_sections) = (choice.arch(), choice.len(1));
+                let cfi = cfipack_cfi_sections { sections: &section, num_sections, architecture };
                 let (table, table_len) = choice.bytes();
                 let status = cfipack_verify_sframe(
                     &mut report,
-                    choice.arch(),
-                    &section,
-                    choice.len(1),
+                    &cfi,
                     table,
                     table_len,
                     choice.address(),

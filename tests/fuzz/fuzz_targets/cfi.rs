@@ -4,8 +4,9 @@
 #![no_main]
 
 use cfipack_decoder::sframe::Section;
-use cfipack_encoder::cfi::{self, SectionKind};
-use cfipack_encoder::sframe::{Builder, Layout, Options, Threads};
+use cfipack_cfi::{self as cfi, SectionKind};
+use cfipack_encoder::sframe::{Builder, Layout, Options, Parallel};
+use cfipack_format::pool::Threads;
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Key};
 use cfipack_roundtrip::{Table, verify};
@@ -25,7 +26,7 @@ fuzz_target!(|input: &[u8]| {
     let threads = if choice & 128 == 0 { 1 } else { 3 };
     let cfi = cfi::Section::new(kind, bytes, ADDRESS, arch);
     let mut at_once = Builder::new(arch, options).unwrap();
-    at_once.push_section(&cfi, &Threads(threads), |_| ());
+    at_once.push_all(Parallel::new(&cfi, &Threads(threads)), |_| ());
     let mut one_by_one = Builder::new(arch, options).unwrap();
     for function in cfipack_cfi::Functions::new(&cfi) {
         match function {

@@ -3,9 +3,9 @@
 
 #![no_main]
 
-use cfipack_assembler::cfi::{Functions, PointerEncoding};
-use cfipack_assembler::encoder::compact_unwind;
-use cfipack_assembler::encoder::sframe::{Layout, Options};
+use cfipack_cfi::{Functions, PointerEncoding};
+use cfipack_encoder::compact_unwind;
+use cfipack_encoder::sframe::{Layout, Options};
 use cfipack_assembler::{Assembly, CompactOptions, Dialect, Directives, Encodings, EscapeOperand, Target};
 use cfipack_decoder::sframe::Section;
 use cfipack_format::{Address, Arch, Key, Register};
@@ -61,10 +61,8 @@ fuzz_target!(|input: &[u8]| {
 
 fn directives(arch: Arch, bytes: &mut impl Iterator<Item = u8>) -> Directives {
     let mut byte = || bytes.next().unwrap_or(0);
-    let mut directives = Directives::new(arch, u64::from(byte()) * 4);
-    if byte() & 7 == 0 {
-        directives = directives.with_simple();
-    }
+    let directives = Directives::new(arch, u64::from(byte()) * 4);
+    let mut directives = directives.with_simple(byte() & 7 == 0);
     let mut at = 0;
     for _ in 0..byte() & 63 {
         let register = Register(u16::from(byte()));

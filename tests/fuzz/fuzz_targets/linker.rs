@@ -4,7 +4,8 @@
 #![no_main]
 
 use cfipack_decoder::sframe::Section;
-use cfipack_encoder::sframe::{Layout, Threads};
+use cfipack_encoder::sframe::Layout;
+use cfipack_format::pool::{Threads, Serial};
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Key};
 use cfipack_linker::sframe::{Field, Live, Merger, Object, Options, Prefer};
@@ -43,7 +44,7 @@ fuzz_target!(|input: &[u8]| {
     for (number, object) in objects.iter().enumerate() {
         let mut shard = shards.shard();
         shard.push_object(object, |field| live(number, field), |_| ());
-        shards.absorb(shard).unwrap();
+        shards.absorb(shard, &Serial).unwrap();
     }
     let ((section, sum), shards) = (merge(1), shards.finish());
     assert_eq!(merge(3).1, sum);

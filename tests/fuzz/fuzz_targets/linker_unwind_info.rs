@@ -5,7 +5,8 @@
 
 use cfipack_decoder::unwind_info::Section;
 use cfipack_format::{Address, Arch, ImageOffset, Key, LsdaKey, PersonalityKey};
-use cfipack_linker::unwind_info::{Addresses, Builder, Fde, Field, Input, Layout, Options, Resolve};
+use cfipack_encoder::unwind_info::{Layout, Options};
+use cfipack_linker::unwind_info::{Addresses, Builder, Fde, Field, Input, Resolve};
 use libfuzzer_sys::fuzz_target;
 
 /// Every pointer leads where its field points; some functions of the second object are dead or folded.

@@ -37,5 +37,5 @@ fuzz_target!(|input: &[u8]| {
     let _ = assembly.debug_frame();
     let options = Options::new().with_layout(Layout::Gnu);
     let _ = assembly.sframe(options);
-    let _ = unit.object(ObjectOptions::new(Options::default()).with_eh_frame());
+    let _ = unit.object(ObjectOptions::new(Options::default()).with_eh_frame(true));
 });

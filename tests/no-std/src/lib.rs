@@ -10,7 +10,7 @@ use core::panic::PanicInfo;
 
 use cfipack_assembler::{Assembly, Directives};
 use cfipack_decoder::sframe::Section;
-use cfipack_encoder::cfi::{self, SectionKind};
+use cfipack_cfi::{self as cfi, SectionKind};
 use cfipack_encoder::sframe::{Builder, Options};
 use cfipack_format::{Address, Arch, Key};
 use cfipack_linker::sframe::{Field, Merger, Object, Options as LinkOptions};

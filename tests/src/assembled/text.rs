@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use cfipack_assembler::cfi::PointerEncoding;
 use cfipack_assembler::{Directives, EscapeOperand};
+use cfipack_cfi::PointerEncoding;
 use cfipack_format::{Arch, Key, Register};
 
 /// A function of the text.
@@ -75,8 +75,7 @@ impl Source {
             match name {
                 "sections" => source.sections = Some(operands.to_owned()),
                 "startproc" => {
-                    let directives = Directives::new(arch, u64::MAX >> 1);
-                    let directives = if operands == "simple" { directives.with_simple() } else { directives };
+                    let directives = Directives::new(arch, u64::MAX >> 1).with_simple(operands == "simple");
                     source.functions.push(Function { start: label(number), directives });
                     is_aligned = false;
                 }

@@ -5,8 +5,8 @@
 use std::fs;
 use std::path::Path;
 
+use cfipack_cfi::SectionKind;
 use cfipack_container::File;
-use cfipack_encoder::cfi::SectionKind;
 use cfipack_format::Arch;
 use cfipack_tests::corpora;
 use cfipack_tests::written_recording::{Mapped, written};

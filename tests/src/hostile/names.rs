@@ -1,9 +1,9 @@
 //! Files whose names start at successive bytes of one long name: read to their ends, they have as many bytes as the
 //! square of the file.
 
+use cfipack_cfi as cfi;
 use cfipack_cfi::SectionKind;
 use cfipack_cfi::write::{Cie, Writer};
-use cfipack_encoder::cfi;
 use cfipack_encoder::sframe::Options;
 use cfipack_format::{Address, Arch};
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use cfipack_cfi::{self as cfi, SectionKind};
 use cfipack_container::{File, Placement};
 use cfipack_container::{members, thin_members};
 use cfipack_decoder::{sframe, unwind_info};
@@ -9,7 +10,6 @@ use cfipack_edit::{
     CompactUnwindEditor, EmbedError, Embedding, Rewrite, StartRelocation, embed_in_object,
     resize_thin_members, rewrite_members, without_sframe,
 };
-use cfipack_encoder::cfi::{self, SectionKind};
 use cfipack_encoder::compact_unwind::{Encoder, Mode};
 use cfipack_encoder::sframe::{Layout, Options};
 use cfipack_format::sframe::Version;
@@ -167,8 +167,8 @@ impl Addresses for Ranks {
 
 /// Links the sections `__compact_unwind` and `__eh_frame` of objects as a linker does.
 fn mach_objects(objects: &[[Vec<u8>; 2]]) {
-    for layout in [link::Layout::Small, link::Layout::Lld] {
-        let options = link::Options::new().with_layout(layout);
+    for layout in [cfipack_encoder::unwind_info::Layout::Small, cfipack_encoder::unwind_info::Layout::Lld] {
+        let options = cfipack_encoder::unwind_info::Options::new().with_layout(layout);
         let mut builder = link::Builder::new(ARCH, options).expect("an architecture of the format");
         for ([rows, eh_frame], number) in objects.iter().zip(0..) {
             let input =

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use cfipack_cfi as cfi;
 use cfipack_decoder::sframe::Section;
-use cfipack_encoder::cfi;
 use cfipack_format::{Address, Arch, Cfa, Register, Row, Rule};
 
 use super::expression::{Value, evaluate};

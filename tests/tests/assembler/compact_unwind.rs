@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use cfipack_assembler::cfi::{Functions, PointerEncoding, Section, SectionKind};
-use cfipack_assembler::encoder::compact_unwind;
 use cfipack_assembler::{Assembly, CompactOptions, Dialect, Directives, Encodings, Target};
+use cfipack_cfi::{Functions, PointerEncoding, Section, SectionKind};
+use cfipack_encoder::compact_unwind;
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::{Address, Arch, Key, Register, RegisterName, SectionOffset};
 use cfipack_tests::random::{Random, cases};

@@ -1,10 +1,10 @@
 //! Where directives and dialects meet the edges of fields, CIEs and addresses. Bytes are computed by hand.
 
-use cfipack_assembler::cfi::{Cie, Function};
-use cfipack_assembler::encoder::compact_unwind;
-use cfipack_assembler::encoder::sframe::Options;
 use cfipack_assembler::region::Region;
 use cfipack_assembler::{Assembly, CallFrames, CompactOptions, Dialect, Directives, Encodings, PlaceError};
+use cfipack_cfi::{Cie, Function};
+use cfipack_encoder::compact_unwind;
+use cfipack_encoder::sframe::Options;
 use cfipack_format::{Address, Arch, Key, Reason, Register};
 
 const RBP: Register = Register(6);
@@ -53,7 +53,7 @@ fn rules_of_a_cie_are_restored_in_llvm_s_dialect() {
 /// As llvm-mc 23 writes it for the first function of a file.
 #[test]
 fn simple_functions_count_from_zero_in_llvm_s_dialect() {
-    let mut directives = Directives::new(Arch::Amd64, 2).with_simple();
+    let mut directives = Directives::new(Arch::Amd64, 2).with_simple(true);
     directives.at(1).def_cfa_register(RSP).adjust_cfa_offset(8);
     let frames = eh_frame(Dialect::Llvm, &directives);
     assert!(contains(frames.as_bytes(), &[0x41, 0x0d, 7, 0x0e, 8]), "{:02x?}", frames.as_bytes());
@@ -64,7 +64,7 @@ fn simple_functions_count_from_zero_in_llvm_s_dialect() {
 fn simple_comes_before_directives() {
     let mut directives = Directives::new(Arch::Amd64, 16);
     directives.at(1).adjust_cfa_offset(8);
-    let _ = directives.with_simple();
+    let _ = directives.with_simple(true);
 }
 
 /// An address of more than 32 bits is not cut off in a field of 32.

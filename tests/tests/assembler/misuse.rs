@@ -1,7 +1,7 @@
 //! What is no use of directives is an error with the directive's number, and nothing is made of it.
 
-use cfipack_assembler::cfi::PointerEncoding;
 use cfipack_assembler::{Assembly, AssemblyError, Directives, Error, Misuse};
+use cfipack_cfi::PointerEncoding;
 use cfipack_format::{Arch, Key, Register};
 
 const RBP: Register = Register(6);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use cfipack_assembler::Dialect;
-use cfipack_assembler::encoder::sframe::{Layout, Options};
+use cfipack_encoder::sframe::{Layout, Options};
 use cfipack_format::Arch;
 use cfipack_format::sframe::Version;
 use cfipack_tests::assembled::{Object, Reference, corpus};

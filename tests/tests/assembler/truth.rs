@@ -1,9 +1,9 @@
 //! All that is made of directives has one meaning, judged by gimli, and what is read back from it gives the same directives.
 
-use cfipack_assembler::cfi::{Functions, Personality, PointerEncoding};
-use cfipack_assembler::encoder::sframe::{Layout, Options};
 use cfipack_assembler::{Assembly, CallFrames, Dialect, Directives, Target, from_gimli};
+use cfipack_cfi::{Functions, Personality, PointerEncoding};
 use cfipack_decoder::sframe::Section as Sframe;
+use cfipack_encoder::sframe::{Layout, Options};
 use cfipack_format::{Address, Arch, Key, Register};
 use cfipack_roundtrip::{Options as VerifyOptions, Table, verify};
 use cfipack_tests::assembled::{Source, skipped};

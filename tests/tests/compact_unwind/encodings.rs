@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::env;
 use std::path::PathBuf;
 
+use cfipack_cfi::SectionKind;
 use cfipack_container::File;
-use cfipack_encoder::cfi::SectionKind;
 use cfipack_encoder::compact_unwind::{Encoder, Mode};
 use cfipack_format::Arch;
 use cfipack_format::compact_unwind::Mode as Kind;

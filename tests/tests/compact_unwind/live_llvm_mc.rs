@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use cfipack_cfi::Instruction;
 use cfipack_decoder::compact_unwind::Section;
-use cfipack_encoder::Reason;
-use cfipack_encoder::cfi::Instruction;
 use cfipack_encoder::compact_unwind::llvm_mc::{Frame, encode};
+use cfipack_format::Reason;
 use cfipack_format::compact_unwind::{Encoding, Flags, callee_saved};
 use cfipack_format::{Arch, Register};
 use cfipack_tests::random::{Random, cases};

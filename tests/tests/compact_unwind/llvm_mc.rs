@@ -4,13 +4,13 @@
 use std::path::Path;
 use std::{collections::BTreeMap, fs};
 
+use cfipack_cfi::{self as cfi, Function, Instruction, SectionKind};
 use cfipack_container::File;
 use cfipack_decoder::compact_unwind::Section as Rows;
-use cfipack_encoder::cfi::{self, Function, Instruction, SectionKind};
 use cfipack_encoder::compact_unwind::{Encoder, Mode, llvm_mc};
-use cfipack_encoder::{Reason, Unsupported};
 use cfipack_format::compact_unwind::{Encoding, Flags};
 use cfipack_format::{Address, Arch, Register};
+use cfipack_format::{Reason, Unsupported};
 use cfipack_roundtrip::Options;
 use cfipack_roundtrip::unwind_info::{Code, Entry, Table, verify};
 use cfipack_tests::corpora;

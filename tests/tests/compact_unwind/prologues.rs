@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use cfipack_encoder::cfi::{Section, SectionKind};
+use cfipack_cfi::{Section, SectionKind};
 use cfipack_encoder::compact_unwind::{Encoder, Mode};
 use cfipack_format::{Address, Arch};
 use cfipack_tests::cfi_bytes::CfiBytes;

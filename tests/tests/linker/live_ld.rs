@@ -1,6 +1,7 @@
 //! Layout `gnu` against GNU `ld`: the same objects in, the same bytes out.
 
-use cfipack_encoder::sframe::{Layout, Threads};
+use cfipack_encoder::sframe::Layout;
+use cfipack_format::pool::Threads;
 use cfipack_format::sframe::Header;
 use cfipack_format::{Arch, Reason, Unsupported};
 use cfipack_linker::sframe::{Merger, Note, Options, Prefer, Section};

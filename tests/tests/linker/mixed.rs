@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cfipack_cfi::{Functions, SectionKind};
 use cfipack_decoder::sframe as decoder;
-use cfipack_encoder::sframe::{Layout, Options as TableOptions, Threads};
+use cfipack_encoder::sframe::{Layout, Options as TableOptions};
+use cfipack_format::pool::Threads;
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Key, Row};
 use cfipack_linker::sframe::{Field, Live, Merger, Note, Options, Prefer};

@@ -1,10 +1,11 @@
 //! Damaged inputs through container, encoder, decoder and verifier: errors, never a panic, and time
 //! that does not run away.
 
+use cfipack_cfi as cfi;
 use cfipack_container::{File, Placement, members};
 use cfipack_decoder::sframe::Section;
-use cfipack_encoder::cfi;
-use cfipack_encoder::sframe::{Builder, Options, Serial};
+use cfipack_encoder::sframe::{Builder, Options, Parallel};
+use cfipack_format::pool::Serial;
 use cfipack_format::{Address, Arch, Key};
 use cfipack_roundtrip::{Table, verify};
 use cfipack_tests::convert::{all_options, convert};
@@ -73,7 +74,7 @@ fn use_table(bytes: &[u8]) {
 fn use_cfi(section: cfi::Section<'_>) {
     for options in all_options() {
         let mut builder = Builder::new(section.arch, options).unwrap();
-        builder.push_section(&section, &Serial, |_| ());
+        builder.push_all(Parallel::new(&section, &Serial), |_| ());
         let mut one_by_one = Builder::new(section.arch, options).unwrap();
         for function in cfipack_cfi::Functions::new(&section).flatten() {
             let _ = one_by_one.push(&function);

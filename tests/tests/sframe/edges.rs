@@ -3,9 +3,9 @@
 use cfipack_cfi::SectionKind;
 use cfipack_cfi::write::{Cie, Writer, WrittenCie};
 use cfipack_encoder::sframe::{Builder, Layout, Options, WriteError};
-use cfipack_encoder::{Reason, Unsupported};
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Key};
+use cfipack_format::{Reason, Unsupported};
 use cfipack_tests::convert::{Converted, convert};
 
 const TABLE: Address = Address(0x100_0000);

@@ -3,7 +3,8 @@
 
 use cfipack_cfi::write::{Cie, InstructionWriter, Writer};
 use cfipack_cfi::{Excluded, Exclusion, Functions, Instruction, SectionKind};
-use cfipack_encoder::sframe::{Builder, Layout, Options, Threads};
+use cfipack_encoder::sframe::{Builder, Layout, Options, Parallel};
+use cfipack_format::pool::Threads;
 use cfipack_format::{Address, Arch, Key, Register};
 use cfipack_roundtrip::{Table, verify};
 use cfipack_tests::random::{self, Case};
@@ -60,8 +61,8 @@ fn both_sides_skip_excluded_fdes() {
         for layout in [Layout::Small, Layout::Gnu] {
             for threads in [1, 2, 3] {
                 let mut builder = Builder::new(Arch::Amd64, Options::new().with_layout(layout)).unwrap();
-                let pushed =
-                    builder.push_section(&section, &Threads(threads), |omitted| panic!("{omitted:?}"));
+                let pushed = builder
+                    .push_all(Parallel::new(&section, &Threads(threads)), |omitted| panic!("{omitted:?}"));
                 assert_eq!(pushed, kept.len() as u64, "{layout:?}, {threads} threads");
                 let bytes = builder.finish().into_bytes(TABLE, Key::address).unwrap();
                 let tables = [cfipack_decoder::sframe::Section::parse(&bytes, TABLE).unwrap()];

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use cfipack_cfi as cfi;
 use cfipack_container::File;
-use cfipack_encoder::cfi;
 use cfipack_encoder::sframe::Options;
 use cfipack_format::{Address, Arch};
 use cfipack_tests::cfi_bytes::CfiBytes;

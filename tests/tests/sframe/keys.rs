@@ -2,7 +2,8 @@
 
 use cfipack_cfi::write::{Cie, InstructionWriter, Writer};
 use cfipack_cfi::{Excluded, Exclusion, Functions, Instruction, Section, SectionKind};
-use cfipack_encoder::sframe::{Builder, OmittedFunction, Options, Pool, Serial, Task, Threads, WriteError};
+use cfipack_encoder::sframe::{At, Builder, Finish, OmittedFunction, Options, Parallel, WriteError};
+use cfipack_format::pool::{Pool, Serial, Task, Threads};
 use cfipack_format::{Address, Arch, Key, Reason, Register, SectionOffset};
 use cfipack_roundtrip::{Table, verify};
 use cfipack_tests::convert::all_options;
@@ -127,16 +128,16 @@ fn objects_with_equal_offsets_are_linked() {
                     // Each in a shard of its own, in any order of time.
                     let mut shard = builder.shard();
                     let key_of = |field| object.key(number, field);
-                    let count = shard.push_section_keyed(&object.section(), pool, key_of, refuse);
+                    let count = shard.push_all(Parallel::keyed(&object.section(), pool, key_of), refuse);
                     assert_eq!(count, object.functions.iter().filter(|it| !it.is_dead).count() as u64);
-                    builder.absorb_on(pool, shard).unwrap();
+                    builder.absorb(shard, pool).unwrap();
                 }
-                let section = builder.finish_on(pool);
+                let section = builder.finish_with(Finish::on(pool));
                 let written = layouts.each_ref().map(|starts| {
                     let mut bytes = vec![0; section.len()];
                     let address_of =
                         |key: Key| Address(starts[(key.0 >> 32) as usize][key.0 as u32 as usize]);
-                    section.write_on(pool, &mut bytes, TABLE, address_of).unwrap();
+                    section.write(&mut bytes, At::on(TABLE, pool), address_of).unwrap();
                     bytes
                 });
                 tables.push(written);
@@ -164,7 +165,7 @@ fn check(objects: &[Object; 2], starts: &[Vec<u64>], bytes: &[u8], options: Opti
     assert_eq!((report.equal, report.missing), (living, 0), "{options:?}");
     let mut builder = Builder::new(ARCH, options).unwrap();
     sections.iter().for_each(|section| {
-        builder.push_section(section, &Serial, refuse);
+        builder.push_all(Parallel::new(section, &Serial), refuse);
     });
     assert!(
         builder.finish().into_bytes(TABLE, Key::address).unwrap() == bytes,
@@ -198,7 +199,7 @@ fn what_needs_addresses_is_refused() {
     assert_eq!(builder.push(&placed).unwrap_err().reason, Reason::KeysMixed);
     let mut other = builder.shard();
     other.push(&placed).unwrap();
-    assert_eq!(builder.absorb(other), Err(Reason::KeysMixed));
+    assert_eq!(builder.absorb(other, &Serial), Err(Reason::KeysMixed));
 
     // `DW_CFA_set_loc` to an address that only a relocation knows.
     let mut writer = Writer::new(SectionKind::EhFrame, ARCH, Address(0));
@@ -245,7 +246,7 @@ fn keys_tell_functions_apart() {
             }
             builder
         };
-        let section = keyed().finish_by_keys_on(&Serial);
+        let section = keyed().finish_with(Finish::on(&Serial).with_placed_keys(true));
         omitted += section.omitted().len();
         for bases in [[0x1000, 0x9000], [0x9000, 0x1000]] {
             let address_of = |key: Key| Address(bases[(key.0 >> 32) as usize] + u64::from(key.0 as u32));
@@ -260,7 +261,7 @@ fn keys_tell_functions_apart() {
             let mut builder = Builder::new(ARCH, Options::default()).unwrap();
             for (bytes, excluded) in &relocated {
                 let section = Section::new(SectionKind::EhFrame, bytes, eh_frame, ARCH);
-                builder.push_section(&section.with_excluded(excluded), &Serial, refuse);
+                builder.push_all(Parallel::new(&section.with_excluded(excluded), &Serial), refuse);
             }
             let placed = builder.finish();
             assert_eq!(section.omitted().len(), placed.omitted().len());

@@ -2,7 +2,7 @@
 //! the CFI that gas writes, compared with the rows of every table.
 
 use cfipack_container::{File, Placement};
-use cfipack_encoder::Reason;
+use cfipack_format::Reason;
 use cfipack_format::{Address, Cfa, Key};
 use cfipack_roundtrip::words::Name;
 use cfipack_tests::convert::{all_options, cfi_of, convert};

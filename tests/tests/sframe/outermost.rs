@@ -2,8 +2,8 @@
 //! the others have the rows that they have otherwise.
 
 use cfipack_container::{File, Placement};
-use cfipack_encoder::Reason;
 use cfipack_format::Address;
+use cfipack_format::Reason;
 use cfipack_tests::convert::{all_options, cfi_of, convert};
 use cfipack_tests::corpora;
 

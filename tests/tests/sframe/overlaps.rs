@@ -2,11 +2,12 @@
 //! last of those that have it, or by nothing. What is expected is found here byte by byte.
 
 use cfipack_cfi::write::{Cie, Writer};
+use cfipack_cfi::{Section, SectionKind};
 use cfipack_container::File;
 use cfipack_decoder::sframe::Section as Table;
-use cfipack_encoder::Reason;
-use cfipack_encoder::cfi::{Section, SectionKind};
-use cfipack_encoder::sframe::{Builder, Layout, OmittedFunction, Options, Threads};
+use cfipack_encoder::sframe::{Builder, Layout, OmittedFunction, Options, Parallel};
+use cfipack_format::Reason;
+use cfipack_format::pool::Threads;
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Cfa, Key};
 use cfipack_roundtrip::{Report, verify};
@@ -109,7 +110,7 @@ impl Made {
         let bytes = eh_frame(functions);
         let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
         let (mut builder, mut refused) = (Builder::new(Arch::Amd64, options).unwrap(), 0);
-        builder.push_section(&section, &Threads(threads), |omitted| {
+        builder.push_all(Parallel::new(&section, &Threads(threads)), |omitted| {
             assert!(matches!(omitted, OmittedFunction::Unsupported(_)), "{omitted:?}");
             refused += 1;
         });

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use cfipack_cfi::{self as cfi, SectionKind};
 use cfipack_decoder::sframe::{self, Section, StepError, step};
-use cfipack_encoder::cfi::{self, SectionKind};
-use cfipack_encoder::sframe::{Builder, Layout, Options, Threads};
+use cfipack_encoder::sframe::{Builder, Layout, Options, Parallel};
+use cfipack_format::pool::{Serial, Threads};
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, FunctionOffset, Key, Register, Row};
 use cfipack_tests::by_cfi::{Cfi, Registers, Stop};
@@ -212,13 +213,13 @@ fn every_way_of_pushing_gives_the_same_table() {
                 for function in now {
                     let _ = shard.push(function);
                 }
-                builder.absorb(shard).unwrap();
+                builder.absorb(shard, &Serial).unwrap();
                 rest = later;
             }
             assert!(bytes(builder) == whole.bytes, "{options:?}: shards give other bytes");
 
             let mut builder = Builder::new(generated.arch, options).unwrap();
-            builder.push_section(&section, &Threads(random.pick(&[2, 3, 8])), |_| ());
+            builder.push_all(Parallel::new(&section, &Threads(random.pick(&[2, 3, 8]))), |_| ());
             assert!(bytes(builder) == whole.bytes, "{options:?}: threads give other bytes");
         }
     });

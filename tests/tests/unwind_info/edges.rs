@@ -3,8 +3,8 @@
 use std::num::NonZeroU32;
 
 use cfipack_decoder::unwind_info::Section;
-use cfipack_encoder::UnsupportedFormat;
 use cfipack_encoder::unwind_info::{Builder, Entry, Layout, Options};
+use cfipack_format::UnsupportedFormat;
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::unwind_info::PageKind;
 use cfipack_format::{Arch, ImageOffset, Key, LsdaKey};

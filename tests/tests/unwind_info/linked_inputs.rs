@@ -1,9 +1,10 @@
 //! The linker's side of `__unwind_info`: what becomes of functions that are dead, folded, described twice or not at all,
 //! and of personalities that are too many. The tables are read by macho-unwind-info.
 
+use cfipack_encoder::unwind_info::{Layout, Options};
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::{Address, Arch, ImageOffset, Key, LsdaKey, PersonalityKey, SectionOffset};
-use cfipack_linker::unwind_info::{Addresses, Builder, Fde, Input, Layout, Options, Section, Warning};
+use cfipack_linker::unwind_info::{Addresses, Builder, Fde, Input, Section, Warning};
 use cfipack_tests::random::{Random, cases};
 use cfipack_tests::unlinked::{EH_FRAME, Moved, Unlinked, key};
 use macho_unwind_info::UnwindInfo;

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use cfipack_decoder::unwind_info as decoder;
+use cfipack_encoder::unwind_info::{Layout, Options};
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::unwind_info::LsdaEntry;
 use cfipack_format::{Arch, ImageOffset, PersonalityKey};
-use cfipack_linker::unwind_info::{Addresses, Layout, Options, Section};
+use cfipack_linker::unwind_info::{Addresses, Section};
 use cfipack_tests::apple_sources;
 use cfipack_tests::mach_link::Link;
 use cfipack_tests::mach_object::{self, Mix};

@@ -1,10 +1,10 @@
 //! Sections from a unit.
 
 use anyhow::{Context as _, bail};
-use cfipack_assembler::encoder::compact_unwind;
-use cfipack_assembler::encoder::sframe::Options;
 use cfipack_assembler::text::{Format, Unit};
 use cfipack_assembler::{Assembly, CompactOptions, Encodings, Linker, ObjectOptions, Target, UnnamedReason};
+use cfipack_encoder::compact_unwind;
+use cfipack_encoder::sframe::Options;
 use cfipack_format::sframe::Abi;
 use cfipack_format::{Key, Unsupported};
 
@@ -129,10 +129,7 @@ fn compact_unwind(unit: &Unit, assembly: &Assembly, encodings: EncodingsName) ->
 }
 
 fn object(unit: &Unit, sframe: Options, arguments: &Arguments) -> anyhow::Result<Made> {
-    let mut options = ObjectOptions::new(sframe);
-    if arguments.with_eh_frame {
-        options = options.with_eh_frame();
-    }
+    let mut options = ObjectOptions::new(sframe).with_eh_frame(arguments.with_eh_frame);
     if arguments.linker == LinkerName::Lld {
         options = options.with_linker(Linker::Lld);
     }

@@ -6,11 +6,10 @@ use anyhow::Context as _;
 use cfipack_container::{CallFrameSection, File, Kind};
 use cfipack_decoder::sframe;
 use cfipack_edit::{Embedding, Rewrite, StartRelocation, embed_in_object, without_sframe};
-use cfipack_encoder::Unsupported;
 use cfipack_encoder::sframe::Builder;
-use cfipack_roundtrip::{
-    self as roundtrip, Options, Report, Threads, kernel_violations, verify_with_reasons_on,
-};
+use cfipack_format::Unsupported;
+use cfipack_format::pool::Threads;
+use cfipack_roundtrip::{self as roundtrip, Options, Report, kernel_violations, verify_with_reasons_on};
 use serde::Serialize;
 
 use super::Conversions;

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use anyhow::Context as _;
+use cfipack_cfi::{self as cfi, Function, SectionKind};
 use cfipack_container::{CallFrameSection, File};
-use cfipack_encoder::cfi::{self, Function, SectionKind};
 use cfipack_encoder::compact_unwind::{Encoder, Mode};
 use cfipack_encoder::unwind_info::Entry;
-use cfipack_encoder::{Unsupported, UnsupportedFormat};
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::{Address, Arch, ImageOffset, LsdaKey};
+use cfipack_format::{Unsupported, UnsupportedFormat};
 use cfipack_roundtrip::unwind_info::Code;
 use serde::Serialize;
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
+use cfipack_cfi::Function;
 use cfipack_container::{CallFrameSection, File};
-use cfipack_encoder::cfi::Function;
 use cfipack_format::Address;
 use cfipack_roundtrip::unwind_info::{Code, Meaning, MeaningWords, Table};
 use serde::Serialize;

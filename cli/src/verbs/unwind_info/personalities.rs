@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU32;
 
+use cfipack_cfi::Cie;
 use cfipack_container::{CallFrameSection, File, Kind, Relocation};
-use cfipack_encoder::cfi::Cie;
 use cfipack_format::Address;
 
 /// The identity of a personality.

@@ -5,48 +5,43 @@
 
 use alloc::vec::Vec;
 
-use cfipack_format::Key as FunctionKey;
-use cfipack_format::sframe::FdeType;
-
-use crate::cfi::{Code, Functions, Keys, PlainFde};
-use crate::sframe::Builder;
+use crate::cfi::{Functions, Keys, PlainFde};
 use crate::sframe::fast::memo::{Key, Memo, Remembered};
 use crate::sframe::rows::fres::Block;
 use crate::sframe::table::block::GROUP;
-use crate::sframe::table::entries::Entry;
 use crate::sframe::table::wide_attribute::WideAttribute;
 
 /// A function of a batch.
 #[derive(Clone, Copy, Debug)]
-struct BatchFunction {
-    fde: PlainFde,
-    cie: u8,
+pub(crate) struct BatchFunction {
+    pub(crate) fde: PlainFde,
+    pub(crate) cie: u8,
 }
 
 /// A function that is not remembered, and its FREs in the buffer.
 #[derive(Clone, Copy, Debug)]
-struct MissedFunction {
+pub(crate) struct MissedFunction {
     /// Its number in the batch.
-    number: usize,
+    pub(crate) number: usize,
     /// The location that its instructions end at; none where it has to go the general way.
-    end: Option<u64>,
-    block: Block,
-    num_fres: u32,
-    attribute: WideAttribute,
-    hash: u32,
+    pub(crate) end: Option<u64>,
+    pub(crate) block: Block,
+    pub(crate) num_fres: u32,
+    pub(crate) attribute: WideAttribute,
+    pub(crate) hash: u32,
 }
 
 /// Functions that are added together.
 #[derive(Debug)]
 pub(crate) struct Batch<'a> {
-    section: &'a [u8],
-    functions: Vec<BatchFunction>,
-    keys: [Key; GROUP],
+    pub(crate) section: &'a [u8],
+    pub(crate) functions: Vec<BatchFunction>,
+    pub(crate) keys: [Key; GROUP],
     /// What their instructions have given.
-    results: [Remembered; GROUP],
+    pub(crate) results: [Remembered; GROUP],
     /// Those that are not remembered.
-    missed: Vec<MissedFunction>,
-    memo: Memo,
+    pub(crate) missed: Vec<MissedFunction>,
+    pub(crate) memo: Memo,
 }
 
 impl<'a> Batch<'a> {
@@ -77,7 +72,7 @@ impl<'a> Batch<'a> {
 
     /// Finds what is remembered. Returns the numbers of the functions for which nothing is.
     #[inline(never)]
-    fn find(&mut self) -> ([usize; GROUP], usize) {
+    pub(crate) fn find(&mut self) -> ([usize; GROUP], usize) {
         for (key, BatchFunction { fde, cie }) in self.keys.iter_mut().zip(&self.functions) {
             *key = fde.code(self.section).map_or(Key::NONE, |code| self.memo.key(*cie, &code));
         }
@@ -91,111 +86,6 @@ impl<'a> Batch<'a> {
             *result = remembered.unwrap_or(*result);
         }
         (missing, count)
-    }
-}
-
-impl<'a> Builder<'a> {
-    /// Adds the functions of a batch, which is empty then. `general` adds the one of an FDE
-    /// the general way.
-    #[inline]
-    pub(crate) fn push_batch(
-        &mut self,
-        batch: &mut Batch<'a>,
-        mut general: impl FnMut(&mut Self, &PlainFde),
-    ) {
-        self.flush();
-        self.run_batch(batch);
-        self.entries.blocks.touch(batch.missed.iter().map(|function| function.hash));
-        let mut next = 0;
-        for function in &batch.missed {
-            let number = function.number;
-            let (bytes, len) = (self.fres.tail(function.block), function.block.len);
-            let blocks = &self.entries.blocks;
-            let Some(end) =
-                function.end.filter(|_| blocks.can_take(function.hash, bytes, len, function.attribute))
-            else {
-                self.push_entries(&batch.functions[next..number], &batch.results[next..]);
-                general(self, &batch.functions[number].fde);
-                self.flush();
-                next = number + 1;
-                continue;
-            };
-            let block = self.entries.blocks.add_block(function.hash, bytes, len, function.attribute);
-            let result = Remembered { block, num_fres: function.num_fres };
-            batch.results[number] = result;
-            let fde = &batch.functions[number].fde;
-            // Without sharing each function has a block of its own.
-            if end < u64::from(fde.size)
-                && self.options.share
-                && let Some(code) = fde.code(batch.section)
-            {
-                batch.memo.remember(batch.keys[number], &code, end, result);
-            }
-        }
-        self.push_entries(&batch.functions[next..], &batch.results[next..]);
-        self.fres.clear();
-        batch.functions.clear();
-        batch.missed.clear();
-    }
-
-    /// Adds the entries of functions whose blocks are known.
-    #[inline(always)]
-    fn push_entries(&mut self, functions: &[BatchFunction], results: &[Remembered]) {
-        self.entries.extend(functions.iter().zip(results).map(|(BatchFunction { fde, .. }, result)| {
-            let entry = Entry { start: fde.key.0, size: fde.size, block: result.block };
-            (entry, result.num_fres)
-        }));
-    }
-
-    /// Adds a function if it is of the common kind.
-    #[inline]
-    pub(crate) fn push_common(&mut self, cie: u8, function: FunctionKey, code: &Code<'a>, size: u32) -> bool {
-        let Some((_, attribute)) = self.run_common(cie, code, size) else { return false };
-        self.flush();
-        let block = self.fres.block(self.options.version);
-        let (bytes, len) = (self.fres.tail(block), block.len);
-        let blocks = &mut self.entries.blocks;
-        let hash = blocks.hash(bytes, len);
-        if !blocks.can_take(hash, bytes, len, attribute) {
-            return false;
-        }
-        let block = blocks.add_block(hash, bytes, len, attribute);
-        self.entries.push(function.0, size, block, self.fres.count());
-        true
-    }
-
-    /// Finds or makes the FREs of the functions of a batch.
-    #[inline(always)]
-    fn run_batch(&mut self, batch: &mut Batch<'a>) {
-        let (missing, count) = batch.find();
-        for &number in &missing[..count] {
-            let BatchFunction { fde, cie } = &batch.functions[number];
-            let code = fde.code(batch.section);
-            let result = code.and_then(|code| self.run_common(*cie, &code, fde.size));
-            let (end, attribute) = result.unzip();
-            let (block, num_fres) = (self.fres.block(self.options.version), self.fres.count());
-            if end.is_some() {
-                self.fres.keep();
-            }
-            let attribute = attribute.unwrap_or_default();
-            batch.missed.push(MissedFunction { number, end, block, num_fres, attribute, hash: 0 });
-        }
-        for function in batch.missed.iter_mut().filter(|function| function.end.is_some()) {
-            function.hash = self.entries.blocks.hash(self.fres.tail(function.block), function.block.len);
-        }
-    }
-
-    /// Puts the FREs of a function into the buffer if it is of the common kind. Returns the location that its
-    /// instructions end at, and its attribute.
-    #[inline(always)]
-    fn run_common(&mut self, cie: u8, code: &Code<'a>, size: u32) -> Option<(u64, WideAttribute)> {
-        if size == 0 {
-            return None;
-        }
-        let common = self.cies.common(cie)?;
-        let end = self.common.run(common, code, size, &mut self.fres)?;
-        let attribute = self.entries.blocks.begin_block(&mut self.fres, common.info, FdeType::Default, 0);
-        Some((end, attribute))
     }
 }
 

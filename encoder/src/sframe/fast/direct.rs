@@ -9,11 +9,11 @@
 use cfipack_format::sframe::FreType;
 
 use crate::cfi::Code;
-use crate::sframe::Layout;
 use crate::sframe::fast::common_cie::CommonCie;
 use crate::sframe::fast::pattern::Pattern;
 use crate::sframe::fast::rules::{FrameState, Rules, States};
 use crate::sframe::fast::track::{LOOKAHEAD, Track};
+use crate::sframe::options::Layout;
 use crate::sframe::rows::fres::{BUFFER, Fres};
 
 /// Runs common functions.

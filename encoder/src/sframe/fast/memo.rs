@@ -9,7 +9,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::cfi::Code;
-use crate::sframe::fast::chunk::{CHUNK, mix, same_words, words};
+use crate::sframe::table::chunk::{CHUNK, mix, same_words, words};
 
 /// Instructions that have been interpreted, what they result in, and what else must be equal for them to
 /// give it again.

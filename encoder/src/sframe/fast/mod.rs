@@ -17,7 +17,6 @@
 //! blocks: where nothing is shared, functions are pushed one by one.
 
 pub(crate) mod batch;
-pub(crate) mod chunk;
 pub(crate) mod cies;
 pub(crate) mod common_cie;
 pub(crate) mod direct;

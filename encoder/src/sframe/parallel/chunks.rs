@@ -6,7 +6,9 @@ use alloc::vec::Vec;
 use cfipack_format::SectionOffset;
 
 use crate::cfi::{Functions, Keys, Section, likely_record_at_or_after};
-use crate::sframe::{Builder, OmittedFunction, Pool};
+use crate::sframe::builder::Builder;
+use crate::sframe::push_all::OmittedFunction;
+use cfipack_format::pool::Pool;
 
 /// What a section is divided into: chunks, and how their functions are found.
 pub(crate) struct Chunks<'s, 'a, F> {
@@ -80,7 +82,7 @@ where
         let Next { chunk, at, shard } = next;
         let absorbed =
             shard.filter(|shard| shard.start == at).and_then(|Shard { builder: shard, part, .. }| {
-                builder.absorb_on(pool, *shard).ok()?;
+                builder.absorb(*shard, pool).ok()?;
                 Some(part)
             });
         absorbed.unwrap_or_else(|| Part::push(builder, (self.functions)(at, self.cuts[chunk + 1])))
@@ -110,7 +112,7 @@ where
                 match step {
                     Step::Merge(builder, next) => {
                         // The pool's threads are all at work.
-                        let part = self.merge(builder, &crate::sframe::Serial, next);
+                        let part = self.merge(builder, &cfipack_format::pool::Serial, next);
                         let mut shared = lock();
                         shared.progress.take(part);
                         shared.builder = Some(builder);
@@ -123,7 +125,7 @@ where
             }
         };
         let tasks = pool.threads().min(self.len());
-        pool.run((0..tasks).map(|_| -> crate::sframe::Task<'_> { Box::new(work) }).collect());
+        pool.run((0..tasks).map(|_| -> cfipack_format::pool::Task<'_> { Box::new(work) }).collect());
         shared.into_inner().unwrap_or_else(PoisonError::into_inner).progress
     }
 
@@ -132,7 +134,7 @@ where
     pub(crate) fn convert_apart(&self, builder: &mut Builder<'a>, pool: &dyn Pool) -> Progress<'a> {
         let (empty, mut progress) = (builder.shard(), Progress::new(self.len()));
         let shards = progress.shards.iter_mut().enumerate().collect();
-        crate::sframe::parallel::parts::for_each(pool, shards, |(chunk, shard)| {
+        crate::sframe::parts::for_each(pool, shards, |(chunk, shard)| {
             *shard = Some(self.convert(&empty, chunk));
         });
         progress

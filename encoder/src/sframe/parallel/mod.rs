@@ -4,6 +4,5 @@
 //! any number of threads, and for any order in which a pool runs its tasks.
 
 mod chunks;
-pub(crate) mod parts;
-pub(crate) mod push_section;
 pub(crate) mod shards;
+pub(crate) mod source;

@@ -6,11 +6,12 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use crate::Reason;
-use crate::sframe::parallel::parts::for_each;
+use crate::sframe::builder::Builder;
+use crate::sframe::parts::for_each;
 use crate::sframe::table::block::{Blocks, GROUP};
 use crate::sframe::table::entries::Entry;
 use crate::sframe::table::hash_index::HashIndex;
-use crate::sframe::{Builder, Pool, Serial};
+use cfipack_format::pool::{Pool, Serial};
 
 /// For fewer blocks it is not worth while to start a thread.
 const LEAST_OF_A_THREAD: usize = 1 << 12;
@@ -20,20 +21,13 @@ const NOT_HERE: u32 = u32::MAX;
 
 impl Builder<'_> {
     /// Adds the functions of another builder, as if they had been pushed here one by one; how it laid out their
-    /// rows stays. Shards that are built at the same time and absorbed in a fixed order always give the same bytes.
+    /// rows stays. Shards that are built at the same time and absorbed in a fixed order always give the same bytes, on
+    /// the threads of any pool.
     ///
     /// # Errors
     /// There is no room for all of it, it is for another architecture or version of the format, or only one of
     /// both has functions with addresses ([`Reason::KeysMixed`]): nothing of it is added.
-    pub fn absorb(&mut self, shard: Self) -> Result<(), Reason> {
-        self.absorb_on(&Serial, shard)
-    }
-
-    /// As [`absorb`](Self::absorb), on the threads of a pool.
-    ///
-    /// # Errors
-    /// Those of [`absorb`](Self::absorb).
-    pub fn absorb_on(&mut self, pool: &dyn Pool, mut shard: Self) -> Result<(), Reason> {
+    pub fn absorb(&mut self, mut shard: Self, pool: &dyn Pool) -> Result<(), Reason> {
         if shard.abi != self.abi {
             return Err(Reason::Architecture);
         }
@@ -167,6 +161,7 @@ mod tests {
     use crate::cfi::{Section, SectionKind};
     use crate::eh_frame::{CIE, fde};
     use crate::sframe::{Builder, Options};
+    use cfipack_format::pool::Serial;
 
     /// A section of three functions, the last of which has the rows of the first.
     fn section() -> Vec<u8> {
@@ -203,13 +198,13 @@ mod tests {
             let (first, len) = shard.entries.blocks.place(0);
             builder.entries.blocks.end += u32::MAX as usize - len;
             assert_eq!(
-                (first, builder.absorb(shard.clone())),
+                (first, builder.absorb(shard.clone(), &Serial)),
                 (shard.entries.blocks.front, Err(Reason::SectionSize))
             );
             builder.entries.blocks.end -= u32::MAX as usize - len;
             let mut other = Builder::new(Arch::Amd64, options).unwrap();
-            other.absorb(builder).unwrap();
-            other.absorb(shard.clone()).unwrap();
+            other.absorb(builder, &Serial).unwrap();
+            other.absorb(shard.clone(), &Serial).unwrap();
             let [absorbed, pushed] =
                 [other, shard].map(|it| it.finish().into_bytes(Address(0), Key::address));
             assert_eq!(absorbed, pushed, "{options:?}");
@@ -225,9 +220,9 @@ mod tests {
             let before = builder.clone().finish().into_bytes(Address(0), Key::address);
             let version = if options.version == Version::V3 { Version::V2 } else { Version::V3 };
             let other = filled(&bytes, Options { version, ..options });
-            assert_eq!(builder.absorb(other), Err(Reason::Version));
+            assert_eq!(builder.absorb(other, &Serial), Err(Reason::Version));
             assert_eq!(
-                builder.absorb(Builder::new(Arch::Aarch64, options).unwrap()),
+                builder.absorb(Builder::new(Arch::Aarch64, options).unwrap(), &Serial),
                 Err(Reason::Architecture)
             );
             assert_eq!(builder.finish().into_bytes(Address(0), Key::address), before);
@@ -241,7 +236,7 @@ mod tests {
         for options in options().filter(|options| options.share) {
             let [mut shared, apart] = [true, false].map(|share| filled(&bytes, Options { share, ..options }));
             let len = shared.entries.blocks.len_in_bytes();
-            shared.absorb(apart).unwrap();
+            shared.absorb(apart, &Serial).unwrap();
             assert_eq!((shared.entries.list.len(), shared.entries.blocks.len_in_bytes()), (6, len));
         }
     }

@@ -43,16 +43,9 @@ pub(crate) type Room = [u8; BUFFER + BEYOND];
 pub(crate) const MAX_ROWS: u32 = u16::MAX as u32;
 
 impl Fres {
-    pub(crate) fn new(endian: Endian) -> Self {
-        Self::with_buffer(endian, BUFFER)
-    }
-
-    /// For a few functions: less memory, which grows, and none that is a [room](Self::room).
-    pub(crate) fn for_few(endian: Endian) -> Self {
-        Self::with_buffer(endian, FEW)
-    }
-
-    fn with_buffer(endian: Endian, buffer: usize) -> Self {
+    /// For a `few` functions: less memory, which grows, and none that is a [room](Self::room).
+    pub(crate) fn new(endian: Endian, few: bool) -> Self {
+        let buffer = if few { FEW } else { BUFFER };
         let last = ShortFre::NONE;
         let fre_type = FreType::Addr1;
         Self {

@@ -1,6 +1,7 @@
 //! What gas knows from a function's directives and its call frame information does not have.
 
 use crate::Reason;
+use crate::cfi::Function;
 
 /// What gas knows from the directives of a function, and the call frame information that it writes does not have. Layout
 /// `Gnu` follows it; no row of layout `Small` depends on it.
@@ -16,13 +17,37 @@ pub struct GasMarks {
 }
 
 impl GasMarks {
-    /// The same, with advances by nothing that count.
-    pub const fn with_zero_advances(self) -> Self {
-        Self { zero_advances: true, ..self }
+    /// Sets whether [advances by nothing](Self::zero_advances) count.
+    #[must_use]
+    pub const fn with_zero_advances(self, zero_advances: bool) -> Self {
+        Self { zero_advances, ..self }
     }
 
-    /// The same for a function that gas omits.
+    /// Sets where and why gas omits the function.
+    #[must_use]
     pub const fn with_omitted(self, offset: u64, reason: Reason) -> Self {
         Self { omitted: Some((offset, reason)), ..self }
+    }
+}
+
+/// A function, and what gas knows of it beside its call frame information.
+#[derive(Clone, Copy, Debug)]
+pub struct Marked<'f, 'a> {
+    pub(crate) function: &'f Function<'a>,
+    pub(crate) marks: GasMarks,
+}
+
+impl<'f, 'a> Marked<'f, 'a> {
+    /// A function with these marks.
+    pub const fn new(function: &'f Function<'a>, marks: GasMarks) -> Self {
+        Self { function, marks }
+    }
+}
+
+impl<'f, 'a> From<&'f Function<'a>> for Marked<'f, 'a> {
+    /// A function of which nothing is known beside its call frame information.
+    #[inline]
+    fn from(function: &'f Function<'a>) -> Self {
+        Self::new(function, GasMarks::default())
     }
 }

@@ -13,13 +13,13 @@ use cfipack_format::sframe::FdeType;
 use cfipack_format::{Arch, Cfa, Row, Rule};
 
 use crate::cfi::{Cie, Function, Instruction, Instructions, Interpreter, Registers, Short, State};
+use crate::sframe::options::{Layout, Options};
 use crate::sframe::rows::fre::Fre;
 use crate::sframe::rows::fres::{Fres, MAX_ROWS};
 use crate::sframe::rows::gas_instruction::{GasAction, gas_action};
 use crate::sframe::rows::gas_marks::GasMarks;
 use crate::sframe::rows::gas_state::{GasState, GasStates};
 use crate::sframe::rows::stack_pointer::StackPointer;
-use crate::sframe::{Layout, Options};
 use crate::{Reason, Unsupported};
 
 /// What is needed for every function.

@@ -5,7 +5,7 @@ use cfipack_format::{Arch, Cfa, Rule};
 
 use crate::Reason;
 use crate::cfi::{Change, Cie, Function, RowSink, State, Stretch};
-use crate::sframe::Options;
+use crate::sframe::options::Options;
 use crate::sframe::rows::fre::{Fre, ShortFre};
 use crate::sframe::rows::fres::{Fres, MAX_ROWS};
 use crate::sframe::rows::stack_pointer::StackPointer;

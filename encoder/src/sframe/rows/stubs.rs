@@ -6,7 +6,7 @@ use cfipack_format::{Cfa, FunctionOffset, Row};
 
 use crate::Reason;
 use crate::cfi::{Change, RowSink, State, StubCfa};
-use crate::sframe::Layout;
+use crate::sframe::options::Layout;
 use crate::sframe::rows::fre::Fre;
 use crate::sframe::rows::small::SmallRows;
 use crate::sframe::rows::stack_pointer::StackPointer;

@@ -5,9 +5,9 @@ use alloc::vec::Vec;
 
 use cfipack_format::Address;
 
-use crate::sframe::Pool;
 use crate::sframe::table::entries::{Entry, Omitted};
 use crate::sframe::table::order::Order;
+use cfipack_format::pool::Pool;
 
 /// Distances from here rise as addresses do.
 const MIDDLE: Address = Address(1 << 63);

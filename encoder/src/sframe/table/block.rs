@@ -8,11 +8,11 @@ use cfipack_format::Endian;
 use cfipack_format::sframe::{Attribute, FdeInfo, FdeType, MAX_SHARED_FRES, Version};
 
 use crate::Reason;
-use crate::sframe::fast::chunk::CHUNK;
+use crate::sframe::options::{Layout, Options};
 use crate::sframe::rows::fres::Fres;
+use crate::sframe::table::chunk::CHUNK;
 use crate::sframe::table::hash_index::{HashIndex, hash};
 use crate::sframe::table::wide_attribute::WideAttribute;
-use crate::sframe::{Layout, Options};
 
 /// The FRE sub-section as far as it has been encoded. A block is a function's attribute and FREs; before version 3,
 /// where the attribute lies in the FDE, the FREs alone. Blocks are numbered.

@@ -4,10 +4,10 @@ use alloc::vec::Vec;
 
 use cfipack_format::{Address, Key};
 
-use crate::sframe::Section;
 use crate::sframe::table::entries::Entries;
 use crate::sframe::table::place::Place;
 use crate::sframe::table::rebuilt::Rebuilt;
+use crate::sframe::table::section::Section;
 use crate::{Reason, Unsupported};
 
 impl Section {

@@ -2,16 +2,16 @@
 //! writes itself.
 //!
 //! In: what holds for the function as a whole ([`TableFunction`]) and its FREs, or its rows. Out: an entry of the
-//! [builder](Builder), as if the rows had come from call frame information. Bytes are copied as they are; rows are
+//! [builder](crate::sframe::Builder), as if the rows had come from call frame information. Bytes are copied as they are; rows are
 //! encoded for the builder's version.
 
-use cfipack_format::sframe::{Attribute, FdeInfo, FdeType, FreType};
-use cfipack_format::{Key, Row, Rule};
+use core::iter::Empty;
 
-use crate::sframe::rows::fre::Fre;
+use cfipack_format::sframe::FdeInfo;
+use cfipack_format::{Key, Row};
+
 use crate::sframe::table::block::Blocks;
 use crate::sframe::table::wide_attribute::WideAttribute;
-use crate::sframe::{Builder, Layout};
 use crate::{Reason, Unsupported};
 
 /// What holds for all rows of a function, or of a part of it that has an entry of its own.
@@ -40,11 +40,10 @@ impl TableFunction {
         Self { key, has_address: false, offset: 0, size, info: FdeInfo::empty(), rep_size: 0 }
     }
 
-    /// The key is the function's address.
+    /// Sets whether the key is the function's [address](Self::has_address).
     #[must_use]
-    pub const fn with_address(mut self) -> Self {
-        self.has_address = true;
-        self
+    pub const fn with_address(self, has_address: bool) -> Self {
+        Self { has_address, ..self }
     }
 
     /// The entry's first PC is this many bytes from the function's start.
@@ -62,11 +61,11 @@ impl TableFunction {
         self
     }
 
-    fn start(&self) -> u64 {
+    pub(crate) fn start(&self) -> u64 {
         self.key.0.wrapping_add(self.offset)
     }
 
-    fn unsupported(&self, offset: u32, reason: Reason) -> Unsupported {
+    pub(crate) fn unsupported(&self, offset: u32, reason: Reason) -> Unsupported {
         Unsupported { function: self.key, offset: self.offset + u64::from(offset), reason }
     }
 }
@@ -101,173 +100,44 @@ impl<'b> EncodedRows<'b> {
 /// Where the rows of a function are in a builder: for others with the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SharedRows {
-    block: u32,
-    num_fres: u32,
+    pub(crate) block: u32,
+    pub(crate) num_fres: u32,
 }
 
-impl Builder<'_> {
-    /// Makes room for functions that [have their rows as bytes](Self::push_encoded), of `fre_bytes` altogether, those of
-    /// attributes among them; best done first.
-    pub fn reserve_encoded(&mut self, functions: usize, fre_bytes: usize) {
-        let version = self.options.version;
-        self.entries.list.reserve_exact(functions);
-        let index = cfipack_format::sframe::Header::SIZE + functions * version.fde_size();
-        self.entries.blocks.reserve_exact(index, functions, fre_bytes);
-    }
+/// The rows of a function that has no call frame information: for [`Builder::push_table`](crate::sframe::Builder::push_table).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum TableRows<'r, I = Empty<Row>> {
+    /// As bytes.
+    Encoded(EncodedRows<'r>),
+    /// Those of a function that was pushed.
+    Shared(SharedRows),
+    /// As rows.
+    Rows(I),
+}
 
-    /// Adds a function whose rows are bytes already: they are copied. In layout `Small` equal ones are shared, as
-    /// always.
-    ///
-    /// # Errors
-    /// There is no room, version 3 cannot count the rows, or the other functions [have addresses](Reason::KeysMixed)
-    /// and this one has none. Unlike [`push`](Self::push) this does not [note](Self::note_omitted) the function, which
-    /// may have rows elsewhere.
-    pub fn push_encoded(
-        &mut self,
-        function: &TableFunction,
-        rows: EncodedRows<'_>,
-    ) -> Result<SharedRows, Unsupported> {
-        let EncodedRows { fres, num_fres, info2 } = rows;
-        let TableFunction { info, rep_size, .. } = *function;
-        let add = |builder: &mut Self| {
-            builder.take(function)?;
-            builder.flush();
-            let wide = WideAttribute::new(num_fres, info, rep_size);
-            let blocks = &mut builder.entries.blocks;
-            let block = if blocks.version().has_attributes() {
-                let num_fres = u16::try_from(num_fres).map_err(|_| Reason::RowCount)?;
-                let attribute = Attribute { num_fres, info, info2, rep_size };
-                blocks.add_bytes(&attribute.write(builder.abi.arch().endian()), fres, wide)?
-            } else {
-                blocks.add_bytes(&[], fres, wide)?
-            };
-            builder.add_entry(function, SharedRows { block, num_fres });
-            Ok(SharedRows { block, num_fres })
-        };
-        add(self).map_err(|reason| function.unsupported(0, reason))
+impl<'r> From<EncodedRows<'r>> for TableRows<'r> {
+    #[inline]
+    fn from(rows: EncodedRows<'r>) -> Self {
+        Self::Encoded(rows)
     }
+}
 
-    /// Adds a function with the rows of another that was pushed, info byte included.
-    ///
-    /// # Errors
-    /// As [`push_encoded`](Self::push_encoded)'s.
-    pub fn push_shared(&mut self, function: &TableFunction, rows: SharedRows) -> Result<(), Unsupported> {
-        self.take(function).map_err(|reason| function.unsupported(0, reason))?;
-        self.flush();
-        self.add_entry(function, rows);
-        Ok(())
-    }
-
-    /// Adds a function by its rows, in the order of their starts: as a default FDE, or as a flex FDE where it needs
-    /// one and the options allow it. A function with more rows than an FDE counts has several; of one FDE the rows are
-    /// returned.
-    ///
-    /// # Errors
-    /// The version cannot represent a row, or as [`push_encoded`](Self::push_encoded)'s.
-    pub fn push_table_rows(
-        &mut self,
-        function: &TableFunction,
-        rows: impl Iterator<Item = Row> + Clone,
-    ) -> Result<Option<SharedRows>, Unsupported> {
-        self.take(function).map_err(|reason| function.unsupported(0, reason))?;
-        self.flush();
-        let mark = self.entries.mark();
-        let mut result = self.add_rows(function, rows.clone(), FdeType::Default);
-        if result.is_err() && self.options.flex {
-            self.entries.back_to(mark, &mut self.fres);
-            result = self.add_rows(function, rows, FdeType::Flex);
-        }
-        if let Err((offset, reason)) = result {
-            self.entries.back_to(mark, &mut self.fres);
-            return Err(function.unsupported(offset, reason));
-        }
-        let num_fres = (self.entries.num_fres - mark.1) as u32;
-        let block = self.entries.list.last().map(|entry| entry.block);
-        let is_one = self.entries.list.len() == mark.0 + 1;
-        Ok(block.filter(|_| is_one).map(|block| SharedRows { block, num_fres }))
-    }
-
-    /// Whether the builder takes a function.
-    fn take(&mut self, function: &TableFunction) -> Result<(), Reason> {
-        self.can_take(function.has_address)?;
-        self.entries.have_addresses = Some(function.has_address);
-        Ok(())
-    }
-
-    fn add_entry(&mut self, function: &TableFunction, rows: SharedRows) {
-        if function.offset != 0 {
-            self.entries.go_on();
-        }
-        self.entries.push(function.start(), function.size, rows.block, rows.num_fres);
-    }
-
-    /// Encodes rows. The error has the first PC that cannot be represented, from the entry's start.
-    fn add_rows(
-        &mut self,
-        function: &TableFunction,
-        rows: impl Iterator<Item = Row> + Clone,
-        fde_type: FdeType,
-    ) -> Result<(), (u32, Reason)> {
-        let (arch, is_small) = (self.abi.arch(), self.options.layout == Layout::Small);
-        let version = self.options.version;
-        let info = if version.has_signal_frames() { function.info } else { function.info - FdeInfo::SIGNAL };
-        let is_mask = info.contains(FdeInfo::PC_MASK);
-        let last = rows.clone().map(|row| row.start.0).max().unwrap_or(0);
-        let fre_type = match function.info.fre_type() {
-            Some(fre_type) if !is_small => fre_type.max(FreType::for_start(last)),
-            _ => FreType::for_start(last),
-        };
-        let mut part = 0;
-        self.fres.begin(fre_type);
-        for row in rows {
-            let start = row.start.0;
-            let at = |reason| (start, reason);
-            if row.return_address == Rule::Undefined && !self.options.outermost {
-                return Err((start, Reason::ReturnAddressRule));
-            }
-            let fre = Fre::new(arch, &row, fde_type).map_err(at)?;
-            if is_small && (self.fres.repeats(&fre) || start >= function.size && !is_mask) {
-                continue;
-            }
-            if self.fres.count() >= version.max_fres() {
-                if is_mask || !is_small {
-                    return Err((start, Reason::RowCount));
-                }
-                self.end_rows(function, info, fde_type, part..start).map_err(at)?;
-                part = start;
-                self.fres.begin(fre_type);
-            }
-            self.fres.push(start - part, &fre);
-        }
-        if self.fres.count() == 0 && is_small {
-            return Err((0, Reason::CfaMissing));
-        }
-        self.end_rows(function, info, fde_type, part..function.size).map_err(|reason| (part, reason))
-    }
-
-    /// Adds an entry for the rows in the making, of these bytes of the function's.
-    fn end_rows(
-        &mut self,
-        function: &TableFunction,
-        info: FdeInfo,
-        fde_type: FdeType,
-        part: core::ops::Range<u32>,
-    ) -> Result<(), Reason> {
-        if self.options.layout == Layout::Small {
-            self.fres.narrow();
-        }
-        let offset = function.offset + u64::from(part.start);
-        if offset != 0 {
-            self.entries.go_on();
-        }
-        let start = function.key.0.wrapping_add(offset);
-        self.entries.add(start, part.end - part.start, &mut self.fres, info, fde_type, function.rep_size)
+impl From<SharedRows> for TableRows<'_> {
+    #[inline]
+    fn from(rows: SharedRows) -> Self {
+        Self::Shared(rows)
     }
 }
 
 impl Blocks {
     /// Adds a block that is bytes already, or finds it. Returns its number.
-    fn add_bytes(&mut self, attribute: &[u8], fres: &[u8], wide: WideAttribute) -> Result<u32, Reason> {
+    pub(crate) fn add_bytes(
+        &mut self,
+        attribute: &[u8],
+        fres: &[u8],
+        wide: WideAttribute,
+    ) -> Result<u32, Reason> {
         let len = attribute.len() + fres.len();
         if !self.has_room(len) {
             return Err(Reason::SectionSize);

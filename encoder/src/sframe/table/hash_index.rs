@@ -3,7 +3,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::sframe::fast::chunk::{CHUNK, mix, words};
+use crate::sframe::table::chunk::{CHUNK, mix, words};
 
 /// Finds the index of an item, the items being numbered as they come, by its hash; the items themselves lie
 /// elsewhere.

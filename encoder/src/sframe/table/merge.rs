@@ -11,12 +11,12 @@ use cfipack_format::sframe::{FdeInfo, FdeType, FreType, Version};
 use cfipack_format::{Arch, Endian};
 
 use crate::Reason;
+use crate::sframe::options::{Layout, Options};
 use crate::sframe::rows::fre::Fre;
 use crate::sframe::rows::fres::{Fres, MAX_ROWS};
 use crate::sframe::table::block::Blocks;
 use crate::sframe::table::entries::{Entries, Entry};
 use crate::sframe::table::read_back::{Head, Row, read_back};
-use crate::sframe::{Layout, Options};
 
 /// Functions that become one FDE: many more of the same row save hardly another byte, and time would
 /// grow with the square of their number.
@@ -41,7 +41,7 @@ pub(crate) fn merge(arch: Arch, options: Options, entries: &Entries) -> Result<E
     let endian = arch.endian();
     let (candidates, rows) = candidates(entries, options.version, endian);
     let cuts = cuts(&candidates, &rows, &Gaps::of(entries, options), options);
-    let mut fres = Fres::new(endian);
+    let mut fres = Fres::new(endian, false);
     let blocks = Blocks::new(options, endian, fres.seed());
     let mut merged = Entries::new(blocks);
     merged.list.reserve(entries.list.len());

@@ -6,7 +6,9 @@
 //! same with and without sharing and merging.
 
 pub(crate) mod apart;
+pub(crate) mod at;
 pub(crate) mod block;
+pub(crate) mod chunk;
 mod distant;
 pub(crate) mod encoded;
 pub(crate) mod entries;

@@ -5,9 +5,9 @@ use alloc::vec::Vec;
 
 use cfipack_format::Address;
 
-use crate::sframe::Pool;
-use crate::sframe::parallel::parts::for_each;
+use crate::sframe::parts::for_each;
 use crate::sframe::table::entries::Entry;
+use cfipack_format::pool::Pool;
 
 /// Puts FDEs of `N` bytes into the order of their functions' signed distances from the section, which
 /// is how starts are stored; equal ones stay in the order of their entries.

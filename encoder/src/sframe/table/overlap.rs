@@ -14,13 +14,13 @@ use core::ops::Range;
 
 use cfipack_format::{Arch, Key};
 
-use crate::sframe::Pool;
+use crate::sframe::options::{Layout, Options};
 use crate::sframe::table::apart::Sorted;
 use crate::sframe::table::entries::{Entries, Entry, Omitted};
 use crate::sframe::table::read_back::{Head, read_back};
 use crate::sframe::table::rebuilt::Rebuilt;
-use crate::sframe::{Layout, Options};
 use crate::{Reason, Unsupported};
+use cfipack_format::pool::Pool;
 
 /// Separates functions that share a PC; in layout `Gnu`, whose entries are gas's, only where the row for
 /// the PC would be wrong. Returns the functions that it omits.

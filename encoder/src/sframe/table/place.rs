@@ -4,9 +4,9 @@ use alloc::vec::Vec;
 
 use cfipack_format::{Address, Key};
 
-use crate::sframe::Pool;
-use crate::sframe::parallel::parts::for_each;
+use crate::sframe::parts::for_each;
 use crate::sframe::table::entries::{Entries, Entry};
+use cfipack_format::pool::Pool;
 
 /// A place in a function.
 #[derive(Clone, Copy, Debug)]

@@ -8,11 +8,11 @@ use cfipack_format::Arch;
 use cfipack_format::sframe::FdeInfo;
 
 use crate::Reason;
+use crate::sframe::options::{Layout, Options};
 use crate::sframe::rows::fres::Fres;
 use crate::sframe::table::block::Blocks;
 use crate::sframe::table::entries::{Entries, Entry};
 use crate::sframe::table::read_back::{Head, Row, read_back};
-use crate::sframe::{Layout, Options};
 
 /// The number of a block that is not there yet.
 const NOT_YET: u32 = u32::MAX;
@@ -30,7 +30,7 @@ pub(crate) struct Rebuilt<'o> {
 
 impl<'o> Rebuilt<'o> {
     pub(crate) fn new(old: &'o Blocks, arch: Arch, options: Options) -> Self {
-        let fres = Fres::new(arch.endian());
+        let fres = Fres::new(arch.endian(), false);
         let blocks = Blocks::new(options, arch.endian(), old.seed());
         let (numbers, new) = (vec![NOT_YET; old.len()], Entries::new(blocks));
         Self { old, numbers, new, fres, arch, layout: options.layout }

@@ -6,14 +6,16 @@ use cfipack_format::sframe::{Abi, Fde, FdeInfo, Flags, Header, Version};
 use cfipack_format::{Address, Key, SectionOffset};
 
 use crate::Unsupported;
+use crate::sframe::options::{Layout, Options};
 use crate::sframe::table::apart::Sorted;
+use crate::sframe::table::at::At;
 use crate::sframe::table::block::Blocks;
 use crate::sframe::table::entries::{Entries, Entry, Omitted};
 use crate::sframe::table::order::Order;
 use crate::sframe::table::place::{Place, Places, part_of};
 use crate::sframe::table::wide_attribute::WideAttribute;
 use crate::sframe::table::write_error::WriteError;
-use crate::sframe::{Layout, Options, Pool, Serial};
+use cfipack_format::pool::Pool;
 
 /// A section that needs only addresses. Its size is exact, and it can be written again after a
 /// relayout: nothing is read or encoded again.
@@ -108,10 +110,11 @@ impl Section {
         })
     }
 
-    /// Writes the section of a linked file into `out`, of [`Self::len`] bytes. The section will lie at
-    /// `address`; `address_of` gives the address of the function with a key, which, where functions were known
+    /// Writes the section of a linked file into `out`, of [`Self::len`] bytes. The section will lie `at` an address;
+    /// `address_of` gives the address of the function with a key, which, where functions were known
     /// by their addresses, is the one that the CFI gave. All of a function moves as its start does, a
-    /// PLT by a multiple of its stubs' size, and functions that share PCs alike.
+    /// PLT by a multiple of its stubs' size, and functions that share PCs alike. With a [pool](At::on) several threads
+    /// may ask `address_of` at the same time.
     ///
     /// Where functions have no addresses, `address_of` is asked for those that were refused, too.
     ///
@@ -119,26 +122,13 @@ impl Section {
     /// `out` has another length, a function is too far away for version 2, merged functions do not keep their
     /// distance, functions without addresses turn out to share PCs, or there are more functions, rows or bytes of
     /// them than the header can count. `out` may have been written to.
-    pub fn write(
+    pub fn write<'p>(
         &self,
         out: &mut [u8],
-        address: Address,
+        at: impl Into<At<'p>>,
         address_of: impl Fn(Key) -> Address + Sync,
     ) -> Result<(), WriteError> {
-        self.write_on(&Serial, out, address, address_of)
-    }
-
-    /// As [`Self::write`], on the threads of a pool, several of which may ask `address_of` at the same time.
-    ///
-    /// # Errors
-    /// Those of [`Self::write`].
-    pub fn write_on(
-        &self,
-        pool: &dyn Pool,
-        out: &mut [u8],
-        address: Address,
-        address_of: impl Fn(Key) -> Address + Sync,
-    ) -> Result<(), WriteError> {
+        let At { address, pool } = at.into();
         if out.len() != self.len() {
             return Err(WriteError::OutputLength { given: out.len(), needed: self.len() });
         }
@@ -152,24 +142,12 @@ impl Section {
     ///
     /// # Errors
     /// Those of [`Self::write`] but for the length.
-    pub fn into_bytes(
-        self,
-        address: Address,
-        address_of: impl Fn(Key) -> Address + Sync,
-    ) -> Result<Vec<u8>, WriteError> {
-        self.into_bytes_on(&Serial, address, address_of)
-    }
-
-    /// As [`Self::into_bytes`], on the threads of a pool.
-    ///
-    /// # Errors
-    /// Those of [`Self::write`] but for the length.
-    pub fn into_bytes_on(
+    pub fn into_bytes<'p>(
         mut self,
-        pool: &dyn Pool,
-        address: Address,
+        at: impl Into<At<'p>>,
         address_of: impl Fn(Key) -> Address + Sync,
     ) -> Result<Vec<u8>, WriteError> {
+        let At { address, pool } = at.into();
         let mut entries = core::mem::take(&mut self.entries);
         self.give_addresses(pool, &mut entries, &address_of)?;
         self.entries = entries;
@@ -261,7 +239,8 @@ impl Section {
         Ok(())
     }
 
-    /// Writes the section of a relocatable object into `out`, of [`Self::relocatable_len`] bytes. Starts are zero:
+    /// Writes the section of a relocatable object into `out`, of [`Self::relocatable_len`] bytes, or of [`Self::len`],
+    /// as linkers do, which do not pad. Starts are zero:
     /// each of [`Self::start_fields`] wants a relocation against its function, relative to the field. Merged
     /// functions must be of one section, in which they keep their distance. binutils up to 2.44 refuses to
     /// link objects of version 2 whose flags declare starts relative to their fields, as these do.
@@ -270,22 +249,11 @@ impl Section {
     /// `out` has another length, or there are more functions, rows or bytes of them than the header can count.
     pub fn write_relocatable(&self, out: &mut [u8]) -> Result<(), WriteError> {
         let needed = self.relocatable_len();
-        if out.len() != needed {
+        if out.len() != needed && out.len() != self.len() {
             return Err(WriteError::OutputLength { given: out.len(), needed });
         }
         let (out, padding) = out.split_at_mut(self.len());
         padding.fill(0);
-        self.write_relocatable_unpadded(out)
-    }
-
-    /// As [`Self::write_relocatable`], of [`Self::len`] bytes: what linkers write, which do not pad.
-    ///
-    /// # Errors
-    /// Those of [`Self::write_relocatable`].
-    pub fn write_relocatable_unpadded(&self, out: &mut [u8]) -> Result<(), WriteError> {
-        if out.len() != self.len() {
-            return Err(WriteError::OutputLength { given: out.len(), needed: self.len() });
-        }
         out[self.fres_at()..].copy_from_slice(self.blocks.bytes());
         let index = self.write_header(out, Flags::START_PCREL)?;
         let size = self.options.version.fde_size();

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use super::found::Found;
 use super::part::Part;
 use super::question::Question;
-use crate::{Pool, Task};
+use cfipack_format::pool::{Pool, Task};
 
 /// Parts for each thread: the last ones to be judged take different times.
 const PARTS: usize = 8;

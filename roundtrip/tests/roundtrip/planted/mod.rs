@@ -14,8 +14,9 @@ use std::collections::BTreeMap;
 
 use cfipack_container::File;
 use cfipack_decoder::sframe;
-use cfipack_encoder::sframe::{Builder, Options as TableOptions, Serial};
+use cfipack_encoder::sframe::{Builder, Options as TableOptions, Parallel};
 use cfipack_format::cfi::{Section, SectionKind};
+use cfipack_format::pool::Serial;
 use cfipack_format::{Arch, Cfa, Key, Rule};
 use cfipack_roundtrip::cfi::Answer;
 use cfipack_roundtrip::{Difference, Options, Report, Table, verify};
@@ -38,7 +39,7 @@ struct Object {
 /// A table of CFI.
 fn table(bytes: &[u8], arch: Arch) -> Vec<u8> {
     let mut builder = Builder::new(arch, TableOptions::default()).unwrap();
-    builder.push_section(&section(bytes, arch), &Serial, |_| ());
+    builder.push_all(Parallel::new(&section(bytes, arch), &Serial), |_| ());
     let built = builder.finish();
     let mut table = vec![0; built.len()];
     built.write(&mut table, TABLE_ADDRESS, Key::address).unwrap();

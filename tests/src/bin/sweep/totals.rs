@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
+use cfipack_cfi as cfi;
 use cfipack_container::File;
-use cfipack_encoder::cfi;
 use cfipack_encoder::sframe::Options;
 use cfipack_format::Address;
 use cfipack_format::sframe::Abi;

@@ -1,8 +1,8 @@
 //! Damaged text: errors, never a panic, and in time.
 
 use cfipack_assembler::Dialect;
-use cfipack_assembler::encoder::sframe::Options;
 use cfipack_assembler::text::Reader;
+use cfipack_encoder::sframe::Options;
 use cfipack_format::Arch;
 use cfipack_tests::assembled::corpus;
 use cfipack_tests::random::{Random, cases};

@@ -9,9 +9,9 @@ mod random;
 
 use ::object::read::elf::ElfFile64;
 use ::object::{Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarget};
-use cfipack_assembler::encoder::sframe::{Layout, Options};
 use cfipack_assembler::text::{Reader, Unit};
 use cfipack_assembler::{Assembly, CallFrames, Dialect, Target};
+use cfipack_encoder::sframe::{Layout, Options};
 use cfipack_format::{Arch, Key};
 use cfipack_tests::reference::Tools;
 

@@ -1,10 +1,10 @@
 //! Objects that have only tables, in the hands of linkers.
 
 use ::object::{Object as _, ObjectSection as _, ObjectSymbol as _};
-use cfipack_assembler::encoder::sframe::Options;
 use cfipack_assembler::text::Reader;
 use cfipack_assembler::{Linker, ObjectError, ObjectOptions, UnnamedReason};
 use cfipack_decoder::sframe::Section;
+use cfipack_encoder::sframe::Options;
 use cfipack_format::{Address, Arch, Cfa, Key};
 use cfipack_tests::reference::Tools;
 

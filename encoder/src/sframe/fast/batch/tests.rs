@@ -12,8 +12,9 @@ use crate::cfi::{Function, Functions, Section, SectionKind};
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 use crate::eh_frame;
 use crate::random::Random;
-use crate::sframe::{Builder, Layout, OmittedFunction, Options, Pool, Serial, Task};
+use crate::sframe::{At, Builder, Layout, OmittedFunction, Options, Parallel};
 use crate::{Reason, Unsupported};
+use cfipack_format::pool::{Pool, Serial, Task};
 
 impl Random {
     fn byte(&mut self, from: u8, to: u8) -> u8 {
@@ -233,9 +234,9 @@ fn check(section: &Section<'_>, options: Options, context: &str) {
     assert!(batches == general, "{context}: in batches");
     #[cfg(feature = "std")]
     for threads in [2, 5] {
-        use crate::sframe::Threads;
+        use cfipack_format::pool::Threads;
         let threaded = outcome(arch, options, |builder, omitted| {
-            builder.push_section(section, &Threads(threads), |left| omitted.push(left))
+            builder.push_all(Parallel::new(section, &Threads(threads)), |left| omitted.push(left))
         });
         assert!(threaded == general, "{context}: on {threads} threads");
     }
@@ -272,14 +273,14 @@ fn check_keyed(section: &Section<'_>, options: Options, context: &str) -> bool {
                     .count() as u64
             }
             1 => builder.push_all(Functions::keyed(section, key_of), record),
-            2 => builder.push_section_keyed(section, &Serial, key_of, record),
-            _ => builder.push_section_keyed(section, &Reversed, key_of, record),
+            2 => builder.push_all(Parallel::keyed(section, &Serial, key_of), record),
+            _ => builder.push_all(Parallel::keyed(section, &Reversed, key_of), record),
         };
         has_set_loc |= omitted.iter().any(
             |left| matches!(left, OmittedFunction::Unsupported(why) if why.reason == Reason::PlaceUnknown),
         );
         let keyed =
-            (builder.finish().into_bytes_on(&Reversed, Address(0), address_of).unwrap(), count, omitted);
+            (builder.finish().into_bytes(At::on(Address(0), &Reversed), address_of).unwrap(), count, omitted);
         assert!(has_set_loc || keyed == placed, "{context}: way {way}");
     }
     !has_set_loc
@@ -349,7 +350,7 @@ fn blocks_at_the_end_of_the_room_for_all() {
     }
     let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
     let mut builder = Builder::new(Arch::Amd64, Options::default()).unwrap();
-    builder.reserve(1);
+    builder.reserve(1, None);
     let blocks = &mut builder.entries.blocks;
     blocks.bytes = vec![0; (1 << 32) + (1 << 16)];
     blocks.end = blocks.front + u32::MAX as usize - 66_000;

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use crate::sframe::{Pool, Task};
+use cfipack_format::pool::{Pool, Task};
 
 /// Does what is to be done for each part, at the same time where the pool can.
 pub(crate) fn for_each<T: Send>(pool: &dyn Pool, parts: Vec<T>, work: impl Fn(T) + Sync) {

@@ -1,40 +1,67 @@
 //! A section's functions, added on several threads.
 
+use core::fmt;
+
 use cfipack_format::{Key, SectionOffset};
 
-use crate::cfi::{Functions, Keys, Section};
+use crate::cfi::{Addresses, Functions, Keys, Section};
+use crate::sframe::builder::Builder;
 use crate::sframe::parallel::chunks::Chunks;
-use crate::sframe::{Builder, OmittedFunction, Pool};
+use crate::sframe::push_all::sealed::Sealed;
+use crate::sframe::push_all::{OmittedFunction, Source};
+use cfipack_format::pool::Pool;
 
 /// More do not help: what they convert is merged by one at a time.
 const MAX_THREADS: usize = 256;
 
+/// All functions of a section, on the threads of a pool: a [source](Source). The result does not depend on the pool.
+#[derive(Clone, Copy)]
+pub struct Parallel<'s, 'a, K = Addresses> {
+    section: &'s Section<'a>,
+    pool: &'s dyn Pool,
+    keys: K,
+}
+
+impl<'s, 'a> Parallel<'s, 'a> {
+    /// Functions of a relocated section.
+    pub const fn new(section: &'s Section<'a>, pool: &'s dyn Pool) -> Self {
+        Self { section, pool, keys: Addresses }
+    }
+}
+
+impl<'s, 'a, F: Fn(SectionOffset) -> Option<Key> + Sync> Parallel<'s, 'a, F> {
+    /// Functions of a section that is not relocated: see [`Functions::keyed`]. With several threads `key_of` may be
+    /// asked for one offset several times, and in any order.
+    pub const fn keyed(section: &'s Section<'a>, pool: &'s dyn Pool, key_of: F) -> Self {
+        Self { section, pool, keys: key_of }
+    }
+}
+
+impl<K> fmt::Debug for Parallel<'_, '_, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { section, pool, .. } = self;
+        f.debug_struct("Parallel").field("section", section).field("threads", &pool.threads()).finish()
+    }
+}
+
+impl<K> Sealed for Parallel<'_, '_, K> {}
+
+impl<'a> Source<'a> for Parallel<'_, 'a> {
+    fn push_into(self, builder: &mut Builder<'a>, omitted: impl FnMut(OmittedFunction)) -> u64 {
+        let Self { section, pool, .. } = self;
+        builder.push_parts(section, pool, |from, to| Functions::between(section, from, to), omitted)
+    }
+}
+
+impl<'a, F: Fn(SectionOffset) -> Option<Key> + Sync> Source<'a> for Parallel<'_, 'a, F> {
+    fn push_into(self, builder: &mut Builder<'a>, omitted: impl FnMut(OmittedFunction)) -> u64 {
+        let Self { section, pool, keys } = self;
+        let part = |from, to| Functions::keyed_between(section, from, to, &keys);
+        builder.push_parts(section, pool, part, omitted)
+    }
+}
+
 impl<'a> Builder<'a> {
-    /// Adds all functions of a relocated section, on the threads of a pool. The result does not depend on it.
-    /// Otherwise like [`push_all`](Self::push_all).
-    pub fn push_section(
-        &mut self,
-        section: &Section<'a>,
-        pool: &dyn Pool,
-        omitted: impl FnMut(OmittedFunction),
-    ) -> u64 {
-        self.push_parts(section, pool, |from, to| Functions::between(section, from, to), omitted)
-    }
-
-    /// As [`push_section`](Self::push_section), of a section that is not relocated: see
-    /// [`Functions::keyed`](crate::cfi::Functions::keyed). With several threads `key_of` may be asked for one offset
-    /// several times, and in any order.
-    pub fn push_section_keyed(
-        &mut self,
-        section: &Section<'a>,
-        pool: &dyn Pool,
-        key_of: impl Fn(SectionOffset) -> Option<Key> + Sync,
-        omitted: impl FnMut(OmittedFunction),
-    ) -> u64 {
-        let part = |from, to| Functions::keyed_between(section, from, to, &key_of);
-        self.push_parts(section, pool, part, omitted)
-    }
-
     /// `functions` returns those of the section between two offsets.
     fn push_parts<K: Keys>(
         &mut self,
@@ -70,9 +97,10 @@ mod tests {
     use crate::Reason;
     use crate::cfi::{Section, SectionKind};
     use crate::eh_frame;
+    use crate::sframe::Options;
     use crate::sframe::parallel::chunks::Chunks;
-    use crate::sframe::{Builder, OmittedFunction};
-    use crate::sframe::{Options, Pool, Serial, Task, Threads};
+    use crate::sframe::{Builder, Finish, OmittedFunction, Parallel};
+    use cfipack_format::pool::{Pool, Serial, Task, Threads};
 
     /// Appends an FDE of the function with this number, with a multiple of 4 bytes and 3.
     fn fde(bytes: &mut Vec<u8>, number: u32, instructions: &[u8]) {
@@ -103,8 +131,10 @@ mod tests {
         let convert = |threads| {
             let (mut builder, mut omitted) =
                 (Builder::new(Arch::Amd64, Options::default()).unwrap(), Vec::new());
-            let count =
-                builder.push_section(&section, &Threads(threads), |left: OmittedFunction| omitted.push(left));
+            let count = builder
+                .push_all(Parallel::new(&section, &Threads(threads)), |left: OmittedFunction| {
+                    omitted.push(left)
+                });
             let table = builder.finish().into_bytes(Address(0), Key::address).unwrap();
             (table, omitted, count)
         };
@@ -156,8 +186,8 @@ mod tests {
         let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
         let convert = |pool: &dyn Pool| {
             let mut builder = Builder::new(Arch::Amd64, Options::default()).unwrap();
-            let count = builder.push_section(&section, pool, |omitted| panic!("{omitted:?}"));
-            (builder.finish_on(pool).into_bytes(Address(0), Key::address).unwrap(), count)
+            let count = builder.push_all(Parallel::new(&section, pool), |omitted| panic!("{omitted:?}"));
+            (builder.finish_with(Finish::on(pool)).into_bytes(Address(0), Key::address).unwrap(), count)
         };
         let expected = convert(&Serial);
         assert_eq!(expected.1, 500);
@@ -188,7 +218,7 @@ mod tests {
             builder.push_all(crate::cfi::Functions::new(&few), |left| panic!("{left:?}"));
             let blocks = builder.entries.blocks.len_in_bytes();
             builder.entries.blocks.end += u32::MAX as usize - blocks;
-            let count = builder.push_section(&many, &Threads(threads), |left| omitted.push(left));
+            let count = builder.push_all(Parallel::new(&many, &Threads(threads)), |left| omitted.push(left));
             builder.entries.blocks.end -= u32::MAX as usize - blocks;
             let table = builder.finish().into_bytes(Address(0), Key::address).unwrap();
             (table, omitted, count)

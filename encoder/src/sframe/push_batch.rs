@@ -1,0 +1,116 @@
+//! Common functions into a section: those of a batch, step by step, or one by itself.
+
+use cfipack_format::Key;
+use cfipack_format::sframe::FdeType;
+
+use crate::cfi::{Code, PlainFde};
+use crate::sframe::builder::Builder;
+use crate::sframe::fast::batch::{Batch, BatchFunction, MissedFunction};
+use crate::sframe::fast::memo::Remembered;
+use crate::sframe::table::entries::Entry;
+use crate::sframe::table::wide_attribute::WideAttribute;
+
+impl<'a> Builder<'a> {
+    /// Adds the functions of a batch, which is empty then. `general` adds the one of an FDE
+    /// the general way.
+    #[inline]
+    pub(crate) fn push_batch(
+        &mut self,
+        batch: &mut Batch<'a>,
+        mut general: impl FnMut(&mut Self, &PlainFde),
+    ) {
+        self.flush();
+        self.run_batch(batch);
+        self.entries.blocks.touch(batch.missed.iter().map(|function| function.hash));
+        let mut next = 0;
+        for function in &batch.missed {
+            let number = function.number;
+            let (bytes, len) = (self.fres.tail(function.block), function.block.len);
+            let blocks = &self.entries.blocks;
+            let Some(end) =
+                function.end.filter(|_| blocks.can_take(function.hash, bytes, len, function.attribute))
+            else {
+                self.push_entries(&batch.functions[next..number], &batch.results[next..]);
+                general(self, &batch.functions[number].fde);
+                self.flush();
+                next = number + 1;
+                continue;
+            };
+            let block = self.entries.blocks.add_block(function.hash, bytes, len, function.attribute);
+            let result = Remembered { block, num_fres: function.num_fres };
+            batch.results[number] = result;
+            let fde = &batch.functions[number].fde;
+            // Without sharing each function has a block of its own.
+            if end < u64::from(fde.size)
+                && self.options.share
+                && let Some(code) = fde.code(batch.section)
+            {
+                batch.memo.remember(batch.keys[number], &code, end, result);
+            }
+        }
+        self.push_entries(&batch.functions[next..], &batch.results[next..]);
+        self.fres.clear();
+        batch.functions.clear();
+        batch.missed.clear();
+    }
+
+    /// Adds the entries of functions whose blocks are known.
+    #[inline(always)]
+    fn push_entries(&mut self, functions: &[BatchFunction], results: &[Remembered]) {
+        self.entries.extend(functions.iter().zip(results).map(|(BatchFunction { fde, .. }, result)| {
+            let entry = Entry { start: fde.key.0, size: fde.size, block: result.block };
+            (entry, result.num_fres)
+        }));
+    }
+
+    /// Adds a function if it is of the common kind.
+    #[inline]
+    pub(crate) fn push_common(&mut self, cie: u8, function: Key, code: &Code<'a>, size: u32) -> bool {
+        let Some((_, attribute)) = self.run_common(cie, code, size) else { return false };
+        self.flush();
+        let block = self.fres.block(self.options.version);
+        let (bytes, len) = (self.fres.tail(block), block.len);
+        let blocks = &mut self.entries.blocks;
+        let hash = blocks.hash(bytes, len);
+        if !blocks.can_take(hash, bytes, len, attribute) {
+            return false;
+        }
+        let block = blocks.add_block(hash, bytes, len, attribute);
+        self.entries.push(function.0, size, block, self.fres.count());
+        true
+    }
+
+    /// Finds or makes the FREs of the functions of a batch.
+    #[inline(always)]
+    fn run_batch(&mut self, batch: &mut Batch<'a>) {
+        let (missing, count) = batch.find();
+        for &number in &missing[..count] {
+            let BatchFunction { fde, cie } = &batch.functions[number];
+            let code = fde.code(batch.section);
+            let result = code.and_then(|code| self.run_common(*cie, &code, fde.size));
+            let (end, attribute) = result.unzip();
+            let (block, num_fres) = (self.fres.block(self.options.version), self.fres.count());
+            if end.is_some() {
+                self.fres.keep();
+            }
+            let attribute = attribute.unwrap_or_default();
+            batch.missed.push(MissedFunction { number, end, block, num_fres, attribute, hash: 0 });
+        }
+        for function in batch.missed.iter_mut().filter(|function| function.end.is_some()) {
+            function.hash = self.entries.blocks.hash(self.fres.tail(function.block), function.block.len);
+        }
+    }
+
+    /// Puts the FREs of a function into the buffer if it is of the common kind. Returns the location that its
+    /// instructions end at, and its attribute.
+    #[inline(always)]
+    fn run_common(&mut self, cie: u8, code: &Code<'a>, size: u32) -> Option<(u64, WideAttribute)> {
+        if size == 0 {
+            return None;
+        }
+        let common = self.cies.common(cie)?;
+        let end = self.common.run(common, code, size, &mut self.fres)?;
+        let attribute = self.entries.blocks.begin_block(&mut self.fres, common.info, FdeType::Default, 0);
+        Some((end, attribute))
+    }
+}

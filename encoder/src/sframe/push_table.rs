@@ -1,0 +1,160 @@
+//! Functions whose rows exist, added to a section.
+
+use core::ops::Range;
+
+use cfipack_format::sframe::{Attribute, FdeInfo, FdeType, FreType};
+use cfipack_format::{Row, Rule};
+
+use crate::sframe::builder::Builder;
+use crate::sframe::options::Layout;
+use crate::sframe::rows::fre::Fre;
+use crate::sframe::table::encoded::{EncodedRows, SharedRows, TableFunction, TableRows};
+use crate::sframe::table::wide_attribute::WideAttribute;
+use crate::{Reason, Unsupported};
+
+impl Builder<'_> {
+    /// Adds a function whose rows exist: as bytes, which are copied, as those of a function that was pushed, info byte
+    /// included, or as rows in the order of their starts, of which a default FDE is made, or a flex FDE where they need
+    /// one and the options allow it. In layout `Small` equal ones are shared, as always.
+    ///
+    /// Returns the rows, for other functions with the same. A function with more rows than an FDE counts has several
+    /// FDEs, and none are returned.
+    ///
+    /// # Errors
+    /// There is no room, version 3 cannot count the rows of bytes, the version cannot represent a row, or the other
+    /// functions [have addresses](Reason::KeysMixed) and this one has none. Unlike [`push`](Self::push) this does not
+    /// [note](Self::note_omitted) the function, which may have rows elsewhere.
+    pub fn push_table<'r, I: Iterator<Item = Row> + Clone>(
+        &mut self,
+        function: &TableFunction,
+        rows: impl Into<TableRows<'r, I>>,
+    ) -> Result<Option<SharedRows>, Unsupported> {
+        self.take(function).map_err(|reason| function.unsupported(0, reason))?;
+        self.flush();
+        let shared = match rows.into() {
+            TableRows::Encoded(rows) => {
+                let block = self.add_encoded(function, rows);
+                block.map_err(|reason| function.unsupported(0, reason))?
+            }
+            TableRows::Shared(rows) => rows,
+            TableRows::Rows(rows) => return self.push_rows_of(function, rows),
+        };
+        self.add_entry(function, shared);
+        Ok(Some(shared))
+    }
+
+    /// Adds a function's FREs, if there are no equal ones.
+    fn add_encoded(&mut self, function: &TableFunction, rows: EncodedRows<'_>) -> Result<SharedRows, Reason> {
+        let EncodedRows { fres, num_fres, info2 } = rows;
+        let TableFunction { info, rep_size, .. } = *function;
+        let wide = WideAttribute::new(num_fres, info, rep_size);
+        let blocks = &mut self.entries.blocks;
+        let block = if blocks.version().has_attributes() {
+            let num_fres = u16::try_from(num_fres).map_err(|_| Reason::RowCount)?;
+            let attribute = Attribute { num_fres, info, info2, rep_size };
+            blocks.add_bytes(&attribute.write(self.abi.arch().endian()), fres, wide)?
+        } else {
+            blocks.add_bytes(&[], fres, wide)?
+        };
+        Ok(SharedRows { block, num_fres })
+    }
+
+    /// Adds a function by its rows.
+    fn push_rows_of(
+        &mut self,
+        function: &TableFunction,
+        rows: impl Iterator<Item = Row> + Clone,
+    ) -> Result<Option<SharedRows>, Unsupported> {
+        let mark = self.entries.mark();
+        let mut result = self.add_rows(function, rows.clone(), FdeType::Default);
+        if result.is_err() && self.options.flex {
+            self.entries.back_to(mark, &mut self.fres);
+            result = self.add_rows(function, rows, FdeType::Flex);
+        }
+        if let Err((offset, reason)) = result {
+            self.entries.back_to(mark, &mut self.fres);
+            return Err(function.unsupported(offset, reason));
+        }
+        let num_fres = (self.entries.num_fres - mark.1) as u32;
+        let block = self.entries.list.last().map(|entry| entry.block);
+        let is_one = self.entries.list.len() == mark.0 + 1;
+        Ok(block.filter(|_| is_one).map(|block| SharedRows { block, num_fres }))
+    }
+
+    /// Whether the builder takes a function.
+    fn take(&mut self, function: &TableFunction) -> Result<(), Reason> {
+        self.can_take(function.has_address)?;
+        self.entries.have_addresses = Some(function.has_address);
+        Ok(())
+    }
+
+    fn add_entry(&mut self, function: &TableFunction, rows: SharedRows) {
+        if function.offset != 0 {
+            self.entries.go_on();
+        }
+        self.entries.push(function.start(), function.size, rows.block, rows.num_fres);
+    }
+
+    /// Encodes rows. The error has the first PC that cannot be represented, from the entry's start.
+    fn add_rows(
+        &mut self,
+        function: &TableFunction,
+        rows: impl Iterator<Item = Row> + Clone,
+        fde_type: FdeType,
+    ) -> Result<(), (u32, Reason)> {
+        let (arch, is_small) = (self.abi.arch(), self.options.layout == Layout::Small);
+        let version = self.options.version;
+        let info = if version.has_signal_frames() { function.info } else { function.info - FdeInfo::SIGNAL };
+        let is_mask = info.contains(FdeInfo::PC_MASK);
+        let last = rows.clone().map(|row| row.start.0).max().unwrap_or(0);
+        let fre_type = match function.info.fre_type() {
+            Some(fre_type) if !is_small => fre_type.max(FreType::for_start(last)),
+            _ => FreType::for_start(last),
+        };
+        let mut part = 0;
+        self.fres.begin(fre_type);
+        for row in rows {
+            let start = row.start.0;
+            let at = |reason| (start, reason);
+            if row.return_address == Rule::Undefined && !self.options.outermost {
+                return Err((start, Reason::ReturnAddressRule));
+            }
+            let fre = Fre::new(arch, &row, fde_type).map_err(at)?;
+            if is_small && (self.fres.repeats(&fre) || start >= function.size && !is_mask) {
+                continue;
+            }
+            if self.fres.count() >= version.max_fres() {
+                if is_mask || !is_small {
+                    return Err((start, Reason::RowCount));
+                }
+                self.end_rows(function, info, fde_type, part..start).map_err(at)?;
+                part = start;
+                self.fres.begin(fre_type);
+            }
+            self.fres.push(start - part, &fre);
+        }
+        if self.fres.count() == 0 && is_small {
+            return Err((0, Reason::CfaMissing));
+        }
+        self.end_rows(function, info, fde_type, part..function.size).map_err(|reason| (part, reason))
+    }
+
+    /// Adds an entry for the rows in the making, of these bytes of the function's.
+    fn end_rows(
+        &mut self,
+        function: &TableFunction,
+        info: FdeInfo,
+        fde_type: FdeType,
+        part: Range<u32>,
+    ) -> Result<(), Reason> {
+        if self.options.layout == Layout::Small {
+            self.fres.narrow();
+        }
+        let offset = function.offset + u64::from(part.start);
+        if offset != 0 {
+            self.entries.go_on();
+        }
+        let start = function.key.0.wrapping_add(offset);
+        self.entries.add(start, part.end - part.start, &mut self.fres, info, fde_type, function.rep_size)
+    }
+}
