@@ -20,7 +20,7 @@ pub struct Assembly {
     pub(crate) functions: Vec<Function>,
     /// The instructions of all functions.
     pub(crate) bytes: Vec<u8>,
-    /// What these do not represent, in ascending order.
+    /// Marks of what these do not represent, in ascending order.
     pub(crate) marks: Vec<Mark>,
 }
 
@@ -35,14 +35,14 @@ pub(crate) struct Function {
 }
 
 impl Function {
-    /// Where the instructions are that a CIE can have.
+    /// The range of the instructions that a CIE can have.
     pub(crate) fn leading(&self) -> Range<usize> {
         let start = self.instructions.bytes.start;
         start..start + self.instructions.leading
     }
 }
 
-/// Why a function cannot be taken, or a section cannot be made.
+/// The reason why a function cannot be taken, or a section cannot be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum AssemblyError {
@@ -73,7 +73,7 @@ impl Assembly {
         Self { arch, dialect: Dialect::Gas, functions, bytes, marks }
     }
 
-    /// The same in another dialect.
+    /// Sets the dialect.
     ///
     /// # Panics
     /// There are functions already.
@@ -87,12 +87,12 @@ impl Assembly {
         self.arch
     }
 
-    /// How many functions there are.
+    /// The number of functions.
     pub fn len(&self) -> usize {
         self.functions.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.functions.is_empty()
     }
@@ -120,7 +120,7 @@ impl Assembly {
         Ok(())
     }
 
-    /// What the instructions of a function do not represent.
+    /// Marks of what the instructions of a function do not represent.
     pub(crate) fn marks_of(&self, function: &Function) -> &[Mark] {
         &self.marks[function.instructions.marks.clone()]
     }

@@ -11,22 +11,22 @@ use crate::cfi::{self, Instructions};
 use crate::encoder::compact_unwind::{self, Encoder, Entry, Mode, Section, llvm_mc};
 use crate::parts::Parts;
 
-/// Whose encodings functions get.
+/// The origin of functions' encodings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Encodings {
-    /// Such as are true: each restores what the directives describe, in the function's body and at every call.
+    /// True encodings: each restores what the directives describe, in the function's body and at every call.
     #[default]
     Checked,
-    /// What llvm-mc 23 gives for the same directives, true or not.
+    /// The encodings that llvm-mc 23 gives for the same directives, true or not.
     LlvmMc,
 }
 
-/// How to make a `__compact_unwind`.
+/// Options of a `__compact_unwind`.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct CompactOptions<'a> {
-    /// Whose encodings.
+    /// The origin of the encodings.
     pub encodings: Encodings,
     /// The keys of `___gxx_personality_v0` and `___objc_personality_v0`: llvm-mc keeps DWARF mode for other
     /// personalities, and a linker has room for three.
@@ -49,12 +49,12 @@ impl<'a> CompactOptions<'a> {
         Self { encodings: Encodings::Checked, canonical_personalities: &[] }
     }
 
-    /// The same with other encodings.
+    /// A copy with other encodings.
     pub const fn with_encodings(self, encodings: Encodings) -> Self {
         Self { encodings, ..self }
     }
 
-    /// The same with the keys of the personalities for which llvm-mc has encodings.
+    /// A copy with the keys of the personalities for which llvm-mc has encodings.
     pub const fn with_canonical_personalities(self, canonical_personalities: &'a [Key]) -> Self {
         Self { canonical_personalities, ..self }
     }

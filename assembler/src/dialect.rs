@@ -1,4 +1,4 @@
-//! Whose bytes are written.
+//! The dialect of the bytes that are written.
 
 /// The assembler whose CFI is written, byte for byte. All outputs of an [`Assembly`](crate::Assembly) have the same meaning,
 /// that of its dialect: they differ in what `.cfi_restore` goes back to, which for `Gas` is what the directives before

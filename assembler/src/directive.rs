@@ -43,9 +43,9 @@ pub enum Directive {
     NegateRaStateWithPc,
     /// `.cfi_escape`: bytes as they are.
     Escape {
-        /// Where the bytes are in [`Directives::escaped`](crate::Directives::escaped).
+        /// The place of the bytes in [`Directives::escaped`](crate::Directives::escaped).
         bytes: Range<u32>,
-        /// Whether each byte was an operand of its own, as gas wants it where it makes `.sframe`: the first operand and
+        /// True if each byte was an operand of its own, as gas wants it where it makes `.sframe`: the first operand and
         /// an expression's `sleb128()` offset may have other forms.
         is_plain: bool,
     },
@@ -64,7 +64,7 @@ pub struct Placed {
     /// The CFA's offset from its register after the directive, in bytes, as far as directives give it; 0 before any does.
     /// `.cfi_adjust_cfa_offset` and `.cfi_rel_offset` mean it. Remembered and restored with the state.
     pub cfa_offset: i64,
-    /// Whether the code before it is not of a fixed size, though the offset may be that of the directive before: see
+    /// True if the code before it is not of a fixed size, though the offset may be that of the directive before: see
     /// [`Directives::at_aligned`](crate::Directives::at_aligned).
     pub new_fragment: bool,
     /// The directive.

@@ -26,23 +26,23 @@ pub struct Directives {
     pub(crate) frame: Frame,
     pub(crate) list: Vec<Placed>,
     pub(crate) escaped: Vec<u8>,
-    /// How many of the list a CIE can have at most, of directives that are read from call frame information:
+    /// The number of directives in the list that a CIE can have at most, of those that are read from call frame information:
     /// `.cfi_restore` returns to these alone.
     pub(crate) in_cie: Option<usize>,
     errors: Vec<Error>,
-    /// How many directives were given.
+    /// The number of directives that were given.
     count: usize,
     offset: u64,
     new_fragment: bool,
-    /// Whether the present offset was refused: directives at it are counted and not recorded.
+    /// True if the present offset was refused: directives at it are counted and not recorded.
     refused: bool,
     /// The CFA's offset, for what is relative to it.
     cfa_offset: i64,
-    /// The same in each remembered state.
+    /// The CFA's offset in each remembered state.
     remembered: Vec<i64>,
 }
 
-/// What directives state of the whole function.
+/// Facts that directives state of the whole function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Frame {
@@ -104,7 +104,7 @@ impl Directives {
         Self { is_simple, cfa_offset, ..self }
     }
 
-    /// The same with another size of the code, in bytes, for a caller that learns it last: [`check`](Self::check) finds a
+    /// A copy with another size of the code, in bytes, for a caller that learns it last: [`check`](Self::check) finds a
     /// directive after the new end.
     pub fn with_code_len(self, code_len: u64) -> Self {
         Self { code_len, ..self }
@@ -128,7 +128,7 @@ impl Directives {
         self.code_len
     }
 
-    /// Whether the function starts [without rules](Self::with_simple).
+    /// Returns whether the function starts [without rules](Self::with_simple).
     pub fn is_simple(&self) -> bool {
         self.is_simple
     }
@@ -171,7 +171,7 @@ impl Directives {
         }
     }
 
-    /// What follows stands at this offset, in bytes from the function's start: after the instruction that it describes.
+    /// Places what follows at this offset, in bytes from the function's start: after the instruction that it describes.
     /// The function's end is an offset too.
     pub fn at(&mut self, offset: u64) -> &mut Self {
         self.move_to(offset);

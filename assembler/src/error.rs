@@ -12,27 +12,27 @@ use crate::cfi::PointerEncoding;
 pub struct Error {
     /// The directive's number, counted from 0 in the order of calls.
     pub directive: usize,
-    /// Where it stands: bytes from the function's start.
+    /// The offset in bytes from the function's start.
     pub offset: u64,
-    /// What is wrong.
+    /// The misuse.
     pub misuse: Misuse,
 }
 
-/// What is wrong with a directive.
+/// A misuse of a directive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Misuse {
-    /// Its offset is lower than the one before.
+    /// The offset is lower than the one before.
     OffsetBackwards {
         /// The offset of the directive before, in bytes.
         previous: u64,
     },
-    /// Its offset lies after the function's end.
+    /// The offset lies after the function's end.
     OffsetBeyondCode {
         /// The function's size, in bytes.
         code_len: u64,
     },
-    /// Its offset is not a multiple of the size of the architecture's instructions, in which CFI counts.
+    /// The offset is not a multiple of the size of the architecture's instructions, in which CFI counts.
     OffsetUnaligned {
         /// Bytes of an instruction.
         unit: u64,

@@ -10,7 +10,7 @@ use gimli::{DwEhPe, RunTimeEndian};
 use crate::Directives;
 use crate::cfi::{self, Functions, Section, SectionKind};
 
-/// Why a frame table gives no directives.
+/// The reason why a frame table gives no directives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum GimliError {

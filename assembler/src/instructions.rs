@@ -14,15 +14,15 @@ use crate::{Dialect, Directives};
 /// The instructions of a function, those of its CIE first.
 #[derive(Clone, Debug)]
 pub(crate) struct Encoded {
-    /// Where they are.
+    /// The range of the instructions.
     pub(crate) bytes: Range<usize>,
-    /// How many bytes at the front a CIE can have.
+    /// The number of bytes at the front that a CIE can have.
     pub(crate) leading: usize,
-    /// How many bytes are the architecture's rules at a function's entry, which no directive gives.
+    /// The number of bytes that are the architecture's rules at a function's entry, which no directive gives.
     pub(crate) at_entry: usize,
-    /// Whether a directive is not an instruction of its own.
+    /// True if a directive is not an instruction of its own.
     pub(crate) is_altered: bool,
-    /// Its marks among all.
+    /// The marks among all.
     pub(crate) marks: Range<usize>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn alignment(dialect: Dialect, arch: Arch) -> (u64, i64) {
 pub(crate) struct Mark {
     /// Bytes from the function's start.
     pub(crate) location: u64,
-    /// Where what follows starts in the vector that [`Encoded::bytes`] is of.
+    /// The start of what follows in the vector that [`Encoded::bytes`] is of.
     pub(crate) at: usize,
     pub(crate) kind: MarkKind,
 }
@@ -162,7 +162,7 @@ fn register_of(directives: &Directives, directive: &Directive) -> Option<Registe
     }
 }
 
-/// What holds at a function's entry: the CFA and, on x86, where the return address is.
+/// Writes the rules at a function's entry: the CFA and, on x86, where the return address is.
 fn at_entry(arch: Arch, writer: &mut InstructionWriter) -> Result<(), Error> {
     writer.put(Instruction::DefCfa(arch.stack_pointer(), arch.cfa_offset_at_entry()))?;
     if arch.pushed_by_call() != 0 {
@@ -171,7 +171,7 @@ fn at_entry(arch: Arch, writer: &mut InstructionWriter) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether a directive becomes another instruction than it is, bytes of any kind, or none.
+/// Returns whether a directive becomes another instruction than it is, bytes of any kind, or none.
 fn is_altered(directive: &Directive) -> bool {
     matches!(
         directive,
@@ -183,7 +183,7 @@ fn is_altered(directive: &Directive) -> bool {
     )
 }
 
-/// Whether gas leaves a directive and what follows it in the FDE.
+/// Returns whether gas leaves a directive and what follows it in the FDE.
 fn ends_the_cie(directive: &Directive) -> bool {
     matches!(
         directive,
@@ -269,7 +269,7 @@ fn negative_cfa_offset(directive: &Directive, offset: i64, writer: &mut Instruct
     writer.raw(&bytes);
 }
 
-/// Whether gas 2.47 looks into a `.cfi_escape` of bytes when it makes `.sframe`: one instruction of a few. What the
+/// Returns whether gas 2.47 looks into a `.cfi_escape` of bytes when it makes `.sframe`: one instruction of a few. What the
 /// instruction then does to the rows is the business of layout `gnu`.
 fn gas_reads(arch: Arch, bytes: &[u8]) -> bool {
     match *bytes {

@@ -21,13 +21,13 @@ use crate::call_frames::Target;
 use crate::encoder::sframe::Options;
 use crate::text::{Format, Label, Unit};
 
-/// What an object has.
+/// Options of an object.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ObjectOptions {
-    /// How to make its `.sframe`.
+    /// Options of its `.sframe`.
     pub sframe: Options,
-    /// Whether it has a `.eh_frame` too.
+    /// True if it has a `.eh_frame` too.
     pub eh_frame: bool,
     /// The linker that puts it beside the code.
     pub linker: Linker,
@@ -58,7 +58,7 @@ impl ObjectOptions {
         Self { eh_frame, ..self }
     }
 
-    /// The same for a linker.
+    /// Sets the linker.
     pub const fn with_linker(self, linker: Linker) -> Self {
         Self { linker, ..self }
     }
@@ -80,23 +80,23 @@ pub struct TablesObject {
 pub struct Unnamed {
     /// The function.
     pub function: Key,
-    /// Why.
+    /// The reason.
     pub reason: UnnamedReason,
 }
 
-/// Why another object cannot refer to a function.
+/// The reason why another object cannot refer to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum UnnamedReason {
-    /// Its section has no global symbol.
+    /// The section has no global symbol.
     NoGlobalSymbol,
-    /// Its section is in a COMDAT group: the linker may keep another object's code under the same symbol.
+    /// The section is in a COMDAT group: the linker may keep another object's code under the same symbol.
     Comdat,
     /// No global symbol leads to its personality or LSDA: it is not in `.eh_frame`.
     ExceptionTable,
 }
 
-/// Why there is no object.
+/// The reason why there is no object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ObjectError {
@@ -119,7 +119,7 @@ type Place<'u> = (&'u str, i64);
 /// Global symbols by where they are.
 struct Symbols<'u> {
     unit: &'u Unit,
-    /// Those whose addresses no other module can take over come first at a place.
+    /// Symbols by place; those whose addresses no other module can take over come first.
     by_place: BTreeMap<(usize, u64), &'u str>,
     by_name: BTreeMap<&'u str, &'u Label>,
 }
@@ -157,7 +157,7 @@ impl<'u> Symbols<'u> {
         self.near((function.section, function.offset)).ok_or(UnnamedReason::NoGlobalSymbol)
     }
 
-    /// Where a symbol that directives name is: its own name, if other objects know it.
+    /// Finds the place of a symbol that directives name: its own name, if other objects know it.
     fn named(&self, key: Key) -> Option<Place<'u>> {
         let name = self.unit.symbols[key.0 as usize].as_str();
         match self.by_name.get(name) {

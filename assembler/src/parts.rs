@@ -8,7 +8,7 @@ use crate::call_frames::{Cies, Properties};
 use crate::cfi::{self, Cie, SectionKind};
 use crate::instructions::{MarkKind, alignment};
 
-/// What becomes of the functions of an assembly in its `.eh_frame`: which instructions are the CIE's, and which the FDE's.
+/// The parts of an assembly's functions in its `.eh_frame`: which instructions are the CIE's, and which the FDE's.
 pub(crate) struct Parts<'a> {
     assembly: &'a Assembly,
     cies: Cies<'a, ()>,

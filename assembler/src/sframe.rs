@@ -9,7 +9,7 @@ use crate::encoder::sframe::{Builder, GasMarks, Layout, Marked, Options, Section
 use crate::instructions::MarkKind;
 use crate::parts::Parts;
 
-/// How many functions a builder is better off without its fast paths for.
+/// The number of functions up to which a builder is better off without its fast paths.
 pub(crate) const FEW: usize = 16;
 
 /// A `.sframe` section and what it omits.
@@ -44,7 +44,7 @@ impl Assembly {
         Ok(Sframe { section: builder.finish(), omitted })
     }
 
-    /// What gas knows of a function.
+    /// Marks of what gas knows of a function.
     fn gas_marks(&self, function: &Function) -> GasMarks {
         let marks = self.marks_of(function);
         if marks.is_empty() {

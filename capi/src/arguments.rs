@@ -73,7 +73,7 @@ fn is_array<T>(start: *const T, len: usize) -> bool {
         && size.is_some_and(|size| start.addr().checked_add(size).is_some())
 }
 
-/// What a pointer leads to.
+/// Turns a pointer into a reference.
 ///
 /// # Safety
 /// A pointer that is not null and is aligned has to be readable for `'a`.
@@ -85,7 +85,7 @@ pub(crate) unsafe fn reference<'a, T>(pointer: *const T) -> Result<&'a T, cfipac
     }
 }
 
-/// What a pointer leads to, to be changed.
+/// Turns a pointer into a reference by which the value may be changed.
 ///
 /// # Safety
 /// As [`reference`], writable, and nothing else may refer to it.

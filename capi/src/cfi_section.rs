@@ -15,11 +15,11 @@ pub const CFIPACK_DEBUG_FRAME: u32 = 1;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_cfi_section {
-    /// Its bytes.
+    /// The bytes.
     pub bytes: *const u8,
-    /// How many.
+    /// The length in bytes.
     pub len: usize,
-    /// Where it lies in memory.
+    /// The address in memory.
     pub address: u64,
     /// The base of `DW_EH_PE_textrel` pointers; 0 if there are none.
     pub text: u64,
@@ -35,7 +35,7 @@ pub struct cfipack_cfi_section {
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct cfipack_cfi_sections {
-    /// Its sections.
+    /// The sections.
     pub sections: *const cfipack_cfi_section,
     /// How many there are.
     pub num_sections: usize,

@@ -21,7 +21,7 @@ use crate::status::call;
 #[derive(Debug)]
 pub struct cfipack_conversion(());
 
-/// What it is.
+/// The state.
 #[derive(Debug)]
 pub(crate) struct Converted {
     section: Section,
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn cfipack_conversion_len(
     call(|| unsafe { write(len, handle::get(conversion)?.section.len()) })
 }
 
-/// How many functions the call frame information has, and how many of them the table omits. Both may be null.
+/// Gets the number of functions that the call frame information has, and of those that the table omits. Both may be null.
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say.

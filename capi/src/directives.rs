@@ -57,7 +57,7 @@ pub const CFIPACK_CFI_LSDA: u32 = 21;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_directive {
-    /// Where it stands, in bytes from the function's start: after the instruction that it is about. Ascending.
+    /// The offset in bytes from the function's start: after the instruction that it is about. Ascending.
     pub offset: u64,
     /// `CFIPACK_CFI_...`
     pub kind: u32,
@@ -67,7 +67,7 @@ pub struct cfipack_directive {
     pub value: i64,
     /// `CFIPACK_CFI_ESCAPE`: the bytes.
     pub bytes: *const u8,
-    /// How many.
+    /// The length of `bytes`.
     pub num_bytes: usize,
 }
 

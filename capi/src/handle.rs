@@ -9,7 +9,7 @@ use crate::status::guarded;
 
 /// The type that C has pointers to, without knowing what it is.
 pub(crate) trait Opaque {
-    /// What it is.
+    /// The type of its state.
     type State;
 }
 
@@ -46,7 +46,7 @@ impl From<cfipack_status> for Failure {
     }
 }
 
-/// What a handle holds, and the message of its last call.
+/// The content of a handle, and the message of its last call.
 #[derive(Debug)]
 struct Handle<T> {
     value: T,

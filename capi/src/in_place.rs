@@ -7,7 +7,7 @@ use crate::cfipack_status::{self, InvalidArgument};
 
 /// Memory of the caller, as C declares it, for a value.
 pub(crate) trait Memory {
-    /// What distinguishes the value from other memory: its first word.
+    /// The tag that distinguishes the value from other memory: its first word.
     const TAG: u64;
     /// The value.
     type Value;

@@ -8,7 +8,7 @@ use crate::handle;
 use crate::region::{cfipack_buffer, cfipack_region, failure, fill};
 use crate::status::call;
 
-/// When and where a function was made.
+/// The time and place of a function's making.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_jitdump_event {

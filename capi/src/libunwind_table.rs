@@ -1,4 +1,4 @@
-//! What HP's libunwind registers for generated code.
+//! Registration of generated code by HP's libunwind.
 
 use cfipack_assembler::region::{DynInfoLayout, LibunwindForm, LibunwindTable};
 use cfipack_format::Address;
@@ -15,7 +15,7 @@ pub const CFIPACK_LIBUNWIND_REMOTE_TABLE: u32 = 1;
 
 /// `unw_dyn_info_t` has a member `load_offset`: libunwind 1.6.0 to 1.8.3.
 pub const CFIPACK_LIBUNWIND_LOAD_OFFSET: u32 = 0;
-/// It has none: libunwind up to 1.5.
+/// No member `load_offset`: libunwind up to 1.5.
 pub const CFIPACK_LIBUNWIND_NO_LOAD_OFFSET: u32 = 1;
 
 /// What a search table of HP's libunwind is for.

@@ -18,7 +18,7 @@ use crate::section::{Finished, Keys, cfipack_section};
 use crate::sized_options::options;
 use crate::status::call;
 
-/// What became of an object's functions. Each is counted once, by where its rows come from.
+/// The counts of an object's functions by what became of them. Each is counted once, by where its rows come from.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct cfipack_contribution {
@@ -63,7 +63,7 @@ pub struct cfipack_note {
 #[derive(Debug)]
 pub struct cfipack_merger(());
 
-/// What it is.
+/// The state.
 #[derive(Debug)]
 pub(crate) struct Merging {
     pub(crate) merger: Merger<'static>,
@@ -206,7 +206,7 @@ pub unsafe extern "C" fn cfipack_merger_absorb(
     }
 }
 
-/// How many notes there are of what is not in the output.
+/// The number of notes of what is not in the output.
 ///
 /// # Safety
 /// `merger` is null or a merger, `count` null or writable.

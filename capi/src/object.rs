@@ -13,7 +13,7 @@ pub const CFIPACK_WHOLE_FUNCTION: u32 = u32::MAX;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_start {
-    /// Where the field lies in its section: 8 bytes after the start of an FDE, at the start of an entry of a table's index.
+    /// The offset of the field in its section: 8 bytes after the start of an FDE, at the start of an entry of a table's index.
     pub offset: u64,
     /// The function's key, unique in the link, and the same for its entry in a table and its FDE. `CFIPACK_KEYS_...`
     /// describes how its address is found when the section is written.
@@ -35,19 +35,19 @@ pub struct cfipack_object {
     pub reserved: u32,
     /// Bytes of `.sframe`; null without one.
     pub sframe: *const u8,
-    /// How many.
+    /// The length of `sframe` in bytes.
     pub sframe_len: usize,
     /// Bytes of `.eh_frame`; null without one.
     pub eh_frame: *const u8,
-    /// How many.
+    /// The length of `eh_frame` in bytes.
     pub eh_frame_len: usize,
     /// The functions that start fields of `.sframe` lead to, ascending by offset.
     pub sframe_starts: *const cfipack_start,
-    /// How many.
+    /// The length of `sframe_starts`.
     pub num_sframe_starts: usize,
     /// The functions that start fields of `.eh_frame` lead to, ascending by offset.
     pub eh_frame_starts: *const cfipack_start,
-    /// How many.
+    /// The length of `eh_frame_starts`.
     pub num_eh_frame_starts: usize,
 }
 

@@ -27,7 +27,7 @@ pub const CFIPACK_PREFER_CFI: u32 = 1;
 /// Rows come from the object's table alone, as in GNU `ld`.
 pub const CFIPACK_PREFER_TABLE_ONLY: u32 = 2;
 
-/// What a `.sframe` table is to be. All zero but for the size are the defaults.
+/// Options of a `.sframe` table. All zero but for the size are the defaults.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_sframe_options {
@@ -82,7 +82,7 @@ impl cfipack_sframe_options {
     }
 }
 
-/// What an `__unwind_info` table is to be. All zero but for the size are the defaults.
+/// Options of an `__unwind_info` table. All zero but for the size are the defaults.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_unwind_info_options {

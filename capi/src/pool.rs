@@ -34,7 +34,7 @@ pub struct cfipack_pool {
     /// Runs tasks, or null: the library starts `threads` threads.
     pub run:
         Option<unsafe extern "C" fn(pool: *mut c_void, task: cfipack_task, work: *mut c_void, count: usize)>,
-    /// What `run` gets first. The library does not look at it.
+    /// The value that `run` gets first. The library does not look at it.
     pub pool: *mut c_void,
 }
 
@@ -43,7 +43,7 @@ unsafe impl SizedOptions for cfipack_pool {
     const DEFAULT: Self = Self { size: 0, reserved: 0, threads: 0, run: None, pool: core::ptr::null_mut() };
 }
 
-/// What runs the tasks of a call.
+/// The workers that run the tasks of a call.
 pub(crate) struct Workers(cfipack_pool);
 
 impl Workers {

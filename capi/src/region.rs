@@ -29,7 +29,7 @@ pub const CFIPACK_POINTERS_ABSOLUTE: u32 = 0;
 /// `.eh_frame` holds distances of 32 bits: smaller, for a section within 2 GiB of the code.
 pub const CFIPACK_POINTERS_PC_RELATIVE: u32 = 1;
 
-/// Where an FDE lies in the `.eh_frame` of a region.
+/// The place of an FDE in the `.eh_frame` of a region.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct cfipack_region_fde {
@@ -45,11 +45,11 @@ pub struct cfipack_region_fde {
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct cfipack_registration {
-    /// Where the table lies.
+    /// The place of the table.
     pub table: u64,
     /// Bytes of the table.
     pub table_size: u64,
-    /// Where the code starts.
+    /// The start of the code.
     pub text: u64,
     /// Bytes of the code.
     pub text_size: u64,
@@ -204,7 +204,7 @@ pub unsafe extern "C" fn cfipack_region_eh_frame(
     }
 }
 
-/// How many functions the region has.
+/// Returns the number of functions in the region.
 ///
 /// # Safety
 /// `region` is null or a region, `count` null or writable.
@@ -299,19 +299,19 @@ pub unsafe extern "C" fn cfipack_region_gdb_elf(
     unsafe { handle::with(region, |region| copy(&region.gdb_elf().map_err(failure)?, out, capacity, len)) }
 }
 
-/// What Apple's and LLVM's unwinder takes for a dynamic section.
+/// The sections that Apple's and LLVM's unwinder takes for a dynamic section.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct cfipack_dynamic_sections {
-    /// What the table's functions count from: the region's start.
+    /// The address that the table's functions count from: the region's start.
     pub dso_base: u64,
-    /// Where `__eh_frame` lies.
+    /// The address of `__eh_frame`.
     pub dwarf_section: u64,
-    /// Its bytes.
+    /// The bytes.
     pub dwarf_section_length: u64,
-    /// Where `__unwind_info` lies; 0 without one.
+    /// The address of `__unwind_info`; 0 without one.
     pub compact_unwind_section: u64,
-    /// Its bytes.
+    /// The bytes.
     pub compact_unwind_section_length: u64,
 }
 

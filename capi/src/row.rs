@@ -17,10 +17,10 @@ pub const CFIPACK_RULE_MEMORY: u32 = 3;
 pub const CFIPACK_RULE_CFA: u32 = 4;
 /// The CFA plus the offset. No table has it.
 pub const CFIPACK_RULE_VALUE_CFA: u32 = 5;
-/// What only a DWARF expression describes. No table has it.
+/// A rule that only a DWARF expression describes. No table has it.
 pub const CFIPACK_RULE_EXPRESSION: u32 = 6;
 
-/// How to find the CFA or a register of the caller.
+/// A rule for the CFA or a register of the caller.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct cfipack_rule {
@@ -32,7 +32,7 @@ pub struct cfipack_rule {
     pub offset: i64,
 }
 
-/// How to unwind one frame, from `start` up to the next row's start or the function's end.
+/// The rules for unwinding one frame, from `start` up to the next row's start or the function's end.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct cfipack_row {

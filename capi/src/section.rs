@@ -17,7 +17,7 @@ use crate::status::call;
 #[derive(Debug)]
 pub struct cfipack_section(());
 
-/// What it is.
+/// The state.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) section: Section,
@@ -35,7 +35,7 @@ pub const CFIPACK_KEYS_FUNCTIONS: u32 = 0;
 /// there is one address for each section, and functions that share PCs are told apart, or omitted.
 pub const CFIPACK_KEYS_SECTIONS: u32 = 1;
 
-/// What keys are.
+/// The kind of keys.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Keys {
     Functions,
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn cfipack_section_len(
     call(|| unsafe { write(len, handle::get(section)?.section.len()) })
 }
 
-/// How many entries its function index has. A linker omits a section without any.
+/// Returns the number of entries of its function index. A linker omits a section without any.
 ///
 /// # Safety
 /// `section` is null or a section, `count` null or writable.
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn cfipack_section_num_functions(
 struct Addresses<'a> {
     all: &'a [u64],
     keys: Keys,
-    /// Whether a key is not among them.
+    /// True if a key is not among them.
     has_failed: AtomicBool,
 }
 
@@ -228,11 +228,11 @@ pub unsafe extern "C" fn cfipack_section_write_relocatable(
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct cfipack_relocation {
-    /// Where the field lies in the section.
+    /// The offset of the field in the section.
     pub offset: u64,
     /// The function.
     pub key: u64,
-    /// What the addend is more than the function's start, in bytes.
+    /// The difference of the addend to the function's start, in bytes.
     pub addend: u64,
     /// The ELF relocation type, as GNU `as` has it: `R_X86_64_PC64`, ...
     pub elf_type: u32,

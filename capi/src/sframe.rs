@@ -26,7 +26,7 @@ impl Memory for cfipack_sframe {
     type Value = Section<'static>;
 }
 
-/// What a table is.
+/// The properties of a table.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct cfipack_sframe_info {
@@ -34,7 +34,7 @@ pub struct cfipack_sframe_info {
     pub version: u32,
     /// `CFIPACK_ARCH_...`
     pub arch: u32,
-    /// Where the table lies.
+    /// The place of the table.
     pub address: u64,
     /// Bytes of the table. What follows it in the section is not part of it.
     pub size: usize,
@@ -52,7 +52,7 @@ pub struct cfipack_sframe_info {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct cfipack_sframe_function {
-    /// Its start.
+    /// The start.
     pub start: u64,
     /// Rows.
     pub num_rows: usize,
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn cfipack_sframe_parse(
     }
 }
 
-/// What the table is. Async-signal-safe.
+/// Gets the properties of the table. Async-signal-safe.
 ///
 /// # Safety
 /// `table` was parsed, `out` is writable.

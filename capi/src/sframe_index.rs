@@ -23,7 +23,7 @@ impl Memory for cfipack_sframe_index {
     type Value = Index<'static, 'static>;
 }
 
-/// How many words of 32 bits an index of a table needs. Async-signal-safe.
+/// Returns the number of words of 32 bits that an index of a table needs. Async-signal-safe.
 ///
 /// # Safety
 /// `table` was parsed, `words` is writable.
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn cfipack_sframe_index_build(
     })
 }
 
-/// As `cfipack_sframe_lookup`, by an index. Async-signal-safe.
+/// Looks up as `cfipack_sframe_lookup` does, by an index. Async-signal-safe.
 ///
 /// # Safety
 /// `index` was built, `out` is writable.

@@ -21,7 +21,7 @@ impl Opaque for cfipack_sframe_table {
     type State = SframeTable<'static>;
 }
 
-/// What a table has room for. The format counts both in 32 bits.
+/// Finds the capacity of a table. The format counts both in 32 bits.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct cfipack_sframe_capacity {
@@ -123,7 +123,7 @@ pub unsafe extern "C" fn cfipack_sframe_table_remove(
     unsafe { handle::with(table, |table| table.remove(Address(start), length).map_err(failure)) }
 }
 
-/// What to register for code that lies, or will lie, in `length` bytes at `text`.
+/// Gets what to register for code that lies, or will lie, in `length` bytes at `text`.
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say.

@@ -1,17 +1,17 @@
-//! What a call returns, and messages in words.
+//! Status codes, and messages in words.
 
 use core::ffi::{CStr, c_char};
 use core::fmt::{self, Write as _};
 
 use crate::arguments::write_optional;
 
-/// What a call returns. Values stay as they are; later versions may add some.
+/// The status that a call returns. Values stay as they are; later versions may add some.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum cfipack_status {
     /// Done.
     Ok = 0,
-    /// There is none: no row for a PC, no entry of this number.
+    /// Nothing found: no row for a PC, no entry of this number.
     NotFound = 1,
     /// The frame is outermost: how a stack ends.
     Outermost = 2,
@@ -35,7 +35,7 @@ pub enum cfipack_status {
     Internal = 10,
 }
 
-/// What a status means, in English. Static; never null.
+/// Returns the meaning of a status, in English. Static; never null.
 #[unsafe(no_mangle)]
 pub extern "C" fn cfipack_status_text(status: u32) -> *const c_char {
     text_of(status).as_ptr()
@@ -83,7 +83,7 @@ impl cfipack_message {
         Self { text: bytes.map(|byte| byte as c_char) }
     }
 
-    /// What a status means; empty for success.
+    /// The meaning of a status; empty for success.
     pub(crate) fn of(status: cfipack_status) -> Self {
         match status {
             cfipack_status::Ok => Self::EMPTY,

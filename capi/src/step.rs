@@ -18,7 +18,7 @@ pub struct cfipack_register {
     pub reg: u32,
     /// 0.
     pub reserved: u32,
-    /// Its value.
+    /// The value.
     pub value: u64,
 }
 
@@ -40,7 +40,7 @@ pub struct cfipack_registers {
     pub reserved: [u8; 6],
     /// Others, which rows of flex FDEs may name; at most 32. Null if there are none.
     pub others: *const cfipack_register,
-    /// How many.
+    /// The length of `others`.
     pub num_others: usize,
 }
 
@@ -48,9 +48,9 @@ pub struct cfipack_registers {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_memory {
-    /// Its bytes, in the byte order of the process that is unwound.
+    /// The bytes, in the byte order of the process that is unwound.
     pub bytes: *const u8,
-    /// How many.
+    /// The length in bytes.
     pub len: usize,
     /// The address of the first one in that process.
     pub address: u64,

@@ -15,7 +15,7 @@ use crate::merger::cfipack_merger;
 pub struct cfipack_stub_code {
     /// The rows.
     pub rows: *const cfipack_row,
-    /// How many rows.
+    /// The number of rows.
     pub num_rows: usize,
     /// Bytes; 0 if there is no such piece.
     pub size: u32,
@@ -29,13 +29,13 @@ pub struct cfipack_stub_code {
 pub struct cfipack_stubs {
     /// The key of its first byte.
     pub key: u64,
-    /// How many entries.
+    /// The number of entries.
     pub num_entries: usize,
-    /// What precedes the entries.
+    /// The code before the entries.
     pub header: cfipack_stub_code,
     /// One entry.
     pub entry: cfipack_stub_code,
-    /// What follows the entries.
+    /// The code after the entries.
     pub trailer: cfipack_stub_code,
 }
 
@@ -88,7 +88,7 @@ pub const CFIPACK_STUBS_AMD64_MOLD_PLT: u32 = 4;
 pub const CFIPACK_STUBS_AMD64_JUMP: u32 = 5;
 /// x86-64, what follows the entries of a `.plt` for lazy TLS descriptors: `push got+8`, at 6 `jmp *resolver`.
 pub const CFIPACK_STUBS_AMD64_TLS_DESC: u32 = 6;
-/// The same after `endbr64`.
+/// TLS descriptors' stub after `endbr64`.
 pub const CFIPACK_STUBS_AMD64_IBT_TLS_DESC: u32 = 7;
 /// AArch64, a header of 32 bytes that starts with `stp x16, x30, [sp, #-16]!`, and entries of 16 bytes that only jump.
 /// With pointer authentication entries have 24.
@@ -99,7 +99,7 @@ pub const CFIPACK_STUBS_AARCH64_BTI_PLT: u32 = 9;
 pub const CFIPACK_STUBS_AARCH64_JUMP: u32 = 10;
 /// AArch64, what follows the entries of a `.plt` for lazy TLS descriptors, in 32 bytes: `stp x2, x3, [sp, #-16]!` first.
 pub const CFIPACK_STUBS_AARCH64_TLS_DESC: u32 = 11;
-/// The same after `bti c`.
+/// TLS descriptors' stub after `bti c`.
 pub const CFIPACK_STUBS_AARCH64_BTI_TLS_DESC: u32 = 12;
 /// s390x, a header and entries of 32 bytes, none of which changes the stack pointer.
 pub const CFIPACK_STUBS_S390X_PLT: u32 = 13;

@@ -19,20 +19,20 @@ pub const CFIPACK_PART_COMPACT_UNWIND: u32 = 0;
 /// A field of `__TEXT,__eh_frame`.
 pub const CFIPACK_PART_EH_FRAME: u32 = 1;
 
-/// What the relocation of a field leads to.
+/// The target of a field's relocation.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_reference {
     /// `CFIPACK_PART_...`
     pub part: u32,
-    /// Where the field lies in that section.
+    /// The offset of the field in that section.
     pub offset: u32,
     /// The number of the function, LSDA or personality that it leads to. Functions, LSDAs and personalities are numbered
     /// apart. A number is the index of its address when the table is written: best numbered from 0.
     pub key: u64,
 }
 
-/// What lies at an address of an object.
+/// The thing at an address of an object.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_place {
@@ -56,25 +56,25 @@ pub struct cfipack_unwind_object {
     pub object: u32,
     /// Bytes of `__LD,__compact_unwind`; null without one.
     pub compact_unwind: *const u8,
-    /// How many.
+    /// The length of `compact_unwind` in bytes.
     pub compact_unwind_len: usize,
     /// Bytes of `__TEXT,__eh_frame`; null without one.
     pub eh_frame: *const u8,
-    /// How many.
+    /// The length of `eh_frame` in bytes.
     pub eh_frame_len: usize,
     /// The address of `__eh_frame` in the object.
     pub eh_frame_address: u64,
-    /// What relocations that name symbols lead to, ascending by part, then offset.
+    /// The targets of relocations that name symbols, ascending by part, then offset.
     pub references: *const cfipack_reference,
-    /// How many.
+    /// The length of `references`.
     pub num_references: usize,
     /// The functions that are part of the output, ascending by address.
     pub functions: *const cfipack_place,
-    /// How many.
+    /// The length of `functions`.
     pub num_functions: usize,
     /// LSDAs, ascending by address.
     pub lsdas: *const cfipack_place,
-    /// How many.
+    /// The length of `lsdas`.
     pub num_lsdas: usize,
 }
 
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn cfipack_unwind_builder_push(
     }
 }
 
-/// What the caller knows of an object.
+/// The caller's knowledge of an object.
 struct Known<'a> {
     references: &'a [cfipack_reference],
     functions: &'a [cfipack_place],

@@ -35,7 +35,7 @@ pub struct cfipack_unwind_info_entry {
     pub start: u32,
     /// First byte after it.
     pub end: u32,
-    /// How it is unwound.
+    /// The encoding of the function's unwinding.
     pub encoding: u32,
     /// The pointer slot with the address of the personality, in bytes from the Mach-O header; 0 without one.
     pub personality: u32,
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn cfipack_unwind_info_lookup(
     })
 }
 
-/// How many pages the table has. Async-signal-safe.
+/// Returns the number of pages of the table. Async-signal-safe.
 ///
 /// # Safety
 /// `table` was parsed, `count` is writable.

@@ -15,11 +15,11 @@ use crate::status::call;
 /// No address: the function or FDE is not in the output.
 pub const CFIPACK_NO_ADDRESS: u32 = u32::MAX;
 
-/// What a link's objects describe of its live functions; it needs only addresses.
+/// The unwind information of a link's live functions; it needs only addresses.
 #[derive(Debug)]
 pub struct cfipack_unwind_section(());
 
-/// What it is.
+/// The state.
 #[derive(Debug)]
 pub(crate) struct Unplaced {
     section: Section,
@@ -27,7 +27,7 @@ pub(crate) struct Unplaced {
     personalities: Vec<PersonalityKey>,
     /// The FDEs that the table refers to, ascending, with their places among those that the caller is told of.
     fdes: Vec<(Fde, usize)>,
-    /// Those of the last table.
+    /// The warnings of the last table.
     warnings: Vec<Warning>,
 }
 
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn cfipack_unwind_section_get_personalities(
 pub struct cfipack_fde {
     /// The function's number.
     pub function: u64,
-    /// Where its record starts in the object's `__eh_frame`.
+    /// The offset of its record in the object's `__eh_frame`.
     pub offset: u64,
     /// The object's number.
     pub object: u32,
@@ -170,7 +170,7 @@ fn write_failure(error: WriteError) -> Failure {
     Failure::new(status, &error)
 }
 
-/// Where a link's output has what the table speaks of, in bytes from the image's Mach-O header; `CFIPACK_NO_ADDRESS` for
+/// The places in a link's output of what the table speaks of, in bytes from the image's Mach-O header; `CFIPACK_NO_ADDRESS` for
 /// what is not there.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -181,19 +181,19 @@ pub struct cfipack_unwind_places {
     pub end: u32,
     /// By key: functions.
     pub functions: *const u32,
-    /// How many.
+    /// The length of `functions`.
     pub num_functions: usize,
     /// By key: LSDAs.
     pub lsdas: *const u32,
-    /// How many.
+    /// The length of `lsdas`.
     pub num_lsdas: usize,
     /// In the order of `cfipack_unwind_section_get_fdes`: FDEs, in bytes from the start of the output's `__eh_frame`.
     pub fdes: *const u32,
-    /// How many.
+    /// The length of `fdes`.
     pub num_fdes: usize,
     /// In the order of `cfipack_unwind_section_get_personalities`: the pointer slots that hold their addresses.
     pub slots: *const u32,
-    /// How many.
+    /// The length of `slots`.
     pub num_slots: usize,
 }
 
@@ -267,7 +267,7 @@ pub unsafe extern "C" fn cfipack_unwind_section_write(
     }
 }
 
-/// How many warnings there are: of what objects describe, and of the table that was written last.
+/// The number of warnings: of what objects describe, and of the table that was written last.
 ///
 /// # Safety
 /// `section` is null or a section, `count` null or writable.

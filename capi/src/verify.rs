@@ -15,7 +15,7 @@ use crate::handle::{self, Failure, Opaque};
 use crate::pool::{Workers, cfipack_pool};
 use crate::status::{Text, call};
 
-/// What a verification found. Functions are FDEs of the call frame information, PCs are bytes of code.
+/// The counts of a verification. Functions are FDEs of the call frame information, PCs are bytes of code.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct cfipack_report_counts {
@@ -35,7 +35,7 @@ pub struct cfipack_report_counts {
     pub unjudged: usize,
     /// Functions of the table that answer for PCs which no function of the call frame information has.
     pub extra: usize,
-    /// What is wrong with the table: functions that cannot be read or found.
+    /// The number of faults of the table: functions that cannot be read or found.
     pub malformed: usize,
     /// PCs that either covers.
     pub pcs: u64,

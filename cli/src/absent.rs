@@ -1,4 +1,4 @@
-//! What a file does not have, and where it is.
+//! Absences: what a file does not have, and where it is.
 
 use anyhow::anyhow;
 use cfipack_container::File;

@@ -70,7 +70,7 @@ pub fn parse_version(text: &str) -> Result<Version, String> {
 }
 
 impl Consumer {
-    /// Who reads tables of a version, in words.
+    /// Names the readers of a version's tables, in words.
     pub fn of_version(version: Version) -> &'static str {
         match version {
             Version::V1 | Version::V2 => Self::Glibc243.readers(),
@@ -78,7 +78,7 @@ impl Consumer {
         }
     }
 
-    /// Who reads tables made for it, in words.
+    /// Names the readers of tables made for it, in words.
     pub fn readers(self) -> &'static str {
         match self {
             Self::Glibc243 => {
@@ -117,7 +117,7 @@ impl TableOptions {
             .with_merge_functions(self.merge_functions)
     }
 
-    /// The same for a table that a linker will merge: no functions share rows. GNU ld reserves as many bytes as the
+    /// Options for a table that a linker will merge: no functions share rows. GNU ld reserves as many bytes as the
     /// tables of its inputs have, and writes the rows of each function.
     pub fn for_linker(self) -> Self {
         Self { no_sharing: true, ..self }

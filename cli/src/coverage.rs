@@ -42,7 +42,7 @@ impl CodeBytes {
         self.code - self.padding_bytes
     }
 
-    /// Whether a smaller part than so many percent has rows.
+    /// Returns whether a smaller part than so many percent has rows.
     pub fn is_below(&self, percent: f64) -> bool {
         (self.covered as f64) * 100.0 < percent * self.wanted() as f64
     }
@@ -106,7 +106,7 @@ pub fn of_cfi(sections: &[CallFrameSection<'_>]) -> anyhow::Result<Vec<Range<Add
     Ok(covered)
 }
 
-/// The same addresses in ascending ranges, none of which touch.
+/// Merges addresses into ascending ranges, none of which touch.
 pub fn merged(mut ranges: Vec<Range<Address>>) -> Vec<Range<Address>> {
     ranges.retain(|range| range.start < range.end);
     ranges.sort_by_key(|range| range.start);
@@ -132,16 +132,16 @@ pub struct Gaps<'g, 'a> {
 /// Code in a row that is not covered, and that belongs to one symbol, or to none.
 #[derive(Debug)]
 pub struct Gap<'s> {
-    /// Where it is.
+    /// The range of its addresses.
     pub addresses: Range<Address>,
     /// The section that it is in.
     pub section: &'s FileSection<'s>,
-    /// Whether it is padding.
+    /// True if it is padding.
     pub is_padding: bool,
 }
 
 impl Gap<'_> {
-    /// Its bytes.
+    /// The bytes.
     pub fn size(&self) -> u64 {
         self.addresses.end.0 - self.addresses.start.0
     }

@@ -1,8 +1,8 @@
-//! What linkers and assemblers put between functions.
+//! Padding that linkers and assemblers put between functions.
 
 use cfipack_format::{Arch, Family};
 
-/// Whether bytes are all padding: instructions that do nothing, or stop, or zeros.
+/// Returns whether bytes are all padding: instructions that do nothing, or stop, or zeros.
 pub fn is_padding(arch: Arch, bytes: &[u8]) -> bool {
     let mut rest = bytes;
     while !rest.is_empty() {

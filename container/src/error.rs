@@ -1,4 +1,4 @@
-//! What can be wrong with a file.
+//! Errors of files.
 
 use core::fmt;
 
@@ -10,61 +10,61 @@ use crate::unknown;
 pub enum Error {
     /// Neither an object or linked file nor an archive.
     NotObject {
-        /// Its first bytes, zeros after its end.
+        /// The first bytes, zeros after its end.
         magic: [u8; 4],
-        /// How many of them it has.
+        /// The number of bytes that it has.
         length: u8,
     },
     /// A kind of file that cfipack does not know.
     Unsupported {
         /// The field of the file's header.
         what: &'static str,
-        /// Where it lies in the file.
+        /// The offset in the file.
         offset: u64,
-        /// Its value.
+        /// The value.
         value: u64,
         /// The value's name, if it is known.
         name: Option<&'static str>,
     },
     /// A table of the file is damaged or lies beyond its end.
     Table {
-        /// Which.
+        /// The part that cannot be read.
         what: &'static str,
-        /// Its place in the file, or the one that the file declares.
+        /// The place in the file, or the one that the file declares.
         offset: u64,
-        /// Its size or count, as the file states.
+        /// The size or count, as the file states.
         value: u64,
     },
     /// A section or segment lies beyond the end of the file.
     SectionBounds {
         /// The section.
         section: SectionName,
-        /// Its offset in the file.
+        /// The offset in the file.
         offset: u64,
-        /// Its size.
+        /// The size.
         size: u64,
     },
     /// Sections that are copied overlap: together they are longer than the file.
     SectionsOverlap {
         /// The last of them.
         section: SectionName,
-        /// Its offset in the file.
+        /// The offset in the file.
         offset: u64,
-        /// Its size.
+        /// The size.
         size: u64,
     },
     /// The sections of a relocatable object do not fit into memory together.
     SectionSize {
         /// The section.
         section: SectionName,
-        /// Its size.
+        /// The size.
         size: u64,
     },
     /// A compressed section has no room for the header of such a section, or lies beyond the file.
     CompressionHeader {
         /// The section.
         section: SectionName,
-        /// Its size.
+        /// The size.
         size: u64,
     },
     /// A section is compressed in a way that cfipack does not know.
@@ -78,7 +78,7 @@ pub enum Error {
     Compressed {
         /// The section.
         section: SectionName,
-        /// Its uncompressed size in bytes, as its header claims.
+        /// The uncompressed size in bytes, as its header claims.
         size: u64,
     },
     /// A compressed section becomes longer than the file's sections may together: 64 bytes for each byte of
@@ -86,9 +86,9 @@ pub enum Error {
     CompressedSize {
         /// The section.
         section: SectionName,
-        /// Its uncompressed size in bytes, as its header claims.
+        /// The uncompressed size in bytes, as its header claims.
         size: u64,
-        /// How many bytes are left for it.
+        /// The number of bytes that are left for it.
         room: u64,
     },
     /// A relocation is of a type that fields of data do not have.
@@ -134,26 +134,26 @@ pub enum Error {
     },
     /// A member of an archive is damaged, and with it what follows.
     Archive {
-        /// Where the member starts.
+        /// The offset of the member.
         offset: u64,
     },
     /// An entry of an archive's symbol index leads to no member.
     ArchiveIndex {
-        /// Where the entry's offset lies in the file.
+        /// The offset of the entry's offset in the file.
         offset: u64,
-        /// Where it leads to.
+        /// The place that it leads to.
         value: u64,
     },
     /// A changed archive has a size or an offset that does not fit into the field for it.
     ArchiveSize {
-        /// Where the field lies in the old archive.
+        /// The offset of the field in the old archive.
         offset: u64,
         /// The size or offset.
         value: u64,
     },
     /// An archive has no members.
     EmptyArchive {
-        /// Where the first would start.
+        /// The offset at which the first would start.
         offset: u64,
     },
     /// A thin archive: its members lie in files of their own.
@@ -268,7 +268,7 @@ impl SectionName {
         Self { bytes, length: length as u8 }
     }
 
-    /// What is kept of the name.
+    /// The part of the name that is kept.
     pub fn as_str(&self) -> &str {
         core::str::from_utf8(&self.bytes[..usize::from(self.length)]).unwrap_or_default()
     }

@@ -16,11 +16,11 @@ use crate::error::Error;
 pub struct Slice<'a> {
     /// The architecture, as Apple's tools call it.
     pub name: Cow<'static, str>,
-    /// Its bytes.
+    /// The bytes.
     pub bytes: &'a [u8],
 }
 
-/// Whether a file starts as fat files do, of either width.
+/// Returns whether a file starts as fat files do, of either width.
 pub fn has_magic(bytes: &[u8]) -> bool {
     let magics = [macho::FAT_MAGIC, macho::FAT_MAGIC_64];
     bytes.first_chunk().is_some_and(|magic| magics.contains(&u32::from_be_bytes(*magic)))

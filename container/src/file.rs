@@ -17,7 +17,7 @@ pub struct File<'a> {
     format: Format<'a>,
 }
 
-/// What the file is, by its format.
+/// The file's contents, by its format.
 #[derive(Debug)]
 enum Format<'a> {
     Elf(Elf<'a>),
@@ -47,7 +47,7 @@ impl<'a> File<'a> {
         }
     }
 
-    /// Whether it has been linked.
+    /// The kind of file: linked or not.
     pub fn kind(&self) -> Kind {
         match &self.format {
             Format::Elf(elf) => elf.headers().kind,
@@ -125,7 +125,7 @@ impl<'a> File<'a> {
         }
     }
 
-    /// Its symbols of functions, sorted. Reads the whole symbol table.
+    /// The symbols of functions, sorted. Reads the whole symbol table.
     pub fn symbols(&self) -> Result<Symbols<'a>, Error> {
         match &self.format {
             Format::Elf(elf) => Symbols::read(elf),

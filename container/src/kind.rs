@@ -1,6 +1,6 @@
 //! The two kinds of files.
 
-/// Whether a file has been linked.
+/// The kind of a file: linked or not.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
     /// An object for a linker: relocations are applied here, addresses come from a [`Placement`](crate::Placement).

@@ -1,11 +1,11 @@
-//! What files start with.
+//! Magic numbers that files start with.
 
 use object::{archive, elf};
 
 use crate::fat;
 use crate::macho::file as macho;
 
-/// Whether a file that starts like this is of a kind that is known here: ELF, Mach-O, fat, or an archive,
+/// Returns whether a file that starts like this is of a kind that is known here: ELF, Mach-O, fat, or an archive,
 /// thin ones among them, though [`members`](crate::members) refuses these. Of `head` at most the first
 /// 8 bytes matter. A bare section has no such magic.
 pub fn has_known_magic(head: &[u8]) -> bool {

@@ -8,7 +8,7 @@ pub struct Relocation {
     pub offset: u64,
     /// The architecture's relocation type (`R_X86_64_PC32` is 2).
     pub kind: u32,
-    /// Whether the field's own address is subtracted (`S + A - P`).
+    /// True if the field's own address is subtracted (`S + A - P`).
     pub relative: bool,
     /// Index of the symbol in the symbol table, if it names one.
     pub symbol: Option<usize>,
@@ -18,6 +18,6 @@ pub struct Relocation {
     /// The symbol's value: in ELF an offset in that section, in Mach-O an address. 0 for undefined
     /// symbols, and where none is named.
     pub value: u64,
-    /// What is added; with REL, what the field holds.
+    /// The number that is added; with REL, what the field holds.
     pub addend: i64,
 }

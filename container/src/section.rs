@@ -9,13 +9,13 @@ use cfipack_format::{Address, Arch};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Section<'a> {
-    /// Its place in the section table; none for a segment.
+    /// The place in the section table; none for a segment.
     pub index: Option<usize>,
-    /// Its name; what is not UTF-8 is replaced.
+    /// The name; what is not UTF-8 is replaced.
     pub name: Cow<'a, str>,
-    /// Where it lies in memory; see [`Placement`](crate::Placement) for relocatable objects.
+    /// The address in memory; see [`Placement`](crate::Placement) for relocatable objects.
     pub address: Address,
-    /// Its bytes: the file's own, or a copy that has been decompressed or relocated.
+    /// The bytes: the file's own, or a copy that has been decompressed or relocated.
     pub bytes: Cow<'a, [u8]>,
 }
 
@@ -32,7 +32,7 @@ impl<'a> Section<'a> {
 pub struct CallFrameSection<'a> {
     /// The section.
     pub section: Section<'a>,
-    /// Its layout.
+    /// The layout.
     pub kind: cfi::SectionKind,
     /// The file's architecture.
     pub arch: Arch,
@@ -50,14 +50,14 @@ pub struct CallFrameSection<'a> {
 pub struct Location<'a> {
     /// The section's place in the section table.
     pub section: usize,
-    /// Its name.
+    /// The name.
     pub name: Cow<'a, str>,
     /// Bytes from its start.
     pub offset: u64,
 }
 
 impl CallFrameSection<'_> {
-    /// Whether all that the section describes is [excluded](Self::excluded).
+    /// Returns whether all that the section describes is [excluded](Self::excluded).
     pub fn is_superfluous(&self) -> bool {
         !self.excluded.is_empty() && Functions::new(&self.cfi()).next().is_none()
     }

@@ -23,7 +23,7 @@ pub struct Symbols<'a> {
 #[derive(Debug)]
 struct Entry<'a> {
     address: u64,
-    /// Where its code ends: after its size, or with its section if it has none.
+    /// The end of its code: after its size, or with its section if it has none.
     end: u64,
     /// Symbols of type function are better names than labels.
     is_function: bool,
@@ -34,7 +34,7 @@ struct Entry<'a> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Symbol<'a> {
-    /// Its name, as the file mangles it; what is not UTF-8 is replaced, and after 4096 bytes it is cut, with `…` at its
+    /// The name, as the file mangles it; what is not UTF-8 is replaced, and after 4096 bytes it is cut, with `…` at its
     /// end.
     pub name: Cow<'a, str>,
     /// Bytes from its address.
@@ -84,7 +84,7 @@ impl<'a> Symbols<'a> {
         Ok(Self { sorted })
     }
 
-    /// Those of a Mach-O file that are in sections of code.
+    /// The symbols of a Mach-O file that are in sections of code.
     pub(crate) fn of_mach_o(file: &MachO<'a>) -> Self {
         // `ltmp` labels are the assembler's, `L` names the compiler's.
         let is_name = |name: &[u8]| !name.is_empty() && !name.starts_with(b"ltmp") && !name.starts_with(b"L");

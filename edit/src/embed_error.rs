@@ -1,4 +1,4 @@
-//! Why a table cannot be put into a file, or removed from it.
+//! The reason why a table cannot be put into a file, or removed from it.
 
 use core::fmt;
 
@@ -24,65 +24,65 @@ pub enum EmbedError {
     NoContents {
         /// The section of code without bytes.
         section: SectionName,
-        /// Its offset in the file.
+        /// The offset in the file.
         offset: u64,
-        /// Its size.
+        /// The size.
         size: u64,
     },
     /// Bytes after everything that the headers describe, such as an archive that a program carries.
     Overlay {
-        /// Their offset in the file.
+        /// The offset in the file.
         offset: u64,
-        /// How many.
+        /// The number of bytes.
         size: u64,
     },
     /// A signature of all bytes before it.
     Signature {
-        /// Its offset in the file.
+        /// The offset in the file.
         offset: u64,
     },
     /// Segments that are not loaded in ascending order of their addresses.
     SegmentOrder {
         /// The program header's offset in the file.
         offset: u64,
-        /// Its `p_vaddr`.
+        /// The `p_vaddr`.
         value: u64,
     },
     /// A segment with a physical address of its own: a kernel or firmware.
     PhysicalAddress {
         /// The program header's offset in the file.
         offset: u64,
-        /// Its `p_paddr`.
+        /// The `p_paddr`.
         value: u64,
     },
     /// More `.sframe` sections than linkers leave.
     SeveralTables {
         /// The offset of the first that is one too many in the file.
         offset: u64,
-        /// Its index.
+        /// The index.
         value: u64,
     },
     /// A section stands in the way of a program header.
     NoRoom {
         /// The section in the way.
         section: SectionName,
-        /// Its offset in the file.
+        /// The offset in the file.
         offset: u64,
-        /// Its size.
+        /// The size.
         size: u64,
     },
     /// No way of those that suit the file makes room for a program header.
     NoWay {
         /// The offset of the program headers in the file.
         offset: u64,
-        /// Their size.
+        /// The size.
         size: u64,
     },
     /// Unknown bytes after the program headers, which belong to no section.
     UnknownBytes {
         /// The offset of the first in the file.
         offset: u64,
-        /// It and up to 7 bytes that follow, as a little-endian number.
+        /// The byte and up to 7 that follow, as a little-endian number.
         value: u64,
     },
     /// A relocation, a symbol or an entry of the dynamic section points into a section that has to move, and is of
@@ -104,46 +104,46 @@ pub enum EmbedError {
     },
     /// An object with program headers.
     ObjectSegments {
-        /// Their offset in the file.
+        /// The offset in the file.
         offset: u64,
-        /// How many.
+        /// The number of bytes.
         value: u64,
     },
     /// A function's start is not in the table, or in a section that does not exist.
     Start {
-        /// Its offset in the table.
+        /// The offset in the table.
         offset: u64,
         /// The section's index.
         value: u64,
     },
     /// A section of an object has the name of a table, and a type that no table has.
     TableType {
-        /// Its offset in the file.
+        /// The offset in the file.
         offset: u64,
-        /// Its type.
+        /// The type.
         value: u32,
     },
     /// A section holds numbers of symbols, which change, in an unknown form.
     SymbolNumbers {
         /// The section.
         section: SectionName,
-        /// Its offset in the file.
+        /// The offset in the file.
         offset: u64,
-        /// Its type.
+        /// The type.
         value: u64,
     },
-    /// Another section or a relocation of one refers to the table that would be removed.
+    /// A reference of another section, or of a relocation of one, to the table that would be removed.
     TableReference {
         /// The section.
         section: SectionName,
-        /// Its offset in the file, or that of the relocation.
+        /// The offset in the file, or that of the relocation.
         offset: u64,
         /// The number of the table's section or of its symbol.
         value: u64,
     },
     /// A symbol that other objects can refer to lies in the table that would be removed.
     TableSymbol {
-        /// Its number.
+        /// The number.
         value: u64,
     },
     /// A section with a high number needs a symbol, and the object has no table of such numbers
@@ -156,14 +156,14 @@ pub enum EmbedError {
     Overlap {
         /// The offset of the first in the file.
         offset: u64,
-        /// How many.
+        /// The number of bytes.
         size: u64,
     },
     /// The table does not fit into the address space after the last segment, or into the file.
     Address {
-        /// Where it would lie.
+        /// The address that it would have.
         value: u64,
-        /// Its length.
+        /// The length.
         size: u64,
     },
 }

@@ -16,7 +16,7 @@ const MAX_ALIGN: u32 = 15;
 struct Slice {
     range: Range<usize>,
     align: usize,
-    /// Where the entry lies in the header.
+    /// The offset of the entry in the header.
     entry: usize,
     index: usize,
 }

@@ -22,22 +22,22 @@ pub enum Piece<'a> {
     Old(Range<usize>),
     /// New bytes.
     New {
-        /// What they are, such as `program header 11: PT_GNU_SFRAME`.
+        /// The name of the bytes, such as `program header 11: PT_GNU_SFRAME`.
         what: Cow<'static, str>,
         /// The bytes.
         bytes: Cow<'a, [u8]>,
     },
     /// Zeros.
     Zeros {
-        /// What they are, such as `padding`.
+        /// The name of the bytes, such as `padding`.
         what: Cow<'static, str>,
-        /// How many bytes.
+        /// The number of bytes.
         len: usize,
     },
 }
 
 impl Piece<'_> {
-    /// Its length in bytes.
+    /// The length in bytes.
     pub fn len(&self) -> usize {
         match self {
             Self::Old(range) => range.len(),
@@ -46,7 +46,7 @@ impl Piece<'_> {
         }
     }
 
-    /// Whether it has no bytes.
+    /// Returns whether it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -68,7 +68,7 @@ impl Piece<'_> {
 pub struct Patch {
     /// The offset of the first in the new file.
     pub offset: usize,
-    /// What they are.
+    /// The name of the bytes.
     pub what: Cow<'static, str>,
     /// The bytes.
     pub bytes: Vec<u8>,
@@ -131,7 +131,7 @@ impl<'a> Rewrite<'a> {
         }
     }
 
-    /// The same file with other bytes at some places, in any order.
+    /// Replaces bytes at some places of the file, in any order.
     ///
     /// # Panics
     /// If patches overlap, or lie beyond the end of the file: their places are the caller's, not a file's.
@@ -160,7 +160,7 @@ impl<'a> Rewrite<'a> {
         result
     }
 
-    /// The same new file, made of an older one: what this is made of is what `first` makes of that.
+    /// Makes the new file from an older one: what this is made of is what `first` makes of that.
     pub(crate) fn after<'b>(self, first: &Rewrite<'b>) -> Rewrite<'b> {
         let starts: Vec<usize> = first.pieces().map(|(start, _)| start).collect();
         let mut result = Rewrite::new();
@@ -199,7 +199,7 @@ impl<'a> Rewrite<'a> {
         self.len
     }
 
-    /// Whether the new file has no bytes.
+    /// Returns whether the new file has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -213,7 +213,7 @@ impl<'a> Rewrite<'a> {
         })
     }
 
-    /// Whether it has the bytes of the old file and no others.
+    /// Returns whether it has the bytes of the old file and no others.
     pub fn is_unchanged(&self, old: &[u8]) -> bool {
         self.len == old.len()
             && self.pieces().all(|(offset, piece)| {

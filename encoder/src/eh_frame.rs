@@ -12,7 +12,7 @@ use crate::cfi::write::{Cie, Writer, WrittenCie};
 /// CFA - 8.
 pub(crate) const CIE: [u8; 24] = *b"\x14\0\0\0\0\0\0\0\x01zR\0\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01\0\0";
 
-/// That CIE, as if it were the one at this offset.
+/// Writes that CIE as if it were the one at this offset.
 fn cie_at(offset: u32) -> WrittenCie {
     let mut writer = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(0));
     let mut cie = writer.cie(&Cie::new(Arch::Amd64, b"\x0c\x07\x08\x90\x01")).unwrap();

@@ -41,22 +41,22 @@ pub struct Tables<'a> {
     arch: Arch,
 }
 
-/// Why a table cannot be merged.
+/// The reason why a table cannot be merged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum MergeError {
-    /// It is for this architecture, and others are not.
+    /// A table for this architecture, where others are for another.
     Architecture(Arch),
     /// A function or row of it cannot be read.
     Malformed(Error),
     /// The rows of different functions overlap.
     OverlappingRows {
-        /// How many rows there are, those that functions share counted once.
+        /// The number of rows, those that functions share counted once.
         rows: u64,
     },
 }
 
-/// What became of a table's functions.
+/// The counts of what became of a table's functions.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -64,7 +64,7 @@ pub enum MergeError {
 pub struct Merged {
     /// Functions that were taken.
     pub functions: u64,
-    /// Their rows.
+    /// The rows.
     pub rows: u64,
     /// Functions that the caller did not keep.
     pub dropped: u64,

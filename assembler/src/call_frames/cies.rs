@@ -1,4 +1,4 @@
-//! Which functions share a CIE.
+//! Common CIEs: which functions share one.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -16,7 +16,7 @@ pub(crate) struct Cies<'a, T> {
     index: BTreeMap<(Properties, &'a [u8]), usize>,
     /// The sizes of the instructions of those in the index.
     sizes: BTreeSet<usize>,
-    /// How many are in the index.
+    /// The number of CIEs in the index.
     indexed: usize,
 }
 
@@ -26,10 +26,10 @@ struct Known<'a, T> {
     what: T,
 }
 
-/// How many CIEs are compared one by one.
+/// The number of CIEs that are compared one by one.
 const FEW: usize = 16;
 
-/// What the functions of a CIE have in common beside its instructions. Their order is that in which llvm-mc sorts.
+/// The properties that the functions of a CIE share beside its instructions. Their order is that in which llvm-mc sorts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Properties {
     pub(crate) personality: Option<(Key, u8)>,

@@ -22,21 +22,21 @@ pub struct CallFrames {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Relocation {
-    /// Where the field lies.
+    /// The offset of the field.
     pub offset: SectionOffset,
     /// Bytes of the field.
     pub size: u8,
-    /// Whether the field has the distance from itself to the target, not the target's address.
+    /// True if the field has the distance from itself to the target, not the target's address.
     pub is_pc_relative: bool,
-    /// Whether the field's value is signed.
+    /// True if the field's value is signed.
     pub is_signed: bool,
-    /// What the field leads to.
+    /// The target that the field leads to.
     pub target: Target,
     /// Bytes that are added to the target's address.
     pub addend: i64,
 }
 
-/// What a field leads to, by the caller's keys.
+/// A target of a field, by the caller's keys.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Target {
@@ -51,7 +51,7 @@ pub enum Target {
     Section,
 }
 
-/// Why a section cannot be placed.
+/// The reason why a section cannot be placed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum PlaceError {
@@ -64,7 +64,7 @@ pub enum PlaceError {
     },
     /// A field cannot hold its value.
     OutOfRange {
-        /// Where the field lies.
+        /// The offset of the field.
         offset: SectionOffset,
         /// Bytes of the field.
         size: u8,
@@ -79,7 +79,7 @@ impl CallFrames {
         Section::new(self.kind, &self.bytes, Address(0), self.arch)
     }
 
-    /// What the section is.
+    /// The kind of the section.
     pub fn kind(&self) -> SectionKind {
         self.kind
     }
@@ -89,7 +89,7 @@ impl CallFrames {
         self.bytes.len()
     }
 
-    /// Whether there are no records.
+    /// Returns whether there are no records.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -105,7 +105,7 @@ impl CallFrames {
         &self.relocations
     }
 
-    /// Where each `.cfi_label` stands, in the order of functions and directives.
+    /// The offset of each `.cfi_label`, in the order of functions and directives.
     pub fn labels(&self) -> &[SectionOffset] {
         &self.labels
     }

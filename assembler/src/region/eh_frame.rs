@@ -8,11 +8,11 @@ use cfipack_format::{Address, Arch, SectionOffset};
 
 use super::{Common, Error, Properties, Region};
 
-/// How FDEs hold the addresses of their functions.
+/// The form in which FDEs hold the addresses of their functions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Pointers {
-    /// As they are: the section may lie anywhere, at any distance from the code. All readers but perf take it.
+    /// Addresses as they are: the section may lie anywhere, at any distance from the code. All readers but perf take it.
     Absolute,
     /// Relative to the field, in 32 bits: smaller, for a section within 2 GiB of the code.
     PcRelative,
@@ -22,7 +22,7 @@ pub enum Pointers {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct Fde {
-    /// Where the FDE starts. Its address is what `__register_frame` of LLVM's libunwind takes.
+    /// The offset of the FDE. Its address is what `__register_frame` of LLVM's libunwind takes.
     pub offset: SectionOffset,
     /// The function's start.
     pub start: Address,
@@ -133,12 +133,12 @@ impl EhFrame {
         &self.bytes
     }
 
-    /// Its FDEs, in the order of their functions' addresses.
+    /// The FDEs, in the order of their functions' addresses.
     pub fn fdes(&self) -> &[Fde] {
         &self.fdes
     }
 
-    /// How it holds addresses.
+    /// The form in which it holds addresses.
     pub fn pointers(&self) -> Pointers {
         self.pointers
     }

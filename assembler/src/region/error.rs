@@ -1,4 +1,4 @@
-//! What a region cannot take, or a form cannot hold.
+//! Errors: what a region cannot take, or a form cannot hold.
 
 use core::fmt;
 
@@ -13,16 +13,16 @@ use cfipack_format::{Address, Arch, Unsupported};
 pub enum Error {
     /// A region reaches beyond the architecture's addresses.
     Range {
-        /// Where it starts.
+        /// The start of the region.
         base: Address,
         /// Bytes of code.
         length: u64,
     },
     /// A function has no code, or reaches beyond its region.
     Outside {
-        /// Its start, in bytes from the region's start.
+        /// The start, in bytes from the region's start.
         offset: u64,
-        /// Its size, in bytes.
+        /// The size, in bytes.
         size: u64,
         /// Bytes of the region.
         length: u64,
@@ -31,12 +31,12 @@ pub enum Error {
     Overlap {
         /// The start of the one that was not taken, in bytes from the region's start.
         offset: u64,
-        /// That of the other one.
+        /// The offset of the other one.
         other: u64,
     },
     /// A name has a zero byte.
     Name {
-        /// Where, in bytes.
+        /// The offset in bytes.
         at: usize,
     },
     /// A directive has no meaning.
@@ -50,14 +50,14 @@ pub enum Error {
     },
     /// Two things lie too far from each other for a field of 32 bits.
     Distance {
-        /// What the field counts from.
+        /// The address that the field counts from.
         from: Address,
-        /// What it refers to.
+        /// The address that it refers to.
         to: Address,
     },
     /// A size or number does not fit its field of 32 bits, or memory that was lent.
     TooLarge {
-        /// What it is the size of.
+        /// The thing that it is the size of.
         what: &'static str,
         /// The size or number.
         value: u64,
@@ -85,7 +85,7 @@ pub enum Error {
     },
     /// A function starts before the end of one that the table already has.
     NotAscending {
-        /// Its start.
+        /// The start.
         start: Address,
         /// The end of the last function.
         end: Address,

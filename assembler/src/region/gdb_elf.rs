@@ -27,7 +27,7 @@ struct Header {
     entry_size: u64,
 }
 
-/// Where the name of a section lies among the names.
+/// The offset of a section's name among the names.
 fn name(of: &[u8]) -> u32 {
     SECTION_NAMES.windows(of.len()).position(|window| window == of).unwrap_or(0) as u32
 }

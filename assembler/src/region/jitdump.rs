@@ -30,18 +30,18 @@ const LOAD: u32 = 56;
 const UNWINDING_INFO: u32 = 40;
 const EH_FRAME_HDR: usize = 20;
 
-/// How functions are declared to perf.
+/// Options of how functions are declared to perf.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Options {
     /// Bytes by which each function is declared longer than it is.
     pub padding: u32,
-    /// Whether the row of a function's body, which is that of most bytes, stays in force to the end.
+    /// True if the row of a function's body, which is that of most bytes, stays in force to the end.
     pub body_only: bool,
 }
 
 impl Options {
-    /// What perf 6.1 and perf 7.2 unwind by: a padding of 128 bytes, and rows up to the body's.
+    /// Options by which perf 6.1 and perf 7.2 unwind: a padding of 128 bytes, and rows up to the body's.
     pub const fn new() -> Self {
         Self { padding: 128, body_only: true }
     }
@@ -63,7 +63,7 @@ impl Default for Options {
     }
 }
 
-/// When and where a function was made.
+/// The time and place of a function's making.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Event {
     /// The process.
@@ -241,7 +241,7 @@ impl Copy<'_> {
         Ok(out.bytes)
     }
 
-    /// Where the instructions up to the end of the row end that most bytes of code have: the first of several.
+    /// Finds the end of the instructions up to the end of the row that most bytes of code have: the first of several.
     fn body_end(&self) -> Result<usize, Error> {
         let Placed { size, ref instructions, .. } = *self.function;
         let eh_frame = self.region(size)?.eh_frame(Pointers::Absolute)?;

@@ -1,4 +1,4 @@
-//! What HP's libunwind registers: a search table, and the structure that leads to it.
+//! HP's libunwind: a search table, and the structure that leads to it.
 //!
 //! ```text
 //! unw_dyn_info_t, 88 bytes                             table entry, 8 bytes
@@ -19,7 +19,7 @@ use cfipack_format::{Address, Arch, Endian};
 use super::eh_frame::{EhFrame, distance};
 use super::{Error, Region};
 
-/// What a table's offsets count from.
+/// The base that a table's offsets count from.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum LibunwindForm {
@@ -30,7 +30,7 @@ pub enum LibunwindForm {
     RemoteTable,
 }
 
-/// Which `unw_dyn_info_t` the library has. Take it from the header that the host is compiled with: whether the structure
+/// The layout of `unw_dyn_info_t` in the library. Take it from the header that the host is compiled with: whether the structure
 /// has a member `load_offset`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]

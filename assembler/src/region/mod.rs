@@ -1,4 +1,4 @@
-//! What runtimes register for generated code.
+//! Tables that runtimes register for generated code.
 //!
 //! A [`Region`] is a contiguous range of generated code, with its functions and their call frame information. From it
 //! come the bytes and structures that each unwinder, debugger and profiler wants; the host, which owns the memory,
@@ -72,7 +72,7 @@ pub use libunwind_table::{DynInfoLayout, LibunwindForm, LibunwindTable};
 pub use sframe::{Registration, Sframe};
 pub use unwind_info::{DynamicSections, UnwindInfo};
 
-/// What a function's CIE has beside its instructions.
+/// The properties of a function's CIE beside its instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Properties {
     code_alignment: u64,
@@ -81,16 +81,16 @@ struct Properties {
     is_signal_frame: bool,
     has_key_b: bool,
     is_tagged: bool,
-    /// Its address is absolute; what is left of the encoding is whether it is that of a cell.
+    /// The address is absolute; what is left of the encoding is whether it is that of a cell.
     personality: Option<(PointerEncoding, Address)>,
     lsda: Option<PointerEncoding>,
 }
 
-/// What functions have in common: a CIE.
+/// The properties that functions share: a CIE.
 #[derive(Clone, Debug)]
 struct Common {
     properties: Properties,
-    /// Its instructions, among the region's bytes.
+    /// The instructions, among the region's bytes.
     entry: Range<usize>,
 }
 
@@ -100,7 +100,7 @@ struct Placed {
     offset: u64,
     size: u64,
     common: usize,
-    /// Its instructions, among the region's bytes.
+    /// The instructions, among the region's bytes.
     instructions: Range<usize>,
     name: Range<usize>,
     lsda: Option<Address>,
@@ -284,7 +284,7 @@ impl Region {
         self.arch
     }
 
-    /// Where the code starts.
+    /// The address of the code.
     pub fn base(&self) -> Address {
         self.base
     }
@@ -299,7 +299,7 @@ impl Region {
         self.functions.len()
     }
 
-    /// Whether there are no functions. Such a region is not to be registered.
+    /// Returns whether there are no functions. Such a region is not to be registered.
     pub fn is_empty(&self) -> bool {
         self.functions.is_empty()
     }

@@ -13,11 +13,11 @@ use crate::sframe::FEW;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct Registration {
-    /// Where the table lies.
+    /// The address of the table.
     pub table: Address,
     /// Bytes of the table.
     pub table_size: u64,
-    /// Where the code starts.
+    /// The address of the code.
     pub text: Address,
     /// Bytes of the code.
     pub text_size: u64,

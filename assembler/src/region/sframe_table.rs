@@ -64,7 +64,7 @@ const ROWS_IN_FDE: usize = 3;
 /// The attribute of a function without rows, which those have that were removed: 5 zeros, at the start of the rows.
 const NO_ROWS: u32 = 8;
 
-/// What a table has room for.
+/// The capacity of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Capacity {
     /// Functions, those that were removed included.
@@ -237,7 +237,7 @@ impl<'m> SframeTable<'m> {
         self.words.len() as u64 * 4
     }
 
-    /// What to register for code that lies, or will lie, in `length` bytes at `text`: the whole mapping.
+    /// The registration for code that lies, or will lie, in `length` bytes at `text`: the whole mapping.
     pub fn registration(&self, text: Address, length: u64) -> Registration {
         Registration::new(self.address, self.size(), text, length)
     }

@@ -29,15 +29,15 @@ pub struct UnwindInfo {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct DynamicSections {
-    /// What the table's functions count from: the region's start.
+    /// The address that the table's functions count from: the region's start.
     pub dso_base: Address,
-    /// Where `__eh_frame` lies.
+    /// The address of `__eh_frame`.
     pub dwarf_section: Address,
-    /// Its bytes.
+    /// The bytes.
     pub dwarf_section_length: u64,
-    /// Where `__unwind_info` lies; 0 without one.
+    /// The address of `__unwind_info`; 0 without one.
     pub compact_unwind_section: Address,
-    /// Its bytes.
+    /// The bytes.
     pub compact_unwind_section_length: u64,
 }
 
@@ -116,7 +116,7 @@ impl UnwindInfo {
         &self.in_dwarf_mode
     }
 
-    /// What a callback gives for a PC of the region, if the two sections lie at these addresses. libunwind keeps the FDEs
+    /// The result of a callback for a PC of the region, if the two sections lie at these addresses. libunwind keeps the FDEs
     /// that it found under `dso_base`: when the region is removed, `__unw_remove_dynamic_eh_frame_section(dso_base)`
     /// drops them.
     pub fn sections(&self, eh_frame: Address, unwind_info: Address) -> DynamicSections {

@@ -12,7 +12,7 @@ use super::{CfiSections, Problem};
 use crate::cfi::PointerEncoding;
 use crate::{Directives, EscapeOperand};
 
-/// What a statement sets for its function.
+/// An operation that a statement states for its function.
 #[derive(Clone, Debug)]
 pub(super) enum Operation {
     DefCfa(Register, i64),

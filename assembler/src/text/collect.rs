@@ -1,4 +1,4 @@
-//! What statements say, gathered until their offsets are known.
+//! Statements, gathered until their offsets are known.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -16,24 +16,24 @@ use super::{CfiSections, Format, Problem};
 /// A statement of a text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Statement<'t> {
-    /// Its text.
+    /// The text.
     pub(super) text: &'t [u8],
-    /// Its place in the file.
+    /// The place in the file.
     pub(super) base: usize,
-    /// Whether its text is that of the file.
+    /// True if its text is that of the file.
     pub(super) is_in_place: bool,
 }
 
-/// What a statement is, beside what was learnt from it.
+/// The kind of a statement, beside what was learnt from it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind<'t> {
     /// Labels alone.
     Label,
     /// `.cfi_*`
     Cfi,
-    /// It makes no bytes.
+    /// A statement that makes no bytes.
     Silent,
-    /// Another section is current.
+    /// A change of the section.
     Section,
     /// An alignment: its name, and where its operands start.
     Align(&'t [u8], usize),
@@ -58,13 +58,13 @@ pub(super) struct OpenFunction {
 #[derive(Debug)]
 pub(super) struct PlacedOperation {
     pub(super) point: Point,
-    /// Whether an alignment stands between the one before and this one.
+    /// True if an alignment stands between the one before and this one.
     pub(super) is_aligned: bool,
     pub(super) span: Span,
     pub(super) operation: Operation,
 }
 
-/// What is known of a subsection.
+/// The state of a subsection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Place {
     /// The point at which statements stand now, if there is one.
@@ -73,11 +73,11 @@ pub(super) struct Place {
     pub(super) cfi: Option<Span>,
     /// The function that is open.
     pub(super) open: Option<usize>,
-    /// Whether an alignment came after the last directive.
+    /// True if an alignment came after the last directive.
     is_aligned: bool,
     /// The offset after the last bytes.
     pub(super) end: u64,
-    /// Whether bytes after that may not be listed.
+    /// True if bytes after that may not be listed.
     pub(super) is_cut: bool,
     /// The rows of a listing that those took; 0 if they are not listed.
     pub(super) rows: u32,
@@ -366,7 +366,7 @@ impl<'t> Collector<'t> {
     }
 }
 
-/// Whether a directive makes no bytes and changes nothing that matters here.
+/// Returns whether a directive makes no bytes and changes nothing that matters here.
 fn is_silent(word: &[u8]) -> bool {
     matches!(
         word,

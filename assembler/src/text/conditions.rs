@@ -18,9 +18,9 @@ const ROWS_AHEAD: usize = 2000;
 #[derive(Clone, Copy, Debug)]
 struct Branch {
     is_live: bool,
-    /// What the condition is, if that is known.
+    /// The value of the condition, if that is known.
     condition: Option<bool>,
-    /// Whether a branch of this condition was live, as far as is known.
+    /// True if a branch of this condition was live, as far as is known.
     was_live: bool,
 }
 
@@ -38,18 +38,18 @@ struct Definition<'t> {
 pub(super) struct Conditions<'t> {
     branches: Vec<Branch>,
     definition: Option<Definition<'t>>,
-    /// Whether the macros have CFI in their bodies.
+    /// The macros, with whether there is CFI in their bodies.
     macros: BTreeMap<&'t [u8], bool>,
-    /// Where there is CFI of which it is not known whether it was assembled.
+    /// `true` if there is CFI of which it is not known whether it was assembled.
     unknown: bool,
 }
 
-/// What a statement is for.
+/// The role of a statement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Role {
-    /// It was assembled as it stands.
+    /// A statement that was assembled as it stands.
     Assembled,
-    /// It was not, or directs the assembler.
+    /// A statement that was not assembled, or directs the assembler.
     Skipped,
     /// The columns beside it are those of the rows after it.
     Expanded,
@@ -212,7 +212,7 @@ impl<'t> Conditions<'t> {
         self.branches.push(Branch { is_live, condition, was_live: condition == Some(true) });
     }
 
-    /// Whether the first instruction of a branch has bytes beside it.
+    /// Returns whether the first instruction of a branch has bytes beside it.
     fn evidence(&self, mut rows: Rows<'t>) -> Option<bool> {
         let mut depth = 0;
         for _ in 0..ROWS_AHEAD {
@@ -238,7 +238,7 @@ impl<'t> Conditions<'t> {
     }
 }
 
-/// What a condition is, if that is known.
+/// Evaluates a condition, if its value is known.
 fn evaluate<'t>(word: &[u8], at: usize, statement: Statement<'t>, collector: &Collector<'t>) -> Option<bool> {
     let Statement { text, base, is_in_place } = statement;
     let mut operands = Operands::new(text, at, base, is_in_place, &collector.constants);

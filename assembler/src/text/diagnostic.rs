@@ -1,4 +1,4 @@
-//! What is wrong with a text, printed as compilers do.
+//! Diagnostics: the faults of a text, printed as compilers do.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -25,7 +25,7 @@ pub struct Diagnostic {
     pub column: u32,
     /// Bytes of what is meant.
     pub length: u32,
-    /// What is wrong.
+    /// The problem.
     pub problem: Problem,
     span: Span,
 }
@@ -40,7 +40,7 @@ pub struct Diagnostics<'t> {
 /// Bytes of a line that are quoted before and after a place.
 const QUOTED: usize = 500;
 
-/// What is wrong.
+/// A problem of a text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Problem {
@@ -98,7 +98,7 @@ pub enum Problem {
     HiddenMacro(String),
     /// `.list` or `.nolist`: lines may be hidden.
     ListControl,
-    /// Whether CFI is assembled depends on a condition that cannot be evaluated.
+    /// A condition around CFI that cannot be evaluated.
     Condition,
     /// The assembler did not assemble this.
     NotAssembled,
@@ -123,7 +123,7 @@ pub enum Problem {
 }
 
 impl<'t> Diagnostics<'t> {
-    /// Those at places of a text.
+    /// Makes the diagnostics of faults at places of a text.
     pub(super) fn new(text: &'t [u8], mut found: Vec<(Span, Problem)>) -> Self {
         found.sort_by_key(|(span, _)| span.start);
         found.dedup();

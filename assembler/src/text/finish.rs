@@ -99,7 +99,7 @@ impl<'t> Collector<'t> {
     }
 }
 
-/// Whether an assembler keeps a label out of the object's symbols.
+/// Returns whether an assembler keeps a label out of the object's symbols.
 fn is_local(name: &[u8], format: Format) -> bool {
     match format {
         Format::Elf => name.starts_with(b".L"),

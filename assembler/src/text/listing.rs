@@ -74,18 +74,18 @@ struct Listing<'t> {
     /// The most rows that a statement has.
     longest: u32,
     text: &'t [u8],
-    /// Whether some row is longer than those of gas's default width, once that was asked.
+    /// `true` if some row is longer than those of gas's default width, once that was asked.
     is_wide: Option<bool>,
 }
 
-/// What the statements of a row did.
+/// The effects of a row's statements.
 #[derive(Default)]
 struct RowState {
-    /// Whether the columns are those of the code.
+    /// True if the columns are those of the code.
     has_emitted: bool,
     has_cfi: bool,
     section_changed: bool,
-    /// Whether a statement made bytes in another section than the one in which the row starts.
+    /// True if a statement made bytes in another section than the one in which the row starts.
     is_elsewhere: bool,
     is_expanded: bool,
 }
@@ -150,7 +150,7 @@ impl<'t> Listing<'t> {
         (whole, false)
     }
 
-    /// Whether the listing is wider than gas makes it by default.
+    /// Returns whether the listing is wider than gas makes it by default.
     fn is_wide(&mut self) -> bool {
         let text = self.text;
         *self.is_wide.get_or_insert_with(|| {
@@ -261,7 +261,7 @@ impl<'t> Listing<'t> {
     }
 }
 
-/// Whether the end of a row's source may be missing.
+/// Returns whether the end of a row's source may be missing.
 fn is_cut(row: &Row<'_>, is_in_place: bool) -> bool {
     is_in_place && CUT_LENGTHS.contains(&row.source.len())
 }

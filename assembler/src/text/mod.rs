@@ -76,12 +76,12 @@ impl<'a> Reader<'a> {
         Self { arch, format: None, source: None }
     }
 
-    /// The same for a file format.
+    /// Sets the file format.
     pub const fn with_format(self, format: Format) -> Self {
         Self { format: Some(format), ..self }
     }
 
-    /// The same with the text that a listing is of, where the listing's lines are cut.
+    /// A copy with the text that a listing is of, where the listing's lines are cut.
     pub const fn with_source(self, source: &'a [u8]) -> Self {
         Self { source: Some(source), ..self }
     }
@@ -103,7 +103,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Whether a text is a listing, by its first line that is not empty.
+/// Returns whether a text is a listing, by its first line that is not empty.
 pub fn is_listing(text: &[u8]) -> bool {
     rows::is_listing(text)
 }

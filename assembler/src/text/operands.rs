@@ -24,7 +24,7 @@ pub(super) struct Operands<'t, 'c> {
     at: usize,
     /// The statement's place in the file.
     base: usize,
-    /// Whether the text is that of the file: if not, all places are that of the statement.
+    /// True if the text is that of the file: if not, all places are that of the statement.
     is_in_place: bool,
     constants: &'c Constants<'t>,
     depth: u32,

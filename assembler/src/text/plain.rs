@@ -43,7 +43,7 @@ pub(super) fn read(arch: Arch, format: Format, text: &[u8]) -> Result<Unit, Diag
     collector.finish(text, &bases)
 }
 
-/// Where each subsection starts: those of a section follow each other in ascending order.
+/// The start of each subsection: those of a section follow each other in ascending order.
 fn bases(collector: &Collector<'_>) -> Vec<u64> {
     let places = &collector.sections.places;
     let mut order: Vec<_> = (0..places.len()).collect();
@@ -90,7 +90,7 @@ impl<'t> Source<'t> {
         }
     }
 
-    /// So many bytes are made.
+    /// Takes note that so many bytes are made.
     fn emit(&mut self, count: u64) {
         if count == 0 {
             return;
@@ -172,7 +172,7 @@ fn each(word: &[u8], arch: Arch) -> Option<u64> {
     })
 }
 
-/// How many operands there are.
+/// The number of operands.
 fn elements(operands: &mut Operands<'_, '_>) -> u64 {
     let mut count = 0;
     while !operands.is_at_end() {

@@ -16,9 +16,9 @@ pub(super) struct Row<'t> {
     pub(super) rows: u32,
     /// The source.
     pub(super) source: &'t [u8],
-    /// Where that starts in the listing.
+    /// The start of the text in the listing.
     pub(super) at: usize,
-    /// Whether it was made by a macro.
+    /// True if it was made by a macro.
     pub(super) is_expansion: bool,
 }
 
@@ -38,11 +38,11 @@ enum LineOf<'t> {
     Header,
     Symbols,
     Nothing,
-    /// What it means that it is none of these.
+    /// A problem: it is none of these.
     Problem(Problem),
 }
 
-/// Whether a text is a listing, by its first line that is not empty.
+/// Returns whether a text is a listing, by its first line that is not empty.
 pub(super) fn is_listing(text: &[u8]) -> bool {
     let mut lines = text.split(|&byte| byte == b'\n');
     lines.find(|line| !line.trim_ascii().is_empty()).is_some_and(|line| {
@@ -78,7 +78,7 @@ impl<'t> Rows<'t> {
         }
     }
 
-    /// Whether the next row was made by a macro.
+    /// Returns whether the next row was made by a macro.
     pub(super) fn is_expansion_next(&self) -> bool {
         let mut ahead = *self;
         matches!(ahead.next(), Some(Ok(row)) if row.is_expansion)

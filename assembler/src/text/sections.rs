@@ -48,7 +48,7 @@ impl<'t> Sections<'t> {
         sections
     }
 
-    /// Where statements stand now.
+    /// The place at which statements stand now.
     pub(super) fn current(&self) -> PlaceId {
         self.current
     }
@@ -79,7 +79,7 @@ impl<'t> Sections<'t> {
         self.current = place;
     }
 
-    /// Whether a directive is about sections; if so, obeys it.
+    /// Obeys a directive if it is about sections; returns whether it is.
     pub(super) fn obey(
         &mut self,
         directive: &[u8],

@@ -4,7 +4,7 @@ use cfipack_format::{Arch, Family};
 
 use super::{Format, Problem};
 
-/// Which characters start comments and separate statements.
+/// The characters that start comments and separate statements.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Syntax {
     /// Starts a comment anywhere.
@@ -55,7 +55,7 @@ impl Splitter {
         Self { syntax, in_comment: false }
     }
 
-    /// Whether the last line ended in a comment.
+    /// Returns whether the last line ended in a comment.
     pub(super) fn is_in_comment(&self) -> bool {
         self.in_comment
     }
@@ -183,7 +183,7 @@ const SPECIAL: [bool; 256] = {
     table
 };
 
-/// Where a string that starts at `at` ends.
+/// The end of a string that starts at `at`.
 pub(super) fn string_end(line: &[u8], at: usize) -> Option<usize> {
     let mut index = at + 1;
     loop {
@@ -217,7 +217,7 @@ pub(super) fn skip_blank(text: &[u8], mut at: usize) -> usize {
     }
 }
 
-/// Where a statement starts after its labels.
+/// The start of a statement after its labels.
 pub(super) fn after_labels(statement: &[u8]) -> usize {
     let mut at = 0;
     while let Some((_, after)) = label(&statement[at..]) {
@@ -226,7 +226,7 @@ pub(super) fn after_labels(statement: &[u8]) -> usize {
     at
 }
 
-/// Whether a byte can be in a name.
+/// Returns whether a byte can be in a name.
 pub(super) fn is_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'$' | b'@' | 0x80..)
 }

@@ -1,4 +1,4 @@
-//! What a text says.
+//! Units: what a text says.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -25,9 +25,9 @@ pub struct Unit {
     pub labels: Vec<Label>,
     /// The symbols that `.cfi_personality` and `.cfi_lsda` name: a symbol's place in the list is its key.
     pub symbols: Vec<String>,
-    /// What the last `.cfi_sections` asks for.
+    /// The sections that the last `.cfi_sections` asks for.
     pub cfi_sections: CfiSections,
-    /// Whether some statement made an odd number of bytes: x86 code does.
+    /// True if some statement made an odd number of bytes: x86 code does.
     pub has_odd_sizes: bool,
 }
 
@@ -49,13 +49,13 @@ pub struct Section {
 pub struct Function {
     /// The label at its start: one that is a symbol of the object, else any.
     pub name: Option<String>,
-    /// Its section's place among [`Unit::sections`].
+    /// The section's place among [`Unit::sections`].
     pub section: usize,
     /// Bytes from the section's start.
     pub offset: u64,
     /// The line of its `.cfi_startproc`, counted from 1.
     pub line: u32,
-    /// Its size and directives.
+    /// The size and directives.
     pub directives: Directives,
 }
 
@@ -65,13 +65,13 @@ pub struct Function {
 pub struct Label {
     /// The name.
     pub name: String,
-    /// Its section's place among [`Unit::sections`].
+    /// The section's place among [`Unit::sections`].
     pub section: usize,
     /// Bytes from the section's start.
     pub offset: u64,
-    /// Whether other objects see it (`.globl`, `.weak`).
+    /// True if other objects see it (`.globl`, `.weak`).
     pub is_global: bool,
-    /// Whether they see it and no other module does (`.hidden`, `.protected`, `.internal`, `.private_extern`).
+    /// True if they see it and no other module does (`.hidden`, `.protected`, `.internal`, `.private_extern`).
     pub is_own: bool,
 }
 

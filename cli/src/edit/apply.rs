@@ -16,33 +16,33 @@ use crate::io::original::{CHANGED, Original, Policy};
 use crate::io::output;
 use crate::report::name_room::NameRoom;
 
-/// Where a changed file goes.
+/// The place of a changed file.
 #[derive(Clone, Debug)]
 pub enum Place {
     /// Into the place of the old one.
     Own {
-        /// Whether a file is changed that has other names (hard links) than those given, which keep the old bytes.
+        /// True if a file is changed that has other names (hard links) than those given, which keep the old bytes.
         break_links: bool,
     },
     /// To this path.
     Other(PathBuf),
 }
 
-/// What happened to a file.
+/// The outcome for a file.
 #[derive(Debug)]
 pub enum Outcome {
     /// The changed file is in its place.
     Changed,
     /// The file is already as it would become.
     Unchanged,
-    /// It is left as it is.
+    /// A file that is left as it is.
     Kept(Problem),
 }
 
 /// A verb's report about an object.
 #[derive(Debug)]
 pub struct Part<P> {
-    /// Which member of the archive it is, from 0.
+    /// The index of the archive's member, from 0.
     pub index: usize,
     /// The member's name for a report; none if the object is a file.
     pub member: Option<String>,
@@ -50,14 +50,14 @@ pub struct Part<P> {
     pub report: P,
 }
 
-/// What happened to a file, in detail.
+/// The outcome for a file, in detail.
 #[derive(Debug)]
 pub struct FileReport<P> {
-    /// Its name.
+    /// The name.
     pub name: PathBuf,
-    /// How it was found.
+    /// The origin: how it was found.
     pub origin: Origin,
-    /// What happened.
+    /// The outcome.
     pub outcome: Outcome,
     /// The verb's reports: about the file, or the members of an archive that it applies to.
     pub parts: Vec<Part<P>>,
@@ -65,9 +65,9 @@ pub struct FileReport<P> {
     pub bytes: Option<(u64, u64)>,
     /// The differences between the old and the new file.
     pub changes: Vec<Change>,
-    /// Its other names, which lead to the new file too.
+    /// The other names, which lead to the new file too.
     pub others: Vec<PathBuf>,
-    /// What could not be kept.
+    /// Warnings about what could not be kept.
     pub warnings: Vec<String>,
     /// Members of an archive for another machine, which stay as they are.
     pub num_of_other_kind: usize,

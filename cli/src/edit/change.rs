@@ -1,4 +1,4 @@
-//! What differs in a changed file, as reports list it in JSON.
+//! Differences of a changed file, as reports list them in JSON.
 
 use std::borrow::Cow;
 
@@ -9,13 +9,13 @@ use serde::{Serialize, Serializer};
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Change {
-    /// Their offset in the new file.
+    /// The offset in the new file.
     #[serde(serialize_with = "hexadecimal")]
     #[cfg_attr(test, schemars(with = "String"))]
     offset: usize,
     size: usize,
     what: Cow<'static, str>,
-    /// Where the bytes were in the old file, if they have moved.
+    /// The offset of the bytes in the old file, if they have moved.
     #[serde(serialize_with = "known_hexadecimal", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     from: Option<usize>,

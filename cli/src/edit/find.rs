@@ -21,46 +21,46 @@ use crate::io::temporary::Temporary;
 pub struct Target {
     /// The name that was given, or the path in a directory that was.
     pub name: PathBuf,
-    /// Where the file is, all symbolic links of a name that was given followed.
+    /// The place of the file, all symbolic links of a name that was given followed.
     pub location: Location,
-    /// What it is.
+    /// The identity of the file.
     pub identity: Identity,
-    /// Its other names (hard links) among the files.
+    /// The other names (hard links) among the files.
     pub others: Vec<Location>,
-    /// How it was found.
+    /// The origin: how it was found.
     pub origin: Origin,
-    /// Where the members of a thin archive may be; none if the file is another.
+    /// The places where members of a thin archive may be; none if the file is another.
     pub members: Option<Members>,
 }
 
-/// How a file was found.
+/// The origin of a file: how it was found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
-    /// It was named itself.
+    /// A file that was named itself.
     Named,
-    /// It is a member of a thin archive that was named.
+    /// A member of a thin archive that was named.
     Member,
-    /// It lies in a directory that was named.
+    /// A file in a directory that was named.
     Directory,
 }
 
-/// What a search finds.
+/// A find of a search.
 #[derive(Debug)]
 pub enum Found {
     /// A file.
     File(Target),
-    /// What is left as it is.
+    /// A file that is left as it is.
     Skipped {
-        /// Its name.
+        /// The name.
         name: PathBuf,
-        /// Why.
+        /// The reason.
         skip: Skip,
     },
-    /// What cannot be read.
+    /// A file that cannot be read.
     Failed {
-        /// Its name.
+        /// The name.
         name: PathBuf,
-        /// Why.
+        /// The error.
         error: anyhow::Error,
     },
 }
@@ -121,7 +121,7 @@ impl Search {
         Ok(())
     }
 
-    /// Where the file is that a path leads to, symbolic links followed.
+    /// Finds the file that a path leads to, symbolic links followed.
     fn location(&mut self, path: &Path) -> io::Result<Location> {
         let path = if path.is_symlink() { fs::canonicalize(path)? } else { path.to_path_buf() };
         let parent = directory_of(&path);
@@ -136,7 +136,7 @@ impl Search {
         Ok(Location::new(directory, path))
     }
 
-    /// What a directory contains.
+    /// Takes an entry of a directory.
     fn seen(&mut self, seen: Seen) {
         match seen {
             Seen::File(location) if Temporary::is_left_over(location.path()) => {
@@ -236,7 +236,7 @@ impl Search {
     }
 }
 
-/// What a file is by its first bytes.
+/// The format of a file by its first bytes.
 enum Format {
     /// An ELF file, or an archive with its members in it.
     Whole,
@@ -247,7 +247,7 @@ enum Format {
 }
 
 impl Format {
-    /// What the file is, and its format.
+    /// Finds the file's identity and format.
     fn of(location: &Location) -> io::Result<(Identity, Self)> {
         let file: File = location.entry()?.open()?;
         let metadata = file.metadata()?;

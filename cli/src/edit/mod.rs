@@ -17,9 +17,9 @@ pub use problem::{Problem, Skip};
 use cfipack_edit::Rewrite;
 use serde::Serialize;
 
-/// What a verb does to an object or a linked file.
+/// The work of a verb on an object or a linked file.
 pub trait Edit: Sync {
-    /// Its report about one object.
+    /// The report about one object.
     type Report: Serialize + Send;
 
     /// The changed object, none if it stays as it is, and the report.

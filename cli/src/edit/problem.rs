@@ -1,24 +1,24 @@
-//! Why a file is left as it is.
+//! The reason why a file is left as it is.
 
 use std::fmt;
 
 use cfipack_container::Error;
 use cfipack_edit::EmbedError;
 
-/// Why a file is left as it is.
+/// The reason why a file is left as it is.
 #[derive(Debug)]
 pub enum Problem {
-    /// There is nothing to do.
+    /// A file for which there is nothing to do.
     Skip(Skip),
-    /// The same, and why it is no input for the verb.
+    /// A file that is no input for the verb, and why.
     WrongInput(Error),
-    /// It cannot be changed safely, or a check found a fault in the result.
+    /// A file that cannot be changed safely, or in whose result a check found a fault.
     Refused(String),
-    /// It is damaged, or cannot be read or written.
+    /// A file that is damaged, or cannot be read or written.
     Failed(anyhow::Error),
 }
 
-/// Why there is nothing to do for a file.
+/// The reason why there is nothing to do for a file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Skip {
     /// Neither an ELF file nor an archive.
@@ -27,15 +27,15 @@ pub enum Skip {
     NoObjects,
     /// ELF, but of a machine or kind that has no `.sframe`.
     OtherKind,
-    /// It describes no function.
+    /// A file that describes no function.
     NoCfi,
-    /// Its code lies in another file.
+    /// The code lies in another file.
     DebugFile,
     /// An object or an archive, where only linked files are wanted.
     NotLinked,
-    /// It has a table already.
+    /// A file that has a table already.
     HasTable,
-    /// It has no table to remove.
+    /// A file that has no table to remove.
     NoTable,
     /// A symbolic link in a directory.
     SymbolicLink,
@@ -50,7 +50,7 @@ pub enum Skip {
 }
 
 impl Skip {
-    /// Its name in JSON.
+    /// The name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::NotElf => "not-elf",
@@ -69,19 +69,19 @@ impl Skip {
         }
     }
 
-    /// Whether the file is named even if others are not.
+    /// Returns whether the file is named even if others are not.
     pub fn is_unexpected(self) -> bool {
         matches!(self, Self::Special | Self::Outside | Self::Missing)
     }
 
-    /// Whether it is an error for a file that was named, not found in a directory.
+    /// Returns whether it is an error for a file that was named, not found in a directory.
     pub fn is_wrong_input(self) -> bool {
         matches!(self, Self::NotElf | Self::NoObjects | Self::OtherKind)
     }
 }
 
 impl Skip {
-    /// Whether the user of a file that was named expects something else.
+    /// Returns whether the user of a file that was named expects something else.
     pub fn is_missed(self) -> bool {
         self.is_wrong_input() || matches!(self, Self::NoCfi | Self::DebugFile)
     }
@@ -110,7 +110,7 @@ impl fmt::Display for Skip {
 }
 
 impl Problem {
-    /// Why there is nothing to do, if that is it.
+    /// The reason why there is nothing to do, if that is it.
     pub fn skip(&self) -> Option<Skip> {
         match self {
             Self::Skip(skip) => Some(*skip),

@@ -17,7 +17,7 @@ use super::walk::Searched;
 use crate::io::entry::{Entry, Location, directory_of};
 use crate::io::original::{CHANGED, Original};
 
-/// Where the members of a thin archive may be.
+/// The places where members of a thin archive may be.
 #[derive(Clone, Debug)]
 pub enum Members {
     /// Wherever the archive names them, through symbolic links too: of one that was named itself.

@@ -15,14 +15,14 @@ use crate::io::entry::Location;
 /// The directories that were searched.
 pub type Searched = HashMap<Identity, Arc<Directory>>;
 
-/// What a walk meets.
+/// An entry that a walk meets.
 #[derive(Debug)]
 pub enum Seen {
     /// A regular file.
     File(Location),
     /// Something else.
     Skipped(PathBuf, Skip),
-    /// What cannot be read.
+    /// An entry that cannot be read.
     Failed(PathBuf, io::Error),
 }
 

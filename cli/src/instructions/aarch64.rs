@@ -39,7 +39,7 @@ pub fn decode(bytes: [u8; 4], pc: Address, is_relocated: bool) -> Decoded {
     Decoded { len: 4, text, flow, effect, is_padding }
 }
 
-/// Where execution continues, and the target of a direct branch or call.
+/// Finds where execution continues, and the target of a direct branch or call.
 fn flow(word: u32, pc: Address, is_relocated: bool) -> (Flow, Option<Address>) {
     let field = |low: u32, bits: u32| {
         let value = i64::from((word >> low) & ((1 << bits) - 1));

@@ -20,7 +20,7 @@ pub struct Mark {
     pub words: String,
 }
 
-/// What disagrees.
+/// A kind of disagreement.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -49,7 +49,7 @@ pub struct Checker<'l> {
     pub rows: &'l [CfiRow],
     /// The index of the row of each instruction.
     in_force: Vec<Option<usize>>,
-    /// What is known before each instruction; none where execution is not seen to come.
+    /// The states before each instruction; none where execution is not seen to come.
     states: Vec<Option<State>>,
 }
 
@@ -76,7 +76,7 @@ impl<'l> Checker<'l> {
         self.row(index).map(|row| row.row.cfa)
     }
 
-    /// What is known before an instruction, and what the CFI has about it.
+    /// The state before an instruction, and what the CFI has about it.
     pub fn state(&self, index: usize) -> State {
         let mut state = self.states.get(index).copied().flatten().unwrap_or(State::UNKNOWN);
         if let Some(Cfa::Register { register, offset }) = self.cfa(index) {
@@ -86,7 +86,7 @@ impl<'l> Checker<'l> {
         state
     }
 
-    /// What is known after an instruction.
+    /// The state after an instruction.
     fn after(&self, index: usize) -> State {
         let mut state = self.state(index);
         let row = self.row(index);
@@ -135,7 +135,7 @@ impl<'l> Checker<'l> {
         }
     }
 
-    /// Whether a call returns as far as rows show: after one that does not, another block starts with another row,
+    /// Returns whether a call returns as far as rows show: after one that does not, another block starts with another row,
     /// perhaps after padding.
     fn returns(&self, call: usize) -> bool {
         let rest = self.instructions.iter().enumerate().skip(call + 1);

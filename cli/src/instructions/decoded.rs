@@ -11,7 +11,7 @@ pub struct Decoded {
     pub text: Text,
     pub flow: Flow,
     pub effect: Effect,
-    /// Whether it fills the space between blocks, if no branch leads to it.
+    /// True if it fills the space between blocks, if no branch leads to it.
     pub is_padding: bool,
 }
 
@@ -20,6 +20,6 @@ pub struct Decoded {
 pub enum Text {
     /// All of it.
     Plain(String),
-    /// What comes before the target of a direct branch; none if a relocation decides where it leads.
+    /// The text before the target of a direct branch, and the target; none if a relocation decides where it leads.
     Branch(String, Option<Address>),
 }

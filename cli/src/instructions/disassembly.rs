@@ -54,20 +54,20 @@ impl<'a> Code<'a> {
         Ok(Some(Self { section, start, len, relocated }))
     }
 
-    /// Its bytes.
+    /// The bytes.
     pub fn bytes(&self) -> &[u8] {
         let offset = (self.start.0 - self.section.address.0) as usize;
         &self.section.bytes[offset..offset + self.len]
     }
 
-    /// Whether a relocation changes one of `len` bytes from an offset in the function on.
+    /// Returns whether a relocation changes one of `len` bytes from an offset in the function on.
     fn is_relocated(&self, offset: usize, len: usize) -> bool {
         let start = self.start.0 - self.section.address.0 + offset as u64;
         let next = self.relocated.partition_point(|field| *field < start);
         self.relocated.get(next).is_some_and(|field| *field < start + len as u64)
     }
 
-    /// Its instructions.
+    /// The instructions.
     pub fn instructions(&self, arch: Arch, places: &Places<'_, '_>) -> Vec<Instruction> {
         let bytes = self.bytes();
         let mut x86 = X86Decoder::new(arch);

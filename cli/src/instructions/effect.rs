@@ -1,8 +1,8 @@
-//! What instructions do to the registers that a CFA can be based on, whatever the architecture.
+//! Effects of instructions on the registers that a CFA can be based on, whatever the architecture.
 
 use cfipack_format::{Address, Register, Rule};
 
-/// What one instruction does to registers.
+/// The effect of one instruction on registers.
 #[derive(Clone, Debug, Default)]
 pub struct Effect {
     /// In this order, each with the values that the ones before left.
@@ -20,12 +20,12 @@ pub enum Change {
     Load { register: Register, base: Register, offset: i64 },
 }
 
-/// Where execution continues.
+/// The flow of execution after an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flow {
     /// At the next instruction.
     Next,
-    /// There too, after a call that may also never return.
+    /// The next instruction, after a call that may also never return.
     Call,
     /// At the next instruction or at the target, if it is known.
     Branch(Option<Address>),
@@ -37,7 +37,7 @@ pub enum Flow {
     Stop,
 }
 
-/// What is known about the value of a register.
+/// The knowledge about the value of a register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Value {
     /// Nothing.
@@ -48,7 +48,7 @@ pub enum Value {
     Cfa(i32),
 }
 
-/// What is known about the values of the registers 0 to 31 before an instruction.
+/// The knowledge about the values of the registers 0 to 31 before an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct State([Value; 32]);
 
@@ -115,7 +115,7 @@ impl State {
 }
 
 impl Effect {
-    /// Whether it gives a register a new value.
+    /// Returns whether it gives a register a new value.
     pub fn changes(&self, register: Register) -> bool {
         let is_changed = |change: &Change| match change {
             Change::Set { register: own, .. } | Change::Load { register: own, .. } => *own == register,

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::effect::{State, Value};
 use super::rows::{self, CfaWords, CfiRow};
 
-/// Where the parts of a frame lie.
+/// The places of a frame's parts.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Frame {

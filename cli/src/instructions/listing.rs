@@ -27,11 +27,11 @@ use crate::report::style;
 pub struct Listing {
     /// The instructions in order.
     instructions: Vec<Line>,
-    /// How many instructions have marks.
+    /// The number of instructions that have marks.
     marked: u64,
     /// The frame before the instruction that was asked for.
     frame: Option<Frame>,
-    /// What is missing, in words.
+    /// Notes on what is missing, in words.
     notes: Vec<String>,
     #[serde(skip)]
     arch: Arch,
@@ -45,9 +45,9 @@ struct Line {
     bytes: String,
     /// Null where the architecture has no disassembler.
     text: Option<String>,
-    /// Whether it is the one at ADDRESS.
+    /// True if it is the one at ADDRESS.
     here: bool,
-    /// Whether the row starts here.
+    /// True if the row starts here.
     changed: bool,
     row: Option<LineRow>,
     /// The row of the file's table, if it has tables.

@@ -1,4 +1,4 @@
-//! What a changed file keeps of the old one: owner, mode, extended attributes, and on request its times.
+//! Attributes that a changed file keeps of the old one: owner, mode, extended attributes, and on request its times.
 
 use std::fs::{File, FileTimes, Metadata};
 use std::io;

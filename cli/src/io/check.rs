@@ -1,4 +1,4 @@
-//! What is wrong with the paths of a command line, before any work is done.
+//! Faults of the paths on a command line, found before any work is done.
 
 use std::path::Path;
 

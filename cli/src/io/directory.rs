@@ -18,7 +18,7 @@ pub(super) const PATH_ONLY: OFlags = OFlags::PATH;
 #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
 pub(super) const PATH_ONLY: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK);
 
-/// As long as the paths that Linux takes, and with it the depth of a tree.
+/// The length of the longest path that Linux takes, and with it the depth of a tree.
 const MAX_PATH: usize = 4095;
 
 /// Handles that stay open: files follow each other in one directory, and a tree may have more directories than a
@@ -82,7 +82,7 @@ impl Directory {
         Ok(Arc::new(directory))
     }
 
-    /// What the directory is.
+    /// The identity of the directory.
     pub fn identity(&self) -> Identity {
         self.identity
     }

@@ -16,7 +16,7 @@ pub enum Outcome {
     Done(Status),
     /// The object has nothing of this kind, which is an error if no object of the file has.
     Absent(&'static str),
-    /// The same, although the object has CFI: reported for a member if others have a table.
+    /// The missing table of an object that has CFI: reported for a member if others have a table.
     MissingTable(&'static str),
 }
 

@@ -70,7 +70,7 @@ impl Entry {
         if path.is_symlink() { Self::of(&fs::canonicalize(path)?) } else { Self::of(path) }
     }
 
-    /// Another name in the directory.
+    /// Replaces the name by another one in the directory.
     pub fn sibling(&self, name: &str) -> Self {
         let (directory, path) = (self.directory.clone(), self.path.with_file_name(name));
         Self { directory, name: name.into(), path }
@@ -98,7 +98,7 @@ impl Entry {
         self.open_with(flags, Mode::from_raw_mode(mode as RawMode))
     }
 
-    /// What the name leads to.
+    /// The metadata of what the name leads to.
     pub fn metadata(&self) -> io::Result<Metadata> {
         let metadata = self.open_with(PATH_ONLY, Mode::empty())?.metadata()?;
         if metadata.is_symlink() { Err(not_followed()) } else { Ok(metadata) }

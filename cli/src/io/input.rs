@@ -74,9 +74,9 @@ pub struct Input<'s> {
 /// An object, a linked file or a bare section.
 #[derive(Debug)]
 pub struct Object<'a> {
-    /// Its name.
+    /// The name.
     pub name: Name<'a>,
-    /// Its contents.
+    /// The contents.
     pub contents: Contents<'a>,
 }
 
@@ -95,7 +95,7 @@ pub enum Contents<'a> {
 #[derive(Clone, Debug)]
 pub struct Name<'a> {
     path: &'a Path,
-    /// Its name in the archive or fat file; not copied, as many members may have one long name.
+    /// The name in the archive or fat file; not copied, as many members may have one long name.
     pub member: Option<Cow<'a, str>>,
 }
 
@@ -230,12 +230,12 @@ impl<'a> Object<'a> {
         Ok(())
     }
 
-    /// Whether it is a bare `.sframe` section.
+    /// Returns whether it is a bare `.sframe` section.
     pub fn is_bare_sframe(&self) -> bool {
         matches!(self.contents, Contents::Table(_))
     }
 
-    /// Whether its tables are compact unwind tables: those of a Mach-O file or a bare `__unwind_info`.
+    /// Returns whether its tables are compact unwind tables: those of a Mach-O file or a bare `__unwind_info`.
     pub fn is_compact(&self) -> bool {
         match &self.contents {
             Contents::File(file) => file.as_macho().is_some(),
@@ -244,7 +244,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Whether it is a relocatable object, whose sections have no addresses yet.
+    /// Returns whether it is a relocatable object, whose sections have no addresses yet.
     pub fn is_relocatable(&self) -> bool {
         matches!(&self.contents, Contents::File(file) if file.kind() == Kind::Relocatable)
     }
@@ -262,7 +262,7 @@ impl<'a> Object<'a> {
         Ok(all)
     }
 
-    /// Its `.sframe` sections; `address` is that of a bare one.
+    /// The `.sframe` sections; `address` is that of a bare one.
     pub fn sframe_sections(&self, address: Address) -> anyhow::Result<Vec<Section<'a>>> {
         match &self.contents {
             Contents::File(file) => Ok(file.sframe_sections()?),
@@ -310,7 +310,7 @@ pub fn call_frame_sections<'a>(file: &File<'a>) -> anyhow::Result<Vec<CallFrameS
     Ok(sections)
 }
 
-/// Whether sections describe any function, and not only discarded ones.
+/// Returns whether sections describe any function, and not only discarded ones.
 pub fn describe_functions(sections: &[CallFrameSection<'_>]) -> bool {
     !sections.iter().all(CallFrameSection::is_superfluous)
 }

@@ -77,7 +77,7 @@ impl Bytes {
 /// The greatest number of bytes read from an input that cannot be mapped and need not end, such as a pipe.
 pub const MAX_READ: u64 = 1 << 30;
 
-/// Whether it is a character or block device, which need not end.
+/// Returns whether it is a character or block device, which need not end.
 #[cfg(unix)]
 fn is_device(metadata: &Metadata) -> bool {
     use std::os::unix::fs::FileTypeExt as _;

@@ -14,12 +14,12 @@ use super::entry::Entry;
 use super::mmap::Bytes;
 use super::temporary::Temporary;
 
-/// How a file is replaced.
+/// The policy of replacing a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
     /// The new file has the times of the old one.
     pub keep_times: bool,
-    /// It is on the disk before it has its name.
+    /// `true` if it has to be on the disk before it has its name.
     pub sync: bool,
 }
 
@@ -35,10 +35,10 @@ pub struct Original {
 /// The error about a file that is not what it was.
 pub const CHANGED: &str = "another process changed the file meanwhile";
 
-/// What became of a file that was replaced.
+/// The outcome of replacing a file.
 #[derive(Debug)]
 pub struct Replaced {
-    /// What could not be kept of the old one.
+    /// Warnings about what could not be kept of the old one.
     pub warnings: Vec<String>,
     /// The new file.
     pub identity: Identity,
@@ -59,17 +59,17 @@ impl Original {
         Ok(Self { entry, file, metadata, bytes })
     }
 
-    /// Its bytes.
+    /// The bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// What the file is.
+    /// The identity of the file.
     pub fn identity(&self) -> Identity {
         Identity::of(&self.metadata)
     }
 
-    /// How many names (hard links) it has.
+    /// The number of names (hard links) that it has.
     pub fn links(&self) -> u64 {
         self.metadata.nlink()
     }

@@ -74,7 +74,7 @@ impl<W: Write> std::fmt::Write for Text<W> {
     }
 }
 
-/// Whether both paths lead to one file.
+/// Returns whether both paths lead to one file.
 pub fn is_same_file(a: &Path, b: &Path) -> bool {
     match (std::fs::canonicalize(a), std::fs::canonicalize(b)) {
         (Ok(a), Ok(b)) => a == b,
@@ -82,7 +82,7 @@ pub fn is_same_file(a: &Path, b: &Path) -> bool {
     }
 }
 
-/// Whether a path is that of standard output.
+/// Returns whether a path is that of standard output.
 pub fn is_standard(path: &Path) -> bool {
     Destination::of(path) == Destination::Descriptor(1)
 }

@@ -1,4 +1,4 @@
-//! How many bytes of a pipe are read: a pipe need not end, and the length of a bare section follows from its
+//! The number of bytes of a pipe that are read: a pipe need not end, and the length of a bare section follows from its
 //! headers alone.
 
 use cfipack_container::has_known_magic;
@@ -39,7 +39,7 @@ impl Reach {
     /// The number of bytes that identify a file's format.
     const HEAD: u64 = 8;
 
-    /// How many bytes to read in total: at most those in `bytes` if they are enough, be it to report an error.
+    /// The number of bytes to read in total: at most those in `bytes` if they are enough, be it to report an error.
     /// `bytes` starts with those of the previous call.
     pub fn wanted(&mut self, bytes: &[u8]) -> u64 {
         if (bytes.len() as u64) < Self::HEAD {

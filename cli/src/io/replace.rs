@@ -46,7 +46,7 @@ pub(super) fn keep_mode(file: &File, old: &Metadata) -> io::Result<Option<String
 pub(super) struct Owner {
     /// The mode to set, after the owner, because a change of owner clears bits of the mode.
     pub mode: Permissions,
-    /// What had to change.
+    /// A warning about what had to change.
     pub warning: Option<String>,
 }
 

@@ -23,9 +23,9 @@ static PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
 /// Signals that end the process after the files are removed.
 const ENDS: [c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
-/// How many threads create a file at the moment.
+/// The number of threads that create a file at the moment.
 static CREATING: AtomicUsize = AtomicUsize::new(0);
-/// Whether a handler removes the files: none is created any more.
+/// `true` once a handler removes the files: none is created any more.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
 #[derive(Debug)]
@@ -48,7 +48,7 @@ struct Map {
 pub struct RemovedOnSignal(&'static File);
 
 impl RemovedOnSignal {
-    /// Whether a signal removes it.
+    /// Returns whether a signal removes it.
     pub fn is_registered(self) -> bool {
         self.0.is_registered.load(Ordering::Acquire)
     }

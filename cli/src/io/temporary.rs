@@ -29,7 +29,7 @@ impl Temporary {
         Self::create(target, |entry| entry.create(mode))
     }
 
-    /// Another name, in the directory of `target`, of the file `identity`, whose name is `existing`.
+    /// Makes another name, in the directory of `target`, of the file `identity`, whose name is `existing`.
     ///
     /// # Errors
     /// It cannot be created: the file systems differ, or a file has no room for more names; the name leads to another
@@ -42,7 +42,7 @@ impl Temporary {
         Ok(link)
     }
 
-    /// Whether a file's name is that of a temporary file, left by a run that was killed.
+    /// Returns whether a file's name is that of a temporary file, left by a run that was killed.
     pub fn is_left_over(path: &Path) -> bool {
         let name = path.file_name().unwrap_or_default().as_bytes();
         name.len() == 32 && name.starts_with(b".cfi2sframe.") && name.ends_with(b".tmp")
@@ -77,7 +77,7 @@ impl Temporary {
         Ok(())
     }
 
-    /// Its path.
+    /// The path.
     pub fn path(&self) -> &Path {
         self.entry.path()
     }
@@ -167,7 +167,7 @@ mod tests {
         assert!(status.unwrap().success());
     }
 
-    /// Whether this process and its children ignore a signal (`nohup`, jobs in the background of a shell).
+    /// Returns whether this process and its children ignore a signal (`nohup`, jobs in the background of a shell).
     fn is_ignored(signal: i32) -> bool {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

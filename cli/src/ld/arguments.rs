@@ -12,7 +12,7 @@ use crate::io::temporary::Temporary;
 const STRICT: &[u8] = b"--strict";
 /// The start of an argument by which a compiler driver passes others to the linker.
 const PASSED: &[u8] = b"-Wl,";
-/// As many arguments that start with `@` GNU ld takes, be they files or not; one more is its error "too many @-files
+/// The number of arguments starting with `@` that GNU ld takes, be they files or not; one more is its error "too many @-files
 /// encountered".
 const MAX_FILES: usize = 1999;
 

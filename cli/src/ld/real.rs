@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail};
 
 /// Names the linker: a path, or a name that is looked up in `PATH`.
 pub const LINKER: &str = "CFI2SFRAME_LD";
-/// How many of these commands are above this one.
+/// The variable with the number of these commands above this one.
 const DEPTH: &str = "CFI2SFRAME_LD_DEPTH";
 /// A compiler driver as the linker may run this command again, for its own linker. More is a copy that runs itself.
 const MAX_DEPTH: u32 = 4;

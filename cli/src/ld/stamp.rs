@@ -1,4 +1,4 @@
-//! What a file's metadata says about whether it was written again.
+//! Metadata of a file, which tells whether it was written again.
 
 use std::fs;
 use std::path::Path;

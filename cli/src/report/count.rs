@@ -14,7 +14,7 @@ impl fmt::Display for Counts<'_> {
 }
 
 impl Counts<'_> {
-    /// The same without the first comma.
+    /// Lists them without the first comma.
     pub fn list(&self) -> String {
         self.to_string().trim_start_matches(", ").to_string()
     }

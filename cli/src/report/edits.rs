@@ -22,26 +22,26 @@ use crate::report::escaped::Escaped;
 use crate::report::limits::Remark;
 use crate::report::status::{self, Status};
 
-/// How an edit runs over files.
+/// A run of an edit over files.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// Where changed files go.
+    /// The place of changed files.
     pub place: Place,
-    /// How they are replaced.
+    /// The way in which they are replaced.
     pub policy: Policy,
     /// The number of files at once.
     pub jobs: usize,
-    /// Whether there is a line for each file.
+    /// True if there is a line for each file.
     pub verbose: bool,
-    /// Whether there are only warnings and errors.
+    /// True if there are only warnings and errors.
     pub quiet: bool,
-    /// Whether the report is JSON.
+    /// True if the report is JSON.
     pub json: bool,
-    /// Whether warnings about files that stay as they are have exit status 1.
+    /// True if warnings about files that stay as they are have exit status 1.
     pub strict: bool,
 }
 
-/// What an edit reports about its results.
+/// The report of an edit about its results.
 pub trait Reported: Edit {
     /// The verb, as JSON names it.
     const VERB: &'static str;
@@ -65,7 +65,7 @@ pub struct Totals {
     pub functions: u64,
     /// Functions in tables.
     pub converted: u64,
-    /// Their code, and what tables cover of it.
+    /// The code, and what tables cover of it.
     pub code: CodeBytes,
     /// Rows of outermost frames.
     pub outermost: u64,
@@ -250,7 +250,7 @@ fn style() -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// What happened to a file, for counts.
+/// The outcome for a file, for counts.
 #[derive(Clone, Copy)]
 enum Kind {
     Changed,

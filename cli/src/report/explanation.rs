@@ -12,7 +12,7 @@ use crate::io::output;
 use crate::report::place::Places;
 use crate::report::status::{self, Status};
 
-/// What `explain` prints about a function.
+/// An explanation of a function, as `explain` prints it.
 pub trait Explanation: Serialize {
     /// Writes it as text.
     fn print(&self, out: &mut dyn Write) -> io::Result<()>;

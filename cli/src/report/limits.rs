@@ -30,7 +30,7 @@ fn parse_percent(text: &str) -> Result<f64, String> {
     (0.0..=100.0).contains(&percent).then_some(percent).ok_or_else(|| "not between 0 and 100".to_string())
 }
 
-/// What a table covers.
+/// The coverage of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Covered {
     /// Functions of the CFI.
@@ -41,17 +41,17 @@ pub struct Covered {
     pub code: CodeBytes,
 }
 
-/// What is remarkable about a table.
+/// A remark about a table.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Remark {
     /// A description.
     pub words: String,
-    /// Whether the exit status is 1.
+    /// True if the exit status is 1.
     pub fails: bool,
 }
 
 impl Limits {
-    /// What is below a limit, or remarkably little.
+    /// Remarks about what is below a limit, or remarkably little.
     pub fn remarks(&self, covered: &Covered) -> Vec<Remark> {
         let Covered { functions, converted, code } = *covered;
         let is_below = |percent: &f64| (converted as f64) * 100.0 < percent * functions as f64;
@@ -82,7 +82,7 @@ impl Limits {
         Status::differs_if(remarks.iter().any(|remark| remark.fails))
     }
 
-    /// Whether warnings have exit status 1.
+    /// Returns whether warnings have exit status 1.
     pub fn strict(&self) -> bool {
         self.strict
     }

@@ -1,4 +1,4 @@
-//! What the verbs print: text and JSON about functions, rows, reasons and places, and exit statuses.
+//! Output of the verbs: text and JSON about functions, rows, reasons and places, and exit statuses.
 
 pub mod cfi_bytes;
 pub mod comparison;

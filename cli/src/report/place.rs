@@ -82,7 +82,7 @@ impl<'f, 'a> Places<'f, 'a> {
         Self { file, symbols, code, names: Names::default(), room }
     }
 
-    /// The same with symbols printed so.
+    /// A copy with symbols printed so.
     pub fn with_names(self, names: Names) -> Self {
         Self { names, ..self }
     }
@@ -92,7 +92,7 @@ impl<'f, 'a> Places<'f, 'a> {
         self.room.bounded(name)
     }
 
-    /// Whether places can have names, which those of a bare section have not.
+    /// Returns whether places can have names, which those of a bare section have not.
     pub fn has_names(&self) -> bool {
         self.file.is_some()
     }
@@ -214,7 +214,7 @@ impl<'f, 'a> Places<'f, 'a> {
         self.symbols.get_or_init(|| self.file?.symbols().ok()).as_ref()
     }
 
-    /// Whether the place is in a section of code of a relocatable object.
+    /// Returns whether the place is in a section of code of a relocatable object.
     pub fn has_section(&self, place: &Place) -> bool {
         let is_object = self.file.is_some_and(|file| file.kind() == Kind::Relocatable);
         let name = place.section.as_deref().filter(|_| is_object);
@@ -265,7 +265,7 @@ fn indexed(code: &Section<'_>) -> String {
     format!("{}[{}]", code.name, code.index.unwrap_or(0))
 }
 
-/// Whether a section has this name, which may have its index.
+/// Returns whether a section has this name, which may have its index.
 fn is_named(code: &Section<'_>, name: &str) -> bool {
     code.name == name || indexed(code) == name
 }

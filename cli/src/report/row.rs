@@ -23,7 +23,7 @@ struct Value {
     /// A register's name, or `cfa`.
     base: String,
     offset: i64,
-    /// Whether the value is in memory at that address.
+    /// True if the value is in memory at that address.
     stored: bool,
 }
 

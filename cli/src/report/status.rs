@@ -89,7 +89,7 @@ fn write(line: &str) {
     let _ = io::stderr().write_all(line.as_bytes());
 }
 
-/// Whether the reader of standard output closed it.
+/// Returns whether the reader of standard output closed it.
 pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         let cause = cause.downcast_ref::<io::Error>().map(io::Error::kind);

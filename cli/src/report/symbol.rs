@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::report::escaped::Escaped;
 
-/// How symbols are printed.
+/// The form in which symbols are printed.
 #[derive(clap::Args, Clone, Copy, Default, Debug)]
 pub struct Names {
     /// Print symbols as the file has them, and not as C++ and Rust sources do
@@ -31,9 +31,9 @@ impl Names {
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SymbolName {
-    /// As the file has it, with `+0x4` for a place after its start.
+    /// The symbol as the file has it, with `+0x4` for a place after its start.
     symbol: Option<String>,
-    /// As the source has it; null for one that is not mangled, and with `--no-demangle`.
+    /// The symbol as the source has it; null for one that is not mangled, and with `--no-demangle`.
     demangled: Option<String>,
 }
 
@@ -60,7 +60,7 @@ fn room(len: usize) -> usize {
     512 + 8 * len
 }
 
-/// How deep the parser of C++ names goes: a name that ends too early is tried again at each level, which takes twice the
+/// The depth of the parser of C++ names: a name that ends too early is tried again at each level, which takes twice the
 /// time for about three levels more. Of 100 000 symbols of libLLVM and libstdc++ it is too little for 600.
 const MAX_DEPTH: u32 = 40;
 
@@ -73,7 +73,7 @@ pub fn demangle(name: &str) -> Option<String> {
     }
 }
 
-/// Whether a name means a symbol: as the file has it, as [`demangle`] prints it, or that without parameters and
+/// Returns whether a name means a symbol: as the file has it, as [`demangle`] prints it, or that without parameters and
 /// the type of the result (`a::h` for `a::h(int)`).
 pub fn is_named(linkage: &str, name: &str) -> bool {
     if linkage == name {
@@ -118,7 +118,7 @@ fn in_cpp(name: &str, symbol: &cpp_demangle::Symbol<&str>, options: DemangleOpti
     limited(name, |out| symbol.structured_demangle(out, &options).is_ok())
 }
 
-/// What `write` writes, if that does not grow too much.
+/// Collects what `write` writes, if that does not grow too much.
 fn limited(name: &str, write: impl FnOnce(&mut Limited) -> bool) -> Option<String> {
     let mut out = Limited { text: String::new(), room: room(name.len()) };
     write(&mut out).then_some(out.text)

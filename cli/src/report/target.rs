@@ -41,7 +41,7 @@ impl Target {
         self.place.as_ref().filter(|place| place.section.is_none())
     }
 
-    /// Its address.
+    /// The address.
     pub fn find(&self, places: &Places<'_, '_>) -> anyhow::Result<Address> {
         // A symbol may contain a plus sign.
         let with_offset =

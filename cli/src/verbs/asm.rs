@@ -87,7 +87,7 @@ function in a section without global symbols, or in a COMDAT group (of which the
 keep another object's code), is omitted with a warning. Mach-O linkers drop
 rows about code of another object, so that there is no such object for Mach-O.";
 
-/// What is made.
+/// The product of the verb.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 enum Emit {
     /// .sframe
@@ -221,14 +221,14 @@ fn print_json(summary: &impl Serialize) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
-/// What was made.
+/// The product that was made.
 #[derive(Debug)]
 struct Made {
     section: &'static str,
     bytes: Vec<u8>,
     relocations: Vec<Relocation>,
     omitted: Vec<Omitted>,
-    /// Whether functions are omitted that the format has.
+    /// True if functions are omitted that the format has.
     is_incomplete: bool,
 }
 
@@ -376,7 +376,7 @@ struct RelocationJson<'r> {
     addend: i64,
 }
 
-/// Whose records an assembler of the text's format writes.
+/// The assembler whose records are written for the text's format.
 fn dialect(unit: &Unit) -> Dialect {
     if unit.format == Format::MachO { Dialect::Llvm } else { Dialect::Gas }
 }

@@ -197,7 +197,7 @@ impl<'s, 'a> Summary<'s, 'a> {
         Ok(Self { object, file, conversion, bytes, cfi, code, excluded, report, names })
     }
 
-    /// Whether the requested checks pass: every converted function is judged and equal, enough are converted, and
+    /// Checks what was requested: every converted function is judged and equal, enough are converted, and
     /// only functions that the conversion reports as omitted are missing.
     fn status(&self, limits: &Limits) -> Status {
         let malformed = &self.conversion.malformed;

@@ -39,12 +39,12 @@ pub struct ManyFiles {
     quiet: bool,
 }
 
-/// How a command line states that files are replaced, for messages.
+/// The option by which a command line states that files are replaced, for messages.
 pub const IN_PLACE: &str = "--in-place";
-/// The same of a verb that replaces files unless it is told otherwise.
+/// The reason of a verb that replaces files unless it is told otherwise.
 pub const WITHOUT_OUTPUT: &str = "no -o";
 
-/// What to change.
+/// The files to change.
 #[derive(Debug)]
 pub struct Targets {
     /// Files, and thin archives.
@@ -74,7 +74,7 @@ impl ManyFiles {
         Ok(Targets { found, _input: Some(spool) })
     }
 
-    /// Where changed files go: to `output`, or into their own place, which the command line states by `in_place`.
+    /// The destination of changed files: `output`, or their own place, which the command line states by `in_place`.
     pub fn destination(
         &self,
         inputs: &[PathBuf],

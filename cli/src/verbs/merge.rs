@@ -119,7 +119,7 @@ fn check(arguments: &Arguments) -> anyhow::Result<()> {
 struct Source<'a> {
     name: String,
     sections: Vec<FileSection<'a>>,
-    /// Where its code lies; nothing of a section that stands alone.
+    /// The address of its code; nothing of a section that stands alone.
     code: Option<Vec<Range<Address>>>,
 }
 
@@ -171,7 +171,7 @@ fn names(sources: &[Source<'_>]) -> String {
     names.join(", ")
 }
 
-/// What all tables became.
+/// The outcome for all tables.
 struct Merge {
     section: Section,
     bytes: Vec<u8>,

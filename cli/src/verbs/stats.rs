@@ -125,7 +125,7 @@ fn converted(name: String, file: &File<'_>, options: &TableOptions) -> anyhow::R
     Ok(StatsJson { coverage: Some(coverage), ..StatsJson::new(name, Source::Cfi, &[table]) })
 }
 
-/// How much of its CFI the file's own tables cover; none if it has no CFI.
+/// The share of its CFI that the file's own tables cover; none if it has no CFI.
 fn coverage(file: &File<'_>, tables: &[Section<'_>]) -> anyhow::Result<Option<Coverage>> {
     let sections = file.call_frame_sections()?;
     if !input::describe_functions(&sections) {
@@ -164,7 +164,7 @@ pub struct StatsJson {
     coverage: Option<Coverage>,
 }
 
-/// How many functions of the CFI the tables cover.
+/// The number of the CFI's functions that the tables cover.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Coverage {

@@ -153,7 +153,7 @@ pub struct LinkJson<'r> {
     omitted: u64,
 }
 
-/// What an object contributes.
+/// The contribution of an object.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct InputJson<'r> {
@@ -168,7 +168,7 @@ struct InputJson<'r> {
     /// Bytes that it needs alone, without a header.
     bytes: u64,
     reasons: BTreeMap<&'static str, u64>,
-    /// Why its own table is not used.
+    /// The reason why its own table is not used.
     reason: Option<String>,
 }
 

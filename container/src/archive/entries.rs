@@ -13,7 +13,7 @@ pub const HEADER_LEN: usize = 60;
 /// The decimal size in a header.
 pub const SIZE_FIELD: Range<usize> = 48..58;
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EntryKind {
     /// A file.
@@ -22,7 +22,7 @@ pub enum EntryKind {
     SymbolIndex(IndexKind),
     /// The long names of a GNU archive.
     Names,
-    /// What only Microsoft's archives have: a second symbol index, of another form, and maps for hybrid code.
+    /// An entry that only Microsoft's archives have: a second symbol index, of another form, and maps for hybrid code.
     Foreign,
 }
 
@@ -46,17 +46,17 @@ pub enum IndexKind {
 pub struct Entry<'a> {
     /// What it is.
     pub kind: EntryKind,
-    /// Where its header starts.
+    /// The start of its header.
     pub header: usize,
-    /// Its name, without what only ends it.
+    /// The name, without what only ends it.
     pub name: &'a [u8],
     /// In a thin archive, where the member starts in the archive that the name leads to.
     pub nested: Option<u64>,
-    /// Its bytes in the file, after a name that stands before them; none for a member of a thin archive.
+    /// The bytes in the file, after a name that stands before them; none for a member of a thin archive.
     pub data: Range<usize>,
     /// The size that the header states, which contains that of a name before the bytes.
     pub size: u64,
-    /// Where the next entry starts: after a byte of padding, if there is one.
+    /// The start of the next entry: after a byte of padding, if there is one.
     pub end: usize,
 }
 

@@ -12,16 +12,16 @@ use crate::fat::{self, Slice};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Member<'a> {
-    /// Its name in the archive, or its architecture in a fat file, or both with a colon between;
+    /// The name in the archive, or its architecture in a fat file, or both with a colon between;
     /// none if the file itself is the only member.
     pub name: Option<Cow<'a, str>>,
-    /// Its bytes.
+    /// The bytes.
     pub bytes: &'a [u8],
-    /// Its architecture as `lipo` and `llvm-objdump --arch` call it (`x86_64`, `arm64`, `arm64e`): in
+    /// The architecture as `lipo` and `llvm-objdump --arch` call it (`x86_64`, `arm64`, `arm64e`): in
     /// a fat file by that file's header, elsewhere by its own; none if that is not Mach-O or ELF. Those of
     /// ELF are `x86_64`, `aarch64`, `aarch64_be` and `s390x`.
     pub arch: Option<Cow<'static, str>>,
-    /// Whether it comes from an archive, which may hold anything. What a fat file contains is of an
+    /// True if it comes from an archive, which may hold anything. What a fat file contains is of an
     /// architecture must be an object or a linked file.
     pub is_of_archive: bool,
 }

@@ -11,7 +11,7 @@ pub(super) fn check(bytes: &[u8], entry: &Entry<'_>) -> Result<(), Error> {
     Numbers::find(bytes, entry, kind).map(|_| ())
 }
 
-/// Where the offsets of a symbol index lie.
+/// The offsets in a symbol index.
 #[derive(Clone, Debug)]
 pub struct Numbers {
     /// The records, each of which ends with an offset.
@@ -20,7 +20,7 @@ pub struct Numbers {
     pub stride: usize,
     /// Bytes of an offset.
     pub width: usize,
-    /// Whether numbers are big-endian.
+    /// True if numbers are big-endian.
     pub is_big: bool,
 }
 

@@ -11,11 +11,11 @@ use super::headers::Headers;
 use super::room::Room;
 use crate::error::{Error, SectionName};
 
-/// How many bytes one compressed byte may claim to become: zlib reaches 1032 at most. What all sections of
+/// The number of bytes that one compressed byte may claim to become: zlib reaches 1032 at most. What all sections of
 /// a file may become together, [`Room`] knows.
 const MOST: u64 = 1032;
 
-/// What a section becomes that its header calls compressed.
+/// Decompresses a section that its header calls compressed.
 pub(super) fn decompress<'a>(
     headers: &Headers<'a>,
     index: usize,
@@ -40,7 +40,7 @@ pub(super) fn decompress<'a>(
     inflate(format, data, uncompressed_size, section)
 }
 
-/// What a section becomes that is compressed in the way of before `SHF_COMPRESSED` (`.zdebug_frame`): "ZLIB",
+/// Decompresses a section that is compressed in the way of before `SHF_COMPRESSED` (`.zdebug_frame`): "ZLIB",
 /// the size as 8 bytes, big-endian, and a stream of zlib.
 pub(super) fn decompress_by_name<'a>(
     headers: &Headers<'a>,

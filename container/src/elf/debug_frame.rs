@@ -1,4 +1,4 @@
-//! What `.debug_frame` describes that `.eh_frame` does not, and does not describe twice.
+//! FDEs of `.debug_frame` for what `.eh_frame` does not describe, each described once.
 //!
 //! Code built without unwind tables is described there alone, in files whose C runtime has an `.eh_frame`.
 //! Assemblers and compilers can also write both, which agree then.
@@ -122,11 +122,11 @@ impl<'a> Elf<'a> {
     }
 }
 
-/// What code a linked file can have at 0.
+/// The code that a linked file can have at 0.
 enum CodeAtZero {
-    /// There is a section of code.
+    /// A section of code.
     Any,
-    /// There is none, but there are symbols of functions of these sizes.
+    /// No section of code, but symbols of functions of these sizes.
     OfSizes(HashSet<u64>),
 }
 
@@ -143,13 +143,13 @@ fn is_eh_frame(section: &CallFrameSection<'_>) -> bool {
     section.kind == SectionKind::EhFrame
 }
 
-/// Where the functions of a section start that have any code.
+/// The starts of a section's functions that have any code.
 fn starts(section: &CallFrameSection<'_>) -> Vec<Address> {
     let functions = cfipack_cfi::Functions::new(&section.cfi()).flatten();
     functions.filter(|function| function.size != 0).map(|function| function.key.address()).collect()
 }
 
-/// Where several functions of `.debug_frame` start, ascending.
+/// The starts that several functions of `.debug_frame` share, ascending.
 fn shared_starts(sections: &[CallFrameSection<'_>]) -> Vec<Address> {
     let debug_frames = sections.iter().filter(|section| !is_eh_frame(section));
     let mut all: Vec<_> = debug_frames.flat_map(starts).collect();
@@ -185,7 +185,7 @@ fn superfluous_of(
     repeated.chain(discarded.into_iter().map(because(Exclusion::Discarded))).collect()
 }
 
-/// What an FDE describes of the code at its start, in its own bytes and those of its CIE.
+/// The description by an FDE of the code at its start, in its own bytes and those of its CIE.
 fn rows_and_size<'f>(function: &Function<'f>) -> impl Eq + Hash + use<'f> {
     let cie = function.cie;
     let of_cie = (cie.augmentation, cie.code_alignment, cie.data_alignment, cie.return_address);

@@ -77,7 +77,7 @@ fn eh_frame_address(headers: &Headers<'_>, header: &Section<'_>) -> Result<Addre
     Ok(Address(base.wrapping_add(value)))
 }
 
-/// Where the last FDE lies that the table names, if the table is of the one kind that linkers write:
+/// Finds the last FDE that the table names, if the table is of the one kind that linkers write:
 /// a 4-byte count and pairs of 4-byte distances from the header's start.
 fn last_fde(headers: &Headers<'_>, header: &Section<'_>) -> Option<u64> {
     let endian = headers.arch.endian();

@@ -27,7 +27,7 @@ const ZDEBUG_FRAME: &[u8] = b".zdebug_frame";
 #[derive(Debug)]
 pub struct Elf<'a> {
     pub(super) headers: Headers<'a>,
-    /// Which section holds the relocations of which, in relocatable objects.
+    /// The sections of relocations, by the section that they are of, in relocatable objects.
     pub(super) relocation_index: RelocationIndex,
     pub(super) addresses: Addresses,
 }
@@ -146,7 +146,7 @@ impl<'a> Elf<'a> {
         segment.map_or(0, |segment| segment.p_filesz(headers.endian))
     }
 
-    /// Whether the file has debug information alone: sections of code or `.eh_frame` are there, and have no
+    /// Returns whether the file has debug information alone: sections of code or `.eh_frame` are there, and have no
     /// contents (`SHT_NOBITS`), as `objcopy --only-keep-debug` leaves them. These are in the file that it was split
     /// from.
     pub fn is_debug_file(&self) -> bool {
@@ -196,7 +196,7 @@ impl<'a> Elf<'a> {
         self.addresses.locate(&self.headers, address)
     }
 
-    /// Where a section lies; 0 for one that does not exist.
+    /// The place of a section; 0 for one that does not exist.
     pub(crate) fn start_of_section(&self, index: SectionIndex) -> u64 {
         self.addresses.of(index.0)
     }

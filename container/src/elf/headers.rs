@@ -18,7 +18,7 @@ use crate::section::Section;
 pub struct Headers<'a> {
     /// The file.
     pub bytes: &'a [u8],
-    /// Its byte order.
+    /// The byte order.
     pub endian: Endianness,
     /// The architecture of its code.
     pub arch: Arch,
@@ -85,7 +85,7 @@ impl<'a> Headers<'a> {
         })
     }
 
-    /// Whether a section occupies space in the file.
+    /// Returns whether a section occupies space in the file.
     pub fn has_bytes(&self, header: &SectionHeader64<Endianness>) -> bool {
         header.sh_type(self.endian) != elf::SHT_NOBITS
     }

@@ -6,7 +6,7 @@ use object::{Endianness, SectionIndex, U32};
 
 use super::headers::Headers;
 
-/// Which section holds the extended section indexes (`SHT_SYMTAB_SHNDX`) of which symbol table: looked up
+/// The sections of extended section indexes (`SHT_SYMTAB_SHNDX`), by the symbol table that each is of: looked up
 /// once, for a file may have as many sections of relocations as it has sections.
 #[derive(Default, Debug)]
 pub(super) struct ExtendedIndexes {
@@ -21,7 +21,7 @@ pub(super) struct LinkedSymbols<'a> {
     extended: &'a [U32<Endianness>],
 }
 
-/// Where a symbol is defined.
+/// The place at which a symbol is defined.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Defined {
     /// The section; none for undefined and absolute symbols.
@@ -63,7 +63,7 @@ impl ExtendedIndexes {
 }
 
 impl LinkedSymbols<'_> {
-    /// Where the symbol with this index is defined; none if there is no such symbol.
+    /// Finds where the symbol with this index is defined; none if there is no such symbol.
     pub(super) fn defined(&self, endian: Endianness, index: usize) -> Option<Defined> {
         let symbol = self.symbols.get(index)?;
         let number = symbol.st_shndx(endian);

@@ -1,4 +1,4 @@
-//! Where the sections of a file lie, also before a linker has placed them.
+//! Addresses of the sections of a file, also before a linker has placed them.
 
 use cfipack_format::Address;
 use object::SectionIndex;
@@ -11,7 +11,7 @@ use crate::kind::Kind;
 use crate::names;
 use crate::section::Location;
 
-/// Where the sections of a relocatable object are taken to lie. Linked files have addresses of
+/// The addresses that the sections of a relocatable object are taken to have. Linked files have addresses of
 /// their own, and sections that are not loaded are at zero in every placement.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
@@ -41,7 +41,7 @@ pub(crate) struct Addresses {
 }
 
 impl Addresses {
-    /// Those that a linker assigned; of a relocatable object those of a placement.
+    /// Takes the addresses that a linker assigned; of a relocatable object those of a placement.
     pub(super) fn new(headers: &Headers<'_>, placement: Placement) -> Result<Self, Error> {
         let count = headers.sections.len();
         let section = |index| headers.sections.section(SectionIndex(index));
@@ -67,17 +67,17 @@ impl Addresses {
         Ok(Self { all, placed, reached })
     }
 
-    /// Whether several sections lie at one place.
+    /// Returns whether several sections lie at one place.
     pub(super) fn is_ambiguous(&self) -> bool {
         self.placed.is_empty()
     }
 
-    /// Where a section lies; 0 for one that does not exist.
+    /// The place of a section; 0 for one that does not exist.
     pub(crate) fn of(&self, section: usize) -> u64 {
         self.all.get(section).copied().unwrap_or(0)
     }
 
-    /// Whether an address lies in any section, of which several may overlap.
+    /// Returns whether an address lies in any section, of which several may overlap.
     pub(super) fn is_loaded(&self, address: Address) -> bool {
         let after = self.placed.partition_point(|&index| self.of(index) <= address.0);
         after.checked_sub(1).is_some_and(|last| address.0 < self.reached[last])
@@ -129,7 +129,7 @@ fn apart(headers: &Headers<'_>) -> Result<Vec<u64>, Error> {
     Ok(addresses)
 }
 
-/// Whether a section occupies memory at its address: loaded, and not a template for threads.
+/// Returns whether a section occupies memory at its address: loaded, and not a template for threads.
 fn is_placed(headers: &Headers<'_>, section: usize) -> bool {
     let Ok(header) = headers.sections.section(SectionIndex(section)) else { return false };
     let flags = header.sh_flags(headers.endian);

@@ -16,7 +16,7 @@ use super::placement::Addresses;
 use crate::error::Error;
 use crate::relocation::Relocation;
 
-/// Which section holds the relocations of which.
+/// An index of the sections of relocations, by the section that they are of.
 #[derive(Default, Debug)]
 pub(super) struct RelocationIndex {
     /// Target and relocation section, sorted.
@@ -110,7 +110,7 @@ impl RelocationIndex {
     }
 }
 
-/// What a relocation does to its field.
+/// The operation of a relocation on its field.
 #[derive(Clone, Copy)]
 enum Operation {
     /// Nothing: a marker, or a pointer to a GOT slot (personalities; never a function's start).

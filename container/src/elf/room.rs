@@ -1,4 +1,4 @@
-//! How much memory the sections of a file may take.
+//! Limits of the memory that the sections of a file may take.
 
 use object::Endianness;
 use object::elf::SectionHeader64;
@@ -7,13 +7,13 @@ use object::read::elf::SectionHeader as _;
 use super::headers::Headers;
 use crate::error::Error;
 
-/// How many bytes the compressed sections of a file may become together, for each byte of the file.
+/// The number of bytes that the compressed sections of a file may become together, for each byte of the file.
 ///
 /// `.debug_frame` of an object whose functions are all alike becomes 250 times as long, but its relocations and
 /// its code do not shrink: no file comes near to 64 times its own length. A hostile one could reach 1032.
 pub(super) const DECOMPRESSED_PER_BYTE: u64 = 64;
 
-/// What is left for the sections that are read at a time.
+/// The room that is left for the sections that are read at a time.
 #[derive(Debug)]
 pub(super) struct Room {
     /// Bytes of the file that may still be copied.

@@ -20,11 +20,11 @@ use crate::section::Section;
 pub struct CompactUnwind<'a> {
     /// The section as it lies in the file: before relocation.
     pub section: Section<'a>,
-    /// Its rows, in the file's order; what is left of an incomplete one is not.
+    /// The rows, in the file's order; what is left of an incomplete one is not.
     pub rows: Vec<CompactUnwindRow>,
     /// The personalities that rows name, counted from 1, in the order of their first use.
     pub personalities: Vec<Referent<'a>>,
-    /// What the relocated fields refer to, by offset.
+    /// The referents of the relocated fields, by offset.
     referents: Vec<(SectionOffset, Referent<'a>)>,
 }
 
@@ -32,21 +32,21 @@ pub struct CompactUnwind<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct CompactUnwindRow {
-    /// Where it stands in the section.
+    /// The offset in the section.
     pub offset: SectionOffset,
     /// Start of the code it is for.
     pub function: Address,
     /// Bytes of that code.
     pub length: u32,
-    /// How it is unwound.
+    /// The encoding of the function's unwinding.
     pub encoding: Encoding,
-    /// Its number among [`CompactUnwind::personalities`].
+    /// The number among [`CompactUnwind::personalities`].
     pub personality: Option<NonZeroU32>,
-    /// Its language-specific data area.
+    /// The language-specific data area.
     pub lsda: Option<Address>,
 }
 
-/// What a pointer refers to, in the words of llvm-objdump 23: an external relocation's symbol
+/// The referent of a pointer, in the words of llvm-objdump 23: an external relocation's symbol
 /// and what is added to it; else the last symbol at or below the place (of several at one
 /// address, the first in the symbol table), or the section if that symbol is of another.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -61,7 +61,7 @@ pub struct Referent<'a> {
 }
 
 impl<'a> CompactUnwind<'a> {
-    /// What the relocated pointer at an offset of the section refers to.
+    /// The referent of the relocated pointer at an offset of the section.
     pub fn referent(&self, field: SectionOffset) -> Option<&Referent<'a>> {
         let found = self.referents.binary_search_by_key(&field, |referent| referent.0);
         found.ok().map(|i| &self.referents[i].1)

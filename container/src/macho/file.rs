@@ -12,7 +12,7 @@ use crate::kind::Kind;
 use crate::relocation::Relocation;
 use crate::section::{CallFrameSection, Location, Section};
 
-/// Whether a file starts as Mach-O does, of either width and byte order.
+/// Returns whether a file starts as Mach-O does, of either width and byte order.
 pub(crate) fn has_magic(bytes: &[u8]) -> bool {
     let magics = [macho::MH_MAGIC, macho::MH_CIGAM, macho::MH_MAGIC_64, macho::MH_CIGAM_64];
     bytes.first_chunk().is_some_and(|magic| magics.contains(&u32::from_le_bytes(*magic)))

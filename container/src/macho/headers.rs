@@ -27,20 +27,20 @@ pub struct Headers<'a> {
     pub sections: Vec<Header<'a>>,
     /// The symbols.
     pub symbols: SymbolTable<'a>,
-    /// Where the Mach-O header lies: the start of `__TEXT`; 0 in a relocatable object.
+    /// The address of the Mach-O header: the start of `__TEXT`; 0 in a relocatable object.
     pub base: Address,
-    /// Where the list of `LC_FUNCTION_STARTS` lies in the file, and the list.
+    /// The place of the list of `LC_FUNCTION_STARTS` in the file, and the list.
     pub function_starts: Option<(u64, &'a [u8])>,
 }
 
 /// A section's header.
 #[derive(Clone, Copy, Debug)]
 pub struct Header<'a> {
-    /// Its name.
+    /// The name.
     pub name: &'a [u8],
-    /// Its address.
+    /// The address.
     pub address: u64,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub size: u64,
     /// In the file; none without bytes there.
     pub offset: Option<u64>,
@@ -174,7 +174,7 @@ impl<'a> Header<'a> {
         }
     }
 
-    /// Whether it holds instructions that a compiler wrote. Stubs, a linker's work, are of another type.
+    /// Returns whether it holds instructions that a compiler wrote. Stubs, a linker's work, are of another type.
     pub fn is_code(&self) -> bool {
         let code = macho::S_ATTR_PURE_INSTRUCTIONS | macho::S_ATTR_SOME_INSTRUCTIONS;
         let kind = self.flags.typ();

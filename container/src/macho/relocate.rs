@@ -21,17 +21,17 @@ use crate::relocation::Relocation;
 pub struct Fixup {
     /// The field, in bytes from its section's start.
     pub offset: u32,
-    /// Its type, of the architecture.
+    /// The type, of the architecture.
     pub kind: RelocationType,
     /// Bytes of the field.
     pub width: usize,
-    /// Whether the field's own address is subtracted.
+    /// True if the field's own address is subtracted.
     pub relative: bool,
     /// What it refers to.
     pub target: Target,
 }
 
-/// What a relocation refers to.
+/// The target of a relocation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Target {
     /// A symbol, by index.
@@ -42,7 +42,7 @@ pub enum Target {
     Address(u32),
 }
 
-/// What a relocation does to its field.
+/// The operation of a relocation on its field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operation {
     /// Nothing: the field is right already, or a pointer to a GOT slot.
@@ -171,7 +171,7 @@ pub(super) fn apply(file: &Headers<'_>, section: usize, bytes: &mut Cow<'_, [u8]
     Ok(())
 }
 
-/// What a relocation's field holds.
+/// The value that a relocation's field holds.
 pub(super) fn field(bytes: &[u8], fixup: &Fixup) -> Option<u64> {
     let field = bytes.get(fixup.offset as usize..)?.get(..fixup.width)?;
     Some(field.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte)))

@@ -12,7 +12,7 @@ use crate::names;
 /// `LC_SYMTAB`'s symbols, of either width.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SymbolTable<'a> {
-    /// Where the entries lie in the file.
+    /// The offset of the entries in the file.
     offset: usize,
     entries: &'a [u8],
     strings: &'a [u8],
@@ -27,7 +27,7 @@ pub struct Symbol<'a> {
     pub name: &'a [u8],
     /// The section it is defined in, from 0.
     pub section: Option<usize>,
-    /// Its address; 0 where it is not defined.
+    /// The address; 0 where it is not defined.
     pub value: u64,
     /// Not one of a debugger's.
     pub is_real: bool,
@@ -41,7 +41,7 @@ impl<'a> Symbol<'a> {
         names::text(self.name)
     }
 
-    /// Whether it divides its section into subsections: it is not an alternative entry (`N_ALT_ENTRY`), and not a
+    /// Returns whether it divides its section into subsections: it is not an alternative entry (`N_ALT_ENTRY`), and not a
     /// label of the assembler's (`L…`, `l…`), which ld64.lld takes for a part of what is before it.
     pub fn starts_subsection(&self) -> bool {
         let is_label = self.name.starts_with(b"L") || self.name.starts_with(b"l");
@@ -66,7 +66,7 @@ impl<'a> SymbolTable<'a> {
         Ok(Self { offset: command.symoff.get(LE) as usize, entries, strings, size })
     }
 
-    /// Where the value of a symbol of an index lies in the file.
+    /// The place of the value of a symbol of an index in the file.
     pub fn value_offset(&self, index: usize) -> usize {
         self.offset + index * self.size + 8
     }

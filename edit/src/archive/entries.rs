@@ -7,7 +7,7 @@ use cfipack_container::raw::archive::{Entry, HEADER_LEN, SIZE_FIELD};
 
 use crate::rewrite::Rewrite;
 
-/// How much of a name a description has: names may overlap in the file, and descriptions are copies.
+/// The length up to which a description has a name: names may overlap in the file, and descriptions are copies.
 const MAX_NAME_LEN: usize = 100;
 
 /// Appends an entry's header with another size.

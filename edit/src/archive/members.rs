@@ -113,7 +113,7 @@ fn assemble<'a>(
     Ok(archive)
 }
 
-/// Whether each member starts at a multiple of 8, and a name before it makes it so.
+/// Returns whether each member starts at a multiple of 8, and a name before it makes it so.
 fn is_of_darwin(entries: &[Entry<'_>]) -> bool {
     let mut members = entries.iter().filter(|entry| entry.kind == EntryKind::Member);
     members.all(|entry| {
@@ -122,7 +122,7 @@ fn is_of_darwin(entries: &[Entry<'_>]) -> bool {
     })
 }
 
-/// Where the header of each entry starts in the old and in the new archive.
+/// The offsets of each entry's header in the old and in the new archive.
 fn moved(entries: &[Entry<'_>], changed: &[Option<Rewrite<'_>>]) -> Vec<(usize, usize)> {
     let mut next = object::archive::MAGIC.len();
     let mut moved = Vec::with_capacity(entries.len());

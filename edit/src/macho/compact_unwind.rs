@@ -30,11 +30,11 @@ pub struct CompactUnwindEditor<'f, 'a> {
     /// The section, if the object has it.
     pub(super) section: Option<Section<'a>>,
     pub(super) relocations: Relocations,
-    /// Where symbols divide sections: sections from 0 with addresses, sorted.
+    /// The addresses at which symbols divide sections: sections from 0 with addresses, sorted.
     starts: Vec<(usize, Address)>,
 }
 
-/// How a function is unwound, as a row of `__compact_unwind` is to have it.
+/// The unwinding of a function, as a row of `__compact_unwind` is to have it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CompactUnwindEdit {
     /// The row that is replaced, by its place in the section; none for a new one. Function and length of a row that
@@ -48,7 +48,7 @@ pub struct CompactUnwindEdit {
     pub encoding: Encoding,
     /// The personality: its index in the symbol table.
     pub personality: Option<usize>,
-    /// Its language-specific data area.
+    /// The language-specific data area.
     pub lsda: Option<Address>,
 }
 
@@ -93,13 +93,13 @@ impl<'f, 'a> CompactUnwindEditor<'f, 'a> {
         Ok(Self { file, commands, section, relocations, starts })
     }
 
-    /// Whether symbols divide the object's sections into parts that a linker moves one by one
+    /// Returns whether symbols divide the object's sections into parts that a linker moves one by one
     /// (`MH_SUBSECTIONS_VIA_SYMBOLS`).
     pub fn has_subsections(&self) -> bool {
         self.commands.has_subsections
     }
 
-    /// Whether a part of a section starts at this address, which a row may lead to, and has a symbol.
+    /// Returns whether a part of a section starts at this address, which a row may lead to, and has a symbol.
     pub fn starts_subsection(&self, address: Address) -> bool {
         let place = self.file.locate(address);
         place.is_some_and(|place| self.starts.binary_search(&(place.section, address)).is_ok())

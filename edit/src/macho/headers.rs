@@ -13,21 +13,21 @@ use super::splices::Splices;
 /// A field of the load commands that has an offset in the file.
 #[derive(Debug)]
 pub(super) struct OffsetField {
-    /// Where it stands in the file; it has 4 bytes.
+    /// The offset in the file; it has 4 bytes.
     at: usize,
     what: Cow<'static, str>,
-    /// Its value: where the part starts.
+    /// The value: where the part starts.
     offset: u64,
     /// Bytes of the part.
     len: u64,
 }
 
-/// What is known of the load commands.
+/// The load commands, as far as they matter here.
 #[derive(Debug)]
 pub(super) struct Commands {
-    /// Whether symbols divide sections into parts that a linker moves one by one.
+    /// True if symbols divide sections into parts that a linker moves one by one.
     pub(super) has_subsections: bool,
-    /// Where the load command of the only segment lies.
+    /// The place of the load command of the only segment.
     pub(super) segment: Range<usize>,
     /// The number of its sections.
     pub(super) num_sections: u32,
@@ -197,7 +197,7 @@ impl Commands {
         Ok(())
     }
 
-    /// Where the header of a section lies in the file.
+    /// The place of the header of a section in the file.
     pub(super) fn section_header(&self, section: usize) -> usize {
         self.segment.start + SEGMENT + section * SECTION
     }

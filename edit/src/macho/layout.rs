@@ -1,4 +1,4 @@
-//! Where the changed section lies, and what has to know it.
+//! The place of the changed section, and what has to know it.
 
 use cfipack_container::raw::macho::{Headers, Target};
 use cfipack_container::{Error, SectionName};
@@ -95,7 +95,7 @@ impl CompactUnwindEditor<'_, '_> {
         self.section.as_ref()?.index
     }
 
-    /// Where the old rows lie in the file.
+    /// The range of the old rows in the file.
     fn contents(&self) -> std::ops::Range<usize> {
         let len = self.section.as_ref().map_or(0, |section| section.bytes.len());
         let header = self.section_index().map(|index| &self.file.sections[index]);

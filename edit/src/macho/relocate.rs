@@ -9,7 +9,7 @@ use object::macho;
 pub(super) struct Relocations {
     /// Offsets of the fields, and the entries as on disk.
     list: Vec<(u32, [u8; Self::SIZE])>,
-    /// Whether the first offset is the lowest. Assemblers begin with the highest.
+    /// True if the first offset is the lowest. Assemblers begin with the highest.
     is_rising: bool,
 }
 

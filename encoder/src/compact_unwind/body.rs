@@ -20,7 +20,7 @@ use crate::cfi::{Change, RowSink, State, Stretch};
 pub(super) struct Body {
     pub(super) row: Row,
     pub(super) saved: SavedRegisters,
-    /// Where the CFA's rule began to be the body's: after the instruction that made it so.
+    /// The offset at which the CFA's rule began to be the body's: after the instruction that made it so.
     pub(super) cfa_since: u32,
 }
 
@@ -34,18 +34,18 @@ pub(super) struct Rows<'c> {
     least: i64,
     /// The highest offset from the stack pointer that a step to the body can have.
     most: i64,
-    /// Where the row in effect starts.
+    /// The start of the row in effect.
     start: u32,
-    /// Its CFA's offset, and whether that counts from the stack pointer.
+    /// The CFA's offset, and whether that counts from the stack pointer.
     offset: i64,
     from_stack_pointer: bool,
-    /// Whether it is the body's.
+    /// True if it is the body's.
     in_body: bool,
-    /// Whether it differs from the body in the CFA's offset only, if at all.
+    /// True if it differs from the body in the CFA's offset only, if at all.
     rules_are_bodys: bool,
-    /// Whether the body was left and the state on entry has not been reached yet.
+    /// True if the body was left and the state on entry has not been reached yet.
     on_way_out: bool,
-    /// Where the steps began that the row in effect, if it is a step, belongs to.
+    /// The start of the steps that the row in effect, if it is a step, belongs to.
     steps_since: u32,
     /// Bytes of the body's rows.
     inside: u32,
@@ -56,7 +56,7 @@ pub(super) struct Rows<'c> {
     outside_long_at: u32,
     /// A reason that a stretch ended with.
     stopped: Option<Reason>,
-    /// Where a reason lies, if not at the row it ended the function with.
+    /// The offset of a reason, if not at the row it ended the function with.
     pub(super) stopped_at: Option<u32>,
 }
 

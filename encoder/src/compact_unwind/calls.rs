@@ -2,7 +2,7 @@
 
 use cfipack_format::{Arch, Family};
 
-/// Whether calls can be distinguished from other code of an architecture: of arm64 always, of x86 with the
+/// Returns whether calls can be distinguished from other code of an architecture: of arm64 always, of x86 with the
 /// feature `iced-x86`.
 pub(super) const fn can_be_found(arch: Arch) -> bool {
     match arch.family() {
@@ -12,7 +12,7 @@ pub(super) const fn can_be_found(arch: Arch) -> bool {
     }
 }
 
-/// What keeps a range of code from being free of calls.
+/// A finding that keeps a range of code from being free of calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
     /// A call instruction, this many bytes into the function.

@@ -9,15 +9,15 @@ use super::{arm64, llvm_mc, x86};
 use crate::cfi::{Function, Instructions, Interpreter};
 use crate::{Reason, Unsupported, UnsupportedFormat};
 
-/// Whose encodings.
+/// The origin of the encodings.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum Mode {
-    /// Such as are true: an encoding restores what the CFI describes, in the body of the function and
+    /// True encodings: an encoding restores what the CFI describes, in the body of the function and
     /// at every call, or the function has none.
     #[default]
     Checked,
-    /// What llvm-mc 23 gives for the same directives, true or not.
+    /// The encodings that llvm-mc 23 gives for the same directives, true or not.
     LlvmMc {
         /// The function has a personality other than `___gxx_personality_v0` and
         /// `___objc_personality_v0`, for which llvm-mc keeps DWARF mode without

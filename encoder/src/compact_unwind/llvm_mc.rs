@@ -9,7 +9,7 @@ use cfipack_format::{Arch, Register};
 use crate::Reason;
 use crate::cfi::Instruction;
 
-/// What beside the instructions decides.
+/// The facts beside the instructions that decide.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub struct Frame {

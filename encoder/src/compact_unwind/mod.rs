@@ -93,11 +93,11 @@ pub struct Entry {
     pub function: RelocationTarget,
     /// Bytes of the range.
     pub length: u32,
-    /// How it is unwound. Its LSDA flag is set if there is an LSDA.
+    /// The encoding of the function's unwinding. Its LSDA flag is set if there is an LSDA.
     pub encoding: Encoding,
-    /// Its personality.
+    /// The personality.
     pub personality: Option<RelocationTarget>,
-    /// Its LSDA.
+    /// The LSDA.
     pub lsda: Option<RelocationTarget>,
 }
 
@@ -178,7 +178,7 @@ impl Section {
         self.bytes.len()
     }
 
-    /// Whether the section has no rows.
+    /// Returns whether the section has no rows.
     pub const fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }

@@ -13,13 +13,13 @@ pub enum RelocationTarget {
     },
     /// A symbol; llvm-mc has this for personalities.
     Symbol {
-        /// Its number in the object's symbol table, from 0, below 2 to the power of 24.
+        /// The number in the object's symbol table, from 0, below 2 to the power of 24.
         number: u32,
     },
 }
 
 impl RelocationTarget {
-    /// What the row has in the pointer's place.
+    /// The value that the row has in the pointer's place.
     pub(super) const fn addend(self) -> u64 {
         match self {
             Self::Section { address, .. } => address,
@@ -33,11 +33,11 @@ impl RelocationTarget {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct Relocation {
-    /// Where the pointer stands in the section.
+    /// The offset of the pointer in the section.
     pub offset: u32,
-    /// What it leads to.
+    /// The symbol or section that it leads to.
     pub target: RelocationTarget,
-    /// Its bytes: 4 or 8.
+    /// The bytes: 4 or 8.
     pub size: u8,
 }
 

@@ -25,12 +25,12 @@ const fn slots(arch: Arch) -> [u8; 16] {
 const X19: u16 = 19;
 const D8: u16 = 72;
 
-/// Where a callee-saved register is: its offset from the CFA. What encodings can represent is all near.
+/// The place of a callee-saved register: its offset from the CFA. What encodings can represent is all near.
 type Slot = i16;
 
-/// Where it was on entry: no rule.
+/// The place on entry: no rule.
 const UNTOUCHED: Slot = 0;
-/// Where no encoding can represent it.
+/// A place that no encoding can represent.
 const ELSEWHERE: Slot = Slot::MIN;
 
 fn slot_of(rule: Rule) -> Slot {
@@ -52,7 +52,7 @@ pub(super) struct SavedRegisters {
     /// a bit each, the highest one for all from 63 on.
     foreign: u64,
     arch: Arch,
-    /// Whether the caller's stack pointer is something else than the CFA.
+    /// True if the caller's stack pointer is something else than the CFA.
     pub(super) stack_pointer_is_not_cfa: bool,
 }
 
@@ -99,7 +99,7 @@ impl Registers for SavedRegisters {
 }
 
 impl SavedRegisters {
-    /// Whether every register is where `body` has it, or untouched.
+    /// Returns whether every register is where `body` has it, or untouched.
     #[inline]
     pub(super) fn is_part_of(&self, body: &Self) -> bool {
         self.foreign & !body.foreign == 0
@@ -132,7 +132,7 @@ impl SavedRegisters {
         (self.saved != 0).then(|| self.register(self.saved.trailing_zeros() as usize))
     }
 
-    /// How many registers are saved.
+    /// The number of saved registers.
     #[inline]
     pub(super) fn count(&self) -> usize {
         self.saved.count_ones() as usize

@@ -1,4 +1,4 @@
-//! What a row must be to be a step to another.
+//! Steps: rows on the way to another.
 
 use cfipack_format::{Arch, Cfa, Family, Row, Rule};
 
@@ -44,7 +44,7 @@ pub(super) const fn frame_record_size(arch: Arch) -> i64 {
     }
 }
 
-/// Whether a row is a step to another.
+/// Returns whether a row is a step to another.
 pub(super) fn is_step(
     arch: Arch,
     (row, saved): (&Row, &SavedRegisters),
@@ -66,7 +66,7 @@ pub(super) fn is_step(
         && saved.is_part_of(body.1)
 }
 
-/// Whether, on the way to the CFA of a body, this is the CFA.
+/// Returns whether, on the way to the CFA of a body, this is the CFA.
 fn cfa_is_step_to(arch: Arch, cfa: Cfa, body: Cfa) -> bool {
     let (Cfa::Register { register, offset }, Cfa::Register { register: base, offset: deepest }) = (cfa, body)
     else {
@@ -77,7 +77,7 @@ fn cfa_is_step_to(arch: Arch, cfa: Cfa, body: Cfa) -> bool {
     cfa == body || from_stack_pointer && (!limited || offset <= deepest)
 }
 
-/// Whether a step to a body can take no more stack than the body's CFA implies, which counts from the stack
+/// Returns whether a step to a body can take no more stack than the body's CFA implies, which counts from the stack
 /// pointer or not. x86 pushes the frame pointer first of all; arm64 takes the whole frame at once.
 pub(super) fn limits_stack(arch: Arch, from_stack_pointer: bool) -> bool {
     from_stack_pointer

@@ -119,7 +119,7 @@ fn order(arch: Arch, body: &Body, registers: [Register; 6]) -> Result<([u8; 6], 
     Ok((order, count))
 }
 
-/// Where the immediate of the `sub` stands that ends at `end`, and how many words more the stack
+/// Finds the immediate of the `sub` that ends at `end`, and how many words more the stack
 /// has.
 fn immediate(arch: Arch, end: u32, size: i64, code: Option<&[u8]>) -> Option<(u8, u8)> {
     let head = code?.get(..end as usize)?;

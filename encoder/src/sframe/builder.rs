@@ -46,7 +46,7 @@ pub struct Builder<'a> {
     pub(crate) entries: Entries,
     /// Functions added whose instructions are not all DWARF's.
     pub(crate) outside_dwarf: u64,
-    /// The same of functions that were refused.
+    /// The number of refused functions whose CFI has no meaning by DWARF.
     pub(crate) undefined: u64,
 }
 
@@ -112,7 +112,7 @@ impl<'a> Builder<'a> {
         self.entries.omitted.push(Omitted { start: function.0, size });
     }
 
-    /// Whether functions can be added that have addresses, or have none.
+    /// Checks that functions can be added that have addresses, or have none.
     #[inline]
     pub(crate) fn can_take(&self, have_addresses: bool) -> Result<(), Reason> {
         match self.entries.have_addresses {

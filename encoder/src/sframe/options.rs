@@ -1,8 +1,8 @@
-//! What kind of section to write.
+//! The kind of section to write.
 
 use cfipack_format::sframe::{FreType, Version};
 
-/// How functions are laid out in the section.
+/// The layout of functions in the section.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum Layout {
@@ -11,7 +11,7 @@ pub enum Layout {
     /// better where gas leaves a function out.
     #[default]
     Small,
-    /// What gas 2.47 writes, quirks of row structure included; where gas's row is wrong the row
+    /// The layout that gas 2.47 writes, quirks of row structure included; where gas's row is wrong the row
     /// gives the rows of the CFI. A linked file's index is sorted, as by ld 2.47.
     Gnu,
 }
@@ -38,15 +38,15 @@ pub struct Options {
     pub version: Version,
     /// The layout.
     pub layout: Layout,
-    /// Whether flex FDEs may be written, where the version has them.
+    /// True if flex FDEs may be written, where the version has them.
     pub flex: bool,
-    /// Whether rows without a caller may be written: those whose return address is undefined, as in `_start` and where
+    /// True if rows without a caller may be written: those whose return address is undefined, as in `_start` and where
     /// threads start. Functions with one are otherwise refused with
     /// [`Reason::ReturnAddressRule`](crate::Reason::ReturnAddressRule). Version 3 has them, and version 2 since its second
     /// erratum, which glibc 2.43 does not know: its `backtrace()` returns no frame at all where it meets such a row,
     /// and stops as it should where a function is in no table.
     pub outermost: bool,
-    /// Whether functions with equal rows share one block in layout `Small`. Without sharing each has its
+    /// True if functions with equal rows share one block in layout `Small`. Without sharing each has its
     /// own, if a section's 4 GiB are enough for that: binutils and its libsframe, on a machine of the other
     /// byte order, turn each function's rows round in place and cannot read what two functions share.
     pub share: bool,
@@ -56,7 +56,7 @@ pub struct Options {
     /// entry must keep their distance from each other ([`WriteError::MergedApart`](super::WriteError)). Functions
     /// without addresses are refused ([`Reason::PlaceUnknown`](crate::Reason::PlaceUnknown)).
     pub merge_functions: u32,
-    /// Whether only a few functions are expected, as of a JIT that adds one to a region: the builder itself costs less
+    /// True if only a few functions are expected, as of a JIT that adds one to a region: the builder itself costs less
     /// then, and each function more. The section is the same.
     pub few: bool,
 }
@@ -118,7 +118,7 @@ impl Options {
         Self { few, ..self }
     }
 
-    /// Whether neighbouring functions become one FDE.
+    /// Returns whether neighbouring functions become one FDE.
     pub(crate) fn merges(&self) -> bool {
         self.merge_functions > 1 && self.layout == Layout::Small
     }
@@ -130,7 +130,7 @@ impl Options {
     }
 }
 
-/// What alignment puts between two functions, in bytes.
+/// The padding that alignment puts between two functions at most, in bytes.
 const MAX_PADDING: u64 = 15;
 
 impl Default for Options {

@@ -11,7 +11,7 @@ use crate::sframe::options::Layout;
 pub enum OmittedFunction {
     /// The format cannot represent it.
     Unsupported(Unsupported),
-    /// Its FDE or CIE cannot be read. After [`cfi::Error::Length`] nothing after it was found.
+    /// The FDE or CIE cannot be read. After [`cfi::Error::Length`] nothing after it was found.
     Malformed(cfi::Error),
 }
 

@@ -179,7 +179,7 @@ impl<'a> RowSink<'a, StackPointer> for Unread {
     }
 }
 
-/// What must hold of a function before its instructions are looked at. Returns its size.
+/// Checks a function before its instructions are looked at. Returns its size.
 #[inline]
 fn check(arch: Arch, function: &Function<'_>) -> Result<u32, Unsupported> {
     if function.arch() != arch {
@@ -196,7 +196,7 @@ fn refused(function: &Function<'_>, reason: Reason) -> Unsupported {
     Unsupported::function(function.key, reason)
 }
 
-/// Whether gas leaves a function out for this reason too.
+/// Returns whether gas leaves a function out for this reason too.
 const fn is_of_gas(reason: Reason) -> bool {
     matches!(
         reason,

@@ -15,7 +15,7 @@ use crate::{Reason, Unsupported};
 pub struct StubPart<'r> {
     /// Bytes of one piece.
     size: u32,
-    /// How many there are; none of code that does not repeat.
+    /// The number of repetitions; none of code that does not repeat.
     count: Option<u32>,
     /// The rows of one piece.
     rows: &'r [Row],
@@ -39,7 +39,7 @@ impl<'r> StubPart<'r> {
         self.size as u64 * self.count() as u64
     }
 
-    /// Whether it has no code.
+    /// Returns whether it has no code.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -81,7 +81,7 @@ impl Builder<'_> {
         Ok(block.filter(|_| is_one).map(|block| SharedRows { block, num_fres }))
     }
 
-    /// Whether the builder takes a function.
+    /// Checks that the builder takes a function.
     fn take(&mut self, function: &TableFunction) -> Result<(), Reason> {
         self.can_take(function.has_address)?;
         self.entries.have_addresses = Some(function.has_address);

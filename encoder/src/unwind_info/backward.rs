@@ -16,14 +16,14 @@ use cfipack_format::unwind_info::{
 use super::dedup_entries::DedupedEntries;
 use super::split::{PAGE_SIZE, Page};
 
-/// How far the first entry of a compressed page may lie before the last one: ld64 leaves room for
+/// The farthest that the first entry of a compressed page may lie before the last one: ld64 leaves room for
 /// code that moves apart afterwards.
 const MAX_DISTANCE: u32 = 0xff_ff00;
 
 /// No last page is smaller.
 const LEAST_PAGE_SIZE: usize = 128;
 
-/// Which encodings a page already names, by number: the page's stamp, or `COMMON`.
+/// The encodings that a page already names, by number: the page's stamp, or `COMMON`.
 const COMMON: u32 = u32::MAX;
 
 /// Fills pages for an image whose `__eh_frame` has so many bytes.

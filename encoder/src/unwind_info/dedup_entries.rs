@@ -21,25 +21,25 @@ pub(super) struct Key {
     pub(super) encoding: u32,
 }
 
-/// What the pages are made of.
+/// The input of the pages.
 #[derive(Debug)]
 pub(super) struct DedupedEntries {
     /// Sorted by function, each function once.
     pub(super) keys: Vec<Key>,
     /// Encoding by number.
     pub(super) encodings: Vec<Encoding>,
-    /// How many keys have it, by number.
+    /// The number of keys of each, by number.
     pub(super) counts: Vec<u32>,
     /// Sorted by function.
     pub(super) lsdas: Vec<LsdaEntry>,
     /// In the order of their numbers.
     pub(super) personalities: Vec<NonZeroU32>,
-    /// Where the last entry ends.
+    /// The end of the last entry.
     pub(super) end: u32,
-    /// Whether there is a section at all: in [`Layout::Small`] and [`Layout::Lld`] only if any
+    /// True if there is a section at all: in [`Layout::Small`] and [`Layout::Lld`] only if any
     /// entry has unwind information, in the layouts of Apple's linkers if there is any entry.
     pub(super) is_written: bool,
-    /// How far functions that share a page may yet move apart, in bytes; 0 where they lie at their final places.
+    /// The distance by which functions that share a page may yet move apart, in bytes; 0 where they lie at their final places.
     pub(super) slack: u32,
 }
 
@@ -50,7 +50,7 @@ impl DedupedEntries {
     }
 }
 
-/// Which entry counts of those that have one address.
+/// The entry that counts of those that have one address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum OfOneAddress {
     /// The last one with unwind information.
@@ -61,7 +61,7 @@ pub(super) enum OfOneAddress {
 }
 
 impl OfOneAddress {
-    /// Whether an entry replaces the one before, which lies at the same address.
+    /// Returns whether an entry replaces the one before, which lies at the same address.
     fn replaces(self, before: &Placed, entry: &Placed) -> bool {
         let [was_known, is_known] = [before, entry].map(|entry| entry.encoding != Encoding::NONE);
         match self {
@@ -199,7 +199,7 @@ impl Deduplicator {
         }
     }
 
-    /// Whether neighbours with this encoding are one entry: not where the encoding leads to the
+    /// Returns whether neighbours with this encoding are one entry: not where the encoding leads to the
     /// entry's own code, and in the layouts of Apple's linkers not in DWARF mode.
     fn may_merge(&self, encoding: Encoding) -> bool {
         match encoding.mode(self.arch) {

@@ -8,7 +8,7 @@ use cfipack_format::compact_unwind::Encoding;
 /// No number.
 const FREE: u32 = u32::MAX;
 
-/// How far from its place a number may lie before the table is hashed again: far more than chance
+/// The distance from its place at which a number may lie before the table is hashed again: far more than chance
 /// ever brings about in a table that is at most half full.
 const MAX_PROBES: usize = 128;
 
@@ -21,7 +21,7 @@ const MAX_PROBES: usize = 128;
 pub(super) struct EncodingIds {
     /// Encoding by number.
     pub(super) encodings: Vec<Encoding>,
-    /// How many entries have it, by number.
+    /// The number of entries of each, by number.
     pub(super) counts: Vec<u32>,
     /// Numbers; a power of two of them.
     slots: Vec<u32>,
@@ -56,7 +56,7 @@ impl EncodingIds {
         self.last.1
     }
 
-    /// The same for an encoding in DWARF mode.
+    /// The number of an encoding in DWARF mode.
     #[inline]
     pub(super) fn dwarf_number(&mut self, encoding: Encoding) -> u32 {
         let known = |&number: &u32| self.encodings[number as usize];
@@ -105,7 +105,7 @@ impl EncodingIds {
         }
     }
 
-    /// Where the search for an encoding begins.
+    /// The start of the search for an encoding.
     #[inline]
     fn place(&self, encoding: Encoding) -> usize {
         let mixed = (u64::from(encoding.0) ^ self.seed >> 32).wrapping_mul(self.seed);

@@ -1,4 +1,4 @@
-//! What a table encodes for a range of code.
+//! An entry: what a table encodes for a range of code.
 
 use core::num::NonZeroU32;
 
@@ -14,14 +14,14 @@ pub struct Entry {
     pub function: Key,
     /// Bytes of the range. Only that of the last one is written: it ends the table.
     pub length: u32,
-    /// How it is unwound. Its LSDA flag and personality number are set when the table is
+    /// The encoding of the function's unwinding. Its LSDA flag and personality number are set when the table is
     /// written, whatever they are here. Only in [`Layout::Lld`](super::Layout::Lld), outside DWARF mode, a
     /// number stays and the personality's is ORed to it, as ld64.lld does; objects should have none.
     /// [`Encoding::NONE`]: code without unwind information.
     pub encoding: Encoding,
-    /// Its personality: any number the caller knows it by.
+    /// The personality: any number the caller knows it by.
     pub personality: Option<NonZeroU32>,
-    /// Its LSDA: any number but 0 that the caller knows it by, its image offset for instance.
+    /// The LSDA: any number but 0 that the caller knows it by, its image offset for instance.
     pub lsda: Option<LsdaKey>,
     /// Offset of its FDE in the image's `__eh_frame`, if it has one. In DWARF mode it takes the
     /// place of the encoding's own offset; in other modes it is used if the function has to
@@ -36,7 +36,7 @@ impl Entry {
     }
 }
 
-/// Whether an encoding is in DWARF mode; by number, which costs less than the mode.
+/// Returns whether an encoding is in DWARF mode; by number, which costs less than the mode.
 #[inline]
 pub(super) fn is_dwarf(encoding: Encoding, arch: Arch) -> bool {
     encoding.mode_number() == Encoding::dwarf(arch, 0).mode_number()

@@ -1,4 +1,4 @@
-//! What cannot be written as it was given, or not at all.
+//! Errors and warnings: what cannot be written as it was given, or not at all.
 
 use core::fmt;
 use core::num::NonZeroU32;
@@ -14,9 +14,9 @@ pub enum Warning {
     FourthPersonality {
         /// The function, as it was pushed.
         function: Key,
-        /// Its personality.
+        /// The personality.
         personality: NonZeroU32,
-        /// Its FDE; without one the entry only encodes DWARF mode, and the function
+        /// The FDE; without one the entry only encodes DWARF mode, and the function
         /// can be unwound if `__eh_frame` has an FDE for it nevertheless.
         fde: Option<NonZeroU32>,
     },
@@ -49,7 +49,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// Why a table was not written.
+/// The reason why a table was not written.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum WriteError {

@@ -12,7 +12,7 @@ use super::split::{Page, REGULAR_ENTRIES, WORDS};
 /// A run of keys that is to be one page where that is possible, and else several.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
-    /// Its first key; it goes up to the next run's.
+    /// The first key; it goes up to the next run's.
     pub(super) first: usize,
     pub(super) kind: PageKind,
 }

@@ -16,7 +16,7 @@ pub(super) const COMPRESSED: usize = 6;
 /// Words that a regular page costs before its entries: header 2, index entry 3.
 pub(super) const REGULAR: usize = 5;
 
-/// So many starts of pages are tried in any table, and one for every 8 keys; of a table that asks
+/// The number of starts of pages that are tried in any table, and one for every 8 keys; of a table that asks
 /// for more, one in `STRIDE` keys from there on.
 const STARTS: usize = 1 << 12;
 const STRIDE: u32 = 64;
@@ -25,7 +25,7 @@ const STRIDE: u32 = 64;
 pub(super) struct Partition {
     pub(super) common: Vec<u32>,
     pub(super) pages: Vec<Page>,
-    /// Whether there are no better pages for the palette.
+    /// True if there are no better pages for the palette.
     pub(super) exact: bool,
 }
 
@@ -36,7 +36,7 @@ impl Partition {
         ENCODING_SIZE * self.common.len() + pages.sum::<usize>()
     }
 
-    /// Whether it is a single compressed page; no other palette or pages are smaller then.
+    /// Returns whether it is a single compressed page; no other palette or pages are smaller then.
     pub(super) fn is_one_compressed_page(&self) -> bool {
         matches!(self.pages[..], [Page { kind: PageKind::Compressed, .. }])
     }
@@ -48,12 +48,12 @@ impl Partition {
     }
 }
 
-/// How far a sum of words reaches.
+/// The reach of a sum of words.
 #[derive(Clone, Copy)]
 struct Reach {
     /// The first key that is not in a page yet.
     key: u32,
-    /// What had been spent before the last page.
+    /// The sum that had been spent before the last page.
     from: u32,
     kind: PageKind,
 }
@@ -72,7 +72,7 @@ struct Cutter<'a> {
     max_offset: u32,
     /// In the order of keys.
     repeats: Vec<Repeat>,
-    /// How many keys before each one, and in all, have an encoding of their own that is not common.
+    /// The number of keys before each one, and in all, that have an encoding of their own that is not common.
     once: Vec<u32>,
     /// Encodings that a page may have for its own.
     room: usize,
@@ -142,7 +142,7 @@ impl<'a> Cutter<'a> {
         end - first - (self.once[end] - self.once[first]) as usize
     }
 
-    /// Whether a compressed page holds the keys from `first` to before `end`, of which `repeated`
+    /// Returns whether a compressed page holds the keys from `first` to before `end`, of which `repeated`
     /// bring a repeated encoding into its palette.
     fn fits(&self, first: usize, end: usize, repeated: usize) -> bool {
         let entries = end - first;
@@ -150,7 +150,7 @@ impl<'a> Cutter<'a> {
         entries + locals <= WORDS && locals <= self.room && self.reaches(first, end)
     }
 
-    /// Whether all keys from `first` to before `end` lie in reach of the first one.
+    /// Returns whether all keys from `first` to before `end` lie in reach of the first one.
     fn reaches(&self, first: usize, end: usize) -> bool {
         let last = self.keys[end - 1].function;
         last <= self.keys[first].function.saturating_add(self.max_offset)
@@ -238,7 +238,7 @@ impl<'a> Cutter<'a> {
         }
     }
 
-    /// Whether, past the longest compressed page, a second one gets as far as a regular page that
+    /// Returns whether, past the longest compressed page, a second one gets as far as a regular page that
     /// ends before `last`, and both together never cost more.
     fn two_are_cheaper(&self, first: usize, end: usize, last: usize, cost: usize) -> bool {
         let second = last - end;

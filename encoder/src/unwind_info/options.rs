@@ -1,25 +1,25 @@
-//! What kind of table to write.
+//! The kind of table to write.
 
-/// Whose table to write.
+/// The linker whose table is written.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum Layout {
     /// The fewest bytes that any reader of 4096-byte pages takes.
     #[default]
     Small,
-    /// What ld64.lld 23 writes.
+    /// The table of ld64.lld 23.
     Lld,
-    /// What Apple's linker since Xcode 15 writes.
+    /// The table of Apple's linker since Xcode 15.
     LdPrime,
-    /// What Apple's linker before Xcode 15 writes: ld64 of versions 264.3 to 956.
+    /// The table of Apple's linker before Xcode 15: ld64 of versions 264.3 to 956.
     Ld64,
 }
 
-/// How to write the table.
+/// Options of writing the table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub struct Options {
-    /// Whose table to write.
+    /// The linker whose table is written.
     pub layout: Layout,
     /// Omit the LSDA records of DWARF-mode functions, 8 bytes each, in layouts other than
     /// [`Layout::Small`], which omits them anyway. LLVM's libunwind and lldb take the LSDA of such
@@ -66,17 +66,17 @@ impl Options {
         Self { eh_frame_len, ..self }
     }
 
-    /// Whether DWARF-mode functions have no LSDA records.
+    /// Returns whether DWARF-mode functions have no LSDA records.
     pub(super) const fn omits_dwarf_lsda(&self) -> bool {
         self.omit_dwarf_lsda || (matches!(self.layout, Layout::Small) && !self.keep_dwarf_lsda)
     }
 
-    /// Whether DWARF-mode entries name their personality, which their FDEs do too.
+    /// Returns whether DWARF-mode entries name their personality, which their FDEs do too.
     pub(super) const fn names_dwarf_personality(&self) -> bool {
         matches!(self.layout, Layout::LdPrime | Layout::Ld64)
     }
 
-    /// Whether DWARF-mode entries have the LSDA flag, without which no reader looks for the record.
+    /// Returns whether DWARF-mode entries have the LSDA flag, without which no reader looks for the record.
     pub(super) const fn flags_dwarf_lsda(&self) -> bool {
         matches!(self.layout, Layout::LdPrime)
     }

@@ -51,7 +51,7 @@ pub(super) fn write_compressed(
     CompressedPage::SIZE + entries.len() + ENCODING_SIZE * usize::from(locals)
 }
 
-/// The same for a page of [`backward`](super::backward::backward): its own encodings are in the
+/// Writes a page of [`backward`](super::backward::backward): its own encodings are in the
 /// order of first use from the last entry down, and go on with those of the entries before the
 /// page.
 pub(super) fn write_backward(

@@ -1,4 +1,4 @@
-//! Which personalities a table names.
+//! The personalities that a table names.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -6,7 +6,7 @@ use core::num::NonZeroU32;
 
 use cfipack_format::unwind_info::MAX_PERSONALITIES;
 
-/// How often a personality is used.
+/// The uses of a personality.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 struct Uses {
     /// By entries that need it in the table.
@@ -26,7 +26,7 @@ pub(super) struct Personalities {
 /// The personalities that a table names.
 pub(super) struct MostUsed {
     pub(super) numbers: Vec<NonZeroU32>,
-    /// Whether entries use more.
+    /// True if entries use more.
     pub(super) more: bool,
 }
 

@@ -64,7 +64,7 @@ impl Placed {
         self.len
     }
 
-    /// Whether there is no section.
+    /// Returns whether there is no section.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -138,7 +138,7 @@ impl Placed {
         self.lsdas_off() + LsdaEntry::SIZE * self.table.lsdas.len()
     }
 
-    /// Where a page that begins at `start` ends, its padding included.
+    /// The end of a page that begins at `start`, its padding included.
     fn page_end(&self, start: usize, page: &Page) -> usize {
         match self.layout {
             Layout::Small => start + page.size(),

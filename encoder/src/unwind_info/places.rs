@@ -1,9 +1,9 @@
-//! Where what a table speaks of lies.
+//! Addresses of what a table speaks of.
 
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::{ImageOffset, Key, LsdaKey};
 
-/// Where functions and LSDAs lie, by their keys, and which FDEs describe functions in DWARF mode: what a linker knows
+/// The addresses of functions and LSDAs, by their keys, and the FDEs that describe functions in DWARF mode: what a linker knows
 /// when it has laid out its output. [`Section::place`](super::Section::place) takes closures for the same where
 /// everything has an address.
 pub trait Places {

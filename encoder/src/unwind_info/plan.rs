@@ -17,7 +17,7 @@ use super::min_pages::Partition;
 use super::places::Places;
 use super::split::{PAGE_SIZE, Page};
 
-/// How far functions that share a page may move apart before the page has to be divided: half of what a compressed page
+/// The distance by which functions that share a page may move apart before the page has to be divided: half of what a compressed page
 /// reaches. Pages rarely reach over a thousandth of it.
 const MAX_SLACK: u32 = 1 << 23;
 
@@ -38,7 +38,7 @@ impl Plan {
     }
 }
 
-/// How far functions may move apart.
+/// The distance by which functions may move apart.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Growth {
     /// In one page without consequences, in bytes.
@@ -72,7 +72,7 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// What is planned for a table whose entries are in `order`, at the addresses that `places` gives them there.
+    /// Plans a table whose entries are in `order`, at the addresses that `places` gives them there.
     pub(super) fn new(
         table: &DedupedEntries,
         partition: &Partition,
@@ -152,7 +152,7 @@ pub(super) fn split_len(pages: &[Page], splits: usize) -> usize {
 /// The most bytes of a page of [`Layout::LdPrime`](super::Layout::LdPrime), whose end is rounded up.
 pub(super) const LD_PRIME_PAGE: usize = PAGE_SIZE + 4;
 
-/// The same in [`Layout::Lld`](super::Layout::Lld).
+/// The length of a split in [`Layout::Lld`](super::Layout::Lld).
 pub(super) const fn lld_split_len(splits: usize) -> usize {
     splits * (PAGE_SIZE + IndexEntry::SIZE)
 }

@@ -10,7 +10,7 @@ use super::common_palette::first_by;
 use super::dedup_entries::{DedupedEntries, Key};
 use super::min_pages::{Partition, partition};
 
-/// So many compressed pages may be asked for an encoding that is to be common. 2 is where it saves
+/// The number of compressed pages that may be asked for an encoding that is to be common. 2 is where it saves
 /// a word; 1 costs nothing and makes room in a page, 3 leaves the other pages more encodings.
 const LEAST_USERS: RangeInclusive<u32> = 1..=3;
 
@@ -31,7 +31,7 @@ pub(super) fn refined(table: &DedupedEntries, mut best: Partition) -> Partition 
     best
 }
 
-/// How many pages use each encoding.
+/// The number of pages that use each encoding.
 pub(super) struct Users<'a> {
     table: &'a DedupedEntries,
     /// By number of the encoding.

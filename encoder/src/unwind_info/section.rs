@@ -47,7 +47,7 @@ impl Section {
         Self { arch, options, entries, personalities, warnings, bound }
     }
 
-    /// What could not be written as it was given.
+    /// Warnings about what could not be written as it was given.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }

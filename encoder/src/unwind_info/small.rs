@@ -85,7 +85,7 @@ pub(super) fn choose(table: &DedupedEntries, arch: Arch) -> Partition {
     best
 }
 
-/// What an encoding costs in a compressed page.
+/// The cost of an encoding in a compressed page.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     /// Nothing: it is in the common palette.

@@ -22,9 +22,9 @@ pub(super) const REGULAR_ENTRIES: usize = (PAGE_SIZE - RegularPage::SIZE) / Regu
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Page {
     pub(super) kind: PageKind,
-    /// Its first key.
+    /// The first key.
     pub(super) first: u32,
-    /// Its number of keys.
+    /// The number of keys.
     pub(super) count: u16,
     /// Encodings in its own palette.
     pub(super) locals: u16,
@@ -51,7 +51,7 @@ impl Page {
     }
 }
 
-/// Which encodings a page already names, by number: the page's stamp, or `COMMON`.
+/// The encodings that a page already names, by number: the page's stamp, or `COMMON`.
 const COMMON: u32 = u32::MAX;
 
 /// Fills pages. `max_offset` is the last offset that the linker lets a compressed entry have.

@@ -1,4 +1,4 @@
-//! Whether the rows of a table's function can be read, and how many bytes they have.
+//! Checks whether the rows of a table's function can be read, and finds how many bytes they have.
 //!
 //! Every row of every input is looked at once. Nearly all are of default FDEs, of which a table of info bytes gives
 //! enough; for the others, and for what is wrong, the decoder is asked.
@@ -17,7 +17,7 @@ pub(crate) struct FreLens([u8; 256]);
 pub(crate) struct Rows {
     pub(crate) rows: RowBytes,
     pub(crate) num_fres: u32,
-    /// Where the first row starts that means nothing, if there is one.
+    /// The start of the first row that means nothing, if there is one.
     pub(crate) malformed: Option<u32>,
 }
 

@@ -1,8 +1,8 @@
-//! What an object contributes to a table.
+//! Contribution of an object to a table.
 
 use core::ops::AddAssign;
 
-/// What became of an object's functions. Each is counted once, by where its rows come from.
+/// The counts of an object's functions by what became of them. Each is counted once, by where its rows come from.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -18,7 +18,7 @@ pub struct Contribution {
     pub omitted: u64,
     /// Entries of the object's table whose functions are discarded.
     pub dead: u64,
-    /// Whether the object's table, or a part of it, was skipped.
+    /// The number of tables, whole or in part, that were skipped.
     pub skipped: u64,
 }
 

@@ -21,11 +21,11 @@ pub(crate) struct Scratch {
     pub(crate) covered: KeySet,
     /// Functions that are signal frames, which a table cannot represent and the output can.
     pub(crate) signal_frames: KeySet,
-    /// Whether these have been searched for.
+    /// True if these have been searched for.
     pub(crate) has_signal_frames: bool,
     /// Functions of the table that have no rows there that the output can have.
     pub(crate) rowless: Vec<Rowless>,
-    /// Where the rows of each function of a table are.
+    /// The places of each function's rows in a table.
     rows: Vec<RowBytes>,
     /// Functions of a table by index, of which a row that starts here means nothing.
     malformed: Vec<(usize, u32)>,
@@ -48,7 +48,7 @@ struct Shared {
     rows: RowBytes,
     /// Before version 3, what the FDE has beside them.
     head: (u8, u8),
-    /// Where they are in the output, if they are.
+    /// The place in the output, if they are there.
     pushed: Option<Pushed>,
 }
 
@@ -75,7 +75,7 @@ impl Scratch {
         Some(&mut self.shared[at].pushed)
     }
 
-    /// Why the rows of a function cannot be used, if so. gas keeps the entries of some functions that it cannot
+    /// The reason why the rows of a function cannot be used, if so. gas keeps the entries of some functions that it cannot
     /// represent, without rows.
     fn unusable(&self, index: usize, head: &Head, key: Key, is_small: bool) -> Option<Unsupported> {
         if is_small && head.num_fres == 0 {

@@ -1,4 +1,4 @@
-//! What a linker gives of an object.
+//! Objects as a linker gives them.
 
 use crate::format::{Key, SectionOffset};
 
@@ -66,7 +66,7 @@ impl Live {
         Self { key, extent: None }
     }
 
-    /// Of which so many bytes are part of the output.
+    /// Limits the section to the bytes that are part of the output.
     #[must_use]
     pub const fn with_extent(mut self, bytes: u32) -> Self {
         self.extent = Some(bytes);

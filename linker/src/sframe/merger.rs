@@ -179,7 +179,7 @@ impl<'a> Merger<'a> {
     }
 }
 
-/// What a task took.
+/// The part of the work that a task took.
 struct Shard<'a> {
     merger: Merger<'a>,
     notes: Vec<(usize, Note)>,

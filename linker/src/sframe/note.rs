@@ -1,4 +1,4 @@
-//! What a link does not use of an object, and why.
+//! Parts of an object that a link does not use, and the reasons.
 
 use core::fmt;
 
@@ -12,9 +12,9 @@ pub enum Note {
     /// The object's `.sframe` is not used, from the table at an offset on. Its functions get rows from CFI if the
     /// object has any and the options allow it.
     Skipped {
-        /// Where the table starts in the section. Offsets in the reason count from there.
+        /// The offset of the table in the section. Offsets in the reason count from there.
         table: SectionOffset,
-        /// Why.
+        /// The reason.
         reason: SkipReason,
     },
     /// A function lives and has no rows in the output.
@@ -23,13 +23,13 @@ pub enum Note {
     Unread(cfi::Error),
 }
 
-/// Why a table is not used.
+/// The reason why a table is not used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum SkipReason {
-    /// It is damaged, or of an unknown version or with unknown flags.
+    /// A table that is damaged, or of an unknown version or with unknown flags.
     Malformed(Error),
-    /// It is for another architecture than the output.
+    /// A table for another architecture than the output.
     Architecture(Arch),
     /// The rows of different functions overlap: the rows at this offset of the FRE sub-section start inside those of
     /// another function.

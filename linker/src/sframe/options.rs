@@ -1,8 +1,8 @@
-//! What the output is, and where its rows come from.
+//! Options of the output, and of where its rows come from.
 
 use crate::encoder::sframe as encoder;
 
-/// Where the rows of a function come from that has both a table's and call frame information (CFI).
+/// The source of the rows of a function that has both a table's and call frame information (CFI).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum Prefer {
@@ -21,7 +21,7 @@ pub enum Prefer {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub struct Options {
-    /// Where rows come from.
+    /// The source of rows.
     pub prefer: Prefer,
     /// Version, layout and more of the output. Merging of neighbouring functions needs their addresses, which a
     /// linker's inputs do not have: functions are refused with it.

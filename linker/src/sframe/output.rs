@@ -20,17 +20,17 @@ pub struct Section {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Relocation {
-    /// Where the field lies in the section.
+    /// The offset of the field in the section.
     pub offset: SectionOffset,
     /// The field's width, and what it is relative to.
     pub kind: RelocationKind,
     /// The function that it leads to: the symbol, and the addend of the function's start, are the linker's to know.
     pub function: Key,
-    /// What the addend is more than the function's start, in bytes.
+    /// The difference of the addend to the function's start, in bytes.
     pub addend: u64,
 }
 
-/// What a relocation computes.
+/// The computation of a relocation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum RelocationKind {
@@ -66,7 +66,7 @@ impl Section {
         self.section.len()
     }
 
-    /// Whether it has no function: a linker omits the section then, and GNU `ld` gives it 0 bytes.
+    /// Returns whether it has no function: a linker omits the section then, and GNU `ld` gives it 0 bytes.
     pub fn is_empty(&self) -> bool {
         self.num_fdes() == 0
     }

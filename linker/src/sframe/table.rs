@@ -9,14 +9,14 @@ use crate::format::{Endian, SectionOffset};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Table<'a> {
     pub(crate) section: Section<'a>,
-    /// Where the table starts in its section.
+    /// The start of the table in its section.
     at: SectionOffset,
     index: &'a [u8],
     /// The FRE sub-section.
     pub(crate) fres: &'a [u8],
 }
 
-/// Where the FREs of a function are, from the start of the FRE sub-section, in version 3 without the attribute.
+/// The place of a function's FREs, from the start of the FRE sub-section, in version 3 without the attribute.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct RowBytes {
     pub(crate) start: u32,
@@ -27,23 +27,23 @@ pub(crate) struct RowBytes {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head {
     pub(crate) size: u32,
-    /// Where the first FRE is, from the start of the FRE sub-section.
+    /// The start of the first FRE, from the start of the FRE sub-section.
     pub(crate) first: u32,
     pub(crate) num_fres: u32,
     pub(crate) info: FdeInfo,
     /// The attribute's second info byte.
     pub(crate) info2: u8,
-    /// As stored.
+    /// The value as stored.
     pub(crate) rep_size: u8,
 }
 
 impl Head {
-    /// What it has beside its rows; in version 3 the attribute is part of these.
+    /// The fields beside its rows; in version 3 the attribute is part of these.
     pub(crate) fn beside_rows(&self, version: Version) -> (u8, u8) {
         if version.has_attributes() { (0, 0) } else { (self.info.bits(), self.rep_size) }
     }
 
-    /// Whether it has flex FREs, its type being one that exists.
+    /// Returns whether it has flex FREs, its type being one that exists.
     pub(crate) fn is_flex(&self) -> bool {
         FdeType::from_info2(self.info2) != Some(FdeType::Default)
     }

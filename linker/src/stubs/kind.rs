@@ -24,13 +24,13 @@ impl<'r> Code<'r> {
         self.size
     }
 
-    /// Its rows.
+    /// The rows.
     pub const fn rows(&self) -> &'r [Row] {
         self.rows
     }
 }
 
-/// What a section of stubs consists of: a header, entries that are all alike, and a trailer. Each may be missing.
+/// The shape of a section of stubs: a header, entries that are all alike, and a trailer. Each may be missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[must_use]
 pub struct Shape<'r> {
@@ -69,7 +69,7 @@ impl<'r> Shape<'r> {
         self
     }
 
-    /// What precedes the entries.
+    /// The code before the entries.
     pub const fn header(&self) -> Code<'r> {
         self.header
     }
@@ -79,7 +79,7 @@ impl<'r> Shape<'r> {
         self.entry
     }
 
-    /// What follows the entries.
+    /// The code after the entries.
     pub const fn trailer(&self) -> Code<'r> {
         self.trailer
     }
@@ -106,7 +106,7 @@ pub enum StubKind {
     /// x86-64, 16 bytes after the entries of a `.plt`: `push got+8`, at 6 `jmp *resolver`. A call of a lazy TLS
     /// descriptor comes here.
     Amd64TlsDesc,
-    /// The same after `endbr64`.
+    /// TLS descriptors' stub after `endbr64`.
     Amd64IbtTlsDesc,
     /// AArch64, a header of 32 bytes that starts with `stp x16, x30, [sp, #-16]!`, and entries of 16 bytes that only
     /// jump. With pointer authentication entries have 24: see [`Shape::with_entry_size`].
@@ -118,7 +118,7 @@ pub enum StubKind {
     /// AArch64, 32 bytes after the entries of a `.plt`, `stp x2, x3, [sp, #-16]!` first. A call of a lazy TLS
     /// descriptor comes here.
     Aarch64TlsDesc,
-    /// The same after `bti c`.
+    /// TLS descriptors' stub after `bti c`.
     Aarch64BtiTlsDesc,
     /// s390x, a header and entries of 32 bytes, none of which changes the stack pointer.
     S390xPlt,

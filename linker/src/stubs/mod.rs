@@ -76,7 +76,7 @@ impl<'r> Stubs<'r> {
         header.len() + entries.len() + trailer.len()
     }
 
-    /// Whether there are none: no header, no entries and no trailer.
+    /// Returns whether there are none: no header, no entries and no trailer.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -3,13 +3,13 @@
 use super::{Code, Shape, StubKind};
 use crate::format::Arch;
 
-/// What a section of stubs was recognised as.
+/// The shape that a section of stubs was recognised as.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Recognised {
-    /// Its parts, with the sizes that they have in these bytes.
+    /// The parts, with the sizes that they have in these bytes.
     pub shape: Shape<'static>,
-    /// How many entries there are.
+    /// The number of entries.
     pub entries: u32,
 }
 
@@ -62,7 +62,7 @@ fn after_header(
     })
 }
 
-/// What follows the entries: nothing, or code that is known.
+/// Finds what follows the entries: nothing, or code that is known.
 fn trailer(patterns: &'static [Pattern], after: &[u8]) -> Option<Code<'static>> {
     if after.is_empty() {
         return Some(Code::NONE);
@@ -73,7 +73,7 @@ fn trailer(patterns: &'static [Pattern], after: &[u8]) -> Option<Code<'static>> 
     Some(found.kind.entry())
 }
 
-/// Which part of a shape code is.
+/// The part of a shape that code is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Part {
     Header,
@@ -81,7 +81,7 @@ enum Part {
     Trailer,
 }
 
-/// How the code of a part starts.
+/// The first bytes of a part's code.
 #[derive(Debug)]
 struct Pattern {
     part: Part,

@@ -1,4 +1,4 @@
-//! What a linker gives of an object, and what it is asked about it.
+//! Objects as a linker gives them, and the questions that it is asked about them.
 
 use cfipack_format::{Address, Key, LsdaKey, PersonalityKey, SectionOffset};
 
@@ -50,7 +50,7 @@ pub enum Part {
 pub struct Field {
     /// The section that it stands in.
     pub part: Part,
-    /// Where it stands there: what a relocation names.
+    /// The offset in the section: what a relocation names.
     pub offset: SectionOffset,
     /// The address in the object that it leads to as it stands there: what counts if it has no relocation (distances
     /// in the `__eh_frame` of x86-64), or one that names a section. None for an LSDA, or a row's personality, whose field
@@ -58,7 +58,7 @@ pub struct Field {
     pub target: Option<Address>,
 }
 
-/// What a linker knows of the pointers in an object's unwind information: what their relocations lead to.
+/// The targets of the pointers in an object's unwind information: what their relocations lead to.
 pub trait Resolve {
     /// The function that a field leads to; none if it is dead: stripped, or a weak definition that lost, or discarded
     /// in any other way. A function that was folded into an identical one may be resolved to that one's key.
@@ -76,6 +76,6 @@ pub trait Resolve {
 pub struct Fde {
     /// [`Input::object`].
     pub object: u32,
-    /// Where its record starts in the object's `__eh_frame`.
+    /// The offset of its record in the object's `__eh_frame`.
     pub offset: SectionOffset,
 }

@@ -1,4 +1,4 @@
-//! Where a link's output has what the table speaks of.
+//! Addresses in a link's output of what the table speaks of.
 
 use alloc::vec::Vec;
 use core::cell::RefCell;
@@ -9,7 +9,7 @@ use cfipack_format::{ImageOffset, Key, LsdaKey};
 
 use super::{Fde, Section, Warning};
 
-/// What a linker knows when it has laid out its output.
+/// The addresses that a linker knows when it has laid out its output.
 pub trait Addresses {
     /// The image offset of a function: the address less that of the Mach-O header. None if it has no address: the table
     /// omits it.

@@ -15,7 +15,7 @@ use super::places::{Addresses, Final};
 use super::range::Range;
 use super::{Fde, Table, Warning};
 
-/// What a link's objects describe of its live functions, each described once; it needs only addresses.
+/// The unwind information of a link's live functions, each described once; it needs only addresses.
 #[derive(Clone, Debug)]
 pub struct Section {
     pub(super) arch: Arch,
@@ -48,7 +48,7 @@ impl Section {
         Self { arch, ranges, entries: entries.finish(), personalities: keys, warnings }
     }
 
-    /// What could not be taken as it was given.
+    /// Warnings about what could not be taken as it was given.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
@@ -191,7 +191,7 @@ fn first_of_each(mut ranges: Vec<Range>) -> Vec<Range> {
     ranges
 }
 
-/// How often a personality is used outside DWARF mode.
+/// The uses of a personality outside DWARF mode.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 struct Uses {
     /// By functions without FDE, which would have no unwind information otherwise.

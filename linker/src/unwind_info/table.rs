@@ -22,12 +22,12 @@ impl Table<'_> {
         self.placed.len()
     }
 
-    /// Whether there is no table.
+    /// Returns whether there is no table.
     pub fn is_empty(&self) -> bool {
         self.placed.is_empty()
     }
 
-    /// What has no address, or no place that the table can name.
+    /// Warnings about what has no address, or no place that the table can name.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }

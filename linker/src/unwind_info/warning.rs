@@ -1,4 +1,4 @@
-//! What the table cannot hold as it was given.
+//! Warnings: what the table cannot hold as it was given.
 
 use core::fmt;
 
@@ -7,7 +7,7 @@ use cfipack_format::{Key, LsdaKey, PersonalityKey, SectionOffset};
 
 use super::Fde;
 
-/// What the table cannot hold as it was given. The table is right all the same: it is wrong about no
+/// A thing that the table cannot hold as it was given. The table is right all the same: it is wrong about no
 /// function.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]
@@ -16,9 +16,9 @@ pub enum Warning {
     PersonalityOverflow {
         /// The function.
         function: Key,
-        /// Its personality.
+        /// The personality.
         personality: PersonalityKey,
-        /// Its FDE, which describes it now; none if it has none: in the table the function then has no unwind
+        /// The FDE, which describes it now; none if it has none: in the table the function then has no unwind
         /// information.
         fde: Option<Fde>,
     },
@@ -41,7 +41,7 @@ pub enum Warning {
         function: Key,
         /// The FDE.
         fde: Fde,
-        /// Its offset in the output's `__eh_frame`.
+        /// The offset in the output's `__eh_frame`.
         offset: u32,
     },
     /// A function with unwind information has no address: the table omits it.
@@ -54,20 +54,20 @@ pub enum Warning {
         /// The LSDA.
         lsda: LsdaKey,
     },
-    /// What is left of an object's `__compact_unwind` after its last row is no row, and was not read.
+    /// A rest of an object's `__compact_unwind` after its last row that is no row, and was not read.
     IncompleteRow {
         /// [`Input::object`](super::Input::object).
         object: u32,
-        /// Where it starts.
+        /// The offset of its start.
         offset: SectionOffset,
-        /// Its bytes.
+        /// The bytes.
         bytes: usize,
     },
     /// A record of an object's `__eh_frame` cannot be read.
     Cfi {
         /// [`Input::object`](super::Input::object).
         object: u32,
-        /// What is wrong with it, and where.
+        /// The error, and its place.
         error: cfi::Error,
     },
 }

@@ -6,9 +6,9 @@ use gimli::{BaseAddresses, Vendor};
 /// The letters `B` and `G` of a CIE's augmentation, which gimli does not get to see.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Letters {
-    /// Where the CIE starts; of several they ascend.
+    /// The start of the CIE; of several they ascend.
     pub cie: usize,
-    /// Whether `B` is among them.
+    /// True if `B` is among them.
     pub key_b: bool,
     /// How many they are: by so many bytes gimli sees what follows too early.
     pub count: u64,
@@ -18,7 +18,7 @@ pub(super) struct Letters {
 #[derive(Clone, Debug)]
 pub(super) struct About<'f> {
     pub section: &'f Section<'f>,
-    /// Its bytes as gimli is to read them.
+    /// The bytes as gimli is to read them.
     pub bytes: &'f [u8],
     pub vendor: Vendor,
     pub bases: BaseAddresses,

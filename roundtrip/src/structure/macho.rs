@@ -13,7 +13,7 @@ type File<'a> = MachOFile64<'a, Endianness>;
 pub struct MachODifference {
     /// What differs.
     pub what: &'static str,
-    /// Its number among its kind, from 0.
+    /// The number among its kind, from 0.
     pub index: usize,
 }
 
@@ -65,7 +65,7 @@ fn check_sections(old: &File<'_>, new: &File<'_>) -> Result<(), MachODifference>
     }
 }
 
-/// Whether two sections lie at one address and have the same bytes and relocations.
+/// Returns whether two sections lie at one address and have the same bytes and relocations.
 fn is_same(old: &MachOSection64<'_, '_, Endianness>, new: &MachOSection64<'_, '_, Endianness>) -> bool {
     let data = |section: &MachOSection64<'_, '_, Endianness>| section.data().ok().map(<[u8]>::to_vec);
     (old.address(), old.size()) == (new.address(), new.size())
@@ -120,7 +120,7 @@ fn check_commands(old: &[u8], new: &[u8]) -> Result<(), MachODifference> {
     }
 }
 
-/// What each load command stands for: its own bytes, or those that it leads to.
+/// The bytes that each load command stands for: its own, or those that it leads to.
 fn contents(bytes: &[u8]) -> Option<Vec<(u32, Vec<u8>)>> {
     let header = object::macho::MachHeader64::<Endianness>::parse(bytes, 0).ok()?;
     let endian = header.endian().ok()?;

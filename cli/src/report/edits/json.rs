@@ -1,4 +1,4 @@
-//! What happened to a file, in JSON on standard output.
+//! Outcomes of files, in JSON on standard output.
 
 use std::io::Write as _;
 

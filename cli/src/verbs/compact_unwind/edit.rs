@@ -9,9 +9,9 @@ use super::plan::Plan;
 /// A changed file.
 #[derive(Debug)]
 pub struct Edited<'a> {
-    /// Its bytes.
+    /// The bytes.
     pub rewrite: Rewrite<'a>,
-    /// What is changed.
+    /// The plan of changes.
     pub plan: Plan,
     /// Objects that were read.
     pub objects: u64,

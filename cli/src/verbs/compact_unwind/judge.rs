@@ -10,9 +10,9 @@ use crate::verbs::unwind_info::{source, verify};
 /// PCs of functions that get a compact encoding.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Price {
-    /// Those in prologues for which it is not exact.
+    /// The number of functions in whose prologues it is not exact.
     pub prologue: u64,
-    /// Those in epilogues.
+    /// The number of those in whose epilogues it is not exact.
     pub epilogue: u64,
     /// All of them.
     pub pcs: u64,

@@ -1,4 +1,4 @@
-//! Which functions of an object get a compact encoding.
+//! Plans: which functions of an object get a compact encoding.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -17,12 +17,12 @@ use crate::verbs::unwind_info::source;
 /// The personalities that a linked file can have.
 const MAX_PERSONALITIES: usize = 3;
 
-/// What is changed in an object, and why the rest stays.
+/// A plan of what is changed in an object, and why the rest stays.
 #[derive(Debug, Default)]
 pub struct Plan {
     /// FDEs.
     pub functions: u64,
-    /// Those whose functions have a compact row already.
+    /// The number of FDEs whose functions have a compact row already.
     pub compact: u64,
     /// The rows that are changed or added.
     pub edits: Vec<CompactUnwindEdit>,
@@ -34,7 +34,7 @@ pub struct Plan {
     pub personalities: BTreeSet<String>,
 }
 
-/// What the functions of an object are compared with.
+/// A planner, with what the functions of an object are compared with.
 struct Planner<'p, 'a> {
     editor: &'p CompactUnwindEditor<'p, 'a>,
     /// The rows by address.

@@ -1,4 +1,4 @@
-//! What `compact-unwind` prints.
+//! Reports of `compact-unwind`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -13,14 +13,14 @@ use crate::io::output;
 use crate::report::count::{Counts, Number, percent};
 use crate::report::escaped::Escaped;
 
-/// What was done with a file.
+/// A summary of what was done with a file.
 #[derive(Debug)]
 pub struct Summary<'s, 'a> {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What was done.
+    /// The edited file.
     pub edited: &'s Edited<'a>,
-    /// What it costs.
+    /// The price of it.
     pub price: Price,
     /// Bytes of the file before.
     pub old_len: usize,

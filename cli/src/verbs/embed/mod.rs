@@ -43,21 +43,21 @@ pub struct FileOptions {
     many: ManyFiles,
 }
 
-/// What the conversion's options are for files.
+/// The conversion's options for files.
 #[derive(Clone, Copy, Debug)]
 pub struct Conversions {
-    /// Those of the table.
+    /// Options of the table.
     pub table: TableOptions,
     /// The number of threads for each file.
     pub threads: usize,
-    /// What a table may omit.
+    /// The limits of what a table may omit.
     pub limits: Limits,
-    /// Whether the report is JSON.
+    /// True if the report is JSON.
     pub json: bool,
 }
 
 impl FileOptions {
-    /// Whether files are to be written.
+    /// Returns whether files are to be written.
     pub fn writes_files(&self) -> bool {
         self.output.is_some() || self.in_place
     }

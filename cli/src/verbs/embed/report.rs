@@ -1,4 +1,4 @@
-//! What the conversion into files reports: a line for each, and a summary.
+//! Reports of the conversion into files: a line for each, and a summary.
 
 use cfipack_roundtrip::most_frequent_first;
 

@@ -24,13 +24,13 @@ use crate::verbs::verify;
 
 /// The edit: a table for an object or a linked file.
 pub struct Embed {
-    /// How tables are made.
+    /// The options by which tables are made.
     pub conversions: Conversions,
-    /// Whether a file that has a table is left alone.
+    /// True if a file that has a table is left alone.
     pub skip_done: bool,
-    /// Whether objects, members of archives too, are left alone.
+    /// True if objects, members of archives too, are left alone.
     pub linked_only: bool,
-    /// Whether tables are verified.
+    /// True if tables are verified.
     pub verify: bool,
 }
 
@@ -38,9 +38,9 @@ pub struct Embed {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Table {
-    /// How the file got room for it; none in a relocatable object.
+    /// The way in which the file got room for it; none in a relocatable object.
     pub way: Option<&'static str>,
-    /// Its address, in a linked file.
+    /// The address, in a linked file.
     pub address: Option<String>,
     /// The version of the format.
     pub version: u8,
@@ -50,7 +50,7 @@ pub struct Table {
     pub converted: u64,
     /// Functions that the table omits.
     pub omitted: u64,
-    /// How many for each reason.
+    /// The number for each reason.
     pub reasons: BTreeMap<&'static str, u64>,
     /// Bytes of table and CFI.
     pub bytes: TableBytes,
@@ -58,7 +58,7 @@ pub struct Table {
     pub code_coverage: CodeBytes,
     /// Rows of outermost frames.
     pub outermost: u64,
-    /// Whether the table in the new file is verified against the CFI.
+    /// True if the table in the new file is verified against the CFI.
     pub verified: bool,
     /// FDEs that cannot be read.
     pub unreadable: u64,
@@ -134,7 +134,7 @@ fn check_kernel_rules(file: &File<'_>, tables: &[sframe::Section<'_>]) -> Result
 }
 
 impl Embed {
-    /// Whether the file has one table of the version that is asked for, which its program header leads to.
+    /// Returns whether the file has one table of the version that is asked for, which its program header leads to.
     fn is_done(&self, file: &File<'_>) -> Result<bool, Problem> {
         let tables = file.sframe_sections()?;
         let [section] = &tables[..] else { return Ok(false) };

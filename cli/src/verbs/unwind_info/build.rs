@@ -90,7 +90,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     status::judged(status, output::binary(section, &bytes))
 }
 
-/// Whether the object has neither tables nor CFI.
+/// Returns whether the object has neither tables nor CFI.
 fn is_without_both(object: &Object<'_>) -> anyhow::Result<bool> {
     Ok(Source::of(object)?.is_empty() && object.file()?.call_frame_sections()?.is_empty())
 }

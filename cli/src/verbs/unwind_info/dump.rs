@@ -72,7 +72,7 @@ fn format_name(arch: Arch) -> &'static str {
     }
 }
 
-/// Both tables; addresses are image offsets, and for an object's rows addresses of the object.
+/// A dump of both tables; addresses are image offsets, and for an object's rows addresses of the object.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "CompactTables"))]

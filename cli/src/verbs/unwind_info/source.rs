@@ -61,7 +61,7 @@ impl<'o, 'a> Source<'o, 'a> {
         Ok(source)
     }
 
-    /// Whether the object has neither table.
+    /// Returns whether the object has neither table.
     pub fn is_empty(&self) -> bool {
         self.table.is_none() && self.rows.is_none()
     }
@@ -82,7 +82,7 @@ impl<'o, 'a> Source<'o, 'a> {
         Code::new(self.code.iter().map(|section| (section.address, &section.bytes[..])))
     }
 
-    /// Whether a section of code ends at this address.
+    /// Returns whether a section of code ends at this address.
     pub fn is_end_of_code(&self, address: Address) -> bool {
         self.code.iter().any(|section| section.address.offset(section.bytes.len() as i64) == address)
     }

@@ -85,7 +85,7 @@ fn of_cfi(object: &Object<'_>, file: &File<'_>, source: &Source<'_, '_>) -> anyh
     })
 }
 
-/// How the functions in the linker's list of starts are unwound; none without such a list.
+/// The unwinding of the functions in the linker's list of starts; none without such a list.
 fn coverage(file: &File<'_>, code: Code<'_>, table: &Table<'_>) -> anyhow::Result<Option<Coverage>> {
     let starts: Vec<Address> = function_starts(file)?;
     if starts.is_empty() {

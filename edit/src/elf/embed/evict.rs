@@ -16,12 +16,12 @@ use crate::embed_error::EmbedError;
 /// Moved sections keep their addresses modulo this, and with it every alignment up to it.
 const STEP: u64 = 64;
 
-/// What is tried.
+/// An attempt: what is tried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Attempt {
-    /// How many free program headers are left.
+    /// The number of free program headers that are left.
     pub spare: u64,
-    /// Whether a build-id has to stay in the file's first page.
+    /// True if a build-id has to stay in the file's first page.
     pub keep_build_id: bool,
     pub reuse_note: bool,
     pub reuse_phdr: bool,
@@ -46,18 +46,18 @@ impl Attempt {
         Self { reuse_phdr: true, ..self }
     }
 
-    /// What reports name it.
+    /// The way as reports name it.
     pub fn way(self) -> Way {
         let Self { spare, keep_build_id, reuse_note, reuse_phdr, .. } = self;
         Way::Evict { spare: spare as u8, keep_build_id, reuse_note, reuse_phdr }
     }
 }
 
-/// Where evicted sections go.
+/// The new places of evicted sections.
 struct Evicted {
-    /// They, in one run; empty if the program headers have room.
+    /// The run of the sections; empty if the program headers have room.
     run: Range<u64>,
-    /// Those that go back into the run's old place, and where to.
+    /// The sections that go back into the run's old place, and where to.
     kept: Option<(Range<u64>, u64)>,
 }
 
@@ -114,7 +114,7 @@ pub(super) fn plan(
     Ok(Some(plan))
 }
 
-/// What has to move for the program headers to end at `limit`; None if a build-id cannot be kept.
+/// Finds what has to move for the program headers to end at `limit`; None if a build-id cannot be kept.
 fn evict(source: &Source<'_>, limit: u64, attempt: Attempt) -> Result<Option<Evicted>, EmbedError> {
     let neighbours = Neighbours::of(source);
     let run = neighbours.evicted(source, limit, attempt.movable)?;

@@ -97,7 +97,7 @@ fn loaded<'s>(source: &'s Source<'_>, section: usize) -> Option<&'s Segment> {
     is_there.then_some(load)
 }
 
-/// Where a segment's bytes end in the file, without those of a section after all its others.
+/// The end of a segment's bytes in the file, without those of a section after all its others.
 pub(super) fn end_without(source: &Source<'_>, segment: &Segment, section: Option<usize>) -> u64 {
     let range = segment.range();
     let Some(index) = section.filter(|&index| range.contains(&source.sections[index].offset)) else {

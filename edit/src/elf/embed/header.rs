@@ -76,12 +76,12 @@ impl Segment {
         self.kind == elf::PT_LOAD.0
     }
 
-    /// Whether it is loaded and can be neither written nor executed.
+    /// Returns whether it is loaded and can be neither written nor executed.
     pub fn is_constant(&self) -> bool {
         self.is_loaded() && self.flags == elf::PF_R.0 && self.file_size == self.memory_size
     }
 
-    /// Its bytes in the file, which the file has.
+    /// The bytes in the file, which the file has.
     pub fn range(&self) -> Range<u64> {
         self.offset..self.offset.saturating_add(self.file_size)
     }
@@ -187,12 +187,12 @@ impl Header {
         self.flags & flag.0 == flag.0
     }
 
-    /// Whether it occupies bytes of the file.
+    /// Returns whether it occupies bytes of the file.
     pub fn has_bytes(&self) -> bool {
         self.size != 0 && !self.is(elf::SHT_NOBITS) && !self.is(elf::SHT_NULL)
     }
 
-    /// Its bytes in the file, which the file has.
+    /// The bytes in the file, which the file has.
     pub fn range(&self) -> Range<u64> {
         match self.has_bytes() {
             true => self.offset..self.offset.saturating_add(self.size),

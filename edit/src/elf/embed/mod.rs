@@ -43,7 +43,7 @@ pub struct Embedding<'a> {
     way: Way,
 }
 
-/// What a table is put into.
+/// The base that a table is put into.
 #[derive(Clone, Debug)]
 enum Base<'a> {
     /// The file as it is.
@@ -89,12 +89,12 @@ impl<'a> Embedding<'a> {
         Ok(Self { base: Base::Stripped { bytes, from_file }, plan, way })
     }
 
-    /// Where the table will lie in memory; a multiple of 8.
+    /// The address that the table will have in memory; a multiple of 8.
     pub fn address(&self) -> Address {
         Address(self.plan.table.map_or(0, |table| self.plan.sections[table.section].address))
     }
 
-    /// How room is made for it.
+    /// The way in which room is made for it.
     pub fn way(&self) -> Way {
         self.way
     }

@@ -1,4 +1,4 @@
-//! Which sections may move, because all that refers to them is known.
+//! Sections that may move, because all that refers to them is known.
 
 use object::elf;
 
@@ -14,7 +14,7 @@ const MAX_GNU_TYPE: u32 = elf::NT_GNU_PROPERTY_TYPE_0.0;
 /// Other owners of notes without addresses: packages, Go's build-id.
 const OWNERS: [&[u8]; 2] = [b"FDO", b"Go"];
 
-/// Which kinds of sections may move in a file, beside the interpreter's name, known notes and hash tables.
+/// The kinds of sections that may move in a file, beside the interpreter's name, known notes and hash tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kinds {
     /// None: only what has a segment of its own, and hash tables.
@@ -24,7 +24,7 @@ pub(super) enum Kinds {
 }
 
 impl Kinds {
-    /// Whether a section may move.
+    /// Returns whether a section may move.
     pub fn section(self, source: &Source<'_>, index: usize) -> bool {
         let section = &source.sections[index];
         let align = section.align.max(1);
@@ -57,12 +57,12 @@ impl Kinds {
     }
 }
 
-/// Whether a segment, which is not loaded, may move with its sections.
+/// Returns whether a segment, which is not loaded, may move with its sections.
 pub(super) fn segment(segment: &Segment) -> bool {
     [elf::PT_NOTE, elf::PT_INTERP, elf::PT_GNU_PROPERTY].iter().any(|kind| kind.0 == segment.kind)
 }
 
-/// Whether a section is a table.
+/// Returns whether a section is a table.
 pub(super) fn is_table(source: &Source<'_>, index: usize) -> bool {
     let section = &source.sections[index];
     section.is(elf::SHT_GNU_SFRAME)
@@ -74,14 +74,14 @@ pub(super) fn is_table(source: &Source<'_>, index: usize) -> bool {
             .is_some_and(|header| source.headers.name(header) == b".sframe")
 }
 
-/// Whether a section has the relocations of a table, which linkers leave if they are asked for them
+/// Returns whether a section has the relocations of a table, which linkers leave if they are asked for them
 /// (`--emit-relocs`), and nothing loads.
 pub(super) fn is_relocations_of(section: &Header, table: usize) -> bool {
     let has_relocations = section.is(elf::SHT_RELA) || section.is(elf::SHT_REL);
     has_relocations && !section.has(elf::SHF_ALLOC) && section.info as usize == table
 }
 
-/// Whether a section consists of notes of known owners.
+/// Returns whether a section consists of notes of known owners.
 fn has_known_notes(source: &Source<'_>, section: &Header) -> bool {
     let is_known = |&(owner, kind): &(&[u8], u32)| match owner {
         b"GNU" => kind <= MAX_GNU_TYPE,
@@ -90,7 +90,7 @@ fn has_known_notes(source: &Source<'_>, section: &Header) -> bool {
     notes(source, section).is_some_and(|notes| notes.iter().all(is_known))
 }
 
-/// Whether a section has a build-id.
+/// Returns whether a section has a build-id.
 pub(super) fn has_build_id(source: &Source<'_>, section: &Header) -> bool {
     let is_build_id = |&(owner, kind): &(&[u8], u32)| owner == b"GNU" && kind == elf::NT_GNU_BUILD_ID.0;
     section.is(elf::SHT_NOTE) && notes(source, section).is_some_and(|notes| notes.iter().any(is_build_id))

@@ -1,4 +1,4 @@
-//! What lies after the program headers: sections, and segments that are not loaded.
+//! The part of the file after the program headers: sections, and segments that are not loaded.
 
 use core::ops::Range;
 
@@ -19,9 +19,9 @@ pub(super) struct Neighbours {
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Neighbour {
     range: Range<u64>,
-    /// Its index if it is a section.
+    /// The index if it is a section.
     section: Option<usize>,
-    /// Its index if it is a segment.
+    /// The index if it is a segment.
     segment: Option<usize>,
 }
 

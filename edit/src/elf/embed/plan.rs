@@ -1,4 +1,4 @@
-//! What a change makes of a file's headers and bytes.
+//! A plan: what a change makes of a file's headers and bytes.
 
 use core::ops::Range;
 
@@ -22,7 +22,7 @@ pub(super) struct Plan {
     pub skip: u64,
     /// Bytes before the first that stays.
     pub prefix: u64,
-    /// What stays of the old file before its tail, if that is rebuilt; in the old file.
+    /// The part of the old file that stays before its tail, if that is rebuilt; in the old file.
     pub contents: Contents,
     pub segments: Vec<Segment>,
     /// By how much the old `PT_PHDR` is larger than the old program headers, modulo 2^64.
@@ -42,11 +42,11 @@ pub(super) struct Plan {
 /// Bytes that move within the file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Move {
-    /// Where they lay, in the old file.
+    /// The offset that they had in the old file.
     pub from: Range<u64>,
-    /// Where they lie.
+    /// The offset that they get.
     pub to: u64,
-    /// How far they move in memory, modulo 2^64.
+    /// The distance by which they move in memory, modulo 2^64.
     pub delta: u64,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Moved {
 /// New bytes in place of as many.
 #[derive(Clone, Debug)]
 pub(super) struct Edit {
-    /// Where they lay, in the old file.
+    /// The offset that they had in the old file.
     pub offset: u64,
     pub what: String,
     pub bytes: Vec<u8>,
@@ -71,14 +71,14 @@ pub(super) struct Edit {
 /// The place of the table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Table {
-    /// Its section's index.
+    /// The section's index.
     pub section: usize,
     pub offset: u64,
-    /// How many bytes it may have.
+    /// The number of bytes that it may have.
     pub room: u64,
 }
 
-/// What follows the contents: names of sections, and section headers.
+/// The tail after the contents: names of sections, and section headers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Tail {
     /// All stays where it is; section headers may get other values.
@@ -144,7 +144,7 @@ impl Plan {
         plan
     }
 
-    /// Where a byte of the old file lies.
+    /// The place of a byte of the old file.
     pub fn offset_of(&self, old: u64) -> u64 {
         match self.moves.iter().find(|one| one.from.contains(&old)) {
             Some(one) => one.to + (old - one.from.start),
@@ -152,7 +152,7 @@ impl Plan {
         }
     }
 
-    /// Where the old file's contents end.
+    /// The end of the old file's contents.
     pub fn content_end(&self) -> u64 {
         self.prefix + (self.contents.end - self.skip)
     }

@@ -73,7 +73,7 @@ pub(super) fn plan_with_table(source: &Source<'_>, table_len: u64) -> Result<Opt
     Ok(Some(plan))
 }
 
-/// Where program headers after the ELF header end, with a new segment's and the table's.
+/// The end of the program headers after the ELF header, with a new segment's and the table's.
 fn headers_end(plan: &Plan) -> u64 {
     EHSIZE + (plan.segments.len() as u64 + 2) * Segment::LEN
 }
@@ -88,13 +88,13 @@ fn place_phdr(plan: &mut Plan, address: u64) {
     }
 }
 
-/// What bytes before all others keep offsets modulo.
+/// The alignment modulo which bytes before all others keep offsets.
 fn align_of(source: &Source<'_>) -> u64 {
     let aligns = source.loaded().map(|load| load.align).filter(|align| align.is_power_of_two());
     aligns.max().unwrap_or(1).max(source.page())
 }
 
-/// How many bytes were put before all others; 0 if none were.
+/// The number of bytes that were put before all others; 0 if none were.
 ///
 /// A copy of the ELF header follows them, because nothing else has moved.
 pub(super) fn skip(source: &Source<'_>) -> u64 {
@@ -121,7 +121,7 @@ pub(super) fn old_align(source: &Source<'_>, skip: u64, address: u64) -> Option<
     segments.find(|one| one.is_loaded() && one.address == address).map(|one| one.align)
 }
 
-/// Whether a segment has the file's start and its table, and comes after all others in memory.
+/// Returns whether a segment has the file's start and its table, and comes after all others in memory.
 pub(super) fn is_segment_of_table(source: &Source<'_>, segment: &Segment) -> bool {
     let table = source.segment(elf::PT_GNU_SFRAME).map_or(0..0, Segment::range);
     let is_last = source.loaded().all(|other| other.address <= segment.address);

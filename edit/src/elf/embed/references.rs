@@ -1,4 +1,4 @@
-//! What refers to moved sections: headers, the dynamic section, symbols.
+//! References to moved sections: headers, the dynamic section, symbols.
 
 use core::ops::Range;
 

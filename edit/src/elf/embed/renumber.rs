@@ -61,13 +61,13 @@ pub(super) fn symbols(source: &Source<'_>, plan: &mut Plan, removed: &[usize]) -
     Ok(())
 }
 
-/// What becomes of a symbol.
+/// The fate of a symbol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
     Stays,
-    /// Its section has another index.
+    /// The section has another index.
     Moves(u16),
-    /// Its section, or the one that it was counted to, is removed.
+    /// The section, or the one that it was counted to, is removed.
     KeepsValue,
     /// The section that it stands for is removed.
     Goes,

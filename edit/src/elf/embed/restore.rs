@@ -19,7 +19,7 @@ const STEP: u64 = 64;
 /// The most bytes of program headers that a linker counts in `PT_PHDR` and does not write.
 const MAX_SURPLUS: u64 = 4 * Segment::LEN;
 
-/// How many ranges of sections are taken for moved ones; there are few kinds that move.
+/// The number of ranges of sections that are taken for moved ones; there are few kinds that move.
 const MAX_RANGES: usize = 32;
 
 /// The plan without a segment whose other sections are back after the program headers; None if that is not where
@@ -78,13 +78,13 @@ pub(super) fn restore(
 
 /// Moved sections in the segment of a table.
 struct Run {
-    /// Where they start in the file, with bytes before them that were others' in their old place.
+    /// The start in the file, with bytes before them that were others' in their old place.
     start: u64,
-    /// They, in ascending order, adjacent ones as one range.
+    /// The ranges of the sections, in ascending order, adjacent ones as one range.
     ranges: Vec<Range<u64>>,
-    /// Where the table starts.
+    /// The start of the table.
     limit: u64,
-    /// What their addresses have kept modulo.
+    /// The alignment modulo which their addresses are kept.
     align: u64,
     load: Segment,
 }
@@ -123,7 +123,7 @@ impl Run {
         self.ranges.last().map_or(self.start, |range| range.end)
     }
 
-    /// Where they go in a segment whose program headers end there.
+    /// The address in a segment whose program headers end there.
     fn place_after(&self, first: &Segment, headers_end: u64) -> u64 {
         let address = self.load.address_of(self.start);
         headers_end + address.wrapping_sub(first.address_of(headers_end)) % self.align

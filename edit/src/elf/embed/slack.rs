@@ -5,7 +5,7 @@ use super::header::Segment;
 use super::plan::Plan;
 use super::source::Source;
 
-/// How many segments are tried. Programs have at most three that can only be read.
+/// The number of segments that are tried. Programs have at most three that can only be read.
 const MAX_TRIES: usize = 8;
 
 /// The file with a table at the end of a segment. Its program header takes the place of a `PT_NOTE`, if that is

@@ -23,7 +23,7 @@ pub(super) const EHSIZE: u64 = 64;
 pub(super) struct Source<'a> {
     pub headers: Headers<'a>,
     pub endian: Endian,
-    /// Whether its addresses are fixed.
+    /// True if its addresses are fixed.
     pub is_fixed: bool,
     /// The offsets of its header tables.
     pub phoff: u64,
@@ -33,19 +33,19 @@ pub(super) struct Source<'a> {
     pub segments: Vec<Segment>,
     pub sections: Vec<Header>,
     pub contents: Contents,
-    /// Where the interpreter's name lies.
+    /// The place of the interpreter's name.
     pub interp: Option<Range<u64>>,
     pub dynamic: Option<Segment>,
     /// The sections with the names of dynamic symbols, in ascending order.
     pub dynamic_names: Vec<u32>,
 }
 
-/// What a file has before the part that a change writes again: its tail.
+/// The part of a file before what a change writes again: its tail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Contents {
-    /// Where the last byte ends.
+    /// The end of the last byte.
     pub end: u64,
-    /// Whether the names of sections are part of the tail.
+    /// True if the names of sections are part of the tail.
     pub names_in_tail: bool,
 }
 
@@ -144,7 +144,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Where the bytes end that these headers describe, except for section headers, and names of sections that
+    /// The end of the bytes that these headers describe, except for section headers, and names of sections that
     /// only section headers follow.
     pub fn contents(&self, segments: &[Segment], sections: &[Header], names: usize) -> Contents {
         let tables = EHSIZE.max(self.phoff + segments.len() as u64 * Segment::LEN);
@@ -160,7 +160,7 @@ impl<'a> Source<'a> {
 
     /// Refuses bytes after everything that headers describe.
     fn check_end(&self) -> Result<(), EmbedError> {
-        /// What the kernel's `sign-file` writes at the end of a file.
+        /// The mark that the kernel's `sign-file` writes at the end of a file.
         const SIGNATURE: &[u8] = b"~Module signature appended~\n";
         let table = self.shoff.saturating_add(self.sections.len() as u64 * Header::LEN);
         let end = self.contents.end.max(table).max(self.name_range().end);
@@ -197,7 +197,7 @@ impl<'a> Source<'a> {
         &self.headers.bytes[range.start.min(end) as usize..end as usize]
     }
 
-    /// Where the names of sections lie; empty if they have none.
+    /// The range of the names of sections; empty if they have none.
     pub fn name_range(&self) -> Range<u64> {
         self.sections.get(self.names).filter(|_| self.names != 0).map_or(0..0, Header::range)
     }
@@ -217,7 +217,7 @@ impl<'a> Source<'a> {
         self.segments.iter().find(|segment| segment.kind == kind.0)
     }
 
-    /// Whether kernels start it: it has fixed addresses or an interpreter, or states that it is a program.
+    /// Returns whether kernels start it: it has fixed addresses or an interpreter, or states that it is a program.
     pub fn is_program(&self) -> bool {
         let flags = self.dynamic_entries().find(|(tag, _)| *tag == elf::DT_FLAGS_1.0);
         let is_pie = flags.is_some_and(|(_, flags)| flags & elf::DF_1_PIE.0 != 0);
@@ -235,7 +235,7 @@ impl<'a> Source<'a> {
         words.take_while(|(tag, _)| *tag != elf::DT_NULL.0)
     }
 
-    /// Whether a segment loads the program headers.
+    /// Returns whether a segment loads the program headers.
     pub fn loads_headers(&self) -> bool {
         self.load_with(&(self.phoff..self.ph_end())).is_some()
     }
@@ -245,7 +245,7 @@ impl<'a> Source<'a> {
         self.loaded().find(|load| load.range().start <= range.start && range.end <= load.range().end)
     }
 
-    /// Where bytes are in use from an offset on: by sections but one, and by segments that are not loaded or start
+    /// The first offset from `from` on whose bytes are in use: by sections but one, and by segments that are not loaded or start
     /// there.
     pub fn next_use(&self, from: u64, except: Option<usize>) -> u64 {
         let sections = self.sections.iter().enumerate().filter(|(index, _)| Some(*index) != except);
@@ -263,7 +263,7 @@ impl<'a> Source<'a> {
         used.map(|range| range.start).min().unwrap_or(u64::MAX)
     }
 
-    /// Whether bytes are zero, but for those of one section.
+    /// Returns whether bytes are zero, but for those of one section.
     pub fn is_zero(&self, range: Range<u64>, except: Option<usize>) -> bool {
         let except = except.map_or(0..0, |index| self.sections[index].range());
         let (start, end) = (except.start.clamp(range.start, range.end.max(range.start)), except.end);

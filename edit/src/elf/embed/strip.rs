@@ -14,7 +14,7 @@ use super::restore::restore;
 use super::source::Source;
 use crate::embed_error::EmbedError;
 
-/// How many tables are removed. A file has one, or one for each input where a linker does not merge them.
+/// The number of tables that are removed. A file has one, or one for each input where a linker does not merge them.
 const MAX_TABLES: usize = 16;
 
 /// Among how many notes that of the properties gets its place. Programs have three.
@@ -200,7 +200,7 @@ fn rebuild_tail(source: &Source<'_>, plan: &mut Plan) {
     }
 }
 
-/// Where the section headers that are planned lie already, in the new file: between sections, where they were before
+/// Finds planned section headers that lie in the new file already: between sections, where they were before
 /// others were written after them.
 fn find_headers(source: &Source<'_>, plan: &Plan) -> Option<Tail> {
     let Tail::Rebuild(names) = &plan.tail else { return None };
@@ -243,9 +243,9 @@ fn find_overwritten(source: &Source<'_>, plan: &Plan, wanted: &[u8]) -> Option<u
     (0..=MAX_SPARE).any(is_there).then_some(start)
 }
 
-/// Where bytes lie once more, between sections, and soon after the first.
+/// Finds a second copy of some bytes, between sections, and soon after the first.
 fn find_copy(source: &Source<'_>, sections: &[Header], names: &Range<u64>) -> Option<u64> {
-    /// How many bytes of alignment may come before them.
+    /// The number of bytes of alignment that may come before them.
     const MAX_PADDING: u64 = 64;
     let wanted = source.bytes(names.clone());
     let len = wanted.len() as u64;

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// How a linked file gets room for a table and its program headers.
+/// The way in which a linked file gets room for a table and its program headers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Way {
@@ -12,19 +12,19 @@ pub enum Way {
     Grow,
     /// The small sections after the program headers move to a new segment, beside the table.
     Evict {
-        /// How many free program headers are left, for other tools.
+        /// The number of free program headers that are left, for other tools.
         spare: u8,
-        /// Whether a build-id among those sections keeps its place in the first page, from which core files and
+        /// True if a build-id among those sections keeps its place in the first page, from which core files and
         /// kernels take it.
         keep_build_id: bool,
-        /// Whether the table's program header takes the place of a `PT_NOTE` that repeats `PT_GNU_PROPERTY`.
+        /// True if the table's program header takes the place of a `PT_NOTE` that repeats `PT_GNU_PROPERTY`.
         reuse_note: bool,
-        /// Whether a program header takes the place of `PT_PHDR`, which a static executable does not need.
+        /// True if a program header takes the place of `PT_PHDR`, which a static executable does not need.
         reuse_phdr: bool,
     },
     /// The table lies in the unused rest of the last page of a read-only segment.
     Slack {
-        /// Whether its program header takes the place of a `PT_NOTE` that repeats `PT_GNU_PROPERTY`.
+        /// True if its program header takes the place of a `PT_NOTE` that repeats `PT_GNU_PROPERTY`.
         reuse_note: bool,
     },
     /// A page before all others has the program headers, in an executable with fixed addresses.

@@ -270,7 +270,7 @@ fn check_numbers(headers: &Headers<'_>, slots: &[Slot<'_>]) -> Result<(), EmbedE
     Ok(())
 }
 
-/// Whether `sh_info` is the number of a section. That of a symbol table or group counts symbols, whatever its flags
+/// Returns whether `sh_info` is the number of a section. That of a symbol table or group counts symbols, whatever its flags
 /// state.
 fn has_section_info(header: &SectionHeader64<Endianness>, endian: Endianness) -> bool {
     match header.sh_type(endian) {

@@ -1,4 +1,4 @@
-//! Where the parts of a changed object lie: in the old order, and where they were as far as nothing before them
+//! The layout of a changed object's parts: in the old order, and where they were as far as nothing before them
 //! changes its length.
 
 use std::ops::Range;
@@ -22,18 +22,18 @@ const MAX_MISALIGNED: usize = 64;
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     pub(super) kind: PartKind,
-    /// Where it lies in the old file; empty for a new one.
+    /// The range in the old file; empty for a new one.
     pub(super) old: Range<usize>,
     /// Zeros before it in the old file.
     pub(super) old_gap: usize,
     align: usize,
-    /// Whether it gets new contents.
+    /// True if it gets new contents.
     is_new: bool,
-    /// Where it starts in the new file.
+    /// The start in the new file.
     pub(super) start: usize,
 }
 
-/// What a part is.
+/// The kind of a part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum PartKind {
     FileHeader,

@@ -32,11 +32,11 @@ pub struct StartRelocation {
     pub offset: u32,
     /// The section that the function lies in, by its place in the section table.
     pub section: usize,
-    /// Where the function starts in that section, in bytes.
+    /// The start of the function in that section, in bytes.
     pub addend: u64,
 }
 
-/// Where a table has its version.
+/// The offset of the version in a table.
 const VERSION_AT: usize = 2;
 
 /// The alignment of both sections in bytes.
@@ -281,7 +281,7 @@ fn last_name(edit: &Edit<'_, '_>) -> u32 {
     of_symbols.map_or(last, |symbols| last.max(symbols.last_name()))
 }
 
-/// Where the names of sections lie; none if there are none.
+/// Finds the names of sections; none if there are none.
 fn names_of(edit: &Edit<'_, '_>) -> Option<Range<usize>> {
     let slot = edit.slots.get(edit.names).filter(|slot| !slot.is_removed)?;
     let is_names = slot.header.sh_type(edit.headers.endian) == elf::SHT_STRTAB;

@@ -2,7 +2,7 @@
 
 use crate::rewrite::Rewrite;
 
-/// Both names: the first is the end of the second.
+/// The bytes of both names: the first is the end of the second.
 const BOTH: &[u8] = b".rela.sframe\0";
 
 /// Bytes before the first name in the second.

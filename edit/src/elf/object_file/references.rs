@@ -11,7 +11,7 @@ use crate::embed_error::EmbedError;
 const ADDRSIG: SectionType = SectionType(0x6fff_4c03);
 /// `SHT_LLVM_CALL_GRAPH_PROFILE` before LLVM 13: the numbers of two symbols (4 bytes each) and a weight (8).
 const OLD_CALL_GRAPH_PROFILE: SectionType = SectionType(0x6fff_4c02);
-/// The same since: weights, with relocations for the symbols.
+/// The section type of weights since then, with relocations for the symbols.
 const CALL_GRAPH_PROFILE: SectionType = SectionType(0x6fff_4c09);
 
 /// A section whose contents may have to change.
@@ -19,13 +19,13 @@ const CALL_GRAPH_PROFILE: SectionType = SectionType(0x6fff_4c09);
 pub(super) struct Referrer<'a> {
     pub(super) name: SectionName,
     pub(super) kind: SectionType,
-    /// Where it lies in the file.
+    /// The offset in the file.
     pub(super) offset: u64,
     pub(super) bytes: &'a [u8],
 }
 
 impl Referrer<'_> {
-    /// Its contents with new numbers of symbols, of a section whose `sh_link` is the symbol table; none if it has no
+    /// The contents with new numbers of symbols, of a section whose `sh_link` is the symbol table; none if it has no
     /// such numbers.
     pub(super) fn with_symbols(
         &self,

@@ -1,13 +1,13 @@
 //! New numbers of the entries of a table that loses some and gains others.
 
-/// What happens to the numbers of a table's entries.
+/// The new numbers of a table's entries.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Renumbering {
     /// The old numbers of those that are removed, in ascending order.
     pub(super) removed: Vec<u32>,
     /// The old number before which new ones are inserted.
     pub(super) inserted_at: u32,
-    /// How many are inserted.
+    /// The number of entries that are inserted.
     pub(super) inserted: u32,
 }
 
@@ -28,7 +28,7 @@ impl Renumbering {
         self.inserted_at - before as u32
     }
 
-    /// Whether every entry of a table of `len` keeps its number.
+    /// Returns whether every entry of a table of `len` keeps its number.
     pub(super) fn is_identity(&self, len: usize) -> bool {
         let removed = self.removed.first().is_none_or(|&removed| removed as usize >= len);
         removed && (self.inserted == 0 || self.inserted_at as usize >= len)

@@ -13,9 +13,9 @@ use crate::rewrite::Rewrite;
 pub(super) struct Slot<'a> {
     pub(super) name: SectionName,
     pub(super) header: SectionHeader64<Endianness>,
-    /// Its bytes in the old file; none if it is new or has no bytes.
+    /// The bytes in the old file; none if it is new or has no bytes.
     pub(super) old: Option<Range<usize>>,
-    /// Its new contents, if they change.
+    /// The new contents, if they change.
     pub(super) new: Option<Rewrite<'a>>,
     pub(super) is_removed: bool,
 }
@@ -29,7 +29,7 @@ impl Slot<'_> {
         }
     }
 
-    /// Whether it occupies nothing in either file.
+    /// Returns whether it occupies nothing in either file.
     pub(super) fn has_no_bytes(&self) -> bool {
         self.new.is_none() && self.old.is_none()
     }

@@ -120,7 +120,7 @@ impl<'a> Symbols<'a> {
         numbers
     }
 
-    /// Whether all symbols keep their numbers.
+    /// Returns whether all symbols keep their numbers.
     pub(super) fn is_unchanged(&self) -> bool {
         self.renumbering.is_identity(self.symbols.len()) && self.inserted.is_empty()
     }

@@ -21,7 +21,7 @@ pub(crate) struct BatchFunction {
 /// A function that is not remembered, and its FREs in the buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MissedFunction {
-    /// Its number in the batch.
+    /// The number in the batch.
     pub(crate) number: usize,
     /// The location that its instructions end at; none where it has to go the general way.
     pub(crate) end: Option<u64>,
@@ -37,9 +37,9 @@ pub(crate) struct Batch<'a> {
     pub(crate) section: &'a [u8],
     pub(crate) functions: Vec<BatchFunction>,
     pub(crate) keys: [Key; GROUP],
-    /// What their instructions have given.
+    /// The results of their instructions.
     pub(crate) results: [Remembered; GROUP],
-    /// Those that are not remembered.
+    /// The functions that are not remembered.
     pub(crate) missed: Vec<MissedFunction>,
     pub(crate) memo: Memo,
 }

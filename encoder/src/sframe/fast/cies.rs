@@ -22,7 +22,7 @@ pub(crate) struct Cies<'a> {
 #[derive(Clone, Debug)]
 struct Known<'a> {
     cie: Cie<'a>,
-    /// Its own, or that of one whose common functions mean the same, though its instructions are others.
+    /// The number of the CIE, or of one whose common functions mean the same, though its instructions are others.
     number: u8,
     common: Option<CommonCie>,
 }
@@ -32,7 +32,7 @@ impl<'a> Cies<'a> {
         Self { known: Vec::new(), last: 0 }
     }
 
-    /// What the common functions of a CIE have in common.
+    /// The state that the common functions of a CIE share.
     #[inline(always)]
     pub(crate) fn common(&self, number: u8) -> Option<&CommonCie> {
         self.known.get(usize::from(number))?.common.as_ref()

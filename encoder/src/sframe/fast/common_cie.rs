@@ -9,13 +9,13 @@ use crate::sframe::fast::rules::Rules;
 use crate::sframe::fast::track::Reading;
 use crate::sframe::rows::stack_pointer::StackPointer;
 
-/// Where the common functions of a CIE begin.
+/// The state in which the common functions of a CIE begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct CommonCie {
     pub(crate) rules: Rules,
     /// The CFA's.
     pub(crate) offset: u32,
-    /// What rows look like as long as nothing but that changes.
+    /// The form of rows as long as nothing but that changes.
     pub(crate) pattern: Pattern,
     /// The row after the CIE's instructions.
     row: Row,
@@ -56,12 +56,12 @@ impl CommonCie {
         Some(Self { pattern: cie.pattern(rules)?, ..cie })
     }
 
-    /// Whether the common functions of another CIE give the same rows.
+    /// Returns whether the common functions of another CIE give the same rows.
     pub(crate) fn means_the_same(&self, other: &Self) -> bool {
         *self == Self { rules: other.rules.of_cie(self.rules), ..*other }
     }
 
-    /// What the row of these rules looks like.
+    /// The form of the row of these rules.
     #[cold]
     pub(crate) fn pattern(&self, rules: Rules) -> Option<Pattern> {
         let base =
@@ -84,7 +84,7 @@ impl CommonCie {
         self.arch.is_aarch64()
     }
 
-    /// Whether an instruction saves or restores the frame pointer or the return address.
+    /// Returns whether an instruction saves or restores the frame pointer or the return address.
     #[inline(always)]
     pub(crate) fn is_of_frame_record(&self, opcode: u8) -> bool {
         let register = Register((opcode & 0x3f).into());
@@ -111,7 +111,7 @@ impl CommonCie {
     }
 }
 
-/// Whether a CFA is counted from the frame pointer; none where it is neither from that nor from
+/// Returns whether a CFA is counted from the frame pointer; none where it is neither from that nor from
 /// the stack pointer.
 fn is_frame_pointer(arch: Arch, register: Register) -> Option<bool> {
     let is_frame_pointer = register == arch.frame_pointer();

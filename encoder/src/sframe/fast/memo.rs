@@ -15,7 +15,7 @@ use crate::sframe::table::chunk::{CHUNK, mix, same_words, words};
 /// give it again.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    /// Where the instructions start in the section.
+    /// The start of the instructions in the section.
     at: u32,
     /// The block that they result in.
     block: u32,
@@ -36,7 +36,7 @@ struct Slot {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Mark(u16);
 
-/// What a function is remembered by.
+/// The key by which a function is remembered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key {
     slot: u32,
@@ -44,16 +44,16 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// That of instructions that are not remembered.
+    /// The key of instructions that are not remembered.
     pub(crate) const NONE: Self = Self { slot: 0, mark: Memo::NONE };
 }
 
-/// What a function's instructions result in.
+/// The result of a function's instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Remembered {
     /// The number of the block.
     pub(crate) block: u32,
-    /// Its rows.
+    /// The rows.
     pub(crate) num_fres: u32,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct Memo {
 impl Memo {
     /// The longest instructions that are remembered, in bytes.
     const LONGEST: usize = 0xff;
-    /// That of instructions that are not remembered, and of no others: none are empty.
+    /// The mark of instructions that are not remembered, and of no others: none are empty.
     const NONE: Mark = Mark(0);
 
     /// For a section of about this many functions, most of which repeat others' instructions.
@@ -76,7 +76,7 @@ impl Memo {
         Self { slots: vec![[empty; 2]; (functions / 6).next_power_of_two()] }
     }
 
-    /// What a function is remembered by whose CIE has this number, below 16.
+    /// The key of a function whose CIE has this number, below 16.
     #[inline(always)]
     pub(crate) fn key(&self, cie: u8, code: &Code<'_>) -> Key {
         let len = code.len();
@@ -90,7 +90,7 @@ impl Memo {
         if can_be { Key { slot: slot as u32, mark } } else { Key::NONE }
     }
 
-    /// What a function of `size` bytes with the same instructions, of this section, results in.
+    /// Finds the result of a function of `size` bytes with the same instructions, of this section.
     #[inline(always)]
     pub(crate) fn find(&self, key: Key, section: &[u8], code: &Code<'_>, size: u32) -> Option<Remembered> {
         let pair = &self.slots[key.slot as usize];
@@ -119,7 +119,7 @@ impl Memo {
     }
 }
 
-/// Whether the first `len` bytes are the same.
+/// Returns whether the first `len` bytes are the same.
 #[inline(always)]
 fn same(one: &[u8], two: &[u8], len: usize) -> bool {
     let (Some(one_head), Some(two_head)) = (one.first_chunk(), two.first_chunk()) else {
@@ -154,7 +154,7 @@ mod tests {
         crate::cfi::Functions::new(&section).map(|function| function.unwrap().code()).collect()
     }
 
-    /// Whether a memo of one pair that knows the first instructions, of CIE 0 and ending at 5, finds the
+    /// Returns whether a memo of one pair that knows the first instructions, of CIE 0 and ending at 5, finds the
     /// second ones.
     fn finds(known: &[u8], wanted: &[u8], cie: u8, size: u32) -> bool {
         let bytes = section(&[known, wanted], size);

@@ -1,4 +1,4 @@
-//! What exists for speed alone: common functions go from their instructions to FREs without becoming rows.
+//! Code that exists for speed alone: common functions go from their instructions to FREs without becoming rows.
 //!
 //! In: FDEs of the plain form ([`PlainFde`](crate::cfi::PlainFde)), in batches. Out: entries and blocks.
 //!

@@ -5,13 +5,13 @@ use cfipack_format::{Arch, Cfa, Endian, Row, Rule};
 
 use crate::sframe::rows::fre::{Fre, ShortFre};
 
-/// How many bytes an FRE has.
+/// The size of an FRE in bytes.
 #[inline(always)]
 pub(crate) fn bytes_of(fre: u64) -> u64 {
     fre >> 56
 }
 
-/// What the FREs of rows look like that differ in the CFA's offset only.
+/// The common form of FREs of rows that differ in the CFA's offset only.
 ///
 /// Only for small, positive offsets, default FDEs and little-endian sections: for nearly all
 /// rows. The offset is the word after the info byte. An FRE is a number: up to seven bytes, the
@@ -20,7 +20,7 @@ pub(crate) fn bytes_of(fre: u64) -> u64 {
 pub(crate) struct Pattern {
     /// The FRE of offset 0, for offsets up to 0x7f.
     small: u64,
-    /// That of offsets up to [`Self::MAX_OFFSET`], without the offset.
+    /// The pattern of offsets up to [`Self::MAX_OFFSET`], without the offset.
     large: u64,
 }
 

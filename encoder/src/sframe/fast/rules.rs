@@ -1,8 +1,8 @@
-//! What common instructions change besides locations, and how.
+//! Effects of common instructions besides locations.
 
 use crate::sframe::fast::common_cie::CommonCie;
 
-/// What common instructions can change but for the CFA's offset, and which CIE the rest is of.
+/// The rules that common instructions can change but for the CFA's offset, and the CIE that the rest is of.
 ///
 /// | bits | meaning |
 /// |---|---|
@@ -17,12 +17,12 @@ pub(crate) struct Rules(u32);
 impl Rules {
     const ON_FRAME_POINTER: u32 = 1;
     const SIGNED: u32 = 1 << 1;
-    /// Where the operand for the frame pointer is.
+    /// The bit at which the operand for the frame pointer starts.
     pub(crate) const FRAME_POINTER: u32 = 8;
-    /// Where the operand for the return address is.
+    /// The bit at which the operand for the return address starts.
     pub(crate) const RETURN_ADDRESS: u32 = 16;
     const CIE: u32 = 24;
-    /// Those of no CIE.
+    /// The rules of no CIE.
     pub(crate) const NONE: Self = Self(u32::MAX);
 
     pub(crate) fn new(cie: u8, on_frame_pointer: bool, signed: bool) -> Self {
@@ -41,7 +41,7 @@ impl Rules {
         Self(self.0 & !(0xff << shift) | u32::from(operand) << shift)
     }
 
-    /// Those of another CIE.
+    /// Returns the rules of another CIE.
     pub(crate) fn of_cie(self, other: Self) -> Self {
         const CIES: u32 = 0xff << Rules::CIE;
         Self(self.0 & !CIES | other.0 & CIES)
@@ -66,10 +66,10 @@ impl Rules {
     }
 }
 
-/// How deep `DW_CFA_remember_state` nests in common functions.
+/// The depth to which `DW_CFA_remember_state` nests in common functions.
 const MAX_REMEMBERED: usize = 4;
 
-/// What common instructions change.
+/// The state that common instructions change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameState {
     pub(crate) rules: Rules,

@@ -8,7 +8,7 @@ use crate::sframe::rows::fres::{BEYOND, BUFFER, Room};
 /// Bytes after the instructions: this many are read at once.
 pub(crate) const LOOKAHEAD: usize = 8;
 
-/// What the instructions of a CIE's functions are read by.
+/// The parameters by which the instructions of a CIE's functions are read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Reading {
     pub(crate) code_alignment: u64,
@@ -26,7 +26,7 @@ impl Reading {
     }
 }
 
-/// Where the next row goes, and the number of rows: a single addition counts a row and makes room for it.
+/// The place of the next row, and the number of rows: a single addition counts a row and makes room for it.
 ///
 /// | bits | meaning |
 /// |---|---|
@@ -43,7 +43,7 @@ impl Place {
         Self(first as u64)
     }
 
-    /// Where the rows end.
+    /// The end of the rows.
     pub(crate) fn end(self) -> usize {
         self.0 as u32 as usize
     }
@@ -64,7 +64,7 @@ pub(crate) struct Track<'a, 'r, const WIDTH: usize> {
     pub(crate) location: u64,
     /// The [FRE](Pattern) of the current row, so far.
     fre: u64,
-    /// What that row adds to the place.
+    /// The step that this row adds to the place.
     step: u64,
     /// The FRE of the row before.
     last: u64,
@@ -215,10 +215,10 @@ impl<'a, 'r, const WIDTH: usize> Track<'a, 'r, WIDTH> {
     }
 }
 
-/// How an instruction that advances encodes how far.
+/// The encoding of the distance in an instruction that advances.
 #[derive(Clone, Copy, Debug)]
 struct Advance {
-    /// Where the distance is in the instruction.
+    /// The bits of the distance in the instruction.
     mask: u64,
     shift: u8,
     /// Bytes of the instruction; 0 for instructions that do not advance.

@@ -10,33 +10,33 @@ use crate::sframe::builder::Builder;
 use crate::sframe::push_all::OmittedFunction;
 use cfipack_format::pool::Pool;
 
-/// What a section is divided into: chunks, and how their functions are found.
+/// The parts of a section: chunks, and how their functions are found.
 pub(crate) struct Chunks<'s, 'a, F> {
     pub(crate) section: &'s Section<'a>,
     /// The functions of the section between two offsets.
     pub(crate) functions: F,
-    /// Where the chunks start, and where the last one ends.
+    /// The starts of the chunks, and the end of the last one.
     cuts: Vec<SectionOffset>,
 }
 
-/// How far the chunks have been merged.
+/// The progress of merging chunks.
 pub(crate) struct Progress<'a> {
     /// Chunks that were converted, from the first that is not merged on; none where it could only be guessed wrong
     /// where the chunk starts.
     shards: Vec<Option<Option<Shard<'a>>>>,
-    /// How many are merged.
+    /// The number of chunks that are merged.
     merged: usize,
-    /// Where the functions of the next one start.
+    /// The start of the next chunk's functions.
     at: SectionOffset,
     pub(crate) count: u64,
     pub(crate) omitted: Vec<OmittedFunction>,
 }
 
-/// What came of the functions of a chunk.
+/// The results of a chunk's functions.
 struct Part {
     count: u64,
     omitted: Vec<OmittedFunction>,
-    /// Where the next chunk starts.
+    /// The offset of the next chunk.
     end: SectionOffset,
 }
 
@@ -181,7 +181,7 @@ impl<'a> Progress<'a> {
     }
 }
 
-/// What tasks share. None ever waits for another: what cannot be done yet is done by the task that makes it possible.
+/// The state that tasks share. None ever waits for another: what cannot be done yet is done by the task that makes it possible.
 #[cfg(feature = "std")]
 struct Shared<'b, 'a> {
     /// None while a task merges.
@@ -191,7 +191,7 @@ struct Shared<'b, 'a> {
     progress: Progress<'a>,
 }
 
-/// What a task does next.
+/// The next step of a task.
 #[cfg(feature = "std")]
 enum Step<'b, 'a> {
     Merge(&'b mut Builder<'a>, Next<'a>),

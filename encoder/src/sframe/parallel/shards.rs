@@ -84,7 +84,7 @@ impl Builder<'_> {
     }
 }
 
-/// What is done at the same time.
+/// A task that runs beside others.
 enum Task<'t> {
     Bytes(&'t mut Vec<u8>),
     Entries(Option<&'t mut HashIndex>, &'t mut Vec<Entry>),
@@ -110,9 +110,9 @@ fn find_all(blocks: &Blocks, other: &Blocks, first: usize, hashes: &[u32], numbe
 
 /// The blocks of another builder that are not here. Where it shares blocks, no two of them are the same.
 struct New {
-    /// Their numbers there.
+    /// The numbers there.
     numbers: Vec<usize>,
-    /// Where their bytes lie there, in pieces, and where they go.
+    /// The places of their bytes there, in pieces, and where they go.
     pieces: Vec<Range<usize>>,
     at: usize,
 }

@@ -47,12 +47,12 @@ impl ShortFre {
         (self.0 >> 56) as usize
     }
 
-    /// As a number.
+    /// Converts it to a number.
     pub(crate) fn number(self) -> u64 {
         self.0
     }
 
-    /// This FRE of a default FDE as it is with another offset of the CFA; none where the words have, or may
+    /// Returns this FRE of a default FDE as it is with another offset of the CFA; none where the words have, or may
     /// have, another size then.
     #[inline(always)]
     pub(crate) fn with_cfa_offset(self, arch: Arch, offset: i64) -> Option<Self> {
@@ -239,7 +239,7 @@ fn cfa_needs_flex(cfa: Cfa) -> Reason {
     }
 }
 
-/// Why words have no size: the first that is too far away for any.
+/// The reason why words have no size: the first that is too far away for any.
 #[cold]
 fn out_of_range(words: [i64; 3]) -> Reason {
     let too_far = words.into_iter().find(|&word| WordSize::for_signed(word).is_none());

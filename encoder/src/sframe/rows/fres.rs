@@ -12,9 +12,9 @@ use crate::sframe::rows::fre::{Fre, LongFre, ShortFre};
 #[derive(Clone, Debug)]
 pub(crate) struct Fres {
     pub(super) bytes: Vec<u8>,
-    /// Where the function's room starts; blocks that are still needed lie before it.
+    /// The start of the function's room; blocks that are still needed lie before it.
     base: usize,
-    /// Where the first row starts.
+    /// The start of the first row.
     pub(super) first: usize,
     pub(super) end: usize,
     pub(super) count: u32,
@@ -100,7 +100,7 @@ impl Fres {
         self.last
     }
 
-    /// Whether the last row has these very bytes.
+    /// Returns whether the last row has these very bytes.
     #[inline]
     pub(crate) fn repeats(&self, fre: &Fre) -> bool {
         match fre {
@@ -201,7 +201,7 @@ impl Fres {
         self.base = self.end;
     }
 
-    /// Where the next function's room starts.
+    /// The start of the next function's room.
     pub(crate) fn base(&self) -> usize {
         self.base
     }
@@ -217,11 +217,11 @@ impl Fres {
     }
 }
 
-/// Where a function's block lies in the buffer.
+/// The place of a function's block in the buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Block {
     start: usize,
-    /// Its bytes.
+    /// The bytes.
     pub(crate) len: usize,
 }
 

@@ -1,22 +1,22 @@
-//! What gas 2.47 does with an instruction: which of them end rows, and which make it omit a function.
+//! Effects of instructions in gas 2.47: which of them end rows, and which make it omit a function.
 
 use cfipack_format::{Arch, Register, Row, Rule};
 
 use crate::Reason;
 use crate::cfi::Instruction;
 
-/// What gas does with an instruction.
+/// The effect of an instruction in gas.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GasAction {
-    /// It has no effect on rows.
+    /// No effect on rows.
     None,
     /// The row ends at the next advance.
     Touch,
-    /// Likewise, and the function's FDE becomes flex.
+    /// No effect on rows, but the function's FDE becomes flex.
     Flex,
 }
 
-/// What gas does with an instruction where the CFA is counted from `cfa_base` and, if `begun`, the function has a
+/// Finds what gas does with an instruction where the CFA is counted from `cfa_base` and, if `begun`, the function has a
 /// row; or why gas omits the function.
 pub(crate) fn gas_action(
     arch: Arch,
@@ -57,7 +57,7 @@ pub(crate) fn gas_action(
     }
 }
 
-/// Whether gas takes a load relative to register 6, rbp, for the CFA.
+/// Returns whether gas takes a load relative to register 6, rbp, for the CFA.
 fn loads_frame_pointer(arch: Arch) -> bool {
     match arch {
         Arch::Amd64 => true,
@@ -65,12 +65,12 @@ fn loads_frame_pointer(arch: Arch) -> bool {
     }
 }
 
-/// Whether the ABI leaves the return address's place open; where it does not, gas ignores most rules for it.
+/// Returns whether the ABI leaves the return address's place open; where it does not, gas ignores most rules for it.
 fn tracks_return_address(arch: Arch) -> bool {
     arch.pushed_by_call() == 0
 }
 
-/// What gas does with another register for the CFA; `None`: gas refuses it.
+/// The effect of another register for the CFA; `None`: gas refuses it.
 fn cfa_register(arch: Arch, register: Register) -> Option<GasAction> {
     if register == arch.stack_pointer() || register == arch.frame_pointer() {
         Some(GasAction::Touch)
@@ -81,7 +81,7 @@ fn cfa_register(arch: Arch, register: Register) -> Option<GasAction> {
     }
 }
 
-/// What gas does with a rule for a register, which `instruction` sets; `None`: gas refuses it.
+/// The effect of a rule for a register, which `instruction` sets; `None`: gas refuses it.
 fn rule(arch: Arch, register: Register, instruction: Instruction<'_>) -> Option<GasAction> {
     if register == arch.frame_pointer() {
         frame_pointer_rule(arch, instruction)
@@ -94,7 +94,7 @@ fn rule(arch: Arch, register: Register, instruction: Instruction<'_>) -> Option<
     }
 }
 
-/// The same for the frame pointer: a row has its place on the stack, a flex FDE a register too.
+/// The effect of a rule for the frame pointer: a row has its place on the stack, a flex FDE a register too.
 fn frame_pointer_rule(arch: Arch, instruction: Instruction<'_>) -> Option<GasAction> {
     match instruction {
         Instruction::Undefined(_) | Instruction::ValOffset(..) => None,
@@ -104,7 +104,7 @@ fn frame_pointer_rule(arch: Arch, instruction: Instruction<'_>) -> Option<GasAct
     }
 }
 
-/// The same for the return address.
+/// The effect of a rule for the return address.
 fn return_address_rule(arch: Arch, instruction: Instruction<'_>) -> Option<GasAction> {
     let tracked = tracks_return_address(arch);
     match instruction {
@@ -120,7 +120,7 @@ fn return_address_rule(arch: Arch, instruction: Instruction<'_>) -> Option<GasAc
     }
 }
 
-/// The same for the stack pointer, which rows take for the CFA.
+/// The effect of a rule for the stack pointer, which rows take for the CFA.
 fn stack_pointer_rule(arch: Arch, instruction: Instruction<'_>) -> Option<GasAction> {
     match instruction {
         Instruction::Undefined(_) => None,
@@ -130,7 +130,7 @@ fn stack_pointer_rule(arch: Arch, instruction: Instruction<'_>) -> Option<GasAct
     }
 }
 
-/// What gas does with `DW_CFA_expression`, of which gas takes only one-byte offsets from a register; `None`:
+/// The effect of `DW_CFA_expression`, of which gas takes only one-byte offsets from a register; `None`:
 /// it refuses it.
 fn expression(arch: Arch, register: Register, block: &[u8], cfa_base: Option<Register>) -> Option<GasAction> {
     if block.len() != 2 || register.0 >= 0x80 {

@@ -4,18 +4,18 @@ use cfipack_format::{Arch, Register, Row, Rule};
 
 use crate::cfi::Instruction;
 
-/// What gas tracks of a row.
+/// The state of a row that gas tracks.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct GasState {
     /// The register that the CFA is counted from.
     pub(crate) cfa_base: Option<Register>,
-    /// Whether the frame pointer is on the stack.
+    /// True if the frame pointer is on the stack.
     pub(crate) fp_on_stack: bool,
-    /// Whether the return address is. To gas it still is when it has become undefined since.
+    /// True if the return address is. To gas it still is when it has become undefined since.
     pub(crate) ra_on_stack: bool,
 }
 
-/// The same of a function's rows.
+/// The states of a function's rows in gas.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct GasStates {
     /// Of the current row.

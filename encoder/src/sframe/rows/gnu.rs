@@ -22,10 +22,10 @@ use crate::sframe::rows::gas_state::{GasState, GasStates};
 use crate::sframe::rows::stack_pointer::StackPointer;
 use crate::{Reason, Unsupported};
 
-/// What is needed for every function.
+/// The state that every function needs.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Gnu<'a> {
-    /// Where the functions of the CIE that was used last begin.
+    /// The start of the functions of the CIE that was used last.
     start: Option<Start<'a>>,
     /// States put aside by `DW_CFA_remember_state`.
     remembered: Vec<State<'a, StackPointer>>,
@@ -35,7 +35,7 @@ pub(crate) struct Gnu<'a> {
 #[derive(Clone, Debug)]
 struct Start<'a> {
     cie: Cie<'a>,
-    /// What registers are restored to.
+    /// The rules that registers are restored to.
     initial: (Row, StackPointer),
     state: State<'a, StackPointer>,
     gnu_state: GnuState,
@@ -44,14 +44,14 @@ struct Start<'a> {
 /// The state of gas's machine at a PC.
 #[derive(Clone, Copy, Debug)]
 struct GnuState {
-    /// Whether a flex FDE turned out to be needed.
+    /// True if a flex FDE turned out to be needed.
     flex: bool,
-    /// Whether the function has a row: not before the first instruction or advance.
+    /// True if the function has a row: not before the first instruction or advance.
     begun: bool,
     touched: bool,
-    /// Whether nothing but the CFA's offset differs from the row of the last FRE.
+    /// True if nothing but the CFA's offset differs from the row of the last FRE.
     only_offset: bool,
-    /// What gas tracks of its rows.
+    /// The state that gas tracks of its rows.
     gas: GasStates,
     /// The location, from the function's start.
     location: u64,
@@ -68,7 +68,7 @@ pub(crate) struct GnuRows<'a, 'f, 'b> {
     fres: &'b mut Fres,
     arch: Arch,
     fde_type: FdeType,
-    /// Whether rows without a caller may be written.
+    /// True if rows without a caller may be written.
     outermost: bool,
     gnu_state: GnuState,
 }
@@ -153,7 +153,7 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
         if self.gnu_state.begun { self.push(&state) } else { Ok(()) }
     }
 
-    /// What the CIE's registers are restored to, and the state in which the function's own instructions begin.
+    /// Finds what the CIE's registers are restored to, and the state in which the function's own instructions begin.
     #[inline]
     fn start(&mut self) -> Result<((Row, StackPointer), State<'a, StackPointer>), Reason> {
         let (cie, flex) = (&self.function.cie, self.gnu_state.flex);

@@ -16,7 +16,7 @@ use crate::sframe::table::entries::Entries;
 pub(crate) struct SmallRows<'b> {
     pub(crate) arch: Arch,
     pub(crate) version: Version,
-    /// Whether rows without a caller may be written.
+    /// True if rows without a caller may be written.
     outermost: bool,
     pub(crate) info: FdeInfo,
     pub(crate) fde_type: FdeType,
@@ -24,11 +24,11 @@ pub(crate) struct SmallRows<'b> {
     pub(crate) entries: &'b mut Entries,
     /// The function's start.
     pub(crate) start: u64,
-    /// Where the current FDE starts, from the function's start.
+    /// The start of the current FDE, from the function's start.
     pub(crate) part: u32,
     /// The type of the current FDE's starts.
     pub(crate) fre_type: FreType,
-    /// Whether the FRE of a row follows from the last one if only the CFA's offset differs: it is one of a
+    /// True if the FRE of a row follows from the last one if only the CFA's offset differs: it is one of a
     /// default FDE, and the stack pointer has no rule, which would depend on the CFA.
     offset_is_all: bool,
 }

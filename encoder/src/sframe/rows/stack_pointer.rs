@@ -1,4 +1,4 @@
-//! Whether the caller's stack pointer is the CFA, as every row of `.sframe` assumes.
+//! The rule that every row of `.sframe` assumes: the caller's stack pointer is the CFA.
 
 use cfipack_format::{Arch, Cfa, Register, Row, Rule};
 
@@ -45,13 +45,13 @@ impl Registers for StackPointer {
 }
 
 impl StackPointer {
-    /// Whether CFI has no rule.
+    /// Returns whether CFI has no rule.
     #[inline(always)]
     pub(crate) fn is_unset(&self) -> bool {
         matches!(self.rule, Rule::SameValue)
     }
 
-    /// Whether the rule's value is the CFA, `row`'s (plus [`Arch::stack_pointer_from_cfa`]).
+    /// Returns whether the rule's value is the CFA, `row`'s (plus [`Arch::stack_pointer_from_cfa`]).
     #[inline(always)]
     pub(crate) fn is_cfa(&self, arch: Arch, row: &Row) -> bool {
         self.is_unset() || self.equals_cfa(arch, row)

@@ -1,4 +1,4 @@
-//! Whether functions share PCs: found by putting them into order.
+//! A search for functions that share PCs: by putting them into order.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -14,7 +14,7 @@ const MIDDLE: Address = Address(1 << 63);
 
 /// Entries in the order of their starts; equal ones stay in order.
 pub(crate) enum Sorted<'e> {
-    /// They are.
+    /// Entries that are in order already.
     Already(&'e [Entry]),
     /// In a copy, as bytes.
     Copied(Vec<[u8; Entry::SIZE]>),
@@ -41,12 +41,12 @@ impl<'e> Sorted<'e> {
         }
     }
 
-    /// Whether no two functions share a PC, those that are omitted among them.
+    /// Returns whether no two functions share a PC, those that are omitted among them.
     pub(crate) fn are_apart(&self, omitted: &[Omitted]) -> bool {
         self.overlap(omitted).is_none()
     }
 
-    /// Where a function starts that shares a PC with another one, those that are omitted among them; none if no two
+    /// The start of a function that shares a PC with another one, those that are omitted among them; none if no two
     /// do.
     pub(crate) fn overlap(&self, omitted: &[Omitted]) -> Option<u64> {
         let mut entries = (0..).map_while(|place| self.get(place));
@@ -64,7 +64,7 @@ impl<'e> Sorted<'e> {
         entry.or_else(|| self.omitted_in_an_entry(omitted))
     }
 
-    /// Where an omitted function starts that has a PC of an entry; the entries are apart.
+    /// The start of an omitted function that has a PC of an entry; the entries are apart.
     fn omitted_in_an_entry(&self, omitted: &[Omitted]) -> Option<u64> {
         // Those without code have no PC, and hide none of those before them.
         let omitted = omitted.iter().filter(|omitted| omitted.size != 0);

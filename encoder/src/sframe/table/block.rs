@@ -22,11 +22,11 @@ pub(crate) struct Blocks {
     pub(crate) bytes: Vec<u8>,
     /// Bytes of that room.
     pub(crate) front: usize,
-    /// Where the last block ends.
+    /// The end of the last block.
     pub(crate) end: usize,
-    /// Where each block starts.
+    /// The start of each block.
     pub(crate) starts: Vec<u32>,
-    /// What the FDEs of each block have of it; empty in version 3.
+    /// The attributes that the FDEs of each block have; empty in version 3.
     attributes: Vec<WideAttribute>,
     /// The blocks by their bytes; none where nothing is shared.
     pub(crate) index: Option<HashIndex>,
@@ -35,7 +35,7 @@ pub(crate) struct Blocks {
     endian: Endian,
 }
 
-/// How many functions are encoded together, and their blocks looked up: with more, those that repeat another
+/// The number of functions encoded together, whose blocks are looked up together: with more, those that repeat another
 /// of the same batch cost more than is saved.
 pub(crate) const GROUP: usize = 16;
 
@@ -56,7 +56,7 @@ impl Blocks {
         self.version
     }
 
-    /// What blocks are hashed with.
+    /// The seed with which blocks are hashed.
     pub(crate) fn seed(&self) -> u64 {
         self.seed
     }
@@ -131,13 +131,13 @@ impl Blocks {
         WideAttribute::new(num_fres, info, rep_size)
     }
 
-    /// Whether blocks of this many bytes can be added.
+    /// Returns whether blocks of this many bytes can be added.
     #[inline(always)]
     pub(crate) fn has_room(&self, len: usize) -> bool {
         u32::try_from(self.end - self.front + len).is_ok()
     }
 
-    /// Where a block starts in the bytes, and its length.
+    /// The start of a block in the bytes, and its length.
     #[inline]
     pub(crate) fn place(&self, number: usize) -> (usize, usize) {
         let start = self.front + self.starts[number] as usize;
@@ -145,13 +145,13 @@ impl Blocks {
         (start, end - start)
     }
 
-    /// Where a block lies in the FRE sub-section.
+    /// The offset of a block in the FRE sub-section.
     #[inline]
     pub(crate) fn offset(&self, number: u32) -> u32 {
         self.starts[number as usize]
     }
 
-    /// What the FDEs of a block have of it, before version 3.
+    /// The attribute that the FDEs of a block have, before version 3.
     #[inline]
     pub(crate) fn attribute(&self, number: u32) -> Option<WideAttribute> {
         self.attributes.get(number as usize).copied()
@@ -196,7 +196,7 @@ impl Blocks {
         hint::black_box(first.into_iter().flatten().map(byte).fold(0, u8::wrapping_add));
     }
 
-    /// Whether a block is here or has room.
+    /// Returns whether a block is here or has room.
     #[inline(always)]
     pub(crate) fn can_take(&self, hash: u32, bytes: &[u8], len: usize, attribute: WideAttribute) -> bool {
         self.has_room(len) || self.find(hash, bytes, len, attribute).is_some()

@@ -2,7 +2,7 @@
 
 /// Bytes that are read at once.
 pub(crate) const CHUNK: usize = 64;
-/// As words.
+/// The size of a chunk in words.
 pub(crate) const WORDS: usize = CHUNK / 8;
 
 /// The first `len` bytes, [`CHUNK`] at most, with zeros after them.
@@ -16,13 +16,13 @@ pub(crate) fn words(bytes: &[u8; CHUNK], len: usize) -> [u64; WORDS] {
     words
 }
 
-/// Whether all words are the same; without a call, which costs more.
+/// Returns whether all words are the same; without a call, which costs more.
 #[inline(always)]
 pub(crate) fn same_words(one: &[u64; WORDS], two: &[u64; WORDS]) -> bool {
     one.iter().zip(two).fold(0, |bits, (one, two)| bits | (one ^ two)) == 0
 }
 
-/// What leaves the first `len` bytes.
+/// The mask that leaves the first `len` bytes.
 #[inline(always)]
 fn mask(len: usize) -> &'static [u64; WORDS] {
     &MASKS[len.min(CHUNK)]

@@ -14,13 +14,13 @@ use crate::sframe::table::block::Blocks;
 use crate::sframe::table::wide_attribute::WideAttribute;
 use crate::{Reason, Unsupported};
 
-/// What holds for all rows of a function, or of a part of it that has an entry of its own.
+/// The properties of all rows of a function, or of a part of it that has an entry of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct TableFunction {
     /// The function.
     pub key: Key,
-    /// Whether the key is the function's address.
+    /// True if the key is the function's address.
     pub has_address: bool,
     /// Bytes from the function's start to the first PC of the entry. An entry with another offset than 0 goes on with
     /// the function of the entry that was pushed before it.
@@ -77,14 +77,14 @@ pub struct EncodedRows<'b> {
     /// The FREs, without an attribute, of the builder's version and architecture, with the FRE type that the
     /// function's info names. They are valid: the table has them as they are.
     pub fres: &'b [u8],
-    /// How many they are.
+    /// The number of FREs.
     pub num_fres: u32,
     /// The attribute's second info byte, which names the FDE type; 0 before version 3.
     pub info2: u8,
 }
 
 impl<'b> EncodedRows<'b> {
-    /// So many FREs of a default FDE.
+    /// Makes the rows of this many FREs of a default FDE.
     pub const fn new(fres: &'b [u8], num_fres: u32) -> Self {
         Self { fres, num_fres, info2: 0 }
     }
@@ -97,7 +97,7 @@ impl<'b> EncodedRows<'b> {
     }
 }
 
-/// Where the rows of a function are in a builder: for others with the same.
+/// The place of a function's rows in a builder: for others with the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SharedRows {
     pub(crate) block: u32,

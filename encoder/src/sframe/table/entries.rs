@@ -76,7 +76,7 @@ pub(crate) struct Entries {
     pub(crate) merged: Vec<(u64, u64)>,
     /// A function could not be read: it may lie in any gap, and nothing may be merged across one.
     pub(crate) unread: bool,
-    /// Whether the functions' keys are their addresses; none before the first function.
+    /// `true` if the functions' keys are their addresses; none before the first function.
     pub(crate) have_addresses: Option<bool>,
     /// The last entries, whose blocks are looked up together, and where the first's room for rows was.
     pending: Vec<Pending>,
@@ -136,7 +136,7 @@ impl Entries {
         }));
     }
 
-    /// How far the entries have come.
+    /// The place that the entries have reached.
     #[inline]
     pub(crate) fn mark(&self) -> (usize, u64) {
         (self.list.len(), self.num_fres)

@@ -29,9 +29,9 @@ struct Candidate {
     info: FdeInfo,
     fde_type: FdeType,
     rep_size: u8,
-    /// Its rows in the list of all rows.
+    /// The rows in the list of all rows.
     rows: (u32, u32),
-    /// What it costs by itself, in bytes; the block's part in fractions.
+    /// The cost by itself, in bytes; the block's part in fractions.
     cost: f32,
 }
 
@@ -71,7 +71,7 @@ fn candidates(entries: &Entries, version: Version, endian: Endian) -> (Vec<Candi
     (candidates.collect(), rows)
 }
 
-/// What may be merged across.
+/// The gaps that may be merged across.
 struct Gaps {
     /// Starts of functions that are omitted, ascending, and how far those up to each reach.
     omitted: Vec<(u64, u64)>,
@@ -92,7 +92,7 @@ impl Gaps {
         Self { omitted, longest: if entries.unread { 0 } else { options.padding() } }
     }
 
-    /// Whether what lies between a function's end and the next one's start is nothing or padding.
+    /// Returns whether what lies between a function's end and the next one's start is nothing or padding.
     fn is_padding(&self, end: u64, next: u64) -> bool {
         let before = self.omitted.partition_point(|&(start, _)| start < next);
         let reached = before.checked_sub(1).map_or(0, |last| self.omitted[last].1);
@@ -100,7 +100,7 @@ impl Gaps {
     }
 }
 
-/// Whether `next` can go on where `last` ends.
+/// Returns whether `next` can go on where `last` ends.
 fn can_follow(last: &Candidate, next: &Candidate, rows: &[Row], gaps: &Gaps) -> bool {
     // Stubs repeat, and a signal frame's PC is taken as it is: neither is any other function.
     let alone = FdeInfo::PC_MASK | FdeInfo::SIGNAL;
@@ -219,7 +219,7 @@ mod tests {
     use crate::eh_frame::{CIE, fde};
     use crate::sframe::{Builder, Options};
 
-    /// How many FDEs a section becomes of `count` functions of 16 bytes from `start` on, each after the
+    /// The number of FDEs that a section gets from `count` functions of 16 bytes from `start` on, each after the
     /// one before, and all with the row that their CIE gives.
     fn merged(start: u64, count: u32) -> usize {
         let mut bytes = CIE.to_vec();

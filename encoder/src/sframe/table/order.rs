@@ -37,7 +37,7 @@ struct Part<'o, const N: usize> {
     ranks: &'o mut [u32],
     /// The first bucket's first rank.
     first_rank: usize,
-    /// Their FDEs.
+    /// The FDEs.
     out: &'o mut [[u8; N]],
 }
 
@@ -55,7 +55,7 @@ impl<'e> Order<'e> {
         Self { entries, section, is_sorted, least, greatest, shift }
     }
 
-    /// Whether the entries are in that order already.
+    /// Returns whether the entries are in that order already.
     pub(crate) fn is_sorted(&self) -> bool {
         self.is_sorted
     }
@@ -174,7 +174,7 @@ fn sort<const N: usize>(bucket: &mut [[u8; N]], start: impl Fn(&[u8; N]) -> i64)
     }
 }
 
-/// The same for a bucket of any length.
+/// Sorts a bucket of any length.
 #[cold]
 #[inline(never)]
 fn sort_many<const N: usize>(bucket: &mut [[u8; N]], start: &impl Fn(&[u8; N]) -> i64) {

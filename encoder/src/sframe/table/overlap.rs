@@ -53,19 +53,19 @@ pub(crate) fn separate(
     plan.carry_out(entries, arch, options)
 }
 
-/// What becomes of an entry.
+/// The fate of an entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Fate {
     Kept,
-    /// Another one has the same rows.
+    /// An entry that goes: another one has the same rows.
     Dropped,
-    /// Its function is ambiguous.
+    /// The function is ambiguous.
     Omitted,
-    /// It answers for these [pieces](Plan::pieces) only.
+    /// An entry that answers for these [pieces](Plan::pieces) only.
     Cut(Range<usize>),
 }
 
-/// What becomes of all entries.
+/// The fates of all entries.
 struct Plan {
     /// By entry.
     fates: Vec<Fate>,
@@ -121,7 +121,7 @@ fn spans(entries: &Entries) -> Vec<Span> {
     spans
 }
 
-/// Which group each PC belongs to: in order of address, the one that starts last of those that have it.
+/// The group that each PC belongs to: in order of address, the one that starts last of those that have it.
 fn owners(groups: &[Group<'_>]) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::with_capacity(groups.len());
     let (mut open, mut pc) = (Vec::<usize>::new(), 0);
@@ -239,14 +239,14 @@ impl Plan {
     }
 }
 
-/// Those of some ranges in order that have PCs of an entry.
+/// The pieces that have PCs of an entry, of some ranges in order.
 fn overlapping<'p>(pieces: &'p [Range<u64>], entry: &Entry) -> &'p [Range<u64>] {
     let first = pieces.partition_point(|pcs| pcs.end <= entry.start);
     let pieces = &pieces[first..];
     &pieces[..pieces.partition_point(|pcs| pcs.start < entry.end())]
 }
 
-/// Whether all functions of a group have the same rows for the PCs up to `reach`.
+/// Returns whether all functions of a group have the same rows for the PCs up to `reach`.
 fn have_the_same_rows(entries: &Entries, arch: Arch, group: &Group<'_>, reach: u64) -> bool {
     let Some((first, others)) = group.spans.split_first() else { return true };
     others.iter().all(|other| {

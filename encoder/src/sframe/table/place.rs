@@ -1,4 +1,4 @@
-//! Where an entry starts: in which function, and how far from that one's start.
+//! The start of an entry: in which function, and how far from that one's start.
 
 use alloc::vec::Vec;
 
@@ -35,15 +35,15 @@ impl Place {
 /// For fewer functions it is not worth while to start a thread.
 const LEAST_OF_A_THREAD: usize = 1 << 14;
 
-/// Which entries do not start where their function does.
+/// The entries that do not start where their function does.
 #[derive(Clone, Debug)]
 pub(crate) struct Places {
-    /// Their numbers, ascending, and their functions' keys.
+    /// The numbers, ascending, and their functions' keys.
     continued: Vec<(usize, u64)>,
 }
 
 impl Places {
-    /// Those of finished entries.
+    /// Finds the places of finished entries.
     pub(crate) fn of(entries: &Entries) -> Self {
         if entries.have_addresses == Some(false) {
             let functions = entries.list.iter().zip(entries.function_starts()).enumerate();
@@ -58,7 +58,7 @@ impl Places {
         Self { continued: continued.collect() }
     }
 
-    /// Those of some entries only, of which `is_kept` has the numbers.
+    /// Keeps the places of some entries only, of which `is_kept` has the numbers.
     pub(crate) fn retain(&mut self, is_kept: &[bool]) {
         let (mut at, mut dropped) = (0, 0);
         self.continued.retain_mut(|(number, _)| {

@@ -31,7 +31,7 @@ pub struct Section {
     pub(super) merged: Vec<(Place, Place)>,
     /// Functions that were pushed and are not in the section.
     pub(super) omitted: Vec<Unsupported>,
-    /// Where functions have no addresses yet: those that were refused, and those that were not pushed.
+    /// The functions without addresses yet: those that were refused, and those that were not pushed.
     unplaced: Option<Vec<Omitted>>,
 }
 
@@ -39,7 +39,7 @@ pub struct Section {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct StartField {
-    /// Where the field lies in the section.
+    /// The offset of the field in the section.
     pub field: SectionOffset,
     /// The function.
     pub function: Key,
@@ -192,7 +192,7 @@ impl Section {
         Ok(())
     }
 
-    /// Where the FRE sub-section starts, after header and index.
+    /// The start of the FRE sub-section, after header and index.
     fn fres_at(&self) -> usize {
         Header::SIZE + self.entries.len() * self.options.version.fde_size()
     }

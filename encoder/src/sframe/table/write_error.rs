@@ -1,4 +1,4 @@
-//! Why a section cannot be written.
+//! The reason why a section cannot be written.
 
 use core::fmt;
 
@@ -19,7 +19,7 @@ pub enum WriteError {
     StartTooFar {
         /// The function's address.
         function: Address,
-        /// Its distance from the section or field, in bytes.
+        /// The distance from the section or field, in bytes.
         distance: i64,
     },
     /// [Merged](crate::sframe::Options::merge_functions) functions do not keep their distance.

@@ -6,7 +6,7 @@ use crate::format::sframe::Version;
 use crate::format::{Address, Arch, Key};
 use crate::stubs::{Code, Shape, StubKind, Stubs};
 
-/// What bfd, mold and wild write, as objdump disassembles it.
+/// The header that bfd, mold and wild write, as objdump disassembles it.
 const LAZY_HEADER: [u8; 16] =
     [0xff, 0x35, 0xca, 0x2f, 0, 0, 0xff, 0x25, 0xcc, 0x2f, 0, 0, 0x0f, 0x1f, 0x40, 0];
 const LAZY: [u8; 16] = [0xff, 0x25, 0xca, 0x2f, 0, 0, 0x68, 0, 0, 0, 0, 0xe9, 0xe0, 0xff, 0xff, 0xff];

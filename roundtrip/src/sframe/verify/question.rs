@@ -17,7 +17,7 @@ pub(super) struct Question<'q, 't> {
     pub all_tails: Vec<Range<u64>>,
     pub tables: &'q Table<'t>,
     pub arch: Arch,
-    /// Whether a table may represent which functions are signal frames.
+    /// True if a table may represent which functions are signal frames.
     pub signal: bool,
     pub padding: u64,
     /// How many differences are described.

@@ -34,7 +34,7 @@ pub(super) fn check(check: &Check<'_>, pair: Pair) -> Result<(), StructureError>
     Ok(())
 }
 
-/// Whether the dynamic section states that the file is a program (`DF_1_PIE`).
+/// Returns whether the dynamic section states that the file is a program (`DF_1_PIE`).
 pub(super) fn is_pie(image: &Image<'_>) -> bool {
     let mut segments = image.segments.iter().filter(|segment| segment.kind == elf::PT_DYNAMIC.0);
     let range = segments.next().and_then(|segment| image.range(segment.offset, segment.filesz));
@@ -45,7 +45,7 @@ pub(super) fn is_pie(image: &Image<'_>) -> bool {
     })
 }
 
-/// Whether the value of a tag is an address, as the generic ABI and its GNU additions define it.
+/// Returns whether the value of a tag is an address, as the generic ABI and its GNU additions define it.
 fn is_address(tag: u64) -> bool {
     let tag = elf::DynamicTag(tag as i64);
     let generic = [

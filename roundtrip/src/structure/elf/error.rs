@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// Which of the two files.
+/// One of the two files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Version {
     /// The original.
@@ -29,29 +29,29 @@ impl fmt::Display for Version {
 pub enum StructureError {
     /// A file cannot be read.
     Unreadable {
-        /// Which.
+        /// The file.
         file: Version,
         /// The part of it that is damaged, or not supported.
         what: &'static str,
-        /// Its offset in the file.
+        /// The offset in the file.
         offset: u64,
-        /// Its size or value.
+        /// The size or value.
         value: u64,
     },
     /// Two parts of a file overlap.
     Overlap {
-        /// Which file.
+        /// The file.
         file: Version,
-        /// Where the later starts, in the file or in memory.
+        /// The start of the later, in the file or in memory.
         what: &'static str,
-        /// Where the later starts.
+        /// The offset of the later.
         offset: u64,
-        /// Where the earlier ends.
+        /// The end of the earlier.
         end: u64,
     },
     /// A field of the ELF header differs.
     Header {
-        /// Its name.
+        /// The name.
         field: &'static str,
         /// The original's value.
         old: u64,
@@ -62,7 +62,7 @@ pub enum StructureError {
     Segment {
         /// The header's index in the new file.
         index: usize,
-        /// Its name.
+        /// The name.
         field: &'static str,
         /// The value that follows from the original.
         old: u64,
@@ -73,26 +73,26 @@ pub enum StructureError {
     SegmentBytes {
         /// The header's index in the new file.
         index: usize,
-        /// Its `p_offset`.
+        /// The `p_offset`.
         offset: u64,
-        /// Its `p_filesz`.
+        /// The `p_filesz`.
         size: u64,
     },
     /// A program header of the original is missing.
     MissingSegment {
-        /// Its index in the original.
+        /// The index in the original.
         index: usize,
-        /// Its `p_type`.
+        /// The `p_type`.
         kind: u32,
     },
     /// A program header was added that belongs to no table.
     AddedSegment {
-        /// Its index in the new file.
+        /// The index in the new file.
         index: usize,
-        /// Its `p_type`.
+        /// The `p_type`.
         kind: u32,
     },
-    /// There are more or fewer sections, without the tables.
+    /// A number of sections that differs, without the tables.
     SectionCount {
         /// In the original.
         old: usize,
@@ -103,7 +103,7 @@ pub enum StructureError {
     Section {
         /// The header's index in the new file.
         index: usize,
-        /// Its name.
+        /// The name.
         field: &'static str,
         /// The value that follows from the original.
         old: u64,
@@ -114,9 +114,9 @@ pub enum StructureError {
     SectionNotLoaded {
         /// The header's index in the new file.
         index: usize,
-        /// Its `sh_addr`.
+        /// The `sh_addr`.
         address: u64,
-        /// Its `sh_size`.
+        /// The `sh_size`.
         size: u64,
     },
     /// A byte of a section differs.
@@ -136,7 +136,7 @@ pub enum StructureError {
         section: usize,
         /// The item's index in the section of the new file.
         index: usize,
-        /// What of it.
+        /// The field.
         field: &'static str,
         /// The value that follows from the original.
         old: u64,
@@ -154,7 +154,7 @@ pub enum StructureError {
     },
     /// A byte outside of sections is new.
     AddedByte {
-        /// Its offset in the new file.
+        /// The offset in the new file.
         offset: u64,
         /// The byte that the original has there, or 0.
         old: u8,
@@ -163,20 +163,20 @@ pub enum StructureError {
     },
     /// A byte outside of sections is lost.
     LostByte {
-        /// Its offset in the original.
+        /// The offset in the original.
         offset: u64,
         /// The byte.
         old: u8,
-        /// What the new file has there, or 0.
+        /// The byte that the new file has there, or 0.
         new: u8,
     },
     /// The new file's `.sframe` section or its segment is not as it must be.
     Table {
-        /// What of it.
+        /// The field.
         field: &'static str,
-        /// What it must be.
+        /// The value that it must have.
         expected: u64,
-        /// What it is.
+        /// The value that it has.
         found: u64,
     },
 }

@@ -14,7 +14,7 @@ use super::sections::segments_size;
 pub(super) struct Region {
     start: usize,
     end: usize,
-    /// What to add to the offset of a byte to find it in the other file, modulo 2^64.
+    /// The number to add to the offset of a byte to find it in the other file, modulo 2^64.
     shift: Option<usize>,
 }
 
@@ -71,7 +71,7 @@ impl Regions {
     }
 }
 
-/// Where a file has what lies at the place of the other's ELF header and program headers, `shift` bytes after it.
+/// Finds where a file has what lies at the place of the other's ELF header and program headers, `shift` bytes after it.
 fn copies_of_headers(image: &Image<'_>, other: &Image<'_>, shift: u64) -> Vec<Region> {
     let tables = [(0, HEADER), (other.segments_at, segments_size(other))];
     let ranges = tables.into_iter().filter_map(|(offset, size)| {
@@ -170,11 +170,11 @@ pub(super) fn check(check: &Check<'_>) -> Result<(), StructureError> {
 struct Compare<'c> {
     this: &'c Image<'c>,
     other: &'c Image<'c>,
-    /// Whether this is the original.
+    /// True if this is the original.
     lost: bool,
 }
 
-/// What patchelf leaves where a section was, beside zeros.
+/// Bytes that patchelf leaves where a section was, beside zeros.
 const FILLERS: [u8; 2] = *b"XZ";
 
 impl Compare<'_> {

@@ -106,13 +106,13 @@ impl<'a> Image<'a> {
         &name[..end]
     }
 
-    /// Whether a section is a table: by its type or by its name.
+    /// Returns whether a section is a table: by its type or by its name.
     pub(super) fn is_table(&self, index: usize) -> bool {
         self.sections[index].kind == elf::SHT_GNU_SFRAME.0
             || index != 0 && self.name_onwards(index).starts_with(b".sframe\0")
     }
 
-    /// Whether a section is a table, or holds the relocations of one.
+    /// Returns whether a section is a table, or holds the relocations of one.
     pub(super) fn belongs_to_table(&self, index: usize) -> bool {
         let section = self.sections[index];
         let target = section.info as usize;

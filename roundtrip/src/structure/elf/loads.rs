@@ -1,11 +1,11 @@
-//! What a file loads, by address.
+//! Memory: what a file loads, by address.
 
 use object::elf;
 
 use super::error::{StructureError, Version};
 use super::plain::Segment;
 
-/// How often the segments of a file may load each of its bytes, on average.
+/// The number of times that the segments of a file may load each of its bytes, on average.
 const LOADED_PER_BYTE: u64 = 2;
 
 /// A segment that is loaded.
@@ -28,7 +28,7 @@ impl Load {
     }
 }
 
-/// What lies at an address: bytes of the file or none, and how many addresses are alike.
+/// The memory at an address: bytes of the file or none, and how many addresses are alike.
 pub(super) enum Memory {
     /// The offset in the file of bytes that are loaded, and their number.
     Bytes(usize, usize),
@@ -94,7 +94,7 @@ impl Loads {
         Some(load.segment.vaddr + (offset - load.segment.offset))
     }
 
-    /// What lies at an address and those after it.
+    /// The memory at an address and those after it.
     pub(super) fn at(&self, address: u64) -> Memory {
         let after = self.0.partition_point(|load| load.segment.vaddr <= address);
         if let Some(load) = self.0[..after].last().filter(|load| address < load.file_end()) {

@@ -25,7 +25,7 @@ use pairs::Pairs;
 /// Bytes of the smallest page.
 const PAGE: u64 = 0x1000;
 
-/// What the check has found the same in both files.
+/// The parts that the check has found the same in both files.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Structure {
@@ -43,15 +43,15 @@ pub struct Structure {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct MovedSection {
-    /// Its index in the new file.
+    /// The index in the new file.
     pub section: usize,
-    /// Its address in the original.
+    /// The address in the original.
     pub old: u64,
-    /// Its address in the new file.
+    /// The address in the new file.
     pub new: u64,
 }
 
-/// Both files, and which section is which.
+/// A check of both files, with which section is which.
 struct Check<'c> {
     old: &'c Image<'c>,
     new: &'c Image<'c>,

@@ -11,7 +11,7 @@ use super::plain::Segment;
 use super::sections::segments_size;
 use super::segments::differs;
 
-/// How often the headers of a file may lead to each of its bytes, on average.
+/// The number of times that the headers of a file may lead to each of its bytes, on average.
 const COMPARED_PER_BYTE: u64 = 4;
 
 /// Pairs the headers of segments that are not loaded, in their order.
@@ -50,16 +50,16 @@ pub(super) fn check(check: &Check<'_>, gone: &[usize], added: &[usize]) -> Resul
     }
 }
 
-/// Where what is not loaded may lie.
+/// The places for what is not loaded.
 struct Places {
     /// By how much the file's bytes may have moved: not at all, or as those of its first segment.
     shifts: [u64; 2],
-    /// How many bytes may still be compared.
+    /// The number of bytes that may still be compared.
     room: Cell<u64>,
 }
 
 impl Places {
-    /// Whether a header leads to the same bytes of the file.
+    /// Returns whether a header leads to the same bytes of the file.
     fn are_same(&self, check: &Check<'_>, from: Segment, to: Segment) -> bool {
         let Some(room) = self.room.get().checked_sub(from.filesz) else { return false };
         self.room.set(room);

@@ -1,4 +1,4 @@
-//! Which section of the new file is which of the original, and which were moved.
+//! Pairs of sections: which section of the new file is which of the original, and which were moved.
 
 use object::elf;
 
@@ -18,7 +18,7 @@ pub(super) struct Pair {
 pub(super) struct Move {
     pub(super) start: u64,
     pub(super) end: u64,
-    /// What to add to an address, modulo 2^64.
+    /// The number to add to an address, modulo 2^64.
     pub(super) delta: u64,
     pub(super) pair: Pair,
 }
@@ -39,9 +39,9 @@ pub(super) struct Pairs {
     pub(super) pairs: Vec<Pair>,
     /// For each section of the original, its index in the new file.
     new_of: Vec<Option<u32>>,
-    /// Whether all indexes are as before.
+    /// True if all indexes are as before.
     pub(super) is_identity: bool,
-    /// Those that moved, ascending by address in the original.
+    /// The sections that moved, ascending by address in the original.
     pub(super) moves: Vec<Move>,
     spans: Vec<Span>,
 }
@@ -104,12 +104,12 @@ impl Pairs {
         self.moves[..after].last().filter(|range| address < range.end)
     }
 
-    /// Where an address of the original leads in the new file.
+    /// The address in the new file of an address of the original.
     pub(super) fn new_address(&self, address: u64) -> u64 {
         self.move_of(address).map_or(address, |range| address.wrapping_add(range.delta))
     }
 
-    /// What to add to the addresses of a range of the original. None if its sections were not moved alike.
+    /// The number to add to the addresses of a range of the original. None if its sections were not moved alike.
     pub(super) fn delta_of(&self, start: u64, size: u64) -> Option<u64> {
         let end = start.saturating_add(size);
         let first = self.spans.partition_point(|span| span.reach <= start);

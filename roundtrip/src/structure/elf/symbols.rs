@@ -13,7 +13,7 @@ const SYMBOL: usize = 24;
 /// `st_info` of a section's symbol.
 const SECTION_SYMBOL: u8 = elf::STT_SECTION.0;
 
-/// Which symbol of the new file is which of the original.
+/// The symbols of the new file by those of the original.
 #[derive(Debug)]
 pub(super) struct SymbolMap {
     /// The symbol table, by its index in the original.
@@ -25,7 +25,7 @@ pub(super) struct SymbolMap {
 }
 
 impl SymbolMap {
-    /// Whether each symbol has the index that it had.
+    /// Returns whether each symbol has the index that it had.
     pub(super) fn is_identity(&self) -> bool {
         self.removed.is_empty() && self.added.is_empty()
     }
@@ -52,7 +52,7 @@ pub(super) fn map_of(maps: &[SymbolMap], section: usize) -> Option<&SymbolMap> {
     maps.binary_search_by_key(&section, |map| map.section).ok().map(|index| &maps[index])
 }
 
-/// Whether sections of a kind, in an object, have items for symbols or sections, so that their size may change.
+/// Returns whether sections of a kind, in an object, have items for symbols or sections, so that their size may change.
 pub(super) fn may_resize(kind: u32) -> bool {
     [elf::SHT_SYMTAB.0, elf::SHT_SYMTAB_SHNDX.0, elf::SHT_GROUP.0, SHT_LLVM_ADDRSIG.0].contains(&kind)
 }
@@ -204,7 +204,7 @@ impl Tables<'_, '_> {
         Some(symbol)
     }
 
-    /// Whether the section of a symbol is a table.
+    /// Returns whether the section of a symbol is a table.
     fn is_of_table(&self, symbol: Symbol) -> bool {
         let section = symbol.section as usize;
         !symbol.is_reserved
@@ -212,7 +212,7 @@ impl Tables<'_, '_> {
             && self.check.old.belongs_to_table(section)
     }
 
-    /// Whether a symbol is one of a table, with which it may vanish. In a linked file it is only the one that stands
+    /// Returns whether a symbol is one of a table, with which it may vanish. In a linked file it is only the one that stands
     /// for the section: others may be wanted.
     fn may_vanish(&self, symbol: Symbol) -> bool {
         let old = self.check.old;
@@ -236,7 +236,7 @@ impl Tables<'_, '_> {
         self.check.old.sections[self.pair.old].kind == elf::SHT_SYMTAB.0
     }
 
-    /// Whether a symbol is a local one of a section, for the relocations of a table, or a table's own.
+    /// Returns whether a symbol is a local one of a section, for the relocations of a table, or a table's own.
     fn may_be_added(&self, symbol: Symbol, index: usize) -> bool {
         let new = self.check.new;
         let is_local = index < new.sections[self.pair.new].info as usize;

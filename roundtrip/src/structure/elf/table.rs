@@ -30,7 +30,7 @@ pub(super) fn check(check: &Check<'_>) -> Result<usize, StructureError> {
     Ok(tables.len())
 }
 
-/// Whether all tables are the original's, at their addresses: they need not be as cfipack makes them.
+/// Returns whether all tables are the original's, at their addresses: they need not be as cfipack makes them.
 fn is_kept(check: &Check<'_>, tables: &[usize]) -> bool {
     let Check { old, new, .. } = check;
     let mut of_old = (1..old.sections.len()).filter(|&index| old.is_table(index));

@@ -190,7 +190,7 @@ fn eh_frame(random: &mut Random, arch: Arch, max_size: u32) -> Vec<u8> {
     section
 }
 
-/// What a builder became, how many functions it was given, and those it went without.
+/// A builder's section, the number of functions that it was given, and those that it omitted.
 type Outcome = (Vec<u8>, u64, Vec<OmittedFunction>);
 
 fn outcome<'a>(
