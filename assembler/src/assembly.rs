@@ -13,6 +13,18 @@ use crate::instructions::{Encoded, Mark, encode};
 use crate::{Dialect, Directives, Error};
 
 /// Functions with their directives, in the order of `.cfi_startproc`, of which every section is made.
+///
+/// ```
+/// use cfipack_assembler::{Assembly, Directives};
+/// use cfipack_encoder::sframe::Options;
+/// use cfipack_format::{Arch, Key};
+///
+/// let mut assembly = Assembly::new(Arch::Amd64);
+/// assembly.push(Key(1), &Directives::new(Arch::Amd64, 1))?; // one `ret`
+/// assert_eq!(assembly.eh_frame()?.len(), 24 + 24); // CIE, FDE
+/// assert_eq!(assembly.sframe(Options::new())?.section.len(), 28 + 16 + 5 + 3); // header, FDE, attribute, row
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Assembly {
     pub(crate) arch: Arch,

@@ -18,6 +18,19 @@ use crate::{Error, Misuse};
 ///
 /// A directive without meaning is an [`Error`] with its number. It is not recorded; the others are, so that
 /// [`errors`](Self::errors) has all of them at once, and nothing is made from directives with an error.
+///
+/// ```
+/// use cfipack_assembler::Directives;
+/// use cfipack_format::Arch;
+///
+/// // push %rbp; ...; pop %rbp; ret
+/// let mut directives = Directives::new(Arch::Amd64, 16);
+/// directives.at(1).adjust_cfa_offset(8);
+/// directives.at(15).adjust_cfa_offset(-8);
+/// assert!(directives.errors().is_empty());
+/// directives.restore_state(); // of no `remember_state`
+/// assert_eq!(directives.errors().len(), 1);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Directives {
     pub(crate) arch: Arch,

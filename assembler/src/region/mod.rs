@@ -107,6 +107,21 @@ struct Placed {
 }
 
 /// Generated code: a range of addresses, and the functions in it.
+///
+/// ```
+/// use cfipack_assembler::Directives;
+/// use cfipack_assembler::region::Region;
+/// use cfipack_encoder::sframe::Options;
+/// use cfipack_format::{Address, Arch};
+///
+/// let mut region = Region::new(Arch::Amd64, Address(0x7f00_0000_0000), 4096)?;
+/// region.push("leaf", 64, &Directives::new(Arch::Amd64, 16))?;
+/// let functions: Vec<_> = region.functions().collect();
+/// assert_eq!(functions, [("leaf", Address(0x7f00_0000_0040), 16)]);
+/// let table = region.sframe(Options::new())?; // for readers within the process
+/// assert_eq!((table.len(), table.omitted().len()), (28 + 16 + 5 + 3, 0));
+/// # Ok::<(), cfipack_assembler::region::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Region {
     arch: Arch,

@@ -19,6 +19,25 @@ use super::{Error, Frame, Function, Section};
 /// | one a bucket, and one | functions that start before the bucket |
 /// | three a function, and 12 | its start in bytes from the first function's, saturated; its FRE offset; its widest row |
 /// | one a function, if the section is not sorted | indexes of the functions by start |
+///
+/// ```
+/// use cfipack_decoder::sframe::{Index, Section};
+/// use cfipack_format::Address;
+///
+/// // A function with a frame pointer at 0x1000: push rbp; mov rbp, rsp; nop; pop rbp; ret.
+/// let table = [
+///     0xe2, 0xde, 3, 5, 3, 0, 0xf8, 0, 1, 0, 0, 0, 4, 0, 0, 0, 20, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, // header
+///     0xe4, 0xef, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 7, 0, 0, 0, 0, 0, 0, 0, // index
+///     4, 0, 0, 0, 0, 0, 3, 8, 1, 5, 16, 0xf0, 4, 4, 16, 0xf0, 6, 5, 8, 0xf0, // rows
+/// ];
+/// let section = Section::parse(&table, Address(0x2000))?;
+/// let mut memory = vec![0; Index::len_for(&section)];
+/// let index = Index::build(&section, &mut memory)?;
+/// for pc in 0xff0..0x1010 {
+///     assert_eq!(index.lookup_frame(Address(pc))?, section.lookup_frame(Address(pc))?);
+/// }
+/// # Ok::<(), cfipack_decoder::sframe::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Index<'a, 'm> {
     section: Section<'a>,

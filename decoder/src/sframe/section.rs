@@ -8,6 +8,27 @@ use cfipack_format::{Address, Arch, Endian, SectionOffset};
 use super::{Error, Function};
 
 /// A `.sframe` section, borrowed. Copying it copies no bytes of the table.
+///
+/// ```
+/// use cfipack_decoder::sframe::Section;
+/// use cfipack_format::Address;
+///
+/// // A function with a frame pointer at 0x1000: push rbp; mov rbp, rsp; nop; pop rbp; ret.
+/// let table = [
+///     0xe2, 0xde, 3, 5, 3, 0, 0xf8, 0, 1, 0, 0, 0, 4, 0, 0, 0, 20, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, // header
+///     0xe4, 0xef, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 7, 0, 0, 0, 0, 0, 0, 0, // index
+///     4, 0, 0, 0, 0, 0, 3, 8, 1, 5, 16, 0xf0, 4, 4, 16, 0xf0, 6, 5, 8, 0xf0, // rows
+/// ];
+/// let section = Section::parse(&table, Address(0x2000))?;
+/// section.validate()?;
+/// for function in section.functions() {
+///     let function = function?;
+///     assert_eq!((function.start(), function.size()), (Address(0x1000), 7));
+///     let starts = function.rows().map(|row| row.map(|row| row.start.0)).collect::<Result<Vec<_>, _>>()?;
+///     assert_eq!(starts, [0, 1, 4, 6]);
+/// }
+/// # Ok::<(), cfipack_decoder::sframe::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Section<'a> {
     header: Header,

@@ -12,6 +12,30 @@ use crate::format::{Address, Arch, Key, Reason, UnsupportedFormat};
 use cfipack_format::pool::{Pool, Task};
 
 /// Takes objects, one after the other or many at a time, and becomes a [`Section`].
+///
+/// ```
+/// use cfipack_format::pool::Serial;
+/// use cfipack_format::{Address, Arch, Key};
+/// use cfipack_linker::sframe::{Live, Merger, Object, Options};
+///
+/// // The `.eh_frame` of an object before relocation: one function of four bytes (`push rbp; pop rbp; ret`).
+/// let eh_frame = [
+///     0x14, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0, //
+///     0x14, 0, 0, 0, 0x1c, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0x41, 0x0e, 16, 0x42, 0x0e, 8, 0,
+/// ];
+/// let object = Object::new().with_eh_frame(&eh_frame);
+/// let mut merger = Merger::new(Arch::Amd64, Options::new())?;
+/// for number in [1, 2] {
+///     let mut shard = merger.shard(); // on a thread of its own, if there are several
+///     shard.push_object(&object, |_| Some(Live::new(Key(number))), |note| panic!("{note}"));
+///     merger.absorb(shard, &Serial)?; // in a fixed order
+/// }
+/// let section = merger.finish();
+/// assert_eq!(section.num_fdes(), 2);
+/// let bytes = section.into_bytes(Address(0x2000), |key| Address(0x1000 + 0x10 * key.0))?;
+/// assert_eq!(bytes.len(), 28 + 2 * 16 + 5 + 9); // three rows, which both functions share
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Merger<'a> {
     pub(crate) builder: Builder<'a>,

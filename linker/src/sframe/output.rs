@@ -9,6 +9,26 @@ use crate::format::{Address, Arch, Key, SectionOffset, Unsupported};
 
 /// A `.sframe` section that needs only addresses. Its size is exact, and it can be written again after each
 /// relayout.
+///
+/// ```
+/// use cfipack_format::{Arch, Key};
+/// use cfipack_linker::sframe::{Live, Merger, Object, Options};
+///
+/// // The `.eh_frame` of an object before relocation: one function of four bytes (`push rbp; pop rbp; ret`).
+/// let eh_frame = [
+///     0x14, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0, //
+///     0x14, 0, 0, 0, 0x1c, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0x41, 0x0e, 16, 0x42, 0x0e, 8, 0,
+/// ];
+/// let object = Object::new().with_eh_frame(&eh_frame);
+/// let mut merger = Merger::new(Arch::Amd64, Options::new())?;
+/// merger.push_object(&object, |_| Some(Live::new(Key(7))), |note| panic!("{note}"));
+/// let section = merger.finish();
+/// let mut bytes = vec![0; section.len()];
+/// section.write_relocatable(&mut bytes)?; // for `ld -r`
+/// let relocations: Vec<_> = section.relocations().collect();
+/// assert_eq!((relocations.len(), relocations[0].offset.0, relocations[0].function), (1, 28, Key(7)));
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Section {
     section: encoder::Section,

@@ -3,8 +3,8 @@
 
 #![no_main]
 
-use cfipack_decoder::sframe::Section;
 use cfipack_cfi::{self as cfi, SectionKind};
+use cfipack_decoder::sframe::Section;
 use cfipack_encoder::sframe::{Builder, Layout, Options, Parallel};
 use cfipack_format::pool::Threads;
 use cfipack_format::sframe::Version;

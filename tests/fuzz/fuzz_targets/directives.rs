@@ -3,11 +3,11 @@
 
 #![no_main]
 
+use cfipack_assembler::{Assembly, CompactOptions, Dialect, Directives, Encodings, EscapeOperand, Target};
 use cfipack_cfi::{Functions, PointerEncoding};
+use cfipack_decoder::sframe::Section;
 use cfipack_encoder::compact_unwind;
 use cfipack_encoder::sframe::{Layout, Options};
-use cfipack_assembler::{Assembly, CompactOptions, Dialect, Directives, Encodings, EscapeOperand, Target};
-use cfipack_decoder::sframe::Section;
 use cfipack_format::{Address, Arch, Key, Register};
 use cfipack_roundtrip::{Table, verify};
 use libfuzzer_sys::fuzz_target;

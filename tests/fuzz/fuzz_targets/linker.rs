@@ -5,7 +5,7 @@
 
 use cfipack_decoder::sframe::Section;
 use cfipack_encoder::sframe::Layout;
-use cfipack_format::pool::{Threads, Serial};
+use cfipack_format::pool::{Serial, Threads};
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Key};
 use cfipack_linker::sframe::{Field, Live, Merger, Object, Options, Prefer};

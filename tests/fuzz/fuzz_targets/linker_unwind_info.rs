@@ -4,8 +4,8 @@
 #![no_main]
 
 use cfipack_decoder::unwind_info::Section;
-use cfipack_format::{Address, Arch, ImageOffset, Key, LsdaKey, PersonalityKey};
 use cfipack_encoder::unwind_info::{Layout, Options};
+use cfipack_format::{Address, Arch, ImageOffset, Key, LsdaKey, PersonalityKey};
 use cfipack_linker::unwind_info::{Addresses, Builder, Fde, Field, Input, Resolve};
 use libfuzzer_sys::fuzz_target;
 
