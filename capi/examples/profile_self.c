@@ -38,10 +38,14 @@ static int compare(const void *a, const void *b) {
 }
 
 /* Calls back from the C library, allocates, and recurses. */
+/* Threads whose stack the profiler knows: samples of others end at their first frame. */
+static size_t num_working;
+
 static void *work(void *data) {
     unsigned seed = (unsigned)(size_t)data;
     double sum = 0;
     profiler_enter_thread();
+    __atomic_fetch_add(&num_working, 1, __ATOMIC_RELEASE);
     while (!__atomic_load_n(&stopped, __ATOMIC_RELAXED)) {
         size_t i, count = 200 + seed % 800;
         int *numbers = malloc(count * sizeof *numbers);
@@ -71,6 +75,8 @@ int main(int argc, char **argv) {
     for (i = 0; i < NUM_THREADS; i++)
         if (pthread_create(&threads[i], NULL, work, (void *)(i + 1)) != 0)
             return 1;
+    while (__atomic_load_n(&num_working, __ATOMIC_ACQUIRE) < NUM_THREADS)
+        ;
     setitimer(ITIMER_PROF, &every, NULL);
     if (wanted > NUM_SAMPLES)
         wanted = NUM_SAMPLES;

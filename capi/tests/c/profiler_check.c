@@ -69,6 +69,8 @@ int main(int argc, char **argv) {
             return 1;
     if (wanted > NUM_SAMPLES)
         wanted = NUM_SAMPLES;
+    while (__atomic_load_n(&num_working, __ATOMIC_ACQUIRE) < NUM_THREADS)
+        ;
     setitimer(ITIMER_PROF, &every, NULL);
     while (__atomic_load_n(&num_samples, __ATOMIC_RELAXED) < wanted)
         ;
