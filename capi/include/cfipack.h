@@ -82,7 +82,7 @@
 /* The CFA plus the offset. No table has it. */
 #define CFIPACK_RULE_VALUE_CFA 5
 
-/* What only a DWARF expression describes. No table has it. */
+/* A rule that only a DWARF expression describes. No table has it. */
 #define CFIPACK_RULE_EXPRESSION 6
 
 /* Bytes of a message, its final zero included. */
@@ -166,7 +166,7 @@
 /* `unw_dyn_info_t` has a member `load_offset`: libunwind 1.6.0 to 1.8.3. */
 #define CFIPACK_LIBUNWIND_LOAD_OFFSET 0
 
-/* It has none: libunwind up to 1.5. */
+/* No member `load_offset`: libunwind up to 1.5. */
 #define CFIPACK_LIBUNWIND_NO_LOAD_OFFSET 1
 
 /* The object's table is not used, from some offset on. */
@@ -241,7 +241,7 @@
 /* x86-64, what follows the entries of a `.plt` for lazy TLS descriptors: `push got+8`, at 6 `jmp *resolver`. */
 #define CFIPACK_STUBS_AMD64_TLS_DESC 6
 
-/* The same after `endbr64`. */
+/* TLS descriptors' stub after `endbr64`. */
 #define CFIPACK_STUBS_AMD64_IBT_TLS_DESC 7
 
 /* AArch64, a header of 32 bytes that starts with `stp x16, x30, [sp, #-16]!`, and entries of 16 bytes that only jump.
@@ -257,7 +257,7 @@
 /* AArch64, what follows the entries of a `.plt` for lazy TLS descriptors, in 32 bytes: `stp x2, x3, [sp, #-16]!` first. */
 #define CFIPACK_STUBS_AARCH64_TLS_DESC 11
 
-/* The same after `bti c`. */
+/* TLS descriptors' stub after `bti c`. */
 #define CFIPACK_STUBS_AARCH64_BTI_TLS_DESC 12
 
 /* s390x, a header and entries of 32 bytes, none of which changes the stack pointer. */
@@ -272,11 +272,11 @@
 /* No address: the function or FDE is not in the output. */
 #define CFIPACK_NO_ADDRESS UINT32_MAX
 
-/* What a call returns. Values stay as they are; later versions may add some. */
+/* The status that a call returns. Values stay as they are; later versions may add some. */
 typedef enum cfipack_status {
     /* Done. */
     CFIPACK_STATUS_OK = 0,
-    /* There is none: no row for a PC, no entry of this number. */
+    /* Nothing found: no row for a PC, no entry of this number. */
     CFIPACK_STATUS_NOT_FOUND = 1,
     /* The frame is outermost: how a stack ends. */
     CFIPACK_STATUS_OUTERMOST = 2,
@@ -322,7 +322,7 @@ typedef struct cfipack_sframe_table cfipack_sframe_table;
 /* Collects the unwind information of objects, and becomes a section. */
 typedef struct cfipack_unwind_builder cfipack_unwind_builder;
 
-/* What a link's objects describe of its live functions; it needs only addresses. */
+/* The unwind information of a link's live functions; it needs only addresses. */
 typedef struct cfipack_unwind_section cfipack_unwind_section;
 
 /* A parsed `.sframe` table. It lives in memory of the caller, may be copied, and needs no release. The bytes of the
@@ -339,13 +339,13 @@ typedef struct cfipack_message {
     char text[CFIPACK_MESSAGE_SIZE];
 } cfipack_message;
 
-/* What a table is. */
+/* The properties of a table. */
 typedef struct cfipack_sframe_info {
     /* 1, 2 or 3. */
     uint32_t version;
     /* `CFIPACK_ARCH_...` */
     uint32_t arch;
-    /* Where the table lies. */
+    /* The place of the table. */
     uint64_t address;
     /* Bytes of the table. What follows it in the section is not part of it. */
     size_t size;
@@ -359,7 +359,7 @@ typedef struct cfipack_sframe_info {
     uint32_t flags;
 } cfipack_sframe_info;
 
-/* How to find the CFA or a register of the caller. */
+/* A rule for the CFA or a register of the caller. */
 typedef struct cfipack_rule {
     /* `CFIPACK_RULE_...` */
     uint32_t kind;
@@ -369,7 +369,7 @@ typedef struct cfipack_rule {
     int64_t offset;
 } cfipack_rule;
 
-/* How to unwind one frame, from `start` up to the next row's start or the function's end. */
+/* The rules for unwinding one frame, from `start` up to the next row's start or the function's end. */
 typedef struct cfipack_row {
     /* The first PC that the row answers for, in bytes from the function's start. */
     uint32_t start;
@@ -389,7 +389,7 @@ typedef struct cfipack_row {
 
 /* A function of a table. */
 typedef struct cfipack_sframe_function {
-    /* Its start. */
+    /* The start. */
     uint64_t start;
     /* Rows. */
     size_t num_rows;
@@ -419,7 +419,7 @@ typedef struct cfipack_register {
     uint32_t reg;
     /* 0. */
     uint32_t reserved;
-    /* Its value. */
+    /* The value. */
     uint64_t value;
 } cfipack_register;
 
@@ -439,15 +439,15 @@ typedef struct cfipack_registers {
     uint8_t reserved[6];
     /* Others, which rows of flex FDEs may name; at most 32. Null if there are none. */
     const struct cfipack_register *others;
-    /* How many. */
+    /* The length of `others`. */
     size_t num_others;
 } cfipack_registers;
 
 /* A piece of memory: the stack of a thread, or a copy of it. */
 typedef struct cfipack_memory {
-    /* Its bytes, in the byte order of the process that is unwound. */
+    /* The bytes, in the byte order of the process that is unwound. */
     const uint8_t *bytes;
-    /* How many. */
+    /* The length in bytes. */
     size_t len;
     /* The address of the first one in that process. */
     uint64_t address;
@@ -484,7 +484,7 @@ typedef struct cfipack_unwind_info_entry {
     uint32_t start;
     /* First byte after it. */
     uint32_t end;
-    /* How it is unwound. */
+    /* The encoding of the function's unwinding. */
     uint32_t encoding;
     /* The pointer slot with the address of the personality, in bytes from the Mach-O header; 0 without one. */
     uint32_t personality;
@@ -498,11 +498,11 @@ typedef struct cfipack_unwind_info_entry {
 
 /* A section of call frame information, with the addresses of the linked file. */
 typedef struct cfipack_cfi_section {
-    /* Its bytes. */
+    /* The bytes. */
     const uint8_t *bytes;
-    /* How many. */
+    /* The length in bytes. */
     size_t len;
-    /* Where it lies in memory. */
+    /* The address in memory. */
     uint64_t address;
     /* The base of `DW_EH_PE_textrel` pointers; 0 if there are none. */
     uint64_t text;
@@ -516,15 +516,15 @@ typedef struct cfipack_cfi_section {
 
 /* The call frame information of a file. */
 typedef struct cfipack_cfi_sections {
-    /* Its sections. */
+    /* The sections. */
     const struct cfipack_cfi_section *sections;
-    /* How many there are. */
+    /* The number of sections. */
     size_t num_sections;
     /* `CFIPACK_ARCH_...`. */
     uint32_t architecture;
 } cfipack_cfi_sections;
 
-/* What a `.sframe` table is to be. All zero but for the size are the defaults. */
+/* Options of a `.sframe` table. All zero but for the size are the defaults. */
 typedef struct cfipack_sframe_options {
     /* `sizeof(cfipack_sframe_options)` */
     uint32_t size;
@@ -563,11 +563,11 @@ typedef struct cfipack_pool {
     size_t threads;
     /* Runs tasks, or null: the library starts `threads` threads. */
     void (*run)(void *pool, cfipack_task task, void *work, size_t count);
-    /* What `run` gets first. The library does not look at it. */
+    /* The value that `run` gets first. The library does not look at it. */
     void *pool;
 } cfipack_pool;
 
-/* When and where a function was made. */
+/* The time and place of a function's making. */
 typedef struct cfipack_jitdump_event {
     /* The process. */
     uint32_t pid;
@@ -581,7 +581,7 @@ typedef struct cfipack_jitdump_event {
 
 /* Memory of the caller's for bytes of which the length is not known before. */
 typedef struct cfipack_buffer {
-    /* Where the bytes go; null if `capacity` is 0. */
+    /* The memory for the bytes; null if `capacity` is 0. */
     uint8_t *bytes;
     /* Bytes that may be written. */
     size_t capacity;
@@ -590,23 +590,23 @@ typedef struct cfipack_buffer {
     size_t len;
 } cfipack_buffer;
 
-/* What a search table of HP's libunwind is for. */
+/* The purpose of a search table of HP's libunwind. */
 typedef struct cfipack_libunwind {
-    /* What starts count from: `CFIPACK_LIBUNWIND_IP_OFFSET` or `..._REMOTE_TABLE`. */
+    /* The base that starts count from: `CFIPACK_LIBUNWIND_IP_OFFSET` or `..._REMOTE_TABLE`. */
     uint32_t form;
     /* The layout of `unw_dyn_info_t`: `CFIPACK_LIBUNWIND_LOAD_OFFSET` or `..._NO_LOAD_OFFSET`. */
     uint32_t layout;
     /* The pointers of the region's `.eh_frame`: `CFIPACK_POINTERS_...`. */
     uint32_t pointers;
-    /* Where the `.eh_frame` lies. */
+    /* The address of the `.eh_frame`. */
     uint64_t eh_frame_address;
-    /* Where the table will lie, a multiple of 4. */
+    /* The address that the table will have, a multiple of 4. */
     uint64_t table_address;
 } cfipack_libunwind;
 
 /* A function of an object that is part of the output: what the relocation of a start field leads to. */
 typedef struct cfipack_start {
-    /* Where the field lies in its section: 8 bytes after the start of an FDE, at the start of an entry of a table's index. */
+    /* The offset of the field in its section: 8 bytes after the start of an FDE, at the start of an entry of a table's index. */
     uint64_t offset;
     /* The function's key, unique in the link, and the same for its entry in a table and its FDE. `CFIPACK_KEYS_...`
      * describes how its address is found when the section is written. */
@@ -626,23 +626,23 @@ typedef struct cfipack_object {
     uint32_t reserved;
     /* Bytes of `.sframe`; null without one. */
     const uint8_t *sframe;
-    /* How many. */
+    /* The length of `sframe` in bytes. */
     size_t sframe_len;
     /* Bytes of `.eh_frame`; null without one. */
     const uint8_t *eh_frame;
-    /* How many. */
+    /* The length of `eh_frame` in bytes. */
     size_t eh_frame_len;
     /* The functions that start fields of `.sframe` lead to, ascending by offset. */
     const struct cfipack_start *sframe_starts;
-    /* How many. */
+    /* The length of `sframe_starts`. */
     size_t num_sframe_starts;
     /* The functions that start fields of `.eh_frame` lead to, ascending by offset. */
     const struct cfipack_start *eh_frame_starts;
-    /* How many. */
+    /* The length of `eh_frame_starts`. */
     size_t num_eh_frame_starts;
 } cfipack_object;
 
-/* What became of an object's functions. Each is counted once, by where its rows come from. */
+/* The counts of an object's functions by what became of them. Each is counted once, by where its rows come from. */
 typedef struct cfipack_contribution {
     /* Functions with the rows of the object's table, copied. */
     size_t copied;
@@ -674,7 +674,7 @@ typedef struct cfipack_note {
 
 /* A directive, as assemblers have them. At the start of a function the architecture's own rules are in force. */
 typedef struct cfipack_directive {
-    /* Where it stands, in bytes from the function's start: after the instruction that it is about. Ascending. */
+    /* The offset in bytes from the function's start: after the instruction that it is about. Ascending. */
     uint64_t offset;
     /* `CFIPACK_CFI_...` */
     uint32_t kind;
@@ -684,11 +684,11 @@ typedef struct cfipack_directive {
     int64_t value;
     /* `CFIPACK_CFI_ESCAPE`: the bytes. */
     const uint8_t *bytes;
-    /* How many. */
+    /* The length of `bytes`. */
     size_t num_bytes;
 } cfipack_directive;
 
-/* Where an FDE lies in the `.eh_frame` of a region. */
+/* The place of an FDE in the `.eh_frame` of a region. */
 typedef struct cfipack_region_fde {
     /* In bytes from the section's start: the address is what `__register_frame` of LLVM's libunwind takes. */
     uint64_t offset;
@@ -700,38 +700,38 @@ typedef struct cfipack_region_fde {
 
 /* The four numbers by which a `.sframe` table is registered. */
 typedef struct cfipack_registration {
-    /* Where the table lies. */
+    /* The place of the table. */
     uint64_t table;
     /* Bytes of the table. */
     uint64_t table_size;
-    /* Where the code starts. */
+    /* The start of the code. */
     uint64_t text;
     /* Bytes of the code. */
     uint64_t text_size;
 } cfipack_registration;
 
-/* What Apple's and LLVM's unwinder takes for a dynamic section. */
+/* The sections that Apple's and LLVM's unwinder takes for a dynamic section. */
 typedef struct cfipack_dynamic_sections {
-    /* What the table's functions count from: the region's start. */
+    /* The address that the table's functions count from: the region's start. */
     uint64_t dso_base;
-    /* Where `__eh_frame` lies. */
+    /* The address of `__eh_frame`. */
     uint64_t dwarf_section;
-    /* Its bytes. */
+    /* The bytes. */
     uint64_t dwarf_section_length;
-    /* Where `__unwind_info` lies; 0 without one. */
+    /* The address of `__unwind_info`; 0 without one. */
     uint64_t compact_unwind_section;
-    /* Its bytes. */
+    /* The bytes. */
     uint64_t compact_unwind_section_length;
 } cfipack_dynamic_sections;
 
 /* A relocation of the section in a relocatable file: the value is the address of the function plus the addend, less that
  * of the field. */
 typedef struct cfipack_relocation {
-    /* Where the field lies in the section. */
+    /* The offset of the field in the section. */
     uint64_t offset;
     /* The function. */
     uint64_t key;
-    /* What the addend is more than the function's start, in bytes. */
+    /* The difference of the addend to the function's start, in bytes. */
     uint64_t addend;
     /* The ELF relocation type, as GNU `as` has it: `R_X86_64_PC64`, ... */
     uint32_t elf_type;
@@ -739,7 +739,7 @@ typedef struct cfipack_relocation {
     uint32_t reserved;
 } cfipack_relocation;
 
-/* What a table has room for. The format counts both in 32 bits. */
+/* Finds the capacity of a table. The format counts both in 32 bits. */
 typedef struct cfipack_sframe_capacity {
     /* Functions, removed ones included. */
     size_t functions;
@@ -751,7 +751,7 @@ typedef struct cfipack_sframe_capacity {
 typedef struct cfipack_stub_code {
     /* The rows. */
     const struct cfipack_row *rows;
-    /* How many rows. */
+    /* The number of rows. */
     size_t num_rows;
     /* Bytes; 0 if there is no such piece. */
     uint32_t size;
@@ -763,17 +763,17 @@ typedef struct cfipack_stub_code {
 typedef struct cfipack_stubs {
     /* The key of its first byte. */
     uint64_t key;
-    /* How many entries. */
+    /* The number of entries. */
     size_t num_entries;
-    /* What precedes the entries. */
+    /* The code before the entries. */
     struct cfipack_stub_code header;
     /* One entry. */
     struct cfipack_stub_code entry;
-    /* What follows the entries. */
+    /* The code after the entries. */
     struct cfipack_stub_code trailer;
 } cfipack_stubs;
 
-/* What an `__unwind_info` table is to be. All zero but for the size are the defaults. */
+/* Options of an `__unwind_info` table. All zero but for the size are the defaults. */
 typedef struct cfipack_unwind_info_options {
     /* `sizeof(cfipack_unwind_info_options)` */
     uint32_t size;
@@ -781,18 +781,18 @@ typedef struct cfipack_unwind_info_options {
     uint32_t layout;
 } cfipack_unwind_info_options;
 
-/* What the relocation of a field leads to. */
+/* The target of a field's relocation. */
 typedef struct cfipack_reference {
     /* `CFIPACK_PART_...` */
     uint32_t part;
-    /* Where the field lies in that section. */
+    /* The offset of the field in that section. */
     uint32_t offset;
     /* The number of the function, LSDA or personality that it leads to. Functions, LSDAs and personalities are numbered
      * apart. A number is the index of its address when the table is written: best numbered from 0. */
     uint64_t key;
 } cfipack_reference;
 
-/* What lies at an address of an object. */
+/* The thing at an address of an object. */
 typedef struct cfipack_place {
     /* The address in the object. */
     uint64_t address;
@@ -812,25 +812,25 @@ typedef struct cfipack_unwind_object {
     uint32_t object;
     /* Bytes of `__LD,__compact_unwind`; null without one. */
     const uint8_t *compact_unwind;
-    /* How many. */
+    /* The length of `compact_unwind` in bytes. */
     size_t compact_unwind_len;
     /* Bytes of `__TEXT,__eh_frame`; null without one. */
     const uint8_t *eh_frame;
-    /* How many. */
+    /* The length of `eh_frame` in bytes. */
     size_t eh_frame_len;
     /* The address of `__eh_frame` in the object. */
     uint64_t eh_frame_address;
-    /* What relocations that name symbols lead to, ascending by part, then offset. */
+    /* The targets of relocations that name symbols, ascending by part, then offset. */
     const struct cfipack_reference *references;
-    /* How many. */
+    /* The length of `references`. */
     size_t num_references;
     /* The functions that are part of the output, ascending by address. */
     const struct cfipack_place *functions;
-    /* How many. */
+    /* The length of `functions`. */
     size_t num_functions;
     /* LSDAs, ascending by address. */
     const struct cfipack_place *lsdas;
-    /* How many. */
+    /* The length of `lsdas`. */
     size_t num_lsdas;
 } cfipack_unwind_object;
 
@@ -838,7 +838,7 @@ typedef struct cfipack_unwind_object {
 typedef struct cfipack_fde {
     /* The function's number. */
     uint64_t function;
-    /* Where its record starts in the object's `__eh_frame`. */
+    /* The offset of its record in the object's `__eh_frame`. */
     uint64_t offset;
     /* The object's number. */
     uint32_t object;
@@ -846,7 +846,7 @@ typedef struct cfipack_fde {
     uint32_t reserved;
 } cfipack_fde;
 
-/* Where a link's output has what the table speaks of, in bytes from the image's Mach-O header; `CFIPACK_NO_ADDRESS` for
+/* The places in a link's output of what the table speaks of, in bytes from the image's Mach-O header; `CFIPACK_NO_ADDRESS` for
  * what is not there. */
 typedef struct cfipack_unwind_places {
     /* `sizeof(cfipack_unwind_places)` */
@@ -855,23 +855,23 @@ typedef struct cfipack_unwind_places {
     uint32_t end;
     /* By key: functions. */
     const uint32_t *functions;
-    /* How many. */
+    /* The length of `functions`. */
     size_t num_functions;
     /* By key: LSDAs. */
     const uint32_t *lsdas;
-    /* How many. */
+    /* The length of `lsdas`. */
     size_t num_lsdas;
     /* In the order of `cfipack_unwind_section_get_fdes`: FDEs, in bytes from the start of the output's `__eh_frame`. */
     const uint32_t *fdes;
-    /* How many. */
+    /* The length of `fdes`. */
     size_t num_fdes;
     /* In the order of `cfipack_unwind_section_get_personalities`: the pointer slots that hold their addresses. */
     const uint32_t *slots;
-    /* How many. */
+    /* The length of `slots`. */
     size_t num_slots;
 } cfipack_unwind_places;
 
-/* What a verification found. Functions are FDEs of the call frame information, PCs are bytes of code. */
+/* The counts of a verification. Functions are FDEs of the call frame information, PCs are bytes of code. */
 typedef struct cfipack_report_counts {
     /* 1 if the table agrees with the call frame information wherever it answers. */
     uint32_t is_true;
@@ -889,7 +889,7 @@ typedef struct cfipack_report_counts {
     size_t unjudged;
     /* Functions of the table that answer for PCs which no function of the call frame information has. */
     size_t extra;
-    /* What is wrong with the table: functions that cannot be read or found. */
+    /* The number of faults of the table: functions that cannot be read or found. */
     size_t malformed;
     /* PCs that either covers. */
     uint64_t pcs;
@@ -922,7 +922,7 @@ enum cfipack_status cfipack_sframe_parse(struct cfipack_sframe *out,
                                          uint64_t address,
                                          struct cfipack_message *message);
 
-/* What the table is. Async-signal-safe.
+/* Gets the properties of the table. Async-signal-safe.
  *
  * `table` was parsed, `out` is writable. */
 enum cfipack_status cfipack_sframe_get_info(const struct cfipack_sframe *table,
@@ -985,7 +985,7 @@ enum cfipack_status cfipack_sframe_dump(const struct cfipack_sframe *table,
                                         size_t capacity,
                                         size_t *len);
 
-/* How many words of 32 bits an index of a table needs. Async-signal-safe.
+/* Returns the number of words of 32 bits that an index of a table needs. Async-signal-safe.
  *
  * `table` was parsed, `words` is writable. */
 CFIPACK_MUST_CHECK
@@ -1002,7 +1002,7 @@ enum cfipack_status cfipack_sframe_index_build(struct cfipack_sframe_index *out,
                                                uint32_t *memory,
                                                size_t words);
 
-/* As `cfipack_sframe_lookup`, by an index. Async-signal-safe.
+/* Looks up as `cfipack_sframe_lookup` does, by an index. Async-signal-safe.
  *
  * `index` was built, `out` is writable. */
 CFIPACK_MUST_CHECK
@@ -1010,7 +1010,7 @@ enum cfipack_status cfipack_sframe_index_lookup(const struct cfipack_sframe_inde
                                                 uint64_t pc,
                                                 struct cfipack_row *out);
 
-/* What a status means, in English. Static; never null. */
+/* Returns the meaning of a status, in English. Static; never null. */
 const char *cfipack_status_text(uint32_t status);
 
 /* Steps from a frame to its caller. `row` is that of the frame's PC. What it needs of memory is read from the pieces
@@ -1052,7 +1052,7 @@ enum cfipack_status cfipack_unwind_info_lookup(const struct cfipack_unwind_info 
                                                uint32_t pc,
                                                struct cfipack_unwind_info_entry *out);
 
-/* How many pages the table has. Async-signal-safe.
+/* Returns the number of pages of the table. Async-signal-safe.
  *
  * `table` was parsed, `count` is writable. */
 enum cfipack_status cfipack_unwind_info_num_pages(const struct cfipack_unwind_info *table, size_t *count);
@@ -1114,7 +1114,7 @@ enum cfipack_status cfipack_conversion_new(struct cfipack_conversion **out,
  * `conversion` is null or a conversion, `len` null or writable. */
 enum cfipack_status cfipack_conversion_len(const struct cfipack_conversion *conversion, size_t *len);
 
-/* How many functions the call frame information has, and how many of them the table omits. Both may be null.
+/* Gets the number of functions that the call frame information has, and of those that the table omits. Both may be null.
  *
  * Pointers are null, or lead to what their types say. */
 enum cfipack_status cfipack_conversion_num_functions(const struct cfipack_conversion *conversion,
@@ -1232,7 +1232,7 @@ CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_merger_absorb(struct cfipack_merger *merger,
                                           struct cfipack_merger *shard);
 
-/* How many notes there are of what is not in the output.
+/* The number of notes of what is not in the output.
  *
  * `merger` is null or a merger, `count` null or writable. */
 enum cfipack_status cfipack_merger_num_notes(const struct cfipack_merger *merger, size_t *count);
@@ -1313,7 +1313,7 @@ enum cfipack_status cfipack_region_eh_frame(struct cfipack_region *region,
                                             size_t *len,
                                             struct cfipack_region_fde *fdes);
 
-/* How many functions the region has.
+/* Returns the number of functions in the region.
  *
  * `region` is null or a region, `count` null or writable. */
 enum cfipack_status cfipack_region_num_functions(const struct cfipack_region *region, size_t *count);
@@ -1374,7 +1374,7 @@ void cfipack_region_free(struct cfipack_region *region);
  * `section` is null or a section, `len` null or writable. */
 enum cfipack_status cfipack_section_len(const struct cfipack_section *section, size_t *len);
 
-/* How many entries its function index has. A linker omits a section without any.
+/* Returns the number of entries of its function index. A linker omits a section without any.
  *
  * `section` is null or a section, `count` null or writable. */
 enum cfipack_status cfipack_section_num_functions(const struct cfipack_section *section, size_t *count);
@@ -1441,7 +1441,7 @@ const char *cfipack_section_message(const struct cfipack_section *section);
  * `section` is null or a section. */
 void cfipack_section_free(struct cfipack_section *section);
 
-/* How many words of 32 bits a table needs.
+/* Returns the number of words of 32 bits that a table needs.
  *
  * Pointers are null, or lead to what their types say. */
 CFIPACK_MUST_CHECK
@@ -1479,7 +1479,7 @@ enum cfipack_status cfipack_sframe_table_remove(struct cfipack_sframe_table *tab
                                                 uint64_t start,
                                                 uint64_t length);
 
-/* What to register for code that lies, or will lie, in `length` bytes at `text`.
+/* Gets what to register for code that lies, or will lie, in `length` bytes at `text`.
  *
  * Pointers are null, or lead to what their types say. */
 CFIPACK_MUST_CHECK
@@ -1626,7 +1626,7 @@ enum cfipack_status cfipack_unwind_section_write(struct cfipack_unwind_section *
                                                  size_t len,
                                                  size_t *table_len);
 
-/* How many warnings there are: of what objects describe, and of the table that was written last.
+/* The number of warnings: of what objects describe, and of the table that was written last.
  *
  * `section` is null or a section, `count` null or writable. */
 enum cfipack_status cfipack_unwind_section_num_warnings(const struct cfipack_unwind_section *section,

@@ -37,7 +37,7 @@ pub struct cfipack_cfi_section {
 pub struct cfipack_cfi_sections {
     /// The sections.
     pub sections: *const cfipack_cfi_section,
-    /// How many there are.
+    /// The number of sections.
     pub num_sections: usize,
     /// `CFIPACK_ARCH_...`.
     pub architecture: u32,

@@ -18,19 +18,19 @@ pub const CFIPACK_LIBUNWIND_LOAD_OFFSET: u32 = 0;
 /// No member `load_offset`: libunwind up to 1.5.
 pub const CFIPACK_LIBUNWIND_NO_LOAD_OFFSET: u32 = 1;
 
-/// What a search table of HP's libunwind is for.
+/// The purpose of a search table of HP's libunwind.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct cfipack_libunwind {
-    /// What starts count from: `CFIPACK_LIBUNWIND_IP_OFFSET` or `..._REMOTE_TABLE`.
+    /// The base that starts count from: `CFIPACK_LIBUNWIND_IP_OFFSET` or `..._REMOTE_TABLE`.
     pub form: u32,
     /// The layout of `unw_dyn_info_t`: `CFIPACK_LIBUNWIND_LOAD_OFFSET` or `..._NO_LOAD_OFFSET`.
     pub layout: u32,
     /// The pointers of the region's `.eh_frame`: `CFIPACK_POINTERS_...`.
     pub pointers: u32,
-    /// Where the `.eh_frame` lies.
+    /// The address of the `.eh_frame`.
     pub eh_frame_address: u64,
-    /// Where the table will lie, a multiple of 4.
+    /// The address that the table will have, a multiple of 4.
     pub table_address: u64,
 }
 

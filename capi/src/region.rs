@@ -221,7 +221,7 @@ pub unsafe extern "C" fn cfipack_region_num_functions(
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct cfipack_buffer {
-    /// Where the bytes go; null if `capacity` is 0.
+    /// The memory for the bytes; null if `capacity` is 0.
     pub bytes: *mut u8,
     /// Bytes that may be written.
     pub capacity: usize,

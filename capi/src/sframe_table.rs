@@ -42,7 +42,7 @@ unsafe fn most(capacity: *const cfipack_sframe_capacity) -> Result<Capacity, cfi
     }
 }
 
-/// How many words of 32 bits a table needs.
+/// Returns the number of words of 32 bits that a table needs.
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say.

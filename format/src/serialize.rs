@@ -1,4 +1,4 @@
-//! What reports have of this crate: positions and encodings as hexadecimal text, as messages print them; reasons with
+//! Serialization of this crate's types in reports: positions and encodings as hexadecimal text, as messages print them; reasons with
 //! their short names.
 
 use serde::ser::SerializeStruct as _;

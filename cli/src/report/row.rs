@@ -27,7 +27,7 @@ struct Value {
     stored: bool,
 }
 
-/// How a register is recovered: a word, or a value.
+/// The recovery of a register: a word, or a value.
 #[derive(Serialize, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]

@@ -141,7 +141,7 @@ fn coverage(file: &File<'_>, tables: &[Section<'_>]) -> anyhow::Result<Option<Co
     }))
 }
 
-/// What a report is about.
+/// The subject of a report.
 #[derive(Clone, Copy, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]

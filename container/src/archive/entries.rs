@@ -44,7 +44,7 @@ pub enum IndexKind {
 /// An entry.
 #[derive(Clone, Debug)]
 pub struct Entry<'a> {
-    /// What it is.
+    /// The kind of the entry.
     pub kind: EntryKind,
     /// The start of its header.
     pub header: usize,

@@ -132,7 +132,7 @@ impl<'a> Elf<'a> {
         &self.headers
     }
 
-    /// Where the program header `PT_GNU_SFRAME` of a linked file leads, by which unwinders find its table.
+    /// The address to which the program header `PT_GNU_SFRAME` of a linked file leads, by which unwinders find its table.
     pub fn sframe_segment(&self) -> Option<Address> {
         let Headers { segments, endian, .. } = &self.headers;
         let segment = segments.iter().find(|segment| segment.p_type(*endian) == elf::PT_GNU_SFRAME)?;

@@ -22,7 +22,7 @@ pub struct Headers<'a> {
     pub endian: Endianness,
     /// The architecture of its code.
     pub arch: Arch,
-    /// Whether it has been linked.
+    /// The kind of file: linked or not.
     pub kind: Kind,
     /// The file's header.
     pub file: &'a FileHeader64<Endianness>,

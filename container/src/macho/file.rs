@@ -35,7 +35,7 @@ impl<'a> MachO<'a> {
         &self.headers
     }
 
-    /// Where the file's header lies in memory, from which image offsets count; 0 in a relocatable object.
+    /// The address of the file's header in memory, from which image offsets count; 0 in a relocatable object.
     pub fn image_base(&self) -> Address {
         self.headers.base
     }
@@ -87,7 +87,7 @@ impl<'a> MachO<'a> {
         })
     }
 
-    /// Where functions start, as the linker noted it for debuggers (`LC_FUNCTION_STARTS`), rising. Nothing in
+    /// The starts of functions, as the linker noted them for debuggers (`LC_FUNCTION_STARTS`), rising. Nothing in
     /// relocatable objects.
     pub fn function_starts(&self) -> Result<Vec<Address>, Error> {
         let Some((offset, list)) = self.headers.function_starts else { return Ok(Vec::new()) };

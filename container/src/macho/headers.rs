@@ -21,7 +21,7 @@ pub struct Headers<'a> {
     pub bytes: &'a [u8],
     /// The architecture of its code.
     pub arch: Arch,
-    /// Whether it has been linked.
+    /// The kind of file: linked or not.
     pub kind: Kind,
     /// The sections in the order of the load commands; symbols and relocations count them from 1.
     pub sections: Vec<Header<'a>>,
@@ -44,9 +44,9 @@ pub struct Header<'a> {
     pub size: u64,
     /// In the file; none without bytes there.
     pub offset: Option<u64>,
-    /// Where its relocations lie in the file.
+    /// The offset of its relocations in the file.
     pub relocations_off: u64,
-    /// How many there are.
+    /// The number of relocations.
     pub relocations_count: u32,
     flags: SectionFlags,
 }

@@ -27,7 +27,7 @@ pub struct Fixup {
     pub width: usize,
     /// True if the field's own address is subtracted.
     pub relative: bool,
-    /// What it refers to.
+    /// The target that it refers to.
     pub target: Target,
 }
 

@@ -23,7 +23,7 @@ pub struct SymbolTable<'a> {
 /// One symbol.
 #[derive(Clone, Copy, Debug)]
 pub struct Symbol<'a> {
-    /// As the file has it; one of more than 4096 bytes is cut after its first byte too many.
+    /// The name as the file has it; one of more than 4096 bytes is cut after its first byte too many.
     pub name: &'a [u8],
     /// The section it is defined in, from 0.
     pub section: Option<usize>,

@@ -53,7 +53,7 @@ pub struct CompactUnwindEdit {
 }
 
 impl<'f, 'a> CompactUnwindEditor<'f, 'a> {
-    /// What writes other rows into the `__compact_unwind` of a relocatable Mach-O object for x86-64 or arm64. None for
+    /// Makes what writes other rows into the `__compact_unwind` of a relocatable Mach-O object for x86-64 or arm64. None for
     /// other formats.
     ///
     /// # Errors

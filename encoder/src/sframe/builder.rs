@@ -20,7 +20,7 @@ use crate::sframe::table::overlap::separate;
 use crate::sframe::table::section::Section;
 use crate::{Reason, UnsupportedFormat};
 
-/// How many of a builder's functions have CFI that DWARF does not define.
+/// The number of a builder's functions with CFI that DWARF does not define.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub struct UndefinedCfi {

@@ -4,7 +4,7 @@ use core::fmt;
 
 use cfipack_format::pool::{Pool, Serial};
 
-/// How a [`Builder`](super::Builder) ends its section: on which threads, and whether keys are places.
+/// The end of a [`Builder`](super::Builder)'s section: on which threads, and whether keys are places.
 #[derive(Clone, Copy)]
 pub struct Finish<'p> {
     pub(crate) pool: &'p dyn Pool,

@@ -15,7 +15,7 @@ pub enum OmittedFunction {
     Malformed(cfi::Error),
 }
 
-/// Where [`Builder::push_all`] gets a section's functions from: [`Functions`], or [`Parallel`](crate::sframe::Parallel).
+/// A source of a section's functions for [`Builder::push_all`]: [`Functions`], or [`Parallel`](crate::sframe::Parallel).
 pub trait Source<'a>: sealed::Sealed {
     /// Adds the functions.
     #[doc(hidden)]

@@ -162,7 +162,7 @@ impl<'a> Cutter<'a> {
     }
 
     /// The longest compressed page from a key on: the key after it, and what the page costs above
-    /// [`COMPRESSED`]. `dearer` hears of every key that raises the cost, and the cost before it.
+    /// [`COMPRESSED`]. Calls `dearer` for every key that raises the cost, with the cost before it.
     fn compressed(&self, first: usize, mut dearer: impl FnMut(usize, usize)) -> (usize, usize) {
         let mut last = self.keys.len().min(first + WORDS);
         let mut low = first + 1;

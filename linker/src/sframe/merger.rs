@@ -89,7 +89,8 @@ impl<'a> Merger<'a> {
     ///
     /// `live` gives for a start field the function that its relocation leads to, or `None` if that is discarded, or
     /// is one of another object with the same code. It is asked in ascending order for the fields of each section;
-    /// for some of a section twice. `report` is called with what is not in the output.
+    /// for some of a section twice. `report` gets each function and each part of the
+    /// object's tables that the output does not have, with the reason.
     pub fn push_object(
         &mut self,
         object: &Object<'a>,

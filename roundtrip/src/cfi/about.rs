@@ -1,4 +1,4 @@
-//! What belongs to a section beside its frames.
+//! The properties of a section beside its frames.
 
 use cfipack_format::cfi::Section;
 use gimli::{BaseAddresses, Vendor};
@@ -10,11 +10,11 @@ pub(super) struct Letters {
     pub cie: usize,
     /// True if `B` is among them.
     pub key_b: bool,
-    /// How many they are: by so many bytes gimli sees what follows too early.
+    /// The number of these bytes: by so many bytes gimli sees what follows too early.
     pub count: u64,
 }
 
-/// What belongs to a section beside its frames.
+/// The properties of a section beside its frames.
 #[derive(Clone, Debug)]
 pub(super) struct About<'f> {
     pub section: &'f Section<'f>,
@@ -22,14 +22,14 @@ pub(super) struct About<'f> {
     pub bytes: &'f [u8],
     pub vendor: Vendor,
     pub bases: BaseAddresses,
-    /// Those of its CIEs that have any.
+    /// The letters of its CIEs that have any.
     pub letters: &'f [Letters],
     /// Bytes of the longest CIE whose instructions are run.
     pub longest_cie: usize,
 }
 
 impl About<'_> {
-    /// What gimli does not get to see of the CIE at an offset, if there is any.
+    /// The letters of the CIE at an offset that gimli does not get to see, if there are any.
     #[inline]
     pub(super) fn letters(&self, cie: usize) -> Option<&Letters> {
         let found = self.letters.binary_search_by_key(&cie, |letters| letters.cie);

@@ -96,7 +96,7 @@ impl KernelViolation {
     }
 }
 
-/// As its description.
+/// Serializes the violation as its description.
 #[cfg(feature = "serde")]
 impl serde::Serialize for KernelViolation {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -205,7 +205,7 @@ pub struct ListedDifference<P = Address> {
     pub end: P,
     /// Start of the function; `None` between functions.
     pub function: Option<P>,
-    /// What both sides encode.
+    /// The description by both sides.
     pub words: String,
 }
 

@@ -11,7 +11,7 @@ type File<'a> = MachOFile64<'a, Endianness>;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct MachODifference {
-    /// What differs.
+    /// The part that differs.
     pub what: &'static str,
     /// The number among its kind, from 0.
     pub index: usize,

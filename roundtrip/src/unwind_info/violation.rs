@@ -243,7 +243,7 @@ impl Violation {
     }
 }
 
-/// As its description.
+/// Serializes the violation as its description.
 #[cfg(feature = "serde")]
 impl serde::Serialize for Violation {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

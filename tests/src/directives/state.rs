@@ -7,7 +7,7 @@ pub enum Place {
     Entry,
     /// A place on the stack.
     Stack,
-    /// Another register, or an expression.
+    /// A place in another register, or found by an expression.
     Elsewhere,
     /// No value can be recovered.
     Undefined,

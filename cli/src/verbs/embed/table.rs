@@ -63,7 +63,7 @@ pub struct Table {
     /// FDEs that cannot be read.
     pub unreadable: u64,
     #[serde(skip)]
-    /// These functions, and those that it cannot distinguish or reach.
+    /// The omitted functions, and those that the table cannot distinguish or reach.
     omitted_functions: Vec<Unsupported>,
 }
 

@@ -50,7 +50,7 @@ pub struct Encodings {
     pub malformed: Vec<cfi::Error>,
 }
 
-/// How functions are unwound, and the reasons of those in DWARF mode or without unwind information.
+/// The unwinding of functions, and the reasons of those in DWARF mode or without unwind information.
 #[derive(Serialize, Default, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "CompactCoverage"))]

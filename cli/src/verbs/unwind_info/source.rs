@@ -138,7 +138,7 @@ pub fn image_base(file: &File<'_>) -> Address {
     file.as_macho().map_or(Address(0), |macho| macho.image_base())
 }
 
-/// Where functions start as the linker of a Mach-O file noted it; nothing for objects and other formats.
+/// The starts of functions as the linker of a Mach-O file noted them; nothing for objects and other formats.
 pub fn function_starts(file: &File<'_>) -> Result<Vec<Address>, Error> {
     file.as_macho().map_or(Ok(Vec::new()), |macho| macho.function_starts())
 }

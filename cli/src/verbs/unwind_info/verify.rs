@@ -178,7 +178,7 @@ pub struct VerifyJson<'r> {
     /// The first violations of each rule, and how many follow.
     violations: Vec<String>,
     more_violations: u64,
-    /// The same of rules whose violations are warnings.
+    /// The rules whose violations are warnings, with their counts.
     warnings: Vec<String>,
     more_warnings: u64,
     /// The number of violations and warnings by the rule's name.

@@ -53,9 +53,9 @@ pub(super) struct Move {
 /// Addresses that move.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Moved {
-    /// Where they were.
+    /// The addresses that they had.
     pub addresses: Range<u64>,
-    /// How far they move, modulo 2^64.
+    /// The distance by which they move, modulo 2^64.
     pub delta: u64,
 }
 

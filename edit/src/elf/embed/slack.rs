@@ -8,8 +8,8 @@ use super::source::Source;
 /// The number of segments that are tried. Programs have at most three that can only be read.
 const MAX_TRIES: usize = 8;
 
-/// The file with a table at the end of a segment. Its program header takes the place of a `PT_NOTE`, if that is
-/// asked for; it has to have room without any section moving.
+/// Plans the file with a table at the end of a segment, where it has room without a section moving; None if there is no such
+/// segment. With `reuse_note`, the table's program header takes the place of a `PT_NOTE`.
 pub(super) fn plan(source: &Source<'_>, table_len: u64, reuse_note: bool) -> Option<Plan> {
     let mut plan = Plan::unchanged(source);
     if reuse_note && !drop_repeated_note(&mut plan.segments) {

@@ -119,7 +119,7 @@ fn remove_memory(source: &Source<'_>, plan: &mut Plan, table: usize) -> Result<(
         segment.is_loaded() && offset == load.offset && segment.address == load.address
     });
     let Some(at) = at.filter(|_| section.has_bytes() && end <= section.offset) else { return Ok(()) };
-    // Bytes after the table that no section has are others'.
+    // Another tool wrote bytes after the table that belong to no section: they stay.
     if load.range().end > section.range().end && !source.is_zero(section.range().end..load.range().end, None)
     {
         return Ok(());

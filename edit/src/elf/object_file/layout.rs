@@ -136,8 +136,8 @@ pub(super) fn place(
     placed
 }
 
-/// Zeros before a part that comes to lie at `at` or later: as many as its alignment needs, and those that it had
-/// beyond that. One that is not where its alignment wants it stays as far from there.
+/// The number of zeros to write before a part, whose place is `at` or later: as many as its alignment needs, and those
+/// that it had beyond that. One that is not where its alignment wants it stays as far from there.
 fn padding(part: &Part, at: usize) -> usize {
     let is_aligned = part.old.start.is_multiple_of(part.align);
     let modulus = if is_aligned { part.align } else { part.align.min(MAX_MISALIGNED) };

@@ -30,7 +30,7 @@ impl ShortFre {
     /// No row's.
     pub(crate) const NONE: Self = Self(0);
 
-    /// No short FRE's, with the length of this one.
+    /// A mark that the row has no short FRE, with the length in bytes of its long one.
     pub(crate) fn of_long(fre: &LongFre) -> Self {
         Self(u64::from(fre.len) << 56)
     }

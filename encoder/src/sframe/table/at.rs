@@ -6,7 +6,7 @@ use cfipack_format::Address;
 
 use cfipack_format::pool::{Pool, Serial};
 
-/// Where a [`Section`](crate::sframe::Section) lies that is written, and the threads that write it.
+/// The place at which a [`Section`](crate::sframe::Section) is written, and the threads that write it.
 #[derive(Clone, Copy)]
 pub struct At<'p> {
     pub(crate) address: Address,

@@ -108,11 +108,11 @@ pub struct SharedRows {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum TableRows<'r, I = Empty<Row>> {
-    /// As bytes.
+    /// Rows as bytes.
     Encoded(EncodedRows<'r>),
-    /// Those of a function that was pushed.
+    /// The rows of a function that was pushed.
     Shared(SharedRows),
-    /// As rows.
+    /// Rows to be encoded.
     Rows(I),
 }
 

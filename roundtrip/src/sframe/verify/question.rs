@@ -1,4 +1,4 @@
-//! What is to be judged, and with what.
+//! The input of a judgement, and its tools.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use super::known::Known;
 use crate::cfi::{Evaluator, Functions};
 use crate::sframe::table::Table;
 
-/// What is to be judged.
+/// The input of a judgement.
 #[derive(Debug)]
 pub(super) struct Question<'q, 't> {
     pub functions: &'q Functions<'q>,
@@ -20,11 +20,11 @@ pub(super) struct Question<'q, 't> {
     /// True if a table may represent which functions are signal frames.
     pub signal: bool,
     pub padding: u64,
-    /// How many differences are described.
+    /// The number of differences that are described.
     pub limit: usize,
 }
 
-/// What a thread uses for all parts that it judges.
+/// The buffers that a thread uses for all parts that it judges.
 pub(super) struct Tools<'q, 't> {
     pub evaluator: Evaluator<'q>,
     pub known: Known<'q, 't>,
