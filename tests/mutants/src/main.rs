@@ -61,7 +61,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
     let suites = suites::read(&root.join("tests/mutants/suites"))?;
     let mut tree = tree::Tree::make(&root, &arguments.paths)?;
-    let programs = tree.build()?;
+    let programs = tree.build(&suites)?;
     let mut is_enough = true;
     for (name, mutants) in &tree.crates() {
         let suite = suites.get(name).ok_or_else(|| format!("no suite of {name} in tests/mutants/suites"))?;

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use crate::mutate::{Mutant, mutate};
+use crate::suites::Suite;
 use crate::{Result, source_of};
 
 /// A mutant and its file.
@@ -100,10 +101,12 @@ impl Tree {
     }
 
     /// Builds all test programs, and drops mutants that do not compile.
-    pub fn build(&mut self) -> Result<Vec<Program>> {
+    pub fn build(&mut self, suites: &BTreeMap<String, Vec<Suite>>) -> Result<Vec<Program>> {
+        let targets = self.targets(suites)?;
         loop {
             let output = Command::new("cargo")
-                .args(["test", "--workspace", "--no-run", "--locked", "--message-format", "json"])
+                .args(["test", "--no-run", "--locked", "--message-format", "json"])
+                .args(&targets)
                 .current_dir(&self.directory)
                 .env("CARGO_TARGET_DIR", self.directory.join("../build"))
                 .env("RUSTFLAGS", "-Awarnings")
@@ -128,6 +131,32 @@ impl Tree {
             }
             self.write()?;
         }
+    }
+
+    /// The arguments by which cargo builds the suites of the crates with mutants, and nothing else.
+    fn targets(&self, suites: &BTreeMap<String, Vec<Suite>>) -> Result<Vec<String>> {
+        let mut targets = vec!["--lib".to_owned()];
+        for name in self.crates().keys() {
+            targets.extend(["-p".to_owned(), format!("cfipack-{name}")]);
+            for suite in
+                suites.get(name).ok_or_else(|| format!("no suite of {name} in tests/mutants/suites"))?
+            {
+                if suite.program != "own" {
+                    targets.extend(["-p", "cfipack-tests", "--test", &suite.program].map(str::to_owned));
+                    continue;
+                }
+                for own in fs::read_dir(self.directory.join(name).join("tests")).into_iter().flatten() {
+                    let own = own?.path();
+                    if own.join("main.rs").exists()
+                        || own.extension().is_some_and(|extension| extension == "rs")
+                    {
+                        let test = own.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+                        targets.extend(["--test".to_owned(), test]);
+                    }
+                }
+            }
+        }
+        Ok(targets)
     }
 
     /// Drops the mutants on the lines of an error.
