@@ -9,7 +9,7 @@
 //!
 //! - [`verify`]: the table against the CFI, at every PC, both ways, as gimli [evaluates](cfi) it.
 //!   [`verify_with_reasons`] asks the caller why functions are missing; [`verify_on`] and [`verify_with_reasons_on`]
-//!   divide the work among the threads of a [`Pool`].
+//!   divide the work among the threads of a [`Pool`](cfipack_format::pool::Pool).
 //! - [`diff`]: two tables by meaning.
 //! - [`stats`]: what the bytes of a table are for.
 //! - [`unwind_info`]: the same for `__unwind_info` and `__compact_unwind`, and the rules that their readers rely on.

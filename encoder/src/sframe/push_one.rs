@@ -15,11 +15,11 @@ use crate::{Reason, Unsupported};
 
 impl<'a> Builder<'a> {
     /// Adds a function, as `&Function`, or [marked](Marked) with what only its directives tell. Its key is unique:
-    /// [`Section::write`] asks for the address of each.
+    /// [`Section::write`](crate::sframe::Section::write) asks for the address of each.
     ///
     /// Functions of [unrelocated](crate::cfi::Functions::keyed) input have a key and no address. What needs the
     /// address is refused with [`Reason::PlaceUnknown`]: `DW_CFA_set_loc`, PLTs, and all of them where
-    /// [`Options::merge_functions`] merges neighbours. All functions of a builder have addresses, or none has: the
+    /// [`Options::merge_functions`](crate::sframe::Options::merge_functions) merges neighbours. All functions of a builder have addresses, or none has: the
     /// others are refused with [`Reason::KeysMixed`].
     ///
     /// # Errors
