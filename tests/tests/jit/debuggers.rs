@@ -41,17 +41,22 @@ fn functions(backtrace: &str) -> Vec<&str> {
     places.map(|name| name.trim_start().split(' ').next().unwrap_or("")).collect()
 }
 
+/// Returns whether a backtrace reaches the function `case`, whose name has its path without line tables.
+fn has_case(backtrace: &str) -> bool {
+    functions(backtrace).iter().any(|name| name.split("::").any(|part| part == "case"))
+}
+
 #[test]
 fn gdb_prints_generated_functions() {
     let Some([registered, removed]) = gdb("right") else { return };
     let names = functions(&registered);
     assert_eq!(names[1..5], ["inner", "middle", "outer", "jit_caller"], "{registered}");
-    assert!(names.len() > 10 && names.contains(&"case"), "{registered}");
+    assert!(names.len() > 10 && has_case(&registered), "{registered}");
     assert!(!registered.contains("warning: JIT"), "{registered}");
     for name in ["inner", "middle", "outer"] {
         assert!(!functions(&removed).contains(&name), "{removed}");
     }
-    assert!(!functions(&removed).contains(&"case"), "{removed}");
+    assert!(!has_case(&removed), "{removed}");
     let Some([wrong, _]) = gdb("wrong") else { return };
     let names = functions(&wrong);
     assert_eq!(names[1..3], ["inner", "middle"], "{wrong}");
