@@ -533,3 +533,18 @@ fn threads_and_shards() {
         }
     }
 }
+
+#[test]
+fn functions_of_cfi_that_no_row_represents_are_counted() {
+    let mut cfi = eh_frame();
+    // The first FDE's instructions: the CFA is the negative of rax, by an expression.
+    cfi[41..48].copy_from_slice(&[0x0f, 2, 0x70 - 0x20, 0x1f, 0, 0, 0]);
+    let object = Object::new().with_eh_frame(&cfi);
+    let (section, notes, contribution) =
+        merge(options(Version::V3, Layout::Small, Prefer::Table), object, all(Version::V3));
+    assert_eq!((contribution.omitted, contribution.from_cfi), (1, 1));
+    assert_eq!(contribution.functions(), 1);
+    assert!(matches!(notes[..], [Note::Omitted(omitted)] if omitted.function == Key(0)), "{notes:?}");
+    let starts: Vec<_> = meaning(&written(&section)).iter().map(|function| function.0).collect();
+    assert_eq!(starts, [0x2000]);
+}

@@ -1,5 +1,7 @@
 //! Which description of a function counts, as the reader in `cfipack-decoder` finds it in the table.
 
+use std::num::NonZeroU64;
+
 use cfipack_decoder::unwind_info::Section as Read;
 use cfipack_encoder::unwind_info::Options;
 use cfipack_format::compact_unwind::{Encoding, Entry as Row};
@@ -11,6 +13,9 @@ const ARCH: Arch = Arch::Amd64;
 const TEXT: u32 = 0x1000;
 /// Where an object has its `__eh_frame`, and the output its FDEs.
 const EH_FRAME: Address = Address(0x9000);
+
+/// LSDAs from here on have no address in the output.
+const NO_LSDA: u32 = 0x8000;
 
 const FIRST: Encoding = Encoding::frame(0, [0; 5]);
 const SECOND: Encoding = Encoding::frameless(2, 0, 0);
@@ -29,8 +34,8 @@ impl Resolve for Places<'_> {
         Some(PersonalityKey(field.target?.0))
     }
 
-    fn lsda(&mut self, _: Field) -> Option<LsdaKey> {
-        None
+    fn lsda(&mut self, field: Field) -> Option<LsdaKey> {
+        NonZeroU64::new(field.target?.0).map(LsdaKey)
     }
 }
 
@@ -41,8 +46,8 @@ impl Addresses for Output {
         Some(ImageOffset(TEXT + key.0 as u32))
     }
 
-    fn lsda(&self, _: LsdaKey) -> Option<ImageOffset> {
-        None
+    fn lsda(&self, lsda: LsdaKey) -> Option<ImageOffset> {
+        (lsda.0.get() < u64::from(NO_LSDA)).then_some(ImageOffset(lsda.0.get() as u32))
     }
 
     fn fde(&self, fde: Fde) -> Option<u32> {
@@ -203,6 +208,25 @@ fn three_personalities_that_functions_need_most_are_named() {
     assert_eq!(section.personalities().map(|key| key.0).collect::<Vec<_>>(), [0xa, 0xb, 0xc]);
     assert_eq!(section.warnings(), [warning(0x40, 0xd, None)]);
     assert_eq!(entries(&section).last(), Some(&(0x40, Encoding::NONE)));
+}
+
+#[test]
+fn lsdas_are_found_by_function() {
+    let with_lsda = |function, lsda| {
+        Row { function, length: 0x10, encoding: FIRST, lsda, ..Row::default() }.write(8).to_vec()
+    };
+    let rows = [with_lsda(0, 0x700), with_lsda(0x10, NO_LSDA.into()), with_lsda(0x20, 0x500)].concat();
+    let section = linked(&[(rows, Vec::new())], &[]);
+    let table = section.place(None, None, &Output).expect("a small table");
+    let lsda = LsdaKey(NonZeroU64::new(NO_LSDA.into()).expect("not 0"));
+    assert_eq!(table.warnings(), [Warning::LsdaUnaddressed { lsda }]);
+    let mut out = vec![0; table.len()];
+    table.write(&mut out, |_| unreachable!("no personality")).expect("room");
+    let read = Read::parse(&out).expect("a table");
+    let entries: Vec<_> = read.entries().map(|entry| entry.expect("an entry")).collect();
+    let lsdas: Vec<_> =
+        entries.iter().map(|entry| read.lsda(entry).expect("an index").map(|at| at.0)).collect();
+    assert_eq!(lsdas, [Some(0x700), None, Some(0x500)]);
 }
 
 #[test]
