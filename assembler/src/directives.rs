@@ -191,8 +191,8 @@ impl Directives {
         self
     }
 
-    /// As [`at`](Self::at), after an alignment (`.p2align`, `.balign`) or other code whose size the assembler does not know at
-    /// once. At an offset where a directive stands already, gas has two rows of `.sframe` for one PC then; in the CFI
+    /// Places what follows as [`at`](Self::at) does, after an alignment (`.p2align`, `.balign`) or other code whose size the
+    /// assembler does not know at once. At an offset where a directive stands already, gas has two rows of `.sframe` for one PC then; in the CFI
     /// nothing differs.
     pub fn at_aligned(&mut self, offset: u64) -> &mut Self {
         self.move_to(offset);

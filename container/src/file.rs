@@ -93,7 +93,7 @@ impl<'a> File<'a> {
     /// - in a relocatable object, those whose start no relocation gives an address in a section: what
     ///   `ld.lld -r` and `mold -r` leave of functions in discarded groups.
     ///
-    /// What a post-link optimiser put aside (`.bolt.org.eh_frame`) is not in force. A `.zdebug_frame` is a
+    /// A section that a post-link optimiser put aside (`.bolt.org.eh_frame`) is not in force. A `.zdebug_frame` is a
     /// compressed `.debug_frame`. Compressed sections may become 64 bytes for each byte of the file together; a
     /// section beyond that is an error.
     ///

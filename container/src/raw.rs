@@ -1,6 +1,6 @@
 //! Headers, entries and symbols as they lie in a file, for crates of this release of cfipack.
 //!
-//! What edits files needs to know where each field stands. Other crates better use the rest of this one: a minor
+//! An editor of files needs to know where each field stands. Other crates better use the rest of this one: a minor
 //! version may change anything here, and the changelog does not mention it.
 
 /// The entries of `ar` archives.

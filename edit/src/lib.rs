@@ -2,7 +2,7 @@
 //!
 //! You give it a file that [`cfipack_container`] has parsed, and a table; you get a [`Rewrite`]: the new file as pieces
 //! of the old one and new bytes, each of which states what it is. Nothing is written, and the old file is not copied.
-//! What cannot be changed safely is an [`EmbedError`], which names the place in the file.
+//! A file that cannot be changed safely is an [`EmbedError`], which names the place in the file.
 //!
 //! - [`Embedding`]: a `.sframe` in a linked file, whose address is known before the table is made.
 //! - [`embed_in_object`]: a `.sframe` with its relocations in a relocatable object.

@@ -1,4 +1,4 @@
-//! Which description of a function counts, as the reader in `cfipack-decoder` finds it in the table.
+//! Descriptions of a function: the one that counts is in the table, as the reader in `cfipack-decoder` finds it.
 
 use std::num::NonZeroU64;
 

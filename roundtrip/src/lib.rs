@@ -43,6 +43,8 @@ pub mod cfi;
 mod limited;
 mod options;
 mod same_row;
+#[cfg(feature = "serde")]
+mod serialize;
 mod sframe;
 #[cfg(feature = "structure")]
 pub mod structure;

@@ -1,5 +1,5 @@
-//! The list of what a run of the tests leaves out, and why: each test that cannot run here calls [`skipped`], and the last test program
-//! of a run prints the list.
+//! The list of tests that a run leaves out, with the reasons: each test that cannot run here calls [`skipped`], and the
+//! last test program of a run prints the list.
 //!
 //! The lines are kept in a file of the run beside the test programs. Programs of one `cargo test` have one parent, whose
 //! number the file's name has. The file depends on std alone: packages whose tests cannot depend on this one include it.

@@ -1,4 +1,4 @@
-//! What verbs print with `--json` is as the schemas in `docs/schemas/` promise.
+//! Output of the verbs with `--json`: it is as the schemas in `docs/schemas/` promise.
 
 use std::collections::BTreeSet;
 use std::fs;

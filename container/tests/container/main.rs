@@ -1,5 +1,6 @@
 //! ELF, Mach-O, fat and `ar` files: what linkers, assemblers and damage make of them.
 
+mod damage;
 mod damaged;
 mod elf_edges;
 mod linked;

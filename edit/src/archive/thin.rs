@@ -11,7 +11,7 @@ use crate::rewrite::Rewrite;
 /// archive is unchanged.
 ///
 /// # Errors
-/// Those of `size`, [`Error::Archive`] for a damaged entry, [`Error::ArchiveSize`] for a size that has no room.
+/// The errors of `size`; [`Error::Archive`] for a damaged entry, [`Error::ArchiveSize`] for a size that has no room.
 pub fn resize_thin_members<'a, E: From<Error>>(
     bytes: &'a [u8],
     mut size: impl FnMut(&ThinMember<'a>) -> Result<u64, E>,

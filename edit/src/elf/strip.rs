@@ -9,7 +9,7 @@ use crate::rewrite::Rewrite;
 
 /// The ELF file without its `.sframe`, its header, its segment and its name; None if it has none.
 ///
-/// What moved to make room for it goes back, and program headers that gave it their slots are restored, so that
+/// Sections that moved to make room for it go back, and program headers that gave it their slots are restored, so that
 /// the result is the file that the table was embedded in, byte for byte. It may differ, and behaves alike, if
 /// that file had bytes of no section (patchelf leaves some), or if another program has written the file since:
 /// sections that find no room in their old place stay where they are. The sections after a table that a linker

@@ -1,7 +1,5 @@
 //! Damaged files: every edit has a result or an error, never a panic.
 
-use std::path::Path;
-
 use cfipack_container::{File, Placement};
 use cfipack_container::{members, thin_members};
 use cfipack_edit::{
@@ -9,7 +7,7 @@ use cfipack_edit::{
 };
 use cfipack_roundtrip::structure::check_structure;
 
-use crate::random::{Case, cases};
+use crate::damage;
 
 /// Edits the file in every way there is.
 fn edit(bytes: &[u8], placement: Placement) {
@@ -48,47 +46,12 @@ fn rewrite(bytes: &[u8]) {
     let _ = resize_thin_members(bytes, |_| Ok::<u64, EmbedError>(size)).map(|rewrite| rewrite.to_vec(bytes));
 }
 
-fn corpus(name: &str) -> Vec<u8> {
-    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/container").join(name)).unwrap()
-}
-
 #[test]
 fn every_byte_damaged_and_every_length_cut() {
-    let files = [
-        "linkable.o",
-        "debug_frame.zlib.o",
-        "debug_frame.zstd.o",
-        "linked.so",
-        "sectionless.so",
-        "members.a",
-    ];
-    for name in files {
-        let whole = corpus(name);
-        let placement = if name.ends_with(".a") { Placement::Zero } else { Placement::Apart };
-        for at in 0..whole.len() {
-            for damage in [0x01, 0x80, 0xff] {
-                let mut bytes = whole.clone();
-                bytes[at] ^= damage;
-                edit(&bytes, placement);
-            }
-            edit(&whole[..at], placement);
-        }
-    }
+    damage::every_byte_and_length(edit);
 }
 
-/// Several bytes at once.
 #[test]
 fn random_damage() {
-    let (seed, count) = cases("edits of damaged files", 15_000);
-    let interesting = [0, 1, 4, 8, 16, 0x7f, 0x80, 0xfe, 0xff];
-    let files = ["linkable.o", "linked.so", "sectionless.so"].map(corpus);
-    for seed in (0..count as u64).map(|case| seed.wrapping_add(case)) {
-        let (_case, mut random) = Case::new(seed);
-        let mut bytes = files[random.below(3) as usize].clone();
-        for _ in 0..1 + random.below(6) {
-            let at = random.below(bytes.len() as u64) as usize;
-            bytes[at] = random.pick(&interesting);
-        }
-        edit(&bytes, Placement::Apart);
-    }
+    damage::random_bytes("edits of damaged files", edit);
 }

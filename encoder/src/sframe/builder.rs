@@ -164,7 +164,8 @@ impl<'a> Builder<'a> {
         self.finish_with(Finish::new())
     }
 
-    /// As [`finish`](Self::finish), on the threads of a pool, or [by keys](Finish::with_placed_keys).
+    /// Ends the section as [`finish`](Self::finish) does, on the threads of a pool, or
+    /// [by keys](Finish::with_placed_keys).
     pub fn finish_with(mut self, finish: Finish<'_>) -> Section {
         self.flush();
         let Self { abi, options, mut entries, .. } = self;

@@ -51,8 +51,8 @@ impl<'a> Builder<'a> {
         pushed
     }
 
-    /// As [`push`](Self::push) in layout `Small`, without the fast paths: what they are measured and tested
-    /// against.
+    /// Adds a function in layout `Small` without the fast paths, which are measured and tested against this; otherwise like
+    /// [`push`](Self::push).
     ///
     /// # Errors
     /// As [`push`](Self::push)'s.

@@ -161,8 +161,8 @@ impl Section {
         self.placed(end, &Everywhere { function_at, lsda_at }, OfOneAddress::Last, None)
     }
 
-    /// As [`place`](Self::place), where some functions or LSDAs may have no address, and FDEs have places of their own;
-    /// of entries at one address, the first one that has unwind information and is not empty counts. Keeps to a
+    /// Lays the table out, where some functions or LSDAs may have no address, and FDEs have places of their own; otherwise
+    /// like [`place`](Self::place). Of entries at one address, the first one that has unwind information and is not empty counts. Keeps to a
     /// [`plan`](Self::plan) of this section, if one is given.
     ///
     /// # Errors

@@ -186,7 +186,7 @@ impl<'a> Merger<'a> {
         self.finish_with(Finish::new())
     }
 
-    /// As [`finish`](Self::finish), on the threads of a pool, or [by keys](Finish::with_placed_keys): functions of an object
+    /// Ends the section on the threads of a pool, or [by keys](Finish::with_placed_keys): functions of an object
     /// that share PCs are told apart then, or omitted ([`Section::omitted`]), instead of being an error of
     /// [`Section::write`].
     pub fn finish_with(self, finish: Finish<'_>) -> Section {

@@ -96,25 +96,6 @@ impl KernelViolation {
     }
 }
 
-/// Serializes the violation as its description.
-#[cfg(feature = "serde")]
-impl serde::Serialize for KernelViolation {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-#[cfg(feature = "schemars")]
-impl schemars::JsonSchema for KernelViolation {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "KernelViolation".into()
-    }
-
-    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        String::json_schema(generator)
-    }
-}
-
 /// The rules that a table breaks. Every row may break one, and rows may be shared, so that even a small
 /// table breaks more than memory holds.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

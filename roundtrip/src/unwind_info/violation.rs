@@ -242,22 +242,3 @@ impl Violation {
         }
     }
 }
-
-/// Serializes the violation as its description.
-#[cfg(feature = "serde")]
-impl serde::Serialize for Violation {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-#[cfg(feature = "schemars")]
-impl schemars::JsonSchema for Violation {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Violation".into()
-    }
-
-    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        String::json_schema(generator)
-    }
-}

@@ -29,11 +29,20 @@ pub struct Program {
     pub path: PathBuf,
 }
 
+/// The lines that give a crate its switch.
+const SWITCH: &str = "\n#[allow(warnings)]\nmod mutant_switch;\n";
+
+/// A source file of the crates that get mutants.
+struct Source {
+    text: String,
+    /// `false` for the root of a crate of which other files were named: it only gets the switch.
+    has_mutants: bool,
+}
+
 /// A copy of the tree in which some files have mutants.
 pub struct Tree {
     pub directory: PathBuf,
-    /// Files that get mutants, with their text.
-    sources: BTreeMap<PathBuf, String>,
+    sources: BTreeMap<PathBuf, Source>,
     placed: Vec<Placed>,
     /// Numbers of mutants that do not compile.
     dropped: BTreeSet<u32>,
@@ -47,15 +56,20 @@ impl Tree {
         let mut tree =
             Self { directory, sources: BTreeMap::new(), placed: Vec::new(), dropped: BTreeSet::new() };
         let wanted: Vec<_> = paths.iter().map(|path| source_of(path)).collect();
+        let roots: BTreeSet<_> = wanted.iter().map(|path| root_of(path)).collect();
         for name in String::from_utf8(listed)?.split('\0').filter(|name| !name.is_empty()) {
-            let name = Path::new(name);
-            if wanted.iter().any(|path| name.starts_with(path)) && is_source(name) {
-                tree.sources.insert(name.to_owned(), fs::read_to_string(root.join(name))?);
-            } else if root.join(name).is_file() {
-                copy(&root.join(name), &tree.directory.join(name))?;
+            let (from, name) = (root.join(name), Path::new(name));
+            // What is a link belongs to the tests, which share it.
+            let is_wanted = wanted.iter().any(|path| name.starts_with(path));
+            let has_mutants = is_wanted && is_source(name) && !from.is_symlink();
+            if has_mutants || roots.contains(name) {
+                let text = fs::read_to_string(from)?;
+                tree.sources.insert(name.to_owned(), Source { text, has_mutants });
+            } else if from.is_file() {
+                copy(&from, &tree.directory.join(name))?;
             }
         }
-        if tree.sources.is_empty() {
+        if !tree.sources.values().any(|source| source.has_mutants) {
             return Err(format!("no source files in {}", paths.join(", ")).into());
         }
         tree.write()?;
@@ -65,39 +79,26 @@ impl Tree {
     /// Writes the files with mutants, all but those that are dropped.
     fn write(&mut self) -> Result<()> {
         let mut next = 1;
+        let mut roots = Vec::new();
         self.placed.clear();
         for (file, source) in &self.sources {
-            let dropped = |number: u32| self.dropped.contains(&number);
-            let (mutated, after) =
-                mutate(source, next, &dropped).map_err(|error| format!("{}: {error}", file.display()))?;
-            next = after;
-            // Crates that want documentation of everything get none of the switch.
-            let text = match file.ends_with("src/lib.rs") || file.ends_with("src/main.rs") {
-                true => format!("{}\n#[allow(warnings)]\nmod mutant_switch;\n", mutated.text),
-                false => mutated.text,
-            };
-            write_if_other(&self.directory.join(file), &text)?;
-            self.placed
-                .extend(mutated.mutants.into_iter().map(|mutant| Placed { file: file.clone(), mutant }));
-        }
-        let roots: BTreeSet<_> = self.sources.keys().map(|file| crate_of(file)).collect();
-        for name in roots {
-            let source = self.directory.join(&name).join("src");
-            let switch = include_str!("switch.rs").replace("COUNT", &next.to_string());
-            write_if_other(&source.join("mutant_switch.rs"), &switch)?;
-            // The crate's root may have no mutants of its own.
-            let root = Path::new(&name).join("src/lib.rs");
-            if !self.sources.contains_key(&root) {
-                let text = fs::read_to_string(self.directory.join(&root))?;
-                if !text.contains("mod mutant_switch;") {
-                    fs::write(
-                        self.directory.join(&root),
-                        text + "\n#[allow(warnings)]\nmod mutant_switch;\n",
-                    )?;
-                }
+            let mut text = source.text.clone();
+            if source.has_mutants {
+                let dropped = |number: u32| self.dropped.contains(&number);
+                let (mutated, after) =
+                    mutate(&text, next, &dropped).map_err(|error| format!("{}: {error}", file.display()))?;
+                let placed = |mutant| Placed { file: file.clone(), mutant };
+                self.placed.extend(mutated.mutants.into_iter().map(placed));
+                (text, next) = (mutated.text, after);
             }
+            if *file == root_of(file) {
+                text += SWITCH;
+                roots.push(self.directory.join(file));
+            }
+            write_if_other(&self.directory.join(file), &text)?;
         }
-        Ok(())
+        let switch = include_str!("switch.rs").replace("COUNT", &next.to_string());
+        roots.iter().try_for_each(|root| write_if_other(&root.with_file_name("mutant_switch.rs"), &switch))
     }
 
     /// Builds all test programs, and drops mutants that do not compile.
@@ -212,6 +213,11 @@ fn switches(line: &str) -> impl Iterator<Item = u32> {
     let numbers =
         |mark: &'static str| line.split(mark).skip(1).filter_map(|rest| rest.split(')').next()?.parse().ok());
     numbers("mutant_switch::on(").chain(numbers(".mutated("))
+}
+
+/// The root of the crate that a path is in.
+fn root_of(path: &Path) -> PathBuf {
+    Path::new(&crate_of(path)).join("src/lib.rs")
 }
 
 /// The directory of a file's crate.

@@ -121,7 +121,7 @@ impl Fres {
         }
     }
 
-    /// As [`push`](Self::push).
+    /// Adds a short FRE; otherwise like [`push`](Self::push).
     #[inline(always)]
     pub(crate) fn push_short(&mut self, start: u32, fre: ShortFre) {
         let (room, width) = self.begin_row(start);

@@ -281,7 +281,7 @@ impl Blocks {
         }
     }
 
-    /// As [`reserve`](Self::reserve), for blocks of which the bytes altogether are known.
+    /// Makes room as [`reserve`](Self::reserve) does, for blocks of which the bytes altogether are known.
     pub(crate) fn reserve_exact(&mut self, front: usize, blocks: usize, bytes: usize) {
         if self.starts.is_empty() {
             self.bytes = vec![0; front + bytes + CHUNK];

@@ -185,7 +185,7 @@ impl Entries {
         Ok(())
     }
 
-    /// As [`add`](Self::add), but looks the block up later, [together](Blocks::touch) with others: the FREs stay
+    /// Adds an entry as [`add`](Self::add) does, but looks the block up later, [together](Blocks::touch) with others: the FREs stay
     /// in `fres` until [`flush`](Self::flush).
     #[inline]
     pub(crate) fn add_later(

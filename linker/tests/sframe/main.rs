@@ -1,5 +1,9 @@
 //! What becomes of tables and CFI that are written here byte by byte.
 
+mod from_cfi;
+mod stubs;
+mod without_code;
+
 use cfipack_decoder::sframe as decoder;
 use cfipack_encoder::sframe::{Finish, Layout, Options as TableOptions};
 use cfipack_format::pool::{Serial, Threads};
@@ -10,7 +14,6 @@ use cfipack_format::{
 use cfipack_linker::sframe::{
     Contribution, Field, Live, Merger, Note, Object, Options, Prefer, RelocationKind, Section, SkipReason,
 };
-use cfipack_linker::stubs::{Code, Shape, StubKind, Stubs};
 
 /// A function of a table.
 #[derive(Clone, Debug)]
@@ -272,58 +275,6 @@ fn tables_behind_each_other() {
     assert_eq!(meaning(&written(&section)), [(0x1000, 16, rows.clone()), (0x2000, 32, rows)]);
 }
 
-/// Version 2 has no signal frames, also where a table of version 3 precedes it: `-r` output of linkers that do not know
-/// the format.
-#[test]
-fn signal_frames_of_any_table() {
-    let mut signal = plain(16);
-    signal.info = FdeInfo::SIGNAL.bits();
-    let tables = [table(Version::V3, &[signal]), table(Version::V2, &[plain(32)])];
-    let mut cfi = eh_frame();
-    // The augmentation "zRS", and a byte of padding less.
-    let cie = [
-        24, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', b'S', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0, 0,
-        0, 0,
-    ];
-    cfi.splice(..24, cie);
-    (cfi[32], cfi[56]) = (32, 56);
-    for (number, order) in [[0, 1], [1, 0]].into_iter().enumerate() {
-        let bytes = order.map(|number: usize| &tables[number][..]).concat();
-        let mut keys = order.into_iter();
-        let live = |field| {
-            Some(Live::new(Key(match field {
-                Field::Sframe(_) => keys.next()? as u64,
-                Field::EhFrame(at) => (at.0 as u64 - 36) / 24,
-            })))
-        };
-        let object = Object::new().with_sframe(&bytes).with_eh_frame(&cfi);
-        let (section, notes, contribution) = merge(Options::new(), object, live);
-        assert_eq!((notes, contribution.copied, contribution.from_cfi), (vec![], 1, 1), "{number}");
-        let bytes = written(&section);
-        let read = decoder::Section::parse(&bytes, Address(0x10_0000)).unwrap();
-        assert!(read.functions().all(|function| function.unwrap().is_signal_frame()), "{number}");
-    }
-}
-
-/// Of a function whose end is cut off the rows end there.
-#[test]
-fn extents() {
-    let bytes = table(Version::V3, &[plain(16), plain(32)]);
-    let cfi = eh_frame();
-    for (prefer, second) in [(Prefer::Table, row(1, 16)), (Prefer::Cfi, row(2, 24))] {
-        let object = Object::new().with_sframe(&bytes).with_eh_frame(&cfi);
-        for (extent, rows) in
-            [(1, vec![row(0, 8)]), (3, vec![row(0, 8), second]), (64, vec![row(0, 8), second])]
-        {
-            let live = |field| Some(all(Version::V3)(field)?.with_extent(extent));
-            let (section, notes, contribution) = merge(Options::new().with_prefer(prefer), object, live);
-            assert_eq!((notes, contribution.functions()), (vec![], 2));
-            let expected = [(0x1000, extent.min(16), rows.clone()), (0x2000, extent.min(32), rows)];
-            assert_eq!(meaning(&written(&section)), expected, "{prefer:?} {extent}");
-        }
-    }
-}
-
 /// A CFA that is counted from another register has a flex FDE, which version 2 lacks.
 #[test]
 fn what_the_version_cannot_represent_is_omitted_by_name() {
@@ -387,77 +338,6 @@ fn shared_rows() {
     let reason = SkipReason::OverlappingRows(3);
     assert_eq!(notes, [Note::Skipped { table: SectionOffset(0), reason }]);
     assert!(section.is_empty());
-}
-
-/// A function without code starts where another one does: it shares no PC with that.
-#[test]
-fn functions_without_code() {
-    let none = Function { num_fres: 1, fres: vec![0, 3, 8], ..plain(0) };
-    let bytes = table(Version::V3, &[plain(16), none, plain(16)]);
-    let object = Object::new().with_sframe(&bytes);
-    let options = options(Version::V3, Layout::Gnu, Prefer::TableOnly);
-    let (section, notes, _) = merge(options, object, all(Version::V3));
-    assert_eq!(notes, []);
-    let mut bytes = vec![0; section.len()];
-    let at = |starts: [u64; 3]| move |key: Key| Address(starts[key.0 as usize]);
-    for starts in [[0x10, 0x10, 0x20], [0x20, 0x20, 0x10], [0x10, 0x18, 0x20]] {
-        section.write(&mut bytes, Address(0x1000), at(starts)).unwrap();
-    }
-    assert!(section.write(&mut bytes, Address(0x1000), at([0x10, 0x18, 0x1f])).is_err());
-}
-
-/// A PLT as ld describes it: its first entry, and stubs of 16 bytes.
-/// A function without code shares no PC with the one that it starts in front of or behind; `ld` keeps it.
-#[test]
-fn functions_without_code_lie_anywhere() {
-    let empty = Function { size: 0, num_fres: 1, fres: vec![0, 3, 8], ..plain(0) };
-    let bytes = table(Version::V3, &[plain(16), empty, plain(16)]);
-    let options = options(Version::V3, Layout::Gnu, Prefer::TableOnly);
-    let (section, notes, _) = merge(options, Object::new().with_sframe(&bytes), all(Version::V3));
-    assert!(notes.is_empty(), "{notes:?}");
-    let starts = |starts: [u64; 3]| {
-        let mut out = vec![0; section.len()];
-        section.write(&mut out, Address(0x10_0000), |key| Address(starts[key.0 as usize])).map(|()| out)
-    };
-    let sorted = |bytes: &[u8]| -> Vec<_> {
-        meaning(bytes).into_iter().map(|(start, size, _)| (start, size)).collect()
-    };
-    // Equal starts keep the order of the input.
-    let out = starts([0x1010, 0x1010, 0x1000]).unwrap();
-    assert_eq!(sorted(&out), [(0x1000, 16), (0x1010, 16), (0x1010, 0)]);
-    starts([0x1000, 0x1008, 0x1010]).unwrap();
-    assert!(starts([0x1000, 0x1000, 0x100f]).is_err());
-}
-
-#[test]
-fn stubs() {
-    let mut merger = Merger::new(Arch::Amd64, options(Version::V3, Layout::Gnu, Prefer::TableOnly)).unwrap();
-    let (first, stub) = ([row(0, 16), row(6, 24)], [row(0, 8), row(11, 16)]);
-    let shape = Shape::new().with_header(Code::new(16, &first)).with_entry(Code::new(16, &stub));
-    merger.push_stubs(&Stubs::keyed(Key(0), shape).with_entries(18)).unwrap();
-    let bytes = written(&merger.finish());
-    // Starts are two bytes wide, as by the size of the whole PLT.
-    assert_eq!(
-        bytes[60..],
-        [2, 0, 1, 0, 0, 0, 0, 3, 16, 6, 0, 3, 24, 2, 0, 0x11, 0, 16, 0, 0, 3, 8, 11, 0, 3, 16]
-    );
-    let section = decoder::Section::parse(&bytes, Address(0x10_0000)).unwrap();
-    for (pc, offset) in [(0x1000, 16), (0x1006, 24), (0x1010, 8), (0x101b, 16), (0x1020, 8), (0x112b, 16)] {
-        let row = section.lookup(Address(pc)).unwrap().unwrap();
-        assert_eq!(row.cfa, Cfa::Register { register: Register(7), offset }, "{pc:#x}");
-    }
-    assert_eq!(section.lookup(Address(0x1130)).unwrap(), None);
-}
-
-/// Without entries there is the header alone, and nothing of stubs that have none.
-#[test]
-fn no_stubs() {
-    for layout in LAYOUTS {
-        let mut merger = Merger::new(Arch::Amd64, options(Version::V3, layout, Prefer::TableOnly)).unwrap();
-        merger.push_stubs(&Stubs::keyed(Key(0), StubKind::Amd64LazyPlt)).unwrap();
-        merger.push_stubs(&Stubs::keyed(Key(1), StubKind::Amd64Jump)).unwrap();
-        assert_eq!(meaning(&written(&merger.finish())), [(0x1000, 16, vec![row(0, 16), row(6, 24)])]);
-    }
 }
 
 #[test]
@@ -532,19 +412,4 @@ fn threads_and_shards() {
             assert!(written(&merger.finish()) == expected.0, "cut at {cut}");
         }
     }
-}
-
-#[test]
-fn functions_of_cfi_that_no_row_represents_are_counted() {
-    let mut cfi = eh_frame();
-    // The first FDE's instructions: the CFA is the negative of rax, by an expression.
-    cfi[41..48].copy_from_slice(&[0x0f, 2, 0x70 - 0x20, 0x1f, 0, 0, 0]);
-    let object = Object::new().with_eh_frame(&cfi);
-    let (section, notes, contribution) =
-        merge(options(Version::V3, Layout::Small, Prefer::Table), object, all(Version::V3));
-    assert_eq!((contribution.omitted, contribution.from_cfi), (1, 1));
-    assert_eq!(contribution.functions(), 1);
-    assert!(matches!(notes[..], [Note::Omitted(omitted)] if omitted.function == Key(0)), "{notes:?}");
-    let starts: Vec<_> = meaning(&written(&section)).iter().map(|function| function.0).collect();
-    assert_eq!(starts, [0x2000]);
 }

@@ -1,0 +1,47 @@
+//! Functions without code.
+
+use cfipack_encoder::sframe::Layout;
+use cfipack_format::sframe::Version;
+use cfipack_format::{Address, Key};
+use cfipack_linker::sframe::{Object, Prefer};
+
+use crate::{Function, all, meaning, merge, options, plain, table};
+
+/// A function without code starts where another one does: it shares no PC with that.
+#[test]
+fn functions_without_code() {
+    let none = Function { num_fres: 1, fres: vec![0, 3, 8], ..plain(0) };
+    let bytes = table(Version::V3, &[plain(16), none, plain(16)]);
+    let object = Object::new().with_sframe(&bytes);
+    let options = options(Version::V3, Layout::Gnu, Prefer::TableOnly);
+    let (section, notes, _) = merge(options, object, all(Version::V3));
+    assert_eq!(notes, []);
+    let mut bytes = vec![0; section.len()];
+    let at = |starts: [u64; 3]| move |key: Key| Address(starts[key.0 as usize]);
+    for starts in [[0x10, 0x10, 0x20], [0x20, 0x20, 0x10], [0x10, 0x18, 0x20]] {
+        section.write(&mut bytes, Address(0x1000), at(starts)).unwrap();
+    }
+    assert!(section.write(&mut bytes, Address(0x1000), at([0x10, 0x18, 0x1f])).is_err());
+}
+
+/// A function without code shares no PC with the one that it starts in front of or behind; `ld` keeps it.
+#[test]
+fn functions_without_code_lie_anywhere() {
+    let empty = Function { size: 0, num_fres: 1, fres: vec![0, 3, 8], ..plain(0) };
+    let bytes = table(Version::V3, &[plain(16), empty, plain(16)]);
+    let options = options(Version::V3, Layout::Gnu, Prefer::TableOnly);
+    let (section, notes, _) = merge(options, Object::new().with_sframe(&bytes), all(Version::V3));
+    assert!(notes.is_empty(), "{notes:?}");
+    let starts = |starts: [u64; 3]| {
+        let mut out = vec![0; section.len()];
+        section.write(&mut out, Address(0x10_0000), |key| Address(starts[key.0 as usize])).map(|()| out)
+    };
+    let sorted = |bytes: &[u8]| -> Vec<_> {
+        meaning(bytes).into_iter().map(|(start, size, _)| (start, size)).collect()
+    };
+    // Equal starts keep the order of the input.
+    let out = starts([0x1010, 0x1010, 0x1000]).unwrap();
+    assert_eq!(sorted(&out), [(0x1000, 16), (0x1010, 16), (0x1010, 0)]);
+    starts([0x1000, 0x1008, 0x1010]).unwrap();
+    assert!(starts([0x1000, 0x1000, 0x100f]).is_err());
+}
