@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -57,8 +57,11 @@ impl Tree {
             Self { directory, sources: BTreeMap::new(), placed: Vec::new(), dropped: BTreeSet::new() };
         let wanted: Vec<_> = paths.iter().map(|path| source_of(path)).collect();
         let roots: BTreeSet<_> = wanted.iter().map(|path| root_of(path)).collect();
-        for name in String::from_utf8(listed)?.split('\0').filter(|name| !name.is_empty()) {
-            let (from, name) = (root.join(name), Path::new(name));
+        let listed = String::from_utf8(listed)?;
+        let names: BTreeSet<_> = listed.split('\0').filter(|name| !name.is_empty()).map(Path::new).collect();
+        remove_others(&tree.directory, &tree.directory, &names)?;
+        for name in names {
+            let from = root.join(name);
             // What is a link belongs to the tests, which share it.
             let is_wanted = wanted.iter().any(|path| name.starts_with(path));
             let has_mutants = is_wanted && is_source(name) && !from.is_symlink();
@@ -111,7 +114,6 @@ impl Tree {
                 .current_dir(&self.directory)
                 .env("CARGO_TARGET_DIR", self.directory.join("../build"))
                 .env("RUSTFLAGS", "-Awarnings")
-                .stderr(Stdio::null())
                 .output()?;
             let text = String::from_utf8(output.stdout)?;
             let messages: Vec<_> =
@@ -126,9 +128,9 @@ impl Tree {
             if self.dropped.len() == before {
                 let rendered =
                     messages.iter().filter_map(|message| message.get("message")?.get("rendered")?.as_str());
-                return Err(
-                    format!("the mutated tree does not compile:\n{}", rendered.collect::<String>()).into()
-                );
+                let rendered = rendered.collect::<String>();
+                let said = String::from_utf8_lossy(&output.stderr);
+                return Err(format!("the mutated tree does not compile:\n{rendered}{said}").into());
             }
             self.write()?;
         }
@@ -230,6 +232,19 @@ fn is_source(file: &Path) -> bool {
     let stem = file.file_stem().unwrap_or_default();
     let is_test = stem == "tests" || file.iter().any(|part| part == "tests");
     file.extension().is_some_and(|extension| extension == "rs") && !is_test
+}
+
+/// Removes the files below a directory of the tree that are none of these: the last run may have had others.
+fn remove_others(tree: &Path, directory: &Path, names: &BTreeSet<&Path>) -> Result<()> {
+    for entry in fs::read_dir(directory).into_iter().flatten() {
+        let path = entry?.path();
+        if path.is_dir() {
+            remove_others(tree, &path, names)?;
+        } else if !path.ends_with("mutant_switch.rs") && !names.contains(path.strip_prefix(tree)?) {
+            fs::remove_file(path)?;
+        }
+    }
+    Ok(())
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
