@@ -11,9 +11,8 @@ use crate::report::comparison::DiffJson;
 use crate::report::edits::FileJson;
 use crate::report::explanation::ExplainJson;
 use crate::report::verdict::VerifyJson;
-use crate::verbs::unwind_info as mach_o;
 use crate::verbs::{
-    asm, compact_unwind, convert, dump, embed, explain, gaps, lookup, merge, stats, stats_link, strip,
+    asm, compact_unwind, convert, embed, gaps, merge, sframe, stats_link, strip, unwind_info,
 };
 
 /// The report about a file with `.sframe`, or with `__unwind_info` or `__compact_unwind`.
@@ -39,19 +38,22 @@ fn schemas() -> Vec<(&'static str, Value)> {
         of::<compact_unwind::SummaryJson<'_>>("compact-unwind"),
         of::<convert::SummaryJson<'_>>("convert"),
         of::<DiffJson<'_>>("diff"),
-        of::<Either<dump::TableJson<'_>, mach_o::dump::DumpJson<'_>>>("dump"),
+        of::<Either<sframe::dump::TableJson<'_>, unwind_info::dump::DumpJson<'_>>>("dump"),
         of::<FileJson<'_, embed::Table>>("embed"),
-        of::<Either<ExplainJson<'_, explain::FunctionJson>, ExplainJson<'_, mach_o::explain::FunctionJson>>>(
-            "explain",
-        ),
+        of::<
+            Either<
+                ExplainJson<'_, sframe::explain::FunctionJson>,
+                ExplainJson<'_, unwind_info::explain::FunctionJson>,
+            >,
+        >("explain"),
         of::<gaps::GapsJson>("gaps"),
-        of::<Either<lookup::AnswerJson, mach_o::lookup::AnswerJson>>("lookup"),
+        of::<Either<sframe::lookup::AnswerJson, unwind_info::lookup::AnswerJson>>("lookup"),
         of::<merge::MergeJson<'_>>("merge"),
-        of::<Either<stats::StatsJson, mach_o::stats::StatsJson>>("stats"),
+        of::<Either<sframe::stats::StatsJson, unwind_info::stats::StatsJson>>("stats"),
         of::<stats_link::LinkJson<'_>>("stats-link"),
         of::<FileJson<'_, strip::Stripped>>("strip"),
-        of::<mach_o::build::SummaryJson<'_>>("unwind-info"),
-        of::<Either<VerifyJson<'_>, mach_o::verify::VerifyJson<'_>>>("verify"),
+        of::<unwind_info::build::SummaryJson<'_>>("unwind-info"),
+        of::<Either<VerifyJson<'_>, unwind_info::verify::VerifyJson<'_>>>("verify"),
     ]
 }
 

@@ -29,7 +29,7 @@ use crate::report::status::{self, Status};
 use crate::report::symbol::Names;
 use crate::report::verdict::{self, ReportJson};
 use crate::verbs::embed::{self, Conversions};
-use crate::verbs::verify;
+use crate::verbs::sframe::verify;
 
 /// Options of the conversion
 #[derive(clap::Args, Debug)]

@@ -1,4 +1,5 @@
-//! The verbs of the command: one file for each, with its options. The part of a verb for Mach-O is in `unwind_info/`.
+//! The verbs of the command: one file for each, with its options. Parts of verbs that depend on the
+//! tables' format are in `sframe/` and `unwind_info/`, behind the trait of `table.rs`.
 
 pub mod asm;
 pub mod compact_unwind;
@@ -11,8 +12,10 @@ pub mod gaps;
 pub mod lookup;
 pub mod many;
 pub mod merge;
+pub mod sframe;
 pub mod stats;
 pub mod stats_link;
 pub mod strip;
+pub mod table;
 pub mod unwind_info;
 pub mod verify;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -162,24 +163,37 @@ impl Tree {
         Ok(targets)
     }
 
-    /// Drops the mutants on the lines of an error.
+    /// Drops the mutants on the lines that an error names; those between the lines if there are none on them: a statement
+    /// that may be left out may have ended a borrow.
     fn drop_named(&mut self, message: &Value) -> Result<()> {
         let Some(message) = message.get("message").filter(|message| message["level"] == "error") else {
             return Ok(());
         };
+        let mut between: BTreeMap<PathBuf, Range<usize>> = BTreeMap::new();
+        let before = self.dropped.len();
         for span in message["spans"].as_array().into_iter().flatten() {
             let file = Path::new(span["file_name"].as_str().unwrap_or_default());
             let file = file.strip_prefix(&self.directory).unwrap_or(file);
             if !self.sources.contains_key(file) {
                 continue;
             }
-            let text = fs::read_to_string(self.directory.join(file))?;
             let line =
                 |name: &str| span[name].as_u64().and_then(|line| usize::try_from(line).ok()).unwrap_or(1);
-            let (first, last) = (line("line_start"), line("line_end"));
-            for line in text.lines().skip(first - 1).take(last + 1 - first) {
-                self.dropped.extend(switches(line));
-            }
+            let lines = line("line_start")..line("line_end") + 1;
+            self.drop_lines(file, lines.clone())?;
+            let all = between.entry(file.to_owned()).or_insert(lines.clone());
+            *all = all.start.min(lines.start)..all.end.max(lines.end);
+        }
+        if self.dropped.len() == before {
+            between.into_iter().try_for_each(|(file, lines)| self.drop_lines(&file, lines))?;
+        }
+        Ok(())
+    }
+
+    fn drop_lines(&mut self, file: &Path, lines: Range<usize>) -> Result<()> {
+        let text = fs::read_to_string(self.directory.join(file))?;
+        for line in text.lines().skip(lines.start - 1).take(lines.len()) {
+            self.dropped.extend(switches(line));
         }
         Ok(())
     }

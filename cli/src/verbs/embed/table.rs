@@ -20,7 +20,7 @@ use crate::io::input;
 use crate::missing::ConversionReasons;
 use crate::report::cfi_bytes::{CfiBytes, TableBytes};
 use crate::report::count::Counts;
-use crate::verbs::verify;
+use crate::verbs::sframe::verify;
 
 /// The edit: a table for an object or a linked file.
 pub struct Embed {

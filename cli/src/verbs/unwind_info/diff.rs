@@ -8,13 +8,10 @@ use super::source::Source;
 use crate::io::input::Object;
 use crate::report::comparison;
 use crate::report::status::Status;
-use crate::report::symbol::Names;
+use crate::verbs::diff::Arguments;
 
 /// Compares A with B. A bare section is taken for one of the same image as the other table.
-pub fn compare(a: &Object<'_>, b: &Object<'_>, output: (Names, bool)) -> anyhow::Result<Status> {
-    if !a.is_compact() || !b.is_compact() {
-        bail!("{} and {}: their tables have different formats", a.name, b.name);
-    }
+pub fn compare(a: &Object<'_>, b: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> {
     let sources = [
         Source::with_table(a).with_context(|| a.name.to_string())?,
         Source::with_table(b).with_context(|| b.name.to_string())?,
@@ -32,5 +29,5 @@ pub fn compare(a: &Object<'_>, b: &Object<'_>, output: (Names, bool)) -> anyhow:
         tables.push(table.with_context(|| name.to_string())?);
     }
     let diff = diff(&tables[0], &tables[1], &Options::default());
-    comparison::report([a, b], &diff, &Default::default(), "entries", output)
+    comparison::report([a, b], &diff, &Default::default(), "entries", (arguments.names, arguments.json))
 }

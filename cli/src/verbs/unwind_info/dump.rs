@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use cfipack_decoder::compact_unwind::{self, Destination};
 use cfipack_decoder::unwind_info;
 use cfipack_format::compact_unwind::Encoding;
@@ -15,17 +15,21 @@ use crate::io::each::Outcome;
 use crate::io::input::Object;
 use crate::io::output::{self, Text};
 use crate::report::status::Status;
+use crate::verbs::dump::Arguments;
 
 /// Dumps the tables of an object. A page that cannot be read is replaced by an error, which is returned after the
 /// rest is printed.
-pub fn dump(object: &Object<'_>, json: bool) -> anyhow::Result<Outcome> {
+pub fn dump(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> {
+    if arguments.symbols {
+        bail!("--symbols prints .sframe tables");
+    }
     let source = Source::of(object)?;
     if source.is_empty() {
         return Ok(Outcome::Absent(source::TABLES));
     }
     let table = source.parse()?;
     let mut out = output::standard();
-    if json {
+    if arguments.json {
         let name = object.name.plain();
         output::json(&mut out, &DumpJson::new(&name, &source, table.as_ref())?)?;
         out.flush()?;

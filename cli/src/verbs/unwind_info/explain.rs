@@ -19,6 +19,7 @@ use crate::report::place::Places;
 use crate::report::reasons;
 use crate::report::status::Status;
 use crate::report::symbol::SymbolName;
+use crate::verbs::explain::Arguments;
 
 /// The reason of a function in DWARF mode that can be encoded: only the writer of the table knows why it is not.
 const ENCODABLE: &str = "encodable";
@@ -29,8 +30,9 @@ pub fn explain(
     object: &Object<'_>,
     places: &Places<'_, '_>,
     address: Option<Address>,
-    json: bool,
+    arguments: &Arguments,
 ) -> anyhow::Result<Status> {
+    arguments.table.check_unused()?;
     let source = Source::of(object)?;
     let file = object.file()?;
     check_arch(file.arch())?;
@@ -54,7 +56,7 @@ pub fn explain(
         }
         None => explainer.all(&sections),
     };
-    explanation::report(object, &found, address, "no function is in DWARF mode", json)
+    explanation::report(object, &found, address, "no function is in DWARF mode", arguments.json)
 }
 
 /// The number of functions in DWARF mode by reason.

@@ -18,14 +18,17 @@ use crate::report::place::Places;
 use crate::report::row::RowJson;
 use crate::report::status::{self, Status};
 use crate::report::symbol::SymbolName;
+use crate::report::target::Target;
+use crate::verbs::lookup::Arguments;
 
 /// Looks up every address. An error at one address does not end the lookups of the others.
-pub fn lookup(
-    object: &Object<'_>,
-    places: &Places<'_, '_>,
-    addresses: &[Address],
-    json: bool,
-) -> anyhow::Result<Status> {
+pub fn lookup(object: &Object<'_>, places: &Places<'_, '_>, arguments: &Arguments) -> anyhow::Result<Status> {
+    // A Mach-O object has addresses of its own.
+    let address = |target: &Target| match target.plain() {
+        Some(place) => Ok(place.offset),
+        None => target.find(places),
+    };
+    let addresses: Vec<_> = arguments.addresses.iter().map(address).collect::<Result<_, _>>()?;
     let source = Source::with_table(object)?;
     let (arch, base) = (source.arch()?, source.base());
     let section = source.parse()?;
@@ -37,7 +40,7 @@ pub fn lookup(
     };
     let mut out = output::standard();
     let mut status = Status::Done;
-    for &pc in addresses {
+    for pc in addresses {
         let found = match &section {
             Some(section) => in_image(section, base, pc),
             None => Ok(rows.as_ref().and_then(|rows| rows.find(pc).copied())),
@@ -61,7 +64,7 @@ pub fn lookup(
         status = status.max(Status::differs_if(meaning == Meaning::Nothing));
         let symbol = places.symbol(pc);
         let answer = Answer { pc, symbol, arch, entry, meaning, is_image: section.is_some() };
-        if json {
+        if arguments.json {
             output::json(&mut out, &AnswerJson::new(&answer, object.name.plain()))?;
         } else {
             writeln!(out, "{answer}")?;

@@ -19,10 +19,12 @@ use crate::io::output;
 use crate::report::count::{Counts, percent};
 use crate::report::escaped::Escaped;
 use crate::report::status::Status;
-use crate::verbs::stats::Source as TableSource;
+use crate::verbs::stats::{Arguments, Source as TableSource};
 
 /// Counts the tables of an object; for one without a table, counts the table built from its CFI.
-pub fn count(object: &Object<'_>, json: bool) -> anyhow::Result<Outcome> {
+pub fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> {
+    arguments.table.check_unused()?;
+    arguments.limits.check_unused()?;
     let source = Source::of(object)?;
     let report = match (source.parse()?, &source.rows) {
         (Some(section), _) => of_table(object, &source, &section)?,
@@ -36,7 +38,7 @@ pub fn count(object: &Object<'_>, json: bool) -> anyhow::Result<Outcome> {
         }
     };
     let mut out = output::standard();
-    if json {
+    if arguments.json {
         output::json(&mut out, &report)?;
     } else {
         report.print(&mut out)?;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
+use anyhow::bail;
 use cfipack_container::File;
 use cfipack_roundtrip::Options;
 use cfipack_roundtrip::unwind_info::{
@@ -17,19 +18,27 @@ use crate::io::output;
 use crate::report::count::{Counts, Number};
 use crate::report::place::Places;
 use crate::report::status::{self, Status};
-use crate::report::symbol::Names;
 use crate::report::verdict::DUPLICATES;
+use crate::verbs::verify::Arguments;
 
 /// The number of violations of each rule that are described; all are counted.
 const DESCRIBED: usize = 100;
+
+/// Checks that an object has a table that can be read.
+pub fn check_for(table: &Object<'_>, arguments: &Arguments) -> anyhow::Result<()> {
+    table.check_address(arguments.address)?;
+    Source::with_table(table)?.parse().map(|_| ())
+}
 
 /// Verifies a table, the object's own or that of `elsewhere`, against the object's CFI and its readers' rules.
 pub fn check(
     object: &Object<'_>,
     elsewhere: Option<&Object<'_>>,
-    names: Names,
-    json: bool,
+    arguments: &Arguments,
 ) -> anyhow::Result<Outcome> {
+    if arguments.profile.is_some() {
+        bail!("--profile kernel: the kernel reads only .sframe");
+    }
     let own = Source::of(object)?;
     let file = object.file()?;
     let other = elsewhere.map(Source::with_table).transpose()?;
@@ -46,11 +55,11 @@ pub fn check(
     };
     let write = || {
         let mut out = output::standard();
-        if json {
+        if arguments.json {
             output::json(&mut out, &VerifyJson::new(object.name.plain(), &report, &broken))?;
         } else {
             writeln!(out, "{}: {} with CFI", object.name, Number(report.functions, "function"))?;
-            print(&mut out, &report, &Places::new(file).with_names(names))?;
+            print(&mut out, &report, &Places::new(file).with_names(arguments.names))?;
             let section = if source.table.is_some() { "__unwind_info" } else { "__compact_unwind" };
             print_violations(&mut out, section, &broken)?;
         }

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use cfipack_decoder::sframe::{self, Function, Section};
 use cfipack_format::{Address, Arch, FunctionOffset, Row};
 use cfipack_roundtrip::words::Words;
@@ -24,10 +24,6 @@ pub fn dump(
     address: Option<Address>,
     names: Names,
 ) -> anyhow::Result<Outcome> {
-    object.check_address(address)?;
-    if object.is_compact() {
-        bail!("--symbols prints .sframe tables");
-    }
     let sections = object.sframe_sections(address.unwrap_or_default())?;
     let tables = object.tables(&sections)?;
     if tables.is_empty() {

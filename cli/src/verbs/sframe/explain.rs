@@ -10,7 +10,6 @@ use cfipack_roundtrip::innermost;
 use cfipack_roundtrip::words::Words;
 use serde::Serialize;
 
-use super::Arguments;
 use crate::conversion::{Conversion, TableOptions};
 use crate::instructions::listing::Listing;
 use crate::io::input::{self, Object};
@@ -22,33 +21,31 @@ use crate::report::reasons;
 use crate::report::row::RowJson;
 use crate::report::status::Status;
 use crate::report::symbol::SymbolName;
-use crate::verbs::unwind_info;
+use crate::verbs::explain::Arguments;
 
 /// Explains every omitted function, or the one at the address that was asked for.
-pub fn explain(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> {
+pub fn explain(
+    object: &Object<'_>,
+    places: &Places<'_, '_>,
+    address: Option<Address>,
+    arguments: &Arguments,
+) -> anyhow::Result<Status> {
     let file = object.file()?;
-    arguments.table.check()?;
-    let places = Places::new(file).with_names(arguments.names);
-    let address = arguments.address.as_ref().map(|target| target.find(&places)).transpose()?;
-    if object.is_compact() || arguments.unwind_info {
-        arguments.table.check_unused()?;
-        return unwind_info::explain::explain(object, &places, address, arguments.json);
-    }
     let sections = input::call_frame_sections(file)?;
     let explained = match address {
         None => {
             let conversion = Conversion::of(file, &sections, &arguments.table, 1)?;
-            let mut explained = omitted(&conversion, &places);
+            let mut explained = omitted(&conversion, places);
             let address = conversion.address;
-            explained.extend(innermost_only(file.arch(), &conversion.linked()?, address, &places)?);
+            explained.extend(innermost_only(file.arch(), &conversion.linked()?, address, places)?);
             explained
         }
         Some(address) => {
-            let found = one_function(file, &sections, address, &arguments.table, &places)?;
+            let found = one_function(file, &sections, address, &arguments.table, places)?;
             let with_listing = |(mut found, function): (FunctionJson, _)| {
                 let tables = object.sframe_sections(Address(0))?;
                 let tables = object.tables(&tables)?;
-                found.listing = Listing::new(file, &function, &tables, address, &places)?;
+                found.listing = Listing::new(file, &function, &tables, address, places)?;
                 anyhow::Ok(found)
             };
             found.map(with_listing).transpose()?.into_iter().collect()

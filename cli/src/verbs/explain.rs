@@ -1,19 +1,17 @@
 //! `explain`: prints why functions are omitted, or one function's rows beside its instructions.
 
-mod functions;
-
 use std::path::PathBuf;
 
 use anyhow::Context as _;
 use cfipack_container::Placement;
 
 use crate::conversion::TableOptions;
-use crate::io::input::{self, Input};
+use crate::io::input::{self, Input, Object};
+use crate::report::place::Places;
 use crate::report::status::Status;
 use crate::report::symbol::Names;
 use crate::report::target::{self, Target};
-#[cfg(test)]
-pub use functions::FunctionJson;
+use crate::verbs::{table, unwind_info};
 
 /// Explains why a table omits functions, or one function's rows
 #[derive(clap::Args, Debug)]
@@ -44,21 +42,33 @@ pub struct Arguments {
     address: Option<Target>,
     /// Print one JSON object
     #[arg(long)]
-    json: bool,
+    pub json: bool,
     #[command(flatten)]
     slice: input::Slice,
     #[command(flatten)]
     names: Names,
     /// Explain why functions have no compact encoding, for ELF files too
     #[arg(long)]
-    unwind_info: bool,
+    pub unwind_info: bool,
     #[command(flatten)]
-    table: TableOptions,
+    pub table: TableOptions,
 }
 
 /// Explains what a table omits.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let input = Input::open(&arguments.file, &arguments.slice)?;
     let object = input.object(Placement::Apart)?;
-    functions::explain(&object, arguments).with_context(|| object.name.to_string())
+    explain(&object, arguments).with_context(|| object.name.to_string())
+}
+
+fn explain(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> {
+    let file = object.file()?;
+    arguments.table.check()?;
+    let places = Places::new(file).with_names(arguments.names);
+    let address = arguments.address.as_ref().map(|target| target.find(&places)).transpose()?;
+    let tables = match arguments.unwind_info {
+        true => Box::new(unwind_info::Tables(object)),
+        false => table::of(object),
+    };
+    tables.explain(arguments, &places, address)
 }

@@ -1,0 +1,168 @@
+//! `verify` of `.sframe`.
+
+use std::io::Write;
+use std::ops::Range;
+
+use anyhow::bail;
+use cfipack_container::{CallFrameSection, File, Kind};
+use cfipack_decoder::sframe;
+use cfipack_format::pool::Threads;
+use cfipack_format::{Address, Unsupported};
+use cfipack_roundtrip::{
+    KernelViolations, MissingFunction, Options, Report, Table, kernel_violations, verify_with_reasons_on,
+};
+
+use crate::absent::{self, SFRAME_TABLE};
+use crate::io::each::Outcome;
+use crate::io::input::{self, Contents, Object};
+use crate::io::output;
+use crate::missing::AnyTableReasons;
+use crate::report::count::Number;
+use crate::report::excluded::{self, Excluded};
+use crate::report::fault::TableNames;
+use crate::report::place::Places;
+use crate::report::status::{self, Status};
+use crate::report::verdict::{self, VerifyJson};
+use crate::verbs::verify::{Arguments, Profile};
+
+/// Checks tables for the code of another object.
+pub fn check_for(table: &Object<'_>, object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<()> {
+    table.check_address(arguments.address)?;
+    if arguments.unwind_info.is_some() {
+        bail!("the file has no __unwind_info");
+    }
+    let sections = table.sframe_sections(arguments.address.unwrap_or_default())?;
+    let tables: Vec<_> = sections.iter().map(input::tables).collect::<Result<_, _>>()?;
+    let tables = tables.concat();
+    if tables.is_empty() {
+        return Err(absent::from_object(table, SFRAME_TABLE));
+    }
+    match &object.contents {
+        Contents::File(file) if file.as_macho().is_none() => {
+            TableNames::of(&tables, &sections).require_arch(&tables, file.arch(), &object.name)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Verifies the tables of an object, or those of `elsewhere`, against its CFI.
+pub fn verify(
+    object: &Object<'_>,
+    elsewhere: Option<&Object<'_>>,
+    arguments: &Arguments,
+) -> anyhow::Result<Outcome> {
+    let file = object.file()?;
+    if elsewhere.is_some() && file.kind() == Kind::Relocatable {
+        bail!("--sframe: not for a relocatable object: verify the table in it, or convert with --verify");
+    }
+    let table = elsewhere.unwrap_or(object);
+    let sections = table.sframe_sections(arguments.address.unwrap_or_default())?;
+    let tables = table.tables(&sections)?;
+    if tables.is_empty() {
+        let has_cfi = input::describe_functions(&file.call_frame_sections()?);
+        let missing = if has_cfi { Outcome::MissingTable } else { Outcome::Absent };
+        return Ok(missing(SFRAME_TABLE));
+    }
+    let names = TableNames::of(&tables, &sections);
+    names.require_arch(&tables, file.arch(), &"the file")?;
+    let options = Options::new().with_padding(arguments.padding);
+    let sections = input::call_frame_sections(file)?;
+    let report = against_any(&sections, &tables, &options, arguments.threads.into());
+    let excluded = excluded::count(&sections);
+    let violations: Vec<_> = match arguments.profile {
+        Some(Profile::Kernel) => {
+            let text = text(file)?;
+            let limit = options.limit;
+            tables.iter().map(|table| kernel_violations(table, text.clone(), limit)).collect()
+        }
+        None => Vec::new(),
+    };
+    let places = Places::new(file).with_names(arguments.names);
+    let written = match arguments.json {
+        true => print_json(&VerifyJson::new(
+            &object.name.plain(),
+            &report,
+            &violations,
+            &excluded,
+            &names,
+            &places,
+        )),
+        false => {
+            let violations = arguments.profile.map(|_| &violations[..]);
+            print_all(object, &report, violations, &excluded, &names, &places)
+        }
+    };
+    let keeps_rules = violations.iter().all(KernelViolations::is_empty);
+    let status = Status::differs_if(!report.is_faultless() || !keeps_rules);
+    status::judged(status, written).map(Outcome::Done)
+}
+
+/// The range of the code of a linked file.
+pub fn text(file: &File<'_>) -> anyhow::Result<Option<Range<Address>>> {
+    if file.kind() == Kind::Relocatable {
+        return Ok(None);
+    }
+    let code = file.code_sections()?;
+    let start = code.iter().map(|section| section.address).min();
+    let end = code.iter().map(|section| section.address.offset(section.bytes.len() as i64)).max();
+    Ok(start.zip(end).map(|(start, end)| start..end))
+}
+
+fn print_json(report: &VerifyJson<'_>) -> anyhow::Result<()> {
+    let mut out = output::standard();
+    output::json(&mut out, report)?;
+    Ok(out.flush()?)
+}
+
+/// Writes the report, and the broken rules of a profile.
+fn print_all(
+    object: &Object<'_>,
+    report: &Report,
+    violations: Option<&[KernelViolations]>,
+    excluded: &Excluded,
+    names: &TableNames,
+    places: &Places<'_, '_>,
+) -> anyhow::Result<()> {
+    let mut out = output::standard();
+    writeln!(out, "{}: {}", object.name, Number(report.functions, "function"))?;
+    verdict::print(&mut out, report, names, places)?;
+    if let Some(line) = excluded::line(excluded) {
+        writeln!(out, "{line}")?;
+    }
+    for table in violations.unwrap_or_default() {
+        for violation in &table.first {
+            let words = violation.words(|address| places.location(address));
+            writeln!(out, "  kernel profile: {words}")?;
+        }
+        if table.more != 0 {
+            writeln!(out, "  kernel profile: and {} more", table.more)?;
+        }
+    }
+    if violations.is_some_and(|tables| tables.iter().all(KernelViolations::is_empty)) {
+        writeln!(out, "  kernel profile: no rule is broken")?;
+    }
+    Ok(out.flush()?)
+}
+
+/// Verifies tables of any origin against the CFI of their file, on so many threads.
+pub fn against_any(
+    sections: &[CallFrameSection<'_>],
+    tables: &[sframe::Section<'_>],
+    options: &Options,
+    threads: usize,
+) -> Report {
+    let mut reasons = AnyTableReasons::new(tables);
+    against(sections, tables, options, threads, |missing| reasons.reason(missing))
+}
+
+/// Verifies tables against the CFI of a file, on so many threads; `reason` returns why a function is missing.
+pub fn against<'s>(
+    sections: &'s [CallFrameSection<'_>],
+    tables: &[sframe::Section<'_>],
+    options: &Options,
+    threads: usize,
+    reason: impl FnMut(&MissingFunction<'s>) -> Option<Unsupported>,
+) -> Report {
+    let cfi: Vec<_> = sections.iter().map(|section| section.cfi()).collect();
+    verify_with_reasons_on(&Threads(threads), &cfi, &Table::new(tables), options, reason)
+}
