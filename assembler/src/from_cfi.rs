@@ -1,6 +1,7 @@
 //! Directives from call frame information.
 
 use alloc::vec::Vec;
+use cfipack_format::widen::ToU64;
 
 use cfipack_format::{Arch, Reason, Register, Unsupported};
 
@@ -103,7 +104,7 @@ impl Directives {
             leb128::unsigned(&mut bytes, number);
         }
         if let Some(block) = block {
-            leb128::unsigned(&mut bytes, block.len() as u64);
+            leb128::unsigned(&mut bytes, block.len().to_u64());
             bytes.extend_from_slice(block);
         }
         self.escape(&bytes)

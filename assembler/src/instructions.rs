@@ -1,6 +1,7 @@
 //! Directives as the bytes of call frame instructions.
 
 use alloc::vec::Vec;
+use cfipack_format::widen::ToUsize;
 use core::mem::take;
 use core::ops::Range;
 
@@ -150,7 +151,7 @@ fn register_of(directives: &Directives, directive: &Directive) -> Option<Registe
         | Directive::SameValue(register) => Some(register),
         // DW_CFA_expression and DW_CFA_val_expression.
         Directive::Escape { ref bytes, .. } => {
-            match directives.escaped[bytes.start as usize..bytes.end as usize] {
+            match directives.escaped[bytes.start.to_usize()..bytes.end.to_usize()] {
                 [0x10 | 0x16, register, ..] if register < 0x80 => Some(Register(register.into())),
                 [0x10 | 0x16, low, high, ..] => {
                     Some(Register(u16::from(low & 0x7f) | u16::from(high & 0x7f) << 7))
@@ -235,7 +236,7 @@ fn put(
             Ok(())
         }
         Directive::Escape { ref bytes, is_plain } => {
-            let escaped = &directives.escaped[bytes.start as usize..bytes.end as usize];
+            let escaped = &directives.escaped[bytes.start.to_usize()..bytes.end.to_usize()];
             if let Some(&first) = escaped.first()
                 && !(is_plain && gas_reads(directives.arch, escaped))
             {

@@ -3,6 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
+use cfipack_format::widen::{ToU64, ToUsize};
 use core::fmt;
 
 use cfipack_format::elf::RelocationType;
@@ -150,7 +151,7 @@ impl<'u> Symbols<'u> {
     }
 
     fn function(&self, key: Key) -> Result<Place<'u>, UnnamedReason> {
-        let function = &self.unit.functions[key.0 as usize];
+        let function = &self.unit.functions[key.0.to_usize()];
         if self.unit.sections[function.section].group.is_some() {
             return Err(UnnamedReason::Comdat);
         }
@@ -159,7 +160,7 @@ impl<'u> Symbols<'u> {
 
     /// Finds the place of a symbol that directives name: its own name, if other objects know it.
     fn named(&self, key: Key) -> Option<Place<'u>> {
-        let name = self.unit.symbols[key.0 as usize].as_str();
+        let name = self.unit.symbols[key.0.to_usize()].as_str();
         match self.by_name.get(name) {
             Some(label) if !label.is_global => self.near((label.section, label.offset)),
             _ => Some((name, 0)),
@@ -192,7 +193,7 @@ impl Unit {
         let (mut for_sframe, mut for_eh_frame) = (Assembly::new(arch), Assembly::new(arch));
         let mut unnamed = Vec::new();
         for (index, function) in self.functions.iter().enumerate() {
-            let key = Key(index as u64);
+            let key = Key(index.to_u64());
             if let Err(reason) = symbols.function(key) {
                 unnamed.push(Unnamed { function: key, reason });
                 continue;
@@ -272,7 +273,7 @@ impl<'a, 'u> Object<'a, 'u> {
             })
         });
         let flags = RelocationFlags::Elf { r_type: elf::RelocationType(kind.number) };
-        let relocation = Relocation { offset: offset as u64, symbol, addend, flags };
+        let relocation = Relocation { offset: offset.to_u64(), symbol, addend, flags };
         self.writer.add_relocation(section, relocation).map_err(|_| ObjectError::Format)
     }
 

@@ -1,5 +1,6 @@
 //! The call frame information of a linked file to a `.sframe` table.
 
+use cfipack_format::widen::ToUsize;
 use core::ffi::c_char;
 
 use cfipack_cfi as cfi;
@@ -84,7 +85,7 @@ fn convert<'a>(
     let mut section = builder.finish_with(Finish::on(pool));
     section.omit_distant(address, Key::address);
     omitted.extend(section.omitted().iter().map(note));
-    Ok(Converted { section, address, functions: functions as usize, omitted })
+    Ok(Converted { section, address, functions: functions.to_usize(), omitted })
 }
 
 /// Bytes of the table.

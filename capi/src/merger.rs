@@ -1,5 +1,6 @@
 //! `.sframe` of a link: takes objects, and becomes a section.
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use core::ffi::c_char;
 
 use cfipack_encoder::sframe::Finish;
@@ -139,19 +140,19 @@ pub unsafe extern "C" fn cfipack_merger_push(
             let (mut sframe, mut eh_frame) =
                 (Walk::new(object.sframe_starts), Walk::new(object.eh_frame_starts));
             let live = |field| match field {
-                Field::Sframe(at) => sframe.find(at.0 as u64),
-                Field::EhFrame(at) => eh_frame.find(at.0 as u64),
+                Field::Sframe(at) => sframe.find(at.0.to_u64()),
+                Field::EhFrame(at) => eh_frame.find(at.0.to_u64()),
             };
             let contribution =
                 merging.merger.push_object(&object.sections, live, |note| notes.push((number, note)));
             merging.objects += 1;
             let contribution = cfipack_contribution {
-                copied: contribution.copied as usize,
-                reencoded: contribution.reencoded as usize,
-                from_cfi: contribution.from_cfi as usize,
-                omitted: contribution.omitted as usize,
-                dead: contribution.dead as usize,
-                skipped: contribution.skipped as usize,
+                copied: contribution.copied.to_usize(),
+                reencoded: contribution.reencoded.to_usize(),
+                from_cfi: contribution.from_cfi.to_usize(),
+                omitted: contribution.omitted.to_usize(),
+                dead: contribution.dead.to_usize(),
+                skipped: contribution.skipped.to_usize(),
             };
             Ok(write_optional(out, contribution)?)
         })

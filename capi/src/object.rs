@@ -1,6 +1,7 @@
 //! An object of a link, as the caller gives it.
 
 use cfipack_format::Key;
+use cfipack_format::widen::ToUsize;
 use cfipack_linker::sframe::{Live, Object};
 
 use crate::arguments::{array, reference};
@@ -65,7 +66,7 @@ impl Given {
         // SAFETY: promised by the caller.
         unsafe {
             let object = reference(object)?;
-            if object.size as usize != size_of::<cfipack_object>() {
+            if object.size.to_usize() != size_of::<cfipack_object>() {
                 return Err(Failure::argument(&"size is not that of cfipack_object"));
             }
             let mut sections = Object::new();

@@ -1,5 +1,6 @@
 //! Generated code: what runtimes register for it.
 
+use cfipack_format::widen::ToU64;
 use core::ffi::c_char;
 
 use cfipack_assembler::region::{Error, Pointers, Region};
@@ -195,7 +196,7 @@ pub unsafe extern "C" fn cfipack_region_eh_frame(
             if !fdes.is_null() {
                 let fdes = fdes.cast::<core::mem::MaybeUninit<cfipack_region_fde>>();
                 for (out, fde) in array_mut(fdes, eh_frame.fdes().len())?.iter_mut().zip(eh_frame.fdes()) {
-                    let (offset, start) = (fde.offset.0 as u64, fde.start.0);
+                    let (offset, start) = (fde.offset.0.to_u64(), fde.start.0);
                     out.write(cfipack_region_fde { offset, start, size: fde.size });
                 }
             }

@@ -1,5 +1,6 @@
 //! `.sframe` of a link: the section, which needs only addresses.
 
+use cfipack_format::widen::ToU64;
 use core::ffi::c_char;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -263,7 +264,7 @@ pub unsafe extern "C" fn cfipack_section_get_relocations(
         for (Relocation { offset, kind, function, addend, .. }, out) in section.relocations().zip(out) {
             let elf_type = kind.elf_type(section.arch()).map_or(0, |relocation| relocation.number);
             out.write(cfipack_relocation {
-                offset: offset.0 as u64,
+                offset: offset.0.to_u64(),
                 key: function.0,
                 addend,
                 elf_type,

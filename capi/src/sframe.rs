@@ -1,5 +1,6 @@
 //! `.sframe` tables, read: parse, look up, iterate, print.
 
+use cfipack_format::widen::ToUsize;
 use core::ffi::{CStr, c_char};
 
 use cfipack_decoder::sframe::{Error, Function, Section};
@@ -124,7 +125,7 @@ pub unsafe extern "C" fn cfipack_sframe_get_info(
             address: section.address().0,
             size: section.len(),
             num_functions: section.num_functions(),
-            num_rows: section.header().num_fres as usize,
+            num_rows: section.header().num_fres.to_usize(),
             is_sorted: section.is_sorted().into(),
             flags: section.header().flags.bits().into(),
         };
@@ -212,7 +213,7 @@ pub unsafe extern "C" fn cfipack_sframe_get_function(
         let function = function(unsafe { get(table) }?, index)?;
         let value = cfipack_sframe_function {
             start: function.start().0,
-            num_rows: function.num_fres() as usize,
+            num_rows: function.num_fres().to_usize(),
             size: function.size(),
             repeat: if function.is_pc_mask() { function.rep_size().into() } else { 0 },
             is_signal_frame: function.is_signal_frame().into(),
@@ -245,11 +246,11 @@ pub unsafe extern "C" fn cfipack_sframe_get_rows(
         // SAFETY: promised by the caller.
         let out = unsafe { array_mut(rows.cast::<core::mem::MaybeUninit<cfipack_row>>(), capacity) }?;
         // SAFETY: promised by the caller.
-        unsafe { write(count, function.num_fres() as usize) }?;
+        unsafe { write(count, function.num_fres().to_usize()) }?;
         for (row, out) in function.rows().zip(out) {
             out.write(cfipack_row::new(&row.map_err(malformed)?, function.is_signal_frame()));
         }
-        if function.num_fres() as usize > capacity { Err(BufferSize) } else { Ok(()) }
+        if function.num_fres().to_usize() > capacity { Err(BufferSize) } else { Ok(()) }
     })
 }
 

@@ -1,5 +1,6 @@
 //! Options that can grow.
 
+use cfipack_format::widen::ToUsize;
 use core::mem::{align_of, size_of};
 
 use crate::handle::Failure;
@@ -27,7 +28,7 @@ pub(crate) unsafe fn options<T: SizedOptions>(pointer: *const T) -> Result<T, Fa
     }
     const { assert!(align_of::<T>() >= 4) };
     // SAFETY: the size is the first field, an aligned u32.
-    let size = unsafe { pointer.cast::<u32>().read() } as usize;
+    let size = (unsafe { pointer.cast::<u32>().read() }).to_usize();
     if !(4..=4096).contains(&size) {
         return Err(Failure::argument(&format_args!("{size} is not the size of a structure")));
     }

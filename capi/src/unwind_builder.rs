@@ -1,5 +1,6 @@
 //! `__unwind_info` of a link: takes the unwind information of Mach-O objects, and becomes a section.
 
+use cfipack_format::widen::ToUsize;
 use core::ffi::c_char;
 use core::num::NonZeroU64;
 
@@ -138,7 +139,7 @@ pub unsafe extern "C" fn cfipack_unwind_builder_push(
     unsafe {
         handle::with(builder, |builder| {
             let object = reference(object)?;
-            if object.size as usize != size_of::<cfipack_unwind_object>() {
+            if object.size.to_usize() != size_of::<cfipack_unwind_object>() {
                 return Err(Failure::argument(&"size is not that of cfipack_unwind_object"));
             }
             let compact_unwind = array(object.compact_unwind, object.compact_unwind_len)?;

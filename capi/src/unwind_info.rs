@@ -1,5 +1,6 @@
 //! `__unwind_info` tables, read: parse, look up, iterate, print.
 
+use cfipack_format::widen::ToUsize;
 use core::ffi::c_char;
 
 use cfipack_decoder::compact_unwind;
@@ -90,7 +91,7 @@ fn entry(section: &Section<'_>, entry: &Entry) -> Result<cfipack_unwind_info_ent
         personality: or_zero(personality),
         lsda: or_zero(lsda),
         reserved: 0,
-        page: entry.page as usize,
+        page: entry.page.to_usize(),
     })
 }
 

@@ -1,5 +1,6 @@
 //! `__unwind_info` of a link: the section, which needs only addresses.
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use core::ffi::c_char;
 
 use cfipack_encoder::unwind_info::WriteError;
@@ -106,7 +107,7 @@ pub unsafe extern "C" fn cfipack_unwind_section_get_fdes(
         // SAFETY: promised by the caller.
         unsafe { write(count, unplaced.fdes.len()) }?;
         for ((function, fde), out) in unplaced.section.fdes().zip(out) {
-            let (object, offset) = (fde.object, fde.offset.0 as u64);
+            let (object, offset) = (fde.object, fde.offset.0.to_u64());
             out.write(cfipack_fde { function: function.0, offset, object, reserved: 0 });
         }
         if unplaced.fdes.len() > capacity { Err(BufferSize) } else { Ok(()) }
@@ -216,7 +217,7 @@ impl Addresses for Places<'_> {
 
     fn fde(&self, fde: Fde) -> Option<u32> {
         let found = self.known.binary_search_by_key(&fde, |&(known, _)| known).ok()?;
-        at(self.fdes, self.known[found].1 as u64)
+        at(self.fdes, self.known[found].1.to_u64())
     }
 }
 
@@ -238,7 +239,7 @@ pub unsafe extern "C" fn cfipack_unwind_section_write(
     unsafe {
         handle::with(section, |unplaced| {
             let places = reference(places)?;
-            if places.size as usize != size_of::<cfipack_unwind_places>() {
+            if places.size.to_usize() != size_of::<cfipack_unwind_places>() {
                 return Err(Failure::argument(&"size is not that of cfipack_unwind_places"));
             }
             let slots: &[u32] = array(places.slots, places.num_slots)?;

@@ -1,5 +1,6 @@
 //! Verification of a table against call frame information.
 
+use cfipack_format::widen::ToUsize;
 use core::ffi::c_char;
 use std::fmt::Write as _;
 
@@ -99,13 +100,13 @@ pub unsafe extern "C" fn cfipack_report_get_counts(
         let counts = cfipack_report_counts {
             is_true: report.is_true().into(),
             is_complete: report.is_complete().into(),
-            functions: report.functions as usize,
-            equal: report.equal as usize,
-            different: report.different as usize,
-            missing: report.missing as usize,
-            unjudged: report.unjudged as usize,
-            extra: report.extra as usize,
-            malformed: report.malformed as usize,
+            functions: report.functions.to_usize(),
+            equal: report.equal.to_usize(),
+            different: report.different.to_usize(),
+            missing: report.missing.to_usize(),
+            unjudged: report.unjudged.to_usize(),
+            extra: report.extra.to_usize(),
+            malformed: report.malformed.to_usize(),
             pcs: report.pcs,
             pcs_equal: report.pcs_equal,
             pcs_different: report.pcs_different,

@@ -1,5 +1,6 @@
 //! FDEs of the kind that nearly every linked file has, read with a few loads.
 
+use cfipack_format::widen::ToUsize;
 use cfipack_format::{Arch, Key, SectionOffset};
 
 use crate::record::Records;
@@ -51,14 +52,14 @@ impl PlainFde {
     /// The start of the next record.
     #[inline(always)]
     pub(crate) fn end(&self) -> usize {
-        self.code_at() + self.len as usize
+        self.code_at() + self.len.to_usize()
     }
 
     /// The instructions, in the section that the FDE is of.
     #[inline(always)]
     pub fn code<'a>(&self, section: &'a [u8]) -> Option<Code<'a>> {
         let at = self.code_at();
-        Some(Code { at, len: self.len as usize, tail: section.get(at..)? })
+        Some(Code { at, len: self.len.to_usize(), tail: section.get(at..)? })
     }
 }
 
@@ -179,9 +180,9 @@ impl Records<'_> {
         if (size | length | u32::from(data_len) << 24) >> 31 != 0 || pointer == 0 {
             return None;
         }
-        let cie = (at + 4).checked_sub(pointer as usize)?;
+        let cie = (at + 4).checked_sub(pointer.to_usize())?;
         let of_cie = known(cie)?;
-        let end = 4 + length as usize;
+        let end = 4 + length.to_usize();
         let len = length.checked_sub(PlainFde::DATA as u32 - 4 + u32::from(data_len))?;
         if end > record.len() {
             return None;
@@ -199,7 +200,7 @@ impl<'a> Function<'a> {
     /// The function of a plain FDE, whose CIE is given.
     #[inline]
     pub(crate) fn of_plain(section: &Records<'a>, cie: &Cie<'a>, fde: &PlainFde) -> Self {
-        let instructions = fde.code_at()..fde.code_at() + fde.len as usize;
+        let instructions = fde.code_at()..fde.code_at() + fde.len.to_usize();
         let data = instructions.start - usize::from(fde.data_len)..instructions.start;
         Self {
             key: fde.key,

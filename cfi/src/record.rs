@@ -1,5 +1,6 @@
 //! Records: what CIEs and FDEs have in common, and how they are distinguished.
 
+use cfipack_format::widen::ToU64;
 use core::ops::Deref;
 
 use cfipack_format::{Address, SectionOffset};
@@ -52,7 +53,7 @@ impl<'a> Records<'a> {
     /// The address of a tail of the section's bytes.
     #[inline]
     pub(crate) fn address_of(&self, tail_of_record: &'a [u8]) -> Address {
-        Address(self.address.0.wrapping_add(self.offset_of(tail_of_record) as u64))
+        Address(self.address.0.wrapping_add(self.offset_of(tail_of_record).to_u64()))
     }
 
     /// The offset at which a part of the section's bytes starts.

@@ -1,5 +1,6 @@
 //! Converts a file's CFI into a `.sframe` section in memory, on one thread or several.
 
+use cfipack_format::widen::ToU64;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -165,7 +166,7 @@ pub fn place(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> anyhow::Resu
     if let Some(own) = file.sframe_sections()?.first() {
         return Ok(own.address);
     }
-    let end = |section: &FileSection<'_>| section.address.0.saturating_add(section.bytes.len() as u64);
+    let end = |section: &FileSection<'_>| section.address.0.saturating_add(section.bytes.len().to_u64());
     let eh_frame = sections.iter().find(|section| section.kind == SectionKind::EhFrame);
     let end = match eh_frame {
         Some(eh_frame) => end(&eh_frame.section),
@@ -250,7 +251,7 @@ impl Conversion {
             }
         }
         let (version, odd) = (options.get().version, builder.undefined_cfi());
-        let (outside_dwarf, undefined) = (odd.added, odd.refused + malformed.len() as u64);
+        let (outside_dwarf, undefined) = (odd.added, odd.refused + malformed.len().to_u64());
         let section = builder.finish_with(Finish::on(&pool));
         omitted.extend_from_slice(section.omitted());
         Ok(Self {
@@ -281,7 +282,7 @@ impl Conversion {
 
     /// Functions that the section omits.
     pub fn num_omitted(&self) -> u64 {
-        (self.omitted.len() + self.malformed.len()) as u64
+        (self.omitted.len() + self.malformed.len()).to_u64()
     }
 
     /// The number of omitted functions by reason.
@@ -291,7 +292,7 @@ impl Conversion {
 
     /// The number of functions omitted for the reason of this name.
     pub fn omitted_for(&self, name: &str) -> u64 {
-        self.omitted.iter().filter(|omitted| omitted.reason.name() == name).count() as u64
+        self.omitted.iter().filter(|omitted| omitted.reason.name() == name).count().to_u64()
     }
 
     /// The section of a linked file.
@@ -330,7 +331,7 @@ impl Conversion {
         let endian = arch.endian();
         for field in self.section.start_fields() {
             let (field, start) = (field.field, field.address());
-            let distance = start.distance_from(Address(field.0 as u64)).cast_unsigned();
+            let distance = start.distance_from(Address(field.0.to_u64())).cast_unsigned();
             match self.version.start_size() {
                 4 => bytes[field.0..][..4].copy_from_slice(&endian.put_u32(distance as u32)),
                 _ => bytes[field.0..][..8].copy_from_slice(&endian.put_u64(distance)),

@@ -1,5 +1,6 @@
 //! The code of a file, and which of it has rows: the one definition of both, for every verb.
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use std::cell::OnceCell;
 use std::iter::Sum;
 use std::ops::{Add, Range};
@@ -159,7 +160,7 @@ impl<'g, 'a> Gaps<'g, 'a> {
         sections.sort_by_key(|section| section.address);
         let mut bytes = CodeBytes::default();
         for section in &sections {
-            bytes.code += section.bytes.len() as u64;
+            bytes.code += section.bytes.len().to_u64();
             self.in_section(section, &mut |gap: Gap<'_>| {
                 let kind = if gap.is_padding { &mut bytes.padding_bytes } else { &mut bytes.gap_bytes };
                 *kind += gap.size();
@@ -187,7 +188,7 @@ impl<'g, 'a> Gaps<'g, 'a> {
     fn in_gap(&self, section: &FileSection<'_>, gap: Range<Address>, found: &mut impl FnMut(Gap<'_>)) {
         let arch: Arch = self.file.arch();
         let code = |range: &Range<Address>| {
-            let offset = |address: Address| (address.0 - section.address.0) as usize;
+            let offset = |address: Address| (address.0 - section.address.0).to_usize();
             &section.bytes[offset(range.start)..offset(range.end)]
         };
         // Nearly all are, between functions.

@@ -1,5 +1,6 @@
 //! Checks that two objects have the same sections of code, so that their tables can be compared.
 
+use cfipack_format::widen::ToU64;
 use std::collections::{HashMap, HashSet};
 
 use anyhow::{Context as _, bail};
@@ -80,7 +81,7 @@ fn code(file: &File<'_>, tables: &[sframe::Section<'_>]) -> anyhow::Result<Vec<C
         if !names.insert(name.clone()) {
             bail!("several sections have the name {name}, and no symbols at their starts distinguish them");
         }
-        all.push(Code { name, size: section.bytes.len() as u64, address: section.address });
+        all.push(Code { name, size: section.bytes.len().to_u64(), address: section.address });
     }
     Ok(all)
 }

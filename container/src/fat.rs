@@ -1,5 +1,6 @@
 //! Fat files: one file for each of several architectures, in one. And what Apple's tools call these.
 
+use cfipack_format::widen::ToU64;
 use std::borrow::Cow;
 
 use object::elf::{ELFDATA2MSB, ELFMAG, Machine};
@@ -40,18 +41,18 @@ pub fn read<Arch: FatArch>(bytes: &[u8]) -> Result<Vec<Slice<'_>>, Error> {
     let file = MachOFatFile::<Arch>::parse(bytes).map_err(|_| Error::Table {
         what: "fat header",
         offset: 0,
-        value: bytes.len() as u64,
+        value: bytes.len().to_u64(),
     })?;
     if file.arches().is_empty() {
         return Err(Error::Table { what: "fat header", offset: 4, value: 0 });
     }
     let mut slices = Vec::new();
     // Slices that overlap could make a small file as many times as long as it has slices.
-    let mut room = bytes.len() as u64;
+    let mut room = bytes.len().to_u64();
     for (i, arch) in file.arches().iter().enumerate() {
         let (_, size) = arch.file_range();
         let entry = size_of::<FatHeader>() + i * size_of::<Arch>();
-        let damaged = Error::Table { what: "slice of a fat file", offset: entry as u64, value: size };
+        let damaged = Error::Table { what: "slice of a fat file", offset: entry.to_u64(), value: size };
         room = room.checked_sub(size).ok_or(damaged)?;
         let name = name(arch.cputype(), arch.cpusubtype());
         slices.push(Slice { name, bytes: arch.data(bytes).map_err(|_| damaged)? });

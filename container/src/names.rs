@@ -1,5 +1,6 @@
 //! Names in tables of strings.
 
+use cfipack_format::widen::ToUsize;
 use std::borrow::Cow;
 
 /// Bytes of the longest name that is read. The names of symbols, sections and members may start at successive bytes of
@@ -9,7 +10,7 @@ pub(crate) const MAX_NAME_LEN: usize = 4096;
 /// The name at an offset of a table of strings: up to a zero or the end of the table. One that is too long is cut after
 /// its first byte too many.
 pub(crate) fn at(strings: &[u8], offset: u32) -> &[u8] {
-    let rest = strings.get(offset as usize..).unwrap_or_default();
+    let rest = strings.get(offset.to_usize()..).unwrap_or_default();
     let rest = &rest[..rest.len().min(MAX_NAME_LEN + 1)];
     let end = rest.iter().position(|&byte| byte == 0);
     &rest[..end.unwrap_or(rest.len())]

@@ -1,5 +1,6 @@
 //! A fat file with other slices in the place of its own.
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use std::ops::Range;
 
 use cfipack_container::raw::fat;
@@ -49,9 +50,9 @@ fn rewrite_width<'a, Arch: FatArch, E: From<Error>>(
     let (mut slices, mut changed) = (Vec::new(), Vec::new());
     for (index, (arch, slice)) in file.arches().iter().zip(&known).enumerate() {
         let entry = size_of::<FatHeader>() + index * size_of::<Arch>();
-        let start = arch.file_range().0 as usize;
+        let start = arch.file_range().0.to_usize();
         if arch.align() > MAX_ALIGN {
-            let (offset, value) = (entry as u64, arch.align().into());
+            let (offset, value) = (entry.to_u64(), arch.align().into());
             return Err(Error::Unsupported { what: "alignment of a slice", offset, value, name: None }.into());
         }
         slices.push(Slice {
@@ -116,7 +117,7 @@ fn assemble<'a>(
 }
 
 fn damaged(offset: usize, value: usize) -> Error {
-    Error::Table { what: "slice of a fat file", offset: offset as u64, value: value as u64 }
+    Error::Table { what: "slice of a fat file", offset: offset.to_u64(), value: value.to_u64() }
 }
 
 #[cfg(test)]
@@ -131,9 +132,9 @@ mod tests {
             bytes.extend([cpu, 3, *offset, slice.len() as u32, align].map(u32::to_be_bytes).concat());
         }
         for (offset, slice) in slices {
-            let end = *offset as usize + slice.len();
+            let end = (*offset).to_usize() + slice.len();
             bytes.resize(bytes.len().max(end), 0);
-            bytes[*offset as usize..end].copy_from_slice(slice);
+            bytes[(*offset).to_usize()..end].copy_from_slice(slice);
         }
         bytes
     }

@@ -1,6 +1,7 @@
 //! `.eh_frame` for the unit tests, put together record by record. It lies at address 0.
 
 use alloc::vec::Vec;
+use cfipack_format::widen::ToUsize;
 use core::mem::take;
 
 use cfipack_format::{Address, Arch, SectionOffset};
@@ -17,7 +18,7 @@ fn cie_at(offset: u32) -> WrittenCie {
     let mut writer = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(0));
     let mut cie = writer.cie(&Cie::new(Arch::Amd64, b"\x0c\x07\x08\x90\x01")).unwrap();
     assert_eq!(writer.as_bytes(), CIE);
-    cie.offset = SectionOffset(offset as usize);
+    cie.offset = SectionOffset(offset.to_usize());
     cie
 }
 

@@ -29,6 +29,7 @@ mod serialize;
 pub mod sframe;
 mod unsupported;
 pub mod unwind_info;
+pub mod widen;
 
 pub use address::{Address, FunctionOffset, ImageOffset, Key, LsdaKey, PersonalityKey, SectionOffset};
 pub use arch::{Arch, Family, Register};

@@ -1,5 +1,6 @@
 //! A limited number of the differences that a walk finds, the first ones, each of them whole.
 
+use cfipack_format::widen::ToU64;
 /// A piece of a description, as a walk finds it.
 pub(crate) trait Piece {
     /// Goes on to the end of the next piece, if that is only more of the same. Returns whether it is.
@@ -39,7 +40,7 @@ impl<T: Piece> Limited<T> {
     /// Takes what another walk found further on, with the same limit. None of it continues a piece of this one.
     pub(crate) fn append(&mut self, other: Self) {
         let room = self.limit - self.first.len();
-        self.more += other.more + other.first.len().saturating_sub(room) as u64;
+        self.more += other.more + other.first.len().saturating_sub(room).to_u64();
         self.first.extend(other.first.into_iter().take(room));
     }
 

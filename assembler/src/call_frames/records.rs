@@ -1,6 +1,7 @@
 //! CIEs that functions share, and the functions' FDEs.
 
 use alloc::vec::Vec;
+use cfipack_format::widen::ToU64;
 use core::ops::Range;
 
 use cfipack_format::{Address, SectionOffset};
@@ -205,5 +206,5 @@ impl<'a> Records<'a> {
 
 /// The address for which a field has the value 0 in a section at address 0.
 fn place_of_zero(relocation: &Relocation) -> Address {
-    Address(if relocation.is_pc_relative { relocation.offset.0 as u64 } else { 0 })
+    Address(if relocation.is_pc_relative { relocation.offset.0.to_u64() } else { 0 })
 }

@@ -1,6 +1,7 @@
 //! The section.
 
 use alloc::vec::Vec;
+use cfipack_format::widen::ToU64;
 use core::fmt;
 
 use cfipack_format::elf::{Relocated, RelocationType};
@@ -164,7 +165,7 @@ impl Relocation {
 
     fn apply(&self, arch: Arch, out: &mut [u8], section: Address, target: Address) -> Result<(), PlaceError> {
         let SectionOffset(at) = self.offset;
-        let here = if self.is_pc_relative { section.0.wrapping_add(at as u64) } else { 0 };
+        let here = if self.is_pc_relative { section.0.wrapping_add(at.to_u64()) } else { 0 };
         let value = target.0.wrapping_add_signed(self.addend).wrapping_sub(here);
         let endian = arch.endian();
         let is_signed = self.is_signed || self.is_pc_relative;

@@ -1,6 +1,7 @@
 //! `.eh_frame`, as every reader takes it.
 
 use alloc::vec::Vec;
+use cfipack_format::widen::ToU64;
 
 use cfipack_cfi::write::{Cie, Writer, WrittenCie};
 use cfipack_cfi::{PointerEncoding, Section, SectionKind};
@@ -64,7 +65,7 @@ impl Region {
             }
         } else {
             order.extend(0..self.functions.len());
-            order.sort_by_cached_key(|&number| self.functions[number].common as u64);
+            order.sort_by_cached_key(|&number| self.functions[number].common.to_u64());
             let mut written = None;
             for &number in &order {
                 let index = self.functions[number].common;
@@ -153,7 +154,7 @@ impl EhFrame {
             return Ok(());
         }
         for fde in &self.fdes {
-            let from = Address(address.0.wrapping_add(fde.field.0 as u64));
+            let from = Address(address.0.wrapping_add(fde.field.0.to_u64()));
             let distance = distance(from, fde.start)?;
             let field = &mut self.bytes[fde.field.0..][..4];
             field.copy_from_slice(&self.arch.endian().put_u32(distance as u32));

@@ -4,6 +4,7 @@
 //! gdb's manual, "JIT Compilation Interface"; the System V ABI for the structures. Measured with gdb 13.1 and 18.1.
 
 use alloc::vec::Vec;
+use cfipack_format::widen::ToU64;
 
 use cfipack_format::{Arch, Endian};
 
@@ -71,11 +72,11 @@ impl Region {
         let (base, length) = (self.base.0, self.length);
         // SHT_NOBITS, ALLOC and EXECINSTR; SHT_PROGBITS, ALLOC; SHT_SYMTAB; SHT_STRTAB.
         out.section(&Header { flags: 6, address: base, ..header(b".text\0", 8, EHDR, length) });
-        out.section(&Header { flags: 2, ..header(b".eh_frame\0", 1, EHDR, eh_frame.len() as u64) });
-        let symtab = header(b".symtab\0", 2, symtab_at, symbols as u64);
-        out.section(&Header { link: 4, info: 1, entry_size: SYM as u64, ..symtab });
-        out.section(&header(b".strtab\0", 3, strtab_at, strings as u64));
-        out.section(&header(b".shstrtab\0", 3, names_at, SECTION_NAMES.len() as u64));
+        out.section(&Header { flags: 2, ..header(b".eh_frame\0", 1, EHDR, eh_frame.len().to_u64()) });
+        let symtab = header(b".symtab\0", 2, symtab_at, symbols.to_u64());
+        out.section(&Header { link: 4, info: 1, entry_size: SYM.to_u64(), ..symtab });
+        out.section(&header(b".strtab\0", 3, strtab_at, strings.to_u64()));
+        out.section(&header(b".shstrtab\0", 3, names_at, SECTION_NAMES.len().to_u64()));
         Ok(out.bytes)
     }
 
@@ -83,7 +84,7 @@ impl Region {
     fn gdb_symbols(&self, out: &mut Out, strings: usize) -> Result<(), Error> {
         let too_large = Error::TooLarge {
             what: "bytes of names in gdb's file",
-            value: strings as u64,
+            value: strings.to_u64(),
             most: u32::MAX.into(),
         };
         u32::try_from(strings).map_err(|_| too_large)?;
@@ -138,7 +139,7 @@ impl Out {
         self.u32(1);
         self.u64(0);
         self.u64(0);
-        self.u64(headers_at as u64);
+        self.u64(headers_at.to_u64());
         self.u32(0);
         for half in [EHDR as u16, 0, 0, SHDR as u16, 6, 5] {
             self.u16(half);
@@ -148,7 +149,7 @@ impl Out {
     fn section(&mut self, header: &Header) {
         self.u32(header.name);
         self.u32(header.kind);
-        for word in [header.flags, header.address, header.offset as u64, header.size] {
+        for word in [header.flags, header.address, header.offset.to_u64(), header.size] {
             self.u64(word);
         }
         self.u32(header.link);

@@ -16,6 +16,7 @@
 //! The defaults serve both. Linux, `tools/perf/Documentation/jitdump-specification.txt`; measured with perf 6.1 and 7.2.
 
 use alloc::vec::Vec;
+use cfipack_format::widen::{ToU64, ToUsize};
 
 use cfipack_format::{Address, Arch, Endian, Unsupported};
 
@@ -155,7 +156,7 @@ impl<'a> Function<'a> {
     }
 
     fn mapped_size(&self) -> u64 {
-        self.unwinding.len().next_multiple_of(16) as u64
+        self.unwinding.len().next_multiple_of(16).to_u64()
     }
 
     /// `JIT_CODE_UNWINDING_INFO` and `JIT_CODE_LOAD`, which belong together: to be written by one call, or under a lock.
@@ -164,19 +165,19 @@ impl<'a> Function<'a> {
     /// # Errors
     /// [`Error::CodeLength`]; [`Error::TooLarge`]: a record of 4 GiB.
     pub fn records(&self, code: &[u8], event: Event) -> Result<Vec<u8>, Error> {
-        if code.len() as u64 != self.size {
-            return Err(Error::CodeLength { given: code.len() as u64, needed: self.size });
+        if code.len().to_u64() != self.size {
+            return Err(Error::CodeLength { given: code.len().to_u64(), needed: self.size });
         }
-        let first = (UNWINDING_INFO as usize + self.unwinding.len()).next_multiple_of(8);
-        let second = u64::from(LOAD) + self.name.len() as u64 + 1 + self.declared;
+        let first = (UNWINDING_INFO.to_usize() + self.unwinding.len()).next_multiple_of(8);
+        let second = u64::from(LOAD) + self.name.len().to_u64() + 1 + self.declared;
         let size = |value: u64| {
             let what = "bytes of a record for perf";
             u32::try_from(value).map_err(|_| Error::TooLarge { what, value, most: u32::MAX.into() })
         };
-        let (first_size, second_size) = (size(first as u64)?, size(second)?);
-        let mut out = Out { bytes: Vec::with_capacity(first + second as usize), endian: self.endian };
+        let (first_size, second_size) = (size(first.to_u64())?, size(second)?);
+        let mut out = Out { bytes: Vec::with_capacity(first + second.to_usize()), endian: self.endian };
         out.prefix(4, first_size, event.time);
-        for word in [self.unwinding.len() as u64, EH_FRAME_HDR as u64, self.mapped_size()] {
+        for word in [self.unwinding.len().to_u64(), EH_FRAME_HDR.to_u64(), self.mapped_size()] {
             out.u64(word);
         }
         out.bytes.extend_from_slice(&self.unwinding);
@@ -190,7 +191,7 @@ impl<'a> Function<'a> {
         out.bytes.extend_from_slice(self.name.as_bytes());
         out.bytes.push(0);
         out.bytes.extend_from_slice(code);
-        self.pad(&mut out.bytes, first + second as usize, event);
+        self.pad(&mut out.bytes, first + second.to_usize(), event);
         Ok(out.bytes)
     }
 
@@ -229,8 +230,8 @@ impl Copy<'_> {
         eh_frame.place(Address(at))?;
         let mut bytes = eh_frame.bytes().to_vec();
         bytes.resize(bytes.len().next_multiple_of(8), 0);
-        let header = Address(at + bytes.len() as u64);
-        let fde = Address(at + eh_frame.fdes()[0].offset.0 as u64);
+        let header = Address(at + bytes.len().to_u64());
+        let fde = Address(at + eh_frame.fdes()[0].offset.0.to_u64());
         let mut out = Out { bytes, endian: self.region.arch.endian() };
         // Version 1; pointers PC-relative, udata4, and relative to the header.
         out.bytes.extend_from_slice(&[1, 0x1b, 0x03, 0x3b]);

@@ -13,6 +13,7 @@
 //! length counts entries of 8 bytes, and FDEs are those of `.eh_frame`.
 
 use alloc::vec::Vec;
+use cfipack_format::widen::ToU64;
 
 use cfipack_format::{Address, Arch, Endian};
 
@@ -83,7 +84,7 @@ impl LibunwindTable {
         let endian = Arch::endian(arch);
         let mut bytes = Vec::with_capacity(8 * eh_frame.fdes().len());
         for fde in eh_frame.fdes() {
-            let offset = Address(fde.offset.0 as u64);
+            let offset = Address(fde.offset.0.to_u64());
             let fields = [distance(base, fde.start)?, distance(Address(0), offset)?];
             fields.iter().for_each(|&field| bytes.extend(endian.put_u32(field as u32)));
         }
@@ -107,7 +108,7 @@ impl LibunwindTable {
             Endian::Little => u64::from(format),
             Endian::Big => u64::from(format) << 32,
         };
-        let entries = self.bytes.len() as u64 / 8;
+        let entries = self.bytes.len().to_u64() / 8;
         let common = [0, 0, self.start.0, self.end.0, 0, format];
         let load_offset = match layout {
             DynInfoLayout::WithLoadOffset => &[0][..],

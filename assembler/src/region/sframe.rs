@@ -1,6 +1,7 @@
 //! The `.sframe` table of a region.
 
 use alloc::vec::Vec;
+use cfipack_format::widen::ToU64;
 
 use cfipack_cfi::{Cie, Function};
 use cfipack_encoder::sframe::{Builder, Options, Section};
@@ -88,6 +89,6 @@ impl Sframe {
     /// `out` has another length.
     pub fn write(&self, out: &mut [u8], address: Address) -> Result<Registration, Error> {
         self.section.write(out, address, Key::address)?;
-        Ok(Registration::new(address, out.len() as u64, self.text, self.text_size))
+        Ok(Registration::new(address, out.len().to_u64(), self.text, self.text_size))
     }
 }

@@ -44,6 +44,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use cfipack_format::widen::{ToU64, ToUsize};
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use cfipack_encoder::sframe::Options;
@@ -80,12 +81,12 @@ impl Capacity {
     /// [`Error::TooLarge`]: the offsets in a table do not reach as far.
     pub fn words(self) -> Result<usize, Error> {
         let rows = u64::from(NO_ROWS / 4) + u64::from(self.row_bytes).div_ceil(4);
-        let words = INDEX as u64 + FDE as u64 * u64::from(self.functions) + rows;
+        let words = INDEX.to_u64() + FDE.to_u64() * u64::from(self.functions) + rows;
         let (value, most) = (words * 4, u32::MAX.into());
         if value > most {
             return Err(Error::TooLarge { what: "bytes of a table", value, most });
         }
-        Ok(words as usize)
+        Ok(words.to_usize())
     }
 }
 
@@ -123,8 +124,8 @@ impl<'m> SframeTable<'m> {
         let needed = capacity.words()?;
         let words = memory.get(..needed).ok_or(Error::TooLarge {
             what: "words of a table",
-            value: needed as u64,
-            most: memory.len() as u64,
+            value: needed.to_u64(),
+            most: memory.len().to_u64(),
         })?;
         let header = Header {
             version: VERSION as u8,
@@ -165,20 +166,20 @@ impl<'m> SframeTable<'m> {
         // A table of its own, of which the entries and the rows are taken over.
         let sframe = region.sframe(Options::default().with_version(VERSION))?;
         let mut bytes = vec![0; sframe.len()];
-        let index_at = Address(self.address.0.wrapping_add(self.index_of(self.functions) as u64 * 4));
+        let index_at = Address(self.address.0.wrapping_add(self.index_of(self.functions).to_u64() * 4));
         // The index follows a header at the same distance, so that the starts, which count from their fields, hold.
         sframe.write(&mut bytes, index_at.offset(-(Header::SIZE as i64)))?;
         let endian = self.arch.endian();
         let Some((header, rest)) = bytes.split_first_chunk_mut() else { return Ok(Vec::new()) };
         let header = Header::read(header, endian);
-        let (index, rows) = rest.split_at_mut(header.fre_off as usize);
+        let (index, rows) = rest.split_at_mut(header.fre_off.to_usize());
         let has_room = |what, value: u64, most: u32| match value <= most.into() {
             true => Ok(value as u32),
             false => Err(Error::TooLarge { what, value, most: most.into() }),
         };
         let functions = u64::from(self.functions) + u64::from(header.num_fdes);
         let functions = has_room("functions of a table", functions, self.capacity.functions)?;
-        let row_bytes = u64::from(self.row_bytes) + (rows.len() as u64).next_multiple_of(4);
+        let row_bytes = u64::from(self.row_bytes) + rows.len().to_u64().next_multiple_of(4);
         let room = NO_ROWS + self.capacity.row_bytes.next_multiple_of(4);
         let row_bytes = has_room("bytes of rows of a table", row_bytes, room)?;
         let fres = has_room("rows of a table", u64::from(self.fres) + u64::from(header.num_fres), u32::MAX)?;
@@ -188,7 +189,7 @@ impl<'m> SframeTable<'m> {
                 entry[12..].copy_from_slice(&endian.put_u32(fde.fre_off));
             }
         }
-        self.store(self.rows_at() + self.row_bytes as usize / 4, rows);
+        self.store(self.rows_at() + self.row_bytes.to_usize() / 4, rows);
         self.store(self.index_of(self.functions), index);
         self.publish(NUM_FRES, fres);
         self.publish(NUM_FDES, functions);
@@ -217,7 +218,7 @@ impl<'m> SframeTable<'m> {
                 continue;
             }
             is_found = true;
-            let attribute = 4 * self.rows_at() + self.load(at + ROWS_IN_FDE) as usize;
+            let attribute = 4 * self.rows_at() + self.load(at + ROWS_IN_FDE).to_usize();
             self.publish(at + SIZE_IN_FDE, 0);
             self.publish(at + ROWS_IN_FDE, 0);
             self.fres = self.fres.saturating_sub(self.num_fres(attribute));
@@ -234,7 +235,7 @@ impl<'m> SframeTable<'m> {
 
     /// Bytes of the table, its room included: what is registered.
     pub fn size(&self) -> u64 {
-        self.words.len() as u64 * 4
+        self.words.len().to_u64() * 4
     }
 
     /// The registration for code that lies, or will lie, in `length` bytes at `text`: the whole mapping.
@@ -244,7 +245,7 @@ impl<'m> SframeTable<'m> {
 
     /// The word at which an entry of the index starts.
     fn index_of(&self, function: u32) -> usize {
-        INDEX + FDE * function as usize
+        INDEX + FDE * function.to_usize()
     }
 
     /// The word at which rows start.
@@ -259,7 +260,7 @@ impl<'m> SframeTable<'m> {
         let mut bytes = [0; 8];
         bytes[..4].copy_from_slice(&endian.put_u32(first));
         bytes[4..].copy_from_slice(&endian.put_u32(second));
-        let field = Address(self.address.0.wrapping_add(4 * at as u64));
+        let field = Address(self.address.0.wrapping_add(4 * at.to_u64()));
         field.offset(endian.u64(bytes) as i64)
     }
 

@@ -5,6 +5,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use cfipack_format::widen::{ToU64, ToUsize};
 use core::num::NonZeroU32;
 
 use cfipack_cfi::Functions;
@@ -52,9 +53,9 @@ impl Region {
     pub fn unwind_info(&self, code: Option<&[u8]>) -> Result<UnwindInfo, Error> {
         let (arch, no_format) = (self.arch, Error::Arch { arch: self.arch, form: "__unwind_info" });
         if let Some(code) = code
-            && code.len() as u64 != self.length
+            && code.len().to_u64() != self.length
         {
-            return Err(Error::CodeLength { given: code.len() as u64, needed: self.length });
+            return Err(Error::CodeLength { given: code.len().to_u64(), needed: self.length });
         }
         let too_large = |what, value, most| Error::TooLarge { what, value, most };
         if self.length > u32::MAX.into() {
@@ -63,7 +64,7 @@ impl Region {
         let eh_frame = self.eh_frame(Pointers::Absolute)?;
         // The offset of an FDE has 24 bits.
         if eh_frame.bytes().len() >= 1 << 24 {
-            return Err(too_large("bytes of __eh_frame", eh_frame.bytes().len() as u64, (1 << 24) - 1));
+            return Err(too_large("bytes of __eh_frame", eh_frame.bytes().len().to_u64(), (1 << 24) - 1));
         }
         let mut builder = Builder::new(arch, Options::default()).map_err(|_| no_format)?;
         builder.reserve(self.len());
@@ -72,7 +73,7 @@ impl Region {
         for function in Functions::new(&section) {
             let function = function.map_err(Error::Record)?;
             let offset = function.key.0 - self.base.0;
-            let code = code.map(|code| &code[offset as usize..][..function.size as usize]);
+            let code = code.map(|code| &code[offset.to_usize()..][..function.size.to_usize()]);
             let by_dwarf = Encoding::dwarf(arch, function.fde.0 as u32);
             let encoding = match encoder.encode(&function, code, Mode::Checked) {
                 // The table refers to personalities by the place of a pointer, which the region does not have.
@@ -124,9 +125,9 @@ impl UnwindInfo {
         DynamicSections {
             dso_base: self.base,
             dwarf_section: eh_frame,
-            dwarf_section_length: self.eh_frame.bytes().len() as u64,
+            dwarf_section_length: self.eh_frame.bytes().len().to_u64(),
             compact_unwind_section: unwind_info,
-            compact_unwind_section_length: self.table.len() as u64,
+            compact_unwind_section_length: self.table.len().to_u64(),
         }
     }
 }

@@ -3,6 +3,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
+use cfipack_format::widen::{ToU64, ToUsize};
 
 use cfipack_format::{Arch, Key};
 
@@ -163,7 +164,7 @@ impl<'t> Collector<'t> {
         let place = self.place();
         place.cfi = None;
         if let Some(point) = place.point.take() {
-            self.points[point as usize].1 = offset;
+            self.points[point.to_usize()].1 = offset;
         }
     }
 
@@ -178,7 +179,7 @@ impl<'t> Collector<'t> {
     pub(super) fn resolve_ends(&mut self) {
         for place in &mut self.places {
             if let Some(point) = place.point.take() {
-                self.points[point as usize].1 = place.end;
+                self.points[point.to_usize()].1 = place.end;
             }
         }
     }
@@ -299,7 +300,7 @@ impl<'t> Collector<'t> {
         let mut key_of = |name: String| {
             *keys.entry(name).or_insert_with_key(|name| {
                 symbols.push(name.clone());
-                Key(symbols.len() as u64 - 1)
+                Key(symbols.len().to_u64() - 1)
             })
         };
         operations.clear();

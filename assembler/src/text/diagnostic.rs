@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use cfipack_format::widen::ToUsize;
 use core::fmt;
 
 use crate::Misuse;
@@ -130,7 +131,7 @@ impl<'t> Diagnostics<'t> {
         let (mut line, mut column, mut at) = (1, 1, 0);
         let mut list = Vec::with_capacity(found.len());
         for (span, problem) in found {
-            let start = (span.start as usize).min(text.len());
+            let start = span.start.to_usize().min(text.len());
             for &byte in &text[at.min(start)..start] {
                 match byte {
                     b'\n' => (line, column) = (line + 1, 1),
@@ -176,7 +177,7 @@ impl<'t> Diagnostics<'t> {
         use fmt::Write as _;
         let Diagnostic { line, column, length, ref problem, span } = *diagnostic;
         writeln!(out, "{file}:{line}:{column}: error: {problem}")?;
-        let start = (span.start as usize).min(self.text.len());
+        let start = span.start.to_usize().min(self.text.len());
         let is_end = |&byte: &u8| byte == b'\n';
         // Of a long line, the part around the place.
         let (first, last) = (start.saturating_sub(QUOTED), (start + QUOTED).min(self.text.len()));
@@ -186,8 +187,8 @@ impl<'t> Diagnostics<'t> {
         let to = self.text[start..last].iter().position(is_end).map_or(last, |at| start + at);
         let quoted = expanded(&self.text[from..to]);
         writeln!(out, "{line:5} | {quoted}")?;
-        let shown = (length as usize).min(to - start).max(1);
-        let blanks = if is_whole { column as usize - 1 } else { expanded(&self.text[from..start]).len() };
+        let shown = length.to_usize().min(to - start).max(1);
+        let blanks = if is_whole { column.to_usize() - 1 } else { expanded(&self.text[from..start]).len() };
         writeln!(out, "{:5} | {:2$}^{3:~<4$}", "", "", blanks, "", shown - 1)
     }
 }

@@ -3,6 +3,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
+use cfipack_format::widen::ToUsize;
 
 use super::collect::{Collector, OpenFunction};
 use super::diagnostic::Diagnostics;
@@ -25,12 +26,12 @@ impl<'t> Collector<'t> {
         let mut functions = Vec::with_capacity(self.functions.len());
         let (mut line, mut at) = (1, 0);
         for function in core::mem::take(&mut self.functions) {
-            let start = (function.span.start as usize).min(text.len());
+            let start = function.span.start.to_usize().min(text.len());
             line += text[at..start].iter().filter(|&&byte| byte == b'\n').count() as u32;
             at = start;
             let name = names.get(&function.start).map(|name| String::from_utf8_lossy(name).into_owned());
             let section = self.sections.places[function.place].0;
-            let offset = points[function.start as usize].1;
+            let offset = points[function.start.to_usize()].1;
             let directives = self.directives(&function, &points);
             functions.push(Function { name, section, offset, line, directives });
         }
@@ -40,7 +41,7 @@ impl<'t> Collector<'t> {
         let named: BTreeSet<&[u8]> = self.symbols.iter().map(String::as_bytes).collect();
         let is_kept = |name: &[u8]| !is_local(name, self.format) || named.contains(name);
         let labels = self.labels.iter().filter(|label| is_kept(label.name)).map(|label| {
-            let (place, offset) = points[label.point as usize];
+            let (place, offset) = points[label.point.to_usize()];
             Label {
                 name: String::from_utf8_lossy(label.name).into_owned(),
                 section: self.sections.places[place].0,
@@ -78,7 +79,7 @@ impl<'t> Collector<'t> {
     }
 
     fn directives(&mut self, function: &OpenFunction, points: &[(usize, u64)]) -> Directives {
-        let offset_of = |point: u32| points[point as usize].1;
+        let offset_of = |point: u32| points[point.to_usize()].1;
         let start = offset_of(function.start);
         let size = function.end.map_or(u64::MAX >> 1, |end| offset_of(end).saturating_sub(start));
         let mut directives = Directives::new(self.arch, size).with_simple(function.is_simple);

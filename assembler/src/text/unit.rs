@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use cfipack_format::widen::ToU64;
 
 use cfipack_format::{Arch, Key};
 
@@ -101,7 +102,7 @@ impl Unit {
     pub fn assembly(&self, dialect: Dialect) -> Result<Assembly, AssemblyError> {
         let mut assembly = Assembly::new(self.arch).with_dialect(dialect);
         for (key, function) in self.functions.iter().enumerate() {
-            assembly.push(Key(key as u64), &function.directives)?;
+            assembly.push(Key(key.to_u64()), &function.directives)?;
         }
         Ok(assembly)
     }

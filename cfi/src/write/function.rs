@@ -1,5 +1,6 @@
 //! The frame description entry.
 
+use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, SectionOffset};
 
 use super::{Error, Writer, WrittenCie};
@@ -67,8 +68,8 @@ impl Writer {
         self.record(|writer| {
             let here = writer.bytes.len();
             writer.id(match writer.kind {
-                SectionKind::EhFrame => (here - cie.offset.0) as u64,
-                SectionKind::DebugFrame => cie.offset.0 as u64,
+                SectionKind::EhFrame => (here - cie.offset.0).to_u64(),
+                SectionKind::DebugFrame => cie.offset.0.to_u64(),
             });
             let start_field = writer.offset();
             writer.pointer(cie.fde_encoding, start)?;

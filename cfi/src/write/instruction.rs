@@ -1,6 +1,7 @@
 //! Call frame instructions (DWARF 5, section 6.4.2), each in its shortest form.
 
 use alloc::vec::Vec;
+use cfipack_format::widen::ToU64;
 
 use cfipack_format::{Arch, Endian, Register};
 
@@ -175,7 +176,7 @@ impl InstructionWriter {
     }
 
     fn block(&mut self, block: &[u8]) {
-        self.uleb(block.len() as u64);
+        self.uleb(block.len().to_u64());
         self.raw(block);
     }
 

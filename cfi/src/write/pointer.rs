@@ -1,6 +1,7 @@
 //! Encoded pointers (`DW_EH_PE_*`; Linux Standard Base 5.0, "DWARF Extensions").
 
 use cfipack_format::Address;
+use cfipack_format::widen::ToU64;
 
 use super::Error;
 use super::section::Writer;
@@ -14,11 +15,11 @@ impl Writer {
     pub fn pointer(&mut self, encoding: PointerEncoding, target: Address) -> Result<(), Error> {
         let base = match encoding.0 & 0x70 {
             0x00 => Address(0),
-            0x10 => Address(self.address.0.wrapping_add(self.bytes.len() as u64)),
+            0x10 => Address(self.address.0.wrapping_add(self.bytes.len().to_u64())),
             0x20 => self.text,
             0x30 => self.data,
             0x50 if encoding.0 & 0x0f == 0 => {
-                let here = self.address.0.wrapping_add(self.bytes.len() as u64);
+                let here = self.address.0.wrapping_add(self.bytes.len().to_u64());
                 let padding = here.wrapping_neg() % u64::from(self.arch.pointer_size());
                 self.bytes.resize(self.bytes.len() + padding as usize, 0);
                 Address(0)

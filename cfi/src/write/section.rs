@@ -1,6 +1,7 @@
 //! A section in the making.
 
 use alloc::vec::Vec;
+use cfipack_format::widen::ToU64;
 
 use cfipack_format::{Address, Arch, SectionOffset};
 
@@ -80,7 +81,7 @@ impl Writer {
         let length = self.bytes.len().saturating_sub(content);
         let endian = self.arch.endian();
         if self.is_64_bit {
-            self.bytes[content - 8..content].copy_from_slice(&endian.put_u64(length as u64));
+            self.bytes[content - 8..content].copy_from_slice(&endian.put_u64(length.to_u64()));
         } else {
             self.bytes[record.0..content].copy_from_slice(&endian.put_u32(length as u32));
         }
@@ -100,7 +101,7 @@ impl Writer {
         self.bytes.resize(end, 0);
         let (endian, length) = (self.arch.endian(), end - content);
         if self.is_64_bit {
-            self.bytes[content - 8..content].copy_from_slice(&endian.put_u64(length as u64));
+            self.bytes[content - 8..content].copy_from_slice(&endian.put_u64(length.to_u64()));
         } else {
             self.bytes[start..content].copy_from_slice(&endian.put_u32(length as u32));
         }

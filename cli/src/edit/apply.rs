@@ -1,5 +1,6 @@
 //! Applies an edit to one file, checks the result as it stands on the disk, and puts it into its place.
 
+use cfipack_format::widen::ToU64;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
@@ -130,7 +131,7 @@ fn change<E: Edit>(
         Some(archive) => archive,
         None => edited(edit, old, report)?,
     };
-    report.bytes = Some((old.len() as u64, new.len() as u64));
+    report.bytes = Some((old.len().to_u64(), new.len().to_u64()));
     if new.is_unchanged(old) && matches!(place, Place::Own { .. }) {
         // A table that is there already is judged as a new one is.
         judge(edit, old, old, &mut report.parts)?;
@@ -262,7 +263,7 @@ fn judge_object<E: Edit>(edit: &E, old: &[u8], new: &[u8], report: &mut E::Repor
 
 /// Refuses to separate a file from names that are not among the files.
 fn check_links(target: &Target, original: &Original) -> Result<(), Problem> {
-    let (names, known) = (original.links(), 1 + target.others.len() as u64);
+    let (names, known) = (original.links(), 1 + target.others.len().to_u64());
     if names <= known {
         return Ok(());
     }

@@ -1,5 +1,6 @@
 //! A function's instructions.
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use std::fmt::Write as _;
 
 use cfipack_container::{File, Kind, Section};
@@ -41,10 +42,10 @@ impl<'a> Code<'a> {
     pub fn of(file: &File<'a>, start: Address, size: u64) -> anyhow::Result<Option<Self>> {
         let contains = |section: &Section<'_>| {
             let offset = start.0.checked_sub(section.address.0);
-            offset.is_some_and(|offset| offset < section.bytes.len() as u64)
+            offset.is_some_and(|offset| offset < section.bytes.len().to_u64())
         };
         let Some(section) = file.code_sections()?.into_iter().find(contains) else { return Ok(None) };
-        let rest = section.bytes.len() - (start.0 - section.address.0) as usize;
+        let rest = section.bytes.len() - (start.0 - section.address.0).to_usize();
         let len = usize::try_from(size).unwrap_or(usize::MAX).min(rest).min(MAX_CODE);
         let mut relocated = Vec::new();
         if let (Kind::Relocatable, Some(index)) = (file.kind(), section.index) {
@@ -56,15 +57,15 @@ impl<'a> Code<'a> {
 
     /// The bytes.
     pub fn bytes(&self) -> &[u8] {
-        let offset = (self.start.0 - self.section.address.0) as usize;
+        let offset = (self.start.0 - self.section.address.0).to_usize();
         &self.section.bytes[offset..offset + self.len]
     }
 
     /// Returns whether a relocation changes one of `len` bytes from an offset in the function on.
     fn is_relocated(&self, offset: usize, len: usize) -> bool {
-        let start = self.start.0 - self.section.address.0 + offset as u64;
+        let start = self.start.0 - self.section.address.0 + offset.to_u64();
         let next = self.relocated.partition_point(|field| *field < start);
-        self.relocated.get(next).is_some_and(|field| *field < start + len as u64)
+        self.relocated.get(next).is_some_and(|field| *field < start + len.to_u64())
     }
 
     /// The instructions.

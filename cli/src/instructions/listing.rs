@@ -1,5 +1,6 @@
 //! A function's instructions beside its rows, with marks where they disagree, and the frame at one of them.
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -119,10 +120,10 @@ impl Listing {
         if let Some(failed) = failed {
             notes.push(format!("the CFI cannot be read from +{:#x} on: {}", failed.offset, failed.reason));
         }
-        if code.bytes().len() == MAX_CODE && function.size > MAX_CODE as u64 {
+        if code.bytes().len() == MAX_CODE && function.size > MAX_CODE.to_u64() {
             notes.push(format!("only the first {MAX_CODE} bytes are disassembled"));
         }
-        let marked = lines.iter().filter(|line| !line.marks.is_empty()).count() as u64;
+        let marked = lines.iter().filter(|line| !line.marks.is_empty()).count().to_u64();
         Ok(Some(Self { instructions: lines, marked, frame, notes, arch }))
     }
 
@@ -172,7 +173,7 @@ impl Listing {
 
 impl Line {
     fn new(code: &Code<'_>, instruction: &Instruction, row: Option<&CfiRow>, pc: String) -> Self {
-        let start = instruction.offset as usize;
+        let start = instruction.offset.to_usize();
         let bytes = &code.bytes()[start..start + usize::from(instruction.len)];
         let text = (!instruction.text.is_empty()).then(|| instruction.text.clone());
         Self {

@@ -1,5 +1,6 @@
 //! Input files, and the objects and tables in them.
 
+use cfipack_format::widen::ToU64;
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
@@ -293,7 +294,7 @@ pub fn relocated_tables<'s>(
         relocations.filter(|relocation| relocation.relative).map(|field| field.offset).collect();
     for table in &mut found {
         let base = table.address().distance_from(section.address) as u64;
-        *table = table.relocated(|field| relative.contains(&(base + field.0 as u64)));
+        *table = table.relocated(|field| relative.contains(&(base + field.0.to_u64())));
     }
     Ok(found)
 }

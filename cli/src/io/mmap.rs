@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)]
 
+use cfipack_format::widen::ToU64;
 use std::fs::{File, Metadata};
 use std::io::{self, Read as _};
 use std::ops::Deref;
@@ -58,10 +59,10 @@ impl Bytes {
     fn read(mut file: File, mut wanted: impl FnMut(&[u8]) -> u64) -> io::Result<Self> {
         let mut bytes = Vec::new();
         loop {
-            let before = bytes.len() as u64;
+            let before = bytes.len().to_u64();
             let more = wanted(&bytes).min(MAX_READ + 1).saturating_sub(before);
             file.by_ref().take(more).read_to_end(&mut bytes)?;
-            let read = bytes.len() as u64;
+            let read = bytes.len().to_u64();
             if read > MAX_READ {
                 return Err(io::Error::other(
                     "the input is longer than 1 GiB and not a regular file: save it to one",

@@ -1,5 +1,6 @@
 //! A regular file that a changed version replaces: read by a map, written piece by piece.
 
+use cfipack_format::widen::ToU64;
 use std::fs::{File, Metadata};
 use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt as _;
@@ -161,12 +162,12 @@ impl Original {
             match piece {
                 Piece::Old(range) if range.len() >= COPIED => {
                     buffered.flush()?;
-                    self.copy(range.start as u64, range.len() as u64, out)?;
+                    self.copy(range.start.to_u64(), range.len().to_u64(), out)?;
                 }
                 Piece::Old(range) => buffered.write_all(&self.bytes[range.clone()])?,
                 Piece::New { bytes, .. } => buffered.write_all(bytes)?,
                 Piece::Zeros { len, .. } => {
-                    io::copy(&mut io::repeat(0).take(*len as u64), &mut buffered)?;
+                    io::copy(&mut io::repeat(0).take((*len).to_u64()), &mut buffered)?;
                 }
                 _ => return Err(io::Error::other("a piece of an unknown kind")),
             }

@@ -3,6 +3,7 @@
 
 use cfipack_container::has_known_magic;
 use cfipack_decoder::{sframe, unwind_info};
+use cfipack_format::widen::{ToU64, ToUsize};
 
 /// The search stops after more zeros than these, because the hole of a sparse file can be of any size.
 const MAX_ZEROS: usize = sframe::Section::MAX_ZEROS;
@@ -42,13 +43,13 @@ impl Reach {
     /// The number of bytes to read in total: at most those in `bytes` if they are enough, be it to report an error.
     /// `bytes` starts with those of the previous call.
     pub fn wanted(&mut self, bytes: &[u8]) -> u64 {
-        if (bytes.len() as u64) < Self::HEAD {
+        if bytes.len().to_u64() < Self::HEAD {
             return Self::HEAD;
         }
         match Bare::of(bytes) {
             Some(Bare::Sframe) => self.tables(bytes),
             Some(Bare::UnwindInfo) => {
-                unwind_info::Section::claimed_len(bytes).saturating_add(MAX_ZEROS as u64)
+                unwind_info::Section::claimed_len(bytes).saturating_add(MAX_ZEROS.to_u64())
             }
             None if has_known_magic(bytes) => u64::MAX,
             None => 0,
@@ -59,8 +60,8 @@ impl Reach {
     fn tables(&mut self, bytes: &[u8]) -> u64 {
         loop {
             let claimed = sframe::Section::claimed_len(&bytes[self.table..]);
-            let end = (self.table as u64).saturating_add(claimed);
-            let wanted = end.saturating_add(MAX_ZEROS as u64);
+            let end = self.table.to_u64().saturating_add(claimed);
+            let wanted = end.saturating_add(MAX_ZEROS.to_u64());
             let Some(after) = usize::try_from(end).ok().and_then(|end| bytes.get(end..)) else {
                 return wanted;
             };
@@ -69,7 +70,7 @@ impl Reach {
             if !is_table {
                 return wanted;
             }
-            self.table = end as usize + zeros;
+            self.table = end.to_usize() + zeros;
         }
     }
 }

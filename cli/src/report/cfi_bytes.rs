@@ -1,5 +1,6 @@
 //! Sizes of a file's sections of call frame information.
 
+use cfipack_format::widen::ToU64;
 use std::fmt;
 
 use cfipack_cfi::SectionKind;
@@ -32,7 +33,7 @@ impl CfiBytes {
         let of_kind = |kind| {
             let sections =
                 sections.iter().filter(|section| section.kind == kind && !section.is_superfluous());
-            sections.map(|section| section.section.bytes.len() as u64).sum()
+            sections.map(|section| section.section.bytes.len().to_u64()).sum()
         };
         Ok(Self {
             eh_frame: of_kind(SectionKind::EhFrame),

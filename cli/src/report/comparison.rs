@@ -1,5 +1,6 @@
 //! The report of `diff`, for both formats.
 
+use cfipack_format::widen::ToU64;
 use std::io::Write as _;
 
 use cfipack_roundtrip::{Diff, ListedDifference};
@@ -81,7 +82,7 @@ fn print_faults(
             writeln!(out, "{}: {fault}", object.name)?;
         }
     }
-    let printed = faults.iter().flatten().count() as u64;
+    let printed = faults.iter().flatten().count().to_u64();
     if printed != 0 && printed < diff.malformed {
         writeln!(out, "and {} more in the tables", diff.malformed - printed)?;
     }

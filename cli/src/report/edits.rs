@@ -1,6 +1,7 @@
 //! Runs an edit over files, and reports about each and about all: lines on standard error or JSON on standard output,
 //! and a progress bar on a terminal.
 
+use cfipack_format::widen::ToU64;
 mod json;
 
 #[cfg(test)]
@@ -113,7 +114,7 @@ impl<'e, E: Reported> RunReport<'e, E> {
         let progress = match num_files {
             0 | 1 => ProgressBar::hidden(),
             _ if run.quiet => ProgressBar::hidden(),
-            _ => ProgressBar::new(num_files as u64).with_style(style()),
+            _ => ProgressBar::new(num_files.to_u64()).with_style(style()),
         };
         Self {
             edit,
@@ -222,7 +223,7 @@ impl<'e, E: Reported> RunReport<'e, E> {
         let mut text = String::new();
         if self.num_files != 1 {
             let counts: Vec<_> = Kind::ALL.iter().map(|kind| (kind.name(), counts[*kind as usize])).collect();
-            let files = Number(self.num_files as u64, "file");
+            let files = Number(self.num_files.to_u64(), "file");
             let _ = writeln!(text, "{files}{} in {:.1} s", Counts(&counts), started.elapsed().as_secs_f64());
             let skipped: Vec<_> =
                 self.skipped.iter().map(|(skip, count)| (skip.to_string(), *count)).collect();

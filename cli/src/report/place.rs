@@ -1,5 +1,6 @@
 //! Places in files as users write and read them: an address, or in an object a section and an offset; and symbols.
 
+use cfipack_format::widen::ToU64;
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::HashSet;
@@ -241,7 +242,7 @@ impl<'f, 'a> Places<'f, 'a> {
             bail!("several sections have the name {name}, choose one by its index: {}", names.join(", "));
         }
         let section = named.first().with_context(|| format!("no section of code has the name {name}"))?;
-        let size = section.bytes.len() as u64;
+        let size = section.bytes.len().to_u64();
         // An offset after the end could be in the next section.
         if offset.0 > size {
             bail!("section {name} has {size:#x} bytes; offset {offset} is after its end");

@@ -1,5 +1,6 @@
 //! Counts of the reasons why functions are omitted or in DWARF mode.
 
+use cfipack_format::widen::ToU64;
 use std::collections::BTreeMap;
 
 use cfipack_format::Unsupported;
@@ -14,7 +15,7 @@ pub fn count(omitted: &[Unsupported], malformed: usize) -> BTreeMap<&'static str
         *reasons.entry(omitted.reason.name()).or_default() += 1;
     }
     if malformed != 0 {
-        reasons.insert(MALFORMED, malformed as u64);
+        reasons.insert(MALFORMED, malformed.to_u64());
     }
     reasons
 }

@@ -1,5 +1,6 @@
 //! The report of `verify`, as text and as JSON.
 
+use cfipack_format::widen::ToU64;
 use std::io::Write;
 
 use cfipack_roundtrip::{KernelViolation, KernelViolations, ListedDifference, Report, Unverified};
@@ -48,7 +49,7 @@ pub fn print(
     for fault in &report.faults {
         writeln!(out, "  {}", names.words(fault))?;
     }
-    let more_faults = report.malformed - report.faults.len() as u64;
+    let more_faults = report.malformed - report.faults.len().to_u64();
     if more_faults != 0 {
         writeln!(out, "  and {more_faults} more in the table")?;
     }

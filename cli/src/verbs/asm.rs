@@ -1,5 +1,6 @@
 //! `asm`: assembler text in, tables out.
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -255,12 +256,12 @@ struct Relocation {
 impl Made {
     /// Functions that are not in the table; one that is missing in two is one.
     fn num_omitted(&self) -> u64 {
-        self.omitted.iter().map(|omitted| omitted.function).collect::<BTreeSet<_>>().len() as u64
+        self.omitted.iter().map(|omitted| omitted.function).collect::<BTreeSet<_>>().len().to_u64()
     }
 
     fn print(&self, unit: &Unit, name: &str) -> anyhow::Result<()> {
         let mut text = Vec::new();
-        let functions = unit.functions.len() as u64;
+        let functions = unit.functions.len().to_u64();
         let omitted = self.num_omitted();
         let converted = functions - omitted;
         let share = percent(converted, functions);
@@ -289,8 +290,8 @@ impl Made {
             file: name.to_owned(),
             arch: unit.arch.to_string(),
             format: if unit.format == Format::MachO { "mach-o" } else { "elf" },
-            functions: unit.functions.len() as u64,
-            converted: unit.functions.len() as u64 - refused,
+            functions: unit.functions.len().to_u64(),
+            converted: unit.functions.len().to_u64() - refused,
             dwarf: if is_compact { refused } else { 0 },
             omitted: if is_compact { 0 } else { refused },
             reasons,
@@ -318,11 +319,11 @@ impl Relocation {
     ) -> Self {
         let (symbol, place) = match target {
             Target::Function(key) => {
-                let function = &unit.functions[key.0 as usize];
+                let function = &unit.functions[key.0.to_usize()];
                 (function.name.clone(), Some((function.section, function.offset)))
             }
             Target::Personality(key) | Target::Lsda(key) => {
-                let name = &unit.symbols[key.0 as usize];
+                let name = &unit.symbols[key.0.to_usize()];
                 (Some(name.clone()), labels.get(name.as_str()).map(|label| (label.section, label.offset)))
             }
             _ => (None, None),

@@ -1,5 +1,6 @@
 //! The conversion, which runs when no verb is given: CFI in, a `.sframe` section out.
 
+use cfipack_format::widen::ToU64;
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -235,7 +236,7 @@ impl<'s, 'a> Summary<'s, 'a> {
             let parts = [("converted", outside_dwarf), ("omitted", undefined)];
             writeln!(text, "  CFI not defined by DWARF: {all}{}", Counts(&parts))?;
         }
-        let (sframe, cfi) = (self.bytes.len() as u64, &self.cfi);
+        let (sframe, cfi) = (self.bytes.len().to_u64(), &self.cfi);
         writeln!(text, "  .sframe: {}, {} of {cfi}", Number(sframe, "byte"), percent(sframe, cfi.total()))?;
         writeln!(text, "  {}", self.code.line())?;
         if let Some(report) = &self.report {
@@ -267,7 +268,7 @@ impl<'s, 'a> Summary<'s, 'a> {
             },
             ambiguous: self.conversion.omitted_for(Reason::Ambiguous.name()),
             excluded: &self.excluded,
-            bytes: TableBytes { sframe: self.bytes.len() as u64, cfi: self.cfi },
+            bytes: TableBytes { sframe: self.bytes.len().to_u64(), cfi: self.cfi },
             code_coverage: self.code,
             relocations: self.relocations(),
             verify: self

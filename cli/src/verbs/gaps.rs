@@ -1,5 +1,6 @@
 //! `gaps`: code that no row covers.
 
+use cfipack_format::widen::ToU64;
 use std::io::Write as _;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -130,7 +131,7 @@ impl Report {
         let mut out = output::standard();
         let CodeBytes { covered, gap_bytes, padding_bytes, .. } = self.bytes;
         let (wanted, share) = (Number(self.bytes.wanted(), "byte"), self.bytes.percent());
-        let number = self.gaps.iter().filter(|gap| !gap.is_padding).count() as u64;
+        let number = self.gaps.iter().filter(|gap| !gap.is_padding).count().to_u64();
         write!(out, "{}: {covered} of {wanted} of code covered ({share}), ", object.name)?;
         writeln!(out, "{} of {}", Number(number, "gap"), Number(gap_bytes, "byte"))?;
         for gap in self.gaps.iter().filter(|gap| arguments.padding || !gap.is_padding) {

@@ -1,5 +1,6 @@
 //! `merge`: several tables into one.
 
+use cfipack_format::widen::ToU64;
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::ops::Range;
@@ -231,7 +232,7 @@ impl Merge {
             )?;
         }
         let all = self.inputs.iter().map(|input| input.bytes).sum();
-        let entries = self.section.num_fdes() as u64;
+        let entries = self.section.num_fdes().to_u64();
         let Self { bytes, address, version, .. } = self;
         write!(text, "merged: table at {address}, version {}: {} of ", *version as u8, bytes.len())?;
         writeln!(text, "{}, {}", Number(all, "byte"), Number(entries, "function"))?;
@@ -250,9 +251,9 @@ impl Merge {
             inputs: &self.inputs,
             address: self.address,
             version: self.version as u8,
-            bytes: self.bytes.len() as u64,
-            functions: self.section.num_fdes() as u64,
-            omitted: self.omitted.len() as u64,
+            bytes: self.bytes.len().to_u64(),
+            functions: self.section.num_fdes().to_u64(),
+            omitted: self.omitted.len().to_u64(),
             reasons: self.reasons(),
         };
         output::json(&mut out, &report)?;
@@ -294,7 +295,7 @@ impl InputJson {
             file: source.name.clone(),
             address: table.address(),
             version: table.header().version,
-            bytes: table.len() as u64,
+            bytes: table.len().to_u64(),
             merged,
         }
     }

@@ -1,5 +1,6 @@
 //! `stats --link`: what each object contributes to the table of a link.
 
+use cfipack_format::widen::ToU64;
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write as _;
 
@@ -29,7 +30,7 @@ pub fn run(inputs: &[Input<'_>], options: &TableOptions, json: bool) -> anyhow::
     for input in inputs {
         for object in input.objects(Placement::Apart)? {
             let object = object?;
-            let number = prepared.len() as u64;
+            let number = prepared.len().to_u64();
             let found = Prepared::of(&object, number).with_context(|| object.name.to_string())?;
             prepared.push(found);
         }
@@ -58,8 +59,8 @@ pub fn run(inputs: &[Input<'_>], options: &TableOptions, json: bool) -> anyhow::
         schema: "cfipack/stats-link/1",
         functions: inputs.iter().map(|input| input.functions).sum(),
         rows: inputs.iter().map(|input| input.rows).sum(),
-        bytes: total.len() as u64,
-        bytes_apart: Header::SIZE as u64 + inputs.iter().map(|input| input.bytes).sum::<u64>(),
+        bytes: total.len().to_u64(),
+        bytes_apart: Header::SIZE.to_u64() + inputs.iter().map(|input| input.bytes).sum::<u64>(),
         omitted: inputs.iter().map(|input| input.contribution.omitted).sum(),
         inputs,
     };
@@ -188,7 +189,7 @@ impl<'r> InputJson<'r> {
             functions: contribution.functions(),
             contribution,
             rows: table.header().num_fres.into(),
-            bytes: (bytes.len() - Header::SIZE) as u64,
+            bytes: (bytes.len() - Header::SIZE).to_u64(),
             reasons,
             reason,
         })

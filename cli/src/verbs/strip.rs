@@ -1,5 +1,6 @@
 //! `strip`: removes tables from linked files, objects and archives.
 
+use cfipack_format::widen::ToU64;
 use std::path::PathBuf;
 
 use cfipack_container::File;
@@ -66,7 +67,7 @@ impl Edit for Strip {
         let file = File::parse(object)?;
         let new = without_sframe(&file)?.ok_or(Problem::Skip(Skip::NoTable))?;
         let tables = file.sframe_sections()?;
-        let sframe_bytes = tables.iter().map(|table| table.bytes.len() as u64).sum();
+        let sframe_bytes = tables.iter().map(|table| table.bytes.len().to_u64()).sum();
         Ok((Some(new), Stripped { sframe_bytes }))
     }
 
@@ -93,7 +94,7 @@ impl Reported for Strip {
     }
 
     fn add(&self, parts: &[Part<Stripped>], totals: &mut Totals) -> Vec<Remark> {
-        totals.tables += parts.len() as u64;
+        totals.tables += parts.len().to_u64();
         totals.sframe += parts.iter().map(|part| part.report.sframe_bytes).sum::<u64>();
         Vec::new()
     }

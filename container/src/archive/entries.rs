@@ -1,5 +1,6 @@
 //! The entries of an archive as they lie in the file: its members and the tables that describe them.
 
+use cfipack_format::widen::ToU64;
 use std::ops::Range;
 
 use object::archive::{MAGIC, TERMINATOR, THIN_MAGIC};
@@ -156,7 +157,7 @@ impl<'a> Iterator for Entries<'a> {
         if self.next >= self.bytes.len() {
             return None;
         }
-        let offset = self.next as u64;
+        let offset = self.next.to_u64();
         let entry = self.read();
         if entry.is_none() {
             self.next = self.bytes.len();

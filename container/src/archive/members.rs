@@ -1,5 +1,6 @@
 //! The members of `ar` archives and fat files, and the common case of a file that is neither.
 
+use cfipack_format::widen::ToU64;
 use std::borrow::Cow;
 use std::vec;
 
@@ -70,7 +71,7 @@ fn members_of_slice(bytes: &[u8]) -> Result<Members<'_>, Error> {
         symbol_index::check(bytes, &index)?;
     }
     if next_of_archive(bytes, &mut entries.clone()).is_none() {
-        return Err(Error::EmptyArchive { offset: object::archive::MAGIC.len() as u64 });
+        return Err(Error::EmptyArchive { offset: object::archive::MAGIC.len().to_u64() });
     }
     Ok(Members { source: Source::Archive { bytes, entries } })
 }

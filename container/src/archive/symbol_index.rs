@@ -1,5 +1,6 @@
 //! The symbol index of an archive, whose entries lead to the headers of members.
 
+use cfipack_format::widen::ToU64;
 use std::ops::Range;
 
 use super::entries::{Entry, EntryKind, IndexKind};
@@ -34,7 +35,7 @@ impl Numbers {
                 Self::bsd(data, width, false).or_else(|| Self::bsd(data, width, true))
             }
         };
-        let found = found.ok_or(Error::Archive { offset: entry.header as u64 })?;
+        let found = found.ok_or(Error::Archive { offset: entry.header.to_u64() })?;
         let range = entry.data.start + found.range.start..entry.data.start + found.range.end;
         Ok(Self { range, ..found })
     }

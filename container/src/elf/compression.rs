@@ -1,5 +1,6 @@
 //! Compressed sections (`SHF_COMPRESSED`, or by name): of what is read here only `.debug_frame` can be one.
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use std::borrow::Cow;
 
 use object::Endianness;
@@ -34,7 +35,7 @@ pub(super) fn decompress<'a>(
         value => return Err(Error::CompressionType { section, value: value.0 }),
     };
     let end = offset.checked_add(size).ok_or(refused)?;
-    let data = headers.bytes.get(offset as usize..end as usize).ok_or(refused)?;
+    let data = headers.bytes.get(offset.to_usize()..end.to_usize()).ok_or(refused)?;
     check(data, uncompressed_size, section)?;
     room.decompress(headers, index, uncompressed_size)?;
     inflate(format, data, uncompressed_size, section)
@@ -49,7 +50,7 @@ pub(super) fn decompress_by_name<'a>(
 ) -> Result<Cow<'a, [u8]>, Error> {
     let section = headers.name_for_error(index);
     let bytes = headers.section_bytes(index)?;
-    let headless = Error::CompressionHeader { section, size: bytes.len() as u64 };
+    let headless = Error::CompressionHeader { section, size: bytes.len().to_u64() };
     let (size, data) =
         bytes.strip_prefix(b"ZLIB").and_then(|rest| rest.split_first_chunk()).ok_or(headless)?;
     let size = u64::from_be_bytes(*size);
@@ -60,7 +61,7 @@ pub(super) fn decompress_by_name<'a>(
 
 /// Refuses what no compressed bytes become.
 fn check(data: &[u8], size: u64, section: SectionName) -> Result<(), Error> {
-    match size > (data.len() as u64).saturating_mul(MOST) {
+    match size > data.len().to_u64().saturating_mul(MOST) {
         true => Err(Error::Compressed { section, size }),
         false => Ok(()),
     }

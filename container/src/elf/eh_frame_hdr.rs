@@ -11,6 +11,7 @@
 //!
 //! (Linux Standard Base, Core, "Exception Frame Header")
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use std::borrow::Cow;
 
 use cfipack_format::Address;
@@ -42,7 +43,7 @@ pub(super) fn find_eh_frame<'a>(headers: &Headers<'a>) -> Result<Option<Section<
     };
     let Section { address: start, bytes, .. } = headers.segment(segment, ".eh_frame")?;
     let Cow::Borrowed(bytes) = bytes else { return Ok(None) };
-    let bytes = bytes.get((address.0 - start.0) as usize..).unwrap_or_default();
+    let bytes = bytes.get((address.0 - start.0).to_usize()..).unwrap_or_default();
     let last = last_fde(headers, &header).map(|last| last.wrapping_sub(address.0));
     let bytes = Cow::Borrowed(&bytes[..length(headers, bytes, last)]);
     Ok(Some(Section { index: None, name: ".eh_frame".into(), address, bytes }))
@@ -50,9 +51,9 @@ pub(super) fn find_eh_frame<'a>(headers: &Headers<'a>) -> Result<Option<Section<
 
 /// The pointer at offset 4.
 fn eh_frame_address(headers: &Headers<'_>, header: &Section<'_>) -> Result<Address, Error> {
-    let error = |offset: usize, value: u64| Error::EhFrameHdr { offset: offset as u64, value };
+    let error = |offset: usize, value: u64| Error::EhFrameHdr { offset: offset.to_u64(), value };
     let Some((&[version, encoding, ..], field)) = header.bytes.split_first_chunk::<4>() else {
-        return Err(error(0, header.bytes.len() as u64));
+        return Err(error(0, header.bytes.len().to_u64()));
     };
     if version != 1 {
         return Err(error(0, version.into()));
@@ -67,7 +68,7 @@ fn eh_frame_address(headers: &Headers<'_>, header: &Section<'_>) -> Result<Addre
         0x0 | 0x4 | 0xc => eight,
         _ => return Err(error(1, encoding.into())),
     };
-    let value = value.ok_or(error(4, header.bytes.len() as u64))?;
+    let value = value.ok_or(error(4, header.bytes.len().to_u64()))?;
     let base = match encoding & 0xf0 {
         0 => 0,
         DW_EH_PE_PCREL => header.address.0.wrapping_add(4),
@@ -84,7 +85,7 @@ fn last_fde(headers: &Headers<'_>, header: &Section<'_>) -> Option<u64> {
     let [_, _, DW_EH_PE_UDATA4, DW_EH_PE_DATAREL_SDATA4] = *header.bytes.first_chunk::<4>()? else {
         return None;
     };
-    let count = endian.u32(*header.bytes.get(8..)?.first_chunk()?) as usize;
+    let count = endian.u32(*header.bytes.get(8..)?.first_chunk()?).to_usize();
     let (entries, _) = header.bytes.get(12..)?.as_chunks::<8>();
     let fde = |&[_, _, _, _, a, b, c, d]: &[u8; 8]| endian.u32([a, b, c, d]).cast_signed().into();
     entries.iter().take(count).map(|entry| header.address.offset(fde(entry)).0).max()
@@ -105,7 +106,7 @@ fn length(headers: &Headers<'_>, bytes: &[u8], last_fde: Option<u64>) -> usize {
         let end =
             usize::try_from(length).ok().and_then(|length| offset.checked_add(header)?.checked_add(length));
         let Some(end) = end.filter(|&end| end <= bytes.len()) else { break };
-        if last_fde == Some(offset as u64) {
+        if last_fde == Some(offset.to_u64()) {
             return end;
         }
         offset = end;

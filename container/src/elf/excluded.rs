@@ -2,6 +2,7 @@
 //! are.
 
 use cfipack_cfi::{Excluded, Exclusion, Function, Functions};
+use cfipack_format::widen::ToU64;
 
 use super::file::Elf;
 use crate::error::Error;
@@ -14,7 +15,7 @@ impl Elf<'_> {
         let Some(index) = section.section.index else { return Ok(()) };
         let fields = self.relocation_index.defined_fields(&self.headers, index, &section.section.bytes)?;
         let is_kept =
-            |function: &Function<'_>| fields.binary_search(&(function.start_field.0 as u64)).is_ok();
+            |function: &Function<'_>| fields.binary_search(&function.start_field.0.to_u64()).is_ok();
         section.exclude_where(|function| (!is_kept(function)).then_some(Exclusion::Discarded));
         Ok(())
     }

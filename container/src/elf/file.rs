@@ -1,5 +1,6 @@
 //! An ELF file, and what is found in it.
 
+use cfipack_format::widen::ToU64;
 use std::borrow::Cow;
 
 use cfipack_cfi as cfi;
@@ -163,14 +164,14 @@ impl<'a> Elf<'a> {
         let headers = &self.headers;
         let mut found = Vec::new();
         // Sections that overlap could make a small file as many times as long as it has sections.
-        let mut room = headers.bytes.len() as u64;
+        let mut room = headers.bytes.len().to_u64();
         for (index, header) in headers.sections.enumerate() {
             let flags = header.sh_flags(headers.endian);
             if !flags.contains(elf::SHF_ALLOC | elf::SHF_EXECINSTR) || !headers.has_bytes(header) {
                 continue;
             }
             let bytes = headers.section_bytes(index.0)?;
-            let size = bytes.len() as u64;
+            let size = bytes.len().to_u64();
             room = room.checked_sub(size).ok_or_else(|| Error::SectionsOverlap {
                 section: headers.name_for_error(index.0),
                 offset: header.sh_offset(headers.endian),

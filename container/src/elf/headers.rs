@@ -1,5 +1,6 @@
 //! The headers of an ELF file, and the bytes that they point to.
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use std::borrow::Cow;
 
 use cfipack_format::{Address, Arch, Endian};
@@ -64,7 +65,7 @@ impl<'a> Headers<'a> {
     /// A section's name, or nothing if it has none that can be read. A long one is cut, as names of symbols are.
     pub fn name(&self, header: &SectionHeader64<Endianness>) -> &'a [u8] {
         let strings = self.file.shstrndx(self.endian, self.bytes).ok();
-        let strings = strings.and_then(|index| self.sections.section(SectionIndex(index as usize)).ok());
+        let strings = strings.and_then(|index| self.sections.section(SectionIndex(index.to_usize())).ok());
         let strings = strings.and_then(|strings| strings.data(self.endian, self.bytes).ok());
         names::at(strings.unwrap_or_default(), header.sh_name(self.endian))
     }
@@ -139,7 +140,7 @@ fn file_header(bytes: &[u8]) -> Result<&FileHeader64<Endianness>, Error> {
     FileHeader64::parse(bytes).map_err(|_| Error::Table {
         what: "ELF header",
         offset: 0,
-        value: bytes.len() as u64,
+        value: bytes.len().to_u64(),
     })
 }
 

@@ -1,5 +1,6 @@
 //! The symbols that relocations name: where each is defined.
 
+use cfipack_format::widen::ToUsize;
 use object::elf::{self, Sym64};
 use object::read::elf::{SectionHeader as _, Sym as _};
 use object::{Endianness, SectionIndex, U32};
@@ -36,7 +37,8 @@ impl ExtendedIndexes {
         let endian = headers.endian;
         let is_extended =
             headers.sections.enumerate().filter(|(_, s)| s.sh_type(endian) == elf::SHT_SYMTAB_SHNDX);
-        let mut pairs: Vec<_> = is_extended.map(|(index, s)| (s.sh_link(endian) as usize, index.0)).collect();
+        let mut pairs: Vec<_> =
+            is_extended.map(|(index, s)| (s.sh_link(endian).to_usize(), index.0)).collect();
         pairs.sort_unstable();
         Self { pairs }
     }
@@ -69,7 +71,7 @@ impl LinkedSymbols<'_> {
         let number = symbol.st_shndx(endian);
         let section = match number.index() {
             Some(section) => Some(usize::from(section)),
-            None if number == elf::SHN_XINDEX => Some(self.extended.get(index)?.get(endian) as usize),
+            None if number == elf::SHN_XINDEX => Some(self.extended.get(index)?.get(endian).to_usize()),
             None => None,
         };
         let section = section.filter(|&section| section != 0);

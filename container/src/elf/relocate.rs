@@ -3,6 +3,7 @@
 //! Only what `.eh_frame`, `.debug_frame` and `.sframe` contain is applied: addresses and distances
 //! of 4 and 8 bytes (the psABIs' `S + A` and `S + A - P`).
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use std::borrow::Cow;
 
 use cfipack_format::Arch;
@@ -31,7 +32,7 @@ impl RelocationIndex {
             |kind: elf::SectionType| matches!(kind, elf::SHT_RELA | elf::SHT_REL | elf::SHT_CREL);
         let holders = headers.sections.enumerate().filter(|(_, s)| is_relocations(s.sh_type(headers.endian)));
         let mut pairs: Vec<_> =
-            holders.map(|(index, section)| (section.sh_info(headers.endian) as usize, index.0)).collect();
+            holders.map(|(index, section)| (section.sh_info(headers.endian).to_usize(), index.0)).collect();
         pairs.sort_unstable();
         Self { pairs, extended: ExtendedIndexes::read(headers) }
     }
@@ -67,7 +68,7 @@ impl RelocationIndex {
                 value: header.sh_size(endian),
             };
             let damaged = |_: object::Error| damage;
-            let symbols = self.extended.symbols(headers, header.sh_link(endian) as usize).ok_or(damage)?;
+            let symbols = self.extended.symbols(headers, header.sh_link(endian).to_usize()).ok_or(damage)?;
             let mut push = |entry: Crel, implicit: bool| {
                 // No field is named twice, so more relocations than bytes are damage, not data.
                 if all.len() > bytes.len() {
@@ -168,7 +169,7 @@ fn resolve(
             Operation::of(headers.arch, entry.r_type.0),
             Some(Operation::Store { relative: true, .. })
         ),
-        symbol: (entry.r_sym != 0).then_some(entry.r_sym as usize),
+        symbol: (entry.r_sym != 0).then_some(entry.r_sym.to_usize()),
         section: None,
         value: 0,
         addend: entry.r_addend,
@@ -181,7 +182,7 @@ fn resolve(
         symbols.defined(headers.endian, index).ok_or_else(|| Error::RelocationSymbol {
             section: headers.name_for_error(section),
             offset: relocation.offset,
-            value: index as u64,
+            value: index.to_u64(),
         })?;
     (relocation.section, relocation.value) = (defined_in, value);
     Ok(relocation)

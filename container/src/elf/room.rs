@@ -1,5 +1,6 @@
 //! Limits of the memory that the sections of a file may take.
 
+use cfipack_format::widen::ToU64;
 use object::Endianness;
 use object::elf::SectionHeader64;
 use object::read::elf::SectionHeader as _;
@@ -25,7 +26,7 @@ pub(super) struct Room {
 impl Room {
     /// The room that a file has.
     pub(super) fn of(headers: &Headers<'_>) -> Self {
-        let length = headers.bytes.len() as u64;
+        let length = headers.bytes.len().to_u64();
         Self { copied: length, decompressed: length.saturating_mul(DECOMPRESSED_PER_BYTE) }
     }
 

@@ -1,5 +1,6 @@
 //! `__LD,__compact_unwind` of a relocatable object, its pointers resolved.
 
+use cfipack_format::widen::ToUsize;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -116,7 +117,7 @@ impl<'a> Headers<'a> {
         let mut referents = Vec::new();
         for fixup in self.fixups(index)? {
             let referent = self.resolve(index, &section.bytes, &fixup, &names)?;
-            referents.push((SectionOffset(fixup.offset as usize), referent));
+            referents.push((SectionOffset(fixup.offset.to_usize()), referent));
         }
         referents.sort_by_key(|referent| referent.0);
         let mut found = CompactUnwind { section, rows: Vec::new(), personalities: Vec::new(), referents };

@@ -2,6 +2,7 @@
 
 use cfipack_cfi as cfi;
 use cfipack_format::Address;
+use cfipack_format::widen::ToU64;
 use object::macho;
 
 use super::compact_unwind::CompactUnwind;
@@ -94,8 +95,8 @@ impl<'a> MachO<'a> {
         let mut starts = Vec::new();
         let (mut address, mut rest) = (self.headers.base.0, list);
         loop {
-            let offset = offset + (list.len() - rest.len()) as u64;
-            let damaged = Error::Table { what: "LC_FUNCTION_STARTS", offset, value: list.len() as u64 };
+            let offset = offset + (list.len() - rest.len()).to_u64();
+            let damaged = Error::Table { what: "LC_FUNCTION_STARTS", offset, value: list.len().to_u64() };
             if rest.is_empty() {
                 return Ok(starts);
             }

@@ -1,5 +1,6 @@
 //! The header and the load commands of a Mach-O file, and the bytes that they point to.
 
+use cfipack_format::widen::ToU64;
 use std::borrow::Cow;
 
 use cfipack_format::{Address, Arch};
@@ -62,7 +63,7 @@ impl<'a> Headers<'a> {
     }
 
     fn parse_width<H: MachHeader<Endian = LE>>(bytes: &'a [u8]) -> Result<Self, Error> {
-        let damaged = |_| Error::Table { what: "Mach-O header", offset: 0, value: bytes.len() as u64 };
+        let damaged = |_| Error::Table { what: "Mach-O header", offset: 0, value: bytes.len().to_u64() };
         let header = H::parse(bytes, 0).map_err(damaged)?;
         let kind = match header.filetype(LE) {
             macho::MH_OBJECT => Kind::Relocatable,
@@ -83,7 +84,7 @@ impl<'a> Headers<'a> {
     }
 
     fn read_commands<H: MachHeader<Endian = LE>>(&mut self, header: &'a H) -> Result<(), Error> {
-        let start = size_of::<H>() as u64;
+        let start = size_of::<H>().to_u64();
         let (count, size) = (header.ncmds(LE), header.sizeofcmds(LE));
         let damaged = |offset, value| Error::Table { what: "load commands", offset, value };
         let commands = header.load_commands(LE, self.bytes, 0).map_err(|_| damaged(start, size.into()))?;

@@ -4,6 +4,7 @@
 //! space, except for symbols: of a relocation that names one, the field holds what is added to
 //! the symbol's address. The sections are not moved here, so only those are left to do.
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use std::borrow::Cow;
 
 use cfipack_format::{Address, Arch};
@@ -87,7 +88,7 @@ impl Headers<'_> {
         let (offset, count) = (header.relocations_off, header.relocations_count);
         let damaged = Error::Table { what: "relocations", offset, value: count.into() };
         let entries = range(self.bytes, offset, u64::from(count) * 8).ok_or(damaged)?;
-        let (entries, _) = slice_from_bytes(entries, count as usize).map_err(|()| damaged)?;
+        let (entries, _) = slice_from_bytes(entries, count.to_usize()).map_err(|()| damaged)?;
         Ok(entries.iter().map(|entry| self.fixup(entry)))
     }
 
@@ -131,7 +132,7 @@ impl Headers<'_> {
             return Fixup { offset: info.r_address, kind: info.r_type, width, relative, target };
         }
         let info = entry.info(LE);
-        let number = info.r_symbolnum as usize;
+        let number = info.r_symbolnum.to_usize();
         let target =
             if info.r_extern { Target::Symbol(number) } else { Target::Section(number.checked_sub(1)) };
         let (width, relative) = (1 << info.r_length, info.r_pcrel);
@@ -140,7 +141,7 @@ impl Headers<'_> {
 
     pub(super) fn missing_symbol(&self, section: usize, fixup: &Fixup, symbol: usize) -> Error {
         let section = self.name_for_error(section);
-        Error::RelocationSymbol { section, offset: fixup.offset.into(), value: symbol as u64 }
+        Error::RelocationSymbol { section, offset: fixup.offset.into(), value: symbol.to_u64() }
     }
 
     pub(super) fn bad_field(&self, section: usize, fixup: &Fixup) -> Error {
@@ -161,7 +162,7 @@ pub(super) fn apply(file: &Headers<'_>, section: usize, bytes: &mut Cow<'_, [u8]
             Operation::Subtract => symbol.value.wrapping_neg(),
             _ => symbol.value,
         };
-        let start = fixup.offset as usize;
+        let start = fixup.offset.to_usize();
         if field(bytes, &fixup).is_none() || fixup.width < 4 {
             return Err(file.bad_field(section, &fixup));
         }
@@ -173,7 +174,7 @@ pub(super) fn apply(file: &Headers<'_>, section: usize, bytes: &mut Cow<'_, [u8]
 
 /// The value that a relocation's field holds.
 pub(super) fn field(bytes: &[u8], fixup: &Fixup) -> Option<u64> {
-    let field = bytes.get(fixup.offset as usize..)?.get(..fixup.width)?;
+    let field = bytes.get(fixup.offset.to_usize()..)?.get(..fixup.width)?;
     Some(field.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte)))
 }
 

@@ -1,5 +1,6 @@
 //! The symbol table.
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use std::borrow::Cow;
 
 use object::LittleEndian as LE;
@@ -59,11 +60,11 @@ impl<'a> SymbolTable<'a> {
         let size = usize::from(pointer_size) + 8;
         let (offset, count) = (command.symoff.get(LE).into(), u64::from(command.nsyms.get(LE)));
         let damaged = |what, offset, value| Error::Table { what, offset, value };
-        let entries = range(bytes, offset, count * size as u64);
+        let entries = range(bytes, offset, count * size.to_u64());
         let entries = entries.ok_or(damaged("symbol table", offset, count))?;
         let (offset, length) = (command.stroff.get(LE).into(), command.strsize.get(LE).into());
         let strings = range(bytes, offset, length).ok_or(damaged("string table", offset, length))?;
-        Ok(Self { offset: command.symoff.get(LE) as usize, entries, strings, size })
+        Ok(Self { offset: command.symoff.get(LE).to_usize(), entries, strings, size })
     }
 
     /// The place of the value of a symbol of an index in the file.

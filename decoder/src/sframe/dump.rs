@@ -1,6 +1,7 @@
 //! A section as text: byte for byte what `readelf --sframe` of binutils 2.47 prints, and of version 1 what
 //! 2.40 did.
 
+use cfipack_format::widen::ToUsize;
 use core::fmt::{self, Write};
 
 use cfipack_format::sframe::{CONTROL_CFA_SLOT, FdeType, Flags, Version};
@@ -241,7 +242,7 @@ impl Line {
             self.push(b'-');
         }
         let mut rest = value.unsigned_abs();
-        let digits = rest.checked_ilog10().unwrap_or(0) as usize + 1;
+        let digits = rest.checked_ilog10().unwrap_or(0).to_usize() + 1;
         for byte in self.bytes[self.len..self.len + digits].iter_mut().rev() {
             *byte = b'0' + (rest % 10) as u8;
             rest /= 10;
@@ -260,10 +261,10 @@ impl Line {
 
     /// Prints a number with leading zeros up to `digits`.
     fn hexadecimal(&mut self, value: u64, digits: usize) -> &mut Self {
-        let needed = (u64::BITS - value.leading_zeros()).div_ceil(4) as usize;
+        let needed = (u64::BITS - value.leading_zeros()).div_ceil(4).to_usize();
         let digits = digits.max(needed);
         for (i, byte) in self.bytes[self.len..self.len + digits].iter_mut().rev().enumerate() {
-            *byte = b"0123456789abcdef"[(value >> (4 * i) & 0xf) as usize];
+            *byte = b"0123456789abcdef"[(value >> (4 * i) & 0xf).to_usize()];
         }
         self.len += digits;
         self

@@ -1,6 +1,7 @@
 //! One function: its FDE, and in version 3 its attribute.
 
 use cfipack_format::sframe::{Attribute, Fde, FdeInfo, FdeType, FreType, Version};
+use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Address, FunctionOffset, Row, SectionOffset};
 
 use super::{Error, Fres, Rows, Section};
@@ -98,7 +99,7 @@ impl<'a> Section<'a> {
         let is_given = self.version.has_repetition_size() || !info.contains(FdeInfo::PC_MASK);
         let rep_size = if is_given { u16::from(rep_size) } else { MASKS_REPEAT };
         // The least FRE is a start and an info byte.
-        if u64::from(num_fres) * (fre_type.width() as u64 + 1) > fres.len() as u64 {
+        if u64::from(num_fres) * (fre_type.width().to_u64() + 1) > fres.len().to_u64() {
             return Err(Error::FreCount { offset, value: num_fres });
         }
         Ok(Body { fres, num_fres, info, rep_size, fre_type, fde_type, offset })
@@ -228,7 +229,7 @@ impl<'a> Function<'a> {
     pub fn fre_bytes(&self) -> Result<&'a [u8], Error> {
         let mut fres = self.fres();
         while fres.next().transpose()?.is_some() {}
-        let start = self.fde.fre_off as usize;
+        let start = self.fde.fre_off.to_usize();
         let end = fres.offset().0 - self.section.fres_offset;
         Ok(&self.section.fres[start..end])
     }

@@ -1,6 +1,7 @@
 //! An index over a section's functions, for more than a few lookups.
 
 use cfipack_format::sframe::Fde;
+use cfipack_format::widen::ToUsize;
 use cfipack_format::{Address, Row};
 
 use super::widest::Widest;
@@ -67,8 +68,8 @@ impl Plan {
         };
         let first = first.unwrap_or(0);
         let span = saturated(last.unwrap_or(first), first);
-        let shift = (0..u32::BITS).find(|shift| (span >> shift) as usize <= count).unwrap_or(0);
-        Self { first, shift, buckets: (span >> shift) as usize + 1 }
+        let shift = (0..u32::BITS).find(|shift| (span >> shift).to_usize() <= count).unwrap_or(0);
+        Self { first, shift, buckets: (span >> shift).to_usize() + 1 }
     }
 }
 
@@ -100,7 +101,7 @@ impl<'a, 'm> Index<'a, 'm> {
         let (buckets, memory) = memory.split_at_mut_checked(plan.buckets + 1).ok_or(too_short)?;
         let (functions, order) = memory.split_at_mut_checked(3 * (count + TRIED)).ok_or(too_short)?;
         let (functions, _) = functions.as_chunks_mut();
-        let start = |index: u32| section.located(index as usize).map_or(i64::MAX, |(_, start)| start);
+        let start = |index: u32| section.located(index.to_usize()).map_or(i64::MAX, |(_, start)| start);
         let order = if section.is_sorted() {
             &mut []
         } else {
@@ -114,7 +115,7 @@ impl<'a, 'm> Index<'a, 'm> {
 
         let (mut filled, mut previous) = (0, i64::MIN);
         for (place, function) in functions.iter_mut().take(count).enumerate() {
-            let index = order.get(place).map_or(place, |&index| index as usize);
+            let index = order.get(place).map_or(place, |&index| index.to_usize());
             let not_sorted = Error::NotSorted { offset: section.fde_offset(index) };
             let (fde, start) = section.located(index).ok_or(Error::NoFunction { index })?;
             if start < previous {
@@ -124,7 +125,7 @@ impl<'a, 'm> Index<'a, 'm> {
             let start = saturated(start, plan.first);
             let widest = section.widest_row(index, &fde).unwrap_or(Widest::NONE);
             *function = [start, fde.fre_off, widest.0];
-            let bucket = (start >> plan.shift) as usize;
+            let bucket = (start >> plan.shift).to_usize();
             while filled <= bucket {
                 // A start after the last one's has no bucket.
                 *buckets.get_mut(filled).ok_or(not_sorted)? = place as u32;
@@ -153,7 +154,7 @@ impl<'a, 'm> Index<'a, 'm> {
         if let Some(&[first, fre_off, widest]) = self.functions.get(count.wrapping_sub(1)) {
             let (offset, widest) = (start.wrapping_sub(first), Widest(widest));
             if offset < widest.end()
-                && let Some(fre) = self.section.fres.get(fre_off as usize + widest.at() as usize..)
+                && let Some(fre) = self.section.fres.get(fre_off.to_usize() + widest.at().to_usize()..)
                 && let Some(row) = self.section.default_row(fre, widest.fre_type())
                 && row.start.0 <= offset
             {
@@ -210,7 +211,7 @@ impl<'a, 'm> Index<'a, 'm> {
     /// The index of the function at this place in order of address.
     #[inline]
     fn index_at(&self, place: usize) -> usize {
-        self.order.get(place).map_or(place, |&index| index as usize)
+        self.order.get(place).map_or(place, |&index| index.to_usize())
     }
 
     /// The PC in bytes from the first function's start; `None` before it and 4 GiB after it.
@@ -225,8 +226,8 @@ impl<'a, 'm> Index<'a, 'm> {
     #[inline(always)]
     fn count_not_after(&self, pc: u32) -> usize {
         // A PC after the last function's start is looked for in the last bucket.
-        let bucket = ((pc >> self.shift) as usize).min(self.buckets.len() - 2);
-        let mut count = self.buckets[bucket] as usize;
+        let bucket = (pc >> self.shift).to_usize().min(self.buckets.len() - 2);
+        let mut count = self.buckets[bucket].to_usize();
         // A few times some, which guesses well: what comes next need not wait for the starts.
         for _ in 0..8 {
             let rest = self.functions.get(count..).unwrap_or_default();
@@ -237,7 +238,7 @@ impl<'a, 'm> Index<'a, 'm> {
                 return count;
             }
         }
-        let crowd = self.functions.get(count..self.buckets[bucket + 1] as usize).unwrap_or_default();
+        let crowd = self.functions.get(count..self.buckets[bucket + 1].to_usize()).unwrap_or_default();
         count + crowd.partition_point(|&[start, ..]| start <= pc)
     }
 

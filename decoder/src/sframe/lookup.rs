@@ -4,6 +4,7 @@
 //! only skips: it reads a start and an info byte of each, and decodes the one that answers.
 
 use cfipack_format::sframe::{Fde, FdeType, FreInfo, Version};
+use cfipack_format::widen::ToUsize;
 use cfipack_format::{Address, Row};
 
 use super::fde::Body;
@@ -247,7 +248,7 @@ impl<'a> Section<'a> {
         // Seven starts at a time: their loads do not wait for each other, where those of a binary
         // search do. The last few lie together, and are all read.
         while len >= 16 {
-            let step = len as usize / 8;
+            let step = len.to_usize() / 8;
             let Some(fdes) = fdes.get(base..).and_then(|fdes| fdes.get(..7 * step + 1)) else { break };
             let (origin, stride) = (origin(base), ((N * step) & relative) as i64);
             let not_after =
@@ -255,7 +256,7 @@ impl<'a> Section<'a> {
             base += step * (1..8).filter(not_after).count();
             len -= 7 * step as u32;
         }
-        let last = fdes.get(base..base + len as usize).unwrap_or_default();
+        let last = fdes.get(base..base + len.to_usize()).unwrap_or_default();
         let (mut origin, stride) = (origin(base), (N & relative) as i64);
         for fde in last {
             base += usize::from(start(fde).wrapping_add(origin) <= pc);

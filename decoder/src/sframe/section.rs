@@ -1,5 +1,6 @@
 //! The section as a whole: its header and where its two sub-sections lie.
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use core::iter::FusedIterator;
 
 use cfipack_format::sframe::{Abi, Flags, Header, MAX_FRES_PER_BYTE, Version};
@@ -93,9 +94,9 @@ impl<'a> Section<'a> {
             return Err(Error::FixedReturnAddress { value: header.fixed_ra_offset });
         }
 
-        let headers = (Header::SIZE + usize::from(header.auxhdr_len)) as u64;
+        let headers = (Header::SIZE + usize::from(header.auxhdr_len)).to_u64();
         let index_start = headers + u64::from(header.fde_off);
-        let index_end = index_start + u64::from(header.num_fdes) * version.fde_size() as u64;
+        let index_end = index_start + u64::from(header.num_fdes) * version.fde_size().to_u64();
         let fres_start = headers + u64::from(header.fre_off);
         let fres_end = fres_start + u64::from(header.fre_len);
         let out_of_index = Error::FunctionIndex { offset: index_start, num_fdes: header.num_fdes };
@@ -106,8 +107,8 @@ impl<'a> Section<'a> {
         let fres = range(bytes, fres_start, fres_end)
             .ok_or(Error::FreSubSection { offset: fres_start, len: header.fre_len })?;
         // Both lie within `bytes`, so their ends are of type `usize`.
-        let (index_offset, fres_offset) = (index_start as usize, fres_start as usize);
-        let rest = &bytes[fres_end as usize..];
+        let (index_offset, fres_offset) = (index_start.to_usize(), fres_start.to_usize());
+        let rest = &bytes[fres_end.to_usize()..];
         let is_pc_relative = header.flags.contains(Flags::START_PCREL);
         let section = Self {
             header,
@@ -132,11 +133,11 @@ impl<'a> Section<'a> {
             let head = bytes.first_chunk()?;
             let header = Header::read(head, Header::endian_of([head[0], head[1]])?);
             let version = Version::from_number(header.version)?;
-            let index = u64::from(header.fde_off) + u64::from(header.num_fdes) * version.fde_size() as u64;
+            let index = u64::from(header.fde_off) + u64::from(header.num_fdes) * version.fde_size().to_u64();
             let fres = u64::from(header.fre_off) + u64::from(header.fre_len);
-            Some((Header::SIZE + usize::from(header.auxhdr_len)) as u64 + index.max(fres))
+            Some((Header::SIZE + usize::from(header.auxhdr_len)).to_u64() + index.max(fres))
         };
-        claimed().unwrap_or(Header::SIZE as u64)
+        claimed().unwrap_or(Header::SIZE.to_u64())
     }
 
     /// Bytes of the table, header included, without what follows it.
@@ -210,7 +211,7 @@ impl<'a> Section<'a> {
     /// goes beyond [`MAX_FRES_PER_BYTE`] counts as one that cannot be read.
     pub fn functions(&self) -> impl ExactSizeIterator<Item = Result<Function<'a>, Error>> + FusedIterator {
         let section = *self;
-        let most = (section.index.len() + section.fres.len()) as u64 * MAX_FRES_PER_BYTE as u64;
+        let most = (section.index.len() + section.fres.len()).to_u64() * MAX_FRES_PER_BYTE.to_u64();
         let mut fres = 0;
         (0..section.num_functions()).map(move |index| {
             let fde = section.fde(index).ok_or(Error::NoFunction { index })?;

@@ -1,6 +1,7 @@
 //! The row of a function that answers for the most PCs.
 
 use cfipack_format::sframe::{Fde, FdeType, FreInfo, FreType};
+use cfipack_format::widen::ToUsize;
 
 use super::Section;
 
@@ -59,7 +60,7 @@ impl Section<'_> {
         if body.is_pc_mask() || is_signal_frame || body.fde_type == FdeType::Flex {
             return None;
         }
-        let first = self.fres.len() - body.fres.len() - fde.fre_off as usize;
+        let first = self.fres.len() - body.fres.len() - fde.fre_off.to_usize();
         let (mut widest, mut width) = (Widest::NONE, 0);
         let (mut at, mut before) = (0, None);
         for row in 0..=body.num_fres.min(Widest::MAX_ROWS) {

@@ -1,6 +1,7 @@
 //! The length of a table, by its own fields.
 
 use cfipack_format::unwind_info::{CompressedPage, ENCODING_SIZE, Header, IndexEntry, PERSONALITY_SIZE};
+use cfipack_format::widen::ToU64;
 
 use super::{Error, Section};
 
@@ -9,12 +10,13 @@ impl Section<'_> {
     /// read where the end is not known. With so many bytes at hand it may be more: the header leads to the index,
     /// the index to the pages, and a page's header to its end. The header's own size if `bytes` have no header.
     pub fn claimed_len(bytes: &[u8]) -> u64 {
-        let Some(header) = bytes.first_chunk() else { return Header::SIZE as u64 };
+        let Some(header) = bytes.first_chunk() else { return Header::SIZE.to_u64() };
         let header = Header::read(header);
-        let array = |offset: u32, count: u32, size: usize| u64::from(offset) + u64::from(count) * size as u64;
+        let array =
+            |offset: u32, count: u32, size: usize| u64::from(offset) + u64::from(count) * size.to_u64();
         let index_end = array(header.index_off, header.index_count, IndexEntry::SIZE);
         let arrays = [
-            Header::SIZE as u64,
+            Header::SIZE.to_u64(),
             array(header.common_off, header.common_count, ENCODING_SIZE),
             array(header.personalities_off, header.personalities_count, PERSONALITY_SIZE),
             index_end,
@@ -25,11 +27,11 @@ impl Section<'_> {
             // The sentinel's is the end of the LSDA index.
             len = len.max(entry.lsda_off.into());
             if entry.page_off != 0 {
-                len = len.max(u64::from(entry.page_off) + CompressedPage::SIZE as u64);
+                len = len.max(u64::from(entry.page_off) + CompressedPage::SIZE.to_u64());
             }
             len = len.max(match section.page(number) {
-                Some(Ok(page)) => page.bytes_end() as u64,
-                Some(Err(Error::OutOfBounds { offset, size, .. })) => offset.0 as u64 + size,
+                Some(Ok(page)) => page.bytes_end().to_u64(),
+                Some(Err(Error::OutOfBounds { offset, size, .. })) => offset.0.to_u64() + size,
                 _ => 0,
             });
         }

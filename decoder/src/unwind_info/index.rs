@@ -1,6 +1,7 @@
 //! The index of pages, and the LSDA index.
 
 use cfipack_format::unwind_info::{IndexEntry, LsdaEntry};
+use cfipack_format::widen::ToUsize;
 use cfipack_format::{ImageOffset, SectionOffset};
 
 use super::{Entry, Error, Page, Part, Section, array};
@@ -34,7 +35,7 @@ impl<'a> Section<'a> {
         if !entry.encoding.has_lsda() {
             return Ok(None);
         }
-        let (offset, lsdas) = self.page_lsdas(entry.page as usize)?;
+        let (offset, lsdas) = self.page_lsdas(entry.page.to_usize())?;
         let after = lsdas.partition_point(|b| LsdaEntry::read(b).function <= entry.start);
         let found = after.checked_sub(1).map(|i| LsdaEntry::read(&lsdas[i]));
         match found.filter(|found| found.function == entry.start) {
@@ -78,11 +79,11 @@ impl<'a> Section<'a> {
             return Err(Error::LsdaRange { offset, start, end });
         };
         let count = size / LsdaEntry::SIZE as u32;
-        Ok((SectionOffset(start as usize), array(self.bytes, Part::LsdaIndex, start as usize, count)?))
+        Ok((SectionOffset(start.to_usize()), array(self.bytes, Part::LsdaIndex, start.to_usize(), count)?))
     }
 
     /// The offset of a field of an index entry.
     pub(super) fn index_entry_offset(&self, number: usize, field: usize) -> SectionOffset {
-        SectionOffset(self.header.index_off as usize + number * IndexEntry::SIZE + field)
+        SectionOffset(self.header.index_off.to_usize() + number * IndexEntry::SIZE + field)
     }
 }

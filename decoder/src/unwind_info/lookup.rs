@@ -1,5 +1,6 @@
 //! The lookup by image offset.
 
+use cfipack_format::widen::ToUsize;
 use core::hint::select_unpredictable;
 
 use cfipack_format::ImageOffset;
@@ -47,7 +48,7 @@ impl<'a> Section<'a> {
         let number = last_below::<3, 96>(self.index.as_flattened().as_chunks().0, limit);
         let [this, next] = self.index.get(number..)?.first_chunk()?;
         let (this, next) = (IndexEntry::read(this), IndexEntry::read(next).function);
-        let page = self.bytes.get(this.page_off as usize..)?;
+        let page = self.bytes.get(this.page_off.to_usize()..)?;
         let header = page.first_chunk()?;
         let (kind, header) = (PageKind::read(header), CompressedPage::read(header));
         let (entries_off, count) = (usize::from(header.entries_off), usize::from(header.entries_count));
@@ -69,7 +70,7 @@ impl<'a> Section<'a> {
                     Some(b) => this.function.0.wrapping_add(CompressedEntry::read(b).function_off()),
                     None => next.0,
                 };
-                let own = this.page_off as usize + usize::from(header.encodings_off);
+                let own = this.page_off.to_usize() + usize::from(header.encodings_off);
                 let encoding = self.encoding(entry.encoding_index(), own, header.encodings_count)?;
                 (ImageOffset(start), ImageOffset(end), encoding)
             }
@@ -97,7 +98,7 @@ impl<'a> Section<'a> {
             return None;
         }
         let is_common = number < common;
-        let palette = select_unpredictable(is_common, self.header.common_off as usize, own);
+        let palette = select_unpredictable(is_common, self.header.common_off.to_usize(), own);
         let i = select_unpredictable(is_common, number, number.wrapping_sub(common));
         let b = self.bytes.get(palette + i * ENCODING_SIZE..)?.first_chunk()?;
         Some(Encoding(u32::from_le_bytes(*b)))

@@ -10,6 +10,7 @@
 //! Of several entries at one address (ld64's aliases, lld's empty sections) the last is the one
 //! that has bytes, as in every other reader.
 
+use cfipack_format::widen::{ToU64, ToUsize};
 mod claimed;
 mod dump;
 mod entries;
@@ -59,7 +60,7 @@ impl<'a> Section<'a> {
     /// A version other than 1, an index without a sentinel, an array outside of the section.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
         let Some(header) = bytes.first_chunk() else {
-            let (part, offset, size) = (Part::Header, SectionOffset(0), Header::SIZE as u64);
+            let (part, offset, size) = (Part::Header, SectionOffset(0), Header::SIZE.to_u64());
             return Err(Error::OutOfBounds { part, offset, size, section: bytes.len() });
         };
         let header = Header::read(header);
@@ -69,10 +70,10 @@ impl<'a> Section<'a> {
         if header.index_count == 0 {
             return Err(Error::NoIndex);
         }
-        let index = array(bytes, Part::Index, header.index_off as usize, header.index_count)?;
-        let (at, count) = (header.common_off as usize, header.common_count);
+        let index = array(bytes, Part::Index, header.index_off.to_usize(), header.index_count)?;
+        let (at, count) = (header.common_off.to_usize(), header.common_count);
         let common = array(bytes, Part::CommonEncodings, at, count)?;
-        let (at, count) = (header.personalities_off as usize, header.personalities_count);
+        let (at, count) = (header.personalities_off.to_usize(), header.personalities_count);
         let personalities = array(bytes, Part::Personalities, at, count)?;
         Ok(Self { bytes, header, common, personalities, index })
     }
@@ -122,10 +123,10 @@ fn array<const SIZE: usize>(
     offset: usize,
     count: u32,
 ) -> Result<&[[u8; SIZE]], Error> {
-    match bytes.get(offset..).and_then(|rest| rest.as_chunks().0.get(..count as usize)) {
+    match bytes.get(offset..).and_then(|rest| rest.as_chunks().0.get(..count.to_usize())) {
         Some(items) => Ok(items),
         None => {
-            let (size, offset) = (u64::from(count) * SIZE as u64, SectionOffset(offset));
+            let (size, offset) = (u64::from(count) * SIZE.to_u64(), SectionOffset(offset));
             Err(Error::OutOfBounds { part, offset, size, section: bytes.len() })
         }
     }

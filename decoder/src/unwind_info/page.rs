@@ -4,6 +4,7 @@ use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::unwind_info::{
     CompressedEntry, CompressedPage, ENCODING_SIZE, IndexEntry, PageKind, RegularEntry, RegularPage,
 };
+use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{ImageOffset, SectionOffset};
 
 use super::{Entry, Error, Part, Section, array};
@@ -45,13 +46,13 @@ impl<'a> Page<'a> {
         next: IndexEntry,
     ) -> Result<Self, Error> {
         let bytes = section.bytes;
-        let offset = this.page_off as usize;
+        let offset = this.page_off.to_usize();
         if offset == 0 {
-            return Err(Error::NoPage { offset: section.index_entry_offset(number as usize, 4) });
+            return Err(Error::NoPage { offset: section.index_entry_offset(number.to_usize(), 4) });
         }
         // A regular page's header is shorter, but with an entry it has as many bytes.
         let Some(header) = bytes.get(offset..).and_then(|rest| rest.first_chunk()) else {
-            let (part, size) = (Part::Page, CompressedPage::SIZE as u64);
+            let (part, size) = (Part::Page, CompressedPage::SIZE.to_u64());
             let offset = SectionOffset(offset);
             return Err(Error::OutOfBounds { part, offset, size, section: bytes.len() });
         };
@@ -238,7 +239,7 @@ impl<'a> Page<'a> {
         let function = self.compressed_function(i, entry)?;
         let index = entry.encoding_index();
         let Some(b) = self.common.iter().chain(local).nth(index.into()) else {
-            let count = (self.common.len() + local.len()) as u64;
+            let count = (self.common.len() + local.len()).to_u64();
             return Err(Error::EncodingIndex { offset: self.entry_offset(i), index, count });
         };
         Ok(RegularEntry { function, encoding: Encoding(u32::from_le_bytes(*b)) })

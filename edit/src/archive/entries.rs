@@ -1,5 +1,6 @@
 //! The entries of an archive, written again.
 
+use cfipack_format::widen::ToU64;
 use std::borrow::Cow;
 
 use cfipack_container::Error;
@@ -14,7 +15,7 @@ const MAX_NAME_LEN: usize = 100;
 pub(super) fn append_header(archive: &mut Rewrite<'_>, entry: &Entry<'_>, size: u64) -> Result<(), Error> {
     let field = format!("{size:<10}").into_bytes();
     if field.len() > SIZE_FIELD.len() {
-        let offset = (entry.header + SIZE_FIELD.start) as u64;
+        let offset = (entry.header + SIZE_FIELD.start).to_u64();
         return Err(Error::ArchiveSize { offset, value: size });
     }
     let name = &entry.name[..entry.name.len().min(MAX_NAME_LEN)];

@@ -1,5 +1,6 @@
 //! An archive with other members in the place of its own.
 
+use cfipack_format::widen::ToU64;
 use std::borrow::Cow;
 
 use cfipack_container::raw::archive::{Entries, Entry, EntryKind, HEADER_LEN};
@@ -58,7 +59,7 @@ pub fn rewrite_members<'a, E: From<Error>>(
     };
     let entries: Vec<_> = entries.collect::<Result<_, _>>()?;
     if let Some(foreign) = entries.iter().find(|entry| entry.kind == EntryKind::Foreign) {
-        return Err(Error::Archive { offset: foreign.header as u64 }.into());
+        return Err(Error::Archive { offset: foreign.header.to_u64() }.into());
     }
     let mut changed = Vec::new();
     for entry in &entries {
@@ -140,7 +141,7 @@ fn moved(entries: &[Entry<'_>], changed: &[Option<Rewrite<'_>>]) -> Vec<(usize, 
 /// Appends an entry with other contents.
 fn append_member<'a>(archive: &mut Rewrite<'a>, entry: &Entry<'a>, member: Rewrite<'a>) -> Result<(), Error> {
     let name_len = entry.data.start - entry.header - HEADER_LEN;
-    let size = (name_len + member.len()) as u64;
+    let size = (name_len + member.len()).to_u64();
     append_header(archive, entry, size)?;
     archive.old(entry.header + HEADER_LEN..entry.data.start);
     archive.append(member, entry.data.start);

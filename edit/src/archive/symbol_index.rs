@@ -1,5 +1,6 @@
 //! The symbol index of an archive, whose entries lead to the headers of members.
 
+use cfipack_format::widen::ToU64;
 use std::borrow::Cow;
 
 use cfipack_container::Error;
@@ -23,9 +24,9 @@ pub(super) fn append<'a>(
         let field = &mut record[numbers.stride - numbers.width..];
         let at = numbers.range.start + (i + 1) * numbers.stride - numbers.width;
         let old = numbers.read(field);
-        let damaged = Error::ArchiveIndex { offset: at as u64, value: old };
-        let known = moved.binary_search_by_key(&old, |&(old, _)| old as u64).map_err(|_| damaged)?;
-        write(&numbers, moved[known].1 as u64, field, at as u64)?;
+        let damaged = Error::ArchiveIndex { offset: at.to_u64(), value: old };
+        let known = moved.binary_search_by_key(&old, |&(old, _)| old.to_u64()).map_err(|_| damaged)?;
+        write(&numbers, moved[known].1.to_u64(), field, at.to_u64())?;
     }
     archive.bytes(Cow::Borrowed("symbol index of the archive"), new);
     archive.old(numbers.range.end..entry.end);

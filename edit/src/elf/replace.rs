@@ -1,6 +1,7 @@
 //! A section's bytes in a finished file replaced by fewer.
 
 use cfipack_container::{Error, File};
+use cfipack_format::widen::{ToU64, ToUsize};
 use object::read::elf::SectionHeader as _;
 
 /// Bytes of a section header before the field with its size.
@@ -18,12 +19,12 @@ pub fn with_section(file: &File<'_>, index: usize, contents: &[u8]) -> Result<Op
     }
     let mut bytes = headers.bytes.to_vec();
     // It has been read there.
-    let at = header.sh_offset(headers.endian) as usize;
+    let at = header.sh_offset(headers.endian).to_usize();
     let (new, rest) = bytes[at..at + room].split_at_mut(contents.len());
     new.copy_from_slice(contents);
     rest.fill(0);
     let header = core::ptr::from_ref(header).addr() - headers.bytes.as_ptr().addr();
-    let size = headers.arch.endian().put_u64(contents.len() as u64);
+    let size = headers.arch.endian().put_u64(contents.len().to_u64());
     bytes[header + SH_SIZE..][..8].copy_from_slice(&size);
     Ok(Some(bytes))
 }

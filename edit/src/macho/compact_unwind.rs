@@ -3,6 +3,7 @@
 //! Rows that replace others change in their places. With more rows the section becomes the last one of the
 //! object's addresses: only symbols of its own move with it, and no field of another section does.
 
+use cfipack_format::widen::ToU64;
 use std::borrow::Cow;
 
 use cfipack_container::raw::macho::Headers;
@@ -76,7 +77,7 @@ impl<'f, 'a> CompactUnwindEditor<'f, 'a> {
         if let Some(section) = &section
             && section.bytes.len() % ROW != 0
         {
-            let (offset, value) = (section.address.0, section.bytes.len() as u64);
+            let (offset, value) = (section.address.0, section.bytes.len().to_u64());
             return Err(Error::Table { what: "__compact_unwind", offset, value });
         }
         let relocations = Relocations::read(file, section.as_ref().and_then(|section| section.index))?;
@@ -143,7 +144,7 @@ impl<'f, 'a> CompactUnwindEditor<'f, 'a> {
                     at
                 }
                 Some(SectionOffset(at)) => {
-                    let (offset, value) = (at as u64, old as u64);
+                    let (offset, value) = (at.to_u64(), old.to_u64());
                     return Err(Error::Table { what: "__compact_unwind: place of a row", offset, value });
                 }
                 None => {
@@ -174,8 +175,8 @@ impl<'f, 'a> CompactUnwindEditor<'f, 'a> {
             let known = u32::try_from(symbol).ok().filter(|_| self.file.symbols.get(symbol).is_some());
             let missing = Error::RelocationSymbol {
                 section: SectionName::new("__compact_unwind"),
-                offset: offset as u64,
-                value: symbol as u64,
+                offset: offset.to_u64(),
+                value: symbol.to_u64(),
             };
             self.relocations.add_symbol(offset as u32, known.ok_or(missing)?);
         }
@@ -193,7 +194,7 @@ impl<'f, 'a> CompactUnwindEditor<'f, 'a> {
     fn add_pointer(&mut self, offset: usize, to: Address) -> Result<(), Error> {
         let place = self.file.locate(to).ok_or(Error::RelocationSymbol {
             section: SectionName::new("__compact_unwind"),
-            offset: offset as u64,
+            offset: offset.to_u64(),
             value: to.0,
         })?;
         self.relocations.add_section(offset as u32, place.section);

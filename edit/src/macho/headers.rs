@@ -1,5 +1,6 @@
 //! The load commands of an object, and the parts of the file that they lead to.
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -92,9 +93,9 @@ impl Commands {
     /// A command is unknown or not of an object, or a part lies beyond the file.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, Error> {
         let damaged = |offset, value| Error::Table { what: "load commands", offset, value };
-        let header = MachHeader64::<LE>::parse(bytes, 0).map_err(|_| damaged(0, bytes.len() as u64))?;
+        let header = MachHeader64::<LE>::parse(bytes, 0).map_err(|_| damaged(0, bytes.len().to_u64()))?;
         let len = header.sizeofcmds(LE);
-        let start = size_of::<MachHeader64<LE>>() as u64;
+        let start = size_of::<MachHeader64<LE>>().to_u64();
         let mut commands = Self {
             has_subsections: header.flags(LE).0 & SUBSECTIONS_VIA_SYMBOLS != 0,
             segment: 0..0,
@@ -108,7 +109,7 @@ impl Commands {
         let list = header.load_commands(LE, bytes, 0).map_err(|_| damaged(start, len.into()))?;
         for command in list {
             let command = command.map_err(|_| damaged(start, len.into()))?;
-            let (at, raw) = (command.offset() as usize, command.raw_data());
+            let (at, raw) = (command.offset().to_usize(), command.raw_data());
             if command.cmd() == macho::LC_SEGMENT_64 {
                 commands.read_segment(at, raw)?;
                 continue;
@@ -118,7 +119,7 @@ impl Commands {
                 return Err(Error::Unsupported { what: "load command", offset, value, name: None });
             };
             for &(field, len, unit, what) in fields {
-                let word = |at| word(raw, at).ok_or(damaged(command.offset(), raw.len() as u64));
+                let word = |at| word(raw, at).ok_or(damaged(command.offset(), raw.len().to_u64()));
                 let (offset, count) = (word(field)?, word(len)?);
                 commands.add_offset(at + field, what.into(), offset, u64::from(count) * unit);
             }
@@ -131,16 +132,16 @@ impl Commands {
                 name: None,
             });
         }
-        commands.check_parts(bytes.len() as u64)?;
+        commands.check_parts(bytes.len().to_u64())?;
         Ok(commands)
     }
 
     fn read_segment(&mut self, at: usize, raw: &[u8]) -> Result<(), Error> {
-        let damaged = || Error::Table { what: "segment", offset: at as u64, value: raw.len() as u64 };
+        let damaged = || Error::Table { what: "segment", offset: at.to_u64(), value: raw.len().to_u64() };
         if !self.segment.is_empty() {
             return Err(Error::Unsupported {
                 what: "second segment",
-                offset: at as u64,
+                offset: at.to_u64(),
                 value: 1,
                 name: None,
             });
@@ -184,9 +185,9 @@ impl Commands {
     fn check_parts(&self, len: u64) -> Result<(), Error> {
         let mut parts: Vec<_> = self.offsets.iter().filter(|part| part.len != 0).collect();
         parts.sort_by_key(|part| part.offset);
-        let mut done = size_of::<MachHeader64<LE>>() as u64 + u64::from(self.len);
+        let mut done = size_of::<MachHeader64<LE>>().to_u64() + u64::from(self.len);
         for part in parts {
-            let (offset, value) = (part.at as u64, part.len);
+            let (offset, value) = (part.at.to_u64(), part.len);
             if part.offset < done {
                 return Err(Error::Table { what: "layout: parts of the file overlap", offset, value });
             }
@@ -206,12 +207,12 @@ impl Commands {
     pub(super) fn next_part(&self, offset: u64, len: usize) -> usize {
         let parts = self.offsets.iter().filter(|part| part.len != 0);
         let starts = parts.map(|part| part.offset).filter(|start| *start >= offset);
-        starts.min().map_or(len, |start| start as usize)
+        starts.min().map_or(len, |start| start.to_usize())
     }
 
     /// Refuses another section: symbols count them in one byte.
     pub(super) fn check_more_sections(&self) -> Result<(), Error> {
-        let (offset, value) = (self.segment.start as u64 + 64, self.num_sections.into());
+        let (offset, value) = (self.segment.start.to_u64() + 64, self.num_sections.into());
         match self.num_sections < u32::from(u8::MAX) {
             true => Ok(()),
             false => Err(Error::Unsupported { what: "number of sections", offset, value, name: None }),
@@ -232,7 +233,7 @@ impl Commands {
         for OffsetField { at, what, offset, len } in &self.offsets {
             let moved = splices.moved(*offset);
             let new = u32::try_from(moved).map_err(|_| {
-                let (offset, value) = (*at as u64, moved.saturating_add(*len));
+                let (offset, value) = ((*at).to_u64(), moved.saturating_add(*len));
                 Error::Table { what: "layout: a part moves beyond 4 GiB", offset, value }
             })?;
             if moved != *offset {

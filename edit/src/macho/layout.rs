@@ -2,6 +2,7 @@
 
 use cfipack_container::raw::macho::{Headers, Target};
 use cfipack_container::{Error, SectionName};
+use cfipack_format::widen::{ToU64, ToUsize};
 use object::LittleEndian as LE;
 use object::macho::Section64;
 
@@ -69,18 +70,18 @@ impl CompactUnwindEditor<'_, '_> {
                 Some(splices.reserve(end, "header of section __compact_unwind", HEADER))
             }
         };
-        let start = splices.moved(after as u64);
+        let start = splices.moved(after.to_u64());
         let offset = start.next_multiple_of(ALIGNMENT);
         splices.replace(after..after, "padding", vec![0; (offset - start) as usize]);
         splices.replace(after..after, "__compact_unwind: rows", self.new_contents(rows, len));
         let relocations = self.replace_relocations(splices, after)?;
-        let address = self.end_of_addresses(len as u64)?;
+        let address = self.end_of_addresses(len.to_u64())?;
         put(&mut header, ADDRESS, &address.to_le_bytes());
-        put(&mut header, SIZE, &(len as u64).to_le_bytes());
+        put(&mut header, SIZE, &len.to_u64().to_le_bytes());
         put(&mut header, OFFSET, &file_offset(offset)?.to_le_bytes());
         put(&mut header, RELOFF, &relocations);
         self.commands.update(splices)?;
-        self.commands.resize_segment(splices, offset + len as u64, address + len as u64);
+        self.commands.resize_segment(splices, offset + len.to_u64(), address + len.to_u64());
         if let Some(reserved) = reserved {
             splices.fill(reserved, &header);
             self.commands.add_section(splices);
@@ -99,7 +100,7 @@ impl CompactUnwindEditor<'_, '_> {
     fn contents(&self) -> std::ops::Range<usize> {
         let len = self.section.as_ref().map_or(0, |section| section.bytes.len());
         let header = self.section_index().map(|index| &self.file.sections[index]);
-        let start = header.and_then(|header| header.offset).unwrap_or(0) as usize;
+        let start = header.and_then(|header| header.offset).unwrap_or(0).to_usize();
         start..start + len
     }
 
@@ -137,12 +138,12 @@ impl CompactUnwindEditor<'_, '_> {
     fn replace_relocations(&self, splices: &mut Splices, after: usize) -> Result<[u8; 8], Error> {
         let header = self.section_index().map(|index| &self.file.sections[index]);
         let own = header.filter(|header| header.relocations_count != 0).map(|header| {
-            let start = header.relocations_off as usize;
-            start..start + header.relocations_count as usize * 8
+            let start = header.relocations_off.to_usize();
+            start..start + header.relocations_count.to_usize() * 8
         });
         let place = own.unwrap_or(after..after);
         let table = self.relocations.write();
-        let offset = file_offset(splices.moved(place.start as u64))?;
+        let offset = file_offset(splices.moved(place.start.to_u64()))?;
         let count = (table.len() / 8) as u32;
         splices.replace(place, "__compact_unwind: relocations", table);
         Ok((u64::from(offset) | u64::from(count) << 32).to_le_bytes())
@@ -201,7 +202,7 @@ fn check_unreferenced(file: &Headers<'_>, section: usize) -> Result<(), Error> {
         for fixup in file.fixups(index)? {
             if fixup.target == Target::Section(Some(section)) {
                 let (section, offset) = (file.name_for_error(index), fixup.offset.into());
-                return Err(Error::RelocationSymbol { section, offset, value: index as u64 });
+                return Err(Error::RelocationSymbol { section, offset, value: index.to_u64() });
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use cfipack_container::raw::macho::{Headers, Target};
 use cfipack_container::{Error, SectionName};
+use cfipack_format::widen::ToUsize;
 use object::macho;
 
 /// The table of relocations, as it is to be.
@@ -51,7 +52,7 @@ impl Relocations {
 
     /// Removes those of these fields, which are sorted.
     pub(super) fn remove(&mut self, fields: &[usize]) {
-        self.list.retain(|(offset, _)| fields.binary_search(&(*offset as usize)).is_err());
+        self.list.retain(|(offset, _)| fields.binary_search(&(*offset).to_usize()).is_err());
     }
 
     /// Adds one for a field that leads to a symbol, below 2 to the power of 24.

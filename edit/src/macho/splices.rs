@@ -1,5 +1,6 @@
 //! Parts of a file that are replaced by others of any length, and what moves because of it.
 
+use cfipack_format::widen::ToU64;
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -49,9 +50,9 @@ impl Splices {
 
     /// The new offset of what starts at an old one: after what is inserted there.
     pub(super) fn moved(&self, offset: u64) -> u64 {
-        let before = self.list.iter().filter(|splice| splice.old.end as u64 <= offset);
+        let before = self.list.iter().filter(|splice| splice.old.end.to_u64() <= offset);
         before.fold(offset, |moved, Splice { old, bytes, .. }| {
-            moved.wrapping_add(bytes.len() as u64).wrapping_sub(old.len() as u64)
+            moved.wrapping_add(bytes.len().to_u64()).wrapping_sub(old.len().to_u64())
         })
     }
 
@@ -62,7 +63,7 @@ impl Splices {
         let (mut rewrite, mut done) = (Rewrite::new(), 0);
         for Splice { old, what, bytes } in self.list {
             if old.start < done || old.end > len {
-                let (offset, value) = (old.start as u64, old.len() as u64);
+                let (offset, value) = (old.start.to_u64(), old.len().to_u64());
                 return Err(Error::Table { what: "layout: parts of the file overlap", offset, value });
             }
             rewrite.old(done..old.start);

@@ -1,5 +1,6 @@
 //! Finds call instructions.
 
+use cfipack_format::widen::ToUsize;
 use cfipack_format::{Arch, Family};
 
 /// Returns whether calls can be distinguished from other code of an architecture: of arm64 always, of x86 with the
@@ -24,7 +25,7 @@ pub(super) enum Found {
 /// Looks for the first call that starts in a range of a function, given in bytes from its start,
 /// where an instruction starts.
 pub(super) fn find(arch: Arch, code: &[u8], from: u32, to: u32) -> Option<Found> {
-    let Some(range) = code.get(from as usize..to as usize) else {
+    let Some(range) = code.get(from.to_usize()..to.to_usize()) else {
         return Some(Found::Unreadable(from));
     };
     match arch.family() {

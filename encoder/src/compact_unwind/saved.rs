@@ -2,6 +2,7 @@
 //! the return address.
 
 use cfipack_format::compact_unwind::callee_saved;
+use cfipack_format::widen::ToUsize;
 use cfipack_format::{Arch, Register, Rule, Saved};
 
 use crate::cfi::Registers;
@@ -129,13 +130,13 @@ impl SavedRegisters {
 
     /// The first register that is saved.
     pub(super) fn first(&self) -> Option<Register> {
-        (self.saved != 0).then(|| self.register(self.saved.trailing_zeros() as usize))
+        (self.saved != 0).then(|| self.register(self.saved.trailing_zeros().to_usize()))
     }
 
     /// The number of saved registers.
     #[inline]
     pub(super) fn count(&self) -> usize {
-        self.saved.count_ones() as usize
+        self.saved.count_ones().to_usize()
     }
 
     fn register(&self, index: usize) -> Register {

@@ -1,6 +1,7 @@
 //! The encoding of a body: x86-64 and i386.
 
 use cfipack_format::compact_unwind::{Encoding, callee_saved, encode_order};
+use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Arch, Cfa, Register, Rule};
 
 use super::body::Body;
@@ -113,7 +114,7 @@ fn order(arch: Arch, body: &Body, registers: [Register; 6]) -> Result<([u8; 6], 
         if order >> shift & 0xff != 0 {
             return Err(Reason::SavedPlace(register));
         }
-        order |= (index as u64 + 1) << shift;
+        order |= (index.to_u64() + 1) << shift;
     }
     let [order @ .., _, _] = order.to_le_bytes();
     Ok((order, count))
@@ -122,7 +123,7 @@ fn order(arch: Arch, body: &Body, registers: [Register; 6]) -> Result<([u8; 6], 
 /// Finds the immediate of the `sub` that ends at `end`, and how many words more the stack
 /// has.
 fn immediate(arch: Arch, end: u32, size: i64, code: Option<&[u8]>) -> Option<(u8, u8)> {
-    let head = code?.get(..end as usize)?;
+    let head = code?.get(..end.to_usize())?;
     let (head, immediate) = head.split_last_chunk()?;
     let at = u8::try_from(head.len()).ok()?;
     let opcode = match arch.pointer_size() {

@@ -5,6 +5,7 @@ use crate::cfi::{self, Function, Functions, Keys};
 use crate::sframe::builder::Builder;
 use crate::sframe::fast::batch::Batch;
 use crate::sframe::options::Layout;
+use cfipack_format::widen::ToU64;
 
 /// A function that the section omits, and why.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,7 +71,7 @@ impl<'a> Builder<'a> {
             if in_batches {
                 batch.fill(functions);
                 let is_full = batch.is_full();
-                count += batch.len() as u64;
+                count += batch.len().to_u64();
                 if batch.len() > 0 {
                     self.push_batch(&mut batch, |builder, fde| {
                         builder.push_one(&functions.function_of(fde), &mut omitted);

@@ -1,6 +1,7 @@
 //! Code that has rows and no call frame information: the stubs that a linker writes.
 
 use cfipack_format::sframe::FdeInfo;
+use cfipack_format::widen::ToUsize;
 use cfipack_format::{Key, Row};
 
 use crate::sframe::builder::Builder;
@@ -63,7 +64,7 @@ impl<'r> StubPart<'r> {
         }
         match self.rows.len() {
             0 => Err(Reason::CfaMissing),
-            len if len > MAX_ROWS as usize => Err(Reason::RowCount),
+            len if len > MAX_ROWS.to_usize() => Err(Reason::RowCount),
             _ => Ok(()),
         }
     }

@@ -8,6 +8,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use cfipack_format::widen::ToUsize;
 
 use cfipack_format::unwind_info::{
     CompressedEntry, CompressedPage, MAX_ENCODINGS, PageKind, RegularEntry, RegularPage,
@@ -30,11 +31,11 @@ const COMMON: u32 = u32::MAX;
 pub(super) fn backward(table: &DedupedEntries, common: &[u32], eh_frame_len: u32) -> Vec<Page> {
     let mut named = vec![0; table.encodings.len()];
     for &number in common {
-        named[number as usize] = COMMON;
+        named[number.to_usize()] = COMMON;
     }
     let max_distance = table.max_offset(MAX_DISTANCE);
     let mut filler = Filler { table, common: common.len(), named, stamp: 0, max_distance };
-    let mut page_size = PAGE_SIZE - eh_frame_len as usize % PAGE_SIZE;
+    let mut page_size = PAGE_SIZE - eh_frame_len.to_usize() % PAGE_SIZE;
     if page_size < LEAST_PAGE_SIZE {
         page_size = PAGE_SIZE;
     }
@@ -47,7 +48,7 @@ pub(super) fn backward(table: &DedupedEntries, common: &[u32], eh_frame_len: u32
             page_size = PAGE_SIZE;
             page.before = (PAGE_SIZE - page.size() - usize::from(page.padding)) as u16;
         }
-        end = page.first as usize;
+        end = page.first.to_usize();
         pages.push(page);
     }
     pages.reverse();
@@ -85,7 +86,7 @@ impl Filler<'_> {
         let mut rest = keys;
         while !is_full && let Some((key, before)) = rest.split_last() {
             rest = before;
-            let named = &mut self.named[key.encoding as usize];
+            let named = &mut self.named[key.encoding.to_usize()];
             if *named != COMMON && *named != self.stamp {
                 if self.common + locals < MAX_ENCODINGS {
                     *named = self.stamp;

@@ -10,6 +10,7 @@
 //! are merged, or have no address, only reduce N and R. Regular pages alone are another bound, 8 bytes an entry.
 
 use alloc::vec::Vec;
+use cfipack_format::widen::ToUsize;
 use core::num::NonZeroU32;
 
 use cfipack_format::Arch;
@@ -55,7 +56,7 @@ impl Bound {
         let mut rare = count;
         let mut best = (compressed(count, rare, 0), 0);
         for (at, &(_, uses)) in ranked.iter().enumerate() {
-            rare -= uses as usize;
+            rare -= uses.to_usize();
             best = best.min((compressed(count, rare, at + 1), at + 1));
         }
         // An LSDA that turns out to be none saves 8 bytes, but its entry may bring a rare encoding into its page.

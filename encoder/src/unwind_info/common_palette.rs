@@ -1,6 +1,7 @@
 //! The common palette as other linkers choose it.
 
 use alloc::vec::Vec;
+use cfipack_format::widen::ToUsize;
 
 use cfipack_format::Arch;
 
@@ -19,7 +20,8 @@ pub(super) fn lld(table: &DedupedEntries) -> Vec<u32> {
 /// Apple's linkers: encodings used twice and not in DWARF mode, by use; of equally used ones the
 /// smaller first.
 pub(super) fn apple(table: &DedupedEntries, arch: Arch) -> Vec<u32> {
-    let eligible = |&n: &u32| table.counts[n as usize] >= 2 && !is_dwarf(table.encodings[n as usize], arch);
+    let eligible =
+        |&n: &u32| table.counts[n.to_usize()] >= 2 && !is_dwarf(table.encodings[n.to_usize()], arch);
     let eligible = (0..table.encodings.len() as u32).filter(eligible).collect();
     first_by(eligible, |n| [!table.counts[n], table.encodings[n].0, 0])
 }
@@ -27,7 +29,7 @@ pub(super) fn apple(table: &DedupedEntries, arch: Arch) -> Vec<u32> {
 /// The first 127 numbers in the order of `key`; `!n` orders by `n` from the greatest.
 pub(super) fn first_by(numbers: Vec<u32>, key: impl Fn(usize) -> [u32; 3]) -> Vec<u32> {
     // All rankings are of one type: each sort of another one is 10 kB of code.
-    let mut ranked: Vec<_> = numbers.into_iter().map(|n| (key(n as usize), n)).collect();
+    let mut ranked: Vec<_> = numbers.into_iter().map(|n| (key(n.to_usize()), n)).collect();
     if ranked.len() > MAX_COMMON {
         ranked.select_nth_unstable(MAX_COMMON);
         ranked.truncate(MAX_COMMON);

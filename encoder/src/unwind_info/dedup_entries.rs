@@ -1,6 +1,7 @@
 //! Sorted entries, the equal neighbours merged into one.
 
 use alloc::vec::Vec;
+use cfipack_format::widen::{ToU64, ToUsize};
 use core::num::NonZeroU32;
 
 use cfipack_format::compact_unwind::{Encoding, Flags, Mode};
@@ -150,13 +151,13 @@ fn in_order(entries: &[Entry], arch: Arch, places: &impl Places, mut visit: impl
     }
     let with_number = |(number, entry): (usize, &Entry)| {
         let at = address(entry)?;
-        Some(u64::from(at.0) << 32 | number as u64)
+        Some(u64::from(at.0) << 32 | number.to_u64())
     };
     let mut order: Vec<u64> = entries.iter().enumerate().filter_map(with_number).collect();
     order.sort_unstable();
     for place_and_number in order {
         let (at, number) = (ImageOffset((place_and_number >> 32) as u32), place_and_number as u32);
-        visit(place(&entries[number as usize], at));
+        visit(place(&entries[number.to_usize()], at));
     }
 }
 

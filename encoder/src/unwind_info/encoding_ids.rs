@@ -2,6 +2,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use cfipack_format::widen::ToUsize;
 
 use cfipack_format::compact_unwind::Encoding;
 
@@ -52,14 +53,14 @@ impl EncodingIds {
         if self.last.0 != encoding || self.last.1 == FREE {
             self.last = (encoding, self.find(encoding));
         }
-        self.counts[self.last.1 as usize] += 1;
+        self.counts[self.last.1.to_usize()] += 1;
         self.last.1
     }
 
     /// The number of an encoding in DWARF mode.
     #[inline]
     pub(super) fn dwarf_number(&mut self, encoding: Encoding) -> u32 {
-        let known = |&number: &u32| self.encodings[number as usize];
+        let known = |&number: &u32| self.encodings[number.to_usize()];
         if self.rising.last().map(known) < Some(encoding) {
             let number = self.own_number(encoding);
             self.rising.push(number);
@@ -67,7 +68,7 @@ impl EncodingIds {
         }
         match self.rising.binary_search_by_key(&encoding, known) {
             Ok(at) => {
-                self.counts[self.rising[at] as usize] += 1;
+                self.counts[self.rising[at].to_usize()] += 1;
                 self.rising[at]
             }
             Err(_) => self.number(encoding),
@@ -89,7 +90,7 @@ impl EncodingIds {
                 let slot = self.slots[at & mask];
                 if slot == FREE {
                     let number = self.own_number(encoding);
-                    self.counts[number as usize] = 0;
+                    self.counts[number.to_usize()] = 0;
                     self.slots[at & mask] = number;
                     self.used += 1;
                     if self.used * 2 > self.slots.len() {
@@ -97,7 +98,7 @@ impl EncodingIds {
                     }
                     return number;
                 }
-                if self.encodings[slot as usize] == encoding {
+                if self.encodings[slot.to_usize()] == encoding {
                     return slot;
                 }
             }
@@ -109,7 +110,7 @@ impl EncodingIds {
     #[inline]
     fn place(&self, encoding: Encoding) -> usize {
         let mixed = (u64::from(encoding.0) ^ self.seed >> 32).wrapping_mul(self.seed);
-        ((mixed ^ mixed >> 32).wrapping_mul(self.seed | 1) >> 32) as usize & (self.slots.len() - 1)
+        ((mixed ^ mixed >> 32).wrapping_mul(self.seed | 1) >> 32).to_usize() & (self.slots.len() - 1)
     }
 
     /// Twice the slots, under another hash, as often as it takes for every number to be found.
@@ -130,7 +131,7 @@ impl EncodingIds {
 
     /// Puts a number into a free slot, if there is one near enough.
     fn insert(&mut self, number: u32) -> bool {
-        let start = self.place(self.encodings[number as usize]);
+        let start = self.place(self.encodings[number.to_usize()]);
         let mask = self.slots.len() - 1;
         let Some(at) = (start..start + MAX_PROBES).find(|at| self.slots[at & mask] == FREE) else {
             return false;

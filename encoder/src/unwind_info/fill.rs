@@ -2,6 +2,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use cfipack_format::widen::ToUsize;
 
 use cfipack_format::unwind_info::{MAX_COMPRESSED_OFFSET, MAX_ENCODINGS, PageKind};
 
@@ -23,7 +24,7 @@ pub(super) fn fill(table: &DedupedEntries, common: Vec<u32>, runs: &[Run]) -> Pa
     let mut filler = Filler { table, named: vec![0; table.encodings.len()], room: 0, pages: Vec::new() };
     filler.room = MAX_ENCODINGS - common.len();
     for &number in &common {
-        filler.named[number as usize] = COMMON;
+        filler.named[number.to_usize()] = COMMON;
     }
     for (at, run) in runs.iter().enumerate() {
         let end = runs.get(at + 1).map_or(table.keys.len(), |next| next.first);
@@ -63,7 +64,7 @@ impl Filler<'_> {
         let limit = keys[0].function.saturating_add(self.table.max_offset(MAX_COMPRESSED_OFFSET));
         let (mut words, mut locals, mut count) = (WORDS, 0, 0);
         for key in keys {
-            let named = &mut self.named[key.encoding as usize];
+            let named = &mut self.named[key.encoding.to_usize()];
             let is_new = *named != COMMON && *named != page;
             let needed = 1 + usize::from(is_new);
             if words < needed || (is_new && locals == self.room) || key.function > limit {

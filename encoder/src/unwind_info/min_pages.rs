@@ -2,6 +2,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use cfipack_format::widen::ToUsize;
 
 use cfipack_format::unwind_info::{
     ENCODING_SIZE, IndexEntry, MAX_COMPRESSED_OFFSET, MAX_ENCODINGS, PageKind,
@@ -95,7 +96,7 @@ pub(super) fn partition(table: &DedupedEntries, common: Vec<u32>) -> Partition {
         }
         let first = reach[furthest].key;
         if first < end && (first >= next || cost + 1 == reach.len()) {
-            cutter.spend(&mut reach, furthest, first as usize);
+            cutter.spend(&mut reach, furthest, first.to_usize());
             starts = starts.saturating_sub(1);
             next = first + if starts > 0 { 1 } else { STRIDE };
             cost = furthest;
@@ -113,14 +114,14 @@ impl<'a> Cutter<'a> {
         const COMMON: u32 = u32::MAX;
         let mut after = vec![0; table.encodings.len()];
         for &number in common {
-            after[number as usize] = COMMON;
+            after[number.to_usize()] = COMMON;
         }
         let mut once = Vec::with_capacity(table.keys.len() + 1);
         let mut repeats = Vec::new();
         let (mut count, mut distinct) = (0, 0);
         for (key, at) in table.keys.iter().zip(0..) {
             once.push(count);
-            let number = key.encoding as usize;
+            let number = key.encoding.to_usize();
             if after[number] == COMMON {
                 continue;
             }
@@ -139,14 +140,14 @@ impl<'a> Cutter<'a> {
 
     /// Keys from `first` to before `end` whose encoding is common or repeated.
     fn shared(&self, first: usize, end: usize) -> usize {
-        end - first - (self.once[end] - self.once[first]) as usize
+        end - first - (self.once[end] - self.once[first]).to_usize()
     }
 
     /// Returns whether a compressed page holds the keys from `first` to before `end`, of which `repeated`
     /// bring a repeated encoding into its palette.
     fn fits(&self, first: usize, end: usize, repeated: usize) -> bool {
         let entries = end - first;
-        let locals = (self.once[end] - self.once[first]) as usize + repeated;
+        let locals = (self.once[end] - self.once[first]).to_usize() + repeated;
         entries + locals <= WORDS && locals <= self.room && self.reaches(first, end)
     }
 
@@ -158,7 +159,7 @@ impl<'a> Cutter<'a> {
 
     /// The repeats from a key on.
     fn repeats_from(&self, first: usize) -> &[Repeat] {
-        &self.repeats[self.repeats.partition_point(|repeat| (repeat.at as usize) < first)..]
+        &self.repeats[self.repeats.partition_point(|repeat| repeat.at.to_usize() < first)..]
     }
 
     /// The longest compressed page from a key on: the key after it, and what the page costs above
@@ -168,11 +169,11 @@ impl<'a> Cutter<'a> {
         let mut low = first + 1;
         let mut cost = 0;
         for repeat in self.repeats_from(first) {
-            let at = repeat.at as usize;
+            let at = repeat.at.to_usize();
             if at >= last {
                 break;
             }
-            if repeat.after as usize > first {
+            if repeat.after.to_usize() > first {
                 continue;
             }
             if !self.fits(first, at + 1, cost + 1) {
@@ -200,7 +201,7 @@ impl<'a> Cutter<'a> {
             if reach.len() <= cost {
                 reach.resize(cost + 1, Reach { key: 0, from: 0, kind });
             }
-            if (reach[cost].key as usize) < key {
+            if reach[cost].key.to_usize() < key {
                 reach[cost] = Reach { key: key as u32, from: spent as u32, kind };
             }
         };
@@ -220,8 +221,8 @@ impl<'a> Cutter<'a> {
         // As long as each encoding is new, a regular page is a word cheaper.
         for at in first..last.min(end) {
             if self.once[at] == self.once[at + 1] {
-                let repeat = repeats.next_if(|repeat| repeat.at as usize == at);
-                if repeat.is_none_or(|repeat| repeat.after as usize > first) {
+                let repeat = repeats.next_if(|repeat| repeat.at.to_usize() == at);
+                if repeat.is_none_or(|repeat| repeat.after.to_usize() > first) {
                     break;
                 }
                 shared += 1;
@@ -252,13 +253,13 @@ impl<'a> Cutter<'a> {
         let mut pages = Vec::new();
         while reach[cost].key > 0 {
             let Reach { key: end, from, kind } = reach[cost];
-            let first = reach[from as usize].key;
+            let first = reach[from.to_usize()].key;
             let locals = match kind {
                 PageKind::Regular => 0,
                 PageKind::Compressed => self.locals(first, end),
             };
             pages.push(Page::new(kind, first, (end - first) as u16, locals));
-            cost = from as usize;
+            cost = from.to_usize();
         }
         pages.reverse();
         pages
@@ -266,8 +267,8 @@ impl<'a> Cutter<'a> {
 
     /// Encodings that a compressed page of these keys has for its own.
     fn locals(&self, first: u32, end: u32) -> u16 {
-        let page = self.repeats_from(first as usize).iter().take_while(|repeat| repeat.at < end);
+        let page = self.repeats_from(first.to_usize()).iter().take_while(|repeat| repeat.at < end);
         let repeated = page.filter(|repeat| repeat.after <= first).count() as u32;
-        (self.once[end as usize] - self.once[first as usize] + repeated) as u16
+        (self.once[end.to_usize()] - self.once[first.to_usize()] + repeated) as u16
     }
 }

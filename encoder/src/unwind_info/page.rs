@@ -2,6 +2,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use cfipack_format::widen::ToUsize;
 
 use cfipack_format::compact_unwind::{DWARF_OFFSET_MAX, Encoding};
 use cfipack_format::unwind_info::{
@@ -19,7 +20,7 @@ pub(super) fn write_regular(out: &mut [u8], keys: &[Key], encodings: &[Encoding]
     out[..RegularPage::SIZE].copy_from_slice(&header.write());
     let slots = out[RegularPage::SIZE..].chunks_exact_mut(RegularEntry::SIZE);
     for (bytes, key) in slots.zip(keys) {
-        let encoding = encodings[key.encoding as usize];
+        let encoding = encodings[key.encoding.to_usize()];
         let entry = RegularEntry { function: ImageOffset(key.function), encoding };
         bytes.copy_from_slice(&entry.write());
     }
@@ -41,7 +42,7 @@ pub(super) fn write_compressed(
     for (bytes, key) in entries.chunks_exact_mut(CompressedEntry::SIZE).zip(keys) {
         let (index, new) = indices.index(key.encoding);
         if new && let Some(slot) = own.next() {
-            slot.copy_from_slice(&encodings[key.encoding as usize].0.to_le_bytes());
+            slot.copy_from_slice(&encodings[key.encoding.to_usize()].0.to_le_bytes());
         }
         // No page goes on where an offset would be too large.
         if let Some(entry) = CompressedEntry::new(key.function - base, index) {
@@ -61,7 +62,7 @@ pub(super) fn write_backward(
     page: &Page,
     indices: &mut EncodingIndices,
 ) -> usize {
-    let first = page.first as usize;
+    let first = page.first.to_usize();
     let keys = &table.keys[..first + usize::from(page.count)];
     let (entries, own) = write_header(out, usize::from(page.count), page.locals);
     let mut own = own.chunks_exact_mut(ENCODING_SIZE);
@@ -73,7 +74,7 @@ pub(super) fn write_backward(
         if indices.index(key.encoding).1
             && let Some(slot) = own.next()
         {
-            let mut encoding = table.encodings[key.encoding as usize];
+            let mut encoding = table.encodings[key.encoding.to_usize()];
             if at < first && is_dwarf(encoding, arch) {
                 // ld64 keeps such encodings apart by the number of their entry and replaces it
                 // with the place of the FDE where an entry refers to it.
@@ -119,7 +120,7 @@ impl EncodingIndices {
     pub(super) fn new(encodings: usize, common: &[u32]) -> Self {
         let mut indices = vec![u32::MAX; encodings];
         for (&number, index) in common.iter().zip(0..) {
-            indices[number as usize] = index;
+            indices[number.to_usize()] = index;
         }
         Self { indices, stamp: 0, common: common.len() as u8, next: 0 }
     }
@@ -132,7 +133,7 @@ impl EncodingIndices {
     /// The index of an encoding, and whether the page has it only from now on.
     #[inline]
     fn index(&mut self, number: u32) -> (u8, bool) {
-        let index = &mut self.indices[number as usize];
+        let index = &mut self.indices[number.to_usize()];
         if *index >> 8 == self.stamp >> 8 || *index < 1 << 8 {
             return (*index as u8, false);
         }

@@ -2,6 +2,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use cfipack_format::widen::{ToU64, ToUsize};
 use core::num::NonZeroU32;
 
 use cfipack_format::unwind_info::{
@@ -52,7 +53,7 @@ impl Placed {
             end = placed.page_end(end + usize::from(page.before), page);
         }
         if u32::try_from(end).is_err() {
-            return Err(WriteError::TooLarge { size: end as u64 });
+            return Err(WriteError::TooLarge { size: end.to_u64() });
         }
         placed.len = end;
         Ok(placed)
@@ -88,7 +89,7 @@ impl Placed {
         let (head, pages) = out.split_at_mut(self.pages_off());
         head.fill(0);
         head[..Header::SIZE].copy_from_slice(&self.header().write());
-        let common = self.common.iter().map(|&number| self.table.encodings[number as usize].0);
+        let common = self.common.iter().map(|&number| self.table.encodings[number.to_usize()].0);
         let personalities = self.table.personalities.iter().map(|&personality| slot_of(personality).0);
         put_words(&mut head[Header::SIZE..], common.chain(personalities));
         self.write_index(&mut head[self.index_off()..]);
@@ -159,7 +160,7 @@ impl Placed {
         let mut page_off = self.pages_off();
         let mut before = 0;
         for page in &self.pages {
-            let function = ImageOffset(self.table.keys[page.first as usize].function);
+            let function = ImageOffset(self.table.keys[page.first.to_usize()].function);
             page_off += usize::from(page.before);
             before += self.table.lsdas[before..].partition_point(|lsda| lsda.function < function);
             put(IndexEntry { function, page_off: page_off as u32, lsda_off: lsda_off(before) });
@@ -178,7 +179,7 @@ impl Placed {
             let start = self.len - rest.len();
             let bytes;
             (bytes, out) = rest.split_at_mut(self.page_end(start, page) - start);
-            let keys = &self.table.keys[page.first as usize..][..usize::from(page.count)];
+            let keys = &self.table.keys[page.first.to_usize()..][..usize::from(page.count)];
             let used = match page.kind {
                 PageKind::Regular => write_regular(bytes, keys, encodings),
                 PageKind::Compressed if self.layout == Layout::Ld64 => {

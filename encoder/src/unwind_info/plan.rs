@@ -2,6 +2,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use cfipack_format::widen::ToUsize;
 
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::unwind_info::{
@@ -55,7 +56,7 @@ impl Growth {
         let reach = ends.map_or(0, |(first, last)| last.function - first.function);
         // What is so close together that one page reaches it leaves the rest of the reach.
         let slack = growth.min(MAX_SLACK.max((MAX_COMPRESSED_OFFSET - 1).saturating_sub(reach)));
-        Self { slack, splits: (growth / (slack + 1)) as usize }
+        Self { slack, splits: (growth / (slack + 1)).to_usize() }
     }
 }
 
@@ -80,24 +81,24 @@ impl Pages {
         arch: Arch,
     ) -> Self {
         let place = |key: u32| {
-            let at = table.keys[key as usize].function;
+            let at = table.keys[key.to_usize()].function;
             order.partition_point(|entry| entry.0 < at) as u32
         };
         let named = |number: u32| {
-            let encoding = table.encodings[number as usize];
+            let encoding = table.encodings[number.to_usize()];
             let personality = table.personalities.get(usize::from(encoding.personality()).wrapping_sub(1));
             (encoding.with_personality(0), personality.copied())
         };
-        let is_in_dwarf_mode = |&number: &u32| is_dwarf(table.encodings[number as usize], arch);
+        let is_in_dwarf_mode = |&number: &u32| is_dwarf(table.encodings[number.to_usize()], arch);
         let (dwarf, others): (Vec<u32>, Vec<u32>) =
             partition.common.iter().copied().partition(is_in_dwarf_mode);
         let common_dwarf = if dwarf.is_empty() {
             Vec::new()
         } else {
             let mut is_common = vec![false; table.encodings.len()];
-            dwarf.iter().for_each(|&number| is_common[number as usize] = true);
+            dwarf.iter().for_each(|&number| is_common[number.to_usize()] = true);
             let keys = table.keys.iter().zip(0..);
-            keys.filter(|(key, _)| is_common[key.encoding as usize]).map(|(_, at)| place(at)).collect()
+            keys.filter(|(key, _)| is_common[key.encoding.to_usize()]).map(|(_, at)| place(at)).collect()
         };
         Self {
             common: others.into_iter().map(named).collect(),
@@ -109,7 +110,7 @@ impl Pages {
 
     /// The pages with functions at their final places.
     pub(super) fn partition(&self, table: &DedupedEntries, places: &impl Places) -> Partition {
-        let address = |at: u32| places.function(self.order[at as usize]).map(|at| at.0);
+        let address = |at: u32| places.function(self.order[at.to_usize()]).map(|at| at.0);
         let mut common = numbers(table, self.common.iter().copied());
         for at in self.common_dwarf.iter().filter_map(|&at| address(at)) {
             if let Ok(key) = table.keys.binary_search_by_key(&at, |key| key.function) {

@@ -2,6 +2,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use cfipack_format::widen::ToUsize;
 use core::ops::RangeInclusive;
 
 use cfipack_format::unwind_info::PageKind;
@@ -22,7 +23,7 @@ pub(super) fn refined(table: &DedupedEntries, mut best: Partition) -> Partition 
         size = best.size();
         let mut users = Users::new(table);
         for page in best.pages.iter().filter(|page| page.kind == PageKind::Compressed) {
-            users.add(&table.keys[page.first as usize..][..page.count.into()]);
+            users.add(&table.keys[page.first.to_usize()..][..page.count.into()]);
         }
         for least in LEAST_USERS {
             best.take_smaller(partition(table, users.ranked(least)));
@@ -51,7 +52,7 @@ impl<'a> Users<'a> {
     pub(super) fn add(&mut self, keys: &[Key]) {
         self.page += 1;
         for key in keys {
-            let number = key.encoding as usize;
+            let number = key.encoding.to_usize();
             if self.last[number] != self.page {
                 self.last[number] = self.page;
                 self.counts[number] += 1;
@@ -63,7 +64,7 @@ impl<'a> Users<'a> {
     /// common.
     pub(super) fn ranked(&self, least: u32) -> Vec<u32> {
         let Self { table, counts, .. } = self;
-        let used = (0..counts.len() as u32).filter(|&number| counts[number as usize] >= least).collect();
+        let used = (0..counts.len() as u32).filter(|&number| counts[number.to_usize()] >= least).collect();
         first_by(used, |n| [!counts[n], !table.counts[n], table.encodings[n].0])
     }
 }

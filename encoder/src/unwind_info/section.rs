@@ -271,12 +271,13 @@ mod tests {
     use crate::random::Random;
     use crate::unwind_info::Builder;
     use cfipack_format::compact_unwind::Encoding;
+    use cfipack_format::widen::{ToU64, ToUsize};
 
     struct At(Vec<Option<u32>>);
 
     impl Places for At {
         fn function(&self, function: Key) -> Option<ImageOffset> {
-            self.0[function.0 as usize].map(ImageOffset)
+            self.0[function.0.to_usize()].map(ImageOffset)
         }
 
         fn lsda(&self, lsda: LsdaKey) -> Option<ImageOffset> {
@@ -292,7 +293,7 @@ mod tests {
         for _ in 0..300 {
             let most = random.pick(&[5, 700, 5000]);
             let distinct = random.pick(&[2, 130, 300, 3000]);
-            let count = 1 + random.below(most) as usize;
+            let count = 1 + random.below(most).to_usize();
             let mut builder = Builder::new(Arch::Amd64, Options::default()).unwrap();
             for number in 0..count {
                 let encoding = if random.chance(5) {
@@ -300,8 +301,8 @@ mod tests {
                 } else {
                     Encoding(0x0200_0000 | (random.below(distinct) as u32) << 4)
                 };
-                let lsda = if random.chance(8) { LsdaKey::new(1 + number as u64) } else { None };
-                builder.push(Entry { lsda, ..Entry::new(Key(number as u64), 4, encoding) });
+                let lsda = if random.chance(8) { LsdaKey::new(1 + number.to_u64()) } else { None };
+                builder.push(Entry { lsda, ..Entry::new(Key(number.to_u64()), 4, encoding) });
             }
             let section = builder.finish();
             let step = 4 + random.below(30) as u32;

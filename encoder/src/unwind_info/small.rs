@@ -37,6 +37,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use cfipack_format::widen::{ToU64, ToUsize};
 
 use cfipack_format::Arch;
 use cfipack_format::unwind_info::{MAX_COMPRESSED_OFFSET, MAX_ENCODINGS};
@@ -131,7 +132,7 @@ impl<'a> Search<'a> {
     fn best(mut self) -> Vec<u32> {
         let table = self.table;
         let repeated =
-            (0..table.encodings.len() as u32).filter(|&number| table.counts[number as usize] > 1).collect();
+            (0..table.encodings.len() as u32).filter(|&number| table.counts[number.to_usize()] > 1).collect();
         let mut ranked = first_by(repeated, |n| [!table.counts[n], table.encodings[n].0, 0]);
         let mut best = (usize::MAX, Vec::new());
         for _ in 0..2 {
@@ -150,8 +151,9 @@ impl<'a> Search<'a> {
     /// Words of the whole table with a common palette, estimated from the pieces.
     fn cost(&mut self, common: &[u32]) -> usize {
         let tried: usize = self.pieces.iter().map(|piece| piece.len()).sum();
-        let cost = self.fill(common, |_| {}) as u64 * self.table.keys.len() as u64 / tried.max(1) as u64;
-        cost as usize + common.len()
+        let cost =
+            self.fill(common, |_| {}).to_u64() * self.table.keys.len().to_u64() / tried.max(1).to_u64();
+        cost.to_usize() + common.len()
     }
 
     /// The encodings that at least two pages use, those of most pages first, with the pages that
@@ -166,7 +168,7 @@ impl<'a> Search<'a> {
     /// each and returns their cost in the words that depend on the palette.
     fn fill(&mut self, common: &[u32], mut page: impl FnMut(&[Key])) -> usize {
         for &number in common {
-            self.classes[number as usize] = Class::Common;
+            self.classes[number.to_usize()] = Class::Common;
         }
         let mut total = 0;
         for at in 0..self.pieces.len() {
@@ -188,7 +190,7 @@ impl<'a> Search<'a> {
         }
         // All of them are repeated.
         for &number in common {
-            self.classes[number as usize] = Class::Repeated;
+            self.classes[number.to_usize()] = Class::Repeated;
         }
         total
     }
@@ -201,7 +203,7 @@ impl<'a> Search<'a> {
         let mut words = WORDS;
         let mut repeated = 0;
         for (key, at) in keys.iter().zip(0..) {
-            let number = key.encoding as usize;
+            let number = key.encoding.to_usize();
             let class = self.classes[number];
             let local = match class {
                 Class::Common => false,
@@ -224,6 +226,6 @@ impl<'a> Search<'a> {
 
     /// Keys whose encoding is common or repeated.
     fn shared(&self, keys: &[Key]) -> usize {
-        keys.iter().filter(|key| self.classes[key.encoding as usize] != Class::Once).count()
+        keys.iter().filter(|key| self.classes[key.encoding.to_usize()] != Class::Once).count()
     }
 }

@@ -2,6 +2,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use cfipack_format::widen::ToUsize;
 
 use cfipack_format::unwind_info::{
     CompressedEntry, CompressedPage, ENCODING_SIZE, MAX_ENCODINGS, PageKind, RegularEntry, RegularPage,
@@ -59,7 +60,7 @@ pub(super) fn forward(table: &DedupedEntries, common: &[u32], max_offset: u32) -
     let keys = &table.keys[..];
     let mut named = vec![0_u32; table.encodings.len()];
     for &number in common {
-        named[number as usize] = COMMON;
+        named[number.to_usize()] = COMMON;
     }
     let mut pages = Vec::new();
     let mut first = 0;
@@ -68,7 +69,7 @@ pub(super) fn forward(table: &DedupedEntries, common: &[u32], max_offset: u32) -
         let limit = keys[first].function.saturating_add(table.max_offset(max_offset));
         let (mut words, mut locals, mut at) = (WORDS, 0, first);
         while let Some(key) = keys.get(at).filter(|key| words > 0 && key.function <= limit) {
-            let named = &mut named[key.encoding as usize];
+            let named = &mut named[key.encoding.to_usize()];
             if *named != COMMON && *named != stamp {
                 if words < 2 || common.len() + locals == MAX_ENCODINGS {
                     break;

@@ -1,4 +1,5 @@
 use alloc::vec::Vec;
+use cfipack_format::widen::ToU64;
 
 use super::{MergeError, Tables};
 use crate::decoder::sframe::{Error, Section};
@@ -13,7 +14,7 @@ fn table(functions: &[(u64, u32, u32)], num_fres: u32, fres: &[u8]) -> Vec<u8> {
         bytes.extend(field.to_le_bytes());
     }
     for (number, (start, size, at)) in functions.iter().enumerate() {
-        let field = 0x2000 + 28 + 16 * number as u64;
+        let field = 0x2000 + 28 + 16 * number.to_u64();
         bytes.extend(start.wrapping_sub(field).to_le_bytes());
         bytes.extend(size.to_le_bytes());
         bytes.extend(at.to_le_bytes());

@@ -7,6 +7,7 @@ use super::table::{RowBytes, Table};
 use crate::decoder::sframe::Error;
 use crate::format::Arch;
 use crate::format::sframe::{Abi, FdeInfo, FreInfo, FreType, Version};
+use cfipack_format::widen::ToUsize;
 
 /// Bytes of an FRE of a default FDE after its start, by its info byte; 0 for one that needs a closer look.
 #[derive(Clone, Debug)]
@@ -61,7 +62,7 @@ impl FreLens {
         if needs_a_closer_look || is_mask && limit == 0 {
             return None;
         }
-        let (bytes, endian) = (table.fres.get(head.first as usize..)?, table.endian());
+        let (bytes, endian) = (table.fres.get(head.first.to_usize()..)?, table.endian());
         let len = match head.info.fre_type()? {
             FreType::Addr1 => self.walk(bytes, head.num_fres, limit, |&[start]: &[u8; 1]| start.into()),
             FreType::Addr2 => {

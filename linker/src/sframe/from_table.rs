@@ -4,6 +4,7 @@
 //! copied where they are of the output's version, and decoded and encoded again otherwise.
 
 use alloc::vec::Vec;
+use cfipack_format::widen::ToUsize;
 
 use super::from_cfi::note_signal_frames;
 use super::key_set::KeySet;
@@ -102,7 +103,7 @@ pub(crate) fn push_tables<'a>(
     for table in decoder::Section::concatenated(bytes, Address(0)) {
         let (at, checked) = match table {
             Ok(section) => {
-                let at = SectionOffset(section.address().0 as usize);
+                let at = SectionOffset(section.address().0.to_usize());
                 (at, check(merger, Table::new(section, &bytes[at.0..], at)))
             }
             Err(TableError { table, error }) => (table, Err(SkipReason::Malformed(error))),
@@ -160,7 +161,7 @@ fn distinct(table: &Table<'_>, rows: &[RowBytes], shared: &mut Vec<Shared>) -> R
     }));
     shared.sort_unstable_by_key(|shared| (shared.rows, shared.head));
     let is_long = |pair: &&[Shared]| {
-        pair[1].rows.len as usize > MAX_SHARED_FRES
+        pair[1].rows.len.to_usize() > MAX_SHARED_FRES
             && (pair[0].rows, pair[0].head) == (pair[1].rows, pair[1].head)
     };
     if let Some(pair) = shared.windows(2).find(is_long) {
@@ -231,7 +232,7 @@ fn copy(
     rows: RowBytes,
 ) -> Result<(), Unsupported> {
     let function = TableFunction::new(key, head.size).with_info(head.info, head.rep_size);
-    let fres = &table.fres[rows.start as usize..(rows.start + rows.len) as usize];
+    let fres = &table.fres[rows.start.to_usize()..(rows.start + rows.len).to_usize()];
     let encoded = EncodedRows::new(fres, head.num_fres).with_info2(head.info2);
     if merger.scratch.shared.is_empty() {
         return merger.builder.push_table(&function, encoded).map(|_| ());

@@ -1,6 +1,7 @@
 //! Objects in, a section out.
 
 use alloc::vec::Vec;
+use cfipack_format::widen::ToUsize;
 
 use super::check::FreLens;
 use super::from_cfi::push_cfi;
@@ -76,7 +77,7 @@ impl<'a> Merger<'a> {
         for bytes in objects.iter().filter_map(|object| object.sframe) {
             let Ok((section, _)) = decoder::Section::parse_first(bytes, Address(0)) else { continue };
             functions += section.num_functions();
-            fre_bytes += section.header().fre_len as usize;
+            fre_bytes += section.header().fre_len.to_usize();
         }
         match self.options.table.layout {
             // The bytes of FREs, in version 3 with attributes; those of other versions have about as many.

@@ -4,6 +4,7 @@ use super::Field;
 use crate::decoder::sframe::{Error, Section};
 use crate::format::sframe::{Attribute, Fde, FdeInfo, FdeType, MAX_FRES_PER_BYTE, Version};
 use crate::format::{Endian, SectionOffset};
+use cfipack_format::widen::{ToU64, ToUsize};
 
 /// A table whose header has been read.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +56,7 @@ impl<'a> Table<'a> {
         let len = section.len();
         let first = section.fde_offset(0).0;
         let index = &bytes[first..first + section.num_functions() * section.version().fde_size()];
-        let fres = &bytes[len - section.header().fre_len as usize..len];
+        let fres = &bytes[len - section.header().fre_len.to_usize()..len];
         Self { section, at, index, fres }
     }
 
@@ -87,7 +88,7 @@ impl<'a> Table<'a> {
             Version::V3 => {
                 let fde = self.index.as_chunks::<{ Version::V3.fde_size() }>().0.get(index)?;
                 let Fde { size, fre_off, .. } = Fde::read(fde, Version::V3, self.endian())?;
-                let attribute = self.fres.get(fre_off as usize..)?.first_chunk()?;
+                let attribute = self.fres.get(fre_off.to_usize()..)?.first_chunk()?;
                 let Attribute { num_fres, info, info2, rep_size } = Attribute::read(attribute, self.endian());
                 let first = fre_off + Attribute::SIZE as u32;
                 Some(Head { size, first, num_fres: num_fres.into(), info, info2, rep_size })
@@ -98,7 +99,7 @@ impl<'a> Table<'a> {
     /// Functions may share rows, but not so many that a walk along all takes longer than the table's bytes explain.
     #[inline]
     pub(crate) fn check_num_fres(&self, index: usize, sum: u64) -> Result<(), Error> {
-        let most = (self.index.len() + self.fres.len()) as u64 * MAX_FRES_PER_BYTE as u64;
+        let most = (self.index.len() + self.fres.len()).to_u64() * MAX_FRES_PER_BYTE.to_u64();
         match sum <= most {
             true => Ok(()),
             false => Err(Error::TooManyFres { offset: self.section.fde_offset(index), sum }),

@@ -2,6 +2,7 @@
 
 use super::{Code, Shape, StubKind};
 use crate::format::Arch;
+use cfipack_format::widen::ToUsize;
 
 /// The shape that a section of stubs was recognised as.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,7 +30,7 @@ pub fn recognise(arch: Arch, bytes: &[u8]) -> Option<Recognised> {
     let sizes = headers.map(|pattern| (pattern.kind.shape().header(), pattern.kind)).map(Some);
     sizes.chain([None]).find_map(|header| {
         let (header, is_of) = header.map_or((Code::NONE, None), |(header, kind)| (header, Some(kind)));
-        let rest = bytes.get(header.size() as usize..)?;
+        let rest = bytes.get(header.size().to_usize()..)?;
         after_header(patterns, header, is_of, rest)
     })
 }
@@ -51,7 +52,7 @@ fn after_header(
     };
     entries.filter(fits).find_map(|pattern| {
         pattern.sizes.iter().find_map(|&size| {
-            let step = size as usize;
+            let step = size.to_usize();
             let count = rest.chunks_exact(step).take_while(|entry| pattern.is_at(entry)).count();
             let after = &rest[count * step..];
             let trailer = trailer(patterns, after)?;
@@ -68,7 +69,7 @@ fn trailer(patterns: &'static [Pattern], after: &[u8]) -> Option<Code<'static>> 
         return Some(Code::NONE);
     }
     let trailers = patterns.iter().filter(|pattern| pattern.part == Part::Trailer);
-    let size = |pattern: &Pattern| pattern.kind.entry().size() as usize;
+    let size = |pattern: &Pattern| pattern.kind.entry().size().to_usize();
     let found = trailers.clone().find(|pattern| size(pattern) == after.len() && pattern.is_at(after))?;
     Some(found.kind.entry())
 }

@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use cfipack_format::widen::ToUsize;
 
 use cfipack_cfi as cfi;
 use cfipack_encoder::unwind_info as encoder;
@@ -46,7 +47,7 @@ impl Builder {
         let numbers: Vec<u32> =
             shard.personalities.keys.iter().map(|&key| self.personalities.number(key)).collect();
         self.ranges.extend(shard.ranges.into_iter().map(|range| {
-            let personality = range.personality.map(|number| numbers[number as usize]);
+            let personality = range.personality.map(|number| numbers[number.to_usize()]);
             Range { personality, ..range }
         }));
         self.warnings.extend(shard.warnings);
@@ -76,7 +77,7 @@ impl Builder {
         for fde in fdes {
             rest = &rest[rest.partition_point(|row| row.0 < fde.function)..];
             match rest.first().filter(|row| row.0 == fde.function) {
-                Some(&(_, at)) => self.add_fde(first + at as usize, fde),
+                Some(&(_, at)) => self.add_fde(first + at.to_usize(), fde),
                 None => self.ranges.push(fde),
             }
         }
@@ -175,12 +176,12 @@ fn last_of_each(ranges: &mut Vec<Range>, first: usize, arch: Arch) -> Vec<(Key, 
     if !all.is_sorted_by(|a, b| a.function < b.function) {
         let mut order: Vec<u32> = (0..all.len() as u32).rev().collect();
         order.sort_by_cached_key(|&at| {
-            let range = &all[at as usize];
+            let range = &all[at.to_usize()];
             u64::from(!range.has_information()) << 1 | u64::from(range.is_dwarf(arch))
         });
-        order.sort_by_cached_key(|&at| all[at as usize].function.0);
-        order.dedup_by_key(|at| all[*at as usize].function);
-        let kept: Vec<Range> = order.into_iter().map(|at| all[at as usize]).collect();
+        order.sort_by_cached_key(|&at| all[at.to_usize()].function.0);
+        order.dedup_by_key(|at| all[(*at).to_usize()].function);
+        let kept: Vec<Range> = order.into_iter().map(|at| all[at.to_usize()]).collect();
         ranges.truncate(first);
         ranges.extend(kept);
     }

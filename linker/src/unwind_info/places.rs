@@ -1,6 +1,7 @@
 //! Addresses in a link's output of what the table speaks of.
 
 use alloc::vec::Vec;
+use cfipack_format::widen::ToUsize;
 use core::cell::RefCell;
 
 use cfipack_encoder::unwind_info as encoder;
@@ -55,7 +56,7 @@ impl<'a, A: Addresses> Final<'a, A> {
 impl<A: Addresses> encoder::Places for Final<'_, A> {
     #[inline]
     fn function(&self, range: Key) -> Option<ImageOffset> {
-        self.functions[range.0 as usize]
+        self.functions[range.0.to_usize()]
     }
 
     #[inline]
@@ -68,7 +69,7 @@ impl<A: Addresses> encoder::Places for Final<'_, A> {
     }
 
     fn dwarf(&self, range: Key, encoding: Encoding) -> Encoding {
-        let range = &self.section.ranges[range.0 as usize];
+        let range = &self.section.ranges[range.0.to_usize()];
         let (function, Some(fde)) = (range.function, range.fde) else { return Encoding::NONE };
         let mut warnings = self.warnings.borrow_mut();
         match self.addresses.fde(fde) {

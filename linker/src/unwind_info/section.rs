@@ -2,6 +2,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use cfipack_format::widen::{ToU64, ToUsize};
 use core::num::NonZeroU32;
 
 use cfipack_encoder::unwind_info as encoder;
@@ -117,7 +118,7 @@ impl Section {
     }
 
     pub(super) fn personality(&self, number: NonZeroU32) -> PersonalityKey {
-        self.personalities[number.get() as usize - 1]
+        self.personalities[number.get().to_usize() - 1]
     }
 
     /// By range: the place of its FDE among all that the table refers to, from 1; 0 for a range without one. Objects
@@ -127,7 +128,7 @@ impl Section {
         let fdes = self.ranges.iter().zip(0_usize..).filter_map(|(range, at)| Some((fde(range)?, at)));
         let mut fdes: Vec<(Fde, usize)> = fdes.collect();
         for of_object in fdes.chunk_by_mut(|(a, _), (b, _)| a.object == b.object) {
-            of_object.sort_by_cached_key(|(fde, _)| fde.offset.0 as u64);
+            of_object.sort_by_cached_key(|(fde, _)| fde.offset.0.to_u64());
         }
         let mut ranks = vec![0; self.ranges.len()];
         for ((_, at), rank) in fdes.into_iter().zip(1..) {
@@ -157,7 +158,7 @@ struct Tentative<'a, F> {
 
 impl<F: Fn(Key) -> Option<ImageOffset>> encoder::Places for Tentative<'_, F> {
     fn function(&self, range: Key) -> Option<ImageOffset> {
-        (self.tentative)(self.section.ranges[range.0 as usize].function)
+        (self.tentative)(self.section.ranges[range.0.to_usize()].function)
     }
 
     fn lsda(&self, _: LsdaKey) -> Option<ImageOffset> {
@@ -166,7 +167,7 @@ impl<F: Fn(Key) -> Option<ImageOffset>> encoder::Places for Tentative<'_, F> {
 
     fn dwarf(&self, range: Key, encoding: Encoding) -> Encoding {
         // Of 2^24 or more, all are in reach only if they are close together.
-        match self.fdes[range.0 as usize] {
+        match self.fdes[range.0.to_usize()] {
             rank @ ..=DWARF_OFFSET_MAX => Encoding(encoding.0 | rank),
             _ => encoding,
         }
@@ -178,13 +179,13 @@ fn first_of_each(mut ranges: Vec<Range>) -> Vec<Range> {
     if ranges.is_sorted_by(|a, b| a.function < b.function) {
         return ranges;
     }
-    let key = |at: u32| ranges[at as usize].function;
+    let key = |at: u32| ranges[at.to_usize()].function;
     let mut order: Vec<u32> = (0..ranges.len() as u32).collect();
-    order.sort_by_cached_key(|&at| u64::from(!ranges[at as usize].has_information()));
+    order.sort_by_cached_key(|&at| u64::from(!ranges[at.to_usize()].has_information()));
     order.sort_by_cached_key(|&at| key(at).0);
     let mut is_kept = vec![false; ranges.len()];
     for of_function in order.chunk_by(|&a, &b| key(a) == key(b)) {
-        is_kept[of_function[0] as usize] = true;
+        is_kept[of_function[0].to_usize()] = true;
     }
     let mut is_kept = is_kept.into_iter();
     ranges.retain(|_| is_kept.next() == Some(true));
@@ -210,7 +211,7 @@ fn drop_personalities(
     let mut uses = vec![Uses::default(); keys.len()];
     for range in ranges.iter().filter(|range| !range.is_dwarf(arch)) {
         let Some(number) = range.personality else { continue };
-        let uses = &mut uses[number as usize];
+        let uses = &mut uses[number.to_usize()];
         if range.fde.is_some() { uses.with_fde += 1 } else { uses.without_fde += 1 }
     }
     let mut ranked: Vec<u32> =
@@ -219,14 +220,14 @@ fn drop_personalities(
         return;
     }
     ranked.sort_by_cached_key(|&number| {
-        let Uses { without_fde, with_fde } = uses[number as usize];
+        let Uses { without_fde, with_fde } = uses[number.to_usize()];
         u64::from(!without_fde) << 32 | u64::from(!with_fde)
     });
     let named = &ranked[..MAX_PERSONALITIES];
     for range in ranges.iter_mut().filter(|range| !range.is_dwarf(arch)) {
         let Some(number) = range.personality.filter(|number| !named.contains(number)) else { continue };
         let Range { function, fde, .. } = *range;
-        let personality = keys[number as usize];
+        let personality = keys[number.to_usize()];
         warnings.push(Warning::PersonalityOverflow { function, personality, fde });
         range.fall_back(arch);
     }

@@ -1,5 +1,6 @@
 //! The CIEs of a section that have been read.
 
+use cfipack_format::widen::ToUsize;
 use std::collections::HashMap;
 
 /// The number of CIEs that are found without a search: consecutive FDEs take turns with a few.
@@ -23,7 +24,7 @@ impl<C> Cies<C> {
     #[inline]
     pub(super) fn at(&mut self, offset: usize, read: impl FnOnce() -> C) -> &C {
         // The upper bits of the product depend on all bits of the offset.
-        let slot = ((offset as u32).wrapping_mul(0x9e37_79b9) >> 28) as usize;
+        let slot = ((offset as u32).wrapping_mul(0x9e37_79b9) >> 28).to_usize();
         let place = match self.recent[slot] {
             Some((of, place)) if of == offset => place,
             _ => {

@@ -1,5 +1,6 @@
 //! Evaluates functions with gimli, row by row.
 
+use cfipack_format::widen::ToU64;
 use std::fmt;
 use std::ops::Range;
 
@@ -224,7 +225,7 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Evaluate<'f> for Frames<
             Address(pointer(personality).0.wrapping_add(letters.map_or(0, |letters| letters.count)))
         });
         // A distance of 0 stands for none, and gimli takes it from where it stands.
-        let is_none = |lsda: &Address| lsda.0 == 0 || lsda.0.wrapping_sub(address.0) < bytes.len() as u64;
+        let is_none = |lsda: &Address| lsda.0 == 0 || lsda.0.wrapping_sub(address.0) < bytes.len().to_u64();
         Ok(Handler { personality, lsda: fde.lsda().map(pointer).filter(|lsda| !is_none(lsda)) })
     }
 }

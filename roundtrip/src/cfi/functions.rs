@@ -1,5 +1,6 @@
 //! The functions of a section, found once and sorted by address.
 
+use cfipack_format::widen::ToU64;
 use std::ops::Range;
 
 use cfipack_format::cfi::Section;
@@ -70,7 +71,7 @@ impl<'a> Functions<'a> {
         }
         let found = list.len();
         list.retain(|f| f.start < f.end);
-        let empty = (found - list.len()) as u64;
+        let empty = (found - list.len()).to_u64();
         // Of one start the longest first, then in the order of the sections.
         if !list.is_sorted_by_key(|f| f.start) {
             list.sort_by_cached_key(|f| f.start.0);
@@ -100,7 +101,7 @@ impl<'a> Functions<'a> {
 
     /// FDEs that start where another one starts, and are not counted as functions of their own.
     pub fn duplicates(&self) -> u64 {
-        self.duplicates.len() as u64
+        self.duplicates.len().to_u64()
     }
 
     /// Returns whether another FDE starts where a function does.

@@ -1,5 +1,6 @@
 //! The determinants of a function's rows: its instructions, and the CIE that they continue.
 
+use cfipack_format::widen::ToU64;
 use gimli::{DwEhPe, Endianity, constants};
 
 use super::about::About;
@@ -35,7 +36,7 @@ impl<'f> Program<'f> {
     pub(crate) fn hash(&self) -> u64 {
         let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
         let (words, rest) = self.instructions.as_chunks::<8>();
-        let hash = mix(self.cie as u64, (self.instructions.len() as u64) << 32 | self.section as u64);
+        let hash = mix(self.cie.to_u64(), self.instructions.len().to_u64() << 32 | self.section.to_u64());
         let hash = words.iter().fold(hash, |hash, word| mix(hash, u64::from_ne_bytes(*word)));
         rest.iter().fold(hash, |hash, &byte| mix(hash, byte.into()))
     }

@@ -1,5 +1,6 @@
 //! A section as gimli reads it: of the right type, and without what gimli refuses for no reason.
 
+use cfipack_format::widen::ToU64;
 use std::borrow::Cow;
 
 use cfipack_format::Endian;
@@ -125,7 +126,7 @@ fn readable<'a>(section: &Section<'a>, cies: &[Record]) -> (Cow<'a, [u8]>, Vec<L
             (vec![0], rest)
         } else {
             let kept: Vec<u8> = letters.iter().copied().filter(|letter| !b"BG".contains(letter)).collect();
-            let count = (letters.len() - kept.len()) as u64;
+            let count = (letters.len() - kept.len()).to_u64();
             if count == 0 {
                 continue;
             }

@@ -1,5 +1,6 @@
 //! The answers of a table, PC by PC in ascending order.
 
+use cfipack_format::widen::ToUsize;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -144,7 +145,8 @@ impl<'t> Cursor<'_, 't> {
         if entry.from != pcs.start || entry.end != pcs.end {
             return None;
         }
-        let function = self.table.sections[entry.section as usize].function(entry.index as usize)?.ok()?;
+        let function =
+            self.table.sections[entry.section.to_usize()].function(entry.index.to_usize())?.ok()?;
         let is_whole = function.start().0 == pcs.start && u64::from(function.size()) == pcs.end - pcs.start;
         (is_whole && !function.is_pc_mask()).then_some((entry.section, function))
     }
@@ -184,8 +186,8 @@ impl<'t> Cursor<'_, 't> {
 impl<'t> Open<'t> {
     fn new(table: &Table<'t>, at: usize) -> Self {
         let entry = table.entries[at];
-        let section = &table.sections[entry.section as usize];
-        let function = match section.function(entry.index as usize) {
+        let section = &table.sections[entry.section.to_usize()];
+        let function = match section.function(entry.index.to_usize()) {
             Some(Ok(function)) => function,
             error => {
                 let answer = error.and_then(Result::err).map_or(TableAnswer::Nothing, TableAnswer::Malformed);

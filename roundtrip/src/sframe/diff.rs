@@ -1,5 +1,6 @@
 //! Two tables by meaning.
 
+use cfipack_format::widen::ToU64;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
@@ -196,7 +197,7 @@ impl Pieces {
 pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
     let arch = a.arch().or(b.arch()).unwrap_or(Arch::Amd64);
     let mut faults = [a, b].map(|table| table.faults_for(arch));
-    let malformed = faults.iter().flatten().count() as u64;
+    let malformed = faults.iter().flatten().count().to_u64();
     faults.iter_mut().for_each(|faults| faults.truncate(options.limit));
     let mut walk = Walk {
         arch,

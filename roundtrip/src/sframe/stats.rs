@@ -2,6 +2,7 @@
 
 use cfipack_decoder::sframe::{self, Function, Section};
 use cfipack_format::sframe::{FdeType, FreInfo, Header, Version};
+use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Arch, Register, Row};
 
 /// Bytes, functions and rows of a table.
@@ -95,10 +96,10 @@ pub fn stats(section: &Section<'_>) -> Stats {
     stats.functions += stats.malformed;
     blocks.sort_unstable();
     for sharing in blocks.chunk_by(|a, b| a.0 == b.0) {
-        let Some(function) = section.function(sharing[0].1 as usize) else { continue };
+        let Some(function) = section.function(sharing[0].1.to_usize()) else { continue };
         let before = stats.bytes.blocks();
         if function.as_ref().is_ok_and(|function| innermost(section.arch(), function).is_some()) {
-            stats.innermost_only += sharing.len() as u64;
+            stats.innermost_only += sharing.len().to_u64();
         }
         if function.and_then(|function| stats.count_block(&function, section.version())).is_err() {
             stats.malformed += 1;
@@ -106,15 +107,15 @@ pub fn stats(section: &Section<'_>) -> Stats {
         if let [_, others @ ..] = sharing
             && !others.is_empty()
         {
-            stats.sharing += sharing.len() as u64;
+            stats.sharing += sharing.len().to_u64();
             stats.shared_blocks += 1;
-            stats.bytes.saved_by_sharing += (stats.bytes.blocks() - before) * others.len() as u64;
+            stats.bytes.saved_by_sharing += (stats.bytes.blocks() - before) * others.len().to_u64();
         }
     }
     let bytes = &mut stats.bytes;
-    let headers = (Header::SIZE + usize::from(header.auxhdr_len)) as u64;
+    let headers = (Header::SIZE + usize::from(header.auxhdr_len)).to_u64();
     bytes.header = headers;
-    bytes.index = (section.num_functions() * section.version().fde_size()) as u64;
+    bytes.index = (section.num_functions() * section.version().fde_size()).to_u64();
     bytes.total = headers + u64::from(header.fre_off) + u64::from(header.fre_len);
     bytes.other = bytes.total.saturating_sub(bytes.header + bytes.index + bytes.blocks());
     stats
@@ -149,7 +150,7 @@ impl Stats {
         self.key_b += u64::from(function.has_pauth_key_b());
         self.without_rows += u64::from(function.num_fres() == 0);
         self.most_rows = self.most_rows.max(function.num_fres());
-        let bucket = function.num_fres().max(1).next_power_of_two().trailing_zeros() as usize;
+        let bucket = function.num_fres().max(1).next_power_of_two().trailing_zeros().to_usize();
         if self.rows_per_function.len() <= bucket {
             self.rows_per_function.resize(bucket + 1, 0);
         }
@@ -157,13 +158,13 @@ impl Stats {
     }
 
     fn count_block(&mut self, function: &Function<'_>, version: Version) -> Result<(), sframe::Error> {
-        self.bytes.attributes += version.attribute_size() as u64;
+        self.bytes.attributes += version.attribute_size().to_u64();
         for fre in function.fres() {
             let fre = fre?;
             self.rows_stored += 1;
-            self.bytes.starts += function.fre_type().width() as u64;
+            self.bytes.starts += function.fre_type().width().to_u64();
             self.bytes.infos += 1;
-            self.bytes.data_words += fre.word_size.width() as u64 * u64::from(fre.info.count());
+            self.bytes.data_words += fre.word_size.width().to_u64() * u64::from(fre.info.count());
             if fre.info == FreInfo::OUTERMOST {
                 self.outermost += 1;
             } else {

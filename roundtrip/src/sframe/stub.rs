@@ -2,6 +2,7 @@
 
 use cfipack_decoder::sframe::Function;
 use cfipack_format::FunctionOffset;
+use cfipack_format::widen::ToUsize;
 
 use super::cursor::answer;
 use super::table::TableAnswer;
@@ -86,7 +87,7 @@ fn by_masks(answers: &[(u64, TableAnswer)], period: u64) -> Vec<(u64, TableAnswe
     for offset in 0..period {
         let own = answers.binary_search_by_key(&offset, |answer| answer.0).ok();
         let one_bit_less = (0..u8::BITS).map(|bit| offset & !(1 << bit)).filter(|&less| less != offset);
-        let row = own.or_else(|| one_bit_less.map(|less| found[less as usize]).max().flatten());
+        let row = own.or_else(|| one_bit_less.map(|less| found[less.to_usize()]).max().flatten());
         if found.last() != Some(&row) {
             rows.push((offset, row.map_or(TableAnswer::Nothing, |row| answers[row].1)));
         }

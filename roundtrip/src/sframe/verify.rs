@@ -1,6 +1,7 @@
 //! Verifies tables against the CFI of their file.
 
 use cfipack_decoder::sframe::Section;
+use cfipack_format::widen::ToU64;
 use cfipack_format::{Arch, Unsupported, cfi};
 
 use super::missing::{MissingFunction, Reasons};
@@ -102,7 +103,7 @@ fn run<'a>(
     report.equal += functions.empty();
     report.duplicates = functions.duplicates();
     report.faults = tables.faults_for(arch);
-    report.malformed = report.faults.len() as u64;
+    report.malformed = report.faults.len().to_u64();
     report.faults.truncate(options.limit);
     describe(&left, cfi, reasons, options.limit, &mut report);
     report

@@ -1,5 +1,6 @@
 //! The check that an object is another one with other rows in `__compact_unwind`.
 
+use cfipack_format::widen::ToUsize;
 use core::fmt;
 
 use object::read::macho::{LoadCommandVariant, MachHeader as _, MachOFile64, MachOSection64};
@@ -126,7 +127,7 @@ fn contents(bytes: &[u8]) -> Option<Vec<(u32, Vec<u8>)>> {
     let endian = header.endian().ok()?;
     let part = |offset: u32, len: usize| match len {
         0 => Some(&[][..]),
-        len => bytes.get(offset as usize..)?.get(..len),
+        len => bytes.get(offset.to_usize()..)?.get(..len),
     };
     let mut all = vec![(header.flags(endian).0, header.filetype(endian).0.to_le_bytes().to_vec())];
     let mut commands = header.load_commands(endian, bytes, 0).ok()?;
@@ -135,14 +136,14 @@ fn contents(bytes: &[u8]) -> Option<Vec<(u32, Vec<u8>)>> {
         let contents = match command.variant().ok()? {
             LoadCommandVariant::Segment64(..) => Vec::new(),
             LoadCommandVariant::Symtab(table) => {
-                part(table.stroff.get(endian), table.strsize.get(endian) as usize)?.to_vec()
+                part(table.stroff.get(endian), table.strsize.get(endian).to_usize())?.to_vec()
             }
             LoadCommandVariant::Dysymtab(table) => {
-                let indirect = table.nindirectsyms.get(endian) as usize * 4;
+                let indirect = table.nindirectsyms.get(endian).to_usize() * 4;
                 [raw.get(8..32)?, part(table.indirectsymoff.get(endian), indirect)?].concat()
             }
             LoadCommandVariant::LinkeditData(data) => {
-                part(data.dataoff.get(endian), data.datasize.get(endian) as usize)?.to_vec()
+                part(data.dataoff.get(endian), data.datasize.get(endian).to_usize())?.to_vec()
             }
             _ => raw.to_vec(),
         };

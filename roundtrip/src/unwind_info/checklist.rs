@@ -1,5 +1,6 @@
 //! The rules of `__unwind_info`, one by one.
 
+use cfipack_format::widen::ToUsize;
 use std::fmt;
 
 use cfipack_decoder::unwind_info::{Entry, Page, Section};
@@ -104,7 +105,7 @@ impl Checklist<'_, '_> {
     }
 
     fn index(&mut self) {
-        let start = self.section.header().index_off as usize;
+        let start = self.section.header().index_off.to_usize();
         let at = |number: usize, field: usize| SectionOffset(start + number * IndexEntry::SIZE + field);
         let mut before: Option<IndexEntry> = None;
         for (number, entry) in self.section.index().enumerate() {
@@ -119,7 +120,7 @@ impl Checklist<'_, '_> {
     }
 
     fn personalities(&mut self) {
-        let start = self.section.header().personalities_off as usize;
+        let start = self.section.header().personalities_off.to_usize();
         for (number, slot) in self.section.personalities().enumerate() {
             let offset = SectionOffset(start + number * PERSONALITY_SIZE);
             let is_slot = (self.image.is_slot)(self.address(slot));
@@ -187,7 +188,7 @@ impl Checklist<'_, '_> {
 
     fn dwarf(&mut self, entry: &Entry, offset: SectionOffset) {
         let (function, record) = (entry.start, entry.encoding.dwarf_offset());
-        let is_record = record == 0 || self.records.binary_search(&(record as usize)).is_ok();
+        let is_record = record == 0 || self.records.binary_search(&record.to_usize()).is_ok();
         if !is_record {
             self.found.push(Violation::DwarfRecord { offset, function, record });
             return;
@@ -195,7 +196,7 @@ impl Checklist<'_, '_> {
         let pc = self.address(function);
         let after = self.functions.partition_point(|function| function.start <= pc);
         let fde = after.checked_sub(1).map(|i| &self.functions[i]).filter(|function| pc < function.end);
-        let is_reached = fde.is_some_and(|fde| record as usize <= fde.fde.0);
+        let is_reached = fde.is_some_and(|fde| record.to_usize() <= fde.fde.0);
         self.require(is_reached, Violation::DwarfFde { offset, function, record });
     }
 
@@ -207,7 +208,7 @@ impl Checklist<'_, '_> {
             let (first, end) = (index[page].function, index[page + 1].function);
             // A part that goes back is not walked again: nothing here costs more than the table is long.
             let goes_on = index[page].lsda_off >= end_of_parts;
-            let offset = SectionOffset(index[page].lsda_off as usize);
+            let offset = SectionOffset(index[page].lsda_off.to_usize());
             self.require(goes_on, Violation::LsdaOrder { offset, function: first });
             if !goes_on {
                 continue;
@@ -221,7 +222,7 @@ impl Checklist<'_, '_> {
                 }
             };
             for (number, LsdaEntry { function, .. }) in lsdas.enumerate() {
-                let offset = SectionOffset(index[page].lsda_off as usize + number * LsdaEntry::SIZE);
+                let offset = SectionOffset(index[page].lsda_off.to_usize() + number * LsdaEntry::SIZE);
                 let rises = before.is_none_or(|before| before < function);
                 self.require(rises, Violation::LsdaOrder { offset, function });
                 before = Some(function);

@@ -1,5 +1,6 @@
 //! Two tables by meaning.
 
+use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Arch};
 
 use super::words::MeaningWords;
@@ -58,7 +59,7 @@ impl<'t> Side<'t> {
 /// Compares two tables, walked side by side. Which number stands for a personality does not matter; entries
 /// without unwind information are as good as none.
 pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
-    let malformed = (a.errors().len() + b.errors().len()) as u64;
+    let malformed = (a.errors().len() + b.errors().len()).to_u64();
     let mut diff = Diff { malformed, ..Diff::default() };
     let (mut side_a, mut side_b) = (Side::new(a), Side::new(b));
     let mut differences = Limited::new(options.limit);

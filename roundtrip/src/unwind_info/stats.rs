@@ -1,5 +1,6 @@
 //! The use of a table's bytes, and statistics of its entries.
 
+use cfipack_format::widen::ToU64;
 use std::collections::HashSet;
 
 use cfipack_decoder::unwind_info::{Page, Section};
@@ -128,20 +129,20 @@ pub fn stats(arch: Arch, section: &Section<'_>) -> Stats {
             Err(_) => stats.malformed_pages += 1,
         }
     }
-    stats.encodings = encodings.len() as u64;
-    stats.lsdas = section.all_lsdas().map_or(0, |lsdas| lsdas.len() as u64);
-    stats.personalities = section.personalities().len() as u64;
+    stats.encodings = encodings.len().to_u64();
+    stats.lsdas = section.all_lsdas().map_or(0, |lsdas| lsdas.len().to_u64());
+    stats.personalities = section.personalities().len().to_u64();
     let mut index = section.index();
     if let (Some(first), Some(sentinel)) = (index.next(), index.last()) {
         stats.code = sentinel.function.0.saturating_sub(first.function.0).into();
     }
     let bytes = &mut stats.bytes;
-    bytes.total = section.bytes().len() as u64;
-    bytes.header = Header::SIZE as u64;
-    bytes.common_encodings = (section.common_encodings().len() * ENCODING_SIZE) as u64;
-    bytes.personalities = stats.personalities * PERSONALITY_SIZE as u64;
-    bytes.index = (section.index().len() * IndexEntry::SIZE) as u64;
-    bytes.lsdas = stats.lsdas * LsdaEntry::SIZE as u64;
+    bytes.total = section.bytes().len().to_u64();
+    bytes.header = Header::SIZE.to_u64();
+    bytes.common_encodings = (section.common_encodings().len() * ENCODING_SIZE).to_u64();
+    bytes.personalities = stats.personalities * PERSONALITY_SIZE.to_u64();
+    bytes.index = (section.index().len() * IndexEntry::SIZE).to_u64();
+    bytes.lsdas = stats.lsdas * LsdaEntry::SIZE.to_u64();
     bytes.other = bytes.total.saturating_sub(bytes.parts());
     stats
 }
@@ -163,10 +164,10 @@ impl Stats {
             PageKind::Regular => self.regular_pages += 1,
             PageKind::Compressed => self.compressed_pages += 1,
         }
-        self.bytes.page_headers += header as u64;
-        self.bytes.entries += (page.len() * entry) as u64;
-        self.bytes.page_encodings += (page.local_encodings().len() * ENCODING_SIZE) as u64;
-        self.entries += page.len() as u64;
+        self.bytes.page_headers += header.to_u64();
+        self.bytes.entries += (page.len() * entry).to_u64();
+        self.bytes.page_encodings += (page.local_encodings().len() * ENCODING_SIZE).to_u64();
+        self.entries += page.len().to_u64();
         for number in 0..page.len() {
             match page.stored_entry(number) {
                 Some(Ok(entry)) => {

@@ -1,5 +1,6 @@
 //! A table against the CFI of its functions.
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use std::ops::Range;
 
 use cfipack_format::cfi;
@@ -21,7 +22,7 @@ use crate::options::Options;
 pub fn verify(cfi: &[cfi::Section<'_>], table: &Table<'_>, options: &Options) -> Report {
     let functions = Functions::find(cfi);
     let report = Report {
-        functions: functions.empty() + functions.as_slice().len() as u64,
+        functions: functions.empty() + functions.as_slice().len().to_u64(),
         equal: functions.empty(),
         duplicates: functions.duplicates(),
         ..Report::default()
@@ -173,7 +174,7 @@ impl Verifier<'_> {
         let mut is_step_of = None;
         match (answer, meaning) {
             (_, Meaning::Nothing) => return self.nothing(function, range, answer, true, tally),
-            (_, Meaning::Dwarf) if entry.encoding.dwarf_offset() as usize <= function.fde.0 => {
+            (_, Meaning::Dwarf) if entry.encoding.dwarf_offset().to_usize() <= function.fde.0 => {
                 tally.dwarf += pcs;
                 return;
             }

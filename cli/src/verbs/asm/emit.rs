@@ -6,6 +6,7 @@ use cfipack_assembler::{Assembly, CompactOptions, Encodings, Linker, ObjectOptio
 use cfipack_encoder::compact_unwind;
 use cfipack_encoder::sframe::Options;
 use cfipack_format::sframe::Abi;
+use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Key, Unsupported};
 
 use super::{Arguments, Emit, EncodingsName, LinkerName, Made, Omitted, Relocation, dialect, labels};
@@ -26,7 +27,7 @@ pub(super) fn emit(unit: &Unit, arguments: &Arguments) -> anyhow::Result<Made> {
 
 fn omitted(unsupported: &Unsupported) -> Omitted {
     let Unsupported { function, reason, .. } = unsupported;
-    Omitted { function: function.0 as usize, reason: reason.name(), text: reason.to_string() }
+    Omitted { function: function.0.to_usize(), reason: reason.name(), text: reason.to_string() }
 }
 
 fn sframe(unit: &Unit, assembly: &Assembly, options: Options) -> anyhow::Result<Made> {
@@ -82,7 +83,7 @@ fn compact_unwind(unit: &Unit, assembly: &Assembly, encodings: EncodingsName) ->
     let is_canonical =
         |name: &&String| matches!(name.as_str(), "___gxx_personality_v0" | "___objc_personality_v0");
     let names = unit.symbols.iter().enumerate().filter(|(_, name)| is_canonical(name));
-    let canonical: Vec<_> = names.map(|(key, _)| Key(key as u64)).collect();
+    let canonical: Vec<_> = names.map(|(key, _)| Key(key.to_u64())).collect();
     let options = CompactOptions::new().with_encodings(encodings).with_canonical_personalities(&canonical);
     let place = |section: usize, address| compact_unwind::RelocationTarget::Section {
         number: u8::try_from(section + 1).unwrap_or(u8::MAX),
@@ -95,11 +96,11 @@ fn compact_unwind(unit: &Unit, assembly: &Assembly, encodings: EncodingsName) ->
     // Symbols are known by their places in the unit.
     let target_of = |target| match target {
         Target::Function(key) => {
-            let function = &unit.functions[key.0 as usize];
+            let function = &unit.functions[key.0.to_usize()];
             place(function.section, function.offset)
         }
         Target::Personality(key) | Target::Lsda(key) => {
-            match labels.get(unit.symbols[key.0 as usize].as_str()) {
+            match labels.get(unit.symbols[key.0.to_usize()].as_str()) {
                 Some(label) if !label.is_global => place(label.section, label.offset),
                 _ => compact_unwind::RelocationTarget::Symbol { number: key.0 as u32 },
             }
@@ -113,11 +114,11 @@ fn compact_unwind(unit: &Unit, assembly: &Assembly, encodings: EncodingsName) ->
                 (None, Some(usize::from(number) - 1), address as i64)
             }
             compact_unwind::RelocationTarget::Symbol { number } => {
-                (unit.symbols.get(number as usize).cloned(), None, 0)
+                (unit.symbols.get(number.to_usize()).cloned(), None, 0)
             }
         };
         let kind = format!("{} bytes", relocation.size);
-        Relocation { offset: relocation.offset as usize, kind, symbol, section, addend }
+        Relocation { offset: relocation.offset.to_usize(), kind, symbol, section, addend }
     });
     Ok(Made {
         section: "__compact_unwind",
@@ -135,7 +136,7 @@ fn object(unit: &Unit, sframe: Options, arguments: &Arguments) -> anyhow::Result
     }
     let made = unit.object(options).context("--emit object")?;
     let unnamed = made.unnamed.iter().map(|unnamed| Omitted {
-        function: unnamed.function.0 as usize,
+        function: unnamed.function.0.to_usize(),
         reason: match unnamed.reason {
             UnnamedReason::NoGlobalSymbol => "no-global-symbol",
             UnnamedReason::Comdat => "comdat",

@@ -1,5 +1,6 @@
 //! Plans: which functions of an object get a compact encoding.
 
+use cfipack_format::widen::ToU64;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use anyhow::Context as _;
@@ -71,12 +72,12 @@ impl Plan {
 
     /// Functions that get a compact encoding.
     pub fn gained(&self) -> u64 {
-        self.edits.len() as u64
+        self.edits.len().to_u64()
     }
 
     /// Rows that are added.
     pub fn added(&self) -> u64 {
-        self.edits.iter().filter(|edit| edit.row.is_none()).count() as u64
+        self.edits.iter().filter(|edit| edit.row.is_none()).count().to_u64()
     }
 
     /// Adds the counts of another object.
@@ -169,7 +170,7 @@ impl<'a> Planner<'_, 'a> {
             return Err("no-subsections");
         }
         let is_defined = |field: Option<SectionOffset>| {
-            let relocation = field.and_then(|field| relocations.get(&(field.0 as u64)));
+            let relocation = field.and_then(|field| relocations.get(&field.0.to_u64()));
             relocation.is_none_or(|relocation| relocation.section.is_some())
         };
         if !is_defined(Some(function.start_field)) || !self.editor.starts_subsection(start) {
@@ -213,7 +214,7 @@ impl<'a> Planner<'_, 'a> {
         relocations: &HashMap<u64, Relocation>,
     ) -> Result<Option<usize>, &'static str> {
         let Some(personality) = function.cie.personality else { return Ok(None) };
-        let relocation = relocations.get(&(personality.field.0 as u64));
+        let relocation = relocations.get(&personality.field.0.to_u64());
         let symbol =
             relocation.and_then(|relocation| relocation.symbol).ok_or("personality-without-symbol")?;
         let name = self.editor.symbol_name(symbol).ok_or("personality-without-symbol")?;

@@ -1,5 +1,6 @@
 //! A table in an object or a linked file: made for its place, and judged as it stands there.
 
+use cfipack_format::widen::ToU64;
 use std::collections::BTreeMap;
 
 use anyhow::Context as _;
@@ -235,11 +236,11 @@ impl Table {
             converted: conversion.converted(),
             omitted: conversion.num_omitted(),
             reasons: conversion.reasons(),
-            bytes: TableBytes { sframe: bytes.len() as u64, cfi: CfiBytes::of(file, sections)? },
+            bytes: TableBytes { sframe: bytes.len().to_u64(), cfi: CfiBytes::of(file, sections)? },
             code_coverage: conversion.code_bytes(file, bytes)?,
             outermost: conversion.outermost_rows(bytes)?,
             verified: false,
-            unreadable: conversion.malformed.len() as u64,
+            unreadable: conversion.malformed.len().to_u64(),
             omitted_functions: conversion.omitted,
         })
     }

@@ -1,5 +1,6 @@
 //! The functions that a table omits, or one function.
 
+use cfipack_format::widen::ToU64;
 use std::fmt;
 use std::io::Write;
 
@@ -214,7 +215,7 @@ impl Explanation for FunctionJson {
             (Some(words), Some(pc)) => writeln!(out, ": omitted: at {} {words}", Escaped(pc))?,
             (Some(words), None) => writeln!(out, "omitted: {}", Escaped(words))?,
             (None, _) => {
-                let rows = Number(self.rows.len() as u64, "row");
+                let rows = Number(self.rows.len().to_u64(), "row");
                 writeln!(out, ": {}, {rows}", Number(self.size.unwrap_or(0), "byte"))?;
             }
         }

@@ -1,5 +1,6 @@
 //! `unwind-info`: builds an `__unwind_info` section.
 
+use cfipack_format::widen::ToU64;
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -171,7 +172,7 @@ impl Summary<'_, '_> {
                 "{name}: {all}: {compact} with a compact encoding ({})",
                 percent(compact, functions)
             )?;
-            let unread = [("that cannot be read", encodings.malformed.len() as u64)];
+            let unread = [("that cannot be read", encodings.malformed.len().to_u64())];
             writeln!(text, ", {} in DWARF mode{}", encodings.in_dwarf_mode.len(), Counts(&unread))?;
             let reasons = encodings.reasons();
             let mut reasons = most_frequent_first(&reasons);
@@ -185,7 +186,7 @@ impl Summary<'_, '_> {
         write!(text, "  __unwind_info ({layout}): {} bytes", self.built.bytes.len())?;
         match self.own {
             Some(own) => {
-                let part = percent(self.built.bytes.len() as u64, own as u64);
+                let part = percent(self.built.bytes.len().to_u64(), own.to_u64());
                 writeln!(text, ", {part} of the file's own ({own})")?;
             }
             None => writeln!(text)?,

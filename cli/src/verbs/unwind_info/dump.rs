@@ -1,5 +1,6 @@
 //! `dump` of `__unwind_info` and `__compact_unwind`, as llvm-objdump prints them.
 
+use cfipack_format::widen::ToUsize;
 use std::io::Write as _;
 
 use anyhow::{Context as _, bail};
@@ -156,7 +157,7 @@ impl<'d> DumpJson<'d> {
                 size: row.length,
                 encoding: row.encoding,
                 personality: row.personality.and_then(|number| {
-                    let name = compact.personalities.get(number.get() as usize - 1)?.name.clone();
+                    let name = compact.personalities.get(number.get().to_usize() - 1)?.name.clone();
                     Some(name.into_owned())
                 }),
                 lsda: row.lsda,

@@ -1,5 +1,6 @@
 //! The encodings of a file's functions, from their CFI.
 
+use cfipack_format::widen::ToU64;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
@@ -68,15 +69,15 @@ impl Encodings {
         Coverage {
             functions: self.functions,
             compact: self.compact(),
-            dwarf: self.in_dwarf_mode.len() as u64,
-            none: self.malformed.len() as u64,
+            dwarf: self.in_dwarf_mode.len().to_u64(),
+            none: self.malformed.len().to_u64(),
             reasons: self.reasons(),
         }
     }
 
     /// Functions with a compact encoding.
     pub fn compact(&self) -> u64 {
-        self.functions - (self.in_dwarf_mode.len() + self.malformed.len()) as u64
+        self.functions - (self.in_dwarf_mode.len() + self.malformed.len()).to_u64()
     }
 
     /// The number of functions in DWARF mode or omitted, by reason.

@@ -1,5 +1,6 @@
 //! The entries of a file, from its tables or its CFI, from which a table is built.
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
@@ -62,7 +63,7 @@ impl Entries {
             let has_fde = starts.get(after).is_some_and(|start| *start < entry.end);
             !has_fde && matches!(own.meaning(entry), Meaning::Row(..))
         });
-        Ok(lost.count() as u64)
+        Ok(lost.count().to_u64())
     }
 
     fn of_table(table: &Section<'_>, source: &Source<'_, '_>) -> anyhow::Result<Self> {
@@ -131,9 +132,9 @@ impl Entries {
         let mut list = encodings.entries.clone();
         for row in rows {
             let field = row.offset.0 + Row::personality_at(file.arch().pointer_size());
-            let symbol = symbols.get(&(field as u64)).map(|symbol| Personality::Symbol(*symbol));
+            let symbol = symbols.get(&field.to_u64()).map(|symbol| Personality::Symbol(*symbol));
             let personality = row.personality.and_then(|number| {
-                let address = || compact?.personalities.get(number.get() as usize - 1)?.address;
+                let address = || compact?.personalities.get(number.get().to_usize() - 1)?.address;
                 symbol.or_else(|| address().map(Personality::Address))
             });
             list.push(Entry {
@@ -205,7 +206,7 @@ fn ends_of_code(file: &File<'_>) -> anyhow::Result<impl Fn(Address) -> Option<Ad
     Ok(move |address: Address| {
         let after = ranges.partition_point(|&(start, _)| start <= address);
         let (start, size) = *ranges.get(after.checked_sub(1)?)?;
-        (address.0 - start.0 < size as u64).then(|| start.offset(size as i64))
+        (address.0 - start.0 < size.to_u64()).then(|| start.offset(size as i64))
     })
 }
 

@@ -1,5 +1,6 @@
 //! Numbers of personalities in tables.
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU32;
 
@@ -34,7 +35,7 @@ impl Personalities {
 
     /// The address of the pointer to a personality of a linked file.
     pub fn pointer(&self, number: NonZeroU32) -> Option<Address> {
-        match *self.known.get(number.get() as usize - 1)? {
+        match *self.known.get(number.get().to_usize() - 1)? {
             Personality::Address(address) => Some(address),
             Personality::Symbol(_) => None,
         }
@@ -63,7 +64,7 @@ impl PersonalitiesOfCies {
     /// The personality of a CIE, if it has one.
     pub fn personality(&self, cie: &Cie<'_>) -> Option<Personality> {
         let personality = cie.personality?;
-        match self.symbols.get(&(personality.field.0 as u64)) {
+        match self.symbols.get(&personality.field.0.to_u64()) {
             Some(symbol) => Some(Personality::Symbol(*symbol)),
             None => personality.address.map(Personality::Address),
         }

@@ -1,5 +1,6 @@
 //! `stats` of `__unwind_info` and `__compact_unwind`.
 
+use cfipack_format::widen::ToU64;
 use std::io::Write;
 
 use cfipack_container::{CompactUnwind, File};
@@ -93,7 +94,7 @@ fn coverage(file: &File<'_>, code: Code<'_>, table: &Table<'_>) -> anyhow::Resul
     if starts.is_empty() {
         return Ok(None);
     }
-    let mut coverage = Coverage { functions: starts.len() as u64, ..Coverage::default() };
+    let mut coverage = Coverage { functions: starts.len().to_u64(), ..Coverage::default() };
     for start in starts {
         let meaning = table.find(start).map_or(Meaning::Nothing, |entry| table.meaning(entry));
         match meaning {

@@ -1,5 +1,6 @@
 //! `verify` of `__unwind_info` and `__compact_unwind`.
 
+use cfipack_format::widen::ToU64;
 use std::collections::BTreeMap;
 use std::io::Write;
 
@@ -206,7 +207,7 @@ impl<'r> VerifyJson<'r> {
         let words = |list: Vec<&Violation>| list.into_iter().map(Violation::to_string).collect();
         let more = |is_warning| {
             let of_kind = more.iter().filter(|((of, _), _)| *of == is_warning);
-            of_kind.map(|(_, more)| *more as u64).sum()
+            of_kind.map(|(_, more)| (*more).to_u64()).sum()
         };
         Self {
             schema: "cfipack/verify/1",

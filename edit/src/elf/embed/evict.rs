@@ -1,5 +1,6 @@
 //! Room for program headers: the small sections after them move to a new segment.
 
+use cfipack_format::widen::ToU64;
 use core::ops::Range;
 
 use object::elf;
@@ -74,7 +75,7 @@ pub(super) fn plan(
         return Ok(None);
     }
     // The new segment's, and the table's.
-    let headers = plan.segments.len() as u64 + 2 + attempt.spare;
+    let headers = plan.segments.len().to_u64() + 2 + attempt.spare;
     let limit = source.phoff + headers * Segment::LEN;
     let first = source.load_with(&(source.phoff..limit.max(source.ph_end()))).copied();
     // What is read-only would come back into memory that is not.

@@ -1,5 +1,6 @@
 //! Program and section headers as values, read and written.
 
+use cfipack_format::widen::ToUsize;
 use core::ops::Range;
 
 use cfipack_format::Endian;
@@ -62,7 +63,7 @@ impl Segment {
     }
 
     pub fn to_bytes(self, endian: Endian) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(Self::LEN as usize);
+        let mut bytes = Vec::with_capacity(Self::LEN.to_usize());
         bytes.extend(endian.put_u32(self.kind));
         bytes.extend(endian.put_u32(self.flags));
         let (sizes, addresses) = ([self.file_size, self.memory_size], [self.address, self.physical]);
@@ -166,7 +167,7 @@ impl Header {
     }
 
     pub fn to_bytes(self, endian: Endian) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(Self::LEN as usize);
+        let mut bytes = Vec::with_capacity(Self::LEN.to_usize());
         bytes.extend(endian.put_u32(self.name));
         bytes.extend(endian.put_u32(self.kind));
         for value in [self.flags, self.address, self.offset, self.size] {

@@ -4,6 +4,7 @@
 //! by its sections, and loaders look for the program headers by the file's first address. What moves to make room for
 //! more program headers are sections of which every reference is known ([`movable`]).
 
+use cfipack_format::widen::ToU64;
 mod evict;
 mod existing;
 mod header;
@@ -73,7 +74,7 @@ impl<'a> Embedding<'a> {
 
     /// A place for a table of `table_len` bytes in a linked file.
     fn plan(headers: &Headers<'a>, table_len: usize) -> Result<Self, EmbedError> {
-        let table_len = table_len as u64;
+        let table_len = table_len.to_u64();
         let source = Source::read(headers)?;
         if let Some((way, plan)) = existing::plan(&source, table_len) {
             let plan = plan.check(&source)?;

@@ -1,5 +1,6 @@
 //! Sections that may move, because all that refers to them is known.
 
+use cfipack_format::widen::ToUsize;
 use object::elf;
 
 use super::header::{Header, Segment};
@@ -78,7 +79,7 @@ pub(super) fn is_table(source: &Source<'_>, index: usize) -> bool {
 /// (`--emit-relocs`), and nothing loads.
 pub(super) fn is_relocations_of(section: &Header, table: usize) -> bool {
     let has_relocations = section.is(elf::SHT_RELA) || section.is(elf::SHT_REL);
-    has_relocations && !section.has(elf::SHF_ALLOC) && section.info as usize == table
+    has_relocations && !section.has(elf::SHF_ALLOC) && section.info.to_usize() == table
 }
 
 /// Returns whether a section consists of notes of known owners.
@@ -106,7 +107,7 @@ fn notes<'a>(source: &Source<'a>, section: &Header) -> Option<Vec<(&'a [u8], u32
     let mut notes = Vec::new();
     while !rest.is_empty() {
         let word = |at: usize| Some(source.endian.u32(*rest.get(at..)?.first_chunk()?));
-        let (name_len, len, kind) = (word(0)? as usize, word(4)? as usize, word(8)?);
+        let (name_len, len, kind) = (word(0)?.to_usize(), word(4)?.to_usize(), word(8)?);
         let owner = rest.get(12..12usize.checked_add(name_len)?)?;
         // Go counts the padding of its name.
         let len_of_owner = owner.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);

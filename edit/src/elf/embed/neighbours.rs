@@ -1,5 +1,6 @@
 //! The part of the file after the program headers: sections, and segments that are not loaded.
 
+use cfipack_format::widen::ToU64;
 use core::ops::Range;
 
 use cfipack_container::SectionName;
@@ -95,7 +96,7 @@ impl Neighbours {
 
     /// Refuses bytes of no section and no header that are neither zero nor patchelf's filler.
     fn check_free(&self, source: &Source<'_>, range: Range<u64>) -> Result<(), EmbedError> {
-        let shdrs = source.shoff..source.shoff + source.sections.len() as u64 * super::header::Header::LEN;
+        let shdrs = source.shoff..source.shoff + source.sections.len().to_u64() * super::header::Header::LEN;
         let mut at = range.start;
         let ranges = self.all.iter().filter(|one| one.section.is_some()).map(|one| one.range.clone());
         let mut ranges: Vec<_> = ranges.take_while(|one| one.start < range.end).collect();
@@ -106,7 +107,7 @@ impl Neighbours {
             let gap = at..known.start.min(range.end);
             let unknown = source.bytes(gap).iter().position(|byte| !matches!(byte, 0 | b'X' | b'Z'));
             if let Some(unknown) = unknown {
-                let offset = at + unknown as u64;
+                let offset = at + unknown.to_u64();
                 let mut value = [0; 8];
                 let bytes = source.bytes(offset..offset + 8);
                 value[..bytes.len()].copy_from_slice(bytes);

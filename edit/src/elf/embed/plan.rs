@@ -1,5 +1,6 @@
 //! A plan: what a change makes of a file's headers and bytes.
 
+use cfipack_format::widen::ToU64;
 use core::ops::Range;
 
 use object::elf;
@@ -100,7 +101,7 @@ pub(super) struct Names {
 impl Names {
     /// Bytes of them.
     pub fn len(&self) -> u64 {
-        self.old.end - self.old.start + self.append.len() as u64
+        self.old.end - self.old.start + self.append.len().to_u64()
     }
 }
 
@@ -116,7 +117,7 @@ impl Plan {
             names: source.names,
             phdr_surplus: source
                 .segment(elf::PT_PHDR)
-                .map_or(0, |phdr| phdr.file_size.wrapping_sub(source.segments.len() as u64 * Segment::LEN)),
+                .map_or(0, |phdr| phdr.file_size.wrapping_sub(source.segments.len().to_u64() * Segment::LEN)),
             cleared: Vec::new(),
             moves: Vec::new(),
             edits: Vec::new(),
@@ -224,7 +225,7 @@ impl Plan {
 
     /// Gives `PT_PHDR` the size of all program headers, and as much more as it had: lld counts one that it drops at last.
     pub fn resize_phdr(&mut self) {
-        let size = (self.segments.len() as u64 * Segment::LEN).wrapping_add(self.phdr_surplus);
+        let size = (self.segments.len().to_u64() * Segment::LEN).wrapping_add(self.phdr_surplus);
         let phdr = self.segments.iter_mut().find(|segment| segment.kind == elf::PT_PHDR.0);
         phdr.into_iter().for_each(|segment| segment.resize(size));
     }
@@ -260,7 +261,7 @@ impl Plan {
         if total.is_none_or(|total| total > isize::MAX as u64 / 2) {
             return Err(EmbedError::Address { value: source.len(), size: len });
         }
-        let ph_end = source.phoff + self.segments.len() as u64 * Segment::LEN;
+        let ph_end = source.phoff + self.segments.len().to_u64() * Segment::LEN;
         let contents = self.contents.end;
         if !(self.skip..=source.len()).contains(&contents) || self.content_end() < ph_end {
             return Err(EmbedError::Overlap { offset: contents, size: 0 });
@@ -269,15 +270,15 @@ impl Plan {
         changes.extend(self.table.map(|table| table.offset..table.offset + table.room));
         let mut end = self.content_end();
         if let Tail::At(shoff, _) = self.tail {
-            changes.push(shoff..shoff + self.sections.len() as u64 * Header::LEN);
+            changes.push(shoff..shoff + self.sections.len().to_u64() * Header::LEN);
         }
         if self.tail == Tail::Keep {
             let shoff = source.shoff - self.skip + self.prefix;
-            changes.push(shoff..shoff + self.sections.len() as u64 * Header::LEN);
+            changes.push(shoff..shoff + self.sections.len().to_u64() * Header::LEN);
             end = source.len();
         }
         for edit in &self.edits {
-            let (start, len) = (self.offset_of(edit.offset), edit.bytes.len() as u64);
+            let (start, len) = (self.offset_of(edit.offset), edit.bytes.len().to_u64());
             let moved_end = self.moves.iter().map(|one| one.to + (one.from.end - one.from.start)).max();
             if start.checked_add(len).is_none_or(|last| last > end.max(moved_end.unwrap_or(0))) {
                 return Err(EmbedError::Overlap { offset: edit.offset, size: len });

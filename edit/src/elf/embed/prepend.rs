@@ -1,5 +1,6 @@
 //! Room for program headers in new bytes before all others.
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use core::ops::Range;
 
 use object::elf;
@@ -75,7 +76,7 @@ pub(super) fn plan_with_table(source: &Source<'_>, table_len: u64) -> Result<Opt
 
 /// The end of the program headers after the ELF header, with a new segment's and the table's.
 fn headers_end(plan: &Plan) -> u64 {
-    EHSIZE + (plan.segments.len() as u64 + 2) * Segment::LEN
+    EHSIZE + (plan.segments.len().to_u64() + 2) * Segment::LEN
 }
 
 /// Lets `PT_PHDR` describe the program headers at the start of the file, whose first byte lies at an address.
@@ -116,7 +117,8 @@ pub(super) fn skip(source: &Source<'_>) -> u64 {
 /// The alignment of a loaded segment, by its address, in the program headers that a page was put before. They are read
 /// no longer.
 pub(super) fn old_align(source: &Source<'_>, skip: u64, address: u64) -> Option<u64> {
-    let copy = source.bytes(skip + source.phoff..skip + source.ph_end()).chunks_exact(Segment::LEN as usize);
+    let copy =
+        source.bytes(skip + source.phoff..skip + source.ph_end()).chunks_exact(Segment::LEN.to_usize());
     let mut segments = copy.map(|bytes| Segment::from_bytes(bytes, source.endian));
     segments.find(|one| one.is_loaded() && one.address == address).map(|one| one.align)
 }

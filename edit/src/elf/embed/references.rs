@@ -1,5 +1,6 @@
 //! References to moved sections: headers, the dynamic section, symbols.
 
+use cfipack_format::widen::ToU64;
 use core::ops::Range;
 
 use cfipack_container::SectionName;
@@ -94,7 +95,7 @@ fn move_dynamic(source: &Source<'_>, plan: &mut Plan, moved: &[Moved]) -> Result
     let entries: Vec<_> = source.dynamic_entries().collect();
     let value_of = |tag: elf::DynamicTag| entries.iter().find(|entry| entry.0 == tag.0).map(|entry| entry.1);
     for (index, &(tag, value)) in entries.iter().enumerate() {
-        let offset = dynamic.offset + (index * DYN_LEN) as u64;
+        let offset = dynamic.offset + (index * DYN_LEN).to_u64();
         let refused = EmbedError::Reference { section: SectionName::new(".dynamic"), offset, value };
         let known = TAGS.iter().find(|(known, _)| known.0 == tag);
         let is_address = known.is_some()
@@ -137,7 +138,7 @@ fn move_symbols(source: &Source<'_>, plan: &mut Plan, moves: &[Move]) {
             let found = moved.binary_search_by_key(&section, |one| one.0).ok().map(|at| &moved[at]);
             // `__ehdr_start` belongs to the first section, and is no address in it.
             if let Some((_, _, delta)) = found.filter(|(_, addresses, _)| addresses.contains(&value)) {
-                let offset = table.offset + (number * SYM_LEN + ST_VALUE) as u64;
+                let offset = table.offset + (number * SYM_LEN + ST_VALUE).to_u64();
                 let what = format!("value of symbol {number} of the table at {:#x}", table.offset);
                 let bytes = source.endian.put_u64(value.wrapping_add(*delta)).to_vec();
                 plan.edits.push(Edit { offset, what, bytes });

@@ -1,6 +1,7 @@
 //! Dynamic relocations that refer to moved addresses: there are none in files that may be changed.
 
 use cfipack_format::Arch;
+use cfipack_format::widen::ToU64;
 use object::elf;
 
 use super::plan::Moved;
@@ -24,7 +25,7 @@ pub(super) fn check(source: &Source<'_>, moved: &[Moved]) -> Result<(), EmbedErr
         };
         if let Some((at, value)) = found {
             let section_name = source.headers.name_for_error(index);
-            let offset = section.offset + at as u64;
+            let offset = section.offset + at.to_u64();
             return Err(EmbedError::Reference { section: section_name, offset, value });
         }
     }

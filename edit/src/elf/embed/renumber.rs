@@ -1,5 +1,6 @@
 //! Section headers removed: what names sections by their index gets the new one, and the symbols of removed sections go.
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use object::elf;
 
 use super::plan::{Edit, Plan};
@@ -39,7 +40,7 @@ pub(super) fn symbols(source: &Source<'_>, plan: &mut Plan, removed: &[usize]) -
                 Fate::Goes if table.is(elf::SHT_SYMTAB) => gone.push(number),
                 // What loaders read keeps its size, and a number alone is no address.
                 Fate::Goes | Fate::KeepsValue if table.is(elf::SHT_DYNSYM) => {
-                    return Err(EmbedError::TableSymbol { value: number as u64 });
+                    return Err(EmbedError::TableSymbol { value: number.to_u64() });
                 }
                 Fate::Goes | Fate::KeepsValue => put_section(source, new, elf::SHN_ABS.0),
                 Fate::Moves(section) => put_section(source, new, section),
@@ -49,7 +50,7 @@ pub(super) fn symbols(source: &Source<'_>, plan: &mut Plan, removed: &[usize]) -
         let (inside, others): (Vec<_>, _) = edits.partition(|edit| table.range().contains(&edit.offset));
         plan.edits = others;
         for edit in inside {
-            let at = (edit.offset - table.offset) as usize;
+            let at = (edit.offset - table.offset).to_usize();
             bytes[at..at + edit.bytes.len()].copy_from_slice(&edit.bytes);
         }
         if !gone.is_empty() {
@@ -111,14 +112,14 @@ fn remove_symbols(
     let kept = kept.filter(|(number, _)| gone.binary_search(number).is_err()).map(|(_, symbol)| symbol);
     *bytes = kept.collect::<Vec<_>>().concat();
     let range = source.sections[table].range();
-    plan.cleared.push(range.start + bytes.len() as u64..range.end);
+    plan.cleared.push(range.start + bytes.len().to_u64()..range.end);
     let header = &mut plan.sections[table];
-    header.size = bytes.len() as u64;
-    header.info -= before(header.info as usize) as u32;
+    header.size = bytes.len().to_u64();
+    header.info -= before(header.info.to_usize()) as u32;
 
     for (index, section) in source.sections.iter().enumerate() {
         // Those that are removed have no type.
-        if section.link as usize != table || plan.sections[index].is(elf::SHT_NULL) {
+        if section.link.to_usize() != table || plan.sections[index].is(elf::SHT_NULL) {
             continue;
         }
         let name = || source.headers.name_for_error(index);
@@ -133,12 +134,12 @@ fn remove_symbols(
         let mut relocations = source.bytes(section.range()).to_vec();
         for (number, relocation) in relocations.chunks_exact_mut(len).enumerate() {
             let info = relocation[R_INFO..].first_chunk().map_or(0, |&field| source.endian.u64(field));
-            let symbol = (info >> 32) as usize;
+            let symbol = (info >> 32).to_usize();
             if gone.binary_search(&symbol).is_ok() {
-                let offset = section.offset + (number * len) as u64;
-                return Err(EmbedError::TableReference { section: name(), offset, value: symbol as u64 });
+                let offset = section.offset + (number * len).to_u64();
+                return Err(EmbedError::TableReference { section: name(), offset, value: symbol.to_u64() });
             }
-            let info = info - ((before(symbol) as u64) << 32);
+            let info = info - (before(symbol).to_u64() << 32);
             relocation[R_INFO..][..8].copy_from_slice(&source.endian.put_u64(info));
         }
         let what = format!("numbers of symbols in the relocations at {:#x}", section.offset);
@@ -162,10 +163,10 @@ pub(super) fn sections(source: &Source<'_>, plan: &mut Plan, removed: &[usize]) 
     for (index, section) in plan.sections.iter_mut().enumerate().filter(|(index, _)| !is_removed(*index)) {
         let has_section =
             section.has(elf::SHF_INFO_LINK) || section.is(elf::SHT_RELA) || section.is(elf::SHT_REL);
-        let (link, info) = (section.link as usize, if has_section { section.info as usize } else { 0 });
+        let (link, info) = (section.link.to_usize(), if has_section { section.info.to_usize() } else { 0 });
         if let Some(value) = [link, info].into_iter().find(|&other| is_removed(other)) {
             let (section, offset) = (source.headers.name_for_error(index), source.sections[index].offset);
-            return Err(EmbedError::TableReference { section, offset, value: value as u64 });
+            return Err(EmbedError::TableReference { section, offset, value: value.to_u64() });
         }
         section.link = new_index(link) as u32;
         if has_section {

@@ -1,5 +1,6 @@
 //! Sections that moved beside a table go back after the program headers.
 
+use cfipack_format::widen::ToU64;
 use core::ops::Range;
 
 use object::elf;
@@ -39,7 +40,7 @@ pub(super) fn restore(
     restore_phdr(source, &mut restored, &first, &run);
     // Sections of the old file followed what PT_PHDR counts.
     let surplus = Some(restored.phdr_surplus).filter(|surplus| *surplus <= MAX_SURPLUS).unwrap_or(0);
-    let headers_end = source.phoff + restored.segments.len() as u64 * Segment::LEN + surplus;
+    let headers_end = source.phoff + restored.segments.len().to_u64() * Segment::LEN + surplus;
     let start = run.place_after(&first, headers_end);
 
     let kept = kept_build_id(source, headers_end);
@@ -164,7 +165,7 @@ fn restore_phdr(source: &Source<'_>, plan: &mut Plan, first: &Segment, run: &Run
     if !source.is_fixed || kinds.into_iter().any(has) || plan.segments.len() >= source.segments.len() {
         return;
     }
-    let end = source.phoff + plan.segments.len() as u64 * Segment::LEN;
+    let end = source.phoff + plan.segments.len().to_u64() * Segment::LEN;
     let distance = |end: u64| run.place_after(first, end) - end;
     if distance(end + Segment::LEN) < distance(end) {
         let address = first.address_of(source.phoff);

@@ -4,6 +4,7 @@ use super::evict::drop_repeated_note;
 use super::header::Segment;
 use super::plan::Plan;
 use super::source::Source;
+use cfipack_format::widen::ToU64;
 
 /// The number of segments that are tried. Programs have at most three that can only be read.
 const MAX_TRIES: usize = 8;
@@ -16,7 +17,7 @@ pub(super) fn plan(source: &Source<'_>, table_len: u64, reuse_note: bool) -> Opt
         return None;
     }
     // No new segment, only the table's header.
-    let limit = source.phoff + (plan.segments.len() as u64 + 1) * Segment::LEN;
+    let limit = source.phoff + (plan.segments.len().to_u64() + 1) * Segment::LEN;
     let gained = source.ph_end()..limit.max(source.ph_end());
     source.load_with(&gained)?;
     if source.next_use(gained.start, None) < gained.end || !source.is_zero(gained.clone(), None) {

@@ -1,5 +1,6 @@
 //! The file that is to be changed: its headers as values, checked as far as a change relies on them.
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use core::ops::Range;
 
 use cfipack_container::Error;
@@ -62,7 +63,7 @@ impl<'a> Source<'a> {
             is_fixed: header.e_type(endian) == elf::ET_EXEC,
             phoff: header.e_phoff(endian),
             shoff: header.e_shoff(endian),
-            names: header.shstrndx(endian, headers.bytes).map_or(0, |index| index as usize),
+            names: header.shstrndx(endian, headers.bytes).map_or(0, |index| index.to_usize()),
             segments: headers.segments.iter().map(|segment| Segment::read(segment, endian)).collect(),
             sections: headers.sections.iter().map(|section| Header::read(section, endian)).collect(),
             contents: Contents { end: 0, names_in_tail: false },
@@ -87,7 +88,7 @@ impl<'a> Source<'a> {
     fn check_segments(&self) -> Result<(), EmbedError> {
         let mut end = None;
         for (index, segment) in self.segments.iter().enumerate() {
-            let at = self.phoff + index as u64 * Segment::LEN;
+            let at = self.phoff + index.to_u64() * Segment::LEN;
             let damaged =
                 |value| Err(EmbedError::File(Error::Table { what: "program header", offset: at, value }));
             if segment.range().end > self.len() {
@@ -147,7 +148,7 @@ impl<'a> Source<'a> {
     /// The end of the bytes that these headers describe, except for section headers, and names of sections that
     /// only section headers follow.
     pub fn contents(&self, segments: &[Segment], sections: &[Header], names: usize) -> Contents {
-        let tables = EHSIZE.max(self.phoff + segments.len() as u64 * Segment::LEN);
+        let tables = EHSIZE.max(self.phoff + segments.len().to_u64() * Segment::LEN);
         let segments = segments.iter().map(|segment| segment.range().end);
         let others = sections.iter().enumerate().filter(|(index, _)| *index != names);
         let others =
@@ -162,15 +163,15 @@ impl<'a> Source<'a> {
     fn check_end(&self) -> Result<(), EmbedError> {
         /// The mark that the kernel's `sign-file` writes at the end of a file.
         const SIGNATURE: &[u8] = b"~Module signature appended~\n";
-        let table = self.shoff.saturating_add(self.sections.len() as u64 * Header::LEN);
+        let table = self.shoff.saturating_add(self.sections.len().to_u64() * Header::LEN);
         let end = self.contents.end.max(table).max(self.name_range().end);
-        let rest = &self.headers.bytes[end.min(self.len()) as usize..];
+        let rest = &self.headers.bytes[end.min(self.len()).to_usize()..];
         if rest.iter().all(|&byte| byte == 0) {
             return Ok(());
         }
         match rest.ends_with(SIGNATURE) {
             true => Err(EmbedError::Signature { offset: end }),
-            false => Err(EmbedError::Overlay { offset: end, size: rest.len() as u64 }),
+            false => Err(EmbedError::Overlay { offset: end, size: rest.len().to_u64() }),
         }
     }
 
@@ -188,13 +189,13 @@ impl<'a> Source<'a> {
 
     /// The bytes of the file.
     pub fn len(&self) -> u64 {
-        self.headers.bytes.len() as u64
+        self.headers.bytes.len().to_u64()
     }
 
     /// Bytes of the file, as far as it has them.
     pub fn bytes(&self, range: Range<u64>) -> &'a [u8] {
         let end = range.end.min(self.len());
-        &self.headers.bytes[range.start.min(end) as usize..end as usize]
+        &self.headers.bytes[range.start.min(end).to_usize()..end.to_usize()]
     }
 
     /// The range of the names of sections; empty if they have none.
@@ -204,7 +205,7 @@ impl<'a> Source<'a> {
 
     /// The end of the program headers.
     pub fn ph_end(&self) -> u64 {
-        self.phoff + self.segments.len() as u64 * Segment::LEN
+        self.phoff + self.segments.len().to_u64() * Segment::LEN
     }
 
     /// The segments that are loaded.

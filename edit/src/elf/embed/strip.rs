@@ -1,5 +1,6 @@
 //! A linked file without its table: the reverse of every way to embed one.
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use core::ops::Range;
 
 use object::elf;
@@ -34,7 +35,10 @@ pub(super) fn plan(source: &Source<'_>) -> Result<Option<Plan>, EmbedError> {
         return Ok(None);
     }
     if let Some(&table) = tables.get(MAX_TABLES) {
-        return Err(EmbedError::SeveralTables { offset: source.sections[table].offset, value: table as u64 });
+        return Err(EmbedError::SeveralTables {
+            offset: source.sections[table].offset,
+            value: table.to_u64(),
+        });
     }
     let mut plan = match prepend::skip(source) {
         0 => Plan::unchanged(source),
@@ -48,7 +52,7 @@ pub(super) fn plan(source: &Source<'_>) -> Result<Option<Plan>, EmbedError> {
         restore_note(source, &mut plan);
     }
     plan.resize_phdr();
-    let ph_end = source.phoff + plan.segments.len() as u64 * Segment::LEN;
+    let ph_end = source.phoff + plan.segments.len().to_u64() * Segment::LEN;
     if plan.skip == 0 && ph_end < source.ph_end() {
         plan.cleared.push(ph_end..source.ph_end());
     }
@@ -72,7 +76,7 @@ pub(super) fn plan(source: &Source<'_>) -> Result<Option<Plan>, EmbedError> {
         Some(tail) => plan.tail = tail,
         // Those between sections are read no longer.
         None if matches!(plan.tail, Tail::Rebuild(_)) => {
-            let size = source.sections.len() as u64 * Header::LEN;
+            let size = source.sections.len().to_u64() * Header::LEN;
             plan.cleared.push(source.shoff..source.shoff.saturating_add(size));
         }
         None => {}
@@ -181,11 +185,11 @@ fn rebuild_tail(source: &Source<'_>, plan: &mut Plan) {
     let old = source.name_range();
     // It may be the end of another name.
     let is_last = source.bytes(old.clone()).ends_with(&[b"\0", NAME].concat());
-    let start = (old.end - old.start).wrapping_sub(NAME.len() as u64);
+    let start = (old.end - old.start).wrapping_sub(NAME.len().to_u64());
     if !is_last || plan.sections.iter().any(|section| section.kind != 0 && u64::from(section.name) >= start) {
         return;
     }
-    let names = old.start..old.end - NAME.len() as u64;
+    let names = old.start..old.end - NAME.len().to_u64();
     let mut without = sections;
     without[source.names].size = 0;
     let contents = source.contents(&segments, &without, 0);
@@ -209,7 +213,7 @@ fn find_headers(source: &Source<'_>, plan: &Plan) -> Option<Tail> {
         (sections[plan.names].offset, sections[plan.names].size) = (plan.content_end(), names.len());
     }
     let wanted: Vec<u8> = sections.iter().flat_map(|section| section.to_bytes(source.endian)).collect();
-    let len = wanted.len() as u64;
+    let len = wanted.len().to_u64();
     let mut ranges: Vec<_> = plan.sections.iter().filter(|one| one.has_bytes()).map(Header::range).collect();
     ranges.sort_by_key(|range| range.start);
     let mut gaps = ranges.windows(2).map(|pair| pair[0].end.next_multiple_of(8)..pair[1].start);
@@ -227,8 +231,8 @@ fn find_overwritten(source: &Source<'_>, plan: &Plan, wanted: &[u8]) -> Option<u
     if plan.skip != 0 || plan.prefix != 0 {
         return None;
     }
-    let start = (source.phoff + plan.segments.len() as u64 * Segment::LEN).next_multiple_of(8);
-    let end = start + wanted.len() as u64;
+    let start = (source.phoff + plan.segments.len().to_u64() * Segment::LEN).next_multiple_of(8);
+    let end = start + wanted.len().to_u64();
     let headers_end = source.ph_end();
     if headers_end <= start || source.next_use(headers_end, None) < end {
         return None;
@@ -238,7 +242,7 @@ fn find_overwritten(source: &Source<'_>, plan: &Plan, wanted: &[u8]) -> Option<u
         let kept = headers_end + spare * Segment::LEN;
         kept < end
             && source.is_zero(headers_end..kept, None)
-            && source.bytes(kept..end) == &wanted[(kept - start) as usize..]
+            && source.bytes(kept..end) == &wanted[(kept - start).to_usize()..]
     };
     (0..=MAX_SPARE).any(is_there).then_some(start)
 }
@@ -248,14 +252,14 @@ fn find_copy(source: &Source<'_>, sections: &[Header], names: &Range<u64>) -> Op
     /// The number of bytes of alignment that may come before them.
     const MAX_PADDING: u64 = 64;
     let wanted = source.bytes(names.clone());
-    let len = wanted.len() as u64;
+    let len = wanted.len().to_u64();
     let mut ranges: Vec<_> = sections.iter().filter(|one| one.has_bytes()).map(Header::range).collect();
     ranges.sort_by_key(|range| range.start);
     let gaps = ranges.windows(2).map(|pair| pair[0].end..pair[1].start.min(pair[0].end + len + MAX_PADDING));
     let find = |gap: Range<u64>| {
         let bytes = source.bytes(gap.clone());
         let found = bytes.windows(wanted.len().max(1)).position(|window| window == wanted);
-        found.map(|at| gap.start + at as u64)
+        found.map(|at| gap.start + at.to_u64())
     };
     gaps.filter(|gap| gap.start + len <= gap.end).find_map(find)
 }

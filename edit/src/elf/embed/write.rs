@@ -1,5 +1,6 @@
 //! A plan and a table made into the new file.
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use object::elf;
 
 use super::header::{Header, Segment};
@@ -18,7 +19,7 @@ const PN_XNUM: u64 = 0xffff;
 /// The new file, with a table if the plan has one.
 pub(super) fn write<'a>(source: &Source<'a>, mut plan: Plan, table: Option<Vec<u8>>) -> Rewrite<'a> {
     if let (Some(place), Some(bytes)) = (plan.table, &table) {
-        let len = bytes.len() as u64;
+        let len = bytes.len().to_u64();
         assert!(len <= place.room, "a table of {len} bytes where {} were planned", place.room);
         plan.sections[place.section].size = len;
         let sframe = plan.segments.iter_mut().find(|segment| segment.kind == elf::PT_GNU_SFRAME.0);
@@ -48,9 +49,9 @@ impl<'a> Writer<'_, 'a> {
             Tail::Keep => self.source.len(),
             Tail::Rebuild(_) | Tail::At(..) => self.plan.contents.end,
         };
-        self.rewrite.zeros("page of program headers", self.plan.prefix as usize);
-        self.rewrite.old(self.plan.skip as usize..end as usize);
-        let end = self.rewrite.len() as u64;
+        self.rewrite.zeros("page of program headers", self.plan.prefix.to_usize());
+        self.rewrite.old(self.plan.skip.to_usize()..end.to_usize());
+        let end = self.rewrite.len().to_u64();
         let cleared = self.cleared();
         self.rewrite = core::mem::take(&mut self.rewrite).patch(cleared);
 
@@ -58,10 +59,10 @@ impl<'a> Writer<'_, 'a> {
         moves.sort_by_key(|one| one.to);
         let mut within = Vec::new();
         for one in moves {
-            let from = one.from.start as usize..one.from.end as usize;
+            let from = one.from.start.to_usize()..one.from.end.to_usize();
             if one.to < end {
                 let bytes = self.source.bytes(one.from).to_vec();
-                within.push(Patch { offset: one.to as usize, what: "moved sections".into(), bytes });
+                within.push(Patch { offset: one.to.to_usize(), what: "moved sections".into(), bytes });
             } else {
                 self.pad_to(one.to);
                 self.rewrite.old(from);
@@ -69,7 +70,7 @@ impl<'a> Writer<'_, 'a> {
         }
         self.rewrite = core::mem::take(&mut self.rewrite).patch(within);
         if let (Some(place), Some(mut bytes)) = (self.plan.table, table) {
-            bytes.resize(place.room as usize, 0);
+            bytes.resize(place.room.to_usize(), 0);
             if place.offset < end {
                 self.rewrite = core::mem::take(&mut self.rewrite).patch(vec![Patch {
                     offset: place.offset as usize,
@@ -95,7 +96,7 @@ impl<'a> Writer<'_, 'a> {
         for range in ranges {
             let (start, end) = (range.start.max(next), range.end.min(end));
             if start < end && !self.source.is_zero(start..end, None) {
-                let offset = (start - self.plan.skip + self.plan.prefix) as usize;
+                let offset = (start - self.plan.skip + self.plan.prefix).to_usize();
                 let bytes = vec![0; (end - start) as usize];
                 patches.push(Patch { offset, what: "place of moved bytes".into(), bytes });
             }
@@ -105,7 +106,7 @@ impl<'a> Writer<'_, 'a> {
     }
 
     fn pad_to(&mut self, offset: u64) {
-        let len = (offset as usize).saturating_sub(self.rewrite.len());
+        let len = offset.to_usize().saturating_sub(self.rewrite.len());
         self.rewrite.zeros("padding", len);
     }
 
@@ -125,10 +126,10 @@ impl<'a> Writer<'_, 'a> {
             let shoff = self.source.shoff - self.plan.skip + self.plan.prefix;
             for (index, header) in self.plan.sections.clone().into_iter().enumerate() {
                 if self.source.sections.get(index) != Some(&header) {
-                    let offset = shoff + index as u64 * Header::LEN;
+                    let offset = shoff + index.to_u64() * Header::LEN;
                     let bytes = header.to_bytes(self.source.endian);
                     self.patches.push(Patch {
-                        offset: offset as usize,
+                        offset: offset.to_usize(),
                         what: self.section_title(index).into(),
                         bytes,
                     });
@@ -142,9 +143,9 @@ impl<'a> Writer<'_, 'a> {
             self.names(names.as_ref());
         }
         self.rewrite.align(8);
-        let shoff = self.rewrite.len() as u64;
+        let shoff = self.rewrite.len().to_u64();
         if let Some(names) = names.as_ref().filter(|_| !is_names_first) {
-            let (headers, index) = (self.plan.sections.len() as u64 * Header::LEN, self.plan.names);
+            let (headers, index) = (self.plan.sections.len().to_u64() * Header::LEN, self.plan.names);
             self.plan.sections[index].offset = shoff + headers;
             self.plan.sections[index].size = names.len();
         }
@@ -158,11 +159,11 @@ impl<'a> Writer<'_, 'a> {
     /// The first section headers, where program headers were written over them.
     fn overwritten_headers(&mut self, shoff: u64) {
         for (index, header) in self.plan.sections.clone().into_iter().enumerate() {
-            let (offset, bytes) = (shoff + index as u64 * Header::LEN, header.to_bytes(self.source.endian));
+            let (offset, bytes) = (shoff + index.to_u64() * Header::LEN, header.to_bytes(self.source.endian));
             let old = offset + self.plan.skip - self.plan.prefix;
             if old < self.source.ph_end() || self.source.bytes(old..old + Header::LEN) != bytes {
                 let what = self.section_title(index).into();
-                self.patches.push(Patch { offset: offset as usize, what, bytes });
+                self.patches.push(Patch { offset: offset.to_usize(), what, bytes });
             }
         }
     }
@@ -171,17 +172,17 @@ impl<'a> Writer<'_, 'a> {
     fn names(&mut self, names: Option<&Names>) {
         let Some(Names { old, append }) = names else { return };
         let header = &mut self.plan.sections[self.plan.names];
-        header.offset = self.rewrite.len() as u64;
-        header.size = old.end - old.start + append.len() as u64;
-        self.rewrite.old(old.start as usize..old.end as usize);
+        header.offset = self.rewrite.len().to_u64();
+        header.size = old.end - old.start + append.len().to_u64();
+        self.rewrite.old(old.start.to_usize()..old.end.to_usize());
         self.rewrite.bytes("name of section .sframe", *append);
     }
 
     fn section_headers(&mut self) {
         for (index, header) in self.plan.sections.clone().into_iter().enumerate() {
-            let start = self.source.shoff as usize + index * Header::LEN as usize;
+            let start = self.source.shoff.to_usize() + index * Header::LEN.to_usize();
             match self.source.sections.get(index) {
-                Some(old) if *old == header => self.rewrite.old(start..start + Header::LEN as usize),
+                Some(old) if *old == header => self.rewrite.old(start..start + Header::LEN.to_usize()),
                 _ => {
                     let bytes = header.to_bytes(self.source.endian);
                     self.rewrite.bytes(self.section_title(index), bytes);
@@ -192,8 +193,8 @@ impl<'a> Writer<'_, 'a> {
 
     /// Numbers that are too large for the ELF header stand in the first section header.
     fn count_in_first_section(&mut self) {
-        let (segments, sections) = (self.plan.segments.len() as u64, self.plan.sections.len() as u64);
-        let names = self.plan.names as u64;
+        let (segments, sections) = (self.plan.segments.len().to_u64(), self.plan.sections.len().to_u64());
+        let names = self.plan.names.to_u64();
         let reserved = u64::from(elf::SHN_LORESERVE);
         let Some(first) = self.plan.sections.first_mut() else { return };
         // What the old file's ELF header leads to is used no longer.
@@ -220,8 +221,8 @@ impl<'a> Writer<'_, 'a> {
     fn elf_header(&mut self, shoff: u64) {
         let endian = self.source.endian;
         let reserved = u64::from(elf::SHN_LORESERVE);
-        let sections = self.plan.sections.len() as u64;
-        let (segments, names) = (self.plan.segments.len() as u64, self.plan.names as u64);
+        let sections = self.plan.sections.len().to_u64();
+        let (segments, names) = (self.plan.segments.len().to_u64(), self.plan.names.to_u64());
         let small = |number: u64, limit: u64, other: u16| if number < limit { number as u16 } else { other };
         let mut header = self.source.bytes(0..EHSIZE).to_vec();
         let mut put =
@@ -235,7 +236,7 @@ impl<'a> Writer<'_, 'a> {
 
     fn program_headers(&mut self) {
         for (index, segment) in self.plan.segments.clone().into_iter().enumerate() {
-            let offset = self.source.phoff + index as u64 * Segment::LEN;
+            let offset = self.source.phoff + index.to_u64() * Segment::LEN;
             let what = format!("program header {index}: {}", segment.name());
             self.replace(offset, what, segment.to_bytes(self.source.endian));
         }
@@ -244,7 +245,7 @@ impl<'a> Writer<'_, 'a> {
     fn edits(&mut self) {
         for edit in core::mem::take(&mut self.plan.edits) {
             let offset = self.plan.offset_of(edit.offset);
-            self.patches.push(Patch { offset: offset as usize, what: edit.what.into(), bytes: edit.bytes });
+            self.patches.push(Patch { offset: offset.to_usize(), what: edit.what.into(), bytes: edit.bytes });
         }
     }
 
@@ -252,9 +253,9 @@ impl<'a> Writer<'_, 'a> {
     fn replace(&mut self, offset: u64, what: String, bytes: Vec<u8>) {
         let is_same = self.plan.prefix == 0
             && self.plan.skip == 0
-            && self.source.bytes(offset..offset + bytes.len() as u64) == bytes;
+            && self.source.bytes(offset..offset + bytes.len().to_u64()) == bytes;
         if !is_same {
-            self.patches.push(Patch { offset: offset as usize, what: what.into(), bytes });
+            self.patches.push(Patch { offset: offset.to_usize(), what: what.into(), bytes });
         }
     }
 }

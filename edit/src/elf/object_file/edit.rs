@@ -1,5 +1,6 @@
 //! An object that gains and loses sections and symbols: everything that counts them is renumbered.
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use std::borrow::Cow;
 
 use cfipack_container::raw::elf::Headers;
@@ -44,7 +45,7 @@ impl<'h, 'a> Edit<'h, 'a> {
         for (index, header) in headers.sections.enumerate() {
             let has_bytes = headers.has_bytes(header) && header.sh_type(endian) != elf::SHT_NULL;
             let bytes = if has_bytes { headers.section_bytes(index.0)? } else { &[] };
-            let start = header.sh_offset(endian) as usize;
+            let start = header.sh_offset(endian).to_usize();
             slots.push(Slot {
                 name: headers.name_for_error(index.0),
                 header: *header,
@@ -54,7 +55,7 @@ impl<'h, 'a> Edit<'h, 'a> {
             });
         }
         check_numbers(headers, &slots)?;
-        let names = file.shstrndx(endian, headers.bytes).unwrap_or(0) as usize;
+        let names = file.shstrndx(endian, headers.bytes).unwrap_or(0).to_usize();
         let symbols = Symbols::read(headers)?;
         let inserted_at = slots.len() as u32;
         let sections = Renumbering { inserted_at, ..Renumbering::default() };
@@ -105,7 +106,7 @@ impl<'h, 'a> Edit<'h, 'a> {
     /// Gives a section other contents.
     pub(super) fn set(&mut self, slot: usize, contents: Rewrite<'a>) {
         let slot = &mut self.slots[slot];
-        slot.header.sh_size.set(self.headers.endian, contents.len() as u64);
+        slot.header.sh_size.set(self.headers.endian, contents.len().to_u64());
         slot.new = Some(contents);
     }
 
@@ -131,7 +132,7 @@ impl<'h, 'a> Edit<'h, 'a> {
         let mut patches = Vec::new();
         let table =
             parts.iter().find(|part| part.kind == PartKind::SectionHeaders).map_or(0, |part| part.start);
-        self.count_sections(table as u64, count as u32, &mut patches);
+        self.count_sections(table.to_u64(), count as u32, &mut patches);
         Ok(self.write(parts).patch(patches))
     }
 
@@ -170,7 +171,7 @@ impl<'h, 'a> Edit<'h, 'a> {
             |value: u32| EmbedError::TableReference { section: name, offset, value: value.into() };
         let section = |old: u32| self.sections.number(old).ok_or(reference(old));
         let new_link = section(link)?;
-        let counts_symbols = self.symbols.as_ref().filter(|symbols| symbols.table == link as usize);
+        let counts_symbols = self.symbols.as_ref().filter(|symbols| symbols.table == link.to_usize());
         let new_info = match counts_symbols {
             Some(symbols) if kind == elf::SHT_GROUP => {
                 symbols.renumbering.number(info).ok_or(reference(info))?
@@ -261,8 +262,8 @@ fn check_numbers(headers: &Headers<'_>, slots: &[Slot<'_>]) -> Result<(), EmbedE
             _ => &[],
         };
         let members = members.as_chunks().0.iter().map(|member| endian.read_u32(*member));
-        if let Some(number) = members.chain(links).find(|&number| number as usize >= slots.len()) {
-            let offset = headers.file.e_shoff(endian) + (index * HEADER_LEN) as u64;
+        if let Some(number) = members.chain(links).find(|&number| number.to_usize() >= slots.len()) {
+            let offset = headers.file.e_shoff(endian) + (index * HEADER_LEN).to_u64();
             let what = "number of a section in a section";
             return Err(EmbedError::File(Error::Table { what, offset, value: number.into() }));
         }
@@ -282,7 +283,7 @@ fn has_section_info(header: &SectionHeader64<Endianness>, endian: Endianness) ->
 
 /// The section headers: those that are the same in their old place are old bytes.
 fn append_headers(rewrite: &mut Rewrite<'_>, headers: &Headers<'_>, slots: &[Slot<'_>]) {
-    let table = headers.file.e_shoff(headers.endian) as usize;
+    let table = headers.file.e_shoff(headers.endian).to_usize();
     let kept = slots.iter().filter(|slot| !slot.is_removed);
     for (number, slot) in kept.enumerate() {
         let new = bytes_of(&slot.header);

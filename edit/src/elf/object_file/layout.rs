@@ -1,6 +1,7 @@
 //! The layout of a changed object's parts: in the old order, and where they were as far as nothing before them
 //! changes its length.
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use std::ops::Range;
 
 use cfipack_container::raw::elf::Headers;
@@ -51,7 +52,7 @@ pub(super) fn parts(headers: &Headers<'_>, slots: &[Slot<'_>]) -> Result<Vec<Par
     let unknown = |old| part(PartKind::Unknown, old, 1);
     let mut all = vec![part(PartKind::FileHeader, 0..size_of::<FileHeader64<Endianness>>(), 1)];
     let table_len = headers.sections.len() * size_of::<SectionHeader64<Endianness>>();
-    let table = headers.file.e_shoff(headers.endian) as usize;
+    let table = headers.file.e_shoff(headers.endian).to_usize();
     all.push(part(PartKind::SectionHeaders, table..table + table_len, HEADERS_ALIGN));
     for (index, slot) in slots.iter().enumerate().take(headers.sections.len()) {
         if let Some(old) = slot.old.clone() {
@@ -68,7 +69,7 @@ pub(super) fn parts(headers: &Headers<'_>, slots: &[Slot<'_>]) -> Result<Vec<Par
                 PartKind::Section(slot) => slots[slot].name,
                 _ => SectionName::new(""),
             };
-            let (offset, size) = (part.old.start as u64, part.old.len() as u64);
+            let (offset, size) = (part.old.start.to_u64(), part.old.len().to_u64());
             return Err(EmbedError::File(Error::SectionsOverlap { section, offset, size }));
         };
         if gap.iter().any(|&byte| byte != 0) {
@@ -80,7 +81,7 @@ pub(super) fn parts(headers: &Headers<'_>, slots: &[Slot<'_>]) -> Result<Vec<Par
         parts.push(part);
     }
     if file[end..].iter().any(|&byte| byte != 0) {
-        return Err(EmbedError::Overlay { offset: end as u64, size: (file.len() - end) as u64 });
+        return Err(EmbedError::Overlay { offset: end.to_u64(), size: (file.len() - end).to_u64() });
     }
     parts.push(unknown(end..file.len()));
     Ok(parts)
@@ -120,7 +121,7 @@ pub(super) fn place(
             continue;
         }
         for &slot in &added {
-            let align = slots[slot].header.sh_addralign(endian).clamp(1, HEADERS_ALIGN as u64) as usize;
+            let align = slots[slot].header.sh_addralign(endian).clamp(1, HEADERS_ALIGN as u64).to_usize();
             let start = at.next_multiple_of(align);
             let kind = PartKind::Section(slot);
             at = start + len(kind, slots);
@@ -129,7 +130,7 @@ pub(super) fn place(
     }
     for part in &placed {
         if let PartKind::Section(slot) = part.kind {
-            slots[slot].header.sh_offset.set(endian, part.start as u64);
+            slots[slot].header.sh_offset.set(endian, part.start.to_u64());
         }
     }
     place_empty(slots, &anchors, endian);
@@ -151,11 +152,11 @@ fn padding(part: &Part, at: usize) -> usize {
 fn place_empty(slots: &mut [Slot<'_>], anchors: &[(Range<usize>, Range<usize>)], endian: Endianness) {
     for slot in slots.iter_mut().filter(|slot| slot.has_no_bytes()) {
         let old = slot.header.sh_offset(endian);
-        let before = anchors.partition_point(|(part, _)| part.start as u64 <= old);
+        let before = anchors.partition_point(|(part, _)| part.start.to_u64() <= old);
         let Some((part, new)) = before.checked_sub(1).map(|i| &anchors[i]) else { continue };
-        let offset = match old.checked_sub(part.end as u64) {
-            Some(distance) => (new.end as u64).saturating_add(distance),
-            None => new.start as u64 + (old - part.start as u64),
+        let offset = match old.checked_sub(part.end.to_u64()) {
+            Some(distance) => new.end.to_u64().saturating_add(distance),
+            None => new.start.to_u64() + (old - part.start.to_u64()),
         };
         slot.header.sh_offset.set(endian, offset);
     }

@@ -1,5 +1,6 @@
 //! A `.sframe` with its relocations put into a relocatable object, and removed from it.
 
+use cfipack_format::widen::{ToU64, ToUsize};
 mod edit;
 mod layout;
 mod names;
@@ -139,7 +140,7 @@ fn relocations_of(edit: &Edit<'_, '_>, targets: &[usize]) -> Vec<(usize, usize)>
     let sections = edit.headers.sections.enumerate();
     let holders = sections
         .filter(|(_, header)| matches!(header.sh_type(endian), elf::SHT_REL | elf::SHT_RELA | elf::SHT_CREL));
-    let holders = holders.map(|(index, header)| (index.0, header.sh_info(endian) as usize));
+    let holders = holders.map(|(index, header)| (index.0, header.sh_info(endian).to_usize()));
     holders.filter(|(_, target)| targets.binary_search(target).is_ok()).collect()
 }
 
@@ -165,15 +166,15 @@ fn relocations(
     let mut bytes = Vec::with_capacity(starts.len() * RELA_LEN);
     for start in starts {
         let offset = u64::from(start.offset);
-        let value = start.section as u64;
+        let value = start.section.to_u64();
         let Some((version, kind)) = kind else { return Err(EmbedError::Start { offset, value }) };
-        let end = offset + version.start_size() as u64;
+        let end = offset + version.start_size().to_u64();
         let is_old = start.section != 0 && start.section < headers.sections.len();
         let is_old = is_old && Some(start.section) != table_slot;
-        if end > table.len() as u64 || !is_old || edit.slots[start.section].is_removed {
+        if end > table.len().to_u64() || !is_old || edit.slots[start.section].is_removed {
             return Err(EmbedError::Start { offset, value });
         }
-        let number = numbers.partition_point(|&(section, _)| (section as usize) < start.section);
+        let number = numbers.partition_point(|&(section, _)| section.to_usize() < start.section);
         let info = u64::from(numbers[number].1) << 32 | u64::from(kind.number);
         let relocation = Rela64 {
             r_offset: U64::new(headers.endian, offset),
@@ -212,7 +213,7 @@ fn put(
         header.sh_type.set(endian, elf::SHT_RELA);
         header.sh_flags.set(endian, elf::SHF_INFO_LINK);
         header.sh_addralign.set(endian, ALIGN);
-        header.sh_entsize.set(endian, RELA_LEN as u64);
+        header.sh_entsize.set(endian, RELA_LEN.to_u64());
         header.sh_link.set(endian, symbols);
         header.sh_info.set(endian, table_slot as u32);
         edit.set_bytes(slot, "section .rela.sframe", relocations);
@@ -232,11 +233,11 @@ fn check_header_zero(headers: &Headers<'_>) -> Result<(), EmbedError> {
 
 /// Refuses an object whose names of sections cannot be read, or have no end: what is added would change them.
 fn check_names(edit: &Edit<'_, '_>) -> Result<(), EmbedError> {
-    let refused = EmbedError::NoSectionNames { value: edit.names as u64 };
+    let refused = EmbedError::NoSectionNames { value: edit.names.to_u64() };
     let names = names_of(edit).filter(|_| edit.names != 0).ok_or(refused)?;
     let bytes = &edit.headers.bytes[names.clone()];
     if bytes.last() != Some(&0) {
-        let (offset, value) = (names.start as u64, names.len() as u64);
+        let (offset, value) = (names.start.to_u64(), names.len().to_u64());
         return Err(Error::Table { what: "names of sections", offset, value }.into());
     }
     Ok(())
@@ -244,11 +245,11 @@ fn check_names(edit: &Edit<'_, '_>) -> Result<(), EmbedError> {
 
 /// Appends the names of both sections to those of the object's.
 fn append_names(edit: &mut Edit<'_, '_>) -> Result<TableNames, EmbedError> {
-    let old = names_of(edit).ok_or(EmbedError::NoSectionNames { value: edit.names as u64 })?;
+    let old = names_of(edit).ok_or(EmbedError::NoSectionNames { value: edit.names.to_u64() })?;
     let damaged =
-        Error::Table { what: "names of sections", offset: old.start as u64, value: old.len() as u64 };
+        Error::Table { what: "names of sections", offset: old.start.to_u64(), value: old.len().to_u64() };
     // What lies beyond the end would be a new name.
-    if last_name(edit) as usize >= old.len() {
+    if last_name(edit).to_usize() >= old.len() {
         return Err(damaged.into());
     }
     let mut contents = Rewrite::new();
@@ -277,7 +278,7 @@ fn last_name(edit: &Edit<'_, '_>) -> u32 {
     let of_symbols = edit
         .symbols
         .as_ref()
-        .filter(|symbols| edit.slots[symbols.table].header.sh_link(endian) as usize == edit.names);
+        .filter(|symbols| edit.slots[symbols.table].header.sh_link(endian).to_usize() == edit.names);
     of_symbols.map_or(last, |symbols| last.max(symbols.last_name()))
 }
 

@@ -1,6 +1,7 @@
 //! The names of sections: those of a table and its relocations appended and removed.
 
 use crate::rewrite::Rewrite;
+use cfipack_format::widen::ToUsize;
 
 /// The bytes of both names: the first is the end of the second.
 const BOTH: &[u8] = b".rela.sframe\0";
@@ -27,7 +28,7 @@ pub(super) fn append(contents: &mut Rewrite<'_>) -> Option<TableNames> {
 pub(super) fn len_without(names: &[u8], last_name: u32) -> usize {
     match names.len().checked_sub(BOTH.len()) {
         Some(rest)
-            if names.ends_with(BOTH) && (last_name as usize) < rest && names[..rest].last() == Some(&0) =>
+            if names.ends_with(BOTH) && last_name.to_usize() < rest && names[..rest].last() == Some(&0) =>
         {
             rest
         }

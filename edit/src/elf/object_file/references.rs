@@ -1,6 +1,7 @@
 //! Contents of sections that count symbols or sections, renumbered.
 
 use cfipack_container::{Error, SectionName};
+use cfipack_format::widen::ToU64;
 use object::elf::{self, Rel64, Rela64, SectionType};
 use object::{Endian as _, Endianness};
 
@@ -104,13 +105,13 @@ impl Referrer<'_> {
     fn number(&self, symbols: &Renumbering, old: u32, at: usize) -> Result<u32, EmbedError> {
         symbols.number(old).ok_or(EmbedError::TableReference {
             section: self.name,
-            offset: self.offset + at as u64,
+            offset: self.offset + at.to_u64(),
             value: old.into(),
         })
     }
 
     fn damaged(&self, at: usize, value: u64) -> EmbedError {
-        let offset = self.offset + at as u64;
+        let offset = self.offset + at.to_u64();
         EmbedError::File(Error::Table { what: "list of symbols", offset, value })
     }
 }

@@ -1,5 +1,6 @@
 //! New numbers of the entries of a table that loses some and gains others.
 
+use cfipack_format::widen::ToUsize;
 /// The new numbers of a table's entries.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Renumbering {
@@ -30,8 +31,8 @@ impl Renumbering {
 
     /// Returns whether every entry of a table of `len` keeps its number.
     pub(super) fn is_identity(&self, len: usize) -> bool {
-        let removed = self.removed.first().is_none_or(|&removed| removed as usize >= len);
-        removed && (self.inserted == 0 || self.inserted_at as usize >= len)
+        let removed = self.removed.first().is_none_or(|&removed| removed.to_usize() >= len);
+        removed && (self.inserted == 0 || self.inserted_at.to_usize() >= len)
     }
 }
 

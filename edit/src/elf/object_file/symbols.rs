@@ -2,6 +2,7 @@
 
 use cfipack_container::Error;
 use cfipack_container::raw::elf::Headers;
+use cfipack_format::widen::{ToU64, ToUsize};
 use object::elf::{self, Sym64, SymbolSection};
 use object::pod::bytes_of;
 use object::read::elf::{SectionHeader as _, Sym as _};
@@ -41,7 +42,7 @@ impl<'a> Symbols<'a> {
         }
         let symbols: &[Sym64<_>] = header.data_as_array(endian, bytes).map_err(|_| damaged)?;
         let first_global = header.sh_info(endian);
-        if first_global as usize > symbols.len() || first_global == 0 && !symbols.is_empty() {
+        if first_global.to_usize() > symbols.len() || first_global == 0 && !symbols.is_empty() {
             return Err(damaged);
         }
         let extended_table = of_type(elf::SHT_SYMTAB_SHNDX).next();
@@ -83,7 +84,7 @@ impl<'a> Symbols<'a> {
             }
             let symbol = &self.symbols[index];
             if symbol.st_bind() != elf::STB_LOCAL {
-                return Err(EmbedError::TableSymbol { value: index as u64 });
+                return Err(EmbedError::TableSymbol { value: index.to_u64() });
             }
             self.renumbering.removed.push(index as u32);
         }
@@ -139,7 +140,7 @@ impl<'a> Symbols<'a> {
     pub(super) fn write(&self, sections: &Renumbering) -> Result<(Vec<u8>, Option<Vec<u8>>), EmbedError> {
         let (mut table, mut extended) = (Vec::new(), Vec::new());
         for index in 0..=self.symbols.len() {
-            if index == self.renumbering.inserted_at as usize {
+            if index == self.renumbering.inserted_at.to_usize() {
                 for &section in &self.inserted {
                     let (symbol, word) = self.section_symbol(section, sections)?;
                     table.extend_from_slice(bytes_of(&symbol));

@@ -7,6 +7,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use cfipack_format::widen::ToUsize;
 
 use crate::cfi::Code;
 use crate::sframe::table::chunk::{CHUNK, mix, same_words, words};
@@ -85,7 +86,7 @@ impl Memo {
         let mark = len as u16 | u16::from(cie % 16) << 8;
         let hash = (hash ^ u64::from(mark)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mark = Mark(mark | (hash >> 48) as u16 & 0xf000);
-        let slot = (hash >> 20) as usize & (self.slots.len() - 1);
+        let slot = (hash >> 20).to_usize() & (self.slots.len() - 1);
         let can_be = (len <= Self::LONGEST) & (len > 0);
         if can_be { Key { slot: slot as u32, mark } } else { Key::NONE }
     }
@@ -93,12 +94,12 @@ impl Memo {
     /// Finds the result of a function of `size` bytes with the same instructions, of this section.
     #[inline(always)]
     pub(crate) fn find(&self, key: Key, section: &[u8], code: &Code<'_>, size: u32) -> Option<Remembered> {
-        let pair = &self.slots[key.slot as usize];
+        let pair = &self.slots[key.slot.to_usize()];
         let Slot { at, block, end, num_fres, mark } = pair[usize::from(pair[0].mark != key.mark)];
         if (mark != key.mark) | (size <= end) {
             return None;
         }
-        let found = same(section.get(at as usize..)?, code.tail(), code.len());
+        let found = same(section.get(at.to_usize()..)?, code.tail(), code.len());
         found.then_some(Remembered { block, num_fres: num_fres.into() })
     }
 
@@ -109,7 +110,7 @@ impl Memo {
         if let (Ok(at), Ok(end), Ok(num_fres)) = (at, end, u16::try_from(result.num_fres))
             && key.mark != Self::NONE
         {
-            let [first, second] = &mut self.slots[key.slot as usize];
+            let [first, second] = &mut self.slots[key.slot.to_usize()];
             // The same instructions again, mostly: several functions of one batch may have them.
             if first.mark != key.mark {
                 *second = *first;

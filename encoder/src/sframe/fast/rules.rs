@@ -1,6 +1,7 @@
 //! Effects of common instructions besides locations.
 
 use crate::sframe::fast::common_cie::CommonCie;
+use cfipack_format::widen::ToUsize;
 
 /// The rules that common instructions can change but for the CFA's offset, and the CIE that the rest is of.
 ///
@@ -62,7 +63,7 @@ impl Rules {
     /// Spreads rules that functions have over small numbers.
     #[inline(always)]
     pub(crate) fn hash(self) -> usize {
-        (self.0 ^ self.0 >> 7 ^ self.0 >> 14 ^ self.0 >> 20) as usize
+        (self.0 ^ self.0 >> 7 ^ self.0 >> 14 ^ self.0 >> 20).to_usize()
     }
 }
 

@@ -1,5 +1,6 @@
 //! The inner loop of the encoder: pushes and pops.
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use core::hint;
 
 use crate::sframe::fast::pattern::{Pattern, bytes_of};
@@ -40,12 +41,12 @@ impl Place {
 
     /// No rows yet, and where the first goes.
     pub(crate) fn new(first: usize) -> Self {
-        Self(first as u64)
+        Self(first.to_u64())
     }
 
     /// The end of the rows.
     pub(crate) fn end(self) -> usize {
-        self.0 as u32 as usize
+        (self.0 as u32).to_usize()
     }
 
     /// The number of rows.
@@ -113,14 +114,14 @@ impl<'a, 'r, const WIDTH: usize> Track<'a, 'r, WIDTH> {
 
     #[inline(always)]
     fn step(fre: u64) -> u64 {
-        (Place::ROW | WIDTH as u64) + bytes_of(fre)
+        (Place::ROW | WIDTH.to_u64()) + bytes_of(fre)
     }
 
     /// Ends the last row. Returns where the rows end, and the start of the last one.
     #[inline(always)]
     pub(crate) fn finish(&mut self) -> (Place, u32) {
         self.end_row();
-        let last = self.place.end() - WIDTH - bytes_of(self.last) as usize;
+        let last = self.place.end() - WIDTH - bytes_of(self.last).to_usize();
         let mut start = [0; 4];
         start[..WIDTH].copy_from_slice(&self.room[last % BUFFER..][..WIDTH]);
         (self.place, u32::from_le_bytes(start))
@@ -130,7 +131,7 @@ impl<'a, 'r, const WIDTH: usize> Track<'a, 'r, WIDTH> {
     /// predicts.
     #[inline(always)]
     fn end_row(&mut self) {
-        let room = &mut self.room[self.place.0 as usize % BUFFER..][..BEYOND];
+        let room = &mut self.room[self.place.0.to_usize() % BUFFER..][..BEYOND];
         room[..4].copy_from_slice(&(self.location as u32).to_le_bytes());
         room[WIDTH..WIDTH + 8].copy_from_slice(&self.fre.to_le_bytes());
         self.place.0 += hint::select_unpredictable(self.fre == self.last, 0, self.step);
@@ -165,7 +166,7 @@ impl<'a, 'r, const WIDTH: usize> Track<'a, 'r, WIDTH> {
                 let second = first & u64::from(left > 2) & reading.is_ignored_save(word >> 16);
                 let third = second & u64::from(left > 4) & reading.is_ignored_save(word >> 32);
                 let fourth = third & u64::from(left > 6) & reading.is_ignored_save(word >> 48);
-                self.rest = &self.rest[2 * (first + second + third + fourth) as usize..];
+                self.rest = &self.rest[2 * (first + second + third + fourth).to_usize()..];
                 continue;
             }
             // Another DW_CFA_advance_loc, and what often follows it

@@ -3,6 +3,7 @@
 use alloc::borrow::Cow;
 use alloc::vec;
 use alloc::vec::Vec;
+use cfipack_format::widen::ToUsize;
 use core::ops::Range;
 
 use crate::Reason;
@@ -68,7 +69,7 @@ impl Builder<'_> {
                 if let Some(index) = index {
                     new.numbers.iter().for_each(|&there| index.push(hashes[there]));
                 }
-                let number_here = |entry: &Entry| Entry { block: numbers[entry.block as usize], ..*entry };
+                let number_here = |entry: &Entry| Entry { block: numbers[entry.block.to_usize()], ..*entry };
                 list.extend(shard.entries.list.iter().map(number_here));
             }
         });

@@ -1,6 +1,7 @@
 //! A function's FREs: rows become bytes (layout: [`cfipack_format::sframe`], "frame row entry").
 
 use cfipack_format::sframe::{Abi, FdeType, FreInfo, WordSize};
+use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Arch, Cfa, Endian, Row, Rule};
 
 use crate::Reason;
@@ -44,7 +45,7 @@ impl ShortFre {
     /// Bytes of the info byte and the words.
     #[inline(always)]
     pub(crate) fn len(self) -> usize {
-        (self.0 >> 56) as usize
+        (self.0 >> 56).to_usize()
     }
 
     /// Converts it to a number.
@@ -200,7 +201,7 @@ impl Fre {
             head |= u64::from(word) << (8 + number * width);
         }
         let len = 1 + usize::from(count) * size.width();
-        Ok(Self::Short(ShortFre(head | (len as u64) << 56)))
+        Ok(Self::Short(ShortFre(head | len.to_u64() << 56)))
     }
 
     /// The FRE with these words, at most six.

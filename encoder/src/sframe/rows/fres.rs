@@ -2,6 +2,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use cfipack_format::widen::ToU64;
 
 use cfipack_format::Endian;
 use cfipack_format::sframe::{Attribute, FreType, Version};
@@ -87,7 +88,7 @@ impl Fres {
     /// A number that the author of the input cannot guess: where the allocator put the bytes. The upper half of
     /// an address has few random bits, so they are spread over both.
     pub(crate) fn seed(&self) -> u64 {
-        (self.bytes.as_ptr().addr() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        self.bytes.as_ptr().addr().to_u64().wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 
     pub(crate) fn count(&self) -> u32 {

@@ -2,6 +2,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use cfipack_format::widen::ToUsize;
 use core::{hint, mem};
 
 use cfipack_format::Endian;
@@ -104,7 +105,7 @@ impl Blocks {
 
     /// Adds a block of others, or finds it. Returns its number here.
     pub(crate) fn copy(&mut self, others: &Self, number: u32) -> Result<u32, Reason> {
-        let (start, len) = others.place(number as usize);
+        let (start, len) = others.place(number.to_usize());
         let (bytes, attribute) = (&others.bytes[start..], others.attribute(number).unwrap_or_default());
         let hash = self.hash(bytes, len);
         if !self.can_take(hash, bytes, len, attribute) {
@@ -140,21 +141,21 @@ impl Blocks {
     /// The start of a block in the bytes, and its length.
     #[inline]
     pub(crate) fn place(&self, number: usize) -> (usize, usize) {
-        let start = self.front + self.starts[number] as usize;
-        let end = self.starts.get(number + 1).map_or(self.end, |&end| self.front + end as usize);
+        let start = self.front + self.starts[number].to_usize();
+        let end = self.starts.get(number + 1).map_or(self.end, |&end| self.front + end.to_usize());
         (start, end - start)
     }
 
     /// The offset of a block in the FRE sub-section.
     #[inline]
     pub(crate) fn offset(&self, number: u32) -> u32 {
-        self.starts[number as usize]
+        self.starts[number.to_usize()]
     }
 
     /// The attribute that the FDEs of a block have, before version 3.
     #[inline]
     pub(crate) fn attribute(&self, number: u32) -> Option<WideAttribute> {
-        self.attributes.get(number as usize).copied()
+        self.attributes.get(number.to_usize()).copied()
     }
 
     /// The number of blocks.
@@ -174,7 +175,7 @@ impl Blocks {
 
     /// The bytes of a block.
     pub(crate) fn block(&self, number: u32) -> &[u8] {
-        let (start, len) = self.place(number as usize);
+        let (start, len) = self.place(number.to_usize());
         &self.bytes[start..start + len]
     }
 
@@ -192,7 +193,7 @@ impl Blocks {
         for (first, hash) in first.iter_mut().zip(hashes) {
             *first = index.first(hash);
         }
-        let byte = |number: u32| self.bytes[self.front + self.starts[number as usize] as usize];
+        let byte = |number: u32| self.bytes[self.front + self.starts[number.to_usize()].to_usize()];
         hint::black_box(first.into_iter().flatten().map(byte).fold(0, u8::wrapping_add));
     }
 
@@ -221,9 +222,9 @@ impl Blocks {
         let (known, starts, attributes) = (&self.bytes[self.front..], &self.starts, &self.attributes);
         // The attribute has the number of rows, so equal bytes from its start on are the block.
         self.index.as_ref()?.find(hash, |number| {
-            let start = starts[number as usize] as usize;
+            let start = starts[number.to_usize()].to_usize();
             known.get(start..start + len) == bytes.get(..len)
-                && attributes.get(number as usize).is_none_or(|&known| known == attribute)
+                && attributes.get(number.to_usize()).is_none_or(|&known| known == attribute)
         })
     }
 
@@ -261,8 +262,8 @@ impl Blocks {
     /// at `end` in the bytes.
     #[cold]
     pub(crate) fn back_to(&mut self, first: u32, end: usize) {
-        self.starts.truncate(first as usize);
-        self.attributes.truncate(first as usize);
+        self.starts.truncate(first.to_usize());
+        self.attributes.truncate(first.to_usize());
         self.end = end;
     }
 

@@ -2,6 +2,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use cfipack_format::widen::{ToU64, ToUsize};
 
 use crate::sframe::table::chunk::{CHUNK, mix, words};
 
@@ -32,7 +33,7 @@ impl HashIndex {
         let mask = self.slots.len() as u32 - 1;
         let mut at = hash;
         loop {
-            let slot = self.slots[(at & mask) as usize];
+            let slot = self.slots[(at & mask).to_usize()];
             if slot == NONE {
                 return None;
             }
@@ -47,7 +48,7 @@ impl HashIndex {
     #[inline(always)]
     pub(crate) fn first(&self, hash: u32) -> Option<u32> {
         let mask = self.slots.len() as u32 - 1;
-        let slot = self.slots[(hash & mask) as usize];
+        let slot = self.slots[(hash & mask).to_usize()];
         ((slot ^ hash) & !mask == 0 && slot != NONE).then_some(slot & mask)
     }
 
@@ -87,17 +88,17 @@ impl HashIndex {
 fn place(slots: &mut [u32], hash: u32, index: usize) {
     let mask = slots.len() as u32 - 1;
     let mut at = hash;
-    while slots[(at & mask) as usize] != NONE {
+    while slots[(at & mask).to_usize()] != NONE {
         at = at.wrapping_add(1);
     }
-    slots[(at & mask) as usize] = hash & !mask | index as u32;
+    slots[(at & mask).to_usize()] = hash & !mask | index as u32;
 }
 
 /// Hashes the first `len` of bytes, after which [`CHUNK`] more can be read; because of `seed` no
 /// input can be prepared whose hashes collide.
 #[inline(always)]
 pub(crate) fn hash(seed: u64, mut bytes: &[u8], mut len: usize) -> u32 {
-    let mut sum = seed ^ len as u64;
+    let mut sum = seed ^ len.to_u64();
     while let Some(chunk) = bytes.first_chunk() {
         sum = mix(sum, &words(chunk, len));
         if len <= CHUNK {

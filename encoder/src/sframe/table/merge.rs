@@ -6,6 +6,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use cfipack_format::widen::ToUsize;
 
 use cfipack_format::sframe::{FdeInfo, FdeType, FreType, Version};
 use cfipack_format::{Arch, Endian};
@@ -56,7 +57,7 @@ fn candidates(entries: &Entries, version: Version, endian: Endian) -> (Vec<Candi
     let mut list = entries.list.clone();
     list.sort_by_cached_key(|entry| entry.start);
     let mut shares = vec![0u32; entries.blocks.len()];
-    list.iter().for_each(|entry| shares[entry.block as usize] += 1);
+    list.iter().for_each(|entry| shares[entry.block.to_usize()] += 1);
     let mut rows = Vec::new();
     let candidates = list.into_iter().map(|entry| {
         let block = entries.blocks.block(entry.block);
@@ -64,7 +65,7 @@ fn candidates(entries: &Entries, version: Version, endian: Endian) -> (Vec<Candi
         let (Head { info, fde_type, rep_size, .. }, of_block) =
             read_back(&entries.blocks, entry.block, endian);
         rows.extend(of_block);
-        let part = block.len() as f32 / shares[entry.block as usize] as f32;
+        let part = block.len() as f32 / shares[entry.block.to_usize()] as f32;
         let cost = version.fde_size() as f32 + part;
         Candidate { entry, info, fde_type, rep_size, rows: (first, rows.len() as u32), cost }
     });
@@ -105,7 +106,7 @@ fn can_follow(last: &Candidate, next: &Candidate, rows: &[Row], gaps: &Gaps) -> 
     // Stubs repeat, and a signal frame's PC is taken as it is: neither is any other function.
     let alone = FdeInfo::PC_MASK | FdeInfo::SIGNAL;
     let Some(end) = last.entry.start.checked_add(last.entry.size.into()) else { return false };
-    let starts_with_a_row = rows.get(next.rows.0 as usize).is_some_and(|row| row.0 == 0);
+    let starts_with_a_row = rows.get(next.rows.0.to_usize()).is_some_and(|row| row.0 == 0);
     !last.info.intersects(alone)
         && !next.info.intersects(alone)
         && last.info.with_fre_type(FreType::Addr1) == next.info.with_fre_type(FreType::Addr1)
@@ -140,7 +141,7 @@ fn cuts(candidates: &[Candidate], rows: &[Row], gaps: &Gaps, options: Options) -
                 break;
             }
             let width = FreType::for_start(offset).width();
-            let cost = so_far + (fixed + group.rows as usize * width + group.bytes) as f32;
+            let cost = so_far + (fixed + group.rows.to_usize() * width + group.bytes) as f32;
             if cost < best[next + 1].0 {
                 best[next + 1] = (cost, first);
             }
@@ -178,7 +179,7 @@ impl Group {
     fn add(&mut self, candidate: &Candidate, rows: &[Row]) -> Option<u32> {
         let offset = u32::try_from(candidate.entry.start - self.start).ok()?;
         offset.checked_add(candidate.entry.size)?;
-        for (start, fre) in &rows[candidate.rows.0 as usize..candidate.rows.1 as usize] {
+        for (start, fre) in &rows[candidate.rows.0.to_usize()..candidate.rows.1.to_usize()] {
             if self.last != Some(*fre) {
                 self.rows += 1;
                 self.bytes += fre.len();
@@ -198,7 +199,7 @@ fn write(group: &[Candidate], rows: &[Row], fres: &mut Fres, merged: &mut Entrie
     fres.begin(Layout::Small.fre_type(size));
     for candidate in group {
         let offset = (candidate.entry.start - start) as u32;
-        for (row, fre) in &rows[candidate.rows.0 as usize..candidate.rows.1 as usize] {
+        for (row, fre) in &rows[candidate.rows.0.to_usize()..candidate.rows.1.to_usize()] {
             if !fres.repeats(fre) {
                 fres.push(offset + row, fre);
             }

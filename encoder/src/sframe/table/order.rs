@@ -2,6 +2,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use cfipack_format::widen::{ToU64, ToUsize};
 
 use cfipack_format::Address;
 
@@ -50,7 +51,7 @@ impl<'e> Order<'e> {
             (least, greatest, last) = (least.min(key), greatest.max(key), key);
         }
         let spread = greatest.saturating_sub(least);
-        let bits = (entries.len() as u64).checked_ilog2().unwrap_or(0).min(MAX_BUCKET_BITS);
+        let bits = entries.len().to_u64().checked_ilog2().unwrap_or(0).min(MAX_BUCKET_BITS);
         let shift = (u64::BITS - spread.leading_zeros()).saturating_sub(bits);
         Self { entries, section, is_sorted, least, greatest, shift }
     }
@@ -97,13 +98,13 @@ impl<'e> Order<'e> {
                     let Some(rank) = ranks.get_mut(self.bucket(entry).wrapping_sub(first_bucket)) else {
                         continue;
                     };
-                    out[*rank as usize - first_rank] = fde(entry);
+                    out[(*rank).to_usize() - first_rank] = fde(entry);
                     *rank += 1;
                 }
                 // Each bucket's start has become its end.
                 let mut from = 0;
                 for &mut end in ranks {
-                    let end = end as usize - first_rank;
+                    let end = end.to_usize() - first_rank;
                     let bucket = &mut out[from..end];
                     sort(bucket, &start);
                     bucket.iter_mut().zip(first_rank + from..).for_each(|(fde, rank)| finish(rank, fde));
@@ -124,8 +125,8 @@ impl<'e> Order<'e> {
         let mut parts = Vec::new();
         for left in (2..=threads.min(self.entries.len() / LEAST_OF_A_THREAD)).rev() {
             let middle = first_rank + out.len() / left;
-            let (here, after) = ranks.split_at_mut(ranks.partition_point(|&rank| (rank as usize) < middle));
-            let end = after.first().map_or(first_rank + out.len(), |&rank| rank as usize);
+            let (here, after) = ranks.split_at_mut(ranks.partition_point(|&rank| rank.to_usize() < middle));
+            let end = after.first().map_or(first_rank + out.len(), |&rank| rank.to_usize());
             let (fdes, others) = out.split_at_mut(end - first_rank);
             let buckets = here.len();
             parts.push(Part { first_bucket, ranks: here, first_rank, out: fdes });
@@ -142,7 +143,7 @@ impl<'e> Order<'e> {
 
     #[inline]
     fn bucket_of(&self, key: u64) -> usize {
-        ((key - self.least) >> self.shift) as usize
+        ((key - self.least) >> self.shift).to_usize()
     }
 
     fn bucket_starts(&self) -> Vec<u32> {

@@ -10,6 +10,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use cfipack_format::widen::ToU64;
 use core::ops::Range;
 
 use cfipack_format::{Arch, Key};
@@ -155,7 +156,7 @@ impl Plan {
             .collect();
         let mut pieces = owners(&groups);
         // Those of a group stay in order.
-        pieces.sort_by_cached_key(|piece| piece.group as u64);
+        pieces.sort_by_cached_key(|piece| piece.group.to_u64());
         let of_groups: Vec<_> = pieces.chunk_by(|a, b| a.group == b.group).collect();
         let is_hole = |(group, pieces): (&Group<'_>, &&[Piece])| {
             let reach = pieces.last().map_or(group.start, |piece| piece.pcs.end);

@@ -2,6 +2,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use cfipack_format::widen::ToUsize;
 use core::ops::Range;
 
 use cfipack_format::Arch;
@@ -48,7 +49,7 @@ impl<'o> Rebuilt<'o> {
 
     /// Adds an entry as it is.
     pub(crate) fn keep(&mut self, entry: Entry) -> Result<(), Reason> {
-        let number = &mut self.numbers[entry.block as usize];
+        let number = &mut self.numbers[entry.block.to_usize()];
         if *number == NOT_YET {
             *number = self.new.blocks.copy(self.old, entry.block)?;
         }

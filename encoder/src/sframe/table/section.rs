@@ -1,6 +1,7 @@
 //! The finished section: its exact size, and its bytes once addresses are known.
 
 use alloc::vec::Vec;
+use cfipack_format::widen::ToUsize;
 
 use cfipack_format::sframe::{Abi, Fde, FdeInfo, Flags, Header, Version};
 use cfipack_format::{Address, Key, SectionOffset};
@@ -274,7 +275,7 @@ impl Section {
             fixed_ra_offset: self.abi.fixed_ra_offset(),
             auxhdr_len: 0,
             num_fdes: count(self.entries.len())?,
-            num_fres: count(self.num_fres as usize)?,
+            num_fres: count(self.num_fres.to_usize())?,
             fre_len: count(out.len() - self.fres_at())?,
             fde_off: 0,
             fre_off: count(self.fres_at() - Header::SIZE)?,

@@ -2,6 +2,7 @@
 
 use cfipack_decoder::sframe::{Fres, Function};
 use cfipack_format::sframe::{FdeType, FreInfo, FreType};
+use cfipack_format::widen::ToUsize;
 use cfipack_format::{Arch, Endian, Row};
 
 /// The number of rows that are kept.
@@ -107,8 +108,8 @@ impl<'t> Walk<'_, 't> {
         }
         // The highest bit is set, so that no number is 0.
         let kind = if self.function.fde_type() == FdeType::Flex { 0xc0 } else { 0x80 };
-        let number = word & u64::MAX >> (u64::BITS as usize - 8 * len) | kind << 56;
-        self.slot = (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - SLOTS.ilog2())) as usize;
+        let number = word & u64::MAX >> (u64::BITS.to_usize() - 8 * len) | kind << 56;
+        self.slot = (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - SLOTS.ilog2())).to_usize();
         if self.decoded.slots[self.slot].0 != number {
             self.decoded.slots[self.slot] = (number, self.decode()?);
         }
@@ -123,7 +124,7 @@ impl<'t> Walk<'_, 't> {
     fn decode(&mut self) -> Option<Row> {
         let passed = self.decoder_left - self.left;
         self.decoder_left = self.left - 1;
-        self.fres.nth(passed as usize)?.ok()?.row(self.function).ok()
+        self.fres.nth(passed.to_usize())?.ok()?.row(self.function).ok()
     }
 
     /// The start of the next row: not before the row before it, nor after the function's end.

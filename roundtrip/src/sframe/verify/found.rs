@@ -1,5 +1,6 @@
 //! The findings of judging functions.
 
+use cfipack_format::widen::ToU64;
 use std::collections::HashSet;
 
 use super::left::Left;
@@ -54,7 +55,7 @@ impl Found {
     pub(super) fn report(self) -> (Vec<Left>, Report) {
         let (mut differences, more_differences) = self.differences.finish();
         differences.sort_by_cached_key(|difference| difference.start.0);
-        let extra = self.extra.len() as u64;
+        let extra = self.extra.len().to_u64();
         (self.left, Report { extra, differences, more_differences, ..self.counts })
     }
 }

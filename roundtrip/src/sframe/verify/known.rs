@@ -3,6 +3,7 @@
 use super::agree::Agreed;
 use crate::cfi::Program;
 use crate::sframe::encoded::Encoded;
+use cfipack_format::widen::ToUsize;
 
 /// The most functions that are remembered, which bounds the memory of a thread to 4 MB.
 const MOST: usize = 1 << 15;
@@ -44,7 +45,7 @@ impl<'f, 't> Known<'f, 't> {
 
     fn slot(&mut self, program: &Program<'f>) -> &mut Option<Equal<'f, 't>> {
         // The upper bits of the hash are the good ones.
-        let slot = (program.hash() >> 40) as usize & (self.slots.len() - 1);
+        let slot = (program.hash() >> 40).to_usize() & (self.slots.len() - 1);
         &mut self.slots[slot]
     }
 

@@ -1,5 +1,6 @@
 //! Functions that follow each other, and the gaps around them, against the tables.
 
+use cfipack_format::widen::ToUsize;
 use std::ops::Range;
 
 use cfipack_format::Address;
@@ -90,7 +91,7 @@ impl<'q, 't> Part<'q, 't> {
         let (start, end) = (function.start.0, function.end.0);
         let Some((section, in_table)) = self.cursor.whole(start..end) else { return false };
         let Question { tables, arch, .. } = *self.question;
-        let table = &tables.sections[section as usize];
+        let table = &tables.sections[section.to_usize()];
         let flags = flags(table, &in_table);
         // Addresses are added up with as many bits as they have: repetitions must not be where that matters.
         let can_repeat = (start ^ (end - 1)) >> u32::BITS == 0;

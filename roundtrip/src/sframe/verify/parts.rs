@@ -1,5 +1,6 @@
 //! The functions of a file, judged in parts by the threads of a pool.
 
+use cfipack_format::widen::ToU64;
 use std::sync::{Mutex, PoisonError};
 
 use super::found::Found;
@@ -34,6 +35,6 @@ pub(super) fn judge(question: &Question<'_, '_>, pool: &dyn Pool) -> Vec<Found> 
     // What the pool did not run.
     work();
     let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
-    found.sort_by_cached_key(|&(number, _)| number as u64);
+    found.sort_by_cached_key(|&(number, _)| number.to_u64());
     found.into_iter().map(|(_, found)| found).collect()
 }

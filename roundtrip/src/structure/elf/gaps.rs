@@ -1,5 +1,6 @@
 //! Bytes outside of sections and headers: what is loaded stays at its address, and everything else at its place.
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use std::ops::Range;
 
 use super::Check;
@@ -33,7 +34,7 @@ impl Regions {
         let mut all = [headers(old), headers(new)];
         for pair in &check.pairs.pairs {
             let (from, to) = (old.sections[pair.old], new.sections[pair.new]);
-            let shift = (to.offset as usize).wrapping_sub(from.offset as usize);
+            let shift = to.offset.to_usize().wrapping_sub(from.offset.to_usize());
             let is_kept = from.addr == to.addr;
             push_section(&mut all[0], old, pair.old, is_kept.then_some(shift));
             push_section(&mut all[1], new, pair.new, is_kept.then_some(shift.wrapping_neg()));
@@ -45,7 +46,7 @@ impl Regions {
             regions.sort_by_key(|region| region.start);
         }
         if let Some(two) = all[1].windows(2).find(|two| two[0].end > two[1].start) {
-            let (offset, end) = (two[1].start as u64, two[0].end as u64);
+            let (offset, end) = (two[1].start.to_u64(), two[0].end.to_u64());
             return Err(StructureError::Overlap {
                 file: Version::New,
                 what: "sections or headers",
@@ -84,7 +85,7 @@ fn copies_of_headers(image: &Image<'_>, other: &Image<'_>, shift: u64) -> Vec<Re
 
 /// The three kinds of headers.
 fn headers(image: &Image<'_>) -> Vec<Region> {
-    let section_headers = image.sections.len() as u64 * SECTION;
+    let section_headers = image.sections.len().to_u64() * SECTION;
     let tables =
         [(0, HEADER), (image.segments_at, segments_size(image)), (image.sections_at, section_headers)];
     let ranges = tables.into_iter().filter(|&(_, size)| size != 0);
@@ -136,21 +137,21 @@ fn gaps(
 /// Checks all gaps of both files.
 pub(super) fn check(check: &Check<'_>) -> Result<(), StructureError> {
     let regions = Regions::new(check)?;
-    let first = check.first_shift() as usize;
+    let first = check.first_shift().to_usize();
     for (side, lost) in [(0, true), (1, false)] {
         let (this, other) = if lost { (check.old, check.new) } else { (check.new, check.old) };
         let compare = Compare { this, other, lost };
         for load in &this.loads.0 {
             let segment = load.segment;
             // A segment lies in the file.
-            let range = segment.offset as usize..(segment.offset + segment.filesz) as usize;
+            let range = segment.offset.to_usize()..(segment.offset + segment.filesz).to_usize();
             for (gap, _) in gaps(&regions.loaded[side], range.clone(), 0) {
-                compare.in_memory(gap.clone(), segment.vaddr + (gap.start - range.start) as u64)?;
+                compare.in_memory(gap.clone(), segment.vaddr + (gap.start - range.start).to_u64())?;
             }
         }
         let mut all = regions.all[side].clone();
         all.extend(this.loads.0.iter().map(|load| {
-            let (start, size) = (load.segment.offset as usize, load.segment.filesz as usize);
+            let (start, size) = (load.segment.offset.to_usize(), load.segment.filesz.to_usize());
             Region { start, end: start + size, shift: None }
         }));
         // A segment before the section that starts where it does.
@@ -188,7 +189,7 @@ impl Compare<'_> {
             let there = offset.map_or(&[][..], |offset| &self.other.bytes[offset..offset + len]);
             self.compare(gap.start..gap.start + len, there)?;
             gap.start += len;
-            address = address.saturating_add(len as u64);
+            address = address.saturating_add(len.to_u64());
         }
         Ok(())
     }
@@ -216,7 +217,7 @@ impl Compare<'_> {
             if byte == 0 || Some(byte) == other || is_filler {
                 continue;
             }
-            let (offset, other) = ((range.start + at) as u64, other.unwrap_or(0));
+            let (offset, other) = ((range.start + at).to_u64(), other.unwrap_or(0));
             return Err(match self.lost {
                 true => StructureError::LostByte { offset, old: byte, new: other },
                 false => StructureError::AddedByte { offset, old: other, new: byte },

@@ -1,5 +1,6 @@
 //! Sections that list sections or symbols by their index.
 
+use cfipack_format::widen::ToUsize;
 use object::elf;
 
 use super::Check;
@@ -20,7 +21,7 @@ pub(super) fn check_group(check: &Check<'_>, pair: Pair) -> Result<(), Structure
     let mut members = to.chunks_exact(4).map(|member| new.u32(member, 0));
     for (index, member) in from.chunks_exact(4).enumerate() {
         let member = old.u32(member, 0);
-        let section = (index != 0 && (member as usize) < old.sections.len()).then_some(member as usize);
+        let section = (index != 0 && member.to_usize() < old.sections.len()).then_some(member.to_usize());
         let expected = match section.map(|section| pairs.new_of(section)) {
             None => member,
             Some(Some(new)) => new as u32,
@@ -39,7 +40,7 @@ pub(super) fn check_addrsig(check: &Check<'_>, pair: Pair, map: &SymbolMap) -> R
     let mut index = 0;
     loop {
         let symbol = from.next();
-        let expected = symbol.map(|symbol| map.new_of(symbol as usize).unwrap_or(usize::MAX) as u64);
+        let expected = symbol.map(|symbol| map.new_of(symbol.to_usize()).unwrap_or(usize::MAX) as u64);
         same(pair, index, "symbol", expected, to.next())?;
         if symbol.is_none() {
             return Ok(());

@@ -1,5 +1,6 @@
 //! One of the two files: its headers, and what it loads where.
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use core::ops::Range;
 
 use object::elf::{self, FileHeader64};
@@ -32,7 +33,7 @@ impl<'a> Image<'a> {
     pub(super) fn read(file: Version, bytes: &'a [u8]) -> Result<Self, StructureError> {
         let unreadable = |what, offset, value| StructureError::Unreadable { file, what, offset, value };
         let header = FileHeader64::<Endianness>::parse(bytes)
-            .map_err(|_| unreadable("ELF header", 0, bytes.len() as u64))?;
+            .map_err(|_| unreadable("ELF header", 0, bytes.len().to_u64()))?;
         let endian = header.endian().map_err(|_| unreadable("byte order", 5, bytes[5].into()))?;
         let kind = header.e_type(endian);
         if ![elf::ET_REL, elf::ET_EXEC, elf::ET_DYN].contains(&kind) {
@@ -72,7 +73,7 @@ impl<'a> Image<'a> {
             }
         }
         if image.names >= image.sections.len().max(1) {
-            return Err(unreadable("section of names", HEADER, image.names as u64));
+            return Err(unreadable("section of names", HEADER, image.names.to_u64()));
         }
         Ok(image)
     }
@@ -96,7 +97,7 @@ impl<'a> Image<'a> {
     /// A section's name and what follows it in the section of names.
     fn name_onwards(&self, index: usize) -> &'a [u8] {
         let names = if self.names == 0 { &[] } else { self.contents(self.names) };
-        names.get(self.sections[index].name as usize..).unwrap_or_default()
+        names.get(self.sections[index].name.to_usize()..).unwrap_or_default()
     }
 
     /// A section's name.
@@ -115,7 +116,7 @@ impl<'a> Image<'a> {
     /// Returns whether a section is a table, or holds the relocations of one.
     pub(super) fn belongs_to_table(&self, index: usize) -> bool {
         let section = self.sections[index];
-        let target = section.info as usize;
+        let target = section.info.to_usize();
         self.is_table(index)
             || section.has_relocations()
                 && target < self.sections.len()

@@ -1,5 +1,6 @@
 //! Memory: what a file loads, by address.
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use object::elf;
 
 use super::error::{StructureError, Version};
@@ -48,10 +49,10 @@ impl Loads {
         for (index, segment) in segments.iter().enumerate().filter(|(_, s)| s.kind == elf::PT_LOAD.0) {
             let Segment { offset, vaddr, filesz, memsz, .. } = *segment;
             let damaged = StructureError::Unreadable { file, what: "PT_LOAD", offset, value: filesz };
-            let in_file = offset.checked_add(filesz).is_some_and(|end| end <= bytes.len() as u64);
+            let in_file = offset.checked_add(filesz).is_some_and(|end| end <= bytes.len().to_u64());
             let next = vaddr.checked_add(memsz).filter(|_| in_file && filesz <= memsz).ok_or(damaged)?;
             loaded = loaded.saturating_add(filesz);
-            if loaded > (bytes.len() as u64).saturating_mul(LOADED_PER_BYTE) {
+            if loaded > bytes.len().to_u64().saturating_mul(LOADED_PER_BYTE) {
                 return Err(damaged);
             }
             if vaddr < end {
@@ -101,8 +102,8 @@ impl Loads {
             let into = address - load.segment.vaddr;
             // A segment lies in the file.
             return Memory::Bytes(
-                (load.segment.offset + into) as usize,
-                (load.segment.filesz - into) as usize,
+                (load.segment.offset + into).to_usize(),
+                (load.segment.filesz - into).to_usize(),
             );
         }
         let next = self.0.get(after).map_or(u64::MAX, |load| load.segment.vaddr);

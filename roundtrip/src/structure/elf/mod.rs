@@ -1,5 +1,6 @@
 //! The check that an edited ELF file is the original with another `.sframe`, more or less.
 
+use cfipack_format::widen::ToU64;
 mod dynamic;
 mod error;
 mod gaps;
@@ -117,8 +118,8 @@ impl Check<'_> {
             true => Ok(()),
             false => Err(StructureError::Header {
                 field: "e_shstrndx",
-                old: expected as u64,
-                new: new.names as u64,
+                old: expected.to_u64(),
+                new: new.names.to_u64(),
             }),
         }
     }

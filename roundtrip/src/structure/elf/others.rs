@@ -1,5 +1,6 @@
 //! Program headers of what is not loaded by itself: each leads to the bytes that it led to.
 
+use cfipack_format::widen::ToU64;
 use core::cell::Cell;
 
 use object::elf;
@@ -27,7 +28,7 @@ pub(super) fn check(check: &Check<'_>, gone: &[usize], added: &[usize]) -> Resul
     let (of_old, of_new) = (Optional::of(old), Optional::of(new));
     let places = &Places {
         shifts: [0, check.first_shift()],
-        room: Cell::new((old.bytes.len() as u64).saturating_mul(COMPARED_PER_BYTE)),
+        room: Cell::new(old.bytes.len().to_u64().saturating_mul(COMPARED_PER_BYTE)),
     };
     let mut to = list(new, added).into_iter().peekable();
     for index in list(old, gone) {

@@ -1,5 +1,6 @@
 //! Pairs of sections: which section of the new file is which of the original, and which were moved.
 
+use cfipack_format::widen::ToUsize;
 use object::elf;
 
 use super::error::{StructureError, Version};
@@ -62,7 +63,7 @@ impl Pairs {
             new_of[pair.old] = u32::try_from(pair.new).ok();
         }
         let is_identity =
-            new_of.iter().enumerate().all(|(old, &new)| new.is_none_or(|new| new as usize == old))
+            new_of.iter().enumerate().all(|(old, &new)| new.is_none_or(|new| new.to_usize() == old))
                 && pairs.len() == old.sections.len();
         let mut moves = Vec::new();
         let mut spans = Vec::new();
@@ -95,7 +96,7 @@ impl Pairs {
 
     /// The index in the new file of a section of the original. None for a table or none.
     pub(super) fn new_of(&self, old: usize) -> Option<usize> {
-        self.new_of.get(old).copied().flatten().map(|new| new as usize)
+        self.new_of.get(old).copied().flatten().map(|new| new.to_usize())
     }
 
     /// The move that an address of the original takes part in.

@@ -1,5 +1,6 @@
 //! Section headers, and the bytes of sections.
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use object::elf;
 
 use super::error::StructureError;
@@ -41,9 +42,9 @@ fn check_first(old: &Image<'_>, new: &Image<'_>) -> Result<(), StructureError> {
         (false, true) => 0,
         (false, false) => from,
     };
-    let size = expected(60, 0, new.sections.len() as u64, from.size);
-    let link = expected(62, elf::SHN_XINDEX.0, new.names as u64, from.link.into());
-    let info = expected(56, elf::PN_XNUM, new.segments.len() as u64, from.info.into());
+    let size = expected(60, 0, new.sections.len().to_u64(), from.size);
+    let link = expected(62, elf::SHN_XINDEX.0, new.names.to_u64(), from.link.into());
+    let info = expected(56, elf::PN_XNUM, new.segments.len().to_u64(), from.info.into());
     let is_right = (to.size, u64::from(to.link), u64::from(to.info)) == (size, link, info)
         && to == Section { size: to.size, link: to.link, info: to.info, ..from };
     let field = "sh_size, sh_link or sh_info";
@@ -54,8 +55,8 @@ fn check_header(check: &Check<'_>, pair: Pair, maps: &[SymbolMap], shift: u64) -
     let Check { old, new, pairs } = check;
     let (from, to) = (old.sections[pair.old], new.sections[pair.new]);
     let differs = |field, old, new| Err(StructureError::Section { index: pair.new, field, old, new });
-    let link = match pairs.new_of(from.link as usize) {
-        Some(link) => link as u64,
+    let link = match pairs.new_of(from.link.to_usize()) {
+        Some(link) => link.to_u64(),
         // Not an index of a section.
         None => from.link.into(),
     };
@@ -92,18 +93,20 @@ fn check_header(check: &Check<'_>, pair: Pair, maps: &[SymbolMap], shift: u64) -
 fn expected_info(check: &Check<'_>, pair: Pair, maps: &[SymbolMap]) -> u64 {
     let Check { old, pairs, .. } = check;
     let from = old.sections[pair.old];
-    let info = from.info as usize;
+    let info = from.info.to_usize();
     let is_section = from.flags & elf::SHF_INFO_LINK.0 != 0 || from.has_relocations();
     let map = match elf::SectionType(from.kind) {
         elf::SHT_SYMTAB => map_of(maps, pair.old),
-        elf::SHT_GROUP => map_of(maps, from.link as usize),
+        elf::SHT_GROUP => map_of(maps, from.link.to_usize()),
         _ => None,
     };
     match (is_section, map) {
-        (true, _) => pairs.new_of(info).unwrap_or(info) as u64,
-        (false, Some(map)) if from.kind == elf::SHT_GROUP.0 => map.new_of(info).unwrap_or(usize::MAX) as u64,
-        (false, Some(map)) => map.first_global(info) as u64,
-        (false, None) => info as u64,
+        (true, _) => pairs.new_of(info).unwrap_or(info).to_u64(),
+        (false, Some(map)) if from.kind == elf::SHT_GROUP.0 => {
+            map.new_of(info).unwrap_or(usize::MAX).to_u64()
+        }
+        (false, Some(map)) => map.first_global(info).to_u64(),
+        (false, None) => info.to_u64(),
     }
 }
 
@@ -160,7 +163,7 @@ fn check_place(
     }
     let is_known = to.offset == from.offset || to.offset == from.offset.wrapping_add(shift);
     // In an object nothing follows from where no bytes lie.
-    match is_known || new.is_relocatable && to.offset <= new.bytes.len() as u64 {
+    match is_known || new.is_relocatable && to.offset <= new.bytes.len().to_u64() {
         true => Ok(()),
         false => differs(from.offset.wrapping_add(shift), to.offset),
     }
@@ -169,7 +172,7 @@ fn check_place(
 fn check_contents(check: &Check<'_>, pair: Pair, maps: &[SymbolMap]) -> Result<(), StructureError> {
     let Check { old, pairs, .. } = check;
     let from = old.sections[pair.old];
-    let map = map_of(maps, from.link as usize).filter(|map| !map.is_identity());
+    let map = map_of(maps, from.link.to_usize()).filter(|map| !map.is_identity());
     match elf::SectionType(from.kind) {
         _ if pair.old == old.names => strings::check(check, pair),
         // Compared when the symbols were paired.
@@ -195,22 +198,22 @@ impl Check<'_> {
         let at = old.iter().zip(new).position(|(old, new)| old != new).unwrap_or(old.len().min(new.len()));
         let byte = |bytes: &[u8]| bytes.get(at).copied().unwrap_or(0);
         let (old, new) = (byte(old), byte(new));
-        Err(StructureError::SectionByte { index: pair.new, offset: at as u64, old, new })
+        Err(StructureError::SectionByte { index: pair.new, offset: at.to_u64(), old, new })
     }
 }
 
 /// Bytes of a table of program headers.
 pub(super) fn segments_size(image: &Image<'_>) -> u64 {
-    image.segments.len() as u64 * SEGMENT
+    image.segments.len().to_u64() * SEGMENT
 }
 
 /// Checks that sections have the names that they had.
 pub(super) fn check_names(old: &Image<'_>, new: &Image<'_>, pairs: &Pairs) -> Result<(), StructureError> {
     // Many sections may have one long name.
-    let mut room = (old.bytes.len() as u64).saturating_mul(4);
+    let mut room = old.bytes.len().to_u64().saturating_mul(4);
     for pair in &pairs.pairs {
         let (from, to) = (old.name(pair.old), new.name(pair.new));
-        let (name, size) = (old.sections[pair.old].name, from.len() as u64);
+        let (name, size) = (old.sections[pair.old].name, from.len().to_u64());
         room = room.checked_sub(size).ok_or(StructureError::Unreadable {
             file: old.file,
             what: "names of sections",

@@ -3,6 +3,7 @@
 use super::Check;
 use super::error::StructureError;
 use super::pairs::Pair;
+use cfipack_format::widen::{ToU64, ToUsize};
 
 /// Checks that it holds what the original's holds, at the same place, or names of sections.
 pub(super) fn check(check: &Check<'_>, pair: Pair) -> Result<(), StructureError> {
@@ -11,7 +12,7 @@ pub(super) fn check(check: &Check<'_>, pair: Pair) -> Result<(), StructureError>
     if from.last() == Some(&0) && to.last() != Some(&0) {
         return check.same_bytes(pair);
     }
-    let mut names: Vec<_> = new.sections.iter().map(|section| section.name as usize).collect();
+    let mut names: Vec<_> = new.sections.iter().map(|section| section.name.to_usize()).collect();
     names.sort_unstable();
     names.dedup();
     let mut end = 0;
@@ -27,7 +28,7 @@ pub(super) fn check(check: &Check<'_>, pair: Pair) -> Result<(), StructureError>
     }
     // Symbols may have their names there too.
     let symbols =
-        old.sections.iter().any(|section| section.link as usize == pair.old && section.entsize != 0);
+        old.sections.iter().any(|section| section.link.to_usize() == pair.old && section.entsize != 0);
     match symbols {
         true => check_kept(pair, from, &to[..to.len().min(from.len())], 0, to.len().min(from.len())),
         false => Ok(()),
@@ -44,7 +45,7 @@ fn check_kept(pair: Pair, from: &[u8], to: &[u8], start: usize, end: usize) -> R
     let old = |at: usize| kept.get(at).copied().unwrap_or(0);
     for (at, &new) in bytes.iter().enumerate() {
         if new != 0 && new != old(at) {
-            let offset = (start + at) as u64;
+            let offset = (start + at).to_u64();
             return Err(StructureError::SectionByte { index: pair.new, offset, old: old(at), new });
         }
     }

@@ -1,5 +1,6 @@
 //! Symbol tables: each symbol is as before, or moved with its section.
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use object::elf;
 
 use super::Check;
@@ -75,7 +76,7 @@ pub(super) fn pair(check: &Check<'_>) -> Result<Vec<SymbolMap>, StructureError> 
         }
         let table = |image: &Image<'_>, index: usize, all: &[usize]| {
             // A file has one such section, or few.
-            all.iter().take(8).copied().find(|&section| image.sections[section].link as usize == index)
+            all.iter().take(8).copied().find(|&section| image.sections[section].link.to_usize() == index)
         };
         let old_table = table(old, pair.old, &old_indexes).map(|index| old.contents(index));
         let new_table = table(check.new, pair.new, &new_indexes).map(|index| check.new.contents(index));
@@ -179,7 +180,7 @@ impl Tables<'_, '_> {
             } else {
                 let (field, old, new) = match (expected, there) {
                     (Some(expected), Some(there)) => expected.difference(&there).unwrap_or(("symbol", 0, 0)),
-                    _ => ("number of symbols", count as u64, new_count as u64),
+                    _ => ("number of symbols", count.to_u64(), new_count.to_u64()),
                 };
                 return Err(StructureError::Item { section: pair.new, index: new_index, field, old, new });
             }
@@ -190,7 +191,7 @@ impl Tables<'_, '_> {
     /// The symbol that the new file must have; None for one of a table if the new file has no table.
     fn expected(&self, mut symbol: Symbol) -> Option<Symbol> {
         let Check { old, new, pairs } = self.check;
-        let index = symbol.section as usize;
+        let index = symbol.section.to_usize();
         if symbol.is_reserved || index >= old.sections.len() {
             return Some(symbol);
         }
@@ -206,7 +207,7 @@ impl Tables<'_, '_> {
 
     /// Returns whether the section of a symbol is a table.
     fn is_of_table(&self, symbol: Symbol) -> bool {
-        let section = symbol.section as usize;
+        let section = symbol.section.to_usize();
         !symbol.is_reserved
             && section < self.check.old.sections.len()
             && self.check.old.belongs_to_table(section)
@@ -228,7 +229,7 @@ impl Tables<'_, '_> {
             return [None; 2];
         }
         let absolute = Symbol { section: elf::SHN_ABS.0.into(), is_reserved: true, ..symbol };
-        let is_after_last = symbol.section as usize >= new.sections.len();
+        let is_after_last = symbol.section.to_usize() >= new.sections.len();
         [Some(absolute), is_after_last.then_some(symbol)]
     }
 
@@ -239,9 +240,9 @@ impl Tables<'_, '_> {
     /// Returns whether a symbol is a local one of a section, for the relocations of a table, or a table's own.
     fn may_be_added(&self, symbol: Symbol, index: usize) -> bool {
         let new = self.check.new;
-        let is_local = index < new.sections[self.pair.new].info as usize;
+        let is_local = index < new.sections[self.pair.new].info.to_usize();
         let is_of_section = symbol.name == 0 && symbol.info == SECTION_SYMBOL && symbol.other == 0;
-        let section = symbol.section as usize;
+        let section = symbol.section.to_usize();
         let is_there = !symbol.is_reserved && section < new.sections.len();
         let is_at_start = is_there && symbol.value == new.sections[section].addr && symbol.size == 0;
         let is_of_table = is_there && new.is_table(section);
@@ -254,13 +255,15 @@ impl Tables<'_, '_> {
 pub(super) fn check_indexes(check: &Check<'_>, pair: Pair, maps: &[SymbolMap]) -> Result<(), StructureError> {
     let Check { old, new, .. } = check;
     let (from, to) = (old.contents(pair.old), new.contents(pair.new));
-    let Some(map) = map_of(maps, old.sections[pair.old].link as usize) else { return check.same_bytes(pair) };
+    let Some(map) = map_of(maps, old.sections[pair.old].link.to_usize()) else {
+        return check.same_bytes(pair);
+    };
     if map.is_identity() && check.pairs.is_identity {
         return check.same_bytes(pair);
     }
-    let symbols = new.contents(new.sections[pair.new].link as usize);
+    let symbols = new.contents(new.sections[pair.new].link.to_usize());
     let differs = |index, old: usize, new: usize| {
-        let (old, new) = (old as u64, new as u64);
+        let (old, new) = (old.to_u64(), new.to_u64());
         Err(StructureError::Item { section: pair.new, index, field: "index of a section", old, new })
     };
     if to.len() / 4 != symbols.len() / SYMBOL || !to.len().is_multiple_of(4) {
@@ -269,7 +272,7 @@ pub(super) fn check_indexes(check: &Check<'_>, pair: Pair, maps: &[SymbolMap]) -
     let is_read = |index: usize| new.u16(symbols, index * SYMBOL + 6) == elf::SHN_XINDEX.0;
     let unused = (0..to.len() / 4).find(|&index| new.u32(to, index * 4) != 0 && !is_read(index));
     match unused {
-        Some(index) if from.len() <= to.len() => differs(index, 0, new.u32(to, index * 4) as usize),
+        Some(index) if from.len() <= to.len() => differs(index, 0, new.u32(to, index * 4).to_usize()),
         _ => Ok(()),
     }
 }

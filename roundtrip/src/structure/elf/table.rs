@@ -1,5 +1,6 @@
 //! The `.sframe` section of the new file, and the segment that leads to it.
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use object::elf;
 
 use super::Check;
@@ -65,7 +66,7 @@ fn check_section(new: &Image<'_>, table: usize) -> Result<(), StructureError> {
     is("sh_type", elf::SHT_GNU_SFRAME.0.into(), section.kind.into())?;
     let group = if new.is_relocatable { section.flags & elf::SHF_GROUP.0 } else { 0 };
     is("sh_flags", elf::SHF_ALLOC.0 | group, section.flags)?;
-    is("length of the name", 7, new.name(table).len() as u64)?;
+    is("length of the name", 7, new.name(table).len().to_u64())?;
     is("name", 1, new.name(table).starts_with(b".sframe").into())?;
     is("sh_link", 0, section.link.into())?;
     is("sh_info", 0, section.info.into())?;
@@ -80,8 +81,8 @@ fn check_section(new: &Image<'_>, table: usize) -> Result<(), StructureError> {
 /// Checks that a linked file has one table, which its segment covers, in memory that can only be read.
 fn check_segment(new: &Image<'_>, tables: &[usize]) -> Result<(), StructureError> {
     let mut segments = new.segments.iter().filter(|segment| segment.kind == elf::PT_GNU_SFRAME.0);
-    is("number of segments", tables.len() as u64, segments.clone().count() as u64)?;
-    is("number of sections", tables.len().min(1) as u64, tables.len() as u64)?;
+    is("number of segments", tables.len().to_u64(), segments.clone().count().to_u64())?;
+    is("number of sections", tables.len().min(1).to_u64(), tables.len().to_u64())?;
     let (Some(&table), Some(segment)) = (tables.first(), segments.next()) else { return Ok(()) };
     let section = new.sections[table];
     is("p_vaddr", section.addr, segment.vaddr)?;
@@ -92,7 +93,7 @@ fn check_segment(new: &Image<'_>, tables: &[usize]) -> Result<(), StructureError
     is("p_align", section.align, segment.align)?;
     // ld reserves a size before it merges tables, and leaves the rest zero.
     let end = new.range(segment.offset, segment.filesz).map(|range| range.end);
-    let rest = (section.offset + section.size) as usize;
+    let rest = (section.offset + section.size).to_usize();
     let rest = end.and_then(|end| new.bytes.get(rest..end));
     let is_reserve = rest.is_some_and(|rest| rest.iter().all(|&byte| byte == 0));
     is("p_filesz", section.size, if is_reserve { section.size } else { segment.filesz })?;
@@ -107,7 +108,7 @@ fn check_segment(new: &Image<'_>, tables: &[usize]) -> Result<(), StructureError
 fn check_relocations(new: &Image<'_>, section: usize) -> Result<(), StructureError> {
     let header = new.sections[section];
     let entry = if header.kind == elf::SHT_RELA.0 { 24 } else { 16 };
-    let link = new.sections.get(header.link as usize);
+    let link = new.sections.get(header.link.to_usize());
     let symbols = link.map_or(0, |link| link.size / 24);
     let is_symbols = link.is_some_and(|link| link.kind == elf::SHT_SYMTAB.0);
     is("sh_link of its relocations", 1, is_symbols.into())?;
@@ -119,8 +120,8 @@ fn check_relocations(new: &Image<'_>, section: usize) -> Result<(), StructureErr
     is("name of its relocations", 1, is_named.into())?;
     let flags = elf::SHF_INFO_LINK.0 | elf::SHF_GROUP.0;
     is("sh_flags of its relocations", header.flags & flags, header.flags)?;
-    let size = new.sections[header.info as usize].size;
-    for relocation in new.contents(section).chunks_exact(entry as usize) {
+    let size = new.sections[header.info.to_usize()].size;
+    for relocation in new.contents(section).chunks_exact(entry.to_usize()) {
         let (field, symbol) = (new.u64(relocation, 0), new.u64(relocation, 8) >> 32);
         is("r_offset in the table", 1, (field < size).into())?;
         is("symbol of a relocation that exists", 1, (symbol < symbols).into())?;

@@ -4,6 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
+use cfipack_format::widen::{ToU64, ToUsize};
 
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Key, SectionOffset};
@@ -87,7 +88,7 @@ fn program(random: &mut Random, arch: Arch) -> Vec<u8> {
         instruction(random, arch, &mut bytes);
     }
     match random.below(8) {
-        0 => bytes.truncate(random.below(bytes.len() as u64 + 1) as usize),
+        0 => bytes.truncate(random.below(bytes.len() as u64 + 1).to_usize()),
         1 => {
             let len = random.pick(&[63, 64, 65, 128, 254, 255, 256, 900, 1100]);
             while bytes.len() < len {
@@ -131,7 +132,7 @@ fn cie(random: &mut Random, arch: Arch, section: &mut Vec<u8>) -> usize {
         (b"zLR\0", b"\x02\x1b\x1b"),
         (b"zRB\0", b"\x01\x1b"),
     ];
-    let (letters, data) = augmentations[random.below(if is_aarch64 { 4 } else { 3 }) as usize];
+    let (letters, data) = augmentations[random.below(if is_aarch64 { 4 } else { 3 }).to_usize()];
     body.extend(letters);
     // Factors of 1 to 256, 256 being larger than those of common functions, and of -8 or -4.
     body.extend(random.pick::<&[u8]>(&[&[1], &[1], &[4], &[4], &[0xff, 1], &[0x80, 2]]));
@@ -142,7 +143,7 @@ fn cie(random: &mut Random, arch: Arch, section: &mut Vec<u8>) -> usize {
     if random.below(4) == 0 {
         instruction(random, arch, &mut body);
     }
-    record(section, &body, random.below(9) as usize)
+    record(section, &body, random.below(9).to_usize())
 }
 
 /// An `.eh_frame` whose functions, of `max_size` bytes at most and 0x80000 apart, repeat each other at times, and
@@ -157,8 +158,8 @@ fn eh_frame(random: &mut Random, arch: Arch, max_size: u32) -> Vec<u8> {
             cies.push(cie(random, arch, &mut section));
         }
         let repeats = !programs.is_empty() && !is_large && random.below(2) == 0;
-        let mut instructions: Vec<u8> = match programs.len() as u64 {
-            count if repeats => Vec::clone(&programs[random.below(count) as usize]),
+        let mut instructions: Vec<u8> = match programs.len().to_u64() {
+            count if repeats => Vec::clone(&programs[random.below(count).to_usize()]),
             _ if is_large => large_program(random),
             _ => program(random, arch),
         };
@@ -249,8 +250,8 @@ fn check_keyed(section: &Section<'_>, options: Options, context: &str) -> bool {
     let functions = Functions::new(section).map(Result::unwrap);
     let starts: BTreeMap<_, _> = functions.map(|function| (function.start_field, function.key)).collect();
     let key_of =
-        |field: SectionOffset| Some(Key(u64::MAX - field.0 as u64)).filter(|_| starts.contains_key(&field));
-    let address_of = |key: Key| starts[&SectionOffset((u64::MAX - key.0) as usize)].address();
+        |field: SectionOffset| Some(Key(u64::MAX - field.0.to_u64())).filter(|_| starts.contains_key(&field));
+    let address_of = |key: Key| starts[&SectionOffset((u64::MAX - key.0).to_usize())].address();
     let by_address = |left: OmittedFunction| match left {
         OmittedFunction::Unsupported(left) => {
             OmittedFunction::Unsupported(Unsupported { function: address_of(left.function).into(), ..left })
@@ -270,7 +271,8 @@ fn check_keyed(section: &Section<'_>, options: Options, context: &str) -> bool {
                     Functions::keyed(section, key_of).map(|function| builder.push(&function.unwrap()));
                 pushed
                     .map(|pushed| pushed.unwrap_or_else(|why| record(OmittedFunction::Unsupported(why))))
-                    .count() as u64
+                    .count()
+                    .to_u64()
             }
             1 => builder.push_all(Functions::keyed(section, key_of), record),
             2 => builder.push_all(Parallel::keyed(section, &Serial, key_of), record),
@@ -353,7 +355,7 @@ fn blocks_at_the_end_of_the_room_for_all() {
     builder.reserve(1, None);
     let blocks = &mut builder.entries.blocks;
     blocks.bytes = vec![0; (1 << 32) + (1 << 16)];
-    blocks.end = blocks.front + u32::MAX as usize - 66_000;
+    blocks.end = blocks.front + u32::MAX.to_usize() - 66_000;
     let mut omitted = Vec::new();
     builder.push_all(crate::cfi::Functions::new(&section), |left| omitted.push(left));
     assert!(builder.entries.blocks.starts.is_sorted());

@@ -1,4 +1,5 @@
 use alloc::vec::Vec;
+use cfipack_format::widen::ToUsize;
 
 use cfipack_format::sframe::{FdeInfo, Header, Version};
 use cfipack_format::{Address, Arch, Key};
@@ -11,7 +12,7 @@ use crate::sframe::{Builder, Options};
 fn twice_the_same(rows: u32) -> Vec<u8> {
     let mut bytes = CIE.to_vec();
     // `advance_loc` by 1, `def_cfa_offset`.
-    let pushes = [[0x41, 0x0e, 16], [0x41, 0x0e, 8]].into_iter().cycle().take(rows as usize - 1);
+    let pushes = [[0x41, 0x0e, 16], [0x41, 0x0e, 8]].into_iter().cycle().take(rows.to_usize() - 1);
     let instructions: Vec<_> = pushes.flatten().collect();
     (1..3).for_each(|number| fde(&mut bytes, 0, 0x10_0000 * number, rows, &instructions));
     bytes
