@@ -1,8 +1,8 @@
 //! Directives from call frame information.
 
 use alloc::vec::Vec;
-use cfipack_format::widen::ToU64;
 
+use cfipack_format::widen::ToU64;
 use cfipack_format::{Arch, Reason, Register, Unsupported};
 
 use crate::Directives;

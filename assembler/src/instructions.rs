@@ -1,10 +1,10 @@
 //! Directives as the bytes of call frame instructions.
 
 use alloc::vec::Vec;
-use cfipack_format::widen::ToUsize;
 use core::mem::take;
 use core::ops::Range;
 
+use cfipack_format::widen::ToUsize;
 use cfipack_format::{Arch, Family, Register};
 
 use crate::cfi::Instruction;

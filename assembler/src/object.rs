@@ -3,11 +3,11 @@
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
-use cfipack_format::widen::{ToU64, ToUsize};
 use core::fmt;
 
 use cfipack_format::elf::RelocationType;
 use cfipack_format::sframe::Abi;
+use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Arch, Endian, Key, Unsupported};
 use object::elf::{self, SectionFlags as ElfFlags, SectionType};
 use object::write::{Object as Writer, Relocation, Symbol, SymbolId, SymbolSection};

@@ -1,11 +1,11 @@
 //! The call frame information of a linked file to a `.sframe` table.
 
-use cfipack_format::widen::ToUsize;
 use core::ffi::c_char;
 
 use cfipack_cfi as cfi;
 use cfipack_encoder::sframe::{Builder, Finish, OmittedFunction, Parallel, Section};
 use cfipack_format::Unsupported;
+use cfipack_format::widen::ToUsize;
 use cfipack_format::{Address, Key};
 
 use crate::arguments::{array_mut, write, write_optional};

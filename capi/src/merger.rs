@@ -1,11 +1,11 @@
 //! `.sframe` of a link: takes objects, and becomes a section.
 
-use cfipack_format::widen::{ToU64, ToUsize};
 use core::ffi::c_char;
 
 use cfipack_encoder::sframe::Finish;
 use cfipack_format::Key;
 use cfipack_format::pool::Serial;
+use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_linker::sframe::{Field, Merger, Note};
 
 use crate::arguments::{arch, write, write_optional};

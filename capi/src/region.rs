@@ -1,11 +1,11 @@
 //! Generated code: what runtimes register for it.
 
-use cfipack_format::widen::ToU64;
 use core::ffi::c_char;
 
 use cfipack_assembler::region::{Error, Pointers, Region};
 use cfipack_cfi::{Functions, Section, SectionKind};
 use cfipack_format::Address;
+use cfipack_format::widen::ToU64;
 
 use crate::arguments::{arch, arch_number, array, array_mut, reference_mut, write, write_optional};
 use crate::cfipack_message;

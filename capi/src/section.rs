@@ -1,10 +1,10 @@
 //! `.sframe` of a link: the section, which needs only addresses.
 
-use cfipack_format::widen::ToU64;
 use core::ffi::c_char;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use cfipack_encoder::sframe::{At, WriteError};
+use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Key};
 use cfipack_linker::sframe::{Relocation, Section};
 

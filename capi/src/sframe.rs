@@ -1,11 +1,11 @@
 //! `.sframe` tables, read: parse, look up, iterate, print.
 
-use cfipack_format::widen::ToUsize;
 use core::ffi::{CStr, c_char};
 
 use cfipack_decoder::sframe::{Error, Function, Section};
 use cfipack_format::Address;
 use cfipack_format::sframe::FdeType;
+use cfipack_format::widen::ToUsize;
 
 use crate::arguments::{arch_number, array, array_mut, write};
 use crate::cfipack_status::{self, BufferSize, InvalidArgument, Malformed, NotFound, Unsupported};

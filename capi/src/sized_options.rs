@@ -1,7 +1,8 @@
 //! Options that can grow.
 
-use cfipack_format::widen::ToUsize;
 use core::mem::{align_of, size_of};
+
+use cfipack_format::widen::ToUsize;
 
 use crate::handle::Failure;
 

@@ -1,9 +1,9 @@
 //! `__unwind_info` of a link: takes the unwind information of Mach-O objects, and becomes a section.
 
-use cfipack_format::widen::ToUsize;
 use core::ffi::c_char;
 use core::num::NonZeroU64;
 
+use cfipack_format::widen::ToUsize;
 use cfipack_format::{Address, Key, LsdaKey, PersonalityKey};
 use cfipack_linker::unwind_info::{Builder, Field, Input, Part, Resolve};
 

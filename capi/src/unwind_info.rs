@@ -1,12 +1,12 @@
 //! `__unwind_info` tables, read: parse, look up, iterate, print.
 
-use cfipack_format::widen::ToUsize;
 use core::ffi::c_char;
 
 use cfipack_decoder::compact_unwind;
 use cfipack_decoder::unwind_info::{Entry, Error, Section};
 use cfipack_format::ImageOffset;
 use cfipack_format::compact_unwind::Encoding;
+use cfipack_format::widen::ToUsize;
 
 use crate::arguments::{arch, array, array_mut, write};
 use crate::cfipack_status::{self, BufferSize, Malformed, NotFound, Unsupported};

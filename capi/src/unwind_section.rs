@@ -1,9 +1,9 @@
 //! `__unwind_info` of a link: the section, which needs only addresses.
 
-use cfipack_format::widen::{ToU64, ToUsize};
 use core::ffi::c_char;
 
 use cfipack_encoder::unwind_info::WriteError;
+use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{ImageOffset, Key, LsdaKey, PersonalityKey};
 use cfipack_linker::unwind_info::{Addresses, Fde, Plan, Section, Warning};
 

@@ -1,11 +1,11 @@
 //! Verification of a table against call frame information.
 
-use cfipack_format::widen::ToUsize;
 use core::ffi::c_char;
 use std::fmt::Write as _;
 
 use cfipack_decoder::sframe;
 use cfipack_format::Address;
+use cfipack_format::widen::ToUsize;
 use cfipack_roundtrip::{Options, Report, Table, verify_on};
 
 use crate::arguments::{array, array_mut, write, write_optional};

@@ -1,8 +1,8 @@
 //! Records: what CIEs and FDEs have in common, and how they are distinguished.
 
-use cfipack_format::widen::ToU64;
 use core::ops::Deref;
 
+use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, SectionOffset};
 
 use crate::cursor::Cursor;

@@ -1,6 +1,5 @@
 //! Converts a file's CFI into a `.sframe` section in memory, on one thread or several.
 
-use cfipack_format::widen::ToU64;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -13,6 +12,7 @@ use cfipack_encoder::sframe::{At, Builder, Finish, Layout, OmittedFunction, Opti
 use cfipack_format::Unsupported;
 use cfipack_format::pool::Threads;
 use cfipack_format::sframe::Version;
+use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Arch, Key};
 
 use cfipack_roundtrip::stats;

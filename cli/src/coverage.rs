@@ -1,6 +1,5 @@
 //! The code of a file, and which of it has rows: the one definition of both, for every verb.
 
-use cfipack_format::widen::{ToU64, ToUsize};
 use std::cell::OnceCell;
 use std::iter::Sum;
 use std::ops::{Add, Range};
@@ -8,6 +7,7 @@ use std::ops::{Add, Range};
 use cfipack_cfi::Functions;
 use cfipack_container::{CallFrameSection, File, Section as FileSection, Symbols};
 use cfipack_decoder::sframe::{self, Function, Section};
+use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Address, Arch};
 use serde::Serialize;
 

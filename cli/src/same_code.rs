@@ -1,12 +1,12 @@
 //! Checks that two objects have the same sections of code, so that their tables can be compared.
 
-use cfipack_format::widen::ToU64;
 use std::collections::{HashMap, HashSet};
 
 use anyhow::{Context as _, bail};
 use cfipack_container::{File, Kind, Location};
 use cfipack_decoder::sframe;
 use cfipack_format::Address;
+use cfipack_format::widen::ToU64;
 
 use crate::io::input::{Contents, Object};
 

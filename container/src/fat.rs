@@ -1,8 +1,8 @@
 //! Fat files: one file for each of several architectures, in one. And what Apple's tools call these.
 
-use cfipack_format::widen::ToU64;
 use std::borrow::Cow;
 
+use cfipack_format::widen::ToU64;
 use object::elf::{ELFDATA2MSB, ELFMAG, Machine};
 use object::macho::{self, CpuSubtype, CpuType, FatArch32, FatArch64, FatHeader};
 use object::read::macho::{FatArch, MachOFatFile};

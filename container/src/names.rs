@@ -1,7 +1,8 @@
 //! Names in tables of strings.
 
-use cfipack_format::widen::ToUsize;
 use std::borrow::Cow;
+
+use cfipack_format::widen::ToUsize;
 
 /// Bytes of the longest name that is read. The names of symbols, sections and members may start at successive bytes of
 /// one long name: read to their ends, they would have as many bytes as the square of the file.

@@ -1,10 +1,10 @@
 //! A fat file with other slices in the place of its own.
 
-use cfipack_format::widen::{ToU64, ToUsize};
 use std::ops::Range;
 
 use cfipack_container::raw::fat;
 use cfipack_container::{Error, Member};
+use cfipack_format::widen::{ToU64, ToUsize};
 use object::macho::{self, FatArch32, FatArch64, FatHeader};
 use object::read::macho::{FatArch, MachOFatFile};
 

@@ -1,9 +1,9 @@
 //! `.eh_frame` for the unit tests, put together record by record. It lies at address 0.
 
 use alloc::vec::Vec;
-use cfipack_format::widen::ToUsize;
 use core::mem::take;
 
+use cfipack_format::widen::ToUsize;
 use cfipack_format::{Address, Arch, SectionOffset};
 
 use crate::cfi::SectionKind;

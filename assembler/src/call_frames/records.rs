@@ -1,9 +1,9 @@
 //! CIEs that functions share, and the functions' FDEs.
 
 use alloc::vec::Vec;
-use cfipack_format::widen::ToU64;
 use core::ops::Range;
 
+use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, SectionOffset};
 
 use super::cies::{Cies, Properties};

@@ -1,10 +1,10 @@
 //! The section.
 
 use alloc::vec::Vec;
-use cfipack_format::widen::ToU64;
 use core::fmt;
 
 use cfipack_format::elf::{Relocated, RelocationType};
+use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Arch, Key, SectionOffset};
 
 use crate::cfi::{Section, SectionKind};

@@ -1,10 +1,10 @@
 //! `.eh_frame`, as every reader takes it.
 
 use alloc::vec::Vec;
-use cfipack_format::widen::ToU64;
 
 use cfipack_cfi::write::{Cie, Writer, WrittenCie};
 use cfipack_cfi::{PointerEncoding, Section, SectionKind};
+use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Arch, SectionOffset};
 
 use super::{Common, Error, Properties, Region};

@@ -4,8 +4,8 @@
 //! gdb's manual, "JIT Compilation Interface"; the System V ABI for the structures. Measured with gdb 13.1 and 18.1.
 
 use alloc::vec::Vec;
-use cfipack_format::widen::ToU64;
 
+use cfipack_format::widen::ToU64;
 use cfipack_format::{Arch, Endian};
 
 use super::{Error, Pointers, Region};

@@ -16,8 +16,8 @@
 //! The defaults serve both. Linux, `tools/perf/Documentation/jitdump-specification.txt`; measured with perf 6.1 and 7.2.
 
 use alloc::vec::Vec;
-use cfipack_format::widen::{ToU64, ToUsize};
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Address, Arch, Endian, Unsupported};
 
 use super::eh_frame::distance;

@@ -13,8 +13,8 @@
 //! length counts entries of 8 bytes, and FDEs are those of `.eh_frame`.
 
 use alloc::vec::Vec;
-use cfipack_format::widen::ToU64;
 
+use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Arch, Endian};
 
 use super::eh_frame::{EhFrame, distance};

@@ -1,10 +1,10 @@
 //! The `.sframe` table of a region.
 
 use alloc::vec::Vec;
-use cfipack_format::widen::ToU64;
 
 use cfipack_cfi::{Cie, Function};
 use cfipack_encoder::sframe::{Builder, Options, Section};
+use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Key, Unsupported};
 
 use super::{Common, Error, Placed, Properties, Region};

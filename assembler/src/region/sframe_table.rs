@@ -44,11 +44,11 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use cfipack_format::widen::{ToU64, ToUsize};
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use cfipack_encoder::sframe::Options;
 use cfipack_format::sframe::{Abi, Fde, Flags, Header, Version};
+use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Address, Arch, Unsupported};
 
 use super::{Error, Region, Registration};

@@ -5,13 +5,13 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use cfipack_format::widen::{ToU64, ToUsize};
 use core::num::NonZeroU32;
 
 use cfipack_cfi::Functions;
 use cfipack_encoder::compact_unwind::{Encoder, Mode};
 use cfipack_encoder::unwind_info::{Builder, Entry, Options};
 use cfipack_format::compact_unwind::Encoding;
+use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Address, Arch, ImageOffset, Key, LsdaKey, Unsupported};
 
 use super::{EhFrame, Error, Pointers, Region};

@@ -3,8 +3,8 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
-use cfipack_format::widen::{ToU64, ToUsize};
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Arch, Key};
 
 use super::cfi::{self, CfiStatement, Operation};

@@ -2,8 +2,9 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use cfipack_format::widen::ToUsize;
 use core::fmt;
+
+use cfipack_format::widen::ToUsize;
 
 use crate::Misuse;
 

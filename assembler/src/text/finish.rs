@@ -3,6 +3,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
+
 use cfipack_format::widen::ToUsize;
 
 use super::collect::{Collector, OpenFunction};

@@ -1,8 +1,8 @@
 //! Call frame instructions (DWARF 5, section 6.4.2), each in its shortest form.
 
 use alloc::vec::Vec;
-use cfipack_format::widen::ToU64;
 
+use cfipack_format::widen::ToU64;
 use cfipack_format::{Arch, Endian, Register};
 
 use super::{Error, WrittenCie, leb128};

@@ -1,8 +1,8 @@
 //! A section in the making.
 
 use alloc::vec::Vec;
-use cfipack_format::widen::ToU64;
 
+use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Arch, SectionOffset};
 
 use super::{Error, leb128};

@@ -1,11 +1,11 @@
 //! Applies an edit to one file, checks the result as it stands on the disk, and puts it into its place.
 
-use cfipack_format::widen::ToU64;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 use cfipack_container::{Member, members};
 use cfipack_edit::{Rewrite, rewrite_members};
+use cfipack_format::widen::ToU64;
 use cfipack_roundtrip::structure::check_structure;
 
 use super::change::{Change, changes};

@@ -1,9 +1,9 @@
 //! A function's instructions.
 
-use cfipack_format::widen::{ToU64, ToUsize};
 use std::fmt::Write as _;
 
 use cfipack_container::{File, Kind, Section};
+use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Address, Arch, Family};
 
 use super::aarch64;

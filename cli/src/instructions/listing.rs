@@ -1,12 +1,12 @@
 //! A function's instructions beside its rows, with marks where they disagree, and the frame at one of them.
 
-use cfipack_format::widen::{ToU64, ToUsize};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use cfipack_cfi::Function;
 use cfipack_container::File;
 use cfipack_decoder::sframe::Section;
+use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Address, Arch, Cfa, Row};
 use cfipack_roundtrip::same_row;
 use cfipack_roundtrip::words::{RuleWords, Words};

@@ -1,6 +1,5 @@
 //! Input files, and the objects and tables in them.
 
-use cfipack_format::widen::ToU64;
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
@@ -13,6 +12,7 @@ use anyhow::{Context as _, bail};
 use cfipack_container::{CallFrameSection, File, Kind, Member, Placement, Section, members};
 use cfipack_decoder::sframe;
 use cfipack_format::Address;
+use cfipack_format::widen::ToU64;
 
 use crate::absent;
 use crate::io::mmap::Bytes;

@@ -2,11 +2,12 @@
 
 #![allow(unsafe_code)]
 
-use cfipack_format::widen::ToU64;
 use std::fs::{File, Metadata};
 use std::io::{self, Read as _};
 use std::ops::Deref;
 use std::path::Path;
+
+use cfipack_format::widen::ToU64;
 
 use super::signals;
 use crate::report::status;

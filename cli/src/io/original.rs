@@ -1,6 +1,5 @@
 //! A regular file that a changed version replaces: read by a map, written piece by piece.
 
-use cfipack_format::widen::ToU64;
 use std::fs::{File, Metadata};
 use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt as _;
@@ -8,6 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use cfipack_edit::{Piece, Rewrite};
+use cfipack_format::widen::ToU64;
 
 use super::attributes;
 use super::directory::Identity;

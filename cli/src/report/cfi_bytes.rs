@@ -1,10 +1,10 @@
 //! Sizes of a file's sections of call frame information.
 
-use cfipack_format::widen::ToU64;
 use std::fmt;
 
 use cfipack_cfi::SectionKind;
 use cfipack_container::{CallFrameSection, File};
+use cfipack_format::widen::ToU64;
 use serde::Serialize;
 
 /// Bytes of each section of call frame information.

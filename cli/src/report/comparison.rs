@@ -1,8 +1,8 @@
 //! The report of `diff`, for both formats.
 
-use cfipack_format::widen::ToU64;
 use std::io::Write as _;
 
+use cfipack_format::widen::ToU64;
 use cfipack_roundtrip::{Diff, ListedDifference};
 use serde::Serialize;
 

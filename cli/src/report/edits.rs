@@ -1,7 +1,6 @@
 //! Runs an edit over files, and reports about each and about all: lines on standard error or JSON on standard output,
 //! and a progress bar on a terminal.
 
-use cfipack_format::widen::ToU64;
 mod json;
 
 #[cfg(test)]
@@ -13,6 +12,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::time::Instant;
 
+use cfipack_format::widen::ToU64;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::coverage::CodeBytes;

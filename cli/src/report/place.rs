@@ -1,6 +1,5 @@
 //! Places in files as users write and read them: an address, or in an object a section and an offset; and symbols.
 
-use cfipack_format::widen::ToU64;
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::HashSet;
@@ -10,6 +9,7 @@ use std::ops::Range;
 use anyhow::{Context as _, bail};
 use cfipack_container::{File, Kind, Location, Section, Symbols};
 use cfipack_format::Address;
+use cfipack_format::widen::ToU64;
 
 use crate::io::input::{self, Object};
 use crate::report::escaped::Escaped;

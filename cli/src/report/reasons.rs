@@ -1,9 +1,9 @@
 //! Counts of the reasons why functions are omitted or in DWARF mode.
 
-use cfipack_format::widen::ToU64;
 use std::collections::BTreeMap;
 
 use cfipack_format::Unsupported;
+use cfipack_format::widen::ToU64;
 
 /// The reason of an FDE that cannot be read.
 pub const MALFORMED: &str = "malformed-record";

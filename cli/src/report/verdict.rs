@@ -1,8 +1,8 @@
 //! The report of `verify`, as text and as JSON.
 
-use cfipack_format::widen::ToU64;
 use std::io::Write;
 
+use cfipack_format::widen::ToU64;
 use cfipack_roundtrip::{KernelViolation, KernelViolations, ListedDifference, Report, Unverified};
 use serde::Serialize;
 

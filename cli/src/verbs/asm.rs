@@ -1,6 +1,5 @@
 //! `asm`: assembler text in, tables out.
 
-use cfipack_format::widen::{ToU64, ToUsize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,6 +9,7 @@ use cfipack_assembler::text::{self, Format, Label, Reader, Unit};
 use cfipack_assembler::{Dialect, Target};
 use cfipack_container::has_known_magic;
 use cfipack_format::Arch;
+use cfipack_format::widen::{ToU64, ToUsize};
 use serde::Serialize;
 
 use crate::conversion::TableOptions;

@@ -1,6 +1,5 @@
 //! The conversion, which runs when no verb is given: CFI in, a `.sframe` section out.
 
-use cfipack_format::widen::ToU64;
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -10,6 +9,7 @@ use cfipack_container::{CallFrameSection, File, Kind, Placement};
 use cfipack_decoder::sframe;
 use cfipack_format::Address;
 use cfipack_format::sframe::Abi;
+use cfipack_format::widen::ToU64;
 use cfipack_format::{Reason, Unsupported};
 use cfipack_roundtrip::{Options, Report, most_frequent_first};
 use serde::Serialize;

@@ -1,6 +1,5 @@
 //! `gaps`: code that no row covers.
 
-use cfipack_format::widen::ToU64;
 use std::io::Write as _;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -9,6 +8,7 @@ use std::rc::Rc;
 use anyhow::bail;
 use cfipack_container::{File, Placement};
 use cfipack_format::Address;
+use cfipack_format::widen::ToU64;
 use serde::Serialize;
 
 use crate::absent::SFRAME_TABLE;

@@ -1,6 +1,5 @@
 //! `merge`: several tables into one.
 
-use cfipack_format::widen::ToU64;
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::ops::Range;
@@ -13,6 +12,7 @@ use cfipack_edit::with_section;
 use cfipack_encoder::sframe::{Options, Section};
 use cfipack_format::Unsupported;
 use cfipack_format::sframe::Version;
+use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Key};
 use cfipack_linker::linked::{Merged, Tables};
 use serde::Serialize;

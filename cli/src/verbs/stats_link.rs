@@ -1,6 +1,5 @@
 //! `stats --link`: what each object contributes to the table of a link.
 
-use cfipack_format::widen::ToU64;
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write as _;
 
@@ -9,6 +8,7 @@ use cfipack_cfi::{Functions, SectionKind};
 use cfipack_container::{File, Kind, Placement};
 use cfipack_decoder::sframe;
 use cfipack_format::sframe::Header;
+use cfipack_format::widen::ToU64;
 use cfipack_format::{Arch, Key};
 use cfipack_linker::sframe::{Contribution, Field, Merger, Note, Object as LinkerObject, Options};
 use serde::{Serialize, Serializer};

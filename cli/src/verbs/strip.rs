@@ -1,10 +1,10 @@
 //! `strip`: removes tables from linked files, objects and archives.
 
-use cfipack_format::widen::ToU64;
 use std::path::PathBuf;
 
 use cfipack_container::File;
 use cfipack_edit::{Rewrite, without_sframe};
+use cfipack_format::widen::ToU64;
 use serde::Serialize;
 
 use crate::edit::{Edit, Part, Problem, Skip};

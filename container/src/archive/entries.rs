@@ -1,8 +1,8 @@
 //! The entries of an archive as they lie in the file: its members and the tables that describe them.
 
-use cfipack_format::widen::ToU64;
 use std::ops::Range;
 
+use cfipack_format::widen::ToU64;
 use object::archive::{MAGIC, TERMINATOR, THIN_MAGIC};
 
 use crate::error::Error;

@@ -1,8 +1,9 @@
 //! The members of `ar` archives and fat files, and the common case of a file that is neither.
 
-use cfipack_format::widen::ToU64;
 use std::borrow::Cow;
 use std::vec;
+
+use cfipack_format::widen::ToU64;
 
 use super::entries::{Entries, Entry, EntryKind};
 use super::symbol_index;

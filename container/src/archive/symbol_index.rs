@@ -1,7 +1,8 @@
 //! The symbol index of an archive, whose entries lead to the headers of members.
 
-use cfipack_format::widen::ToU64;
 use std::ops::Range;
+
+use cfipack_format::widen::ToU64;
 
 use super::entries::{Entry, EntryKind, IndexKind};
 use crate::error::Error;

@@ -1,8 +1,8 @@
 //! Compressed sections (`SHF_COMPRESSED`, or by name): of what is read here only `.debug_frame` can be one.
 
-use cfipack_format::widen::{ToU64, ToUsize};
 use std::borrow::Cow;
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use object::Endianness;
 use object::elf::{ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD, SectionHeader64};
 use object::read::elf::SectionHeader as _;

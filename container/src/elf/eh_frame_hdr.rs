@@ -11,10 +11,10 @@
 //!
 //! (Linux Standard Base, Core, "Exception Frame Header")
 
-use cfipack_format::widen::{ToU64, ToUsize};
 use std::borrow::Cow;
 
 use cfipack_format::Address;
+use cfipack_format::widen::{ToU64, ToUsize};
 use object::elf::PT_GNU_EH_FRAME;
 use object::read::elf::ProgramHeader as _;
 

@@ -1,10 +1,10 @@
 //! An ELF file, and what is found in it.
 
-use cfipack_format::widen::ToU64;
 use std::borrow::Cow;
 
 use cfipack_cfi as cfi;
 use cfipack_format::Address;
+use cfipack_format::widen::ToU64;
 use object::elf::{self, SectionHeader64};
 use object::read::elf::{Dyn as _, ProgramHeader as _, SectionHeader as _};
 use object::{Endianness, SectionIndex};

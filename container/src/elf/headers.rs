@@ -1,8 +1,8 @@
 //! The headers of an ELF file, and the bytes that they point to.
 
-use cfipack_format::widen::{ToU64, ToUsize};
 use std::borrow::Cow;
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Address, Arch, Endian};
 use object::elf::{self, FileHeader64, Machine, ProgramHeader64, SectionHeader64};
 use object::read::elf::{FileHeader as _, ProgramHeader as _, SectionHeader as _, SectionTable};

@@ -3,10 +3,10 @@
 //! Only what `.eh_frame`, `.debug_frame` and `.sframe` contain is applied: addresses and distances
 //! of 4 and 8 bytes (the psABIs' `S + A` and `S + A - P`).
 
-use cfipack_format::widen::{ToU64, ToUsize};
 use std::borrow::Cow;
 
 use cfipack_format::Arch;
+use cfipack_format::widen::{ToU64, ToUsize};
 use object::SectionIndex;
 use object::elf;
 use object::read::elf::{Crel, SectionHeader as _};

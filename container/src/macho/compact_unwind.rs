@@ -1,11 +1,11 @@
 //! `__LD,__compact_unwind` of a relocatable object, its pointers resolved.
 
-use cfipack_format::widen::ToUsize;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 
 use cfipack_format::compact_unwind::{Encoding, Entry};
+use cfipack_format::widen::ToUsize;
 use cfipack_format::{Address, SectionOffset};
 
 use super::headers::Headers;

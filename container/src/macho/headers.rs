@@ -1,8 +1,8 @@
 //! The header and the load commands of a Mach-O file, and the bytes that they point to.
 
-use cfipack_format::widen::ToU64;
 use std::borrow::Cow;
 
+use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Arch};
 use object::LittleEndian as LE;
 use object::macho::{self, CpuType, FileType, MachHeader32, MachHeader64, SectionFlags};

@@ -4,9 +4,9 @@
 //! space, except for symbols: of a relocation that names one, the field holds what is added to
 //! the symbol's address. The sections are not moved here, so only those are left to do.
 
-use cfipack_format::widen::{ToU64, ToUsize};
 use std::borrow::Cow;
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Address, Arch};
 use object::LittleEndian as LE;
 use object::macho::{self, RelocationType};

@@ -1,8 +1,8 @@
 //! The symbol table.
 
-use cfipack_format::widen::{ToU64, ToUsize};
 use std::borrow::Cow;
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use object::LittleEndian as LE;
 use object::macho::{N_ALT_ENTRY, N_SECT, N_STAB, N_TYPE, SymtabCommand};
 

@@ -1,10 +1,10 @@
 //! A section as text: byte for byte what `readelf --sframe` of binutils 2.47 prints, and of version 1 what
 //! 2.40 did.
 
-use cfipack_format::widen::ToUsize;
 use core::fmt::{self, Write};
 
 use cfipack_format::sframe::{CONTROL_CFA_SLOT, FdeType, Flags, Version};
+use cfipack_format::widen::ToUsize;
 
 use super::row::{cfa_offset, has_registers};
 use super::{Fre, Function, Section};

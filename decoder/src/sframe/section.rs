@@ -1,9 +1,9 @@
 //! The section as a whole: its header and where its two sub-sections lie.
 
-use cfipack_format::widen::{ToU64, ToUsize};
 use core::iter::FusedIterator;
 
 use cfipack_format::sframe::{Abi, Flags, Header, MAX_FRES_PER_BYTE, Version};
+use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Address, Arch, Endian, SectionOffset};
 
 use super::{Error, Function};

@@ -1,6 +1,5 @@
 //! The lookup by image offset.
 
-use cfipack_format::widen::ToUsize;
 use core::hint::select_unpredictable;
 
 use cfipack_format::ImageOffset;
@@ -8,6 +7,7 @@ use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::unwind_info::{
     CompressedEntry, CompressedPage, ENCODING_SIZE, IndexEntry, MAX_COMPRESSED_OFFSET, PageKind, RegularEntry,
 };
+use cfipack_format::widen::ToUsize;
 
 use super::{Entry, Error, Section};
 

@@ -10,7 +10,6 @@
 //! Of several entries at one address (ld64's aliases, lld's empty sections) the last is the one
 //! that has bytes, as in every other reader.
 
-use cfipack_format::widen::{ToU64, ToUsize};
 mod claimed;
 mod dump;
 mod entries;
@@ -21,6 +20,7 @@ mod page;
 
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::unwind_info::{ENCODING_SIZE, Header, IndexEntry, PERSONALITY_SIZE, VERSION};
+use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{ImageOffset, SectionOffset};
 
 pub use dump::DumpSummary;

@@ -1,10 +1,10 @@
 //! The entries of an archive, written again.
 
-use cfipack_format::widen::ToU64;
 use std::borrow::Cow;
 
 use cfipack_container::Error;
 use cfipack_container::raw::archive::{Entry, HEADER_LEN, SIZE_FIELD};
+use cfipack_format::widen::ToU64;
 
 use crate::rewrite::Rewrite;
 

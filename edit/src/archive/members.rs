@@ -1,11 +1,11 @@
 //! An archive with other members in the place of its own.
 
-use cfipack_format::widen::ToU64;
 use std::borrow::Cow;
 
 use cfipack_container::raw::archive::{Entries, Entry, EntryKind, HEADER_LEN};
 use cfipack_container::raw::fat;
 use cfipack_container::{Error, Member};
+use cfipack_format::widen::ToU64;
 
 use super::entries::append_header;
 use super::symbol_index;

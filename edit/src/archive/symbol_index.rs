@@ -1,10 +1,10 @@
 //! The symbol index of an archive, whose entries lead to the headers of members.
 
-use cfipack_format::widen::ToU64;
 use std::borrow::Cow;
 
 use cfipack_container::Error;
 use cfipack_container::raw::archive::{Entry, IndexKind, Numbers};
+use cfipack_format::widen::ToU64;
 
 use crate::rewrite::Rewrite;
 

@@ -3,12 +3,12 @@
 //! Rows that replace others change in their places. With more rows the section becomes the last one of the
 //! object's addresses: only symbols of its own move with it, and no field of another section does.
 
-use cfipack_format::widen::ToU64;
 use std::borrow::Cow;
 
 use cfipack_container::raw::macho::Headers;
 use cfipack_container::{Error, File, Kind, Section, SectionName};
 use cfipack_format::compact_unwind::{Encoding, Entry as Row, Flags};
+use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, SectionOffset};
 
 use super::headers::Commands;

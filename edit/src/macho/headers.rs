@@ -1,10 +1,10 @@
 //! The load commands of an object, and the parts of the file that they lead to.
 
-use cfipack_format::widen::{ToU64, ToUsize};
 use std::borrow::Cow;
 use std::ops::Range;
 
 use cfipack_container::Error;
+use cfipack_format::widen::{ToU64, ToUsize};
 use object::LittleEndian as LE;
 use object::macho::{self, LoadCommandType, MachHeader64, Section64, SegmentCommand64};
 use object::read::macho::{MachHeader as _, Segment as _};

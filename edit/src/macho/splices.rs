@@ -1,10 +1,10 @@
 //! Parts of a file that are replaced by others of any length, and what moves because of it.
 
-use cfipack_format::widen::ToU64;
 use std::borrow::Cow;
 use std::ops::Range;
 
 use cfipack_container::Error;
+use cfipack_format::widen::ToU64;
 
 use crate::rewrite::Rewrite;
 

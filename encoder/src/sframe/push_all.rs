@@ -1,11 +1,12 @@
 //! A section's functions, one after the other at speed.
 
+use cfipack_format::widen::ToU64;
+
 use crate::Unsupported;
 use crate::cfi::{self, Function, Functions, Keys};
 use crate::sframe::builder::Builder;
 use crate::sframe::fast::batch::Batch;
 use crate::sframe::options::Layout;
-use cfipack_format::widen::ToU64;
 
 /// A function that the section omits, and why.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -8,11 +8,11 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use cfipack_format::widen::ToUsize;
 
 use cfipack_format::unwind_info::{
     CompressedEntry, CompressedPage, MAX_ENCODINGS, PageKind, RegularEntry, RegularPage,
 };
+use cfipack_format::widen::ToUsize;
 
 use super::dedup_entries::DedupedEntries;
 use super::split::{PAGE_SIZE, Page};

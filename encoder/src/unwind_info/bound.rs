@@ -10,7 +10,6 @@
 //! are merged, or have no address, only reduce N and R. Regular pages alone are another bound, 8 bytes an entry.
 
 use alloc::vec::Vec;
-use cfipack_format::widen::ToUsize;
 use core::num::NonZeroU32;
 
 use cfipack_format::Arch;
@@ -19,6 +18,7 @@ use cfipack_format::unwind_info::{
     CompressedEntry, CompressedPage, ENCODING_SIZE, IndexEntry, MAX_ENCODINGS, PageKind, RegularEntry,
     RegularPage,
 };
+use cfipack_format::widen::ToUsize;
 
 use super::common_palette::MAX_COMMON;
 use super::dedup_entries::DedupedEntries;

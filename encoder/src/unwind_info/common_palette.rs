@@ -1,9 +1,9 @@
 //! The common palette as other linkers choose it.
 
 use alloc::vec::Vec;
-use cfipack_format::widen::ToUsize;
 
 use cfipack_format::Arch;
+use cfipack_format::widen::ToUsize;
 
 use super::dedup_entries::DedupedEntries;
 use super::entry::is_dwarf;

@@ -1,11 +1,11 @@
 //! Sorted entries, the equal neighbours merged into one.
 
 use alloc::vec::Vec;
-use cfipack_format::widen::{ToU64, ToUsize};
 use core::num::NonZeroU32;
 
 use cfipack_format::compact_unwind::{Encoding, Flags, Mode};
 use cfipack_format::unwind_info::LsdaEntry;
+use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Arch, ImageOffset};
 
 use super::encoding_ids::EncodingIds;

@@ -2,9 +2,9 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use cfipack_format::widen::ToUsize;
 
 use cfipack_format::compact_unwind::Encoding;
+use cfipack_format::widen::ToUsize;
 
 /// No number.
 const FREE: u32 = u32::MAX;

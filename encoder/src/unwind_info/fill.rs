@@ -2,9 +2,9 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use cfipack_format::widen::ToUsize;
 
 use cfipack_format::unwind_info::{MAX_COMPRESSED_OFFSET, MAX_ENCODINGS, PageKind};
+use cfipack_format::widen::ToUsize;
 
 use super::dedup_entries::{DedupedEntries, Key};
 use super::min_pages::Partition;

@@ -2,11 +2,11 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use cfipack_format::widen::ToUsize;
 
 use cfipack_format::unwind_info::{
     ENCODING_SIZE, IndexEntry, MAX_COMPRESSED_OFFSET, MAX_ENCODINGS, PageKind,
 };
+use cfipack_format::widen::ToUsize;
 
 use super::dedup_entries::{DedupedEntries, Key};
 use super::split::{Page, REGULAR_ENTRIES, WORDS};

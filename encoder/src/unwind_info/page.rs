@@ -2,12 +2,12 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use cfipack_format::widen::ToUsize;
 
 use cfipack_format::compact_unwind::{DWARF_OFFSET_MAX, Encoding};
 use cfipack_format::unwind_info::{
     CompressedEntry, CompressedPage, ENCODING_SIZE, RegularEntry, RegularPage,
 };
+use cfipack_format::widen::ToUsize;
 use cfipack_format::{Arch, ImageOffset};
 
 use super::dedup_entries::{DedupedEntries, Key};

@@ -2,12 +2,12 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use cfipack_format::widen::{ToU64, ToUsize};
 use core::num::NonZeroU32;
 
 use cfipack_format::unwind_info::{
     ENCODING_SIZE, Header, IndexEntry, LsdaEntry, PERSONALITY_SIZE, PageKind, VERSION,
 };
+use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Arch, ImageOffset};
 
 use super::dedup_entries::DedupedEntries;

@@ -2,12 +2,12 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use cfipack_format::widen::ToUsize;
 
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::unwind_info::{
     ENCODING_SIZE, Header, IndexEntry, LsdaEntry, MAX_COMPRESSED_OFFSET, PERSONALITY_SIZE, PageKind,
 };
+use cfipack_format::widen::ToUsize;
 use cfipack_format::{Arch, ImageOffset, Key, LsdaKey};
 
 use super::bound::{Named, PAGE, numbers};

@@ -2,10 +2,10 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use cfipack_format::widen::ToUsize;
 use core::ops::RangeInclusive;
 
 use cfipack_format::unwind_info::PageKind;
+use cfipack_format::widen::ToUsize;
 
 use super::common_palette::first_by;
 use super::dedup_entries::{DedupedEntries, Key};

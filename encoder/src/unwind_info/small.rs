@@ -37,10 +37,10 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use cfipack_format::widen::{ToU64, ToUsize};
 
 use cfipack_format::Arch;
 use cfipack_format::unwind_info::{MAX_COMPRESSED_OFFSET, MAX_ENCODINGS};
+use cfipack_format::widen::{ToU64, ToUsize};
 
 use super::common_palette::{self, first_by};
 use super::dedup_entries::{DedupedEntries, Key};

@@ -1,4 +1,5 @@
 use alloc::vec::Vec;
+
 use cfipack_format::widen::ToU64;
 
 use super::{MergeError, Tables};

@@ -3,11 +3,12 @@
 //! Every row of every input is looked at once. Nearly all are of default FDEs, of which a table of info bytes gives
 //! enough; for the others, and for what is wrong, the decoder is asked.
 
+use cfipack_format::widen::ToUsize;
+
 use super::table::{RowBytes, Table};
 use crate::decoder::sframe::Error;
 use crate::format::Arch;
 use crate::format::sframe::{Abi, FdeInfo, FreInfo, FreType, Version};
-use cfipack_format::widen::ToUsize;
 
 /// Bytes of an FRE of a default FDE after its start, by its info byte; 0 for one that needs a closer look.
 #[derive(Clone, Debug)]

@@ -4,6 +4,7 @@
 //! copied where they are of the output's version, and decoded and encoded again otherwise.
 
 use alloc::vec::Vec;
+
 use cfipack_format::widen::ToUsize;
 
 use super::from_cfi::note_signal_frames;

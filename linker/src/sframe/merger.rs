@@ -1,7 +1,6 @@
 //! Objects in, a section out.
 
 use alloc::vec::Vec;
-use cfipack_format::widen::ToUsize;
 
 use super::check::FreLens;
 use super::from_cfi::push_cfi;
@@ -11,6 +10,7 @@ use crate::decoder::sframe as decoder;
 use crate::encoder::sframe::{Builder, Finish, Layout};
 use crate::format::{Address, Arch, Key, Reason, UnsupportedFormat};
 use cfipack_format::pool::{Pool, Task};
+use cfipack_format::widen::ToUsize;
 
 /// Takes objects, one after the other or many at a time, and becomes a [`Section`].
 ///

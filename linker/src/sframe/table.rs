@@ -1,10 +1,11 @@
 //! A table of an input as bytes: where its index and its rows lie.
 
+use cfipack_format::widen::{ToU64, ToUsize};
+
 use super::Field;
 use crate::decoder::sframe::{Error, Section};
 use crate::format::sframe::{Attribute, Fde, FdeInfo, FdeType, MAX_FRES_PER_BYTE, Version};
 use crate::format::{Endian, SectionOffset};
-use cfipack_format::widen::{ToU64, ToUsize};
 
 /// A table whose header has been read.
 #[derive(Clone, Copy, Debug)]

@@ -1,8 +1,9 @@
 //! The shape of finished stubs, from their bytes.
 
+use cfipack_format::widen::ToUsize;
+
 use super::{Code, Shape, StubKind};
 use crate::format::Arch;
-use cfipack_format::widen::ToUsize;
 
 /// The shape that a section of stubs was recognised as.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

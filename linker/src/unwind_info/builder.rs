@@ -2,11 +2,11 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use cfipack_format::widen::ToUsize;
 
 use cfipack_cfi as cfi;
 use cfipack_encoder::unwind_info as encoder;
 use cfipack_format::compact_unwind::{Encoding, Entry as Row, Flags};
+use cfipack_format::widen::ToUsize;
 use cfipack_format::{Address, Arch, Key, PersonalityKey, SectionOffset, UnsupportedFormat};
 
 use super::range::Range;

@@ -1,11 +1,11 @@
 //! Addresses in a link's output of what the table speaks of.
 
 use alloc::vec::Vec;
-use cfipack_format::widen::ToUsize;
 use core::cell::RefCell;
 
 use cfipack_encoder::unwind_info as encoder;
 use cfipack_format::compact_unwind::{DWARF_OFFSET_MAX, Encoding};
+use cfipack_format::widen::ToUsize;
 use cfipack_format::{ImageOffset, Key, LsdaKey};
 
 use super::{Fde, Section, Warning};

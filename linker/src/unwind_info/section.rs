@@ -2,13 +2,13 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use cfipack_format::widen::{ToU64, ToUsize};
 use core::num::NonZeroU32;
 
 use cfipack_encoder::unwind_info as encoder;
 use cfipack_encoder::unwind_info::WriteError;
 use cfipack_format::compact_unwind::{DWARF_OFFSET_MAX, Encoding};
 use cfipack_format::unwind_info::MAX_PERSONALITIES;
+use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Arch, ImageOffset, Key, LsdaKey, PersonalityKey};
 
 use super::builder::{Builder, Personalities};

@@ -1,7 +1,8 @@
 //! The CIEs of a section that have been read.
 
-use cfipack_format::widen::ToUsize;
 use std::collections::HashMap;
+
+use cfipack_format::widen::ToUsize;
 
 /// The number of CIEs that are found without a search: consecutive FDEs take turns with a few.
 const RECENT: usize = 16;

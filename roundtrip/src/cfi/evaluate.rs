@@ -1,10 +1,10 @@
 //! Evaluates functions with gimli, row by row.
 
-use cfipack_format::widen::ToU64;
 use std::fmt;
 use std::ops::Range;
 
 use cfipack_format::cfi::Section;
+use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Register, Rule};
 use gimli::{Endianity, Pointer, UnwindContext, UnwindOffset, UnwindSection, UnwindTableRow};
 

@@ -1,9 +1,9 @@
 //! The functions of a section, found once and sorted by address.
 
-use cfipack_format::widen::ToU64;
 use std::ops::Range;
 
 use cfipack_format::cfi::Section;
+use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, SectionOffset};
 use gimli::{Endianity, UnwindOffset, UnwindSection};
 

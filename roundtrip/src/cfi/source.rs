@@ -1,10 +1,10 @@
 //! A section as gimli reads it: of the right type, and without what gimli refuses for no reason.
 
-use cfipack_format::widen::ToU64;
 use std::borrow::Cow;
 
 use cfipack_format::Endian;
 use cfipack_format::cfi::{Section, SectionKind};
+use cfipack_format::widen::ToU64;
 use gimli::{
     BaseAddresses, BigEndian, CallFrameInstruction, DebugFrame, EhFrame, EndianSlice, Endianity,
     LittleEndian, UnwindSection, Vendor,

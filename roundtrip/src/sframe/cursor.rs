@@ -1,10 +1,10 @@
 //! The answers of a table, PC by PC in ascending order.
 
-use cfipack_format::widen::ToUsize;
 use std::collections::HashMap;
 use std::ops::Range;
 
 use cfipack_decoder::sframe::{Fre, Fres, Function, Section};
+use cfipack_format::widen::ToUsize;
 
 use super::stub::Stub;
 use super::table::{Table, TableAnswer};

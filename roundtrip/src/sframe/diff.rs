@@ -1,10 +1,10 @@
 //! Two tables by meaning.
 
-use cfipack_format::widen::ToU64;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
+use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Arch, FunctionOffset};
 
 use super::compare::same_answer;

@@ -1,8 +1,8 @@
 //! The check that an object is another one with other rows in `__compact_unwind`.
 
-use cfipack_format::widen::ToUsize;
 use core::fmt;
 
+use cfipack_format::widen::ToUsize;
 use object::read::macho::{LoadCommandVariant, MachHeader as _, MachOFile64, MachOSection64};
 use object::{Endianness, Object as _, ObjectSection as _, ObjectSymbol as _};
 

@@ -1,12 +1,12 @@
 //! The rules of `__unwind_info`, one by one.
 
-use cfipack_format::widen::ToUsize;
 use std::fmt;
 
 use cfipack_decoder::unwind_info::{Entry, Page, Section};
 use cfipack_format::cfi;
 use cfipack_format::compact_unwind::{Encoding, Mode};
 use cfipack_format::unwind_info::{IndexEntry, LsdaEntry, PERSONALITY_SIZE};
+use cfipack_format::widen::ToUsize;
 use cfipack_format::{Address, Arch, ImageOffset, SectionOffset};
 
 use super::encoding::check;

@@ -1,6 +1,5 @@
 //! The use of a table's bytes, and statistics of its entries.
 
-use cfipack_format::widen::ToU64;
 use std::collections::HashSet;
 
 use cfipack_decoder::unwind_info::{Page, Section};
@@ -10,6 +9,7 @@ use cfipack_format::unwind_info::{
     CompressedEntry, CompressedPage, ENCODING_SIZE, Header, IndexEntry, LsdaEntry, PERSONALITY_SIZE,
     PageKind, RegularEntry, RegularPage,
 };
+use cfipack_format::widen::ToU64;
 
 /// Bytes, pages and entries of a table.
 #[derive(Clone, Debug, Default)]

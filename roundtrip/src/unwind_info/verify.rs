@@ -1,9 +1,9 @@
 //! A table against the CFI of its functions.
 
-use cfipack_format::widen::{ToU64, ToUsize};
 use std::ops::Range;
 
 use cfipack_format::cfi;
+use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Address, Register, Row, Rule, Saved};
 
 use super::inexact::Inexact;

@@ -1,6 +1,5 @@
 //! Plans: which functions of an object get a compact encoding.
 
-use cfipack_format::widen::ToU64;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use anyhow::Context as _;
@@ -8,6 +7,7 @@ use cfipack_cfi::{Error as CfiError, Function, Functions};
 use cfipack_container::{CallFrameSection, CompactUnwind, CompactUnwindRow, File, Relocation};
 use cfipack_edit::{CompactUnwindEdit, CompactUnwindEditor};
 use cfipack_format::compact_unwind::{Encoding, Entry as Row, Mode};
+use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, SectionOffset};
 use cfipack_roundtrip::unwind_info::Code;
 

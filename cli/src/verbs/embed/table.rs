@@ -1,6 +1,5 @@
 //! A table in an object or a linked file: made for its place, and judged as it stands there.
 
-use cfipack_format::widen::ToU64;
 use std::collections::BTreeMap;
 
 use anyhow::Context as _;
@@ -10,6 +9,7 @@ use cfipack_edit::{Embedding, Rewrite, StartRelocation, embed_in_object, without
 use cfipack_encoder::sframe::Builder;
 use cfipack_format::Unsupported;
 use cfipack_format::pool::Threads;
+use cfipack_format::widen::ToU64;
 use cfipack_roundtrip::{self as roundtrip, Options, Report, kernel_violations, verify_with_reasons_on};
 use serde::Serialize;
 

@@ -1,11 +1,11 @@
 //! The functions that a table omits, or one function.
 
-use cfipack_format::widen::ToU64;
 use std::fmt;
 use std::io::Write;
 
 use cfipack_container::{CallFrameSection, File};
 use cfipack_decoder::sframe::{Function, Section};
+use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Arch, Key, RegisterName};
 use cfipack_roundtrip::innermost;
 use cfipack_roundtrip::words::Words;

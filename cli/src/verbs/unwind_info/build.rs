@@ -1,12 +1,12 @@
 //! `unwind-info`: builds an `__unwind_info` section.
 
-use cfipack_format::widen::ToU64;
 use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use cfipack_container::{File, Placement};
 use cfipack_encoder::unwind_info::Warning;
+use cfipack_format::widen::ToU64;
 use cfipack_roundtrip::most_frequent_first;
 use cfipack_roundtrip::unwind_info::{Report, Stats};
 use serde::Serialize;

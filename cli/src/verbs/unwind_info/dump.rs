@@ -1,6 +1,5 @@
 //! `dump` of `__unwind_info` and `__compact_unwind`, as llvm-objdump prints them.
 
-use cfipack_format::widen::ToUsize;
 use std::io::Write as _;
 
 use anyhow::{Context as _, bail};
@@ -8,6 +7,7 @@ use cfipack_decoder::compact_unwind::{self, Destination};
 use cfipack_decoder::unwind_info;
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::unwind_info::PageKind;
+use cfipack_format::widen::ToUsize;
 use cfipack_format::{Address, Arch, ImageOffset, SectionOffset};
 use serde::Serialize;
 

@@ -1,6 +1,5 @@
 //! The encodings of a file's functions, from their CFI.
 
-use cfipack_format::widen::ToU64;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
@@ -10,6 +9,7 @@ use cfipack_container::{CallFrameSection, File};
 use cfipack_encoder::compact_unwind::{Encoder, Mode};
 use cfipack_encoder::unwind_info::Entry;
 use cfipack_format::compact_unwind::Encoding;
+use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Arch, ImageOffset, LsdaKey};
 use cfipack_format::{Unsupported, UnsupportedFormat};
 use cfipack_roundtrip::unwind_info::Code;

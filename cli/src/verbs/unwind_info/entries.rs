@@ -1,6 +1,5 @@
 //! The entries of a file, from its tables or its CFI, from which a table is built.
 
-use cfipack_format::widen::{ToU64, ToUsize};
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
@@ -9,6 +8,7 @@ use cfipack_container::{CallFrameSection, File, Kind};
 use cfipack_decoder::unwind_info::Section;
 use cfipack_encoder::unwind_info::Entry;
 use cfipack_format::compact_unwind::{Encoding, Entry as Row, Mode};
+use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Address, ImageOffset, LsdaKey};
 use cfipack_roundtrip::unwind_info::Meaning;
 

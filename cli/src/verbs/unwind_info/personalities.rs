@@ -1,12 +1,12 @@
 //! Numbers of personalities in tables.
 
-use cfipack_format::widen::{ToU64, ToUsize};
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU32;
 
 use cfipack_cfi::Cie;
 use cfipack_container::{CallFrameSection, File, Kind, Relocation};
 use cfipack_format::Address;
+use cfipack_format::widen::{ToU64, ToUsize};
 
 /// The identity of a personality.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

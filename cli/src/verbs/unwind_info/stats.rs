@@ -1,10 +1,10 @@
 //! `stats` of `__unwind_info` and `__compact_unwind`.
 
-use cfipack_format::widen::ToU64;
 use std::io::Write;
 
 use cfipack_container::{CompactUnwind, File};
 use cfipack_decoder::unwind_info::Section;
+use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Arch};
 use cfipack_roundtrip::most_frequent_first;
 use cfipack_roundtrip::unwind_info::{Code, Meaning, Modes, Stats, Table, modes, stats};

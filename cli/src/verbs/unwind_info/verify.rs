@@ -1,11 +1,11 @@
 //! `verify` of `__unwind_info` and `__compact_unwind`.
 
-use cfipack_format::widen::ToU64;
 use std::collections::BTreeMap;
 use std::io::Write;
 
 use anyhow::bail;
 use cfipack_container::File;
+use cfipack_format::widen::ToU64;
 use cfipack_roundtrip::Options;
 use cfipack_roundtrip::unwind_info::{
     Code, Image, Report, Table, Violation, row_violations, verify, violations,

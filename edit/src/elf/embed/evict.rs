@@ -1,8 +1,8 @@
 //! Room for program headers: the small sections after them move to a new segment.
 
-use cfipack_format::widen::ToU64;
 use core::ops::Range;
 
+use cfipack_format::widen::ToU64;
 use object::elf;
 
 use super::header::Segment;

@@ -1,9 +1,9 @@
 //! Program and section headers as values, read and written.
 
-use cfipack_format::widen::ToUsize;
 use core::ops::Range;
 
 use cfipack_format::Endian;
+use cfipack_format::widen::ToUsize;
 use object::Endianness;
 use object::elf::{self, ProgramHeader64, SectionHeader64};
 use object::read::elf::{ProgramHeader as _, SectionHeader as _};

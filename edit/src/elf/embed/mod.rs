@@ -4,7 +4,6 @@
 //! by its sections, and loaders look for the program headers by the file's first address. What moves to make room for
 //! more program headers are sections of which every reference is known ([`movable`]).
 
-use cfipack_format::widen::ToU64;
 mod evict;
 mod existing;
 mod header;
@@ -25,6 +24,7 @@ mod write;
 use cfipack_container::raw::elf::Headers;
 use cfipack_container::{File, Kind};
 use cfipack_format::Address;
+use cfipack_format::widen::ToU64;
 use object::elf;
 
 use super::headers::headers_of;

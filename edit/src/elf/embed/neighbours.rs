@@ -1,9 +1,9 @@
 //! The part of the file after the program headers: sections, and segments that are not loaded.
 
-use cfipack_format::widen::ToU64;
 use core::ops::Range;
 
 use cfipack_container::SectionName;
+use cfipack_format::widen::ToU64;
 use object::elf;
 
 use super::header::Segment;

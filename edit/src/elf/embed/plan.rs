@@ -1,8 +1,8 @@
 //! A plan: what a change makes of a file's headers and bytes.
 
-use cfipack_format::widen::ToU64;
 use core::ops::Range;
 
+use cfipack_format::widen::ToU64;
 use object::elf;
 
 use super::header::{Header, Segment};

@@ -1,8 +1,8 @@
 //! Room for program headers in new bytes before all others.
 
-use cfipack_format::widen::{ToU64, ToUsize};
 use core::ops::Range;
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use object::elf;
 
 use super::header::Segment;

@@ -1,9 +1,9 @@
 //! References to moved sections: headers, the dynamic section, symbols.
 
-use cfipack_format::widen::ToU64;
 use core::ops::Range;
 
 use cfipack_container::SectionName;
+use cfipack_format::widen::ToU64;
 use object::elf;
 
 use super::plan::{Edit, Move, Moved, Plan};

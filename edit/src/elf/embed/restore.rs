@@ -1,8 +1,8 @@
 //! Sections that moved beside a table go back after the program headers.
 
-use cfipack_format::widen::ToU64;
 use core::ops::Range;
 
+use cfipack_format::widen::ToU64;
 use object::elf;
 
 use super::header::Segment;

@@ -1,10 +1,11 @@
 //! Room in the unused rest of a read-only segment's last page: no new segment, and nothing moves.
 
+use cfipack_format::widen::ToU64;
+
 use super::evict::drop_repeated_note;
 use super::header::Segment;
 use super::plan::Plan;
 use super::source::Source;
-use cfipack_format::widen::ToU64;
 
 /// The number of segments that are tried. Programs have at most three that can only be read.
 const MAX_TRIES: usize = 8;

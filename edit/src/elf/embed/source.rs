@@ -1,10 +1,10 @@
 //! The file that is to be changed: its headers as values, checked as far as a change relies on them.
 
-use cfipack_format::widen::{ToU64, ToUsize};
 use core::ops::Range;
 
 use cfipack_container::Error;
 use cfipack_container::raw::elf::Headers;
+use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Endian, Family};
 use object::elf;
 use object::read::elf::FileHeader as _;

@@ -1,8 +1,8 @@
 //! A linked file without its table: the reverse of every way to embed one.
 
-use cfipack_format::widen::{ToU64, ToUsize};
 use core::ops::Range;
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use object::elf;
 
 use super::existing;

@@ -1,10 +1,10 @@
 //! An object that gains and loses sections and symbols: everything that counts them is renumbered.
 
-use cfipack_format::widen::{ToU64, ToUsize};
 use std::borrow::Cow;
 
 use cfipack_container::raw::elf::Headers;
 use cfipack_container::{Error, SectionName};
+use cfipack_format::widen::{ToU64, ToUsize};
 use object::elf::{self, FileHeader64, SectionHeader64};
 use object::pod::bytes_of;
 use object::read::elf::{FileHeader as _, SectionHeader as _};

@@ -1,11 +1,11 @@
 //! The layout of a changed object's parts: in the old order, and where they were as far as nothing before them
 //! changes its length.
 
-use cfipack_format::widen::{ToU64, ToUsize};
 use std::ops::Range;
 
 use cfipack_container::raw::elf::Headers;
 use cfipack_container::{Error, SectionName};
+use cfipack_format::widen::{ToU64, ToUsize};
 use object::Endianness;
 use object::elf::{FileHeader64, SectionHeader64};
 use object::read::elf::{FileHeader as _, SectionHeader as _};

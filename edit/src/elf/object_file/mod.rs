@@ -1,6 +1,5 @@
 //! A `.sframe` with its relocations put into a relocatable object, and removed from it.
 
-use cfipack_format::widen::{ToU64, ToUsize};
 mod edit;
 mod layout;
 mod names;
@@ -15,6 +14,7 @@ use cfipack_container::Error;
 use cfipack_container::raw::elf::Headers;
 use cfipack_container::{File, Kind};
 use cfipack_format::sframe::{Abi, Version};
+use cfipack_format::widen::{ToU64, ToUsize};
 use object::elf::{self, Rela64};
 use object::pod::bytes_of;
 use object::read::elf::SectionHeader as _;

@@ -1,7 +1,8 @@
 //! The names of sections: those of a table and its relocations appended and removed.
 
-use crate::rewrite::Rewrite;
 use cfipack_format::widen::ToUsize;
+
+use crate::rewrite::Rewrite;
 
 /// The bytes of both names: the first is the end of the second.
 const BOTH: &[u8] = b".rela.sframe\0";

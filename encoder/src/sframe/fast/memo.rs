@@ -7,6 +7,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+
 use cfipack_format::widen::ToUsize;
 
 use crate::cfi::Code;

@@ -1,7 +1,8 @@
 //! Effects of common instructions besides locations.
 
-use crate::sframe::fast::common_cie::CommonCie;
 use cfipack_format::widen::ToUsize;
+
+use crate::sframe::fast::common_cie::CommonCie;
 
 /// The rules that common instructions can change but for the CFA's offset, and the CIE that the rest is of.
 ///

@@ -1,7 +1,8 @@
 //! The inner loop of the encoder: pushes and pops.
 
-use cfipack_format::widen::{ToU64, ToUsize};
 use core::hint;
+
+use cfipack_format::widen::{ToU64, ToUsize};
 
 use crate::sframe::fast::pattern::{Pattern, bytes_of};
 use crate::sframe::rows::fres::{BEYOND, BUFFER, Room};

@@ -3,7 +3,6 @@
 use alloc::borrow::Cow;
 use alloc::vec;
 use alloc::vec::Vec;
-use cfipack_format::widen::ToUsize;
 use core::ops::Range;
 
 use crate::Reason;
@@ -13,6 +12,7 @@ use crate::sframe::table::block::{Blocks, GROUP};
 use crate::sframe::table::entries::Entry;
 use crate::sframe::table::hash_index::HashIndex;
 use cfipack_format::pool::{Pool, Serial};
+use cfipack_format::widen::ToUsize;
 
 /// For fewer blocks it is not worth while to start a thread.
 const LEAST_OF_A_THREAD: usize = 1 << 12;

@@ -2,10 +2,10 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use cfipack_format::widen::ToU64;
 
 use cfipack_format::Endian;
 use cfipack_format::sframe::{Attribute, FreType, Version};
+use cfipack_format::widen::ToU64;
 
 use crate::sframe::rows::fre::{Fre, LongFre, ShortFre};
 

@@ -2,11 +2,11 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use cfipack_format::widen::ToUsize;
 use core::{hint, mem};
 
 use cfipack_format::Endian;
 use cfipack_format::sframe::{Attribute, FdeInfo, FdeType, MAX_SHARED_FRES, Version};
+use cfipack_format::widen::ToUsize;
 
 use crate::Reason;
 use crate::sframe::options::{Layout, Options};

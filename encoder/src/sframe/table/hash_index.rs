@@ -2,6 +2,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+
 use cfipack_format::widen::{ToU64, ToUsize};
 
 use crate::sframe::table::chunk::{CHUNK, mix, words};

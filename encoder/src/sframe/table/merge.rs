@@ -6,9 +6,9 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use cfipack_format::widen::ToUsize;
 
 use cfipack_format::sframe::{FdeInfo, FdeType, FreType, Version};
+use cfipack_format::widen::ToUsize;
 use cfipack_format::{Arch, Endian};
 
 use crate::Reason;

@@ -2,9 +2,9 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use cfipack_format::widen::{ToU64, ToUsize};
 
 use cfipack_format::Address;
+use cfipack_format::widen::{ToU64, ToUsize};
 
 use crate::sframe::parts::for_each;
 use crate::sframe::table::entries::Entry;

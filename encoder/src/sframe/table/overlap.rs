@@ -10,9 +10,9 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use cfipack_format::widen::ToU64;
 use core::ops::Range;
 
+use cfipack_format::widen::ToU64;
 use cfipack_format::{Arch, Key};
 
 use crate::sframe::options::{Layout, Options};

@@ -2,11 +2,11 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use cfipack_format::widen::ToUsize;
 use core::ops::Range;
 
 use cfipack_format::Arch;
 use cfipack_format::sframe::FdeInfo;
+use cfipack_format::widen::ToUsize;
 
 use crate::Reason;
 use crate::sframe::options::{Layout, Options};

@@ -1,9 +1,9 @@
 //! The finished section: its exact size, and its bytes once addresses are known.
 
 use alloc::vec::Vec;
-use cfipack_format::widen::ToUsize;
 
 use cfipack_format::sframe::{Abi, Fde, FdeInfo, Flags, Header, Version};
+use cfipack_format::widen::ToUsize;
 use cfipack_format::{Address, Key, SectionOffset};
 
 use crate::Unsupported;

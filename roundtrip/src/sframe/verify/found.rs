@@ -1,7 +1,8 @@
 //! The findings of judging functions.
 
-use cfipack_format::widen::ToU64;
 use std::collections::HashSet;
+
+use cfipack_format::widen::ToU64;
 
 use super::left::Left;
 use crate::limited::Limited;

@@ -1,9 +1,10 @@
 //! Functions that were judged equal: others that repeat one of them byte for byte need not be judged.
 
+use cfipack_format::widen::ToUsize;
+
 use super::agree::Agreed;
 use crate::cfi::Program;
 use crate::sframe::encoded::Encoded;
-use cfipack_format::widen::ToUsize;
 
 /// The most functions that are remembered, which bounds the memory of a thread to 4 MB.
 const MOST: usize = 1 << 15;

@@ -1,9 +1,9 @@
 //! Functions that follow each other, and the gaps around them, against the tables.
 
-use cfipack_format::widen::ToUsize;
 use std::ops::Range;
 
 use cfipack_format::Address;
+use cfipack_format::widen::ToUsize;
 
 use super::agree::agree;
 use super::found::Found;

@@ -1,12 +1,12 @@
 //! The functions of a file, judged in parts by the threads of a pool.
 
-use cfipack_format::widen::ToU64;
 use std::sync::{Mutex, PoisonError};
 
 use super::found::Found;
 use super::part::Part;
 use super::question::Question;
 use cfipack_format::pool::{Pool, Task};
+use cfipack_format::widen::ToU64;
 
 /// Parts for each thread: the last ones to be judged take different times.
 const PARTS: usize = 8;

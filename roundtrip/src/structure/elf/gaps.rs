@@ -1,7 +1,8 @@
 //! Bytes outside of sections and headers: what is loaded stays at its address, and everything else at its place.
 
-use cfipack_format::widen::{ToU64, ToUsize};
 use std::ops::Range;
+
+use cfipack_format::widen::{ToU64, ToUsize};
 
 use super::Check;
 use super::error::{StructureError, Version};

@@ -1,8 +1,8 @@
 //! One of the two files: its headers, and what it loads where.
 
-use cfipack_format::widen::{ToU64, ToUsize};
 use core::ops::Range;
 
+use cfipack_format::widen::{ToU64, ToUsize};
 use object::elf::{self, FileHeader64};
 use object::read::elf::FileHeader as _;
 use object::{Endian as _, Endianness};

@@ -1,6 +1,5 @@
 //! The check that an edited ELF file is the original with another `.sframe`, more or less.
 
-use cfipack_format::widen::ToU64;
 mod dynamic;
 mod error;
 mod gaps;
@@ -20,6 +19,7 @@ mod table;
 
 pub use error::{StructureError, Version};
 
+use cfipack_format::widen::ToU64;
 use image::Image;
 use pairs::Pairs;
 

@@ -1,8 +1,8 @@
 //! Program headers of what is not loaded by itself: each leads to the bytes that it led to.
 
-use cfipack_format::widen::ToU64;
 use core::cell::Cell;
 
+use cfipack_format::widen::ToU64;
 use object::elf;
 
 use super::Check;

@@ -1,9 +1,10 @@
 //! The section of section names, which gains names or loses them.
 
+use cfipack_format::widen::{ToU64, ToUsize};
+
 use super::Check;
 use super::error::StructureError;
 use super::pairs::Pair;
-use cfipack_format::widen::{ToU64, ToUsize};
 
 /// Checks that it holds what the original's holds, at the same place, or names of sections.
 pub(super) fn check(check: &Check<'_>, pair: Pair) -> Result<(), StructureError> {

@@ -4,9 +4,9 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
-use cfipack_format::widen::{ToU64, ToUsize};
 
 use cfipack_format::sframe::Version;
+use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Address, Arch, Key, SectionOffset};
 
 use crate::cfi::{Function, Functions, Section, SectionKind};

@@ -1,7 +1,7 @@
 use alloc::vec::Vec;
-use cfipack_format::widen::ToUsize;
 
 use cfipack_format::sframe::{FdeInfo, Header, Version};
+use cfipack_format::widen::ToUsize;
 use cfipack_format::{Address, Arch, Key};
 
 use crate::cfi::{Section, SectionKind};
