@@ -2,8 +2,6 @@
 
 mod call_frames;
 mod compact_unwind;
-mod edges;
-mod misuse;
 mod sframe;
 mod text;
 mod truth;

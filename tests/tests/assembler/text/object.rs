@@ -2,7 +2,7 @@
 
 use ::object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use cfipack_assembler::text::Reader;
-use cfipack_assembler::{Linker, ObjectError, ObjectOptions, UnnamedReason};
+use cfipack_assembler::{Linker, ObjectOptions, UnnamedReason};
 use cfipack_decoder::sframe::Section;
 use cfipack_encoder::sframe::Options;
 use cfipack_format::{Address, Arch, Cfa, Key};
@@ -73,12 +73,4 @@ fn linkers_take_an_object_of_tables_beside_the_code() {
         tools.run_well(&lld);
         check(&tools, "out", &[1]);
     }
-}
-
-#[test]
-fn there_is_no_such_object_for_mach_o() {
-    let text = "\t.section __TEXT,__text\n_f:\t.cfi_startproc\n\t.byte 0xc3\n\t.cfi_endproc\n";
-    let unit = Reader::new(Arch::Amd64).read(text.as_bytes()).unwrap();
-    let refused = unit.object(ObjectOptions::new(Options::default())).map(|made| made.bytes);
-    assert_eq!(refused, Err(ObjectError::MachO));
 }

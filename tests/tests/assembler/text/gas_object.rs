@@ -1,0 +1,1 @@
+../../../../assembler/tests/assembler/gas_object.rs
