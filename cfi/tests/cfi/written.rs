@@ -143,3 +143,64 @@ fn what_does_not_fit() {
     assert_eq!(instructions.put(Instruction::SetLocation(START)), Err(Error::SetLocation));
     assert!(instructions.as_bytes().is_empty());
 }
+
+/// Each instruction in its shortest form, by the table of DWARF 5, section 7.24.
+#[test]
+fn instructions_have_their_shortest_form() {
+    let (low, high) = (Register(3), Register(0x90));
+    let written: [(Instruction<'_>, &[u8]); 31] = [
+        (Instruction::Nop, &[0x00]),
+        (Instruction::Advance(0), &[]),
+        (Instruction::Advance(1), &[0x41]),
+        (Instruction::Advance(0x3f), &[0x7f]),
+        (Instruction::Advance(0x40), &[0x02, 0x40]),
+        (Instruction::Advance(0xff), &[0x02, 0xff]),
+        (Instruction::Advance(0x100), &[0x03, 0x00, 0x01]),
+        (Instruction::Advance(0x1_0000), &[0x04, 0x00, 0x00, 0x01, 0x00]),
+        (Instruction::DefCfa(low, 0), &[0x0c, 3, 0]),
+        (Instruction::DefCfa(high, 128), &[0x0c, 0x90, 1, 0x80, 1]),
+        (Instruction::DefCfa(low, -8), &[0x12, 3, 1]),
+        (Instruction::DefCfaRegister(high), &[0x0d, 0x90, 1]),
+        (Instruction::DefCfaOffset(16), &[0x0e, 16]),
+        (Instruction::DefCfaOffset(-16), &[0x13, 2]),
+        (Instruction::DefCfaExpression(&[0x77, 8]), &[0x0f, 2, 0x77, 8]),
+        (Instruction::Undefined(low), &[0x07, 3]),
+        (Instruction::SameValue(low), &[0x08, 3]),
+        (Instruction::Offset(low, -16), &[0x83, 2]),
+        (Instruction::Offset(high, -16), &[0x05, 0x90, 1, 2]),
+        (Instruction::Offset(low, 8), &[0x11, 3, 0x7f]),
+        (Instruction::ValOffset(low, -24), &[0x14, 3, 3]),
+        (Instruction::ValOffset(low, 0), &[0x14, 3, 0]),
+        (Instruction::ValOffset(low, 24), &[0x15, 3, 0x7d]),
+        (Instruction::Register(low, high), &[0x09, 3, 0x90, 1]),
+        (Instruction::Expression(low, &[0x70, 8]), &[0x10, 3, 2, 0x70, 8]),
+        (Instruction::ValExpression(low, &[0x70, 8]), &[0x16, 3, 2, 0x70, 8]),
+        (Instruction::Restore(low), &[0xc3]),
+        (Instruction::Restore(high), &[0x06, 0x90, 1]),
+        (Instruction::RememberState, &[0x0a]),
+        (Instruction::RestoreState, &[0x0b]),
+        (Instruction::ArgsSize(300), &[0x2e, 0xac, 2]),
+    ];
+    let mut all = InstructionWriter::new(Arch::Amd64, 1, -8);
+    let mut expected = Vec::new();
+    for (instruction, bytes) in written {
+        let mut one = InstructionWriter::new(Arch::Amd64, 1, -8);
+        one.put(instruction).unwrap();
+        assert_eq!(one.as_bytes(), bytes, "{instruction:?}");
+        all.put(instruction).unwrap();
+        expected.extend_from_slice(bytes);
+    }
+    assert_eq!(all.into_bytes(), expected);
+    // Big-endian, and counted in units of four bytes.
+    let mut big = InstructionWriter::new(Arch::Aarch64Be, 4, -8);
+    for delta in [4 * 0x102, 4 * 0x1_0203] {
+        big.put(Instruction::Advance(delta)).unwrap();
+    }
+    big.put(Instruction::NegateRaState).unwrap();
+    assert_eq!(big.as_bytes(), [0x03, 1, 2, 0x04, 0, 1, 2, 3, 0x2d]);
+    // Nothing is written of what does not fit.
+    for refused in [Instruction::Advance(2), Instruction::Offset(low, 4), Instruction::Advance(4 << 32)] {
+        assert!(big.put(refused).is_err(), "{refused:?}");
+    }
+    assert_eq!(big.as_bytes().len(), 9);
+}
